@@ -1,1 +1,34 @@
-//! Placeholder, replaced by the crate's first module.
+//! Shared memory for chains: regions, pools, rings, counters, and waiting.
+//!
+//! This crate is the floor under a packet's life. It holds every line of `unsafe` that shared memory
+//! needs, and nothing that knows of network functions or chain files.
+//!
+//! - [`region`]: sealed memfds and their mappings; who may write is held by the MMU.
+//! - [`packet`]: the handle of one packet in a pool's buffer.
+//! - [`pool`]: buffers of one size, allocated by one owner, checked by everybody else.
+//! - [`descriptor`]: the 16 bytes that travel through a ring.
+//! - [`ring`]: the single-producer single-consumer ring, generic over its memory; model-checked.
+//! - [`ring_memory`]: the ring's memory as two sealed regions, one per side.
+//! - [`staging`]: the byte area through which `copy` links pass packets.
+//! - [`bell`]: sleeping without losing a wake-up, on futexes that the peer cannot write.
+//! - [`counters`]: counter blocks that any process can read.
+//! - [`fd_passing`]: messages with file descriptors over Unix sockets.
+//! - [`tsc`]: the calibrated clock.
+//!
+//! Trust: whatever another process can write is loaded once with an atomic, checked, then used.
+
+pub mod bell;
+pub mod counters;
+pub mod descriptor;
+pub mod fd_passing;
+pub mod packet;
+pub mod pool;
+pub mod region;
+pub mod ring;
+pub mod ring_memory;
+pub mod staging;
+pub mod sync;
+pub mod tsc;
+
+pub use descriptor::Descriptor;
+pub use packet::Packet;

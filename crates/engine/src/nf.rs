@@ -1,0 +1,217 @@
+//! The NF: takes a burst of packets, gives each a verdict.
+//!
+//! This is the middle step of a packet's life: the engine pulls a [`Burst`] from a link, calls
+//! [`Nf::process`], and moves each packet by its [`Verdict`]. An NF never sees a link, a ring or a
+//! clock; it is given bytes and a time, so tests and fuzzers drive it directly. One NF is one file in
+//! `nfs/` that ends with its [`NfKind`], the entry by which chain files name it.
+
+use std::fmt;
+
+use crate::config::{ConfigErrors, PortSide};
+use crate::packet::Packet;
+use crate::pools::Pools;
+
+pub use crate::drop_reason::DropReason;
+
+/// Nanoseconds on the engine's monotonic clock. Never wall-clock time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nanos(pub u64);
+
+impl Nanos {
+    /// The later instant `ns` nanoseconds after this one (saturating).
+    pub const fn plus(self, ns: u64) -> Self {
+        Self(self.0.saturating_add(ns))
+    }
+
+    /// Nanoseconds since `earlier`, or 0 if that lies in the future.
+    pub const fn since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// What becomes of one packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Goes to the NF's output with this index (0 is the first or only one).
+    Output(u8),
+    /// Is dropped and counted under the reason.
+    Drop(DropReason),
+}
+
+/// A burst of packets lent to an NF for one call.
+///
+/// The engine owns the packets before and after; the NF may change their bytes and must leave a
+/// verdict for each. A verdict that is left alone means "output 0".
+pub struct Burst<'a> {
+    packets: &'a mut [Packet],
+    verdicts: &'a mut [Verdict],
+    copies: &'a mut Copies,
+    pools: &'a mut Pools,
+    input: u8,
+}
+
+impl<'a> Burst<'a> {
+    /// A burst over `packets`; `verdicts` must have the same length and is reset to output 0.
+    ///
+    /// # Panics
+    /// If the two lengths differ.
+    pub fn new(
+        packets: &'a mut [Packet],
+        verdicts: &'a mut [Verdict],
+        copies: &'a mut Copies,
+        pools: &'a mut Pools,
+        input: u8,
+    ) -> Self {
+        assert_eq!(packets.len(), verdicts.len(), "one verdict per packet");
+        verdicts.fill(Verdict::Output(0));
+        Self { packets, verdicts, copies, pools, input }
+    }
+
+    /// Number of packets.
+    pub fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// Whether there is no packet (the engine never passes such a burst).
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    /// Index of the input link these packets came from, in the order of the chain file.
+    pub fn input(&self) -> u8 {
+        self.input
+    }
+
+    /// Every packet with its verdict.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&mut Packet, &mut Verdict)> {
+        self.packets.iter_mut().zip(self.verdicts.iter_mut())
+    }
+
+    /// Every packet, when the verdicts are left at "output 0".
+    pub fn packets_mut(&mut self) -> &mut [Packet] {
+        self.packets
+    }
+
+    /// Sends a copy of packet `index` to `output`, beside whatever its verdict says.
+    ///
+    /// Returns false, and counts `no_buffer` or `too_large`, if the copy could not be made. At most
+    /// one copy per packet and output may be made in a burst.
+    pub fn copy_to(&mut self, index: usize, output: u8) -> bool {
+        match self.pools.copy_of(&self.packets[index]) {
+            Ok(copy) => {
+                self.copies.packets.push((output, copy));
+                true
+            }
+            Err(reason) => {
+                self.copies.failed.push(reason);
+                false
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Burst<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Burst").field("len", &self.len()).field("input", &self.input).finish()
+    }
+}
+
+/// Copies made during one burst (see [`Burst::copy_to`]); the engine's, reused from burst to burst.
+#[derive(Debug, Default)]
+pub struct Copies {
+    /// Output index and packet.
+    pub packets: Vec<(u8, Packet)>,
+    /// One reason per copy that could not be made.
+    pub failed: Vec<DropReason>,
+}
+
+/// A network function.
+///
+/// `process` runs on the data path: it must not allocate, lock, log, block or read a clock.
+pub trait Nf: Send {
+    /// Decides what becomes of each packet of the burst, at time `now`.
+    fn process(&mut self, burst: &mut Burst<'_>, now: Nanos);
+
+    /// Called about every 10 ms between bursts, for timers and slow work.
+    fn tick(&mut self, _now: Nanos) {}
+
+    /// Answers a control request (`catena nf control`), between bursts.
+    ///
+    /// # Errors
+    /// A sentence for the person who asked; the NF's state is as before.
+    fn control(&mut self, _request: &serde_json::Value) -> Result<serde_json::Value, String> {
+        Err("this NF takes no control requests".to_owned())
+    }
+}
+
+/// Whether an NF changes packet bytes. An NF that does cannot read from an `ro` link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Only reads.
+    Read,
+    /// Reads and changes bytes or length.
+    Write,
+}
+
+/// How many links may arrive at an NF.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inputs {
+    /// Exactly one.
+    One,
+    /// One or more.
+    Many,
+}
+
+/// An NF ready to run, with the names of its outputs.
+pub struct BuiltNf {
+    /// The NF.
+    pub nf: Box<dyn Nf>,
+    /// Names of its outputs; index is the one in [`Verdict::Output`]. A single output is `out`.
+    pub outputs: Vec<String>,
+}
+
+impl BuiltNf {
+    /// An NF with the single output `out`.
+    pub fn single(nf: impl Nf + 'static) -> Self {
+        Self { nf: Box::new(nf), outputs: vec!["out".to_owned()] }
+    }
+
+    /// An NF with named outputs.
+    pub fn named(nf: impl Nf + 'static, outputs: Vec<String>) -> Self {
+        Self { nf: Box::new(nf), outputs }
+    }
+}
+
+impl fmt::Debug for BuiltNf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BuiltNf").field("outputs", &self.outputs).finish_non_exhaustive()
+    }
+}
+
+/// An NF type as chain files know it.
+pub struct NfKind {
+    /// The word after `type:`.
+    pub name: &'static str,
+    /// One sentence for `catena nf list`.
+    pub summary: &'static str,
+    /// Whether it changes packets.
+    pub access: Access,
+    /// How many links may arrive.
+    pub inputs: Inputs,
+    /// Whether it makes packets of its own (copies): its worker then gets a pool.
+    pub allocates: bool,
+    /// JSON Schema of its configuration.
+    pub schema: fn() -> schemars::Schema,
+    /// Checks the configuration and builds the NF. `outputs` are the names of the links that leave
+    /// it in the chain file, in file order, for kinds whose outputs are named by their links.
+    pub build: fn(
+        config: &serde_json::Value,
+        outputs: &[PortSide],
+    ) -> Result<BuiltNf, ConfigErrors>,
+}
+
+impl fmt::Debug for NfKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NfKind").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,202 @@
+//! The port: where packets enter and leave a chain.
+//!
+//! First and last step of a packet's life: the engine asks a port for received packets with
+//! [`Port::rx`] and gives it packets to send with [`Port::tx`]. Kinds of ports live in the `port`
+//! crate, one folder each; wrappers (capture, trace, fault, pace) are ports that hold a port. A port
+//! is opened and closed on the control path and used by exactly one worker.
+
+use std::fmt;
+use std::os::fd::RawFd;
+
+use crate::config::ConfigErrors;
+use crate::nf::{DropReason, Nanos};
+use crate::packet::Packet;
+use crate::pools::Pools;
+
+/// What a port knows after one [`Port::rx`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RxState {
+    /// There may be more at once.
+    More,
+    /// Nothing now; more may come (the port's [`Port::poll_fd`] tells when, if it has one).
+    Idle,
+    /// Nothing before this time.
+    Until(Nanos),
+    /// Nothing any more: the end of a file, or a count reached.
+    Finished,
+    /// Nothing any more, because of a failure; [`Port::close`] says which.
+    Failed,
+}
+
+/// Collects the packets one [`Port::rx`] call receives.
+pub struct RxBurst<'a> {
+    pools: &'a mut Pools,
+    packets: &'a mut Vec<Packet>,
+    limit: usize,
+    drops: &'a mut [u64; DropReason::COUNT],
+}
+
+impl<'a> RxBurst<'a> {
+    /// Takes at most `limit` packets into `packets`, from buffers of `pools`.
+    pub fn new(
+        pools: &'a mut Pools,
+        packets: &'a mut Vec<Packet>,
+        limit: usize,
+        drops: &'a mut [u64; DropReason::COUNT],
+    ) -> Self {
+        Self { pools, packets, limit, drops }
+    }
+
+    /// How many more packets may be received in this call.
+    pub fn room(&self) -> usize {
+        self.limit - self.packets.len().min(self.limit)
+    }
+
+    /// A buffer whose packet is `len` bytes long, contents undefined, to be filled and given to
+    /// [`RxBurst::push`].
+    ///
+    /// # Errors
+    /// The reason, already counted, if there is no buffer of that size.
+    pub fn alloc(&mut self, len: usize) -> Result<Packet, DropReason> {
+        self.pools.alloc(len).inspect_err(|reason| self.drops[reason.index()] += 1)
+    }
+
+    /// Receives a copy of `bytes`. Returns false, and counts why, if there is no buffer.
+    pub fn push_copy(&mut self, bytes: &[u8]) -> bool {
+        let Ok(mut packet) = self.alloc(bytes.len()) else { return false };
+        packet.bytes_mut().copy_from_slice(bytes);
+        self.packets.push(packet);
+        true
+    }
+
+    /// Receives `packet`, which came from [`RxBurst::alloc`].
+    pub fn push(&mut self, packet: Packet) {
+        debug_assert!(self.packets.len() < self.limit, "more packets than room");
+        self.packets.push(packet);
+    }
+
+    /// Gives back a buffer that [`RxBurst::alloc`] gave and that is not used after all.
+    pub fn discard(&mut self, packet: Packet) {
+        self.pools.free(packet);
+    }
+
+    /// Counts a packet that arrived and could not be received.
+    pub fn drop_packet(&mut self, reason: DropReason) {
+        self.drops[reason.index()] += 1;
+    }
+
+    /// The packets received so far in this call, for wrappers.
+    pub fn packets_mut(&mut self) -> &mut Vec<Packet> {
+        self.packets
+    }
+}
+
+impl fmt::Debug for RxBurst<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RxBurst").field("room", &self.room()).finish_non_exhaustive()
+    }
+}
+
+/// What went wrong when a port was opened or closed: a sentence for people, with the repair.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct PortError(pub String);
+
+/// Packet input and output.
+///
+/// The engine frees sent packets itself: a port copies or sends the bytes during [`Port::tx`] and
+/// keeps none of them.
+pub trait Port: Send {
+    /// Receives up to `burst.room()` packets at time `now`. Must not block.
+    fn rx(&mut self, burst: &mut RxBurst<'_>, now: Nanos) -> RxState;
+
+    /// Sends packets in order at time `now`. Returns how many were sent; the rest is dropped by the
+    /// engine and counted `tx_failed`. Must not block.
+    fn tx(&mut self, packets: &mut [Packet], now: Nanos) -> usize;
+
+    /// How many packets [`Port::tx`] would take now. A port that paces says 0 until it is time; the
+    /// packets then wait in their link.
+    fn tx_room(&mut self, _now: Nanos) -> usize {
+        usize::MAX
+    }
+
+    /// When `tx_room` will next be above 0, if it is 0 now.
+    fn tx_room_at(&self) -> Option<Nanos> {
+        None
+    }
+
+    /// A file descriptor that becomes readable when packets arrive, if there is one. Without it, an
+    /// idle port is asked again at every tick.
+    fn poll_fd(&self) -> Option<RawFd> {
+        None
+    }
+
+    /// Ends the port's work: flushes what it holds. Called once, when the chain has drained.
+    ///
+    /// # Errors
+    /// What failed, now or earlier (damaged capture, disk full): the chain went on meanwhile.
+    fn close(&mut self) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    /// Counters of the port's own, beside those that the engine keeps, by name.
+    fn report(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}
+
+/// Which directions a configured port has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortRole {
+    /// Packets come from it: it may stand on the left of a link.
+    pub receives: bool,
+    /// Packets go to it: it may stand on the right of a link.
+    pub sends: bool,
+}
+
+/// A port type as chain files know it.
+pub struct PortKind {
+    /// The key under the port's name (`pcap`, `tap`, ...).
+    pub name: &'static str,
+    /// One sentence for `catena port list`.
+    pub summary: &'static str,
+    /// JSON Schema of its configuration.
+    pub schema: fn() -> schemars::Schema,
+    /// Checks the configuration without touching the world.
+    pub check: fn(config: &serde_json::Value) -> Result<PortRole, ConfigErrors>,
+    /// Opens it. `dir` is the chain file's folder, against which relative paths are resolved.
+    pub open: fn(
+        config: &serde_json::Value,
+        dir: &std::path::Path,
+    ) -> Result<Box<dyn Port>, PortError>,
+}
+
+impl fmt::Debug for PortKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PortKind").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// A wrapper around a port (`wrap:` in the chain file): a port that holds a port.
+pub struct WrapKind {
+    /// The key in the `wrap` list (`capture`, `trace`, `fault`, `pace`).
+    pub name: &'static str,
+    /// One sentence for `catena port list`.
+    pub summary: &'static str,
+    /// JSON Schema of its configuration.
+    pub schema: fn() -> schemars::Schema,
+    /// Checks the configuration.
+    pub check: fn(config: &serde_json::Value) -> Result<(), ConfigErrors>,
+    /// Puts the wrapper around `inner`.
+    pub wrap: fn(
+        config: &serde_json::Value,
+        dir: &std::path::Path,
+        inner: Box<dyn Port>,
+    ) -> Result<Box<dyn Port>, PortError>,
+}
+
+impl fmt::Debug for WrapKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WrapKind").field("name", &self.name).finish_non_exhaustive()
+    }
+}

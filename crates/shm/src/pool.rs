@@ -1,0 +1,477 @@
+//! Pools: buffers of one size, allocated by one owner and checked by everybody else.
+//!
+//! First and last step of a packet's life. The owner ([`PoolOwner`]) hands out buffers; whoever ends
+//! up with one sends its index home through a return ring. There is no shared free list, so no
+//! process can corrupt another's allocation, and a killed one leaves nothing half-changed:
+//!
+//! - The *free list* is private memory of the owner, last in first out, so that hot buffers are reused.
+//! - The *ledger*, one byte per buffer, lies in memory that only the owner writes: 0 while the buffer
+//!   is at home, else the number of the link by which it left. It outlives the owner, and from it,
+//!   the unfinished turn and the return rings, the undertaker knows what is still out.
+//! - A buffer that comes home is taken back only if the ledger says it is out by a link that leads to
+//!   the one who returns it: a peer cannot free twice, nor free what it never had.
+//!
+//! [`PoolView`] is everybody else's side: it turns a descriptor into a [`Packet`] after checking, in 64
+//! bits, that it lies in one buffer of the pool.
+#![allow(unsafe_code, reason = "makes packets from checked offsets in a mapping")]
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use crate::descriptor::Descriptor;
+use crate::packet::Packet;
+use crate::region::{Region, RegionError, Sharing};
+use crate::sync::{AtomicU8, Ordering};
+
+/// Buffers of one pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolGeometry {
+    /// Binary logarithm of the bytes per buffer, headroom included.
+    pub log2_stride: u8,
+    /// Number of buffers.
+    pub buffer_count: u32,
+    /// Bytes kept free in front of a received packet.
+    pub headroom: u32,
+}
+
+/// Most bytes a pool may have: offsets are 32 bits.
+pub const POOL_BYTES_MAX: u64 = 1 << 32;
+
+impl PoolGeometry {
+    /// Bytes of the pool.
+    pub fn bytes(self) -> u64 {
+        u64::from(self.buffer_count) << self.log2_stride
+    }
+
+    /// Largest packet a buffer holds behind its headroom.
+    pub fn packet_len_max(self) -> usize {
+        (1_usize << self.log2_stride) - self.headroom as usize
+    }
+
+    /// Whether a pool can have this geometry.
+    pub fn is_valid(self) -> bool {
+        (6..=24).contains(&self.log2_stride)
+            && self.buffer_count > 0
+            && u64::from(self.headroom) < 1 << self.log2_stride
+            && self.bytes() <= POOL_BYTES_MAX
+    }
+}
+
+/// A set of links, by the owner's number for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkSet([u64; 4]);
+
+impl LinkSet {
+    /// Every link.
+    pub const ALL: Self = Self([u64::MAX; 4]);
+
+    /// Adds link number `link`.
+    pub fn insert(&mut self, link: u8) {
+        self.0[usize::from(link >> 6)] |= 1 << (link & 63);
+    }
+
+    /// Whether it holds link number `link`.
+    pub fn contains(&self, link: u8) -> bool {
+        self.0[usize::from(link >> 6)] >> (link & 63) & 1 == 1
+    }
+}
+
+/// A returned or arriving buffer that cannot be what the peer says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Violation;
+
+/// The owner's side of a pool.
+#[derive(Debug)]
+pub struct PoolOwner {
+    id: u8,
+    geometry: PoolGeometry,
+    region: Arc<Region>,
+    ledger: Arc<Region>,
+    free: Vec<u32>,
+    out_count: u32,
+}
+
+const HOME: u8 = 0;
+
+impl PoolOwner {
+    /// Makes a pool. `sharing` says whether the group's members may change packets.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    ///
+    /// # Panics
+    /// If the geometry is not valid; chain files are checked before.
+    pub fn create(id: u8, geometry: PoolGeometry, sharing: Sharing) -> Result<Self, RegionError> {
+        assert!(geometry.is_valid(), "{geometry:?}");
+        let bytes = usize::try_from(geometry.bytes()).expect("at most 4 GiB");
+        let region = Region::create_huge("catena-pool", bytes, sharing)?;
+        // Buffers of the usual sizes are touched now; large chunks only when they are used.
+        if geometry.log2_stride <= 12 {
+            region.prefault();
+        }
+        Self::with_region(id, geometry, Arc::new(region), &[])
+    }
+
+    /// Takes over the pool of a dead owner: `out` are the buffers that are still out, with the link
+    /// each left by.
+    ///
+    /// # Errors
+    /// What was wrong with the memory, or what the kernel refused.
+    pub fn adopt(
+        id: u8,
+        geometry: PoolGeometry,
+        fd: OwnedFd,
+        len: usize,
+        out: &[(u32, u8)],
+    ) -> Result<Self, RegionError> {
+        let region = Region::attach(fd, len, Sharing::ReadWrite)?;
+        if (region.len() as u64) < geometry.bytes() {
+            return Err(RegionError::WrongSize {
+                has: region.len() as u64,
+                announced: geometry.bytes(),
+            });
+        }
+        Self::with_region(id, geometry, Arc::new(region), out)
+    }
+
+    fn with_region(
+        id: u8,
+        geometry: PoolGeometry,
+        region: Arc<Region>,
+        out: &[(u32, u8)],
+    ) -> Result<Self, RegionError> {
+        let count = geometry.buffer_count;
+        let ledger = Region::create("catena-ledger", count as usize, Sharing::ReadOnly)?;
+        ledger.prefault();
+        let mut owner = Self {
+            id,
+            geometry,
+            region,
+            ledger: Arc::new(ledger),
+            free: Vec::with_capacity(count as usize),
+            out_count: 0,
+        };
+        for &(index, link) in out.iter().filter(|(index, _)| *index < count) {
+            owner.send_out(index, link.max(1));
+        }
+        // Lowest index on top.
+        for index in (0..count).rev() {
+            if owner.ledger_of(index).load(Ordering::Relaxed) == HOME {
+                owner.free.push(index);
+            }
+        }
+        Ok(owner)
+    }
+
+    fn ledger_of(&self, index: u32) -> &AtomicU8 {
+        assert!(index < self.geometry.buffer_count, "buffer index outside its pool");
+        // SAFETY: the ledger has a byte per buffer; it is an atomic that only this process writes.
+        unsafe { self.ledger.at::<AtomicU8>(index as usize).as_ref() }
+    }
+
+    /// Number of the pool in its chain.
+    pub fn id(&self) -> u8 {
+        self.id
+    }
+
+    /// Its buffers.
+    pub fn geometry(&self) -> PoolGeometry {
+        self.geometry
+    }
+
+    /// The pool's memory, for neighbours, and its size.
+    pub fn memory(&self) -> (BorrowedFd<'_>, usize) {
+        (self.region.fd(), self.region.len())
+    }
+
+    /// The ledger's memory, for the undertaker, and its size.
+    pub fn ledger(&self) -> (BorrowedFd<'_>, usize) {
+        (self.ledger.fd(), self.ledger.len())
+    }
+
+    /// Whether the pool lies on huge pages.
+    pub fn is_huge(&self) -> bool {
+        self.region.is_huge()
+    }
+
+    /// Buffers at home and not in use.
+    pub fn free_count(&self) -> u32 {
+        u32::try_from(self.free.len()).expect("at most buffer_count")
+    }
+
+    /// Buffers that have left by a link and not come home.
+    pub fn out_count(&self) -> u32 {
+        self.out_count
+    }
+
+    /// A view of this pool, for packets of its own that arrive over links.
+    pub fn view(&self) -> PoolView {
+        PoolView { id: self.id, log2_stride: self.geometry.log2_stride, region: self.region.clone() }
+    }
+
+    /// A buffer with a packet of `len` undefined bytes behind the headroom, or none if all are in
+    /// use or `len` is 0 or too large.
+    pub fn alloc(&mut self, len: usize) -> Option<Packet> {
+        if len == 0 || len > self.geometry.packet_len_max() {
+            return None;
+        }
+        let index = self.free.pop()?;
+        let offset = (index << self.geometry.log2_stride) + self.geometry.headroom;
+        #[expect(clippy::cast_possible_truncation, reason = "at most packet_len_max")]
+        let len = len as u32;
+        let (base, log2) = (self.region.base(), self.geometry.log2_stride);
+        // SAFETY: the buffer lies in the pool (index below buffer_count) and the packet in the buffer
+        // (checked above); it was on the free list, so no handle of it exists; the owner's mapping is
+        // writable and lives as long as the worker.
+        Some(unsafe { Packet::at(base, offset, len, self.id, log2, true) })
+    }
+
+    /// Takes a packet of this pool back.
+    pub fn free(&mut self, packet: Packet) {
+        debug_assert_eq!(packet.pool(), self.id);
+        self.free.push(packet.buffer_index());
+    }
+
+    /// Notes that buffer `index` leaves by link number `link` (not 0).
+    pub fn send_out(&mut self, index: u32, link: u8) {
+        debug_assert_ne!(link, HOME);
+        self.ledger_of(index).store(link, Ordering::Relaxed);
+        self.out_count += 1;
+    }
+
+    /// Takes buffer `index`, returned by a peer that is reached over `links`, onto the free list.
+    ///
+    /// # Errors
+    /// [`Violation`] if that buffer is not out by one of these links; nothing changes then.
+    pub fn take_home(&mut self, index: u32, links: &LinkSet) -> Result<(), Violation> {
+        self.arrive(index, links)?;
+        self.free.push(index);
+        Ok(())
+    }
+
+    /// Notes that buffer `index` has come back in hand over a link (a packet that went round).
+    ///
+    /// # Errors
+    /// [`Violation`] if that buffer is not out by one of `links`; nothing changes then.
+    pub fn arrive(&mut self, index: u32, links: &LinkSet) -> Result<(), Violation> {
+        if index >= self.geometry.buffer_count {
+            return Err(Violation);
+        }
+        let link = self.ledger_of(index).load(Ordering::Relaxed);
+        if link == HOME || !links.contains(link) {
+            return Err(Violation);
+        }
+        self.ledger_of(index).store(HOME, Ordering::Relaxed);
+        self.out_count -= 1;
+        Ok(())
+    }
+}
+
+/// Reads a dead owner's ledger: every buffer that is out, and the link it left by.
+///
+/// # Errors
+/// What was wrong with the memory.
+pub fn read_ledger(
+    fd: OwnedFd,
+    len: usize,
+    geometry: PoolGeometry,
+) -> Result<Vec<(u32, u8)>, RegionError> {
+    let region = Region::attach(fd, len, Sharing::ReadOnly)?;
+    let count = (geometry.buffer_count as usize).min(region.len());
+    let mut out = Vec::new();
+    for index in 0..count {
+        // SAFETY: within the region, checked above; an atomic load.
+        let link = unsafe { region.at::<AtomicU8>(index).as_ref() }.load(Ordering::Acquire);
+        if link != HOME {
+            out.push((u32::try_from(index).expect("below buffer_count"), link));
+        }
+    }
+    Ok(out)
+}
+
+/// A pool as everybody but its owner sees it.
+#[derive(Clone, Debug)]
+pub struct PoolView {
+    id: u8,
+    log2_stride: u8,
+    region: Arc<Region>,
+}
+
+impl PoolView {
+    /// Maps a pool received from its owner.
+    ///
+    /// # Errors
+    /// What was wrong with the memory.
+    pub fn attach(
+        id: u8,
+        geometry: PoolGeometry,
+        fd: OwnedFd,
+        len: usize,
+        sharing: Sharing,
+    ) -> Result<Self, RegionError> {
+        let region = Region::attach(fd, len, sharing)?;
+        if geometry.log2_stride <= 12 {
+            region.prefault();
+        }
+        Ok(Self { id, log2_stride: geometry.log2_stride, region: Arc::new(region) })
+    }
+
+    /// Number of the pool in its chain.
+    pub fn id(&self) -> u8 {
+        self.id
+    }
+
+    /// The packet that `descriptor` names, if it lies within one buffer of this pool.
+    ///
+    /// The descriptor must be a private copy (the ring gives one). That its sender holds the buffer
+    /// cannot be checked here; inside a trust group it is taken at its word.
+    ///
+    /// # Errors
+    /// [`Violation`] if any field is out of bounds.
+    #[inline]
+    pub fn packet(&self, descriptor: &Descriptor) -> Result<Packet, Violation> {
+        let (offset, len) = (u64::from(descriptor.offset), u64::from(descriptor.len));
+        let stride = 1_u64 << self.log2_stride;
+        let fits = len != 0
+            && (offset & (stride - 1)) + len <= stride
+            && offset + len <= self.region.len() as u64;
+        if descriptor.kind != crate::descriptor::kind::PACKET || !fits {
+            return Err(Violation);
+        }
+        let writable = self.region.is_writable();
+        // SAFETY: bounds checked above, in 64 bits, on a private copy; the sender gave the buffer up
+        // by publishing the descriptor, and whoever breaks that rule is a member of this pool's trust
+        // group; the mapping lives as long as the worker.
+        let mut packet = unsafe {
+            Packet::at(
+                self.region.base(),
+                descriptor.offset,
+                descriptor.len,
+                self.id,
+                self.log2_stride,
+                writable,
+            )
+        };
+        packet.set_tag(descriptor.tag);
+        Ok(packet)
+    }
+}
+
+impl Packet {
+    /// The descriptor that names this packet. The caller gives up the packet when it publishes it.
+    #[inline]
+    pub fn descriptor(&self) -> Descriptor {
+        #[expect(clippy::cast_possible_truncation, reason = "made from a u32")]
+        let len = self.len() as u32;
+        Descriptor { kind: 0, pool: self.pool(), len, offset: self.offset(), tag: self.tag() }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const GEOMETRY: PoolGeometry = PoolGeometry { log2_stride: 7, buffer_count: 8, headroom: 64 };
+
+    fn owner() -> PoolOwner {
+        PoolOwner::create(3, GEOMETRY, Sharing::ReadWrite).unwrap()
+    }
+
+    #[test]
+    fn every_buffer_can_be_had_once() {
+        let mut owner = owner();
+        let packets: Vec<_> = std::iter::from_fn(|| owner.alloc(64)).collect();
+        assert_eq!(packets.len(), 8);
+        let mut indices: Vec<_> = packets.iter().map(Packet::buffer_index).collect();
+        indices.sort_unstable();
+        assert_eq!(indices, (0..8).collect::<Vec<_>>());
+        for packet in packets {
+            owner.free(packet);
+        }
+        assert_eq!(owner.free_count(), 8);
+    }
+
+    #[test]
+    fn a_packet_too_large_or_empty_is_refused() {
+        let mut owner = owner();
+        assert!(owner.alloc(65).is_none());
+        assert!(owner.alloc(0).is_none());
+        assert_eq!(owner.free_count(), 8);
+    }
+
+    #[test]
+    fn a_packet_grows_and_shrinks_within_its_buffer() {
+        let mut owner = owner();
+        let mut packet = owner.alloc(60).unwrap();
+        packet.bytes_mut().fill(7);
+        assert_eq!((packet.headroom(), packet.tailroom()), (64, 4));
+        packet.push_front(64).unwrap();
+        assert!(packet.push_front(1).is_err());
+        assert_eq!(&packet.bytes()[64..], [7; 60]);
+        packet.pull_front(100).unwrap();
+        assert_eq!(packet.bytes(), [7; 24]);
+        assert!(packet.pull_front(24).is_err());
+        packet.set_len(28).unwrap();
+        assert!(packet.set_len(29).is_err());
+        owner.free(packet);
+    }
+
+    #[test]
+    fn bytes_reach_another_mapping_and_bad_descriptors_do_not() {
+        let mut owner = owner();
+        let (fd, len) = owner.memory();
+        let fd = fd.try_clone_to_owned().unwrap();
+        let view = PoolView::attach(3, GEOMETRY, fd, len, Sharing::ReadWrite).unwrap();
+        let mut packet = owner.alloc(40).unwrap();
+        packet.bytes_mut().fill(9);
+        packet.set_tag(77);
+        let good = packet.descriptor();
+        let seen = view.packet(&good).unwrap();
+        assert_eq!((seen.bytes(), seen.tag()), (&[9; 40][..], 77));
+        for bad in [
+            Descriptor { len: 0, ..good },
+            Descriptor { len: 65, ..good },
+            Descriptor { len: u32::MAX, ..good },
+            Descriptor { offset: u32::MAX, ..good },
+            Descriptor { offset: u32::try_from(len).unwrap(), len: 1, ..good },
+            Descriptor { kind: 1, ..good },
+        ] {
+            assert!(view.packet(&bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_out_by_the_right_link_comes_home_and_only_once() {
+        let mut owner = owner();
+        let packet = owner.alloc(64).unwrap();
+        let index = packet.buffer_index();
+        let (mut via_two, mut via_three) = (LinkSet::default(), LinkSet::default());
+        via_two.insert(2);
+        via_three.insert(3);
+        assert_eq!(owner.take_home(index, &via_two), Err(Violation), "still in hand");
+        owner.send_out(index, 2);
+        assert_eq!(owner.take_home(index, &via_three), Err(Violation), "another link");
+        assert_eq!(owner.take_home(index, &via_two), Ok(()));
+        assert_eq!(owner.take_home(index, &via_two), Err(Violation), "twice");
+        assert_eq!(owner.take_home(99, &LinkSet::ALL), Err(Violation), "no such buffer");
+        assert_eq!((owner.free_count(), owner.out_count()), (8, 0));
+    }
+
+    #[test]
+    fn a_new_owner_continues_where_the_ledger_says() {
+        let mut dead = owner();
+        let packet = dead.alloc(64).unwrap();
+        let index = packet.buffer_index();
+        dead.send_out(index, 5);
+        let (ledger, ledger_len) = dead.ledger();
+        let out =
+            read_ledger(ledger.try_clone_to_owned().unwrap(), ledger_len, GEOMETRY).unwrap();
+        assert_eq!(out, [(index, 5)]);
+        let (fd, len) = dead.memory();
+        let fd = fd.try_clone_to_owned().unwrap();
+        let mut heir = PoolOwner::adopt(3, GEOMETRY, fd, len, &out).unwrap();
+        assert_eq!((heir.free_count(), heir.out_count()), (7, 1));
+        assert_eq!(heir.take_home(index, &LinkSet::ALL), Ok(()));
+        assert_eq!(heir.free_count(), 8);
+    }
+}

@@ -1,0 +1,309 @@
+//! The ring on heap memory: unit tests, a property test against a queue, and loom models.
+
+use super::*;
+use crate::sync::AtomicU64;
+
+#[cfg(not(loom))]
+use std::sync::Arc;
+
+#[cfg(loom)]
+use loom::sync::Arc;
+
+/// A ring's words on the heap.
+#[derive(Debug)]
+struct Heap {
+    slots: Vec<Slot>,
+    settled: AtomicU64,
+    tail: AtomicU64,
+    read: AtomicU64,
+}
+
+impl Heap {
+    fn new(slot_count: u32) -> Arc<Self> {
+        Arc::new(Self {
+            slots: (0..slot_count).map(|_| Slot::empty()).collect(),
+            settled: AtomicU64::new(0),
+            tail: AtomicU64::new(0),
+            read: AtomicU64::new(0),
+        })
+    }
+}
+
+impl RingMemory for Arc<Heap> {
+    fn slot_count(&self) -> u32 {
+        u32::try_from(self.slots.len()).unwrap()
+    }
+    fn slot(&self, position: u32) -> &Slot {
+        &self.slots[position as usize]
+    }
+    fn settled(&self) -> &AtomicU64 {
+        &self.settled
+    }
+    fn tail(&self) -> &AtomicU64 {
+        &self.tail
+    }
+    fn read(&self) -> &AtomicU64 {
+        &self.read
+    }
+}
+
+fn numbered(number: u32) -> Descriptor {
+    Descriptor { offset: number, tag: !number, ..Descriptor::default() }
+}
+
+fn push(producer: &mut Producer<Arc<Heap>>, numbers: std::ops::Range<u32>) -> u32 {
+    producer.push(numbers.collect::<Vec<_>>().into_iter().map(numbered))
+}
+
+fn pull(consumer: &mut Consumer<Arc<Heap>>, max: usize) -> Vec<u32> {
+    let mut descriptors = Vec::new();
+    consumer.pull(max, &mut descriptors);
+    for descriptor in &descriptors {
+        assert_eq!(descriptor.tag, !descriptor.offset, "a torn descriptor");
+    }
+    descriptors.iter().map(|descriptor| descriptor.offset).collect()
+}
+
+#[cfg(not(loom))]
+mod plain {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ring(slot_count: u32, start: u64) -> (Producer<Arc<Heap>>, Consumer<Arc<Heap>>) {
+        let heap = Heap::new(slot_count);
+        (Producer::new(heap.clone(), start), Consumer::new(heap, start))
+    }
+
+    #[test]
+    fn a_full_ring_takes_what_fits() {
+        let (mut producer, mut consumer) = ring(4, 0);
+        assert_eq!(push(&mut producer, 0..6), 4);
+        assert_eq!(push(&mut producer, 4..6), 0);
+        assert_eq!(pull(&mut consumer, 3), [0, 1, 2]);
+        producer.settle();
+        assert_eq!(push(&mut producer, 4..6), 0, "slots in hand are not free");
+        assert!(consumer.commit());
+        assert_eq!(push(&mut producer, 4..6), 2);
+        assert_eq!(pull(&mut consumer, 9), [3, 4, 5]);
+    }
+
+    #[test]
+    fn depth_one_is_the_update_flag() {
+        let (mut producer, mut consumer) = ring(1, 0);
+        for number in 0..5 {
+            assert_eq!(push(&mut producer, number..number + 1), 1);
+            producer.settle();
+            assert_eq!(push(&mut producer, 9..10), 0, "the flag is still set");
+            assert_eq!(pull(&mut consumer, 8), [number]);
+            assert_eq!(push(&mut producer, 9..10), 0, "the chunk is still being processed");
+            consumer.commit();
+        }
+    }
+
+    #[test]
+    fn laps_wrap_without_ghosts() {
+        let start = (0x7fff_u64 << 2) + 1;
+        let (mut producer, mut consumer) = ring(4, start);
+        assert!(!consumer.has_next(), "zeroed slots are not valid at any lap");
+        for number in 0..40 {
+            assert_eq!(push(&mut producer, number..number + 1), 1);
+            producer.settle();
+            assert_eq!(pull(&mut consumer, 2), [number]);
+            consumer.commit();
+        }
+    }
+
+    #[test]
+    fn a_lying_tail_is_counted_and_changes_nothing() {
+        let (mut producer, _consumer) = ring(4, 0);
+        assert_eq!(push(&mut producer, 0..4), 4);
+        producer.settle();
+        for lie in [5, u64::MAX, 1 << 40] {
+            producer.memory().tail.store(lie, Ordering::Relaxed);
+            assert_eq!(producer.room(1), 0);
+        }
+        assert_eq!(producer.violations(), 3);
+    }
+
+    #[test]
+    fn one_turn_never_laps_the_undertaker() {
+        let (mut producer, mut consumer) = ring(4, 0);
+        assert_eq!(push(&mut producer, 0..3), 3);
+        assert_eq!(pull(&mut consumer, 3).len(), 3);
+        consumer.commit();
+        assert_eq!(push(&mut producer, 3..6), 1, "a turn may publish one lap");
+        assert_eq!(published_since(producer.memory(), 0).len(), 4);
+        producer.settle();
+        assert_eq!(push(&mut producer, 4..6), 2);
+    }
+
+    #[test]
+    fn the_undertaker_reads_exactly_what_was_published() {
+        let (mut producer, mut consumer) = ring(8, 0);
+        push(&mut producer, 0..5);
+        producer.settle();
+        pull(&mut consumer, 5);
+        consumer.commit();
+        push(&mut producer, 5..9);
+        let memory = producer.memory().clone();
+        let sent: Vec<_> = published_since(&memory, 5).iter().map(|d| d.offset).collect();
+        assert_eq!(sent, [5, 6, 7, 8]);
+        // A producer killed inside a burst leaves valid slots behind an invalid first one.
+        memory.slot(position(10, 8)).word0.store(
+            numbered(0).word0(sequence(10, 3)),
+            Ordering::Relaxed,
+        );
+        assert_eq!(published_since(&memory, 5).len(), 4);
+    }
+
+    proptest! {
+        /// Against a VecDeque with the same limits: same acceptance, same order, nothing lost.
+        #[test]
+        fn behaves_like_a_bounded_queue(
+            log2 in 0_u32..5,
+            start in 0_u64..1 << 20,
+            steps in prop::collection::vec((0_u8..3, 0_u32..40), 1..200),
+        ) {
+            let slot_count = 1 << log2;
+            let (mut producer, mut consumer) = ring(slot_count, start);
+            let mut queued = std::collections::VecDeque::new();
+            let mut in_hand = 0;
+            let mut next = 0;
+            for (what, amount) in steps {
+                match what {
+                    0 => {
+                        let room = slot_count - u32::try_from(queued.len()).unwrap() - in_hand;
+                        let taken = push(&mut producer, next..next + amount);
+                        producer.settle();
+                        prop_assert_eq!(taken, amount.min(room));
+                        queued.extend(next..next + taken);
+                        next += taken;
+                    }
+                    1 => {
+                        for number in pull(&mut consumer, amount as usize) {
+                            prop_assert_eq!(queued.pop_front(), Some(number));
+                            in_hand += 1;
+                        }
+                    }
+                    _ => {
+                        prop_assert_eq!(consumer.commit(), in_hand > 0);
+                        in_hand = 0;
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(loom)]
+mod models {
+    use super::*;
+
+    /// Every order of two bursts against a consumer: no torn, lost, repeated or early descriptor.
+    #[test]
+    fn loom_bursts_arrive_whole_and_in_order() {
+        loom::model(|| {
+            let heap = Heap::new(2);
+            let mut producer = Producer::new(heap.clone(), 0);
+            let mut consumer = Consumer::new(heap, 0);
+            let producing = loom::thread::spawn(move || {
+                let mut next = 0;
+                for _ in 0..3 {
+                    next += push(&mut producer, next..3);
+                    producer.settle();
+                }
+                next
+            });
+            let mut got = Vec::new();
+            for _ in 0..2 {
+                got.extend(pull(&mut consumer, 2));
+                consumer.commit();
+            }
+            let sent = producing.join().unwrap();
+            got.extend(pull(&mut consumer, 2));
+            consumer.commit();
+            got.extend(pull(&mut consumer, 2));
+            assert_eq!(got, (0..sent).collect::<Vec<_>>());
+        });
+    }
+
+    /// The first slot of a burst publishes the others: whoever sees it sees all.
+    #[test]
+    fn loom_a_burst_is_seen_whole_or_not_at_all() {
+        loom::model(|| {
+            let heap = Heap::new(4);
+            let mut producer = Producer::new(heap.clone(), 0);
+            let mut consumer = Consumer::new(heap, 0);
+            let producing = loom::thread::spawn(move || push(&mut producer, 0..3));
+            let got = pull(&mut consumer, 4).len();
+            assert!(got == 0 || got == 3, "saw {got} of 3");
+            producing.join().unwrap();
+        });
+    }
+
+    /// A slot is written again only after the consumer has committed it (update-flag mode).
+    #[test]
+    fn loom_depth_one_never_overwrites_what_is_in_hand() {
+        loom::model(|| {
+            let heap = Heap::new(1);
+            let payload = Arc::new(loom::cell::UnsafeCell::new(0_u32));
+            let mut producer = Producer::new(heap.clone(), 0);
+            let mut consumer = Consumer::new(heap, 0);
+            let theirs = payload.clone();
+            let producing = loom::thread::spawn(move || {
+                for number in 1..3 {
+                    if producer.room(1) == 1 {
+                        theirs.with_mut(|cell| {
+                            // SAFETY: loom checks that no other access is concurrent; that is the test.
+                            unsafe { *cell = number }
+                        });
+                        push(&mut producer, number..number + 1);
+                        producer.settle();
+                    }
+                }
+            });
+            for _ in 0..2 {
+                for number in pull(&mut consumer, 1) {
+                    payload.with(|cell| {
+                        // SAFETY: as above.
+                        assert_eq!(unsafe { *cell }, number);
+                    });
+                }
+                consumer.commit();
+            }
+            producing.join().unwrap();
+        });
+    }
+
+    /// The undertaker, looking at any moment, never counts a buffer as lost that was sent on.
+    #[test]
+    fn loom_the_undertaker_accounts_for_every_packet_at_any_moment() {
+        loom::model(|| {
+            let (rx, tx) = (Heap::new(2), Heap::new(2));
+            let mut feed = Producer::new(rx.clone(), 0);
+            push(&mut feed, 0..2);
+            let mut consumer = Consumer::new(rx.clone(), 0);
+            let mut producer = Producer::new(tx.clone(), 0);
+            let victim = loom::thread::spawn(move || {
+                let mut in_hand = Vec::new();
+                consumer.pull(1, &mut in_hand);
+                producer.push(in_hand.clone().into_iter());
+                consumer.commit();
+                producer.settle();
+            });
+            // Killing stops the victim at one point for all its stores; joining at the end and
+            // reading in the recovery's order models every point that a reader can tell apart.
+            let settled = tx.settled().load(Ordering::Acquire);
+            let tail = rx.tail().load(Ordering::Acquire);
+            let read = rx.read().load(Ordering::Acquire);
+            assert!(tail <= read || read == 0);
+            if settled == 1 {
+                assert_eq!(tail, 1, "a settled turn has committed its tails");
+            }
+            if tail == 1 {
+                assert_eq!(published_since(&tx, 0).len(), 1, "a committed packet was sent");
+            }
+            victim.join().unwrap();
+        });
+    }
+}
