@@ -31,7 +31,11 @@ impl ConfigError {
         message: impl Into<String>,
         repair: impl Into<String>,
     ) -> Self {
-        Self { path: path.into(), message: message.into(), repair: Some(repair.into()) }
+        Self {
+            path: path.into(),
+            message: message.into(),
+            repair: Some(repair.into()),
+        }
     }
 }
 
@@ -41,7 +45,9 @@ impl fmt::Display for ConfigError {
             write!(f, "{}: ", self.path)?;
         }
         f.write_str(&self.message)?;
-        self.repair.as_ref().map_or(Ok(()), |repair| write!(f, " ({repair})"))
+        self.repair
+            .as_ref()
+            .map_or(Ok(()), |repair| write!(f, " ({repair})"))
     }
 }
 
@@ -53,7 +59,11 @@ pub fn parse_config<T: DeserializeOwned>(config: &serde_json::Value) -> Result<T
     serde_path_to_error::deserialize(config).map_err(|error| {
         let path = error.path().to_string();
         let path = if path == "." { String::new() } else { path };
-        vec![ConfigError { path, message: error.inner().to_string(), repair: None }]
+        vec![ConfigError {
+            path,
+            message: error.inner().to_string(),
+            repair: None,
+        }]
     })
 }
 

@@ -119,7 +119,9 @@ mod tests {
     fn names_are_unique_and_indices_match() {
         for (index, reason) in DropReason::ALL.iter().enumerate() {
             assert_eq!(reason.index(), index);
-            let same = DropReason::ALL.iter().filter(|other| other.name() == reason.name());
+            let same = DropReason::ALL
+                .iter()
+                .filter(|other| other.name() == reason.name());
             assert_eq!(same.count(), 1, "{}", reason.name());
         }
     }

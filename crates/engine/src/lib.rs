@@ -1,1 +1,17 @@
-//! Placeholder, replaced by the crate's first module.
+//! Packet, link, NF, port and chain, and the loop that runs them.
+//!
+//! - [`packet`], [`nf`], [`port`]: three of the four nouns, as NF and port authors meet them.
+//! - [`drop_reason`], [`config`], [`units`]: their vocabulary.
+//! - [`pools`]: where packets come from and go home to.
+//! - [`chain`]: the graph as data, from file to checked value.
+
+pub mod chain;
+pub mod config;
+pub mod drop_reason;
+pub mod nf;
+pub mod nf_bench;
+pub mod nfs;
+pub mod packet;
+pub mod pools;
+pub mod port;
+pub mod units;

@@ -64,7 +64,13 @@ impl<'a> Burst<'a> {
     ) -> Self {
         assert_eq!(packets.len(), verdicts.len(), "one verdict per packet");
         verdicts.fill(Verdict::Output(0));
-        Self { packets, verdicts, copies, pools, input }
+        Self {
+            packets,
+            verdicts,
+            copies,
+            pools,
+            input,
+        }
     }
 
     /// Number of packets.
@@ -112,7 +118,10 @@ impl<'a> Burst<'a> {
 
 impl fmt::Debug for Burst<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Burst").field("len", &self.len()).field("input", &self.input).finish()
+        f.debug_struct("Burst")
+            .field("len", &self.len())
+            .field("input", &self.input)
+            .finish()
     }
 }
 
@@ -173,18 +182,26 @@ pub struct BuiltNf {
 impl BuiltNf {
     /// An NF with the single output `out`.
     pub fn single(nf: impl Nf + 'static) -> Self {
-        Self { nf: Box::new(nf), outputs: vec!["out".to_owned()] }
+        Self {
+            nf: Box::new(nf),
+            outputs: vec!["out".to_owned()],
+        }
     }
 
     /// An NF with named outputs.
     pub fn named(nf: impl Nf + 'static, outputs: Vec<String>) -> Self {
-        Self { nf: Box::new(nf), outputs }
+        Self {
+            nf: Box::new(nf),
+            outputs,
+        }
     }
 }
 
 impl fmt::Debug for BuiltNf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BuiltNf").field("outputs", &self.outputs).finish_non_exhaustive()
+        f.debug_struct("BuiltNf")
+            .field("outputs", &self.outputs)
+            .finish_non_exhaustive()
     }
 }
 
@@ -204,14 +221,14 @@ pub struct NfKind {
     pub schema: fn() -> schemars::Schema,
     /// Checks the configuration and builds the NF. `outputs` are the names of the links that leave
     /// it in the chain file, in file order, for kinds whose outputs are named by their links.
-    pub build: fn(
-        config: &serde_json::Value,
-        outputs: &[PortSide],
-    ) -> Result<BuiltNf, ConfigErrors>,
+    pub build:
+        fn(config: &serde_json::Value, outputs: &[PortSide]) -> Result<BuiltNf, ConfigErrors>,
 }
 
 impl fmt::Debug for NfKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NfKind").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("NfKind")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }

@@ -44,7 +44,12 @@ impl<'a> RxBurst<'a> {
         limit: usize,
         drops: &'a mut [u64; DropReason::COUNT],
     ) -> Self {
-        Self { pools, packets, limit, drops }
+        Self {
+            pools,
+            packets,
+            limit,
+            drops,
+        }
     }
 
     /// How many more packets may be received in this call.
@@ -58,12 +63,16 @@ impl<'a> RxBurst<'a> {
     /// # Errors
     /// The reason, already counted, if there is no buffer of that size.
     pub fn alloc(&mut self, len: usize) -> Result<Packet, DropReason> {
-        self.pools.alloc(len).inspect_err(|reason| self.drops[reason.index()] += 1)
+        self.pools
+            .alloc(len)
+            .inspect_err(|reason| self.drops[reason.index()] += 1)
     }
 
     /// Receives a copy of `bytes`. Returns false, and counts why, if there is no buffer.
     pub fn push_copy(&mut self, bytes: &[u8]) -> bool {
-        let Ok(mut packet) = self.alloc(bytes.len()) else { return false };
+        let Ok(mut packet) = self.alloc(bytes.len()) else {
+            return false;
+        };
         packet.bytes_mut().copy_from_slice(bytes);
         self.packets.push(packet);
         true
@@ -93,7 +102,9 @@ impl<'a> RxBurst<'a> {
 
 impl fmt::Debug for RxBurst<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RxBurst").field("room", &self.room()).finish_non_exhaustive()
+        f.debug_struct("RxBurst")
+            .field("room", &self.room())
+            .finish_non_exhaustive()
     }
 }
 
@@ -165,15 +176,15 @@ pub struct PortKind {
     /// Checks the configuration without touching the world.
     pub check: fn(config: &serde_json::Value) -> Result<PortRole, ConfigErrors>,
     /// Opens it. `dir` is the chain file's folder, against which relative paths are resolved.
-    pub open: fn(
-        config: &serde_json::Value,
-        dir: &std::path::Path,
-    ) -> Result<Box<dyn Port>, PortError>,
+    pub open:
+        fn(config: &serde_json::Value, dir: &std::path::Path) -> Result<Box<dyn Port>, PortError>,
 }
 
 impl fmt::Debug for PortKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PortKind").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("PortKind")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -197,6 +208,8 @@ pub struct WrapKind {
 
 impl fmt::Debug for WrapKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WrapKind").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("WrapKind")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }

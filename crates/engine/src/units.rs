@@ -70,9 +70,15 @@ impl Rate {
         };
         let value = number * decimal_multiple(prefix).ok_or_else(wrong)?;
         if !value.is_finite() || value <= 0.0 || value > 1e13 {
-            return Err(format!("rate \"{text}\" is out of range; it must be above 0"));
+            return Err(format!(
+                "rate \"{text}\" is out of range; it must be above 0"
+            ));
         }
-        Ok(if packets { Self::PacketsPerSecond(value) } else { Self::BitsPerSecond(value) })
+        Ok(if packets {
+            Self::PacketsPerSecond(value)
+        } else {
+            Self::BitsPerSecond(value)
+        })
     }
 }
 
@@ -96,8 +102,14 @@ impl Span {
         if ns > 1e18 {
             return Err(format!("time \"{text}\" is out of range"));
         }
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
-        Ok(Self { ns: ns.round() as u64 })
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "checked"
+        )]
+        Ok(Self {
+            ns: ns.round() as u64,
+        })
     }
 }
 
@@ -123,8 +135,14 @@ impl ByteSize {
         if bytes > 1e15 {
             return Err(format!("size \"{text}\" is out of range"));
         }
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
-        Ok(Self { bytes: bytes.round() as u64 })
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "checked"
+        )]
+        Ok(Self {
+            bytes: bytes.round() as u64,
+        })
     }
 }
 
@@ -142,7 +160,9 @@ impl Share {
             _ => return Err(wrong()),
         };
         if !(0.0..=1.0).contains(&share) {
-            return Err(format!("share \"{text}\" is out of range; it must lie within 0% and 100%"));
+            return Err(format!(
+                "share \"{text}\" is out of range; it must lie within 0% and 100%"
+            ));
         }
         Ok(Self(share))
     }
@@ -192,7 +212,11 @@ macro_rules! quantity {
 
 quantity!(Rate, "^[0-9._]+ *[kKMG]?(pps|bps)$", "10kpps");
 quantity!(Span, "^[0-9._]+ *(ns|us|µs|ms|s|m|min)$", "250us");
-quantity!(ByteSize, "^[0-9._]+ *(B|kB|KB|MB|GB|KiB|kiB|MiB|GiB)?$", "128KiB");
+quantity!(
+    ByteSize,
+    "^[0-9._]+ *(B|kB|KB|MB|GB|KiB|kiB|MiB|GiB)?$",
+    "128KiB"
+);
 quantity!(Share, "^[0-9._]+ *%?$", "2.5%");
 
 impl Serialize for Rate {
@@ -235,6 +259,9 @@ mod tests {
     #[test]
     fn numbers_and_text_deserialise_alike() {
         let size: ByteSize = serde_json::from_value(serde_json::json!(1500)).unwrap();
-        assert_eq!(size, serde_json::from_value(serde_json::json!("1500")).unwrap());
+        assert_eq!(
+            size,
+            serde_json::from_value(serde_json::json!("1500")).unwrap()
+        );
     }
 }

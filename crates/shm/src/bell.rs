@@ -68,7 +68,12 @@ pub const WORDS_MAX: usize = 128;
 pub fn wake(word: &AtomicU32) {
     // SAFETY: FUTEX_WAKE reads no user memory beyond the address of a live atomic.
     unsafe {
-        libc::syscall(libc::SYS_futex, std::ptr::from_ref(word), libc::FUTEX_WAKE, i32::MAX);
+        libc::syscall(
+            libc::SYS_futex,
+            std::ptr::from_ref(word),
+            libc::FUTEX_WAKE,
+            i32::MAX,
+        );
     }
 }
 
@@ -152,8 +157,14 @@ mod tests {
         let work = Arc::new(AtomicU32::new(0));
         let (their_words, their_work) = (words.clone(), work.clone());
         let sleeper = std::thread::spawn(move || {
-            let own = Bell { waiting: &their_words[0], rung: &their_words[1] };
-            let peer = Bell { waiting: &their_words[2], rung: &their_words[3] };
+            let own = Bell {
+                waiting: &their_words[0],
+                rung: &their_words[1],
+            };
+            let peer = Bell {
+                waiting: &their_words[2],
+                rung: &their_words[3],
+            };
             let start = Instant::now();
             let mut done = 0;
             while done < 10_000 {
@@ -166,10 +177,19 @@ mod tests {
                 own.set_waiting(false);
                 done = their_work.load(Ordering::Acquire);
             }
-            assert!(start.elapsed() < Duration::from_secs(50), "a wake-up was lost");
+            assert!(
+                start.elapsed() < Duration::from_secs(50),
+                "a wake-up was lost"
+            );
         });
-        let own = Bell { waiting: &words[2], rung: &words[3] };
-        let peer = Bell { waiting: &words[0], rung: &words[1] };
+        let own = Bell {
+            waiting: &words[2],
+            rung: &words[3],
+        };
+        let peer = Bell {
+            waiting: &words[0],
+            rung: &words[1],
+        };
         for _ in 0..10_000 {
             work.fetch_add(1, Ordering::Release);
             full_fence();
@@ -205,8 +225,14 @@ mod models {
             let (their_words, their_work, their_futex) =
                 (words.clone(), work.clone(), futex.clone());
             let waker = loom::thread::spawn(move || {
-                let own = Bell { waiting: &their_words[2], rung: &their_words[1] };
-                let sleeper = Bell { waiting: &their_words[0], rung: &their_words[2] };
+                let own = Bell {
+                    waiting: &their_words[2],
+                    rung: &their_words[1],
+                };
+                let sleeper = Bell {
+                    waiting: &their_words[0],
+                    rung: &their_words[2],
+                };
                 their_work.store(1, Ordering::Release);
                 full_fence();
                 if sleeper.is_waiting() {
@@ -215,7 +241,10 @@ mod models {
                     their_futex.changed.notify_all();
                 }
             });
-            let own = Bell { waiting: &words[0], rung: &words[2] };
+            let own = Bell {
+                waiting: &words[0],
+                rung: &words[2],
+            };
             own.set_waiting(true);
             let rung = words[1].load(Ordering::Acquire);
             full_fence();

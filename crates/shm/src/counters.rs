@@ -23,8 +23,7 @@ impl Counters {
     /// # Errors
     /// What the kernel refused.
     pub fn create(word_count: usize) -> Result<Self, RegionError> {
-        let region =
-            Region::create("catena-counters", word_count.max(1) * 8, Sharing::ReadOnly)?;
+        let region = Region::create("catena-counters", word_count.max(1) * 8, Sharing::ReadOnly)?;
         region.prefault();
         Ok(Self { region, word_count })
     }
@@ -65,7 +64,10 @@ impl Counters {
     /// # Panics
     /// If the block is a reader's or too short.
     pub fn store(&self, first: usize, values: &[u64]) {
-        assert!(self.region.is_writable(), "a reader's counters cannot be written");
+        assert!(
+            self.region.is_writable(),
+            "a reader's counters cannot be written"
+        );
         for (index, value) in values.iter().enumerate() {
             self.word(first + index).store(*value, Ordering::Relaxed);
         }
@@ -87,7 +89,10 @@ mod tests {
         let (fd, len) = ours.memory();
         let theirs = Counters::attach(fd.try_clone_to_owned().unwrap(), len, 600).unwrap();
         ours.store(598, &[7, 8]);
-        assert_eq!((theirs.load(598), theirs.load(599), theirs.load(0)), (7, 8, 0));
+        assert_eq!(
+            (theirs.load(598), theirs.load(599), theirs.load(0)),
+            (7, 8, 0)
+        );
     }
 
     #[test]

@@ -77,7 +77,13 @@ impl Descriptor {
         let at = |n: usize| indices.get(n).copied().unwrap_or(0);
         #[expect(clippy::cast_possible_truncation, reason = "at most 3")]
         let kind = kind::RETURN + indices.len() as u8;
-        Self { kind, pool, len: at(0), offset: at(1), tag: at(2) }
+        Self {
+            kind,
+            pool,
+            len: at(0),
+            offset: at(1),
+            tag: at(2),
+        }
     }
 
     /// The buffer indices that come home, if this is a return descriptor of valid form.
@@ -96,8 +102,13 @@ mod tests {
 
     #[test]
     fn words_round_trip_and_keep_the_sequence() {
-        let descriptor =
-            Descriptor { kind: 0x12, pool: 7, len: u32::MAX, offset: 0x8000_0001, tag: 0xdead_beef };
+        let descriptor = Descriptor {
+            kind: 0x12,
+            pool: 7,
+            len: u32::MAX,
+            offset: 0x8000_0001,
+            tag: 0xdead_beef,
+        };
         let (word0, word1) = (descriptor.word0(0x8123), descriptor.word1());
         assert_eq!(Descriptor::from_words(word0, word1), descriptor);
         assert_eq!(Descriptor::sequence_of(word0), 0x8123);
@@ -110,6 +121,13 @@ mod tests {
             assert!(descriptor.returned().unwrap().eq(indices.iter().copied()));
         }
         assert!(Descriptor::default().returned().is_none());
-        assert!(Descriptor { kind: 0x14, ..Descriptor::default() }.returned().is_none());
+        assert!(
+            Descriptor {
+                kind: 0x14,
+                ..Descriptor::default()
+            }
+            .returned()
+            .is_none()
+        );
     }
 }

@@ -42,7 +42,12 @@ pub fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(
         ancillary.push(SendAncillaryMessage::ScmRights(fds));
     }
     loop {
-        match sendmsg(&socket, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL) {
+        match sendmsg(
+            &socket,
+            &[IoSlice::new(bytes)],
+            &mut ancillary,
+            SendFlags::NOSIGNAL,
+        ) {
             Ok(_) => return Ok(()),
             Err(Errno::INTR) => {}
             Err(error) => return Err(error),
@@ -73,7 +78,10 @@ pub fn receive(socket: impl AsFd) -> Result<Option<Message>, Errno> {
             fds.extend(rights);
         }
     }
-    if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+    if received
+        .flags
+        .intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC)
+    {
         return Err(Errno::MSGSIZE);
     }
     if received.bytes == 0 && fds.is_empty() {
@@ -89,7 +97,13 @@ mod tests {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
     fn pair() -> (OwnedFd, OwnedFd) {
-        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap()
+        socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .unwrap()
     }
 
     #[test]
@@ -119,11 +133,20 @@ mod tests {
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         ancillary.push(SendAncillaryMessage::ScmRights(&many));
         let count = || std::fs::read_dir("/proc/self/fd").unwrap().count();
-        sendmsg(&ours, &[IoSlice::new(b"x")], &mut ancillary, SendFlags::NOSIGNAL).unwrap();
+        sendmsg(
+            &ours,
+            &[IoSlice::new(b"x")],
+            &mut ancillary,
+            SendFlags::NOSIGNAL,
+        )
+        .unwrap();
         send(&ours, b"next", &[]).unwrap();
         let before = count();
         assert_eq!(receive(&theirs).unwrap_err(), Errno::MSGSIZE);
-        assert!(count() <= before + 2, "descriptors of a refused message stay open");
+        assert!(
+            count() <= before + 2,
+            "descriptors of a refused message stay open"
+        );
         assert_eq!(receive(&theirs).unwrap().unwrap().bytes, b"next");
     }
 

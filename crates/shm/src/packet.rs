@@ -14,7 +14,10 @@
 //! one that touches the bytes, *if all processes that may write the pool follow the protocol*. Those
 //! are the members of one trust group; a chain across groups uses `copy` links, whose packets lie in
 //! memory that no other process can write.
-#![allow(unsafe_code, reason = "packet bytes are raw memory of a pool; this file turns them into slices")]
+#![allow(
+    unsafe_code,
+    reason = "packet bytes are raw memory of a pool; this file turns them into slices"
+)]
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -57,7 +60,15 @@ impl Packet {
     ) -> Self {
         // SAFETY: `offset` lies within the mapping, by the caller's contract.
         let data = unsafe { base.add(offset as usize) };
-        Self { data, len, offset, tag: 0, pool, log2_stride, writable }
+        Self {
+            data,
+            len,
+            offset,
+            tag: 0,
+            pool,
+            log2_stride,
+            writable,
+        }
     }
 
     /// Its bytes, from the Ethernet header on.
@@ -75,14 +86,20 @@ impl Packet {
     /// so that NFs which declare `Access::Write` never meet such packets.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        assert!(self.writable, "a packet from an `ro` link cannot be changed");
+        assert!(
+            self.writable,
+            "a packet from an `ro` link cannot be changed"
+        );
         // SAFETY: as in `bytes`, and the mapping is writable.
         unsafe { std::slice::from_raw_parts_mut(self.data.as_ptr(), self.len as usize) }
     }
 
     /// Length in bytes, without FCS.
     #[inline]
-    #[expect(clippy::len_without_is_empty, reason = "a packet of no bytes has no use")]
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "a packet of no bytes has no use"
+    )]
     pub fn len(&self) -> usize {
         self.len as usize
     }
@@ -189,6 +206,10 @@ impl Packet {
 
 impl fmt::Debug for Packet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Packet {{ pool: {}, offset: {}, len: {} }}", self.pool, self.offset, self.len)
+        write!(
+            f,
+            "Packet {{ pool: {}, offset: {}, len: {} }}",
+            self.pool, self.offset, self.len
+        )
     }
 }

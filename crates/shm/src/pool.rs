@@ -13,7 +13,10 @@
 //!
 //! [`PoolView`] is everybody else's side: it turns a descriptor into a [`Packet`] after checking, in 64
 //! bits, that it lies in one buffer of the pool.
-#![allow(unsafe_code, reason = "makes packets from checked offsets in a mapping")]
+#![allow(
+    unsafe_code,
+    reason = "makes packets from checked offsets in a mapping"
+)]
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -164,7 +167,10 @@ impl PoolOwner {
     }
 
     fn ledger_of(&self, index: u32) -> &AtomicU8 {
-        assert!(index < self.geometry.buffer_count, "buffer index outside its pool");
+        assert!(
+            index < self.geometry.buffer_count,
+            "buffer index outside its pool"
+        );
         // SAFETY: the ledger has a byte per buffer; it is an atomic that only this process writes.
         unsafe { self.ledger.at::<AtomicU8>(index as usize).as_ref() }
     }
@@ -206,7 +212,11 @@ impl PoolOwner {
 
     /// A view of this pool, for packets of its own that arrive over links.
     pub fn view(&self) -> PoolView {
-        PoolView { id: self.id, log2_stride: self.geometry.log2_stride, region: self.region.clone() }
+        PoolView {
+            id: self.id,
+            log2_stride: self.geometry.log2_stride,
+            region: self.region.clone(),
+        }
     }
 
     /// A buffer with a packet of `len` undefined bytes behind the headroom, or none if all are in
@@ -313,7 +323,11 @@ impl PoolView {
         if geometry.log2_stride <= 12 {
             region.prefault();
         }
-        Ok(Self { id, log2_stride: geometry.log2_stride, region: Arc::new(region) })
+        Ok(Self {
+            id,
+            log2_stride: geometry.log2_stride,
+            region: Arc::new(region),
+        })
     }
 
     /// Number of the pool in its chain.
@@ -363,7 +377,13 @@ impl Packet {
     pub fn descriptor(&self) -> Descriptor {
         #[expect(clippy::cast_possible_truncation, reason = "made from a u32")]
         let len = self.len() as u32;
-        Descriptor { kind: 0, pool: self.pool(), len, offset: self.offset(), tag: self.tag() }
+        Descriptor {
+            kind: 0,
+            pool: self.pool(),
+            len,
+            offset: self.offset(),
+            tag: self.tag(),
+        }
     }
 }
 
@@ -371,7 +391,11 @@ impl Packet {
 mod tests {
     use super::*;
 
-    const GEOMETRY: PoolGeometry = PoolGeometry { log2_stride: 7, buffer_count: 8, headroom: 64 };
+    const GEOMETRY: PoolGeometry = PoolGeometry {
+        log2_stride: 7,
+        buffer_count: 8,
+        headroom: 64,
+    };
 
     fn owner() -> PoolOwner {
         PoolOwner::create(3, GEOMETRY, Sharing::ReadWrite).unwrap()
@@ -431,9 +455,19 @@ mod tests {
         for bad in [
             Descriptor { len: 0, ..good },
             Descriptor { len: 65, ..good },
-            Descriptor { len: u32::MAX, ..good },
-            Descriptor { offset: u32::MAX, ..good },
-            Descriptor { offset: u32::try_from(len).unwrap(), len: 1, ..good },
+            Descriptor {
+                len: u32::MAX,
+                ..good
+            },
+            Descriptor {
+                offset: u32::MAX,
+                ..good
+            },
+            Descriptor {
+                offset: u32::try_from(len).unwrap(),
+                len: 1,
+                ..good
+            },
             Descriptor { kind: 1, ..good },
         ] {
             assert!(view.packet(&bad).is_err(), "{bad:?}");
@@ -448,12 +482,24 @@ mod tests {
         let (mut via_two, mut via_three) = (LinkSet::default(), LinkSet::default());
         via_two.insert(2);
         via_three.insert(3);
-        assert_eq!(owner.take_home(index, &via_two), Err(Violation), "still in hand");
+        assert_eq!(
+            owner.take_home(index, &via_two),
+            Err(Violation),
+            "still in hand"
+        );
         owner.send_out(index, 2);
-        assert_eq!(owner.take_home(index, &via_three), Err(Violation), "another link");
+        assert_eq!(
+            owner.take_home(index, &via_three),
+            Err(Violation),
+            "another link"
+        );
         assert_eq!(owner.take_home(index, &via_two), Ok(()));
         assert_eq!(owner.take_home(index, &via_two), Err(Violation), "twice");
-        assert_eq!(owner.take_home(99, &LinkSet::ALL), Err(Violation), "no such buffer");
+        assert_eq!(
+            owner.take_home(99, &LinkSet::ALL),
+            Err(Violation),
+            "no such buffer"
+        );
         assert_eq!((owner.free_count(), owner.out_count()), (8, 0));
     }
 
@@ -464,8 +510,7 @@ mod tests {
         let index = packet.buffer_index();
         dead.send_out(index, 5);
         let (ledger, ledger_len) = dead.ledger();
-        let out =
-            read_ledger(ledger.try_clone_to_owned().unwrap(), ledger_len, GEOMETRY).unwrap();
+        let out = read_ledger(ledger.try_clone_to_owned().unwrap(), ledger_len, GEOMETRY).unwrap();
         assert_eq!(out, [(index, 5)]);
         let (fd, len) = dead.memory();
         let fd = fd.try_clone_to_owned().unwrap();

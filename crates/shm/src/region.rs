@@ -80,8 +80,9 @@ pub const PAGE_BYTES: usize = 4096;
 /// Bytes of a huge page.
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-const SEALS_READ_WRITE: SealFlags =
-    SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+const SEALS_READ_WRITE: SealFlags = SealFlags::SHRINK
+    .union(SealFlags::GROW)
+    .union(SealFlags::SEAL);
 const SEALS_READ_ONLY: SealFlags = SEALS_READ_WRITE.union(SealFlags::FUTURE_WRITE);
 
 const fn seals(sharing: Sharing) -> SealFlags {
@@ -98,7 +99,12 @@ impl Region {
     /// # Errors
     /// The step that failed and the kernel's reason.
     pub fn create(name: &str, len: usize, sharing: Sharing) -> Result<Self, RegionError> {
-        Self::create_with(name, len.next_multiple_of(PAGE_BYTES), sharing, MemfdFlags::empty())
+        Self::create_with(
+            name,
+            len.next_multiple_of(PAGE_BYTES),
+            sharing,
+            MemfdFlags::empty(),
+        )
     }
 
     /// Like [`Region::create`] on huge pages, if the machine has enough of them free, else on normal
@@ -156,19 +162,39 @@ impl Region {
     }
 
     fn map(fd: OwnedFd, len: usize, writable: bool, huge: bool) -> Result<Self, RegionError> {
-        let protection =
-            if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        let protection = if writable {
+            ProtFlags::READ | ProtFlags::WRITE
+        } else {
+            ProtFlags::READ
+        };
         // SAFETY: a new mapping at an address the kernel chooses aliases nothing.
         let address = unsafe {
-            rustix::mm::mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, &fd, 0)
+            rustix::mm::mmap(
+                std::ptr::null_mut(),
+                len,
+                protection,
+                MapFlags::SHARED,
+                &fd,
+                0,
+            )
         }
-        .map_err(|source| RegionError::Os { step: "mmap", len, source })?;
+        .map_err(|source| RegionError::Os {
+            step: "mmap",
+            len,
+            source,
+        })?;
         let base = NonNull::new(address.cast::<u8>()).ok_or(RegionError::Os {
             step: "mmap",
             len,
             source: rustix::io::Errno::FAULT,
         })?;
-        Ok(Self { fd, base, len, writable, huge })
+        Ok(Self {
+            fd,
+            base,
+            len,
+            writable,
+            huge,
+        })
     }
 
     /// Touches every page, so that the data path meets no page fault and the memory is charged to
@@ -275,7 +301,10 @@ mod tests {
         // SAFETY: an atomic in a live mapping.
         unsafe { ours.at::<AtomicU64>(8).as_ref() }.store(42, Ordering::Release);
         // SAFETY: as above.
-        assert_eq!(unsafe { theirs.at::<AtomicU64>(8).as_ref() }.load(Ordering::Acquire), 42);
+        assert_eq!(
+            unsafe { theirs.at::<AtomicU64>(8).as_ref() }.load(Ordering::Acquire),
+            42
+        );
     }
 
     #[test]

@@ -45,7 +45,10 @@ pub struct Slot {
 impl Slot {
     /// A slot that no consumer takes for valid.
     pub fn empty() -> Self {
-        Self { word0: AtomicU64::new(0), word1: AtomicU64::new(0) }
+        Self {
+            word0: AtomicU64::new(0),
+            word1: AtomicU64::new(0),
+        }
     }
 }
 
@@ -117,7 +120,10 @@ impl<M: RingMemory> Producer<M> {
 
     /// The same producer over other memory: the consumer has been replaced, the slots are kept.
     pub fn with_memory(self, replace: impl FnOnce(M) -> M) -> Self {
-        Self { memory: replace(self.memory), ..self }
+        Self {
+            memory: replace(self.memory),
+            ..self
+        }
     }
 
     /// Index of the next descriptor: how many were ever published.
@@ -144,7 +150,11 @@ impl<M: RingMemory> Producer<M> {
     /// `wanted`, after one look at it.
     pub fn room(&mut self, wanted: u32) -> u32 {
         let known = self.known_room();
-        if known >= wanted { known } else { self.refresh() }
+        if known >= wanted {
+            known
+        } else {
+            self.refresh()
+        }
     }
 
     fn known_room(&self) -> u32 {
@@ -221,13 +231,22 @@ impl<M: RingMemory> Consumer<M> {
         let slot_count = memory.slot_count();
         memory.tail().store(start, Ordering::Relaxed);
         memory.read().store(start, Ordering::Relaxed);
-        Self { slot_count, log2: log2_of(slot_count), memory, read: start, tail: start }
+        Self {
+            slot_count,
+            log2: log2_of(slot_count),
+            memory,
+            read: start,
+            tail: start,
+        }
     }
 
     /// The same consumer over other memory: the producer has been replaced. Only to be called when
     /// everything below the new producer's first index has been committed.
     pub fn with_memory(self, replace: impl FnOnce(M) -> M) -> Self {
-        Self { memory: replace(self.memory), ..self }
+        Self {
+            memory: replace(self.memory),
+            ..self
+        }
     }
 
     /// Index of the next descriptor to be pulled.
@@ -252,7 +271,10 @@ impl<M: RingMemory> Consumer<M> {
         if Descriptor::sequence_of(word0) != sequence(index, self.log2) {
             return None;
         }
-        Some(Descriptor::from_words(word0, slot.word1.load(Ordering::Relaxed)))
+        Some(Descriptor::from_words(
+            word0,
+            slot.word1.load(Ordering::Relaxed),
+        ))
     }
 
     /// Whether a descriptor waits.
@@ -267,7 +289,9 @@ impl<M: RingMemory> Consumer<M> {
         let max = max.min((self.tail + u64::from(self.slot_count) - self.read) as usize);
         let mut count = 0;
         while count < max {
-            let Some(descriptor) = self.peek(self.read + count as u64) else { break };
+            let Some(descriptor) = self.peek(self.read + count as u64) else {
+                break;
+            };
             into.push(descriptor);
             count += 1;
         }
@@ -311,7 +335,10 @@ pub fn published_between<M: RingMemory>(memory: &M, from: u64, to: u64) -> Vec<D
         if Descriptor::sequence_of(word0) != sequence(index, log2) {
             break;
         }
-        found.push(Descriptor::from_words(word0, slot.word1.load(Ordering::Relaxed)));
+        found.push(Descriptor::from_words(
+            word0,
+            slot.word1.load(Ordering::Relaxed),
+        ));
     }
     found
 }

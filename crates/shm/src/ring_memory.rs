@@ -11,7 +11,10 @@
 //! `waiting` and `bell` serve [`crate::bell`]. What changes at different times, or by different
 //! hands, lies in different cache lines. Sizes come from the chain file, by way of the side that
 //! trusts it; a region whose header says otherwise is refused at attach.
-#![allow(unsafe_code, reason = "turns checked addresses in regions into references to atomics")]
+#![allow(
+    unsafe_code,
+    reason = "turns checked addresses in regions into references to atomics"
+)]
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
@@ -96,8 +99,13 @@ impl RingEnd {
             Side::Consumer => Region::create("catena-tail", PAGE_BYTES, Sharing::ReadOnly)?,
         };
         region.prefault();
-        let end = Self { region: Arc::new(region), geometry, side };
-        end.word64(8).store(u64::from(geometry.slot_count), Ordering::Relaxed);
+        let end = Self {
+            region: Arc::new(region),
+            geometry,
+            side,
+        };
+        end.word64(8)
+            .store(u64::from(geometry.slot_count), Ordering::Relaxed);
         end.word64(0).store(MAGIC, Ordering::Release);
         Ok(end)
     }
@@ -106,22 +114,25 @@ impl RingEnd {
     ///
     /// # Errors
     /// What was wrong with it.
-    pub fn attach(
-        fd: OwnedFd,
-        side: Side,
-        geometry: RingGeometry,
-    ) -> Result<Self, RegionError> {
+    pub fn attach(fd: OwnedFd, side: Side, geometry: RingGeometry) -> Result<Self, RegionError> {
         let len = match side {
             Side::Producer => geometry.producer_bytes(),
             Side::Consumer => PAGE_BYTES,
         };
         let region = Region::attach(fd, len, Sharing::ReadOnly)?;
         region.prefault();
-        let end = Self { region: Arc::new(region), geometry, side };
+        let end = Self {
+            region: Arc::new(region),
+            geometry,
+            side,
+        };
         let slots = end.word64(8).load(Ordering::Relaxed);
         if end.word64(0).load(Ordering::Acquire) != MAGIC || slots != u64::from(geometry.slot_count)
         {
-            return Err(RegionError::WrongSize { has: slots, announced: geometry.slot_count.into() });
+            return Err(RegionError::WrongSize {
+                has: slots,
+                announced: geometry.slot_count.into(),
+            });
         }
         Ok(end)
     }
@@ -148,7 +159,10 @@ impl RingEnd {
 
     /// This side's bell.
     pub fn bell(&self) -> Bell<'_> {
-        Bell { waiting: self.word32(WAITING), rung: self.word32(BELL) }
+        Bell {
+            waiting: self.word32(WAITING),
+            rung: self.word32(BELL),
+        }
     }
 
     /// Address of the staging area, if this is the producer's side of a `copy` link.
@@ -239,15 +253,22 @@ mod tests {
 
     #[test]
     fn descriptors_cross_two_mappings() {
-        let geometry = RingGeometry { slot_count: 8, staging_bytes: 0 };
+        let geometry = RingGeometry {
+            slot_count: 8,
+            staging_bytes: 0,
+        };
         let ours = RingEnd::create(Side::Producer, geometry).unwrap();
         let theirs = RingEnd::create(Side::Consumer, geometry).unwrap();
         let mut producer = Producer::new(MappedRing::new(ours.clone(), handed_over(&theirs)), 0);
         let mut consumer = Consumer::new(MappedRing::new(handed_over(&ours), theirs), 0);
         let mut got = Vec::new();
         for lap in 0..5 {
-            let sent: Vec<_> =
-                (0..8).map(|n| Descriptor { offset: lap * 8 + n, ..Descriptor::default() }).collect();
+            let sent: Vec<_> = (0..8)
+                .map(|n| Descriptor {
+                    offset: lap * 8 + n,
+                    ..Descriptor::default()
+                })
+                .collect();
             assert_eq!(producer.push(sent.iter().copied()), 8);
             producer.settle();
             got.clear();
@@ -259,10 +280,16 @@ mod tests {
 
     #[test]
     fn another_geometry_is_refused() {
-        let geometry = RingGeometry { slot_count: 8, staging_bytes: 0 };
+        let geometry = RingGeometry {
+            slot_count: 8,
+            staging_bytes: 0,
+        };
         let ours = RingEnd::create(Side::Producer, geometry).unwrap();
         let fd = ours.fd().try_clone_to_owned().unwrap();
-        let other = RingGeometry { slot_count: 16, staging_bytes: 0 };
+        let other = RingGeometry {
+            slot_count: 16,
+            staging_bytes: 0,
+        };
         assert!(RingEnd::attach(fd, Side::Producer, other).is_err());
     }
 }

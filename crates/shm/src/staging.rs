@@ -42,7 +42,9 @@ impl StagingWriter {
     /// Frees the bytes of descriptors below `tail`.
     pub fn release(&mut self, tail: u64) {
         while self.first < tail {
-            let Some(end) = self.ends.pop_front() else { break };
+            let Some(end) = self.ends.pop_front() else {
+                break;
+            };
             self.freed = end;
             self.first += 1;
         }
@@ -75,8 +77,16 @@ impl StagingWriter {
         }
         self.next = end;
         self.ends.push_back(end);
-        #[expect(clippy::cast_possible_truncation, reason = "within an area of at most 1 GiB")]
-        Some(Descriptor { len: len as u32, offset: offset as u32, tag, ..Descriptor::default() })
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "within an area of at most 1 GiB"
+        )]
+        Some(Descriptor {
+            len: len as u32,
+            offset: offset as u32,
+            tag,
+            ..Descriptor::default()
+        })
     }
 }
 
@@ -97,7 +107,11 @@ pub fn check(ring: &MappedRing, descriptor: &Descriptor) -> Result<usize, Violat
 ///
 /// # Errors
 /// [`Violation`] if the descriptor does not fit `to` or the area.
-pub fn copy_out(ring: &MappedRing, descriptor: &Descriptor, to: &mut [u8]) -> Result<(), Violation> {
+pub fn copy_out(
+    ring: &MappedRing,
+    descriptor: &Descriptor,
+    to: &mut [u8],
+) -> Result<(), Violation> {
     if check(ring, descriptor)? != to.len() {
         return Err(Violation);
     }
@@ -169,13 +183,26 @@ mod tests {
 
     #[test]
     fn descriptors_outside_the_area_are_refused() {
-        let geometry = RingGeometry { slot_count: 8, staging_bytes: 2048 };
+        let geometry = RingGeometry {
+            slot_count: 8,
+            staging_bytes: 2048,
+        };
         let ring = MappedRing::new(
             RingEnd::create(Side::Producer, geometry).unwrap(),
             RingEnd::create(Side::Consumer, geometry).unwrap(),
         );
-        for (offset, len) in [(0, 0), (0, 2049), (2048, 1), (u32::MAX, u32::MAX), (2000, 49)] {
-            let descriptor = Descriptor { offset, len, ..Descriptor::default() };
+        for (offset, len) in [
+            (0, 0),
+            (0, 2049),
+            (2048, 1),
+            (u32::MAX, u32::MAX),
+            (2000, 49),
+        ] {
+            let descriptor = Descriptor {
+                offset,
+                len,
+                ..Descriptor::default()
+            };
             assert_eq!(check(&ring, &descriptor), Err(Violation));
         }
     }

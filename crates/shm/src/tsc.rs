@@ -31,14 +31,17 @@ fn ticks() -> u64 {
 /// Nanoseconds on the kernel's monotonic clock.
 pub fn kernel_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
+        + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
 /// Whether the kernel itself trusts the counter.
 fn is_invariant() -> bool {
     cfg!(target_arch = "x86_64")
-        && std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")
-            .is_ok_and(|source| source.trim() == "tsc" || source.trim() == "kvm-clock")
+        && std::fs::read_to_string(
+            "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+        )
+        .is_ok_and(|source| source.trim() == "tsc" || source.trim() == "kvm-clock")
         && std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|info| info.contains("nonstop_tsc"))
 }
 
@@ -46,7 +49,11 @@ impl Clock {
     /// A clock calibrated over `span`; 10 ms give about 10 ppm.
     pub fn calibrate(span: Duration) -> Self {
         if !is_invariant() {
-            return Self { scale: 0, base_ns: 0, base: 0 };
+            return Self {
+                scale: 0,
+                base_ns: 0,
+                base: 0,
+            };
         }
         let pair = || {
             // The closest of several readings, so that an interruption does not count.
@@ -68,12 +75,20 @@ impl Clock {
         let (end, end_ns) = pair();
         let ratio = u128::from(end_ns - base_ns) << 32;
         let scale = ratio / u128::from((end - base).max(1));
-        Self { scale: u64::try_from(scale).unwrap_or(0), base_ns, base }
+        Self {
+            scale: u64::try_from(scale).unwrap_or(0),
+            base_ns,
+            base,
+        }
     }
 
     /// The same clock from its parts, as another process calibrated it.
     pub fn from_parts([scale, base_ns, base]: [u64; 3]) -> Self {
-        Self { scale, base_ns, base }
+        Self {
+            scale,
+            base_ns,
+            base,
+        }
     }
 
     /// The parts, to be passed to another process of this machine.
@@ -109,7 +124,10 @@ mod tests {
             assert!(now >= last);
             last = now;
             // 0.5 ms of slack for a calibration that was interrupted.
-            assert!(now + 500_000 > before && now < after + 500_000, "{before} {now} {after}");
+            assert!(
+                now + 500_000 > before && now < after + 500_000,
+                "{before} {now} {after}"
+            );
         }
     }
 }

@@ -48,7 +48,11 @@ impl RingMemory for Arc<Heap> {
 }
 
 fn numbered(number: u32) -> Descriptor {
-    Descriptor { offset: number, tag: !number, ..Descriptor::default() }
+    Descriptor {
+        offset: number,
+        tag: !number,
+        ..Descriptor::default()
+    }
 }
 
 fn push(producer: &mut Producer<Arc<Heap>>, numbers: std::ops::Range<u32>) -> u32 {
@@ -61,7 +65,10 @@ fn pull(consumer: &mut Consumer<Arc<Heap>>, max: usize) -> Vec<u32> {
     for descriptor in &descriptors {
         assert_eq!(descriptor.tag, !descriptor.offset, "a torn descriptor");
     }
-    descriptors.iter().map(|descriptor| descriptor.offset).collect()
+    descriptors
+        .iter()
+        .map(|descriptor| descriptor.offset)
+        .collect()
 }
 
 #[cfg(not(loom))]
@@ -71,7 +78,10 @@ mod plain {
 
     fn ring(slot_count: u32, start: u64) -> (Producer<Arc<Heap>>, Consumer<Arc<Heap>>) {
         let heap = Heap::new(slot_count);
-        (Producer::new(heap.clone(), start), Consumer::new(heap, start))
+        (
+            Producer::new(heap.clone(), start),
+            Consumer::new(heap, start),
+        )
     }
 
     #[test]
@@ -95,7 +105,11 @@ mod plain {
             producer.settle();
             assert_eq!(push(&mut producer, 9..10), 0, "the flag is still set");
             assert_eq!(pull(&mut consumer, 8), [number]);
-            assert_eq!(push(&mut producer, 9..10), 0, "the chunk is still being processed");
+            assert_eq!(
+                push(&mut producer, 9..10),
+                0,
+                "the chunk is still being processed"
+            );
             consumer.commit();
         }
     }
@@ -104,7 +118,10 @@ mod plain {
     fn laps_wrap_without_ghosts() {
         let start = (0x7fff_u64 << 2) + 1;
         let (mut producer, mut consumer) = ring(4, start);
-        assert!(!consumer.has_next(), "zeroed slots are not valid at any lap");
+        assert!(
+            !consumer.has_next(),
+            "zeroed slots are not valid at any lap"
+        );
         for number in 0..40 {
             assert_eq!(push(&mut producer, number..number + 1), 1);
             producer.settle();
@@ -146,13 +163,16 @@ mod plain {
         consumer.commit();
         push(&mut producer, 5..9);
         let memory = producer.memory().clone();
-        let sent: Vec<_> = published_since(&memory, 5).iter().map(|d| d.offset).collect();
+        let sent: Vec<_> = published_since(&memory, 5)
+            .iter()
+            .map(|d| d.offset)
+            .collect();
         assert_eq!(sent, [5, 6, 7, 8]);
         // A producer killed inside a burst leaves valid slots behind an invalid first one.
-        memory.slot(position(10, 8)).word0.store(
-            numbered(0).word0(sequence(10, 3)),
-            Ordering::Relaxed,
-        );
+        memory
+            .slot(position(10, 8))
+            .word0
+            .store(numbered(0).word0(sequence(10, 3)), Ordering::Relaxed);
         assert_eq!(published_since(&memory, 5).len(), 4);
     }
 
@@ -301,7 +321,11 @@ mod models {
                 assert_eq!(tail, 1, "a settled turn has committed its tails");
             }
             if tail == 1 {
-                assert_eq!(published_since(&tx, 0).len(), 1, "a committed packet was sent");
+                assert_eq!(
+                    published_since(&tx, 0).len(),
+                    1,
+                    "a committed packet was sent"
+                );
             }
             victim.join().unwrap();
         });

@@ -1,0 +1,251 @@
+//! What a checked chain file says, with every default filled in.
+//!
+//! Invariants, held by the checker: names are unique; links join existing nodes and form no cycle;
+//! each output feeds one link; inputs and outputs are numbered from 0 in file order; at most
+//! [`NODE_COUNT_MAX`] nodes and [`LINK_COUNT_MAX`] links; trust is resolved per link so that no NF
+//! that writes packets reads from an `ro` link, and no packet that came over an `ro` link goes on over
+//! a `shared` one.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::nf::NfKind;
+use crate::port::{PortKind, PortRole, WrapKind};
+
+/// Most nodes in a chain.
+pub const NODE_COUNT_MAX: usize = 64;
+/// Most links in a chain: an owner's ledger numbers the links of its worker from 1 in one byte.
+pub const LINK_COUNT_MAX: usize = 200;
+/// Fewest and most slots of a link; the default is [`SLOT_COUNT`].
+pub const SLOT_COUNT_LIMITS: (u32, u32) = (2, 16_384);
+/// Slots of a link unless the file says otherwise: small enough that what is in flight stays in L2.
+pub const SLOT_COUNT: u32 = 512;
+/// Packets in a burst unless the file says otherwise.
+pub const BURST: u16 = 64;
+/// Fewest and most packets in a burst.
+pub const BURST_LIMITS: (u16, u16) = (1, 256);
+
+/// A checked chain.
+#[derive(Clone, Debug)]
+pub struct Chain {
+    /// Its name: one running chain per name and user.
+    pub name: String,
+    /// Folder of the chain file; relative paths in it start here.
+    pub dir: PathBuf,
+    /// Ports and NFs, in file order, ports first.
+    pub nodes: Vec<Node>,
+    /// Links, in file order.
+    pub links: Vec<Link>,
+    /// How it runs.
+    pub run: Run,
+}
+
+/// A port or an NF.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: NodeKind,
+    /// Where it runs (`run.mode` unless it says otherwise).
+    pub mode: Mode,
+    /// The core it is pinned to, if the file says so.
+    pub core: Option<usize>,
+    /// Its trust group.
+    pub group: String,
+    /// What happens to its packets while it is down.
+    pub on_death: OnDeath,
+}
+
+/// What a node is.
+#[derive(Clone, Debug)]
+pub enum NodeKind {
+    /// Packet input and output.
+    Port {
+        /// Its type.
+        kind: &'static PortKind,
+        /// Its configuration, as JSON.
+        config: serde_json::Value,
+        /// Its directions.
+        role: PortRole,
+        /// Wrappers, innermost first.
+        wraps: Vec<WrapSpec>,
+    },
+    /// A network function.
+    Nf {
+        /// Its type.
+        kind: &'static NfKind,
+        /// Its configuration, as JSON.
+        config: serde_json::Value,
+        /// Names of its outputs, by index.
+        outputs: Vec<String>,
+    },
+}
+
+/// A wrapper around a port.
+#[derive(Clone, Debug)]
+pub struct WrapSpec {
+    /// Its type.
+    pub kind: &'static WrapKind,
+    /// Its configuration, as JSON.
+    pub config: serde_json::Value,
+}
+
+/// A link between two nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Link {
+    /// Its name: `from -> to`, with `.output` where the node has several.
+    pub name: String,
+    /// Index of the node it leaves.
+    pub from: usize,
+    /// Index of the output it leaves by.
+    pub output: u8,
+    /// Index of the node it reaches.
+    pub to: usize,
+    /// Index of the input it reaches, in file order of the links to that node.
+    pub input: u8,
+    /// What the two sides may do to each other's memory.
+    pub trust: Trust,
+    /// What happens when it is full.
+    pub overflow: Overflow,
+    /// Number of slots, a power of two (1 in flag protocol).
+    pub slot_count: u32,
+    /// How packets are handed over.
+    pub protocol: Protocol,
+}
+
+/// How a chain runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Run {
+    /// Mode of nodes that name none.
+    pub mode: Mode,
+    /// How idle workers wait.
+    pub wait: WaitChoice,
+    /// Packets in a burst.
+    pub burst: u16,
+    /// Cores that workers may use; all allowed ones if empty.
+    pub cores: Vec<usize>,
+    /// Buffers of each size in each pool, where the file says so: (bytes per buffer, count).
+    pub buffers: Vec<(u32, u32)>,
+    /// Image for `container` mode.
+    pub image: Option<String>,
+}
+
+/// Where a node runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Fused with the node before it into one run-to-completion loop.
+    Inline,
+    /// A thread of the `catena run` process.
+    Thread,
+    /// A process of its own.
+    #[default]
+    Process,
+    /// A container of its own.
+    Container,
+}
+
+/// What the two sides of a link may do to each other's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Trust {
+    /// Zero-copy; both sides may write packets.
+    Shared,
+    /// Zero-copy; the receiver's mapping is read-only.
+    Ro,
+    /// Nothing is shared but the ring; packets are copied.
+    Copy,
+}
+
+/// What happens to a packet for which a link has no slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Overflow {
+    /// The sender waits: it pulls nothing that it could not pass on. Pressure reaches the chain's entry.
+    #[default]
+    Block,
+    /// The newest packet is dropped (`link_full`).
+    DropTail,
+    /// The oldest packets are dropped (`link_stale`), so that those that pass are fresh.
+    DropHead,
+}
+
+/// How packets are handed over on a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// A ring with one publish per burst.
+    #[default]
+    Ring,
+    /// One slot with an update flag (NTT, OFC 2024).
+    Flag,
+}
+
+/// What happens to the packets of a node that has died, until it runs again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnDeath {
+    /// They wait in its input links.
+    #[default]
+    Hold,
+    /// They pass unprocessed to its first output.
+    Bypass,
+    /// They are dropped (`nf_down`).
+    Drop,
+}
+
+/// How idle workers wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum WaitChoice {
+    /// Decided by measuring at start.
+    #[default]
+    Auto,
+    /// Never sleep.
+    Spin,
+    /// Give way to others, never sleep.
+    Yield,
+    /// Sleep at once.
+    Sleep,
+}
+
+impl Chain {
+    /// Index of the node with this name.
+    pub fn node_index(&self, name: &str) -> Option<usize> {
+        self.nodes.iter().position(|node| node.name == name)
+    }
+
+    /// Links that leave node `node`, with their indices.
+    pub fn links_from(&self, node: usize) -> impl Iterator<Item = (usize, &Link)> {
+        self.links
+            .iter()
+            .enumerate()
+            .filter(move |(_, link)| link.from == node)
+    }
+
+    /// Links that reach node `node`, with their indices.
+    pub fn links_to(&self, node: usize) -> impl Iterator<Item = (usize, &Link)> {
+        self.links
+            .iter()
+            .enumerate()
+            .filter(move |(_, link)| link.to == node)
+    }
+}
+
+impl Node {
+    /// Whether it is a port.
+    pub fn is_port(&self) -> bool {
+        matches!(self.kind, NodeKind::Port { .. })
+    }
+
+    /// The word that names its type in the chain file.
+    pub fn type_name(&self) -> &'static str {
+        match &self.kind {
+            NodeKind::Port { kind, .. } => kind.name,
+            NodeKind::Nf { kind, .. } => kind.name,
+        }
+    }
+}

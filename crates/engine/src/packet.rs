@@ -1,0 +1,6 @@
+//! The packet: bytes in a pool's buffer and a little metadata.
+//!
+//! Defined where its memory is, in [`catena_shm::packet`]; named here because it is one of the four
+//! nouns of a chain.
+
+pub use catena_shm::packet::{NoRoom, Packet};

@@ -1,0 +1,404 @@
+//! A worker's pools: those it owns, those it only sees, and the way home for the latter.
+//!
+//! First and last step of a packet's life. Ports and copying NFs get buffers by [`Pools::alloc`];
+//! descriptors from links become packets by [`Pools::packet`]; whoever is done with a packet calls
+//! [`Pools::free`], which puts it on the free list of a pool owned here, or on the lane that leads
+//! home. Lanes are published once per turn.
+
+use catena_shm::descriptor::{Descriptor, RETURNS_PER_DESCRIPTOR};
+use catena_shm::pool::{LinkSet, PoolOwner, PoolView, Violation};
+use catena_shm::ring::{Consumer, Producer};
+use catena_shm::ring_memory::MappedRing;
+
+use crate::drop_reason::DropReason;
+use crate::packet::Packet;
+
+/// Most pools a chain may have: a descriptor names its pool by a small number.
+pub const POOL_COUNT_MAX: usize = 64;
+
+/// The way home to one owner, for buffers that ended here.
+#[derive(Debug)]
+pub struct ReturnLane {
+    /// The ring that leads to the owner. It has a slot for every buffer of the owner's pools, so it
+    /// is never full while both sides follow the protocol.
+    pub producer: Producer<MappedRing>,
+    /// The owner's pools.
+    pub pools: Vec<u8>,
+    pending: Vec<Descriptor>,
+}
+
+impl ReturnLane {
+    /// A lane for buffers of `pools`, all owned by the consumer of `producer`.
+    pub fn new(producer: Producer<MappedRing>, pools: Vec<u8>) -> Self {
+        Self {
+            producer,
+            pools,
+            pending: Vec::with_capacity(1024),
+        }
+    }
+}
+
+/// Where buffers come home to this worker's pools.
+#[derive(Debug)]
+pub struct HomeLane {
+    /// The ring by which one peer returns buffers.
+    pub consumer: Consumer<MappedRing>,
+    /// Links over which that peer can have come to hold them.
+    pub links: LinkSet,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Unknown,
+    Own(u8),
+    Lane(u8),
+}
+
+/// A worker's pools.
+#[derive(Debug)]
+pub struct Pools {
+    own: Vec<PoolOwner>,
+    views: Vec<Option<PoolView>>,
+    places: [Place; POOL_COUNT_MAX],
+    lanes: Vec<ReturnLane>,
+    homes: Vec<HomeLane>,
+    scratch: Vec<Descriptor>,
+    violations: u64,
+}
+
+impl Pools {
+    /// The pools this worker owns; size classes in any order.
+    pub fn new(mut own: Vec<PoolOwner>) -> Self {
+        own.sort_by_key(|pool| pool.geometry().packet_len_max());
+        let mut pools = Self {
+            views: (0..POOL_COUNT_MAX).map(|_| None).collect(),
+            places: [Place::Unknown; POOL_COUNT_MAX],
+            lanes: Vec::new(),
+            homes: Vec::new(),
+            scratch: Vec::with_capacity(1024),
+            violations: 0,
+            own,
+        };
+        for (index, pool) in pools.own.iter().enumerate() {
+            let id = usize::from(pool.id());
+            pools.views[id] = Some(pool.view());
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "at most POOL_COUNT_MAX pools"
+            )]
+            let index = index as u8;
+            pools.places[id] = Place::Own(index);
+        }
+        pools
+    }
+
+    /// Adds the view of a pool that another worker owns.
+    pub fn add_view(&mut self, view: PoolView) {
+        let id = usize::from(view.id());
+        if id < POOL_COUNT_MAX {
+            self.views[id] = Some(view);
+        }
+    }
+
+    /// Adds the way home to another worker's pools, or replaces it when that worker is new.
+    pub fn add_return_lane(&mut self, lane: ReturnLane) {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "at most one lane per worker"
+        )]
+        let index = self.lanes.len() as u8;
+        for pool in &lane.pools {
+            self.places[usize::from(*pool)] = Place::Lane(index);
+        }
+        self.lanes.push(lane);
+    }
+
+    /// Adds a ring by which a peer returns buffers of pools owned here.
+    pub fn add_home_lane(&mut self, lane: HomeLane) {
+        self.homes.push(lane);
+    }
+
+    /// Lanes by which this worker returns buffers.
+    pub fn return_lanes_mut(&mut self) -> &mut Vec<ReturnLane> {
+        &mut self.lanes
+    }
+
+    /// Lanes by which buffers come home.
+    pub fn home_lanes_mut(&mut self) -> &mut Vec<HomeLane> {
+        &mut self.homes
+    }
+
+    /// Pools owned here, smallest buffers first.
+    pub fn own(&self) -> &[PoolOwner] {
+        &self.own
+    }
+
+    /// Pools owned here, smallest buffers first.
+    pub fn own_mut(&mut self) -> &mut [PoolOwner] {
+        &mut self.own
+    }
+
+    /// Descriptors and returns refused because no honest peer would send them.
+    pub fn violations(&self) -> u64 {
+        self.violations
+    }
+
+    /// Largest packet that can be allocated here.
+    pub fn packet_len_max(&self) -> usize {
+        self.own
+            .last()
+            .map_or(0, |pool| pool.geometry().packet_len_max())
+    }
+
+    /// A packet of `len` undefined bytes, from the smallest buffers that hold it, or the next size
+    /// if those are all in use.
+    ///
+    /// # Errors
+    /// [`DropReason::TooLarge`] or [`DropReason::NoBuffer`]; nothing is counted here.
+    #[inline]
+    pub fn alloc(&mut self, len: usize) -> Result<Packet, DropReason> {
+        let mut fitting = self
+            .own
+            .iter_mut()
+            .filter(|pool| len <= pool.geometry().packet_len_max());
+        let Some(first) = fitting.next() else {
+            return Err(DropReason::TooLarge);
+        };
+        if let Some(packet) = first.alloc(len) {
+            return Ok(packet);
+        }
+        fitting
+            .next()
+            .and_then(|pool| pool.alloc(len))
+            .ok_or(DropReason::NoBuffer)
+    }
+
+    /// A packet with the same bytes and tag.
+    ///
+    /// # Errors
+    /// As [`Pools::alloc`].
+    pub fn copy_of(&mut self, packet: &Packet) -> Result<Packet, DropReason> {
+        let mut copy = self.alloc(packet.len())?;
+        copy.bytes_mut().copy_from_slice(packet.bytes());
+        copy.set_tag(packet.tag());
+        Ok(copy)
+    }
+
+    /// The packet that a descriptor from link number `link` names.
+    ///
+    /// # Errors
+    /// [`Violation`], counted, if no honest peer would have sent it. The packet's buffer, if there is
+    /// one, is not touched.
+    #[inline]
+    pub fn packet(&mut self, descriptor: &Descriptor) -> Result<Packet, Violation> {
+        let packet = self.checked_packet(descriptor);
+        self.violations += u64::from(packet.is_err());
+        packet
+    }
+
+    #[inline]
+    fn checked_packet(&mut self, descriptor: &Descriptor) -> Result<Packet, Violation> {
+        let id = usize::from(descriptor.pool);
+        let view = self
+            .views
+            .get(id)
+            .and_then(Option::as_ref)
+            .ok_or(Violation)?;
+        let packet = view.packet(descriptor)?;
+        if let Place::Own(index) = self.places[id] {
+            // A buffer of our own that went round: it must be out, or the peer made it up.
+            self.own[usize::from(index)].arrive(packet.buffer_index(), &LinkSet::ALL)?;
+        }
+        Ok(packet)
+    }
+
+    /// Notes that `packet` leaves by link number `link`. To be called after it was published, in the
+    /// same turn.
+    #[inline]
+    pub fn send_out(&mut self, pool: u8, buffer_index: u32, link: u8) {
+        if let Place::Own(index) = self.places[usize::from(pool)] {
+            self.own[usize::from(index)].send_out(buffer_index, link);
+        }
+    }
+
+    /// Whether packets of `pool` are owned here.
+    #[inline]
+    pub fn owns(&self, pool: u8) -> bool {
+        matches!(self.places[usize::from(pool)], Place::Own(_))
+    }
+
+    /// Ends a packet's life here: its buffer goes home.
+    #[inline]
+    pub fn free(&mut self, packet: Packet) {
+        match self.places[usize::from(packet.pool())] {
+            Place::Own(index) => self.own[usize::from(index)].free(packet),
+            Place::Lane(lane) => {
+                let lane = &mut self.lanes[usize::from(lane)];
+                lane.pending.push(Descriptor::returning(
+                    packet.pool(),
+                    &[packet.buffer_index()],
+                ));
+            }
+            Place::Unknown => debug_assert!(false, "a packet of no known pool"),
+        }
+    }
+
+    /// Publishes what [`Pools::free`] put on the lanes. Once per turn, before tails are committed.
+    pub fn publish_returns(&mut self) {
+        for lane in &mut self.lanes {
+            if !lane.pending.is_empty() {
+                publish(lane, &mut self.scratch);
+            }
+        }
+    }
+
+    /// Whether buffers wait to be published on a lane (its ring was full).
+    pub fn has_pending_returns(&self) -> bool {
+        self.lanes.iter().any(|lane| !lane.pending.is_empty())
+    }
+
+    /// Takes home what peers have returned. First thing in a turn. Gives the number of buffers.
+    pub fn take_returns(&mut self) -> usize {
+        let Self {
+            homes,
+            own,
+            places,
+            scratch,
+            violations,
+            ..
+        } = self;
+        let mut count = 0;
+        for home in homes {
+            scratch.clear();
+            home.consumer.pull(256, scratch);
+            for descriptor in scratch.iter() {
+                let place = places.get(usize::from(descriptor.pool));
+                let (Some(Place::Own(index)), Some(indices)) = (place, descriptor.returned())
+                else {
+                    *violations += 1;
+                    continue;
+                };
+                for buffer_index in indices {
+                    let taken = own[usize::from(*index)].take_home(buffer_index, &home.links);
+                    *violations += u64::from(taken.is_err());
+                    count += 1;
+                }
+            }
+        }
+        count
+    }
+
+    /// Commits the home lanes and settles the return lanes: part of the end of a turn.
+    pub fn commit_home_lanes(&mut self) {
+        for home in &mut self.homes {
+            home.consumer.commit();
+        }
+    }
+
+    /// Settles the return lanes: the very end of a turn.
+    pub fn settle_return_lanes(&mut self) {
+        for lane in &mut self.lanes {
+            lane.producer.settle();
+        }
+    }
+}
+
+/// Publishes a lane's pending returns, up to three to a descriptor.
+fn publish(lane: &mut ReturnLane, scratch: &mut Vec<Descriptor>) {
+    scratch.clear();
+    let mut run: [u32; RETURNS_PER_DESCRIPTOR] = [0; RETURNS_PER_DESCRIPTOR];
+    let (mut run_len, mut run_pool) = (0, 0);
+    for descriptor in &lane.pending {
+        if run_len == RETURNS_PER_DESCRIPTOR || (run_len > 0 && run_pool != descriptor.pool) {
+            scratch.push(Descriptor::returning(run_pool, &run[..run_len]));
+            run_len = 0;
+        }
+        run_pool = descriptor.pool;
+        // A pending return carries its single index in `len` (see `Descriptor::returning`).
+        run[run_len] = descriptor.len;
+        run_len += 1;
+    }
+    if run_len > 0 {
+        scratch.push(Descriptor::returning(run_pool, &run[..run_len]));
+    }
+    lane.pending.clear();
+    let sent = lane.producer.push(scratch.iter().copied()) as usize;
+    // Only a peer that does not take its buffers home can make this happen.
+    for descriptor in &scratch[sent..] {
+        if let Some(indices) = descriptor.returned() {
+            lane.pending
+                .extend(indices.map(|index| Descriptor::returning(descriptor.pool, &[index])));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use catena_shm::pool::PoolGeometry;
+    use catena_shm::region::Sharing;
+    use catena_shm::ring_memory::{RingEnd, RingGeometry, Side};
+
+    fn owner(id: u8, log2_stride: u8, buffer_count: u32) -> PoolOwner {
+        let geometry = PoolGeometry {
+            log2_stride,
+            buffer_count,
+            headroom: 64,
+        };
+        PoolOwner::create(id, geometry, Sharing::ReadWrite).unwrap()
+    }
+
+    #[test]
+    fn the_smallest_fitting_size_is_used_then_the_next() {
+        let mut pools = Pools::new(vec![owner(2, 11, 4), owner(1, 7, 2), owner(3, 18, 1)]);
+        let small: Vec<_> = (0..3).map(|_| pools.alloc(60).unwrap()).collect();
+        assert_eq!(
+            small.iter().map(Packet::pool).collect::<Vec<_>>(),
+            [1, 1, 2]
+        );
+        assert_eq!(pools.alloc(131_072).unwrap().pool(), 3);
+        assert_eq!(pools.alloc(131_072).unwrap_err(), DropReason::NoBuffer);
+        assert_eq!(pools.alloc(1 << 18).unwrap_err(), DropReason::TooLarge);
+    }
+
+    #[test]
+    fn buffers_freed_elsewhere_come_home() {
+        let mut ours = Pools::new(vec![owner(1, 7, 8)]);
+        let mut theirs = Pools::new(vec![]);
+        theirs.add_view(ours.own()[0].view());
+        let geometry = RingGeometry {
+            slot_count: 16,
+            staging_bytes: 0,
+        };
+        let ring = MappedRing::new(
+            RingEnd::create(Side::Producer, geometry).unwrap(),
+            RingEnd::create(Side::Consumer, geometry).unwrap(),
+        );
+        theirs.add_return_lane(ReturnLane::new(Producer::new(ring.clone(), 0), vec![1]));
+        let mut links = LinkSet::default();
+        links.insert(4);
+        ours.add_home_lane(HomeLane {
+            consumer: Consumer::new(ring, 0),
+            links,
+        });
+        for _ in 0..20 {
+            let packets: Vec<_> = (0..8).map(|_| ours.alloc(64).unwrap()).collect();
+            for packet in packets {
+                let descriptor = packet.descriptor();
+                ours.send_out(1, packet.buffer_index(), 4);
+                let theirs_now = theirs.packet(&descriptor).unwrap();
+                theirs.free(theirs_now);
+            }
+            assert!(ours.alloc(64).is_err());
+            theirs.publish_returns();
+            theirs.settle_return_lanes();
+            assert_eq!(ours.take_returns(), 8);
+            ours.commit_home_lanes();
+            assert_eq!(
+                (ours.own()[0].free_count(), ours.own()[0].out_count()),
+                (8, 0)
+            );
+        }
+        assert_eq!(ours.violations(), 0);
+    }
+}
