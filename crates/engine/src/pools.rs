@@ -173,6 +173,16 @@ impl Pools {
             .ok_or(DropReason::NoBuffer)
     }
 
+    /// Whether [`Pools::alloc`] would succeed.
+    #[inline]
+    pub fn has_buffer(&self, len: usize) -> bool {
+        let mut fitting = self
+            .own
+            .iter()
+            .filter(|pool| len <= pool.geometry().packet_len_max());
+        fitting.by_ref().take(2).any(|pool| pool.free_count() > 0)
+    }
+
     /// A packet with the same bytes and tag.
     ///
     /// # Errors

@@ -68,6 +68,12 @@ impl<'a> RxBurst<'a> {
             .inspect_err(|reason| self.drops[reason.index()] += 1)
     }
 
+    /// Whether [`RxBurst::alloc`] would succeed: asked by ports that can wait (a file, a generator)
+    /// instead of losing a packet.
+    pub fn has_buffer(&self, len: usize) -> bool {
+        self.pools.has_buffer(len)
+    }
+
     /// Receives a copy of `bytes`. Returns false, and counts why, if there is no buffer.
     pub fn push_copy(&mut self, bytes: &[u8]) -> bool {
         let Ok(mut packet) = self.alloc(bytes.len()) else {
@@ -131,6 +137,12 @@ pub trait Port: Send {
         usize::MAX
     }
 
+    /// Whether the port holds packets that it will still send (a wrapper that delays). While it does,
+    /// the engine calls [`Port::tx`] with no packets at every turn.
+    fn holds_packets(&self) -> bool {
+        false
+    }
+
     /// When `tx_room` will next be above 0, if it is 0 now.
     fn tx_room_at(&self) -> Option<Nanos> {
         None
@@ -165,6 +177,13 @@ pub struct PortRole {
     pub sends: bool,
 }
 
+/// Opens a port from its configuration and the chain file's folder.
+pub type OpenPort = fn(&serde_json::Value, &std::path::Path) -> Result<Box<dyn Port>, PortError>;
+
+/// Puts a wrapper around a port, from its configuration and the chain file's folder.
+pub type WrapPort =
+    fn(&serde_json::Value, &std::path::Path, Box<dyn Port>) -> Result<Box<dyn Port>, PortError>;
+
 /// A port type as chain files know it.
 pub struct PortKind {
     /// The key under the port's name (`pcap`, `tap`, ...).
@@ -176,8 +195,7 @@ pub struct PortKind {
     /// Checks the configuration without touching the world.
     pub check: fn(config: &serde_json::Value) -> Result<PortRole, ConfigErrors>,
     /// Opens it. `dir` is the chain file's folder, against which relative paths are resolved.
-    pub open:
-        fn(config: &serde_json::Value, dir: &std::path::Path) -> Result<Box<dyn Port>, PortError>,
+    pub open: OpenPort,
 }
 
 impl fmt::Debug for PortKind {
@@ -199,11 +217,7 @@ pub struct WrapKind {
     /// Checks the configuration.
     pub check: fn(config: &serde_json::Value) -> Result<(), ConfigErrors>,
     /// Puts the wrapper around `inner`.
-    pub wrap: fn(
-        config: &serde_json::Value,
-        dir: &std::path::Path,
-        inner: Box<dyn Port>,
-    ) -> Result<Box<dyn Port>, PortError>,
+    pub wrap: WrapPort,
 }
 
 impl fmt::Debug for WrapKind {

@@ -242,7 +242,7 @@ impl Region {
     /// If it does not: layouts are computed by this crate, never taken from a peer.
     pub(crate) fn at<T>(&self, offset: usize) -> NonNull<T> {
         assert!(
-            offset % align_of::<T>() == 0 && offset + size_of::<T>() <= self.len,
+            offset.is_multiple_of(align_of::<T>()) && offset + size_of::<T>() <= self.len,
             "layout outside its region"
         );
         // SAFETY: `offset` was checked to lie within the mapping.
