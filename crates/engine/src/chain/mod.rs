@@ -5,6 +5,7 @@
 //! difference of two of these values.
 
 pub mod model;
+pub mod registry;
 
 pub use model::{
     Chain, Link, Mode, Node, NodeKind, OnDeath, Overflow, Protocol, Run, Trust, WaitChoice,
