@@ -50,13 +50,16 @@
 
 #![cfg_attr(not(test), no_std)]
 
+pub mod arp;
 pub mod checksum;
 mod checksum_simd;
 mod error;
+pub mod ethernet;
 mod field;
 pub mod ip;
 pub mod options;
 #[cfg(test)]
 mod testing;
+pub mod vlan;
 
 pub use error::{Layer, ParseError, Reason};
