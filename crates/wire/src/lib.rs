@@ -57,6 +57,8 @@ mod error;
 pub mod ethernet;
 mod field;
 pub mod ip;
+pub mod ipv4;
+pub mod ipv6;
 pub mod options;
 #[cfg(test)]
 mod testing;
