@@ -56,12 +56,16 @@ mod checksum_simd;
 mod error;
 pub mod ethernet;
 mod field;
+pub mod icmpv4;
+pub mod icmpv6;
 pub mod ip;
 pub mod ipv4;
 pub mod ipv6;
 pub mod options;
+pub mod tcp;
 #[cfg(test)]
 mod testing;
+pub mod udp;
 pub mod vlan;
 
 pub use error::{Layer, ParseError, Reason};
