@@ -53,6 +53,7 @@
 pub mod arp;
 pub mod checksum;
 mod checksum_simd;
+pub mod dissect;
 mod error;
 pub mod ethernet;
 mod field;
