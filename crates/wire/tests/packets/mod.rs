@@ -136,10 +136,11 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     }
     .emit(&mut tag);
 
-    // Hop-by-Hop, Routing, Fragment (first), Authentication.
+    // Hop-by-Hop, Routing (of the experimental type 253, RFC 4727), Fragment (first),
+    // Authentication.
     let extensions = [
         &[43, 0, 1, 4, 0, 0, 0, 0][..],
-        &[44, 0, 4, 0, 0, 0, 0, 0],
+        &[44, 0, 253, 0, 0, 0, 0, 0],
         &[51, 0, 0, 1, 0, 0, 0, 9],
         &[6, 4, 0, 0],
         &[0; 20],
