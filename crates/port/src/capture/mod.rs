@@ -24,16 +24,20 @@ mod error;
 mod reader;
 mod section;
 mod window;
+mod writer;
 
 #[cfg(test)]
 mod reading_tests;
 #[cfg(test)]
 mod samples;
+#[cfg(test)]
+mod writing_tests;
 
 use std::path::Path;
 
 pub use error::{CaptureError, CapturePart};
 pub use reader::CaptureReader;
+pub use writer::{CaptureSummary, CaptureWriter};
 
 /// Most bytes of packet data in one record.
 ///
