@@ -1,1 +1,3 @@
 //! Placeholder, replaced by the crate's first module.
+
+pub mod tap;
