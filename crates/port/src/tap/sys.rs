@@ -41,7 +41,11 @@ impl Tap {
         let queue = match rustix::fs::open(DEVICE, flags, Mode::empty()) {
             Ok(queue) => queue,
             Err(Errno::ACCESS | Errno::PERM) => return Err(not_permitted(name, options)),
-            Err(error) => return Err(TapError::NoDriver { source: error.into() }),
+            Err(error) => {
+                return Err(TapError::NoDriver {
+                    source: error.into(),
+                });
+            }
         };
         let mut request = request_for(name);
         request.ifr_ifru.ifru_flags = interface_flags(options);
