@@ -189,11 +189,8 @@ fn open_error(name: &str) -> TapError {
 #[test]
 fn lack_of_permission_is_named() {
     isolated("lack_of_permission_is_named", || {
-        run("ip tuntap add dev tap0 mode tap user 4242");
-        for name in ["tap0", "tap1"] {
-            let error = without_capabilities(move || open_error(name));
-            assert!(matches!(error, TapError::NotPermitted { .. }), "{error}");
-        }
+        let error = without_capabilities(|| open_error("tap0"));
+        assert!(matches!(error, TapError::NotPermitted { .. }), "{error}");
         let tap = open("tap0");
         let error = without_capabilities(move || tap.set_up().unwrap_err());
         assert!(

@@ -108,7 +108,7 @@ impl FrameHeader {
             vlan_tci: u16::try_from(u32_at(bytes, 32)? & 0xffff).ok()?,
             vlan_tpid: u16_at(bytes, 36)?,
             packet_type: *bytes.get(48 + PACKET_TYPE_IN_ADDRESS)?,
-            timestamp: timestamp(u32_at(bytes, 4)?, u32_at(bytes, 8)?),
+            timestamp: Duration::new(u32_at(bytes, 4)?.into(), u32_at(bytes, 8)?),
         })
     }
 
@@ -123,7 +123,7 @@ impl FrameHeader {
             vlan_tci: u16_at(bytes, 24)?,
             vlan_tpid: u16_at(bytes, 26)?,
             packet_type: *bytes.get(32 + PACKET_TYPE_IN_ADDRESS)?,
-            timestamp: timestamp(u32_at(bytes, 16)?, u32_at(bytes, 20)?),
+            timestamp: Duration::new(u32_at(bytes, 16)?.into(), u32_at(bytes, 20)?),
         })
     }
 
@@ -179,11 +179,6 @@ impl FrameHeader {
     fn has(&self, flag: u32) -> bool {
         self.status & flag != 0
     }
-}
-
-/// Kept out of [`Duration::new`], which panics on an overflow.
-fn timestamp(seconds: u32, nanoseconds: u32) -> Duration {
-    Duration::from_secs(seconds.into()) + Duration::from_nanos(nanoseconds.into())
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
