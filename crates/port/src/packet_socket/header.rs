@@ -33,12 +33,18 @@ pub(super) const BLOCK_STATUS_AT: usize = 8;
 pub(super) const V3_HEADER_LEN: usize = 68;
 /// Bytes of a TPACKET_V2 frame header with its address (TPACKET2_HDRLEN).
 pub(super) const V2_HEADER_LEN: usize = 52;
+/// Headers are copied in words of this size; the kernel aligns them to 8 bytes at least.
+pub(super) const WORD_LEN: usize = size_of::<u32>();
 /// Bytes of a `virtio_net_hdr`.
 pub(super) const VNET_LEN: usize = 10;
 
 const _: () = assert!(BLOCK_HEADER_LEN == size_of::<libc::tpacket_block_desc>());
 const _: () = assert!(V3_HEADER_LEN == libc::TPACKET3_HDRLEN);
 const _: () = assert!(V2_HEADER_LEN == libc::TPACKET2_HDRLEN);
+
+const _: () = assert!(BLOCK_HEADER_LEN.is_multiple_of(WORD_LEN));
+const _: () = assert!(V3_HEADER_LEN.is_multiple_of(WORD_LEN));
+const _: () = assert!(V2_HEADER_LEN.is_multiple_of(WORD_LEN));
 
 /// Below this a frame has no Ethernet header.
 const ETHERNET_HEADER_LEN: usize = 14;
@@ -61,7 +67,7 @@ pub(super) struct BlockHeader {
 }
 
 impl BlockHeader {
-    pub(super) fn parse(bytes: &[u8; BLOCK_HEADER_LEN], block_size_bytes: usize) -> Option<Self> {
+    pub(super) fn parse(bytes: &[u8], block_size_bytes: usize) -> Option<Self> {
         let frame_count = u32_at(bytes, 12)?;
         let first = usize::try_from(u32_at(bytes, 16)?).ok()?;
         let end = usize::try_from(u32_at(bytes, 20)?).ok()?;
@@ -97,7 +103,7 @@ pub(super) struct FrameHeader {
 }
 
 impl FrameHeader {
-    pub(super) fn parse_v3(bytes: &[u8; V3_HEADER_LEN]) -> Option<Self> {
+    pub(super) fn parse_v3(bytes: &[u8]) -> Option<Self> {
         Some(Self {
             next: usize::try_from(u32_at(bytes, 0)?).ok()?,
             header_len: V3_HEADER_LEN,
@@ -112,7 +118,7 @@ impl FrameHeader {
         })
     }
 
-    pub(super) fn parse_v2(bytes: &[u8; V2_HEADER_LEN]) -> Option<Self> {
+    pub(super) fn parse_v2(bytes: &[u8]) -> Option<Self> {
         Some(Self {
             next: 0,
             header_len: V2_HEADER_LEN,

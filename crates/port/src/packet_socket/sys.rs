@@ -16,6 +16,7 @@
     reason = "the ring is memory shared with the kernel, and packet options have no safe wrapper"
 )]
 
+use std::array;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -29,7 +30,7 @@ use super::Delivery;
 use super::frame::RxInfo;
 use super::header::{
     BLOCK_HEADER_LEN, BLOCK_STATUS_AT, BlockHeader, FrameHeader, V2_HEADER_LEN, V3_HEADER_LEN,
-    VNET_LEN,
+    VNET_LEN, WORD_LEN,
 };
 
 /// What the kernel calls a frame in TPACKET_V3, where it only has to divide the block.
@@ -155,8 +156,12 @@ impl Ring {
             };
             while cursor.frames_left > 0 && shown < limit {
                 let at = cursor.next;
-                let bytes = self.map.copy::<V3_HEADER_LEN>(at, cursor.end);
-                let Some(header) = bytes.and_then(|bytes| FrameHeader::parse_v3(&bytes)) else {
+                let bytes = self
+                    .map
+                    .copy_words::<{ V3_HEADER_LEN / WORD_LEN }>(at, cursor.end);
+                let Some(header) =
+                    bytes.and_then(|bytes| FrameHeader::parse_v3(bytes.as_flattened()))
+                else {
                     self.malformed += 1;
                     cursor.frames_left = 0;
                     break;
@@ -179,8 +184,10 @@ impl Ring {
     }
 
     fn begin_block(&mut self, base: usize, size: usize) -> Cursor {
-        let bytes = self.map.copy::<BLOCK_HEADER_LEN>(base, base + size);
-        match bytes.and_then(|bytes| BlockHeader::parse(&bytes, size)) {
+        let bytes = self
+            .map
+            .copy_words::<{ BLOCK_HEADER_LEN / WORD_LEN }>(base, base + size);
+        match bytes.and_then(|bytes| BlockHeader::parse(bytes.as_flattened(), size)) {
             Some(header) => Cursor {
                 frames_left: header.frame_count,
                 next: base + header.first,
@@ -211,8 +218,10 @@ impl Ring {
             if !self.map.is_ours(base) {
                 break;
             }
-            let bytes = self.map.copy::<V2_HEADER_LEN>(base, base + size);
-            match bytes.and_then(|bytes| FrameHeader::parse_v2(&bytes)) {
+            let bytes = self
+                .map
+                .copy_words::<{ V2_HEADER_LEN / WORD_LEN }>(base, base + size);
+            match bytes.and_then(|bytes| FrameHeader::parse_v2(bytes.as_flattened())) {
                 Some(header) => shown += usize::from(self.show(base, base + size, &header, each)),
                 None => self.malformed += 1,
             }
@@ -316,6 +325,28 @@ impl Mapping {
         // SAFETY: the bytes lie in the mapping (checked) and any bytes are a valid array, whose
         // alignment is 1. Volatile, so that this is the only read of them.
         Some(unsafe { self.base.as_ptr().add(at).cast::<[u8; N]>().read_volatile() })
+    }
+
+    /// Copies `WORDS` words at `at` once, as [`Self::copy`] does, where `at` is aligned for them:
+    /// a volatile copy of bytes is made byte by byte, too slow for every frame's header.
+    fn copy_words<const WORDS: usize>(
+        &self,
+        at: usize,
+        end: usize,
+    ) -> Option<[[u8; WORD_LEN]; WORDS]> {
+        let is_aligned = at.is_multiple_of(WORD_LEN);
+        if !is_aligned || at.checked_add(WORDS * WORD_LEN)? > end.min(self.len) {
+            return None;
+        }
+        Some(array::from_fn(|index| {
+            // SAFETY: all words lie in the mapping and are aligned, since the mapping starts at a
+            // page (both checked); any bits are a valid number. Volatile, as above.
+            let word = unsafe {
+                let first = self.base.as_ptr().add(at).cast::<u32>();
+                first.add(index).read_volatile()
+            };
+            word.to_ne_bytes()
+        }))
     }
 
     /// The bytes at `range`, if the mapping holds them.
