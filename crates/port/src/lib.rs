@@ -1,5 +1,5 @@
-//! Packet input and output: where frames enter and leave a chain.
-//!
-//! [`capture`] reads and writes capture files; it is a codec that knows nothing of the engine.
+//! Packet input and output: where packets enter and leave a chain.
 
 pub mod capture;
+pub mod packet_socket;
+pub mod tap;
