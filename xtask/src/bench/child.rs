@@ -110,6 +110,11 @@ impl Guarded {
         self.lines.recv_timeout(left).ok()
     }
 
+    /// Process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The exit status if the child has ended.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()

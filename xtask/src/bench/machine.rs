@@ -55,7 +55,7 @@ pub(crate) fn background_load() -> String {
     let Some(((busy0, all0), (busy1, all1))) = before.zip(cpu_ticks()) else {
         return "other load before the start: unknown".to_owned();
     };
-    let share = 100 * (busy1 - busy0) / (all1 - all0).max(1);
+    let share = 100 * busy1.saturating_sub(busy0) / all1.saturating_sub(all0).max(1);
     format!("other load before the start: {share} % of all cores")
 }
 

@@ -10,37 +10,37 @@
 //!
 //! SPDX-License-Identifier: Apache-2.0
 
-use std::fmt;
-use std::path::{Path, PathBuf};
-use std::rc::Rc;
-use std::time::{Duration, Instant};
+mod run;
 
-use super::child::{Guarded, WorkDir};
-use super::machine::memory_info;
-use super::stats::{PortSample, StatsParser};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Instant;
+
+use super::child::WorkDir;
+use run::{Process, Run};
 
 /// The program, and the packages that hold it and its drivers on Debian and Ubuntu.
 const PROGRAM: &str = "dpdk-testpmd";
 const PACKAGES: [&str; 2] = ["dpdk", "dpdk-dev"];
-
-/// Memory and packet buffers of one process: 16,384 buffers of 2,176 bytes take about 40 MB, and
-/// are several times what the rings of a port (1,024 slots each) can hold.
-const MEMORY_MIB: u64 = 64;
-const BUFFERS: u32 = 16_384;
-const HUGE_PAGE_MIB: u64 = 2;
-
-/// Longest wait for one process to listen. Start-up takes 0.3 s on a core of its own; in a chain
-/// it shares the core with the pollers that run already.
-const LISTEN_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Longest wait for the first packets and for late statistics, beyond the measured seconds.
-const FLOW_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A peer's received rate.
 #[derive(Clone, Debug)]
 pub(crate) struct PeerRate {
     /// Million packets per second.
     pub(crate) mpps: f64,
+}
+
+/// A process that polls alone on its core and gets less than this share of it was disturbed.
+const UNDISTURBED_SHARE: f64 = 0.95;
+
+/// How often other work took core time from a peer's runs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Disturbance {
+    runs: u32,
+    disturbed: u32,
+    least_share: f64,
 }
 
 /// Why a peer gave no rate.
@@ -76,12 +76,7 @@ pub(crate) struct Testpmd {
     installed: Result<(), String>,
     runs: u32,
     notes: Vec<String>,
-}
-
-/// One running process.
-struct Process {
-    child: Guarded,
-    parser: StatsParser,
+    disturbances: BTreeMap<&'static str, Disturbance>,
 }
 
 impl Testpmd {
@@ -94,6 +89,7 @@ impl Testpmd {
             installed,
             runs: 0,
             notes: Vec::new(),
+            disturbances: BTreeMap::new(),
         }
     }
 
@@ -104,7 +100,37 @@ impl Testpmd {
 
     /// What a reader must know about the set-up.
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.notes)
+        let mut notes = std::mem::take(&mut self.notes);
+        for (peer, d) in std::mem::take(&mut self.disturbances) {
+            if d.disturbed > 0 {
+                notes.push(format!(
+                    "{peer}: other work took up to {:.0} % of a core in {} of {} runs",
+                    100.0 * (1.0 - d.least_share),
+                    d.disturbed,
+                    d.runs
+                ));
+            }
+        }
+        notes
+    }
+
+    /// Keeps the least share of its core that a process of the run had.
+    fn record_share(&mut self, peer: &'static str, share: f64) {
+        let new = Disturbance {
+            least_share: 1.0,
+            ..Disturbance::default()
+        };
+        let disturbance = self.disturbances.entry(peer).or_insert(new);
+        disturbance.runs += 1;
+        disturbance.disturbed += u32::from(share < UNDISTURBED_SHARE);
+        disturbance.least_share = disturbance.least_share.min(share);
+    }
+
+    /// Measures the median rate of a run whose processes have a core each.
+    fn alone(&mut self, run: &Run, sink: Process, seconds: u32) -> Result<PeerRate, PeerMissing> {
+        let (rate, share) = run.median_rate(sink, seconds)?;
+        self.record_share(run.peer, share);
+        Ok(rate)
     }
 
     /// One memif between two processes, one core each; the receiver's median rate.
@@ -115,14 +141,14 @@ impl Testpmd {
         cores: [usize; 2],
         copy: MemifCopy,
     ) -> Result<PeerRate, PeerMissing> {
-        let run = Run::begin(self, "memif", 2)?;
+        let mut run = Run::begin(self, "memif", 2)?;
         let socket = run.socket(0);
         let server = memif_vdev(0, "server", &socket, None);
         let sink = run.start("sink", cores[0], &[server], &["--forward-mode=rxonly"])?;
         let sink = run.listening(sink, &socket)?;
         let client = memif_vdev(0, "client", &socket, Some(copy));
         let _generator = run.start_generator(cores[1], client, packet_size)?;
-        run.median_rate(sink, seconds)
+        self.alone(&run, sink, seconds)
     }
 
     /// vhost-user with a packed ring: receiver is the host's end, sender the guest's.
@@ -132,7 +158,7 @@ impl Testpmd {
         seconds: u32,
         cores: [usize; 2],
     ) -> Result<PeerRate, PeerMissing> {
-        let run = Run::begin(self, "vhost-user", 2)?;
+        let mut run = Run::begin(self, "vhost-user", 2)?;
         let socket = run.socket(0);
         let host = format!("net_vhost0,iface={},queues=1", socket.display());
         let sink = run.start("sink", cores[0], &[host], &["--forward-mode=rxonly"])?;
@@ -142,7 +168,7 @@ impl Testpmd {
             socket.display()
         );
         let _generator = run.start_generator(cores[1], guest, packet_size)?;
-        run.median_rate(sink, seconds)
+        self.alone(&run, sink, seconds)
     }
 
     /// `length` forwarders in a row between a generator and a sink, each a process that polls,
@@ -157,7 +183,7 @@ impl Testpmd {
         seconds: u32,
         cores: [usize; 2],
     ) -> Result<PeerRate, PeerMissing> {
-        let run = Run::begin(self, "memif chain", length as u64 + 2)?;
+        let mut run = Run::begin(self, "memif chain", length as u64 + 2)?;
         let core = |place: usize| cores[place % cores.len()];
         let socket = run.socket(length);
         let server = memif_vdev(0, "server", &socket, None);
@@ -197,232 +223,14 @@ impl Testpmd {
         seconds: u32,
         core: usize,
     ) -> Result<PeerRate, PeerMissing> {
-        let run = Run::begin(self, "null ports", 1)?;
+        let mut run = Run::begin(self, "null ports", 1)?;
         let vdevs = [0, 1].map(|port| format!("net_null{port},size={packet_size}"));
         let process = run.start("null", core, &vdevs, &["--forward-mode=mac"])?;
-        let per_port = run.median_rate(process, seconds)?;
+        let per_port = self.alone(&run, process, seconds)?;
         Ok(PeerRate {
             mpps: per_port.mpps * 2.0,
         })
     }
-}
-
-/// One measurement: names its sockets and logs, and holds its time limit.
-struct Run<'a> {
-    peer: &'static str,
-    directory: PathBuf,
-    id: u32,
-    deadline: Option<Instant>,
-    huge_pages: bool,
-    work_dir: &'a Path,
-}
-
-impl<'a> Run<'a> {
-    fn begin(
-        testpmd: &'a mut Testpmd,
-        peer: &'static str,
-        processes: u64,
-    ) -> Result<Self, PeerMissing> {
-        let missing = |reason: String| PeerMissing { peer, reason };
-        testpmd.installed.clone().map_err(missing)?;
-        testpmd.runs += 1;
-        let id = testpmd.runs;
-        let wanted = processes * MEMORY_MIB / HUGE_PAGE_MIB;
-        let free = memory_info("HugePages_Free").unwrap_or(0);
-        let huge_pages =
-            memory_info("Hugepagesize") == Some(HUGE_PAGE_MIB * 1024) && free >= wanted;
-        if !huge_pages {
-            let note = format!(
-                "{peer}: on 4 KiB pages, since fewer than {wanted} free huge pages of 2 MB were \
-                 found ({free}); set vm.nr_hugepages for the peer's best figure"
-            );
-            if !testpmd.notes.contains(&note) {
-                testpmd.notes.push(note);
-            }
-        }
-        let work_dir = testpmd.work_dir.path();
-        let directory = work_dir.join(id.to_string());
-        std::fs::create_dir(&directory).map_err(|e| missing(e.to_string()))?;
-        Ok(Self {
-            peer,
-            directory,
-            id,
-            deadline: testpmd.deadline,
-            huge_pages,
-            work_dir,
-        })
-    }
-
-    fn missing(&self, reason: impl Into<String>) -> PeerMissing {
-        PeerMissing {
-            peer: self.peer,
-            reason: reason.into(),
-        }
-    }
-
-    fn socket(&self, index: usize) -> PathBuf {
-        self.directory.join(format!("{index}.sock"))
-    }
-
-    /// The earlier of now plus `limit` and the deadline of all runs.
-    fn until(&self, limit: Duration) -> Instant {
-        let own = Instant::now() + limit;
-        self.deadline.map_or(own, |all| all.min(own))
-    }
-
-    fn start(
-        &self,
-        name: &str,
-        core: usize,
-        vdevs: &[String],
-        mode: &[&str],
-    ) -> Result<Process, PeerMissing> {
-        let mut arguments: Vec<String> = vec![
-            "--lcores".into(),
-            format!("0@{core},1@{core}"),
-            "--no-pci".into(),
-        ];
-        // Both kinds of page lie in a few memfds, which is what a peer process can map.
-        arguments.extend(["--in-memory", "--single-file-segments"].map(Into::into));
-        if !self.huge_pages {
-            arguments.push("--no-huge".into());
-        }
-        arguments.extend(["-m".into(), MEMORY_MIB.to_string(), "--no-telemetry".into()]);
-        let prefix = format!("catena-bench-{}-{}-{name}", std::process::id(), self.id);
-        arguments.extend(["--file-prefix".into(), prefix]);
-        for vdev in vdevs {
-            arguments.extend(["--vdev".into(), vdev.clone()]);
-        }
-        arguments.push("--".into());
-        arguments.extend(mode.iter().copied().map(Into::into));
-        arguments.extend(["--auto-start", "--stats-period", "1"].map(Into::into));
-        arguments.push(format!("--total-num-mbufs={BUFFERS}"));
-        // EAL puts its run-time directory below this one instead of /var/run.
-        let environment = [("RUNTIME_DIRECTORY", self.work_dir)];
-        let log = self.directory.join(format!("{name}.log"));
-        let child = Guarded::start(PROGRAM, arguments, &environment, log)
-            .map_err(|e| self.missing(format!("{name} did not start: {e}")))?;
-        Ok(Process {
-            child,
-            parser: StatsParser::default(),
-        })
-    }
-
-    fn start_generator(
-        &self,
-        core: usize,
-        vdev: String,
-        packet_size: usize,
-    ) -> Result<Process, PeerMissing> {
-        let size = format!("--txpkts={packet_size}");
-        self.start(
-            "generator",
-            core,
-            &[vdev],
-            &["--forward-mode=txonly", &size],
-        )
-    }
-
-    /// Waits until the process listens on `socket`.
-    fn listening(&self, mut process: Process, socket: &Path) -> Result<Process, PeerMissing> {
-        let deadline = self.until(LISTEN_TIMEOUT);
-        while !is_listening(socket) {
-            if let Some(status) = process.child.ended() {
-                let cause = process.child.error_tail();
-                return Err(self.missing(format!("ended at start ({status}): {cause}")));
-            }
-            if Instant::now() >= deadline {
-                return Err(self.missing("did not listen in time"));
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        Ok(process)
-    }
-
-    /// Median of port 0's rate over `seconds` intervals after the first with packets.
-    fn median_rate(&self, mut sink: Process, seconds: u32) -> Result<PeerRate, PeerMissing> {
-        let deadline = self.until(FLOW_TIMEOUT + Duration::from_secs(seconds.into()));
-        self.first_packets(&mut sink, deadline)?;
-        let mut rates = Vec::new();
-        for _ in 0..seconds {
-            let (_, sample) = self.next_sample(&mut sink, deadline)?;
-            rates.push(sample.rx_pps as f64 / 1e6);
-        }
-        let mpps = super::series::median(&rates).ok_or_else(|| self.missing("no interval"))?;
-        Ok(PeerRate { mpps })
-    }
-
-    /// Packets at port 0 over the time between the first interval with packets and the last.
-    fn mean_rate(&self, mut sink: Process, seconds: u32) -> Result<PeerRate, PeerMissing> {
-        let deadline = self.until(FLOW_TIMEOUT + Duration::from_secs(seconds.into()));
-        let (start, first) = self.first_packets(&mut sink, deadline)?;
-        let window = Duration::from_secs(seconds.into());
-        loop {
-            let (at, sample) = self.next_sample(&mut sink, deadline)?;
-            let elapsed = at.duration_since(start);
-            // Statistics come every second, give or take a scheduler slice.
-            if elapsed + Duration::from_millis(200) >= window {
-                let packets = sample.rx_packets.saturating_sub(first.rx_packets);
-                return Ok(PeerRate {
-                    mpps: packets as f64 / elapsed.as_secs_f64() / 1e6,
-                });
-            }
-        }
-    }
-
-    fn first_packets(
-        &self,
-        sink: &mut Process,
-        deadline: Instant,
-    ) -> Result<(Instant, PortSample), PeerMissing> {
-        loop {
-            let (at, sample) = self.next_sample(sink, deadline)?;
-            if sample.rx_packets > 0 {
-                return Ok((at, sample));
-            }
-        }
-    }
-
-    /// The next statistics of port 0.
-    fn next_sample(
-        &self,
-        process: &mut Process,
-        deadline: Instant,
-    ) -> Result<(Instant, PortSample), PeerMissing> {
-        while let Some((at, line)) = process.child.next_line(deadline) {
-            match process.parser.push(&line) {
-                Some(sample) if sample.port == 0 => return Ok((at, sample)),
-                _ => {}
-            }
-        }
-        Err(match process.child.ended() {
-            Some(status) => self.missing(format!(
-                "ended early ({status}): {}",
-                process.child.error_tail()
-            )),
-            None => self.missing("no packets within the time limit"),
-        })
-    }
-}
-
-/// Whether some process listens on the Unix socket, by the kernel's table: a trial connection
-/// would count as the peer.
-fn is_listening(socket: &Path) -> bool {
-    /// `__SO_ACCEPTCON` (net.h): the flag of a listening socket.
-    const ACCEPTS: u32 = 0x1_0000;
-    let (Some(path), Ok(table)) = (socket.to_str(), std::fs::read_to_string("/proc/net/unix"))
-    else {
-        return false;
-    };
-    table
-        .lines()
-        .filter(|line| line.ends_with(path))
-        .any(|line| {
-            let flags = line.split_whitespace().nth(3);
-            flags
-                .and_then(|f| u32::from_str_radix(f, 16).ok())
-                .is_some_and(|f| f & ACCEPTS != 0)
-        })
 }
 
 /// The `--vdev` argument of one end of a memif.
