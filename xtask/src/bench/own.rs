@@ -212,7 +212,7 @@ impl Own {
 /// Reads the result line.
 fn parse_line<T: DeserializeOwned>(line: &str) -> Result<T, String> {
     if line.is_empty() {
-        return Err("printed no result line".to_owned());
+        return Err("printed no result line; is the subcommand there?".to_owned());
     }
     serde_json::from_str(line).map_err(|error| format!("result line not understood: {error}"))
 }

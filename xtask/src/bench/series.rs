@@ -32,8 +32,11 @@ impl Series {
         self.error.as_deref()
     }
 
-    /// `name: median of N rounds, from MIN to MAX unit`, or `None` without values.
+    /// `name: N rounds, from MIN to MAX unit`, or `None` with fewer than two values.
     pub(crate) fn note(&self, name: &str, unit: &str) -> Option<String> {
+        if self.values.len() < 2 {
+            return None;
+        }
         let min = self.values.iter().copied().reduce(f64::min)?;
         let max = self.values.iter().copied().reduce(f64::max)?;
         let rounds = self.values.len();

@@ -15,6 +15,8 @@ use super::{PROGRAM, PeerMissing, PeerRate, Testpmd};
 /// Memory and packet buffers of one process: 16,384 buffers of 2,176 bytes take about 40 MB, and
 /// are several times what the rings of a port (1,024 slots each) can hold.
 const MEMORY_MIB: u64 = 64;
+/// The same on 4 KiB pages, where EAL reserves all at once and wastes the ends of pages.
+const SMALL_PAGE_MEMORY_MIB: u64 = 128;
 const BUFFERS: u32 = 16_384;
 const HUGE_PAGE_MIB: u64 = 2;
 
@@ -108,12 +110,14 @@ impl Run {
             format!("0@{core},1@{core}"),
             "--no-pci".into(),
         ];
-        // Both kinds of page lie in a few memfds, which is what a peer process can map.
-        arguments.extend(["--in-memory", "--single-file-segments"].map(Into::into));
-        if !self.huge_pages {
-            arguments.push("--no-huge".into());
-        }
-        arguments.extend(["-m".into(), MEMORY_MIB.to_string(), "--no-telemetry".into()]);
+        // Both kinds of page lie in one memfd, which is what a peer process can map. EAL takes
+        // `--in-memory` for huge pages only.
+        arguments.push("--single-file-segments".into());
+        let (pages, memory_mib) = match self.huge_pages {
+            true => ("--in-memory", MEMORY_MIB),
+            false => ("--no-huge", SMALL_PAGE_MEMORY_MIB),
+        };
+        arguments.extend([pages, "-m", &memory_mib.to_string(), "--no-telemetry"].map(Into::into));
         let prefix = format!("catena-bench-{}-{}-{name}", std::process::id(), self.id);
         arguments.extend(["--file-prefix".into(), prefix]);
         for vdev in vdevs {
