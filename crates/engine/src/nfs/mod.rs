@@ -6,6 +6,8 @@
 use crate::nf::NfKind;
 
 pub mod macswap;
+pub mod merge;
+pub mod tee;
 
 /// Every NF of this crate.
-pub const KINDS: &[&NfKind] = &[&macswap::KIND];
+pub const KINDS: &[&NfKind] = &[&macswap::KIND, &merge::KIND, &tee::KIND];
