@@ -7,7 +7,8 @@ use crate::nf::NfKind;
 
 pub mod macswap;
 pub mod merge;
+pub mod policer;
 pub mod tee;
 
 /// Every NF of this crate.
-pub const KINDS: &[&NfKind] = &[&macswap::KIND, &merge::KIND, &tee::KIND];
+pub const KINDS: &[&NfKind] = &[&macswap::KIND, &merge::KIND, &policer::KIND, &tee::KIND];
