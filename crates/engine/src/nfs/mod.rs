@@ -5,10 +5,19 @@
 
 use crate::nf::NfKind;
 
+#[cfg(test)]
+mod frames;
 pub mod macswap;
 pub mod merge;
 pub mod policer;
 pub mod tee;
+pub mod ttl;
 
 /// Every NF of this crate.
-pub const KINDS: &[&NfKind] = &[&macswap::KIND, &merge::KIND, &policer::KIND, &tee::KIND];
+pub const KINDS: &[&NfKind] = &[
+    &macswap::KIND,
+    &merge::KIND,
+    &policer::KIND,
+    &tee::KIND,
+    &ttl::KIND,
+];
