@@ -5,6 +5,7 @@
 
 use crate::nf::NfKind;
 
+pub mod count;
 #[cfg(test)]
 mod frames;
 pub mod macswap;
@@ -15,6 +16,7 @@ pub mod ttl;
 
 /// Every NF of this crate.
 pub const KINDS: &[&NfKind] = &[
+    &count::KIND,
     &macswap::KIND,
     &merge::KIND,
     &policer::KIND,
