@@ -5,10 +5,13 @@
 
 use crate::nf::NfKind;
 
+pub mod acl;
+pub mod classify;
 pub mod count;
 #[cfg(test)]
 mod frames;
 pub mod macswap;
+mod matching;
 pub mod merge;
 pub mod policer;
 pub mod tee;
@@ -16,6 +19,8 @@ pub mod ttl;
 
 /// Every NF of this crate.
 pub const KINDS: &[&NfKind] = &[
+    &acl::KIND,
+    &classify::KIND,
     &count::KIND,
     &macswap::KIND,
     &merge::KIND,

@@ -1,0 +1,379 @@
+//! What a rule asks of a packet, in one place for every NF that has rules.
+//!
+//! A [`Match`] is the checked form of the fields of one rule: those left out ask nothing. A [`Key`]
+//! is what one packet answers. A [`RuleSet`] finds the first rule, by priority and then by file
+//! order, that all of a key's answers fit; how, is the matter of [`search`].
+//!
+//! A packet has no answer to a field that it lacks, and then fits only rules that do not ask:
+//! - addresses, protocol and DSCP: packets that are not IPv4 or IPv6;
+//! - ports: all but TCP and UDP, and fragments other than the first, which carry no ports;
+//! - VLAN: untagged frames. Of several tags the outermost is asked for.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+
+use catena_wire::ParseError;
+use catena_wire::dissect::Dissected;
+use catena_wire::ethernet::EtherType;
+use catena_wire::ip::{Addresses, Protocol};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer};
+
+use crate::config::{ConfigError, ConfigErrors};
+use crate::units::quantity;
+
+mod search;
+pub(crate) use search::RULE_COUNT_MAX;
+use search::Search;
+
+/// An IPv4 or IPv6 prefix, `10.0.0.0/8`; an address alone is a prefix of full length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Prefix {
+    address: IpAddr,
+    len: u32,
+}
+
+impl Prefix {
+    fn parse(text: &str) -> Result<Self, String> {
+        let wrong =
+            || format!("\"{text}\" is not a prefix; write it like 10.0.0.0/8 or 2001:db8::/32");
+        let (address, len) = match text.split_once('/') {
+            Some((address, len)) => (address, Some(len)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| wrong())?;
+        let len_max = if address.is_ipv4() { 32 } else { 128 };
+        let len = match len {
+            None => len_max,
+            Some(digits) if digits.bytes().all(|digit| digit.is_ascii_digit()) => {
+                digits.parse().map_err(|_| wrong())?
+            }
+            Some(_) => return Err(wrong()),
+        };
+        if len > len_max {
+            return Err(format!(
+                "prefix length {len} is out of range; it is at most {len_max}"
+            ));
+        }
+        let prefix = Self { address, len };
+        let network = match address {
+            IpAddr::V4(_) => IpAddr::from(prefix.range_v4().start().to_be_bytes()),
+            IpAddr::V6(_) => IpAddr::from(prefix.range_v6().start().to_be_bytes()),
+        };
+        if network != address {
+            return Err(format!(
+                "\"{text}\" has host bits set; write {network}/{len}"
+            ));
+        }
+        Ok(prefix)
+    }
+
+    fn range_v4(&self) -> RangeInclusive<u32> {
+        let IpAddr::V4(address) = self.address else {
+            return ANY;
+        };
+        let host_bits = u32::MAX.checked_shr(self.len).unwrap_or(0);
+        address.to_bits() & !host_bits..=address.to_bits() | host_bits
+    }
+
+    fn range_v6(&self) -> RangeInclusive<u128> {
+        let IpAddr::V6(address) = self.address else {
+            return 0..=u128::MAX;
+        };
+        let host_bits = u128::MAX.checked_shr(self.len).unwrap_or(0);
+        address.to_bits() & !host_bits..=address.to_bits() | host_bits
+    }
+}
+
+quantity!(Prefix, "^[0-9a-fA-F.:]+(/[0-9]+)?$", "10.0.0.0/8");
+
+/// A port, `80`, or a range of them, `1024-65535`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PortRange {
+    first: u16,
+    last: u16,
+}
+
+impl PortRange {
+    fn parse(text: &str) -> Result<Self, String> {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let (Ok(first), Ok(last)) = (first.trim().parse(), last.trim().parse()) else {
+            return Err(format!(
+                "\"{text}\" is not a range of ports; write it like 80 or 1024-65535"
+            ));
+        };
+        if first > last {
+            return Err(format!(
+                "the range \"{text}\" is reversed; write {last}-{first}"
+            ));
+        }
+        Ok(Self { first, last })
+    }
+}
+
+quantity!(PortRange, "^[0-9]+( *- *[0-9]+)?$", "1024-65535");
+
+/// An IP protocol by name or number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ProtocolName(pub(crate) Protocol);
+
+impl ProtocolName {
+    fn parse(text: &str) -> Result<Self, String> {
+        let protocol = text.parse().map(Protocol).ok();
+        // Names are those that the wire format prints.
+        let named = || {
+            (0..=u8::MAX)
+                .map(Protocol)
+                .find(|known| known.to_string() == text)
+        };
+        protocol.or_else(named).map(Self).ok_or_else(|| {
+            format!(
+                "\"{text}\" is not a protocol; write tcp, udp, icmp, icmpv6 or a number up to 255"
+            )
+        })
+    }
+}
+
+quantity!(ProtocolName, "^[a-z0-9-]+$", "udp");
+
+/// An EtherType by name or number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EtherTypeName(pub(crate) EtherType);
+
+impl EtherTypeName {
+    fn parse(text: &str) -> Result<Self, String> {
+        let number = match text.strip_prefix("0x") {
+            Some(digits) => u16::from_str_radix(digits, 16).ok(),
+            None => text.parse().ok(),
+        };
+        let named = || {
+            let known = [
+                EtherType::IPV4,
+                EtherType::ARP,
+                EtherType::CUSTOMER_VLAN,
+                EtherType::IPV6,
+                EtherType::MPLS,
+                EtherType::SERVICE_VLAN,
+                EtherType::NSH,
+            ];
+            known.into_iter().find(|known| known.to_string() == text)
+        };
+        number
+            .map(EtherType)
+            .or_else(named)
+            .map(Self)
+            .ok_or_else(|| {
+                format!(
+                    "\"{text}\" is not an EtherType; write ipv4, ipv6, arp or a number like 0x88cc"
+                )
+            })
+    }
+}
+
+quantity!(EtherTypeName, "^[a-z0-9-]+$", "0x88cc");
+
+/// What one rule asks. `None` asks nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Match {
+    pub(crate) src: Option<Prefix>,
+    pub(crate) dst: Option<Prefix>,
+    pub(crate) src_port: Option<PortRange>,
+    pub(crate) dst_port: Option<PortRange>,
+    pub(crate) protocol: Option<ProtocolName>,
+    pub(crate) ether_type: Option<EtherTypeName>,
+    pub(crate) vlan: Option<u16>,
+    pub(crate) dscp: Option<u8>,
+}
+
+impl Match {
+    /// Adds what is wrong with the fields together: each by itself was checked when it was read.
+    fn check(&self, path: &str, errors: &mut ConfigErrors) {
+        let mut refuse = |field: &str, message: &str, repair: &str| {
+            errors.push(ConfigError::new(format!("{path}.{field}"), message, repair));
+        };
+        let prefixes = [self.src, self.dst].into_iter().flatten();
+        let is_v4 = prefixes.clone().any(|prefix| prefix.address.is_ipv4());
+        let is_v6 = prefixes.clone().any(|prefix| prefix.address.is_ipv6());
+        if is_v4 && is_v6 {
+            let message = "src and dst are of different IP versions";
+            refuse("dst", message, "write one rule for each version");
+        }
+        let lacks_ports = !matches!(
+            self.protocol,
+            None | Some(ProtocolName(Protocol::TCP | Protocol::UDP))
+        );
+        for (field, port) in [("src_port", self.src_port), ("dst_port", self.dst_port)] {
+            if port.is_some() && lacks_ports {
+                let repair = "leave the port out, or write protocol: tcp or udp";
+                refuse(
+                    field,
+                    "only TCP and UDP packets are matched by port",
+                    repair,
+                );
+            }
+        }
+        if self.vlan.is_some_and(|vlan| vlan > 4095) {
+            refuse(
+                "vlan",
+                "a VLAN identifier is at most 4095",
+                "write 0 to 4095",
+            );
+        }
+        if self.dscp.is_some_and(|dscp| dscp > 63) {
+            refuse("dscp", "a code point is at most 63", "write 0 to 63");
+        }
+        let asks_ip = is_v4
+            || is_v6
+            || self.src_port.or(self.dst_port).is_some()
+            || self.protocol.is_some()
+            || self.dscp.is_some();
+        match self.ether_type {
+            Some(EtherTypeName(EtherType::IPV4)) if is_v6 => {
+                refuse(
+                    "ether_type",
+                    "the addresses are IPv6",
+                    "leave ether_type out",
+                );
+            }
+            Some(EtherTypeName(EtherType::IPV6)) if is_v4 => {
+                refuse(
+                    "ether_type",
+                    "the addresses are IPv4",
+                    "leave ether_type out",
+                );
+            }
+            None | Some(EtherTypeName(EtherType::IPV4 | EtherType::IPV6)) => {}
+            Some(EtherTypeName(tag)) if tag.is_vlan() => {
+                let message = "the EtherType asked for is the one behind VLAN tags";
+                refuse("ether_type", message, "write vlan: 100 to ask for a tag");
+            }
+            Some(_) if asks_ip => {
+                let message =
+                    "packets of this EtherType have no addresses, ports, protocol or DSCP";
+                refuse("ether_type", message, "leave either out");
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+/// The fields of a packet other than its addresses, in the order of [`Key::fields`].
+const FIELD_COUNT: usize = 6;
+/// The answer of a packet that lacks the field; no field's value is as large.
+const LACKING: u32 = u32::MAX;
+/// Fits every answer, [`LACKING`] too.
+const ANY: RangeInclusive<u32> = 0..=u32::MAX;
+
+/// What one packet answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    /// Both addresses, if it is IP.
+    pub(crate) addresses: Option<Addresses>,
+    /// Source port, destination port, protocol, EtherType, VLAN, DSCP.
+    fields: [u32; FIELD_COUNT],
+}
+
+impl Key {
+    /// The key of the packet in `frame`.
+    ///
+    /// # Errors
+    /// That of [`Dissected::parse`]: no rule should guess what a malformed packet is.
+    #[inline]
+    pub(crate) fn of(frame: &[u8]) -> Result<Self, ParseError> {
+        let dissected = Dissected::parse(frame)?;
+        let (src_port, dst_port) = dissected
+            .ports()
+            .map_or((LACKING, LACKING), |(src, dst)| (src.into(), dst.into()));
+        let vlan_ids = dissected.vlan_ids();
+        let vlan = vlan_ids.first().map_or(LACKING, |vlan| u32::from(*vlan));
+        let (protocol, dscp) = dissected.ip.map_or((LACKING, LACKING), |ip| {
+            // The dissection has read a whole IP header here.
+            let word = u32::from(frame[dissected.l3]) << 8 | u32::from(frame[dissected.l3 + 1]);
+            let dscp = match ip.addresses {
+                Addresses::V4 { .. } => word >> 2 & 0x3f,
+                Addresses::V6 { .. } => word >> 6 & 0x3f,
+            };
+            (ip.protocol.0.into(), dscp)
+        });
+        let ether_type = dissected.ether_type.0.into();
+        Ok(Self {
+            addresses: dissected.ip.map(|ip| ip.addresses),
+            fields: [src_port, dst_port, protocol, ether_type, vlan, dscp],
+        })
+    }
+}
+
+impl Match {
+    /// The answers that fit, in the order of [`Key::fields`].
+    fn field_ranges(&self) -> [RangeInclusive<u32>; FIELD_COUNT] {
+        let one = |value: u32| value..=value;
+        let ports = |ports: PortRange| ports.first.into()..=ports.last.into();
+        [
+            self.src_port.map_or(ANY, ports),
+            self.dst_port.map_or(ANY, ports),
+            self.protocol
+                .map_or(ANY, |protocol| one(protocol.0.0.into())),
+            self.ether_type
+                .map_or(ANY, |ether_type| one(ether_type.0.0.into())),
+            self.vlan.map_or(ANY, |vlan| one(vlan.into())),
+            self.dscp.map_or(ANY, |dscp| one(dscp.into())),
+        ]
+    }
+}
+
+/// Rules, ready to search, and how often each was the first to match.
+#[derive(Debug)]
+pub(crate) struct RuleSet {
+    search: Search,
+    /// Index in the file of each rule, in the order of the search.
+    file_indices: Vec<usize>,
+    hits: Vec<u64>,
+}
+
+impl RuleSet {
+    /// Checks and compiles rules, given in file order with their priorities. Those of greater
+    /// priority come first, equal ones in file order. Control path: milliseconds for thousands.
+    ///
+    /// # Errors
+    /// All that is wrong, with paths under `rules`.
+    pub(crate) fn new(rules: &[(u32, Match)]) -> Result<Self, ConfigErrors> {
+        let mut errors = Vec::new();
+        for (index, (_, rule)) in rules.iter().enumerate() {
+            rule.check(&format!("rules[{index}]"), &mut errors);
+        }
+        if rules.len() > RULE_COUNT_MAX {
+            let message = format!("there are {} rules", rules.len());
+            let repair = format!("write at most {RULE_COUNT_MAX}; NFs may follow one another");
+            errors.push(ConfigError::new("rules", message, repair));
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let mut file_indices: Vec<usize> = (0..rules.len()).collect();
+        // Stable, so that equal priorities stay in file order.
+        file_indices.sort_by_key(|index| std::cmp::Reverse(rules[*index].0));
+        let ordered: Vec<Match> = file_indices.iter().map(|index| rules[*index].1).collect();
+        Ok(Self {
+            search: Search::new(&ordered),
+            file_indices,
+            hits: vec![0; rules.len()],
+        })
+    }
+
+    /// Index in the file of the first rule that `key` fits; counts the hit.
+    #[inline]
+    pub(crate) fn first_match(&mut self, key: &Key) -> Option<usize> {
+        let index = self.file_indices[self.search.first(key)?];
+        self.hits[index] += 1;
+        Some(index)
+    }
+
+    /// How often each rule, in file order, was the first to match.
+    pub(crate) fn hits(&self) -> &[u64] {
+        &self.hits
+    }
+}
+
+#[cfg(test)]
+mod tests;
