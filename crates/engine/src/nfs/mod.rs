@@ -16,6 +16,7 @@ pub mod merge;
 pub mod policer;
 pub mod tee;
 pub mod ttl;
+pub mod vlan;
 
 /// Every NF of this crate.
 pub const KINDS: &[&NfKind] = &[
@@ -27,4 +28,5 @@ pub const KINDS: &[&NfKind] = &[
     &policer::KIND,
     &tee::KIND,
     &ttl::KIND,
+    &vlan::KIND,
 ];
