@@ -333,7 +333,8 @@ pub(crate) struct RuleSet {
 
 impl RuleSet {
     /// Checks and compiles rules, given in file order with their priorities. Those of greater
-    /// priority come first, equal ones in file order. Control path: milliseconds for thousands.
+    /// priority come first, equal ones in file order. Control path: tens of
+    /// milliseconds for thousands.
     ///
     /// # Errors
     /// All that is wrong, with paths under `rules`.

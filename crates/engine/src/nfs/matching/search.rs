@@ -2,16 +2,17 @@
 //!
 //! Every field cuts its values into intervals within which the same rules fit; each interval has a
 //! row of one bit per rule, first rule first. A search finds the interval of each field by bisection
-//! and takes the lowest bit that is set in all rows. A row begins with a summary, whose bit i says
-//! that word i is not zero, so that the words worth reading are known from the summaries alone:
+//! and takes the lowest bit that is set in all rows. Beside each interval lies its row's summary,
+//! whose bit i says that word i is not zero, so that the words worth reading are known from the
+//! summaries alone:
 //!
 //! ```text
-//! summary | word 0: rules 0-63 | word 1: rules 64-127 | ... | word 63
+//! interval: summary, row -> | word 0: rules 0-63 | word 1: rules 64-127 | ... | word 63
 //! ```
 //!
 //! The method is that of Lakshman and Stiliadis (SIGCOMM 1998), the summary that of Baboescu and
 //! Varghese (SIGCOMM 2001). Fields that no rule asks for are not searched; equal rows are stored
-//! once. At worst, 4096 rules that share no border, a field has 8193 rows of 520 bytes.
+//! once. At worst, 4096 rules that share no border, a field has 8193 rows of 512 bytes.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -28,38 +29,38 @@ pub(crate) const RULE_COUNT_MAX: usize = WORD_BITS * WORD_BITS;
 /// Most rows that one search intersects: two addresses and all other fields.
 const ROW_COUNT_MAX: usize = 2 + FIELD_COUNT;
 
-/// Where a row starts in [`Rows::words`].
+/// One row: which rules fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct RowStart(usize);
-
-/// All rows, equal ones once.
-#[derive(Debug)]
-struct Rows {
-    words: Vec<u64>,
-    /// Words of a row, its summary included.
-    row_len: usize,
+struct Row {
+    /// Bit i: word i is not zero.
+    summary: u64,
+    /// Where its words start in [`Search::words`].
+    start: usize,
 }
 
-/// Sets of rules being turned into rows.
+/// Sets of rules being turned into rows, equal ones once.
 #[derive(Debug)]
 struct RowsBuilder {
-    rows: Rows,
-    known: HashMap<Vec<u64>, RowStart>,
+    words: Vec<u64>,
+    /// Words of a row.
+    word_count: usize,
+    known: HashMap<Vec<u64>, Row>,
 }
 
 impl RowsBuilder {
     /// The row of `set`, which has one bit per rule.
-    fn row(&mut self, set: &[u64]) -> RowStart {
-        if let Some(start) = self.known.get(set) {
-            return *start;
+    fn row(&mut self, set: &[u64]) -> Row {
+        if let Some(row) = self.known.get(set) {
+            return *row;
         }
-        let words = &mut self.rows.words;
-        let start = RowStart(words.len());
         let occupied = set.iter().enumerate().filter(|(_, word)| **word != 0);
-        words.push(occupied.fold(0, |summary, (index, _)| summary | 1 << index));
-        words.extend(set);
-        self.known.insert(set.to_vec(), start);
-        start
+        let row = Row {
+            summary: occupied.fold(0, |summary, (index, _)| summary | 1 << index),
+            start: self.words.len(),
+        };
+        self.words.extend(set);
+        self.known.insert(set.to_vec(), row);
+        row
     }
 }
 
@@ -90,7 +91,7 @@ struct Field<V> {
     /// First value of each interval, ascending; the first is the least value of all.
     starts: Vec<V>,
     /// Row of each interval.
-    rows: Vec<RowStart>,
+    rows: Vec<Row>,
 }
 
 impl<V: Value> Field<V> {
@@ -107,7 +108,7 @@ impl<V: Value> Field<V> {
             starts: Vec::new(),
             rows: Vec::new(),
         };
-        let mut set = vec![0; builder.rows.row_len - 1];
+        let mut set = vec![0; builder.word_count];
         let mut start = V::MIN;
         for (border, rule) in borders {
             if border != start {
@@ -121,7 +122,7 @@ impl<V: Value> Field<V> {
         field
     }
 
-    fn push(&mut self, start: V, row: RowStart) {
+    fn push(&mut self, start: V, row: Row) {
         if self.rows.last() != Some(&row) {
             self.starts.push(start);
             self.rows.push(row);
@@ -129,7 +130,7 @@ impl<V: Value> Field<V> {
     }
 
     #[inline]
-    fn row(&self, value: V) -> RowStart {
+    fn row(&self, value: V) -> Row {
         let after = self.starts.partition_point(|start| *start <= value);
         // The first interval starts at the least value, so at least one starts before `value`.
         self.rows[after - 1]
@@ -139,13 +140,14 @@ impl<V: Value> Field<V> {
 /// Rules in order, ready to search.
 #[derive(Debug)]
 pub(super) struct Search {
-    rows: Rows,
+    /// The words of all rows.
+    words: Vec<u64>,
     src_v4: Field<u32>,
     dst_v4: Field<u32>,
     src_v6: Field<u128>,
     dst_v6: Field<u128>,
     /// Rules that ask for no address, for packets that have none.
-    without_addresses: RowStart,
+    without_addresses: Row,
     /// Fields that some rule asks for, with their index in a key.
     fields: Vec<(usize, Field<u32>)>,
 }
@@ -156,10 +158,8 @@ impl Search {
         assert!(rules.len() <= RULE_COUNT_MAX, "one summary bit per word");
         let word_count = rules.len().div_ceil(WORD_BITS);
         let mut builder = RowsBuilder {
-            rows: Rows {
-                words: Vec::new(),
-                row_len: 1 + word_count,
-            },
+            words: Vec::new(),
+            word_count,
             known: HashMap::new(),
         };
         let src = |rule: &Match| rule.src;
@@ -191,7 +191,7 @@ impl Search {
         });
         Self {
             fields: fields.collect(),
-            rows: builder.rows,
+            words: builder.words,
             src_v4,
             dst_v4,
             src_v6,
@@ -203,7 +203,6 @@ impl Search {
     /// Index of the first rule that `key` fits.
     #[inline]
     pub(super) fn first(&self, key: &Key) -> Option<usize> {
-        let mut rows: [&[u64]; ROW_COUNT_MAX] = [&[]; ROW_COUNT_MAX];
         let (src, dst) = match &key.addresses {
             Some(Addresses::V4 { src, dst }) => (
                 self.src_v4.row(src.to_bits()),
@@ -215,27 +214,25 @@ impl Search {
             ),
             None => (self.without_addresses, self.without_addresses),
         };
-        rows[0] = self.row(src);
-        rows[1] = self.row(dst);
-        for (row, (index, field)) in rows[2..].iter_mut().zip(&self.fields) {
-            *row = self.row(field.row(key.fields[*index]));
+        let mut summary = src.summary & dst.summary;
+        let mut starts = [0; ROW_COUNT_MAX];
+        (starts[0], starts[1]) = (src.start, dst.start);
+        for (start, (index, field)) in starts[2..].iter_mut().zip(&self.fields) {
+            let row = field.row(key.fields[*index]);
+            summary &= row.summary;
+            *start = row.start;
         }
-        let rows = &rows[..2 + self.fields.len()];
-        let mut summary = rows.iter().fold(u64::MAX, |all, row| all & row[0]);
+        let starts = &starts[..2 + self.fields.len()];
         while summary != 0 {
             let word = summary.trailing_zeros() as usize;
-            let fitting = rows.iter().fold(u64::MAX, |all, row| all & row[1 + word]);
+            let words = starts.iter().map(|start| self.words[start + word]);
+            let fitting = words.fold(u64::MAX, |all, word| all & word);
             if fitting != 0 {
                 return Some(word * WORD_BITS + fitting.trailing_zeros() as usize);
             }
             summary &= summary - 1;
         }
         None
-    }
-
-    #[inline]
-    fn row(&self, start: RowStart) -> &[u64] {
-        &self.rows.words[start.0..][..self.rows.row_len]
     }
 }
 
