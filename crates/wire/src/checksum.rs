@@ -135,8 +135,12 @@ fn portable(bytes: &[u8]) -> u64 {
     for word in words {
         sum += u64::from(u32::from_ne_bytes(*word));
     }
-    let mut last = [0; 4];
-    last[..rest.len()].copy_from_slice(rest);
+    let last = match *rest {
+        [] => return sum,
+        [a] => [a, 0, 0, 0],
+        [a, b] => [a, b, 0, 0],
+        [a, b, c, ..] => [a, b, c, 0],
+    };
     sum + u64::from(u32::from_ne_bytes(last))
 }
 
@@ -162,8 +166,8 @@ const fn to_network(native: u64) -> u16 {
 
 const LOW_32: u64 = 0xffff_ffff;
 
-/// Below this many bytes the call into the vector code costs more than it saves: a header is
-/// summed in line.
+/// Below this many bytes the call into the vector code saves nothing over a loop in line, as for a
+/// header; above, it pulls ahead (measured with `Sum::of` on an AVX2 machine: even at 64 to 96).
 const SIMD_LEN_MIN: usize = 128;
 
 #[cfg(test)]
