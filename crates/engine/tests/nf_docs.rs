@@ -1,4 +1,5 @@
-//! The documents about NFs say what the code does: every NF, setting and drop, and examples that build.
+//! The documents about NFs say what the code does: every NF, setting and drop, and examples that
+//! build.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,10 +1,10 @@
 //! `acl`: permits or denies IP packets by the first rule that matches.
 //!
-//! Rules ask for prefixes, ports and protocol; what a rule leaves out, it does not ask for. Rules of
-//! greater `priority` are tried first, equal ones in file order; `default` decides when none matches.
-//! A rule with ports matches TCP and UDP only, and no fragment other than the first, since the others
-//! carry no ports: deny fragments with a rule that has no ports. The cost hardly depends on the number
-//! of rules (see `matching/search.rs`).
+//! Rules ask for prefixes, ports and protocol; what a rule leaves out, it does not ask for. Rules
+//! of greater `priority` are tried first, equal ones in file order; `default` decides when none
+//! matches. A rule with ports matches TCP and UDP only, and no fragment other than the first, since
+//! the others carry no ports: deny fragments with a rule that has no ports. The cost of a packet
+//! grows with the logarithm of the number of rules (see `matching/search.rs`).
 //!
 //! ```yaml
 //! nfs:
@@ -42,7 +42,8 @@ struct Config {
     /// What becomes of IP packets that no rule matches: `deny` (the default) or `permit`.
     #[serde(default = "deny")]
     default: Action,
-    /// What becomes of packets that are not IP: `permit` (the default, so that ARP passes) or `deny`.
+    /// What becomes of packets that are not IP: `permit` (the default, so that ARP passes) or
+    /// `deny`.
     #[serde(default = "permit")]
     non_ip: Action,
 }
@@ -64,8 +65,8 @@ struct Rule {
     src_port: Option<PortRange>,
     /// Destination port of TCP or UDP.
     dst_port: Option<PortRange>,
-    /// Protocol behind IPv6 extension headers: `tcp`, `udp`, `icmp`, `icmpv6`, `sctp`, `gre`, `esp`,
-    /// or a number.
+    /// Protocol behind IPv6 extension headers: `tcp`, `udp`, `icmp`, `icmpv6`, `sctp`, `gre`,
+    /// `esp`, or a number.
     protocol: Option<ProtocolName>,
 }
 

@@ -1,10 +1,10 @@
 //! `classify`: sends each packet to the output named by the first rule that matches.
 //!
-//! Rules ask for what `acl` rules ask for, and for EtherType, VLAN and DSCP. What a rule leaves out,
-//! it does not ask for, so that a rule may match packets that are not IP. Rules of greater `priority`
-//! are tried first, equal ones in file order. A rule with ports matches TCP and UDP only, and no
-//! fragment other than the first. Outputs are numbered by the first `to` that names them, `default`
-//! last.
+//! Rules ask for what `acl` rules ask for, and for EtherType, VLAN and DSCP. What a rule leaves
+//! out, it does not ask for, so that a rule may match packets that are not IP. Rules of greater
+//! `priority` are tried first, equal ones in file order. A rule with ports matches TCP and UDP
+//! only, and no fragment other than the first. Outputs are numbered by the first `to` that names
+//! them, `default` last.
 //!
 //! ```yaml
 //! nfs:
@@ -22,9 +22,9 @@
 //!   - sort.rest -> out
 //! ```
 //!
-//! Drops: `no_match`, no rule matches and there is no `default`; `malformed`, a header that the rules
-//! would have to trust is cut short or inconsistent. EtherTypes are those behind VLAN tags (IEEE
-//! 802.1Q), of which the outermost is asked for; DSCP is that of RFC 2474.
+//! Drops: `no_match`, no rule matches and there is no `default`; `malformed`, a header that the
+//! rules would have to trust is cut short or inconsistent. EtherTypes are those behind VLAN tags
+//! (IEEE 802.1Q), of which the outermost is asked for; DSCP is that of RFC 2474.
 //!
 //! Control request: `{"show": "hits"}` answers how often each rule decided, in file order.
 
@@ -64,8 +64,8 @@ struct Rule {
     src_port: Option<PortRange>,
     /// Destination port of TCP or UDP.
     dst_port: Option<PortRange>,
-    /// Protocol behind IPv6 extension headers: `tcp`, `udp`, `icmp`, `icmpv6`, `sctp`, `gre`, `esp`,
-    /// or a number.
+    /// Protocol behind IPv6 extension headers: `tcp`, `udp`, `icmp`, `icmpv6`, `sctp`, `gre`,
+    /// `esp`, or a number.
     protocol: Option<ProtocolName>,
     /// EtherType behind VLAN tags: `ipv4`, `ipv6`, `arp`, `mpls`, `nsh`, or a number like 0x88cc.
     ether_type: Option<EtherTypeName>,

@@ -1,9 +1,9 @@
 //! `count`: counts packets and bytes, by size, by EtherType and by IP protocol.
 //!
 //! Passes every packet on unchanged and drops nothing: a packet with a malformed header is counted
-//! as `malformed` and not by type. Sizes are sorted into the classes of RFC 2819 (RMON, etherStats),
-//! which count the FCS; `bytes` do not. EtherTypes are those behind VLAN tags; protocols those behind
-//! IPv6 extension headers.
+//! as `malformed` and not by type. Sizes are sorted into the classes of RFC 2819 (RMON,
+//! etherStats), which count the FCS; `bytes` do not. EtherTypes are those behind VLAN tags;
+//! protocols those behind IPv6 extension headers.
 //!
 //! ```yaml
 //! nfs:

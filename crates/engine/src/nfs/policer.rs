@@ -11,10 +11,10 @@
 //!   shape:  { type: policer, rate: 1Gbps, burst: 64KiB }
 //! ```
 //!
-//! Over any interval of t seconds at most `burst + rate * t` pass. Tokens are whole numbers of 10^-12
-//! packets or bits and time is in whole nanoseconds, so no error adds up however long it runs. A rate
-//! is exact to 10^-3 per second. Bits are of the frame without FCS, preamble and gap. It looks at no
-//! byte of a packet, so nothing is malformed here.
+//! Over any interval of t seconds at most `burst + rate * t` pass. Tokens are whole numbers of
+//! 10^-12 packets or bits and time is in whole nanoseconds, so no error adds up however long it
+//! runs. A rate is exact to 10^-3 per second. Bits are of the frame without FCS, preamble and gap.
+//! It looks at no byte of a packet, so nothing is malformed here.
 
 use std::borrow::Cow;
 

@@ -3,7 +3,8 @@
 //! The outputs are the names of the links that leave it in the chain file. The first one, in file
 //! order, gets the original packet; each other gets a copy, in a buffer of the worker's own pool. A
 //! copy that cannot be made is counted as `no_buffer` or `too_large` and the original goes on: a
-//! mirror never costs the traffic that it mirrors. Nothing else is dropped, and no byte is looked at.
+//! mirror never costs the traffic that it mirrors. Nothing else is dropped, and no byte is looked
+//! at.
 //!
 //! ```yaml
 //! nfs:

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Drops: `no_vlan_tag`, nothing to pop; `no_headroom`, the buffer has no 4 bytes in front for the
-//! tag; `malformed`, shorter than an Ethernet header, or than the tag it announces. Nothing is padded
-//! and no maximum is enforced: a frame may leave 4 bytes longer than the next port can send.
+//! tag; `malformed`, shorter than an Ethernet header, or than the tag it announces. Nothing is
+//! padded and no maximum is enforced: a frame may leave 4 bytes longer than the next port can send.
 
 use catena_wire::ethernet::{self, EtherType};
 use catena_wire::vlan;

@@ -1,10 +1,10 @@
 //! Finds the first of up to 4096 rules that a packet fits, by intersecting bit vectors.
 //!
 //! Every field cuts its values into intervals within which the same rules fit; each interval has a
-//! row of one bit per rule, first rule first. A search finds the interval of each field by bisection
-//! and takes the lowest bit that is set in all rows. Beside each interval lies its row's summary,
-//! whose bit i says that word i is not zero, so that the words worth reading are known from the
-//! summaries alone:
+//! row of one bit per rule, first rule first. A search finds the interval of each field by
+//! bisection and takes the lowest bit that is set in all rows. Beside each interval lies its row's
+//! summary, whose bit i says that word i is not zero, so that the words worth reading are known
+//! from the summaries alone:
 //!
 //! ```text
 //! interval: summary, row -> | word 0: rules 0-63 | word 1: rules 64-127 | ... | word 63

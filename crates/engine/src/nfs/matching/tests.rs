@@ -1,6 +1,6 @@
 //! Rules are read with precise errors, and the search agrees with a scan of the rules in order.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use proptest::prelude::*;
 use serde_json::json;
