@@ -133,7 +133,7 @@ fn check_tree(
         return None;
     }
     let mut drafts = nodes::nodes(report, sections, registry, &run, available);
-    if section("ports").is_none() {
+    if section("ports").is_none_or(Entry::is_empty) {
         report.error(
             tree.at,
             "the chain has no ports",
@@ -141,7 +141,7 @@ fn check_tree(
         );
     }
     let links = links::links(report, section("links"), &drafts);
-    if section("links").is_none() {
+    if section("links").is_none_or(Entry::is_empty) {
         report.error(tree.at, "the chain has no links", "add links: - in -> out");
     }
     if links.too_many {

@@ -166,6 +166,21 @@ impl<'a> Report<'a> {
         self.lines.get(index).copied()
     }
 
+    /// The first tab on the line of `at` or below: parsers name a place near it. `at` if there is none.
+    pub(super) fn first_tab(&self, at: Position) -> Position {
+        let skipped = (at.line as usize).saturating_sub(1);
+        let lines = self.lines.iter().zip(1..).skip(skipped);
+        let tab = |(line, number): (&&str, u32)| {
+            let column = line.chars().position(|c| c == '\t')?;
+            let start = Position {
+                line: number,
+                column: 1,
+            };
+            Some(start.right(column))
+        };
+        lines.filter_map(tab).next().unwrap_or(at)
+    }
+
     pub(super) fn error(
         &mut self,
         at: Position,

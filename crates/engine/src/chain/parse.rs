@@ -35,6 +35,18 @@ pub(super) struct Entry {
     pub(super) tree: Tree,
 }
 
+impl Entry {
+    /// Whether nothing stands behind the key, or an empty list or map.
+    pub(super) fn is_empty(&self) -> bool {
+        match &self.tree.value {
+            Value::Null => true,
+            Value::List(items) => items.is_empty(),
+            Value::Map(entries) => entries.is_empty(),
+            _ => false,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) enum Value {
     Null,
@@ -55,6 +67,16 @@ impl Tree {
             Value::Text(_) => "text",
             Value::List(_) => "a list",
             Value::Map(_) => "a map",
+        }
+    }
+
+    /// A scalar as it was meant, or what else it is.
+    pub(super) fn shown(&self) -> String {
+        match &self.value {
+            Value::Bool(value) => value.to_string(),
+            Value::Number(value) => value.to_string(),
+            Value::Text(value) => value.clone(),
+            _ => self.noun().to_owned(),
         }
     }
 
@@ -140,10 +162,41 @@ pub(super) fn parse(text: &str, report: &mut Report<'_>) -> Option<Tree> {
             let at = error.location().map_or(Position::FILE, position);
             let message = error.without_snippet().to_string();
             let message = message.rsplit_once(" at line ").map_or(&*message, |m| m.0);
-            report.error(at, message, syntax_repair(message));
+            report_syntax(report, at, message);
             None
         }
     }
+}
+
+/// Reports a syntax error; what the parser says of its limits is put into words.
+fn report_syntax(report: &mut Report<'_>, at: Position, message: &str) {
+    let has = |word: &str| message.contains(word);
+    let (at, message, repair) = if has("Documents") {
+        let message = "the file holds several YAML documents";
+        (at, message, "keep one chain per file")
+    } else if has("budget") || has("limit") {
+        let message = "the file is too large, too deep, or repeats too much";
+        (at, message, "make it smaller and flatter")
+    } else if has("tab") {
+        (report.first_tab(at), message, "indent with spaces")
+    } else if has("mapping values are not allowed") {
+        let repair = "put a value that holds \": \" in quotes, or start a new line";
+        (at, message, repair)
+    } else if has("unclosed") || has("':' indicator") {
+        let repair = "close what is open: every [ needs a ], every { a }, every quote another";
+        (at, message, repair)
+    } else if has("anchor") || has("alias") {
+        let repair = "name an anchor (&name) that stands above, or write the value out";
+        (at, message, repair)
+    } else if has("tag") {
+        (at, message, "remove the tag")
+    } else if has("string scalar") {
+        (at, "a key must be a word", "write a plain word as the key")
+    } else {
+        let repair = "correct the YAML here, or put the value in quotes";
+        (at, message, repair)
+    };
+    report.error(at, message, repair);
 }
 
 fn options() -> Options {
@@ -164,28 +217,6 @@ fn options() -> Options {
         reject_unsupported_tags: true,
         emit_comments: false,
         with_snippet: false,
-    }
-}
-
-/// What to do about a syntax error, by the words of its message.
-fn syntax_repair(message: &str) -> &'static str {
-    let has = |word: &str| message.contains(word);
-    if has("tab") {
-        "indent with spaces"
-    } else if has("mapping values are not allowed") {
-        "put a value that holds \": \" in quotes, or start a new line"
-    } else if has("unclosed") || has("':' indicator") {
-        "close what is open: every [ needs a ], every { a }, every quote a second one"
-    } else if has("anchor") || has("alias") {
-        "name an anchor (&name) that stands above, or write the value out"
-    } else if has("multiple YAML documents") {
-        "keep one chain per file"
-    } else if has("budget") || has("limit") {
-        "make the file smaller or flatter"
-    } else if has("string scalar") {
-        "write a plain word as the key"
-    } else {
-        "correct the YAML here, or put the value in quotes"
     }
 }
 

@@ -39,19 +39,39 @@ impl Subject<'_> {
             let whole = if within { self.kind } else { &error.path };
             return report.error(at, format!("{whole} lacks \"{field}\""), self.add(field));
         }
-        let message = match error.path.as_str() {
-            "" => format!("{}: {}", self.kind, error.message),
-            path => format!("{path}: {}", error.message),
+        let (message, repair) = match error.repair {
+            Some(repair) => (error.message, repair),
+            None => self.split(&error.message),
         };
-        let repair = error.repair.unwrap_or_else(|| self.fields());
+        let message = match error.path.as_str() {
+            "" => format!("{}: {message}", self.kind),
+            path => format!("{path}: {message}"),
+        };
         report.error(at, message, repair);
+    }
+
+    /// A sentence of the deserialiser as what is wrong and what to write instead.
+    fn split(&self, message: &str) -> (String, String) {
+        if let Some(rest) = message.strip_prefix("unknown variant `") {
+            let mut words = rest.split('`').step_by(2);
+            let word = words.next().unwrap_or_default();
+            let known: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+            return (format!("there is no \"{word}\""), suggestion(word, &known));
+        }
+        if let Some((message, expected)) = message.split_once(", expected ") {
+            return (message.to_owned(), format!("write {}", plain(expected)));
+        }
+        match message.split_once("; ") {
+            Some((message, repair)) => (message.to_owned(), repair.to_owned()),
+            None => (message.to_owned(), self.fields()),
+        }
     }
 
     /// `rest` is what follows "unknown field `" in serde's sentence.
     fn unknown(&self, report: &mut Report<'_>, path: &str, rest: &str) {
         let mut words = rest.split('`').step_by(2);
         let field = words.next().unwrap_or_default();
-        let known: Vec<&str> = rest.split('`').skip(2).step_by(2).collect();
+        let known: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
         let parent = path.strip_suffix(field).unwrap_or(path);
         let parent = parent.trim_end_matches('.');
         let at = key_position(self.tree, parent, field).unwrap_or(self.at);
@@ -90,6 +110,20 @@ impl Subject<'_> {
             Some(names) => format!("{} takes {names}", self.kind),
             None => format!("{} takes no settings", self.kind),
         }
+    }
+}
+
+/// What serde calls a type, as a writer of YAML would.
+fn plain(expected: &str) -> &str {
+    match expected {
+        "a string" | "a borrowed string" => "text",
+        "a boolean" => "true or false",
+        "a sequence" => "a list",
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, not below 0",
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
+        "f32" | "f64" => "a number",
+        other if other.starts_with("struct ") => "a map",
+        other => other,
     }
 }
 

@@ -43,6 +43,7 @@ pub(super) fn suggestion(name: &str, known: &[&str]) -> String {
     match nearest(name, known.iter().copied()) {
         Some(near) => format!("write {near}"),
         None if known.is_empty() => "remove it".to_owned(),
+        None if known.len() == 1 => format!("write {}", known[0]),
         None => format!("write one of {}", known.join(", ")),
     }
 }
@@ -93,10 +94,7 @@ pub(super) fn choice<T: DeserializeOwned>(
     entry: &Entry,
     words: &[&str],
 ) -> Option<T> {
-    let found = match &entry.tree.value {
-        Value::Text(word) => word.clone(),
-        _ => entry.tree.noun().to_owned(),
-    };
+    let found = entry.tree.shown();
     let choice = words
         .contains(&&*found)
         .then(|| serde_json::from_value(found.clone().into()).ok())
@@ -144,13 +142,9 @@ pub(super) fn core(report: &mut Report<'_>, tree: &Tree, available: &[usize]) ->
         .and_then(|number| usize::try_from(number).ok())
         .filter(|core| available.contains(core));
     if core.is_none() {
-        let shown = match &tree.value {
-            Value::Number(number) => number.to_string(),
-            _ => tree.noun().to_owned(),
-        };
         report.error(
             tree.at,
-            format!("core {shown} is not available on this machine"),
+            format!("core {} is not available on this machine", tree.shown()),
             format!("use one of {}", ranges(available)),
         );
     }

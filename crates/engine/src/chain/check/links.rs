@@ -92,7 +92,7 @@ pub(super) fn links(report: &mut Report<'_>, section: Option<&Entry>, drafts: Dr
             too_many: false,
         },
     };
-    let Some(section) = section else {
+    let Some(section) = section.filter(|section| !section.is_empty()) else {
         reader.means_everything();
         return reader.found;
     };

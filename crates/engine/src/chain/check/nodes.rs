@@ -197,11 +197,11 @@ impl Reader<'_> {
             Some(entry) => {
                 let kind = type_name(&entry.tree).and_then(|name| self.registry.nf(name));
                 if kind.is_none() {
-                    let found = type_name(&entry.tree).unwrap_or_else(|| entry.tree.noun());
+                    let found = entry.tree.shown();
                     report.error(
                         entry.tree.at,
                         format!("there is no NF type \"{found}\""),
-                        suggestion(found, &known),
+                        suggestion(&found, &known),
                     );
                 }
                 (kind, entry.tree.at)

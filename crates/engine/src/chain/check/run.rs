@@ -123,6 +123,7 @@ fn buffer_bytes(report: &mut Report<'_>, entry: &Entry) -> Option<u32> {
     let (low, high) = BUFFER_BYTES_LIMITS;
     match ByteSize::parse(&entry.key).map(|size| u32::try_from(size.bytes)) {
         Err(message) => {
+            let message = message.split(';').next().unwrap_or_default();
             report.error(entry.at, message, "write sizes like 128B or 2KiB");
             None
         }
