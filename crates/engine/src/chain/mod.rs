@@ -10,6 +10,7 @@ pub mod model;
 mod parse;
 pub mod placement;
 pub mod registry;
+pub mod schema;
 mod trust;
 
 #[cfg(test)]
@@ -25,3 +26,4 @@ pub use model::{
 pub use parse::FILE_BYTES_MAX;
 pub use placement::Placement;
 pub use registry::Registry;
+pub use schema::chain_schema;

@@ -3,6 +3,7 @@
 mod arbitrary;
 mod kinds;
 mod right;
+mod schema;
 mod wrong;
 
 use std::path::Path;
