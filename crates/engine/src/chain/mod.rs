@@ -4,10 +4,26 @@
 //! deploys. Nothing here opens a port or starts a worker. A change of a running chain is the
 //! difference of two of these values.
 
+mod check;
+pub mod diagnostic;
 pub mod model;
+mod parse;
+pub mod placement;
 pub mod registry;
+pub mod schema;
+mod trust;
+
+#[cfg(test)]
+mod tests;
+
+pub use check::{Checked, DEFAULT_IMAGE};
+pub use diagnostic::{ChainErrors, Diagnostic, Position, Severity};
 
 pub use model::{
     Chain, Link, Mode, Node, NodeKind, OnDeath, Overflow, Protocol, Run, Trust, WaitChoice,
     WrapSpec,
 };
+pub use parse::FILE_BYTES_MAX;
+pub use placement::Placement;
+pub use registry::Registry;
+pub use schema::chain_schema;
