@@ -2,16 +2,18 @@
 //!
 //! Before any packet moves: from a [`Chain`] to a [`Placement`], which the supervisor carries out.
 //!
-//! - Ports of one mode share a worker (`ports`), so that a chain that reads and writes needs one core
-//!   for it; a port with a core of its own gets a worker of its own.
-//! - An NF of mode `inline` joins the worker of the node before it; every other NF has its own.
+//! - Nodes of mode `inline` join the worker of the node before them ([`Fusion`]); every other NF has a
+//!   worker of its own.
+//! - Ports of one mode and core share a worker (`ports`), so that a chain that reads and writes needs
+//!   one core for it.
 //! - An edge inside a worker costs no ring. Every other edge is a ring.
 //! - A worker that makes packets (receiving port, copying NF, `copy` link into it) owns pools. A pool
 //!   is seen by every worker that its packets can reach without being copied, and each of these gets
 //!   a return lane to the owner.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
+use crate::chain::fusion::Fusion;
 use crate::chain::{Chain, Mode, NodeKind, Protocol, Trust};
 use crate::nf::NfKind;
 use crate::pools::POOL_COUNT_MAX;
@@ -117,65 +119,41 @@ fn topological(chain: &Chain) -> Vec<usize> {
 }
 
 fn workers(chain: &Chain, order: &[usize]) -> (Vec<WorkerSpec>, Vec<usize>) {
+    let modes: Vec<Mode> = chain.nodes.iter().map(|node| node.mode).collect();
+    let edges: Vec<_> = chain.links.iter().map(|link| (link.from, link.to)).collect();
+    let leader = Fusion::of(&modes, &edges).leader;
     let mut workers: Vec<WorkerSpec> = Vec::new();
     let mut worker_of = vec![usize::MAX; chain.nodes.len()];
-    let mut port_workers: BTreeMap<(Mode2, Option<usize>), usize> = BTreeMap::new();
-    for &index in order {
-        let node = &chain.nodes[index];
+    let mut order = order.to_vec();
+    // A leader comes before those fused with it.
+    order.sort_by_key(|node| leader[*node] != *node);
+    for node in order {
+        let spec = &chain.nodes[node];
         // A chain that is inline as a whole runs in one thread of the supervisor's process.
-        let mode = if node.mode == Mode::Inline {
-            Mode::Thread
-        } else {
-            node.mode
+        let mode = if spec.mode == Mode::Inline { Mode::Thread } else { spec.mode };
+        let shared = |worker: &WorkerSpec| {
+            worker.name == PORTS && worker.mode == mode && worker.core == spec.core
         };
-        let joined = if node.is_port() {
-            port_workers.get(&(Mode2(mode), node.core)).copied()
-        } else if node.mode == Mode::Inline {
-            chain
-                .links_to(index)
-                .next()
-                .map(|(_, link)| worker_of[link.from])
+        let leads_ports = spec.is_port() && leader[node] == node;
+        let worker = if leader[node] != node {
+            worker_of[leader[node]]
+        } else if let Some(worker) = workers.iter().position(shared).filter(|_| leads_ports) {
+            worker
         } else {
-            None
-        };
-        let worker = joined.unwrap_or_else(|| {
-            let name = if node.is_port() {
-                "ports".to_owned()
-            } else {
-                node.name.clone()
-            };
-            workers.push(WorkerSpec {
-                name,
-                mode,
-                nodes: Vec::new(),
-                core: node.core,
-            });
+            let name = if leads_ports { PORTS.to_owned() } else { spec.name.clone() };
+            workers.push(WorkerSpec { name, mode, nodes: Vec::new(), core: spec.core });
             workers.len() - 1
-        });
-        if node.is_port() {
-            port_workers.insert((Mode2(mode), node.core), worker);
-        }
-        workers[worker].nodes.push(index);
-        worker_of[index] = worker;
+        };
+        worker_of[node] = worker;
+    }
+    for node in topological(chain) {
+        workers[worker_of[node]].nodes.push(node);
     }
     (workers, worker_of)
 }
 
-/// A mode with an order, to be a key.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Mode2(Mode);
-
-impl Ord for Mode2 {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.0 as u8).cmp(&(other.0 as u8))
-    }
-}
-
-impl PartialOrd for Mode2 {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
+/// Name of the worker that ports share.
+const PORTS: &str = "ports";
 
 fn rings(chain: &Chain, worker_of: &[usize]) -> Vec<RingSpec> {
     let between = |edge: &crate::chain::Link| {

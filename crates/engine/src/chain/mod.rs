@@ -8,7 +8,7 @@ mod check;
 pub mod diagnostic;
 pub mod model;
 mod parse;
-pub mod placement;
+pub mod fusion;
 pub mod registry;
 pub mod schema;
 mod trust;
@@ -24,6 +24,6 @@ pub use model::{
     WrapSpec,
 };
 pub use parse::FILE_BYTES_MAX;
-pub use placement::Placement;
+pub use fusion::Fusion;
 pub use registry::Registry;
 pub use schema::chain_schema;

@@ -1,6 +1,6 @@
 //! What each link's two sides may do to each other's memory, where the file leaves it open.
 //!
-//! Packets lie in pools. A pool is made by one worker (a loop, see [`placement`](super::placement))
+//! Packets lie in pools. A pool is made by one worker (a loop, see [`fusion`](super::fusion))
 //! and is either *open*, so that other workers may map it for writing, or *sealed*, so that the kernel
 //! refuses every writable mapping but its maker's. A worker's pools are all of one sort. From this
 //! follows everything below.
@@ -28,7 +28,7 @@
 //! link that says `shared` against rule 2 or 3 is an error, as is rule 1.
 
 use super::model::Trust;
-use super::placement::Placement;
+use super::fusion::Fusion;
 
 /// A node, as far as trust is concerned.
 #[derive(Clone, Copy, Debug)]
@@ -63,11 +63,11 @@ pub(super) enum Breach {
 pub(super) fn resolve(
     parties: &[Party<'_>],
     edges: &[Edge],
-    placement: &Placement,
+    fusion: &Fusion,
 ) -> (Vec<Trust>, Vec<Breach>) {
-    let is_fused = |edge: &Edge| placement.is_fused(edge.from, edge.to);
-    let fed = read_only_fed(parties, edges, placement);
-    let sealer = sealers(edges, placement);
+    let is_fused = |edge: &Edge| fusion.is_fused(edge.from, edge.to);
+    let fed = read_only_fed(parties, edges, fusion);
+    let sealer = sealers(edges, fusion);
     let mut breaches = Vec::new();
     let mut trust = Vec::with_capacity(edges.len());
     for (link, edge) in edges.iter().enumerate() {
@@ -75,7 +75,7 @@ pub(super) fn resolve(
             trust.push(Trust::Shared);
             continue;
         }
-        let seal = sealer[placement.leader[edge.from]].or(sealer[placement.leader[edge.to]]);
+        let seal = sealer[fusion.leader[edge.from]].or(sealer[fusion.leader[edge.to]]);
         let breach = match (fed[edge.from], seal) {
             (Some(ro), _) => Some(Breach::SharesReadOnly { link, ro }),
             (_, Some(ro)) => Some(Breach::OpensSealed { link, ro }),
@@ -105,12 +105,12 @@ pub(super) fn resolve(
 fn read_only_fed(
     parties: &[Party<'_>],
     edges: &[Edge],
-    placement: &Placement,
+    fusion: &Fusion,
 ) -> Vec<Option<usize>> {
     let mut fed = vec![None; parties.len()];
     let mut frontier: Vec<(usize, usize)> = Vec::new();
     for (link, edge) in edges.iter().enumerate() {
-        if edge.said == Some(Trust::Ro) && !placement.is_fused(edge.from, edge.to) {
+        if edge.said == Some(Trust::Ro) && !fusion.is_fused(edge.from, edge.to) {
             frontier.push((edge.to, link));
         }
     }
@@ -121,7 +121,7 @@ fn read_only_fed(
         }
         fed[node] = Some(ro);
         for edge in edges.iter().filter(|edge| edge.from == node) {
-            if placement.is_fused(edge.from, edge.to) {
+            if fusion.is_fused(edge.from, edge.to) {
                 frontier.push((edge.to, ro));
             }
         }
@@ -130,11 +130,11 @@ fn read_only_fed(
 }
 
 /// Per leader, an `ro` link that leaves its worker.
-fn sealers(edges: &[Edge], placement: &Placement) -> Vec<Option<usize>> {
-    let mut sealer = vec![None; placement.leader.len()];
+fn sealers(edges: &[Edge], fusion: &Fusion) -> Vec<Option<usize>> {
+    let mut sealer = vec![None; fusion.leader.len()];
     for (link, edge) in edges.iter().enumerate() {
-        if edge.said == Some(Trust::Ro) && !placement.is_fused(edge.from, edge.to) {
-            sealer[placement.leader[edge.from]].get_or_insert(link);
+        if edge.said == Some(Trust::Ro) && !fusion.is_fused(edge.from, edge.to) {
+            sealer[fusion.leader[edge.from]].get_or_insert(link);
         }
     }
     sealer

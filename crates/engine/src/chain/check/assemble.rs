@@ -8,7 +8,7 @@ use super::nodes::{Draft, Part};
 use super::{DEFAULT_IMAGE, Drafts};
 use crate::chain::diagnostic::Report;
 use crate::chain::model::{Chain, Link, Mode, Node, NodeKind, Run, Trust};
-use crate::chain::placement::Placement;
+use crate::chain::fusion::Fusion;
 use crate::chain::trust::{Breach, Edge, Party, resolve};
 use crate::nf::Access;
 
@@ -17,15 +17,15 @@ pub(super) fn trust(report: &mut Report<'_>, drafts: Drafts<'_>, links: &Links) 
     let modes: Vec<Mode> = drafts.iter().map(|draft| draft.mode).collect();
     let edges: Vec<Edge> = links.links.iter().map(edge).collect();
     let pairs: Vec<_> = edges.iter().map(|edge| (edge.from, edge.to)).collect();
-    let placement = Placement::of(&modes, &pairs);
+    let fusion = Fusion::of(&modes, &pairs);
     let parties: Vec<Party<'_>> = drafts.iter().map(party).collect();
-    report_torn(report, drafts, links, &placement);
-    warn_of_idle_settings(report, drafts, links, &placement);
-    let (trust, breaches) = resolve(&parties, &edges, &placement);
+    report_torn(report, drafts, links, &fusion);
+    warn_of_idle_settings(report, drafts, links, &fusion);
+    let (trust, breaches) = resolve(&parties, &edges, &fusion);
     for breach in breaches {
         report_breach(report, drafts, links, breach);
     }
-    warn_of_open_groups(report, drafts, links, &placement);
+    warn_of_open_groups(report, drafts, links, &fusion);
     trust
 }
 
@@ -46,8 +46,8 @@ fn party<'a>(draft: &'a Draft<'_>) -> Party<'a> {
     }
 }
 
-fn report_torn(report: &mut Report<'_>, drafts: Drafts<'_>, links: &Links, placement: &Placement) {
-    for &node in &placement.torn {
+fn report_torn(report: &mut Report<'_>, drafts: Drafts<'_>, links: &Links, fusion: &Fusion) {
+    for &node in &fusion.torn {
         let arriving = links.links.iter().filter(|link| link.to.node == node);
         let mut before: Vec<&str> = arriving.map(|link| drafts[link.from.node].name).collect();
         before.sort_unstable();
@@ -69,10 +69,10 @@ fn warn_of_idle_settings(
     report: &mut Report<'_>,
     drafts: Drafts<'_>,
     links: &Links,
-    placement: &Placement,
+    fusion: &Fusion,
 ) {
     for link in &links.links {
-        if !placement.is_fused(link.from.node, link.to.node) {
+        if !fusion.is_fused(link.from.node, link.to.node) {
             continue;
         }
         for (key, at) in link.options.ring_only() {
@@ -90,7 +90,7 @@ fn warn_of_idle_settings(
         }
     }
     for (node, draft) in drafts.iter().enumerate() {
-        let leader = placement.leader[node];
+        let leader = fusion.leader[node];
         if let Some((_, at)) = draft.core.filter(|_| leader != node) {
             report.warning(
                 at,
@@ -112,7 +112,7 @@ fn warn_of_open_groups(
     report: &mut Report<'_>,
     drafts: Drafts<'_>,
     links: &Links,
-    placement: &Placement,
+    fusion: &Fusion,
 ) {
     for link in &links.links {
         let (from, to) = (&drafts[link.from.node], &drafts[link.to.node]);
@@ -120,7 +120,7 @@ fn warn_of_open_groups(
             continue;
         }
         let groups = format!("groups {} and {}", from.group, to.group);
-        if placement.is_fused(link.from.node, link.to.node) {
+        if fusion.is_fused(link.from.node, link.to.node) {
             report.warning(
                 to.at,
                 format!(

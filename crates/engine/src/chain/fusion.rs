@@ -10,14 +10,14 @@ use super::model::{Chain, Mode};
 
 /// Who runs in whose loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placement {
+pub struct Fusion {
     /// Per node, the node that leads its worker: the one that is not inline, or the first inline one.
     pub leader: Vec<usize>,
     /// Inline nodes whose packets come from several workers; they lead a worker of their own here.
     pub torn: Vec<usize>,
 }
 
-impl Placement {
+impl Fusion {
     /// Places nodes of these modes, joined by these links (from, to).
     pub fn of(modes: &[Mode], links: &[(usize, usize)]) -> Self {
         let is_inline = |node: usize| modes[node] == Mode::Inline;
@@ -74,10 +74,10 @@ fn next_to_place(leader: &[Option<usize>], before: &[Vec<usize>]) -> Option<usiz
 
 impl Chain {
     /// Which nodes run in one loop.
-    pub fn placement(&self) -> Placement {
+    pub fn fusion(&self) -> Fusion {
         let modes: Vec<Mode> = self.nodes.iter().map(|node| node.mode).collect();
         let links: Vec<_> = self.links.iter().map(|link| (link.from, link.to)).collect();
-        Placement::of(&modes, &links)
+        Fusion::of(&modes, &links)
     }
 }
 
@@ -88,44 +88,44 @@ mod tests {
 
     #[test]
     fn nodes_that_are_not_inline_lead_themselves() {
-        let placement = Placement::of(&[Process, Process, Process], &[(0, 1), (1, 2)]);
-        assert_eq!(placement.leader, [0, 1, 2]);
-        assert!(!placement.is_fused(0, 1));
+        let fusion = Fusion::of(&[Process, Process, Process], &[(0, 1), (1, 2)]);
+        assert_eq!(fusion.leader, [0, 1, 2]);
+        assert!(!fusion.is_fused(0, 1));
     }
 
     #[test]
     fn an_inline_chain_is_one_worker_even_with_two_entries() {
-        let placement = Placement::of(&[Inline; 4], &[(0, 1), (2, 3)]);
-        assert_eq!(placement.leader, [0, 0, 0, 0]);
+        let fusion = Fusion::of(&[Inline; 4], &[(0, 1), (2, 3)]);
+        assert_eq!(fusion.leader, [0, 0, 0, 0]);
     }
 
     #[test]
     fn inline_nodes_join_the_node_before_them() {
         let modes = [Process, Process, Inline, Inline];
-        let placement = Placement::of(&modes, &[(0, 1), (1, 2), (2, 3)]);
-        assert_eq!(placement.leader, [0, 1, 1, 1]);
+        let fusion = Fusion::of(&modes, &[(0, 1), (1, 2), (2, 3)]);
+        assert_eq!(fusion.leader, [0, 1, 1, 1]);
     }
 
     #[test]
     fn an_inline_node_behind_two_workers_is_torn() {
-        let placement = Placement::of(&[Process, Process, Inline], &[(0, 2), (1, 2)]);
-        assert_eq!(placement.torn, [2]);
-        assert_eq!(placement.leader, [0, 1, 2]);
+        let fusion = Fusion::of(&[Process, Process, Inline], &[(0, 2), (1, 2)]);
+        assert_eq!(fusion.torn, [2]);
+        assert_eq!(fusion.leader, [0, 1, 2]);
     }
 
     #[test]
     fn an_inline_loop_through_a_port_is_one_worker() {
         // A tap whose packets come back to it: port 0 -> NF 1 -> port 0.
-        let placement = Placement::of(&[Inline, Inline], &[(0, 1), (1, 0)]);
-        assert_eq!(placement.leader, [0, 0]);
-        assert!(placement.torn.is_empty());
+        let fusion = Fusion::of(&[Inline, Inline], &[(0, 1), (1, 0)]);
+        assert_eq!(fusion.leader, [0, 0]);
+        assert!(fusion.torn.is_empty());
     }
 
     #[test]
     fn inline_taps_around_two_processes_join_what_sends_to_them() {
         // Tap 0 -> NF 2 -> tap 1, and tap 1 -> NF 3 -> tap 0.
         let modes = [Inline, Inline, Process, Process];
-        let placement = Placement::of(&modes, &[(0, 2), (2, 1), (1, 3), (3, 0)]);
-        assert_eq!(placement.leader, [3, 2, 2, 3]);
+        let fusion = Fusion::of(&modes, &[(0, 2), (2, 1), (1, 3), (3, 0)]);
+        assert_eq!(fusion.leader, [3, 2, 2, 3]);
     }
 }
