@@ -1,6 +1,6 @@
 //! What is wrong with a chain file: where, what, and what to write instead.
 //!
-//! A [`Report`] collects everything that the steps of checking find, in any order; what comes out is
+//! A `Report` collects everything that the steps of checking find, in any order; what comes out is
 //! sorted by position, so that the same file always gives the same text.
 
 use std::fmt;
