@@ -1,6 +1,6 @@
 //! What is wrong with a chain file: where, what, and what to write instead.
 //!
-//! A [`Report`] collects everything that the steps of checking find, in any order; what comes out is
+//! A `Report` collects everything that the steps of checking find, in any order; what comes out is
 //! sorted by position, so that the same file always gives the same text.
 
 use std::fmt;
@@ -140,6 +140,16 @@ impl Serialize for ChainErrors {
     }
 }
 
+/// Most characters of a message or repair: it may quote a value of the file.
+const SENTENCE_CHARS_MAX: usize = 400;
+
+fn shortened(sentence: String) -> String {
+    match sentence.char_indices().nth(SENTENCE_CHARS_MAX) {
+        Some((end, _)) => format!("{}...", &sentence[..end]),
+        None => sentence,
+    }
+}
+
 /// Most findings about one file: nobody reads more, and a hostile file may hold a million.
 const FOUND_COUNT_MAX: usize = 200;
 
@@ -210,6 +220,7 @@ impl<'a> Report<'a> {
             (at, message, repair)
         };
         let source = self.line(at).map(|line| Excerpt::of(line, at));
+        let (message, repair) = (shortened(message), shortened(repair));
         self.found.push(Diagnostic {
             at,
             severity,

@@ -139,3 +139,64 @@ fn sealers(edges: &[Edge], fusion: &Fusion) -> Vec<Option<usize>> {
     }
     sealer
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::chain::model::Mode;
+
+    type Graph = (Vec<(bool, Mode)>, Vec<(usize, usize, Option<Trust>)>);
+
+    /// Nodes in two groups and two modes; links lead to later nodes and never say `shared`.
+    fn graphs() -> impl Strategy<Value = Graph> {
+        let mode = prop::sample::select(vec![Mode::Inline, Mode::Process]);
+        let said = prop::sample::select(vec![None, None, Some(Trust::Ro), Some(Trust::Copy)]);
+        let link = (0_usize..7, 1_usize..8, said).prop_map(|(from, step, said)| {
+            let to = (from + step).min(7);
+            (from, to, said)
+        });
+        (
+            prop::collection::vec((any::<bool>(), mode), 8),
+            prop::collection::vec(link, 0..16),
+        )
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+        /// Goal: what is left open is never resolved into a breach. Method: the rules, said again
+        /// over the resolved links.
+        #[test]
+        fn defaults_break_no_rule((nodes, links) in graphs()) {
+            let modes: Vec<Mode> = nodes.iter().map(|(_, mode)| *mode).collect();
+            let pairs: Vec<_> = links.iter().map(|&(from, to, _)| (from, to)).collect();
+            let fusion = Fusion::of(&modes, &pairs);
+            let party = |&(left, _): &(bool, Mode)| Party {
+                group: if left { "left" } else { "right" },
+                is_port: false,
+                writes: false,
+            };
+            let parties: Vec<Party<'_>> = nodes.iter().map(party).collect();
+            let edge = |&(from, to, said): &(usize, usize, Option<Trust>)| Edge { from, to, said };
+            let edges: Vec<Edge> = links.iter().map(edge).collect();
+            let (trust, breaches) = resolve(&parties, &edges, &fusion);
+            prop_assert_eq!(breaches, []);
+            let rings: Vec<_> = edges.iter().zip(&trust)
+                .filter(|(edge, _)| !fusion.is_fused(edge.from, edge.to))
+                .collect();
+            for (edge, trust) in &rings {
+                if let Some(said) = edge.said {
+                    prop_assert_eq!(said, **trust);
+                }
+                for (other, _) in rings.iter().filter(|(_, other)| **other == Trust::Ro) {
+                    let sealer = fusion.leader[other.from];
+                    let touches = [edge.from, edge.to].map(|node| fusion.leader[node]);
+                    prop_assert!(**trust != Trust::Shared || !touches.contains(&sealer));
+                    prop_assert!(**trust != Trust::Shared || other.to != edge.from);
+                }
+            }
+        }
+    }
+}

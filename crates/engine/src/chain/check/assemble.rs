@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::graph::Wiring;
-use super::links::{LinkDraft, Links};
+use super::links::{LinkDraft, LinkOptions, Links};
 use super::nodes::{Draft, Part};
 use super::{DEFAULT_IMAGE, Drafts};
 use crate::chain::diagnostic::Report;
@@ -12,8 +12,12 @@ use crate::chain::fusion::Fusion;
 use crate::chain::trust::{Breach, Edge, Party, resolve};
 use crate::nf::Access;
 
-/// Trust of every link, after reporting what cannot be trusted or placed.
-pub(super) fn trust(report: &mut Report<'_>, drafts: Drafts<'_>, links: &Links) -> Vec<Trust> {
+/// Trust of every link that has a ring, after reporting what cannot be trusted or placed.
+pub(super) fn trust(
+    report: &mut Report<'_>,
+    drafts: Drafts<'_>,
+    links: &Links,
+) -> Vec<Option<Trust>> {
     let modes: Vec<Mode> = drafts.iter().map(|draft| draft.mode).collect();
     let edges: Vec<Edge> = links.links.iter().map(edge).collect();
     let pairs: Vec<_> = edges.iter().map(|edge| (edge.from, edge.to)).collect();
@@ -26,7 +30,11 @@ pub(super) fn trust(report: &mut Report<'_>, drafts: Drafts<'_>, links: &Links) 
         report_breach(report, drafts, links, breach);
     }
     warn_of_open_groups(report, drafts, links, &fusion);
-    trust
+    let has_ring = |edge: &Edge| !fusion.is_fused(edge.from, edge.to);
+    let pairs = edges.iter().zip(trust);
+    pairs
+        .map(|(edge, trust)| has_ring(edge).then_some(trust))
+        .collect()
 }
 
 fn edge(link: &LinkDraft) -> Edge {
@@ -206,7 +214,7 @@ pub(super) fn chain(
     drafts: Vec<Draft<'_>>,
     links: &Links,
     wiring: &Wiring,
-    trust: &[Trust],
+    trust: &[Option<Trust>],
 ) -> Option<Chain> {
     let in_containers = drafts.iter().any(|draft| draft.mode == Mode::Container);
     if in_containers && run.image.is_none() {
@@ -218,22 +226,21 @@ pub(super) fn chain(
         .iter()
         .zip(wiring.iter().zip(trust))
         .map(|(link, (wire, &trust))| {
+            // Without a ring its settings are idle: the same ones for every such link.
+            let options = match trust {
+                Some(_) => link.options.clone(),
+                None => LinkOptions::default(),
+            };
             Some(Link {
                 name: link_name(&nodes, link, wire.output?),
                 from: link.from.node,
                 output: wire.output?,
                 to: link.to.node,
                 input: wire.input,
-                trust,
-                overflow: link
-                    .options
-                    .overflow
-                    .map_or_else(Default::default, |(word, _)| word),
-                slot_count: link.options.slot_count(),
-                protocol: link
-                    .options
-                    .protocol
-                    .map_or_else(Default::default, |(word, _)| word),
+                trust: trust.unwrap_or(Trust::Shared),
+                slot_count: options.slot_count(),
+                overflow: options.overflow.map(|(word, _)| word).unwrap_or_default(),
+                protocol: options.protocol.map(|(word, _)| word).unwrap_or_default(),
             })
         })
         .collect::<Option<_>>()?;

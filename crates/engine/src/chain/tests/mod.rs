@@ -1,6 +1,7 @@
 //! Chain files, right and wrong, against what the checker makes of them.
 
 mod arbitrary;
+mod diff;
 mod kinds;
 mod right;
 mod schema;

@@ -84,3 +84,13 @@ fn a_file_that_is_too_large_is_refused_unread() {
     let errors = check_text(&text).unwrap_err().to_string();
     assert!(errors.starts_with("chain.yaml: error: the file has more than 1048576 bytes"));
 }
+
+#[test]
+fn a_message_quotes_little_of_a_long_value() {
+    let text = format!(
+        "name: &long {}\nlinks: [ *long, *long ]\n",
+        "x".repeat(100_000)
+    );
+    let errors = check_text(&text).unwrap_err();
+    assert!(errors.to_string().len() < 5_000);
+}
