@@ -1,0 +1,355 @@
+//! Writes packets to a capture file.
+//!
+//! Records gather in memory and go to the file in large writes. The file is valid at every moment
+//! that the writer is not in the middle of a write: the header goes out at once, and only whole
+//! records are handed over. When a write fails half-way (a full disk), the file is cut back to the
+//! last whole record, and the writer closes:
+//!
+//! | state | `write`, `flush` | on failure | `finish` |
+//! |---|---|---|---|
+//! | open | gathers, writes | cuts back, becomes closed | writes the rest, reports counts |
+//! | closed | returns the error that closed it | stays closed | returns that error |
+//!
+//! There is no way back from closed: a file with a gap in it would look whole.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{CaptureError, CaptureFormat, LINKTYPE_ETHERNET, MAX_RECORD_LEN};
+
+/// Bytes gathered before they are written; large enough that system calls do not show, small enough
+/// that a reader of the growing file is not far behind.
+const GATHER_LEN: usize = 64 * 1024;
+
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// Nanosecond magic of pcap, read little-endian.
+const PCAP_MAGIC_NS: u32 = 0xa1b2_3c4d;
+
+/// What the writer writes to: a file, or in tests a file that fills up.
+pub(super) trait Sink: Write + Send + fmt::Debug {
+    /// Cuts the file to `len` bytes.
+    fn truncate(&mut self, len: u64) -> io::Result<()>;
+}
+
+impl Sink for File {
+    fn truncate(&mut self, len: u64) -> io::Result<()> {
+        self.set_len(len)
+    }
+}
+
+/// What a finished capture file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CaptureSummary {
+    /// Records in the file.
+    pub record_count: u64,
+    /// Bytes in the file, headers included.
+    pub file_len: u64,
+}
+
+/// A capture file being written.
+///
+/// Dropping a writer writes what it has gathered and ignores errors; [`Self::finish`] reports them.
+#[derive(Debug)]
+pub struct CaptureWriter {
+    file: Arc<str>,
+    format: CaptureFormat,
+    sink: Box<dyn Sink>,
+    /// Whole records that are not in the file yet.
+    gathered: Vec<u8>,
+    /// Where each gathered record ends in `gathered`.
+    record_ends: Vec<usize>,
+    /// Bytes and records in the file.
+    written: CaptureSummary,
+    /// Why the writer is closed.
+    closed_by: Option<CaptureError>,
+}
+
+impl CaptureWriter {
+    /// Creates the file, or empties the one that is there, and writes its header.
+    ///
+    /// The interface in a pcapng file is named `catena`.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be created or its header cannot be written.
+    pub fn create(path: impl AsRef<Path>, format: CaptureFormat) -> Result<Self, CaptureError> {
+        Self::create_named(path, format, "catena")
+    }
+
+    /// As [`Self::create`], with the name of the interface for a pcapng file, cut to 255 bytes;
+    /// pcap has no room for a name.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::create`].
+    pub fn create_named(
+        path: impl AsRef<Path>,
+        format: CaptureFormat,
+        interface_name: &str,
+    ) -> Result<Self, CaptureError> {
+        let path = path.as_ref();
+        let name: Arc<str> = path.display().to_string().into();
+        match File::create(path) {
+            Ok(file) => Self::start(name, Box::new(file), format, interface_name),
+            Err(error) => Err(CaptureError::Create {
+                file: name,
+                source: Arc::new(error),
+            }),
+        }
+    }
+
+    /// Writes the header to an empty sink.
+    pub(super) fn start(
+        file: Arc<str>,
+        sink: Box<dyn Sink>,
+        format: CaptureFormat,
+        interface_name: &str,
+    ) -> Result<Self, CaptureError> {
+        let mut writer = Self {
+            file,
+            format,
+            sink,
+            gathered: Vec::with_capacity(GATHER_LEN),
+            record_ends: vec![],
+            written: CaptureSummary {
+                record_count: 0,
+                file_len: 0,
+            },
+            closed_by: None,
+        };
+        match format {
+            CaptureFormat::Pcap => put_pcap_header(&mut writer.gathered),
+            CaptureFormat::PcapNg => {
+                put_section_header(&mut writer.gathered);
+                put_interface(&mut writer.gathered, interface_name);
+            }
+        }
+        match writer.flush() {
+            Ok(()) => Ok(writer),
+            Err(
+                CaptureError::Write { file, source, .. }
+                | CaptureError::WriteTorn { file, source, .. },
+            ) => Err(CaptureError::Create { file, source }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Appends a record: `data` is the packet without FCS, `original_len` its length on the wire
+    /// (raised to the length of `data` if it is less).
+    ///
+    /// The record is in the file after a later [`Self::flush`] or [`Self::finish`].
+    ///
+    /// # Errors
+    ///
+    /// When `data` is longer than [`MAX_RECORD_LEN`] or the time does not fit pcap, the record is
+    /// left out and the writer stays open. When writing fails or has failed before, the error names
+    /// the file and counts the records in it; the writer is closed and the call costs a clone of
+    /// the error.
+    pub fn write(
+        &mut self,
+        timestamp_ns: u64,
+        data: &[u8],
+        original_len: u32,
+    ) -> Result<(), CaptureError> {
+        if let Some(error) = &self.closed_by {
+            return Err(error.clone());
+        }
+        if data.len() > MAX_RECORD_LEN {
+            return Err(CaptureError::RecordTooLong {
+                file: self.file.clone(),
+                len: data.len(),
+            });
+        }
+        // Fits: the limit on records is far below `u32::MAX`.
+        let captured_len = data.len() as u32;
+        let original_len = original_len.max(captured_len);
+        match self.format {
+            CaptureFormat::Pcap => {
+                let Ok(seconds) = u32::try_from(timestamp_ns / NS_PER_S) else {
+                    return Err(CaptureError::TimeTooLate {
+                        file: self.file.clone(),
+                        timestamp_ns,
+                    });
+                };
+                let fraction_ns = (timestamp_ns % NS_PER_S) as u32;
+                for field in [seconds, fraction_ns, captured_len, original_len] {
+                    self.gathered.extend(field.to_le_bytes());
+                }
+                self.gathered.extend_from_slice(data);
+            }
+            CaptureFormat::PcapNg => {
+                let start = begin_block(&mut self.gathered, 6);
+                let (high, low) = ((timestamp_ns >> 32) as u32, timestamp_ns as u32);
+                for field in [0, high, low, captured_len, original_len] {
+                    self.gathered.extend(field.to_le_bytes());
+                }
+                self.gathered.extend_from_slice(data);
+                end_block(&mut self.gathered, start);
+            }
+        }
+        self.record_ends.push(self.gathered.len());
+        if self.gathered.len() >= GATHER_LEN {
+            self.flush()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Hands all gathered records to the operating system.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::write`].
+    pub fn flush(&mut self) -> Result<(), CaptureError> {
+        if let Some(error) = &self.closed_by {
+            return Err(error.clone());
+        }
+        let mut done_len = 0;
+        while done_len < self.gathered.len() {
+            let error = match self.sink.write(&self.gathered[done_len..]) {
+                Ok(0) => io::ErrorKind::WriteZero.into(),
+                Ok(step_len) => {
+                    done_len += step_len;
+                    continue;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => error,
+            };
+            return Err(self.close(done_len, error));
+        }
+        self.written.file_len += self.gathered.len() as u64;
+        self.written.record_count += self.record_ends.len() as u64;
+        self.gathered.clear();
+        self.record_ends.clear();
+        Ok(())
+    }
+
+    /// Writes what is left and closes the file; says what it holds. Does not wait for the disk.
+    ///
+    /// # Errors
+    ///
+    /// The error that closed the writer, or the one that closes it now.
+    pub fn finish(mut self) -> Result<CaptureSummary, CaptureError> {
+        self.flush()?;
+        Ok(self.written)
+    }
+
+    /// Records in the file; fewer than were given to [`Self::write`] by those still gathered.
+    #[must_use]
+    pub fn written_record_count(&self) -> u64 {
+        self.written.record_count
+    }
+
+    /// Whether writing has failed, so that every later call returns the same error.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closed_by.is_some()
+    }
+
+    /// Closes the writer after `done_len` of the gathered bytes went out and then `error` came.
+    fn close(&mut self, done_len: usize, error: io::Error) -> CaptureError {
+        let whole_count = self.record_ends.partition_point(|&end| end <= done_len);
+        let whole_len = match whole_count {
+            0 => 0,
+            count => self.record_ends[count - 1],
+        };
+        self.written.file_len += whole_len as u64;
+        self.written.record_count += whole_count as u64;
+        let (file, source) = (self.file.clone(), Arc::new(error));
+        let record_count = self.written.record_count;
+        let truncated = match done_len - whole_len {
+            0 => Ok(()),
+            _ => self.sink.truncate(self.written.file_len),
+        };
+        let error = match truncated {
+            Ok(()) => CaptureError::Write {
+                file,
+                record_count,
+                source,
+            },
+            Err(error) => {
+                let truncate_error = Arc::new(error);
+                CaptureError::WriteTorn {
+                    file,
+                    record_count,
+                    source,
+                    truncate_error,
+                }
+            }
+        };
+        self.gathered = vec![];
+        self.record_ends = vec![];
+        self.closed_by = Some(error.clone());
+        error
+    }
+}
+
+impl Drop for CaptureWriter {
+    fn drop(&mut self) {
+        // A caller who wants the error has called `finish`, after which nothing is left to write.
+        let _ = self.flush();
+    }
+}
+
+fn put_pcap_header(out: &mut Vec<u8>) {
+    out.extend(PCAP_MAGIC_NS.to_le_bytes());
+    out.extend(2u16.to_le_bytes());
+    out.extend(4u16.to_le_bytes());
+    let snap_len = MAX_RECORD_LEN as u32;
+    for field in [0, 0, snap_len, u32::from(LINKTYPE_ETHERNET)] {
+        out.extend(field.to_le_bytes());
+    }
+}
+
+fn put_section_header(out: &mut Vec<u8>) {
+    let start = begin_block(out, 0x0a0d_0d0a);
+    out.extend(0x1a2b_3c4du32.to_le_bytes());
+    out.extend(1u16.to_le_bytes());
+    out.extend(0u16.to_le_bytes());
+    // The length of the section is not known in advance.
+    out.extend((-1i64).to_le_bytes());
+    put_option(out, 4, b"catena"); // shb_userappl
+    put_option(out, 0, b"");
+    end_block(out, start);
+}
+
+fn put_interface(out: &mut Vec<u8>, name: &str) {
+    let start = begin_block(out, 1);
+    out.extend(LINKTYPE_ETHERNET.to_le_bytes());
+    out.extend(0u16.to_le_bytes());
+    out.extend((MAX_RECORD_LEN as u32).to_le_bytes());
+    put_option(out, 2, &name.as_bytes()[..name.floor_char_boundary(255)]); // if_name
+    put_option(out, 9, &[9]); // if_tsresol: 10^-9 s
+    put_option(out, 0, b"");
+    end_block(out, start);
+}
+
+/// Appends an option of a block, padded; its value is at most 255 bytes here.
+fn put_option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
+    out.extend(code.to_le_bytes());
+    out.extend((value.len() as u16).to_le_bytes());
+    out.extend_from_slice(value);
+    out.resize(out.len() + value.len().next_multiple_of(4) - value.len(), 0);
+}
+
+/// Starts a block; the returned place goes to [`end_block`].
+fn begin_block(out: &mut Vec<u8>, block_type: u32) -> usize {
+    let start = out.len();
+    out.extend(block_type.to_le_bytes());
+    out.extend(0u32.to_le_bytes());
+    start
+}
+
+/// Pads the block that began at `start` and sets both of its length fields.
+fn end_block(out: &mut Vec<u8>, start: usize) {
+    let body_len = out.len() - start;
+    out.resize(start + body_len.next_multiple_of(4), 0);
+    // Fits: a block is a record of limited length and a few fields.
+    let block_len = ((out.len() - start) as u32 + 4).to_le_bytes();
+    out.extend(block_len);
+    out[start + 4..start + 8].copy_from_slice(&block_len);
+}
