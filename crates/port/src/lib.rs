@@ -1,8 +1,25 @@
 //! Packet input and output: where packets enter and leave a chain.
 //!
-//! [`capture`] reads and writes capture files; it is a codec that knows nothing of the engine.
-//! [`tap`] and [`packet_socket`] bind the kernel.
+//! - [`capture`]: the codec of capture files, which knows nothing of the engine.
+//! - [`generator`], [`sink`]: kinds of ports, [`PORTS`].
+//! - [`tap`], [`packet_socket`]: bindings of the kernel.
+//! - [`port_bench`]: drives one port in a test.
+//!
+//! Checking a configuration never touches the world; opening a port does, and resolves relative paths
+//! against the folder of the chain file. The reference is `docs/reference/ports.md`.
 
+use catena_engine::port::PortKind;
+
+mod buffer_wait;
 pub mod capture;
+pub mod generator;
+mod opening;
+mod pacer;
 pub mod packet_socket;
+pub mod port_bench;
+mod random;
+pub mod sink;
 pub mod tap;
+
+/// Every kind of port of this crate.
+pub const PORTS: &[&PortKind] = &[&generator::KIND, &sink::KIND];
