@@ -1,7 +1,7 @@
 //! Packet input and output: where packets enter and leave a chain.
 //!
 //! - [`capture`]: the codec of capture files, which knows nothing of the engine.
-//! - [`generator`], [`sink`]: kinds of ports, [`PORTS`].
+//! - [`pcap`], [`generator`], [`sink`]: kinds of ports, [`PORTS`].
 //! - [`tap`], [`packet_socket`]: bindings of the kernel.
 //! - [`port_bench`]: drives one port in a test.
 //!
@@ -16,10 +16,12 @@ pub mod generator;
 mod opening;
 mod pacer;
 pub mod packet_socket;
+pub mod pcap;
 pub mod port_bench;
 mod random;
 pub mod sink;
 pub mod tap;
+mod wall_clock;
 
 /// Every kind of port of this crate.
-pub const PORTS: &[&PortKind] = &[&generator::KIND, &sink::KIND];
+pub const PORTS: &[&PortKind] = &[&pcap::KIND, &generator::KIND, &sink::KIND];
