@@ -14,7 +14,8 @@
 //! (LINKTYPE 1); a frame never includes its FCS, which is cut off where a file says it has one.
 //!
 //! Deliberately unsupported: compressed files, the obsolete pcapng Packet Block (an error, because
-//! skipping it would lose packets silently), per-packet options (comments, hashes, directions).
+//! skipping it would lose packets silently), per-packet options other than the direction, which is
+//! written and not read.
 //!
 //! Limits: a record holds at most [`MAX_RECORD_LEN`] bytes, a section describes at most
 //! [`MAX_INTERFACE_COUNT`] interfaces, and the reader holds at most one block in memory.
@@ -38,6 +39,9 @@ use std::path::Path;
 pub use error::{CaptureError, CapturePart};
 pub use reader::CaptureReader;
 pub use writer::{CaptureSummary, CaptureWriter};
+
+#[cfg(test)]
+pub(crate) use writer::Sink;
 
 /// Most bytes of packet data in one record.
 ///
@@ -69,6 +73,15 @@ pub struct Record<'a> {
     /// The captured bytes: the packet from its destination address on, cut at the snapshot length
     /// of the capture.
     pub data: &'a [u8],
+}
+
+/// Which way a packet went, seen from this host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// It arrived.
+    Received,
+    /// It left.
+    Sent,
 }
 
 /// The two capture file formats.

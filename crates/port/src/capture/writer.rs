@@ -18,7 +18,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{CaptureError, CaptureFormat, LINKTYPE_ETHERNET, MAX_RECORD_LEN};
+use super::{CaptureError, CaptureFormat, Direction, LINKTYPE_ETHERNET, MAX_RECORD_LEN};
 
 /// Bytes gathered before they are written; large enough that system calls do not show, small enough
 /// that a reader of the growing file is not far behind.
@@ -30,7 +30,7 @@ const NS_PER_S: u64 = 1_000_000_000;
 const PCAP_MAGIC_NS: u32 = 0xa1b2_3c4d;
 
 /// What the writer writes to: a file, or in tests a file that fills up.
-pub(super) trait Sink: Write + Send + fmt::Debug {
+pub(crate) trait Sink: Write + Send + fmt::Debug {
     /// Cuts the file to `len` bytes.
     fn truncate(&mut self, len: u64) -> io::Result<()>;
 }
@@ -103,7 +103,7 @@ impl CaptureWriter {
     }
 
     /// Writes the header to an empty sink.
-    pub(super) fn start(
+    pub(crate) fn start(
         file: Arc<str>,
         sink: Box<dyn Sink>,
         format: CaptureFormat,
@@ -155,6 +155,22 @@ impl CaptureWriter {
         data: &[u8],
         original_len: u32,
     ) -> Result<(), CaptureError> {
+        self.write_directed(timestamp_ns, data, original_len, None)
+    }
+
+    /// As [`Self::write`], with the way the packet went, which pcapng keeps (`epb_flags`) and pcap
+    /// has no room for.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::write`].
+    pub fn write_directed(
+        &mut self,
+        timestamp_ns: u64,
+        data: &[u8],
+        original_len: u32,
+        direction: Option<Direction>,
+    ) -> Result<(), CaptureError> {
         if let Some(error) = &self.closed_by {
             return Err(error.clone());
         }
@@ -188,6 +204,16 @@ impl CaptureWriter {
                     self.gathered.extend(field.to_le_bytes());
                 }
                 self.gathered.extend_from_slice(data);
+                if let Some(direction) = direction {
+                    put_padding(&mut self.gathered, data.len());
+                    // Bits 0 and 1: 01 inbound, 10 outbound.
+                    let flags: u32 = match direction {
+                        Direction::Received => 1,
+                        Direction::Sent => 2,
+                    };
+                    put_option(&mut self.gathered, 2, &flags.to_le_bytes()); // epb_flags
+                    put_option(&mut self.gathered, 0, b"");
+                }
                 end_block(&mut self.gathered, start);
             }
         }
@@ -333,7 +359,12 @@ fn put_option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     out.extend(code.to_le_bytes());
     out.extend((value.len() as u16).to_le_bytes());
     out.extend_from_slice(value);
-    out.resize(out.len() + value.len().next_multiple_of(4) - value.len(), 0);
+    put_padding(out, value.len());
+}
+
+/// Pads a field of `len` bytes to 32 bits.
+fn put_padding(out: &mut Vec<u8>, len: usize) {
+    out.resize(out.len() + len.next_multiple_of(4) - len, 0);
 }
 
 /// Starts a block; the returned place goes to [`end_block`].

@@ -11,7 +11,8 @@ use proptest::prelude::*;
 use super::samples::{Owned, drain, owned, read_all, read_sound};
 use super::writer::Sink;
 use super::{
-    CaptureError, CaptureFormat, CaptureReader, CaptureSummary, CaptureWriter, MAX_RECORD_LEN,
+    CaptureError, CaptureFormat, CaptureReader, CaptureSummary, CaptureWriter, Direction,
+    MAX_RECORD_LEN,
 };
 
 const FORMATS: [CaptureFormat; 2] = [CaptureFormat::Pcap, CaptureFormat::PcapNg];
@@ -110,6 +111,28 @@ fn files_come_back_as_they_were_written() {
         let (again, error) = drain(&mut reader);
         assert!(error.is_none() && again == records);
     }
+}
+
+#[test]
+fn direction_is_an_option_behind_the_padded_data() {
+    let disk = SmallDisk::new(4096);
+    let mut writer = start(&disk, CaptureFormat::PcapNg).unwrap();
+    for direction in [Direction::Received, Direction::Sent] {
+        writer
+            .write_directed(1, b"abcde", 5, Some(direction))
+            .unwrap();
+    }
+    writer.finish().unwrap();
+    let contents = disk.contents();
+    for (block, flags) in contents[88..].chunks(52).zip([1, 2]) {
+        assert_eq!(block[..8], [6, 0, 0, 0, 52, 0, 0, 0]);
+        assert_eq!(block[28..36], *b"abcde\0\0\0");
+        assert_eq!(block[36..44], [2, 0, 4, 0, flags, 0, 0, 0]);
+        assert_eq!(block[44..], [0, 0, 0, 0, 52, 0, 0, 0]);
+    }
+    assert_eq!(contents.len(), 88 + 2 * 52);
+    let mut reader = CaptureReader::from_input("small", io::Cursor::new(contents)).unwrap();
+    assert_eq!(drain(&mut reader).0, vec![owned(1, 5, b"abcde"); 2]);
 }
 
 #[test]

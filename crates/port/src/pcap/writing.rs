@@ -1,0 +1,103 @@
+//! The writing `pcap` port: packets become records of the time at which they were sent.
+//!
+//! Records gather in the writer and go to the file in large pieces, and at the latest
+//! [`FLUSH_AFTER_NS`] after they were sent if traffic goes on. What gathers when the disk fills up is
+//! lost after it was counted as sent; the error at the end says how many records the file holds.
+
+use std::path::Path;
+
+use catena_engine::nf::Nanos;
+use catena_engine::packet::Packet;
+use catena_engine::port::{Port, PortError, RxBurst, RxState};
+
+use super::Config;
+use crate::capture::CaptureWriter;
+use crate::opening::failed;
+use crate::wall_clock::WallClock;
+
+/// So long a record may stay in memory while traffic goes on: what a person who looks at the growing
+/// file will wait.
+const FLUSH_AFTER_NS: u64 = 1_000_000_000;
+
+#[derive(Debug)]
+pub(super) struct Writing {
+    writer: Option<CaptureWriter>,
+    wall_clock: WallClock,
+    snap_len: usize,
+    flushed_at: Nanos,
+    refused: u64,
+    failure: Option<PortError>,
+}
+
+impl Writing {
+    pub(super) fn open(config: &Config, path: &Path) -> Result<Self, PortError> {
+        let writer = CaptureWriter::create(path, config.format(path)).map_err(failed)?;
+        let snap_len = config.snaplen.map_or(usize::MAX, |len| len as usize);
+        Ok(Self::new(writer, snap_len, WallClock::read()))
+    }
+
+    pub(super) fn new(writer: CaptureWriter, snap_len: usize, wall_clock: WallClock) -> Self {
+        Self {
+            writer: Some(writer),
+            wall_clock,
+            snap_len,
+            flushed_at: Nanos(0),
+            refused: 0,
+            failure: None,
+        }
+    }
+}
+
+impl Port for Writing {
+    fn rx(&mut self, _burst: &mut RxBurst<'_>, _now: Nanos) -> RxState {
+        RxState::Finished
+    }
+
+    fn tx(&mut self, packets: &mut [Packet], now: Nanos) -> usize {
+        let timestamp_ns = self.wall_clock.at(now);
+        let mut sent = 0;
+        for packet in packets.iter() {
+            let Some(writer) = self.writer.as_mut().filter(|writer| !writer.is_closed()) else {
+                break;
+            };
+            let bytes = packet.bytes();
+            let written = &bytes[..bytes.len().min(self.snap_len)];
+            // Fits: a pool, and so a packet, is below 4 GiB.
+            match writer.write(timestamp_ns, written, bytes.len() as u32) {
+                Ok(()) => sent += 1,
+                Err(error) => {
+                    self.failure.get_or_insert_with(|| failed(error));
+                }
+            }
+        }
+        if now.since(self.flushed_at) >= FLUSH_AFTER_NS {
+            self.flushed_at = now;
+            if let Some(writer) = self.writer.as_mut().filter(|writer| !writer.is_closed())
+                && let Err(error) = writer.flush()
+            {
+                self.failure.get_or_insert_with(|| failed(error));
+            }
+        }
+        self.refused += (packets.len() - sent) as u64;
+        sent
+    }
+
+    fn close(&mut self) -> Result<(), PortError> {
+        let finished = match self.writer.take() {
+            Some(writer) => writer.finish().map(drop).map_err(failed),
+            None => Ok(()),
+        };
+        match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => finished,
+        }
+    }
+
+    fn report(&self) -> Vec<(&'static str, u64)> {
+        let written = self
+            .writer
+            .as_ref()
+            .map_or(0, CaptureWriter::written_record_count);
+        vec![("in_file", written), ("refused", self.refused)]
+    }
+}

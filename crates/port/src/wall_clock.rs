@@ -1,0 +1,47 @@
+//! The time of day that belongs to a time of the engine: for timestamps in files, nothing else.
+
+use catena_engine::nf::Nanos;
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// The distance between the two clocks, taken once: a step of the wall clock while a port is open
+/// does not make its timestamps jump.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WallClock {
+    /// Nanoseconds since 1970 when the engine's clock showed 0.
+    epoch_ns: i128,
+}
+
+fn ns(time: Timespec) -> i128 {
+    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
+}
+
+impl WallClock {
+    /// Reads both clocks. The engine's is the kernel's monotonic one.
+    pub(crate) fn read() -> Self {
+        let wall = ns(clock_gettime(ClockId::Realtime));
+        Self {
+            epoch_ns: wall - ns(clock_gettime(ClockId::Monotonic)),
+        }
+    }
+
+    /// Nanoseconds since 1970 at `now`.
+    pub(crate) fn at(self, now: Nanos) -> u64 {
+        u64::try_from(self.epoch_ns + i128::from(now.0)).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn engine_time_becomes_time_of_day() {
+        let clock = WallClock::read();
+        assert_eq!(clock.at(Nanos(5_000)) - clock.at(Nanos(2_000)), 3_000);
+        let monotonic = clock_gettime(ClockId::Monotonic);
+        let now = Nanos(u64::try_from(ns(monotonic)).unwrap());
+        let wall = ns(clock_gettime(ClockId::Realtime));
+        let off_by = i128::from(clock.at(now)) - wall;
+        assert!(off_by.abs() < 1_000_000_000, "{off_by} ns");
+    }
+}
