@@ -7,16 +7,46 @@ use catena_engine::supervisor::status::{LinkStatus, NodeStatus, Status, WorkerSt
 /// The status as tables: workers, ports and NFs, links.
 pub(crate) fn status(status: &Status) -> String {
     let mut text = String::new();
-    let _ = writeln!(text, "chain {} (process {}), {:.1} s", status.chain, status.pid, status.uptime_s);
+    let _ = writeln!(
+        text,
+        "chain {} (process {}), {:.1} s",
+        status.chain, status.pid, status.uptime_s
+    );
     let _ = writeln!(text, "wait policy: {}\n", status.wait);
     let rows = status.workers.iter().map(worker_row);
-    table(&mut text, &["WORKER", "MODE", "PID", "STATE", "RESTARTS", "BUSY TURNS", "SLEEPS"], rows);
+    table(
+        &mut text,
+        &[
+            "WORKER",
+            "MODE",
+            "PID",
+            "STATE",
+            "RESTARTS",
+            "BUSY TURNS",
+            "SLEEPS",
+        ],
+        rows,
+    );
     let rows = status.nodes.iter().map(node_row);
-    table(&mut text, &["NODE", "TYPE", "RX PACKETS", "RX BYTES", "TX PACKETS", "TX BYTES", "DROPS"], rows);
+    table(
+        &mut text,
+        &[
+            "NODE",
+            "TYPE",
+            "RX PACKETS",
+            "RX BYTES",
+            "TX PACKETS",
+            "TX BYTES",
+            "DROPS",
+        ],
+        rows,
+    );
     let rows = status.links.iter().map(link_row);
     table(
         &mut text,
-        &["LINK", "KIND", "TRUST", "FULL", "PACKETS", "BYTES", "IN IT", "PER PULL", "WAKES"],
+        &[
+            "LINK", "KIND", "TRUST", "FULL", "PACKETS", "BYTES", "IN IT", "PER PULL", "WAKES",
+        ],
         rows,
     );
     let buffers = status.buffers;
@@ -32,7 +62,9 @@ fn worker_row(worker: &WorkerStatus) -> Vec<String> {
     vec![
         worker.name.clone(),
         worker.mode.clone(),
-        worker.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string()),
+        worker
+            .pid
+            .map_or_else(|| "-".to_owned(), |pid| pid.to_string()),
         worker.state.clone(),
         worker.restarts.to_string(),
         worker.busy_turns.to_string(),
@@ -41,12 +73,19 @@ fn worker_row(worker: &WorkerStatus) -> Vec<String> {
 }
 
 fn node_row(node: &NodeStatus) -> Vec<String> {
-    let mut drops: Vec<String> =
-        node.drops.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+    let mut drops: Vec<String> = node
+        .drops
+        .iter()
+        .map(|(reason, count)| format!("{reason} {count}"))
+        .collect();
     if node.killed > 0 {
         drops.push(format!("killed {}", node.killed));
     }
-    drops.extend(node.report.iter().map(|(name, value)| format!("[{name} {value}]")));
+    drops.extend(
+        node.report
+            .iter()
+            .map(|(name, value)| format!("[{name} {value}]")),
+    );
     vec![
         node.name.clone(),
         node.type_name.clone(),
@@ -54,7 +93,11 @@ fn node_row(node: &NodeStatus) -> Vec<String> {
         node.rx_bytes.to_string(),
         node.tx_packets.to_string(),
         node.tx_bytes.to_string(),
-        if drops.is_empty() { "-".to_owned() } else { drops.join(", ") },
+        if drops.is_empty() {
+            "-".to_owned()
+        } else {
+            drops.join(", ")
+        },
     ]
 }
 
@@ -67,7 +110,11 @@ fn link_row(link: &LinkStatus) -> Vec<String> {
     }
     let pulls: u64 = link.pulls.iter().sum();
     #[expect(clippy::cast_precision_loss, reason = "a mean for people")]
-    let per_pull = if pulls == 0 { 0.0 } else { link.rx_packets as f64 / pulls as f64 };
+    let per_pull = if pulls == 0 {
+        0.0
+    } else {
+        link.rx_packets as f64 / pulls as f64
+    };
     let mut notes = link.occupancy.to_string();
     if link.violations > 0 {
         let _ = write!(notes, " ({} violations)", link.violations);
@@ -92,7 +139,10 @@ fn link_row(link: &LinkStatus) -> Vec<String> {
 fn table(text: &mut String, titles: &[&str], rows: impl Iterator<Item = Vec<String>>) {
     let rows: Vec<Vec<String>> = rows.collect();
     let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+        let cells = rows
+            .iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count());
         cells.chain([titles[column].len()]).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..titles.len()).map(width).collect();
@@ -101,7 +151,11 @@ fn table(text: &mut String, titles: &[&str], rows: impl Iterator<Item = Vec<Stri
         for (cell, width) in cells.iter().zip(&widths) {
             let is_number = cell.chars().all(|c| c.is_ascii_digit() || c == '.');
             let width = *width;
-            let _ = if is_number { write!(line, "{cell:>width$}  ") } else { write!(line, "{cell:<width$}  ") };
+            let _ = if is_number {
+                write!(line, "{cell:>width$}  ")
+            } else {
+                write!(line, "{cell:<width$}  ")
+            };
         }
         let _ = writeln!(text, "{}", line.trim_end());
     };

@@ -120,7 +120,11 @@ fn topological(chain: &Chain) -> Vec<usize> {
 
 fn workers(chain: &Chain, order: &[usize]) -> (Vec<WorkerSpec>, Vec<usize>) {
     let modes: Vec<Mode> = chain.nodes.iter().map(|node| node.mode).collect();
-    let edges: Vec<_> = chain.links.iter().map(|link| (link.from, link.to)).collect();
+    let edges: Vec<_> = chain
+        .links
+        .iter()
+        .map(|link| (link.from, link.to))
+        .collect();
     let leader = Fusion::of(&modes, &edges).leader;
     let mut workers: Vec<WorkerSpec> = Vec::new();
     let mut worker_of = vec![usize::MAX; chain.nodes.len()];
@@ -130,7 +134,11 @@ fn workers(chain: &Chain, order: &[usize]) -> (Vec<WorkerSpec>, Vec<usize>) {
     for node in order {
         let spec = &chain.nodes[node];
         // A chain that is inline as a whole runs in one thread of the supervisor's process.
-        let mode = if spec.mode == Mode::Inline { Mode::Thread } else { spec.mode };
+        let mode = if spec.mode == Mode::Inline {
+            Mode::Thread
+        } else {
+            spec.mode
+        };
         let shared = |worker: &WorkerSpec| {
             worker.name == PORTS && worker.mode == mode && worker.core == spec.core
         };
@@ -140,8 +148,17 @@ fn workers(chain: &Chain, order: &[usize]) -> (Vec<WorkerSpec>, Vec<usize>) {
         } else if let Some(worker) = workers.iter().position(shared).filter(|_| leads_ports) {
             worker
         } else {
-            let name = if leads_ports { PORTS.to_owned() } else { spec.name.clone() };
-            workers.push(WorkerSpec { name, mode, nodes: Vec::new(), core: spec.core });
+            let name = if leads_ports {
+                PORTS.to_owned()
+            } else {
+                spec.name.clone()
+            };
+            workers.push(WorkerSpec {
+                name,
+                mode,
+                nodes: Vec::new(),
+                core: spec.core,
+            });
             workers.len() - 1
         };
         worker_of[node] = worker;

@@ -25,20 +25,30 @@ pub(crate) fn load(file: &std::path::Path, json: bool) -> Result<Checked, Failur
             println!("{text}");
             return Failure::input(format!("{} is wrong; nothing was started", file.display()));
         }
-        Failure::input(format!("{errors}\n{} is wrong; nothing was started", file.display()))
+        Failure::input(format!(
+            "{errors}\n{} is wrong; nothing was started",
+            file.display()
+        ))
     })
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let checked = load(&args.file, args.json)?;
     if args.json {
-        println!("{}", serde_json::json!({ "chain": checked.chain.name, "errors": [], "warnings": checked.warnings }));
+        println!(
+            "{}",
+            serde_json::json!({ "chain": checked.chain.name, "errors": [], "warnings": checked.warnings })
+        );
     } else {
         for warning in &checked.warnings {
             eprintln!("{warning}");
         }
         let (nodes, links) = (checked.chain.nodes.len(), checked.chain.links.len());
-        println!("{}: chain \"{}\" is fine ({nodes} nodes, {links} links)", args.file.display(), checked.chain.name);
+        println!(
+            "{}: chain \"{}\" is fine ({nodes} nodes, {links} links)",
+            args.file.display(),
+            checked.chain.name
+        );
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -60,7 +60,8 @@ impl Target {
         let path = control_path(&default_root(), &name);
         let not_running = |_| Failure::running(format!("chain \"{name}\" is not running"));
         let socket = dial(&path).map_err(not_running)?;
-        let failed = |error: rustix::io::Errno| Failure::running(format!("chain \"{name}\": {error}"));
+        let failed =
+            |error: rustix::io::Errno| Failure::running(format!("chain \"{name}\": {error}"));
         let bytes = serde_json::to_vec(request).map_err(Failure::running)?;
         fd_passing::send(&socket, &bytes, &[]).map_err(failed)?;
         let message = fd_passing::receive(&socket).map_err(failed)?;
@@ -81,7 +82,9 @@ impl Target {
             [] => Err(Failure::running("no chain is running")),
             many => {
                 let names = many.join(", ");
-                Err(Failure::input(format!("several chains are running; name one of: {names}")))
+                Err(Failure::input(format!(
+                    "several chains are running; name one of: {names}"
+                )))
             }
         }
     }
@@ -89,10 +92,15 @@ impl Target {
 
 /// Names of chains whose control socket answers.
 fn running_chains() -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(default_root()) else { return Vec::new() };
-    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let mut names: Vec<String> =
-        names.filter(|name| dial(&control_path(&default_root(), name)).is_ok()).collect();
+    let Ok(entries) = std::fs::read_dir(default_root()) else {
+        return Vec::new();
+    };
+    let names = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> = names
+        .filter(|name| dial(&control_path(&default_root(), name)).is_ok())
+        .collect();
     names.sort();
     names
 }

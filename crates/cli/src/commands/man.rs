@@ -14,7 +14,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let failed = |error: std::io::Error| Failure::running(format!("{}: {error}", args.folder.display()));
+    let failed =
+        |error: std::io::Error| Failure::running(format!("{}: {error}", args.folder.display()));
     std::fs::create_dir_all(&args.folder).map_err(failed)?;
     clap_mangen::generate_to(crate::Cli::command(), &args.folder).map_err(failed)?;
     Ok(ExitCode::SUCCESS)

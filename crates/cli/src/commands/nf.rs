@@ -31,7 +31,10 @@ pub(crate) fn run(command: &Command) -> Outcome {
     match command {
         Command::List { json: true } => {
             let list: Vec<_> = registry.nfs.iter().map(|kind| as_json(kind)).collect();
-            println!("{}", serde_json::to_string_pretty(&list).map_err(Failure::running)?);
+            println!(
+                "{}",
+                serde_json::to_string_pretty(&list).map_err(Failure::running)?
+            );
         }
         Command::List { json: false } => {
             for kind in &registry.nfs {
@@ -41,11 +44,15 @@ pub(crate) fn run(command: &Command) -> Outcome {
         Command::Describe { name, json } => {
             let names = registry.nfs.iter().map(|kind| kind.name);
             let kind = registry.nf(name).ok_or_else(|| {
-                let hint = nearest(name, names).map_or(String::new(), |near| format!("; did you mean {near}?"));
+                let hint = nearest(name, names)
+                    .map_or(String::new(), |near| format!("; did you mean {near}?"));
                 Failure::input(format!("there is no network function \"{name}\"{hint}"))
             })?;
             if *json {
-                println!("{}", serde_json::to_string_pretty(&as_json(kind)).map_err(Failure::running)?);
+                println!(
+                    "{}",
+                    serde_json::to_string_pretty(&as_json(kind)).map_err(Failure::running)?
+                );
             } else {
                 describe(kind);
             }
@@ -76,15 +83,25 @@ fn describe(kind: &NfKind) {
     };
     println!("{access}; {inputs}");
     let schema = serde_json::to_value((kind.schema)()).unwrap_or_default();
-    let Some(settings) = schema["properties"].as_object().filter(|map| !map.is_empty()) else {
+    let Some(settings) = schema["properties"]
+        .as_object()
+        .filter(|map| !map.is_empty())
+    else {
         println!("\nIt takes no settings.");
         return;
     };
     println!("\nSettings:");
     let required: Vec<_> = schema["required"].as_array().cloned().unwrap_or_default();
     for (name, setting) in settings {
-        let needed = if required.iter().any(|field| field == name) { " (required)" } else { "" };
-        let text = setting["description"].as_str().unwrap_or("").replace('\n', " ");
+        let needed = if required.iter().any(|field| field == name) {
+            " (required)"
+        } else {
+            ""
+        };
+        let text = setting["description"]
+            .as_str()
+            .unwrap_or("")
+            .replace('\n', " ");
         println!("  {name}{needed}\n      {text}");
     }
     println!("\nThe reference is docs/reference/nfs.md; `--json` prints the schema.");

@@ -71,24 +71,40 @@ pub(crate) fn run(args: &Args) -> Outcome {
         pin: !args.no_pin,
     };
     let signals = signal_pipe()?;
-    let mut supervisor =
-        Supervisor::start(checked.chain, options).map_err(Failure::running)?;
+    let mut supervisor = Supervisor::start(checked.chain, options).map_err(Failure::running)?;
     if !args.quiet {
-        eprintln!("chain \"{}\" is running; wait policy: {}", supervisor.chain().name, supervisor.wait_policy().describe());
+        eprintln!(
+            "chain \"{}\" is running; wait policy: {}",
+            supervisor.chain().name,
+            supervisor.wait_policy().describe()
+        );
     }
     watch(&mut supervisor, &signals, args);
     supervisor.stop(STOP_PATIENCE);
     tell_events(&mut supervisor, args.quiet);
     let status = supervisor.status();
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&status).map_err(Failure::running)?);
+        println!(
+            "{}",
+            serde_json::to_string_pretty(&status).map_err(Failure::running)?
+        );
     } else {
         print!("{}", crate::render::status(&status));
     }
-    let errors: Vec<_> = status.nodes.iter().filter_map(|node| {
-        node.error.as_ref().map(|error| format!("{}: {error}", node.name))
-    }).collect();
-    if errors.is_empty() { Ok(ExitCode::SUCCESS) } else { Err(Failure::running(errors.join("\n"))) }
+    let errors: Vec<_> = status
+        .nodes
+        .iter()
+        .filter_map(|node| {
+            node.error
+                .as_ref()
+                .map(|error| format!("{}: {error}", node.name))
+        })
+        .collect();
+    if errors.is_empty() {
+        Ok(ExitCode::SUCCESS)
+    } else {
+        Err(Failure::running(errors.join("\n")))
+    }
 }
 
 /// SIGINT and SIGTERM become readable bytes.
@@ -107,17 +123,27 @@ fn watch(supervisor: &mut Supervisor, signals: &OwnedFd, args: &Args) {
     let mut drain_since: Option<Instant> = None;
     loop {
         let is_ending = drain_since.is_some() || supervisor.is_finished();
-        let patience = if is_ending { Duration::from_millis(2) } else { Duration::from_millis(100) };
-        let patience = args.seconds.map_or(patience, |s| patience.min(Duration::from_secs_f64(s / 20.0)));
+        let patience = if is_ending {
+            Duration::from_millis(2)
+        } else {
+            Duration::from_millis(100)
+        };
+        let patience = args.seconds.map_or(patience, |s| {
+            patience.min(Duration::from_secs_f64(s / 20.0))
+        });
         // A copy of the listener, so that the supervisor may be changed while it is watched.
-        let Ok(control) = supervisor.runtime().control_listener().try_clone_to_owned() else { return };
+        let Ok(control) = supervisor.runtime().control_listener().try_clone_to_owned() else {
+            return;
+        };
         let ready = supervisor.step(patience, &[signals.as_fd(), control.as_fd()]);
         tell_events(supervisor, args.quiet);
         let mut end = ready.first().copied().unwrap_or(false);
         if ready.get(1).copied().unwrap_or(false) {
             end |= serve_control(supervisor);
         }
-        end |= args.seconds.is_some_and(|seconds| started.elapsed().as_secs_f64() >= seconds);
+        end |= args
+            .seconds
+            .is_some_and(|seconds| started.elapsed().as_secs_f64() >= seconds);
         if end && drain_since.is_none() {
             supervisor.drain();
             drain_since = Some(Instant::now());
@@ -134,7 +160,9 @@ fn watch(supervisor: &mut Supervisor, signals: &OwnedFd, args: &Args) {
 
 /// Answers one request on the control socket; says whether the chain is to end.
 fn serve_control(supervisor: &mut Supervisor) -> bool {
-    let Some(socket) = supervisor.runtime().accept_control() else { return false };
+    let Some(socket) = supervisor.runtime().accept_control() else {
+        return false;
+    };
     match read_request(&socket) {
         Ok(Request::Status) => {
             answer(&socket, &Answer::Status(Box::new(supervisor.status())));
@@ -181,7 +209,10 @@ fn tell_events(supervisor: &mut Supervisor, quiet: bool) {
                 eprintln!("worker {worker} died ({how}); {lost} packets it held are lost");
             }
             Event::Restarted { worker, gap } => {
-                eprintln!("worker {worker} runs again after {:.1} ms", gap.as_secs_f64() * 1e3);
+                eprintln!(
+                    "worker {worker} runs again after {:.1} ms",
+                    gap.as_secs_f64() * 1e3
+                );
             }
             Event::Detached { worker, why } => eprintln!("worker {worker} was detached: {why}"),
         }

@@ -7,6 +7,9 @@ use crate::registry::registry;
 
 pub(crate) fn run() -> Outcome {
     let schema = catena_engine::chain::schema::chain_schema(&registry());
-    println!("{}", serde_json::to_string_pretty(&schema).map_err(Failure::running)?);
+    println!(
+        "{}",
+        serde_json::to_string_pretty(&schema).map_err(Failure::running)?
+    );
     Ok(ExitCode::SUCCESS)
 }

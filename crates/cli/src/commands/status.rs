@@ -19,7 +19,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return Err(Failure::running("the chain gave an unexpected answer"));
     };
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&status).map_err(Failure::running)?);
+        println!(
+            "{}",
+            serde_json::to_string_pretty(&status).map_err(Failure::running)?
+        );
     } else {
         print!("{}", crate::render::status(&status));
     }

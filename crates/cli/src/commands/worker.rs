@@ -22,13 +22,15 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> Outcome {
     // Whatever happens to the supervisor, no worker is left behind.
     let _ = rustix::process::set_parent_process_death_signal(
-        args.socket.is_none().then_some(rustix::process::Signal::TERM),
+        args.socket
+            .is_none()
+            .then_some(rustix::process::Signal::TERM),
     );
     let token = std::env::var("CATENA_TOKEN").unwrap_or_default();
     let socket = match args.socket {
-        Some(path) => dial(&path).map_err(|error| {
-            Failure::running(format!("{}: {error}", path.display()))
-        })?,
+        Some(path) => {
+            dial(&path).map_err(|error| Failure::running(format!("{}: {error}", path.display())))?
+        }
         None => inherited()?,
     };
     catena_engine::worker::serve::serve(socket, &token, &registry()).map_err(|error| {
@@ -40,7 +42,10 @@ pub(crate) fn run(args: Args) -> Outcome {
 
 fn inherited() -> Result<OwnedFd, Failure> {
     let stdin = std::io::stdin();
-    let socket = stdin.as_fd().try_clone_to_owned().map_err(Failure::running)?;
+    let socket = stdin
+        .as_fd()
+        .try_clone_to_owned()
+        .map_err(Failure::running)?;
     rustix::net::sockopt::socket_type(&socket).map_err(|_| {
         Failure::input("this command is started by `catena run`; its standard input is no socket")
     })?;

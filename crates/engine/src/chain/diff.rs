@@ -23,8 +23,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::model::{Chain, Link, Mode, Node, NodeKind};
 use super::fusion::Fusion;
+use super::model::{Chain, Link, Mode, Node, NodeKind};
 
 /// One step from one chain to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

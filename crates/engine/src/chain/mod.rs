@@ -11,9 +11,9 @@
 mod check;
 pub mod diagnostic;
 pub mod diff;
+pub mod fusion;
 pub mod model;
 mod parse;
-pub mod fusion;
 pub mod registry;
 pub mod schema;
 mod trust;
@@ -24,11 +24,11 @@ mod tests;
 pub use check::{Checked, DEFAULT_IMAGE};
 pub use diagnostic::{ChainErrors, Diagnostic, Position, Severity};
 pub use diff::{Action, Plan, diff};
+pub use fusion::Fusion;
 pub use model::{
     Chain, Link, Mode, Node, NodeKind, OnDeath, Overflow, Protocol, Run, Trust, WaitChoice,
     WrapSpec,
 };
 pub use parse::FILE_BYTES_MAX;
-pub use fusion::Fusion;
 pub use registry::Registry;
 pub use schema::chain_schema;

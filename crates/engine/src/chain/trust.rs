@@ -27,8 +27,8 @@
 //! everywhere, so resolving needs no search: what the file says decides what is left, at once. A
 //! link that says `shared` against rule 2 or 3 is an error, as is rule 1.
 
-use super::model::Trust;
 use super::fusion::Fusion;
+use super::model::Trust;
 
 /// A node, as far as trust is concerned.
 #[derive(Clone, Copy, Debug)]
@@ -102,11 +102,7 @@ pub(super) fn resolve(
 }
 
 /// Per node, the `ro` link that its packets came over, if any did. Ports end packets.
-fn read_only_fed(
-    parties: &[Party<'_>],
-    edges: &[Edge],
-    fusion: &Fusion,
-) -> Vec<Option<usize>> {
+fn read_only_fed(parties: &[Party<'_>], edges: &[Edge], fusion: &Fusion) -> Vec<Option<usize>> {
     let mut fed = vec![None; parties.len()];
     let mut frontier: Vec<(usize, usize)> = Vec::new();
     for (link, edge) in edges.iter().enumerate() {

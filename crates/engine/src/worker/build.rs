@@ -321,6 +321,7 @@ impl Making {
                 counters: crate::stats::NodeCounters::default(),
             });
         }
+        graph.congested = vec![false; graph.nodes.len()];
         let position = |index| {
             self.assignment
                 .nodes

@@ -94,6 +94,8 @@ pub struct Graph {
     pub queues: Vec<Vec<Packet>>,
     /// For each queue, the node (by position) that it feeds.
     pub queue_targets: Vec<usize>,
+    /// For each node, whether a link its packets can leave by is above its watermark.
+    pub congested: Vec<bool>,
 }
 
 impl Graph {
@@ -111,9 +113,6 @@ impl Graph {
                 }
             };
             room = room.min(here);
-        }
-        if let Work::Port { .. } = self.nodes[position].work {
-            // Room of a sending port is asked by the turn itself, once per pull.
         }
         let queued: usize = self
             .queue_targets

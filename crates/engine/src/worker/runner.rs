@@ -324,13 +324,14 @@ impl Runner {
         let mut closings = Vec::new();
         for node in &mut self.graph.nodes {
             if let Work::Port { port, .. } = &mut node.work {
+                let error = port.close().err().map(|error| error.to_string());
                 let report = port.report().into_iter();
                 closings.push(PortClosing {
                     node: node.index,
                     report: report
                         .map(|(name, value)| (name.to_owned(), value))
                         .collect(),
-                    error: port.close().err().map(|error| error.to_string()),
+                    error,
                 });
             }
         }

@@ -12,7 +12,6 @@
 use catena_shm::bell;
 
 use crate::drop_reason::DropReason;
-use crate::link::TxLink;
 use crate::nf::{Burst, Copies, Nanos, Verdict};
 use crate::packet::Packet;
 use crate::pools::Pools;
@@ -86,13 +85,7 @@ impl Turn {
         now: Nanos,
     ) -> bool {
         let room = graph.room(position, self.burst);
-        let congested = graph.nodes[position]
-            .outputs
-            .iter_mut()
-            .any(|output| match output {
-                OutEdge::Link(link) => link.is_congested(),
-                _ => false,
-            });
+        let congested = entry_is_congested(graph, position);
         let node = &mut graph.nodes[position];
         let Work::Port { port, state, .. } = &mut node.work else {
             return false;
@@ -351,11 +344,7 @@ fn emit(
 /// Step 5: makes the turn final.
 fn seal(graph: &mut Graph, pools: &mut Pools) {
     pools.publish_returns();
-    let congested = graph.tx_links_mut().any(TxLink::is_congested);
-    for link in graph.rx_links_mut() {
-        link.commit();
-        link.set_congested(congested);
-    }
+    commit_inputs(graph);
     pools.commit_home_lanes();
     for link in graph.tx_links_mut() {
         link.settle();
@@ -369,4 +358,40 @@ fn seal(graph: &mut Graph, pools: &mut Pools) {
         link.wake_peer();
     }
     pools.wake_owners();
+}
+
+/// Whether some link on the way of what port `position` receives is congested.
+fn entry_is_congested(graph: &mut Graph, position: usize) -> bool {
+    let node = &mut graph.nodes[position];
+    node.outputs.iter_mut().any(|output| match output {
+        OutEdge::Open => false,
+        OutEdge::Local { queue } => graph.congested[graph.queue_targets[*queue]],
+        OutEdge::Link(link) => link.is_congested(),
+    })
+}
+
+/// Gives back the slots of what was pulled, and passes congestion on towards the chain's entry: an
+/// input of a node is congested if any link that its packets can leave by is. What a port has been
+/// given to send ends there.
+fn commit_inputs(graph: &mut Graph) {
+    for position in (0..graph.nodes.len()).rev() {
+        let node = &mut graph.nodes[position];
+        let mut congested = false;
+        if !matches!(node.work, Work::Port { .. }) {
+            for output in &mut node.outputs {
+                congested |= match output {
+                    OutEdge::Open => false,
+                    OutEdge::Local { queue } => graph.congested[graph.queue_targets[*queue]],
+                    OutEdge::Link(link) => link.is_congested(),
+                };
+            }
+        }
+        graph.congested[position] = congested;
+        for input in &mut node.inputs {
+            if let InEdge::Link(link) = input {
+                link.commit();
+                link.set_congested(congested);
+            }
+        }
+    }
 }

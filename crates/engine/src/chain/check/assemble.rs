@@ -7,8 +7,8 @@ use super::links::{LinkDraft, LinkOptions, Links};
 use super::nodes::{Draft, Part};
 use super::{DEFAULT_IMAGE, Drafts};
 use crate::chain::diagnostic::Report;
-use crate::chain::model::{Chain, Link, Mode, Node, NodeKind, Run, Trust};
 use crate::chain::fusion::Fusion;
+use crate::chain::model::{Chain, Link, Mode, Node, NodeKind, Run, Trust};
 use crate::chain::trust::{Breach, Edge, Party, resolve};
 use crate::nf::Access;
 
