@@ -3,6 +3,7 @@
 //! Exit codes: 0 all went well; 1 something failed while running (a damaged capture, a full disk, no
 //! such chain); 2 wrong arguments or a wrong chain file, nothing was started.
 
+mod bench;
 mod commands;
 mod registry;
 mod render;
@@ -37,6 +38,9 @@ enum Command {
     /// Run one worker of a chain (started by `catena run`)
     #[command(hide = true)]
     Worker(commands::worker::Args),
+    /// Measure this side of a benchmark (see `cargo xtask bench`)
+    #[command(subcommand)]
+    Bench(commands::bench::Command),
     /// Print a shell completion script
     Completions(commands::completions::Args),
     /// Write manual pages into a folder
@@ -53,6 +57,7 @@ fn main() -> ExitCode {
         Command::Nf(command) => commands::nf::run(&command),
         Command::Schema => commands::schema::run(),
         Command::Worker(args) => commands::worker::run(args),
+        Command::Bench(command) => commands::bench::run(&command),
         Command::Completions(args) => commands::completions::run(&args),
         Command::Man(args) => commands::man::run(&args),
     };

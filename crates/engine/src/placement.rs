@@ -4,7 +4,7 @@
 //!
 //! - Nodes of mode `inline` join the worker of the node before them ([`Fusion`]); every other NF has a
 //!   worker of its own.
-//! - Ports of one mode and core share a worker (`ports`), so that a chain that reads and writes needs
+//! - Ports of one mode, core and trust group share a worker (`ports`), so that a chain that reads and writes needs
 //!   one core for it.
 //! - An edge inside a worker costs no ring. Every other edge is a ring.
 //! - A worker that makes packets (receiving port, copying NF, `copy` link into it) owns pools. A pool
@@ -30,6 +30,8 @@ pub struct WorkerSpec {
     pub nodes: Vec<usize>,
     /// Core it is pinned to, if the chain says so.
     pub core: Option<usize>,
+    /// The node that leads it.
+    pub leader: usize,
 }
 
 /// Workers, and the memory between them.
@@ -140,7 +142,10 @@ fn workers(chain: &Chain, order: &[usize]) -> (Vec<WorkerSpec>, Vec<usize>) {
             spec.mode
         };
         let shared = |worker: &WorkerSpec| {
-            worker.name == PORTS && worker.mode == mode && worker.core == spec.core
+            worker.name == PORTS
+                && worker.mode == mode
+                && worker.core == spec.core
+                && chain.nodes[worker.leader].group == spec.group
         };
         let leads_ports = spec.is_port() && leader[node] == node;
         let worker = if leader[node] != node {
@@ -158,6 +163,7 @@ fn workers(chain: &Chain, order: &[usize]) -> (Vec<WorkerSpec>, Vec<usize>) {
                 mode,
                 nodes: Vec::new(),
                 core: spec.core,
+                leader: node,
             });
             workers.len() - 1
         };
