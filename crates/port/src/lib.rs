@@ -2,12 +2,13 @@
 //!
 //! - [`capture`]: the codec of capture files, which knows nothing of the engine.
 //! - [`pcap`], [`generator`], [`sink`], [`tap`], [`packet_socket`]: the kinds of ports, [`PORTS`].
+//! - [`wrap`]: ports that hold a port, [`WRAPS`].
 //! - [`port_bench`]: drives one port in a test.
 //!
 //! Checking a configuration never touches the world; opening a port does, and resolves relative paths
 //! against the folder of the chain file. The reference is `docs/reference/ports.md`.
 
-use catena_engine::port::{PortKind};
+use catena_engine::port::{PortKind, WrapKind};
 
 mod buffer_wait;
 pub mod capture;
@@ -18,9 +19,12 @@ pub mod packet_socket;
 pub mod pcap;
 pub mod port_bench;
 mod random;
+#[cfg(test)]
+mod scripted_port;
 pub mod sink;
 pub mod tap;
 mod wall_clock;
+pub mod wrap;
 
 /// Every kind of port of this crate.
 pub const PORTS: &[&PortKind] = &[
@@ -29,4 +33,12 @@ pub const PORTS: &[&PortKind] = &[
     &sink::KIND,
     &tap::KIND,
     &packet_socket::KIND,
+];
+
+/// Every kind of wrapper of this crate.
+pub const WRAPS: &[&WrapKind] = &[
+    &wrap::capture::KIND,
+    &wrap::trace::KIND,
+    &wrap::fault::KIND,
+    &wrap::pace::KIND,
 ];
