@@ -22,6 +22,8 @@ mod random;
 #[cfg(test)]
 mod scripted_port;
 pub mod sink;
+#[cfg(test)]
+mod small_disk;
 pub mod tap;
 mod wall_clock;
 pub mod wrap;

@@ -207,6 +207,7 @@ mod tests {
     use crate::capture::CaptureReader;
     use crate::port_bench::PortBench;
     use crate::scripted_port::ScriptedPort;
+    use crate::small_disk::SmallDisk;
 
     fn wrapped(dir: &Path, config: &serde_json::Value, inner: ScriptedPort) -> PortBench {
         PortBench::wrap(&KIND, config, dir, Box::new(inner)).unwrap()
@@ -261,6 +262,26 @@ mod tests {
             assert_eq!(bench.counter("not_captured"), 10 - expected as u64);
             assert_eq!(heard.lock().unwrap().sent.len(), 10);
         }
+    }
+
+    #[test]
+    fn a_full_disk_ends_the_capture_and_not_the_port() {
+        let disk = SmallDisk::new(100_000);
+        let sink = Box::new(disk.clone());
+        let writer = CaptureWriter::start("small".into(), sink, CaptureFormat::PcapNg, "");
+        let config: Config = serde_json::from_value(json!({ "file": "small" })).unwrap();
+        let inner = ScriptedPort::new((0..300).map(|_| (0, vec![0; 1000])));
+        let capture = Capture::new(&config, writer.unwrap(), Box::new(inner));
+        let mut bench = PortBench::new(Box::new(capture));
+        let (packets, _) = bench.rx_all(64);
+        assert_eq!(packets.len(), 300);
+        assert!(bench.counter("not_captured") > 100);
+        let error = bench.close().unwrap_err().0;
+        assert!(
+            error.contains("writing stopped after 95 records"),
+            "{error}"
+        );
+        assert!(disk.len() < 100_000);
     }
 
     #[test]
