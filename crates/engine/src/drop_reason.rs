@@ -29,8 +29,6 @@ pub enum DropReason {
     LinkFull,
     /// The oldest packets of a congested link, discarded to bound latency (`drop_head`).
     LinkStale,
-    /// Shed at the chain's entry because a link further on is above its high watermark.
-    Shed,
     /// The next network function is down and its policy is `drop`.
     NfDown,
     /// No free buffer in the pool.
@@ -53,7 +51,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// Number of reasons; also the number of words reserved per node in the counters page.
-    pub const COUNT: usize = 20;
+    pub const COUNT: usize = 19;
 
     /// All reasons, in counter order.
     pub const ALL: [Self; Self::COUNT] = [
@@ -67,7 +65,6 @@ impl DropReason {
         Self::PolicerRed,
         Self::LinkFull,
         Self::LinkStale,
-        Self::Shed,
         Self::NfDown,
         Self::NoBuffer,
         Self::TooLarge,
@@ -92,7 +89,6 @@ impl DropReason {
             Self::PolicerRed => "policer_red",
             Self::LinkFull => "link_full",
             Self::LinkStale => "link_stale",
-            Self::Shed => "shed",
             Self::NfDown => "nf_down",
             Self::NoBuffer => "no_buffer",
             Self::TooLarge => "too_large",

@@ -8,10 +8,17 @@
 pub mod chain;
 pub mod config;
 pub mod drop_reason;
+pub mod link;
 pub mod nf;
 pub mod nf_bench;
 pub mod nfs;
 pub mod packet;
+pub mod placement;
 pub mod pools;
 pub mod port;
+pub mod protocol;
+pub mod stats;
+pub mod supervisor;
 pub mod units;
+pub mod wait;
+pub mod worker;

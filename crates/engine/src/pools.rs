@@ -5,12 +5,14 @@
 //! [`Pools::free`], which puts it on the free list of a pool owned here, or on the lane that leads
 //! home. Lanes are published once per turn.
 
+use catena_shm::bell::{self, WaitWord};
 use catena_shm::descriptor::{Descriptor, RETURNS_PER_DESCRIPTOR};
 use catena_shm::pool::{LinkSet, PoolOwner, PoolView, Violation};
-use catena_shm::ring::{Consumer, Producer};
-use catena_shm::ring_memory::MappedRing;
+use catena_shm::ring::Producer;
+use catena_shm::ring_memory::{MappedRing, RingEnd};
 
 use crate::drop_reason::DropReason;
+use crate::link::Inlet;
 use crate::packet::Packet;
 
 /// Most pools a chain may have: a descriptor names its pool by a small number.
@@ -19,30 +21,43 @@ pub const POOL_COUNT_MAX: usize = 64;
 /// The way home to one owner, for buffers that ended here.
 #[derive(Debug)]
 pub struct ReturnLane {
-    /// The ring that leads to the owner. It has a slot for every buffer of the owner's pools, so it
+    /// Index of the owner.
+    pub to: usize,
+    /// The ring that leads to it. It has a slot for every buffer of the owner's pools, so it
     /// is never full while both sides follow the protocol.
     pub producer: Producer<MappedRing>,
     /// The owner's pools.
     pub pools: Vec<u8>,
     pending: Vec<Descriptor>,
+    published: bool,
 }
 
 impl ReturnLane {
     /// A lane for buffers of `pools`, all owned by the consumer of `producer`.
-    pub fn new(producer: Producer<MappedRing>, pools: Vec<u8>) -> Self {
+    pub fn new(to: usize, producer: Producer<MappedRing>, pools: Vec<u8>) -> Self {
         Self {
+            to,
             producer,
             pools,
             pending: Vec::with_capacity(1024),
+            published: false,
         }
+    }
+
+    /// The owner has been replaced: from now on its cursor is read from `consumer`.
+    pub fn replace_consumer(&mut self, consumer: RingEnd) {
+        self.producer
+            .replace_memory(|ring| MappedRing::new(ring.producer, consumer));
     }
 }
 
 /// Where buffers come home to this worker's pools.
 #[derive(Debug)]
 pub struct HomeLane {
-    /// The ring by which one peer returns buffers.
-    pub consumer: Consumer<MappedRing>,
+    /// Index of the worker that returns by it.
+    pub from: usize,
+    /// The ring by which it returns buffers.
+    pub inlet: Inlet,
     /// Links over which that peer can have come to hold them.
     pub links: LinkSet,
 }
@@ -267,6 +282,54 @@ impl Pools {
         self.lanes.iter().any(|lane| !lane.pending.is_empty())
     }
 
+    /// Wakes owners that wait for buffers. After `full_fence`.
+    pub fn wake_owners(&mut self) {
+        for lane in &mut self.lanes {
+            if std::mem::take(&mut lane.published) {
+                let ring = lane.producer.memory();
+                if ring.consumer.bell().is_waiting() {
+                    ring.producer.bell().ring();
+                    bell::wake(ring.producer.bell().rung);
+                }
+            }
+        }
+    }
+
+    /// Takes home buffers that a dead worker held, on the supervisor's word.
+    pub fn reclaim(&mut self, pool: u8, buffers: &[u32]) {
+        let Some(Place::Own(index)) = self.places.get(usize::from(pool)) else {
+            return;
+        };
+        for buffer in buffers {
+            let taken = self.own[usize::from(*index)].take_home(*buffer, &LinkSet::ALL);
+            self.violations += u64::from(taken.is_err());
+        }
+    }
+
+    /// Whether some pool owned here has no free buffer.
+    pub fn is_starved(&self) -> bool {
+        self.own.iter().any(|pool| pool.free_count() == 0)
+    }
+
+    /// Before sleeping: asks those who return buffers to ring, if buffers are wanted.
+    pub fn prepare_to_sleep(&self, words: &mut Vec<WaitWord>) {
+        if self.is_starved() {
+            for home in &self.homes {
+                let ring = home.inlet.ring();
+                ring.consumer.bell().set_waiting(true);
+                let peer = ring.producer.bell();
+                words.push(WaitWord::new(peer.rung, peer.rung()));
+            }
+        }
+    }
+
+    /// After sleeping.
+    pub fn after_sleep(&self) {
+        for home in &self.homes {
+            home.inlet.ring().consumer.bell().set_waiting(false);
+        }
+    }
+
     /// Takes home what peers have returned. First thing in a turn. Gives the number of buffers.
     pub fn take_returns(&mut self) -> usize {
         let Self {
@@ -280,7 +343,7 @@ impl Pools {
         let mut count = 0;
         for home in homes {
             scratch.clear();
-            home.consumer.pull(256, scratch);
+            home.inlet.pull(256, scratch);
             for descriptor in scratch.iter() {
                 let place = places.get(usize::from(descriptor.pool));
                 let (Some(Place::Own(index)), Some(indices)) = (place, descriptor.returned())
@@ -301,7 +364,7 @@ impl Pools {
     /// Commits the home lanes and settles the return lanes: part of the end of a turn.
     pub fn commit_home_lanes(&mut self) {
         for home in &mut self.homes {
-            home.consumer.commit();
+            home.inlet.commit();
         }
     }
 
@@ -333,6 +396,7 @@ fn publish(lane: &mut ReturnLane, scratch: &mut Vec<Descriptor>) {
     }
     lane.pending.clear();
     let sent = lane.producer.push(scratch.iter().copied()) as usize;
+    lane.published |= sent > 0;
     // Only a peer that does not take its buffers home can make this happen.
     for descriptor in &scratch[sent..] {
         if let Some(indices) = descriptor.returned() {
@@ -347,7 +411,7 @@ mod tests {
     use super::*;
     use catena_shm::pool::PoolGeometry;
     use catena_shm::region::Sharing;
-    use catena_shm::ring_memory::{RingEnd, RingGeometry, Side};
+    use catena_shm::ring_memory::{RingGeometry, Side};
 
     fn owner(id: u8, log2_stride: u8, buffer_count: u32) -> PoolOwner {
         let geometry = PoolGeometry {
@@ -381,14 +445,15 @@ mod tests {
             staging_bytes: 0,
         };
         let ring = MappedRing::new(
-            RingEnd::create(Side::Producer, geometry).unwrap(),
-            RingEnd::create(Side::Consumer, geometry).unwrap(),
+            RingEnd::create(Side::Producer, geometry, 0).unwrap(),
+            RingEnd::create(Side::Consumer, geometry, 0).unwrap(),
         );
-        theirs.add_return_lane(ReturnLane::new(Producer::new(ring.clone(), 0), vec![1]));
+        theirs.add_return_lane(ReturnLane::new(0, Producer::new(ring.clone(), 0), vec![1]));
         let mut links = LinkSet::default();
         links.insert(4);
         ours.add_home_lane(HomeLane {
-            consumer: Consumer::new(ring, 0),
+            from: 1,
+            inlet: Inlet::new(ring, 0),
             links,
         });
         for _ in 0..20 {

@@ -6,7 +6,7 @@
 //! is opened and closed on the control path and used by exactly one worker.
 
 use std::fmt;
-use std::os::fd::RawFd;
+use std::os::fd::BorrowedFd;
 
 use crate::config::ConfigErrors;
 use crate::nf::{DropReason, Nanos};
@@ -150,7 +150,7 @@ pub trait Port: Send {
 
     /// A file descriptor that becomes readable when packets arrive, if there is one. Without it, an
     /// idle port is asked again at every tick.
-    fn poll_fd(&self) -> Option<RawFd> {
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 

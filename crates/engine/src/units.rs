@@ -171,13 +171,13 @@ impl Share {
 /// Text or number, as YAML gives it.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Scalar {
+pub(crate) enum Scalar {
     Number(f64),
     Text(String),
 }
 
 impl Scalar {
-    fn into_text(self) -> String {
+    pub(crate) fn into_text(self) -> String {
         match self {
             Self::Number(number) => number.to_string(),
             Self::Text(text) => text,
@@ -185,11 +185,12 @@ impl Scalar {
     }
 }
 
+/// Reads a type written as one word or number from chain files with its `parse`.
 macro_rules! quantity {
     ($type:ident, $pattern:literal, $example:literal) => {
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = Scalar::deserialize(deserializer)?.into_text();
+                let text = $crate::units::Scalar::deserialize(deserializer)?.into_text();
                 Self::parse(&text).map_err(serde::de::Error::custom)
             }
         }
@@ -209,6 +210,8 @@ macro_rules! quantity {
         }
     };
 }
+
+pub(crate) use quantity;
 
 quantity!(Rate, "^[0-9._]+ *[kKMG]?(pps|bps)$", "10kpps");
 quantity!(Span, "^[0-9._]+ *(ns|us|µs|ms|s|m|min)$", "250us");

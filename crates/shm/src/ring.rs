@@ -118,12 +118,17 @@ impl<M: RingMemory> Producer<M> {
         }
     }
 
-    /// The same producer over other memory: the consumer has been replaced, the slots are kept.
-    pub fn with_memory(self, replace: impl FnOnce(M) -> M) -> Self {
-        Self {
-            memory: replace(self.memory),
-            ..self
-        }
+    /// Other memory for the same producer: the consumer has been replaced, the slots are kept.
+    pub fn replace_memory(&mut self, replace: impl FnOnce(M) -> M)
+    where
+        M: Clone,
+    {
+        self.memory = replace(self.memory.clone());
+    }
+
+    /// Number of slots.
+    pub fn slot_count(&self) -> u32 {
+        self.slot_count
     }
 
     /// Index of the next descriptor: how many were ever published.
@@ -168,12 +173,19 @@ impl<M: RingMemory> Producer<M> {
         // Acquire pairs with the Release store in `Consumer::commit`: the slots below it, and the
         // buffers they named, are no longer read by the consumer.
         let tail = self.memory.tail().load(Ordering::Acquire);
-        if tail.wrapping_sub(self.tail_seen) <= self.head - self.tail_seen {
-            self.tail_seen = tail;
-        } else {
+        // A tail behind the one last seen changes nothing: it is that of a consumer which still
+        // drains this producer's predecessor.
+        if tail > self.head {
             self.violations += 1;
+        } else if tail > self.tail_seen {
+            self.tail_seen = tail;
         }
         self.known_room()
+    }
+
+    /// Slots in use as far as is known without touching the consumer's memory; never too few.
+    pub fn used_at_most(&self) -> u32 {
+        self.slot_count - self.known_room()
     }
 
     /// Publishes as many of `descriptors` as there is room for, in order, and says how many.
@@ -240,12 +252,32 @@ impl<M: RingMemory> Consumer<M> {
         }
     }
 
-    /// The same consumer over other memory: the producer has been replaced. Only to be called when
+    /// Other memory for the same consumer: the producer has been replaced. Only to be called when
     /// everything below the new producer's first index has been committed.
-    pub fn with_memory(self, replace: impl FnOnce(M) -> M) -> Self {
-        Self {
-            memory: replace(self.memory),
-            ..self
+    pub fn replace_memory(&mut self, replace: impl FnOnce(M) -> M)
+    where
+        M: Clone,
+    {
+        self.memory = replace(self.memory.clone());
+    }
+
+    /// Number of slots.
+    pub fn slot_count(&self) -> u32 {
+        self.slot_count
+    }
+
+    /// What the producer says it has published in finished turns: a hint for congestion only.
+    pub fn published(&self) -> u64 {
+        self.memory.settled().load(Ordering::Relaxed)
+    }
+
+    /// The next descriptor, which stays in the ring. The peer may change it before it is pulled.
+    pub fn peek_next(&self) -> Option<Descriptor> {
+        let lap_end = self.tail + u64::from(self.slot_count);
+        if self.read < lap_end {
+            self.peek(self.read)
+        } else {
+            None
         }
     }
 
@@ -279,7 +311,7 @@ impl<M: RingMemory> Consumer<M> {
 
     /// Whether a descriptor waits.
     pub fn has_next(&self) -> bool {
-        self.peek(self.read).is_some()
+        self.peek_next().is_some()
     }
 
     /// Takes up to `max` descriptors into `into`, and says how many. They stay in hand, and their

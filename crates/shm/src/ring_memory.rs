@@ -5,6 +5,7 @@
 //!    0  magic, slot count                       0  magic, slot count
 //!   64  settled                                64  tail, read
 //!  128  waiting, bell                         128  waiting, bell
+//!                                             192  congested
 //! 4096  slots, 16 bytes each
 //!       staging area (`copy` links only)
 //! ```
@@ -31,6 +32,7 @@ const TAIL: usize = 64;
 const READ: usize = 72;
 const WAITING: usize = 128;
 const BELL: usize = 132;
+const CONGESTED: usize = 192;
 const SLOTS: usize = PAGE_BYTES;
 
 /// Size of a ring and of its staging area.
@@ -83,14 +85,14 @@ pub struct RingEnd {
 }
 
 impl RingEnd {
-    /// Makes this worker's side of a ring.
+    /// Makes this worker's side of a ring, whose first descriptor has free-running index `start`.
     ///
     /// # Errors
     /// What the kernel refused.
     ///
     /// # Panics
     /// If the geometry is not valid; chain files are checked before.
-    pub fn create(side: Side, geometry: RingGeometry) -> Result<Self, RegionError> {
+    pub fn create(side: Side, geometry: RingGeometry, start: u64) -> Result<Self, RegionError> {
         assert!(geometry.is_valid(), "{geometry:?}");
         let region = match side {
             Side::Producer => {
@@ -104,6 +106,13 @@ impl RingEnd {
             geometry,
             side,
         };
+        match side {
+            Side::Producer => end.word64(SETTLED).store(start, Ordering::Relaxed),
+            Side::Consumer => {
+                end.word64(TAIL).store(start, Ordering::Relaxed);
+                end.word64(READ).store(start, Ordering::Relaxed);
+            }
+        }
         end.word64(8)
             .store(u64::from(geometry.slot_count), Ordering::Relaxed);
         end.word64(0).store(MAGIC, Ordering::Release);
@@ -142,6 +151,12 @@ impl RingEnd {
         self.region.fd()
     }
 
+    /// Size of the region in bytes.
+    #[expect(clippy::len_without_is_empty, reason = "a region is never empty")]
+    pub fn len(&self) -> usize {
+        self.region.len()
+    }
+
     /// The geometry both sides agreed on.
     pub fn geometry(&self) -> RingGeometry {
         self.geometry
@@ -163,6 +178,11 @@ impl RingEnd {
             waiting: self.word32(WAITING),
             rung: self.word32(BELL),
         }
+    }
+
+    /// The consumer's word to its producer: not 0 while a link further on is above its watermark.
+    pub fn congested(&self) -> &AtomicU32 {
+        self.word32(CONGESTED)
     }
 
     /// Address of the staging area, if this is the producer's side of a `copy` link.
@@ -257,8 +277,8 @@ mod tests {
             slot_count: 8,
             staging_bytes: 0,
         };
-        let ours = RingEnd::create(Side::Producer, geometry).unwrap();
-        let theirs = RingEnd::create(Side::Consumer, geometry).unwrap();
+        let ours = RingEnd::create(Side::Producer, geometry, 0).unwrap();
+        let theirs = RingEnd::create(Side::Consumer, geometry, 0).unwrap();
         let mut producer = Producer::new(MappedRing::new(ours.clone(), handed_over(&theirs)), 0);
         let mut consumer = Consumer::new(MappedRing::new(handed_over(&ours), theirs), 0);
         let mut got = Vec::new();
@@ -284,7 +304,7 @@ mod tests {
             slot_count: 8,
             staging_bytes: 0,
         };
-        let ours = RingEnd::create(Side::Producer, geometry).unwrap();
+        let ours = RingEnd::create(Side::Producer, geometry, 0).unwrap();
         let fd = ours.fd().try_clone_to_owned().unwrap();
         let other = RingGeometry {
             slot_count: 16,

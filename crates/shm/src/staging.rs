@@ -24,7 +24,12 @@ pub struct StagingWriter {
     /// For each descriptor not yet given back: where its bytes end.
     ends: VecDeque<u64>,
     first: u64,
+    /// Length of the largest packet so far.
+    largest: u64,
 }
+
+/// What [`StagingWriter::room`] reckons with until a larger packet has been seen.
+const LARGEST_AT_START: u64 = 2048;
 
 impl StagingWriter {
     /// For a ring whose next descriptor has index `start`, with `staging_bytes` (a power of two) and
@@ -36,6 +41,7 @@ impl StagingWriter {
             freed: 0,
             ends: VecDeque::with_capacity(slot_count as usize),
             first: start,
+            largest: LARGEST_AT_START.min(u64::from(staging_bytes)),
         }
     }
 
@@ -55,10 +61,24 @@ impl StagingWriter {
         len as u64 <= self.size
     }
 
+    /// How many packets surely fit now, if they are no larger than the largest so far; at least 1
+    /// when the area is empty, so that a larger one can pass.
+    pub fn room(&self) -> usize {
+        let free = self.size - (self.next - self.freed);
+        let room = free.saturating_sub(self.largest) / self.largest;
+        let room = if self.next == self.freed {
+            room.max(1)
+        } else {
+            room
+        };
+        usize::try_from(room).unwrap_or(usize::MAX)
+    }
+
     /// Copies `bytes` into the area of `ring` and gives the descriptor to publish, or none if there
     /// is no room now. The caller publishes it before staging another one that it may not publish.
     pub fn stage(&mut self, ring: &MappedRing, bytes: &[u8], tag: u32) -> Option<Descriptor> {
         let len = bytes.len() as u64;
+        self.largest = self.largest.max(len);
         let mut start = self.next;
         if (start & (self.size - 1)) + len > self.size {
             start = (start & !(self.size - 1)) + self.size;
@@ -142,8 +162,8 @@ mod tests {
         ) {
             let geometry = RingGeometry { slot_count: 8, staging_bytes: 2048 };
             let ring = MappedRing::new(
-                RingEnd::create(Side::Producer, geometry).unwrap(),
-                RingEnd::create(Side::Consumer, geometry).unwrap(),
+                RingEnd::create(Side::Producer, geometry, 0).unwrap(),
+                RingEnd::create(Side::Consumer, geometry, 0).unwrap(),
             );
             let mut producer = Producer::new(ring.clone(), 0);
             let mut consumer = Consumer::new(ring.clone(), 0);
@@ -188,8 +208,8 @@ mod tests {
             staging_bytes: 2048,
         };
         let ring = MappedRing::new(
-            RingEnd::create(Side::Producer, geometry).unwrap(),
-            RingEnd::create(Side::Consumer, geometry).unwrap(),
+            RingEnd::create(Side::Producer, geometry, 0).unwrap(),
+            RingEnd::create(Side::Consumer, geometry, 0).unwrap(),
         );
         for (offset, len) in [
             (0, 0),

@@ -3,10 +3,32 @@
 //! Before any packet moves: a chain file is parsed and checked into a [`Chain`], which the engine
 //! deploys. Nothing here opens a port or starts a worker. A change of a running chain is the
 //! difference of two of these values.
+//!
+//! - [`model`]: what a checked chain says; [`fusion`]: which of its nodes share a loop.
+//! - `parse`, `check`, `trust`: from text to that, or to [`ChainErrors`], by way of a [`Registry`].
+//! - [`mod@schema`]: the same rules for editors; [`mod@diff`]: what `catena plan` prints.
 
+mod check;
+pub mod diagnostic;
+pub mod diff;
+pub mod fusion;
 pub mod model;
+mod parse;
+pub mod registry;
+pub mod schema;
+mod trust;
 
+#[cfg(test)]
+mod tests;
+
+pub use check::{Checked, DEFAULT_IMAGE};
+pub use diagnostic::{ChainErrors, Diagnostic, Position, Severity};
+pub use diff::{Action, Plan, diff};
+pub use fusion::Fusion;
 pub use model::{
     Chain, Link, Mode, Node, NodeKind, OnDeath, Overflow, Protocol, Run, Trust, WaitChoice,
     WrapSpec,
 };
+pub use parse::FILE_BYTES_MAX;
+pub use registry::Registry;
+pub use schema::chain_schema;

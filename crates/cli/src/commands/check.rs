@@ -1,0 +1,54 @@
+//! `catena check`: every error of a chain file, and nothing started.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use catena_engine::chain::{Chain, Checked};
+
+use super::{Failure, Outcome};
+use crate::registry::registry;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Chain file
+    file: PathBuf,
+    /// Print errors and warnings as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Loads a chain file; errors are printed in full.
+pub(crate) fn load(file: &std::path::Path, json: bool) -> Result<Checked, Failure> {
+    let checked = Chain::load(file, &registry());
+    checked.map_err(|errors| {
+        if json && let Ok(text) = serde_json::to_string_pretty(&errors) {
+            println!("{text}");
+            return Failure::input(format!("{} is wrong; nothing was started", file.display()));
+        }
+        Failure::input(format!(
+            "{errors}\n{} is wrong; nothing was started",
+            file.display()
+        ))
+    })
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let checked = load(&args.file, args.json)?;
+    if args.json {
+        println!(
+            "{}",
+            serde_json::json!({ "chain": checked.chain.name, "errors": [], "warnings": checked.warnings })
+        );
+    } else {
+        for warning in &checked.warnings {
+            eprintln!("{warning}");
+        }
+        let (nodes, links) = (checked.chain.nodes.len(), checked.chain.links.len());
+        println!(
+            "{}: chain \"{}\" is fine ({nodes} nodes, {links} links)",
+            args.file.display(),
+            checked.chain.name
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}

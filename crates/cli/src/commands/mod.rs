@@ -1,0 +1,42 @@
+//! One file per subcommand; what they share is the way they fail and the way they reach a chain.
+
+pub(crate) mod check;
+pub(crate) mod completions;
+pub(crate) mod control;
+pub(crate) mod man;
+pub(crate) mod nf;
+pub(crate) mod run;
+pub(crate) mod schema;
+pub(crate) mod status;
+pub(crate) mod stop;
+pub(crate) mod worker;
+
+use std::process::ExitCode;
+
+/// What every subcommand gives.
+pub(crate) type Outcome = Result<ExitCode, Failure>;
+
+/// A failure, told to people, with the exit code.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: u8,
+    pub(crate) message: String,
+}
+
+impl Failure {
+    /// Something went wrong while running.
+    pub(crate) fn running(message: impl ToString) -> Self {
+        Self {
+            code: 1,
+            message: message.to_string(),
+        }
+    }
+
+    /// The arguments or the chain file are wrong; nothing was started.
+    pub(crate) fn input(message: impl ToString) -> Self {
+        Self {
+            code: 2,
+            message: message.to_string(),
+        }
+    }
+}

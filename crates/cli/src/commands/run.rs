@@ -1,0 +1,220 @@
+//! `catena run`: starts a chain and stays with it to its end.
+//!
+//! The end comes when all sources have come to theirs and every packet has left, or on SIGINT, SIGTERM
+//! or `catena stop`, which drain the chain first. The last thing printed is the table of counters.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use catena_engine::chain::Mode;
+use catena_engine::supervisor::runtime_dir::default_root;
+use catena_engine::supervisor::{Event, Options, Supervisor};
+
+use super::control::{Answer, Request, answer, read_request};
+use super::{Failure, Outcome};
+use crate::registry::registry;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Chain file
+    file: PathBuf,
+    /// Print the final counters as JSON
+    #[arg(long)]
+    json: bool,
+    /// Stop after this many seconds
+    #[arg(long, value_name = "SECONDS")]
+    seconds: Option<f64>,
+    /// Run nodes that name no mode in this one, instead of the file's
+    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
+    mode: Option<Mode>,
+    /// Leave the placement of workers on cores to the kernel
+    #[arg(long)]
+    no_pin: bool,
+    /// Say less: only errors and the final counters
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+fn parse_mode(text: &str) -> Result<Mode, String> {
+    serde_json::from_value(text.into())
+        .map_err(|_| "one of inline, thread, process, container".to_owned())
+}
+
+/// How long packets inside may take to leave once nothing more comes in.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(5);
+/// How long workers may take to stop.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let mut checked = super::check::load(&args.file, args.json)?;
+    if let Some(mode) = args.mode {
+        let default = checked.chain.run.mode;
+        checked.chain.run.mode = mode;
+        for node in &mut checked.chain.nodes {
+            if node.mode == default {
+                node.mode = mode;
+            }
+        }
+    }
+    if !args.quiet {
+        for warning in &checked.warnings {
+            eprintln!("{warning}");
+        }
+    }
+    let options = Options {
+        registry: registry(),
+        program: std::env::current_exe().map_err(Failure::running)?,
+        runtime_root: default_root(),
+        pin: !args.no_pin,
+    };
+    let signals = signal_pipe()?;
+    let mut supervisor = Supervisor::start(checked.chain, options).map_err(Failure::running)?;
+    if !args.quiet {
+        eprintln!(
+            "chain \"{}\" is running; wait policy: {}",
+            supervisor.chain().name,
+            supervisor.wait_policy().describe()
+        );
+    }
+    watch(&mut supervisor, &signals, args);
+    supervisor.stop(STOP_PATIENCE);
+    tell_events(&mut supervisor, args.quiet);
+    let status = supervisor.status();
+    if args.json {
+        println!(
+            "{}",
+            serde_json::to_string_pretty(&status).map_err(Failure::running)?
+        );
+    } else {
+        print!("{}", crate::render::status(&status));
+    }
+    let errors: Vec<_> = status
+        .nodes
+        .iter()
+        .filter_map(|node| {
+            node.error
+                .as_ref()
+                .map(|error| format!("{}: {error}", node.name))
+        })
+        .collect();
+    if errors.is_empty() {
+        Ok(ExitCode::SUCCESS)
+    } else {
+        Err(Failure::running(errors.join("\n")))
+    }
+}
+
+/// SIGINT and SIGTERM become readable bytes.
+fn signal_pipe() -> Result<OwnedFd, Failure> {
+    let (read, write) = UnixStream::pair().map_err(Failure::running)?;
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        let write = write.try_clone().map_err(Failure::running)?;
+        signal_hook::low_level::pipe::register(signal, write).map_err(Failure::running)?;
+    }
+    Ok(read.into())
+}
+
+/// Serves the chain until it is to be stopped.
+fn watch(supervisor: &mut Supervisor, signals: &OwnedFd, args: &Args) {
+    let started = Instant::now();
+    let mut drain_since: Option<Instant> = None;
+    loop {
+        let is_ending = drain_since.is_some() || supervisor.is_finished();
+        let patience = if is_ending {
+            Duration::from_millis(2)
+        } else {
+            Duration::from_millis(100)
+        };
+        let patience = args.seconds.map_or(patience, |s| {
+            patience.min(Duration::from_secs_f64(s / 20.0))
+        });
+        // A copy of the listener, so that the supervisor may be changed while it is watched.
+        let Ok(control) = supervisor.runtime().control_listener().try_clone_to_owned() else {
+            return;
+        };
+        let ready = supervisor.step(patience, &[signals.as_fd(), control.as_fd()]);
+        tell_events(supervisor, args.quiet);
+        let mut end = ready.first().copied().unwrap_or(false);
+        if ready.get(1).copied().unwrap_or(false) {
+            end |= serve_control(supervisor);
+        }
+        end |= args
+            .seconds
+            .is_some_and(|seconds| started.elapsed().as_secs_f64() >= seconds);
+        if end && drain_since.is_none() {
+            supervisor.drain();
+            drain_since = Some(Instant::now());
+        } else if end {
+            // Asked twice: do not wait for the rest.
+            return;
+        }
+        let waited = drain_since.map_or(Duration::ZERO, |since| since.elapsed());
+        if (is_ending && supervisor.is_empty()) || waited > DRAIN_PATIENCE {
+            return;
+        }
+    }
+}
+
+/// Answers one request on the control socket; says whether the chain is to end.
+fn serve_control(supervisor: &mut Supervisor) -> bool {
+    let Some(socket) = supervisor.runtime().accept_control() else {
+        return false;
+    };
+    match read_request(&socket) {
+        Ok(Request::Status) => {
+            answer(&socket, &Answer::Status(Box::new(supervisor.status())));
+            false
+        }
+        Ok(Request::Stop) => {
+            answer(&socket, &Answer::Ok);
+            true
+        }
+        Ok(Request::Control { node, request }) => {
+            answer(&socket, &ask_node(supervisor, &node, request));
+            false
+        }
+        Err(reason) => {
+            answer(&socket, &Answer::Error(reason));
+            false
+        }
+    }
+}
+
+fn ask_node(supervisor: &mut Supervisor, node: &str, request: serde_json::Value) -> Answer {
+    let Some(index) = supervisor.chain().node_index(node) else {
+        return Answer::Error(format!("the chain has no node \"{node}\""));
+    };
+    let id = supervisor.request(index, request);
+    let deadline = Instant::now() + Duration::from_secs(2);
+    while Instant::now() < deadline {
+        supervisor.step(Duration::from_millis(20), &[]);
+        match supervisor.answer(id) {
+            Some(Ok(value)) => return Answer::Control(value),
+            Some(Err(reason)) => return Answer::Error(format!("{node}: {reason}")),
+            None => {}
+        }
+    }
+    Answer::Error(format!("{node} did not answer within 2 s"))
+}
+
+fn tell_events(supervisor: &mut Supervisor, quiet: bool) {
+    while let Some(event) = supervisor.next_event() {
+        match event {
+            Event::Notice(text) if quiet => drop(text),
+            Event::Notice(text) => eprintln!("note: {text}"),
+            Event::Died { worker, how, lost } => {
+                eprintln!("worker {worker} died ({how}); {lost} packets it held are lost");
+            }
+            Event::Restarted { worker, gap } => {
+                eprintln!(
+                    "worker {worker} runs again after {:.1} ms",
+                    gap.as_secs_f64() * 1e3
+                );
+            }
+            Event::Detached { worker, why } => eprintln!("worker {worker} was detached: {why}"),
+        }
+    }
+}

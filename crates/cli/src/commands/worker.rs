@@ -1,0 +1,61 @@
+//! `catena worker`: one worker of a chain, as a process or in a container. Started by `catena run`.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+
+use super::{Failure, Outcome};
+use crate::registry::registry;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Socket to connect to; the standard input is the connection if this is not given
+    #[arg(long)]
+    socket: Option<PathBuf>,
+    /// Chain and worker, to be seen in process lists
+    #[arg(long)]
+    label: Option<String>,
+}
+
+pub(crate) fn run(args: Args) -> Outcome {
+    // Whatever happens to the supervisor, no worker is left behind.
+    let _ = rustix::process::set_parent_process_death_signal(
+        args.socket
+            .is_none()
+            .then_some(rustix::process::Signal::TERM),
+    );
+    let token = std::env::var("CATENA_TOKEN").unwrap_or_default();
+    let socket = match args.socket {
+        Some(path) => {
+            dial(&path).map_err(|error| Failure::running(format!("{}: {error}", path.display())))?
+        }
+        None => inherited()?,
+    };
+    catena_engine::worker::serve::serve(socket, &token, &registry()).map_err(|error| {
+        let label = args.label.as_deref().unwrap_or("worker");
+        Failure::running(format!("{label}: {error}"))
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn inherited() -> Result<OwnedFd, Failure> {
+    let stdin = std::io::stdin();
+    let socket = stdin
+        .as_fd()
+        .try_clone_to_owned()
+        .map_err(Failure::running)?;
+    rustix::net::sockopt::socket_type(&socket).map_err(|_| {
+        Failure::input("this command is started by `catena run`; its standard input is no socket")
+    })?;
+    Ok(socket)
+}
+
+fn dial(path: &std::path::Path) -> rustix::io::Result<OwnedFd> {
+    let address = SocketAddrUnix::new(path)?;
+    let kind = SocketType::SEQPACKET;
+    let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+    connect(&socket, &address)?;
+    Ok(socket)
+}

@@ -1,0 +1,14 @@
+//! What this binary can run: the NFs and ports of all crates it is built with.
+
+use std::sync::Arc;
+
+use catena_engine::chain::registry::Registry;
+
+/// Every NF, port and wrapper.
+pub(crate) fn registry() -> Arc<Registry> {
+    Arc::new(Registry {
+        nfs: catena_engine::nfs::KINDS.to_vec(),
+        ports: catena_port::PORTS.to_vec(),
+        wraps: Vec::new(),
+    })
+}

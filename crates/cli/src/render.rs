@@ -1,0 +1,168 @@
+//! Tables for people: the status of a chain on a terminal.
+
+use std::fmt::Write;
+
+use catena_engine::supervisor::status::{LinkStatus, NodeStatus, Status, WorkerStatus};
+
+/// The status as tables: workers, ports and NFs, links.
+pub(crate) fn status(status: &Status) -> String {
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "chain {} (process {}), {:.1} s",
+        status.chain, status.pid, status.uptime_s
+    );
+    let _ = writeln!(text, "wait policy: {}\n", status.wait);
+    let rows = status.workers.iter().map(worker_row);
+    table(
+        &mut text,
+        &[
+            "WORKER",
+            "MODE",
+            "PID",
+            "STATE",
+            "RESTARTS",
+            "BUSY TURNS",
+            "SLEEPS",
+        ],
+        rows,
+    );
+    let rows = status.nodes.iter().map(node_row);
+    table(
+        &mut text,
+        &[
+            "NODE",
+            "TYPE",
+            "RX PACKETS",
+            "RX BYTES",
+            "TX PACKETS",
+            "TX BYTES",
+            "DROPS",
+        ],
+        rows,
+    );
+    let rows = status.links.iter().map(link_row);
+    table(
+        &mut text,
+        &[
+            "LINK", "KIND", "TRUST", "FULL", "PACKETS", "BYTES", "IN IT", "PER PULL", "WAKES",
+        ],
+        rows,
+    );
+    let buffers = status.buffers;
+    let _ = writeln!(
+        text,
+        "buffers: {} allocated = {} free + {} in flight",
+        buffers.allocated, buffers.free, buffers.in_flight
+    );
+    text
+}
+
+fn worker_row(worker: &WorkerStatus) -> Vec<String> {
+    vec![
+        worker.name.clone(),
+        worker.mode.clone(),
+        worker
+            .pid
+            .map_or_else(|| "-".to_owned(), |pid| pid.to_string()),
+        worker.state.clone(),
+        worker.restarts.to_string(),
+        worker.busy_turns.to_string(),
+        worker.sleeps.to_string(),
+    ]
+}
+
+fn node_row(node: &NodeStatus) -> Vec<String> {
+    let mut drops: Vec<String> = node
+        .drops
+        .iter()
+        .map(|(reason, count)| format!("{reason} {count}"))
+        .collect();
+    if node.killed > 0 {
+        drops.push(format!("killed {}", node.killed));
+    }
+    drops.extend(
+        node.report
+            .iter()
+            .map(|(name, value)| format!("[{name} {value}]")),
+    );
+    vec![
+        node.name.clone(),
+        node.type_name.clone(),
+        node.rx_packets.to_string(),
+        node.rx_bytes.to_string(),
+        node.tx_packets.to_string(),
+        node.tx_bytes.to_string(),
+        if drops.is_empty() {
+            "-".to_owned()
+        } else {
+            drops.join(", ")
+        },
+    ]
+}
+
+fn link_row(link: &LinkStatus) -> Vec<String> {
+    if link.kind == "inline" {
+        let dash = || "-".to_owned();
+        let mut row = vec![link.name.clone(), "inline".to_owned()];
+        row.extend(std::iter::repeat_with(dash).take(7));
+        return row;
+    }
+    let pulls: u64 = link.pulls.iter().sum();
+    #[expect(clippy::cast_precision_loss, reason = "a mean for people")]
+    let per_pull = if pulls == 0 {
+        0.0
+    } else {
+        link.rx_packets as f64 / pulls as f64
+    };
+    let mut notes = link.occupancy.to_string();
+    if link.violations > 0 {
+        let _ = write!(notes, " ({} violations)", link.violations);
+    }
+    if link.discarded > 0 {
+        let _ = write!(notes, " ({} discarded)", link.discarded);
+    }
+    vec![
+        link.name.clone(),
+        format!("{} {}", link.kind, link.slot_count),
+        link.trust.clone(),
+        link.overflow.clone(),
+        link.rx_packets.to_string(),
+        link.rx_bytes.to_string(),
+        notes,
+        format!("{per_pull:.1}"),
+        link.wakes.to_string(),
+    ]
+}
+
+/// A table with columns as wide as they need to be; numbers stand on the right.
+fn table(text: &mut String, titles: &[&str], rows: impl Iterator<Item = Vec<String>>) {
+    let rows: Vec<Vec<String>> = rows.collect();
+    let width = |column: usize| {
+        let cells = rows
+            .iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count());
+        cells.chain([titles[column].len()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..titles.len()).map(width).collect();
+    let line = |text: &mut String, cells: &[String]| {
+        let mut line = String::new();
+        for (cell, width) in cells.iter().zip(&widths) {
+            let is_number = cell.chars().all(|c| c.is_ascii_digit() || c == '.');
+            let width = *width;
+            let _ = if is_number {
+                write!(line, "{cell:>width$}  ")
+            } else {
+                write!(line, "{cell:<width$}  ")
+            };
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+    };
+    let titles: Vec<String> = titles.iter().map(ToString::to_string).collect();
+    line(text, &titles);
+    for row in &rows {
+        line(text, row);
+    }
+    text.push('\n');
+}

@@ -1,0 +1,189 @@
+//! From a chain file to a [`Chain`], or to everything that is wrong with it.
+//!
+//! The last step before anything is opened or started. Sections are read into drafts, links join
+//! them, NFs are built once to learn their outputs, and the graph and its trust are checked. Each step
+//! goes on with what the ones before could make sense of, so that one run finds all errors; a node
+//! with an error is still a node, and links to it are no errors.
+
+use std::path::Path;
+
+use super::diagnostic::{ChainErrors, Diagnostic, Position, Report};
+use super::model::{Chain, NODE_COUNT_MAX};
+use super::parse::{self, Entry, Tree, Value};
+use super::registry::Registry;
+
+mod assemble;
+mod config;
+mod fields;
+mod graph;
+pub(super) mod links;
+pub(super) mod nodes;
+pub(super) mod run;
+
+use nodes::Draft;
+
+/// Keys at the top of a chain file.
+pub(super) const TOP_KEYS: &[&str] = &["name", "ports", "nfs", "links", "run"];
+pub(super) const MODES: &[&str] = &["inline", "thread", "process", "container"];
+/// Image for `container` mode unless the file names one.
+pub const DEFAULT_IMAGE: &str = "catena-worker";
+
+/// Cores that this process may use.
+type Available<'a> = &'a [usize];
+/// The nodes that links may join.
+type Drafts<'a> = &'a [Draft<'a>];
+
+/// A chain that may be run, and what its writer should know.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// The chain.
+    pub chain: Chain,
+    /// What is odd about it, in the file's order.
+    pub warnings: Vec<Diagnostic>,
+}
+
+impl Chain {
+    /// Reads and checks a chain file.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, or why it cannot be read.
+    pub fn load(path: &Path, registry: &Registry) -> Result<Checked, ChainErrors> {
+        let name = path.display().to_string();
+        let dir = match path.parent() {
+            Some(dir) if !dir.as_os_str().is_empty() => dir,
+            _ => Path::new("."),
+        };
+        match read(path) {
+            Ok(text) => check(&text, &name, dir, registry, &available_cores()),
+            Err(reason) => {
+                let mut report = Report::new(&name, "");
+                report.error(
+                    Position::FILE,
+                    format!("cannot read the chain file: {reason}"),
+                    "name a YAML file that you may read",
+                );
+                Err(report.finish().expect_err("there is an error"))
+            }
+        }
+    }
+
+    /// Checks the text of a chain file; relative paths in it start at `dir`.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn parse(text: &str, dir: &Path, registry: &Registry) -> Result<Checked, ChainErrors> {
+        check(text, "chain", dir, registry, &available_cores())
+    }
+}
+
+/// Reads a text file that is not too large; the limit also ends a read from a device.
+fn read(path: &Path) -> Result<String, String> {
+    use std::io::Read;
+    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+    let mut bytes = Vec::new();
+    file.take(parse::FILE_BYTES_MAX as u64 + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| error.to_string())?;
+    if bytes.len() > parse::FILE_BYTES_MAX {
+        return Err(format!("it has more than {} bytes", parse::FILE_BYTES_MAX));
+    }
+    String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())
+}
+
+/// Cores in this process's affinity mask.
+fn available_cores() -> Vec<usize> {
+    match rustix::thread::sched_getaffinity(None) {
+        Ok(set) => (0..rustix::thread::CpuSet::MAX_CPU)
+            .filter(|&core| set.is_set(core))
+            .collect(),
+        // Only a kernel with more cores than the mask holds refuses this.
+        Err(_) => (0..rustix::thread::CpuSet::MAX_CPU).collect(),
+    }
+}
+
+pub(super) fn check(
+    text: &str,
+    file: &str,
+    dir: &Path,
+    registry: &Registry,
+    available: Available<'_>,
+) -> Result<Checked, ChainErrors> {
+    let mut report = Report::new(file, text);
+    let chain = parse::parse(text, &mut report)
+        .and_then(|tree| check_tree(&mut report, &tree, dir, registry, available));
+    let warnings = report.finish()?;
+    let chain = chain.expect("a chain that is not made has errors");
+    Ok(Checked { chain, warnings })
+}
+
+fn check_tree(
+    report: &mut Report<'_>,
+    tree: &Tree,
+    dir: &Path,
+    registry: &Registry,
+    available: Available<'_>,
+) -> Option<Chain> {
+    let entries = fields::map(report, tree, "the chain file")?;
+    nodes::top_keys(report, entries, TOP_KEYS);
+    let section = |key| fields::entry(entries, key);
+    let name = chain_name(report, tree, section("name"));
+    let run = run::run(report, section("run").map(|entry| &entry.tree), available);
+    let sections = (section("ports"), section("nfs"));
+    if !has_few_nodes(report, sections) {
+        return None;
+    }
+    let mut drafts = nodes::nodes(report, sections, registry, &run, available);
+    if section("ports").is_none_or(Entry::is_empty) {
+        report.error(
+            tree.at,
+            "the chain has no ports",
+            "add ports: with a port that receives and one that sends",
+        );
+    }
+    let links = links::links(report, section("links"), &drafts);
+    if section("links").is_none_or(Entry::is_empty) {
+        report.error(tree.at, "the chain has no links", "add links: - in -> out");
+    }
+    if links.too_many {
+        return None;
+    }
+    for (node, draft) in drafts.iter_mut().enumerate() {
+        draft.learn_outputs(report, &graph::output_names(&links, node));
+    }
+    let wiring = graph::check(report, &drafts, &links);
+    let resolved = assemble::trust(report, &drafts, &links);
+    if report.error_count() > 0 {
+        return None;
+    }
+    assemble::chain(name?, dir, run, drafts, &links, &wiring, &resolved)
+}
+
+fn chain_name(report: &mut Report<'_>, tree: &Tree, entry: Option<&Entry>) -> Option<String> {
+    match entry {
+        Some(entry) => fields::name(report, &entry.tree, "a chain"),
+        None => {
+            report.error(tree.at, "the chain has no name", "add name: and a word");
+            None
+        }
+    }
+}
+
+fn has_few_nodes(report: &mut Report<'_>, sections: (Option<&Entry>, Option<&Entry>)) -> bool {
+    let mut count = 0;
+    for section in [sections.0, sections.1].into_iter().flatten() {
+        let Value::Map(entries) = &section.tree.value else {
+            continue;
+        };
+        count += entries.len();
+        if count > NODE_COUNT_MAX {
+            let excess = &entries[entries.len() - (count - NODE_COUNT_MAX)];
+            report.error(
+                excess.at,
+                format!("there are more than {NODE_COUNT_MAX} ports and NFs"),
+                "split the chain into several",
+            );
+            return false;
+        }
+    }
+    true
+}

@@ -1,0 +1,140 @@
+//! The `run` section.
+
+use super::fields::{choice, core, entry, integer, known_keys, map};
+use super::{DEFAULT_IMAGE, MODES};
+use crate::chain::diagnostic::Report;
+use crate::chain::model::{BURST, BURST_LIMITS, Mode, Run, WaitChoice};
+use crate::chain::parse::{Entry, Tree, Value};
+use crate::units::ByteSize;
+
+/// Keys of the `run` section.
+pub(in crate::chain) const RUN_KEYS: &[&str] =
+    &["mode", "wait", "burst", "cores", "image", "buffers"];
+pub(in crate::chain) const WAITS: &[&str] = &["auto", "spin", "yield", "sleep"];
+
+/// Smallest and largest buffer: 64 bytes and 16 MiB, headroom included.
+pub(in crate::chain) const BUFFER_BYTES_LIMITS: (u32, u32) = (1 << 6, 1 << 24);
+
+impl Default for Run {
+    fn default() -> Self {
+        Self {
+            mode: Mode::default(),
+            wait: WaitChoice::default(),
+            burst: BURST,
+            cores: Vec::new(),
+            buffers: Vec::new(),
+            image: None,
+        }
+    }
+}
+
+/// Reads the section, with defaults for what is missing or wrong.
+pub(super) fn run(report: &mut Report<'_>, tree: Option<&Tree>, available: &[usize]) -> Run {
+    let mut run = Run::default();
+    let Some(entries) = tree.and_then(|tree| map(report, tree, "run")) else {
+        return run;
+    };
+    known_keys(report, entries, "run", RUN_KEYS);
+    if let Some(entry) = entry(entries, "mode") {
+        run.mode = choice(report, entry, MODES).unwrap_or_default();
+    }
+    if let Some(entry) = entry(entries, "wait") {
+        run.wait = choice(report, entry, WAITS).unwrap_or_default();
+    }
+    if let Some(entry) = entry(entries, "burst") {
+        let limits = u64::from(BURST_LIMITS.0)..=u64::from(BURST_LIMITS.1);
+        let burst = integer(report, &entry.tree, "burst", limits);
+        run.burst = burst.and_then(|n| u16::try_from(n).ok()).unwrap_or(BURST);
+    }
+    if let Some(entry) = entry(entries, "cores") {
+        run.cores = cores(report, &entry.tree, available);
+    }
+    if let Some(entry) = entry(entries, "image") {
+        run.image = image(report, &entry.tree);
+    }
+    if let Some(entry) = entry(entries, "buffers") {
+        run.buffers = buffers(report, &entry.tree);
+    }
+    run
+}
+
+fn cores(report: &mut Report<'_>, tree: &Tree, available: &[usize]) -> Vec<usize> {
+    let Value::List(items) = &tree.value else {
+        report.error(
+            tree.at,
+            format!("cores must be a list, not {}", tree.noun()),
+            "write it like [0, 1]",
+        );
+        return Vec::new();
+    };
+    let mut cores = Vec::new();
+    for item in items {
+        match core(report, item, available) {
+            Some(core) if cores.contains(&core) => {
+                report.error(item.at, format!("core {core} occurs twice"), "remove one");
+            }
+            Some(core) => cores.push(core),
+            None => {}
+        }
+    }
+    cores
+}
+
+fn image(report: &mut Report<'_>, tree: &Tree) -> Option<String> {
+    match &tree.value {
+        Value::Text(image) if !image.is_empty() && !image.contains(char::is_whitespace) => {
+            Some(image.clone())
+        }
+        _ => {
+            report.error(
+                tree.at,
+                "image is not the name of a container image",
+                format!("write one like {DEFAULT_IMAGE}"),
+            );
+            None
+        }
+    }
+}
+
+fn buffers(report: &mut Report<'_>, tree: &Tree) -> Vec<(u32, u32)> {
+    let mut buffers: Vec<(u32, u32)> = Vec::new();
+    for entry in map(report, tree, "buffers").unwrap_or_default() {
+        let Some(bytes) = buffer_bytes(report, entry) else {
+            continue;
+        };
+        let limit = (1_u64 << 32) / u64::from(bytes);
+        let what = format!("the number of {} buffers", entry.key);
+        let count = integer(report, &entry.tree, &what, 1..=limit);
+        if buffers.iter().any(|&(other, _)| other == bytes) {
+            report.error(
+                entry.at,
+                format!("there are two entries for buffers of {bytes} bytes"),
+                "remove one of the two",
+            );
+        } else if let Some(count) = count.and_then(|count| u32::try_from(count).ok()) {
+            buffers.push((bytes, count));
+        }
+    }
+    buffers.sort_unstable();
+    buffers
+}
+
+fn buffer_bytes(report: &mut Report<'_>, entry: &Entry) -> Option<u32> {
+    let (low, high) = BUFFER_BYTES_LIMITS;
+    match ByteSize::parse(&entry.key).map(|size| u32::try_from(size.bytes)) {
+        Err(message) => {
+            let message = message.split(';').next().unwrap_or_default();
+            report.error(entry.at, message, "write sizes like 128B or 2KiB");
+            None
+        }
+        Ok(Ok(bytes)) if bytes.is_power_of_two() && (low..=high).contains(&bytes) => Some(bytes),
+        Ok(_) => {
+            report.error(
+                entry.at,
+                format!("buffers cannot have {}", entry.key),
+                "use a power of two from 64B to 16MiB",
+            );
+            None
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The kinds of NFs, ports and wrappers that chain files may name.
+//!
+//! The binary assembles one from the `KINDS` lists of the crates it is built with. Control path only.
+
+use crate::nf::NfKind;
+use crate::port::{PortKind, WrapKind};
+
+/// What chain files choose from.
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    /// NF types.
+    pub nfs: Vec<&'static NfKind>,
+    /// Port types.
+    pub ports: Vec<&'static PortKind>,
+    /// Port wrappers.
+    pub wraps: Vec<&'static WrapKind>,
+}
+
+impl Registry {
+    /// The NF type named `name`.
+    pub fn nf(&self, name: &str) -> Option<&'static NfKind> {
+        self.nfs.iter().copied().find(|kind| kind.name == name)
+    }
+
+    /// The port type named `name`.
+    pub fn port(&self, name: &str) -> Option<&'static PortKind> {
+        self.ports.iter().copied().find(|kind| kind.name == name)
+    }
+
+    /// The wrapper named `name`.
+    pub fn wrap(&self, name: &str) -> Option<&'static WrapKind> {
+        self.wraps.iter().copied().find(|kind| kind.name == name)
+    }
+}
+
+/// The candidate that `name` most likely misspells, if one is close enough to be worth a suggestion:
+/// within a third of its length in edits, and at least one shared letter.
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let wanted: Vec<char> = name.chars().take(NAME_CHARS_MAX).collect();
+    let allowed = (wanted.len() / 3).max(1);
+    candidates
+        .into_iter()
+        .map(|candidate| (edit_distance(&wanted, candidate), candidate))
+        .filter(|&(distance, candidate)| {
+            let candidate_len = candidate.chars().count();
+            distance <= allowed && distance < candidate_len.max(wanted.len())
+        })
+        .min_by_key(|&(distance, _)| distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Longer names are compared by their beginning: the cost is quadratic, and files may be hostile.
+const NAME_CHARS_MAX: usize = 64;
+
+/// Fewest insertions, removals, replacements and swaps of neighbours that turn one into the other
+/// (optimal string alignment).
+fn edit_distance(left: &[char], right: &str) -> usize {
+    let right: Vec<char> = right.chars().take(NAME_CHARS_MAX).collect();
+    let mut before: Vec<usize> = vec![0; right.len() + 1];
+    let mut last: Vec<usize> = (0..=right.len()).collect();
+    for (i, &a) in left.iter().enumerate() {
+        let mut row = vec![i + 1; right.len() + 1];
+        for (j, &b) in right.iter().enumerate() {
+            let replaced = last[j] + usize::from(a != b);
+            row[j + 1] = replaced.min(last[j + 1] + 1).min(row[j] + 1);
+            let swapped = i > 0 && j > 0 && a == right[j - 1] && b == left[i - 1];
+            if swapped {
+                row[j + 1] = row[j + 1].min(before[j - 1] + 1);
+            }
+        }
+        before = std::mem::replace(&mut last, row);
+    }
+    last[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn distance(left: &str, right: &str) -> usize {
+        edit_distance(&left.chars().collect::<Vec<_>>(), right)
+    }
+
+    #[test]
+    fn distances_count_edits() {
+        assert_eq!(distance("", ""), 0);
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("policer", "policer"), 0);
+        assert_eq!(distance("policr", "policer"), 1);
+        assert_eq!(distance("polcier", "policer"), 1);
+        assert_eq!(distance("kitten", "sitting"), 3);
+    }
+
+    #[test]
+    fn the_nearest_name_is_suggested_and_a_far_one_is_not() {
+        let names = ["policer", "macswap", "tee"];
+        assert_eq!(nearest("polizer", names), Some("policer"));
+        assert_eq!(nearest("mcswap", names), Some("macswap"));
+        assert_eq!(nearest("te", names), Some("tee"));
+        assert_eq!(nearest("firewall", names), None);
+        assert_eq!(nearest("", names), None);
+        assert_eq!(nearest("x", ["y"]), None);
+    }
+}

@@ -1,0 +1,207 @@
+//! NF, port and wrapper types that only have a configuration: enough to check chain files with.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::chain::Registry;
+use crate::config::{ConfigError, ConfigErrors, parse_config};
+use crate::nf::{Access, BuiltNf, Burst, Inputs, Nanos, Nf, NfKind};
+use crate::port::{PortError, PortKind, PortRole, WrapKind};
+use crate::units::{Rate, Share};
+
+/// Everything there is.
+pub(super) fn registry() -> Registry {
+    Registry {
+        nfs: vec![
+            &POLICER,
+            &crate::nfs::macswap::KIND,
+            &TEE,
+            &CLASSIFY,
+            &MERGE,
+            &COUNT,
+        ],
+        ports: vec![&PCAP, &TAP],
+        wraps: vec![&TRACE, &FAULT],
+    }
+}
+
+struct Nothing;
+
+impl Nf for Nothing {
+    fn process(&mut self, _burst: &mut Burst<'_>, _now: Nanos) {}
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Empty {}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Policer {
+    #[expect(dead_code, reason = "only its form is checked")]
+    rate: Rate,
+    burst: Option<u32>,
+}
+
+const POLICER: NfKind = NfKind {
+    name: "policer",
+    summary: "Drops what exceeds a rate",
+    access: Access::Read,
+    inputs: Inputs::One,
+    allocates: false,
+    schema: || schemars::schema_for!(Policer),
+    build: |config, _| {
+        let config: Policer = parse_config(config)?;
+        match config.burst {
+            Some(0) => Err(vec![ConfigError::new(
+                "burst",
+                "burst cannot be 0",
+                "write 1 or more",
+            )]),
+            _ => Ok(BuiltNf::single(Nothing)),
+        }
+    },
+};
+
+const TEE: NfKind = NfKind {
+    name: "tee",
+    summary: "Sends every packet to all outputs",
+    access: Access::Read,
+    inputs: Inputs::One,
+    allocates: true,
+    schema: || schemars::schema_for!(Empty),
+    build: |config, outputs| {
+        parse_config::<Empty>(config)?;
+        Ok(BuiltNf::named(Nothing, outputs.to_vec()))
+    },
+};
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Classify {
+    rules: Vec<Rule>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Rule {
+    src: String,
+    to: String,
+}
+
+const CLASSIFY: NfKind = NfKind {
+    name: "classify",
+    summary: "Sends each packet to the output of its rule",
+    access: Access::Read,
+    inputs: Inputs::One,
+    allocates: false,
+    schema: || schemars::schema_for!(Classify),
+    build: |config, _| {
+        let config: Classify = parse_config(config)?;
+        let mut errors = ConfigErrors::new();
+        for (index, rule) in config.rules.iter().enumerate() {
+            if rule.src.parse::<std::net::IpAddr>().is_err() {
+                errors.push(ConfigError::new(
+                    format!("rules[{index}].src"),
+                    format!("\"{}\" is not an IP address", rule.src),
+                    "write it like 192.0.2.1",
+                ));
+            }
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let outputs = config.rules.into_iter().map(|rule| rule.to).collect();
+        Ok(BuiltNf::named(Nothing, outputs))
+    },
+};
+
+const MERGE: NfKind = NfKind {
+    name: "merge",
+    summary: "Joins several links",
+    access: Access::Read,
+    inputs: Inputs::Many,
+    allocates: false,
+    schema: || schemars::schema_for!(Empty),
+    build: |config, _| {
+        parse_config::<Empty>(config)?;
+        Ok(BuiltNf::single(Nothing))
+    },
+};
+
+const COUNT: NfKind = NfKind {
+    name: "count",
+    inputs: Inputs::One,
+    summary: "Counts packets",
+    ..MERGE
+};
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Pcap {
+    read: Option<String>,
+    write: Option<String>,
+}
+
+const PCAP: PortKind = PortKind {
+    name: "pcap",
+    summary: "Reads or writes a capture file",
+    schema: || schemars::schema_for!(Pcap),
+    check: |config| {
+        let config: Pcap = parse_config(config)?;
+        match (&config.read, &config.write) {
+            (None, None) => Err(vec![ConfigError::new(
+                "",
+                "neither read nor write is given",
+                "add read: FILE or write: FILE",
+            )]),
+            (read, write) => Ok(PortRole {
+                receives: read.is_some(),
+                sends: write.is_some(),
+            }),
+        }
+    },
+    open: |_, _| Err(PortError("not in tests".to_owned())),
+};
+
+const TAP: PortKind = PortKind {
+    name: "tap",
+    summary: "A tap interface",
+    schema: || schemars::schema_for!(Empty),
+    check: |config| {
+        parse_config::<Empty>(config)?;
+        Ok(PortRole {
+            receives: true,
+            sends: true,
+        })
+    },
+    open: |_, _| Err(PortError("not in tests".to_owned())),
+};
+
+fn check_empty(config: &Value) -> Result<(), ConfigErrors> {
+    parse_config::<Empty>(config).map(|_| ())
+}
+
+const TRACE: WrapKind = WrapKind {
+    name: "trace",
+    summary: "Prints packets",
+    schema: || schemars::schema_for!(Empty),
+    check: check_empty,
+    wrap: |_, _, inner| Ok(inner),
+};
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Fault {
+    #[expect(dead_code, reason = "only its form is checked")]
+    loss: Share,
+}
+
+const FAULT: WrapKind = WrapKind {
+    name: "fault",
+    summary: "Loses packets",
+    schema: || schemars::schema_for!(Fault),
+    check: |config| parse_config::<Fault>(config).map(|_| ()),
+    wrap: |_, _, inner| Ok(inner),
+};

@@ -1,0 +1,367 @@
+//! Placement: which worker runs which nodes, and what memory lies between workers. Pure.
+//!
+//! Before any packet moves: from a [`Chain`] to a [`Placement`], which the supervisor carries out.
+//!
+//! - Nodes of mode `inline` join the worker of the node before them ([`Fusion`]); every other NF has a
+//!   worker of its own.
+//! - Ports of one mode and core share a worker (`ports`), so that a chain that reads and writes needs
+//!   one core for it.
+//! - An edge inside a worker costs no ring. Every other edge is a ring.
+//! - A worker that makes packets (receiving port, copying NF, `copy` link into it) owns pools. A pool
+//!   is seen by every worker that its packets can reach without being copied, and each of these gets
+//!   a return lane to the owner.
+
+use std::collections::BTreeSet;
+
+use crate::chain::fusion::Fusion;
+use crate::chain::{Chain, Mode, NodeKind, Protocol, Trust};
+use crate::nf::NfKind;
+use crate::pools::POOL_COUNT_MAX;
+use crate::protocol::{EdgeSpec, LaneSpec, NodeSpec, PoolSpec, RingSpec};
+
+/// A worker and its nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkerSpec {
+    /// Its name: that of its first NF, or `ports`.
+    pub name: String,
+    /// Where it runs; never `inline`.
+    pub mode: Mode,
+    /// Nodes by index in the chain, in topological order.
+    pub nodes: Vec<usize>,
+    /// Core it is pinned to, if the chain says so.
+    pub core: Option<usize>,
+}
+
+/// Workers, and the memory between them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Placement {
+    /// The workers.
+    pub workers: Vec<WorkerSpec>,
+    /// Worker of each node.
+    pub worker_of: Vec<usize>,
+    /// Rings between workers.
+    pub rings: Vec<RingSpec>,
+    /// Pools.
+    pub pools: Vec<PoolSpec>,
+    /// Return lanes.
+    pub lanes: Vec<LaneSpec>,
+    /// Edges, one per link.
+    pub edges: Vec<EdgeSpec>,
+}
+
+/// Size classes of every pool owner: bytes per buffer, buffers, headroom.
+pub const SIZE_CLASSES: [(u32, u32, u32); 4] = [
+    (128, 8192, 64),
+    (2048, 4096, 128),
+    (16_384, 128, 128),
+    (262_144, 32, 128),
+];
+
+/// Bytes of a `copy` link's staging area.
+const STAGING_BYTES: u32 = 1 << 20;
+
+/// Places a chain.
+///
+/// # Errors
+/// A sentence, if the chain needs more pools than a descriptor can name.
+pub fn place(chain: &Chain) -> Result<Placement, String> {
+    let order = topological(chain);
+    let (workers, worker_of) = workers(chain, &order);
+    let rings = rings(chain, &worker_of);
+    let pools = pools(chain, &workers, &rings)?;
+    let lanes = lanes(&pools, &rings, workers.len());
+    let edges = chain
+        .links
+        .iter()
+        .enumerate()
+        .map(|(link, edge)| EdgeSpec {
+            link,
+            from: edge.from,
+            output: edge.output,
+            to: edge.to,
+            input: edge.input,
+        })
+        .collect();
+    Ok(Placement {
+        workers,
+        worker_of,
+        rings,
+        pools,
+        lanes,
+        edges,
+    })
+}
+
+/// Nodes in topological order; a port counts as a source here, what it sends is the end of a path.
+fn topological(chain: &Chain) -> Vec<usize> {
+    let is_nf = |node: usize| !chain.nodes[node].is_port();
+    let mut order: Vec<usize> = (0..chain.nodes.len())
+        .filter(|node| !is_nf(*node))
+        .collect();
+    let mut placed: BTreeSet<usize> = order.iter().copied().collect();
+    while order.len() < chain.nodes.len() {
+        let before = order.len();
+        for node in (0..chain.nodes.len()).filter(|node| is_nf(*node)) {
+            let ready = chain
+                .links_to(node)
+                .all(|(_, link)| placed.contains(&link.from));
+            if !placed.contains(&node) && ready {
+                order.push(node);
+                placed.insert(node);
+            }
+        }
+        // The checker refuses cycles; without progress the rest is appended as it is.
+        if order.len() == before {
+            order.extend((0..chain.nodes.len()).filter(|node| !placed.contains(node)));
+        }
+    }
+    order
+}
+
+fn workers(chain: &Chain, order: &[usize]) -> (Vec<WorkerSpec>, Vec<usize>) {
+    let modes: Vec<Mode> = chain.nodes.iter().map(|node| node.mode).collect();
+    let edges: Vec<_> = chain
+        .links
+        .iter()
+        .map(|link| (link.from, link.to))
+        .collect();
+    let leader = Fusion::of(&modes, &edges).leader;
+    let mut workers: Vec<WorkerSpec> = Vec::new();
+    let mut worker_of = vec![usize::MAX; chain.nodes.len()];
+    let mut order = order.to_vec();
+    // A leader comes before those fused with it.
+    order.sort_by_key(|node| leader[*node] != *node);
+    for node in order {
+        let spec = &chain.nodes[node];
+        // A chain that is inline as a whole runs in one thread of the supervisor's process.
+        let mode = if spec.mode == Mode::Inline {
+            Mode::Thread
+        } else {
+            spec.mode
+        };
+        let shared = |worker: &WorkerSpec| {
+            worker.name == PORTS && worker.mode == mode && worker.core == spec.core
+        };
+        let leads_ports = spec.is_port() && leader[node] == node;
+        let worker = if leader[node] != node {
+            worker_of[leader[node]]
+        } else if let Some(worker) = workers.iter().position(shared).filter(|_| leads_ports) {
+            worker
+        } else {
+            let name = if leads_ports {
+                PORTS.to_owned()
+            } else {
+                spec.name.clone()
+            };
+            workers.push(WorkerSpec {
+                name,
+                mode,
+                nodes: Vec::new(),
+                core: spec.core,
+            });
+            workers.len() - 1
+        };
+        worker_of[node] = worker;
+    }
+    for node in topological(chain) {
+        workers[worker_of[node]].nodes.push(node);
+    }
+    (workers, worker_of)
+}
+
+/// Name of the worker that ports share.
+const PORTS: &str = "ports";
+
+fn rings(chain: &Chain, worker_of: &[usize]) -> Vec<RingSpec> {
+    let between = |edge: &crate::chain::Link| {
+        // What a port receives and what it sends are different ends, even within one worker.
+        worker_of[edge.from] != worker_of[edge.to]
+    };
+    chain
+        .links
+        .iter()
+        .enumerate()
+        .filter(|(_, edge)| between(edge))
+        .map(|(link, edge)| RingSpec {
+            link,
+            from: worker_of[edge.from],
+            to: worker_of[edge.to],
+            slot_count: if edge.protocol == Protocol::Flag {
+                1
+            } else {
+                edge.slot_count
+            },
+            staging_bytes: if edge.trust == Trust::Copy {
+                STAGING_BYTES
+            } else {
+                0
+            },
+            trust: edge.trust,
+            overflow: edge.overflow,
+        })
+        .collect()
+}
+
+/// Workers that packets leaving `start` by `first` (or by any ring) can reach without being copied.
+fn reach(rings: &[RingSpec], start: usize, first: Option<usize>) -> BTreeSet<usize> {
+    let mut reached = BTreeSet::new();
+    let mut open: Vec<usize> = rings
+        .iter()
+        .filter(|ring| ring.trust != Trust::Copy && ring.from == start)
+        .filter(|ring| first.is_none_or(|link| link == ring.link))
+        .map(|ring| ring.to)
+        .collect();
+    while let Some(worker) = open.pop() {
+        if worker != start && reached.insert(worker) {
+            let onward = rings
+                .iter()
+                .filter(|ring| ring.trust != Trust::Copy && ring.from == worker);
+            open.extend(onward.map(|ring| ring.to));
+        }
+    }
+    reached
+}
+
+fn pools(
+    chain: &Chain,
+    workers: &[WorkerSpec],
+    rings: &[RingSpec],
+) -> Result<Vec<PoolSpec>, String> {
+    let mut pools = Vec::new();
+    for (index, worker) in workers.iter().enumerate() {
+        let makes = worker
+            .nodes
+            .iter()
+            .any(|node| match &chain.nodes[*node].kind {
+                NodeKind::Port { role, .. } => role.receives,
+                NodeKind::Nf {
+                    kind: NfKind { allocates, .. },
+                    ..
+                } => *allocates,
+            });
+        let copies_in = rings
+            .iter()
+            .any(|ring| ring.to == index && ring.trust == Trust::Copy);
+        if !makes && !copies_in {
+            continue;
+        }
+        let writable = !reaches_read_only(rings, index);
+        for (bytes, count, headroom) in SIZE_CLASSES {
+            let chosen = chain.run.buffers.iter().find(|(size, _)| *size == bytes);
+            if pools.len() == POOL_COUNT_MAX {
+                return Err(format!(
+                    "the chain needs more than {POOL_COUNT_MAX} pools; join workers that make packets \
+                     (mode: inline), or use fewer copy links"
+                ));
+            }
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "checked above; sizes are small"
+            )]
+            pools.push(PoolSpec {
+                id: pools.len() as u8,
+                log2_stride: bytes.trailing_zeros() as u8,
+                buffer_count: chosen.map_or(count, |(_, count)| *count).max(1),
+                headroom,
+                owner: index,
+                writable,
+            });
+        }
+    }
+    Ok(pools)
+}
+
+/// Whether packets of `owner` go over an `ro` link somewhere: its pools are then sealed for all others.
+fn reaches_read_only(rings: &[RingSpec], owner: usize) -> bool {
+    let mut holders = reach(rings, owner, None);
+    holders.insert(owner);
+    rings
+        .iter()
+        .any(|ring| ring.trust == Trust::Ro && holders.contains(&ring.from))
+}
+
+fn lanes(pools: &[PoolSpec], rings: &[RingSpec], worker_count: usize) -> Vec<LaneSpec> {
+    let mut lanes = Vec::new();
+    for owner in 0..worker_count {
+        let own: Vec<_> = pools.iter().filter(|pool| pool.owner == owner).collect();
+        if own.is_empty() {
+            continue;
+        }
+        let buffers: u32 = own.iter().map(|pool| pool.buffer_count).sum();
+        for from in reach(rings, owner, None) {
+            let links = rings
+                .iter()
+                .filter(|ring| ring.from == owner && ring.trust != Trust::Copy)
+                .filter(|ring| reach(rings, owner, Some(ring.link)).contains(&from))
+                .map(|ring| ring.link)
+                .collect();
+            lanes.push(LaneSpec {
+                from,
+                to: owner,
+                slot_count: buffers.next_power_of_two().min(1 << 16),
+                pools: own.iter().map(|pool| pool.id).collect(),
+                links,
+            });
+        }
+    }
+    lanes
+}
+
+/// By how much a node's room is divided: the number of its outputs inside the worker, if packets that
+/// leave by different ones can meet again inside it.
+fn fan(chain: &Chain, worker_of: &[usize], node: usize) -> usize {
+    let local = |from: usize| {
+        chain
+            .links_from(from)
+            .map(|(_, link)| link.to)
+            .filter(move |to| worker_of[*to] == worker_of[node] && !chain.nodes[*to].is_port())
+    };
+    let mut seen = BTreeSet::new();
+    let mut meets = false;
+    for start in local(node) {
+        let mut branch = BTreeSet::new();
+        let mut open = vec![start];
+        while let Some(next) = open.pop() {
+            if branch.insert(next) {
+                open.extend(local(next));
+            }
+        }
+        meets |= branch.iter().any(|reached| seen.contains(reached));
+        seen.append(&mut branch);
+    }
+    if meets { local(node).count().max(1) } else { 1 }
+}
+
+/// What a worker needs to know of one of its nodes.
+pub fn node_spec(chain: &Chain, worker_of: &[usize], index: usize) -> NodeSpec {
+    let node = &chain.nodes[index];
+    let (is_port, receives, config, wraps, outputs) = match &node.kind {
+        NodeKind::Port {
+            config,
+            role,
+            wraps,
+            ..
+        } => {
+            let wraps = wraps
+                .iter()
+                .map(|wrap| (wrap.kind.name.to_owned(), wrap.config.clone()))
+                .collect();
+            let receives = role.receives && chain.links_from(index).next().is_some();
+            (true, receives, config, wraps, vec!["out".to_owned()])
+        }
+        NodeKind::Nf {
+            config, outputs, ..
+        } => (false, false, config, Vec::new(), outputs.clone()),
+    };
+    NodeSpec {
+        index,
+        name: node.name.clone(),
+        type_name: node.type_name().to_owned(),
+        is_port,
+        receives,
+        config: config.clone(),
+        wraps,
+        outputs,
+        fan: fan(chain, worker_of, index),
+    }
+}

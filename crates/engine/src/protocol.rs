@@ -1,0 +1,311 @@
+//! What supervisor and worker say to each other: JSON records over a Unix socket, with memory.
+//!
+//! Control path. The worker makes the memory it will write and hands it over ([`FromWorker::Made`]);
+//! the supervisor passes it on to the neighbours ([`ToWorker::Attach`]). Either side treats what it
+//! receives as untrusted: a record that does not parse, or names what does not exist, ends the
+//! connection, and a dead connection is a dead worker.
+//!
+//! ```text
+//! supervisor                      worker
+//!     | <------------- Hello ------- |
+//!     | -- Assign -----------------> |   makes regions, opens ports
+//!     | <------------- Made + fd --- |   one per region
+//!     | <------------- AllMade ----- |
+//!     | -- Attach + fd ------------> |   one per region of a neighbour
+//!     | -- Start ------------------> |   data path runs
+//!     | <------------- Started ----- |
+//!     |        ...                   |
+//!     | -- Attach (successor) -----> |   a neighbour was replaced
+//!     | <------------- Finished ---- |   its sources have come to their end
+//!     | -- Stop -------------------> |   last turn, ports closed
+//!     | <------------- Stopped ----- |
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+use crate::chain::{Mode, Overflow, Trust};
+use crate::wait::WaitPolicy;
+
+/// Version of this protocol; both sides must have the same.
+pub const VERSION: u32 = 1;
+
+/// A region, by what it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum RegionName {
+    /// A link's slots, made by its sender.
+    LinkProducer(usize),
+    /// A link's tail, made by its receiver.
+    LinkConsumer(usize),
+    /// A return lane's slots, made by the worker that returns, to the worker that owns.
+    LaneProducer {
+        /// Who returns.
+        from: usize,
+        /// Who owns.
+        to: usize,
+    },
+    /// A return lane's tail, made by the owner.
+    LaneConsumer {
+        /// Who returns.
+        from: usize,
+        /// Who owns.
+        to: usize,
+    },
+    /// A pool's buffers, made by its owner.
+    Pool(u8),
+    /// A pool's ledger, made by its owner.
+    Ledger(u8),
+    /// A worker's counters.
+    Counters,
+}
+
+/// Buffers of one pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolSpec {
+    /// Number of the pool.
+    pub id: u8,
+    /// Binary logarithm of bytes per buffer.
+    pub log2_stride: u8,
+    /// Number of buffers.
+    pub buffer_count: u32,
+    /// Bytes free in front of a packet.
+    pub headroom: u32,
+    /// Worker that owns it.
+    pub owner: usize,
+    /// Whether other workers may write it.
+    pub writable: bool,
+}
+
+/// A ring between two workers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RingSpec {
+    /// Index of the link.
+    pub link: usize,
+    /// Worker that sends.
+    pub from: usize,
+    /// Worker that receives.
+    pub to: usize,
+    /// Number of slots.
+    pub slot_count: u32,
+    /// Bytes of the staging area (`copy` only).
+    pub staging_bytes: u32,
+    /// Trust.
+    pub trust: Trust,
+    /// What happens when it is full.
+    pub overflow: Overflow,
+}
+
+/// A return lane between two workers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaneSpec {
+    /// Worker that returns.
+    pub from: usize,
+    /// Worker that owns the pools.
+    pub to: usize,
+    /// Number of slots: at least the buffers of the pools.
+    pub slot_count: u32,
+    /// The pools.
+    pub pools: Vec<u8>,
+    /// Links of the owner by which `from` can have come to hold a buffer, by index.
+    pub links: Vec<usize>,
+}
+
+/// A node for a worker to build.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeSpec {
+    /// Index in the chain.
+    pub index: usize,
+    /// Name.
+    pub name: String,
+    /// Port or NF type.
+    pub type_name: String,
+    /// Whether it is a port.
+    pub is_port: bool,
+    /// Whether a port receives.
+    pub receives: bool,
+    /// Configuration.
+    pub config: serde_json::Value,
+    /// Wrappers of a port, innermost first: type and configuration.
+    pub wraps: Vec<(String, serde_json::Value)>,
+    /// Names of outputs.
+    pub outputs: Vec<String>,
+    /// By how much the room of its outputs is divided.
+    pub fan: usize,
+}
+
+/// An edge inside a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EdgeSpec {
+    /// Index of the link in the chain.
+    pub link: usize,
+    /// Node it leaves, by index in the chain.
+    pub from: usize,
+    /// Output it leaves by.
+    pub output: u8,
+    /// Node it reaches.
+    pub to: usize,
+    /// Input it reaches.
+    pub input: u8,
+}
+
+/// A pool taken over from a dead owner.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Adoption {
+    /// Number of the pool.
+    pub pool: u8,
+    /// Bytes of its memory, which comes as descriptor with the record.
+    pub len: usize,
+    /// Buffers still out, with the number of the link each left by.
+    pub out: Vec<(u32, u8)>,
+}
+
+/// Where a ring continues after a worker was replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartIndex {
+    /// The region that continues.
+    pub region: RegionName,
+    /// Index of its first descriptor.
+    pub index: u64,
+}
+
+/// Everything a worker needs to build its part of the chain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Assignment {
+    /// Index of the worker.
+    pub worker: usize,
+    /// Which instance of it this is, from 0.
+    pub epoch: u32,
+    /// Name of the chain.
+    pub chain: String,
+    /// Folder of the chain file.
+    pub dir: std::path::PathBuf,
+    /// Its nodes, in topological order.
+    pub nodes: Vec<NodeSpec>,
+    /// Edges that touch its nodes.
+    pub edges: Vec<EdgeSpec>,
+    /// Rings to and from it.
+    pub rings: Vec<RingSpec>,
+    /// Lanes to and from it.
+    pub lanes: Vec<LaneSpec>,
+    /// Pools it owns or sees.
+    pub pools: Vec<PoolSpec>,
+    /// Pools it takes over.
+    pub adoptions: Vec<Adoption>,
+    /// Where rings continue; those not named start at 0.
+    pub starts: Vec<StartIndex>,
+    /// Packets in a burst.
+    pub burst: u16,
+    /// How it waits.
+    pub wait: WaitPolicy,
+    /// Core it is pinned to.
+    pub core: Option<usize>,
+    /// The supervisor's clock (`Clock::parts`).
+    pub clock: [u64; 3],
+    /// How it runs, for messages.
+    pub mode: Mode,
+    /// Whether it stands in for its nodes by passing packets on (policy `bypass`).
+    pub is_bypass: bool,
+}
+
+/// From supervisor to worker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ToWorker {
+    /// What to build. Descriptors of adopted pools come first, each with an `Adopt`.
+    Assign(Box<Assignment>),
+    /// Memory of an adopted pool, before `Assign`.
+    Adopt(u8),
+    /// A neighbour's memory, with its descriptor. For a ring end that exists already, its successor,
+    /// which publishes from `start` on.
+    Attach {
+        /// What it is.
+        region: RegionName,
+        /// Its size in bytes.
+        len: usize,
+        /// First index of a successor.
+        start: u64,
+    },
+    /// All memory is attached: run.
+    Start,
+    /// The receiver of a link is down and its policy is `drop`.
+    PeerDown {
+        /// Index of the link.
+        link: usize,
+    },
+    /// Buffers a dead worker held: take them home.
+    Reclaim {
+        /// The pool.
+        pool: u8,
+        /// Its buffers.
+        buffers: Vec<u32>,
+    },
+    /// Ports take no more packets in.
+    Drain,
+    /// Finish: last turn, close ports, say `Stopped`.
+    Stop,
+    /// A request to a node.
+    Control {
+        /// Answered with the same number.
+        id: u64,
+        /// Node, by index in the chain.
+        node: usize,
+        /// The request.
+        request: serde_json::Value,
+    },
+}
+
+/// From worker to supervisor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum FromWorker {
+    /// First record.
+    Hello {
+        /// Its protocol version.
+        version: u32,
+        /// The word the supervisor gave it to be known by.
+        token: String,
+    },
+    /// Memory it made, with the descriptor.
+    Made {
+        /// What it is.
+        region: RegionName,
+        /// Its size in bytes.
+        len: usize,
+    },
+    /// All memory is made and all ports are open.
+    AllMade {
+        /// Remarks for people (no huge pages, ...).
+        notices: Vec<String>,
+    },
+    /// The data path runs.
+    Started,
+    /// It cannot do what it was assigned.
+    Failed {
+        /// The node at fault, by index in the chain.
+        node: Option<usize>,
+        /// Why.
+        message: String,
+    },
+    /// Its receiving ports have all come to their end.
+    Finished,
+    /// Answer to `Control`.
+    Answer {
+        /// Number of the request.
+        id: u64,
+        /// The NF's answer.
+        result: Result<serde_json::Value, String>,
+    },
+    /// Last record.
+    Stopped {
+        /// What ports said when closed.
+        ports: Vec<PortClosing>,
+    },
+}
+
+/// What a port said when it was closed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortClosing {
+    /// Node, by index in the chain.
+    pub node: usize,
+    /// What failed.
+    pub error: Option<String>,
+    /// Its own counters.
+    pub report: Vec<(String, u64)>,
+}

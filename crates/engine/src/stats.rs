@@ -1,0 +1,281 @@
+//! Where each counter lies in a worker's counters page: written by the worker, read by anybody.
+//!
+//! A page holds a worker block, then a block per node, per sending link and per receiving link, in
+//! the order of the worker's assignment. The same words name a counter here, in JSON, in `top` and in
+//! Prometheus.
+
+use crate::drop_reason::DropReason;
+pub use crate::link::{RxCounters, TxCounters};
+
+use crate::link::OCCUPANCY_CLASSES;
+
+/// Words of the worker block.
+pub const WORKER_WORDS: usize = 8;
+/// Words of a node block.
+pub const NODE_WORDS: usize = 4 + DropReason::COUNT;
+/// Words of a sending link's block.
+pub const TX_WORDS: usize = 5;
+/// Words of a receiving link's block.
+pub const RX_WORDS: usize = 4 + OCCUPANCY_CLASSES;
+
+/// How a worker spent its turns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkerCounters {
+    /// Turns that moved at least one packet.
+    pub busy_turns: u64,
+    /// Turns that moved none.
+    pub idle_turns: u64,
+    /// Times it gave way to other threads.
+    pub yields: u64,
+    /// Times it slept.
+    pub sleeps: u64,
+    /// Nanoseconds asleep.
+    pub sleep_ns: u64,
+    /// Buffers of its own pools that are free.
+    pub buffers_free: u64,
+    /// Buffers of its own pools that are out on links.
+    pub buffers_out: u64,
+    /// Returns and descriptors refused.
+    pub violations: u64,
+}
+
+impl WorkerCounters {
+    /// The words, in page order.
+    pub fn words(&self) -> [u64; WORKER_WORDS] {
+        [
+            self.busy_turns,
+            self.idle_turns,
+            self.yields,
+            self.sleeps,
+            self.sleep_ns,
+            self.buffers_free,
+            self.buffers_out,
+            self.violations,
+        ]
+    }
+
+    /// From the words.
+    pub fn from_words(words: &[u64; WORKER_WORDS]) -> Self {
+        let [
+            busy_turns,
+            idle_turns,
+            yields,
+            sleeps,
+            sleep_ns,
+            buffers_free,
+            buffers_out,
+            violations,
+        ] = *words;
+        Self {
+            busy_turns,
+            idle_turns,
+            yields,
+            sleeps,
+            sleep_ns,
+            buffers_free,
+            buffers_out,
+            violations,
+        }
+    }
+}
+
+/// What a node received, sent and dropped. For a port, `rx` is from the world and `tx` to the world.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeCounters {
+    /// Packets that arrived at the node.
+    pub rx_packets: u64,
+    /// Their bytes.
+    pub rx_bytes: u64,
+    /// Packets that left it.
+    pub tx_packets: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+    /// Packets dropped by it or on its outputs, by [`DropReason::index`].
+    pub drops: [u64; DropReason::COUNT],
+}
+
+impl NodeCounters {
+    /// The words, in page order.
+    pub fn words(&self) -> [u64; NODE_WORDS] {
+        let mut words = [0; NODE_WORDS];
+        words[..4].copy_from_slice(&[
+            self.rx_packets,
+            self.rx_bytes,
+            self.tx_packets,
+            self.tx_bytes,
+        ]);
+        words[4..].copy_from_slice(&self.drops);
+        words
+    }
+
+    /// From the words.
+    pub fn from_words(words: &[u64; NODE_WORDS]) -> Self {
+        let mut counters = Self {
+            rx_packets: words[0],
+            rx_bytes: words[1],
+            tx_packets: words[2],
+            tx_bytes: words[3],
+            drops: [0; DropReason::COUNT],
+        };
+        counters.drops.copy_from_slice(&words[4..]);
+        counters
+    }
+
+    /// Sum of all drops.
+    pub fn dropped(&self) -> u64 {
+        self.drops.iter().sum()
+    }
+
+    /// Adds another instance's counters.
+    pub fn add(&mut self, other: &Self) {
+        self.rx_packets += other.rx_packets;
+        self.rx_bytes += other.rx_bytes;
+        self.tx_packets += other.tx_packets;
+        self.tx_bytes += other.tx_bytes;
+        for (sum, drops) in self.drops.iter_mut().zip(other.drops) {
+            *sum += drops;
+        }
+    }
+}
+
+impl TxCounters {
+    /// The words, in page order.
+    pub fn words(&self) -> [u64; TX_WORDS] {
+        [
+            self.packets,
+            self.bytes,
+            self.wakes,
+            self.blocked,
+            self.violations,
+        ]
+    }
+
+    /// From the words.
+    pub fn from_words(words: &[u64; TX_WORDS]) -> Self {
+        let [packets, bytes, wakes, blocked, violations] = *words;
+        Self {
+            packets,
+            bytes,
+            wakes,
+            blocked,
+            violations,
+        }
+    }
+
+    /// Adds another instance's counters.
+    pub fn add(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.wakes += other.wakes;
+        self.blocked += other.blocked;
+        self.violations += other.violations;
+    }
+}
+
+impl RxCounters {
+    /// The words, in page order.
+    pub fn words(&self) -> [u64; RX_WORDS] {
+        let mut words = [0; RX_WORDS];
+        words[..4].copy_from_slice(&[self.packets, self.bytes, self.violations, self.discarded]);
+        words[4..].copy_from_slice(&self.occupancy);
+        words
+    }
+
+    /// From the words.
+    pub fn from_words(words: &[u64; RX_WORDS]) -> Self {
+        let mut counters = Self {
+            packets: words[0],
+            bytes: words[1],
+            violations: words[2],
+            discarded: words[3],
+            occupancy: [0; OCCUPANCY_CLASSES],
+        };
+        counters.occupancy.copy_from_slice(&words[4..]);
+        counters
+    }
+
+    /// Adds another instance's counters.
+    pub fn add(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.violations += other.violations;
+        self.discarded += other.discarded;
+        for (sum, count) in self.occupancy.iter_mut().zip(other.occupancy) {
+            *sum += count;
+        }
+    }
+}
+
+/// Where the blocks of one worker's page start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageLayout {
+    /// Number of nodes.
+    pub node_count: usize,
+    /// Number of sending links.
+    pub tx_count: usize,
+    /// Number of receiving links.
+    pub rx_count: usize,
+}
+
+impl PageLayout {
+    /// First word of node block `n`.
+    pub fn node(&self, n: usize) -> usize {
+        WORKER_WORDS + n * NODE_WORDS
+    }
+
+    /// First word of sending block `n`.
+    pub fn tx(&self, n: usize) -> usize {
+        self.node(self.node_count) + n * TX_WORDS
+    }
+
+    /// First word of receiving block `n`.
+    pub fn rx(&self, n: usize) -> usize {
+        self.tx(self.tx_count) + n * RX_WORDS
+    }
+
+    /// Words of the page.
+    pub fn word_count(&self) -> usize {
+        self.rx(self.rx_count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_survive_the_page() {
+        let mut node = NodeCounters {
+            rx_packets: 1,
+            rx_bytes: 2,
+            tx_packets: 3,
+            ..Default::default()
+        };
+        node.drops[DropReason::LinkFull.index()] = 9;
+        assert_eq!(NodeCounters::from_words(&node.words()), node);
+        let rx = RxCounters {
+            packets: 5,
+            occupancy: [3; OCCUPANCY_CLASSES],
+            ..Default::default()
+        };
+        assert_eq!(RxCounters::from_words(&rx.words()), rx);
+        let tx = TxCounters {
+            packets: 5,
+            wakes: 7,
+            ..Default::default()
+        };
+        assert_eq!(TxCounters::from_words(&tx.words()), tx);
+    }
+
+    #[test]
+    fn blocks_do_not_overlap() {
+        let layout = PageLayout {
+            node_count: 2,
+            tx_count: 3,
+            rx_count: 1,
+        };
+        assert_eq!(layout.tx(0), layout.node(1) + NODE_WORDS);
+        assert_eq!(layout.rx(0), layout.tx(2) + TX_WORDS);
+        assert_eq!(layout.word_count(), layout.rx(0) + RX_WORDS);
+    }
+}

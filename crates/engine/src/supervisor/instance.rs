@@ -1,0 +1,121 @@
+//! One instance of a worker, as the supervisor sees it.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
+
+use catena_shm::counters::Counters;
+use catena_shm::fd_passing;
+
+use crate::protocol::{FromWorker, PortClosing, RegionName, ToWorker};
+use crate::supervisor::spawn::Body;
+
+/// How far an instance has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Started, not yet heard of.
+    Starting,
+    /// Has its assignment.
+    Making,
+    /// Its memory is made; it waits for the neighbours'.
+    Made,
+    /// Its data path runs.
+    Running,
+    /// Told to stop.
+    Stopping,
+    /// Dead, its remains not yet buried; or waiting to be started again.
+    Dead,
+    /// Ended as it was told to.
+    Stopped,
+}
+
+/// A region that a worker has made: the supervisor keeps the descriptor, for those who come later.
+#[derive(Debug)]
+pub struct Held {
+    /// The memory.
+    pub fd: OwnedFd,
+    /// Its size in bytes.
+    pub len: usize,
+}
+
+/// One instance of a worker.
+#[derive(Debug)]
+pub struct Instance {
+    /// Which instance of the worker this is, from 0.
+    pub epoch: u32,
+    /// How far it has come.
+    pub state: State,
+    /// What runs it.
+    pub body: Option<Body>,
+    /// The control connection.
+    pub socket: Option<OwnedFd>,
+    /// What it must say to be believed.
+    pub token: String,
+    /// Memory it has made.
+    pub made: BTreeMap<RegionName, Held>,
+    /// Its counters page.
+    pub counters: Option<Counters>,
+    /// When it began to run.
+    pub running_since: Option<Instant>,
+    /// What its ports said when it stopped.
+    pub closings: Vec<PortClosing>,
+    /// Whether its sources have come to their end.
+    pub is_finished: bool,
+    /// Whether it has been given its neighbours' memory and told to run.
+    pub is_introduced: bool,
+    /// Whether it passes packets on in place of its nodes.
+    pub is_bypass: bool,
+    /// Why it failed, if it said so.
+    pub failure: Option<String>,
+}
+
+impl Instance {
+    /// An instance that has just been started.
+    pub fn new(epoch: u32, body: Body, socket: Option<OwnedFd>, token: String) -> Self {
+        Self {
+            epoch,
+            state: State::Starting,
+            body: Some(body),
+            socket,
+            token,
+            made: BTreeMap::new(),
+            counters: None,
+            running_since: None,
+            closings: Vec::new(),
+            is_finished: false,
+            is_introduced: false,
+            is_bypass: false,
+            failure: None,
+        }
+    }
+
+    /// Sends a record. A connection that fails is found dead when it is next read.
+    pub fn send(&self, record: &ToWorker, fds: &[BorrowedFd<'_>]) {
+        if let (Some(socket), Ok(bytes)) = (&self.socket, serde_json::to_vec(record)) {
+            let _ = fd_passing::send(socket, &bytes, fds);
+        }
+    }
+
+    /// Passes memory on to it.
+    pub fn attach(&self, region: RegionName, held: &Held, start: u64) {
+        let record = ToWorker::Attach {
+            region,
+            len: held.len,
+            start,
+        };
+        self.send(&record, &[held.fd.as_fd()]);
+    }
+
+    /// Receives one record; `None` if the connection has ended or the peer does not follow the
+    /// protocol.
+    pub fn receive(&self) -> Option<(FromWorker, Vec<OwnedFd>)> {
+        let message = fd_passing::receive(self.socket.as_ref()?).ok()??;
+        Some((serde_json::from_slice(&message.bytes).ok()?, message.fds))
+    }
+
+    /// Whether it is, or soon will be, moving packets.
+    pub fn is_live(&self) -> bool {
+        !matches!(self.state, State::Dead | State::Stopped)
+    }
+}

@@ -1,0 +1,182 @@
+//! Every region of a chain, by what it is for: who may make it, who needs it, and where rings
+//! continue after a worker was replaced.
+//!
+//! A ring's producer may have been replaced while its consumer had not yet taken what the old one
+//! published. So the slots of older producers are kept, each with the index of its first descriptor,
+//! until the consumer has passed them.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+
+use catena_shm::region::RegionError;
+use catena_shm::ring_memory::{MappedRing, RingEnd, RingGeometry, Side};
+
+use crate::placement::Placement;
+use crate::protocol::RegionName;
+use crate::supervisor::instance::Held;
+use crate::worker::build::{lane_geometry, ring_geometry};
+
+/// All regions of a chain.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    regions: BTreeMap<RegionName, Vec<(u64, Held)>>,
+    starts: BTreeMap<RegionName, u64>,
+}
+
+/// A ring between two workers: a link, or a return lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RingName {
+    /// The region with the slots.
+    pub producer: RegionName,
+    /// The region with the tail.
+    pub consumer: RegionName,
+    /// Its size.
+    pub geometry: RingGeometry,
+    /// Worker that produces.
+    pub from: usize,
+    /// Worker that consumes.
+    pub to: usize,
+    /// Index of the link, if it is one.
+    pub link: Option<usize>,
+}
+
+impl Memory {
+    /// Keeps a region that a worker has made; it replaces, or succeeds, an earlier one.
+    pub(super) fn keep(&mut self, region: RegionName, held: Held) {
+        let start = self.starts.get(&region).copied().unwrap_or(0);
+        let kept = self.regions.entry(region).or_default();
+        if !is_producer(region) {
+            kept.clear();
+        }
+        kept.push((start, held));
+    }
+
+    /// Sets where a ring's side continues.
+    pub(super) fn set_start(&mut self, region: RegionName, index: u64) {
+        self.starts.insert(region, index);
+    }
+
+    /// Where rings continue.
+    pub(super) fn starts(&self) -> impl Iterator<Item = (RegionName, u64)> {
+        self.starts.iter().map(|(region, index)| (*region, *index))
+    }
+
+    /// The latest region for a purpose.
+    pub(super) fn latest(&self, region: RegionName) -> Option<&Held> {
+        self.regions
+            .get(&region)
+            .and_then(|kept| kept.last())
+            .map(|(_, held)| held)
+    }
+
+    /// All regions for a purpose that are still needed, oldest first, with their first index.
+    pub(super) fn all(&self, region: RegionName) -> impl Iterator<Item = (u64, &Held)> {
+        self.regions
+            .get(&region)
+            .into_iter()
+            .flatten()
+            .map(|(start, held)| (*start, held))
+    }
+
+    /// Forgets producers whose successor begins at or before `tail`.
+    pub(super) fn forget_before(&mut self, producer: RegionName, tail: u64) {
+        if let Some(kept) = self.regions.get_mut(&producer) {
+            while kept.len() > 1 && kept[1].0 <= tail {
+                kept.remove(0);
+            }
+        }
+    }
+
+    /// A ring as it lies in memory now, for reading only: the slots of the producer that was the
+    /// latest at index `at`, or the latest of all.
+    pub(super) fn ring(&self, ring: &RingName, at: Option<u64>) -> Option<MappedRing> {
+        let kept = self.regions.get(&ring.producer)?;
+        let producer = match at {
+            Some(index) => kept
+                .iter()
+                .rev()
+                .find(|(start, _)| *start <= index)
+                .or(kept.first()),
+            None => kept.last(),
+        };
+        let attach = |held: &Held, side| -> Result<RingEnd, RegionError> {
+            let fd: OwnedFd = held.fd.try_clone().map_err(|_| RegionError::Os {
+                step: "dup",
+                len: held.len,
+                source: rustix::io::Errno::MFILE,
+            })?;
+            RingEnd::attach(fd, side, ring.geometry)
+        };
+        let producer = attach(&producer?.1, Side::Producer).ok()?;
+        let consumer = attach(self.latest(ring.consumer)?, Side::Consumer).ok()?;
+        Some(MappedRing::new(producer, consumer))
+    }
+}
+
+fn is_producer(region: RegionName) -> bool {
+    matches!(
+        region,
+        RegionName::LinkProducer(_) | RegionName::LaneProducer { .. }
+    )
+}
+
+/// Every ring of a placement.
+pub(super) fn rings(placement: &Placement) -> Vec<RingName> {
+    let links = placement.rings.iter().map(|ring| RingName {
+        producer: RegionName::LinkProducer(ring.link),
+        consumer: RegionName::LinkConsumer(ring.link),
+        geometry: ring_geometry(ring),
+        from: ring.from,
+        to: ring.to,
+        link: Some(ring.link),
+    });
+    let lanes = placement.lanes.iter().map(|lane| RingName {
+        producer: RegionName::LaneProducer {
+            from: lane.from,
+            to: lane.to,
+        },
+        consumer: RegionName::LaneConsumer {
+            from: lane.from,
+            to: lane.to,
+        },
+        geometry: lane_geometry(lane),
+        from: lane.from,
+        to: lane.to,
+        link: None,
+    });
+    links.chain(lanes).collect()
+}
+
+/// Whether `worker` may make `region`.
+pub(super) fn may_make(placement: &Placement, worker: usize, region: RegionName) -> bool {
+    let owns = |id| {
+        placement
+            .pools
+            .iter()
+            .any(|pool| pool.id == id && pool.owner == worker)
+    };
+    match region {
+        RegionName::Counters => true,
+        RegionName::Pool(id) | RegionName::Ledger(id) => owns(id),
+        _ => rings(placement).iter().any(|ring| {
+            (ring.producer == region && ring.from == worker)
+                || (ring.consumer == region && ring.to == worker)
+        }),
+    }
+}
+
+/// Regions of neighbours that `worker` needs.
+pub(super) fn needed_by(placement: &Placement, worker: usize) -> Vec<RegionName> {
+    let mut needed = Vec::new();
+    for ring in rings(placement) {
+        if ring.from == worker {
+            needed.push(ring.consumer);
+        } else if ring.to == worker {
+            needed.push(ring.producer);
+        }
+    }
+    for lane in placement.lanes.iter().filter(|lane| lane.from == worker) {
+        needed.extend(lane.pools.iter().map(|pool| RegionName::Pool(*pool)));
+    }
+    needed
+}

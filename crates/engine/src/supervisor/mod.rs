@@ -1,0 +1,731 @@
+//! The supervisor: starts a chain's workers, watches over them, buries and replaces the dead.
+//!
+//! Control plane only: packets go from worker to worker. The supervisor keeps a descriptor of every
+//! region that a worker has made, so that it can introduce neighbours to each other, read what a dead
+//! worker left, and give its successor what it needs.
+//!
+//! - `spawn`: threads, processes, containers.
+//! - `instance`: one life of a worker.
+//! - `reclaim`: what a dead worker held; pure.
+//! - `burial`: the same, done on real memory; restart and its policies.
+//! - `memory`: every region, by whom and for whom it was made.
+//! - `status`: counters summed over lives, for people and machines.
+//! - `runtime_dir`: the folder of a running chain: lock and sockets.
+//!
+//! One loop ([`Supervisor::step`]) serves everything; it never waits for a worker.
+
+pub mod instance;
+pub mod reclaim;
+pub mod runtime_dir;
+pub mod spawn;
+
+mod burial;
+mod memory;
+pub mod status;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use catena_shm::counters::Counters;
+use catena_shm::tsc::Clock;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::chain::registry::Registry;
+use crate::chain::{Chain, Mode};
+use crate::placement::{Placement, node_spec, place};
+use crate::protocol::{
+    Adoption, Assignment, FromWorker, RegionName, StartIndex, ToWorker, VERSION,
+};
+use crate::stats::{NodeCounters, PageLayout, RxCounters, TxCounters};
+use crate::supervisor::instance::{Held, Instance, State};
+use crate::supervisor::memory::Memory;
+use crate::supervisor::runtime_dir::RuntimeDir;
+use crate::supervisor::spawn::{Body, ContainerPlan, SpawnError};
+use crate::wait::{ChosenWait, choose, measure};
+
+/// What the supervisor needs to know besides the chain.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Types of NFs and ports.
+    pub registry: Arc<Registry>,
+    /// The binary that process workers run.
+    pub program: PathBuf,
+    /// Where the folders of running chains are.
+    pub runtime_root: PathBuf,
+    /// Which core each worker gets where the chain does not say.
+    pub pin: bool,
+}
+
+/// Why a chain could not be started. Nothing of it is left running.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// It cannot be placed.
+    #[error("{0}")]
+    Placement(String),
+    /// A worker could not be started.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// A worker said why it cannot run.
+    #[error("{worker}: {message}")]
+    Worker {
+        /// Its name, or that of the node at fault.
+        worker: String,
+        /// What it said.
+        message: String,
+    },
+    /// The folder of the running chain.
+    #[error(transparent)]
+    RuntimeDir(#[from] runtime_dir::RuntimeDirError),
+    /// It took too long.
+    #[error("workers {0} did not start within {1:?}")]
+    Timeout(String, Duration),
+}
+
+/// Something worth telling people while a chain runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A remark of a worker.
+    Notice(String),
+    /// A worker died.
+    Died {
+        /// Its name.
+        worker: String,
+        /// How.
+        how: String,
+        /// Packets it held, now counted as lost.
+        lost: u64,
+    },
+    /// A worker runs again.
+    Restarted {
+        /// Its name.
+        worker: String,
+        /// How long its packets waited.
+        gap: Duration,
+    },
+    /// A worker or its memory is not what it should be; it is detached.
+    Detached {
+        /// Its name.
+        worker: String,
+        /// What it did.
+        why: String,
+    },
+}
+
+/// Counters of dead instances, summed.
+#[derive(Debug, Default)]
+struct Past {
+    nodes: BTreeMap<usize, NodeCounters>,
+    tx: BTreeMap<usize, TxCounters>,
+    rx: BTreeMap<usize, RxCounters>,
+    /// Packets a node held when it was killed.
+    killed: BTreeMap<usize, u64>,
+    restarts: BTreeMap<usize, u32>,
+    deaths: u64,
+    gaps: Vec<Duration>,
+}
+
+/// A running chain.
+#[derive(Debug)]
+pub struct Supervisor {
+    chain: Chain,
+    placement: Placement,
+    options: Options,
+    wait: ChosenWait,
+    clock: Clock,
+    runtime: RuntimeDir,
+    instances: Vec<Instance>,
+    memory: Memory,
+    past: Past,
+    events: VecDeque<Event>,
+    reclaims: Vec<(u8, Vec<u32>)>,
+    adoptions: BTreeMap<u8, Vec<(u32, u8)>>,
+    respawns: BTreeMap<usize, burial::Respawn>,
+    container: Option<ContainerPlan>,
+    answers: BTreeMap<u64, Result<serde_json::Value, String>>,
+    next_request: u64,
+    started: Instant,
+    is_draining: bool,
+    is_stopping: bool,
+}
+
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+
+impl Supervisor {
+    /// Starts a chain: every worker runs when this returns, or nothing does.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub fn start(chain: Chain, options: Options) -> Result<Self, StartError> {
+        let placement = place(&chain).map_err(StartError::Placement)?;
+        let runtime = RuntimeDir::create(&options.runtime_root, &chain.name)?;
+        let cores = allowed_cores();
+        let usable = if chain.run.cores.is_empty() {
+            cores.len()
+        } else {
+            chain.run.cores.len()
+        };
+        let wait = choose(chain.run.wait, measure(placement.workers.len(), usable));
+        let container = container_plan(&chain, &placement, &runtime)?;
+        let mut supervisor = Self {
+            memory: Memory::default(),
+            clock: Clock::calibrate(Duration::from_millis(10)),
+            past: Past::default(),
+            events: VecDeque::new(),
+            reclaims: Vec::new(),
+            adoptions: BTreeMap::new(),
+            respawns: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            next_request: 0,
+            started: Instant::now(),
+            is_draining: false,
+            is_stopping: false,
+            instances: Vec::new(),
+            chain,
+            placement,
+            options,
+            wait,
+            runtime,
+            container,
+        };
+        let result = supervisor.start_all();
+        if result.is_err() {
+            supervisor.kill_all();
+        }
+        result.map(|()| supervisor)
+    }
+
+    fn start_all(&mut self) -> Result<(), StartError> {
+        for worker in 0..self.placement.workers.len() {
+            let instance = self.spawn(worker, 0)?;
+            self.instances.push(instance);
+        }
+        let deadline = Instant::now() + START_TIMEOUT;
+        while !self
+            .instances
+            .iter()
+            .all(|instance| instance.state == State::Running)
+        {
+            self.step(Duration::from_millis(50), &[]);
+            if let Some((worker, failed)) = self
+                .instances
+                .iter()
+                .enumerate()
+                .find(|(_, instance)| !instance.is_live())
+            {
+                let message = failed.failure.clone();
+                return Err(StartError::Worker {
+                    worker: self.placement.workers[worker].name.clone(),
+                    message: message.unwrap_or_else(|| "ended while starting".to_owned()),
+                });
+            }
+            if Instant::now() > deadline {
+                let late = self.instances.iter().zip(&self.placement.workers);
+                let late: Vec<_> = late
+                    .filter(|(instance, _)| instance.state != State::Running)
+                    .map(|(_, worker)| worker.name.clone())
+                    .collect();
+                return Err(StartError::Timeout(late.join(", "), START_TIMEOUT));
+            }
+        }
+        self.started = Instant::now();
+        Ok(())
+    }
+
+    fn spawn(&self, worker: usize, epoch: u32) -> Result<Instance, SpawnError> {
+        let spec = &self.placement.workers[worker];
+        let token = runtime_dir::random_token();
+        let (body, socket) = match spec.mode {
+            Mode::Inline | Mode::Thread => {
+                let (body, socket) = spawn::thread(&spec.name, &token, &self.options.registry)?;
+                (body, Some(socket))
+            }
+            Mode::Process => {
+                let program = &self.options.program;
+                let (body, socket) = spawn::process(&spec.name, &self.chain.name, &token, program)?;
+                (body, Some(socket))
+            }
+            Mode::Container => {
+                let plan = self
+                    .container
+                    .as_ref()
+                    .expect("made when a worker needs it");
+                let name = &self.chain.name;
+                (
+                    spawn::container(&spec.name, name, epoch, &token, plan)?,
+                    None,
+                )
+            }
+        };
+        Ok(Instance::new(epoch, body, socket, token))
+    }
+
+    /// Serves everything that has happened, waiting at most `timeout` for something to happen. Gives
+    /// for each of `also` whether it became readable.
+    pub fn step(&mut self, timeout: Duration, also: &[BorrowedFd<'_>]) -> Vec<bool> {
+        let (ready, extra) = self.wait_for_events(timeout, also);
+        if ready.contains(&Source::Accept) {
+            self.accept_container();
+        }
+        for source in ready {
+            match source {
+                Source::Worker(worker) => self.hear(worker),
+                Source::Exit(worker) => self.bury(worker, None),
+                Source::Accept => {}
+            }
+        }
+        self.respawn_due();
+        extra
+    }
+
+    fn wait_for_events(
+        &self,
+        timeout: Duration,
+        also: &[BorrowedFd<'_>],
+    ) -> (Vec<Source>, Vec<bool>) {
+        let mut sources = Vec::new();
+        let mut fds = Vec::new();
+        for (worker, instance) in self.instances.iter().enumerate() {
+            if !instance.is_live() {
+                continue;
+            }
+            if let Some(socket) = &instance.socket {
+                sources.push(Source::Worker(worker));
+                fds.push(PollFd::new(socket, PollFlags::IN));
+            }
+            if let Some(exit) = instance.body.as_ref().and_then(Body::exit_fd) {
+                sources.push(Source::Exit(worker));
+                fds.push(PollFd::new(exit, PollFlags::IN));
+            }
+        }
+        if self.container.is_some() {
+            sources.push(Source::Accept);
+            fds.push(PollFd::new(self.runtime.worker_listener(), PollFlags::IN));
+        }
+        fds.extend(
+            also.iter()
+                .map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)),
+        );
+        let timeout = self
+            .time_to_respawn()
+            .map_or(timeout, |time| timeout.min(time));
+        let timeout = Timespec::try_from(timeout).unwrap_or(Timespec {
+            tv_sec: 1,
+            tv_nsec: 0,
+        });
+        if poll(&mut fds, Some(&timeout)).is_err() {
+            return (Vec::new(), vec![false; also.len()]);
+        }
+        let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
+        let extra = fds[sources.len()..].iter().map(is_ready).collect();
+        let ready = sources.into_iter().zip(&fds).filter(|(_, fd)| is_ready(fd));
+        (ready.map(|(source, _)| source).collect(), extra)
+    }
+
+    /// One record of a worker. A broken connection, or a record that no worker of this version
+    /// sends, is its death.
+    fn hear(&mut self, worker: usize) {
+        if !self.instances[worker].is_live() {
+            return;
+        }
+        let Some((record, fds)) = self.instances[worker].receive() else {
+            return self.disconnected(worker);
+        };
+        let instance = &mut self.instances[worker];
+        match (record, instance.state) {
+            (FromWorker::Hello { version, token }, State::Starting)
+                if version == VERSION && token == instance.token =>
+            {
+                self.assign(worker);
+            }
+            (FromWorker::Made { region, len }, State::Making) => {
+                if let Some(fd) = fds.into_iter().next() {
+                    self.take_memory(worker, region, len, fd);
+                }
+            }
+            (FromWorker::AllMade { notices }, State::Making) => {
+                instance.state = State::Made;
+                for notice in notices {
+                    self.notice(notice);
+                }
+                self.introduce();
+            }
+            (FromWorker::Started, State::Made) => {
+                instance.state = State::Running;
+                instance.running_since = Some(Instant::now());
+                self.now_running(worker);
+            }
+            (FromWorker::Failed { node, message }, _) => {
+                let name = node.and_then(|node| self.chain.nodes.get(node));
+                let name = name.map_or(String::new(), |node| format!("{}: ", node.name));
+                instance.failure = Some(format!("{name}{message}"));
+            }
+            (FromWorker::Finished, _) => instance.is_finished = true,
+            (FromWorker::Answer { id, result }, _) => {
+                self.answers.insert(id, result);
+            }
+            (FromWorker::Stopped { ports }, _) => {
+                instance.closings = ports;
+                instance.state = State::Stopped;
+                self.stopped(worker);
+            }
+            (record, state) => {
+                let why = format!("unexpected record in state {state:?}: {record:?}");
+                self.detach(worker, &why);
+            }
+        }
+    }
+
+    /// The connection ended. A process may still be running: its exit must be certain first.
+    fn disconnected(&mut self, worker: usize) {
+        let instance = &mut self.instances[worker];
+        instance.socket = None;
+        match &mut instance.body {
+            Some(body @ (Body::Process(..) | Body::Container { .. })) => {
+                body.kill();
+                if body.exit_fd().is_none() {
+                    self.bury(worker, None);
+                }
+            }
+            _ => self.bury(worker, None),
+        }
+    }
+
+    /// Ends a worker that broke the rules.
+    fn detach(&mut self, worker: usize, why: &str) {
+        let name = self.placement.workers[worker].name.clone();
+        self.events.push_back(Event::Detached {
+            worker: name,
+            why: why.to_owned(),
+        });
+        self.disconnected(worker);
+    }
+
+    fn notice(&mut self, notice: String) {
+        let event = Event::Notice(notice);
+        if !self.events.contains(&event) {
+            self.events.push_back(event);
+        }
+    }
+
+    /// Tells a new instance what to build.
+    fn assign(&mut self, worker: usize) {
+        let own_pools = self
+            .placement
+            .pools
+            .iter()
+            .filter(|pool| pool.owner == worker);
+        let mut adoptions = Vec::new();
+        for pool in own_pools.filter(|pool| pool.writable) {
+            let Some(out) = self.adoptions.remove(&pool.id) else {
+                continue;
+            };
+            if let Some(held) = self.memory.latest(RegionName::Pool(pool.id)) {
+                self.instances[worker].send(&ToWorker::Adopt(pool.id), &[held.fd.as_fd()]);
+                adoptions.push(Adoption {
+                    pool: pool.id,
+                    len: held.len,
+                    out,
+                });
+            }
+        }
+        let assignment = self.assignment(worker, adoptions);
+        let record = ToWorker::Assign(Box::new(assignment));
+        self.instances[worker].send(&record, &[]);
+        self.instances[worker].state = State::Making;
+    }
+
+    fn assignment(&self, worker: usize, adoptions: Vec<Adoption>) -> Assignment {
+        let placement = &self.placement;
+        let spec = &placement.workers[worker];
+        let touches = |node: usize| spec.nodes.contains(&node);
+        let lanes: Vec<_> = placement
+            .lanes
+            .iter()
+            .filter(|lane| lane.from == worker || lane.to == worker)
+            .cloned()
+            .collect();
+        let sees = |id: &u8| lanes.iter().any(|lane| lane.pools.contains(id));
+        let starts = self
+            .memory
+            .starts()
+            .map(|(region, index)| StartIndex { region, index });
+        Assignment {
+            worker,
+            epoch: self.instances[worker].epoch,
+            chain: self.chain.name.clone(),
+            dir: self.chain.dir.clone(),
+            nodes: spec
+                .nodes
+                .iter()
+                .map(|node| node_spec(&self.chain, &placement.worker_of, *node))
+                .collect(),
+            edges: placement
+                .edges
+                .iter()
+                .filter(|edge| touches(edge.from) || touches(edge.to))
+                .copied()
+                .collect(),
+            rings: placement
+                .rings
+                .iter()
+                .filter(|ring| ring.from == worker || ring.to == worker)
+                .cloned()
+                .collect(),
+            pools: placement
+                .pools
+                .iter()
+                .filter(|pool| pool.owner == worker || sees(&pool.id))
+                .cloned()
+                .collect(),
+            lanes,
+            adoptions,
+            starts: starts.collect(),
+            burst: self.chain.run.burst,
+            wait: self.wait.policy,
+            core: spec.core.or_else(|| self.core_for(worker)),
+            clock: self.clock.parts(),
+            mode: spec.mode,
+            is_bypass: self.instances[worker].is_bypass,
+        }
+    }
+
+    /// Workers are spread over the cores they may use, neighbours in the chain together.
+    fn core_for(&self, worker: usize) -> Option<usize> {
+        if !self.options.pin {
+            return None;
+        }
+        let allowed = allowed_cores();
+        let cores = if self.chain.run.cores.is_empty() {
+            &allowed
+        } else {
+            &self.chain.run.cores
+        };
+        let count = self.placement.workers.len();
+        cores.get(worker * cores.len() / count.max(1)).copied()
+    }
+
+    /// Keeps memory that a worker has made.
+    fn take_memory(&mut self, worker: usize, region: RegionName, len: usize, fd: OwnedFd) {
+        if region == RegionName::Counters {
+            let words = self.page_layout(worker).word_count();
+            match fd.try_clone().map(|fd| Counters::attach(fd, len, words)) {
+                Ok(Ok(counters)) => self.instances[worker].counters = Some(counters),
+                _ => return self.detach(worker, "its counters page is not sealed or too small"),
+            }
+        }
+        if !memory::may_make(&self.placement, worker, region) {
+            return self.detach(
+                worker,
+                &format!("it made {region:?}, which is not its to make"),
+            );
+        }
+        let held = Held { fd, len };
+        self.memory.keep(region, held);
+    }
+
+    /// Layout of a worker's counters page.
+    fn page_layout(&self, worker: usize) -> PageLayout {
+        let rings = &self.placement.rings;
+        PageLayout {
+            node_count: self.placement.workers[worker].nodes.len(),
+            tx_count: rings.iter().filter(|ring| ring.from == worker).count(),
+            rx_count: rings.iter().filter(|ring| ring.to == worker).count(),
+        }
+    }
+
+    /// Introduces workers whose neighbours are all known: they get their memory and may run.
+    fn introduce(&mut self) {
+        for worker in 0..self.instances.len() {
+            if self.instances[worker].state != State::Made || self.instances[worker].is_introduced {
+                continue;
+            }
+            let needs = memory::needed_by(&self.placement, worker);
+            if needs
+                .iter()
+                .all(|region| self.memory.latest(*region).is_some())
+            {
+                let instance = &self.instances[worker];
+                for region in needs {
+                    for (start, held) in self.memory.all(region) {
+                        instance.attach(region, held, start);
+                    }
+                }
+                instance.send(&ToWorker::Start, &[]);
+                self.instances[worker].is_introduced = true;
+            }
+        }
+    }
+
+    /// Whether every worker's sources have come to their end.
+    pub fn is_finished(&self) -> bool {
+        self.instances.iter().all(|instance| {
+            instance.is_finished && instance.state == State::Running && !instance.is_bypass
+        })
+    }
+
+    /// Takes nothing more in; packets inside go on.
+    pub fn drain(&mut self) {
+        if !std::mem::replace(&mut self.is_draining, true) {
+            for instance in &self.instances {
+                instance.send(&ToWorker::Drain, &[]);
+            }
+        }
+    }
+
+    /// Sends a request to a node; the answer is fetched by [`Supervisor::answer`].
+    pub fn request(&mut self, node: usize, request: serde_json::Value) -> u64 {
+        self.next_request += 1;
+        let id = self.next_request;
+        let worker = self.placement.worker_of[node];
+        self.instances[worker].send(&ToWorker::Control { id, node, request }, &[]);
+        id
+    }
+
+    /// The answer to a request, once.
+    pub fn answer(&mut self, id: u64) -> Option<Result<serde_json::Value, String>> {
+        self.answers.remove(&id)
+    }
+
+    /// Something worth telling people, if there is anything.
+    pub fn next_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// The chain.
+    pub fn chain(&self) -> &Chain {
+        &self.chain
+    }
+
+    /// How workers wait.
+    pub fn wait_policy(&self) -> &ChosenWait {
+        &self.wait
+    }
+
+    /// The running chain's folder.
+    pub fn runtime(&self) -> &RuntimeDir {
+        &self.runtime
+    }
+
+    /// Stops the chain: those who own no pools first, so that every buffer comes home. Waits at most
+    /// `patience`, then kills.
+    pub fn stop(&mut self, patience: Duration) {
+        self.is_stopping = true;
+        let deadline = Instant::now() + patience;
+        let owners: Vec<usize> = self.placement.pools.iter().map(|pool| pool.owner).collect();
+        for round in [false, true] {
+            let chosen: Vec<usize> = (0..self.instances.len())
+                .filter(|worker| owners.contains(worker) == round)
+                .collect();
+            for worker in &chosen {
+                if self.instances[*worker].is_live() {
+                    self.instances[*worker].send(&ToWorker::Stop, &[]);
+                }
+            }
+            while chosen
+                .iter()
+                .any(|worker| self.instances[*worker].is_live())
+                && Instant::now() < deadline
+            {
+                self.step(Duration::from_millis(20), &[]);
+            }
+        }
+        self.kill_all();
+    }
+
+    fn stopped(&mut self, worker: usize) {
+        let instance = &mut self.instances[worker];
+        instance.socket = None;
+        if let Some(mut body) = instance.body.take() {
+            body.reap();
+        }
+        if !self.is_stopping {
+            self.bury_stopped(worker);
+        }
+    }
+
+    fn kill_all(&mut self) {
+        for instance in &mut self.instances {
+            instance.socket = None;
+            if let Some(mut body) = instance.body.take() {
+                body.kill();
+                body.reap();
+            }
+        }
+    }
+
+    /// A container worker connects: known by the token it shows.
+    fn accept_container(&mut self) {
+        let Some((socket, pidfd)) = self.runtime.accept_worker() else {
+            return;
+        };
+        let Ok(Some(message)) = catena_shm::fd_passing::receive(&socket) else {
+            return;
+        };
+        let Ok(FromWorker::Hello {
+            version: VERSION,
+            token,
+        }) = serde_json::from_slice(&message.bytes)
+        else {
+            return;
+        };
+        let found = self.instances.iter().position(|instance| {
+            instance.state == State::Starting
+                && instance.socket.is_none()
+                && instance.token == token
+        });
+        if let Some(worker) = found {
+            self.instances[worker].socket = Some(socket);
+            if let Some(Body::Container { pidfd: slot, .. }) = &mut self.instances[worker].body {
+                *slot = pidfd;
+            }
+            self.assign(worker);
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Worker(usize),
+    Exit(usize),
+    Accept,
+}
+
+fn container_plan(
+    chain: &Chain,
+    placement: &Placement,
+    runtime: &RuntimeDir,
+) -> Result<Option<ContainerPlan>, SpawnError> {
+    let Some(worker) = placement
+        .workers
+        .iter()
+        .find(|worker| worker.mode == Mode::Container)
+    else {
+        return Ok(None);
+    };
+    let engine = spawn::find_engine().ok_or_else(|| SpawnError {
+        worker: worker.name.clone(),
+        reason: "no container engine found; install podman or docker, or use mode: process".into(),
+    })?;
+    let image = chain
+        .run
+        .image
+        .clone()
+        .unwrap_or_else(|| "catena-worker".to_owned());
+    Ok(Some(ContainerPlan {
+        engine,
+        image,
+        socket_dir: runtime.worker_dir(),
+    }))
+}
+
+/// Cores this process may use.
+pub fn allowed_cores() -> Vec<usize> {
+    let set = rustix::thread::sched_getaffinity(None).unwrap_or_default();
+    let cores: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU)
+        .filter(|core| set.is_set(*core))
+        .collect();
+    if cores.is_empty() { vec![0] } else { cores }
+}

@@ -1,0 +1,400 @@
+//! Status of a running chain: counters summed over the lives of its workers, for people and machines.
+//!
+//! One value serves `status`, `top`, JSON, Prometheus and the final table. For every NF,
+//! `rx_packets = tx_packets + sum of drops + killed` once the chain is at rest.
+
+use std::collections::BTreeMap;
+
+use catena_shm::counters::Counters;
+use catena_shm::ring::RingMemory;
+use catena_shm::sync::Ordering;
+use serde::{Deserialize, Serialize};
+
+use crate::chain::NodeKind;
+use crate::drop_reason::DropReason;
+use crate::link::OCCUPANCY_CLASSES;
+use crate::stats::{
+    NODE_WORDS, NodeCounters, PageLayout, RX_WORDS, RxCounters, TX_WORDS, TxCounters, WORKER_WORDS,
+    WorkerCounters,
+};
+use crate::supervisor::Supervisor;
+use crate::supervisor::instance::State;
+use crate::supervisor::memory::rings;
+
+/// Status of a chain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Name of the chain.
+    pub chain: String,
+    /// Process id of its supervisor.
+    pub pid: u32,
+    /// Seconds since it started.
+    pub uptime_s: f64,
+    /// How workers wait, and why.
+    pub wait: String,
+    /// Workers.
+    pub workers: Vec<WorkerStatus>,
+    /// Ports and NFs.
+    pub nodes: Vec<NodeStatus>,
+    /// Links.
+    pub links: Vec<LinkStatus>,
+    /// Buffers.
+    pub buffers: BufferStatus,
+    /// Deaths of workers since the start.
+    pub deaths: u64,
+}
+
+/// Status of a worker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkerStatus {
+    /// Its name.
+    pub name: String,
+    /// thread, process or container.
+    pub mode: String,
+    /// Process id, where it has one.
+    pub pid: Option<u32>,
+    /// How far its instance has come.
+    pub state: String,
+    /// Which instance this is, from 0.
+    pub epoch: u32,
+    /// Times it was started again.
+    pub restarts: u32,
+    /// Turns that moved packets, in this life.
+    pub busy_turns: u64,
+    /// Turns that moved none.
+    pub idle_turns: u64,
+    /// Times it gave way.
+    pub yields: u64,
+    /// Times it slept.
+    pub sleeps: u64,
+    /// Seconds asleep.
+    pub sleep_s: f64,
+}
+
+/// Status of a port or NF.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeStatus {
+    /// Its name.
+    pub name: String,
+    /// `port` or `nf`.
+    pub kind: String,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// Its worker.
+    pub worker: String,
+    /// Packets that arrived (for a port: from the world).
+    pub rx_packets: u64,
+    /// Their bytes.
+    pub rx_bytes: u64,
+    /// Packets that left (for a port: to the world).
+    pub tx_packets: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+    /// Drops by reason; reasons that never occurred are left out.
+    pub drops: BTreeMap<String, u64>,
+    /// Packets it held when it was killed.
+    pub killed: u64,
+    /// A port's own counters, known when it has closed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub report: BTreeMap<String, u64>,
+    /// What a port said when it closed, if something failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// Status of a link.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LinkStatus {
+    /// Its name.
+    pub name: String,
+    /// `ring`, `flag`, or `inline` for an edge inside a worker.
+    pub kind: String,
+    /// shared, ro or copy.
+    pub trust: String,
+    /// block, drop_tail or drop_head.
+    pub overflow: String,
+    /// Slots.
+    pub slot_count: u32,
+    /// Packets sent into it.
+    pub tx_packets: u64,
+    /// Packets taken from it.
+    pub rx_packets: u64,
+    /// Bytes taken from it.
+    pub rx_bytes: u64,
+    /// Packets in it now.
+    pub occupancy: u64,
+    /// Pulls by how many packets they took: 0, 1, 2-3, 4-7, ...
+    pub pulls: Vec<u64>,
+    /// Times the receiver was woken.
+    pub wakes: u64,
+    /// Turns in which the sender held back.
+    pub blocked: u64,
+    /// Packets discarded by the receiver (too old, or no buffer).
+    pub discarded: u64,
+    /// Descriptors and cursors no honest peer would write.
+    pub violations: u64,
+}
+
+/// Buffers of all pools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BufferStatus {
+    /// All.
+    pub allocated: u64,
+    /// At home.
+    pub free: u64,
+    /// Out on links, or in the hands of workers.
+    pub in_flight: u64,
+}
+
+fn words<const N: usize>(counters: &Counters, first: usize) -> [u64; N] {
+    std::array::from_fn(|n| counters.load(first + n))
+}
+
+pub(super) fn node_counters(counters: &Counters, layout: PageLayout, n: usize) -> NodeCounters {
+    NodeCounters::from_words(&words::<NODE_WORDS>(counters, layout.node(n)))
+}
+
+pub(super) fn tx_counters(counters: &Counters, layout: PageLayout, n: usize) -> TxCounters {
+    TxCounters::from_words(&words::<TX_WORDS>(counters, layout.tx(n)))
+}
+
+pub(super) fn rx_counters(counters: &Counters, layout: PageLayout, n: usize) -> RxCounters {
+    RxCounters::from_words(&words::<RX_WORDS>(counters, layout.rx(n)))
+}
+
+impl Supervisor {
+    /// The chain's status now.
+    pub fn status(&self) -> Status {
+        Status {
+            chain: self.chain.name.clone(),
+            pid: std::process::id(),
+            uptime_s: self.started.elapsed().as_secs_f64(),
+            wait: self.wait.describe(),
+            workers: (0..self.instances.len())
+                .map(|worker| self.worker_status(worker))
+                .collect(),
+            nodes: (0..self.chain.nodes.len())
+                .map(|node| self.node_status(node))
+                .collect(),
+            links: self.link_statuses(),
+            buffers: self.buffer_status(),
+            deaths: self.past.deaths,
+        }
+    }
+
+    /// Times packets of a dead worker waited for its successor.
+    pub fn service_gaps(&self) -> &[std::time::Duration] {
+        &self.past.gaps
+    }
+
+    /// Whether no packet is on any link: with sources at their end, nothing more will happen.
+    ///
+    /// A packet is published further on before its slot is given back, so looking at links in the
+    /// order packets take them cannot miss one that moves meanwhile.
+    pub fn is_empty(&self) -> bool {
+        if self
+            .instances
+            .iter()
+            .any(|instance| instance.state != State::Running)
+        {
+            return false;
+        }
+        let mut order: Vec<_> = rings(&self.placement)
+            .into_iter()
+            .filter(|ring| ring.link.is_some())
+            .collect();
+        order.sort_by_key(|ring| self.depth(ring.from));
+        order.iter().all(|ring| {
+            let Some(latest) = self.memory.ring(ring, None) else {
+                return false;
+            };
+            let tail = latest.tail().load(Ordering::Acquire);
+            let Some(at_tail) = self.memory.ring(ring, Some(tail)) else {
+                return false;
+            };
+            catena_shm::ring::published_between(&at_tail, tail, tail + 1).is_empty()
+                && latest.settled().load(Ordering::Acquire) <= tail
+        })
+    }
+
+    /// Longest way from a source to a worker, in links. Ports come first, whatever they also send.
+    fn depth(&self, worker: usize) -> usize {
+        let mut depth = 0;
+        let mut front = vec![worker];
+        while depth <= self.instances.len() {
+            let feeders: Vec<usize> = self
+                .placement
+                .rings
+                .iter()
+                .filter(|ring| front.contains(&ring.to))
+                .filter(|ring| !self.chain.nodes[self.chain.links[ring.link].to].is_port())
+                .map(|ring| ring.from)
+                .collect();
+            if feeders.is_empty() {
+                break;
+            }
+            front = feeders;
+            depth += 1;
+        }
+        depth
+    }
+
+    fn worker_status(&self, worker: usize) -> WorkerStatus {
+        let instance = &self.instances[worker];
+        let spec = &self.placement.workers[worker];
+        let counters = instance
+            .counters
+            .as_ref()
+            .map_or_else(WorkerCounters::default, |page| {
+                WorkerCounters::from_words(&words::<WORKER_WORDS>(page, 0))
+            });
+        #[expect(clippy::cast_precision_loss, reason = "seconds for people")]
+        let sleep_s = counters.sleep_ns as f64 / 1e9;
+        WorkerStatus {
+            name: spec.name.clone(),
+            mode: format!("{:?}", spec.mode).to_lowercase(),
+            pid: instance.body.as_ref().and_then(super::Body::pid),
+            state: format!("{:?}", instance.state).to_lowercase(),
+            epoch: instance.epoch,
+            restarts: self.past.restarts.get(&worker).copied().unwrap_or(0),
+            busy_turns: counters.busy_turns,
+            idle_turns: counters.idle_turns,
+            yields: counters.yields,
+            sleeps: counters.sleeps,
+            sleep_s,
+        }
+    }
+
+    fn node_status(&self, node: usize) -> NodeStatus {
+        let worker = self.placement.worker_of[node];
+        let mut counters = self.past.nodes.get(&node).copied().unwrap_or_default();
+        let nodes = &self.placement.workers[worker].nodes;
+        if let (Some(page), Some(n)) = (
+            &self.instances[worker].counters,
+            nodes.iter().position(|here| *here == node),
+        ) {
+            counters.add(&node_counters(page, self.page_layout(worker), n));
+        }
+        let drops = DropReason::ALL
+            .iter()
+            .map(|reason| (reason.name().to_owned(), counters.drops[reason.index()]))
+            .filter(|(_, count)| *count > 0)
+            .collect();
+        let spec = &self.chain.nodes[node];
+        let closing = self.instances[worker]
+            .closings
+            .iter()
+            .find(|closing| closing.node == node);
+        NodeStatus {
+            name: spec.name.clone(),
+            kind: match spec.kind {
+                NodeKind::Port { .. } => "port".to_owned(),
+                NodeKind::Nf { .. } => "nf".to_owned(),
+            },
+            type_name: spec.type_name().to_owned(),
+            worker: self.placement.workers[worker].name.clone(),
+            rx_packets: counters.rx_packets,
+            rx_bytes: counters.rx_bytes,
+            tx_packets: counters.tx_packets,
+            tx_bytes: counters.tx_bytes,
+            drops,
+            killed: self.past.killed.get(&node).copied().unwrap_or(0),
+            report: closing
+                .map(|c| c.report.iter().cloned().collect())
+                .unwrap_or_default(),
+            error: closing.and_then(|closing| closing.error.clone()),
+        }
+    }
+
+    fn link_statuses(&self) -> Vec<LinkStatus> {
+        let all = rings(&self.placement);
+        (0..self.chain.links.len())
+            .map(|link| {
+                let ring = all.iter().find(|ring| ring.link == Some(link));
+                self.link_status(link, ring)
+            })
+            .collect()
+    }
+
+    fn link_status(&self, link: usize, ring: Option<&super::memory::RingName>) -> LinkStatus {
+        let spec = &self.chain.links[link];
+        let mut status = LinkStatus {
+            name: spec.name.clone(),
+            kind: "inline".to_owned(),
+            trust: format!("{:?}", spec.trust).to_lowercase(),
+            overflow: serde_json::to_value(spec.overflow)
+                .ok()
+                .and_then(|value| value.as_str().map(str::to_owned))
+                .unwrap_or_default(),
+            slot_count: 0,
+            tx_packets: 0,
+            rx_packets: 0,
+            rx_bytes: 0,
+            occupancy: 0,
+            pulls: vec![0; OCCUPANCY_CLASSES],
+            wakes: 0,
+            blocked: 0,
+            discarded: 0,
+            violations: 0,
+        };
+        let Some(ring) = ring else { return status };
+        status.kind = format!("{:?}", spec.protocol).to_lowercase();
+        status.slot_count = ring.geometry.slot_count;
+        if let Some(mapped) = self.memory.ring(ring, None) {
+            status.tx_packets = mapped.settled().load(Ordering::Acquire);
+            status.rx_packets = mapped.tail().load(Ordering::Acquire);
+            status.occupancy = status.tx_packets.saturating_sub(status.rx_packets);
+        }
+        let mut tx = self.past.tx.get(&link).copied().unwrap_or_default();
+        let mut rx = self.past.rx.get(&link).copied().unwrap_or_default();
+        let links = |worker: usize, sends: bool| {
+            let here = move |ring: &&crate::protocol::RingSpec| {
+                if sends {
+                    ring.from == worker
+                } else {
+                    ring.to == worker
+                }
+            };
+            self.placement
+                .rings
+                .iter()
+                .filter(here)
+                .position(|ring| ring.link == link)
+        };
+        if let (Some(page), Some(n)) = (&self.instances[ring.from].counters, links(ring.from, true))
+        {
+            tx.add(&tx_counters(page, self.page_layout(ring.from), n));
+        }
+        if let (Some(page), Some(n)) = (&self.instances[ring.to].counters, links(ring.to, false)) {
+            rx.add(&rx_counters(page, self.page_layout(ring.to), n));
+        }
+        status.rx_bytes = rx.bytes;
+        status.pulls = rx.occupancy.to_vec();
+        status.wakes = tx.wakes;
+        status.blocked = tx.blocked;
+        status.discarded = rx.discarded;
+        status.violations = rx.violations + tx.violations;
+        status
+    }
+
+    fn buffer_status(&self) -> BufferStatus {
+        let allocated = self
+            .placement
+            .pools
+            .iter()
+            .map(|pool| u64::from(pool.buffer_count))
+            .sum::<u64>();
+        let free = self
+            .instances
+            .iter()
+            .filter_map(|instance| instance.counters.as_ref())
+            .map(|page| WorkerCounters::from_words(&words::<WORKER_WORDS>(page, 0)).buffers_free)
+            .sum::<u64>();
+        BufferStatus {
+            allocated,
+            free,
+            in_flight: allocated.saturating_sub(free),
+        }
+    }
+}

@@ -1,0 +1,495 @@
+//! From an assignment to a running graph: what the worker makes, and what it is given.
+//!
+//! Control path, before the first turn. [`Making`] makes the regions this worker will write and opens
+//! its ports; [`Making::finish`] joins them with the neighbours' regions into a graph.
+
+use std::collections::BTreeMap;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use catena_shm::counters::Counters;
+use catena_shm::pool::{LinkSet, PoolGeometry, PoolOwner, PoolView};
+use catena_shm::region::{RegionError, Sharing};
+use catena_shm::ring::Producer;
+use catena_shm::ring_memory::{MappedRing, RingEnd, RingGeometry, Side};
+
+use crate::chain::registry::Registry;
+use crate::link::{Inlet, RxLink, TxLink};
+use crate::pools::{HomeLane, Pools, ReturnLane};
+use crate::port::RxState;
+use crate::protocol::{Assignment, LaneSpec, NodeSpec, PoolSpec, RegionName, RingSpec};
+use crate::stats::PageLayout;
+use crate::worker::graph::{Graph, InEdge, OutEdge, Work, WorkerNode};
+
+/// Why a worker cannot do what it was assigned.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// Memory could not be made or attached.
+    #[error(transparent)]
+    Region(#[from] RegionError),
+    /// A node could not be built.
+    #[error("{message}")]
+    Node {
+        /// Its index in the chain.
+        node: usize,
+        /// Why.
+        message: String,
+    },
+    /// The assignment contradicts itself: the two sides are not of the same build.
+    #[error("inconsistent assignment: {0}")]
+    Inconsistent(&'static str),
+}
+
+/// Regions made by this worker and regions received, before they are joined.
+#[derive(Debug)]
+pub struct Making {
+    assignment: Assignment,
+    own_ends: BTreeMap<RegionName, RingEnd>,
+    peer_ends: BTreeMap<RegionName, RingEnd>,
+    successors: Vec<(RegionName, RingEnd, u64)>,
+    owners: Vec<PoolOwner>,
+    views: Vec<PoolView>,
+    counters: Counters,
+    works: Vec<Work>,
+    /// Remarks for people.
+    pub notices: Vec<String>,
+}
+
+/// Geometry of a pool.
+pub fn pool_geometry(spec: &PoolSpec) -> PoolGeometry {
+    PoolGeometry {
+        log2_stride: spec.log2_stride,
+        buffer_count: spec.buffer_count,
+        headroom: spec.headroom,
+    }
+}
+
+/// Geometry of a link's ring.
+pub fn ring_geometry(spec: &RingSpec) -> RingGeometry {
+    RingGeometry {
+        slot_count: spec.slot_count,
+        staging_bytes: spec.staging_bytes,
+    }
+}
+
+/// Geometry of a lane's ring.
+pub fn lane_geometry(spec: &LaneSpec) -> RingGeometry {
+    RingGeometry {
+        slot_count: spec.slot_count,
+        staging_bytes: 0,
+    }
+}
+
+/// Whether neighbours may write a pool.
+pub fn pool_sharing(spec: &PoolSpec) -> Sharing {
+    if spec.writable {
+        Sharing::ReadWrite
+    } else {
+        Sharing::ReadOnly
+    }
+}
+
+/// Layout of a worker's counters page.
+pub fn page_layout(assignment: &Assignment) -> PageLayout {
+    let worker = assignment.worker;
+    PageLayout {
+        node_count: assignment.nodes.len(),
+        tx_count: assignment
+            .rings
+            .iter()
+            .filter(|ring| ring.from == worker)
+            .count(),
+        rx_count: assignment
+            .rings
+            .iter()
+            .filter(|ring| ring.to == worker)
+            .count(),
+    }
+}
+
+impl Making {
+    /// Makes this worker's regions and opens its ports. `adopted` are the memories of pools taken over.
+    ///
+    /// # Errors
+    /// What could not be made, opened or built.
+    pub fn start(
+        assignment: Assignment,
+        mut adopted: BTreeMap<u8, OwnedFd>,
+        registry: &Registry,
+    ) -> Result<Self, BuildError> {
+        let me = assignment.worker;
+        let mut own_ends = BTreeMap::new();
+        let mut make = |name, side, geometry| {
+            let end = RingEnd::create(side, geometry, start_of(&assignment, name))?;
+            own_ends.insert(name, end);
+            Ok::<_, BuildError>(())
+        };
+        for ring in &assignment.rings {
+            let geometry = ring_geometry(ring);
+            if ring.from == me {
+                make(
+                    RegionName::LinkProducer(ring.link),
+                    Side::Producer,
+                    geometry,
+                )?;
+            }
+            if ring.to == me {
+                make(
+                    RegionName::LinkConsumer(ring.link),
+                    Side::Consumer,
+                    geometry,
+                )?;
+            }
+        }
+        for lane in &assignment.lanes {
+            let (from, to, geometry) = (lane.from, lane.to, lane_geometry(lane));
+            if from == me {
+                make(
+                    RegionName::LaneProducer { from, to },
+                    Side::Producer,
+                    geometry,
+                )?;
+            }
+            if to == me {
+                make(
+                    RegionName::LaneConsumer { from, to },
+                    Side::Consumer,
+                    geometry,
+                )?;
+            }
+        }
+        let mut owners = Vec::new();
+        for pool in assignment.pools.iter().filter(|pool| pool.owner == me) {
+            let adoption = assignment
+                .adoptions
+                .iter()
+                .find(|adoption| adoption.pool == pool.id);
+            let geometry = pool_geometry(pool);
+            let owner = match (adoption, adopted.remove(&pool.id)) {
+                (Some(adoption), Some(fd)) => {
+                    PoolOwner::adopt(pool.id, geometry, fd, adoption.len, &adoption.out)?
+                }
+                _ => PoolOwner::create(pool.id, geometry, pool_sharing(pool))?,
+            };
+            owners.push(owner);
+        }
+        let mut notices = Vec::new();
+        if owners.iter().any(|owner| !owner.is_huge()) {
+            notices.push("no huge pages free; packet pools lie on 4 KiB pages".to_owned());
+        }
+        let counters = Counters::create(page_layout(&assignment).word_count())?;
+        let works = assignment
+            .nodes
+            .iter()
+            .map(|node| open(node, &assignment, registry))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            assignment,
+            own_ends,
+            peer_ends: BTreeMap::new(),
+            successors: Vec::new(),
+            owners,
+            views: Vec::new(),
+            counters,
+            works,
+            notices,
+        })
+    }
+
+    /// The assignment.
+    pub fn assignment(&self) -> &Assignment {
+        &self.assignment
+    }
+
+    /// Every region this worker made, with its size, to be handed over.
+    pub fn made(&self) -> Vec<(RegionName, usize, BorrowedFd<'_>)> {
+        let mut made: Vec<_> = self
+            .own_ends
+            .iter()
+            .map(|(name, end)| (*name, end.len(), end.fd()))
+            .collect();
+        for owner in &self.owners {
+            let (fd, len) = owner.memory();
+            made.push((RegionName::Pool(owner.id()), len, fd));
+            let (fd, len) = owner.ledger();
+            made.push((RegionName::Ledger(owner.id()), len, fd));
+        }
+        let (fd, len) = self.counters.memory();
+        made.push((RegionName::Counters, len, fd));
+        made
+    }
+
+    /// Attaches a region of a neighbour; a second one for the same purpose succeeds the first from
+    /// index `start` on.
+    ///
+    /// # Errors
+    /// What was wrong with it.
+    pub fn attach(
+        &mut self,
+        name: RegionName,
+        len: usize,
+        start: u64,
+        fd: OwnedFd,
+    ) -> Result<(), BuildError> {
+        match attach(&self.assignment, name, len, fd)? {
+            Attached::End(end) if self.peer_ends.contains_key(&name) => {
+                self.successors.push((name, end, start));
+            }
+            Attached::End(end) => {
+                self.peer_ends.insert(name, end);
+            }
+            Attached::View(view) => self.views.push(view),
+        }
+        Ok(())
+    }
+
+    /// Joins everything into a graph and its pools.
+    ///
+    /// # Errors
+    /// [`BuildError::Inconsistent`] if a neighbour's region is missing.
+    pub fn finish(mut self) -> Result<(Graph, Pools, Counters, Assignment), BuildError> {
+        let mut pools = Pools::new(std::mem::take(&mut self.owners));
+        for view in self.views.drain(..) {
+            pools.add_view(view);
+        }
+        self.add_lanes(&mut pools)?;
+        let graph = self.graph()?;
+        Ok((graph, pools, self.counters, self.assignment))
+    }
+
+    fn start_of(&self, region: RegionName) -> u64 {
+        start_of(&self.assignment, region)
+    }
+
+    /// Where a receiving side continues, and the producers that succeed the one it starts with.
+    fn inlet(&self, producer: RegionName, consumer: RegionName) -> Result<Inlet, BuildError> {
+        let mut inlet = Inlet::new(self.ring(producer, consumer)?, self.start_of(consumer));
+        for (_, end, start) in self
+            .successors
+            .iter()
+            .filter(|(name, ..)| *name == producer)
+        {
+            inlet.replace_producer(end.clone(), *start);
+        }
+        Ok(inlet)
+    }
+
+    fn ring(&self, producer: RegionName, consumer: RegionName) -> Result<MappedRing, BuildError> {
+        let end = |name: &RegionName| {
+            let own = self.own_ends.get(name);
+            own.or_else(|| self.peer_ends.get(name)).cloned()
+        };
+        match (end(&producer), end(&consumer)) {
+            (Some(producer), Some(consumer)) => Ok(MappedRing::new(producer, consumer)),
+            _ => Err(BuildError::Inconsistent("a neighbour's memory is missing")),
+        }
+    }
+
+    fn add_lanes(&self, pools: &mut Pools) -> Result<(), BuildError> {
+        let me = self.assignment.worker;
+        for lane in &self.assignment.lanes {
+            let (from, to) = (lane.from, lane.to);
+            let producer = RegionName::LaneProducer { from, to };
+            let consumer = RegionName::LaneConsumer { from, to };
+            if from == me {
+                let ring = self.ring(producer, consumer)?;
+                let start = self.start_of(producer);
+                let lane = ReturnLane::new(to, Producer::new(ring, start), lane.pools.clone());
+                pools.add_return_lane(lane);
+            } else if to == me {
+                let mut links = LinkSet::default();
+                for link in &lane.links {
+                    links.insert(u8::try_from(link + 1).unwrap_or(u8::MAX));
+                }
+                let inlet = self.inlet(producer, consumer)?;
+                pools.add_home_lane(HomeLane { from, inlet, links });
+            }
+        }
+        Ok(())
+    }
+
+    fn graph(&mut self) -> Result<Graph, BuildError> {
+        let works = std::mem::take(&mut self.works);
+        let mut graph = Graph::default();
+        for (spec, work) in self.assignment.nodes.iter().zip(works) {
+            graph.nodes.push(WorkerNode {
+                index: spec.index,
+                name: spec.name.clone(),
+                work,
+                inputs: Vec::new(),
+                outputs: spec.outputs.iter().map(|_| OutEdge::Open).collect(),
+                fan: spec.fan,
+                counters: crate::stats::NodeCounters::default(),
+            });
+        }
+        graph.congested = vec![false; graph.nodes.len()];
+        let position = |index| {
+            self.assignment
+                .nodes
+                .iter()
+                .position(|node| node.index == index)
+        };
+        let mut edges = self.assignment.edges.clone();
+        edges.sort_by_key(|edge| edge.input);
+        for edge in edges {
+            let (from, to) = (position(edge.from), position(edge.to));
+            let ring = self
+                .assignment
+                .rings
+                .iter()
+                .find(|ring| ring.link == edge.link);
+            let output = usize::from(edge.output);
+            match (ring, from, to) {
+                (Some(spec), _, _) => self.join_ring(&mut graph, spec, from, to, output)?,
+                (None, Some(from), Some(to)) => {
+                    let queue = graph.queues.len();
+                    graph
+                        .queues
+                        .push(Vec::with_capacity(2 * usize::from(self.assignment.burst)));
+                    graph.queue_targets.push(to);
+                    set_output(&mut graph, from, output, OutEdge::Local { queue })?;
+                    graph.nodes[to].inputs.push(InEdge::Local { queue });
+                }
+                (None, _, _) => return Err(BuildError::Inconsistent("an edge without a ring")),
+            }
+        }
+        Ok(graph)
+    }
+
+    fn join_ring(
+        &self,
+        graph: &mut Graph,
+        spec: &RingSpec,
+        from: Option<usize>,
+        to: Option<usize>,
+        output: usize,
+    ) -> Result<(), BuildError> {
+        let producer = RegionName::LinkProducer(spec.link);
+        let consumer = RegionName::LinkConsumer(spec.link);
+        if let Some(from) = from {
+            let ring = self.ring(producer, consumer)?;
+            let start = self.start_of(producer);
+            let link = TxLink::new(spec.link, ring, spec.trust, spec.overflow, start);
+            set_output(graph, from, output, OutEdge::Link(Box::new(link)))?;
+        }
+        if let Some(to) = to {
+            let inlet = self.inlet(producer, consumer)?;
+            let link = RxLink::new(spec.link, inlet, spec.trust, spec.overflow);
+            graph.nodes[to].inputs.push(InEdge::Link(Box::new(link)));
+        }
+        Ok(())
+    }
+}
+
+fn set_output(
+    graph: &mut Graph,
+    node: usize,
+    output: usize,
+    edge: OutEdge,
+) -> Result<(), BuildError> {
+    let slot = graph.nodes[node].outputs.get_mut(output);
+    *slot.ok_or(BuildError::Inconsistent(
+        "an edge from an output that does not exist",
+    ))? = edge;
+    Ok(())
+}
+
+/// Index of the first descriptor of a ring's side.
+fn start_of(assignment: &Assignment, region: RegionName) -> u64 {
+    let found = assignment
+        .starts
+        .iter()
+        .find(|start| start.region == region);
+    found.map_or(0, |start| start.index)
+}
+
+/// A neighbour's region, mapped.
+#[derive(Debug)]
+pub enum Attached {
+    /// One side of a ring.
+    End(RingEnd),
+    /// A pool.
+    View(PoolView),
+}
+
+/// Maps a neighbour's region, which must be named in the assignment.
+///
+/// # Errors
+/// What was wrong with it.
+pub fn attach(
+    assignment: &Assignment,
+    name: RegionName,
+    len: usize,
+    fd: OwnedFd,
+) -> Result<Attached, BuildError> {
+    let unknown = BuildError::Inconsistent("memory that this worker was not assigned");
+    let lane_of = |from, to| {
+        assignment
+            .lanes
+            .iter()
+            .find(|lane| (lane.from, lane.to) == (from, to))
+            .map(lane_geometry)
+    };
+    let ring_of = |link| {
+        assignment
+            .rings
+            .iter()
+            .find(|ring| ring.link == link)
+            .map(ring_geometry)
+    };
+    let (side, geometry) = match name {
+        RegionName::LinkProducer(link) => (Side::Producer, ring_of(link)),
+        RegionName::LinkConsumer(link) => (Side::Consumer, ring_of(link)),
+        RegionName::LaneProducer { from, to } => (Side::Producer, lane_of(from, to)),
+        RegionName::LaneConsumer { from, to } => (Side::Consumer, lane_of(from, to)),
+        RegionName::Pool(id) => {
+            let spec = assignment
+                .pools
+                .iter()
+                .find(|pool| pool.id == id)
+                .ok_or(unknown)?;
+            let (geometry, sharing) = (pool_geometry(spec), pool_sharing(spec));
+            return Ok(Attached::View(PoolView::attach(
+                id, geometry, fd, len, sharing,
+            )?));
+        }
+        RegionName::Ledger(_) | RegionName::Counters => return Err(unknown),
+    };
+    Ok(Attached::End(RingEnd::attach(
+        fd,
+        side,
+        geometry.ok_or(unknown)?,
+    )?))
+}
+
+/// Opens a port with its wrappers, or builds an NF.
+fn open(spec: &NodeSpec, assignment: &Assignment, registry: &Registry) -> Result<Work, BuildError> {
+    let failed = |message: String| BuildError::Node {
+        node: spec.index,
+        message,
+    };
+    if !spec.is_port {
+        if assignment.is_bypass {
+            return Ok(Work::Bypass);
+        }
+        let kind = registry.nf(&spec.type_name);
+        let kind = kind.ok_or_else(|| failed(format!("unknown NF type {}", spec.type_name)))?;
+        let built = (kind.build)(&spec.config, &spec.outputs).map_err(|errors| {
+            failed(errors.first().map(ToString::to_string).unwrap_or_default())
+        })?;
+        return Ok(Work::Nf(built.nf));
+    }
+    let kind = registry.port(&spec.type_name);
+    let kind = kind.ok_or_else(|| failed(format!("unknown port type {}", spec.type_name)))?;
+    let dir = &assignment.dir;
+    let mut port = (kind.open)(&spec.config, dir).map_err(|error| failed(error.to_string()))?;
+    for (name, config) in &spec.wraps {
+        let wrap = registry.wrap(name);
+        let wrap = wrap.ok_or_else(|| failed(format!("unknown wrapper {name}")))?;
+        port = (wrap.wrap)(config, dir, port).map_err(|error| failed(error.to_string()))?;
+    }
+    Ok(Work::Port {
+        port,
+        receives: spec.receives,
+        state: RxState::More,
+    })
+}

@@ -1,0 +1,171 @@
+//! A worker's part of the chain: its nodes, and the edges between them and to other workers.
+//!
+//! Edges inside a worker are plain queues that live for one turn; edges to other workers are links.
+//! The order of [`Graph::nodes`] is topological, so one pass moves a packet through all nodes of the
+//! worker. A node that both receives and sends (a TAP) is asked for packets first and given packets
+//! last; see `turn`.
+
+use crate::drop_reason::DropReason;
+use crate::link::{RxLink, TxLink};
+use crate::nf::Nf;
+use crate::packet::Packet;
+use crate::port::{Port, RxState};
+use crate::stats::NodeCounters;
+
+/// Where packets of a node's output go.
+#[derive(Debug)]
+pub enum OutEdge {
+    /// Nowhere: dropped as `not_connected`.
+    Open,
+    /// To input queue `queue` of a node of this worker.
+    Local {
+        /// Index of the queue.
+        queue: usize,
+    },
+    /// Over a link.
+    Link(Box<TxLink>),
+}
+
+/// Where packets of a node's input come from.
+#[derive(Debug)]
+pub enum InEdge {
+    /// From a node of this worker.
+    Local {
+        /// Index of the queue.
+        queue: usize,
+    },
+    /// Over a link.
+    Link(Box<RxLink>),
+}
+
+/// What a node does.
+pub enum Work {
+    /// Packet input and output.
+    Port {
+        /// The port, with its wrappers.
+        port: Box<dyn Port>,
+        /// Whether packets are taken from it.
+        receives: bool,
+        /// What it last said.
+        state: RxState,
+    },
+    /// A network function.
+    Nf(Box<dyn Nf>),
+    /// Passes everything on: stands in for a dead NF whose policy is `bypass`.
+    Bypass,
+}
+
+impl std::fmt::Debug for Work {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Port { .. } => "Port",
+            Self::Nf(_) => "Nf",
+            Self::Bypass => "Bypass",
+        })
+    }
+}
+
+/// A node of this worker.
+#[derive(Debug)]
+pub struct WorkerNode {
+    /// Its index in the chain.
+    pub index: usize,
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub work: Work,
+    /// Its inputs, in chain order.
+    pub inputs: Vec<InEdge>,
+    /// Its outputs, by index.
+    pub outputs: Vec<OutEdge>,
+    /// By how much the room of its outputs is divided: above 1 where copies of a packet can meet
+    /// again within this worker.
+    pub fan: usize,
+    /// Its counters since this worker started.
+    pub counters: NodeCounters,
+}
+
+/// All nodes of a worker, in topological order, and the queues between them.
+#[derive(Debug, Default)]
+pub struct Graph {
+    /// The nodes.
+    pub nodes: Vec<WorkerNode>,
+    /// Local queues; empty between turns.
+    pub queues: Vec<Vec<Packet>>,
+    /// For each queue, the node (by position) that it feeds.
+    pub queue_targets: Vec<usize>,
+    /// For each node, whether a link its packets can leave by is above its watermark.
+    pub congested: Vec<bool>,
+}
+
+impl Graph {
+    /// How many packets node `position` may take without loss on a link that blocks, at most
+    /// `wanted`. Packets already queued for it are subtracted.
+    pub fn room(&mut self, position: usize, wanted: usize) -> usize {
+        let mut room = wanted;
+        for output in 0..self.nodes[position].outputs.len() {
+            let here = match &mut self.nodes[position].outputs[output] {
+                OutEdge::Open => continue,
+                OutEdge::Link(link) => link.room(wanted),
+                OutEdge::Local { queue } => {
+                    let target = self.queue_targets[*queue];
+                    self.room(target, wanted)
+                }
+            };
+            room = room.min(here);
+        }
+        let queued: usize = self
+            .queue_targets
+            .iter()
+            .zip(&self.queues)
+            .filter(|(target, _)| **target == position)
+            .map(|(_, queue)| queue.len())
+            .sum();
+        let fan = self.nodes[position].fan;
+        let shared = if fan > 1 && room > 0 {
+            (room / fan).max(1)
+        } else {
+            room
+        };
+        shared.saturating_sub(queued)
+    }
+
+    /// Every sending link.
+    pub fn tx_links_mut(&mut self) -> impl Iterator<Item = &mut TxLink> {
+        self.nodes
+            .iter_mut()
+            .flat_map(|node| node.outputs.iter_mut())
+            .filter_map(|edge| match edge {
+                OutEdge::Link(link) => Some(link.as_mut()),
+                _ => None,
+            })
+    }
+
+    /// Every receiving link.
+    pub fn rx_links_mut(&mut self) -> impl Iterator<Item = &mut RxLink> {
+        self.nodes
+            .iter_mut()
+            .flat_map(|node| node.inputs.iter_mut())
+            .filter_map(|edge| match edge {
+                InEdge::Link(link) => Some(link.as_mut()),
+                InEdge::Local { .. } => None,
+            })
+    }
+
+    /// Whether every receiving port has come to its end.
+    pub fn sources_finished(&self) -> bool {
+        self.nodes.iter().all(|node| match &node.work {
+            Work::Port {
+                receives, state, ..
+            } => !receives || matches!(state, RxState::Finished | RxState::Failed),
+            _ => true,
+        })
+    }
+}
+
+impl WorkerNode {
+    /// Counts `count` drops of this node.
+    pub fn count_drops(&mut self, reason: DropReason, count: u64) {
+        self.counters.drops[reason.index()] += count;
+    }
+}

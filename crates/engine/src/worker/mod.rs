@@ -1,0 +1,13 @@
+//! The worker: runs a part of the chain, in a thread, a process or a container.
+//!
+//! - `graph`: its nodes and edges.
+//! - `turn`: one pass of the loop; the path of a packet.
+//! - `runner`: the loop, and waiting when a pass moved nothing.
+//! - `build`: from an assignment to a graph.
+//! - `serve`: the control connection to the supervisor.
+
+pub mod build;
+pub mod graph;
+pub mod runner;
+pub mod serve;
+pub mod turn;

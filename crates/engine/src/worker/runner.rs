@@ -1,0 +1,340 @@
+//! The run loop: turn after turn, and what happens when a turn moves nothing.
+//!
+//! One runner is one thread of the data path. The control thread of the same worker reaches it by a
+//! queue of [`Command`]s, looked at when a flag says so, and by a private bell.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use catena_shm::bell::{self, WaitWord};
+use catena_shm::counters::Counters;
+use catena_shm::pool::PoolView;
+use catena_shm::ring_memory::RingEnd;
+use catena_shm::tsc::Clock;
+use rustix::event::epoll;
+
+use crate::nf::Nanos;
+use crate::pools::Pools;
+use crate::port::RxState;
+use crate::protocol::{FromWorker, PortClosing};
+use crate::stats::{PageLayout, WorkerCounters};
+use crate::wait::WaitPolicy;
+use crate::worker::graph::{Graph, Work};
+use crate::worker::turn::Turn;
+
+/// What the control thread asks of the data path, between two turns.
+#[derive(Debug)]
+pub enum Command {
+    /// The sender of a link was replaced.
+    ReplaceProducer(usize, RingEnd, u64),
+    /// The receiver of a link was replaced.
+    ReplaceConsumer(usize, RingEnd),
+    /// A worker that returns buffers here was replaced.
+    ReplaceHomeLane(usize, RingEnd, u64),
+    /// An owner that buffers are returned to was replaced.
+    ReplaceReturnLane(usize, RingEnd),
+    /// A pool became visible.
+    AddView(PoolView),
+    /// The receiver of a link is down and packets for it are to be dropped.
+    PeerDown(usize),
+    /// Buffers of a pool owned here that a dead worker held.
+    Reclaim(u8, Vec<u32>),
+    /// Take no more packets in.
+    Drain,
+    /// Finish.
+    Stop,
+    /// A request to a node.
+    Control(u64, usize, serde_json::Value),
+}
+
+/// How the data path is reached from the control thread.
+#[derive(Debug, Default)]
+pub struct Doorbell {
+    flag: AtomicBool,
+    rung: AtomicU32,
+}
+
+impl Doorbell {
+    /// Wakes the data path and makes it look at its commands.
+    pub fn command(&self) {
+        self.flag.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// Wakes the data path: a port may have packets.
+    pub fn wake(&self) {
+        self.rung.fetch_add(1, Ordering::Release);
+        bell::wake(&self.rung);
+    }
+}
+
+/// How often NFs are ticked and an idle worker looks around by itself.
+const TICK_NS: u64 = 10_000_000;
+/// Below this, waiting for a time is done awake: a sleep would overshoot it.
+const AWAKE_NS: u64 = 80_000;
+
+/// One data-path thread.
+pub struct Runner {
+    /// Its nodes.
+    pub graph: Graph,
+    /// Its pools.
+    pub pools: Pools,
+    /// Scratch space.
+    pub turn: Turn,
+    /// The clock.
+    pub clock: Clock,
+    /// How it waits.
+    pub wait: WaitPolicy,
+    /// Its counters page.
+    pub counters: Counters,
+    /// Where blocks lie in the page.
+    pub layout: PageLayout,
+    /// Commands from the control thread.
+    pub commands: Receiver<Command>,
+    /// How the control thread rings.
+    pub doorbell: Arc<Doorbell>,
+    /// Where file descriptors of ports are watched.
+    pub watch: Arc<OwnedFd>,
+    /// Tells the supervisor something; false if it is gone.
+    pub report: Box<dyn FnMut(&FromWorker) -> bool + Send>,
+    /// Sums since the start.
+    pub sums: WorkerCounters,
+}
+
+impl std::fmt::Debug for Runner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runner")
+            .field("graph", &self.graph)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How long nothing has moved.
+#[derive(Default)]
+struct Idleness {
+    since_ns: Option<u64>,
+    yields: u32,
+}
+
+impl Runner {
+    /// Runs until told to stop; closes the ports and gives what they said.
+    pub fn run(mut self) -> Vec<PortClosing> {
+        let mut idle = Idleness::default();
+        let mut next_tick = 0;
+        let mut finished_said = false;
+        loop {
+            if self.doorbell.flag.swap(false, Ordering::Acquire) && !self.obey() {
+                break;
+            }
+            let now = self.clock.now_ns();
+            if now >= next_tick {
+                self.tick(now);
+                next_tick = now + TICK_NS;
+                if !finished_said && self.turn.receiving && self.graph.sources_finished() {
+                    finished_said = (self.report)(&FromWorker::Finished);
+                }
+            }
+            if self.turn.run(&mut self.graph, &mut self.pools, Nanos(now)) {
+                self.sums.busy_turns += 1;
+                self.store_counters();
+                idle = Idleness::default();
+            } else {
+                self.sums.idle_turns += 1;
+                self.idle(&mut idle, now, next_tick);
+            }
+        }
+        self.finish()
+    }
+
+    /// Nothing moved: spin, give way, or sleep, by the policy.
+    fn idle(&mut self, idle: &mut Idleness, now: u64, next_tick: u64) {
+        let since = *idle.since_ns.get_or_insert(now);
+        let event = self.turn.next_event.map_or(u64::MAX, |time| time.0);
+        if now.saturating_sub(since) < self.wait.spin_ns {
+            std::hint::spin_loop();
+        } else if idle.yields < self.wait.yields || event < now + AWAKE_NS || !self.wait.sleeps {
+            idle.yields = idle.yields.saturating_add(1);
+            self.sums.yields += 1;
+            std::thread::yield_now();
+        } else {
+            self.sleep(now, next_tick.min(event));
+        }
+    }
+
+    fn sleep(&mut self, now: u64, until: u64) {
+        self.store_counters();
+        let mut words = Vec::with_capacity(bell::WORDS_MAX);
+        let rung = self.doorbell.rung.load(Ordering::Acquire);
+        words.push(WaitWord::new(&self.doorbell.rung, rung));
+        for link in self.graph.rx_links_mut() {
+            link.prepare_to_sleep(&mut words);
+        }
+        for link in self.graph.tx_links_mut() {
+            link.prepare_to_sleep(&mut words);
+        }
+        self.pools.prepare_to_sleep(&mut words);
+        self.watch_ports();
+        bell::full_fence();
+        // The last look: whoever published before seeing that we wait is found now.
+        let moved = self.turn.run(&mut self.graph, &mut self.pools, Nanos(now));
+        if !moved && !self.doorbell.flag.load(Ordering::Acquire) {
+            self.sums.sleeps += 1;
+            bell::sleep(&words, Duration::from_nanos(until.saturating_sub(now)));
+            self.sums.sleep_ns += self.clock.now_ns().saturating_sub(now);
+        }
+        for link in self.graph.rx_links_mut() {
+            link.after_sleep();
+        }
+        for link in self.graph.tx_links_mut() {
+            link.after_sleep();
+        }
+        self.pools.after_sleep();
+    }
+
+    /// Asks the control thread to ring when a port's descriptor becomes readable.
+    fn watch_ports(&self) {
+        for (position, node) in self.graph.nodes.iter().enumerate() {
+            let Work::Port {
+                port,
+                receives: true,
+                state,
+            } = &node.work
+            else {
+                continue;
+            };
+            if matches!(state, RxState::Finished | RxState::Failed) {
+                continue;
+            }
+            if let Some(fd) = port.poll_fd() {
+                let data = epoll::EventData::new_u64(position as u64 + 1);
+                let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
+                if epoll::modify(&*self.watch, fd, data, flags) == Err(rustix::io::Errno::NOENT) {
+                    let _ = epoll::add(&*self.watch, fd, data, flags);
+                }
+            }
+        }
+    }
+
+    fn tick(&mut self, now: u64) {
+        for node in &mut self.graph.nodes {
+            if let Work::Nf(nf) = &mut node.work {
+                nf.tick(Nanos(now));
+            }
+        }
+    }
+
+    fn store_counters(&mut self) {
+        self.sums.violations = self.pools.violations();
+        self.sums.buffers_free = self
+            .pools
+            .own()
+            .iter()
+            .map(|p| u64::from(p.free_count()))
+            .sum();
+        self.sums.buffers_out = self
+            .pools
+            .own()
+            .iter()
+            .map(|p| u64::from(p.out_count()))
+            .sum();
+        self.counters.store(0, &self.sums.words());
+        for (n, node) in self.graph.nodes.iter().enumerate() {
+            self.counters
+                .store(self.layout.node(n), &node.counters.words());
+        }
+        let (layout, counters) = (self.layout, &self.counters);
+        for (n, link) in self.graph.tx_links_mut().enumerate() {
+            counters.store(layout.tx(n), &link.counters.words());
+        }
+        for (n, link) in self.graph.rx_links_mut().enumerate() {
+            counters.store(layout.rx(n), &link.counters.words());
+        }
+    }
+
+    /// Carries out what the control thread asked; false to stop.
+    fn obey(&mut self) -> bool {
+        while let Ok(command) = self.commands.try_recv() {
+            match command {
+                Command::ReplaceProducer(link, end, start) => {
+                    if let Some(rx) = self.graph.rx_links_mut().find(|rx| rx.index == link) {
+                        rx.replace_producer(end, start);
+                    }
+                }
+                Command::ReplaceConsumer(link, end) => {
+                    if let Some(tx) = self.graph.tx_links_mut().find(|tx| tx.index == link) {
+                        tx.replace_consumer(end);
+                    }
+                }
+                Command::ReplaceHomeLane(from, end, start) => {
+                    let mut lanes = self.pools.home_lanes_mut().iter_mut();
+                    if let Some(lane) = lanes.find(|lane| lane.from == from) {
+                        lane.inlet.replace_producer(end, start);
+                    }
+                }
+                Command::ReplaceReturnLane(to, end) => {
+                    let mut lanes = self.pools.return_lanes_mut().iter_mut();
+                    if let Some(lane) = lanes.find(|lane| lane.to == to) {
+                        lane.replace_consumer(end);
+                    }
+                }
+                Command::AddView(view) => self.pools.add_view(view),
+                Command::PeerDown(link) => {
+                    if let Some(tx) = self.graph.tx_links_mut().find(|tx| tx.index == link) {
+                        tx.set_peer_down();
+                    }
+                }
+                Command::Reclaim(pool, buffers) => self.pools.reclaim(pool, &buffers),
+                Command::Drain => self.turn.receiving = false,
+                Command::Stop => return false,
+                Command::Control(id, node, request) => self.answer(id, node, &request),
+            }
+        }
+        true
+    }
+
+    fn answer(&mut self, id: u64, node: usize, request: &serde_json::Value) {
+        let found = self.graph.nodes.iter_mut().find(|here| here.index == node);
+        let result = match found.map(|node| &mut node.work) {
+            Some(Work::Nf(nf)) => nf.control(request),
+            Some(_) => Err("this node takes no control requests".to_owned()),
+            None => Err("this node does not run here".to_owned()),
+        };
+        (self.report)(&FromWorker::Answer { id, result });
+    }
+
+    /// Last turns: ports send what they hold, then close.
+    fn finish(mut self) -> Vec<PortClosing> {
+        self.turn.receiving = false;
+        let deadline = self.clock.now_ns() + 5_000_000_000;
+        while self.clock.now_ns() < deadline {
+            let now = Nanos(self.clock.now_ns());
+            let moved = self.turn.run(&mut self.graph, &mut self.pools, now);
+            let holds = self.graph.nodes.iter().any(|node| match &node.work {
+                Work::Port { port, .. } => port.holds_packets(),
+                _ => false,
+            });
+            if !moved && !holds {
+                break;
+            }
+        }
+        self.store_counters();
+        let mut closings = Vec::new();
+        for node in &mut self.graph.nodes {
+            if let Work::Port { port, .. } = &mut node.work {
+                let error = port.close().err().map(|error| error.to_string());
+                let report = port.report().into_iter();
+                closings.push(PortClosing {
+                    node: node.index,
+                    report: report
+                        .map(|(name, value)| (name.to_owned(), value))
+                        .collect(),
+                    error,
+                });
+            }
+        }
+        closings
+    }
+}

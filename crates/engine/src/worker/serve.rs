@@ -1,0 +1,340 @@
+//! The worker's control connection: from first word to last.
+//!
+//! One function serves all modes: a thread is given its end of a socket pair, a process inherits one,
+//! a container connects to the socket that is mounted into it. The thread that calls [`serve`] stays
+//! on the control path; the data path runs in a thread of its own until the supervisor says `Stop` or
+//! the connection ends.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+
+use catena_shm::fd_passing::{self, Message};
+use catena_shm::tsc::Clock;
+use rustix::event::epoll;
+
+use crate::chain::registry::Registry;
+use crate::protocol::{Assignment, FromWorker, PortClosing, RegionName, ToWorker, VERSION};
+use crate::stats::WorkerCounters;
+use crate::worker::build::{Attached, BuildError, Making, attach, page_layout};
+use crate::worker::runner::{Command, Doorbell, Runner};
+use crate::worker::turn::Turn;
+
+/// Why a worker ended otherwise than by `Stop`.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The supervisor is gone.
+    #[error("the supervisor closed the connection")]
+    Disconnected,
+    /// The kernel refused.
+    #[error("control connection: {0}")]
+    Os(#[from] rustix::io::Errno),
+    /// A record that no supervisor of this version sends.
+    #[error("control connection: {0}")]
+    Protocol(String),
+    /// What was assigned could not be built; the supervisor has been told.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+}
+
+struct Connection {
+    socket: Arc<OwnedFd>,
+}
+
+impl Connection {
+    fn send(
+        &self,
+        record: &FromWorker,
+        fds: &[std::os::fd::BorrowedFd<'_>],
+    ) -> Result<(), ServeError> {
+        let bytes = serde_json::to_vec(record).map_err(|e| ServeError::Protocol(e.to_string()))?;
+        Ok(fd_passing::send(&*self.socket, &bytes, fds)?)
+    }
+
+    fn receive(&self) -> Result<(ToWorker, Vec<OwnedFd>), ServeError> {
+        let Message { bytes, fds } =
+            fd_passing::receive(&*self.socket)?.ok_or(ServeError::Disconnected)?;
+        let record =
+            serde_json::from_slice(&bytes).map_err(|e| ServeError::Protocol(e.to_string()))?;
+        Ok((record, fds))
+    }
+}
+
+/// Serves one assignment over `socket`, then returns. `token` is what the supervisor knows this worker
+/// by.
+///
+/// # Errors
+/// [`ServeError`]; the data path has stopped and ports are closed in any case.
+pub fn serve(socket: OwnedFd, token: &str, registry: &Registry) -> Result<(), ServeError> {
+    let connection = Connection {
+        socket: Arc::new(socket),
+    };
+    connection.send(
+        &FromWorker::Hello {
+            version: VERSION,
+            token: token.to_owned(),
+        },
+        &[],
+    )?;
+    let (assignment, adopted) = receive_assignment(&connection)?;
+    let making = make(&connection, assignment, adopted, registry)?;
+    let assignment = making.assignment().clone();
+    let running = start(&connection, making)?;
+    let stopped = obey(&connection, &assignment, &running);
+    running.stop(&connection)?;
+    stopped
+}
+
+fn receive_assignment(
+    connection: &Connection,
+) -> Result<(Assignment, BTreeMap<u8, OwnedFd>), ServeError> {
+    let mut adopted = BTreeMap::new();
+    loop {
+        match connection.receive()? {
+            (ToWorker::Adopt(pool), fds) => {
+                adopted.extend(fds.into_iter().next().map(|fd| (pool, fd)));
+            }
+            (ToWorker::Assign(assignment), _) => return Ok((*assignment, adopted)),
+            (other, _) => {
+                return Err(ServeError::Protocol(format!(
+                    "unexpected before Assign: {other:?}"
+                )));
+            }
+        }
+    }
+}
+
+/// Makes regions and ports, hands the memory over, and takes the neighbours' until `Start`.
+fn make(
+    connection: &Connection,
+    assignment: Assignment,
+    adopted: BTreeMap<u8, OwnedFd>,
+    registry: &Registry,
+) -> Result<Making, ServeError> {
+    let mut making = match Making::start(assignment, adopted, registry) {
+        Ok(making) => making,
+        Err(error) => {
+            let node = match &error {
+                BuildError::Node { node, .. } => Some(*node),
+                _ => None,
+            };
+            connection.send(
+                &FromWorker::Failed {
+                    node,
+                    message: error.to_string(),
+                },
+                &[],
+            )?;
+            return Err(error.into());
+        }
+    };
+    for (region, len, fd) in making.made() {
+        connection.send(&FromWorker::Made { region, len }, &[fd])?;
+    }
+    let notices = std::mem::take(&mut making.notices);
+    connection.send(&FromWorker::AllMade { notices }, &[])?;
+    loop {
+        match connection.receive()? {
+            (ToWorker::Attach { region, len, start }, fds) => {
+                let fd = one(fds)?;
+                making.attach(region, len, start, fd)?;
+            }
+            (ToWorker::Start, _) => return Ok(making),
+            (ToWorker::Stop, _) => return Err(ServeError::Disconnected),
+            (other, _) => {
+                return Err(ServeError::Protocol(format!(
+                    "unexpected before Start: {other:?}"
+                )));
+            }
+        }
+    }
+}
+
+fn one(fds: Vec<OwnedFd>) -> Result<OwnedFd, ServeError> {
+    let missing = || ServeError::Protocol("a record came without its descriptor".to_owned());
+    fds.into_iter().next().ok_or_else(missing)
+}
+
+/// The data path of this worker, running.
+struct Running {
+    commands: Sender<Command>,
+    doorbell: Arc<Doorbell>,
+    watch: Arc<OwnedFd>,
+    thread: JoinHandle<Vec<PortClosing>>,
+}
+
+impl Running {
+    fn command(&self, command: Command) {
+        // The receiver lives as long as the thread, which ends only by `Stop`.
+        let _ = self.commands.send(command);
+        self.doorbell.command();
+    }
+
+    fn stop(self, connection: &Connection) -> Result<(), ServeError> {
+        self.command(Command::Stop);
+        let ports = self
+            .thread
+            .join()
+            .map_err(|_| ServeError::Protocol("the data path panicked".to_owned()))?;
+        // The supervisor may be gone already.
+        let _ = connection.send(&FromWorker::Stopped { ports }, &[]);
+        Ok(())
+    }
+}
+
+fn start(connection: &Connection, making: Making) -> Result<Running, ServeError> {
+    let (graph, pools, counters, assignment) = making.finish()?;
+    let watch = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
+    let control = epoll::EventData::new_u64(0);
+    epoll::add(
+        &*watch,
+        connection.socket.as_fd(),
+        control,
+        epoll::EventFlags::IN,
+    )?;
+    let (sender, receiver) = channel();
+    let doorbell = Arc::new(Doorbell::default());
+    let reporting = Connection {
+        socket: connection.socket.clone(),
+    };
+    let runner = Runner {
+        graph,
+        pools,
+        turn: Turn::new(usize::from(assignment.burst)),
+        clock: Clock::from_parts(assignment.clock),
+        wait: assignment.wait,
+        counters,
+        layout: page_layout(&assignment),
+        commands: receiver,
+        doorbell: doorbell.clone(),
+        watch: watch.clone(),
+        report: Box::new(move |record| reporting.send(record, &[]).is_ok()),
+        sums: WorkerCounters::default(),
+    };
+    let core = assignment.core;
+    let hang_up = HangUpOnPanic(connection.socket.clone());
+    let name = assignment
+        .nodes
+        .first()
+        .map_or("worker", |node| node.name.as_str());
+    let thread = std::thread::Builder::new()
+        .name(name.chars().take(15).collect())
+        .spawn(move || {
+            let _guard = hang_up;
+            pin(core);
+            runner.run()
+        })
+        .map_err(|error| ServeError::Protocol(format!("no thread for the data path: {error}")))?;
+    connection.send(&FromWorker::Started, &[])?;
+    Ok(Running {
+        commands: sender,
+        doorbell,
+        watch,
+        thread,
+    })
+}
+
+/// Ends the control connection when the data path panics, so that the supervisor sees a dead worker.
+struct HangUpOnPanic(Arc<OwnedFd>);
+
+impl Drop for HangUpOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _ = rustix::net::shutdown(&*self.0, rustix::net::Shutdown::Both);
+        }
+    }
+}
+
+/// Pins this thread to a core; a core that is not allowed is reported by the chain's checker, and a
+/// container may be allowed fewer, in which case the thread stays where the kernel puts it.
+fn pin(core: Option<usize>) {
+    if let Some(core) = core {
+        let mut set = rustix::thread::CpuSet::new();
+        set.set(core);
+        let _ = rustix::thread::sched_setaffinity(None, &set);
+    }
+}
+
+/// Passes on what the supervisor says, until `Stop`.
+fn obey(
+    connection: &Connection,
+    assignment: &Assignment,
+    running: &Running,
+) -> Result<(), ServeError> {
+    let mut events = Vec::with_capacity(8);
+    loop {
+        events.clear();
+        match epoll::wait(
+            &*running.watch,
+            rustix::buffer::spare_capacity(&mut events),
+            None,
+        ) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut control = false;
+        for event in &events {
+            if event.data.u64() == 0 {
+                control = true;
+            } else {
+                running.doorbell.wake();
+            }
+        }
+        if control {
+            match connection.receive()? {
+                (ToWorker::Stop, _) => return Ok(()),
+                (record, fds) => running_record(assignment, running, record, fds)?,
+            }
+        }
+    }
+}
+
+fn running_record(
+    assignment: &Assignment,
+    running: &Running,
+    record: ToWorker,
+    fds: Vec<OwnedFd>,
+) -> Result<(), ServeError> {
+    match record {
+        ToWorker::Attach { region, len, start } => {
+            let attached = attach(assignment, region, len, one(fds)?)?;
+            running.command(successor(region, attached, start)?);
+        }
+        ToWorker::PeerDown { link } => running.command(Command::PeerDown(link)),
+        ToWorker::Reclaim { pool, buffers } => running.command(Command::Reclaim(pool, buffers)),
+        ToWorker::Drain => running.command(Command::Drain),
+        ToWorker::Control { id, node, request } => {
+            running.command(Command::Control(id, node, request));
+        }
+        other => {
+            return Err(ServeError::Protocol(format!(
+                "unexpected while running: {other:?}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The command by which a replaced neighbour's memory reaches the data path.
+fn successor(region: RegionName, attached: Attached, start: u64) -> Result<Command, ServeError> {
+    Ok(match (region, attached) {
+        (RegionName::LinkProducer(link), Attached::End(end)) => {
+            Command::ReplaceProducer(link, end, start)
+        }
+        (RegionName::LinkConsumer(link), Attached::End(end)) => Command::ReplaceConsumer(link, end),
+        (RegionName::LaneProducer { from, .. }, Attached::End(end)) => {
+            Command::ReplaceHomeLane(from, end, start)
+        }
+        (RegionName::LaneConsumer { to, .. }, Attached::End(end)) => {
+            Command::ReplaceReturnLane(to, end)
+        }
+        (RegionName::Pool(_), Attached::View(view)) => Command::AddView(view),
+        _ => {
+            return Err(ServeError::Protocol(
+                "memory that cannot be replaced".to_owned(),
+            ));
+        }
+    })
+}

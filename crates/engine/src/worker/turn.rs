@@ -1,0 +1,397 @@
+//! One turn of a worker: the run loop's body, and the path of a packet through it.
+//!
+//! 1. Buffers come home.
+//! 2. Ports receive.
+//! 3. Each NF takes what has arrived and its verdicts are carried out.
+//! 4. Ports send.
+//! 5. The turn is sealed: returns are published, tails committed, heads settled, sleeping neighbours
+//!    woken. This order makes recovery exact (see [`catena_shm::ring`]).
+//!
+//! Between turns a worker holds no packet.
+
+use catena_shm::bell;
+
+use crate::drop_reason::DropReason;
+use crate::nf::{Burst, Copies, Nanos, Verdict};
+use crate::packet::Packet;
+use crate::pools::Pools;
+use crate::port::{RxBurst, RxState};
+use crate::worker::graph::{Graph, InEdge, OutEdge, Work};
+
+/// What a turn needs besides the graph; its vectors are kept from turn to turn, so that the data path
+/// does not allocate.
+#[derive(Debug)]
+pub struct Turn {
+    /// Packets in a burst.
+    pub burst: usize,
+    /// Whether ports still receive; false while draining.
+    pub receiving: bool,
+    /// When a port that has nothing now will have something, if it said so.
+    pub next_event: Option<Nanos>,
+    packets: Vec<Packet>,
+    verdicts: Vec<Verdict>,
+    copies: Copies,
+    by_output: Vec<Vec<Packet>>,
+}
+
+impl Turn {
+    /// Scratch space for bursts of `burst` packets.
+    pub fn new(burst: usize) -> Self {
+        Self {
+            burst,
+            receiving: true,
+            next_event: None,
+            packets: Vec::with_capacity(burst),
+            verdicts: Vec::with_capacity(burst),
+            copies: Copies::default(),
+            by_output: Vec::new(),
+        }
+    }
+
+    /// Runs one turn at time `now`; says whether any packet moved.
+    pub fn run(&mut self, graph: &mut Graph, pools: &mut Pools, now: Nanos) -> bool {
+        self.next_event = None;
+        let mut moved = pools.take_returns() > 0;
+        for position in 0..graph.nodes.len() {
+            if self.receiving
+                && matches!(
+                    graph.nodes[position].work,
+                    Work::Port { receives: true, .. }
+                )
+            {
+                moved |= self.receive(graph, pools, position, now);
+            }
+        }
+        for position in 0..graph.nodes.len() {
+            if !matches!(graph.nodes[position].work, Work::Port { .. }) {
+                moved |= self.process(graph, pools, position, now);
+            }
+        }
+        for position in 0..graph.nodes.len() {
+            if matches!(graph.nodes[position].work, Work::Port { .. }) {
+                moved |= self.transmit(graph, pools, position, now);
+            }
+        }
+        seal(graph, pools);
+        moved
+    }
+
+    /// Step 2: a port receives as many packets as can be passed on.
+    fn receive(
+        &mut self,
+        graph: &mut Graph,
+        pools: &mut Pools,
+        position: usize,
+        now: Nanos,
+    ) -> bool {
+        let room = graph.room(position, self.burst);
+        let congested = entry_is_congested(graph, position);
+        let node = &mut graph.nodes[position];
+        let Work::Port { port, state, .. } = &mut node.work else {
+            return false;
+        };
+        if matches!(state, RxState::Finished | RxState::Failed) {
+            return false;
+        }
+        if room == 0 || congested {
+            // Blocked, not idle: the link's bell will tell. Nothing is taken in, so work that could not
+            // be finished is not begun.
+            *state = RxState::Idle;
+            return false;
+        }
+        let mut burst = RxBurst::new(pools, &mut self.packets, room, &mut node.counters.drops);
+        *state = port.rx(&mut burst, now);
+        if let RxState::Until(time) = *state {
+            self.next_event = Some(self.next_event.map_or(time, |next| next.min(time)));
+        }
+        let count = self.packets.len() as u64;
+        node.counters.rx_packets += count;
+        node.counters.rx_bytes += bytes_of(&self.packets);
+        if count == 0 {
+            return matches!(state, RxState::More);
+        }
+        emit(graph, pools, position, 0, &mut self.packets);
+        true
+    }
+
+    /// Step 3: an NF takes a burst from each input and its verdicts are carried out.
+    fn process(
+        &mut self,
+        graph: &mut Graph,
+        pools: &mut Pools,
+        position: usize,
+        now: Nanos,
+    ) -> bool {
+        let mut moved = false;
+        for input in 0..graph.nodes[position].inputs.len() {
+            if self.pull(graph, pools, position, input, self.burst) == 0 {
+                continue;
+            }
+            moved = true;
+            let node = &mut graph.nodes[position];
+            node.counters.rx_packets += self.packets.len() as u64;
+            node.counters.rx_bytes += bytes_of(&self.packets);
+            let Work::Nf(nf) = &mut node.work else {
+                emit(graph, pools, position, 0, &mut self.packets);
+                continue;
+            };
+            self.verdicts.clear();
+            self.verdicts.resize(self.packets.len(), Verdict::Output(0));
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "at most 255 links reach a node"
+            )]
+            let mut burst = Burst::new(
+                &mut self.packets,
+                &mut self.verdicts,
+                &mut self.copies,
+                pools,
+                input as u8,
+            );
+            nf.process(&mut burst, now);
+            self.carry_out(graph, pools, position);
+        }
+        moved
+    }
+
+    /// Takes packets of one input into `self.packets`, as many as can be passed on.
+    fn pull(
+        &mut self,
+        graph: &mut Graph,
+        pools: &mut Pools,
+        position: usize,
+        input: usize,
+        wanted: usize,
+    ) -> usize {
+        debug_assert!(self.packets.is_empty());
+        match &mut graph.nodes[position].inputs[input] {
+            InEdge::Local { queue } => {
+                // Room was reserved when the packets were queued.
+                std::mem::swap(&mut self.packets, &mut graph.queues[*queue]);
+            }
+            InEdge::Link(link) => {
+                if !link.has_packets() {
+                    return 0;
+                }
+                let room = graph.room(position, wanted);
+                let InEdge::Link(link) = &mut graph.nodes[position].inputs[input] else {
+                    return 0;
+                };
+                if room > 0 {
+                    link.pull(room, pools, &mut self.packets);
+                }
+            }
+        }
+        self.packets.len()
+    }
+
+    /// Moves each packet by its verdict.
+    fn carry_out(&mut self, graph: &mut Graph, pools: &mut Pools, position: usize) {
+        if self.copies.packets.is_empty()
+            && self.copies.failed.is_empty()
+            && self
+                .verdicts
+                .iter()
+                .all(|verdict| *verdict == Verdict::Output(0))
+        {
+            emit(graph, pools, position, 0, &mut self.packets);
+            return;
+        }
+        let output_count = graph.nodes[position].outputs.len().max(1);
+        if self.by_output.len() < output_count {
+            self.by_output
+                .resize_with(output_count, || Vec::with_capacity(256));
+        }
+        let node = &mut graph.nodes[position];
+        for (packet, verdict) in self.packets.drain(..).zip(&self.verdicts) {
+            match verdict {
+                Verdict::Output(output) if usize::from(*output) < output_count => {
+                    self.by_output[usize::from(*output)].push(packet);
+                }
+                Verdict::Output(_) => {
+                    node.count_drops(DropReason::NotConnected, 1);
+                    pools.free(packet);
+                }
+                Verdict::Drop(reason) => {
+                    node.count_drops(*reason, 1);
+                    pools.free(packet);
+                }
+            }
+        }
+        for (output, copy) in self.copies.packets.drain(..) {
+            // A copy is a packet of the NF's own making: it counts as received, so that received =
+            // sent + dropped holds for every node.
+            node.counters.rx_packets += 1;
+            node.counters.rx_bytes += copy.len() as u64;
+            if usize::from(output) < output_count {
+                self.by_output[usize::from(output)].push(copy);
+            } else {
+                node.count_drops(DropReason::NotConnected, 1);
+                pools.free(copy);
+            }
+        }
+        for reason in self.copies.failed.drain(..) {
+            node.counters.rx_packets += 1;
+            node.count_drops(reason, 1);
+        }
+        for output in 0..output_count {
+            let mut packets = std::mem::take(&mut self.by_output[output]);
+            if !packets.is_empty() {
+                emit(graph, pools, position, output, &mut packets);
+            }
+            self.by_output[output] = packets;
+        }
+    }
+
+    /// Step 4: a port sends what has arrived for it.
+    fn transmit(
+        &mut self,
+        graph: &mut Graph,
+        pools: &mut Pools,
+        position: usize,
+        now: Nanos,
+    ) -> bool {
+        let mut moved = false;
+        let node = &mut graph.nodes[position];
+        let Work::Port { port, .. } = &mut node.work else {
+            return false;
+        };
+        if port.holds_packets() {
+            port.tx(&mut [], now);
+            moved = true;
+        }
+        for input in 0..node.inputs.len() {
+            let Work::Port { port, .. } = &mut graph.nodes[position].work else {
+                return moved;
+            };
+            let room = port.tx_room(now).min(self.burst);
+            if room == 0 {
+                let at = port.tx_room_at();
+                self.next_event = [self.next_event, at].into_iter().flatten().min();
+                continue;
+            }
+            let taken = match &mut graph.nodes[position].inputs[input] {
+                InEdge::Local { queue } => {
+                    std::mem::swap(&mut self.packets, &mut graph.queues[*queue]);
+                    self.packets.len()
+                }
+                InEdge::Link(link) if link.has_packets() => {
+                    link.pull(room, pools, &mut self.packets)
+                }
+                InEdge::Link(_) => 0,
+            };
+            if taken == 0 {
+                continue;
+            }
+            moved = true;
+            let node = &mut graph.nodes[position];
+            let Work::Port { port, .. } = &mut node.work else {
+                return moved;
+            };
+            let sent = port.tx(&mut self.packets, now).min(self.packets.len());
+            node.counters.tx_packets += sent as u64;
+            node.counters.tx_bytes += bytes_of(&self.packets[..sent]);
+            let failed = (self.packets.len() - sent) as u64;
+            node.count_drops(DropReason::TxFailed, failed);
+            for packet in self.packets.drain(..) {
+                pools.free(packet);
+            }
+        }
+        moved
+    }
+}
+
+fn bytes_of(packets: &[Packet]) -> u64 {
+    packets.iter().map(|packet| packet.len() as u64).sum()
+}
+
+/// Passes packets on by one output of a node.
+fn emit(
+    graph: &mut Graph,
+    pools: &mut Pools,
+    position: usize,
+    output: usize,
+    packets: &mut Vec<Packet>,
+) {
+    let node = &mut graph.nodes[position];
+    let (count, bytes) = (packets.len() as u64, bytes_of(packets));
+    let is_port = matches!(node.work, Work::Port { .. });
+    let (dropped, dropped_bytes, reason) = match node.outputs.get_mut(output) {
+        Some(OutEdge::Local { queue }) => {
+            graph.queues[*queue].append(packets);
+            (0, 0, DropReason::NotConnected)
+        }
+        Some(OutEdge::Link(link)) => {
+            let before = link.counters.bytes;
+            let (dropped, reason) = link.send(packets, pools);
+            (dropped, bytes - (link.counters.bytes - before), reason)
+        }
+        Some(OutEdge::Open) | None => {
+            for packet in packets.drain(..) {
+                pools.free(packet);
+            }
+            (count, bytes, DropReason::NotConnected)
+        }
+    };
+    let node = &mut graph.nodes[position];
+    node.count_drops(reason, dropped);
+    if !is_port {
+        node.counters.tx_packets += count - dropped;
+        node.counters.tx_bytes += bytes - dropped_bytes;
+    }
+}
+
+/// Step 5: makes the turn final.
+fn seal(graph: &mut Graph, pools: &mut Pools) {
+    pools.publish_returns();
+    commit_inputs(graph);
+    pools.commit_home_lanes();
+    for link in graph.tx_links_mut() {
+        link.settle();
+    }
+    pools.settle_return_lanes();
+    bell::full_fence();
+    for link in graph.tx_links_mut() {
+        link.wake_peer();
+    }
+    for link in graph.rx_links_mut() {
+        link.wake_peer();
+    }
+    pools.wake_owners();
+}
+
+/// Whether some link on the way of what port `position` receives is congested.
+fn entry_is_congested(graph: &mut Graph, position: usize) -> bool {
+    let node = &mut graph.nodes[position];
+    node.outputs.iter_mut().any(|output| match output {
+        OutEdge::Open => false,
+        OutEdge::Local { queue } => graph.congested[graph.queue_targets[*queue]],
+        OutEdge::Link(link) => link.is_congested(),
+    })
+}
+
+/// Gives back the slots of what was pulled, and passes congestion on towards the chain's entry: an
+/// input of a node is congested if any link that its packets can leave by is. What a port has been
+/// given to send ends there.
+fn commit_inputs(graph: &mut Graph) {
+    for position in (0..graph.nodes.len()).rev() {
+        let node = &mut graph.nodes[position];
+        let mut congested = false;
+        if !matches!(node.work, Work::Port { .. }) {
+            for output in &mut node.outputs {
+                congested |= match output {
+                    OutEdge::Open => false,
+                    OutEdge::Local { queue } => graph.congested[graph.queue_targets[*queue]],
+                    OutEdge::Link(link) => link.is_congested(),
+                };
+            }
+        }
+        graph.congested[position] = congested;
+        for input in &mut node.inputs {
+            if let InEdge::Link(link) = input {
+                link.commit();
+                link.set_congested(congested);
+            }
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Installs the programs that peers need, where this machine lets us.
+//!
+//! SPDX-License-Identifier: Apache-2.0
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::child::Guarded;
+
+/// Longest time for a package installation.
+const INSTALL_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Finds `program` on the path; if absent and we are root, installs `packages` by apt-get.
+///
+/// # Errors
+///
+/// A sentence that says what is missing and what to do.
+pub(crate) fn require(program: &str, packages: &[&str], logs: &Path) -> Result<(), String> {
+    if is_on_path(program) {
+        return Ok(());
+    }
+    let by_hand = format!(
+        "{program} is missing; run: apt-get install {}",
+        packages.join(" ")
+    );
+    if !rustix::process::geteuid().is_root() || !is_on_path("apt-get") {
+        return Err(by_hand);
+    }
+    eprintln!("installing {}", packages.join(" "));
+    let deadline = Instant::now() + INSTALL_TIMEOUT;
+    let arguments = ["install", "--yes", "--quiet"].iter().chain(packages);
+    let environment = [("DEBIAN_FRONTEND", Path::new("noninteractive"))];
+    let log = logs.join("apt-get.log");
+    let cause = match Guarded::start("apt-get", arguments, &environment, log) {
+        Err(error) => error.to_string(),
+        Ok(mut child) => match child.wait(deadline) {
+            None => "took too long".to_owned(),
+            Some(_) if is_on_path(program) => return Ok(()),
+            Some(status) => format!("{status}: {}", child.error_tail()),
+        },
+    };
+    Err(format!("{by_hand} (apt-get: {cause})"))
+}
+
+fn is_on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+}

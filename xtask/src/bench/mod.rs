@@ -1,0 +1,148 @@
+//! Benchmarks: Catena and its peers on the same machine, in the same command, in turn.
+//!
+//! A round measures each side once, own and peer alternating, so that a drift of the machine
+//! meets both; the report gives medians over the rounds and their range. Figures of different
+//! commands are not to be compared.
+//!
+//! `--quick` is one round of short runs. From the end of the build and of any installation it has
+//! `QUICK_LIMIT`; what does not fit is reported as not measured.
+//!
+//! SPDX-License-Identifier: Apache-2.0
+
+mod cacheline;
+mod chain;
+pub(crate) mod child;
+mod hop;
+mod install;
+mod link;
+mod machine;
+mod own;
+mod report;
+mod series;
+mod stats;
+mod testpmd;
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use report::{Report, Row};
+use series::Series;
+
+/// Measurement time of `--quick`; leaves 5 s of a minute for the end of the last run.
+const QUICK_LIMIT: Duration = Duration::from_secs(55);
+
+/// What to measure.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Arguments {
+    /// Benchmark
+    name: Name,
+    /// One short round, within a minute
+    #[arg(long)]
+    quick: bool,
+    /// Write the result to this file too
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+enum Name {
+    /// Rate of chains of 1 to 8 NFs by execution mode, beside a chain of memif forwarders
+    Chain,
+    /// One-way time of a lone packet, beside a bare cache line, a yield and a futex
+    Hop,
+    /// Rate of one link by trust, beside memif and vhost-user
+    Link,
+}
+
+/// What each benchmark works with and adds to.
+struct Session {
+    quick: bool,
+    rounds: u32,
+    /// Measured time of each run.
+    seconds: u32,
+    /// The first two cores that this process may use; twice the same where there is one.
+    cores: [usize; 2],
+    own: own::Own,
+    testpmd: testpmd::Testpmd,
+    rows: Vec<Row>,
+    notes: Vec<String>,
+}
+
+impl Session {
+    /// Adds the range of a series to the notes.
+    fn note_range(&mut self, name: &str, unit: &str, series: &Series) {
+        self.notes.extend(series.note(name, unit));
+    }
+
+    /// Says on standard error what is being measured.
+    fn progress(&self, round: u32, what: &str) {
+        eprintln!("round {}/{}: {what}", round + 1, self.rounds);
+    }
+}
+
+/// Runs one benchmark, prints its report and writes it to the file asked for.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .ok_or("no repository root")?;
+    let started = machine::now_rfc3339();
+    let command: Vec<String> = std::iter::once("cargo xtask".to_owned())
+        .chain(std::env::args().skip(1))
+        .collect();
+    let work_dir = Rc::new(child::WorkDir::new()?);
+    let machine = machine::Machine::probe();
+    let mut session = Session {
+        quick: arguments.quick,
+        rounds: if arguments.quick { 1 } else { 3 },
+        seconds: if arguments.quick { 3 } else { 4 },
+        cores: cacheline::first_two_cores()?,
+        own: own::Own::build(root, Rc::clone(&work_dir)),
+        testpmd: testpmd::Testpmd::new(work_dir),
+        rows: Vec::new(),
+        notes: vec![machine::background_load()],
+    };
+    let deadline = arguments.quick.then(|| Instant::now() + QUICK_LIMIT);
+    session.own.set_deadline(deadline);
+    session.testpmd.set_deadline(deadline);
+    if session.cores[0] == session.cores[1] {
+        session
+            .notes
+            .push("one core only: both ends of each link share it".to_owned());
+    }
+    let bench = match arguments.name {
+        Name::Chain => {
+            chain::run(&mut session);
+            "chain"
+        }
+        Name::Hop => {
+            hop::run(&mut session);
+            "hop"
+        }
+        Name::Link => {
+            link::run(&mut session);
+            "link"
+        }
+    };
+    let mut notes = session.notes;
+    notes.extend(session.testpmd.take_notes());
+    let report = Report {
+        bench: bench.to_owned(),
+        machine,
+        kernel: machine::kernel(),
+        commit: machine::commit(root),
+        command: command.join(" "),
+        started,
+        quick: arguments.quick,
+        results: session.rows,
+        notes,
+    };
+    report.print(&mut std::io::stdout().lock())?;
+    if let Some(path) = &arguments.json {
+        let mut text = serde_json::to_string_pretty(&report)?;
+        text.push('\n');
+        std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,244 @@
+//! DPDK's `dpdk-testpmd` as a peer: memif, vhost-user, a memif chain and a bare forwarding core.
+//!
+//! Each peer is a set of polling processes, started from the receiving end back to the generator,
+//! since a connecting end fails at once when nobody listens. A rate is read from the receiver
+//! while traffic flows: its first interval with packets is start-up and is left out, and the
+//! processes are killed before any of them stops by itself, so no interval is cut short.
+//!
+//! `--in-memory` keeps huge pages in memfds, so that nothing is left on a hugetlbfs and none need
+//! be mounted; with too few huge pages free the peers run on 4 KiB pages, which a note says.
+//!
+//! SPDX-License-Identifier: Apache-2.0
+
+mod run;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Instant;
+
+use super::child::WorkDir;
+use run::{Process, Run};
+
+/// The program, and the packages that hold it and its drivers on Debian and Ubuntu.
+const PROGRAM: &str = "dpdk-testpmd";
+const PACKAGES: [&str; 2] = ["dpdk", "dpdk-dev"];
+
+/// A peer's received rate.
+#[derive(Clone, Debug)]
+pub(crate) struct PeerRate {
+    /// Million packets per second.
+    pub(crate) mpps: f64,
+}
+
+/// A process that polls alone on its core and gets less than this share of it was disturbed.
+const UNDISTURBED_SHARE: f64 = 0.95;
+
+/// How often other work took core time from a peer's runs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Disturbance {
+    runs: u32,
+    disturbed: u32,
+    least_share: f64,
+}
+
+/// Why a peer gave no rate.
+#[derive(Clone, Debug)]
+pub(crate) struct PeerMissing {
+    pub(crate) peer: &'static str,
+    pub(crate) reason: String,
+}
+
+impl fmt::Display for PeerMissing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.peer, self.reason)
+    }
+}
+
+impl std::error::Error for PeerMissing {}
+
+/// Who copies a packet that crosses a memif.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MemifCopy {
+    /// The receiver alone: the sender's buffers lie in the shared region (`zero-copy=yes`).
+    Receiver,
+    /// Sender and receiver each copy once.
+    Both,
+}
+
+/// Starts testpmd peers; holds the directory of their sockets and logs.
+#[derive(Debug)]
+pub(crate) struct Testpmd {
+    work_dir: Rc<WorkDir>,
+    /// No run may last beyond this time.
+    deadline: Option<Instant>,
+    installed: Result<(), String>,
+    runs: u32,
+    notes: Vec<String>,
+    disturbances: BTreeMap<&'static str, Disturbance>,
+}
+
+impl Testpmd {
+    /// Finds testpmd, installing it where that is allowed.
+    pub(crate) fn new(work_dir: Rc<WorkDir>) -> Self {
+        let installed = super::install::require(PROGRAM, &PACKAGES, work_dir.path());
+        Self {
+            work_dir,
+            deadline: None,
+            installed,
+            runs: 0,
+            notes: Vec::new(),
+            disturbances: BTreeMap::new(),
+        }
+    }
+
+    /// Sets the time by which all runs must have ended.
+    pub(crate) fn set_deadline(&mut self, deadline: Option<Instant>) {
+        self.deadline = deadline;
+    }
+
+    /// What a reader must know about the set-up.
+    pub(crate) fn take_notes(&mut self) -> Vec<String> {
+        let mut notes = std::mem::take(&mut self.notes);
+        for (peer, d) in std::mem::take(&mut self.disturbances) {
+            if d.disturbed > 0 {
+                notes.push(format!(
+                    "{peer}: other work took up to {:.0} % of a core in {} of {} runs",
+                    100.0 * (1.0 - d.least_share),
+                    d.disturbed,
+                    d.runs
+                ));
+            }
+        }
+        notes
+    }
+
+    /// Keeps the least share of its core that a process of the run had.
+    fn record_share(&mut self, peer: &'static str, share: f64) {
+        let new = Disturbance {
+            least_share: 1.0,
+            ..Disturbance::default()
+        };
+        let disturbance = self.disturbances.entry(peer).or_insert(new);
+        disturbance.runs += 1;
+        disturbance.disturbed += u32::from(share < UNDISTURBED_SHARE);
+        disturbance.least_share = disturbance.least_share.min(share);
+    }
+
+    /// Measures the median rate of a run whose processes have a core each.
+    fn alone(&mut self, run: &Run, sink: Process, seconds: u32) -> Result<PeerRate, PeerMissing> {
+        let (rate, share) = run.median_rate(sink, seconds)?;
+        self.record_share(run.peer, share);
+        Ok(rate)
+    }
+
+    /// One memif between two processes, one core each; the receiver's median rate.
+    pub(crate) fn memif(
+        &mut self,
+        packet_size: usize,
+        seconds: u32,
+        cores: [usize; 2],
+        copy: MemifCopy,
+    ) -> Result<PeerRate, PeerMissing> {
+        let mut run = Run::begin(self, "memif", 2)?;
+        let socket = run.socket(0);
+        let server = memif_vdev(0, "server", &socket, None);
+        let sink = run.start("sink", cores[0], &[server], &["--forward-mode=rxonly"])?;
+        let sink = run.listening(sink, &socket)?;
+        let client = memif_vdev(0, "client", &socket, Some(copy));
+        let _generator = run.start_generator(cores[1], client, packet_size)?;
+        self.alone(&run, sink, seconds)
+    }
+
+    /// vhost-user with a packed ring: receiver is the host's end, sender the guest's.
+    pub(crate) fn vhost_user(
+        &mut self,
+        packet_size: usize,
+        seconds: u32,
+        cores: [usize; 2],
+    ) -> Result<PeerRate, PeerMissing> {
+        let mut run = Run::begin(self, "vhost-user", 2)?;
+        let socket = run.socket(0);
+        let host = format!("net_vhost0,iface={},queues=1", socket.display());
+        let sink = run.start("sink", cores[0], &[host], &["--forward-mode=rxonly"])?;
+        let sink = run.listening(sink, &socket)?;
+        let guest = format!(
+            "net_virtio_user0,path={},queues=1,packed_vq=1,mrg_rxbuf=0,in_order=1",
+            socket.display()
+        );
+        let _generator = run.start_generator(cores[1], guest, packet_size)?;
+        self.alone(&run, sink, seconds)
+    }
+
+    /// `length` forwarders in a row between a generator and a sink, each a process that polls,
+    /// dealt round-robin over `cores`; the mean rate at the sink.
+    ///
+    /// Pollers that share a core take turns by scheduler slices, so packets arrive in bursts and
+    /// whole intervals may be empty: a median over intervals would mislead.
+    pub(crate) fn memif_chain(
+        &mut self,
+        length: usize,
+        packet_size: usize,
+        seconds: u32,
+        cores: [usize; 2],
+    ) -> Result<PeerRate, PeerMissing> {
+        let mut run = Run::begin(self, "memif chain", length as u64 + 2)?;
+        let core = |place: usize| cores[place % cores.len()];
+        let socket = run.socket(length);
+        let server = memif_vdev(0, "server", &socket, None);
+        let sink = run.start(
+            "sink",
+            core(length + 1),
+            &[server],
+            &["--forward-mode=rxonly"],
+        )?;
+        let sink = run.listening(sink, &socket)?;
+        let mut forwarders = Vec::new();
+        for index in (0..length).rev() {
+            let upstream = run.socket(index);
+            let vdevs = [
+                memif_vdev(0, "server", &upstream, None),
+                memif_vdev(
+                    1,
+                    "client",
+                    &run.socket(index + 1),
+                    Some(MemifCopy::Receiver),
+                ),
+            ];
+            let name = format!("nf{index}");
+            let nf = run.start(&name, core(index + 1), &vdevs, &["--forward-mode=mac"])?;
+            forwarders.push(run.listening(nf, &upstream)?);
+        }
+        let client = memif_vdev(0, "client", &run.socket(0), Some(MemifCopy::Receiver));
+        let _generator = run.start_generator(core(0), client, packet_size)?;
+        run.mean_rate(sink, seconds)
+    }
+
+    /// One core that forwards between two null ports (no link, no copy): packets per second over
+    /// both directions. The most that any testpmd figure here could reach.
+    pub(crate) fn null_forwarding(
+        &mut self,
+        packet_size: usize,
+        seconds: u32,
+        core: usize,
+    ) -> Result<PeerRate, PeerMissing> {
+        let mut run = Run::begin(self, "null ports", 1)?;
+        let vdevs = [0, 1].map(|port| format!("net_null{port},size={packet_size}"));
+        let process = run.start("null", core, &vdevs, &["--forward-mode=mac"])?;
+        let per_port = self.alone(&run, process, seconds)?;
+        Ok(PeerRate {
+            mpps: per_port.mpps * 2.0,
+        })
+    }
+}
+
+/// The `--vdev` argument of one end of a memif.
+fn memif_vdev(port: u32, role: &str, socket: &Path, copy: Option<MemifCopy>) -> String {
+    let zero_copy = match copy {
+        Some(MemifCopy::Receiver) => ",zero-copy=yes",
+        Some(MemifCopy::Both) | None => "",
+    };
+    let socket = socket.display();
+    format!("net_memif{port},role={role},socket={socket},socket-abstract=no{zero_copy}")
+}
