@@ -12,12 +12,14 @@
 //! negotiation (`TUNSETOFFLOAD`), persistent interfaces: an interface made by [`Tap::open`]
 //! disappears with its last queue.
 
+mod port;
 mod sys;
 
 use std::io;
 
 use thiserror::Error;
 
+pub use port::{Config, KIND};
 pub use sys::Tap;
 
 /// Bytes that precede each frame, both ways, where [`Options::vnet_header`] is set
@@ -88,6 +90,17 @@ pub enum TapError {
         name: String,
         /// What to append to the command so that the interface fits the options.
         flags: &'static str,
+    },
+    /// The process may not set the interface's MTU.
+    #[error(
+        "no permission to set the MTU of '{name}': CAP_NET_ADMIN is needed, \
+         or 'sudo ip link set dev {name} mtu {mtu}'"
+    )]
+    SetMtuNotPermitted {
+        /// The interface.
+        name: String,
+        /// The MTU asked for.
+        mtu: u16,
     },
     /// The process may not bring the interface up.
     #[error(
