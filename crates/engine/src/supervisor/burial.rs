@@ -227,13 +227,13 @@ impl Supervisor {
     /// Adds the counters of a dead instance to the past, so that received = sent + dropped + killed
     /// holds for a node that had a worker of its own.
     fn account(&mut self, worker: usize, remains: &Remains) {
-        let layout = self.page_layout(worker);
+        let layout = self.instances[worker].layout;
         let Some(counters) = self.instances[worker].counters.take() else {
             return;
         };
         let spec = self.placement.workers[worker].clone();
-        for (n, node) in spec.nodes.iter().enumerate() {
-            let mut now = super::status::node_counters(&counters, layout, n);
+        for node in &spec.nodes {
+            let mut now = super::status::node_counters(&counters, layout, *node);
             let past = self.past.nodes.entry(*node).or_default();
             if spec.nodes.len() == 1 && !self.chain.nodes[*node].is_port() {
                 // The page may be a turn behind; the rings' cursors are exact.
@@ -261,24 +261,17 @@ impl Supervisor {
             }
             past.add(&now);
         }
-        for (n, ring) in self
+        for ring in self
             .placement
             .rings
             .iter()
             .filter(|ring| ring.from == worker)
-            .enumerate()
         {
-            let now = super::status::tx_counters(&counters, layout, n);
+            let now = super::status::tx_counters(&counters, layout, ring.link);
             self.past.tx.entry(ring.link).or_default().add(&now);
         }
-        for (n, ring) in self
-            .placement
-            .rings
-            .iter()
-            .filter(|ring| ring.to == worker)
-            .enumerate()
-        {
-            let now = super::status::rx_counters(&counters, layout, n);
+        for ring in self.placement.rings.iter().filter(|ring| ring.to == worker) {
+            let now = super::status::rx_counters(&counters, layout, ring.link);
             self.past.rx.entry(ring.link).or_default().add(&now);
         }
     }

@@ -8,6 +8,7 @@ use catena_shm::counters::Counters;
 use catena_shm::fd_passing;
 
 use crate::protocol::{FromWorker, PortClosing, RegionName, ToWorker};
+use crate::stats::PageLayout;
 use crate::supervisor::spawn::Body;
 
 /// How far an instance has come.
@@ -56,6 +57,8 @@ pub struct Instance {
     pub made: BTreeMap<RegionName, Held>,
     /// Its counters page.
     pub counters: Option<Counters>,
+    /// Where blocks lie in it.
+    pub layout: PageLayout,
     /// When it began to run.
     pub running_since: Option<Instant>,
     /// What its ports said when it stopped.
@@ -81,6 +84,7 @@ impl Instance {
             token,
             made: BTreeMap::new(),
             counters: None,
+            layout: PageLayout::default(),
             running_since: None,
             closings: Vec::new(),
             is_finished: false,

@@ -39,12 +39,13 @@ use crate::placement::{Placement, node_spec, place};
 use crate::protocol::{
     Adoption, Assignment, FromWorker, RegionName, StartIndex, ToWorker, VERSION,
 };
-use crate::stats::{NodeCounters, PageLayout, RxCounters, TxCounters};
+use crate::stats::{NodeCounters, RxCounters, TxCounters};
 use crate::supervisor::instance::{Held, Instance, State};
 use crate::supervisor::memory::Memory;
 use crate::supervisor::runtime_dir::RuntimeDir;
 use crate::supervisor::spawn::{Body, ContainerPlan, SpawnError};
 use crate::wait::{ChosenWait, choose, measure};
+use crate::worker::build::page_layout;
 
 /// What the supervisor needs to know besides the chain.
 #[derive(Clone, Debug)]
@@ -432,6 +433,7 @@ impl Supervisor {
             }
         }
         let assignment = self.assignment(worker, adoptions);
+        self.instances[worker].layout = page_layout(&assignment);
         let record = ToWorker::Assign(Box::new(assignment));
         self.instances[worker].send(&record, &[]);
         self.instances[worker].state = State::Making;
@@ -510,7 +512,7 @@ impl Supervisor {
     /// Keeps memory that a worker has made.
     fn take_memory(&mut self, worker: usize, region: RegionName, len: usize, fd: OwnedFd) {
         if region == RegionName::Counters {
-            let words = self.page_layout(worker).word_count();
+            let words = self.instances[worker].layout.word_count();
             match fd.try_clone().map(|fd| Counters::attach(fd, len, words)) {
                 Ok(Ok(counters)) => self.instances[worker].counters = Some(counters),
                 _ => return self.detach(worker, "its counters page is not sealed or too small"),
@@ -524,16 +526,6 @@ impl Supervisor {
         }
         let held = Held { fd, len };
         self.memory.keep(region, held);
-    }
-
-    /// Layout of a worker's counters page.
-    fn page_layout(&self, worker: usize) -> PageLayout {
-        let rings = &self.placement.rings;
-        PageLayout {
-            node_count: self.placement.workers[worker].nodes.len(),
-            tx_count: rings.iter().filter(|ring| ring.from == worker).count(),
-            rx_count: rings.iter().filter(|ring| ring.to == worker).count(),
-        }
     }
 
     /// Introduces workers whose neighbours are all known: they get their memory and may run.

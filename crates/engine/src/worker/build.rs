@@ -17,7 +17,7 @@ use crate::link::{Inlet, RxLink, TxLink};
 use crate::pools::{HomeLane, Pools, ReturnLane};
 use crate::port::RxState;
 use crate::protocol::{Assignment, LaneSpec, NodeSpec, PoolSpec, RegionName, RingSpec};
-use crate::stats::PageLayout;
+use crate::stats::{PageLayout, SPARE_BLOCKS};
 use crate::worker::graph::{Graph, InEdge, OutEdge, Work, WorkerNode};
 
 /// Why a worker cannot do what it was assigned.
@@ -91,18 +91,20 @@ pub fn pool_sharing(spec: &PoolSpec) -> Sharing {
 /// Layout of a worker's counters page.
 pub fn page_layout(assignment: &Assignment) -> PageLayout {
     let worker = assignment.worker;
+    let rings = |sends: bool| {
+        let here = move |ring: &&RingSpec| {
+            if sends {
+                ring.from == worker
+            } else {
+                ring.to == worker
+            }
+        };
+        assignment.rings.iter().filter(here).count()
+    };
     PageLayout {
         node_count: assignment.nodes.len(),
-        tx_count: assignment
-            .rings
-            .iter()
-            .filter(|ring| ring.from == worker)
-            .count(),
-        rx_count: assignment
-            .rings
-            .iter()
-            .filter(|ring| ring.to == worker)
-            .count(),
+        tx_count: rings(true) + SPARE_BLOCKS,
+        rx_count: rings(false) + SPARE_BLOCKS,
     }
 }
 

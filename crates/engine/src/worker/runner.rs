@@ -241,16 +241,34 @@ impl Runner {
             .map(|p| u64::from(p.out_count()))
             .sum();
         self.counters.store(0, &self.sums.words());
-        for (n, node) in self.graph.nodes.iter().enumerate() {
-            self.counters
-                .store(self.layout.node(n), &node.counters.words());
-        }
         let (layout, counters) = (self.layout, &self.counters);
-        for (n, link) in self.graph.tx_links_mut().enumerate() {
-            counters.store(layout.tx(n), &link.counters.words());
+        let store = |at: usize, id: usize, words: &[u64]| {
+            counters.store(at, &[id as u64 + 1]);
+            counters.store(at + 1, words);
+        };
+        for (n, node) in self.graph.nodes.iter().take(layout.node_count).enumerate() {
+            store(layout.node(n), node.index, &node.counters.words());
         }
-        for (n, link) in self.graph.rx_links_mut().enumerate() {
-            counters.store(layout.rx(n), &link.counters.words());
+        for (n, link) in self.graph.tx_links_mut().take(layout.tx_count).enumerate() {
+            store(layout.tx(n), link.index, &link.counters.words());
+        }
+        for (n, link) in self.graph.rx_links_mut().take(layout.rx_count).enumerate() {
+            store(layout.rx(n), link.index, &link.counters.words());
+        }
+    }
+
+    /// After links came or went: blocks behind the last one are free.
+    fn free_blocks(&mut self) {
+        let layout = self.layout;
+        let (tx, rx) = (
+            self.graph.tx_links_mut().count(),
+            self.graph.rx_links_mut().count(),
+        );
+        for n in tx..layout.tx_count {
+            self.counters.store(layout.tx(n), &[0]);
+        }
+        for n in rx..layout.rx_count {
+            self.counters.store(layout.rx(n), &[0]);
         }
     }
 
