@@ -107,6 +107,37 @@ impl Pools {
         pools
     }
 
+    /// Adds a pool owned here.
+    pub fn add_owner(&mut self, owner: PoolOwner) {
+        self.own.push(owner);
+        self.own
+            .sort_by_key(|pool| pool.geometry().packet_len_max());
+        for (index, pool) in self.own.iter().enumerate() {
+            self.views[usize::from(pool.id())] = Some(pool.view());
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "at most POOL_COUNT_MAX pools"
+            )]
+            let index = index as u8;
+            self.places[usize::from(pool.id())] = Place::Own(index);
+        }
+    }
+
+    /// The pools that buffers are returned to by the lane to worker `to`.
+    pub fn set_lane_pools(&mut self, to: usize, pools: Vec<u8>) {
+        if let Some(index) = self.lanes.iter().position(|lane| lane.to == to) {
+            for pool in &pools {
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    reason = "at most one lane per worker"
+                )]
+                let lane = index as u8;
+                self.places[usize::from(*pool)] = Place::Lane(lane);
+            }
+            self.lanes[index].pools = pools;
+        }
+    }
+
     /// Adds the view of a pool that another worker owns.
     pub fn add_view(&mut self, view: PoolView) {
         let id = usize::from(view.id());

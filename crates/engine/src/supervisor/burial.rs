@@ -75,7 +75,7 @@ impl Supervisor {
         if instance.failure.is_none() {
             instance.failure = Some(how.clone());
         }
-        if self.is_stopping || (!had_run && epoch == 0) {
+        if self.is_stopping || self.instances[worker].is_retiring || (!had_run && epoch == 0) {
             return;
         }
         let lost = if had_run {

@@ -40,6 +40,23 @@ pub struct Held {
     pub len: usize,
 }
 
+/// How far a running worker has come with a change of the chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changing {
+    /// Nothing changes for it.
+    No,
+    /// It makes what is to be added.
+    Making,
+    /// It has made it.
+    Made,
+    /// It could not.
+    Failed,
+    /// It was told to turn to its new outputs.
+    Rewiring,
+    /// It has turned.
+    Rewired,
+}
+
 /// One instance of a worker.
 #[derive(Debug)]
 pub struct Instance {
@@ -67,6 +84,10 @@ pub struct Instance {
     pub is_finished: bool,
     /// Whether it has been given its neighbours' memory and told to run.
     pub is_introduced: bool,
+    /// How far it has come with a change of the chain.
+    pub changing: Changing,
+    /// Whether it leaves the chain for good.
+    pub is_retiring: bool,
     /// Whether it passes packets on in place of its nodes.
     pub is_bypass: bool,
     /// Why it failed, if it said so.
@@ -89,6 +110,8 @@ impl Instance {
             closings: Vec::new(),
             is_finished: false,
             is_introduced: false,
+            changing: Changing::No,
+            is_retiring: false,
             is_bypass: false,
             failure: None,
         }

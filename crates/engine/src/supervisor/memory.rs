@@ -78,6 +78,12 @@ impl Memory {
             .map(|(start, held)| (*start, held))
     }
 
+    /// Forgets a region for good.
+    pub(super) fn forget(&mut self, region: RegionName) {
+        self.regions.remove(&region);
+        self.starts.remove(&region);
+    }
+
     /// Forgets producers whose successor begins at or before `tail`.
     pub(super) fn forget_before(&mut self, producer: RegionName, tail: u64) {
         if let Some(kept) = self.regions.get_mut(&producer) {

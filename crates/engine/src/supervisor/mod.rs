@@ -4,6 +4,7 @@
 //! region that a worker has made, so that it can introduce neighbours to each other, read what a dead
 //! worker left, and give its successor what it needs.
 //!
+//! - `apply`: changes of a running chain; `renumber`: what stays keeps its number.
 //! - `spawn`: threads, processes, containers.
 //! - `instance`: one life of a worker.
 //! - `reclaim`: what a dead worker held; pure.
@@ -14,8 +15,10 @@
 //!
 //! One loop ([`Supervisor::step`]) serves everything; it never waits for a worker.
 
+pub mod apply;
 pub mod instance;
 pub mod reclaim;
+pub mod renumber;
 pub mod runtime_dir;
 pub mod spawn;
 
@@ -40,7 +43,7 @@ use crate::protocol::{
     Adoption, Assignment, FromWorker, RegionName, StartIndex, ToWorker, VERSION,
 };
 use crate::stats::{NodeCounters, RxCounters, TxCounters};
-use crate::supervisor::instance::{Held, Instance, State};
+use crate::supervisor::instance::{Changing, Held, Instance, State};
 use crate::supervisor::memory::Memory;
 use crate::supervisor::runtime_dir::RuntimeDir;
 use crate::supervisor::spawn::{Body, ContainerPlan, SpawnError};
@@ -152,6 +155,8 @@ pub struct Supervisor {
     is_stopping: bool,
 }
 
+/// Where a counters page holds the number of buffers that are out (see `WorkerCounters::words`).
+const BUFFERS_OUT_WORD: usize = 6;
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Supervisor {
@@ -341,7 +346,7 @@ impl Supervisor {
             {
                 self.assign(worker);
             }
-            (FromWorker::Made { region, len }, State::Making) => {
+            (FromWorker::Made { region, len }, State::Making | State::Running) => {
                 if let Some(fd) = fds.into_iter().next() {
                     self.take_memory(worker, region, len, fd);
                 }
@@ -353,6 +358,13 @@ impl Supervisor {
                 }
                 self.introduce();
             }
+            (FromWorker::AllMade { .. }, State::Running) => {
+                if instance.changing == Changing::Making {
+                    instance.changing = Changing::Made;
+                    self.introduce();
+                }
+            }
+            (FromWorker::Rewired, State::Running) => instance.changing = Changing::Rewired,
             (FromWorker::Started, State::Made) => {
                 instance.state = State::Running;
                 instance.running_since = Some(Instant::now());
@@ -362,6 +374,9 @@ impl Supervisor {
                 let name = node.and_then(|node| self.chain.nodes.get(node));
                 let name = name.map_or(String::new(), |node| format!("{}: ", node.name));
                 instance.failure = Some(format!("{name}{message}"));
+                if instance.changing == Changing::Making {
+                    instance.changing = Changing::Failed;
+                }
             }
             (FromWorker::Finished, _) => instance.is_finished = true,
             (FromWorker::Answer { id, result }, _) => {
@@ -551,9 +566,23 @@ impl Supervisor {
         }
     }
 
+    /// Instances of workers that belong to the chain.
+    fn present(&self) -> impl Iterator<Item = &Instance> {
+        let workers = self.instances.iter().zip(&self.placement.workers);
+        workers
+            .filter(|(_, worker)| !worker.nodes.is_empty())
+            .map(|(instance, _)| instance)
+    }
+
+    /// Buffers of a worker's pools that are out, as it last said.
+    fn buffers_out(&self, worker: usize) -> u64 {
+        let page = self.instances[worker].counters.as_ref();
+        page.map_or(0, |page| page.load(BUFFERS_OUT_WORD))
+    }
+
     /// Whether every worker's sources have come to their end.
     pub fn is_finished(&self) -> bool {
-        self.instances.iter().all(|instance| {
+        self.present().all(|instance| {
             instance.is_finished && instance.state == State::Running && !instance.is_bypass
         })
     }
@@ -633,7 +662,7 @@ impl Supervisor {
         if let Some(mut body) = instance.body.take() {
             body.reap();
         }
-        if !self.is_stopping {
+        if !self.is_stopping && !self.instances[worker].is_retiring {
             self.bury_stopped(worker);
         }
     }

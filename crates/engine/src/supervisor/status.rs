@@ -20,6 +20,7 @@ use crate::stats::{
 use crate::supervisor::Supervisor;
 use crate::supervisor::instance::State;
 use crate::supervisor::memory::rings;
+use crate::supervisor::renumber::{is_gone, is_link_gone};
 
 /// Status of a chain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -190,9 +191,11 @@ impl Supervisor {
             uptime_s: self.started.elapsed().as_secs_f64(),
             wait: self.wait.describe(),
             workers: (0..self.instances.len())
+                .filter(|worker| !self.placement.workers[*worker].nodes.is_empty())
                 .map(|worker| self.worker_status(worker))
                 .collect(),
             nodes: (0..self.chain.nodes.len())
+                .filter(|node| !is_gone(&self.chain.nodes[*node]))
                 .map(|node| self.node_status(node))
                 .collect(),
             links: self.link_statuses(),
@@ -212,8 +215,7 @@ impl Supervisor {
     /// order packets take them cannot miss one that moves meanwhile.
     pub fn is_empty(&self) -> bool {
         if self
-            .instances
-            .iter()
+            .present()
             .any(|instance| instance.state != State::Running)
         {
             return false;
@@ -325,6 +327,7 @@ impl Supervisor {
     fn link_statuses(&self) -> Vec<LinkStatus> {
         let all = rings(&self.placement);
         (0..self.chain.links.len())
+            .filter(|link| !is_link_gone(&self.chain.links[*link]))
             .map(|link| {
                 let ring = all.iter().find(|ring| ring.link == Some(link));
                 self.link_status(link, ring)
