@@ -5,7 +5,7 @@
 //! interface is down nothing is received and what is sent fails; both work again when it comes up.
 //! Once it is removed the port has failed.
 
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
@@ -326,8 +326,8 @@ impl Port for PacketSocketPort {
         taken - rejected
     }
 
-    fn poll_fd(&self) -> Option<RawFd> {
-        Some(self.socket.fd().as_raw_fd())
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.fd())
     }
 
     fn close(&mut self) -> Result<(), PortError> {

@@ -188,6 +188,7 @@ fn written_packets_carry_the_wall_clock_time_and_are_cut_to_the_snaplen() {
         }
         assert!(bench.counter("in_file") >= 4, "flushed every second");
         assert_eq!(bench.close(), Ok(()));
+        assert_eq!(bench.counter("in_file"), 6);
         let mut reader = CaptureReader::open(dir.path().join(name)).unwrap();
         let mut records = Vec::new();
         while let Some(record) = reader.next().unwrap() {
@@ -237,6 +238,7 @@ fn a_full_disk_refuses_packets_and_is_told_at_the_end() {
     let error = bench.close().unwrap_err().to_string();
     // 98 records of 1016 bytes fit behind the header.
     assert!(error.contains("98 records"), "{error}");
+    assert_eq!(bench.counter("in_file"), 98);
     assert_eq!(disk.len(), 24 + 98 * 1016);
 }
 

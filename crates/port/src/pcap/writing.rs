@@ -25,6 +25,8 @@ pub(super) struct Writing {
     wall_clock: WallClock,
     snap_len: usize,
     flushed_at: Nanos,
+    /// Records in the file once it is closed.
+    in_file: u64,
     refused: u64,
     failure: Option<PortError>,
 }
@@ -42,6 +44,7 @@ impl Writing {
             wall_clock,
             snap_len,
             flushed_at: Nanos(0),
+            in_file: 0,
             refused: 0,
             failure: None,
         }
@@ -83,8 +86,15 @@ impl Port for Writing {
     }
 
     fn close(&mut self) -> Result<(), PortError> {
-        let finished = match self.writer.take() {
-            Some(writer) => writer.finish().map(drop).map_err(failed),
+        let finished = match self.writer.take().map(CaptureWriter::finish) {
+            Some(Ok(summary)) => {
+                self.in_file = summary.record_count;
+                Ok(())
+            }
+            Some(Err(error)) => {
+                self.in_file = error.record_count();
+                Err(failed(error))
+            }
             None => Ok(()),
         };
         match self.failure.take() {
@@ -94,10 +104,8 @@ impl Port for Writing {
     }
 
     fn report(&self) -> Vec<(&'static str, u64)> {
-        let written = self
-            .writer
-            .as_ref()
-            .map_or(0, CaptureWriter::written_record_count);
+        let open = self.writer.as_ref();
+        let written = open.map_or(self.in_file, CaptureWriter::written_record_count);
         vec![("in_file", written), ("refused", self.refused)]
     }
 }

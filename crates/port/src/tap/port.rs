@@ -4,7 +4,7 @@
 //! since its length is not known before. While the interface is down nothing is received and what is
 //! sent fails; both work again when it comes up. Once it is deleted the port has failed.
 
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::BorrowedFd;
 
 use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::nf::Nanos;
@@ -184,8 +184,8 @@ impl Port for TapPort {
         sent
     }
 
-    fn poll_fd(&self) -> Option<RawFd> {
-        Some(self.tap.fd().as_raw_fd())
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.tap.fd())
     }
 
     fn close(&mut self) -> Result<(), PortError> {

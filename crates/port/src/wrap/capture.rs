@@ -4,6 +4,7 @@
 //! or the disk fails, the port works on and packets are counted as not captured. The error of the
 //! disk is told when the port closes, unless the port itself has one.
 
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
@@ -176,7 +177,7 @@ impl Port for Capture {
         self.inner.holds_packets()
     }
 
-    fn poll_fd(&self) -> Option<std::os::fd::RawFd> {
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
         self.inner.poll_fd()
     }
 

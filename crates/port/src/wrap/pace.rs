@@ -9,6 +9,8 @@
 //! until that is made good. Sending by bits, the number of packets is judged by the longest of the
 //! last burst, with the same remedy.
 
+use std::os::fd::BorrowedFd;
+
 use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::nf::Nanos;
 use catena_engine::packet::Packet;
@@ -129,7 +131,7 @@ impl Port for Pace {
         self.inner.holds_packets()
     }
 
-    fn poll_fd(&self) -> Option<std::os::fd::RawFd> {
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
         self.inner.poll_fd()
     }
 

@@ -11,6 +11,7 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 use catena_engine::config::parse_config;
@@ -155,7 +156,7 @@ impl Port for Trace {
         self.inner.holds_packets()
     }
 
-    fn poll_fd(&self) -> Option<std::os::fd::RawFd> {
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
         self.inner.poll_fd()
     }
 

@@ -22,6 +22,7 @@ mod shelf;
 #[cfg(test)]
 mod tests;
 
+use std::os::fd::BorrowedFd;
 use std::slice;
 
 use catena_engine::nf::{DropReason, Nanos};
@@ -243,7 +244,7 @@ impl Port for Fault {
             || self.inner.holds_packets()
     }
 
-    fn poll_fd(&self) -> Option<std::os::fd::RawFd> {
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
         self.inner.poll_fd()
     }
 
