@@ -3,8 +3,12 @@
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod control;
+pub(crate) mod kinds;
+pub(crate) mod list;
 pub(crate) mod man;
 pub(crate) mod nf;
+pub(crate) mod plan;
+pub(crate) mod port;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod status;
@@ -39,4 +43,11 @@ impl Failure {
             message: message.to_string(),
         }
     }
+}
+
+/// Prints a value for machines.
+pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value).map_err(Failure::running)?;
+    println!("{text}");
+    Ok(())
 }

@@ -13,7 +13,7 @@ use catena_engine::chain::Mode;
 use catena_engine::supervisor::runtime_dir::default_root;
 use catena_engine::supervisor::{Event, Options, Supervisor};
 
-use super::control::{Answer, Request, answer, read_request};
+use super::control::{Answer, Request, Source, answer, read_request};
 use super::{Failure, Outcome};
 use crate::registry::registry;
 
@@ -51,14 +51,13 @@ const STOP_PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) fn run(args: &Args) -> Outcome {
     let mut checked = super::check::load(&args.file, args.json)?;
     if let Some(mode) = args.mode {
-        let default = checked.chain.run.mode;
-        checked.chain.run.mode = mode;
-        for node in &mut checked.chain.nodes {
-            if node.mode == default {
-                node.mode = mode;
-            }
-        }
+        super::check::set_mode(&mut checked.chain, mode);
     }
+    let source = Source {
+        dir: checked.chain.dir.clone(),
+        text: std::mem::take(&mut checked.text),
+        mode: args.mode,
+    };
     if !args.quiet {
         for warning in &checked.warnings {
             eprintln!("{warning}");
@@ -71,6 +70,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         pin: !args.no_pin,
     };
     let signals = signal_pipe()?;
+    // Outlives the supervisor: who asked for the end sees it when nothing is left.
+    let mut end_askers = Vec::new();
     let mut supervisor = Supervisor::start(checked.chain, options).map_err(Failure::running)?;
     if !args.quiet {
         eprintln!(
@@ -79,10 +80,17 @@ pub(crate) fn run(args: &Args) -> Outcome {
             supervisor.wait_policy().describe()
         );
     }
-    watch(&mut supervisor, &signals, args);
+    let mut desk = Desk {
+        source,
+        end_askers: &mut end_askers,
+    };
+    watch(&mut supervisor, &signals, args, &mut desk);
     supervisor.stop(STOP_PATIENCE);
     tell_events(&mut supervisor, args.quiet);
     let status = supervisor.status();
+    for socket in &end_askers {
+        answer(socket, &Answer::Status(Box::new(status.clone())));
+    }
     if args.json {
         println!(
             "{}",
@@ -118,7 +126,7 @@ fn signal_pipe() -> Result<OwnedFd, Failure> {
 }
 
 /// Serves the chain until it is to be stopped.
-fn watch(supervisor: &mut Supervisor, signals: &OwnedFd, args: &Args) {
+fn watch(supervisor: &mut Supervisor, signals: &OwnedFd, args: &Args, desk: &mut Desk<'_>) {
     let started = Instant::now();
     let mut drain_since: Option<Instant> = None;
     loop {
@@ -139,7 +147,7 @@ fn watch(supervisor: &mut Supervisor, signals: &OwnedFd, args: &Args) {
         tell_events(supervisor, args.quiet);
         let mut end = ready.first().copied().unwrap_or(false);
         if ready.get(1).copied().unwrap_or(false) {
-            end |= serve_control(supervisor);
+            end |= desk.serve(supervisor);
         }
         end |= args
             .seconds
@@ -158,28 +166,31 @@ fn watch(supervisor: &mut Supervisor, signals: &OwnedFd, args: &Args) {
     }
 }
 
-/// Answers one request on the control socket; says whether the chain is to end.
-fn serve_control(supervisor: &mut Supervisor) -> bool {
-    let Some(socket) = supervisor.runtime().accept_control() else {
-        return false;
-    };
-    match read_request(&socket) {
-        Ok(Request::Status) => {
-            answer(&socket, &Answer::Status(Box::new(supervisor.status())));
-            false
-        }
-        Ok(Request::Stop) => {
-            answer(&socket, &Answer::Ok);
-            true
-        }
-        Ok(Request::Control { node, request }) => {
-            answer(&socket, &ask_node(supervisor, &node, request));
-            false
-        }
-        Err(reason) => {
-            answer(&socket, &Answer::Error(reason));
-            false
-        }
+/// What is answered on the control socket, beside the supervisor's own knowledge.
+struct Desk<'a> {
+    source: Source,
+    /// Those who asked for the end, to be told when it has come.
+    end_askers: &'a mut Vec<OwnedFd>,
+}
+
+impl Desk<'_> {
+    /// Answers one request; says whether the chain is to end.
+    fn serve(&mut self, supervisor: &mut Supervisor) -> bool {
+        let Some(socket) = supervisor.runtime().accept_control() else {
+            return false;
+        };
+        let text = match read_request(&socket) {
+            Ok(Request::Status) => Answer::Status(Box::new(supervisor.status())),
+            Ok(Request::Chain) => Answer::Chain(self.source.clone()),
+            Ok(Request::Control { node, request }) => ask_node(supervisor, &node, request),
+            Ok(Request::Stop) => {
+                self.end_askers.push(socket);
+                return true;
+            }
+            Err(reason) => Answer::Error(reason),
+        };
+        answer(&socket, &text);
+        false
     }
 }
 
