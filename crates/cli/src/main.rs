@@ -4,8 +4,13 @@
 //! such chain); 2 wrong arguments or a wrong chain file, nothing was started.
 
 mod commands;
+mod metrics;
+#[cfg(test)]
+mod reference;
 mod registry;
 mod render;
+#[cfg(test)]
+mod sample;
 
 use std::process::ExitCode;
 

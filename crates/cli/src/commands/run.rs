@@ -3,6 +3,7 @@
 //! The end comes when all sources have come to theirs and every packet has left, or on SIGINT, SIGTERM
 //! or `catena stop`, which drain the chain first. The last thing printed is the table of counters.
 
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -10,11 +11,12 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use catena_engine::chain::Mode;
-use catena_engine::supervisor::runtime_dir::default_root;
+use catena_engine::supervisor::runtime_dir::{control_path, default_root};
 use catena_engine::supervisor::{Event, Options, Supervisor};
 
 use super::control::{Answer, Request, Source, answer, read_request};
 use super::{Failure, Outcome};
+use crate::metrics::Server;
 use crate::registry::registry;
 
 #[derive(Debug, clap::Args)]
@@ -33,6 +35,9 @@ pub(crate) struct Args {
     /// Leave the placement of workers on cores to the kernel
     #[arg(long)]
     no_pin: bool,
+    /// Serve Prometheus metrics over HTTP at this address, such as 127.0.0.1:9465
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_address)]
+    metrics: Option<SocketAddr>,
     /// Say less: only errors and the final counters
     #[arg(long, short)]
     quiet: bool,
@@ -41,6 +46,12 @@ pub(crate) struct Args {
 fn parse_mode(text: &str) -> Result<Mode, String> {
     serde_json::from_value(text.into())
         .map_err(|_| "one of inline, thread, process, container".to_owned())
+}
+
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        "write an IP address and a port, such as 127.0.0.1:9465 or [::1]:9465".to_owned()
+    })
 }
 
 /// How long packets inside may take to leave once nothing more comes in.
@@ -53,6 +64,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(mode) = args.mode {
         super::check::set_mode(&mut checked.chain, mode);
     }
+    let metrics = args.metrics.map(Server::bind).transpose()?;
     let source = Source {
         dir: checked.chain.dir.clone(),
         text: std::mem::take(&mut checked.text),
@@ -79,6 +91,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
             supervisor.chain().name,
             supervisor.wait_policy().describe()
         );
+    }
+    if let Some(metrics) = metrics {
+        if !args.quiet {
+            eprintln!("metrics: http://{}/metrics", metrics.address());
+        }
+        metrics.serve(control_path(&default_root(), &supervisor.chain().name));
     }
     let mut desk = Desk {
         source,
