@@ -11,6 +11,7 @@ mod registry;
 mod render;
 #[cfg(test)]
 mod sample;
+mod top;
 
 use std::process::ExitCode;
 
@@ -34,6 +35,8 @@ enum Command {
     List(commands::list::Args),
     /// Print the status of a running chain
     Status(commands::status::Args),
+    /// Watch a running chain: rates, links, drops and workers
+    Top(commands::top::Args),
     /// Say what would change if a running chain became what a file says
     Plan(commands::plan::Args),
     /// Stop a running chain: drained, every packet accounted for
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Command::Run(args) => commands::run::run(&args),
         Command::List(args) => commands::list::run(&args),
         Command::Status(args) => commands::status::run(&args),
+        Command::Top(args) => commands::top::run(&args),
         Command::Plan(args) => commands::plan::run(&args),
         Command::Stop(args) => commands::stop::run(&args),
         Command::Nf(command) => commands::nf::run(&command),

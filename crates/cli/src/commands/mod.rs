@@ -13,6 +13,7 @@ pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod status;
 pub(crate) mod stop;
+pub(crate) mod top;
 pub(crate) mod worker;
 
 use std::process::ExitCode;
