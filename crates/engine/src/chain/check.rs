@@ -40,6 +40,8 @@ pub struct Checked {
     pub chain: Chain,
     /// What is odd about it, in the file's order.
     pub warnings: Vec<Diagnostic>,
+    /// The text it was made from.
+    pub text: String,
 }
 
 impl Chain {
@@ -113,7 +115,11 @@ pub(super) fn check(
         .and_then(|tree| check_tree(&mut report, &tree, dir, registry, available));
     let warnings = report.finish()?;
     let chain = chain.expect("a chain that is not made has errors");
-    Ok(Checked { chain, warnings })
+    Ok(Checked {
+        chain,
+        warnings,
+        text: text.to_owned(),
+    })
 }
 
 fn check_tree(
