@@ -1,8 +1,8 @@
 //! A unit test of the repository: what reviewers would otherwise have to say again and again.
 //!
 //! Each check takes the repository's text files and gives findings; each finding says how to repair
-//! it. Beside each check stands a test that feeds it a bad sample, so that a check which finds nothing
-//! is known to have looked. It belongs to `crates/cli`, whose manifest names this file.
+//! it. Beside each check stands a test that feeds it a bad sample, so that a check which finds
+//! nothing is known to have looked. It belongs to `crates/cli`, whose manifest names this file.
 
 #[path = "tidy/crates.rs"]
 mod crates;
@@ -71,7 +71,17 @@ pub(crate) fn root() -> PathBuf {
 /// Folders that hold nothing a person wrote.
 const NOT_OURS: &[&str] = &[".git", "target", "corpus", "artifacts", "node_modules"];
 const TEXT_ENDINGS: &[&str] = &[
-    ".rs", ".md", ".toml", ".yaml", ".yml", ".sh", ".py", ".json", "/test", "/run", "/Dockerfile",
+    ".rs",
+    ".md",
+    ".toml",
+    ".yaml",
+    ".yml",
+    ".sh",
+    ".py",
+    ".json",
+    "/test",
+    "/run",
+    "/Dockerfile",
 ];
 
 /// Every text file of the repository.

@@ -63,7 +63,10 @@ fn dependencies_point_one_way() {
     report(&directions(&repository()));
     let found = directions(&[
         sample("crates/wire/Cargo.toml", "catena-engine.workspace = true\n"),
-        sample("crates/port/Cargo.toml", "catena-engine = { path = \"\" }\n"),
+        sample(
+            "crates/port/Cargo.toml",
+            "catena-engine = { path = \"\" }\n",
+        ),
         sample("crates/stray/Cargo.toml", ""),
     ]);
     assert_eq!(found.len(), 2, "{found:?}");
@@ -100,7 +103,9 @@ fn is_permissive(expression: &str) -> bool {
     };
     if expression.contains("AND (") {
         let names = plain.replace(" AND ", " OR ");
-        return names.split(" OR ").all(|name| PERMISSIVE.contains(&name.trim()));
+        return names
+            .split(" OR ")
+            .all(|name| PERMISSIVE.contains(&name.trim()));
     }
     plain.split(" OR ").any(all_parts)
 }
@@ -164,7 +169,10 @@ fn own_licence(files: &[File]) -> Vec<Finding> {
         for line in file.text.lines().filter(|line| line.contains(spdx)) {
             let is_ours = line.trim_end().ends_with(&format!("{spdx} Apache-2.0"));
             if !is_ours && !file.path.starts_with("tests/tidy") {
-                findings.push(whole(&file.path, "the licence of this project is Apache-2.0"));
+                findings.push(whole(
+                    &file.path,
+                    "the licence of this project is Apache-2.0",
+                ));
             }
         }
     }

@@ -144,7 +144,10 @@ fn paths(files: &[File], exists: impl Fn(&str) -> bool) -> Vec<Finding> {
 #[test]
 fn paths_named_in_documents_exist() {
     report(&paths(&repository(), |path| root().join(path).exists()));
-    let page = sample("a.md", "`crates/shm/src/gone.rs`, `crates/NAME`, `cargo x`\n");
+    let page = sample(
+        "a.md",
+        "`crates/shm/src/gone.rs`, `crates/NAME`, `cargo x`\n",
+    );
     assert_eq!(paths(&[page], |_| false).len(), 1);
 }
 
@@ -181,7 +184,10 @@ fn every_nf_is_described_and_has_a_chain() {
     report(&nf_documents(&names, &repository()));
     let files = [
         sample("docs/reference/nfs.md", "## `acl`\n"),
-        sample("chains/a.yaml", "nfs: { e: { type: acl, default: deny } }\n"),
+        sample(
+            "chains/a.yaml",
+            "nfs: { e: { type: acl, default: deny } }\n",
+        ),
         sample("chains/expect/b.yaml", "type: ttl\n"),
     ];
     assert!(nf_documents(&["acl"], &files).is_empty());
@@ -199,7 +205,10 @@ fn change_log(files: &[File]) -> Vec<Finding> {
         .iter()
         .filter_map(|file| file.path.strip_suffix("/Cargo.toml"));
     for crate_path in manifests.filter_map(|path| path.strip_prefix("crates/")) {
-        if !log.lines().any(|line| line.trim_end() == format!("#### {crate_path}")) {
+        if !log
+            .lines()
+            .any(|line| line.trim_end() == format!("#### {crate_path}"))
+        {
             let message = format!("add \"#### {crate_path}\" and what has changed in that crate");
             findings.push(whole("CHANGELOG.md", message));
         }
