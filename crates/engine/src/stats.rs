@@ -1,8 +1,8 @@
 //! Where each counter lies in a worker's counters page: written by the worker, read by anybody.
 //!
 //! A page holds a worker block, then a block per node, per sending link and per receiving link, in
-//! the order of the worker's assignment. The same words name a counter here, in JSON, in `top` and in
-//! Prometheus.
+//! the order of the worker's assignment. The same words name a counter here, in JSON, in `top` and
+//! in Prometheus.
 
 use crate::drop_reason::DropReason;
 pub use crate::link::{RxCounters, TxCounters};
@@ -79,7 +79,8 @@ impl WorkerCounters {
     }
 }
 
-/// What a node received, sent and dropped. For a port, `rx` is from the world and `tx` to the world.
+/// What a node received, sent and dropped. For a port, `rx` is from the world and `tx` to the
+/// world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeCounters {
     /// Packets that arrived at the node.

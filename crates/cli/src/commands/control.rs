@@ -1,7 +1,7 @@
 //! The control socket of a running chain: one request, one answer, both JSON.
 //!
-//! Both sides live here. The socket has mode 0600 and the supervisor checks the peer's credentials; a
-//! request that does not parse gets an error for an answer.
+//! Both sides live here. The socket has mode 0600 and the supervisor checks the peer's credentials;
+//! a request that does not parse gets an error for an answer.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
