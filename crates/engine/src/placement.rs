@@ -7,9 +7,9 @@
 //! - Ports of one mode, core and trust group share a worker (`ports`), so that a chain that reads and writes needs
 //!   one core for it.
 //! - An edge inside a worker costs no ring. Every other edge is a ring.
-//! - A worker that makes packets (receiving port, copying NF, `copy` link into it) owns pools. A pool
-//!   is seen by every worker that its packets can reach without being copied, and each of these gets
-//!   a return lane to the owner.
+//! - A worker that makes packets (receiving port, copying NF, `copy` link into it) owns pools. A
+//!   pool is seen by every worker that its packets can reach without being copied, and each of
+//!   these gets a return lane to the owner.
 
 use std::collections::BTreeSet;
 
@@ -316,7 +316,8 @@ fn pools(
     Ok(pools)
 }
 
-/// Whether packets of `owner` go over an `ro` link somewhere: its pools are then sealed for all others.
+/// Whether packets of `owner` go over an `ro` link somewhere: its pools are then sealed for all
+/// others.
 fn reaches_read_only(rings: &[RingSpec], owner: usize) -> bool {
     let mut holders = reach(rings, owner, None);
     holders.insert(owner);
@@ -352,8 +353,8 @@ fn lanes(pools: &[PoolSpec], rings: &[RingSpec], worker_count: usize) -> Vec<Lan
     lanes
 }
 
-/// By how much a node's room is divided: the number of its outputs inside the worker, if packets that
-/// leave by different ones can meet again inside it.
+/// By how much a node's room is divided: the number of its outputs inside the worker, if packets
+/// that leave by different ones can meet again inside it.
 fn fan(chain: &Chain, worker_of: &[usize], node: usize) -> usize {
     let local = |from: usize| {
         chain

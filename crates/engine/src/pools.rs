@@ -243,8 +243,8 @@ impl Pools {
     /// The packet that a descriptor from link number `link` names.
     ///
     /// # Errors
-    /// [`Violation`], counted, if no honest peer would have sent it. The packet's buffer, if there is
-    /// one, is not touched.
+    /// [`Violation`], counted, if no honest peer would have sent it. The packet's buffer, if there
+    /// is one, is not touched.
     #[inline]
     pub fn packet(&mut self, descriptor: &Descriptor) -> Result<Packet, Violation> {
         let packet = self.checked_packet(descriptor);
@@ -268,8 +268,8 @@ impl Pools {
         Ok(packet)
     }
 
-    /// Notes that `packet` leaves by link number `link`. To be called after it was published, in the
-    /// same turn.
+    /// Notes that `packet` leaves by link number `link`. To be called after it was published, in
+    /// the same turn.
     #[inline]
     pub fn send_out(&mut self, pool: u8, buffer_index: u32, link: u8) {
         if let Place::Own(index) = self.places[usize::from(pool)] {

@@ -1,9 +1,9 @@
 //! What supervisor and worker say to each other: JSON records over a Unix socket, with memory.
 //!
-//! Control path. The worker makes the memory it will write and hands it over ([`FromWorker::Made`]);
-//! the supervisor passes it on to the neighbours ([`ToWorker::Attach`]). Either side treats what it
-//! receives as untrusted: a record that does not parse, or names what does not exist, ends the
-//! connection, and a dead connection is a dead worker.
+//! Control path. The worker makes the memory it will write and hands it over
+//! ([`FromWorker::Made`]); the supervisor passes it on to the neighbours ([`ToWorker::Attach`]).
+//! Either side treats what it receives as untrusted: a record that does not parse, or names what
+//! does not exist, ends the connection, and a dead connection is a dead worker.
 //!
 //! ```text
 //! supervisor                      worker
@@ -226,8 +226,8 @@ pub enum ToWorker {
     Assign(Box<Assignment>),
     /// Memory of an adopted pool, before `Assign`.
     Adopt(u8),
-    /// A neighbour's memory, with its descriptor. For a ring end that exists already, its successor,
-    /// which publishes from `start` on.
+    /// A neighbour's memory, with its descriptor. For a ring end that exists already, its
+    /// successor, which publishes from `start` on.
     Attach {
         /// What it is.
         region: RegionName,

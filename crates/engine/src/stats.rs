@@ -82,7 +82,8 @@ impl WorkerCounters {
     }
 }
 
-/// What a node received, sent and dropped. For a port, `rx` is from the world and `tx` to the world.
+/// What a node received, sent and dropped. For a port, `rx` is from the world and `tx` to the
+/// world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeCounters {
     /// Packets that arrived at the node.

@@ -5,8 +5,8 @@
 //! - [`wrap`]: ports that hold a port, [`WRAPS`].
 //! - [`port_bench`]: drives one port in a test.
 //!
-//! Checking a configuration never touches the world; opening a port does, and resolves relative paths
-//! against the folder of the chain file. The reference is `docs/reference/ports.md`.
+//! Checking a configuration never touches the world; opening a port does, and resolves relative
+//! paths against the folder of the chain file. The reference is `docs/reference/ports.md`.
 
 use catena_engine::port::{PortKind, WrapKind};
 

@@ -51,7 +51,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.json {
         println!(
             "{}",
-            serde_json::json!({ "chain": checked.chain.name, "errors": [], "warnings": checked.warnings })
+            serde_json::json!({
+                "chain": checked.chain.name,
+                "errors": [],
+                "warnings": checked.warnings,
+            })
         );
     } else {
         for warning in &checked.warnings {

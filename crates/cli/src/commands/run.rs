@@ -1,7 +1,8 @@
 //! `catena run`: starts a chain and stays with it to its end.
 //!
-//! The end comes when all sources have come to theirs and every packet has left, or on SIGINT, SIGTERM
-//! or `catena stop`, which drain the chain first. The last thing printed is the table of counters.
+//! The end comes when all sources have come to theirs and every packet has left, or on SIGINT,
+//! SIGTERM or `catena stop`, which drain the chain first. The last thing printed is the table of
+//! counters.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,9 +1,9 @@
 //! From a chain file to a [`Chain`], or to everything that is wrong with it.
 //!
 //! The last step before anything is opened or started. Sections are read into drafts, links join
-//! them, NFs are built once to learn their outputs, and the graph and its trust are checked. Each step
-//! goes on with what the ones before could make sense of, so that one run finds all errors; a node
-//! with an error is still a node, and links to it are no errors.
+//! them, NFs are built once to learn their outputs, and the graph and its trust are checked. Each
+//! step goes on with what the ones before could make sense of, so that one run finds all errors; a
+//! node with an error is still a node, and links to it are no errors.
 
 use std::path::Path;
 

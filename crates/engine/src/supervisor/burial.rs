@@ -8,9 +8,10 @@
 //! | any, while the chain stops | exit | nothing: the chain ends |
 //!
 //! Packets on the way to a dead node wait in their links (`hold`), are dropped by its neighbours
-//! (`drop`), or pass through a worker that stands in for it (`bypass`). The first restart is immediate;
-//! a node that keeps dying by itself within a second of its start waits longer each time, up to
-//! [`DELAY_MAX`], and only then are `drop` and `bypass` seen for longer than a restart takes.
+//! (`drop`), or pass through a worker that stands in for it (`bypass`). The first restart is
+//! immediate; a node that keeps dying by itself within a second of its start waits longer each
+//! time, up to [`DELAY_MAX`], and only then are `drop` and `bypass` seen for longer than a restart
+//! takes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -101,8 +102,8 @@ impl Supervisor {
         self.schedule(worker, false);
     }
 
-    /// Reads what a worker left and gives everything to whom it belongs. Gives the number of packets
-    /// lost.
+    /// Reads what a worker left and gives everything to whom it belongs. Gives the number of
+    /// packets lost.
     fn settle_estate(&mut self, worker: usize) -> u64 {
         let remains = self.remains(worker);
         let strides: BTreeMap<u8, u8> = self

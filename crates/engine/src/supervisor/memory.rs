@@ -2,8 +2,8 @@
 //! continue after a worker was replaced.
 //!
 //! A ring's producer may have been replaced while its consumer had not yet taken what the old one
-//! published. So the slots of older producers are kept, each with the index of its first descriptor,
-//! until the consumer has passed them.
+//! published. So the slots of older producers are kept, each with the index of its first
+//! descriptor, until the consumer has passed them.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;

@@ -1,8 +1,8 @@
 //! The supervisor: starts a chain's workers, watches over them, buries and replaces the dead.
 //!
 //! Control plane only: packets go from worker to worker. The supervisor keeps a descriptor of every
-//! region that a worker has made, so that it can introduce neighbours to each other, read what a dead
-//! worker left, and give its successor what it needs.
+//! region that a worker has made, so that it can introduce neighbours to each other, read what a
+//! dead worker left, and give its successor what it needs.
 //!
 //! - `apply`: changes of a running chain; `renumber`: what stays keeps its number.
 //! - `spawn`: threads, processes, containers.
@@ -268,8 +268,8 @@ impl Supervisor {
         Ok(Instance::new(epoch, body, socket, token))
     }
 
-    /// Serves everything that has happened, waiting at most `timeout` for something to happen. Gives
-    /// for each of `also` whether it became readable.
+    /// Serves everything that has happened, waiting at most `timeout` for something to happen.
+    /// Gives for each of `also` whether it became readable.
     pub fn step(&mut self, timeout: Duration, also: &[BorrowedFd<'_>]) -> Vec<bool> {
         let (ready, extra) = self.wait_for_events(timeout, also);
         if ready.contains(&Source::Accept) {
@@ -630,8 +630,8 @@ impl Supervisor {
         &self.runtime
     }
 
-    /// Stops the chain: those who own no pools first, so that every buffer comes home. Waits at most
-    /// `patience`, then kills.
+    /// Stops the chain: those who own no pools first, so that every buffer comes home. Waits at
+    /// most `patience`, then kills.
     pub fn stop(&mut self, patience: Duration) {
         self.is_stopping = true;
         let deadline = Instant::now() + patience;

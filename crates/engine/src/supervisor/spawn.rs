@@ -3,9 +3,9 @@
 //! - `thread`: the worker's end of a socket pair goes to a thread of this process.
 //! - `process`: this binary again, with the socket as its standard input; in a process group of its
 //!   own, so that Ctrl-C reaches the supervisor alone.
-//! - `container`: an engine (podman, else docker) runs the image with nothing but the socket's folder
-//!   mounted, no network, no capability, a read-only root and an unprivileged user; the worker
-//!   connects and shows its token.
+//! - `container`: an engine (podman, else docker) runs the image with nothing but the socket's
+//!   folder mounted, no network, no capability, a read-only root and an unprivileged user; the
+//!   worker connects and shows its token.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
@@ -202,8 +202,8 @@ impl Body {
         }
     }
 
-    /// Kills it, if it can be killed: a worker that broke the protocol. A thread ends by itself when
-    /// its connection does.
+    /// Kills it, if it can be killed: a worker that broke the protocol. A thread ends by itself
+    /// when its connection does.
     pub fn kill(&mut self) {
         match self {
             Self::Thread(_) => {}

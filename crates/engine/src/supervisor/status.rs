@@ -1,4 +1,5 @@
-//! Status of a running chain: counters summed over the lives of its workers, for people and machines.
+//! Status of a running chain: counters summed over the lives of its workers, for people and
+//! machines.
 //!
 //! One value serves `status`, `top`, JSON, Prometheus and the final table. For every NF,
 //! `rx_packets = tx_packets + sum of drops + killed` once the chain is at rest.

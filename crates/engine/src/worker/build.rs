@@ -1,7 +1,7 @@
 //! From an assignment to a running graph: what the worker makes, and what it is given.
 //!
-//! Control path, before the first turn. [`Making`] makes the regions this worker will write and opens
-//! its ports; [`Making::finish`] joins them with the neighbours' regions into a graph.
+//! Control path, before the first turn. [`Making`] makes the regions this worker will write and
+//! opens its ports; [`Making::finish`] joins them with the neighbours' regions into a graph.
 
 use std::collections::BTreeMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -109,7 +109,8 @@ pub fn page_layout(assignment: &Assignment) -> PageLayout {
 }
 
 impl Making {
-    /// Makes this worker's regions and opens its ports. `adopted` are the memories of pools taken over.
+    /// Makes this worker's regions and opens its ports. `adopted` are the memories of pools taken
+    /// over.
     ///
     /// # Errors
     /// What could not be made, opened or built.

@@ -1,9 +1,9 @@
 //! A worker's part of the chain: its nodes, and the edges between them and to other workers.
 //!
 //! Edges inside a worker are plain queues that live for one turn; edges to other workers are links.
-//! The order of [`Graph::nodes`] is topological, so one pass moves a packet through all nodes of the
-//! worker. A node that both receives and sends (a TAP) is asked for packets first and given packets
-//! last; see `turn`.
+//! The order of [`Graph::nodes`] is topological, so one pass moves a packet through all nodes of
+//! the worker. A node that both receives and sends (a TAP) is asked for packets first and given
+//! packets last; see `turn`.
 
 use crate::drop_reason::DropReason;
 use crate::link::{RxLink, TxLink};

@@ -1,9 +1,9 @@
 //! The worker's control connection: from first word to last.
 //!
-//! One function serves all modes: a thread is given its end of a socket pair, a process inherits one,
-//! a container connects to the socket that is mounted into it. The thread that calls [`serve`] stays
-//! on the control path; the data path runs in a thread of its own until the supervisor says `Stop` or
-//! the connection ends.
+//! One function serves all modes: a thread is given its end of a socket pair, a process inherits
+//! one, a container connects to the socket that is mounted into it. The thread that calls [`serve`]
+//! stays on the control path; the data path runs in a thread of its own until the supervisor says
+//! `Stop` or the connection ends.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -63,8 +63,8 @@ impl Connection {
     }
 }
 
-/// Serves one assignment over `socket`, then returns. `token` is what the supervisor knows this worker
-/// by.
+/// Serves one assignment over `socket`, then returns. `token` is what the supervisor knows this
+/// worker by.
 ///
 /// # Errors
 /// [`ServeError`]; the data path has stopped and ports are closed in any case.
@@ -244,7 +244,8 @@ fn start(connection: &Connection, making: Making) -> Result<Running, ServeError>
     })
 }
 
-/// Ends the control connection when the data path panics, so that the supervisor sees a dead worker.
+/// Ends the control connection when the data path panics, so that the supervisor sees a dead
+/// worker.
 struct HangUpOnPanic(Arc<OwnedFd>);
 
 impl Drop for HangUpOnPanic {

@@ -1,8 +1,8 @@
 //! The writing `pcap` port: packets become records of the time at which they were sent.
 //!
 //! Records gather in the writer and go to the file in large pieces, and at the latest
-//! [`FLUSH_AFTER_NS`] after they were sent if traffic goes on. What gathers when the disk fills up is
-//! lost after it was counted as sent; the error at the end says how many records the file holds.
+//! [`FLUSH_AFTER_NS`] after they were sent if traffic goes on. What gathers when the disk fills up
+//! is lost after it was counted as sent; the error at the end says how many records the file holds.
 
 use std::path::Path;
 
@@ -15,8 +15,8 @@ use crate::capture::CaptureWriter;
 use crate::opening::failed;
 use crate::wall_clock::WallClock;
 
-/// So long a record may stay in memory while traffic goes on: what a person who looks at the growing
-/// file will wait.
+/// So long a record may stay in memory while traffic goes on: what a person who looks at the
+/// growing file will wait.
 const FLUSH_AFTER_NS: u64 = 1_000_000_000;
 
 #[derive(Debug)]
