@@ -5,6 +5,7 @@
 //! worker left, and give its successor what it needs.
 //!
 //! - `spawn`: threads, processes, containers.
+//! - `container`: container engines, and workers that connect from inside.
 //! - `instance`: one life of a worker.
 //! - `reclaim`: what a dead worker held; pure.
 //! - `burial`: the same, done on real memory; restart and its policies.
@@ -14,6 +15,7 @@
 //!
 //! One loop ([`Supervisor::step`]) serves everything; it never waits for a worker.
 
+pub mod container;
 pub mod instance;
 pub mod reclaim;
 pub mod runtime_dir;
@@ -40,10 +42,11 @@ use crate::protocol::{
     Adoption, Assignment, FromWorker, RegionName, StartIndex, ToWorker, VERSION,
 };
 use crate::stats::{NodeCounters, PageLayout, RxCounters, TxCounters};
+use crate::supervisor::container::Containers;
 use crate::supervisor::instance::{Held, Instance, State};
 use crate::supervisor::memory::Memory;
 use crate::supervisor::runtime_dir::RuntimeDir;
-use crate::supervisor::spawn::{Body, ContainerPlan, SpawnError};
+use crate::supervisor::spawn::{Body, SpawnError};
 use crate::wait::{ChosenWait, choose, measure};
 
 /// What the supervisor needs to know besides the chain.
@@ -143,7 +146,7 @@ pub struct Supervisor {
     reclaims: Vec<(u8, Vec<u32>)>,
     adoptions: BTreeMap<u8, Vec<(u32, u8)>>,
     respawns: BTreeMap<usize, burial::Respawn>,
-    container: Option<ContainerPlan>,
+    containers: Option<Containers>,
     answers: BTreeMap<u64, Result<serde_json::Value, String>>,
     next_request: u64,
     started: Instant,
@@ -168,7 +171,7 @@ impl Supervisor {
             chain.run.cores.len()
         };
         let wait = choose(chain.run.wait, measure(placement.workers.len(), usable));
-        let container = container_plan(&chain, &placement, &runtime)?;
+        let containers = Containers::for_chain(&chain, &placement, &runtime)?;
         let mut supervisor = Self {
             memory: Memory::default(),
             clock: Clock::calibrate(Duration::from_millis(10)),
@@ -188,7 +191,7 @@ impl Supervisor {
             options,
             wait,
             runtime,
-            container,
+            containers,
         };
         let result = supervisor.start_all();
         if result.is_err() {
@@ -248,15 +251,10 @@ impl Supervisor {
                 (body, Some(socket))
             }
             Mode::Container => {
-                let plan = self
-                    .container
-                    .as_ref()
-                    .expect("made when a worker needs it");
+                let containers = self.containers.as_ref();
+                let plan = &containers.expect("made where a worker needs it").plan;
                 let name = &self.chain.name;
-                (
-                    spawn::container(&spec.name, name, epoch, &token, plan)?,
-                    None,
-                )
+                (plan.start(&spec.name, name, epoch, &token)?, None)
             }
         };
         Ok(Instance::new(epoch, body, socket, token))
@@ -267,7 +265,7 @@ impl Supervisor {
     pub fn step(&mut self, timeout: Duration, also: &[BorrowedFd<'_>]) -> Vec<bool> {
         let (ready, extra) = self.wait_for_events(timeout, also);
         if ready.contains(&Source::Accept) {
-            self.accept_container();
+            self.admit_containers();
         }
         for source in ready {
             match source {
@@ -277,6 +275,7 @@ impl Supervisor {
             }
         }
         self.respawn_due();
+        self.see_containers_off();
         extra
     }
 
@@ -300,9 +299,11 @@ impl Supervisor {
                 fds.push(PollFd::new(exit, PollFlags::IN));
             }
         }
-        if self.container.is_some() {
-            sources.push(Source::Accept);
-            fds.push(PollFd::new(self.runtime.worker_listener(), PollFlags::IN));
+        if let Some(containers) = &self.containers {
+            for socket in containers.doors(&self.runtime) {
+                sources.push(Source::Accept);
+                fds.push(PollFd::new(socket, PollFlags::IN));
+            }
         }
         fds.extend(
             also.iter()
@@ -383,7 +384,7 @@ impl Supervisor {
         let instance = &mut self.instances[worker];
         instance.socket = None;
         match &mut instance.body {
-            Some(body @ (Body::Process(..) | Body::Container { .. })) => {
+            Some(body @ (Body::Process(..) | Body::Container(_))) => {
                 body.kill();
                 if body.exit_fd().is_none() {
                     self.bury(worker, None);
@@ -638,8 +639,8 @@ impl Supervisor {
     fn stopped(&mut self, worker: usize) {
         let instance = &mut self.instances[worker];
         instance.socket = None;
-        if let Some(mut body) = instance.body.take() {
-            body.reap();
+        if let Some(body) = instance.body.take() {
+            self.part_with(body);
         }
         if !self.is_stopping {
             self.bury_stopped(worker);
@@ -647,42 +648,14 @@ impl Supervisor {
     }
 
     fn kill_all(&mut self) {
-        for instance in &mut self.instances {
-            instance.socket = None;
-            if let Some(mut body) = instance.body.take() {
+        for worker in 0..self.instances.len() {
+            self.instances[worker].socket = None;
+            if let Some(mut body) = self.instances[worker].body.take() {
                 body.kill();
-                body.reap();
+                self.part_with(body);
             }
         }
-    }
-
-    /// A container worker connects: known by the token it shows.
-    fn accept_container(&mut self) {
-        let Some((socket, pidfd)) = self.runtime.accept_worker() else {
-            return;
-        };
-        let Ok(Some(message)) = catena_shm::fd_passing::receive(&socket) else {
-            return;
-        };
-        let Ok(FromWorker::Hello {
-            version: VERSION,
-            token,
-        }) = serde_json::from_slice(&message.bytes)
-        else {
-            return;
-        };
-        let found = self.instances.iter().position(|instance| {
-            instance.state == State::Starting
-                && instance.socket.is_none()
-                && instance.token == token
-        });
-        if let Some(worker) = found {
-            self.instances[worker].socket = Some(socket);
-            if let Some(Body::Container { pidfd: slot, .. }) = &mut self.instances[worker].body {
-                *slot = pidfd;
-            }
-            self.assign(worker);
-        }
+        self.remove_containers();
     }
 }
 
@@ -691,34 +664,6 @@ enum Source {
     Worker(usize),
     Exit(usize),
     Accept,
-}
-
-fn container_plan(
-    chain: &Chain,
-    placement: &Placement,
-    runtime: &RuntimeDir,
-) -> Result<Option<ContainerPlan>, SpawnError> {
-    let Some(worker) = placement
-        .workers
-        .iter()
-        .find(|worker| worker.mode == Mode::Container)
-    else {
-        return Ok(None);
-    };
-    let engine = spawn::find_engine().ok_or_else(|| SpawnError {
-        worker: worker.name.clone(),
-        reason: "no container engine found; install podman or docker, or use mode: process".into(),
-    })?;
-    let image = chain
-        .run
-        .image
-        .clone()
-        .unwrap_or_else(|| "catena-worker".to_owned());
-    Ok(Some(ContainerPlan {
-        engine,
-        image,
-        socket_dir: runtime.worker_dir(),
-    }))
 }
 
 /// Cores this process may use.
