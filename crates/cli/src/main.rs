@@ -1,11 +1,18 @@
 //! `catena`: runs chains of network functions. One file per subcommand.
 //!
-//! Exit codes: 0 all went well; 1 something failed while running (a damaged capture, a full disk, no
-//! such chain); 2 wrong arguments or a wrong chain file, nothing was started.
+//! Exit codes: 0 all went well; 1 something failed while running (a damaged capture, a full disk,
+//! no such chain); 2 wrong arguments or a wrong chain file, nothing was started.
 
+mod bench;
 mod commands;
+mod metrics;
+#[cfg(test)]
+mod reference;
 mod registry;
 mod render;
+#[cfg(test)]
+mod sample;
+mod top;
 
 use std::process::ExitCode;
 
@@ -25,18 +32,30 @@ enum Command {
     Check(commands::check::Args),
     /// Run a chain until its sources end, or until Ctrl-C
     Run(commands::run::Args),
+    /// List running chains
+    List(commands::list::Args),
     /// Print the status of a running chain
     Status(commands::status::Args),
+    /// Watch a running chain: rates, links, drops and workers
+    Top(commands::top::Args),
+    /// Say what would change if a running chain became what a file says
+    Plan(commands::plan::Args),
     /// Stop a running chain: drained, every packet accounted for
     Stop(commands::stop::Args),
-    /// List and describe network functions
+    /// List, describe and control network functions
     #[command(subcommand)]
     Nf(commands::nf::Command),
+    /// List and describe ports and their wrappers
+    #[command(subcommand)]
+    Port(commands::port::Command),
     /// Print the JSON Schema of chain files
     Schema,
     /// Run one worker of a chain (started by `catena run`)
     #[command(hide = true)]
     Worker(commands::worker::Args),
+    /// Measure this side of a benchmark (see `cargo xtask bench`)
+    #[command(subcommand)]
+    Bench(commands::bench::Command),
     /// Print a shell completion script
     Completions(commands::completions::Args),
     /// Write manual pages into a folder
@@ -48,11 +67,16 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Check(args) => commands::check::run(&args),
         Command::Run(args) => commands::run::run(&args),
+        Command::List(args) => commands::list::run(&args),
         Command::Status(args) => commands::status::run(&args),
+        Command::Top(args) => commands::top::run(&args),
+        Command::Plan(args) => commands::plan::run(&args),
         Command::Stop(args) => commands::stop::run(&args),
         Command::Nf(command) => commands::nf::run(&command),
+        Command::Port(command) => commands::port::run(&command),
         Command::Schema => commands::schema::run(),
         Command::Worker(args) => commands::worker::run(args),
+        Command::Bench(command) => commands::bench::run(&command),
         Command::Completions(args) => commands::completions::run(&args),
         Command::Man(args) => commands::man::run(&args),
     };

@@ -9,6 +9,6 @@ pub(crate) fn registry() -> Arc<Registry> {
     Arc::new(Registry {
         nfs: catena_engine::nfs::KINDS.to_vec(),
         ports: catena_port::PORTS.to_vec(),
-        wraps: Vec::new(),
+        wraps: catena_port::WRAPS.to_vec(),
     })
 }

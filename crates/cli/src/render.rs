@@ -58,6 +58,46 @@ pub(crate) fn status(status: &Status) -> String {
     text
 }
 
+/// Running chains as a table.
+pub(crate) fn chains(statuses: &[Status]) -> String {
+    let mut text = String::new();
+    let rows = statuses.iter().map(|status| {
+        vec![
+            status.chain.clone(),
+            status.pid.to_string(),
+            duration(status.uptime_s),
+            status.workers.len().to_string(),
+            status.nodes.len().to_string(),
+            status.links.len().to_string(),
+            status.deaths.to_string(),
+        ]
+    });
+    let titles = [
+        "CHAIN", "PID", "UPTIME", "WORKERS", "NODES", "LINKS", "DEATHS",
+    ];
+    table(&mut text, &titles, rows);
+    text.pop();
+    text
+}
+
+/// A time as people say it: `12.3 s`, `4 min 05 s`, `3 h 12 min`, `2 d 03 h`.
+pub(crate) fn duration(seconds: f64) -> String {
+    if seconds < 60.0 {
+        return format!("{seconds:.1} s");
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a positive number of whole seconds, saturated"
+    )]
+    let whole = seconds as u64;
+    match whole {
+        0..3600 => format!("{} min {:02} s", whole / 60, whole % 60),
+        3600..86_400 => format!("{} h {:02} min", whole / 3600, whole / 60 % 60),
+        _ => format!("{} d {:02} h", whole / 86_400, whole / 3600 % 24),
+    }
+}
+
 fn worker_row(worker: &WorkerStatus) -> Vec<String> {
     vec![
         worker.name.clone(),
@@ -165,4 +205,18 @@ fn table(text: &mut String, titles: &[&str], rows: impl Iterator<Item = Vec<Stri
         line(text, row);
     }
     text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_told_with_two_units() {
+        assert_eq!(duration(0.04), "0.0 s");
+        assert_eq!(duration(59.94), "59.9 s");
+        assert_eq!(duration(245.9), "4 min 05 s");
+        assert_eq!(duration(11_520.0), "3 h 12 min");
+        assert_eq!(duration(183_600.0), "2 d 03 h");
+    }
 }

@@ -1,7 +1,8 @@
 //! Configuration of NFs and ports: from the chain file's values to a checked Rust struct.
 //!
-//! An NF or port deserialises its own struct with [`parse_config`] and adds semantic errors with the
-//! path of the field, so that the chain file's checker can point at the line. Control path only.
+//! An NF or port deserialises its own struct with [`parse_config`] and adds semantic errors with
+//! the path of the field, so that the chain file's checker can point at the line. Control path
+//! only.
 
 use std::fmt;
 

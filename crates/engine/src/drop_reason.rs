@@ -1,9 +1,9 @@
 //! Why a packet was dropped: one closed list for the whole data plane.
 //!
-//! Every packet that enters a chain leaves it through a port, or through one of these. A reason is a
-//! noun an operator understands; its counter has the same name in `status`, `top`, JSON and
-//! Prometheus (`nf.<name>.drops.<reason>`). Limit: [`DropReason::COUNT`] reasons, because each node's
-//! counter block reserves one word per reason.
+//! Every packet that enters a chain leaves it through a port, or through one of these. A reason is
+//! a noun an operator understands; its counter has the same name in `status`, `top`, JSON and
+//! Prometheus (`nf.<name>.drops.<reason>`). Limit: [`DropReason::COUNT`] reasons, because each
+//! node's counter block reserves one word per reason.
 
 /// The reason for which a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,9 +1,9 @@
 //! The link: a one-way edge between two NFs of different workers.
 //!
 //! The hop in a packet's life: [`TxLink::send`] publishes a burst of packets as descriptors,
-//! [`RxLink::pull`] turns arrived descriptors into packets. What the two sides may do to each other's
-//! memory is the link's trust: `shared` and `ro` pass the packet where it lies, `copy` passes it
-//! through the staging area into a buffer of the receiver's own.
+//! [`RxLink::pull`] turns arrived descriptors into packets. What the two sides may do to each
+//! other's memory is the link's trust: `shared` and `ro` pass the packet where it lies, `copy`
+//! passes it through the staging area into a buffer of the receiver's own.
 //!
 //! Who owns the packet: `send` takes it (sent, or dropped with a reason); `pull` gives it. A link
 //! knows nothing of chains, NFs or workers.
@@ -147,8 +147,8 @@ impl TxLink {
         room
     }
 
-    /// Sends packets in order and empties `packets`. What does not fit is dropped; gives how many and
-    /// why.
+    /// Sends packets in order and empties `packets`. What does not fit is dropped; gives how many
+    /// and why.
     pub fn send(&mut self, packets: &mut Vec<Packet>, pools: &mut Pools) -> (u64, DropReason) {
         let count = packets.len();
         if self.peer_down {
@@ -226,8 +226,8 @@ impl TxLink {
     }
 
     /// Whether the chain's entry should take nothing in: on a link that blocks, more than three
-    /// quarters of the slots are taken (until it is less than one quarter), or a link further on says
-    /// so. Links that drop do not press back: their sender chose loss over waiting.
+    /// quarters of the slots are taken (until it is less than one quarter), or a link further on
+    /// says so. Links that drop do not press back: their sender chose loss over waiting.
     pub fn is_congested(&mut self) -> bool {
         if self.overflow != Overflow::Block || self.peer_down {
             return false;
@@ -404,8 +404,8 @@ impl RxLink {
         self.inlet.replace_producer(producer, start);
     }
 
-    /// Takes up to `max` packets into `packets`; they are the caller's, their slots stay taken until
-    /// [`RxLink::commit`].
+    /// Takes up to `max` packets into `packets`; they are the caller's, their slots stay taken
+    /// until [`RxLink::commit`].
     pub fn pull(&mut self, max: usize, pools: &mut Pools, packets: &mut Vec<Packet>) -> usize {
         self.descriptors.clear();
         if self.overflow == Overflow::DropHead {
@@ -467,7 +467,8 @@ impl RxLink {
         count
     }
 
-    /// `drop_head`: when the sender is three quarters of a ring ahead, the oldest half is discarded.
+    /// `drop_head`: when the sender is three quarters of a ring ahead, the oldest half is
+    /// discarded.
     fn discard_stale(&mut self, pools: &mut Pools) {
         let consumer = self.inlet.consumer();
         let slots = u64::from(consumer.slot_count());

@@ -2,8 +2,8 @@
 //!
 //! This is the middle step of a packet's life: the engine pulls a [`Burst`] from a link, calls
 //! [`Nf::process`], and moves each packet by its [`Verdict`]. An NF never sees a link, a ring or a
-//! clock; it is given bytes and a time, so tests and fuzzers drive it directly. One NF is one file in
-//! `nfs/` that ends with its [`NfKind`], the entry by which chain files name it.
+//! clock; it is given bytes and a time, so tests and fuzzers drive it directly. One NF is one file
+//! in `nfs/` that ends with its [`NfKind`], the entry by which chain files name it.
 
 use std::fmt;
 

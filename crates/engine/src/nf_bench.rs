@@ -1,6 +1,7 @@
 //! A test bench for one NF: bytes in, verdicts and bytes out, at a time of the test's choosing.
 //!
-//! Not part of a chain. NF authors use it in unit tests and fuzz targets; packets lie in real pools.
+//! Not part of a chain. NF authors use it in unit tests and fuzz targets; packets lie in real
+//! pools.
 
 use catena_shm::pool::{PoolGeometry, PoolOwner};
 use catena_shm::region::Sharing;

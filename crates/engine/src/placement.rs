@@ -4,12 +4,12 @@
 //!
 //! - Nodes of mode `inline` join the worker of the node before them ([`Fusion`]); every other NF has a
 //!   worker of its own.
-//! - Ports of one mode and core share a worker (`ports`), so that a chain that reads and writes needs
+//! - Ports of one mode, core and trust group share a worker (`ports`), so that a chain that reads and writes needs
 //!   one core for it.
 //! - An edge inside a worker costs no ring. Every other edge is a ring.
-//! - A worker that makes packets (receiving port, copying NF, `copy` link into it) owns pools. A pool
-//!   is seen by every worker that its packets can reach without being copied, and each of these gets
-//!   a return lane to the owner.
+//! - A worker that makes packets (receiving port, copying NF, `copy` link into it) owns pools. A
+//!   pool is seen by every worker that its packets can reach without being copied, and each of
+//!   these gets a return lane to the owner.
 
 use std::collections::BTreeSet;
 
@@ -18,6 +18,7 @@ use crate::chain::{Chain, Mode, NodeKind, Protocol, Trust};
 use crate::nf::NfKind;
 use crate::pools::POOL_COUNT_MAX;
 use crate::protocol::{EdgeSpec, LaneSpec, NodeSpec, PoolSpec, RingSpec};
+use crate::supervisor::renumber::{is_gone, is_link_gone};
 
 /// A worker and its nodes.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +31,8 @@ pub struct WorkerSpec {
     pub nodes: Vec<usize>,
     /// Core it is pinned to, if the chain says so.
     pub core: Option<usize>,
+    /// The node that leads it.
+    pub leader: usize,
 }
 
 /// Workers, and the memory between them.
@@ -65,15 +68,25 @@ const STAGING_BYTES: u32 = 1 << 20;
 /// # Errors
 /// A sentence, if the chain needs more pools than a descriptor can name.
 pub fn place(chain: &Chain) -> Result<Placement, String> {
+    place_onto(chain, None)
+}
+
+/// Places a changed chain, numbered by `renumber`, onto what runs: workers and pools that stay keep
+/// their numbers; workers that go have no nodes.
+///
+/// # Errors
+/// As [`place`].
+pub fn place_onto(chain: &Chain, running: Option<&Placement>) -> Result<Placement, String> {
     let order = topological(chain);
-    let (workers, worker_of) = workers(chain, &order);
+    let (workers, worker_of) = workers(chain, &order, running);
     let rings = rings(chain, &worker_of);
-    let pools = pools(chain, &workers, &rings)?;
+    let pools = pools(chain, &workers, &rings, running)?;
     let lanes = lanes(&pools, &rings, workers.len());
     let edges = chain
         .links
         .iter()
         .enumerate()
+        .filter(|(_, edge)| !is_link_gone(edge))
         .map(|(link, edge)| EdgeSpec {
             link,
             from: edge.from,
@@ -94,39 +107,47 @@ pub fn place(chain: &Chain) -> Result<Placement, String> {
 
 /// Nodes in topological order; a port counts as a source here, what it sends is the end of a path.
 fn topological(chain: &Chain) -> Vec<usize> {
-    let is_nf = |node: usize| !chain.nodes[node].is_port();
-    let mut order: Vec<usize> = (0..chain.nodes.len())
-        .filter(|node| !is_nf(*node))
+    let here: Vec<usize> = (0..chain.nodes.len())
+        .filter(|node| !is_gone(&chain.nodes[*node]))
         .collect();
+    let (mut order, nfs): (Vec<usize>, Vec<usize>) =
+        here.iter().partition(|node| chain.nodes[**node].is_port());
     let mut placed: BTreeSet<usize> = order.iter().copied().collect();
-    while order.len() < chain.nodes.len() {
+    while order.len() < here.len() {
         let before = order.len();
-        for node in (0..chain.nodes.len()).filter(|node| is_nf(*node)) {
+        for node in &nfs {
             let ready = chain
-                .links_to(node)
+                .links_to(*node)
                 .all(|(_, link)| placed.contains(&link.from));
-            if !placed.contains(&node) && ready {
-                order.push(node);
-                placed.insert(node);
+            if ready && placed.insert(*node) {
+                order.push(*node);
             }
         }
         // The checker refuses cycles; without progress the rest is appended as it is.
         if order.len() == before {
-            order.extend((0..chain.nodes.len()).filter(|node| !placed.contains(node)));
+            order.extend(nfs.iter().filter(|node| !placed.contains(node)));
         }
     }
     order
 }
 
-fn workers(chain: &Chain, order: &[usize]) -> (Vec<WorkerSpec>, Vec<usize>) {
+fn workers(
+    chain: &Chain,
+    order: &[usize],
+    running: Option<&Placement>,
+) -> (Vec<WorkerSpec>, Vec<usize>) {
     let modes: Vec<Mode> = chain.nodes.iter().map(|node| node.mode).collect();
     let edges: Vec<_> = chain
         .links
         .iter()
+        .filter(|link| !is_link_gone(link))
         .map(|link| (link.from, link.to))
         .collect();
     let leader = Fusion::of(&modes, &edges).leader;
-    let mut workers: Vec<WorkerSpec> = Vec::new();
+    let mut workers: Vec<WorkerSpec> = running.map_or_else(Vec::new, |old| old.workers.clone());
+    for worker in &mut workers {
+        worker.nodes.clear();
+    }
     let mut worker_of = vec![usize::MAX; chain.nodes.len()];
     let mut order = order.to_vec();
     // A leader comes before those fused with it.
@@ -140,12 +161,17 @@ fn workers(chain: &Chain, order: &[usize]) -> (Vec<WorkerSpec>, Vec<usize>) {
             spec.mode
         };
         let shared = |worker: &WorkerSpec| {
-            worker.name == PORTS && worker.mode == mode && worker.core == spec.core
+            worker.name == PORTS
+                && worker.mode == mode
+                && worker.core == spec.core
+                && chain.nodes[worker.leader].group == spec.group
         };
         let leads_ports = spec.is_port() && leader[node] == node;
         let worker = if leader[node] != node {
             worker_of[leader[node]]
         } else if let Some(worker) = workers.iter().position(shared).filter(|_| leads_ports) {
+            worker
+        } else if let Some(worker) = workers.iter().position(|worker| worker.leader == node) {
             worker
         } else {
             let name = if leads_ports {
@@ -158,6 +184,7 @@ fn workers(chain: &Chain, order: &[usize]) -> (Vec<WorkerSpec>, Vec<usize>) {
                 mode,
                 nodes: Vec::new(),
                 core: spec.core,
+                leader: node,
             });
             workers.len() - 1
         };
@@ -175,7 +202,7 @@ const PORTS: &str = "ports";
 fn rings(chain: &Chain, worker_of: &[usize]) -> Vec<RingSpec> {
     let between = |edge: &crate::chain::Link| {
         // What a port receives and what it sends are different ends, even within one worker.
-        worker_of[edge.from] != worker_of[edge.to]
+        !is_link_gone(edge) && worker_of[edge.from] != worker_of[edge.to]
     };
     chain
         .links
@@ -226,7 +253,14 @@ fn pools(
     chain: &Chain,
     workers: &[WorkerSpec],
     rings: &[RingSpec],
+    running: Option<&Placement>,
 ) -> Result<Vec<PoolSpec>, String> {
+    let old: &[PoolSpec] = running.map_or(&[], |placement| &placement.pools);
+    let mut next_id = old
+        .iter()
+        .map(|pool| usize::from(pool.id) + 1)
+        .max()
+        .unwrap_or(0);
     let mut pools = Vec::new();
     for (index, worker) in workers.iter().enumerate() {
         let makes = worker
@@ -247,31 +281,43 @@ fn pools(
         }
         let writable = !reaches_read_only(rings, index);
         for (bytes, count, headroom) in SIZE_CLASSES {
-            let chosen = chain.run.buffers.iter().find(|(size, _)| *size == bytes);
-            if pools.len() == POOL_COUNT_MAX {
+            let kept = old.iter().find(|pool| {
+                pool.owner == index && pool.log2_stride == bytes.trailing_zeros() as u8
+            });
+            if let Some(kept) = kept {
+                pools.push(PoolSpec {
+                    writable,
+                    ..kept.clone()
+                });
+                continue;
+            }
+            if next_id == POOL_COUNT_MAX {
                 return Err(format!(
-                    "the chain needs more than {POOL_COUNT_MAX} pools; join workers that make packets \
-                     (mode: inline), or use fewer copy links"
+                    "the chain needs more than {POOL_COUNT_MAX} pools; join workers that make \
+                     packets (mode: inline), or use fewer copy links"
                 ));
             }
+            let chosen = chain.run.buffers.iter().find(|(size, _)| *size == bytes);
             #[expect(
                 clippy::cast_possible_truncation,
                 reason = "checked above; sizes are small"
             )]
             pools.push(PoolSpec {
-                id: pools.len() as u8,
+                id: next_id as u8,
                 log2_stride: bytes.trailing_zeros() as u8,
                 buffer_count: chosen.map_or(count, |(_, count)| *count).max(1),
                 headroom,
                 owner: index,
                 writable,
             });
+            next_id += 1;
         }
     }
     Ok(pools)
 }
 
-/// Whether packets of `owner` go over an `ro` link somewhere: its pools are then sealed for all others.
+/// Whether packets of `owner` go over an `ro` link somewhere: its pools are then sealed for all
+/// others.
 fn reaches_read_only(rings: &[RingSpec], owner: usize) -> bool {
     let mut holders = reach(rings, owner, None);
     holders.insert(owner);
@@ -307,8 +353,8 @@ fn lanes(pools: &[PoolSpec], rings: &[RingSpec], worker_count: usize) -> Vec<Lan
     lanes
 }
 
-/// By how much a node's room is divided: the number of its outputs inside the worker, if packets that
-/// leave by different ones can meet again inside it.
+/// By how much a node's room is divided: the number of its outputs inside the worker, if packets
+/// that leave by different ones can meet again inside it.
 fn fan(chain: &Chain, worker_of: &[usize], node: usize) -> usize {
     let local = |from: usize| {
         chain

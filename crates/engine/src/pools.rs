@@ -107,6 +107,37 @@ impl Pools {
         pools
     }
 
+    /// Adds a pool owned here.
+    pub fn add_owner(&mut self, owner: PoolOwner) {
+        self.own.push(owner);
+        self.own
+            .sort_by_key(|pool| pool.geometry().packet_len_max());
+        for (index, pool) in self.own.iter().enumerate() {
+            self.views[usize::from(pool.id())] = Some(pool.view());
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "at most POOL_COUNT_MAX pools"
+            )]
+            let index = index as u8;
+            self.places[usize::from(pool.id())] = Place::Own(index);
+        }
+    }
+
+    /// The pools that buffers are returned to by the lane to worker `to`.
+    pub fn set_lane_pools(&mut self, to: usize, pools: Vec<u8>) {
+        if let Some(index) = self.lanes.iter().position(|lane| lane.to == to) {
+            for pool in &pools {
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    reason = "at most one lane per worker"
+                )]
+                let lane = index as u8;
+                self.places[usize::from(*pool)] = Place::Lane(lane);
+            }
+            self.lanes[index].pools = pools;
+        }
+    }
+
     /// Adds the view of a pool that another worker owns.
     pub fn add_view(&mut self, view: PoolView) {
         let id = usize::from(view.id());
@@ -212,8 +243,8 @@ impl Pools {
     /// The packet that a descriptor from link number `link` names.
     ///
     /// # Errors
-    /// [`Violation`], counted, if no honest peer would have sent it. The packet's buffer, if there is
-    /// one, is not touched.
+    /// [`Violation`], counted, if no honest peer would have sent it. The packet's buffer, if there
+    /// is one, is not touched.
     #[inline]
     pub fn packet(&mut self, descriptor: &Descriptor) -> Result<Packet, Violation> {
         let packet = self.checked_packet(descriptor);
@@ -237,8 +268,8 @@ impl Pools {
         Ok(packet)
     }
 
-    /// Notes that `packet` leaves by link number `link`. To be called after it was published, in the
-    /// same turn.
+    /// Notes that `packet` leaves by link number `link`. To be called after it was published, in
+    /// the same turn.
     #[inline]
     pub fn send_out(&mut self, pool: u8, buffer_index: u32, link: u8) {
         if let Place::Own(index) = self.places[usize::from(pool)] {

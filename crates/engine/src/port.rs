@@ -2,8 +2,8 @@
 //!
 //! First and last step of a packet's life: the engine asks a port for received packets with
 //! [`Port::rx`] and gives it packets to send with [`Port::tx`]. Kinds of ports live in the `port`
-//! crate, one folder each; wrappers (capture, trace, fault, pace) are ports that hold a port. A port
-//! is opened and closed on the control path and used by exactly one worker.
+//! crate, one folder each; wrappers (capture, trace, fault, pace) are ports that hold a port. A
+//! port is opened and closed on the control path and used by exactly one worker.
 
 use std::fmt;
 use std::os::fd::BorrowedFd;
@@ -137,8 +137,8 @@ pub trait Port: Send {
         usize::MAX
     }
 
-    /// Whether the port holds packets that it will still send (a wrapper that delays). While it does,
-    /// the engine calls [`Port::tx`] with no packets at every turn.
+    /// Whether the port holds packets that it will still send (a wrapper that delays). While it
+    /// does, the engine calls [`Port::tx`] with no packets at every turn.
     fn holds_packets(&self) -> bool {
         false
     }

@@ -1,9 +1,9 @@
 //! What supervisor and worker say to each other: JSON records over a Unix socket, with memory.
 //!
-//! Control path. The worker makes the memory it will write and hands it over ([`FromWorker::Made`]);
-//! the supervisor passes it on to the neighbours ([`ToWorker::Attach`]). Either side treats what it
-//! receives as untrusted: a record that does not parse, or names what does not exist, ends the
-//! connection, and a dead connection is a dead worker.
+//! Control path. The worker makes the memory it will write and hands it over
+//! ([`FromWorker::Made`]); the supervisor passes it on to the neighbours ([`ToWorker::Attach`]).
+//! Either side treats what it receives as untrusted: a record that does not parse, or names what
+//! does not exist, ends the connection, and a dead connection is a dead worker.
 //!
 //! ```text
 //! supervisor                      worker
@@ -17,6 +17,8 @@
 //!     |        ...                   |
 //!     | -- Attach (successor) -----> |   a neighbour was replaced
 //!     | <------------- Finished ---- |   its sources have come to their end
+//!     | -- Change ---------------> |   the chain changes: Made, AllMade as above
+//!     | -- Attach, Rewire, Inputs -> |
 //!     | -- Stop -------------------> |   last turn, ports closed
 //!     | <------------- Stopped ----- |
 //! ```
@@ -206,6 +208,17 @@ pub struct Assignment {
     pub is_bypass: bool,
 }
 
+/// How a running worker's outputs and lanes are to be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rewiring {
+    /// For each node whose outputs changed: the link of each output.
+    pub outputs: Vec<(usize, Vec<Option<usize>>)>,
+    /// For each worker that returns buffers here: the links by which it can hold them.
+    pub home_links: Vec<(usize, Vec<usize>)>,
+    /// For each owner that buffers are returned to: its pools.
+    pub lane_pools: Vec<(usize, Vec<u8>)>,
+}
+
 /// From supervisor to worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ToWorker {
@@ -213,8 +226,8 @@ pub enum ToWorker {
     Assign(Box<Assignment>),
     /// Memory of an adopted pool, before `Assign`.
     Adopt(u8),
-    /// A neighbour's memory, with its descriptor. For a ring end that exists already, its successor,
-    /// which publishes from `start` on.
+    /// A neighbour's memory, with its descriptor. For a ring end that exists already, its
+    /// successor, which publishes from `start` on.
     Attach {
         /// What it is.
         region: RegionName,
@@ -237,6 +250,15 @@ pub enum ToWorker {
         /// Its buffers.
         buffers: Vec<u32>,
     },
+    /// What to add while running: new rings, lanes and pools, and nodes with new settings. Answered
+    /// like `Assign`; nothing is used before `Rewire`.
+    Change(Box<Assignment>),
+    /// Use what was added: outputs of nodes, and whose lanes may return what.
+    Rewire(Box<Rewiring>),
+    /// Links that reach each node, in order of its inputs; others are let go of.
+    Inputs(Vec<(usize, Vec<usize>)>),
+    /// Forget what was to be added.
+    Forget,
     /// Ports take no more packets in.
     Drain,
     /// Finish: last turn, close ports, say `Stopped`.
@@ -285,6 +307,8 @@ pub enum FromWorker {
     },
     /// Its receiving ports have all come to their end.
     Finished,
+    /// Outputs are as `Rewire` said: nothing enters links that go any more.
+    Rewired,
     /// Answer to `Control`.
     Answer {
         /// Number of the request.

@@ -1,7 +1,8 @@
 //! Where each counter lies in a worker's counters page: written by the worker, read by anybody.
 //!
-//! A page holds a worker block, then a block per node, per sending link and per receiving link, in
-//! the order of the worker's assignment. The same words name a counter here, in JSON, in `top` and in
+//! A page holds a worker block, then blocks for nodes, sending links and receiving links. Each block
+//! begins with the number of its node or link plus one, 0 if it is free, so that blocks may come and go
+//! while the chain changes; there are [`SPARE_BLOCKS`] more than at the start. The same words name a counter here, in JSON, in `top` and in
 //! Prometheus.
 
 use crate::drop_reason::DropReason;
@@ -13,6 +14,8 @@ use crate::link::OCCUPANCY_CLASSES;
 pub const WORKER_WORDS: usize = 8;
 /// Words of a node block.
 pub const NODE_WORDS: usize = 4 + DropReason::COUNT;
+/// Blocks of each kind that a page has beyond those it starts with.
+pub const SPARE_BLOCKS: usize = 16;
 /// Words of a sending link's block.
 pub const TX_WORDS: usize = 5;
 /// Words of a receiving link's block.
@@ -79,7 +82,8 @@ impl WorkerCounters {
     }
 }
 
-/// What a node received, sent and dropped. For a port, `rx` is from the world and `tx` to the world.
+/// What a node received, sent and dropped. For a port, `rx` is from the world and `tx` to the
+/// world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeCounters {
     /// Packets that arrived at the node.
@@ -207,7 +211,7 @@ impl RxCounters {
 }
 
 /// Where the blocks of one worker's page start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageLayout {
     /// Number of nodes.
     pub node_count: usize,
@@ -220,17 +224,17 @@ pub struct PageLayout {
 impl PageLayout {
     /// First word of node block `n`.
     pub fn node(&self, n: usize) -> usize {
-        WORKER_WORDS + n * NODE_WORDS
+        WORKER_WORDS + n * (1 + NODE_WORDS)
     }
 
     /// First word of sending block `n`.
     pub fn tx(&self, n: usize) -> usize {
-        self.node(self.node_count) + n * TX_WORDS
+        self.node(self.node_count) + n * (1 + TX_WORDS)
     }
 
     /// First word of receiving block `n`.
     pub fn rx(&self, n: usize) -> usize {
-        self.tx(self.tx_count) + n * RX_WORDS
+        self.tx(self.tx_count) + n * (1 + RX_WORDS)
     }
 
     /// Words of the page.
@@ -274,8 +278,8 @@ mod tests {
             tx_count: 3,
             rx_count: 1,
         };
-        assert_eq!(layout.tx(0), layout.node(1) + NODE_WORDS);
-        assert_eq!(layout.rx(0), layout.tx(2) + TX_WORDS);
-        assert_eq!(layout.word_count(), layout.rx(0) + RX_WORDS);
+        assert_eq!(layout.tx(0), layout.node(1) + 1 + NODE_WORDS);
+        assert_eq!(layout.rx(0), layout.tx(2) + 1 + TX_WORDS);
+        assert_eq!(layout.word_count(), layout.rx(0) + 1 + RX_WORDS);
     }
 }

@@ -1,10 +1,10 @@
 //! Waiting: what a worker does when a turn moved nothing.
 //!
-//! Spinning is fastest while every poller has a core of its own, and ruinous when two share one: the
-//! one with nothing to do then keeps the other from doing it for a whole scheduler slice, which is
-//! milliseconds. So the policy is chosen once, at start, from the number of pollers, the cores they
-//! may use, the CPU quota, and the measured cost of a yield and of a sleep with wake-up; it is printed,
-//! and a chain file can force it.
+//! Spinning is fastest while every poller has a core of its own, and ruinous when two share one:
+//! the one with nothing to do then keeps the other from doing it for a whole scheduler slice, which
+//! is milliseconds. So the policy is chosen once, at start, from the number of pollers, the cores
+//! they may use, the CPU quota, and the measured cost of a yield and of a sleep with wake-up; it is
+//! printed, and a chain file can force it.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! Waiting for a buffer instead of losing a packet, for ports that can wait: files and generators.
 //!
-//! [`RxBurst::has_buffer`] says no for two reasons: every buffer of that size is in use, or there is
-//! no such size. Only asking for the buffer tells which, and that counts a drop. So a length that
-//! never had a buffer is waited for first, and asked for only when pools have had ample time.
+//! [`RxBurst::has_buffer`] says no for two reasons: every buffer of that size is in use, or there
+//! is no such size. Only asking for the buffer tells which, and that counts a drop. So a length
+//! that never had a buffer is waited for first, and asked for only when pools have had ample time.
 
 use catena_engine::nf::DropReason;
 use catena_engine::port::RxBurst;

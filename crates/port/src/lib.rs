@@ -1,14 +1,14 @@
 //! Packet input and output: where packets enter and leave a chain.
 //!
 //! - [`capture`]: the codec of capture files, which knows nothing of the engine.
-//! - [`pcap`], [`generator`], [`sink`]: kinds of ports, [`PORTS`].
-//! - [`tap`], [`packet_socket`]: bindings of the kernel.
+//! - [`pcap`], [`generator`], [`sink`], [`tap`], [`packet_socket`]: the kinds of ports, [`PORTS`].
+//! - [`wrap`]: ports that hold a port, [`WRAPS`].
 //! - [`port_bench`]: drives one port in a test.
 //!
-//! Checking a configuration never touches the world; opening a port does, and resolves relative paths
-//! against the folder of the chain file. The reference is `docs/reference/ports.md`.
+//! Checking a configuration never touches the world; opening a port does, and resolves relative
+//! paths against the folder of the chain file. The reference is `docs/reference/ports.md`.
 
-use catena_engine::port::PortKind;
+use catena_engine::port::{PortKind, WrapKind};
 
 mod buffer_wait;
 pub mod capture;
@@ -19,9 +19,28 @@ pub mod packet_socket;
 pub mod pcap;
 pub mod port_bench;
 mod random;
+#[cfg(test)]
+mod scripted_port;
 pub mod sink;
+#[cfg(test)]
+mod small_disk;
 pub mod tap;
 mod wall_clock;
+pub mod wrap;
 
 /// Every kind of port of this crate.
-pub const PORTS: &[&PortKind] = &[&pcap::KIND, &generator::KIND, &sink::KIND];
+pub const PORTS: &[&PortKind] = &[
+    &pcap::KIND,
+    &generator::KIND,
+    &sink::KIND,
+    &tap::KIND,
+    &packet_socket::KIND,
+];
+
+/// Every kind of wrapper of this crate.
+pub const WRAPS: &[&WrapKind] = &[
+    &wrap::capture::KIND,
+    &wrap::trace::KIND,
+    &wrap::fault::KIND,
+    &wrap::pace::KIND,
+];

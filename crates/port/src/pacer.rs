@@ -1,9 +1,9 @@
 //! When the next packet is due at a given rate.
 //!
-//! The schedule is a point in time that moves on by each packet's share: its length in bits over the
-//! bit rate, or one over the packet rate. Being late is made up for, so that the rate is kept on
-//! average, but only up to [`CATCH_UP_NS`] or one packet, whichever is more: what was missed before
-//! is lost. So in any 10 ms the rate is exceeded by at most 1 % and two packets.
+//! The schedule is a point in time that moves on by each packet's share: its length in bits over
+//! the bit rate, or one over the packet rate. Being late is made up for, so that the rate is kept
+//! on average, but only up to [`CATCH_UP_NS`] or one packet, whichever is more: what was missed
+//! before is lost. So in any 10 ms the rate is exceeded by at most 1 % and two packets.
 
 use catena_engine::nf::Nanos;
 use catena_engine::units::Rate;

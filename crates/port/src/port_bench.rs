@@ -1,7 +1,7 @@
 //! A test bench for one port: packets in and out, at a time of the test's choosing.
 //!
-//! Not part of a chain. Port authors use it in tests; packets lie in real pools, which [`PortBench`]
-//! keeps small enough to run out on purpose.
+//! Not part of a chain. Port authors use it in tests; packets lie in real pools, which
+//! [`PortBench`] keeps small enough to run out on purpose.
 
 use std::fmt;
 use std::path::Path;

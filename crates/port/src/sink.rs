@@ -1,9 +1,9 @@
 //! `sink`: takes every packet and forgets it; with `verify`, tells what became of a generator's.
 //!
-//! Last step of a packet's life. The engine counts packets and bytes of every port; verification adds,
-//! by the numbers that a [`generator`](crate::generator) wrote into the packets, what was lost,
-//! duplicated, reordered or damaged on the way. A flow counts from sequence number 0, so a sink that
-//! is opened later than the generator counts what it has missed as lost.
+//! Last step of a packet's life. The engine counts packets and bytes of every port; verification
+//! adds, by the numbers that a [`generator`](crate::generator) wrote into the packets, what was
+//! lost, duplicated, reordered or damaged on the way. A flow counts from sequence number 0, so a
+//! sink that is opened later than the generator counts what it has missed as lost.
 //!
 //! Per flow it keeps the next expected number and which of the [`WINDOW`] before it have come. An
 //! older one is `stale`: too late to tell a reordered packet from a second copy.

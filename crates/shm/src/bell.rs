@@ -1,19 +1,19 @@
 //! Sleeping without losing a wake-up, on words that the other side cannot write.
 //!
-//! Between two turns: a worker that found nothing to do sleeps until a neighbour gives it work. Each
-//! ring end has two words, written by its owner only:
+//! Between two turns: a worker that found nothing to do sleeps until a neighbour gives it work.
+//! Each ring end has two words, written by its owner only:
 //!
 //! | word | written by | read by | meaning |
 //! |---|---|---|---|
 //! | `waiting` | the sleeper, on its own end | the waker | ring me when you have done something |
 //! | `rung`    | the waker, on its own end | the sleeper | counts the rings; the futex word |
 //!
-//! The sleeper: set `waiting`, note the neighbours' `rung`, full fence, look for work once more, sleep
-//! while no `rung` has changed. The waker: publish, full fence, read `waiting`, and if set, count up
-//! its own `rung` and wake. The two fences make it impossible that the sleeper misses the work *and*
-//! the waker misses the flag; and a ring between the sleeper's last look and its sleep changes the
-//! futex word, so that the kernel does not put it to sleep. The word a sleeper waits on is its
-//! neighbour's, mapped read-only, so a waker needs no write access to the sleeper's memory.
+//! The sleeper: set `waiting`, note the neighbours' `rung`, full fence, look for work once more,
+//! sleep while no `rung` has changed. The waker: publish, full fence, read `waiting`, and if set,
+//! count up its own `rung` and wake. The two fences make it impossible that the sleeper misses the
+//! work *and* the waker misses the flag; and a ring between the sleeper's last look and its sleep
+//! changes the futex word, so that the kernel does not put it to sleep. The word a sleeper waits on
+//! is its neighbour's, mapped read-only, so a waker needs no write access to the sleeper's memory.
 #![allow(unsafe_code, reason = "futex system calls")]
 
 use std::time::Duration;
@@ -54,8 +54,8 @@ impl Bell<'_> {
     }
 }
 
-/// Orders "published" before "is it waiting?" in the waker, and "waiting" before "is there work?" in
-/// the sleeper. Once per turn, not per ring.
+/// Orders "published" before "is it waiting?" in the waker, and "waiting" before "is there work?"
+/// in the sleeper. Once per turn, not per ring.
 pub fn full_fence() {
     fence(Ordering::SeqCst);
 }
@@ -104,8 +104,8 @@ impl WaitWord {
 }
 
 /// Sleeps until one of the words has changed or is woken, or `timeout` has passed. Returns also for
-/// signals; the caller looks for work in any case. More than [`WORDS_MAX`] words: the rest is left to
-/// the timeout, which is therefore always finite.
+/// signals; the caller looks for work in any case. More than [`WORDS_MAX`] words: the rest is left
+/// to the timeout, which is therefore always finite.
 #[cfg(not(loom))]
 pub fn sleep(words: &[WaitWord], timeout: Duration) {
     let words = &words[..words.len().min(WORDS_MAX)];
@@ -115,8 +115,8 @@ pub fn sleep(words: &[WaitWord], timeout: Duration) {
         + i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX / 4)
         + nanos / 1_000_000_000;
     let deadline = [seconds, nanos % 1_000_000_000];
-    // SAFETY: the kernel reads `words`, whose addresses are live atomics of mappings that the caller
-    // keeps, and the deadline; it writes nothing.
+    // SAFETY: the kernel reads `words`, whose addresses are live atomics of mappings that the
+    // caller keeps, and the deadline; it writes nothing.
     let result = unsafe {
         libc::syscall(
             libc::SYS_futex_waitv,
@@ -270,8 +270,8 @@ mod models {
         changed: Condvar,
     }
 
-    /// Whatever the order, the sleeper gets to see the work: either it finds it in its last look, or
-    /// the waker finds it waiting.
+    /// Whatever the order, the sleeper gets to see the work: either it finds it in its last look,
+    /// or the waker finds it waiting.
     #[test]
     fn loom_no_wake_up_is_lost() {
         loom::model(|| {

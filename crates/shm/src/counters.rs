@@ -1,8 +1,9 @@
 //! Counter blocks that any process can read.
 //!
-//! Beside a packet's life: a worker counts in private memory and stores the sums here once per turn;
-//! `status`, `top` and Prometheus read them and cost the data path nothing. Each word is written by
-//! one worker only; a reader sees each word whole, and a turn's words within microseconds of another.
+//! Beside a packet's life: a worker counts in private memory and stores the sums here once per
+//! turn; `status`, `top` and Prometheus read them and cost the data path nothing. Each word is
+//! written by one worker only; a reader sees each word whole, and a turn's words within
+//! microseconds of another.
 #![allow(unsafe_code, reason = "references to atomics in a region")]
 
 use std::os::fd::{BorrowedFd, OwnedFd};

@@ -1,7 +1,7 @@
 //! Shared memory for chains: regions, pools, rings, counters, and waiting.
 //!
-//! This crate is the floor under a packet's life. It holds every line of `unsafe` that shared memory
-//! needs, and nothing that knows of network functions or chain files.
+//! This crate is the floor under a packet's life. It holds every line of `unsafe` that shared
+//! memory needs, and nothing that knows of network functions or chain files.
 //!
 //! - [`region`]: sealed memfds and their mappings; who may write is held by the MMU.
 //! - [`packet`]: the handle of one packet in a pool's buffer.

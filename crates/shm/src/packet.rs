@@ -1,8 +1,9 @@
 //! The handle of one packet: which buffer it lies in, where it starts, how long it is.
 //!
-//! A packet is what NFs work on. It is made by [`crate::pool`] only: by the owner's `alloc`, or from
-//! a descriptor that has passed every check. Whoever holds the handle holds the buffer; handles are
-//! neither copied nor dropped silently on the data path, but moved into a link or freed to their pool.
+//! A packet is what NFs work on. It is made by [`crate::pool`] only: by the owner's `alloc`, or
+//! from a descriptor that has passed every check. Whoever holds the handle holds the buffer;
+//! handles are neither copied nor dropped silently on the data path, but moved into a link or freed
+//! to their pool.
 //!
 //! ```text
 //! |<---------------- buffer: 2^log2_stride bytes ---------------->|
@@ -10,10 +11,10 @@
 //!                        ^ offset in the pool
 //! ```
 //!
-//! What exclusivity means here: between taking a descriptor and giving it on, this process is the only
-//! one that touches the bytes, *if all processes that may write the pool follow the protocol*. Those
-//! are the members of one trust group; a chain across groups uses `copy` links, whose packets lie in
-//! memory that no other process can write.
+//! What exclusivity means here: between taking a descriptor and giving it on, this process is the
+//! only one that touches the bytes, *if all processes that may write the pool follow the protocol*.
+//! Those are the members of one trust group; a chain across groups uses `copy` links, whose packets
+//! lie in memory that no other process can write.
 #![allow(
     unsafe_code,
     reason = "packet bytes are raw memory of a pool; this file turns them into slices"
@@ -34,9 +35,9 @@ pub struct Packet {
     writable: bool,
 }
 
-// SAFETY: a packet is the only handle of its buffer (see the file's header), so it may move to another
-// thread like any owned memory; the mapping it points into outlives it (`pool` keeps mappings for the
-// worker's whole life).
+// SAFETY: a packet is the only handle of its buffer (see the file's header), so it may move to
+// another thread like any owned memory; the mapping it points into outlives it (`pool` keeps
+// mappings for the worker's whole life).
 unsafe impl Send for Packet {}
 
 /// No room for the header in front of or behind the packet.
@@ -82,8 +83,8 @@ impl Packet {
     /// Its bytes, to be changed.
     ///
     /// # Panics
-    /// If this process may only read the packet (it came over an `ro` link). Chain files are checked
-    /// so that NFs which declare `Access::Write` never meet such packets.
+    /// If this process may only read the packet (it came over an `ro` link). Chain files are
+    /// checked so that NFs which declare `Access::Write` never meet such packets.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         assert!(

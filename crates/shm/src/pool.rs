@@ -1,18 +1,19 @@
 //! Pools: buffers of one size, allocated by one owner and checked by everybody else.
 //!
-//! First and last step of a packet's life. The owner ([`PoolOwner`]) hands out buffers; whoever ends
-//! up with one sends its index home through a return ring. There is no shared free list, so no
+//! First and last step of a packet's life. The owner ([`PoolOwner`]) hands out buffers; whoever
+//! ends up with one sends its index home through a return ring. There is no shared free list, so no
 //! process can corrupt another's allocation, and a killed one leaves nothing half-changed:
 //!
-//! - The *free list* is private memory of the owner, last in first out, so that hot buffers are reused.
-//! - The *ledger*, one byte per buffer, lies in memory that only the owner writes: 0 while the buffer
-//!   is at home, else the number of the link by which it left. It outlives the owner, and from it,
-//!   the unfinished turn and the return rings, the undertaker knows what is still out.
-//! - A buffer that comes home is taken back only if the ledger says it is out by a link that leads to
-//!   the one who returns it: a peer cannot free twice, nor free what it never had.
+//! - The *free list* is private memory of the owner, last in first out, so that hot buffers are
+//!   reused.
+//! - The *ledger*, one byte per buffer, lies in memory that only the owner writes: 0 while the
+//!   buffer is at home, else the number of the link by which it left. It outlives the owner, and
+//!   from it, the unfinished turn and the return rings, the undertaker knows what is still out.
+//! - A buffer that comes home is taken back only if the ledger says it is out by a link that leads
+//!   to the one who returns it: a peer cannot free twice, nor free what it never had.
 //!
-//! [`PoolView`] is everybody else's side: it turns a descriptor into a [`Packet`] after checking, in 64
-//! bits, that it lies in one buffer of the pool.
+//! [`PoolView`] is everybody else's side: it turns a descriptor into a [`Packet`] after checking,
+//! in 64 bits, that it lies in one buffer of the pool.
 #![allow(
     unsafe_code,
     reason = "makes packets from checked offsets in a mapping"
@@ -230,9 +231,9 @@ impl PoolOwner {
         #[expect(clippy::cast_possible_truncation, reason = "at most packet_len_max")]
         let len = len as u32;
         let (base, log2) = (self.region.base(), self.geometry.log2_stride);
-        // SAFETY: the buffer lies in the pool (index below buffer_count) and the packet in the buffer
-        // (checked above); it was on the free list, so no handle of it exists; the owner's mapping is
-        // writable and lives as long as the worker.
+        // SAFETY: the buffer lies in the pool (index below buffer_count) and the packet in the
+        // buffer (checked above); it was on the free list, so no handle of it exists; the owner's
+        // mapping is writable and lives as long as the worker.
         Some(unsafe { Packet::at(base, offset, len, self.id, log2, true) })
     }
 
@@ -353,9 +354,9 @@ impl PoolView {
             return Err(Violation);
         }
         let writable = self.region.is_writable();
-        // SAFETY: bounds checked above, in 64 bits, on a private copy; the sender gave the buffer up
-        // by publishing the descriptor, and whoever breaks that rule is a member of this pool's trust
-        // group; the mapping lives as long as the worker.
+        // SAFETY: bounds checked above, in 64 bits, on a private copy; the sender gave the buffer
+        // up by publishing the descriptor, and whoever breaks that rule is a member of this pool's
+        // trust group; the mapping lives as long as the worker.
         let mut packet = unsafe {
             Packet::at(
                 self.region.base(),

@@ -1,16 +1,16 @@
 //! Sealed shared memory: a memfd and its mapping.
 //!
-//! Before any packet moves: each side of a link makes the memory it will write, maps it, seals it and
-//! passes the descriptor on; the other side checks the seals and the size and maps it.
+//! Before any packet moves: each side of a link makes the memory it will write, maps it, seals it
+//! and passes the descriptor on; the other side checks the seals and the size and maps it.
 //!
 //! | sharing | made by | seals | mapped elsewhere |
 //! |---|---|---|---|
 //! | [`Sharing::ReadOnly`]  | its only writer | SHRINK, GROW, FUTURE_WRITE, SEAL | read-only; the kernel refuses everything else |
 //! | [`Sharing::ReadWrite`] | the pool's owner | SHRINK, GROW, SEAL | read and write, inside one trust group |
 //!
-//! FUTURE_WRITE (Linux 5.1) leaves the maker's mapping writable and makes every later one read-only:
-//! it cannot be `mprotect`ed, reopened, truncated or punched. A received descriptor without the seals
-//! is refused, since its sender could truncate it and make readers fault.
+//! FUTURE_WRITE (Linux 5.1) leaves the maker's mapping writable and makes every later one
+//! read-only: it cannot be `mprotect`ed, reopened, truncated or punched. A received descriptor
+//! without the seals is refused, since its sender could truncate it and make readers fault.
 #![allow(unsafe_code, reason = "mmap and munmap")]
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -69,8 +69,8 @@ pub struct Region {
     huge: bool,
 }
 
-// SAFETY: a region is memory at a fixed address; whoever reads or writes it does so through atomics,
-// or through packets whose exclusivity the ring protocol gives.
+// SAFETY: a region is memory at a fixed address; whoever reads or writes it does so through
+// atomics, or through packets whose exclusivity the ring protocol gives.
 unsafe impl Send for Region {}
 // SAFETY: as above; no method hands out a plain reference into it.
 unsafe impl Sync for Region {}
@@ -107,8 +107,8 @@ impl Region {
         )
     }
 
-    /// Like [`Region::create`] on huge pages, if the machine has enough of them free, else on normal
-    /// pages; [`Region::is_huge`] says which.
+    /// Like [`Region::create`] on huge pages, if the machine has enough of them free, else on
+    /// normal pages; [`Region::is_huge`] says which.
     ///
     /// # Errors
     /// The step that failed and the kernel's reason.

@@ -1,7 +1,9 @@
-//! The ring: one producer, one consumer, 16-byte descriptors, each side writing only its own memory.
+//! The ring: one producer, one consumer, 16-byte descriptors, each side writing only its own
+//! memory.
 //!
 //! Second and third step of a hop: [`Producer::push`] publishes a burst, [`Consumer::pull`] takes
-//! what has arrived, and [`Consumer::commit`] gives the slots back when the burst has been dealt with.
+//! what has arrived, and [`Consumer::commit`] gives the slots back when the burst has been dealt
+//! with.
 //!
 //! | call | side | writes | makes visible |
 //! |---|---|---|---|
@@ -10,10 +12,11 @@
 //! | `Consumer::pull`   | consumer | `read`    | to the undertaker: slots up to here are in hand |
 //! | `Consumer::commit` | consumer | `tail`    | slots up to here are free again |
 //!
-//! **Publishing.** A slot is valid when its sequence word carries the lap that the consumer expects,
-//! so the flag lies in the descriptor's own cache line and a lone packet costs one line. In a burst,
-//! the slots behind the first are written first and the first one last, with Release: the consumer,
-//! which looks at that slot, sees nothing of the burst or all of it. One publish per burst.
+//! **Publishing.** A slot is valid when its sequence word carries the lap that the consumer
+//! expects, so the flag lies in the descriptor's own cache line and a lone packet costs one line.
+//! In a burst, the slots behind the first are written first and the first one last, with Release:
+//! the consumer, which looks at that slot, sees nothing of the burst or all of it. One publish per
+//! burst.
 //!
 //! **Depth 1.** A ring of one slot is the update-flag protocol of NTT, OFC 2024: the producer may
 //! write only after the consumer has committed, that is, after it has finished with the chunk.
@@ -25,8 +28,8 @@
 //!
 //! **Forbidden**, and why: pulling beyond a slot whose sequence does not match (later slots may be
 //! left from a dead producer); reading a slot again after the check (the peer may rewrite it);
-//! trusting `tail` beyond `[last seen, head]` (a hostile peer would make the producer overwrite live
-//! slots); two producers or two consumers on one ring.
+//! trusting `tail` beyond `[last seen, head]` (a hostile peer would make the producer overwrite
+//! live slots); two producers or two consumers on one ring.
 
 use crate::descriptor::Descriptor;
 use crate::sync::{AtomicU64, Ordering};
@@ -66,8 +69,8 @@ pub trait RingMemory {
     fn read(&self) -> &AtomicU64;
 }
 
-/// The sequence of the slot for `index` on a ring of `2^log2` slots: its lap, with the top bit set so
-/// that zeroed memory is never valid.
+/// The sequence of the slot for `index` on a ring of `2^log2` slots: its lap, with the top bit set
+/// so that zeroed memory is never valid.
 #[expect(clippy::cast_possible_truncation, reason = "takes 15 bits of the lap")]
 fn sequence(index: u64, log2: u32) -> u16 {
     0x8000 | ((index >> log2) as u16 & 0x7fff)
@@ -163,7 +166,8 @@ impl<M: RingMemory> Producer<M> {
     }
 
     fn known_room(&self) -> u32 {
-        // Not more than one lap per turn, so that the undertaker can read all of an unfinished turn.
+        // Not more than one lap per turn, so that the undertaker can read all of an unfinished
+        // turn.
         #[expect(clippy::cast_possible_truncation, reason = "at most slot_count in use")]
         let used = (self.head - self.tail_seen.min(self.settled)) as u32;
         self.slot_count - used
@@ -350,8 +354,8 @@ impl<M: RingMemory> Consumer<M> {
 
 /// What a dead producer has published from index `from` on, in order, and where it ends.
 ///
-/// The undertaker's view: it needs only the producer's memory and changes nothing. At most one lap is
-/// read, whatever the memory holds.
+/// The undertaker's view: it needs only the producer's memory and changes nothing. At most one lap
+/// is read, whatever the memory holds.
 pub fn published_since<M: RingMemory>(memory: &M, from: u64) -> Vec<Descriptor> {
     published_between(memory, from, from + u64::from(memory.slot_count()))
 }

@@ -236,8 +236,8 @@ impl RingMemory for MappedRing {
     #[inline]
     fn slot(&self, position: u32) -> &Slot {
         debug_assert!(position < self.slot_count());
-        // SAFETY: the ring passes positions below the slot count, all of which lie in the producer's
-        // region (`producer_bytes`); slots are atomics.
+        // SAFETY: the ring passes positions below the slot count, all of which lie in the
+        // producer's region (`producer_bytes`); slots are atomics.
         unsafe { self.slots.add(position as usize).as_ref() }
     }
 

@@ -1,9 +1,10 @@
 //! The staging area of a `copy` link: packets pass through it, so nothing but the ring is shared.
 //!
-//! The producer copies each packet into the next free bytes of the area, which lies behind the slots
-//! in the memory that only it can write, and publishes a descriptor with the position. The consumer
-//! copies the bytes out into a buffer of its own. Packets lie densely, each at a multiple of a cache
-//! line, in ring order; bytes are free again when the consumer's tail has passed their descriptor.
+//! The producer copies each packet into the next free bytes of the area, which lies behind the
+//! slots in the memory that only it can write, and publishes a descriptor with the position. The
+//! consumer copies the bytes out into a buffer of its own. Packets lie densely, each at a multiple
+//! of a cache line, in ring order; bytes are free again when the consumer's tail has passed their
+//! descriptor.
 #![allow(unsafe_code, reason = "copies bytes in and out of a peer's mapping")]
 
 use std::collections::VecDeque;
@@ -32,8 +33,8 @@ pub struct StagingWriter {
 const LARGEST_AT_START: u64 = 2048;
 
 impl StagingWriter {
-    /// For a ring whose next descriptor has index `start`, with `staging_bytes` (a power of two) and
-    /// `slot_count` slots.
+    /// For a ring whose next descriptor has index `start`, with `staging_bytes` (a power of two)
+    /// and `slot_count` slots.
     pub fn new(start: u64, staging_bytes: u32, slot_count: u32) -> Self {
         Self {
             size: staging_bytes.into(),
@@ -90,7 +91,8 @@ impl StagingWriter {
         let offset = start & (self.size - 1);
         let area = ring.producer.staging()?;
         // SAFETY: `offset + len` lies within the area (wrapped above), which this side alone writes
-        // and which no published descriptor covers (`freed` bound); `bytes` is this process's memory.
+        // and which no published descriptor covers (`freed` bound); `bytes` is this process's
+        // memory.
         unsafe {
             let to = area.add(usize::try_from(offset).ok()?);
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_ptr(), bytes.len());
@@ -136,9 +138,9 @@ pub fn copy_out(
         return Err(Violation);
     }
     let area = ring.producer.staging().ok_or(Violation)?;
-    // SAFETY: bounds checked above; `to` is this process's memory. The producer may change the bytes
-    // meanwhile if it breaks the protocol: then the copy is garbage, which every NF must expect of a
-    // peer across a trust border, and nothing reads the area a second time.
+    // SAFETY: bounds checked above; `to` is this process's memory. The producer may change the
+    // bytes meanwhile if it breaks the protocol: then the copy is garbage, which every NF must
+    // expect of a peer across a trust border, and nothing reads the area a second time.
     unsafe {
         let from = area.add(descriptor.offset as usize);
         std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_mut_ptr(), to.len());
@@ -186,7 +188,8 @@ mod tests {
                     sent += 1;
                 }
                 let mut descriptors = Vec::new();
-                consumer.pull(pace.next().unwrap().max(usize::from(got.len() % 3 == 0)), &mut descriptors);
+                let max = pace.next().unwrap().max(usize::from(got.len() % 3 == 0));
+                consumer.pull(max, &mut descriptors);
                 for descriptor in descriptors {
                     let mut bytes = vec![0; check(&ring, &descriptor).unwrap()];
                     copy_out(&ring, &descriptor, &mut bytes).unwrap();

@@ -17,15 +17,32 @@ pub struct Clock {
     base: u64,
 }
 
+/// The raw counter, for differences between stamps of any two processes of this machine.
 #[cfg(target_arch = "x86_64")]
-fn ticks() -> u64 {
+#[inline]
+pub fn ticks() -> u64 {
     // SAFETY: RDTSC exists on every x86-64 processor and has no other effect.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
+/// Without a counter: the kernel's clock.
 #[cfg(not(target_arch = "x86_64"))]
-fn ticks() -> u64 {
-    0
+#[inline]
+pub fn ticks() -> u64 {
+    kernel_ns()
+}
+
+/// Nanoseconds per tick, measured over `span`.
+pub fn ns_per_tick(span: Duration) -> f64 {
+    let (start_ns, start) = (kernel_ns(), ticks());
+    let since = Instant::now();
+    while since.elapsed() < span {
+        std::hint::spin_loop();
+    }
+    let (end_ns, end) = (kernel_ns(), ticks());
+    #[expect(clippy::cast_precision_loss, reason = "a ratio of spans")]
+    let ratio = (end_ns - start_ns) as f64 / (end - start).max(1) as f64;
+    ratio
 }
 
 /// Nanoseconds on the kernel's monotonic clock.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use catena_engine::chain::{Chain, Checked};
+use catena_engine::chain::{Chain, Checked, Mode};
 
 use super::{Failure, Outcome};
 use crate::registry::registry;
@@ -17,10 +17,10 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Loads a chain file; errors are printed in full.
+/// Loads a chain file; errors are printed in full. The chain's folder becomes absolute.
 pub(crate) fn load(file: &std::path::Path, json: bool) -> Result<Checked, Failure> {
     let checked = Chain::load(file, &registry());
-    checked.map_err(|errors| {
+    let mut checked = checked.map_err(|errors| {
         if json && let Ok(text) = serde_json::to_string_pretty(&errors) {
             println!("{text}");
             return Failure::input(format!("{} is wrong; nothing was started", file.display()));
@@ -29,7 +29,21 @@ pub(crate) fn load(file: &std::path::Path, json: bool) -> Result<Checked, Failur
             "{errors}\n{} is wrong; nothing was started",
             file.display()
         ))
-    })
+    })?;
+    if let Ok(dir) = checked.chain.dir.canonicalize() {
+        checked.chain.dir = dir;
+    }
+    Ok(checked)
+}
+
+/// Runs nodes that name no mode in this one, instead of the file's.
+pub(crate) fn set_mode(chain: &mut Chain, mode: Mode) {
+    let default = std::mem::replace(&mut chain.run.mode, mode);
+    for node in &mut chain.nodes {
+        if node.mode == default {
+            node.mode = mode;
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -37,7 +51,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.json {
         println!(
             "{}",
-            serde_json::json!({ "chain": checked.chain.name, "errors": [], "warnings": checked.warnings })
+            serde_json::json!({
+                "chain": checked.chain.name,
+                "errors": [],
+                "warnings": checked.warnings,
+            })
         );
     } else {
         for warning in &checked.warnings {

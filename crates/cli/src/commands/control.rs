@@ -1,19 +1,39 @@
-//! The control socket of a running chain: one request, one answer, both JSON.
+//! The control socket of a running chain: one request and one answer per connection, both JSON.
 //!
 //! Both sides live here. The socket has mode 0600 and the supervisor checks the peer's credentials; a
-//! request that does not parse gets an error for an answer.
+//! request that does not parse gets an error for an answer. A text is sent in records of at most
+//! [`RECORD_BYTES`], and ends where its sender stops sending: a chain file or the status of a large
+//! chain is longer than one record may be. The supervisor waits only briefly for whoever asks.
 
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+use catena_engine::chain::Mode;
 use catena_engine::supervisor::runtime_dir::{control_path, default_root};
 use catena_engine::supervisor::status::Status;
 use catena_shm::fd_passing;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{
+    AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, connect, shutdown,
+    socket_with,
+};
 use serde::{Deserialize, Serialize};
 
 use super::Failure;
+
+/// Longest record: well below what one message may be, and a few fit into the socket's queue.
+const RECORD_BYTES: usize = 32 << 10;
+const _: () = assert!(RECORD_BYTES <= fd_passing::MESSAGE_BYTES_MAX);
+/// Longest text: a chain file of 1 MiB whose every character is escaped.
+const TEXT_BYTES_MAX: usize = 8 << 20;
+/// How long the supervisor waits for whoever asks.
+const SUPERVISOR_PATIENCE: Duration = Duration::from_millis(200);
+/// How long an answer may take: NFs are given 2 s.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a chain may take to drain (5 s) and to stop (10 s).
+const STOP_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What can be asked of a running chain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,8 +41,10 @@ use super::Failure;
 pub(crate) enum Request {
     /// Its status.
     Status,
-    /// Stop it, draining it first.
+    /// Stop it, draining it first; the answer is its last status.
     Stop,
+    /// What it was started from.
+    Chain,
     /// A request to one of its NFs.
     Control {
         /// Name of the node.
@@ -38,12 +60,23 @@ pub(crate) enum Request {
 pub(crate) enum Answer {
     /// Its status.
     Status(Box<Status>),
-    /// Done, or begun.
-    Ok,
+    /// What it was started from.
+    Chain(Source),
     /// The NF's answer.
     Control(serde_json::Value),
     /// It could not be done, and why.
     Error(String),
+}
+
+/// What a chain was started from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Source {
+    /// Text of the chain file.
+    pub(crate) text: String,
+    /// Its folder, absolute.
+    pub(crate) dir: PathBuf,
+    /// The mode given on the command line.
+    pub(crate) mode: Option<Mode>,
 }
 
 /// Where chains run: for commands that ask one.
@@ -56,28 +89,20 @@ pub(crate) struct Target {
 impl Target {
     /// Asks the chain.
     pub(crate) fn ask(&self, request: &Request) -> Result<Answer, Failure> {
-        let name = self.name()?;
-        let path = control_path(&default_root(), &name);
-        let not_running = |_| Failure::running(format!("chain \"{name}\" is not running"));
-        let socket = dial(&path).map_err(not_running)?;
-        let failed =
-            |error: rustix::io::Errno| Failure::running(format!("chain \"{name}\": {error}"));
-        let bytes = serde_json::to_vec(request).map_err(Failure::running)?;
-        fd_passing::send(&socket, &bytes, &[]).map_err(failed)?;
-        let message = fd_passing::receive(&socket).map_err(failed)?;
-        let message = message.ok_or_else(|| Failure::running(format!("chain \"{name}\" ended")))?;
-        match serde_json::from_slice(&message.bytes).map_err(Failure::running)? {
-            Answer::Error(reason) => Err(Failure::running(reason)),
-            answer => Ok(answer),
-        }
+        ask(&self.name()?, request)
     }
 
-    fn name(&self) -> Result<String, Failure> {
+    /// The chain's status.
+    pub(crate) fn status(&self) -> Result<Status, Failure> {
+        status_in(self.ask(&Request::Status)?)
+    }
+
+    /// The chain's name.
+    pub(crate) fn name(&self) -> Result<String, Failure> {
         if let Some(name) = &self.chain {
             return Ok(name.clone());
         }
-        let running = running_chains();
-        match running.as_slice() {
+        match running_chains().as_slice() {
             [one] => Ok(one.clone()),
             [] => Err(Failure::running("no chain is running")),
             many => {
@@ -90,8 +115,95 @@ impl Target {
     }
 }
 
+/// Asks the chain of that name.
+pub(crate) fn ask(name: &str, request: &Request) -> Result<Answer, Failure> {
+    let patience = match request {
+        Request::Stop => STOP_PATIENCE,
+        _ => ANSWER_PATIENCE,
+    };
+    let path = control_path(&default_root(), name);
+    match exchange(&path, request, patience) {
+        Ok(Answer::Error(reason)) => Err(Failure::running(reason)),
+        Ok(answer) => Ok(answer),
+        Err(AskError::NotRunning) => {
+            let hint = match running_chains().as_slice() {
+                [] => "; no chain is".to_owned(),
+                names => format!("; running: {}", names.join(", ")),
+            };
+            Err(Failure::running(format!(
+                "chain \"{name}\" is not running{hint}"
+            )))
+        }
+        Err(error) => Err(Failure::running(format!("chain \"{name}\" {error}"))),
+    }
+}
+
+/// The status in an answer to a question for it.
+pub(crate) fn status_in(answer: Answer) -> Result<Status, Failure> {
+    match answer {
+        Answer::Status(status) => Ok(*status),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// An answer to another question.
+pub(crate) fn unexpected(answer: &Answer) -> Failure {
+    Failure::running(format!("the chain gave an unexpected answer: {answer:?}"))
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AskError {
+    /// Nobody listens.
+    NotRunning,
+    /// It ended before it answered.
+    Ended,
+    /// It took too long.
+    Late(Duration),
+    /// Anything else.
+    Failed(String),
+}
+
+impl std::fmt::Display for AskError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotRunning => write!(f, "is not running"),
+            Self::Ended => write!(f, "ended before it answered"),
+            Self::Late(patience) => write!(f, "did not answer within {patience:?}"),
+            Self::Failed(reason) => write!(f, "cannot be asked: {reason}"),
+        }
+    }
+}
+
+/// Asks whoever listens at `path`.
+pub(crate) fn exchange(
+    path: &Path,
+    request: &Request,
+    patience: Duration,
+) -> Result<Answer, AskError> {
+    let failed = |error: &dyn ToString| AskError::Failed(error.to_string());
+    let socket = dial(path).map_err(|error| match error {
+        Errno::NOENT | Errno::CONNREFUSED => AskError::NotRunning,
+        other => failed(&other),
+    })?;
+    let bytes = serde_json::to_vec(request).map_err(|error| failed(&error))?;
+    send_text(&socket, &bytes, patience).map_err(|error| match error {
+        Errno::PIPE | Errno::CONNRESET => AskError::Ended,
+        other => failed(&other),
+    })?;
+    let bytes = receive_text(&socket, patience).map_err(|error| match error {
+        Errno::AGAIN => AskError::Late(patience),
+        Errno::CONNRESET => AskError::Ended,
+        other => failed(&other),
+    })?;
+    if bytes.is_empty() {
+        return Err(AskError::Ended);
+    }
+    serde_json::from_slice(&bytes).map_err(|error| failed(&error))
+}
+
 /// Names of chains whose control socket answers.
-fn running_chains() -> Vec<String> {
+pub(crate) fn running_chains() -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(default_root()) else {
         return Vec::new();
     };
@@ -105,7 +217,7 @@ fn running_chains() -> Vec<String> {
     names
 }
 
-fn dial(path: &PathBuf) -> rustix::io::Result<OwnedFd> {
+fn dial(path: &Path) -> rustix::io::Result<OwnedFd> {
     let address = SocketAddrUnix::new(path)?;
     let kind = SocketType::SEQPACKET;
     let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
@@ -113,27 +225,86 @@ fn dial(path: &PathBuf) -> rustix::io::Result<OwnedFd> {
     Ok(socket)
 }
 
+/// Sends a text and says that it is all. Each record may take `patience`.
+fn send_text(socket: &OwnedFd, bytes: &[u8], patience: Duration) -> rustix::io::Result<()> {
+    set_socket_timeout(socket, Timeout::Send, Some(patience))?;
+    for record in bytes.chunks(RECORD_BYTES) {
+        fd_passing::send(socket, record, &[])?;
+    }
+    shutdown(socket, Shutdown::Write)
+}
+
+/// A text to its end, which must come within `patience`; empty if the peer sent nothing.
+fn receive_text(socket: &OwnedFd, patience: Duration) -> rustix::io::Result<Vec<u8>> {
+    let deadline = Instant::now() + patience;
+    let mut text = Vec::new();
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        // A timeout of 0 would be none.
+        set_socket_timeout(
+            socket,
+            Timeout::Recv,
+            Some(left.max(Duration::from_millis(1))),
+        )?;
+        match fd_passing::receive(socket)? {
+            None => return Ok(text),
+            Some(_) if left.is_zero() => return Err(Errno::AGAIN),
+            Some(record) => text.extend(record.bytes),
+        }
+        if text.len() > TEXT_BYTES_MAX {
+            return Err(Errno::MSGSIZE);
+        }
+    }
+}
+
 /// The supervisor's side: reads the request of an accepted connection, waiting only briefly.
 pub(crate) fn read_request(socket: &OwnedFd) -> Result<Request, String> {
-    let patience = Some(Duration::from_millis(200));
-    rustix::net::sockopt::set_socket_timeout(socket, rustix::net::sockopt::Timeout::Recv, patience)
-        .and_then(|()| {
-            rustix::net::sockopt::set_socket_timeout(
-                socket,
-                rustix::net::sockopt::Timeout::Send,
-                patience,
-            )
-        })
-        .map_err(|error| error.to_string())?;
-    let message = fd_passing::receive(socket).map_err(|error| error.to_string())?;
-    let message = message.ok_or("no request")?;
-    serde_json::from_slice(&message.bytes).map_err(|error| format!("not a request: {error}"))
+    let text = receive_text(socket, SUPERVISOR_PATIENCE).map_err(|error| error.to_string())?;
+    serde_json::from_slice(&text).map_err(|error| format!("not a request: {error}"))
 }
 
 /// The supervisor's side: answers.
 pub(crate) fn answer(socket: &OwnedFd, answer: &Answer) {
     if let Ok(bytes) = serde_json::to_vec(answer) {
         // Whoever asked may be gone.
-        let _ = fd_passing::send(socket, &bytes, &[]);
+        let _ = send_text(socket, &bytes, SUPERVISOR_PATIENCE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::socketpair;
+
+    fn pair() -> (OwnedFd, OwnedFd) {
+        let kind = SocketType::SEQPACKET;
+        socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap()
+    }
+
+    #[test]
+    fn a_text_longer_than_a_message_arrives_whole() {
+        let (ours, theirs) = pair();
+        let text = vec![b'x'; fd_passing::MESSAGE_BYTES_MAX * 5 + 7];
+        let sent = text.clone();
+        let sender = std::thread::spawn(move || send_text(&ours, &sent, ANSWER_PATIENCE));
+        assert_eq!(receive_text(&theirs, ANSWER_PATIENCE).unwrap(), text);
+        sender.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn a_silent_peer_costs_the_supervisor_its_patience_and_no_more() {
+        let (_ours, theirs) = pair();
+        let began = Instant::now();
+        assert!(read_request(&theirs).is_err());
+        let took = began.elapsed();
+        assert!(took >= SUPERVISOR_PATIENCE / 2, "{took:?}");
+        assert!(took < SUPERVISOR_PATIENCE * 10, "{took:?}");
+    }
+
+    #[test]
+    fn what_is_no_request_is_an_error() {
+        let (ours, theirs) = pair();
+        send_text(&ours, b"{\"launch\": 1}", ANSWER_PATIENCE).unwrap();
+        assert!(read_request(&theirs).unwrap_err().contains("not a request"));
     }
 }

@@ -1,14 +1,20 @@
 //! One file per subcommand; what they share is the way they fail and the way they reach a chain.
 
+pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod control;
+pub(crate) mod kinds;
+pub(crate) mod list;
 pub(crate) mod man;
 pub(crate) mod nf;
+pub(crate) mod plan;
+pub(crate) mod port;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod status;
 pub(crate) mod stop;
+pub(crate) mod top;
 pub(crate) mod worker;
 
 use std::process::ExitCode;
@@ -39,4 +45,11 @@ impl Failure {
             message: message.to_string(),
         }
     }
+}
+
+/// Prints a value for machines.
+pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value).map_err(Failure::running)?;
+    println!("{text}");
+    Ok(())
 }

@@ -1,11 +1,11 @@
-//! `catena nf`: what network functions there are, and what each takes.
+//! `catena nf`: what network functions there are, what each takes, and requests to running ones.
 
 use std::process::ExitCode;
 
-use catena_engine::chain::registry::nearest;
 use catena_engine::nf::{Access, Inputs, NfKind};
 
-use super::{Failure, Outcome};
+use super::control::{Answer, Request, Target, unexpected};
+use super::{Failure, Outcome, kinds};
 use crate::registry::registry;
 
 #[derive(Debug, clap::Subcommand)]
@@ -24,6 +24,16 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Send a request to a network function of a running chain and print its answer, as JSON
+    Control {
+        /// Name of the chain
+        chain: String,
+        /// Name of the network function in the chain
+        node: String,
+        /// The request, such as '{"show": "counts"}'
+        #[arg(value_name = "JSON", value_parser = kinds::parse_json)]
+        request: serde_json::Value,
+    },
 }
 
 pub(crate) fn run(command: &Command) -> Outcome {
@@ -31,10 +41,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
     match command {
         Command::List { json: true } => {
             let list: Vec<_> = registry.nfs.iter().map(|kind| as_json(kind)).collect();
-            println!(
-                "{}",
-                serde_json::to_string_pretty(&list).map_err(Failure::running)?
-            );
+            super::print_json(&list)?;
         }
         Command::List { json: false } => {
             for kind in &registry.nfs {
@@ -43,22 +50,36 @@ pub(crate) fn run(command: &Command) -> Outcome {
         }
         Command::Describe { name, json } => {
             let names = registry.nfs.iter().map(|kind| kind.name);
-            let kind = registry.nf(name).ok_or_else(|| {
-                let hint = nearest(name, names)
-                    .map_or(String::new(), |near| format!("; did you mean {near}?"));
-                Failure::input(format!("there is no network function \"{name}\"{hint}"))
-            })?;
+            let kind = registry
+                .nf(name)
+                .ok_or_else(|| kinds::unknown("network function", name, names))?;
             if *json {
-                println!(
-                    "{}",
-                    serde_json::to_string_pretty(&as_json(kind)).map_err(Failure::running)?
-                );
+                super::print_json(&as_json(kind))?;
             } else {
                 describe(kind);
             }
         }
+        Command::Control {
+            chain,
+            node,
+            request,
+        } => control(chain, node, request)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn control(chain: &str, node: &str, request: &serde_json::Value) -> Result<(), Failure> {
+    let target = Target {
+        chain: Some(chain.to_owned()),
+    };
+    let request = Request::Control {
+        node: node.to_owned(),
+        request: request.clone(),
+    };
+    match target.ask(&request)? {
+        Answer::Control(answer) => super::print_json(&answer),
+        other => Err(unexpected(&other)),
+    }
 }
 
 fn as_json(kind: &NfKind) -> serde_json::Value {
@@ -82,27 +103,6 @@ fn describe(kind: &NfKind) {
         Inputs::Many => "one or more inputs",
     };
     println!("{access}; {inputs}");
-    let schema = serde_json::to_value((kind.schema)()).unwrap_or_default();
-    let Some(settings) = schema["properties"]
-        .as_object()
-        .filter(|map| !map.is_empty())
-    else {
-        println!("\nIt takes no settings.");
-        return;
-    };
-    println!("\nSettings:");
-    let required: Vec<_> = schema["required"].as_array().cloned().unwrap_or_default();
-    for (name, setting) in settings {
-        let needed = if required.iter().any(|field| field == name) {
-            " (required)"
-        } else {
-            ""
-        };
-        let text = setting["description"]
-            .as_str()
-            .unwrap_or("")
-            .replace('\n', " ");
-        println!("  {name}{needed}\n      {text}");
-    }
+    kinds::print_settings(&(kind.schema)());
     println!("\nThe reference is docs/reference/nfs.md; `--json` prints the schema.");
 }

@@ -1,8 +1,10 @@
 //! `catena run`: starts a chain and stays with it to its end.
 //!
-//! The end comes when all sources have come to theirs and every packet has left, or on SIGINT, SIGTERM
-//! or `catena stop`, which drain the chain first. The last thing printed is the table of counters.
+//! The end comes when all sources have come to theirs and every packet has left, or on SIGINT,
+//! SIGTERM or `catena stop`, which drain the chain first. The last thing printed is the table of
+//! counters.
 
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -10,11 +12,12 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use catena_engine::chain::Mode;
-use catena_engine::supervisor::runtime_dir::default_root;
+use catena_engine::supervisor::runtime_dir::{control_path, default_root};
 use catena_engine::supervisor::{Event, Options, Supervisor};
 
-use super::control::{Answer, Request, answer, read_request};
+use super::control::{Answer, Request, Source, answer, read_request};
 use super::{Failure, Outcome};
+use crate::metrics::Server;
 use crate::registry::registry;
 
 #[derive(Debug, clap::Args)]
@@ -33,6 +36,9 @@ pub(crate) struct Args {
     /// Leave the placement of workers on cores to the kernel
     #[arg(long)]
     no_pin: bool,
+    /// Serve Prometheus metrics over HTTP at this address, such as 127.0.0.1:9465
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_address)]
+    metrics: Option<SocketAddr>,
     /// Say less: only errors and the final counters
     #[arg(long, short)]
     quiet: bool,
@@ -43,6 +49,12 @@ fn parse_mode(text: &str) -> Result<Mode, String> {
         .map_err(|_| "one of inline, thread, process, container".to_owned())
 }
 
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        "write an IP address and a port, such as 127.0.0.1:9465 or [::1]:9465".to_owned()
+    })
+}
+
 /// How long packets inside may take to leave once nothing more comes in.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(5);
 /// How long workers may take to stop.
@@ -51,14 +63,14 @@ const STOP_PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) fn run(args: &Args) -> Outcome {
     let mut checked = super::check::load(&args.file, args.json)?;
     if let Some(mode) = args.mode {
-        let default = checked.chain.run.mode;
-        checked.chain.run.mode = mode;
-        for node in &mut checked.chain.nodes {
-            if node.mode == default {
-                node.mode = mode;
-            }
-        }
+        super::check::set_mode(&mut checked.chain, mode);
     }
+    let metrics = args.metrics.map(Server::bind).transpose()?;
+    let source = Source {
+        dir: checked.chain.dir.clone(),
+        text: std::mem::take(&mut checked.text),
+        mode: args.mode,
+    };
     if !args.quiet {
         for warning in &checked.warnings {
             eprintln!("{warning}");
@@ -71,6 +83,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         pin: !args.no_pin,
     };
     let signals = signal_pipe()?;
+    // Outlives the supervisor: who asked for the end sees it when nothing is left.
+    let mut end_askers = Vec::new();
     let mut supervisor = Supervisor::start(checked.chain, options).map_err(Failure::running)?;
     if !args.quiet {
         eprintln!(
@@ -79,10 +93,23 @@ pub(crate) fn run(args: &Args) -> Outcome {
             supervisor.wait_policy().describe()
         );
     }
-    watch(&mut supervisor, &signals, args);
+    if let Some(metrics) = metrics {
+        if !args.quiet {
+            eprintln!("metrics: http://{}/metrics", metrics.address());
+        }
+        metrics.serve(control_path(&default_root(), &supervisor.chain().name));
+    }
+    let mut desk = Desk {
+        source,
+        end_askers: &mut end_askers,
+    };
+    watch(&mut supervisor, &signals, args, &mut desk);
     supervisor.stop(STOP_PATIENCE);
     tell_events(&mut supervisor, args.quiet);
     let status = supervisor.status();
+    for socket in &end_askers {
+        answer(socket, &Answer::Status(Box::new(status.clone())));
+    }
     if args.json {
         println!(
             "{}",
@@ -118,7 +145,7 @@ fn signal_pipe() -> Result<OwnedFd, Failure> {
 }
 
 /// Serves the chain until it is to be stopped.
-fn watch(supervisor: &mut Supervisor, signals: &OwnedFd, args: &Args) {
+fn watch(supervisor: &mut Supervisor, signals: &OwnedFd, args: &Args, desk: &mut Desk<'_>) {
     let started = Instant::now();
     let mut drain_since: Option<Instant> = None;
     loop {
@@ -139,7 +166,7 @@ fn watch(supervisor: &mut Supervisor, signals: &OwnedFd, args: &Args) {
         tell_events(supervisor, args.quiet);
         let mut end = ready.first().copied().unwrap_or(false);
         if ready.get(1).copied().unwrap_or(false) {
-            end |= serve_control(supervisor);
+            end |= desk.serve(supervisor);
         }
         end |= args
             .seconds
@@ -158,28 +185,31 @@ fn watch(supervisor: &mut Supervisor, signals: &OwnedFd, args: &Args) {
     }
 }
 
-/// Answers one request on the control socket; says whether the chain is to end.
-fn serve_control(supervisor: &mut Supervisor) -> bool {
-    let Some(socket) = supervisor.runtime().accept_control() else {
-        return false;
-    };
-    match read_request(&socket) {
-        Ok(Request::Status) => {
-            answer(&socket, &Answer::Status(Box::new(supervisor.status())));
-            false
-        }
-        Ok(Request::Stop) => {
-            answer(&socket, &Answer::Ok);
-            true
-        }
-        Ok(Request::Control { node, request }) => {
-            answer(&socket, &ask_node(supervisor, &node, request));
-            false
-        }
-        Err(reason) => {
-            answer(&socket, &Answer::Error(reason));
-            false
-        }
+/// What is answered on the control socket, beside the supervisor's own knowledge.
+struct Desk<'a> {
+    source: Source,
+    /// Those who asked for the end, to be told when it has come.
+    end_askers: &'a mut Vec<OwnedFd>,
+}
+
+impl Desk<'_> {
+    /// Answers one request; says whether the chain is to end.
+    fn serve(&mut self, supervisor: &mut Supervisor) -> bool {
+        let Some(socket) = supervisor.runtime().accept_control() else {
+            return false;
+        };
+        let text = match read_request(&socket) {
+            Ok(Request::Status) => Answer::Status(Box::new(supervisor.status())),
+            Ok(Request::Chain) => Answer::Chain(self.source.clone()),
+            Ok(Request::Control { node, request }) => ask_node(supervisor, &node, request),
+            Ok(Request::Stop) => {
+                self.end_askers.push(socket);
+                return true;
+            }
+            Err(reason) => Answer::Error(reason),
+        };
+        answer(&socket, &text);
+        false
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use super::control::{Answer, Request, Target};
-use super::{Failure, Outcome};
+use super::Outcome;
+use super::control::Target;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -15,14 +15,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let Answer::Status(status) = args.target.ask(&Request::Status)? else {
-        return Err(Failure::running("the chain gave an unexpected answer"));
-    };
+    let status = args.target.status()?;
     if args.json {
-        println!(
-            "{}",
-            serde_json::to_string_pretty(&status).map_err(Failure::running)?
-        );
+        super::print_json(&status)?;
     } else {
         print!("{}", crate::render::status(&status));
     }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use super::{Failure, Outcome};
-use crate::registry::registry;
+use crate::bench::registry;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

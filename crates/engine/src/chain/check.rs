@@ -1,9 +1,9 @@
 //! From a chain file to a [`Chain`], or to everything that is wrong with it.
 //!
 //! The last step before anything is opened or started. Sections are read into drafts, links join
-//! them, NFs are built once to learn their outputs, and the graph and its trust are checked. Each step
-//! goes on with what the ones before could make sense of, so that one run finds all errors; a node
-//! with an error is still a node, and links to it are no errors.
+//! them, NFs are built once to learn their outputs, and the graph and its trust are checked. Each
+//! step goes on with what the ones before could make sense of, so that one run finds all errors; a
+//! node with an error is still a node, and links to it are no errors.
 
 use std::path::Path;
 
@@ -40,6 +40,8 @@ pub struct Checked {
     pub chain: Chain,
     /// What is odd about it, in the file's order.
     pub warnings: Vec<Diagnostic>,
+    /// The text it was made from.
+    pub text: String,
 }
 
 impl Chain {
@@ -113,7 +115,11 @@ pub(super) fn check(
         .and_then(|tree| check_tree(&mut report, &tree, dir, registry, available));
     let warnings = report.finish()?;
     let chain = chain.expect("a chain that is not made has errors");
-    Ok(Checked { chain, warnings })
+    Ok(Checked {
+        chain,
+        warnings,
+        text: text.to_owned(),
+    })
 }
 
 fn check_tree(

@@ -176,7 +176,8 @@ impl<'a> Report<'a> {
         self.lines.get(index).copied()
     }
 
-    /// The first tab on the line of `at` or below: parsers name a place near it. `at` if there is none.
+    /// The first tab on the line of `at` or below: parsers name a place near it. `at` if there is
+    /// none.
     pub(super) fn first_tab(&self, at: Position) -> Position {
         let skipped = (at.line as usize).saturating_sub(1);
         let lines = self.lines.iter().zip(1..).skip(skipped);

@@ -1,8 +1,9 @@
 //! The difference of two chains: what `catena plan` prints and `catena apply` does, in order.
 //!
-//! Pure: a plan is made of two values and touches nothing. Both chains have the same name; what stays
-//! the same in both is not in the plan, and an apply loop leaves it alone. Nodes and links are known
-//! by their names; a link whose name changes because its node now has several outputs is another.
+//! Pure: a plan is made of two values and touches nothing. Both chains have the same name; what
+//! stays the same in both is not in the plan, and an apply loop leaves it alone. Nodes and links
+//! are known by their names; a link whose name changes because its node now has several outputs is
+//! another.
 //!
 //! An apply loop that takes the actions in order and looks up their contents in the new chain never
 //! meets a link without both nodes to add, or a node to remove that still gets packets:
@@ -16,8 +17,8 @@
 //!
 //! Removal comes first because what is added may need what is removed: a device, a core, buffers. A
 //! link that needs another ring (its trust, slots or protocol changed, or its nodes moved into one
-//! loop or out of it) is removed and added; other changes are made in place. A replaced node keeps the
-//! links that stay: packets wait in them, as when a node dies.
+//! loop or out of it) is removed and added; other changes are made in place. A replaced node keeps
+//! the links that stay: packets wait in them, as when a node dies.
 
 use std::fmt;
 

@@ -1,17 +1,18 @@
 //! Which nodes run in one loop: `inline` nodes are fused with the node before them.
 //!
-//! A worker is a set of nodes that one loop runs to completion; links inside one have no ring. Every
-//! node of another mode has a worker of its own and leads it. An inline node joins the worker of the
-//! nodes before it; inline nodes with nothing before them (the ports where a chain of mode `inline`
-//! begins) share one worker, led by the first of them. An inline node whose packets come from several
-//! workers has no place.
+//! A worker is a set of nodes that one loop runs to completion; links inside one have no ring.
+//! Every node of another mode has a worker of its own and leads it. An inline node joins the worker
+//! of the nodes before it; inline nodes with nothing before them (the ports where a chain of mode
+//! `inline` begins) share one worker, led by the first of them. An inline node whose packets come
+//! from several workers has no place.
 
 use super::model::{Chain, Mode};
 
 /// Who runs in whose loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fusion {
-    /// Per node, the node that leads its worker: the one that is not inline, or the first inline one.
+    /// Per node, the node that leads its worker: the one that is not inline, or the first inline
+    /// one.
     pub leader: Vec<usize>,
     /// Inline nodes whose packets come from several workers; they lead a worker of their own here.
     pub torn: Vec<usize>,

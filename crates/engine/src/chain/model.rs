@@ -3,8 +3,8 @@
 //! Invariants, held by the checker: names are unique; links join existing nodes and form no cycle;
 //! each output feeds one link; inputs and outputs are numbered from 0 in file order; at most
 //! [`NODE_COUNT_MAX`] nodes and [`LINK_COUNT_MAX`] links; trust is resolved per link so that no NF
-//! that writes packets reads from an `ro` link, and no packet that came over an `ro` link goes on over
-//! a `shared` one.
+//! that writes packets reads from an `ro` link, and no packet that came over an `ro` link goes on
+//! over a `shared` one.
 
 use std::path::PathBuf;
 
@@ -164,7 +164,8 @@ pub enum Trust {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Overflow {
-    /// The sender waits: it pulls nothing that it could not pass on. Pressure reaches the chain's entry.
+    /// The sender waits: it pulls nothing that it could not pass on. Pressure reaches the chain's
+    /// entry.
     #[default]
     Block,
     /// The newest packet is dropped (`link_full`).

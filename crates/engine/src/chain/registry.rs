@@ -1,6 +1,7 @@
 //! The kinds of NFs, ports and wrappers that chain files may name.
 //!
-//! The binary assembles one from the `KINDS` lists of the crates it is built with. Control path only.
+//! The binary assembles one from the `KINDS` lists of the crates it is built with. Control path
+//! only.
 
 use crate::nf::NfKind;
 use crate::port::{PortKind, WrapKind};
@@ -33,8 +34,8 @@ impl Registry {
     }
 }
 
-/// The candidate that `name` most likely misspells, if one is close enough to be worth a suggestion:
-/// within a third of its length in edits, and at least one shared letter.
+/// The candidate that `name` most likely misspells, if one is close enough to be worth a
+/// suggestion: within a third of its length in edits, and at least one shared letter.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted: Vec<char> = name.chars().take(NAME_CHARS_MAX).collect();
     let allowed = (wanted.len() / 3).max(1);

@@ -1,10 +1,10 @@
 //! The JSON Schema (draft 2020-12) of chain files, for editors; printed by `catena schema`.
 //!
-//! Put together from the schemas of the registry's kinds: an NF's `type` decides which other keys it
-//! has, a port's one key which configuration. The checker is the judge of a file; the schema accepts
-//! what it accepts in its usual form (`trace: {}`, not `trace:`) and knows nothing of the graph.
-//! Definitions of a kind get its name in front (`nf.policer.Rate`), so that kinds need not know of
-//! each other.
+//! Put together from the schemas of the registry's kinds: an NF's `type` decides which other keys
+//! it has, a port's one key which configuration. The checker is the judge of a file; the schema
+//! accepts what it accepts in its usual form (`trace: {}`, not `trace:`) and knows nothing of the
+//! graph. Definitions of a kind get its name in front (`nf.policer.Rate`), so that kinds need not
+//! know of each other.
 
 use serde_json::{Map, Value, json};
 

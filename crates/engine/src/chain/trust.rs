@@ -1,9 +1,9 @@
 //! What each link's two sides may do to each other's memory, where the file leaves it open.
 //!
 //! Packets lie in pools. A pool is made by one worker (a loop, see [`fusion`](super::fusion))
-//! and is either *open*, so that other workers may map it for writing, or *sealed*, so that the kernel
-//! refuses every writable mapping but its maker's. A worker's pools are all of one sort. From this
-//! follows everything below.
+//! and is either *open*, so that other workers may map it for writing, or *sealed*, so that the
+//! kernel refuses every writable mapping but its maker's. A worker's pools are all of one sort.
+//! From this follows everything below.
 //!
 //! | link | packets that cross it | pool they lie in | receiver may |
 //! |---|---|---|---|
@@ -17,10 +17,11 @@
 //!
 //! Rules:
 //! 1. An NF that writes packets is not read-only fed: the MMU would stop it.
-//! 2. A link that leaves a read-only fed NF is `ro` or `copy`: what it may not write, it cannot give
-//!    others to write.
-//! 3. No `shared` link touches a sealer. One that leaves it would need an open pool of the sealer's;
-//!    one that arrives brings packets of an open pool, which then could not leave over the `ro` link.
+//! 2. A link that leaves a read-only fed NF is `ro` or `copy`: what it may not write, it cannot
+//!    give others to write.
+//! 3. No `shared` link touches a sealer. One that leaves it would need an open pool of the
+//!    sealer's; one that arrives brings packets of an open pool, which then could not leave over
+//!    the `ro` link.
 //!
 //! Defaults, for links that are not fused: `copy` where rule 2 or 3 forbids `shared`; else `shared`
 //! inside a trust group and `copy` between groups. A default is never `ro`, and `copy` is right

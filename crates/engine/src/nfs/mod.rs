@@ -1,7 +1,7 @@
 //! The basic NFs, one file each. [`KINDS`] is the list that chain files choose from.
 //!
-//! What belongs here: small NFs that need nothing but a packet's bytes. A new one is one file ending
-//! with its `KIND`, and one line below; see `docs/guide/first-nf.md`.
+//! What belongs here: small NFs that need nothing but a packet's bytes. A new one is one file
+//! ending with its `KIND`, and one line below; see `docs/guide/first-nf.md`.
 
 use crate::nf::NfKind;
 

@@ -8,9 +8,10 @@
 //! | any, while the chain stops | exit | nothing: the chain ends |
 //!
 //! Packets on the way to a dead node wait in their links (`hold`), are dropped by its neighbours
-//! (`drop`), or pass through a worker that stands in for it (`bypass`). The first restart is immediate;
-//! a node that keeps dying by itself within a second of its start waits longer each time, up to
-//! [`DELAY_MAX`], and only then are `drop` and `bypass` seen for longer than a restart takes.
+//! (`drop`), or pass through a worker that stands in for it (`bypass`). The first restart is
+//! immediate; a node that keeps dying by itself within a second of its start waits longer each
+//! time, up to [`DELAY_MAX`], and only then are `drop` and `bypass` seen for longer than a restart
+//! takes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -73,7 +74,7 @@ impl Supervisor {
         if instance.failure.is_none() {
             instance.failure = Some(how.clone());
         }
-        if self.is_stopping || (!had_run && epoch == 0) {
+        if self.is_stopping || self.instances[worker].is_retiring || (!had_run && epoch == 0) {
             return;
         }
         let lost = if had_run {
@@ -99,8 +100,8 @@ impl Supervisor {
         self.schedule(worker, false);
     }
 
-    /// Reads what a worker left and gives everything to whom it belongs. Gives the number of packets
-    /// lost.
+    /// Reads what a worker left and gives everything to whom it belongs. Gives the number of
+    /// packets lost.
     fn settle_estate(&mut self, worker: usize) -> u64 {
         let remains = self.remains(worker);
         let strides: BTreeMap<u8, u8> = self
@@ -225,13 +226,13 @@ impl Supervisor {
     /// Adds the counters of a dead instance to the past, so that received = sent + dropped + killed
     /// holds for a node that had a worker of its own.
     fn account(&mut self, worker: usize, remains: &Remains) {
-        let layout = self.page_layout(worker);
+        let layout = self.instances[worker].layout;
         let Some(counters) = self.instances[worker].counters.take() else {
             return;
         };
         let spec = self.placement.workers[worker].clone();
-        for (n, node) in spec.nodes.iter().enumerate() {
-            let mut now = super::status::node_counters(&counters, layout, n);
+        for node in &spec.nodes {
+            let mut now = super::status::node_counters(&counters, layout, *node);
             let past = self.past.nodes.entry(*node).or_default();
             if spec.nodes.len() == 1 && !self.chain.nodes[*node].is_port() {
                 // The page may be a turn behind; the rings' cursors are exact.
@@ -259,24 +260,17 @@ impl Supervisor {
             }
             past.add(&now);
         }
-        for (n, ring) in self
+        for ring in self
             .placement
             .rings
             .iter()
             .filter(|ring| ring.from == worker)
-            .enumerate()
         {
-            let now = super::status::tx_counters(&counters, layout, n);
+            let now = super::status::tx_counters(&counters, layout, ring.link);
             self.past.tx.entry(ring.link).or_default().add(&now);
         }
-        for (n, ring) in self
-            .placement
-            .rings
-            .iter()
-            .filter(|ring| ring.to == worker)
-            .enumerate()
-        {
-            let now = super::status::rx_counters(&counters, layout, n);
+        for ring in self.placement.rings.iter().filter(|ring| ring.to == worker) {
+            let now = super::status::rx_counters(&counters, layout, ring.link);
             self.past.rx.entry(ring.link).or_default().add(&now);
         }
     }

@@ -8,6 +8,7 @@ use catena_shm::counters::Counters;
 use catena_shm::fd_passing;
 
 use crate::protocol::{FromWorker, PortClosing, RegionName, ToWorker};
+use crate::stats::PageLayout;
 use crate::supervisor::spawn::Body;
 
 /// How far an instance has come.
@@ -39,6 +40,23 @@ pub struct Held {
     pub len: usize,
 }
 
+/// How far a running worker has come with a change of the chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changing {
+    /// Nothing changes for it.
+    No,
+    /// It makes what is to be added.
+    Making,
+    /// It has made it.
+    Made,
+    /// It could not.
+    Failed,
+    /// It was told to turn to its new outputs.
+    Rewiring,
+    /// It has turned.
+    Rewired,
+}
+
 /// One instance of a worker.
 #[derive(Debug)]
 pub struct Instance {
@@ -56,6 +74,8 @@ pub struct Instance {
     pub made: BTreeMap<RegionName, Held>,
     /// Its counters page.
     pub counters: Option<Counters>,
+    /// Where blocks lie in it.
+    pub layout: PageLayout,
     /// When it began to run.
     pub running_since: Option<Instant>,
     /// What its ports said when it stopped.
@@ -64,6 +84,10 @@ pub struct Instance {
     pub is_finished: bool,
     /// Whether it has been given its neighbours' memory and told to run.
     pub is_introduced: bool,
+    /// How far it has come with a change of the chain.
+    pub changing: Changing,
+    /// Whether it leaves the chain for good.
+    pub is_retiring: bool,
     /// Whether it passes packets on in place of its nodes.
     pub is_bypass: bool,
     /// Why it failed, if it said so.
@@ -81,10 +105,13 @@ impl Instance {
             token,
             made: BTreeMap::new(),
             counters: None,
+            layout: PageLayout::default(),
             running_since: None,
             closings: Vec::new(),
             is_finished: false,
             is_introduced: false,
+            changing: Changing::No,
+            is_retiring: false,
             is_bypass: false,
             failure: None,
         }

@@ -2,8 +2,8 @@
 //! continue after a worker was replaced.
 //!
 //! A ring's producer may have been replaced while its consumer had not yet taken what the old one
-//! published. So the slots of older producers are kept, each with the index of its first descriptor,
-//! until the consumer has passed them.
+//! published. So the slots of older producers are kept, each with the index of its first
+//! descriptor, until the consumer has passed them.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -76,6 +76,12 @@ impl Memory {
             .into_iter()
             .flatten()
             .map(|(start, held)| (*start, held))
+    }
+
+    /// Forgets a region for good.
+    pub(super) fn forget(&mut self, region: RegionName) {
+        self.regions.remove(&region);
+        self.starts.remove(&region);
     }
 
     /// Forgets producers whose successor begins at or before `tail`.

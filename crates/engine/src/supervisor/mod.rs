@@ -1,9 +1,10 @@
 //! The supervisor: starts a chain's workers, watches over them, buries and replaces the dead.
 //!
 //! Control plane only: packets go from worker to worker. The supervisor keeps a descriptor of every
-//! region that a worker has made, so that it can introduce neighbours to each other, read what a dead
-//! worker left, and give its successor what it needs.
+//! region that a worker has made, so that it can introduce neighbours to each other, read what a
+//! dead worker left, and give its successor what it needs.
 //!
+//! - `apply`: changes of a running chain; `renumber`: what stays keeps its number.
 //! - `spawn`: threads, processes, containers.
 //! - `container`: container engines, and workers that connect from inside.
 //! - `instance`: one life of a worker.
@@ -15,9 +16,11 @@
 //!
 //! One loop ([`Supervisor::step`]) serves everything; it never waits for a worker.
 
+pub mod apply;
 pub mod container;
 pub mod instance;
 pub mod reclaim;
+pub mod renumber;
 pub mod runtime_dir;
 pub mod spawn;
 
@@ -41,13 +44,14 @@ use crate::placement::{Placement, node_spec, place};
 use crate::protocol::{
     Adoption, Assignment, FromWorker, RegionName, StartIndex, ToWorker, VERSION,
 };
-use crate::stats::{NodeCounters, PageLayout, RxCounters, TxCounters};
+use crate::stats::{NodeCounters, RxCounters, TxCounters};
 use crate::supervisor::container::Containers;
-use crate::supervisor::instance::{Held, Instance, State};
+use crate::supervisor::instance::{Changing, Held, Instance, State};
 use crate::supervisor::memory::Memory;
 use crate::supervisor::runtime_dir::RuntimeDir;
 use crate::supervisor::spawn::{Body, SpawnError};
 use crate::wait::{ChosenWait, choose, measure};
+use crate::worker::build::page_layout;
 
 /// What the supervisor needs to know besides the chain.
 #[derive(Clone, Debug)]
@@ -154,6 +158,8 @@ pub struct Supervisor {
     is_stopping: bool,
 }
 
+/// Where a counters page holds the number of buffers that are out (see `WorkerCounters::words`).
+const BUFFERS_OUT_WORD: usize = 6;
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Supervisor {
@@ -260,8 +266,8 @@ impl Supervisor {
         Ok(Instance::new(epoch, body, socket, token))
     }
 
-    /// Serves everything that has happened, waiting at most `timeout` for something to happen. Gives
-    /// for each of `also` whether it became readable.
+    /// Serves everything that has happened, waiting at most `timeout` for something to happen.
+    /// Gives for each of `also` whether it became readable.
     pub fn step(&mut self, timeout: Duration, also: &[BorrowedFd<'_>]) -> Vec<bool> {
         let (ready, extra) = self.wait_for_events(timeout, also);
         if ready.contains(&Source::Accept) {
@@ -341,7 +347,7 @@ impl Supervisor {
             {
                 self.assign(worker);
             }
-            (FromWorker::Made { region, len }, State::Making) => {
+            (FromWorker::Made { region, len }, State::Making | State::Running) => {
                 if let Some(fd) = fds.into_iter().next() {
                     self.take_memory(worker, region, len, fd);
                 }
@@ -353,6 +359,13 @@ impl Supervisor {
                 }
                 self.introduce();
             }
+            (FromWorker::AllMade { .. }, State::Running) => {
+                if instance.changing == Changing::Making {
+                    instance.changing = Changing::Made;
+                    self.introduce();
+                }
+            }
+            (FromWorker::Rewired, State::Running) => instance.changing = Changing::Rewired,
             (FromWorker::Started, State::Made) => {
                 instance.state = State::Running;
                 instance.running_since = Some(Instant::now());
@@ -362,6 +375,9 @@ impl Supervisor {
                 let name = node.and_then(|node| self.chain.nodes.get(node));
                 let name = name.map_or(String::new(), |node| format!("{}: ", node.name));
                 instance.failure = Some(format!("{name}{message}"));
+                if instance.changing == Changing::Making {
+                    instance.changing = Changing::Failed;
+                }
             }
             (FromWorker::Finished, _) => instance.is_finished = true,
             (FromWorker::Answer { id, result }, _) => {
@@ -433,6 +449,7 @@ impl Supervisor {
             }
         }
         let assignment = self.assignment(worker, adoptions);
+        self.instances[worker].layout = page_layout(&assignment);
         let record = ToWorker::Assign(Box::new(assignment));
         self.instances[worker].send(&record, &[]);
         self.instances[worker].state = State::Making;
@@ -511,7 +528,7 @@ impl Supervisor {
     /// Keeps memory that a worker has made.
     fn take_memory(&mut self, worker: usize, region: RegionName, len: usize, fd: OwnedFd) {
         if region == RegionName::Counters {
-            let words = self.page_layout(worker).word_count();
+            let words = self.instances[worker].layout.word_count();
             match fd.try_clone().map(|fd| Counters::attach(fd, len, words)) {
                 Ok(Ok(counters)) => self.instances[worker].counters = Some(counters),
                 _ => return self.detach(worker, "its counters page is not sealed or too small"),
@@ -525,16 +542,6 @@ impl Supervisor {
         }
         let held = Held { fd, len };
         self.memory.keep(region, held);
-    }
-
-    /// Layout of a worker's counters page.
-    fn page_layout(&self, worker: usize) -> PageLayout {
-        let rings = &self.placement.rings;
-        PageLayout {
-            node_count: self.placement.workers[worker].nodes.len(),
-            tx_count: rings.iter().filter(|ring| ring.from == worker).count(),
-            rx_count: rings.iter().filter(|ring| ring.to == worker).count(),
-        }
     }
 
     /// Introduces workers whose neighbours are all known: they get their memory and may run.
@@ -560,9 +567,23 @@ impl Supervisor {
         }
     }
 
+    /// Instances of workers that belong to the chain.
+    fn present(&self) -> impl Iterator<Item = &Instance> {
+        let workers = self.instances.iter().zip(&self.placement.workers);
+        workers
+            .filter(|(_, worker)| !worker.nodes.is_empty())
+            .map(|(instance, _)| instance)
+    }
+
+    /// Buffers of a worker's pools that are out, as it last said.
+    fn buffers_out(&self, worker: usize) -> u64 {
+        let page = self.instances[worker].counters.as_ref();
+        page.map_or(0, |page| page.load(BUFFERS_OUT_WORD))
+    }
+
     /// Whether every worker's sources have come to their end.
     pub fn is_finished(&self) -> bool {
-        self.instances.iter().all(|instance| {
+        self.present().all(|instance| {
             instance.is_finished && instance.state == State::Running && !instance.is_bypass
         })
     }
@@ -610,8 +631,8 @@ impl Supervisor {
         &self.runtime
     }
 
-    /// Stops the chain: those who own no pools first, so that every buffer comes home. Waits at most
-    /// `patience`, then kills.
+    /// Stops the chain: those who own no pools first, so that every buffer comes home. Waits at
+    /// most `patience`, then kills.
     pub fn stop(&mut self, patience: Duration) {
         self.is_stopping = true;
         let deadline = Instant::now() + patience;
@@ -642,7 +663,7 @@ impl Supervisor {
         if let Some(body) = instance.body.take() {
             self.part_with(body);
         }
-        if !self.is_stopping {
+        if !self.is_stopping && !self.instances[worker].is_retiring {
             self.bury_stopped(worker);
         }
     }

@@ -1,7 +1,8 @@
 //! The undertaker: what a dead worker held, from what it left in memory. Exact.
 //!
-//! A worker's turn stores, in this order: `read` of each ring before it acts on a burst, the slots it
-//! publishes, its `tail`s, its `settled`s (see [`catena_shm::ring`]). Whatever the instant of death:
+//! A worker's turn stores, in this order: `read` of each ring before it acts on a burst, the slots
+//! it publishes, its `tail`s, its `settled`s (see [`catena_shm::ring`]). Whatever the instant of
+//! death:
 //!
 //! - *in hand* is what lies between `tail` and `read` of the links to it;
 //! - *sent* is what it published from `settled` on, over links and return lanes;
@@ -11,7 +12,8 @@
 //! stays published. If it owned pools, what is *out* of them is what the ledger says, less what was
 //! coming home in the unfinished turn, plus what that turn sent.
 //!
-//! Called only after the kernel has confirmed the exit: until then another thread could still write.
+//! Called only after the kernel has confirmed the exit: until then another thread could still
+//! write.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -195,8 +197,8 @@ mod tests {
             let waiting = published_between(&rx, inbound.resume, inbound.resume + 8).len();
             let forwarded = usize::try_from(outbound(&tx).resume).unwrap();
             let returned = usize::try_from(outbound(&lane).resume).unwrap();
-            // Packet 2 is dropped by the script without being returned until the turn is over: after
-            // the commit it would be a leak of the script's, so it is counted from there on.
+            // Packet 2 is dropped by the script without being returned until the turn is over:
+            // after the commit it would be a leak of the script's, so it is counted from there on.
             let leaked = usize::from(steps >= 4);
             assert_eq!(
                 lost.len() + waiting + forwarded + returned + leaked,

@@ -1,8 +1,9 @@
 //! The folder of a running chain: its lock, its control socket, its container workers' socket.
 //!
 //! `ROOT/CHAIN/` with mode 0700 holds `lock` (held while the chain runs: a second `catena` with the
-//! same chain name is refused), `control.sock` (mode 0600; the peer's credentials are checked as well)
-//! and `workers/worker.sock`, whose folder is mounted into containers. All of it is removed at the end.
+//! same chain name is refused), `control.sock` (mode 0600; the peer's credentials are checked as
+//! well) and `workers/worker.sock`, whose folder is mounted into containers. All of it is removed
+//! at the end.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -118,8 +118,8 @@ impl Body {
         }
     }
 
-    /// Kills it, if it can be killed: a worker that broke the protocol. A thread ends by itself when
-    /// its connection does.
+    /// Kills it, if it can be killed: a worker that broke the protocol. A thread ends by itself
+    /// when its connection does.
     pub fn kill(&mut self) {
         match self {
             Self::Thread(_) => {}

@@ -1,4 +1,5 @@
-//! Status of a running chain: counters summed over the lives of its workers, for people and machines.
+//! Status of a running chain: counters summed over the lives of its workers, for people and
+//! machines.
 //!
 //! One value serves `status`, `top`, JSON, Prometheus and the final table. For every NF,
 //! `rx_packets = tx_packets + sum of drops + killed` once the chain is at rest.
@@ -20,6 +21,7 @@ use crate::stats::{
 use crate::supervisor::Supervisor;
 use crate::supervisor::instance::State;
 use crate::supervisor::memory::rings;
+use crate::supervisor::renumber::{is_gone, is_link_gone};
 
 /// Status of a chain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -151,16 +153,34 @@ fn words<const N: usize>(counters: &Counters, first: usize) -> [u64; N] {
     std::array::from_fn(|n| counters.load(first + n))
 }
 
-pub(super) fn node_counters(counters: &Counters, layout: PageLayout, n: usize) -> NodeCounters {
-    NodeCounters::from_words(&words::<NODE_WORDS>(counters, layout.node(n)))
+/// The block of `id` among `count` blocks, the n-th of which starts at `at(n)`.
+fn block(
+    counters: &Counters,
+    count: usize,
+    at: impl Fn(usize) -> usize,
+    id: usize,
+) -> Option<usize> {
+    let starts = (0..count).map(at);
+    let mut found = starts.filter(|start| counters.load(*start) == id as u64 + 1);
+    found.next().map(|start| start + 1)
 }
 
-pub(super) fn tx_counters(counters: &Counters, layout: PageLayout, n: usize) -> TxCounters {
-    TxCounters::from_words(&words::<TX_WORDS>(counters, layout.tx(n)))
+pub(super) fn node_counters(counters: &Counters, layout: PageLayout, node: usize) -> NodeCounters {
+    block(counters, layout.node_count, |n| layout.node(n), node)
+        .map(|at| NodeCounters::from_words(&words::<NODE_WORDS>(counters, at)))
+        .unwrap_or_default()
 }
 
-pub(super) fn rx_counters(counters: &Counters, layout: PageLayout, n: usize) -> RxCounters {
-    RxCounters::from_words(&words::<RX_WORDS>(counters, layout.rx(n)))
+pub(super) fn tx_counters(counters: &Counters, layout: PageLayout, link: usize) -> TxCounters {
+    block(counters, layout.tx_count, |n| layout.tx(n), link)
+        .map(|at| TxCounters::from_words(&words::<TX_WORDS>(counters, at)))
+        .unwrap_or_default()
+}
+
+pub(super) fn rx_counters(counters: &Counters, layout: PageLayout, link: usize) -> RxCounters {
+    block(counters, layout.rx_count, |n| layout.rx(n), link)
+        .map(|at| RxCounters::from_words(&words::<RX_WORDS>(counters, at)))
+        .unwrap_or_default()
 }
 
 impl Supervisor {
@@ -172,9 +192,11 @@ impl Supervisor {
             uptime_s: self.started.elapsed().as_secs_f64(),
             wait: self.wait.describe(),
             workers: (0..self.instances.len())
+                .filter(|worker| !self.placement.workers[*worker].nodes.is_empty())
                 .map(|worker| self.worker_status(worker))
                 .collect(),
             nodes: (0..self.chain.nodes.len())
+                .filter(|node| !is_gone(&self.chain.nodes[*node]))
                 .map(|node| self.node_status(node))
                 .collect(),
             links: self.link_statuses(),
@@ -194,8 +216,7 @@ impl Supervisor {
     /// order packets take them cannot miss one that moves meanwhile.
     pub fn is_empty(&self) -> bool {
         if self
-            .instances
-            .iter()
+            .present()
             .any(|instance| instance.state != State::Running)
         {
             return false;
@@ -269,12 +290,9 @@ impl Supervisor {
     fn node_status(&self, node: usize) -> NodeStatus {
         let worker = self.placement.worker_of[node];
         let mut counters = self.past.nodes.get(&node).copied().unwrap_or_default();
-        let nodes = &self.placement.workers[worker].nodes;
-        if let (Some(page), Some(n)) = (
-            &self.instances[worker].counters,
-            nodes.iter().position(|here| *here == node),
-        ) {
-            counters.add(&node_counters(page, self.page_layout(worker), n));
+        let instance = &self.instances[worker];
+        if let Some(page) = &instance.counters {
+            counters.add(&node_counters(page, instance.layout, node));
         }
         let drops = DropReason::ALL
             .iter()
@@ -310,6 +328,7 @@ impl Supervisor {
     fn link_statuses(&self) -> Vec<LinkStatus> {
         let all = rings(&self.placement);
         (0..self.chain.links.len())
+            .filter(|link| !is_link_gone(&self.chain.links[*link]))
             .map(|link| {
                 let ring = all.iter().find(|ring| ring.link == Some(link));
                 self.link_status(link, ring)
@@ -348,26 +367,12 @@ impl Supervisor {
         }
         let mut tx = self.past.tx.get(&link).copied().unwrap_or_default();
         let mut rx = self.past.rx.get(&link).copied().unwrap_or_default();
-        let links = |worker: usize, sends: bool| {
-            let here = move |ring: &&crate::protocol::RingSpec| {
-                if sends {
-                    ring.from == worker
-                } else {
-                    ring.to == worker
-                }
-            };
-            self.placement
-                .rings
-                .iter()
-                .filter(here)
-                .position(|ring| ring.link == link)
-        };
-        if let (Some(page), Some(n)) = (&self.instances[ring.from].counters, links(ring.from, true))
-        {
-            tx.add(&tx_counters(page, self.page_layout(ring.from), n));
+        let (sender, receiver) = (&self.instances[ring.from], &self.instances[ring.to]);
+        if let Some(page) = &sender.counters {
+            tx.add(&tx_counters(page, sender.layout, link));
         }
-        if let (Some(page), Some(n)) = (&self.instances[ring.to].counters, links(ring.to, false)) {
-            rx.add(&rx_counters(page, self.page_layout(ring.to), n));
+        if let Some(page) = &receiver.counters {
+            rx.add(&rx_counters(page, receiver.layout, link));
         }
         status.rx_bytes = rx.bytes;
         status.pulls = rx.occupancy.to_vec();

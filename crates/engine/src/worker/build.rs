@@ -1,7 +1,7 @@
 //! From an assignment to a running graph: what the worker makes, and what it is given.
 //!
-//! Control path, before the first turn. [`Making`] makes the regions this worker will write and opens
-//! its ports; [`Making::finish`] joins them with the neighbours' regions into a graph.
+//! Control path, before the first turn. [`Making`] makes the regions this worker will write and
+//! opens its ports; [`Making::finish`] joins them with the neighbours' regions into a graph.
 
 use std::collections::BTreeMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -17,7 +17,7 @@ use crate::link::{Inlet, RxLink, TxLink};
 use crate::pools::{HomeLane, Pools, ReturnLane};
 use crate::port::RxState;
 use crate::protocol::{Assignment, LaneSpec, NodeSpec, PoolSpec, RegionName, RingSpec};
-use crate::stats::PageLayout;
+use crate::stats::{PageLayout, SPARE_BLOCKS};
 use crate::worker::graph::{Graph, InEdge, OutEdge, Work, WorkerNode};
 
 /// Why a worker cannot do what it was assigned.
@@ -91,23 +91,26 @@ pub fn pool_sharing(spec: &PoolSpec) -> Sharing {
 /// Layout of a worker's counters page.
 pub fn page_layout(assignment: &Assignment) -> PageLayout {
     let worker = assignment.worker;
+    let rings = |sends: bool| {
+        let here = move |ring: &&RingSpec| {
+            if sends {
+                ring.from == worker
+            } else {
+                ring.to == worker
+            }
+        };
+        assignment.rings.iter().filter(here).count()
+    };
     PageLayout {
         node_count: assignment.nodes.len(),
-        tx_count: assignment
-            .rings
-            .iter()
-            .filter(|ring| ring.from == worker)
-            .count(),
-        rx_count: assignment
-            .rings
-            .iter()
-            .filter(|ring| ring.to == worker)
-            .count(),
+        tx_count: rings(true) + SPARE_BLOCKS,
+        rx_count: rings(false) + SPARE_BLOCKS,
     }
 }
 
 impl Making {
-    /// Makes this worker's regions and opens its ports. `adopted` are the memories of pools taken over.
+    /// Makes this worker's regions and opens its ports. `adopted` are the memories of pools taken
+    /// over.
     ///
     /// # Errors
     /// What could not be made, opened or built.
@@ -218,6 +221,26 @@ impl Making {
         made
     }
 
+    /// Whether `region` belongs to a ring, lane or pool of this assignment.
+    pub fn expects(&self, region: RegionName) -> bool {
+        let assignment = &self.assignment;
+        match region {
+            RegionName::LinkProducer(link) | RegionName::LinkConsumer(link) => {
+                assignment.rings.iter().any(|ring| ring.link == link)
+            }
+            RegionName::LaneProducer { from, to } | RegionName::LaneConsumer { from, to } => {
+                assignment
+                    .lanes
+                    .iter()
+                    .any(|lane| (lane.from, lane.to) == (from, to))
+            }
+            RegionName::Pool(id) | RegionName::Ledger(id) => {
+                assignment.pools.iter().any(|pool| pool.id == id)
+            }
+            RegionName::Counters => false,
+        }
+    }
+
     /// Attaches a region of a neighbour; a second one for the same purpose succeeds the first from
     /// index `start` on.
     ///
@@ -240,6 +263,43 @@ impl Making {
             Attached::View(view) => self.views.push(view),
         }
         Ok(())
+    }
+
+    /// What a running worker adds, once the neighbours' memory is attached.
+    ///
+    /// # Errors
+    /// [`BuildError::Inconsistent`] if a neighbour's region is missing.
+    pub fn additions(mut self) -> Result<Additions, BuildError> {
+        let me = self.assignment.worker;
+        let mut additions = Additions {
+            owners: std::mem::take(&mut self.owners),
+            views: std::mem::take(&mut self.views),
+            ..Additions::default()
+        };
+        let works = std::mem::take(&mut self.works);
+        additions.works = self
+            .assignment
+            .nodes
+            .iter()
+            .zip(works)
+            .map(|(n, w)| (n.index, w))
+            .collect();
+        for lane in &self.assignment.lanes {
+            if lane.from == me {
+                additions.return_lanes.push(self.return_lane(lane)?);
+            } else if lane.to == me {
+                additions.home_lanes.push(self.home_lane(lane)?);
+            }
+        }
+        for ring in &self.assignment.rings {
+            if ring.from == me {
+                additions.tx.push(self.tx_link(ring)?);
+            }
+            if ring.to == me {
+                additions.rx.push(self.rx_link(ring)?);
+            }
+        }
+        Ok(additions)
     }
 
     /// Joins everything into a graph and its pools.
@@ -287,24 +347,51 @@ impl Making {
     fn add_lanes(&self, pools: &mut Pools) -> Result<(), BuildError> {
         let me = self.assignment.worker;
         for lane in &self.assignment.lanes {
-            let (from, to) = (lane.from, lane.to);
-            let producer = RegionName::LaneProducer { from, to };
-            let consumer = RegionName::LaneConsumer { from, to };
-            if from == me {
-                let ring = self.ring(producer, consumer)?;
-                let start = self.start_of(producer);
-                let lane = ReturnLane::new(to, Producer::new(ring, start), lane.pools.clone());
-                pools.add_return_lane(lane);
-            } else if to == me {
-                let mut links = LinkSet::default();
-                for link in &lane.links {
-                    links.insert(u8::try_from(link + 1).unwrap_or(u8::MAX));
-                }
-                let inlet = self.inlet(producer, consumer)?;
-                pools.add_home_lane(HomeLane { from, inlet, links });
+            if lane.from == me {
+                pools.add_return_lane(self.return_lane(lane)?);
+            } else if lane.to == me {
+                pools.add_home_lane(self.home_lane(lane)?);
             }
         }
         Ok(())
+    }
+
+    fn return_lane(&self, lane: &LaneSpec) -> Result<ReturnLane, BuildError> {
+        let (from, to) = (lane.from, lane.to);
+        let producer = RegionName::LaneProducer { from, to };
+        let ring = self.ring(producer, RegionName::LaneConsumer { from, to })?;
+        let producer = Producer::new(ring, self.start_of(producer));
+        Ok(ReturnLane::new(to, producer, lane.pools.clone()))
+    }
+
+    fn home_lane(&self, lane: &LaneSpec) -> Result<HomeLane, BuildError> {
+        let (from, to) = (lane.from, lane.to);
+        let producer = RegionName::LaneProducer { from, to };
+        let inlet = self.inlet(producer, RegionName::LaneConsumer { from, to })?;
+        Ok(HomeLane {
+            from,
+            inlet,
+            links: link_set(&lane.links),
+        })
+    }
+
+    fn tx_link(&self, spec: &RingSpec) -> Result<TxLink, BuildError> {
+        let producer = RegionName::LinkProducer(spec.link);
+        let ring = self.ring(producer, RegionName::LinkConsumer(spec.link))?;
+        let start = self.start_of(producer);
+        Ok(TxLink::new(
+            spec.link,
+            ring,
+            spec.trust,
+            spec.overflow,
+            start,
+        ))
+    }
+
+    fn rx_link(&self, spec: &RingSpec) -> Result<RxLink, BuildError> {
+        let producer = RegionName::LinkProducer(spec.link);
+        let inlet = self.inlet(producer, RegionName::LinkConsumer(spec.link))?;
+        Ok(RxLink::new(spec.link, inlet, spec.trust, spec.overflow))
     }
 
     fn graph(&mut self) -> Result<Graph, BuildError> {
@@ -363,21 +450,44 @@ impl Making {
         to: Option<usize>,
         output: usize,
     ) -> Result<(), BuildError> {
-        let producer = RegionName::LinkProducer(spec.link);
-        let consumer = RegionName::LinkConsumer(spec.link);
         if let Some(from) = from {
-            let ring = self.ring(producer, consumer)?;
-            let start = self.start_of(producer);
-            let link = TxLink::new(spec.link, ring, spec.trust, spec.overflow, start);
-            set_output(graph, from, output, OutEdge::Link(Box::new(link)))?;
+            let link = OutEdge::Link(Box::new(self.tx_link(spec)?));
+            set_output(graph, from, output, link)?;
         }
         if let Some(to) = to {
-            let inlet = self.inlet(producer, consumer)?;
-            let link = RxLink::new(spec.link, inlet, spec.trust, spec.overflow);
-            graph.nodes[to].inputs.push(InEdge::Link(Box::new(link)));
+            let link = InEdge::Link(Box::new(self.rx_link(spec)?));
+            graph.nodes[to].inputs.push(link);
         }
         Ok(())
     }
+}
+
+/// What a running worker adds.
+#[derive(Debug, Default)]
+pub struct Additions {
+    /// New sending links.
+    pub tx: Vec<TxLink>,
+    /// New receiving links.
+    pub rx: Vec<RxLink>,
+    /// New ways home for buffers that end here.
+    pub return_lanes: Vec<ReturnLane>,
+    /// New ways home for buffers of pools owned here.
+    pub home_lanes: Vec<HomeLane>,
+    /// New pools owned here.
+    pub owners: Vec<PoolOwner>,
+    /// New pools seen here.
+    pub views: Vec<PoolView>,
+    /// Nodes with new settings, by index in the chain.
+    pub works: Vec<(usize, Work)>,
+}
+
+/// The set of an owner's links, as its ledger numbers them.
+pub fn link_set(links: &[usize]) -> LinkSet {
+    let mut set = LinkSet::default();
+    for link in links {
+        set.insert(u8::try_from(link + 1).unwrap_or(u8::MAX));
+    }
+    set
 }
 
 fn set_output(

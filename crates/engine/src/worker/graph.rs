@@ -1,9 +1,9 @@
 //! A worker's part of the chain: its nodes, and the edges between them and to other workers.
 //!
 //! Edges inside a worker are plain queues that live for one turn; edges to other workers are links.
-//! The order of [`Graph::nodes`] is topological, so one pass moves a packet through all nodes of the
-//! worker. A node that both receives and sends (a TAP) is asked for packets first and given packets
-//! last; see `turn`.
+//! The order of [`Graph::nodes`] is topological, so one pass moves a packet through all nodes of
+//! the worker. A node that both receives and sends (a TAP) is asked for packets first and given
+//! packets last; see `turn`.
 
 use crate::drop_reason::DropReason;
 use crate::link::{RxLink, TxLink};
@@ -130,6 +130,59 @@ impl Graph {
         shared.saturating_sub(queued)
     }
 
+    /// Gives nodes other outputs: for each node, by index in the chain, the link of each output. Links
+    /// that stay are kept, new ones are taken from `new`, others are let go of: their receivers still
+    /// take what is in them. Edges inside the worker are kept.
+    pub fn set_outputs(&mut self, outputs: &[(usize, Vec<Option<usize>>)], new: Vec<TxLink>) {
+        let mut links: Vec<Box<TxLink>> = new.into_iter().map(Box::new).collect();
+        for (index, chosen) in outputs {
+            let Some(node) = self.nodes.iter_mut().find(|node| node.index == *index) else {
+                continue;
+            };
+            let mut local = Vec::new();
+            for (output, edge) in node.outputs.drain(..).enumerate() {
+                match edge {
+                    OutEdge::Link(link) => links.push(link),
+                    OutEdge::Local { queue } => local.push((output, queue)),
+                    OutEdge::Open => {}
+                }
+            }
+            node.outputs
+                .extend(chosen.iter().enumerate().map(|(output, link)| {
+                    if let Some((_, queue)) = local.iter().find(|(at, _)| *at == output) {
+                        return OutEdge::Local { queue: *queue };
+                    }
+                    let found = link.and_then(|link| links.iter().position(|l| l.index == link));
+                    found.map_or(OutEdge::Open, |at| OutEdge::Link(links.swap_remove(at)))
+                }));
+        }
+    }
+
+    /// Gives nodes other inputs: for each node, by index in the chain, its links in order. Links that
+    /// stay are kept, new ones are taken from `new`, others are let go of; they must be empty. Edges
+    /// inside the worker are kept, behind the links.
+    pub fn set_inputs(&mut self, inputs: &[(usize, Vec<usize>)], new: Vec<RxLink>) {
+        let mut links: Vec<Box<RxLink>> = new.into_iter().map(Box::new).collect();
+        for (index, chosen) in inputs {
+            let Some(node) = self.nodes.iter_mut().find(|node| node.index == *index) else {
+                continue;
+            };
+            let mut local = Vec::new();
+            for edge in node.inputs.drain(..) {
+                match edge {
+                    InEdge::Link(link) => links.push(link),
+                    edge @ InEdge::Local { .. } => local.push(edge),
+                }
+            }
+            for link in chosen {
+                if let Some(at) = links.iter().position(|here| here.index == *link) {
+                    node.inputs.push(InEdge::Link(links.swap_remove(at)));
+                }
+            }
+            node.inputs.append(&mut local);
+        }
+    }
+
     /// Every sending link.
     pub fn tx_links_mut(&mut self) -> impl Iterator<Item = &mut TxLink> {
         self.nodes
@@ -164,6 +217,15 @@ impl Graph {
 }
 
 impl WorkerNode {
+    /// Gives the node other settings. A port that goes is closed; what it says is of no consequence
+    /// for the one that comes.
+    pub fn replace_work(&mut self, mut work: Work) {
+        std::mem::swap(&mut self.work, &mut work);
+        if let Work::Port { port, .. } = &mut work {
+            let _ = port.close();
+        }
+    }
+
     /// Counts `count` drops of this node.
     pub fn count_drops(&mut self, reason: DropReason, count: u64) {
         self.counters.drops[reason.index()] += count;

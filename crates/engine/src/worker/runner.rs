@@ -16,12 +16,14 @@ use catena_shm::ring_memory::RingEnd;
 use catena_shm::tsc::Clock;
 use rustix::event::epoll;
 
+use crate::link::RxLink;
 use crate::nf::Nanos;
 use crate::pools::Pools;
 use crate::port::RxState;
-use crate::protocol::{FromWorker, PortClosing};
+use crate::protocol::{FromWorker, PortClosing, Rewiring};
 use crate::stats::{PageLayout, WorkerCounters};
 use crate::wait::WaitPolicy;
+use crate::worker::build::{Additions, link_set};
 use crate::worker::graph::{Graph, Work};
 use crate::worker::turn::Turn;
 
@@ -42,6 +44,10 @@ pub enum Command {
     PeerDown(usize),
     /// Buffers of a pool owned here that a dead worker held.
     Reclaim(u8, Vec<u32>),
+    /// New links, lanes, pools and settings, and how outputs are to be.
+    Rewire(Box<Additions>, Rewiring),
+    /// Links that reach each node, in order; new ones among them come along.
+    Inputs(Vec<(usize, Vec<usize>)>, Vec<RxLink>),
     /// Take no more packets in.
     Drain,
     /// Finish.
@@ -241,16 +247,34 @@ impl Runner {
             .map(|p| u64::from(p.out_count()))
             .sum();
         self.counters.store(0, &self.sums.words());
-        for (n, node) in self.graph.nodes.iter().enumerate() {
-            self.counters
-                .store(self.layout.node(n), &node.counters.words());
-        }
         let (layout, counters) = (self.layout, &self.counters);
-        for (n, link) in self.graph.tx_links_mut().enumerate() {
-            counters.store(layout.tx(n), &link.counters.words());
+        let store = |at: usize, id: usize, words: &[u64]| {
+            counters.store(at, &[id as u64 + 1]);
+            counters.store(at + 1, words);
+        };
+        for (n, node) in self.graph.nodes.iter().take(layout.node_count).enumerate() {
+            store(layout.node(n), node.index, &node.counters.words());
         }
-        for (n, link) in self.graph.rx_links_mut().enumerate() {
-            counters.store(layout.rx(n), &link.counters.words());
+        for (n, link) in self.graph.tx_links_mut().take(layout.tx_count).enumerate() {
+            store(layout.tx(n), link.index, &link.counters.words());
+        }
+        for (n, link) in self.graph.rx_links_mut().take(layout.rx_count).enumerate() {
+            store(layout.rx(n), link.index, &link.counters.words());
+        }
+    }
+
+    /// After links came or went: blocks behind the last one are free.
+    fn free_blocks(&mut self) {
+        let layout = self.layout;
+        let (tx, rx) = (
+            self.graph.tx_links_mut().count(),
+            self.graph.rx_links_mut().count(),
+        );
+        for n in tx..layout.tx_count {
+            self.counters.store(layout.tx(n), &[0]);
+        }
+        for n in rx..layout.rx_count {
+            self.counters.store(layout.rx(n), &[0]);
         }
     }
 
@@ -287,12 +311,52 @@ impl Runner {
                     }
                 }
                 Command::Reclaim(pool, buffers) => self.pools.reclaim(pool, &buffers),
+                Command::Rewire(additions, rewiring) => self.rewire(*additions, rewiring),
+                Command::Inputs(inputs, links) => self.set_inputs(&inputs, links),
                 Command::Drain => self.turn.receiving = false,
                 Command::Stop => return false,
                 Command::Control(id, node, request) => self.answer(id, node, &request),
             }
         }
         true
+    }
+
+    /// The chain changes: what was added is used from the next turn on.
+    fn rewire(&mut self, additions: Additions, rewiring: Rewiring) {
+        for owner in additions.owners {
+            self.pools.add_owner(owner);
+        }
+        for view in additions.views {
+            self.pools.add_view(view);
+        }
+        for lane in additions.return_lanes {
+            self.pools.add_return_lane(lane);
+        }
+        for lane in additions.home_lanes {
+            self.pools.add_home_lane(lane);
+        }
+        for (from, links) in rewiring.home_links {
+            let mut lanes = self.pools.home_lanes_mut().iter_mut();
+            if let Some(lane) = lanes.find(|lane| lane.from == from) {
+                lane.links = link_set(&links);
+            }
+        }
+        for (to, pools) in rewiring.lane_pools {
+            self.pools.set_lane_pools(to, pools);
+        }
+        for (index, work) in additions.works {
+            if let Some(node) = self.graph.nodes.iter_mut().find(|node| node.index == index) {
+                node.replace_work(work);
+            }
+        }
+        self.graph.set_outputs(&rewiring.outputs, additions.tx);
+        self.free_blocks();
+        (self.report)(&FromWorker::Rewired);
+    }
+
+    fn set_inputs(&mut self, inputs: &[(usize, Vec<usize>)], links: Vec<RxLink>) {
+        self.graph.set_inputs(inputs, links);
+        self.free_blocks();
     }
 
     fn answer(&mut self, id: u64, node: usize, request: &serde_json::Value) {

@@ -1,9 +1,9 @@
 //! The worker's control connection: from first word to last.
 //!
-//! One function serves all modes: a thread is given its end of a socket pair, a process inherits one,
-//! a container connects to the socket that is mounted into it. The thread that calls [`serve`] stays
-//! on the control path; the data path runs in a thread of its own until the supervisor says `Stop` or
-//! the connection ends.
+//! One function serves all modes: a thread is given its end of a socket pair, a process inherits
+//! one, a container connects to the socket that is mounted into it. The thread that calls [`serve`]
+//! stays on the control path; the data path runs in a thread of its own until the supervisor says
+//! `Stop` or the connection ends.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,6 +16,7 @@ use catena_shm::tsc::Clock;
 use rustix::event::epoll;
 
 use crate::chain::registry::Registry;
+use crate::link::RxLink;
 use crate::protocol::{Assignment, FromWorker, PortClosing, RegionName, ToWorker, VERSION};
 use crate::stats::WorkerCounters;
 use crate::worker::build::{Attached, BuildError, Making, attach, page_layout};
@@ -62,8 +63,8 @@ impl Connection {
     }
 }
 
-/// Serves one assignment over `socket`, then returns. `token` is what the supervisor knows this worker
-/// by.
+/// Serves one assignment over `socket`, then returns. `token` is what the supervisor knows this
+/// worker by.
 ///
 /// # Errors
 /// [`ServeError`]; the data path has stopped and ports are closed in any case.
@@ -82,7 +83,14 @@ pub fn serve(socket: OwnedFd, token: &str, registry: &Registry) -> Result<(), Se
     let making = make(&connection, assignment, adopted, registry)?;
     let assignment = making.assignment().clone();
     let running = start(&connection, making)?;
-    let stopped = obey(&connection, &assignment, &running);
+    let mut control = Control {
+        connection: &connection,
+        assignment,
+        running: &running,
+        registry,
+        change: None,
+    };
+    let stopped = control.obey();
     running.stop(&connection)?;
     stopped
 }
@@ -236,7 +244,8 @@ fn start(connection: &Connection, making: Making) -> Result<Running, ServeError>
     })
 }
 
-/// Ends the control connection when the data path panics, so that the supervisor sees a dead worker.
+/// Ends the control connection when the data path panics, so that the supervisor sees a dead
+/// worker.
 struct HangUpOnPanic(Arc<OwnedFd>);
 
 impl Drop for HangUpOnPanic {
@@ -257,64 +266,137 @@ fn pin(core: Option<usize>) {
     }
 }
 
-/// Passes on what the supervisor says, until `Stop`.
-fn obey(
-    connection: &Connection,
-    assignment: &Assignment,
-    running: &Running,
-) -> Result<(), ServeError> {
-    let mut events = Vec::with_capacity(8);
-    loop {
-        events.clear();
-        match epoll::wait(
-            &*running.watch,
-            rustix::buffer::spare_capacity(&mut events),
-            None,
-        ) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let mut control = false;
-        for event in &events {
-            if event.data.u64() == 0 {
-                control = true;
-            } else {
-                running.doorbell.wake();
-            }
-        }
-        if control {
-            match connection.receive()? {
-                (ToWorker::Stop, _) => return Ok(()),
-                (record, fds) => running_record(assignment, running, record, fds)?,
-            }
-        }
-    }
+/// The control thread while the data path runs.
+struct Control<'a> {
+    connection: &'a Connection,
+    assignment: Assignment,
+    running: &'a Running,
+    registry: &'a Registry,
+    /// What is being added.
+    change: Option<Change>,
 }
 
-fn running_record(
-    assignment: &Assignment,
-    running: &Running,
-    record: ToWorker,
-    fds: Vec<OwnedFd>,
-) -> Result<(), ServeError> {
-    match record {
-        ToWorker::Attach { region, len, start } => {
-            let attached = attach(assignment, region, len, one(fds)?)?;
-            running.command(successor(region, attached, start)?);
-        }
-        ToWorker::PeerDown { link } => running.command(Command::PeerDown(link)),
-        ToWorker::Reclaim { pool, buffers } => running.command(Command::Reclaim(pool, buffers)),
-        ToWorker::Drain => running.command(Command::Drain),
-        ToWorker::Control { id, node, request } => {
-            running.command(Command::Control(id, node, request));
-        }
-        other => {
-            return Err(ServeError::Protocol(format!(
-                "unexpected while running: {other:?}"
-            )));
+/// What is being added to a running worker.
+enum Change {
+    /// Regions made; the neighbours' come in.
+    Making(Box<Making>),
+    /// Outputs are rewired; these inputs wait for their turn.
+    Inputs(Vec<RxLink>),
+}
+
+impl Control<'_> {
+    /// Passes on what the supervisor says, until `Stop`.
+    fn obey(&mut self) -> Result<(), ServeError> {
+        let mut events = Vec::with_capacity(8);
+        loop {
+            events.clear();
+            let space = rustix::buffer::spare_capacity(&mut events);
+            match epoll::wait(&*self.running.watch, space, None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let mut control = false;
+            for event in &events {
+                if event.data.u64() == 0 {
+                    control = true;
+                } else {
+                    self.running.doorbell.wake();
+                }
+            }
+            if control {
+                match self.connection.receive()? {
+                    (ToWorker::Stop, _) => return Ok(()),
+                    (record, fds) => self.record(record, fds)?,
+                }
+            }
         }
     }
-    Ok(())
+
+    fn record(&mut self, record: ToWorker, fds: Vec<OwnedFd>) -> Result<(), ServeError> {
+        let running = self.running;
+        match record {
+            ToWorker::Attach { region, len, start } => {
+                self.attach(region, len, start, one(fds)?)?
+            }
+            ToWorker::PeerDown { link } => running.command(Command::PeerDown(link)),
+            ToWorker::Reclaim { pool, buffers } => running.command(Command::Reclaim(pool, buffers)),
+            ToWorker::Drain => running.command(Command::Drain),
+            ToWorker::Control { id, node, request } => {
+                running.command(Command::Control(id, node, request));
+            }
+            ToWorker::Change(delta) => self.begin_change(*delta)?,
+            ToWorker::Rewire(rewiring) => {
+                if let Some(Change::Making(making)) = self.change.take() {
+                    self.adopt_specs(making.assignment().clone());
+                    let mut additions = making.additions()?;
+                    self.change = Some(Change::Inputs(std::mem::take(&mut additions.rx)));
+                    running.command(Command::Rewire(Box::new(additions), *rewiring));
+                }
+            }
+            ToWorker::Inputs(inputs) => {
+                if let Some(Change::Inputs(links)) = self.change.take() {
+                    running.command(Command::Inputs(inputs, links));
+                }
+            }
+            ToWorker::Forget => self.change = None,
+            other => {
+                let text = format!("unexpected while running: {other:?}");
+                return Err(ServeError::Protocol(text));
+            }
+        }
+        Ok(())
+    }
+
+    /// Memory of a neighbour: of one that is new with the change under way, or a successor.
+    fn attach(
+        &mut self,
+        region: RegionName,
+        len: usize,
+        start: u64,
+        fd: OwnedFd,
+    ) -> Result<(), ServeError> {
+        if let Some(Change::Making(making)) = &mut self.change
+            && making.expects(region)
+        {
+            return Ok(making.attach(region, len, start, fd)?);
+        }
+        let attached = attach(&self.assignment, region, len, fd)?;
+        self.running.command(successor(region, attached, start)?);
+        Ok(())
+    }
+
+    /// Makes what is to be added and hands it over, as at the start.
+    fn begin_change(&mut self, delta: Assignment) -> Result<(), ServeError> {
+        match Making::start(delta, BTreeMap::new(), self.registry) {
+            Ok(mut making) => {
+                for (region, len, fd) in making.made() {
+                    if region != RegionName::Counters {
+                        self.connection
+                            .send(&FromWorker::Made { region, len }, &[fd])?;
+                    }
+                }
+                let notices = std::mem::take(&mut making.notices);
+                self.change = Some(Change::Making(Box::new(making)));
+                self.connection.send(&FromWorker::AllMade { notices }, &[])
+            }
+            Err(error) => {
+                let node = match &error {
+                    BuildError::Node { node, .. } => Some(*node),
+                    _ => None,
+                };
+                let message = error.to_string();
+                self.connection
+                    .send(&FromWorker::Failed { node, message }, &[])
+            }
+        }
+    }
+
+    /// From now on the additions belong to the assignment, so that their successors can be attached.
+    fn adopt_specs(&mut self, delta: Assignment) {
+        self.assignment.rings.extend(delta.rings);
+        self.assignment.lanes.extend(delta.lanes);
+        self.assignment.pools.extend(delta.pools);
+    }
 }
 
 /// The command by which a replaced neighbour's memory reaches the data path.

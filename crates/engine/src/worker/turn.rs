@@ -4,8 +4,8 @@
 //! 2. Ports receive.
 //! 3. Each NF takes what has arrived and its verdicts are carried out.
 //! 4. Ports send.
-//! 5. The turn is sealed: returns are published, tails committed, heads settled, sleeping neighbours
-//!    woken. This order makes recovery exact (see [`catena_shm::ring`]).
+//! 5. The turn is sealed: returns are published, tails committed, heads settled, sleeping
+//!    neighbours woken. This order makes recovery exact (see [`catena_shm::ring`]).
 //!
 //! Between turns a worker holds no packet.
 
@@ -18,8 +18,8 @@ use crate::pools::Pools;
 use crate::port::{RxBurst, RxState};
 use crate::worker::graph::{Graph, InEdge, OutEdge, Work};
 
-/// What a turn needs besides the graph; its vectors are kept from turn to turn, so that the data path
-/// does not allocate.
+/// What a turn needs besides the graph; its vectors are kept from turn to turn, so that the data
+/// path does not allocate.
 #[derive(Debug)]
 pub struct Turn {
     /// Packets in a burst.
@@ -94,8 +94,8 @@ impl Turn {
             return false;
         }
         if room == 0 || congested {
-            // Blocked, not idle: the link's bell will tell. Nothing is taken in, so work that could not
-            // be finished is not begun.
+            // Blocked, not idle: the link's bell will tell. Nothing is taken in, so work that could
+            // not be finished is not begun.
             *state = RxState::Idle;
             return false;
         }

@@ -2,8 +2,8 @@
 //!
 //! First step of a packet's life. Open loop: packets are due by the clock, whatever becomes of the
 //! ones before. When the chain has no room, packets are held back: up to 100 us of the rate is made
-//! up for, the rest is given up and counted, so that the rate is never exceeded (see `pacer`). The cost
-//! per packet is a copy of a template and a few stores.
+//! up for, the rest is given up and counted, so that the rate is never exceeded (see `pacer`). The
+//! cost per packet is a copy of a template and a few stores.
 //!
 //! Limits: lengths 60..=9000, [`SIZE_COUNT_MAX`] of them, [`FLOW_COUNT_MAX`] flows. Not supported:
 //! TCP, other layers above UDP, distributions of lengths other than a list in turn.

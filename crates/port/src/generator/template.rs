@@ -6,8 +6,8 @@
 //!
 //! The mark, the flow number and the sequence number are there if the payload holds all
 //! [`MARK_LEN`] bytes. Flow number and addresses are tied: flow `f` is sent from host
-//! `1 + f mod 65534` of 198.18.0.0/16 (RFC 2544 C.2.2) or 2001:2::/49 (RFC 5180 5) to the same host of
-//! the other half, from port `49152 + f mod 16384` to port 9 (discard). No two flows up to
+//! `1 + f mod 65534` of 198.18.0.0/16 (RFC 2544 C.2.2) or 2001:2::/49 (RFC 5180 5) to the same host
+//! of the other half, from port `49152 + f mod 16384` to port 9 (discard). No two flows up to
 //! [`FLOW_COUNT_MAX`] have the same addresses and ports. Checksums are right: the sums of the
 //! template and of the changing words are added (RFC 1071 2).
 

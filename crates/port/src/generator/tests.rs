@@ -35,8 +35,8 @@ fn assert_valid(frame: &[u8]) {
     assert_ne!(frame[found.l4 + 6..found.l4 + 8], [0, 0]);
 }
 
-/// Goal: every packet is what a receiver accepts, whatever its form. Method: parse it and sum it up,
-/// for all forms, including 2^17 flows, whose hosts and ports wrap.
+/// Goal: every packet is what a receiver accepts, whatever its form. Method: parse it and sum it
+/// up, for all forms, including 2^17 flows, whose hosts and ports wrap.
 #[test]
 fn packets_are_valid_and_of_their_length() {
     for protocol in ["udp", "udp6"] {
@@ -88,8 +88,8 @@ fn flows_differ_in_address_or_port() {
     assert_eq!(bench.buffers_in_use(), 0);
 }
 
-/// Goal: the promise on the rate. Method: poll at irregular times with pauses, then slide a window of
-/// 10 ms over the packets.
+/// Goal: the promise on the rate. Method: poll at irregular times with pauses, then slide a window
+/// of 10 ms over the packets.
 #[test]
 fn rate_is_not_exceeded_in_any_ten_milliseconds() {
     let mut bench = open(&json!({ "rate": "500kpps" }));

@@ -33,6 +33,7 @@
 mod frame;
 mod header;
 mod options;
+mod port;
 mod socket;
 mod sys;
 
@@ -42,4 +43,5 @@ pub use options::{
     FRAME_SLOT_BYTES_MIN, Fanout, FanoutMode, Options, OptionsError, RETIRE_MAX,
     RING_SIZE_BYTES_MAX,
 };
+pub use port::{Config, KIND};
 pub use socket::{OpenError, PacketSocket, Sent, SocketError, Statistics};

@@ -1,9 +1,10 @@
 //! `pcap`: reads packets from a capture file, or writes them to one.
 //!
-//! First or last step of a packet's life. Reading waits for buffers, so every record before the end or
-//! the first damage is received; damage is told at the end and the chain works on what came before.
-//! Writing never stops a chain either: packets that a full disk has no room for are refused, and the
-//! error is told at the end. The files themselves are [`capture`](crate::capture)'s.
+//! First or last step of a packet's life. Reading waits for buffers, so every record before the end
+//! or the first damage is received; damage is told at the end and the chain works on what came
+//! before. Writing never stops a chain either: packets that a full disk has no room for are
+//! refused, and the error is told at the end. The files themselves are
+//! [`capture`](crate::capture)'s.
 //!
 //! File access blocks; a slow disk slows the worker that owns the port.
 
@@ -31,8 +32,8 @@ use writing::Writing;
 pub struct Config {
     /// File to receive packets from, pcap or pcapng by its contents.
     read: Option<PathBuf>,
-    /// When to receive them: at the gaps they were `recorded` with, at a rate (`10kpps`, `1Gbps`), or
-    /// as fast as the chain takes them (`max`, the default). For `read`.
+    /// When to receive them: at the gaps they were `recorded` with, at a rate (`10kpps`, `1Gbps`),
+    /// or as fast as the chain takes them (`max`, the default). For `read`.
     pace: Option<Pace>,
     /// How often to read the file: a number or `forever`; once without it. For `read`.
     #[serde(rename = "loop")]

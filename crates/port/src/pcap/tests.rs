@@ -1,8 +1,6 @@
 //! Captures in and out, with damage, full disks and too few buffers.
 
-use std::io::{self, Write};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
 
 use catena_engine::nf::{DropReason, Nanos};
 use catena_engine::port::RxState;
@@ -10,8 +8,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
-use crate::capture::{CaptureReader, CaptureWriter, Sink};
+use crate::capture::{CaptureReader, CaptureWriter};
 use crate::port_bench::PortBench;
+use crate::small_disk::SmallDisk;
 use crate::wall_clock::WallClock;
 
 fn frame(index: usize, len: usize) -> Vec<u8> {
@@ -189,6 +188,7 @@ fn written_packets_carry_the_wall_clock_time_and_are_cut_to_the_snaplen() {
         }
         assert!(bench.counter("in_file") >= 4, "flushed every second");
         assert_eq!(bench.close(), Ok(()));
+        assert_eq!(bench.counter("in_file"), 6);
         let mut reader = CaptureReader::open(dir.path().join(name)).unwrap();
         let mut records = Vec::new();
         while let Some(record) = reader.next().unwrap() {
@@ -219,37 +219,9 @@ fn format_follows_the_extension_unless_it_is_named() {
     }
 }
 
-/// A file of limited capacity.
-#[derive(Clone, Debug)]
-struct SmallDisk(Arc<Mutex<Vec<u8>>>, usize);
-
-impl Write for SmallDisk {
-    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        let mut bytes = self.0.lock().unwrap();
-        let len = data.len().min(self.1 - bytes.len());
-        bytes.extend_from_slice(&data[..len]);
-        if len == 0 {
-            Err(io::ErrorKind::StorageFull.into())
-        } else {
-            Ok(len)
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Sink for SmallDisk {
-    fn truncate(&mut self, len: u64) -> io::Result<()> {
-        self.0.lock().unwrap().truncate(len as usize);
-        Ok(())
-    }
-}
-
 #[test]
 fn a_full_disk_refuses_packets_and_is_told_at_the_end() {
-    let disk = SmallDisk(Arc::default(), 100_000);
+    let disk = SmallDisk::new(100_000);
     let writer = CaptureWriter::start(
         "small".into(),
         Box::new(disk.clone()),
@@ -266,7 +238,8 @@ fn a_full_disk_refuses_packets_and_is_told_at_the_end() {
     let error = bench.close().unwrap_err().to_string();
     // 98 records of 1016 bytes fit behind the header.
     assert!(error.contains("98 records"), "{error}");
-    assert_eq!(disk.0.lock().unwrap().len(), 24 + 98 * 1016);
+    assert_eq!(bench.counter("in_file"), 98);
+    assert_eq!(disk.len(), 24 + 98 * 1016);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The writing `pcap` port: packets become records of the time at which they were sent.
 //!
 //! Records gather in the writer and go to the file in large pieces, and at the latest
-//! [`FLUSH_AFTER_NS`] after they were sent if traffic goes on. What gathers when the disk fills up is
-//! lost after it was counted as sent; the error at the end says how many records the file holds.
+//! [`FLUSH_AFTER_NS`] after they were sent if traffic goes on. What gathers when the disk fills up
+//! is lost after it was counted as sent; the error at the end says how many records the file holds.
 
 use std::path::Path;
 
@@ -15,8 +15,8 @@ use crate::capture::CaptureWriter;
 use crate::opening::failed;
 use crate::wall_clock::WallClock;
 
-/// So long a record may stay in memory while traffic goes on: what a person who looks at the growing
-/// file will wait.
+/// So long a record may stay in memory while traffic goes on: what a person who looks at the
+/// growing file will wait.
 const FLUSH_AFTER_NS: u64 = 1_000_000_000;
 
 #[derive(Debug)]
@@ -25,6 +25,8 @@ pub(super) struct Writing {
     wall_clock: WallClock,
     snap_len: usize,
     flushed_at: Nanos,
+    /// Records in the file once it is closed.
+    in_file: u64,
     refused: u64,
     failure: Option<PortError>,
 }
@@ -42,6 +44,7 @@ impl Writing {
             wall_clock,
             snap_len,
             flushed_at: Nanos(0),
+            in_file: 0,
             refused: 0,
             failure: None,
         }
@@ -83,8 +86,15 @@ impl Port for Writing {
     }
 
     fn close(&mut self) -> Result<(), PortError> {
-        let finished = match self.writer.take() {
-            Some(writer) => writer.finish().map(drop).map_err(failed),
+        let finished = match self.writer.take().map(CaptureWriter::finish) {
+            Some(Ok(summary)) => {
+                self.in_file = summary.record_count;
+                Ok(())
+            }
+            Some(Err(error)) => {
+                self.in_file = error.record_count();
+                Err(failed(error))
+            }
             None => Ok(()),
         };
         match self.failure.take() {
@@ -94,10 +104,8 @@ impl Port for Writing {
     }
 
     fn report(&self) -> Vec<(&'static str, u64)> {
-        let written = self
-            .writer
-            .as_ref()
-            .map_or(0, CaptureWriter::written_record_count);
+        let open = self.writer.as_ref();
+        let written = open.map_or(self.in_file, CaptureWriter::written_record_count);
         vec![("in_file", written), ("refused", self.refused)]
     }
 }

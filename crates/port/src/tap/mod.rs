@@ -1,8 +1,8 @@
 //! TAP interface: the host kernel as the peer of a port.
 //!
-//! A TAP is an Ethernet interface whose other end is a file descriptor: what the kernel sends on the
-//! interface is read here, what is written here the kernel receives. One system call carries one
-//! frame in each direction, so a TAP is the port to start with, not the fastest one.
+//! A TAP is an Ethernet interface whose other end is a file descriptor: what the kernel sends on
+//! the interface is read here, what is written here the kernel receives. One system call carries
+//! one frame in each direction, so a TAP is the port to start with, not the fastest one.
 //!
 //! The frames are complete as they stand. The kernel puts a VLAN tag back in its place before the
 //! frame is read, and, since the offloads of a TAP are off unless asked for, it also completes
@@ -12,12 +12,14 @@
 //! negotiation (`TUNSETOFFLOAD`), persistent interfaces: an interface made by [`Tap::open`]
 //! disappears with its last queue.
 
+mod port;
 mod sys;
 
 use std::io;
 
 use thiserror::Error;
 
+pub use port::{Config, KIND};
 pub use sys::Tap;
 
 /// Bytes that precede each frame, both ways, where [`Options::vnet_header`] is set
@@ -88,6 +90,17 @@ pub enum TapError {
         name: String,
         /// What to append to the command so that the interface fits the options.
         flags: &'static str,
+    },
+    /// The process may not set the interface's MTU.
+    #[error(
+        "no permission to set the MTU of '{name}': CAP_NET_ADMIN is needed, \
+         or 'sudo ip link set dev {name} mtu {mtu}'"
+    )]
+    SetMtuNotPermitted {
+        /// The interface.
+        name: String,
+        /// The MTU asked for.
+        mtu: u16,
     },
     /// The process may not bring the interface up.
     #[error(

@@ -159,6 +159,25 @@ impl Tap {
         usize::try_from(mtu).map_err(|_| self.system("read the MTU", Errno::RANGE))
     }
 
+    /// Sets the interface's MTU.
+    ///
+    /// # Errors
+    ///
+    /// [`TapError::SetMtuNotPermitted`] without CAP_NET_ADMIN, [`TapError::System`] for a value that
+    /// the kernel does not take.
+    pub fn set_mtu(&self, mtu: u16) -> Result<(), TapError> {
+        let control = self.control()?;
+        let mut request = request_for(&self.name);
+        request.ifr_ifru.ifru_mtu = mtu.into();
+        interface_request(control.as_fd(), libc::SIOCSIFMTU, &mut request).map_err(|error| {
+            if error == Errno::PERM {
+                let name = self.name.clone();
+                return TapError::SetMtuNotPermitted { name, mtu };
+            }
+            self.system("set the MTU", error)
+        })
+    }
+
     /// A socket for interface requests: they go by namespace and name, not by TAP descriptor.
     fn control(&self) -> Result<OwnedFd, TapError> {
         let flags = SocketFlags::CLOEXEC;
@@ -255,7 +274,11 @@ fn interface_request(
 ) -> Result<(), Errno> {
     assert!(matches!(
         operation,
-        libc::TUNSETIFF | libc::SIOCGIFFLAGS | libc::SIOCSIFFLAGS | libc::SIOCGIFMTU
+        libc::TUNSETIFF
+            | libc::SIOCGIFFLAGS
+            | libc::SIOCSIFFLAGS
+            | libc::SIOCGIFMTU
+            | libc::SIOCSIFMTU
     ));
     // SAFETY: the descriptor is open for as long as it is borrowed; the request is a whole ifreq
     // that outlives the call, which is what each of the operations above reads and writes.

@@ -280,7 +280,8 @@ mod models {
                 for number in 1..3 {
                     if producer.room(1) == 1 {
                         theirs.with_mut(|cell| {
-                            // SAFETY: loom checks that no other access is concurrent; that is the test.
+                            // SAFETY: loom checks that no other access is concurrent; that is the
+                            // test.
                             unsafe { *cell = number }
                         });
                         push(&mut producer, number..number + 1);

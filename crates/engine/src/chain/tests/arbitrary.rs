@@ -68,7 +68,11 @@ fn check_answer(text: &str) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 400,
+        failure_persistence: None,
+        ..Default::default()
+    })]
 
     #[test]
     fn any_text_is_answered(text in any::<String>()) {
@@ -84,7 +88,10 @@ proptest! {
 
     #[test]
     fn a_damaged_file_is_answered(
-        cuts in prop::collection::vec((any::<prop::sample::Index>(), prop::sample::select(PIECES), 0_usize..12), 1..6),
+        cuts in prop::collection::vec(
+            (any::<prop::sample::Index>(), prop::sample::select(PIECES), 0_usize..12),
+            1..6,
+        ),
     ) {
         let mut text: Vec<char> = FULL.chars().collect();
         for (index, piece, removed) in cuts {

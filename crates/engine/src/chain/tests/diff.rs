@@ -246,7 +246,11 @@ fn chain_text() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 500,
+        failure_persistence: None,
+        ..Default::default()
+    })]
 
     #[test]
     fn a_plan_leads_from_the_old_chain_to_the_new(old in chain_text(), new in chain_text()) {

@@ -1,3 +1,5 @@
+//! Right chain files: what they come to, with every default filled in, and their warnings.
+
 use super::{check_text, short};
 use crate::chain::{
     Chain, Mode, NodeKind, OnDeath, Overflow, Protocol, Registry, Run, Trust, WaitChoice,
@@ -15,7 +17,9 @@ links:
   - in -> policer
   - policer.out -> swap
   - { link: swap -> out, trust: copy, overflow: drop_tail, slots: 1024 }
-run: { mode: thread, wait: spin, burst: 32, cores: [0, 1], image: worker, buffers: { 2KiB: 1024, 128B: 4096 } }
+run:
+  { mode: thread, wait: spin, burst: 32, cores: [0, 1], image: worker,
+    buffers: { 2KiB: 1024, 128B: 4096 } }
 ";
 
 #[test]
@@ -198,7 +202,8 @@ fn odd_but_harmless_things_are_warnings() {
     assert_eq!(
         text,
         "chain.yaml:8:32: warning: slots has no effect: c and s run in one loop, with no ring \
-         between\n  8 |   - { link: c.web -> s, slots: 4 }\n    |                                ^\n  \
+         between\n  8 |   - { link: c.web -> s, slots: 4 }\n    \
+         |                                ^\n  \
          repair: remove slots, or give s another mode\n"
     );
 }

@@ -1,7 +1,7 @@
 //! The fields of a rule as chain files write them: prefixes, ports, protocols, EtherTypes.
 //!
-//! Each is one word or number, and a wrong one is refused with the repair. What fields mean together
-//! is checked by [`super::Match`]. Control path only.
+//! Each is one word or number, and a wrong one is refused with the repair. What fields mean
+//! together is checked by [`super::Match`]. Control path only.
 
 use std::borrow::Cow;
 use std::net::IpAddr;

@@ -1,0 +1,70 @@
+//! `catena plan`: what would change if a running chain became what a file says. Nothing changes.
+//!
+//! The chain tells the text it was started from; both texts are checked here and compared.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use catena_engine::chain::{Chain, Plan, diff};
+
+use super::control::{Answer, Request, Source, Target, unexpected};
+use super::{Failure, Outcome};
+use crate::registry::registry;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Chain file, as the chain is to be
+    file: PathBuf,
+    /// Name of the running chain; the file's if left out
+    chain: Option<String>,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let mut new = super::check::load(&args.file, args.json)?.chain;
+    let name = args.chain.clone().unwrap_or_else(|| new.name.clone());
+    if name != new.name {
+        return Err(Failure::input(format!(
+            "{} is of chain \"{}\", not \"{name}\"; a running chain keeps its name",
+            args.file.display(),
+            new.name
+        )));
+    }
+    let target = Target {
+        chain: Some(name.clone()),
+    };
+    let source = match target.ask(&Request::Chain)? {
+        Answer::Chain(source) => source,
+        other => return Err(unexpected(&other)),
+    };
+    let plan = plan(&source, &mut new)?;
+    if args.json {
+        super::print_json(&serde_json::json!({ "chain": name, "actions": plan.actions }))?;
+    } else if plan.is_empty() {
+        println!(
+            "nothing to do: chain \"{name}\" is as {} says",
+            args.file.display()
+        );
+    } else {
+        print!("{plan}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What turns the chain that runs into `new`, which gets the mode given when it was started.
+fn plan(source: &Source, new: &mut Chain) -> Result<Plan, Failure> {
+    let mut old = Chain::parse(&source.text, &source.dir, &registry())
+        .map_err(|errors| {
+            Failure::running(format!(
+                "the running chain's file is wrong for this version of catena:\n{errors}"
+            ))
+        })?
+        .chain;
+    if let Some(mode) = source.mode {
+        super::check::set_mode(&mut old, mode);
+        super::check::set_mode(new, mode);
+    }
+    Ok(diff(&old, new))
+}

@@ -1,0 +1,136 @@
+//! The text is what Prometheus takes, and what the reference says.
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::sample::status;
+
+/// Samples of one family, each as the line between the name and the end of it.
+fn lines<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
+    let start = format!("{name}{{");
+    text.lines()
+        .filter_map(|line| line.strip_prefix(&start))
+        .collect()
+}
+
+#[test]
+fn every_sample_stands_under_its_family_and_no_series_twice() {
+    let text = exposition(&status());
+    let mut families = BTreeSet::new();
+    let mut series = BTreeSet::new();
+    let mut current = "";
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            current = rest.split(' ').next().unwrap();
+            assert!(families.insert(current), "{current} stands twice");
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            assert_eq!(rest.split(' ').next().unwrap(), current);
+        } else {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            let family = name.split('{').next().unwrap();
+            let bare = ["_bucket", "_sum", "_count"]
+                .iter()
+                .find_map(|suffix| family.strip_suffix(suffix))
+                .unwrap_or(family);
+            assert!(family == current || bare == current, "{line}");
+            assert!(value.parse::<f64>().is_ok(), "{line}");
+            assert!(series.insert(name), "{name} stands twice");
+        }
+    }
+    assert_eq!(families.len(), FAMILIES.len());
+    assert!(text.ends_with('\n'));
+}
+
+#[test]
+fn names_end_by_what_they_are() {
+    for family in FAMILIES {
+        let is_counter = family.kind == Type::Counter;
+        assert_eq!(
+            family.name.ends_with("_total"),
+            is_counter,
+            "{}",
+            family.name
+        );
+        assert!(!family.help.ends_with('.'), "{}", family.name);
+    }
+}
+
+#[test]
+fn numbers_are_those_of_the_status() {
+    let text = exposition(&status());
+    let drops = lines(&text, "catena_node_drops_total");
+    assert!(
+        drops.contains(&r#"chain="web",node="police",type="policer",reason="policer_red"} 40"#)
+    );
+    assert_eq!(drops.len(), status().nodes.len() * DropReason::COUNT);
+    let links = lines(&text, "catena_link_packets_total");
+    assert_eq!(
+        links,
+        [
+            r#"chain="web",link="in -> police",trust="shared"} 1000"#,
+            r#"chain="web",link="swap -> out",trust="copy"} 950"#
+        ],
+        "the inline link counts nothing and is left out"
+    );
+    assert_eq!(
+        lines(&text, "catena_buffers"),
+        [
+            r#"chain="web",state="free"} 4000"#,
+            r#"chain="web",state="in_flight"} 96"#
+        ]
+    );
+    assert_eq!(
+        lines(&text, "catena_uptime_seconds"),
+        [r#"chain="web"} 12.5"#]
+    );
+}
+
+#[test]
+fn a_histogram_is_cumulative_and_ends_with_all() {
+    let text = exposition(&status());
+    let all = lines(&text, "catena_link_pull_packets_bucket");
+    let buckets: Vec<&&str> = all
+        .iter()
+        .filter(|line| line.contains("in -> police"))
+        .collect();
+    let of = |le: &str| {
+        let wanted = format!("le=\"{le}\"}} ");
+        let line = buckets.iter().find(|line| line.contains(&wanted)).unwrap();
+        line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()
+    };
+    assert_eq!((of("0"), of("1"), of("3"), of("7")), (0, 2, 5, 5));
+    assert_eq!(of("63"), 5);
+    assert_eq!(of("127"), 20);
+    assert_eq!(of("+Inf"), 20);
+    let count = lines(&text, "catena_link_pull_packets_count");
+    assert!(count[0].ends_with("} 20"), "{count:?}");
+}
+
+#[test]
+fn label_values_are_escaped() {
+    let mut text = String::new();
+    escape(&mut text, "a\\b\"c\nd");
+    assert_eq!(text, r#"a\\b\"c\nd"#);
+}
+
+#[test]
+fn the_reference_lists_every_family() {
+    let mut table = String::from("| Metric | Type | Labels | Meaning |\n|---|---|---|---|\n");
+    for family in FAMILIES {
+        let labels: Vec<_> = ["chain"]
+            .iter()
+            .chain(family.labels)
+            .map(|label| format!("`{label}`"))
+            .collect();
+        let (kind, labels) = (family.kind.name(), labels.join(", "));
+        let _ = writeln!(
+            table,
+            "| `{}` | {kind} | {labels} | {} |",
+            family.name, family.help
+        );
+    }
+    crate::reference::check_part("metrics.md", "families", &table);
+    let reasons = DropReason::ALL.map(|reason| format!("`{}`", reason.name()));
+    let reasons = format!("{}\n", reasons.join(", "));
+    crate::reference::check_part("metrics.md", "reasons", &reasons);
+}

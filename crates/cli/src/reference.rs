@@ -1,0 +1,72 @@
+//! The parts of docs/reference that are made from the code: a test fails when one is out of date, and
+//! rewrites it where `CATENA_BLESS=1` is set.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use clap::CommandFactory;
+
+fn path(file: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../docs/reference")
+        .join(file)
+}
+
+/// The whole file is `wanted`.
+pub(crate) fn check(file: &str, wanted: &str) {
+    let path = path(file);
+    let found = std::fs::read_to_string(&path).unwrap_or_default();
+    if found == wanted {
+        return;
+    }
+    assert!(
+        std::env::var_os("CATENA_BLESS").is_some_and(|value| value == "1"),
+        "docs/reference/{file} is out of date: run CATENA_BLESS=1 cargo test --package catena"
+    );
+    std::fs::write(&path, wanted).unwrap();
+}
+
+/// The part between the lines `<!-- begin NAME -->` and `<!-- end NAME -->` is `wanted`.
+pub(crate) fn check_part(file: &str, name: &str, wanted: &str) {
+    let text = std::fs::read_to_string(path(file)).unwrap();
+    let (begin, end) = (
+        format!("<!-- begin {name} -->\n"),
+        format!("<!-- end {name} -->\n"),
+    );
+    let start = text.find(&begin).expect("the part begins") + begin.len();
+    let stop = text.find(&end).expect("the part ends");
+    check(
+        file,
+        &format!("{}{wanted}{}", &text[..start], &text[stop..]),
+    );
+}
+
+fn describe(text: &mut String, command: &clap::Command, words: &str) {
+    let mut page = command.clone().term_width(100).bin_name(words);
+    let help = page.render_long_help().to_string();
+    let level = "#".repeat(words.split(' ').count() + 1).replace("##", "#");
+    let help: Vec<_> = help.lines().map(str::trim_end).collect();
+    let _ = writeln!(
+        text,
+        "\n#{level} {words}\n\n```text\n{}\n```",
+        help.join("\n").trim()
+    );
+    for inner in command.get_subcommands() {
+        if !inner.is_hide_set() && inner.get_name() != "help" {
+            describe(text, inner, &format!("{words} {}", inner.get_name()));
+        }
+    }
+}
+
+#[test]
+fn the_command_reference_is_the_help() {
+    let mut text = String::from(
+        "# The catena command\n\n\
+         For operators: every subcommand with its options, as `--help` prints them. This file is made \
+         from\nthe program: change it there, then run `CATENA_BLESS=1 cargo test --package catena`.\n\n\
+         Exit codes: 0 all went well; 1 something failed while running (a damaged capture, a full \
+         disk, no\nsuch chain); 2 wrong arguments or a wrong chain file, nothing was started.\n",
+    );
+    describe(&mut text, &crate::Cli::command(), "catena");
+    check("cli.md", &text);
+}

@@ -1,0 +1,447 @@
+//! Changing a running chain: what stays, stays; no packet is lost on the way.
+//!
+//! 1. New workers are started and those that stay make what they need of new memory. Nothing is used
+//!    yet: if anything fails, all of it is forgotten and the chain runs on as it was.
+//! 2. Everybody is given the neighbours' memory, and producers turn to their new links. From here on
+//!    nothing enters a link that goes.
+//! 3. Links that go run empty, in the order packets take them.
+//! 4. Receivers let go of empty links and turn to new ones, so packets of a flow keep their order; a
+//!    worker that goes waits until the buffers it owns are home, then stops.
+//!
+//! A node with other settings is exchanged between two turns of its worker, links and neighbours
+//! untouched; its state starts anew.
+
+use std::time::{Duration, Instant};
+
+use catena_shm::ring::RingMemory;
+use catena_shm::sync::Ordering;
+
+use crate::chain::Chain;
+use crate::chain::diff::{Plan, diff};
+use crate::placement::{Placement, node_spec, place_onto};
+use crate::protocol::{Assignment, Rewiring, ToWorker};
+use crate::supervisor::Supervisor;
+use crate::supervisor::instance::{Changing, State};
+use crate::supervisor::memory::{RingName, needed_by, rings};
+use crate::supervisor::renumber::{compact, is_gone, renumber, same_settings};
+
+/// Why a running chain could not be changed. It runs on as it was, unless said otherwise.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// The change cannot be made while the chain runs.
+    #[error("{0}; stop the chain and run the new file instead")]
+    NeedsRestart(String),
+    /// A worker is not running just now.
+    #[error("worker {0} is being restarted; try again in a moment")]
+    NotSettled(String),
+    /// Something new could not be started; nothing was changed.
+    #[error("{0}; nothing was changed")]
+    Failed(String),
+    /// Packets did not leave the links that go in time. The new links are in use, the old ones were
+    /// cut off.
+    #[error("links that go did not run empty within {0:?}; packets in them are lost and counted")]
+    NotDrained(Duration),
+}
+
+/// How long new workers may take to start, and old links to run empty.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl Supervisor {
+    /// Changes the running chain to `new`, which has the same name. Gives what was done.
+    ///
+    /// # Errors
+    /// [`ApplyError`].
+    pub fn apply(&mut self, new: &Chain) -> Result<Plan, ApplyError> {
+        let plan = diff(&compact(&self.chain), new);
+        if plan.is_empty() {
+            return Ok(plan);
+        }
+        self.check_settled()?;
+        let chain = renumber(&self.chain, new);
+        let placement = place_onto(&chain, Some(&self.placement)).map_err(ApplyError::Failed)?;
+        check_possible(&self.chain, &self.placement, &chain, &placement)?;
+        let old = (
+            std::mem::replace(&mut self.chain, chain),
+            std::mem::replace(&mut self.placement, placement),
+        );
+        if let Err(error) = self.prepare(&old.0, &old.1) {
+            self.forget(old);
+            return Err(error);
+        }
+        self.switch(&old.0, &old.1)?;
+        Ok(plan)
+    }
+
+    fn check_settled(&self) -> Result<(), ApplyError> {
+        let workers = self.instances.iter().zip(&self.placement.workers);
+        let mut unsettled = workers.filter(|(instance, worker)| {
+            !worker.nodes.is_empty() && (instance.state != State::Running || instance.is_bypass)
+        });
+        match unsettled.next() {
+            Some((_, worker)) => Err(ApplyError::NotSettled(worker.name.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Step 1.
+    fn prepare(&mut self, old_chain: &Chain, old: &Placement) -> Result<(), ApplyError> {
+        for worker in 0..old.workers.len() {
+            let delta = self.delta(worker, old_chain, old);
+            if is_worth_sending(&delta) && !self.placement.workers[worker].nodes.is_empty() {
+                self.instances[worker].changing = Changing::Making;
+                self.instances[worker].send(&ToWorker::Change(Box::new(delta)), &[]);
+            }
+        }
+        for worker in old.workers.len()..self.placement.workers.len() {
+            match self.spawn(worker, 0) {
+                Ok(instance) => self.instances.push(instance),
+                Err(error) => return Err(ApplyError::Failed(error.to_string())),
+            }
+        }
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            self.step(Duration::from_millis(5), &[]);
+            let mut waiting = false;
+            for (worker, instance) in self.instances.iter().enumerate() {
+                let is_new = worker >= old.workers.len();
+                if instance.changing == Changing::Failed || (is_new && !instance.is_live()) {
+                    let name = &self.placement.workers[worker].name;
+                    let why = instance.failure.clone().unwrap_or_default();
+                    return Err(ApplyError::Failed(format!("{name}: {why}")));
+                }
+                waiting |= instance.changing == Changing::Making
+                    || (is_new && matches!(instance.state, State::Starting | State::Making));
+            }
+            if !waiting {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                return Err(ApplyError::Failed(format!("no answer within {PATIENCE:?}")));
+            }
+        }
+    }
+
+    /// What a worker that stays has to make.
+    fn delta(&self, worker: usize, old_chain: &Chain, old: &Placement) -> Assignment {
+        let full = self.assignment(worker, Vec::new());
+        let had_pool = |id: u8| {
+            let saw = |pool: &&crate::protocol::PoolSpec| pool.id == id;
+            let lanes = old.lanes.iter().filter(|lane| lane.from == worker);
+            old.pools
+                .iter()
+                .find(saw)
+                .is_some_and(|pool| pool.owner == worker)
+                || lanes.into_iter().any(|lane| lane.pools.contains(&id))
+        };
+        let changed =
+            |node: &usize| !same_settings(&old_chain.nodes[*node], &self.chain.nodes[*node]);
+        let nodes = self.placement.workers[worker]
+            .nodes
+            .iter()
+            .filter(|node| changed(node));
+        Assignment {
+            nodes: nodes
+                .map(|node| node_spec(&self.chain, &self.placement.worker_of, *node))
+                .collect(),
+            rings: full
+                .rings
+                .iter()
+                .filter(|ring| !old.rings.iter().any(|other| other.link == ring.link))
+                .cloned()
+                .collect(),
+            lanes: full
+                .lanes
+                .iter()
+                .filter(|lane| {
+                    !old.lanes
+                        .iter()
+                        .any(|other| (other.from, other.to) == (lane.from, lane.to))
+                })
+                .cloned()
+                .collect(),
+            pools: full
+                .pools
+                .iter()
+                .filter(|pool| !had_pool(pool.id))
+                .cloned()
+                .collect(),
+            edges: Vec::new(),
+            starts: Vec::new(),
+            ..full
+        }
+    }
+
+    /// Nothing of what was prepared is used.
+    fn forget(&mut self, old: (Chain, Placement)) {
+        for mut instance in self.instances.drain(old.1.workers.len()..) {
+            instance.socket = None;
+            if let Some(mut body) = instance.body.take() {
+                body.kill();
+                body.reap();
+            }
+        }
+        for instance in &mut self.instances {
+            if instance.changing != Changing::No {
+                instance.changing = Changing::No;
+                instance.failure = None;
+                instance.send(&ToWorker::Forget, &[]);
+            }
+        }
+        for ring in rings(&self.placement) {
+            if !rings(&old.1)
+                .iter()
+                .any(|other| other.producer == ring.producer)
+            {
+                self.memory.forget(ring.producer);
+                self.memory.forget(ring.consumer);
+            }
+        }
+        (self.chain, self.placement) = old;
+    }
+
+    /// Steps 2 to 4.
+    fn switch(&mut self, old_chain: &Chain, old: &Placement) -> Result<(), ApplyError> {
+        let stays = |worker: usize| !self.placement.workers[worker].nodes.is_empty();
+        let staying: Vec<usize> = (0..old.workers.len())
+            .filter(|worker| stays(*worker))
+            .collect();
+        let old_rings = rings(old);
+        for worker in &staying {
+            let had = needed_by(old, *worker);
+            for region in needed_by(&self.placement, *worker) {
+                if let (false, Some(held)) = (had.contains(&region), self.memory.latest(region)) {
+                    self.instances[*worker].attach(region, held, 0);
+                }
+            }
+        }
+        self.introduce();
+        let deadline = Instant::now() + PATIENCE;
+        let new: Vec<usize> = (old.workers.len()..self.placement.workers.len()).collect();
+        while new
+            .iter()
+            .any(|worker| self.instances[*worker].state != State::Running)
+            && Instant::now() < deadline
+        {
+            self.step(Duration::from_millis(5), &[]);
+        }
+        for worker in &staying {
+            if self.instances[*worker].changing == Changing::No {
+                // Letting go of a link needs no memory, but the same steps.
+                let empty = Assignment {
+                    nodes: Vec::new(),
+                    edges: Vec::new(),
+                    rings: Vec::new(),
+                    lanes: Vec::new(),
+                    pools: Vec::new(),
+                    starts: Vec::new(),
+                    ..self.assignment(*worker, Vec::new())
+                };
+                self.instances[*worker].send(&ToWorker::Change(Box::new(empty)), &[]);
+            }
+            self.instances[*worker].changing = Changing::Rewiring;
+            let rewiring = self.rewiring(*worker);
+            self.instances[*worker].send(&ToWorker::Rewire(Box::new(rewiring)), &[]);
+        }
+        let going: Vec<RingName> = self.going(old_chain, &old_rings);
+        let drained = self.run_empty(&staying, &going);
+        for worker in &staying {
+            let inputs = self.inputs(*worker);
+            self.instances[*worker].send(&ToWorker::Inputs(inputs), &[]);
+            self.instances[*worker].changing = Changing::No;
+        }
+        self.retire(old);
+        for ring in &going {
+            self.memory.forget(ring.producer);
+            self.memory.forget(ring.consumer);
+        }
+        if drained {
+            Ok(())
+        } else {
+            Err(ApplyError::NotDrained(PATIENCE))
+        }
+    }
+
+    /// Rings of links that go, in the order packets take them.
+    fn going(&self, old_chain: &Chain, old_rings: &[RingName]) -> Vec<RingName> {
+        let kept: Vec<_> = self.placement.rings.iter().map(|ring| ring.link).collect();
+        let mut going: Vec<RingName> = old_rings
+            .iter()
+            .filter(|ring| ring.link.is_some_and(|link| !kept.contains(&link)))
+            .copied()
+            .collect();
+        let before = |node: usize| -> usize {
+            // Longest way from an entry, in the old chain.
+            let mut depth = 0;
+            let mut front = vec![node];
+            while depth <= old_chain.nodes.len() {
+                let feeders: Vec<usize> = old_chain
+                    .links
+                    .iter()
+                    .filter(|link| front.contains(&link.to) && !old_chain.nodes[link.to].is_port())
+                    .map(|link| link.from)
+                    .collect();
+                if feeders.is_empty() {
+                    break;
+                }
+                front = feeders;
+                depth += 1;
+            }
+            depth
+        };
+        going.sort_by_key(|ring| {
+            ring.link
+                .map_or(0, |link| before(old_chain.links[link].from))
+        });
+        going
+    }
+
+    fn rewiring(&self, worker: usize) -> Rewiring {
+        let chain = &self.chain;
+        let lanes = &self.placement.lanes;
+        let output_count = |node: usize| match &chain.nodes[node].kind {
+            crate::chain::NodeKind::Port { .. } => 1,
+            crate::chain::NodeKind::Nf { outputs, .. } => outputs.len(),
+        };
+        let is_ring = |link: usize| self.placement.rings.iter().any(|ring| ring.link == link);
+        let outputs = self.placement.workers[worker].nodes.iter().map(|node| {
+            let mut links = vec![None; output_count(*node)];
+            for (index, link) in chain.links_from(*node).filter(|(index, _)| is_ring(*index)) {
+                if let Some(slot) = links.get_mut(usize::from(link.output)) {
+                    *slot = Some(index);
+                }
+            }
+            (*node, links)
+        });
+        let home = lanes.iter().filter(|lane| lane.to == worker);
+        let away = lanes.iter().filter(|lane| lane.from == worker);
+        Rewiring {
+            outputs: outputs.collect(),
+            home_links: home.map(|lane| (lane.from, lane.links.clone())).collect(),
+            lane_pools: away.map(|lane| (lane.to, lane.pools.clone())).collect(),
+        }
+    }
+
+    fn inputs(&self, worker: usize) -> Vec<(usize, Vec<usize>)> {
+        let nodes = self.placement.workers[worker].nodes.iter();
+        let is_ring = |link: usize| self.placement.rings.iter().any(|ring| ring.link == link);
+        nodes
+            .map(|node| {
+                let mut links: Vec<_> = self
+                    .chain
+                    .links_to(*node)
+                    .filter(|(index, _)| is_ring(*index))
+                    .collect();
+                links.sort_by_key(|(_, link)| link.input);
+                (*node, links.into_iter().map(|(index, _)| index).collect())
+            })
+            .collect()
+    }
+
+    /// Step 3: waits until producers have turned and links that go are empty.
+    fn run_empty(&mut self, staying: &[usize], going: &[RingName]) -> bool {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            self.step(Duration::from_millis(1), &[]);
+            let turned = staying
+                .iter()
+                .all(|worker| self.instances[*worker].changing == Changing::Rewired);
+            let is_empty = |ring: &RingName| {
+                let Some(mapped) = self.memory.ring(ring, None) else {
+                    return true;
+                };
+                let tail = mapped.tail().load(Ordering::Acquire);
+                catena_shm::ring::published_between(&mapped, tail, tail + 1).is_empty()
+            };
+            if turned && going.iter().all(is_empty) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Step 4, for workers that go: their buffers come home, then they stop.
+    fn retire(&mut self, old: &Placement) {
+        let going: Vec<usize> = (0..old.workers.len())
+            .filter(|worker| {
+                self.placement.workers[*worker].nodes.is_empty()
+                    && !old.workers[*worker].nodes.is_empty()
+            })
+            .collect();
+        let deadline = Instant::now() + PATIENCE;
+        while going.iter().any(|worker| self.buffers_out(*worker) > 0) && Instant::now() < deadline
+        {
+            self.step(Duration::from_millis(5), &[]);
+        }
+        for worker in &going {
+            self.instances[*worker].is_retiring = true;
+            self.instances[*worker].send(&ToWorker::Stop, &[]);
+        }
+        while going.iter().any(|worker| self.instances[*worker].is_live())
+            && Instant::now() < deadline
+        {
+            self.step(Duration::from_millis(5), &[]);
+        }
+    }
+}
+
+fn is_worth_sending(delta: &Assignment) -> bool {
+    !(delta.nodes.is_empty()
+        && delta.rings.is_empty()
+        && delta.lanes.is_empty()
+        && delta.pools.is_empty())
+}
+
+/// What a running chain cannot become.
+fn check_possible(
+    old_chain: &Chain,
+    old: &Placement,
+    chain: &Chain,
+    new: &Placement,
+) -> Result<(), ApplyError> {
+    let refuse = |why: String| Err(ApplyError::NeedsRestart(why));
+    for (before, after) in old.workers.iter().zip(&new.workers) {
+        if !after.nodes.is_empty() && before.nodes != after.nodes {
+            return refuse(format!("worker {} would run other nodes", before.name));
+        }
+    }
+    for (index, link) in old_chain.links.iter().enumerate() {
+        let was_ring = old.rings.iter().any(|ring| ring.link == index);
+        let is_ring = new.rings.iter().any(|ring| ring.link == index);
+        let remains = chain.links[index].from != usize::MAX;
+        if !was_ring && !link.name.is_empty() && link.from != usize::MAX && !remains {
+            return refuse(format!("link {} lies inside a worker", link.name));
+        }
+        if remains && was_ring != is_ring {
+            return refuse(format!(
+                "link {} would move into or out of a worker",
+                link.name
+            ));
+        }
+    }
+    for (index, link) in chain.links.iter().enumerate().skip(old_chain.links.len()) {
+        if !new.rings.iter().any(|ring| ring.link == index) {
+            return refuse(format!(
+                "link {} would lie inside a worker that runs",
+                link.name
+            ));
+        }
+    }
+    for pool in &old.pools {
+        let now = new.pools.iter().find(|other| other.id == pool.id);
+        if now.is_some_and(|other| other.writable != pool.writable) {
+            let owner = &old.workers[pool.owner].name;
+            return refuse(format!(
+                "pools of {owner} would have to be sealed or unsealed"
+            ));
+        }
+    }
+    for (before, after) in old_chain.nodes.iter().zip(&chain.nodes) {
+        if before.is_port() && !is_gone(before) && is_gone(after) {
+            let stays = chain.nodes.iter().any(|node| node.name == before.name);
+            if stays {
+                return refuse(format!("port {} would move to another worker", before.name));
+            }
+        }
+    }
+    Ok(())
+}

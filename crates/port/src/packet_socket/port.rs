@@ -1,0 +1,418 @@
+//! `packet_socket`: the port over an interface's packet socket.
+//!
+//! Each frame is made whole while it is copied from the receive ring into a buffer: its VLAN tag back in
+//! place, its checksum complete. One that cannot be made whole is dropped under a reason. While the
+//! interface is down nothing is received and what is sent fails; both work again when it comes up.
+//! Once it is removed the port has failed.
+
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
+use catena_engine::nf::{DropReason, Nanos};
+use catena_engine::packet::Packet;
+use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState};
+use catena_engine::units::{ByteSize, Span};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{
+    CopyError, Delivery, Fanout, FanoutMode, Options, OptionsError, PacketSocket, SocketError,
+    Statistics,
+};
+use crate::opening::{failed, parse, refused};
+
+/// How often frames are offered to a queue that is full before they count as failed.
+const TRIES: u32 = 4;
+/// Bytes of the VLAN tag that the kernel has taken out.
+const TAG_LEN: usize = 4;
+/// So often the kernel is asked what it dropped: seldom enough that the system call does not show.
+const STATISTICS_EVERY_NS: u64 = 100_000_000;
+/// The page size for which a configuration is checked before the machine is known.
+const PAGE_SIZE_BYTES: usize = 4096;
+/// The longest name of an interface.
+const NAME_LEN_MAX: usize = libc::IFNAMSIZ - 1;
+
+/// Which interface, and how to receive from it.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Name of the Ethernet interface.
+    interface: String,
+    /// Receive frames for other Ethernet addresses too.
+    #[serde(default = "yes")]
+    promiscuous: bool,
+    /// Share the interface's frames with other sockets of a group.
+    fanout: Option<FanoutConfig>,
+    /// In which pieces the kernel hands over frames.
+    #[serde(default)]
+    delivery: DeliveryConfig,
+    /// Bytes of a block, a power of two from 4KiB to 4MiB; 256KiB without it. For `blocks`.
+    block_size: Option<ByteSize>,
+    /// Number of blocks; 16 without it. For `blocks`.
+    block_count: Option<usize>,
+    /// When a block that is not full is handed over, in whole milliseconds; 1ms without it. For
+    /// `blocks`.
+    retire: Option<Span>,
+    /// Bytes of a slot, a power of two from 256B to 128KiB; 2KiB without it. For `frames`.
+    slot_size: Option<ByteSize>,
+    /// Number of slots, a power of two; 2048 without it. For `frames`.
+    slot_count: Option<usize>,
+    /// Transmit around the interface's queueing discipline.
+    #[serde(default)]
+    bypass_qdisc: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// In which pieces frames are handed over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum DeliveryConfig {
+    /// Many at once, when a block is full or its time is over: for throughput.
+    #[default]
+    Blocks,
+    /// Each as it arrives: for latency.
+    #[serde(alias = "immediate")]
+    Frames,
+}
+
+/// A group of sockets that share the frames of an interface.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FanoutConfig {
+    /// Number of the group, the same for all members.
+    group: u16,
+    /// Which member gets a frame.
+    #[serde(default)]
+    mode: FanoutModeConfig,
+    /// Pass a frame to the next member when the ring of the chosen one is full.
+    #[serde(default)]
+    roll_over: bool,
+}
+
+/// Which member of a group gets a frame.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum FanoutModeConfig {
+    /// By a hash of addresses and ports: a flow stays with one member.
+    #[default]
+    FlowHash,
+    /// By the processor that received it.
+    Cpu,
+    /// By the interface's receive queue.
+    Queue,
+    /// In turn.
+    RoundRobin,
+}
+
+impl Config {
+    fn options(&self) -> Options {
+        let bytes = |size: ByteSize| usize::try_from(size.bytes).unwrap_or(usize::MAX);
+        let delivery = match self.delivery {
+            DeliveryConfig::Blocks => Delivery::Blocks {
+                block_size_bytes: self.block_size.map_or(256 << 10, bytes),
+                block_count: self.block_count.unwrap_or(16),
+                retire: Duration::from_nanos(self.retire.map_or(1_000_000, |span| span.ns)),
+            },
+            DeliveryConfig::Frames => Delivery::Frames {
+                slot_size_bytes: self.slot_size.map_or(2048, bytes),
+                slot_count: self.slot_count.unwrap_or(2048),
+            },
+        };
+        Options {
+            delivery,
+            fanout: self.fanout.map(|fanout| Fanout {
+                group: fanout.group,
+                mode: match fanout.mode {
+                    FanoutModeConfig::FlowHash => FanoutMode::FlowHash,
+                    FanoutModeConfig::Cpu => FanoutMode::Cpu,
+                    FanoutModeConfig::Queue => FanoutMode::Queue,
+                    FanoutModeConfig::RoundRobin => FanoutMode::RoundRobin,
+                },
+                rolls_over: fanout.roll_over,
+            }),
+            is_promiscuous: self.promiscuous,
+            bypass_qdisc: self.bypass_qdisc,
+        }
+    }
+
+    fn check(&self) -> Result<PortRole, ConfigErrors> {
+        let mut errors = Vec::new();
+        if self.interface.is_empty() || self.interface.len() > NAME_LEN_MAX {
+            errors.push(ConfigError::new(
+                "interface",
+                format!("\"{}\" is not the name of an interface", self.interface),
+                format!("give 1 to {NAME_LEN_MAX} bytes"),
+            ));
+        }
+        let blocks = self.delivery == DeliveryConfig::Blocks;
+        for (name, is_given, is_for_blocks) in [
+            ("block_size", self.block_size.is_some(), true),
+            ("block_count", self.block_count.is_some(), true),
+            ("retire", self.retire.is_some(), true),
+            ("slot_size", self.slot_size.is_some(), false),
+            ("slot_count", self.slot_count.is_some(), false),
+        ] {
+            if is_given && is_for_blocks != blocks {
+                let other = if blocks { "frames" } else { "blocks" };
+                let repair = format!("leave it out, or set delivery: {other}");
+                errors.push(ConfigError::new(name, format!("only for {other}"), repair));
+            }
+        }
+        if let Err(error) = self.options().delivery.check(PAGE_SIZE_BYTES) {
+            let path = match error {
+                OptionsError::BlockCount => "block_count",
+                OptionsError::BlockSize { .. } => "block_size",
+                OptionsError::Retire => "retire",
+                OptionsError::RingSize if blocks => "block_count",
+                OptionsError::RingSize | OptionsError::SlotCount { .. } => "slot_count",
+                OptionsError::SlotSize => "slot_size",
+            };
+            errors.push(ConfigError {
+                path: path.to_owned(),
+                message: error.to_string(),
+                repair: None,
+            });
+        }
+        if errors.is_empty() {
+            Ok(PortRole {
+                receives: true,
+                sends: true,
+            })
+        } else {
+            Err(errors)
+        }
+    }
+}
+
+/// The chain file's entry.
+pub const KIND: PortKind = PortKind {
+    name: "packet_socket",
+    summary: "Exchanges packets with a network interface by the kernel's packet sockets",
+    schema: || schemars::schema_for!(Config),
+    check: |config| parse_config::<Config>(config)?.check(),
+    open: |config, _dir| {
+        let config: Config = parse(config)?;
+        config.check().map_err(refused)?;
+        let socket = PacketSocket::open(&config.interface, config.options()).map_err(failed)?;
+        Ok(Box::new(PacketSocketPort {
+            socket,
+            interface: config.interface,
+            is_removed: false,
+            counts: Counts::default(),
+            statistics: Statistics::default(),
+            statistics_at: Nanos(0),
+            failure: None,
+        }))
+    },
+};
+
+#[derive(Debug)]
+struct PacketSocketPort {
+    socket: PacketSocket,
+    interface: String,
+    is_removed: bool,
+    counts: Counts,
+    statistics: Statistics,
+    statistics_at: Nanos,
+    failure: Option<PortError>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    down: u64,
+    unsegmented: u64,
+    cut_by_ring: u64,
+    rejected: u64,
+    queue_full: u64,
+}
+
+impl PacketSocketPort {
+    /// Notes an error that the interface has; only its removal is for good.
+    #[cold]
+    fn note(&mut self, error: &SocketError) {
+        match error {
+            SocketError::InterfaceDown => self.counts.down += 1,
+            SocketError::InterfaceRemoved => {
+                self.is_removed = true;
+                let failure = format!("interface '{}' was removed", self.interface);
+                self.failure = Some(PortError(failure));
+            }
+            SocketError::System { .. } => {
+                let failure = format!("interface '{}': {error}", self.interface);
+                self.failure.get_or_insert(PortError(failure));
+            }
+        }
+    }
+
+    fn refresh_statistics(&mut self) {
+        if let Ok(statistics) = self.socket.statistics() {
+            self.statistics = statistics;
+        }
+    }
+}
+
+impl Port for PacketSocketPort {
+    fn rx(&mut self, burst: &mut RxBurst<'_>, now: Nanos) -> RxState {
+        if self.is_removed {
+            return RxState::Failed;
+        }
+        if burst.room() == 0 {
+            return RxState::More;
+        }
+        if now.since(self.statistics_at) >= STATISTICS_EVERY_NS {
+            self.statistics_at = now;
+            self.refresh_statistics();
+        }
+        let counts = &mut self.counts;
+        let shown = self.socket.recv(burst.room(), |frame, info| {
+            let tag_len = if info.vlan.is_some() { TAG_LEN } else { 0 };
+            let Ok(mut packet) = burst.alloc(frame.len() + tag_len) else {
+                return;
+            };
+            let reason = match info.copy_frame(frame, packet.bytes_mut()) {
+                Ok(_) => return burst.push(packet),
+                Err(CopyError::Malformed | CopyError::NoRoom { .. }) => DropReason::Malformed,
+                Err(CopyError::Segmentation) => {
+                    counts.unsegmented += 1;
+                    DropReason::TooLarge
+                }
+                Err(CopyError::Truncated) => {
+                    counts.cut_by_ring += 1;
+                    DropReason::TooLarge
+                }
+            };
+            burst.discard(packet);
+            burst.drop_packet(reason);
+        });
+        match shown {
+            Ok(0) => RxState::Idle,
+            Ok(_) => RxState::More,
+            Err(error) => {
+                self.note(&error);
+                if self.is_removed {
+                    RxState::Failed
+                } else {
+                    RxState::Idle
+                }
+            }
+        }
+    }
+
+    fn tx(&mut self, packets: &mut [Packet], _now: Nanos) -> usize {
+        let (mut taken, mut rejected) = (0, 0);
+        for _ in 0..TRIES {
+            let frames = packets[taken..].iter().map(Packet::bytes);
+            match self.socket.send(frames) {
+                Ok(sent) => {
+                    taken += sent.taken;
+                    rejected += sent.rejected;
+                }
+                Err(error) => {
+                    self.note(&error);
+                    self.counts.rejected += rejected as u64;
+                    return taken - rejected;
+                }
+            }
+            if taken == packets.len() {
+                break;
+            }
+        }
+        self.counts.rejected += rejected as u64;
+        self.counts.queue_full += (packets.len() - taken) as u64;
+        taken - rejected
+    }
+
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.fd())
+    }
+
+    fn close(&mut self) -> Result<(), PortError> {
+        self.refresh_statistics();
+        self.failure.take().map_or(Ok(()), Err)
+    }
+
+    fn report(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("kernel_drops", self.statistics.drops),
+            ("ring_full", self.statistics.freezes),
+            ("ring_malformed", self.statistics.malformed),
+            ("interface_down", self.counts.down),
+            ("unsegmented", self.counts.unsegmented),
+            ("cut_by_ring", self.counts.cut_by_ring),
+            ("rejected", self.counts.rejected),
+            ("queue_full", self.counts.queue_full),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn wrong_configurations_name_the_field() {
+        for (config, path) in [
+            (json!({}), "interface"),
+            (json!({ "interface": "" }), "interface"),
+            (
+                json!({ "interface": "a", "block_size": "5kB" }),
+                "block_size",
+            ),
+            (json!({ "interface": "a", "block_count": 1 }), "block_count"),
+            (json!({ "interface": "a", "retire": "1500us" }), "retire"),
+            (json!({ "interface": "a", "slot_count": 64 }), "slot_count"),
+            (
+                json!({ "interface": "a", "delivery": "frames", "slot_size": 100 }),
+                "slot_size",
+            ),
+            (
+                json!({ "interface": "a", "delivery": "frames", "retire": "1ms" }),
+                "retire",
+            ),
+            (
+                json!({ "interface": "a", "block_size": "4MiB", "block_count": 4096 }),
+                "block_count",
+            ),
+            (json!({ "interface": "a", "fanout": {} }), "fanout"),
+        ] {
+            let errors = (KIND.check)(&config).unwrap_err();
+            assert_eq!(
+                errors[0].path,
+                if config == json!({}) { "" } else { path },
+                "{errors:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn options_follow_the_configuration() {
+        let config: Config = serde_json::from_value(json!({
+            "interface": "eth0", "promiscuous": false, "bypass_qdisc": true,
+            "delivery": "immediate", "slot_size": "4KiB", "slot_count": 64,
+            "fanout": { "group": 3, "mode": "round_robin", "roll_over": true },
+        }))
+        .unwrap();
+        assert!(config.check().is_ok());
+        let expected = Options {
+            delivery: Delivery::Frames {
+                slot_size_bytes: 4096,
+                slot_count: 64,
+            },
+            fanout: Some(Fanout {
+                group: 3,
+                mode: FanoutMode::RoundRobin,
+                rolls_over: true,
+            }),
+            is_promiscuous: false,
+            bypass_qdisc: true,
+        };
+        assert_eq!(config.options(), expected);
+        let plain: Config = serde_json::from_value(json!({ "interface": "eth0" })).unwrap();
+        assert_eq!(plain.options(), Options::default());
+    }
+}

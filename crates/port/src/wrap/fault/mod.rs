@@ -1,0 +1,289 @@
+//! `fault`: does to packets what a bad network does: loses, damages, duplicates, delays and reorders
+//! them, each for received and for sent ones.
+//!
+//! A seed decides; the same seed does the same to the same sequence of packets, whenever they come.
+//! What waits lies in memory of the wrapper's own, made when it is put around the port, so no buffer of
+//! the chain is kept and no more than `hold` packets wait in each direction. When that is full,
+//! received packets stay in the port inside, and packets to send in their link.
+//!
+//! | fault | what happens |
+//! |---|---|
+//! | loss | dropped: received ones as `fault_injected`, sent ones in the counter `tx_lost` |
+//! | corrupt | one bit, anywhere in the packet, is inverted |
+//! | duplicate | a copy follows |
+//! | delay | all wait for `fixed` and up to `jitter`, in order |
+//! | reorder | passed by the next 1 to 3 packets, or goes on after 10 ms |
+//!
+//! A lost, or waiting, sent packet counts as sent by the engine, since it is the network that lost it.
+
+mod config;
+mod lane;
+mod shelf;
+#[cfg(test)]
+mod tests;
+
+use std::os::fd::BorrowedFd;
+use std::slice;
+
+use catena_engine::nf::{DropReason, Nanos};
+use catena_engine::packet::Packet;
+use catena_engine::port::{Port, PortError, RxBurst, RxState, WrapKind};
+
+pub use config::{Config, HOLD_LIMITS};
+
+use crate::opening::{parse, refused};
+use lane::Lane;
+
+/// Most packets in a burst (`chain::model::BURST_LIMITS`), to which lists are sized once.
+const BURST_MAX: usize = 256;
+
+/// The chain file's entry.
+pub const KIND: WrapKind = WrapKind {
+    name: "fault",
+    summary: "Loses, damages, duplicates, delays and reorders packets by a seed",
+    schema: || schemars::schema_for!(Config),
+    check: |config| catena_engine::config::parse_config::<Config>(config)?.check(),
+    wrap: |config, _dir, inner| {
+        let config: Config = parse(config)?;
+        config.check().map_err(refused)?;
+        // The seeds differ, so that the two directions do not suffer alike.
+        let rx = config
+            .rx
+            .map(|faults| Lane::new(faults, config.seed, config.hold));
+        let tx = config
+            .tx
+            .map(|faults| Lane::new(faults, !config.seed, config.hold));
+        Ok(Box::new(Fault {
+            inner,
+            rx: rx.transpose()?,
+            tx: tx.transpose()?,
+            rx_end: None,
+            arrived: Vec::with_capacity(BURST_MAX),
+            now: Nanos(0),
+            tx_refused_late: 0,
+        }))
+    },
+};
+
+/// The wrapper.
+struct Fault {
+    inner: Box<dyn Port>,
+    rx: Option<Lane>,
+    tx: Option<Lane>,
+    /// How receiving ended inside, while packets still wait here.
+    rx_end: Option<RxState>,
+    arrived: Vec<Packet>,
+    /// The time of the last call.
+    now: Nanos,
+    /// Packets that waited here and that the port inside then did not send.
+    tx_refused_late: u64,
+}
+
+/// Receives waiting packets whose time has come, as long as there is `spare` room and a buffer.
+fn release(lane: &mut Lane, burst: &mut RxBurst<'_>, spare: &mut usize, now: Nanos) {
+    while *spare > 0
+        && let Some(len) = lane.ready_len(now)
+        && burst.has_buffer(len)
+    {
+        lane.take_ready(now, |packet| burst.push_copy(packet.bytes()));
+        *spare -= 1;
+    }
+}
+
+/// What a lane that waits answers: when to ask again.
+fn waiting(lane: &Lane, now: Nanos) -> Option<RxState> {
+    lane.next_at().map(|time| {
+        if time > now {
+            RxState::Until(time)
+        } else {
+            RxState::More
+        }
+    })
+}
+
+impl Fault {
+    /// Sends waiting packets whose time has come, as long as the port inside has room.
+    fn send_ready(&mut self, now: Nanos) {
+        let Self {
+            inner,
+            tx,
+            tx_refused_late,
+            ..
+        } = self;
+        let Some(lane) = tx else { return };
+        while lane.ready_len(now).is_some() && inner.tx_room(now) > 0 {
+            lane.take_ready(now, |packet| {
+                let sent = inner.tx(slice::from_mut(packet), now);
+                *tx_refused_late += u64::from(sent == 0);
+            });
+        }
+    }
+}
+
+impl Port for Fault {
+    fn rx(&mut self, burst: &mut RxBurst<'_>, now: Nanos) -> RxState {
+        let Some(lane) = &mut self.rx else {
+            return self.inner.rx(burst, now);
+        };
+        let mut spare = burst.room();
+        release(lane, burst, &mut spare, now);
+        if spare == 0 {
+            return RxState::More;
+        }
+        if let Some(end) = self.rx_end {
+            return waiting(lane, now).unwrap_or(end);
+        }
+        // Each packet may need two places: its own and its copy's.
+        if lane.free() < 2 * spare {
+            return waiting(lane, now).unwrap_or(RxState::More);
+        }
+        let before = burst.packets_mut().len();
+        let state = self.inner.rx(burst, now);
+        self.arrived.extend(burst.packets_mut().drain(before..));
+        spare -= self.arrived.len();
+        for mut packet in self.arrived.drain(..) {
+            let fate = lane.fate(packet.len());
+            if fate.is_lost {
+                burst.drop_packet(DropReason::FaultInjected);
+                burst.discard(packet);
+                spare += 1;
+                continue;
+            }
+            if fate.waits() && lane.hold(packet.bytes(), &fate, now) {
+                burst.discard(packet);
+                spare += 1;
+            } else {
+                fate.corrupt(packet.bytes_mut());
+                lane.pass(1);
+                let copy = fate.is_duplicated.then_some(&packet);
+                if let Some(original) = copy {
+                    if spare > 0 && burst.push_copy(original.bytes()) {
+                        spare -= 1;
+                    } else {
+                        lane.hold_copy(original.bytes(), now);
+                    }
+                }
+                burst.push(packet);
+            }
+            release(lane, burst, &mut spare, now);
+        }
+        let ended = matches!(state, RxState::Finished | RxState::Failed);
+        self.rx_end = ended.then_some(state);
+        match (waiting(lane, now), state) {
+            (None, state) | (Some(_), state @ RxState::More) => state,
+            (Some(RxState::Until(own)), RxState::Until(inner)) => RxState::Until(own.min(inner)),
+            (Some(own), _) => own,
+        }
+    }
+
+    fn tx(&mut self, packets: &mut [Packet], now: Nanos) -> usize {
+        self.now = now;
+        self.send_ready(now);
+        if self.tx.is_none() || packets.is_empty() {
+            return self.inner.tx(packets, now);
+        }
+        let mut refused = 0;
+        // Packets from here to `index` are plain and go together.
+        let mut run = 0;
+        for index in 0..packets.len() {
+            let Some(lane) = &mut self.tx else { break };
+            let fate = lane.fate(packets[index].len());
+            if fate.is_plain() && !lane.is_overtaking() {
+                continue;
+            }
+            lane.pass(index - run);
+            let plain = &mut packets[run..index];
+            if !plain.is_empty() {
+                refused += plain.len() - self.inner.tx(plain, now).min(plain.len());
+            }
+            run = index + 1;
+            if fate.is_lost {
+                continue;
+            }
+            let packet = &mut packets[index];
+            // One that may only be read is damaged in a copy, which waits for no time at all.
+            let must_copy = fate.flips() && !packet.is_writable();
+            if !(fate.waits() || must_copy) || !lane.hold(packet.bytes(), &fate, now) {
+                if packet.is_writable() {
+                    fate.corrupt(packet.bytes_mut());
+                }
+                lane.pass(1);
+                refused += 1 - self.inner.tx(slice::from_mut(packet), now).min(1);
+                if fate.is_duplicated {
+                    self.inner.tx(slice::from_mut(packet), now);
+                }
+            }
+            self.send_ready(now);
+        }
+        let rest = &mut packets[run..];
+        if !rest.is_empty() {
+            refused += rest.len() - self.inner.tx(rest, now).min(rest.len());
+        }
+        packets.len() - refused
+    }
+
+    fn tx_room(&mut self, now: Nanos) -> usize {
+        self.send_ready(now);
+        let inner = self.inner.tx_room(now);
+        match &self.tx {
+            None => inner,
+            Some(lane) if lane.delays() => lane.free() / 2,
+            Some(lane) => inner.min(lane.free() / 2),
+        }
+    }
+
+    fn tx_room_at(&self) -> Option<Nanos> {
+        let own = self.tx.as_ref().and_then(Lane::next_at);
+        [own, self.inner.tx_room_at()].into_iter().flatten().min()
+    }
+
+    fn holds_packets(&self) -> bool {
+        self.tx
+            .as_ref()
+            .is_some_and(|lane| lane.next_at().is_some())
+            || self.inner.holds_packets()
+    }
+
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.poll_fd()
+    }
+
+    fn close(&mut self) -> Result<(), PortError> {
+        let (now, inner) = (self.now, &mut self.inner);
+        if let Some(lane) = &mut self.tx {
+            let late = &mut self.tx_refused_late;
+            lane.take_all(|packet| {
+                *late += u64::from(inner.tx(slice::from_mut(packet), now) == 0);
+            });
+        }
+        self.inner.close()
+    }
+
+    fn report(&self) -> Vec<(&'static str, u64)> {
+        let mut entries = self.inner.report();
+        if let Some(lane) = &self.rx {
+            let names = [
+                "rx_lost",
+                "rx_corrupted",
+                "rx_duplicated",
+                "rx_reordered",
+                "rx_held",
+                "rx_skipped",
+            ];
+            entries.extend(names.into_iter().zip(lane.counts()));
+        }
+        if let Some(lane) = &self.tx {
+            let names = [
+                "tx_lost",
+                "tx_corrupted",
+                "tx_duplicated",
+                "tx_reordered",
+                "tx_held",
+                "tx_skipped",
+            ];
+            entries.extend(names.into_iter().zip(lane.counts()));
+            entries.push(("tx_refused_late", self.tx_refused_late));
+        }
+        entries
+    }
+}

@@ -1,0 +1,154 @@
+//! Where packets wait: copies in pools of the shelf's own, so that no buffer of the chain is kept.
+//!
+//! Two ways to wait: in a queue, until a time, in order; or aside, until so many packets have gone on
+//! since, or at the latest until a time. The queue's packets count among those that go on.
+
+use std::collections::VecDeque;
+
+use catena_engine::nf::Nanos;
+use catena_engine::packet::Packet;
+use catena_engine::pools::Pools;
+use catena_engine::port::PortError;
+use catena_shm::pool::{PoolGeometry, PoolOwner};
+use catena_shm::region::Sharing;
+
+/// Binary logarithms of the buffers' sizes, and the share of packets that may be of that size: nearly
+/// all fit in 2 KiB, an eighth may be jumbo frames or aggregates. Longer ones do not wait.
+const SIZES: [(u8, u32); 2] = [(11, 1), (14, 8)];
+
+/// Packets that wait.
+#[derive(Debug)]
+pub(super) struct Shelf {
+    pools: Pools,
+    queue: VecDeque<(Nanos, Packet)>,
+    aside: Vec<Aside>,
+    capacity: usize,
+    passed: u64,
+}
+
+#[derive(Debug)]
+struct Aside {
+    packet: Packet,
+    /// Value of `passed` from which it may go on.
+    after: u64,
+    at_latest: Nanos,
+}
+
+/// Where a packet lies.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    Queue,
+    Aside(usize),
+}
+
+impl Shelf {
+    pub(super) fn new(capacity: u32) -> Result<Self, PortError> {
+        let own = (1..).zip(SIZES).map(|(id, (log2_stride, divisor))| {
+            let geometry = PoolGeometry {
+                log2_stride,
+                buffer_count: capacity / divisor,
+                headroom: 0,
+            };
+            PoolOwner::create(id, geometry, Sharing::ReadWrite)
+                .map_err(|error| PortError(format!("no memory for waiting packets: {error}")))
+        });
+        let capacity = capacity as usize;
+        Ok(Self {
+            pools: Pools::new(own.collect::<Result<_, _>>()?),
+            queue: VecDeque::with_capacity(capacity),
+            aside: Vec::with_capacity(capacity),
+            capacity,
+            passed: 0,
+        })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.queue.len() + self.aside.len()
+    }
+
+    pub(super) fn free(&self) -> usize {
+        self.capacity - self.len()
+    }
+
+    pub(super) fn has_aside(&self) -> bool {
+        !self.aside.is_empty()
+    }
+
+    fn copy(&mut self, bytes: &[u8]) -> Option<Packet> {
+        if self.free() == 0 {
+            return None;
+        }
+        let mut packet = self.pools.alloc(bytes.len()).ok()?;
+        packet.bytes_mut().copy_from_slice(bytes);
+        Some(packet)
+    }
+
+    /// Queues a copy until `due`, or until the one before it goes.
+    pub(super) fn queue(&mut self, bytes: &[u8], due: Nanos) -> Option<&mut Packet> {
+        let packet = self.copy(bytes)?;
+        let due = self.queue.back().map_or(due, |(last, _)| due.max(*last));
+        self.queue.push_back((due, packet));
+        self.queue.back_mut().map(|(_, packet)| packet)
+    }
+
+    /// Puts a copy aside until `count` packets have gone on, or `at_latest`.
+    pub(super) fn put_aside(
+        &mut self,
+        bytes: &[u8],
+        count: u64,
+        at_latest: Nanos,
+    ) -> Option<&mut Packet> {
+        let packet = self.copy(bytes)?;
+        // Those before it in the queue do not pass it.
+        let after = self.passed + self.queue.len() as u64 + count;
+        self.aside.push(Aside {
+            packet,
+            after,
+            at_latest,
+        });
+        self.aside.last_mut().map(|aside| &mut aside.packet)
+    }
+
+    /// Notes that `count` packets went on.
+    pub(super) fn pass(&mut self, count: u64) {
+        self.passed += count;
+    }
+
+    /// The packet that may go on, if there is one.
+    pub(super) fn ready(&self, now: Nanos) -> Option<(Place, &Packet)> {
+        let may_go = |aside: &Aside| aside.after <= self.passed || aside.at_latest <= now;
+        if let Some(index) = self.aside.iter().position(may_go) {
+            return Some((Place::Aside(index), &self.aside[index].packet));
+        }
+        let (due, packet) = self.queue.front()?;
+        (*due <= now).then_some((Place::Queue, packet))
+    }
+
+    /// Takes the packet at `place` out for the time of `each`.
+    pub(super) fn take<T>(&mut self, place: Place, each: impl FnOnce(&mut Packet) -> T) {
+        let packet = match place {
+            Place::Queue => {
+                self.passed += 1;
+                self.queue.pop_front().map(|(_, packet)| packet)
+            }
+            Place::Aside(index) => Some(self.aside.remove(index).packet),
+        };
+        if let Some(mut packet) = packet {
+            each(&mut packet);
+            self.pools.free(packet);
+        }
+    }
+
+    /// When the next packet may go on at the latest; `None` if there is none.
+    pub(super) fn next_at(&self) -> Option<Nanos> {
+        let aside = self.aside.iter().map(|aside| {
+            if aside.after <= self.passed {
+                Nanos(0)
+            } else {
+                aside.at_latest
+            }
+        });
+        let queue = self.queue.front().map(|(due, _)| *due);
+        aside.chain(queue).min()
+    }
+}

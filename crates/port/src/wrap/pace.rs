@@ -1,0 +1,233 @@
+//! `pace`: limits the rate of a port.
+//!
+//! Receiving, packets stay in the port inside until they are due: in a file they wait, from a network
+//! they queue in the kernel, which drops what it has no room for. Sending, packets wait in their link,
+//! and the back-pressure reaches the entry of the chain. The schedule is that of `pacer`: kept on
+//! average, with at most 100 us made up for.
+//!
+//! The port inside gives a burst at a time, so that up to one burst may come early; the next waits
+//! until that is made good. Sending by bits, the number of packets is judged by the longest of the
+//! last burst, with the same remedy.
+
+use std::os::fd::BorrowedFd;
+
+use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
+use catena_engine::nf::Nanos;
+use catena_engine::packet::Packet;
+use catena_engine::port::{Port, PortError, RxBurst, RxState, WrapKind};
+use catena_engine::units::Rate;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::opening::{parse, refused};
+use crate::pacer::Pacer;
+
+/// Length that the first packets are thought to have.
+const LEN_AT_FIRST: usize = 1514;
+
+/// How fast.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Most packets (`10kpps`) or bits (`1Gbps`) received per second; no limit without it.
+    rx: Option<Rate>,
+    /// Most packets or bits sent per second; no limit without it.
+    tx: Option<Rate>,
+}
+
+impl Config {
+    fn check(&self) -> Result<(), ConfigErrors> {
+        if self.rx.is_none() && self.tx.is_none() {
+            let repair = "give rx, tx or both";
+            return Err(vec![ConfigError::new("", "no rate is limited", repair)]);
+        }
+        Ok(())
+    }
+}
+
+/// The chain file's entry.
+pub const KIND: WrapKind = WrapKind {
+    name: "pace",
+    summary: "Limits the rate at which packets are received and sent",
+    schema: || schemars::schema_for!(Config),
+    check: |config| parse_config::<Config>(config)?.check(),
+    wrap: |config, _dir, inner| {
+        let config: Config = parse(config)?;
+        config.check().map_err(refused)?;
+        Ok(Box::new(Pace {
+            inner,
+            rx: config.rx.map(Pacer::new),
+            tx: config.tx.map(Pacer::new),
+            tx_len: LEN_AT_FIRST,
+            rx_waits: 0,
+        }))
+    },
+};
+
+/// The wrapper.
+struct Pace {
+    inner: Box<dyn Port>,
+    rx: Option<Pacer>,
+    tx: Option<Pacer>,
+    /// The longest packet of the last burst sent.
+    tx_len: usize,
+    rx_waits: u64,
+}
+
+impl Port for Pace {
+    fn rx(&mut self, burst: &mut RxBurst<'_>, now: Nanos) -> RxState {
+        let Some(pacer) = &mut self.rx else {
+            return self.inner.rx(burst, now);
+        };
+        pacer.begin(now, LEN_AT_FIRST);
+        if !pacer.is_due(now) {
+            self.rx_waits += 1;
+            return RxState::Until(pacer.due_at());
+        }
+        let before = burst.packets_mut().len();
+        let state = self.inner.rx(burst, now);
+        for packet in &burst.packets_mut()[before..] {
+            pacer.spend(packet.len());
+        }
+        match state {
+            RxState::More if !pacer.is_due(now) => RxState::Until(pacer.due_at()),
+            RxState::Until(time) => RxState::Until(time.max(pacer.due_at())),
+            state => state,
+        }
+    }
+
+    fn tx(&mut self, packets: &mut [Packet], now: Nanos) -> usize {
+        let sent = self.inner.tx(packets, now).min(packets.len());
+        if let Some(pacer) = &mut self.tx
+            && sent > 0
+        {
+            pacer.begin(now, self.tx_len);
+            self.tx_len = 0;
+            for packet in &packets[..sent] {
+                pacer.spend(packet.len());
+                self.tx_len = self.tx_len.max(packet.len());
+            }
+        }
+        sent
+    }
+
+    fn tx_room(&mut self, now: Nanos) -> usize {
+        let inner = self.inner.tx_room(now);
+        match &mut self.tx {
+            None => inner,
+            Some(pacer) => {
+                pacer.begin(now, self.tx_len);
+                inner.min(pacer.room(now, self.tx_len))
+            }
+        }
+    }
+
+    fn tx_room_at(&self) -> Option<Nanos> {
+        let own = self.tx.as_ref().map(Pacer::due_at);
+        own.max(self.inner.tx_room_at())
+    }
+
+    fn holds_packets(&self) -> bool {
+        self.inner.holds_packets()
+    }
+
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.poll_fd()
+    }
+
+    fn close(&mut self) -> Result<(), PortError> {
+        self.inner.close()
+    }
+
+    fn report(&self) -> Vec<(&'static str, u64)> {
+        let mut entries = self.inner.report();
+        entries.push(("rx_paced", self.rx_waits));
+        entries
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::port_bench::PortBench;
+    use crate::scripted_port::ScriptedPort;
+
+    fn wrapped(config: &serde_json::Value, inner: ScriptedPort) -> PortBench {
+        PortBench::wrap(&KIND, config, Path::new("."), Box::new(inner)).unwrap()
+    }
+
+    #[test]
+    fn received_packets_wait_in_the_port_inside() {
+        for rate in ["100kpps", "48Mbps"] {
+            let inner = ScriptedPort::new((0..50).map(|_| (0, vec![0; 60])));
+            let mut bench = wrapped(&json!({ "rx": rate }), inner);
+            let (packets, state) = bench.rx_all(1);
+            assert_eq!((packets.len(), state), (50, RxState::Finished));
+            for (index, (time, _)) in packets.iter().enumerate() {
+                assert_eq!(time.0, index as u64 * 10_000, "{rate}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_burst_that_came_early_is_made_good() {
+        let inner = ScriptedPort::new((0..256).map(|_| (0, vec![0; 60])));
+        let mut bench = wrapped(&json!({ "rx": "100kpps" }), inner);
+        let (packets, _) = bench.rx_all(64);
+        assert_eq!(packets.len(), 256);
+        for (index, (time, _)) in packets.iter().enumerate() {
+            let burst = index as u64 / 64;
+            assert_eq!(time.0, burst * 640_000);
+        }
+    }
+
+    #[test]
+    fn packets_to_send_are_let_in_when_they_are_due() {
+        let mut bench = wrapped(&json!({ "tx": "100kpps" }), ScriptedPort::new([]));
+        assert_eq!(bench.port().tx_room(Nanos(0)), 1);
+        assert_eq!(bench.tx(&[[0; 60]]), 1);
+        assert_eq!(bench.port().tx_room(Nanos(0)), 0);
+        assert_eq!(bench.port().tx_room_at(), Some(Nanos(10_000)));
+        assert_eq!(bench.port().tx_room(Nanos(9_999)), 0);
+        assert_eq!(bench.port().tx_room(Nanos(30_000)), 3);
+        // A long pause is not saved up.
+        assert_eq!(bench.port().tx_room(Nanos(5_000_000)), 11);
+    }
+
+    #[test]
+    fn a_bit_rate_is_kept_whatever_the_lengths() {
+        let inner = ScriptedPort::new([]);
+        let heard = inner.heard();
+        let mut bench = wrapped(&json!({ "tx": "100Mbps" }), inner);
+        let mut bits = 0;
+        let mut lens = [60, 1514, 60, 60, 1514, 700].into_iter().cycle();
+        while bench.now < Nanos(100_000_000) {
+            let now = bench.now;
+            let room = bench.port().tx_room(now).min(64);
+            if room == 0 {
+                bench.now = bench.port().tx_room_at().unwrap();
+                continue;
+            }
+            let frames: Vec<_> = lens.by_ref().take(room).map(|len| vec![0; len]).collect();
+            bits += frames.iter().map(|frame| frame.len() * 8).sum::<usize>();
+            assert_eq!(bench.tx(&frames), room);
+        }
+        let expected = 10_000_000;
+        assert!(
+            bits.abs_diff(expected) < 12_112 * 2,
+            "{bits} bits in 100 ms"
+        );
+        assert!(!heard.lock().unwrap().sent.is_empty());
+    }
+
+    #[test]
+    fn no_rate_at_all_is_refused() {
+        assert!((KIND.check)(&json!({})).is_err());
+        let errors = (KIND.check)(&json!({ "rx": "10" })).unwrap_err();
+        assert_eq!(errors[0].path, "rx");
+    }
+}

@@ -1,0 +1,194 @@
+//! The `packet_socket` port on veth pairs, against the running kernel.
+
+mod netns;
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::path::Path;
+
+use catena_engine::nf::{DropReason, Nanos};
+use catena_engine::port::RxState;
+use catena_port::packet_socket;
+use catena_port::port_bench::PortBench;
+use netns::{Deadline, isolated, run, veth};
+use serde_json::{Value, json};
+
+fn open(config: &Value) -> PortBench {
+    PortBench::open(&packet_socket::KIND, config, Path::new(".")).unwrap()
+}
+
+fn pair() -> (PortBench, PortBench) {
+    veth("a", "b");
+    (
+        open(&json!({ "interface": "a" })),
+        open(&json!({ "interface": "b", "delivery": "immediate" })),
+    )
+}
+
+/// A frame of an experimental protocol (IEEE 802 9.2.4) to another host's address.
+fn frame(len: usize, tag: &[u8]) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
+    frame.extend_from_slice(tag);
+    frame.extend_from_slice(&[0x88, 0xb5]);
+    frame.extend((frame.len()..len).map(|index| (index * 7 + len) as u8));
+    frame
+}
+
+fn receive(bench: &mut PortBench, count: usize) -> Vec<Vec<u8>> {
+    let deadline = Deadline::new();
+    let mut packets = Vec::new();
+    while packets.len() < count {
+        deadline.check("the arrival of all packets");
+        packets.extend(bench.rx(7).packets);
+    }
+    packets
+}
+
+#[test]
+fn packets_pass_both_ways_with_their_tags() {
+    isolated("packets_pass_both_ways_with_their_tags", || {
+        let (mut a, mut b) = pair();
+        let frames: Vec<_> = (0..100)
+            .map(|index| match index % 3 {
+                0 => frame(60 + index, &[]),
+                1 => frame(100 + index, &[0x81, 0, 0x20, 5]),
+                _ => frame(1514, &[]),
+            })
+            .collect();
+        assert_eq!(a.tx(&frames), 100);
+        assert_eq!(receive(&mut b, 100), frames);
+        assert_eq!(b.tx(&frames), 100);
+        assert_eq!(receive(&mut a, 100), frames);
+        assert_eq!((a.drops_total(), b.drops_total()), (0, 0));
+        assert!(a.port().poll_fd().is_some());
+        assert_eq!((a.close(), b.close()), (Ok(()), Ok(())));
+        assert_eq!((a.buffers_in_use(), b.buffers_in_use()), (0, 0));
+    });
+}
+
+#[test]
+fn a_frame_that_does_not_fit_is_rejected_and_the_others_pass() {
+    isolated(
+        "a_frame_that_does_not_fit_is_rejected_and_the_others_pass",
+        || {
+            let (mut a, mut b) = pair();
+            let frames = [frame(60, &[]), frame(1600, &[]), vec![1; 9], frame(61, &[])];
+            assert_eq!(a.tx(&frames), 2);
+            assert_eq!(a.counter("rejected"), 2);
+            assert_eq!(a.counter("queue_full"), 0);
+            assert_eq!(receive(&mut b, 2), [frame(60, &[]), frame(61, &[])]);
+        },
+    );
+}
+
+#[test]
+fn without_buffers_drops_are_named_and_reception_recovers() {
+    isolated(
+        "without_buffers_drops_are_named_and_reception_recovers",
+        || {
+            let (mut a, mut b) = pair();
+            b.exhaust(60);
+            assert_eq!(a.tx(&[frame(60, &[]), frame(60, &[])]), 2);
+            let deadline = Deadline::new();
+            while b.drops(DropReason::NoBuffer) < 2 {
+                deadline.check("the drops");
+                assert!(b.rx(8).packets.is_empty());
+            }
+            b.relieve(usize::MAX);
+            assert_eq!(a.tx(&[frame(62, &[])]), 1);
+            assert_eq!(receive(&mut b, 1), [frame(62, &[])]);
+        },
+    );
+}
+
+#[test]
+fn frames_that_the_ring_cut_are_named_and_kernel_drops_are_told() {
+    isolated(
+        "frames_that_the_ring_cut_are_named_and_kernel_drops_are_told",
+        || {
+            veth("a", "b");
+            let mut a = open(&json!({ "interface": "a", "bypass_qdisc": true }));
+            let mut b = open(&json!({
+                "interface": "b", "delivery": "frames", "slot_size": "512B", "slot_count": 8,
+            }));
+            assert_eq!(a.tx(&[frame(1000, &[])]), 1);
+            let deadline = Deadline::new();
+            while b.counter("cut_by_ring") < 1 {
+                deadline.check("the cut frame");
+                assert!(b.rx(8).packets.is_empty());
+            }
+            assert_eq!(b.drops(DropReason::TooLarge), 1);
+            assert_eq!(b.buffers_in_use(), 0);
+            assert_eq!(a.tx(&vec![frame(60, &[]); 64]), 64);
+            let deadline = Deadline::new();
+            // The kernel is asked again every 100 ms of the engine's time.
+            while b.counter("kernel_drops") == 0 {
+                deadline.check("the kernel's drops");
+                b.now = Nanos(b.now.0 + 200_000_000);
+                b.rx(1);
+            }
+            assert_eq!(b.close(), Ok(()));
+        },
+    );
+}
+
+/// Goal: what a local sender left to a network card arrives complete. Method: sum a UDP datagram with
+/// its pseudo-header as a receiver does (RFC 768).
+#[test]
+fn a_partial_checksum_is_completed() {
+    isolated("a_partial_checksum_is_completed", || {
+        let (_a, mut b) = pair();
+        run("ip address add 10.0.0.1/24 dev a");
+        run("ip neighbour add 10.0.0.2 lladdr 02:00:00:00:00:02 dev a");
+        let socket = UdpSocket::bind((Ipv4Addr::new(10, 0, 0, 1), 0)).unwrap();
+        socket.send_to(b"even length!", ("10.0.0.2", 4789)).unwrap();
+        let frame = receive(&mut b, 1).remove(0);
+        let udp = &frame[34..];
+        let mut sum = 17 + u32::try_from(udp.len()).unwrap();
+        for pair in frame[26..34].chunks(2).chain(udp.chunks(2)) {
+            sum += u32::from(u16::from_be_bytes([pair[0], pair[1]]));
+        }
+        assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
+    });
+}
+
+#[test]
+fn down_is_counted_and_removed_is_the_end() {
+    isolated("down_is_counted_and_removed_is_the_end", || {
+        let (mut a, mut b) = pair();
+        run("ip link set dev b down");
+        assert_eq!(b.tx(&[frame(60, &[])]), 0);
+        assert!(b.counter("interface_down") > 0);
+        assert_eq!(b.rx(8).state, RxState::Idle);
+        run("ip link set dev b up");
+        let deadline = Deadline::new();
+        // The carrier of a veth pair comes back a moment after the interface.
+        loop {
+            deadline.check("the way back up");
+            a.tx(&[frame(60, &[])]);
+            if !b.rx(8).packets.is_empty() {
+                break;
+            }
+        }
+        run("ip link delete dev a");
+        let deadline = Deadline::new();
+        while b.rx(8).state != RxState::Failed {
+            deadline.check("the end of the interface");
+        }
+        assert_eq!(b.tx(&[frame(60, &[])]), 0);
+        let error = b.close().unwrap_err().to_string();
+        assert!(error.contains("'b' was removed"), "{error}");
+    });
+}
+
+#[test]
+fn a_missing_interface_is_refused_at_open_and_not_at_check() {
+    isolated(
+        "a_missing_interface_is_refused_at_open_and_not_at_check",
+        || {
+            let config = json!({ "interface": "none" });
+            assert!((packet_socket::KIND.check)(&config).is_ok());
+            let error = PortBench::open(&packet_socket::KIND, &config, Path::new(".")).unwrap_err();
+            assert!(error.0.contains("no interface 'none'"), "{error}");
+        },
+    );
+}

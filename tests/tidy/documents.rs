@@ -1,0 +1,228 @@
+//! Checks of documents: links and paths lead somewhere, every NF is described and shown, and the
+//! change log knows every crate.
+
+use catena_engine::nfs::KINDS;
+
+use crate::{File, Finding, at, report, repository, root, sample, whole};
+
+/// Lines of a document outside fenced blocks, with their index.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut is_code = false;
+    text.lines().enumerate().filter(move |(_, line)| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        !is_code && !is_fence
+    })
+}
+
+/// Where the links of a line lead.
+fn targets(line: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut rest = line;
+    while let Some((_, after)) = rest.split_once("](") {
+        let Some((target, behind)) = after.split_once(')') else {
+            break;
+        };
+        found.push(target);
+        rest = behind;
+    }
+    found
+}
+
+/// The anchor that a heading gets.
+fn slug(heading: &str) -> String {
+    let plain = heading.trim_start_matches('#').trim().to_lowercase();
+    plain
+        .chars()
+        .filter_map(|c| match c {
+            ' ' => Some('-'),
+            '-' | '_' => Some(c),
+            c if c.is_alphanumeric() => Some(c),
+            _ => None,
+        })
+        .collect()
+}
+
+/// A path without `.` and `..`; none if it leaves the repository.
+fn joined(file: &str, target: &str) -> Option<String> {
+    let mut parts: Vec<&str> = file.split('/').collect();
+    parts.pop();
+    for part in target.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+fn links(files: &[File], exists: impl Fn(&str) -> bool) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in files.iter().filter(|file| file.is(".md")) {
+        for (index, line) in prose(&file.text) {
+            for target in targets(line) {
+                if target.contains("://") || target.starts_with("mailto:") {
+                    continue;
+                }
+                let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+                let path = match path {
+                    "" => Some(file.path.clone()),
+                    path => joined(&file.path, path),
+                };
+                let Some(path) = path.filter(|path| exists(path)) else {
+                    let message = format!("the link {target} leads nowhere; correct the path");
+                    findings.push(at(file, index, message));
+                    continue;
+                };
+                let page = files.iter().find(|other| other.path == path);
+                let has_anchor = |page: &File| {
+                    let mut headings = prose(&page.text).filter(|(_, line)| line.starts_with('#'));
+                    headings.any(|(_, heading)| slug(heading) == anchor)
+                };
+                if !anchor.is_empty() && !page.is_some_and(has_anchor) {
+                    let message = format!("no heading of {path} has the anchor #{anchor}");
+                    findings.push(at(file, index, message));
+                }
+            }
+        }
+    }
+    findings
+}
+
+#[test]
+fn links_in_documents_lead_somewhere() {
+    report(&links(&repository(), |path| root().join(path).exists()));
+    let files = [
+        sample(
+            "docs/a.md",
+            "# A page\n[one](../b.md) [two](b.md)\n[three](../b.md#no)\n[four](#a-page)\n\
+             ```\n[five](none.md)\n```\n[six](https://example.org/x)\n",
+        ),
+        sample("b.md", "# B\n"),
+    ];
+    let found = links(&files, |path| ["b.md", "docs/a.md"].contains(&path));
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert_eq!((found[0].line, found[1].line), (2, 3));
+}
+
+/// Folders whose files documents name in backticks.
+const FOLDERS: &[&str] = &[
+    "crates/", "chains/", "docs/", "fuzz/", "tests/", "xtask/", ".ci/",
+];
+
+/// Paths in backticks; one with a placeholder in it names no file.
+fn named_paths(line: &str) -> impl Iterator<Item = &str> {
+    line.split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|word| FOLDERS.iter().any(|folder| word.starts_with(folder)))
+        .filter(|word| !word.contains([' ', '*', '{', '<', '…', ':']))
+        .filter(|word| !word.contains("NAME") && !word.contains("..."))
+}
+
+fn paths(files: &[File], exists: impl Fn(&str) -> bool) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    // A change log names what was there once; a walk-through, what its reader will make.
+    let is_current = |file: &&File| file.is(".md") && file.path != "CHANGELOG.md";
+    for file in files.iter().filter(is_current) {
+        if file.path == "docs/guide/first-nf.md" {
+            continue;
+        }
+        for (index, line) in prose(&file.text) {
+            for path in named_paths(line).filter(|path| !exists(path)) {
+                let message = format!("`{path}` does not exist; name where it is now");
+                findings.push(at(file, index, message));
+            }
+        }
+    }
+    findings
+}
+
+#[test]
+fn paths_named_in_documents_exist() {
+    report(&paths(&repository(), |path| root().join(path).exists()));
+    let page = sample(
+        "a.md",
+        "`crates/shm/src/gone.rs`, `crates/NAME`, `cargo x`\n",
+    );
+    assert_eq!(paths(&[page], |_| false).len(), 1);
+}
+
+fn nf_documents(names: &[&str], files: &[File]) -> Vec<Finding> {
+    let reference = "docs/reference/nfs.md";
+    let sections = files.iter().find(|file| file.path == reference);
+    let sections = sections.map_or("", |file| file.text.as_str());
+    let is_chain =
+        |file: &&File| file.path.starts_with("chains/") && file.path.matches('/').count() == 1;
+    let mut findings = Vec::new();
+    for name in names {
+        if !sections.lines().any(|line| line == format!("## `{name}`")) {
+            let message = format!("add a section \"## `{name}`\": settings, drops, an example");
+            findings.push(whole(reference, message));
+        }
+        let uses = |file: &File| {
+            file.text.lines().any(|line| {
+                let after = line.split_once("type: ").map(|(_, after)| after);
+                let word = after.and_then(|after| after.split([' ', ',', '}']).next());
+                word == Some(name)
+            })
+        };
+        if !files.iter().filter(is_chain).any(uses) {
+            let message = format!("add a chain that shows {name}, and chains/expect beside it");
+            findings.push(whole("chains", message));
+        }
+    }
+    findings
+}
+
+#[test]
+fn every_nf_is_described_and_has_a_chain() {
+    let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+    report(&nf_documents(&names, &repository()));
+    let files = [
+        sample("docs/reference/nfs.md", "## `acl`\n"),
+        sample(
+            "chains/a.yaml",
+            "nfs: { e: { type: acl, default: deny } }\n",
+        ),
+        sample("chains/expect/b.yaml", "type: ttl\n"),
+    ];
+    assert!(nf_documents(&["acl"], &files).is_empty());
+    assert_eq!(nf_documents(&["ttl"], &files).len(), 2);
+}
+
+fn change_log(files: &[File]) -> Vec<Finding> {
+    let log = files.iter().find(|file| file.path == "CHANGELOG.md");
+    let log = log.map_or("", |file| file.text.as_str());
+    let mut findings = Vec::new();
+    if !log.lines().any(|line| line.starts_with("## [Unreleased]")) {
+        findings.push(whole("CHANGELOG.md", "add a section ## [Unreleased]"));
+    }
+    let manifests = files
+        .iter()
+        .filter_map(|file| file.path.strip_suffix("/Cargo.toml"));
+    for crate_path in manifests.filter_map(|path| path.strip_prefix("crates/")) {
+        if !log
+            .lines()
+            .any(|line| line.trim_end() == format!("#### {crate_path}"))
+        {
+            let message = format!("add \"#### {crate_path}\" and what has changed in that crate");
+            findings.push(whole("CHANGELOG.md", message));
+        }
+    }
+    findings
+}
+
+#[test]
+fn the_change_log_knows_every_crate() {
+    report(&change_log(&repository()));
+    let files = [
+        sample("CHANGELOG.md", "## [Unreleased]\n### Added\n#### wire\n"),
+        sample("crates/wire/Cargo.toml", ""),
+        sample("crates/shm/Cargo.toml", ""),
+    ];
+    assert_eq!(change_log(&files).len(), 1);
+}
