@@ -1,7 +1,7 @@
 //! `cargo xtask image`: the image of workers in containers, from a static binary.
 //!
-//! The binary is built for this machine's own target, with the C library inside, so that the image needs
-//! nothing else. Each container engine that answers gets the image, unless one is named.
+//! The binary is built for this machine's own target, with the C library inside, so that the image
+//! needs nothing else. Each container engine that answers gets the image, unless one is named.
 //!
 //! SPDX-License-Identifier: Apache-2.0
 

@@ -136,9 +136,9 @@ pub fn sleep(words: &[WaitWord], timeout: Duration) {
 #[cfg(not(loom))]
 const LOOK_AGAIN: Duration = Duration::from_micros(250);
 
-/// Whether the kernel lets this process wait on several words at once. A system call filter older than
-/// `futex_waitv` (that of podman 4.3, say) does not, nor does a kernel before 5.16; sleepers then look
-/// again every 250 microseconds.
+/// Whether the kernel lets this process wait on several words at once. A system call filter older
+/// than `futex_waitv` (that of podman 4.3, say) does not, nor does a kernel before 5.16; sleepers
+/// then look again every 250 microseconds.
 #[cfg(not(loom))]
 pub fn can_wait_on_several() -> bool {
     // SAFETY: with no words the kernel reads nothing; it refuses the count.

@@ -1,9 +1,9 @@
 //! Workers in containers: the engine that runs them, their arrival, and what they leave.
 //!
-//! A container is run by podman or docker from an image with the `catena` binary, and gets nothing but
-//! the folder of the workers' socket: no network, no capability, an unprivileged user, a read-only
-//! root, no new privileges, no image pulled. Its worker connects, shows the token that its environment
-//! holds, and from then on all memory comes and goes as descriptors over that connection.
+//! A container is run by podman or docker from an image with the `catena` binary, and gets nothing
+//! but the folder of the workers' socket: no network, no capability, an unprivileged user, a
+//! read-only root, no new privileges, no image pulled. Its worker connects, shows the token that its
+//! environment holds, and from then on all memory comes and goes as descriptors over that connection.
 //!
 //! - A connection that has not shown a token may not make the supervisor wait: it does not block.
 //! - A worker's exit is told by a descriptor of its process; until it has connected, by the engine's
@@ -55,8 +55,6 @@ const LABEL: &str = "catena.sockets";
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     engine: &'static str,
-    /// Image with the binary as entry point.
-    image: String,
     /// Folder with the socket.
     socket_dir: PathBuf,
 }
@@ -107,17 +105,28 @@ impl Containers {
         let Some(worker) = workers.find(|worker| worker.mode == Mode::Container) else {
             return Ok(None);
         };
-        let image = chain.run.image.as_deref().unwrap_or("catena-worker");
-        let plan = Plan::new(image, runtime.worker_dir()).map_err(|reason| SpawnError {
-            worker: worker.name.clone(),
-            reason,
-        })?;
-        plan.remove_leftovers();
+        let plan =
+            Plan::new(image_of(chain), runtime.worker_dir()).map_err(|reason| SpawnError {
+                worker: worker.name.clone(),
+                reason,
+            })?;
         Ok(Some(Self {
             plan,
             strangers: Vec::new(),
             departing: Vec::new(),
         }))
+    }
+
+    /// Removes what a supervisor that was killed may have left: the lock of the socket's folder is
+    /// ours, so nobody uses it.
+    pub(super) fn remove_leftovers(&self) {
+        let engine = self.plan.engine;
+        let filter = format!("label={LABEL}={}", self.plan.socket_dir.display());
+        let left = ask(engine, &["ps", "--all", "--quiet", "--filter", &filter]);
+        for id in left.unwrap_or_default().split_whitespace() {
+            let _ = ask(engine, &["kill", id]);
+            let _ = ask(engine, &["rm", "--force", id]);
+        }
     }
 
     /// What becomes readable when somebody connects or shows a token.
@@ -137,11 +146,7 @@ impl Plan {
         for engine in ENGINES.into_iter().filter(is_asked) {
             match ask(engine, &["image", "inspect", "--format", "{{.Id}}", image]) {
                 Ok(_) => {
-                    return Ok(Self {
-                        engine,
-                        image: image.to_owned(),
-                        socket_dir,
-                    });
+                    return Ok(Self { engine, socket_dir });
                 }
                 Err(reason) => reasons.push(format!("{engine}: {reason}")),
             }
@@ -167,7 +172,7 @@ impl Plan {
     pub(super) fn start(
         &self,
         worker: &str,
-        chain: &str,
+        chain: &Chain,
         epoch: u32,
         token: &str,
     ) -> Result<Body, SpawnError> {
@@ -175,8 +180,12 @@ impl Plan {
             worker: worker.to_owned(),
             reason: format!("{}: {error}", self.engine),
         };
+        let chain_name = &chain.name;
         // Two supervisors may run chains of the same name from different folders.
-        let name = format!("catena-{chain}-{worker}-{epoch}-{}", std::process::id());
+        let name = format!(
+            "catena-{chain_name}-{worker}-{epoch}-{}",
+            std::process::id()
+        );
         let socket_dir = self.socket_dir.display();
         let mut command = engine_command(self.engine);
         command.args(["run", "--rm", "--pull", "never", "--name", &name]);
@@ -193,9 +202,10 @@ impl Plan {
         if let Ok(options) = std::env::var("CATENA_CONTAINER_RUN_OPTIONS") {
             command.args(options.split_whitespace());
         }
-        command.args(["--env", "CATENA_TOKEN", &self.image, "worker", "--socket"]);
+        command.args(["--env", "CATENA_TOKEN", image_of(chain)]);
+        command.args(["worker", "--socket"]);
         command.arg(format!("{MOUNT_POINT}/worker.sock"));
-        command.args(["--label", &format!("{chain}/{worker}")]);
+        command.args(["--label", &format!("{chain_name}/{worker}")]);
         let client = command
             .env("CATENA_TOKEN", token)
             .stdin(Stdio::null())
@@ -214,20 +224,11 @@ impl Plan {
             killers: Vec::new(),
         }))
     }
+}
 
-    /// Removes what a supervisor that was killed may have left: the lock of the socket's folder is
-    /// ours, so nobody uses it.
-    fn remove_leftovers(&self) {
-        let filter = format!("label={LABEL}={}", self.socket_dir.display());
-        let left = ask(
-            self.engine,
-            &["ps", "--all", "--quiet", "--filter", &filter],
-        );
-        for id in left.unwrap_or_default().split_whitespace() {
-            let _ = ask(self.engine, &["kill", id]);
-            let _ = ask(self.engine, &["rm", "--force", id]);
-        }
-    }
+/// The image that a chain's containers are run from.
+fn image_of(chain: &Chain) -> &str {
+    chain.run.image.as_deref().unwrap_or("catena-worker")
 }
 
 /// The limits of this process, for an engine that starts containers as its children: asking for its
@@ -381,6 +382,20 @@ impl Container {
 }
 
 impl Supervisor {
+    /// Looks for what a changed chain needs for its containers.
+    ///
+    /// # Errors
+    /// No engine has the image.
+    pub(super) fn plan_containers(&mut self) -> Result<(), SpawnError> {
+        let needed = Containers::for_chain(&self.chain, &self.placement, &self.runtime)?;
+        match (&mut self.containers, needed) {
+            (Some(now), Some(needed)) => now.plan = needed.plan,
+            (now @ None, needed) => *now = needed,
+            (Some(_), None) => {}
+        }
+        Ok(())
+    }
+
     /// Lets in who connects, and those who show the token of a worker that is expected.
     pub(super) fn admit_containers(&mut self) {
         let Some(containers) = &mut self.containers else {

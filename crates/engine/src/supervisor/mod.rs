@@ -178,6 +178,9 @@ impl Supervisor {
         };
         let wait = choose(chain.run.wait, measure(placement.workers.len(), usable));
         let containers = Containers::for_chain(&chain, &placement, &runtime)?;
+        if let Some(containers) = &containers {
+            containers.remove_leftovers();
+        }
         let mut supervisor = Self {
             memory: Memory::default(),
             clock: Clock::calibrate(Duration::from_millis(10)),
@@ -259,8 +262,7 @@ impl Supervisor {
             Mode::Container => {
                 let containers = self.containers.as_ref();
                 let plan = &containers.expect("made where a worker needs it").plan;
-                let name = &self.chain.name;
-                (plan.start(&spec.name, name, epoch, &token)?, None)
+                (plan.start(&spec.name, &self.chain, epoch, &token)?, None)
             }
         };
         Ok(Instance::new(epoch, body, socket, token))
