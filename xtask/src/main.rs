@@ -1,10 +1,12 @@
-//! Repository chores: `cargo xtask bench NAME` measures Catena beside its peers.
+//! Repository chores: `cargo xtask bench NAME` measures Catena beside its peers; `cargo xtask image`
+//! builds the image of workers in containers.
 //!
 //! This binary ships with the repository, not with Catena; nothing depends on it.
 //!
 //! SPDX-License-Identifier: Apache-2.0
 
 mod bench;
+mod image;
 
 use std::process::ExitCode;
 
@@ -22,6 +24,8 @@ struct Arguments {
 enum Command {
     /// Measure Catena and its peers in turn, in one command
     Bench(bench::Arguments),
+    /// Build the image of workers in containers
+    Image(image::Arguments),
     /// Run a command that dies with the process which started it
     #[command(name = bench::child::GUARD, hide = true)]
     Guard(bench::child::GuardArguments),
@@ -30,6 +34,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Image(arguments) => image::run(&arguments),
         Command::Guard(arguments) => bench::child::guard(&arguments),
     };
     match done {

@@ -13,6 +13,7 @@
 //! - [`bell`]: sleeping without losing a wake-up, on futexes that the peer cannot write.
 //! - [`counters`]: counter blocks that any process can read.
 //! - [`fd_passing`]: messages with file descriptors over Unix sockets.
+//! - [`peer`]: the process at the other end of a Unix socket.
 //! - [`tsc`]: the calibrated clock.
 //!
 //! Trust: whatever another process can write is loaded once with an atomic, checked, then used.
@@ -22,6 +23,7 @@ pub mod counters;
 pub mod descriptor;
 pub mod fd_passing;
 pub mod packet;
+pub mod peer;
 pub mod pool;
 pub mod region;
 pub mod ring;

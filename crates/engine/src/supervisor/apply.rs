@@ -92,6 +92,8 @@ impl Supervisor {
                 self.instances[worker].send(&ToWorker::Change(Box::new(delta)), &[]);
             }
         }
+        let planned = self.plan_containers();
+        planned.map_err(|error| ApplyError::Failed(error.to_string()))?;
         for worker in old.workers.len()..self.placement.workers.len() {
             match self.spawn(worker, 0) {
                 Ok(instance) => self.instances.push(instance),
@@ -173,11 +175,11 @@ impl Supervisor {
 
     /// Nothing of what was prepared is used.
     fn forget(&mut self, old: (Chain, Placement)) {
-        for mut instance in self.instances.drain(old.1.workers.len()..) {
+        for mut instance in self.instances.split_off(old.1.workers.len()) {
             instance.socket = None;
             if let Some(mut body) = instance.body.take() {
                 body.kill();
-                body.reap();
+                self.part_with(body);
             }
         }
         for instance in &mut self.instances {

@@ -61,11 +61,9 @@ impl Supervisor {
         if !self.instances[worker].is_live() {
             return;
         }
+        let body = self.instances[worker].body.take();
+        let how = body.map_or_else(String::new, |body| self.part_with(body));
         let instance = &mut self.instances[worker];
-        let how = instance
-            .body
-            .take()
-            .map_or_else(String::new, |mut body| body.reap());
         instance.socket = None;
         let had_run = matches!(
             instance.state,

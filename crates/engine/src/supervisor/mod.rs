@@ -6,6 +6,7 @@
 //!
 //! - `apply`: changes of a running chain; `renumber`: what stays keeps its number.
 //! - `spawn`: threads, processes, containers.
+//! - `container`: container engines, and workers that connect from inside.
 //! - `instance`: one life of a worker.
 //! - `reclaim`: what a dead worker held; pure.
 //! - `burial`: the same, done on real memory; restart and its policies.
@@ -16,6 +17,7 @@
 //! One loop ([`Supervisor::step`]) serves everything; it never waits for a worker.
 
 pub mod apply;
+pub mod container;
 pub mod instance;
 pub mod reclaim;
 pub mod renumber;
@@ -43,10 +45,11 @@ use crate::protocol::{
     Adoption, Assignment, FromWorker, RegionName, StartIndex, ToWorker, VERSION,
 };
 use crate::stats::{NodeCounters, RxCounters, TxCounters};
+use crate::supervisor::container::Containers;
 use crate::supervisor::instance::{Changing, Held, Instance, State};
 use crate::supervisor::memory::Memory;
 use crate::supervisor::runtime_dir::RuntimeDir;
-use crate::supervisor::spawn::{Body, ContainerPlan, SpawnError};
+use crate::supervisor::spawn::{Body, SpawnError};
 use crate::wait::{ChosenWait, choose, measure};
 use crate::worker::build::page_layout;
 
@@ -147,7 +150,7 @@ pub struct Supervisor {
     reclaims: Vec<(u8, Vec<u32>)>,
     adoptions: BTreeMap<u8, Vec<(u32, u8)>>,
     respawns: BTreeMap<usize, burial::Respawn>,
-    container: Option<ContainerPlan>,
+    containers: Option<Containers>,
     answers: BTreeMap<u64, Result<serde_json::Value, String>>,
     next_request: u64,
     started: Instant,
@@ -169,7 +172,10 @@ impl Supervisor {
         let runtime = RuntimeDir::create(&options.runtime_root, &chain.name)?;
         let cores = cores_used(&chain, &placement, options.pin);
         let wait = choose(chain.run.wait, measure(placement.workers.len(), cores));
-        let container = container_plan(&chain, &placement, &runtime)?;
+        let containers = Containers::for_chain(&chain, &placement, &runtime)?;
+        if let Some(containers) = &containers {
+            containers.remove_leftovers();
+        }
         let mut supervisor = Self {
             memory: Memory::default(),
             clock: Clock::calibrate(Duration::from_millis(10)),
@@ -189,7 +195,7 @@ impl Supervisor {
             options,
             wait,
             runtime,
-            container,
+            containers,
         };
         let result = supervisor.start_all();
         if result.is_err() {
@@ -249,15 +255,9 @@ impl Supervisor {
                 (body, Some(socket))
             }
             Mode::Container => {
-                let plan = self
-                    .container
-                    .as_ref()
-                    .expect("made when a worker needs it");
-                let name = &self.chain.name;
-                (
-                    spawn::container(&spec.name, name, epoch, &token, plan)?,
-                    None,
-                )
+                let containers = self.containers.as_ref();
+                let plan = &containers.expect("made where a worker needs it").plan;
+                (plan.start(&spec.name, &self.chain, epoch, &token)?, None)
             }
         };
         Ok(Instance::new(epoch, body, socket, token))
@@ -268,7 +268,7 @@ impl Supervisor {
     pub fn step(&mut self, timeout: Duration, also: &[BorrowedFd<'_>]) -> Vec<bool> {
         let (ready, extra) = self.wait_for_events(timeout, also);
         if ready.contains(&Source::Accept) {
-            self.accept_container();
+            self.admit_containers();
         }
         for source in ready {
             match source {
@@ -278,6 +278,7 @@ impl Supervisor {
             }
         }
         self.respawn_due();
+        self.see_containers_off();
         extra
     }
 
@@ -301,9 +302,11 @@ impl Supervisor {
                 fds.push(PollFd::new(exit, PollFlags::IN));
             }
         }
-        if self.container.is_some() {
-            sources.push(Source::Accept);
-            fds.push(PollFd::new(self.runtime.worker_listener(), PollFlags::IN));
+        if let Some(containers) = &self.containers {
+            for socket in containers.doors(&self.runtime) {
+                sources.push(Source::Accept);
+                fds.push(PollFd::new(socket, PollFlags::IN));
+            }
         }
         fds.extend(
             also.iter()
@@ -395,7 +398,7 @@ impl Supervisor {
         let instance = &mut self.instances[worker];
         instance.socket = None;
         match &mut instance.body {
-            Some(body @ (Body::Process(..) | Body::Container { .. })) => {
+            Some(body @ (Body::Process(..) | Body::Container(_))) => {
                 body.kill();
                 if body.exit_fd().is_none() {
                     self.bury(worker, None);
@@ -646,8 +649,8 @@ impl Supervisor {
     fn stopped(&mut self, worker: usize) {
         let instance = &mut self.instances[worker];
         instance.socket = None;
-        if let Some(mut body) = instance.body.take() {
-            body.reap();
+        if let Some(body) = instance.body.take() {
+            self.part_with(body);
         }
         if !self.is_stopping && !self.instances[worker].is_retiring {
             self.bury_stopped(worker);
@@ -655,42 +658,14 @@ impl Supervisor {
     }
 
     fn kill_all(&mut self) {
-        for instance in &mut self.instances {
-            instance.socket = None;
-            if let Some(mut body) = instance.body.take() {
+        for worker in 0..self.instances.len() {
+            self.instances[worker].socket = None;
+            if let Some(mut body) = self.instances[worker].body.take() {
                 body.kill();
-                body.reap();
+                self.part_with(body);
             }
         }
-    }
-
-    /// A container worker connects: known by the token it shows.
-    fn accept_container(&mut self) {
-        let Some((socket, pidfd)) = self.runtime.accept_worker() else {
-            return;
-        };
-        let Ok(Some(message)) = catena_shm::fd_passing::receive(&socket) else {
-            return;
-        };
-        let Ok(FromWorker::Hello {
-            version: VERSION,
-            token,
-        }) = serde_json::from_slice(&message.bytes)
-        else {
-            return;
-        };
-        let found = self.instances.iter().position(|instance| {
-            instance.state == State::Starting
-                && instance.socket.is_none()
-                && instance.token == token
-        });
-        if let Some(worker) = found {
-            self.instances[worker].socket = Some(socket);
-            if let Some(Body::Container { pidfd: slot, .. }) = &mut self.instances[worker].body {
-                *slot = pidfd;
-            }
-            self.assign(worker);
-        }
+        self.remove_containers();
     }
 }
 
@@ -699,34 +674,6 @@ enum Source {
     Worker(usize),
     Exit(usize),
     Accept,
-}
-
-fn container_plan(
-    chain: &Chain,
-    placement: &Placement,
-    runtime: &RuntimeDir,
-) -> Result<Option<ContainerPlan>, SpawnError> {
-    let Some(worker) = placement
-        .workers
-        .iter()
-        .find(|worker| worker.mode == Mode::Container)
-    else {
-        return Ok(None);
-    };
-    let engine = spawn::find_engine().ok_or_else(|| SpawnError {
-        worker: worker.name.clone(),
-        reason: "no container engine found; install podman or docker, or use mode: process".into(),
-    })?;
-    let image = chain
-        .run
-        .image
-        .clone()
-        .unwrap_or_else(|| "catena-worker".to_owned());
-    Ok(Some(ContainerPlan {
-        engine,
-        image,
-        socket_dir: runtime.worker_dir(),
-    }))
 }
 
 /// Workers are spread over the cores they may use, neighbours in the chain together.

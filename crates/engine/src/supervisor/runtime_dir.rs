@@ -10,11 +10,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use catena_shm::peer;
 use rustix::fs::{FlockOperation, flock};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
 };
-use rustix::process::{PidfdFlags, pidfd_open};
 
 /// Why the folder could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -124,9 +124,13 @@ impl RuntimeDir {
             .mode(0o755)
             .create(&worker_dir)
             .map_err(io(&worker_dir))?;
-        let control = listener(&control_path(root, name), 0o600)?;
-        // Containers run as another user; who connects must show a token.
-        let workers = listener(&worker_dir.join("worker.sock"), 0o666)?;
+        // Containers run as another user, whatever the umask of this one; `path` above keeps all
+        // users of this machine out, and who connects must show a token.
+        std::fs::set_permissions(&worker_dir, Permissions::from_mode(0o755))
+            .map_err(io(&worker_dir))?;
+        let control = listener(&control_path(root, name), SocketFlags::empty(), 0o600)?;
+        let worker_socket = worker_dir.join("worker.sock");
+        let workers = listener(&worker_socket, SocketFlags::NONBLOCK, 0o666)?;
         Ok(Self {
             path,
             _lock: lock,
@@ -153,17 +157,14 @@ impl RuntimeDir {
     /// A connection to the control socket, if there is one from this user or root.
     pub fn accept_control(&self) -> Option<OwnedFd> {
         let socket = accept_with(&self.control, SocketFlags::CLOEXEC).ok()?;
-        let peer = rustix::net::sockopt::socket_peercred(&socket).ok()?;
+        let uid = peer::credentials(&socket).ok()?.uid;
         let allowed = [rustix::process::getuid().as_raw(), 0];
-        allowed.contains(&peer.uid.as_raw()).then_some(socket)
+        allowed.contains(&uid).then_some(socket)
     }
 
-    /// A connection of a container worker, and the descriptor that tells its process's exit.
-    pub(super) fn accept_worker(&self) -> Option<(OwnedFd, Option<OwnedFd>)> {
-        let socket = accept_with(&self.workers, SocketFlags::CLOEXEC).ok()?;
-        let peer = rustix::net::sockopt::socket_peercred(&socket).ok()?;
-        let pidfd = pidfd_open(peer.pid, PidfdFlags::empty()).ok();
-        Some((socket, pidfd))
+    /// A connection to the container workers' socket, if there is one; it does not block.
+    pub(super) fn accept_worker(&self) -> Option<OwnedFd> {
+        accept_with(&self.workers, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).ok()
     }
 }
 
@@ -190,7 +191,7 @@ fn check_owner(root: &Path) -> Result<(), RuntimeDirError> {
     Ok(())
 }
 
-fn listener(path: &Path, mode: u32) -> Result<OwnedFd, RuntimeDirError> {
+fn listener(path: &Path, flags: SocketFlags, mode: u32) -> Result<OwnedFd, RuntimeDirError> {
     let error = |reason: String| RuntimeDirError::Io {
         path: path.display().to_string(),
         reason,
@@ -200,7 +201,7 @@ fn listener(path: &Path, mode: u32) -> Result<OwnedFd, RuntimeDirError> {
     let socket = socket_with(
         AddressFamily::UNIX,
         SocketType::SEQPACKET,
-        SocketFlags::CLOEXEC,
+        SocketFlags::CLOEXEC | flags,
         None,
     )
     .map_err(|e| error(e.to_string()))?;

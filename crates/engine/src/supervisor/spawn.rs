@@ -3,13 +3,11 @@
 //! - `thread`: the worker's end of a socket pair goes to a thread of this process.
 //! - `process`: this binary again, with the socket as its standard input; in a process group of its
 //!   own, so that Ctrl-C reaches the supervisor alone.
-//! - `container`: an engine (podman, else docker) runs the image with nothing but the socket's
-//!   folder mounted, no network, no capability, a read-only root and an unprivileged user; the
-//!   worker connects and shows its token.
+//! - `container`: an engine runs an image; the worker connects and shows its token (`container`).
 
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -18,6 +16,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::chain::registry::Registry;
+use crate::supervisor::container::Container;
 use crate::worker::serve::{ServeError, serve};
 
 /// What runs a worker.
@@ -27,17 +26,8 @@ pub enum Body {
     Thread(Option<JoinHandle<Result<(), ServeError>>>),
     /// A process, and the descriptor that tells its exit.
     Process(Child, OwnedFd),
-    /// A container: the engine's client, and, once connected, the worker's process.
-    Container {
-        /// `podman run` or `docker run`.
-        client: Child,
-        /// Name of the container.
-        name: String,
-        /// Which engine.
-        engine: &'static str,
-        /// The worker's process, seen from here.
-        pidfd: Option<OwnedFd>,
-    },
+    /// A container.
+    Container(Container),
 }
 
 /// A worker that could not be started.
@@ -109,87 +99,13 @@ pub fn process(
     Ok((Body::Process(child, pidfd), ours))
 }
 
-/// What a container is run from.
-#[derive(Clone, Debug)]
-pub struct ContainerPlan {
-    /// podman or docker, as found.
-    pub engine: &'static str,
-    /// Image with the binary as entry point.
-    pub image: String,
-    /// Folder with the socket, mounted at `/run/catena`.
-    pub socket_dir: PathBuf,
-}
-
-/// The engine to use: `CATENA_CONTAINER_ENGINE`, else podman, else docker.
-pub fn find_engine() -> Option<&'static str> {
-    let asked = std::env::var("CATENA_CONTAINER_ENGINE").ok();
-    let answers = |engine: &&str| {
-        asked.as_deref().is_none_or(|name| name == *engine)
-            && Command::new(engine)
-                .arg("--version")
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .status()
-                .is_ok_and(|status| status.success())
-    };
-    ["podman", "docker"]
-        .into_iter()
-        .find(|engine| answers(engine))
-}
-
-/// Starts a worker as a container; it will connect to the socket in `plan.socket_dir`.
-///
-/// # Errors
-/// What the engine or the kernel refused.
-pub fn container(
-    worker: &str,
-    chain: &str,
-    epoch: u32,
-    token: &str,
-    plan: &ContainerPlan,
-) -> Result<Body, SpawnError> {
-    let name = format!("catena-{chain}-{worker}-{epoch}");
-    let mount = format!("{}:/run/catena", plan.socket_dir.display());
-    let mut command = Command::new(plan.engine);
-    if let Ok(options) = std::env::var("CATENA_CONTAINER_OPTIONS") {
-        command.args(options.split_whitespace());
-    }
-    command.args(["run", "--rm", "--name", &name, "--network", "none"]);
-    command.args(["--user", "65534:65534", "--cap-drop", "ALL", "--read-only"]);
-    command.args(["--security-opt", "no-new-privileges", "-v", &mount]);
-    if let Ok(options) = std::env::var("CATENA_CONTAINER_RUN_OPTIONS") {
-        command.args(options.split_whitespace());
-    }
-    command.args(["-e", "CATENA_TOKEN", &plan.image]);
-    command.args([
-        "worker",
-        "--socket",
-        "/run/catena/worker.sock",
-        "--label",
-        &name,
-    ]);
-    let client = command
-        .env("CATENA_TOKEN", token)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .process_group(0)
-        .spawn()
-        .map_err(|error| failed(worker, format!("{}: {error}", plan.engine)))?;
-    Ok(Body::Container {
-        client,
-        name,
-        engine: plan.engine,
-        pidfd: None,
-    })
-}
-
 impl Body {
     /// Process id, where there is one.
     pub fn pid(&self) -> Option<u32> {
         match self {
             Self::Thread(_) => None,
             Self::Process(child, _) => Some(child.id()),
-            Self::Container { client, .. } => Some(client.id()),
+            Self::Container(container) => container.pid(),
         }
     }
 
@@ -197,7 +113,7 @@ impl Body {
     pub fn exit_fd(&self) -> Option<&OwnedFd> {
         match self {
             Self::Process(_, pidfd) => Some(pidfd),
-            Self::Container { pidfd, .. } => pidfd.as_ref(),
+            Self::Container(container) => Some(container.exit_fd()),
             Self::Thread(_) => None,
         }
     }
@@ -210,13 +126,7 @@ impl Body {
             Self::Process(_, pidfd) => {
                 let _ = pidfd_send_signal(pidfd, Signal::KILL);
             }
-            Self::Container { engine, name, .. } => {
-                let _ = Command::new(engine)
-                    .args(["kill", name])
-                    .stdout(Stdio::null())
-                    .stderr(Stdio::null())
-                    .status();
-            }
+            Self::Container(container) => container.kill(),
         }
     }
 
@@ -228,9 +138,10 @@ impl Body {
                 Some(Ok(Err(error))) => error.to_string(),
                 Some(Err(_)) => "panicked".to_owned(),
             },
-            Self::Process(child, _) | Self::Container { client: child, .. } => child
+            Self::Process(child, _) => child
                 .wait()
                 .map_or_else(|error| error.to_string(), |status| status.to_string()),
+            Self::Container(container) => container.how_it_ended(),
         }
     }
 }

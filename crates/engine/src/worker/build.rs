@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
+use catena_shm::bell;
 use catena_shm::counters::Counters;
 use catena_shm::pool::{LinkSet, PoolGeometry, PoolOwner, PoolView};
 use catena_shm::region::{RegionError, Sharing};
@@ -178,6 +179,13 @@ impl Making {
         let mut notices = Vec::new();
         if owners.iter().any(|owner| !owner.is_huge()) {
             notices.push("no huge pages free; packet pools lie on 4 KiB pages".to_owned());
+        }
+        if !bell::can_wait_on_several() {
+            let node = assignment.nodes.first().map_or("worker", |node| &node.name);
+            notices.push(format!(
+                "{node}: futex_waitv is refused (an old kernel, or the system call filter of the \
+                 container engine); while idle it looks for packets every 250 us"
+            ));
         }
         let counters = Counters::create(page_layout(&assignment).word_count())?;
         let works = assignment

@@ -1,0 +1,487 @@
+//! Workers in containers: the engine that runs them, their arrival, and what they leave.
+//!
+//! A container is run by podman or docker from an image with the `catena` binary, and gets nothing
+//! but the folder of the workers' socket: no network, no capability, an unprivileged user, a
+//! read-only root, no new privileges, no image pulled. Its worker connects, shows the token that its
+//! environment holds, and from then on all memory comes and goes as descriptors over that connection.
+//!
+//! - A connection that has not shown a token may not make the supervisor wait: it does not block.
+//! - A worker's exit is told by a descriptor of its process; until it has connected, by the engine's
+//!   client. The client outlives the worker by the time that the engine needs to tidy up; nobody
+//!   waits for it before the chain stops.
+//! - Containers carry the socket's folder as a label. Who holds the lock of that folder knows that
+//!   any such container is a leftover of a supervisor that was killed, and removes it.
+//!
+//! Environment: `CATENA_CONTAINER_ENGINE` names the engine; `CATENA_CONTAINER_OPTIONS` go before the
+//! engine's subcommand, `CATENA_CONTAINER_RUN_OPTIONS` behind `run`.
+
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use catena_shm::{fd_passing, peer};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Resource, Signal, getrlimit, pidfd_open, pidfd_send_signal,
+};
+
+use crate::chain::{Chain, Mode};
+use crate::placement::Placement;
+use crate::protocol::{FromWorker, VERSION};
+use crate::supervisor::Supervisor;
+use crate::supervisor::instance::State;
+use crate::supervisor::runtime_dir::RuntimeDir;
+use crate::supervisor::spawn::{Body, SpawnError};
+
+/// Engines, in the order in which they are tried.
+const ENGINES: [&str; 2] = ["podman", "docker"];
+/// How long an engine may take to answer a question or to remove a container.
+const ENGINE_PATIENCE: Duration = Duration::from_secs(10);
+/// How often an engine is told to kill a container that is not there yet.
+const KILL_EVERY: Duration = Duration::from_millis(200);
+/// Connections without a token, at most; the oldest gives way.
+const STRANGERS_MAX: usize = 32;
+/// Where a container finds the socket's folder.
+const MOUNT_POINT: &str = "/run/catena";
+/// Label of a container: the folder mounted into it.
+const LABEL: &str = "catena.sockets";
+
+/// What a chain's containers are run from.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    engine: &'static str,
+    /// Folder with the socket.
+    socket_dir: PathBuf,
+}
+
+/// The containers of a chain, as far as they are not workers.
+#[derive(Debug)]
+pub(super) struct Containers {
+    /// What they are run from.
+    pub(super) plan: Plan,
+    /// Connections that have not shown a token.
+    strangers: Vec<OwnedFd>,
+    /// Those whose workers have ended, until the engine has removed them.
+    departing: Vec<Container>,
+}
+
+/// A container that runs a worker.
+#[derive(Debug)]
+pub struct Container {
+    engine: &'static str,
+    name: String,
+    /// `podman run` or `docker run`.
+    client: Child,
+    client_exit: OwnedFd,
+    /// The worker's process, once it has connected.
+    worker: Option<Process>,
+    /// Clients that were told to kill it.
+    killers: Vec<Child>,
+}
+
+/// A worker's process, as seen from outside its container.
+#[derive(Debug)]
+struct Process {
+    pid: Option<Pid>,
+    exit: OwnedFd,
+}
+
+impl Containers {
+    /// What the chain needs for its containers; none if it has none.
+    ///
+    /// # Errors
+    /// No engine has the image.
+    pub(super) fn for_chain(
+        chain: &Chain,
+        placement: &Placement,
+        runtime: &RuntimeDir,
+    ) -> Result<Option<Self>, SpawnError> {
+        let mut workers = placement.workers.iter();
+        let Some(worker) = workers.find(|worker| worker.mode == Mode::Container) else {
+            return Ok(None);
+        };
+        let plan =
+            Plan::new(image_of(chain), runtime.worker_dir()).map_err(|reason| SpawnError {
+                worker: worker.name.clone(),
+                reason,
+            })?;
+        Ok(Some(Self {
+            plan,
+            strangers: Vec::new(),
+            departing: Vec::new(),
+        }))
+    }
+
+    /// Removes what a supervisor that was killed may have left: the lock of the socket's folder is
+    /// ours, so nobody uses it.
+    pub(super) fn remove_leftovers(&self) {
+        let engine = self.plan.engine;
+        let filter = format!("label={LABEL}={}", self.plan.socket_dir.display());
+        let left = ask(engine, &["ps", "--all", "--quiet", "--filter", &filter]);
+        for id in left.unwrap_or_default().split_whitespace() {
+            let _ = ask(engine, &["kill", id]);
+            let _ = ask(engine, &["rm", "--force", id]);
+        }
+    }
+
+    /// What becomes readable when somebody connects or shows a token.
+    pub(super) fn doors<'a>(
+        &'a self,
+        runtime: &'a RuntimeDir,
+    ) -> impl Iterator<Item = &'a OwnedFd> {
+        std::iter::once(runtime.worker_listener()).chain(&self.strangers)
+    }
+}
+
+impl Plan {
+    fn new(image: &str, socket_dir: PathBuf) -> Result<Self, String> {
+        let asked = std::env::var("CATENA_CONTAINER_ENGINE").ok();
+        let is_asked = |engine: &&str| asked.as_deref().is_none_or(|name| name == *engine);
+        let mut reasons = Vec::new();
+        for engine in ENGINES.into_iter().filter(is_asked) {
+            match ask(engine, &["image", "inspect", "--format", "{{.Id}}", image]) {
+                Ok(_) => {
+                    return Ok(Self { engine, socket_dir });
+                }
+                Err(reason) => reasons.push(format!("{engine}: {reason}")),
+            }
+        }
+        if reasons.is_empty() {
+            return Err(format!(
+                "CATENA_CONTAINER_ENGINE is \"{}\"; the engines known are {}",
+                asked.unwrap_or_default(),
+                ENGINES.join(" and ")
+            ));
+        }
+        Err(format!(
+            "no container engine has the image {image} ({}); build it with `cargo xtask image`, or \
+             run the chain with --mode process",
+            reasons.join("; ")
+        ))
+    }
+
+    /// Starts a worker's container. Its worker will connect.
+    ///
+    /// # Errors
+    /// The engine's client cannot be started.
+    pub(super) fn start(
+        &self,
+        worker: &str,
+        chain: &Chain,
+        epoch: u32,
+        token: &str,
+    ) -> Result<Body, SpawnError> {
+        let failed = |error: std::io::Error| SpawnError {
+            worker: worker.to_owned(),
+            reason: format!("{}: {error}", self.engine),
+        };
+        let chain_name = &chain.name;
+        // Two supervisors may run chains of the same name from different folders.
+        let name = format!(
+            "catena-{chain_name}-{worker}-{epoch}-{}",
+            std::process::id()
+        );
+        let socket_dir = self.socket_dir.display();
+        let mut command = engine_command(self.engine);
+        command.args(["run", "--rm", "--pull", "never", "--name", &name]);
+        command.args(["--label", &format!("{LABEL}={socket_dir}")]);
+        command.args(["--network", "none", "--user", "65534:65534"]);
+        command.args(["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]);
+        command.args(["--read-only", "--mount"]);
+        command.arg(format!(
+            "type=bind,source={socket_dir},target={MOUNT_POINT},readonly"
+        ));
+        if self.engine == "podman" {
+            command.args(own_limits());
+        }
+        if let Ok(options) = std::env::var("CATENA_CONTAINER_RUN_OPTIONS") {
+            command.args(options.split_whitespace());
+        }
+        command.args(["--env", "CATENA_TOKEN", image_of(chain)]);
+        command.args(["worker", "--socket"]);
+        command.arg(format!("{MOUNT_POINT}/worker.sock"));
+        command.args(["--label", &format!("{chain_name}/{worker}")]);
+        let client = command
+            .env("CATENA_TOKEN", token)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .map_err(failed)?;
+        let client_exit = pidfd_open(Pid::from_child(&client), PidfdFlags::empty())
+            .map_err(|error| failed(error.into()))?;
+        Ok(Body::Container(Container {
+            engine: self.engine,
+            name,
+            client,
+            client_exit,
+            worker: None,
+            killers: Vec::new(),
+        }))
+    }
+}
+
+/// The image that a chain's containers are run from.
+fn image_of(chain: &Chain) -> &str {
+    chain.run.image.as_deref().unwrap_or("catena-worker")
+}
+
+/// The limits of this process, for an engine that starts containers as its children: asking for its
+/// own defaults instead would fail wherever these are higher and limits may not be raised.
+fn own_limits() -> impl Iterator<Item = String> {
+    // podman starts its children with at most so many processes.
+    const PROCESSES_MAX: u64 = 1 << 15;
+    let limits = [
+        ("nofile", Resource::Nofile, u64::MAX),
+        ("nproc", Resource::Nproc, PROCESSES_MAX),
+    ];
+    limits.into_iter().filter_map(|(name, resource, most)| {
+        let limit = getrlimit(resource);
+        let (soft, hard) = (limit.current?.min(most), limit.maximum?.min(most));
+        Some(format!("--ulimit={name}={soft}:{hard}"))
+    })
+}
+
+fn engine_command(engine: &str) -> Command {
+    let mut command = Command::new(engine);
+    if let Ok(options) = std::env::var("CATENA_CONTAINER_OPTIONS") {
+        command.args(options.split_whitespace());
+    }
+    command
+}
+
+/// What an engine answers to a question.
+fn ask(engine: &str, args: &[&str]) -> Result<String, String> {
+    let mut child = match engine_command(engine)
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+    {
+        Ok(child) => child,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err("not installed".to_owned());
+        }
+        Err(error) => return Err(error.to_string()),
+    };
+    let exit = pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
+    // Answers are short: they fit a pipe.
+    if exit.is_ok_and(|exit| !is_readable_within(&exit, ENGINE_PATIENCE)) {
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(format!("no answer within {ENGINE_PATIENCE:?}"));
+    }
+    let status = child.wait().map_err(|error| error.to_string())?;
+    let (mut answer, mut complaint) = (String::new(), String::new());
+    if let (Some(mut out), Some(mut err)) = (child.stdout.take(), child.stderr.take()) {
+        let _ = out.read_to_string(&mut answer);
+        let _ = err.read_to_string(&mut complaint);
+    }
+    if status.success() {
+        return Ok(answer);
+    }
+    let line = complaint.lines().rfind(|line| !line.trim().is_empty());
+    Err(line.unwrap_or(&status.to_string()).trim().to_owned())
+}
+
+fn is_readable_within(fd: &OwnedFd, patience: Duration) -> bool {
+    let deadline = Instant::now() + patience;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let Ok(timeout) = Timespec::try_from(left) else {
+            return false;
+        };
+        match poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&timeout)) {
+            Ok(ready) => return ready > 0,
+            Err(Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+impl Container {
+    /// The worker's process, once it has connected; until then the engine's client.
+    pub(super) fn pid(&self) -> Option<u32> {
+        match &self.worker {
+            Some(process) => process
+                .pid
+                .map(|pid| pid.as_raw_nonzero().get().cast_unsigned()),
+            None => Some(self.client.id()),
+        }
+    }
+
+    /// Readable once the worker has certainly ended.
+    pub(super) fn exit_fd(&self) -> &OwnedFd {
+        self.worker
+            .as_ref()
+            .map_or(&self.client_exit, |process| &process.exit)
+    }
+
+    /// Kills the worker, or has the engine do it: where users are mapped, this process may not.
+    pub(super) fn kill(&mut self) {
+        let killed = self
+            .worker
+            .as_ref()
+            .map(|process| pidfd_send_signal(&process.exit, Signal::KILL));
+        if !matches!(killed, Some(Ok(()) | Err(Errno::SRCH))) {
+            self.killers.extend(
+                engine_command(self.engine)
+                    .args(["kill", &self.name])
+                    .stdin(Stdio::null())
+                    .stdout(Stdio::null())
+                    .stderr(Stdio::null())
+                    .process_group(0)
+                    .spawn(),
+            );
+        }
+    }
+
+    /// What is known of its end now.
+    pub(super) fn how_it_ended(&mut self) -> String {
+        match self.client.try_wait() {
+            Ok(Some(status)) => format!("{} run: {status}", self.engine),
+            _ => "its container ended".to_owned(),
+        }
+    }
+
+    /// Whether the engine has done with it.
+    fn is_gone(&mut self) -> bool {
+        self.killers
+            .retain_mut(|killer| matches!(killer.try_wait(), Ok(None)));
+        !matches!(self.client.try_wait(), Ok(None)) && self.killers.is_empty()
+    }
+
+    /// Waits until the engine has removed it, and sees to it that it does.
+    fn remove(&mut self) {
+        let deadline = Instant::now() + ENGINE_PATIENCE;
+        while !is_readable_within(&self.client_exit, KILL_EVERY) {
+            if Instant::now() > deadline {
+                // A client that does not live to its end removes nothing.
+                let _ = self.client.kill();
+                let _ = ask(self.engine, &["rm", "--force", &self.name]);
+                break;
+            }
+            // Told too early, the engine knew no container of this name yet.
+            let has_ended = |killer: &mut Child| !matches!(killer.try_wait(), Ok(None));
+            if self.killers.iter_mut().all(has_ended) {
+                self.worker = None;
+                self.kill();
+            }
+        }
+        let _ = self.client.wait();
+        for killer in &mut self.killers {
+            let _ = killer.wait();
+        }
+    }
+}
+
+impl Supervisor {
+    /// Looks for what a changed chain needs for its containers.
+    ///
+    /// # Errors
+    /// No engine has the image.
+    pub(super) fn plan_containers(&mut self) -> Result<(), SpawnError> {
+        let needed = Containers::for_chain(&self.chain, &self.placement, &self.runtime)?;
+        match (&mut self.containers, needed) {
+            (Some(now), Some(needed)) => now.plan = needed.plan,
+            (now @ None, needed) => *now = needed,
+            (Some(_), None) => {}
+        }
+        Ok(())
+    }
+
+    /// Lets in who connects, and those who show the token of a worker that is expected.
+    pub(super) fn admit_containers(&mut self) {
+        let Some(containers) = &mut self.containers else {
+            return;
+        };
+        let mut strangers = std::mem::take(&mut containers.strangers);
+        while let Some(socket) = self.runtime.accept_worker() {
+            if strangers.len() == STRANGERS_MAX {
+                strangers.remove(0);
+            }
+            strangers.push(socket);
+        }
+        for socket in strangers {
+            match fd_passing::receive(&socket) {
+                Err(Errno::AGAIN) => {
+                    if let Some(containers) = &mut self.containers {
+                        containers.strangers.push(socket);
+                    }
+                }
+                Ok(Some(message)) => {
+                    if let Ok(FromWorker::Hello { version, token }) =
+                        serde_json::from_slice(&message.bytes)
+                    {
+                        self.admit(socket, version, &token);
+                    }
+                }
+                // Closing the socket is the answer.
+                Ok(None) | Err(_) => {}
+            }
+        }
+    }
+
+    fn admit(&mut self, socket: OwnedFd, version: u32, token: &str) {
+        let expected = self.instances.iter().position(|instance| {
+            instance.state == State::Starting
+                && instance.socket.is_none()
+                && instance.token == token
+        });
+        let Some(worker) = expected else { return };
+        let instance = &mut self.instances[worker];
+        let Some(Body::Container(container)) = &mut instance.body else {
+            return;
+        };
+        if version != VERSION {
+            instance.failure = Some(format!(
+                "its image holds another version of catena (protocol {version}, here {VERSION}); \
+                 build it anew with `cargo xtask image`"
+            ));
+            return;
+        }
+        let pid = peer::credentials(&socket).ok().and_then(|peer| peer.pid);
+        let exit = peer::process(&socket);
+        container.worker = exit.ok().map(|exit| Process { pid, exit });
+        // From here on it is like any worker's.
+        let flags = fcntl_getfl(&socket).unwrap_or(OFlags::RDWR);
+        if fcntl_setfl(&socket, flags - OFlags::NONBLOCK).is_err() {
+            return;
+        }
+        instance.socket = Some(socket);
+        self.assign(worker);
+    }
+
+    /// Gives up a worker's body; its exit is certain or has been asked for. Says how it ended.
+    pub(super) fn part_with(&mut self, mut body: Body) -> String {
+        let how = body.reap();
+        if let (Body::Container(container), Some(containers)) = (body, &mut self.containers) {
+            containers.departing.push(container);
+        }
+        how
+    }
+
+    /// Forgets containers that the engine has removed.
+    pub(super) fn see_containers_off(&mut self) {
+        if let Some(containers) = &mut self.containers {
+            containers
+                .departing
+                .retain_mut(|container| !container.is_gone());
+        }
+    }
+
+    /// Waits for the engine to remove what is left of the containers whose workers have ended.
+    pub(super) fn remove_containers(&mut self) {
+        if let Some(containers) = &mut self.containers {
+            for mut container in std::mem::take(&mut containers.departing) {
+                container.remove();
+            }
+        }
+    }
+}
