@@ -223,19 +223,15 @@ impl Pools {
     /// [`DropReason::TooLarge`] or [`DropReason::NoBuffer`]; nothing is counted here.
     #[inline]
     pub fn alloc(&mut self, len: usize) -> Result<Packet, DropReason> {
-        let mut fitting = self
-            .own
-            .iter_mut()
-            .filter(|pool| len <= pool.geometry().packet_len_max());
-        let Some(first) = fitting.next() else {
+        let fits = |pool: &PoolOwner| len <= pool.geometry().packet_len_max();
+        let Some(first) = self.own.iter().position(fits) else {
             return Err(DropReason::TooLarge);
         };
-        if let Some(packet) = first.alloc(len) {
+        if let Some(packet) = self.own[first].alloc(len) {
             return Ok(packet);
         }
-        fitting
-            .next()
-            .and_then(|pool| pool.alloc(len))
+        let next = self.own.get_mut(first + 1);
+        next.and_then(|pool| pool.alloc(len))
             .ok_or(DropReason::NoBuffer)
     }
 
