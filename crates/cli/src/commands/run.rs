@@ -165,6 +165,10 @@ fn watch(supervisor: &mut Supervisor, signals: &OwnedFd, args: &Args, desk: &mut
         let ready = supervisor.step(patience, &[signals.as_fd(), control.as_fd()]);
         tell_events(supervisor, args.quiet);
         let mut end = ready.first().copied().unwrap_or(false);
+        if end {
+            // Taken out, so that the next one is seen as another.
+            let _ = rustix::io::read(signals, &mut [0_u8; 1]);
+        }
         if ready.get(1).copied().unwrap_or(false) {
             end |= desk.serve(supervisor);
         }
