@@ -40,6 +40,8 @@ enum Command {
     Top(commands::top::Args),
     /// Say what would change if a running chain became what a file says
     Plan(commands::plan::Args),
+    /// Make a running chain what a file says, losing no packet on links that stay
+    Apply(commands::apply::Args),
     /// Stop a running chain: drained, every packet accounted for
     Stop(commands::stop::Args),
     /// List, describe and control network functions
@@ -71,6 +73,7 @@ fn main() -> ExitCode {
         Command::Status(args) => commands::status::run(&args),
         Command::Top(args) => commands::top::run(&args),
         Command::Plan(args) => commands::plan::run(&args),
+        Command::Apply(args) => commands::apply::run(&args),
         Command::Stop(args) => commands::stop::run(&args),
         Command::Nf(command) => commands::nf::run(&command),
         Command::Port(command) => commands::port::run(&command),

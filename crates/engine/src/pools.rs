@@ -6,7 +6,7 @@
 //! home. Lanes are published once per turn.
 
 use catena_shm::bell::{self, WaitWord};
-use catena_shm::descriptor::{Descriptor, RETURNS_PER_DESCRIPTOR};
+use catena_shm::descriptor::Descriptor;
 use catena_shm::pool::{LinkSet, PoolOwner, PoolView, Violation};
 use catena_shm::ring::Producer;
 use catena_shm::ring_memory::{MappedRing, RingEnd};
@@ -42,6 +42,26 @@ impl ReturnLane {
             pending: Vec::with_capacity(1024),
             published: false,
         }
+    }
+
+    /// Notes a buffer to be returned; up to three share a descriptor.
+    #[inline]
+    fn give_back(&mut self, pool: u8, buffer_index: u32) {
+        let extended = self
+            .pending
+            .last_mut()
+            .is_some_and(|last| last.add_return(pool, buffer_index));
+        if !extended {
+            self.pending
+                .push(Descriptor::returning(pool, &[buffer_index]));
+        }
+    }
+
+    /// Publishes what is pending. Only a peer that does not take its buffers home leaves a rest.
+    fn publish(&mut self) {
+        let sent = self.producer.push(self.pending.iter().copied()) as usize;
+        self.published |= sent > 0;
+        self.pending.drain(..sent);
     }
 
     /// The owner has been replaced: from now on its cursor is read from `consumer`.
@@ -289,11 +309,7 @@ impl Pools {
         match self.places[usize::from(packet.pool())] {
             Place::Own(index) => self.own[usize::from(index)].free(packet),
             Place::Lane(lane) => {
-                let lane = &mut self.lanes[usize::from(lane)];
-                lane.pending.push(Descriptor::returning(
-                    packet.pool(),
-                    &[packet.buffer_index()],
-                ));
+                self.lanes[usize::from(lane)].give_back(packet.pool(), packet.buffer_index());
             }
             Place::Unknown => debug_assert!(false, "a packet of no known pool"),
         }
@@ -303,7 +319,7 @@ impl Pools {
     pub fn publish_returns(&mut self) {
         for lane in &mut self.lanes {
             if !lane.pending.is_empty() {
-                publish(lane, &mut self.scratch);
+                lane.publish();
             }
         }
     }
@@ -403,36 +419,6 @@ impl Pools {
     pub fn settle_return_lanes(&mut self) {
         for lane in &mut self.lanes {
             lane.producer.settle();
-        }
-    }
-}
-
-/// Publishes a lane's pending returns, up to three to a descriptor.
-fn publish(lane: &mut ReturnLane, scratch: &mut Vec<Descriptor>) {
-    scratch.clear();
-    let mut run: [u32; RETURNS_PER_DESCRIPTOR] = [0; RETURNS_PER_DESCRIPTOR];
-    let (mut run_len, mut run_pool) = (0, 0);
-    for descriptor in &lane.pending {
-        if run_len == RETURNS_PER_DESCRIPTOR || (run_len > 0 && run_pool != descriptor.pool) {
-            scratch.push(Descriptor::returning(run_pool, &run[..run_len]));
-            run_len = 0;
-        }
-        run_pool = descriptor.pool;
-        // A pending return carries its single index in `len` (see `Descriptor::returning`).
-        run[run_len] = descriptor.len;
-        run_len += 1;
-    }
-    if run_len > 0 {
-        scratch.push(Descriptor::returning(run_pool, &run[..run_len]));
-    }
-    lane.pending.clear();
-    let sent = lane.producer.push(scratch.iter().copied()) as usize;
-    lane.published |= sent > 0;
-    // Only a peer that does not take its buffers home can make this happen.
-    for descriptor in &scratch[sent..] {
-        if let Some(indices) = descriptor.returned() {
-            lane.pending
-                .extend(indices.map(|index| Descriptor::returning(descriptor.pool, &[index])));
         }
     }
 }

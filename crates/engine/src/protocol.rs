@@ -307,6 +307,8 @@ pub enum FromWorker {
     },
     /// Its receiving ports have all come to their end.
     Finished,
+    /// Answer to `Drain`: nothing more is taken in.
+    Drained,
     /// Outputs are as `Rewire` said: nothing enters links that go any more.
     Rewired,
     /// Answer to `Control`.

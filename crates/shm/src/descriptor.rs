@@ -35,6 +35,8 @@ pub mod kind {
 pub const RETURNS_PER_DESCRIPTOR: usize = 3;
 
 const SEQUENCE_SHIFT: u32 = 32;
+const RETURN_ONE: u8 = kind::RETURN + 1;
+const RETURN_TWO: u8 = kind::RETURN + 2;
 
 impl Descriptor {
     /// The first word, with the ring's `sequence`.
@@ -86,6 +88,21 @@ impl Descriptor {
         }
     }
 
+    /// Adds a buffer index to a return descriptor of the same pool, if there is room.
+    #[inline]
+    pub fn add_return(&mut self, pool: u8, index: u32) -> bool {
+        if self.pool != pool {
+            return false;
+        }
+        match self.kind {
+            RETURN_ONE => self.offset = index,
+            RETURN_TWO => self.tag = index,
+            _ => return false,
+        }
+        self.kind += 1;
+        true
+    }
+
     /// The buffer indices that come home, if this is a return descriptor of valid form.
     pub fn returned(&self) -> Option<impl Iterator<Item = u32> + use<>> {
         let count = self.kind.checked_sub(kind::RETURN)? as usize;
@@ -120,6 +137,10 @@ mod tests {
             let descriptor = Descriptor::returning(3, indices);
             assert!(descriptor.returned().unwrap().eq(indices.iter().copied()));
         }
+        let mut grown = Descriptor::returning(3, &[5]);
+        assert!(!grown.add_return(4, 6), "another pool");
+        assert!(grown.add_return(3, 6) && grown.add_return(3, 7) && !grown.add_return(3, 8));
+        assert_eq!(grown, Descriptor::returning(3, &[5, 6, 7]));
         assert!(Descriptor::default().returned().is_none());
         assert!(
             Descriptor {

@@ -301,10 +301,8 @@ mod tests {
         // SAFETY: an atomic in a live mapping.
         unsafe { ours.at::<AtomicU64>(8).as_ref() }.store(42, Ordering::Release);
         // SAFETY: as above.
-        assert_eq!(
-            unsafe { theirs.at::<AtomicU64>(8).as_ref() }.load(Ordering::Acquire),
-            42
-        );
+        let seen = unsafe { theirs.at::<AtomicU64>(8).as_ref() }.load(Ordering::Acquire);
+        assert_eq!(seen, 42);
     }
 
     #[test]

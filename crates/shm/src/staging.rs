@@ -170,7 +170,8 @@ mod tests {
             let mut producer = Producer::new(ring.clone(), 0);
             let mut consumer = Consumer::new(ring.clone(), 0);
             let mut staging = StagingWriter::new(0, geometry.staging_bytes, geometry.slot_count);
-            let mut pace = pace.into_iter().cycle();
+            // The 1 at the end: a consumer that never takes anything would never end.
+            let mut pace = pace.into_iter().chain([1]).cycle();
             let mut got = Vec::new();
             let mut sent = 0;
             while got.len() < lens.len() {

@@ -177,8 +177,13 @@ fn throughput(common: &Common, chain: &str, mode: &str, name: &str) -> Outcome {
     serve_for(&mut supervisor, Duration::from_secs_f64(common.seconds));
     let (after, elapsed) = (arrived(&supervisor), since.elapsed());
     let wait = supervisor.wait_policy().describe();
-    supervisor.stop(Duration::from_secs(10));
     let rate = (after - before) as f64 / elapsed.as_secs_f64();
+    supervisor.drain();
+    let drain_end = Instant::now() + Duration::from_secs(2);
+    while !supervisor.is_empty() && Instant::now() < drain_end {
+        supervisor.step(Duration::from_millis(2), &[]);
+    }
+    supervisor.stop(Duration::from_secs(10));
     let status = supervisor.status();
     println!(
         "{}",
@@ -197,7 +202,7 @@ fn hop(common: &Common) -> Outcome {
     let chain = format!(
         "ports:\n  source: {{ bench-source: {{ size: {}, gap_ns: 20000 }}, core: {from} }}\n  \
          sink: {{ bench-sink: {{ latency: true }}, core: {to}{} }}\n\
-         links:\n  - {{ link: source -> sink, slots: {} }}\n",
+         links:\n  - {{ link: source -> sink, trust: shared, slots: {} }}\n",
         common.size,
         // Two ports on one core would share a worker: the hop would be no hop.
         if from == to { ", group: sink" } else { "" },

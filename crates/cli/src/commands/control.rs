@@ -45,6 +45,8 @@ pub(crate) enum Request {
     Stop,
     /// What it was started from.
     Chain,
+    /// Become this.
+    Apply(Source),
     /// A request to one of its NFs.
     Control {
         /// Name of the node.
@@ -62,6 +64,13 @@ pub(crate) enum Answer {
     Status(Box<Status>),
     /// What it was started from.
     Chain(Source),
+    /// The steps that were taken.
+    Applied {
+        /// For people; empty if there was nothing to do.
+        text: String,
+        /// For machines.
+        actions: serde_json::Value,
+    },
     /// The NF's answer.
     Control(serde_json::Value),
     /// It could not be done, and why.

@@ -168,9 +168,10 @@ fn watch(supervisor: &mut Supervisor, signals: &OwnedFd, args: &Args, desk: &mut
         if ready.get(1).copied().unwrap_or(false) {
             end |= desk.serve(supervisor);
         }
-        end |= args
-            .seconds
-            .is_some_and(|seconds| started.elapsed().as_secs_f64() >= seconds);
+        end |= drain_since.is_none()
+            && args
+                .seconds
+                .is_some_and(|seconds| started.elapsed().as_secs_f64() >= seconds);
         if end && drain_since.is_none() {
             supervisor.drain();
             drain_since = Some(Instant::now());
@@ -201,6 +202,7 @@ impl Desk<'_> {
         let text = match read_request(&socket) {
             Ok(Request::Status) => Answer::Status(Box::new(supervisor.status())),
             Ok(Request::Chain) => Answer::Chain(self.source.clone()),
+            Ok(Request::Apply(new)) => super::apply::apply(supervisor, &mut self.source, new),
             Ok(Request::Control { node, request }) => ask_node(supervisor, &node, request),
             Ok(Request::Stop) => {
                 self.end_askers.push(socket);

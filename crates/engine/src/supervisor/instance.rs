@@ -90,6 +90,8 @@ pub struct Instance {
     pub is_retiring: bool,
     /// Whether it passes packets on in place of its nodes.
     pub is_bypass: bool,
+    /// Whether it has stopped taking packets in.
+    pub is_drained: bool,
     /// Why it failed, if it said so.
     pub failure: Option<String>,
 }
@@ -109,6 +111,7 @@ impl Instance {
             running_since: None,
             closings: Vec::new(),
             is_finished: false,
+            is_drained: false,
             is_introduced: false,
             changing: Changing::No,
             is_retiring: false,

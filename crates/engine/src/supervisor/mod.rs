@@ -170,13 +170,8 @@ impl Supervisor {
     pub fn start(chain: Chain, options: Options) -> Result<Self, StartError> {
         let placement = place(&chain).map_err(StartError::Placement)?;
         let runtime = RuntimeDir::create(&options.runtime_root, &chain.name)?;
-        let cores = allowed_cores();
-        let usable = if chain.run.cores.is_empty() {
-            cores.len()
-        } else {
-            chain.run.cores.len()
-        };
-        let wait = choose(chain.run.wait, measure(placement.workers.len(), usable));
+        let cores = cores_used(&chain, &placement, options.pin);
+        let wait = choose(chain.run.wait, measure(placement.workers.len(), cores));
         let containers = Containers::for_chain(&chain, &placement, &runtime)?;
         if let Some(containers) = &containers {
             containers.remove_leftovers();
@@ -382,6 +377,7 @@ impl Supervisor {
                 }
             }
             (FromWorker::Finished, _) => instance.is_finished = true,
+            (FromWorker::Drained, _) => instance.is_drained = true,
             (FromWorker::Answer { id, result }, _) => {
                 self.answers.insert(id, result);
             }
@@ -512,19 +508,10 @@ impl Supervisor {
         }
     }
 
-    /// Workers are spread over the cores they may use, neighbours in the chain together.
     fn core_for(&self, worker: usize) -> Option<usize> {
-        if !self.options.pin {
-            return None;
-        }
-        let allowed = allowed_cores();
-        let cores = if self.chain.run.cores.is_empty() {
-            &allowed
-        } else {
-            &self.chain.run.cores
-        };
-        let count = self.placement.workers.len();
-        cores.get(worker * cores.len() / count.max(1)).copied()
+        self.options
+            .pin
+            .then(|| core_for(&self.chain, &self.placement, worker))?
     }
 
     /// Keeps memory that a worker has made.
@@ -687,6 +674,31 @@ enum Source {
     Worker(usize),
     Exit(usize),
     Accept,
+}
+
+/// Workers are spread over the cores they may use, neighbours in the chain together.
+fn core_for(chain: &Chain, placement: &Placement, worker: usize) -> Option<usize> {
+    let allowed = allowed_cores();
+    let cores = if chain.run.cores.is_empty() {
+        &allowed
+    } else {
+        &chain.run.cores
+    };
+    let count = placement.workers.len().max(1);
+    cores.get(worker * cores.len() / count).copied()
+}
+
+/// How many cores the workers have to themselves: fewer than workers if any two share one.
+fn cores_used(chain: &Chain, placement: &Placement, pin: bool) -> usize {
+    if !pin {
+        return allowed_cores().len();
+    }
+    let workers = placement.workers.iter().enumerate();
+    let cores = workers.filter_map(|(n, spec)| spec.core.or_else(|| core_for(chain, placement, n)));
+    cores
+        .collect::<std::collections::BTreeSet<_>>()
+        .len()
+        .max(1)
 }
 
 /// Cores this process may use.

@@ -210,14 +210,14 @@ impl Supervisor {
         &self.past.gaps
     }
 
-    /// Whether no packet is on any link: with sources at their end, nothing more will happen.
+    /// Whether nothing is taken in any more and no packet is on any link: nothing more will happen.
     ///
     /// A packet is published further on before its slot is given back, so looking at links in the
     /// order packets take them cannot miss one that moves meanwhile.
     pub fn is_empty(&self) -> bool {
         if self
             .present()
-            .any(|instance| instance.state != State::Running)
+            .any(|instance| instance.state != State::Running || self.is_taking_in(instance))
         {
             return false;
         }
@@ -237,6 +237,11 @@ impl Supervisor {
             catena_shm::ring::published_between(&at_tail, tail, tail + 1).is_empty()
                 && latest.settled().load(Ordering::Acquire) <= tail
         })
+    }
+
+    /// Whether a worker may still take packets in.
+    fn is_taking_in(&self, instance: &super::Instance) -> bool {
+        !instance.is_drained && (self.is_draining || !instance.is_finished)
     }
 
     /// Longest way from a source to a worker, in links. Ports come first, whatever they also send.

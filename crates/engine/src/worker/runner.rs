@@ -313,7 +313,10 @@ impl Runner {
                 Command::Reclaim(pool, buffers) => self.pools.reclaim(pool, &buffers),
                 Command::Rewire(additions, rewiring) => self.rewire(*additions, rewiring),
                 Command::Inputs(inputs, links) => self.set_inputs(&inputs, links),
-                Command::Drain => self.turn.receiving = false,
+                Command::Drain => {
+                    self.turn.receiving = false;
+                    (self.report)(&FromWorker::Drained);
+                }
                 Command::Stop => return false,
                 Command::Control(id, node, request) => self.answer(id, node, &request),
             }

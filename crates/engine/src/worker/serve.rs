@@ -316,7 +316,7 @@ impl Control<'_> {
         let running = self.running;
         match record {
             ToWorker::Attach { region, len, start } => {
-                self.attach(region, len, start, one(fds)?)?
+                self.attach(region, len, start, one(fds)?)?;
             }
             ToWorker::PeerDown { link } => running.command(Command::PeerDown(link)),
             ToWorker::Reclaim { pool, buffers } => running.command(Command::Reclaim(pool, buffers)),

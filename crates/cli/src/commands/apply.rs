@@ -1,0 +1,83 @@
+//! `catena apply`: makes a running chain what a file says, without losing packets on the links that
+//! stay.
+//!
+//! The file is checked here first, so that its errors are shown with their lines; the supervisor checks
+//! it again, since it believes nobody. If anything new cannot be started, nothing changes.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use catena_engine::chain::Chain;
+use catena_engine::supervisor::Supervisor;
+
+use super::Outcome;
+use super::control::{Answer, Request, Source, Target, unexpected};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Chain file, as the chain is to be
+    file: PathBuf,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let checked = super::check::load(&args.file, args.json)?;
+    let name = checked.chain.name.clone();
+    let target = Target {
+        chain: Some(name.clone()),
+    };
+    let source = Source {
+        text: checked.text,
+        dir: checked.chain.dir.clone(),
+        mode: None,
+    };
+    let (text, actions) = match target.ask(&Request::Apply(source))? {
+        Answer::Applied { text, actions } => (text, actions),
+        other => return Err(unexpected(&other)),
+    };
+    if args.json {
+        super::print_json(&serde_json::json!({ "chain": name, "actions": actions }))?;
+    } else if text.is_empty() {
+        println!(
+            "nothing to do: chain \"{name}\" is as {} says",
+            args.file.display()
+        );
+    } else {
+        print!("{text}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The supervisor's side. `running` is what the chain was started from; it becomes what it is now.
+pub(crate) fn apply(supervisor: &mut Supervisor, running: &mut Source, new: Source) -> Answer {
+    let checked = match Chain::parse(&new.text, &new.dir, &crate::registry::registry()) {
+        Ok(checked) => checked,
+        Err(errors) => return Answer::Error(errors.to_string()),
+    };
+    let mut chain = checked.chain;
+    if chain.name != supervisor.chain().name {
+        return Answer::Error(format!(
+            "the file is of chain \"{}\"; a running chain keeps its name",
+            chain.name
+        ));
+    }
+    if let Some(mode) = running.mode {
+        super::check::set_mode(&mut chain, mode);
+    }
+    match supervisor.apply(&chain) {
+        Ok(plan) => {
+            let mode = running.mode;
+            *running = Source { mode, ..new };
+            let text = if plan.is_empty() {
+                String::new()
+            } else {
+                plan.to_string()
+            };
+            let actions = serde_json::to_value(&plan.actions).unwrap_or_default();
+            Answer::Applied { text, actions }
+        }
+        Err(error) => Answer::Error(error.to_string()),
+    }
+}

@@ -1,0 +1,192 @@
+//! A running chain is changed under load; the sink checks every packet's number.
+
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// A chain that runs in a folder of its own.
+struct Running {
+    dir: tempfile::TempDir,
+    child: Option<Child>,
+}
+
+const PORTS: &str = "name: live
+ports:
+  gen: { generator: { rate: 20kpps, size: 64 } }
+  end: { sink: { verify: true } }
+run: { mode: process }
+";
+
+fn chain(nfs: &str, links: &str) -> String {
+    format!("{PORTS}nfs:\n{nfs}links:\n{links}")
+}
+
+impl Running {
+    fn start(text: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("live.yaml"), text).unwrap();
+        let child = catena(dir.path())
+            .args(["run", "--json", "live.yaml"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let running = Self {
+            dir,
+            child: Some(child),
+        };
+        running.wait_for(|status| rx(status, "end") > 100);
+        running
+    }
+
+    fn ask(&self, arguments: &[&str]) -> Output {
+        catena(self.dir.path()).args(arguments).output().unwrap()
+    }
+
+    fn status(&self) -> Option<Value> {
+        serde_json::from_slice(&self.ask(&["status", "live", "--json"]).stdout).ok()
+    }
+
+    /// Waits until the status is as wanted; the chain itself moves on meanwhile.
+    fn wait_for(&self, wanted: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            if let Some(status) = self.status()
+                && wanted(&status)
+            {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "{:?}", self.status());
+        }
+    }
+
+    fn apply(&self, text: &str) -> Output {
+        std::fs::write(self.dir.path().join("new.yaml"), text).unwrap();
+        self.ask(&["apply", "new.yaml"])
+    }
+
+    /// Lets a hundred more packets through.
+    fn let_pass(&self) {
+        let before = self.wait_for(|_| true);
+        self.wait_for(|status| rx(status, "end") > rx(&before, "end") + 100);
+    }
+
+    fn stop(mut self) -> Value {
+        assert!(self.ask(&["stop", "live"]).status.success());
+        let output = self.child.take().unwrap().wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn catena(dir: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_catena"));
+    command
+        .current_dir(dir)
+        .env("CATENA_RUNTIME_DIR", dir.join("run"));
+    command
+}
+
+fn node<'a>(status: &'a Value, name: &str) -> &'a Value {
+    let nodes = status["nodes"].as_array().unwrap();
+    nodes
+        .iter()
+        .find(|node| node["name"] == name)
+        .unwrap_or(&Value::Null)
+}
+
+fn rx(status: &Value, name: &str) -> u64 {
+    let node = node(status, name);
+    node["rx_packets"].as_u64().unwrap_or(0) + node["tx_packets"].as_u64().unwrap_or(0)
+}
+
+/// Everything the generator made has arrived, once, in order; every buffer is home.
+fn assert_nothing_lost(status: &Value) {
+    let report = &node(status, "end")["report"];
+    for wrong in ["lost", "duplicated", "reordered", "corrupted"] {
+        assert_eq!(report[wrong], 0, "{wrong}: {status:#}");
+    }
+    assert_eq!(
+        node(status, "gen")["rx_packets"],
+        node(status, "end")["tx_packets"],
+        "{status:#}"
+    );
+    assert_eq!(status["buffers"]["in_flight"], 0, "{status:#}");
+    assert_eq!(status["deaths"], 0);
+}
+
+const ONE: &str = "  a: { type: macswap }\n";
+const TWO: &str = "  a: { type: macswap }\n  b: { type: count }\n";
+
+#[test]
+fn nfs_come_and_go_and_no_packet_is_lost_or_overtaken() {
+    let one = chain(ONE, "  - gen -> a -> end\n");
+    let behind = chain(TWO, "  - gen -> a -> b -> end\n");
+    let before = chain(TWO, "  - gen -> b -> a -> end\n");
+    let running = Running::start(&one);
+    for text in [&behind, &one, &before, &behind, &before, &one] {
+        let applied = running.apply(text);
+        assert!(applied.status.success(), "{applied:?}");
+        running.let_pass();
+    }
+    let nothing = running.apply(&one);
+    assert!(
+        String::from_utf8_lossy(&nothing.stdout).contains("nothing to do"),
+        "{nothing:?}"
+    );
+    let status = running.stop();
+    assert_nothing_lost(&status);
+    assert_eq!(status["workers"].as_array().unwrap().len(), 2, "{status:#}");
+}
+
+#[test]
+fn an_nf_is_replaced_between_two_packets() {
+    let running = Running::start(&chain(ONE, "  - gen -> a -> end\n"));
+    let count = chain("  a: { type: count }\n", "  - gen -> a -> end\n");
+    assert!(running.apply(&count).status.success());
+    running.let_pass();
+    let status = running.wait_for(|status| node(status, "a")["type"] == "count");
+    assert_eq!(node(&status, "a")["drops"], serde_json::json!({}));
+    assert_nothing_lost(&running.stop());
+}
+
+#[test]
+fn a_change_that_fails_leaves_the_chain_as_it_was() {
+    let one = chain(ONE, "  - gen -> a -> end\n");
+    let running = Running::start(&one);
+    let broken = "  a: { type: macswap }\n  b: { type: nonsense }\n";
+    let refused = running.apply(&chain(broken, "  - gen -> a -> b -> end\n"));
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    // The port's device does not exist: found out only when the new worker opens it.
+    let port = one.replace(
+        "ports:\n",
+        "ports:\n  extra: { pcap: { read: missing.pcap } }\n",
+    ) + "  - extra -> b\n  - b -> gone\n";
+    let port = port.replace("nfs:\n", "nfs:\n  b: { type: macswap, mode: thread }\n");
+    let port = port.replace("ports:\n", "ports:\n  gone: { sink: {}, mode: thread }\n");
+    let port = port
+        .replace("missing.pcap }", "missing.pcap }")
+        .replace("extra: {", "extra: { mode: thread,");
+    let refused = running.apply(&port);
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(
+        text.contains("missing.pcap") && text.contains("nothing was changed"),
+        "{text}"
+    );
+    running.let_pass();
+    let status = running.stop();
+    assert_nothing_lost(&status);
+    assert_eq!(status["nodes"].as_array().unwrap().len(), 3);
+}
