@@ -379,6 +379,8 @@ pub struct RxLink {
     trust: Trust,
     overflow: Overflow,
     descriptors: Vec<Descriptor>,
+    /// Packets taken from the link and dropped, since the node last asked: too old, no buffer.
+    dropped: [(DropReason, u64); 2],
     committed: bool,
     /// Counters since this worker started.
     pub counters: RxCounters,
@@ -393,6 +395,7 @@ impl RxLink {
             trust,
             overflow,
             descriptors: Vec::with_capacity(256),
+            dropped: [(DropReason::LinkStale, 0), (DropReason::NoBuffer, 0)],
             committed: false,
             counters: RxCounters::default(),
         }
@@ -461,10 +464,23 @@ impl RxLink {
                     packets.push(packet);
                 }
                 Err(DropReason::BadDescriptor) => self.counters.violations += 1,
-                Err(_) => self.counters.discarded += 1,
+                Err(_) => {
+                    self.counters.discarded += 1;
+                    self.dropped[1].1 += 1;
+                }
             }
         }
         count
+    }
+
+    /// Packets that were taken and dropped since the last call, by reason: they count for the node
+    /// they were on the way to.
+    pub fn take_dropped(&mut self) -> [(DropReason, u64); 2] {
+        let taken = self.dropped;
+        for (_, count) in &mut self.dropped {
+            *count = 0;
+        }
+        taken
     }
 
     /// `drop_head`: when the sender is three quarters of a ring ahead, the oldest half is
@@ -482,6 +498,7 @@ impl RxLink {
         let count = self.inlet.pull(discard, &mut self.descriptors);
         self.counters.packets += count as u64;
         self.counters.discarded += count as u64;
+        self.dropped[0].1 += count as u64;
         if self.trust != Trust::Copy {
             for descriptor in &self.descriptors {
                 match pools.packet(descriptor) {

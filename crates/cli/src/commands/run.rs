@@ -61,10 +61,7 @@ const DRAIN_PATIENCE: Duration = Duration::from_secs(5);
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let mut checked = super::check::load(&args.file, args.json)?;
-    if let Some(mode) = args.mode {
-        super::check::set_mode(&mut checked.chain, mode);
-    }
+    let mut checked = super::check::load(&args.file, args.json, args.mode)?;
     let metrics = args.metrics.map(Server::bind).transpose()?;
     let source = Source {
         dir: checked.chain.dir.clone(),
