@@ -3,6 +3,8 @@
 //! A page holds a worker block, then a block per node, per sending link and per receiving link, in
 //! the order of the worker's assignment. The same words name a counter here, in JSON, in `top` and in
 //! Prometheus.
+//!
+//! A page says what its worker wrote, which may be anything: sums over pages saturate.
 
 use crate::drop_reason::DropReason;
 pub use crate::link::{RxCounters, TxCounters};
@@ -10,7 +12,7 @@ pub use crate::link::{RxCounters, TxCounters};
 use crate::link::OCCUPANCY_CLASSES;
 
 /// Words of the worker block.
-pub const WORKER_WORDS: usize = 8;
+pub const WORKER_WORDS: usize = 9;
 /// Words of a node block.
 pub const NODE_WORDS: usize = 4 + DropReason::COUNT;
 /// Words of a sending link's block.
@@ -37,7 +39,12 @@ pub struct WorkerCounters {
     pub buffers_out: u64,
     /// Returns and descriptors refused.
     pub violations: u64,
+    /// Number of the last `Reclaim` carried out.
+    pub reclaimed: u64,
 }
+
+/// Index of [`WorkerCounters::reclaimed`] in the page.
+pub const RECLAIMED_WORD: usize = 8;
 
 impl WorkerCounters {
     /// The words, in page order.
@@ -51,6 +58,7 @@ impl WorkerCounters {
             self.buffers_free,
             self.buffers_out,
             self.violations,
+            self.reclaimed,
         ]
     }
 
@@ -65,6 +73,7 @@ impl WorkerCounters {
             buffers_free,
             buffers_out,
             violations,
+            reclaimed,
         ] = *words;
         Self {
             busy_turns,
@@ -75,6 +84,7 @@ impl WorkerCounters {
             buffers_free,
             buffers_out,
             violations,
+            reclaimed,
         }
     }
 }
@@ -123,17 +133,17 @@ impl NodeCounters {
 
     /// Sum of all drops.
     pub fn dropped(&self) -> u64 {
-        self.drops.iter().sum()
+        self.drops.iter().copied().fold(0, u64::saturating_add)
     }
 
     /// Adds another instance's counters.
     pub fn add(&mut self, other: &Self) {
-        self.rx_packets += other.rx_packets;
-        self.rx_bytes += other.rx_bytes;
-        self.tx_packets += other.tx_packets;
-        self.tx_bytes += other.tx_bytes;
+        self.rx_packets = self.rx_packets.saturating_add(other.rx_packets);
+        self.rx_bytes = self.rx_bytes.saturating_add(other.rx_bytes);
+        self.tx_packets = self.tx_packets.saturating_add(other.tx_packets);
+        self.tx_bytes = self.tx_bytes.saturating_add(other.tx_bytes);
         for (sum, drops) in self.drops.iter_mut().zip(other.drops) {
-            *sum += drops;
+            *sum = sum.saturating_add(drops);
         }
     }
 }
@@ -164,11 +174,11 @@ impl TxCounters {
 
     /// Adds another instance's counters.
     pub fn add(&mut self, other: &Self) {
-        self.packets += other.packets;
-        self.bytes += other.bytes;
-        self.wakes += other.wakes;
-        self.blocked += other.blocked;
-        self.violations += other.violations;
+        self.packets = self.packets.saturating_add(other.packets);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.wakes = self.wakes.saturating_add(other.wakes);
+        self.blocked = self.blocked.saturating_add(other.blocked);
+        self.violations = self.violations.saturating_add(other.violations);
     }
 }
 
@@ -196,12 +206,12 @@ impl RxCounters {
 
     /// Adds another instance's counters.
     pub fn add(&mut self, other: &Self) {
-        self.packets += other.packets;
-        self.bytes += other.bytes;
-        self.violations += other.violations;
-        self.discarded += other.discarded;
+        self.packets = self.packets.saturating_add(other.packets);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.violations = self.violations.saturating_add(other.violations);
+        self.discarded = self.discarded.saturating_add(other.discarded);
         for (sum, count) in self.occupancy.iter_mut().zip(other.occupancy) {
-            *sum += count;
+            *sum = sum.saturating_add(count);
         }
     }
 }

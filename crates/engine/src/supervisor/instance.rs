@@ -1,11 +1,14 @@
 //! One instance of a worker, as the supervisor sees it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use catena_shm::counters::Counters;
 use catena_shm::fd_passing;
+use catena_shm::ring_memory::RingEnd;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use crate::protocol::{FromWorker, PortClosing, RegionName, ToWorker};
 use crate::supervisor::spawn::Body;
@@ -37,6 +40,19 @@ pub struct Held {
     pub fd: OwnedFd,
     /// Its size in bytes.
     pub len: usize,
+    /// The same, mapped, if it is one side of a ring.
+    pub end: Option<RingEnd>,
+}
+
+/// What came over a control connection.
+#[derive(Debug)]
+pub enum Heard {
+    /// A record with its descriptors.
+    Record(Box<FromWorker>, Vec<OwnedFd>),
+    /// The connection has ended.
+    End,
+    /// Something that no worker of this version sends, and what.
+    Garbage(String),
 }
 
 /// One instance of a worker.
@@ -52,8 +68,11 @@ pub struct Instance {
     pub socket: Option<OwnedFd>,
     /// What it must say to be believed.
     pub token: String,
-    /// Memory it has made.
-    pub made: BTreeMap<RegionName, Held>,
+    /// Which of its regions it has made.
+    pub made: BTreeSet<RegionName>,
+    /// Workers that must have taken its pools' memory before it may run, each with the number of
+    /// the question it was asked.
+    pub awaits: BTreeMap<usize, u64>,
     /// Its counters page.
     pub counters: Option<Counters>,
     /// When it began to run.
@@ -66,6 +85,8 @@ pub struct Instance {
     pub is_introduced: bool,
     /// Whether it passes packets on in place of its nodes.
     pub is_bypass: bool,
+    /// Whether it was ended for breaking the rules.
+    pub is_detached: bool,
     /// Why it failed, if it said so.
     pub failure: Option<String>,
 }
@@ -79,13 +100,15 @@ impl Instance {
             body: Some(body),
             socket,
             token,
-            made: BTreeMap::new(),
+            made: BTreeSet::new(),
+            awaits: BTreeMap::new(),
             counters: None,
             running_since: None,
             closings: Vec::new(),
             is_finished: false,
             is_introduced: false,
             is_bypass: false,
+            is_detached: false,
             failure: None,
         }
     }
@@ -107,11 +130,35 @@ impl Instance {
         self.send(&record, &[held.fd.as_fd()]);
     }
 
-    /// Receives one record; `None` if the connection has ended or the peer does not follow the
-    /// protocol.
-    pub fn receive(&self) -> Option<(FromWorker, Vec<OwnedFd>)> {
-        let message = fd_passing::receive(self.socket.as_ref()?).ok()??;
-        Some((serde_json::from_slice(&message.bytes).ok()?, message.fds))
+    /// Receives one record, waiting for it.
+    pub fn receive(&self) -> Heard {
+        let Some(socket) = &self.socket else {
+            return Heard::End;
+        };
+        match fd_passing::receive(socket) {
+            Ok(Some(message)) => match serde_json::from_slice(&message.bytes) {
+                Ok(record) => Heard::Record(Box::new(record), message.fds),
+                Err(error) => Heard::Garbage(format!("a record that does not parse: {error}")),
+            },
+            Ok(None) => Heard::End,
+            Err(Errno::MSGSIZE) => {
+                Heard::Garbage("a record with too many bytes or descriptors".to_owned())
+            }
+            Err(_) => Heard::End,
+        }
+    }
+
+    /// Whether a record, or the connection's end, can be received without waiting.
+    pub fn has_word(&self) -> bool {
+        let Some(socket) = &self.socket else {
+            return false;
+        };
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let mut fds = [PollFd::new(socket, PollFlags::IN)];
+        poll(&mut fds, Some(&at_once)).is_ok_and(|count| count > 0)
     }
 
     /// Whether it is, or soon will be, moving packets.

@@ -268,7 +268,8 @@ impl Making {
             .iter()
             .filter(|(name, ..)| *name == producer)
         {
-            inlet.replace_producer(end.clone(), *start);
+            let ring = MappedRing::new(end.clone(), inlet.ring().consumer.clone());
+            inlet.replace_producer(ring, *start);
         }
         Ok(inlet)
     }
@@ -301,7 +302,7 @@ impl Making {
                     links.insert(u8::try_from(link + 1).unwrap_or(u8::MAX));
                 }
                 let inlet = self.inlet(producer, consumer)?;
-                pools.add_home_lane(HomeLane { from, inlet, links });
+                pools.add_home_lane(HomeLane::new(from, inlet, links));
             }
         }
         Ok(())
