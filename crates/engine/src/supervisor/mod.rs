@@ -852,9 +852,10 @@ impl Supervisor {
     /// most `patience`, then kills.
     pub fn stop(&mut self, patience: Duration) {
         self.is_stopping = true;
-        let deadline = Instant::now() + patience;
         let owners: Vec<usize> = self.placement.pools.iter().map(|pool| pool.owner).collect();
         for round in [false, true] {
+            // One that does not listen must not use up the time of those that come after it.
+            let deadline = Instant::now() + patience / 2;
             let chosen: Vec<usize> = (0..self.instances.len())
                 .filter(|worker| owners.contains(worker) == round)
                 .collect();
