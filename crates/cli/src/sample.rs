@@ -1,7 +1,7 @@
 //! A status for tests: a port, a policer whose successor is fused with it, and a copying link.
 
 use catena_engine::supervisor::status::{
-    BufferStatus, LinkStatus, NodeStatus, Status, WorkerStatus,
+    BufferStatus, LinkStatus, NodeStatus, RecoveryStatus, Status, WorkerStatus,
 };
 
 fn worker(name: &str, pid: u32, sleep_s: f64) -> WorkerStatus {
@@ -88,6 +88,14 @@ pub(crate) fn status() -> Status {
             in_flight: 96,
         },
         deaths: 0,
+        recovery: RecoveryStatus {
+            deaths: 0,
+            restarts: 0,
+            gap_p50_ms: 0.0,
+            gap_p99_ms: 0.0,
+            gap_max_ms: 0.0,
+        },
+        detached: Vec::new(),
     }
 }
 

@@ -179,7 +179,7 @@ fn start(text: &str) -> Result<Running, StartError> {
     let file = dir.path().join("chain.yaml");
     std::fs::write(&file, text).unwrap();
     let registry = registry();
-    let checked = Chain::load(&file, &registry).unwrap_or_else(|errors| panic!("{errors}"));
+    let checked = Chain::load(&file, &registry, None).unwrap_or_else(|errors| panic!("{errors}"));
     let options = Options {
         registry,
         program: std::env::current_exe().unwrap(),
