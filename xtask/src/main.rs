@@ -1,5 +1,5 @@
-//! Repository chores: `cargo xtask bench NAME` measures Catena beside its peers; `cargo xtask image`
-//! builds the image of workers in containers.
+//! Repository chores: `cargo xtask bench NAME` measures Catena beside its peers;
+//! `cargo xtask image` builds the image of workers in containers.
 //!
 //! This binary ships with the repository, not with Catena; nothing depends on it.
 //!

@@ -135,11 +135,20 @@ fn nfs_come_and_go_and_no_packet_is_lost_or_overtaken() {
     let behind = chain(TWO, "  - gen -> a -> b -> end\n");
     let before = chain(TWO, "  - gen -> b -> a -> end\n");
     let running = Running::start(&one);
-    for text in [&behind, &one, &before, &behind, &before, &one] {
+    for text in [&behind, &one, &before, &one, &before, &one, &behind, &one] {
         let applied = running.apply(text);
         assert!(applied.status.success(), "{applied:?}");
         running.let_pass();
     }
+    assert!(running.apply(&behind).status.success());
+    let refused = running.apply(&before);
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        !refused.status.success() && text.contains("one side first"),
+        "{text}"
+    );
+    assert!(running.apply(&one).status.success());
+    running.let_pass();
     let nothing = running.apply(&one);
     assert!(
         String::from_utf8_lossy(&nothing.stdout).contains("nothing to do"),
@@ -175,9 +184,7 @@ fn a_change_that_fails_leaves_the_chain_as_it_was() {
     ) + "  - extra -> b\n  - b -> gone\n";
     let port = port.replace("nfs:\n", "nfs:\n  b: { type: macswap, mode: thread }\n");
     let port = port.replace("ports:\n", "ports:\n  gone: { sink: {}, mode: thread }\n");
-    let port = port
-        .replace("missing.pcap }", "missing.pcap }")
-        .replace("extra: {", "extra: { mode: thread,");
+    let port = port.replace("extra: {", "extra: { mode: thread,");
     let refused = running.apply(&port);
     let text = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");

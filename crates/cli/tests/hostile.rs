@@ -1,8 +1,8 @@
 //! Workers that break the rules: one that scribbles over all memory it can write, some that lie on
 //! the control connection, one that panics. Each is found out and ended by name; the rest runs on.
 //!
-//! This binary is its own worker program, so that workers can have NFs that no release has: without a
-//! test harness, `hostile worker ...` is a worker and `hostile [FILTER]` runs the tests.
+//! This binary is its own worker program, so that workers can have NFs that no release has: without
+//! a test harness, `hostile worker ...` is a worker and `hostile [FILTER]` runs the tests.
 //! `CATENA_HOSTILE_SECONDS` sets for how long memory is scribbled over.
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -82,8 +82,8 @@ impl Random {
     }
 }
 
-/// Writes words at random over every shared mapping of this process, for ever. The kernel is the one
-/// who writes, through `/proc/self/mem`, so that nothing here needs `unsafe`.
+/// Writes words at random over every shared mapping of this process, for ever. The kernel is the
+/// one who writes, through `/proc/self/mem`, so that nothing here needs `unsafe`.
 struct Scribbler;
 
 fn scribble() -> ! {

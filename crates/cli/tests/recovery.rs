@@ -2,7 +2,8 @@
 //! they did not hold arrives, and every buffer comes home.
 //!
 //! No test waits for a time: each waits for a state, and gives up after a patience that no healthy
-//! machine needs. `CATENA_KILLS` sets the number of kills of the longest test, `CATENA_SEED` the seed.
+//! machine needs. `CATENA_KILLS` sets the number of kills of the longest test, `CATENA_SEED` the
+//! seed.
 
 mod support;
 

@@ -2,10 +2,10 @@
 //!
 //! Before any packet moves: from a [`Chain`] to a [`Placement`], which the supervisor carries out.
 //!
-//! - Nodes of mode `inline` join the worker of the node before them ([`Fusion`]); every other NF has a
-//!   worker of its own.
-//! - Ports of one mode, core and trust group, unless an `ro` link leaves them, share a worker (`ports`), so that a chain that reads and writes needs
-//!   one core for it.
+//! - Nodes of mode `inline` join the worker of the node before them ([`Fusion`]); every other NF
+//!   has a worker of its own.
+//! - Ports of one mode, core and trust group, unless an `ro` link leaves them, share a worker
+//!   (`ports`), so that a chain that reads and writes needs one core for it.
 //! - An edge inside a worker costs no ring. Every other edge is a ring.
 //! - A worker that makes packets (receiving port, copying NF, `copy` link into it) owns pools. A
 //!   pool is seen by every worker that its packets can reach without being copied, and each of

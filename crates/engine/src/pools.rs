@@ -412,8 +412,8 @@ impl Pools {
         }
     }
 
-    /// Takes home buffers that the dead worker `from` held, on the supervisor's word. One that is not
-    /// out by a link which leads to that worker is none of it: a hostile worker's memory lied.
+    /// Takes home buffers that the dead worker `from` held, on the supervisor's word. One that is
+    /// not out by a link which leads to that worker is none of it: a hostile worker's memory lied.
     pub fn reclaim(&mut self, from: usize, pool: u8, buffers: &[u32]) {
         let home = self.homes.iter().find(|home| home.from == from);
         let (Some(home), Some(Place::Own(index))) = (home, self.places.get(usize::from(pool)))

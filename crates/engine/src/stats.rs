@@ -1,9 +1,9 @@
 //! Where each counter lies in a worker's counters page: written by the worker, read by anybody.
 //!
-//! A page holds a worker block, then blocks for nodes, sending links and receiving links. Each block
-//! begins with the number of its node or link plus one, 0 if it is free, so that blocks may come and go
-//! while the chain changes; there are [`SPARE_BLOCKS`] more than at the start. The same words name a counter here, in JSON, in `top` and in
-//! Prometheus.
+//! A page holds a worker block, then blocks for nodes, sending links and receiving links. Each
+//! block begins with the number of its node or link plus one, 0 if it is free, so that blocks may
+//! come and go while the chain changes; there are [`SPARE_BLOCKS`] more than at the start. The same
+//! words name a counter here, in JSON, in `top` and in Prometheus.
 //!
 //! A page says what its worker wrote, which may be anything: sums over pages saturate.
 

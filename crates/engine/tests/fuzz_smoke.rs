@@ -1,5 +1,6 @@
-//! The entry functions of the fuzz targets for hostile peers hold on a stable compiler, in every test
-//! run: random bytes, words that are nearly right, and records that were changed, from a fixed seed.
+//! The entry functions of the fuzz targets for hostile peers hold on a stable compiler, in every
+//! test run: random bytes, words that are nearly right, and records that were changed, from a fixed
+//! seed.
 
 #[path = "../../../fuzz/src/peer.rs"]
 #[allow(

@@ -131,8 +131,8 @@ fn frames_that_the_ring_cut_are_named_and_kernel_drops_are_told() {
     );
 }
 
-/// Goal: what a local sender left to a network card arrives complete. Method: sum a UDP datagram with
-/// its pseudo-header as a receiver does (RFC 768).
+/// Goal: what a local sender left to a network card arrives complete. Method: sum a UDP datagram
+/// with its pseudo-header as a receiver does (RFC 768).
 #[test]
 fn a_partial_checksum_is_completed() {
     isolated("a_partial_checksum_is_completed", || {

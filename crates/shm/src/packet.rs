@@ -119,8 +119,8 @@ impl Packet {
     #[inline]
     pub(crate) fn prefetch(&self) {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: the address lies in the packet's buffer; a prefetch reads nothing the program could
-        // see.
+        // SAFETY: the address lies in the packet's buffer; a prefetch reads nothing the program
+        // could see.
         // JUSTIFICATION: `cargo xtask bench link`, shared.
         unsafe {
             core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(

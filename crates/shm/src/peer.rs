@@ -1,8 +1,8 @@
 //! Who is at the other end of a Unix socket, also where it is in another PID or user namespace.
 //!
-//! Control path. `SO_PEERCRED` gives the process as numbered in our PID namespace, or 0 where it has
-//! no number there; `SO_PEERPIDFD` (kernel 6.5 or newer) gives a descriptor that is that process
-//! whatever its number, and stays it when the number is used again.
+//! Control path. `SO_PEERCRED` gives the process as numbered in our PID namespace, or 0 where it
+//! has no number there; `SO_PEERPIDFD` (kernel 6.5 or newer) gives a descriptor that is that
+//! process whatever its number, and stays it when the number is used again.
 
 #![allow(
     unsafe_code,
@@ -43,8 +43,8 @@ pub fn credentials(socket: impl AsFd) -> Result<Peer, Errno> {
 /// A descriptor of the peer's process: readable once the process has ended.
 ///
 /// # Errors
-/// The kernel's reason, among them `SRCH` where the process has ended already, or cannot be named on
-/// a kernel before 6.5.
+/// The kernel's reason, among them `SRCH` where the process has ended already, or cannot be named
+/// on a kernel before 6.5.
 pub fn process(socket: impl AsFd) -> Result<OwnedFd, Errno> {
     // SAFETY: a descriptor's number is an integer, which any bytes are.
     match unsafe { option::<libc::c_int>(&socket, SO_PEERPIDFD) } {

@@ -266,8 +266,8 @@ impl PoolOwner {
         Ok(())
     }
 
-    /// Starts to fetch where the next packet in buffer `index` will be written: its cache line is with
-    /// the one who read the last.
+    /// Starts to fetch where the next packet in buffer `index` will be written: its cache line is
+    /// with the one who read the last.
     #[inline]
     fn prefetch(&self, index: u32) {
         #[cfg(target_arch = "x86_64")]

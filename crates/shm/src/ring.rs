@@ -351,8 +351,8 @@ impl<M: RingMemory> Consumer<M> {
 ///
 /// Where the consumer will stop in the dead producer's memory depends on that memory and on the
 /// consumer alone, never on `settled`, which a hostile producer chose: the successor starts there.
-/// `start` is the dead producer's own first index: before it, the consumer reads other memory. Gives no
-/// descriptors, and true, if `settled` was impossible.
+/// `start` is the dead producer's own first index: before it, the consumer reads other memory.
+/// Gives no descriptors, and true, if `settled` was impossible.
 pub fn estate_of_producer<M: RingMemory>(memory: &M, start: u64) -> (u64, Vec<Descriptor>, bool) {
     let settled = memory.settled().load(Ordering::Acquire);
     let read = memory.read().load(Ordering::Acquire).max(start);

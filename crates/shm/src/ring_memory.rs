@@ -143,8 +143,8 @@ impl RingEnd {
         })
     }
 
-    /// Maps a region that its maker has just handed over, after checking seals, size and header, for
-    /// a look now and then: no page is touched.
+    /// Maps a region that its maker has just handed over, after checking seals, size and header,
+    /// for a look now and then: no page is touched.
     ///
     /// # Errors
     /// What was wrong with it.

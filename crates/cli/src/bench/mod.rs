@@ -1,7 +1,8 @@
-//! Ports for benchmarks: a source that writes every byte of every packet, and a sink that reads them.
+//! Ports for benchmarks: a source that writes every byte of every packet, and a sink that reads
+//! them.
 //!
-//! They run in the ordinary engine over ordinary links, so a benchmark measures what a chain pays. Not
-//! for chains of users: the generator and sink ports are.
+//! They run in the ordinary engine over ordinary links, so a benchmark measures what a chain pays.
+//! Not for chains of users: the generator and sink ports are.
 
 use std::sync::Arc;
 

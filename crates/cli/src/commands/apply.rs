@@ -1,8 +1,8 @@
 //! `catena apply`: makes a running chain what a file says, without losing packets on the links that
 //! stay.
 //!
-//! The file is checked here first, so that its errors are shown with their lines; the supervisor checks
-//! it again, since it believes nobody. If anything new cannot be started, nothing changes.
+//! The file is checked here first, so that its errors are shown with their lines; the supervisor
+//! checks it again, since it believes nobody. If anything new cannot be started, nothing changes.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

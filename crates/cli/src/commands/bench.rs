@@ -1,7 +1,7 @@
 //! `catena bench`: Catena's own side of the benchmarks (`cargo xtask bench` puts peers beside it).
 //!
-//! Each prints one JSON line. The chain is an ordinary one, run by the ordinary supervisor; only its
-//! ports are made for measuring (see `bench`).
+//! Each prints one JSON line. The chain is an ordinary one, run by the ordinary supervisor; only
+//! its ports are made for measuring (see `bench`).
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

@@ -101,8 +101,8 @@ fn a_signal_drains_the_chain_and_prints_the_last_counters() {
         let running = place.start("gen", &["--json", &file]);
         await_packets(&place, "gen");
         let workers = status(&place, "gen")["workers"].as_array().unwrap().len();
-        // The supervisor and its workers: the search finds what it looks for.
-        assert_eq!(place.processes().len(), 1 + workers);
+        // The supervisor, its workers, and perhaps a spare: the search finds what it looks for.
+        assert!((1 + workers..=2 + workers).contains(&place.processes().len()));
         running.signal(signal);
         let status = running.end().assert_code(0).json();
         assert_conserved(&status);

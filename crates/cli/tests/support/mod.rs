@@ -163,8 +163,8 @@ pub(crate) fn runs_after(status: &Value, name: &str, before: u64) -> bool {
     worker["state"] == "running" && number(&worker["epoch"]) > before
 }
 
-/// What must hold at the end of every run, whatever was killed: no buffer is missing, no link holds a
-/// packet, and every NF has received what it sent, dropped and lost.
+/// What must hold at the end of every run, whatever was killed: no buffer is missing, no link holds
+/// a packet, and every NF has received what it sent, dropped and lost.
 pub(crate) fn assert_conserved(status: &Value) {
     assert_eq!(number(&status["buffers"]["in_flight"]), 0, "{status:#}");
     for node in status["nodes"].as_array().unwrap() {

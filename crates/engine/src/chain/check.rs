@@ -75,7 +75,8 @@ impl Chain {
         }
     }
 
-    /// Checks the text of a chain file, as [`Chain::load`] does; relative paths in it start at `dir`.
+    /// Checks the text of a chain file, as [`Chain::load`] does; relative paths in it start at
+    /// `dir`.
     ///
     /// # Errors
     /// Everything that is wrong with it.

@@ -1,12 +1,12 @@
 //! Changing a running chain: what stays, stays; no packet is lost on the way.
 //!
-//! 1. New workers are started and those that stay make what they need of new memory. Nothing is used
-//!    yet: if anything fails, all of it is forgotten and the chain runs on as it was.
-//! 2. Everybody is given the neighbours' memory, and producers turn to their new links. From here on
-//!    nothing enters a link that goes.
+//! 1. New workers are started and those that stay make what they need of new memory. Nothing is
+//!    used yet: if anything fails, all of it is forgotten and the chain runs on as it was.
+//! 2. Everybody is given the neighbours' memory, and producers turn to their new links. From here
+//!    on nothing enters a link that goes.
 //! 3. Links that go run empty, in the order packets take them.
-//! 4. Receivers let go of empty links and turn to new ones, so packets of a flow keep their order; a
-//!    worker that goes waits until the buffers it owns are home, then stops.
+//! 4. Receivers let go of empty links and turn to new ones, so packets of a flow keep their order;
+//!    a worker that goes waits until the buffers it owns are home, then stops.
 //!
 //! A node with other settings is exchanged between two turns of its worker, links and neighbours
 //! untouched; its state starts anew.
@@ -31,6 +31,12 @@ pub enum ApplyError {
     /// The change cannot be made while the chain runs.
     #[error("{0}; stop the chain and run the new file instead")]
     NeedsRestart(String),
+    /// Packets could overtake each other.
+    #[error(
+        "links into and out of {0} would change at once, and packets could overtake each other; \
+         apply a file that changes one side first, then this one"
+    )]
+    TwoSteps(String),
     /// A worker is not running just now.
     #[error("worker {0} is being restarted; try again in a moment")]
     NotSettled(String),
@@ -435,6 +441,22 @@ fn check_possible(
             return refuse(format!(
                 "pools of {owner} would have to be sealed or unsealed"
             ));
+        }
+    }
+    for node in 0..old_chain.nodes.len() {
+        let links = |chain: &Chain, into: bool| -> Vec<usize> {
+            let here = |link: &crate::chain::Link| if into { link.to } else { link.from } == node;
+            let all = chain.links.iter().enumerate();
+            all.filter(|(_, link)| here(link))
+                .map(|(index, _)| index)
+                .collect()
+        };
+        let changes = |into| links(old_chain, into) != links(chain, into);
+        let stays = !is_gone(&chain.nodes[node]) && !is_gone(&old_chain.nodes[node]);
+        if stays && !old_chain.nodes[node].is_port() && changes(true) && changes(false) {
+            // What it still takes from its old inputs would leave by its new outputs.
+            let name = &chain.nodes[node].name;
+            return Err(ApplyError::TwoSteps(name.clone()));
         }
     }
     for (before, after) in old_chain.nodes.iter().zip(&chain.nodes) {

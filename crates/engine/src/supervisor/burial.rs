@@ -321,8 +321,8 @@ impl Supervisor {
         }
     }
 
-    /// Of the buffers of `pool` that came over a lane, those that can have been on the other side: a
-    /// hostile worker returns what it never had.
+    /// Of the buffers of `pool` that came over a lane, those that can have been on the other side:
+    /// a hostile worker returns what it never had.
     fn credible(
         &self,
         lane: &RingName,
@@ -666,8 +666,8 @@ impl Supervisor {
         }
     }
 
-    /// Its neighbours learn of a successor's rings. This must reach them for every instance that may
-    /// have published, in order: a consumer takes what each published in that one's own memory.
+    /// Its neighbours learn of a successor's rings. This must reach them for every instance that
+    /// may have published, in order: a consumer takes what each published in that one's own memory.
     fn introduce_rings(&self, worker: usize) {
         for ring in rings(&self.placement) {
             let (neighbour, region) = match (ring.from == worker, ring.to == worker) {
@@ -691,7 +691,8 @@ impl Supervisor {
     }
 }
 
-/// Numbers of the owner's links over which buffers can have come to the worker that returns by `lane`.
+/// Numbers of the owner's links over which buffers can have come to the worker that returns by
+/// `lane`.
 fn links_to(placement: &Placement, lane: &RingName) -> BTreeSet<u8> {
     let lanes = placement.lanes.iter();
     lanes

@@ -91,8 +91,8 @@ impl Memory {
         self.starts.remove(&region);
     }
 
-    /// Forgets producers of `ring` that its consumer has passed, so that a long life with many deaths
-    /// keeps no more memory than a short one.
+    /// Forgets producers of `ring` that its consumer has passed, so that a long life with many
+    /// deaths keeps no more memory than a short one.
     pub(super) fn forget_passed(&mut self, ring: &RingName) {
         if let Some(mapped) = self.ring(ring, None) {
             let tail = mapped.tail().load(Ordering::Acquire);
@@ -205,8 +205,8 @@ pub(super) fn all_of(placement: &Placement, worker: usize) -> Vec<RegionName> {
     all
 }
 
-/// Who sees the pools that owner `worker` makes anew at a restart: those that are sealed. The others
-/// are the same memory as before.
+/// Who sees the pools that owner `worker` makes anew at a restart: those that are sealed. The
+/// others are the same memory as before.
 pub(super) fn views_of(placement: &Placement, worker: usize) -> Vec<(usize, RegionName)> {
     let is_new = |id: &&u8| {
         placement

@@ -314,8 +314,8 @@ impl Supervisor {
         }
     }
 
-    /// Serves everything that has happened, waiting at most `timeout` for something to happen. Gives
-    /// for each of `also` whether it became readable.
+    /// Serves everything that has happened, waiting at most `timeout` for something to happen.
+    /// Gives for each of `also` whether it became readable.
     pub fn step(&mut self, timeout: Duration, also: &[BorrowedFd<'_>]) -> Vec<bool> {
         let (ready, extra) = self.wait_for_events(timeout, also);
         if ready.contains(&Source::Accept) {
@@ -701,8 +701,8 @@ impl Supervisor {
             .find(|region| !made.contains(region))
     }
 
-    /// Those who see an owner's new pools must have taken them before the first packet can reach them:
-    /// until then the same pool number means its predecessor's memory.
+    /// Those who see an owner's new pools must have taken them before the first packet can reach
+    /// them: until then the same pool number means its predecessor's memory.
     fn show_pools(&mut self, worker: usize) {
         if self.instances[worker].epoch == 0 {
             return;
@@ -791,8 +791,8 @@ impl Supervisor {
         })
     }
 
-    /// Tells a worker something that only one which was told to run understands. Others learn it when
-    /// they run.
+    /// Tells a worker something that only one which was told to run understands. Others learn it
+    /// when they run.
     fn tell(&self, worker: usize, record: &ToWorker) {
         let instance = &self.instances[worker];
         if instance.is_introduced && instance.is_live() {

@@ -198,8 +198,8 @@ mod tests {
             let waiting = published_between(&rx, inbound.resume, inbound.resume + 8).len();
             let forwarded = usize::try_from(outbound(&tx, 0).resume).unwrap();
             let returned = usize::try_from(outbound(&lane, 0).resume).unwrap();
-            // Packet 2 is dropped by the script without being returned until the turn is over: after
-            // the commit it would be a leak of the script's, so it is counted from there on.
+            // Packet 2 is dropped by the script without being returned until the turn is over:
+            // after the commit it would be a leak of the script's, so it is counted from there on.
             let leaked = usize::from(steps >= 4);
             assert_eq!(
                 lost.len() + waiting + forwarded + returned + leaked,

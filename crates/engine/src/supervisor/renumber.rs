@@ -1,8 +1,8 @@
 //! A changed chain, numbered so that what stays keeps its number. Pure.
 //!
 //! Regions, ledgers and counter blocks of a running chain name nodes and links by number. So a new
-//! chain is not used as it was read: nodes and links that stay keep the numbers they have, new ones are
-//! appended, and places of those that go stay empty ([`is_gone`], [`is_link_gone`]).
+//! chain is not used as it was read: nodes and links that stay keep the numbers they have, new ones
+//! are appended, and places of those that go stay empty ([`is_gone`], [`is_link_gone`]).
 
 use crate::chain::{Chain, Link, Node, NodeKind};
 

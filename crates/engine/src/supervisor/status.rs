@@ -55,8 +55,8 @@ pub struct Status {
 /// How many detached workers are remembered by name and reason.
 pub const DETACHED_MAX: usize = 16;
 
-/// How long packets waited for the successor of a dead worker: from the moment its exit was known to
-/// the first turn of the next instance.
+/// How long packets waited for the successor of a dead worker: from the moment its exit was known
+/// to the first turn of the next instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RecoveryStatus {
     /// Deaths of workers since the start.

@@ -130,9 +130,9 @@ impl Graph {
         shared.saturating_sub(queued)
     }
 
-    /// Gives nodes other outputs: for each node, by index in the chain, the link of each output. Links
-    /// that stay are kept, new ones are taken from `new`, others are let go of: their receivers still
-    /// take what is in them. Edges inside the worker are kept.
+    /// Gives nodes other outputs: for each node, by index in the chain, the link of each output.
+    /// Links that stay are kept, new ones are taken from `new`, others are let go of: their
+    /// receivers still take what is in them. Edges inside the worker are kept.
     pub fn set_outputs(&mut self, outputs: &[(usize, Vec<Option<usize>>)], new: Vec<TxLink>) {
         let mut links: Vec<Box<TxLink>> = new.into_iter().map(Box::new).collect();
         for (index, chosen) in outputs {
@@ -158,9 +158,9 @@ impl Graph {
         }
     }
 
-    /// Gives nodes other inputs: for each node, by index in the chain, its links in order. Links that
-    /// stay are kept, new ones are taken from `new`, others are let go of; they must be empty. Edges
-    /// inside the worker are kept, behind the links.
+    /// Gives nodes other inputs: for each node, by index in the chain, its links in order. Links
+    /// that stay are kept, new ones are taken from `new`, others are let go of; they must be empty.
+    /// Edges inside the worker are kept, behind the links.
     pub fn set_inputs(&mut self, inputs: &[(usize, Vec<usize>)], new: Vec<RxLink>) {
         let mut links: Vec<Box<RxLink>> = new.into_iter().map(Box::new).collect();
         for (index, chosen) in inputs {

@@ -384,8 +384,9 @@ impl Runner {
         self.free_blocks();
     }
 
-    /// Takes home what a dead worker held. The number of the request is stored before the next turn:
-    /// should this worker die, whatever the ledger still calls out of an unfinished request is not.
+    /// Takes home what a dead worker held. The number of the request is stored before the next
+    /// turn: should this worker die, whatever the ledger still calls out of an unfinished request
+    /// is not.
     fn reclaim(&mut self, number: u64, from: usize, pool: u8, buffers: &[u32]) {
         self.pools.reclaim(from, pool, buffers);
         self.sums.reclaimed = number;

@@ -408,7 +408,8 @@ impl Control<'_> {
         }
     }
 
-    /// From now on the additions belong to the assignment, so that their successors can be attached.
+    /// From now on the additions belong to the assignment, so that their successors can be
+    /// attached.
     fn adopt_specs(&mut self, delta: Assignment) {
         self.assignment.rings.extend(delta.rings);
         self.assignment.lanes.extend(delta.lanes);

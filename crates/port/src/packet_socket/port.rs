@@ -1,9 +1,9 @@
 //! `packet_socket`: the port over an interface's packet socket.
 //!
-//! Each frame is made whole while it is copied from the receive ring into a buffer: its VLAN tag back in
-//! place, its checksum complete. One that cannot be made whole is dropped under a reason. While the
-//! interface is down nothing is received and what is sent fails; both work again when it comes up.
-//! Once it is removed the port has failed.
+//! Each frame is made whole while it is copied from the receive ring into a buffer: its VLAN tag
+//! back in place, its checksum complete. One that cannot be made whole is dropped under a reason.
+//! While the interface is down nothing is received and what is sent fails; both work again when it
+//! comes up. Once it is removed the port has failed.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;

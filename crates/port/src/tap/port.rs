@@ -1,8 +1,8 @@
 //! `tap`: the port over a TAP interface.
 //!
 //! A frame is read into memory of the port's own and copied into the smallest buffer that holds it,
-//! since its length is not known before. While the interface is down nothing is received and what is
-//! sent fails; both work again when it comes up. Once it is deleted the port has failed.
+//! since its length is not known before. While the interface is down nothing is received and what
+//! is sent fails; both work again when it comes up. Once it is deleted the port has failed.
 
 use std::os::fd::BorrowedFd;
 
@@ -29,8 +29,8 @@ const TRIES: u32 = 4;
 pub struct Config {
     /// Name of the interface, made if there is none; `%d` in it stands for the first free number.
     name: String,
-    /// Longest packet, without Ethernet header, that the host sends on it; the kernel's choice, 1500,
-    /// without it.
+    /// Longest packet, without Ethernet header, that the host sends on it; the kernel's choice,
+    /// 1500, without it.
     mtu: Option<u16>,
     /// Bring the interface up.
     #[serde(default = "yes")]

@@ -163,8 +163,8 @@ impl Tap {
     ///
     /// # Errors
     ///
-    /// [`TapError::SetMtuNotPermitted`] without CAP_NET_ADMIN, [`TapError::System`] for a value that
-    /// the kernel does not take.
+    /// [`TapError::SetMtuNotPermitted`] without CAP_NET_ADMIN, [`TapError::System`] for a value
+    /// that the kernel does not take.
     pub fn set_mtu(&self, mtu: u16) -> Result<(), TapError> {
         let control = self.control()?;
         let mut request = request_for(&self.name);

@@ -1,8 +1,8 @@
 //! `capture`: writes every packet that passes a port to a pcapng file, with its direction.
 //!
-//! A sent packet is captured when the port inside has taken it. The file is bounded; when it is full,
-//! or the disk fails, the port works on and packets are counted as not captured. The error of the
-//! disk is told when the port closes, unless the port itself has one.
+//! A sent packet is captured when the port inside has taken it. The file is bounded; when it is
+//! full, or the disk fails, the port works on and packets are counted as not captured. The error of
+//! the disk is told when the port closes, unless the port itself has one.
 
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;

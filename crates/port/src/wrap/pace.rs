@@ -1,9 +1,9 @@
 //! `pace`: limits the rate of a port.
 //!
-//! Receiving, packets stay in the port inside until they are due: in a file they wait, from a network
-//! they queue in the kernel, which drops what it has no room for. Sending, packets wait in their link,
-//! and the back-pressure reaches the entry of the chain. The schedule is that of `pacer`: kept on
-//! average, with at most 100 us made up for.
+//! Receiving, packets stay in the port inside until they are due: in a file they wait, from a
+//! network they queue in the kernel, which drops what it has no room for. Sending, packets wait in
+//! their link, and the back-pressure reaches the entry of the chain. The schedule is that of
+//! `pacer`: kept on average, with at most 100 us made up for.
 //!
 //! The port inside gives a burst at a time, so that up to one burst may come early; the next waits
 //! until that is made good. Sending by bits, the number of packets is judged by the longest of the

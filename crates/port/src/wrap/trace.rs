@@ -5,8 +5,8 @@
 //! ```
 //!
 //! The time of the engine in seconds, the direction, the length in bytes without FCS, and what the
-//! headers say. Lines are formatted on the data path, so their number is bounded; after the last one
-//! the wrapper costs nothing. A failing file ends the trace, never the port.
+//! headers say. Lines are formatted on the data path, so their number is bounded; after the last
+//! one the wrapper costs nothing. A failing file ends the trace, never the port.
 
 use std::fmt::Write as _;
 use std::fs::File;

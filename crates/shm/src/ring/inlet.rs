@@ -1,8 +1,8 @@
 //! A consumer whose producer may be replaced while it runs.
 //!
 //! What the old producer published is taken first, up to the index from which on the new one
-//! publishes; then the new one's memory is used. Each producer has memory of its own, so the two never
-//! write the same slot, and half a burst behind the old one's last slot is never looked at.
+//! publishes; then the new one's memory is used. Each producer has memory of its own, so the two
+//! never write the same slot, and half a burst behind the old one's last slot is never looked at.
 
 use std::collections::VecDeque;
 

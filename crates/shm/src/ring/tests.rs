@@ -440,8 +440,8 @@ mod models {
         });
     }
 
-    /// The consumer is replaced while the producer goes on: the new one starts where the dead one had
-    /// read, and the producer, which sees the new tail at some time, overwrites nothing.
+    /// The consumer is replaced while the producer goes on: the new one starts where the dead one
+    /// had read, and the producer, which sees the new tail at some time, overwrites nothing.
     #[test]
     fn loom_a_consumer_is_replaced_while_the_producer_publishes() {
         loom::model(|| {

@@ -5,7 +5,8 @@ use catena_engine::units::{Share, Span};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Fewest and most packets that may wait in a direction: two bursts of the longest kind, and 256 MiB.
+/// Fewest and most packets that may wait in a direction: two bursts of the longest kind, and 256
+/// MiB.
 pub const HOLD_LIMITS: (u32, u32) = (512, 65_536);
 
 /// What to do to packets.

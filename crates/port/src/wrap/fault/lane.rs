@@ -28,8 +28,8 @@ impl Chance {
         Self((share.0 * (1_u64 << 53) as f64) as u64)
     }
 
-    /// Decides. Draws nothing where there is no chance, so that a fault that is not asked for does not
-    /// change what the others do.
+    /// Decides. Draws nothing where there is no chance, so that a fault that is not asked for does
+    /// not change what the others do.
     fn strikes(self, random: &mut Random) -> bool {
         self.0 > 0 && random.next() >> 11 < self.0
     }
@@ -146,8 +146,9 @@ impl Lane {
         self.delay_ns.is_some()
     }
 
-    /// Puts a copy of a packet, damaged if that is its fate, where it waits, and another one behind it
-    /// if that is its fate too. Returns false, and counts, if there is no room; then it must not wait.
+    /// Puts a copy of a packet, damaged if that is its fate, where it waits, and another one behind
+    /// it if that is its fate too. Returns false, and counts, if there is no room; then it must not
+    /// wait.
     pub(super) fn hold(&mut self, bytes: &[u8], fate: &Fate, now: Nanos) -> bool {
         let due = now.plus(fate.delay_ns.unwrap_or(0));
         let held = match fate.passed_by {

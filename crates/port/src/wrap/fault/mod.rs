@@ -1,10 +1,10 @@
-//! `fault`: does to packets what a bad network does: loses, damages, duplicates, delays and reorders
-//! them, each for received and for sent ones.
+//! `fault`: does to packets what a bad network does: loses, damages, duplicates, delays and
+//! reorders them, each for received and for sent ones.
 //!
 //! A seed decides; the same seed does the same to the same sequence of packets, whenever they come.
-//! What waits lies in memory of the wrapper's own, made when it is put around the port, so no buffer of
-//! the chain is kept and no more than `hold` packets wait in each direction. When that is full,
-//! received packets stay in the port inside, and packets to send in their link.
+//! What waits lies in memory of the wrapper's own, made when it is put around the port, so no
+//! buffer of the chain is kept and no more than `hold` packets wait in each direction. When that is
+//! full, received packets stay in the port inside, and packets to send in their link.
 //!
 //! | fault | what happens |
 //! |---|---|
@@ -14,7 +14,8 @@
 //! | delay | all wait for `fixed` and up to `jitter`, in order |
 //! | reorder | passed by the next 1 to 3 packets, or goes on after 10 ms |
 //!
-//! A lost, or waiting, sent packet counts as sent by the engine, since it is the network that lost it.
+//! A lost, or waiting, sent packet counts as sent by the engine, since it is the network that lost
+//! it.
 
 mod config;
 mod lane;

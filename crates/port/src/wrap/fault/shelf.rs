@@ -1,7 +1,7 @@
 //! Where packets wait: copies in pools of the shelf's own, so that no buffer of the chain is kept.
 //!
-//! Two ways to wait: in a queue, until a time, in order; or aside, until so many packets have gone on
-//! since, or at the latest until a time. The queue's packets count among those that go on.
+//! Two ways to wait: in a queue, until a time, in order; or aside, until so many packets have gone
+//! on since, or at the latest until a time. The queue's packets count among those that go on.
 
 use std::collections::VecDeque;
 
@@ -12,8 +12,8 @@ use catena_engine::port::PortError;
 use catena_shm::pool::{PoolGeometry, PoolOwner};
 use catena_shm::region::Sharing;
 
-/// Binary logarithms of the buffers' sizes, and the share of packets that may be of that size: nearly
-/// all fit in 2 KiB, an eighth may be jumbo frames or aggregates. Longer ones do not wait.
+/// Binary logarithms of the buffers' sizes, and the share of packets that may be of that size:
+/// nearly all fit in 2 KiB, an eighth may be jumbo frames or aggregates. Longer ones do not wait.
 const SIZES: [(u8, u32); 2] = [(11, 1), (14, 8)];
 
 /// Packets that wait.
