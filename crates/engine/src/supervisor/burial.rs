@@ -14,12 +14,11 @@
 //! takes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
 
 use catena_shm::ring::RingMemory;
 use catena_shm::sync::Ordering;
 
-use crate::chain::{OnDeath, Trust};
+use crate::chain::Trust;
 use crate::placement::Placement;
 use crate::protocol::{RegionName, ToWorker};
 use crate::supervisor::instance::State;
@@ -28,35 +27,12 @@ use crate::supervisor::reclaim::{self, Buffer, Inbound, Outbound};
 use crate::supervisor::{Event, Supervisor};
 use crate::worker::build::pool_geometry;
 
-/// Longest wait before a node that keeps dying is started again.
-const DELAY_MAX: Duration = Duration::from_secs(5);
-const DELAY_MIN: Duration = Duration::from_millis(20);
-/// Gaps that are kept for percentiles.
-const GAPS_MAX: usize = 10_000;
-/// A worker that lives longer than this has not died of its start.
-const SETTLED_AFTER: Duration = Duration::from_secs(1);
-
-/// A worker to be started again.
-#[derive(Debug)]
-pub(super) struct Respawn {
-    /// When.
-    due: Instant,
-    /// Since when its packets wait.
-    since: Instant,
-    /// How often in a row it died soon after its start.
-    quick_deaths: u32,
-    /// Whether it is up again, and this entry only remembers its deaths.
-    is_up: bool,
-    /// Buffers that must come home before it may make its pools anew.
-    waits_for: BTreeMap<Buffer, u8>,
-}
-
 /// Buffers of one pool that a dead worker held.
 #[derive(Debug)]
 pub(super) struct Reclaim {
-    from: usize,
-    pool: u8,
-    buffers: Vec<u32>,
+    pub(super) from: usize,
+    pub(super) pool: u8,
+    pub(super) buffers: Vec<u32>,
 }
 
 /// What is still to be taken home. An owner may die before it has done so: then nobody holds these
@@ -64,10 +40,10 @@ pub(super) struct Reclaim {
 #[derive(Debug, Default)]
 pub(super) struct Reclaims {
     /// For owners that do not run now.
-    waiting: Vec<Reclaim>,
+    pub(super) waiting: Vec<Reclaim>,
     /// Sent, by number; done when the owner's page says so.
-    under_way: Vec<(u64, Reclaim)>,
-    last: u64,
+    pub(super) under_way: Vec<(u64, Reclaim)>,
+    pub(super) last: u64,
 }
 
 impl Reclaims {
@@ -417,283 +393,11 @@ impl Supervisor {
             page.is_none_or(|page| page.load(crate::stats::RECLAIMED_WORD) < *number)
         });
     }
-
-    /// Tells neighbours what to do with packets for a dead node.
-    fn apply_policy(&self, worker: usize) {
-        for ring in self.placement.rings.iter().filter(|ring| ring.to == worker) {
-            let node = self.chain.links[ring.link].to;
-            if self.chain.nodes[node].on_death == OnDeath::Drop {
-                self.tell(ring.from, &ToWorker::PeerDown { link: ring.link });
-            }
-        }
-    }
-
-    fn respawn_entry(&mut self, worker: usize) -> &mut Respawn {
-        let now = Instant::now();
-        self.respawns.entry(worker).or_insert_with(|| Respawn {
-            due: now,
-            since: now,
-            quick_deaths: 0,
-            is_up: false,
-            waits_for: BTreeMap::new(),
-        })
-    }
-
-    fn schedule(&mut self, worker: usize, by_itself: bool) {
-        let lived = self.instances[worker]
-            .running_since
-            .map_or(Duration::ZERO, |t| t.elapsed());
-        let was_bypass = self.instances[worker].is_bypass;
-        let now = Instant::now();
-        let entry = self.respawn_entry(worker);
-        if by_itself && lived < SETTLED_AFTER && !was_bypass {
-            entry.quick_deaths += 1;
-        } else if !by_itself && !was_bypass {
-            entry.quick_deaths = 0;
-        }
-        if entry.is_up {
-            entry.since = now;
-            entry.is_up = false;
-        }
-        let delay = match entry.quick_deaths {
-            0 | 1 => Duration::ZERO,
-            n => (DELAY_MIN * 2_u32.saturating_pow(n.min(16) - 2)).min(DELAY_MAX),
-        };
-        entry.due = now + delay;
-        self.past
-            .restarts
-            .entry(worker)
-            .and_modify(|n| *n += 1)
-            .or_insert(1);
-        self.respawn_due();
-    }
-
-    pub(super) fn time_to_respawn(&self) -> Option<Duration> {
-        // Those on their way say themselves when they are up.
-        let waiting = self.respawns.iter().filter(|(worker, respawn)| {
-            let instance = &self.instances[**worker];
-            let stands_in = instance.is_bypass && instance.state == State::Running;
-            !respawn.is_up && (instance.state == State::Dead || stands_in)
-        });
-        waiting
-            .map(|(_, respawn)| match respawn.waits_for.is_empty() {
-                true => respawn.due.saturating_duration_since(Instant::now()),
-                false => Duration::from_millis(1),
-            })
-            .min()
-    }
-
-    /// Starts workers whose time has come.
-    pub(super) fn respawn_due(&mut self) {
-        if self.is_stopping {
-            return;
-        }
-        let now = Instant::now();
-        let workers: Vec<usize> = self.respawns.keys().copied().collect();
-        for worker in workers {
-            if self.instances[worker].state != State::Dead {
-                continue;
-            }
-            self.watch_drain(worker);
-            let Some(respawn) = self.respawns.get(&worker) else {
-                continue;
-            };
-            if !respawn.waits_for.is_empty() {
-                continue;
-            }
-            let is_early = respawn.due > now;
-            if is_early && !self.may_bypass(worker) {
-                continue;
-            }
-            let epoch = self.instances[worker].epoch + 1;
-            match self.spawn(worker, epoch) {
-                Ok(mut instance) => {
-                    instance.is_bypass = is_early;
-                    self.instances[worker] = instance;
-                }
-                Err(error) => {
-                    self.notice(error.to_string());
-                    if let Some(respawn) = self.respawns.get_mut(&worker) {
-                        respawn.due = now + DELAY_MAX;
-                    }
-                }
-            }
-        }
-        self.end_bypasses(now);
-    }
-
-    fn may_bypass(&self, worker: usize) -> bool {
-        let nodes = &self.placement.workers[worker].nodes;
-        nodes.iter().all(|node| {
-            self.chain.nodes[*node].on_death == OnDeath::Bypass
-                && !self.chain.nodes[*node].is_port()
-        })
-    }
-
-    /// Stand-ins whose node may be tried again are stopped; the node itself follows.
-    fn end_bypasses(&mut self, now: Instant) {
-        for (worker, respawn) in &mut self.respawns {
-            let instance = &mut self.instances[*worker];
-            if instance.is_bypass && instance.state == State::Running && respawn.due <= now {
-                instance.state = State::Stopping;
-                instance.send(&ToWorker::Stop, &[]);
-            }
-        }
-    }
-
-    /// An owner of sealed pools makes them anew; until the old buffers are home, it waits.
-    fn watch_drain(&mut self, worker: usize) {
-        let Some(respawn) = self.respawns.get_mut(&worker) else {
-            return;
-        };
-        if respawn.waits_for.is_empty() {
-            return;
-        }
-        let lanes: Vec<_> = rings(&self.placement)
-            .into_iter()
-            .filter(|ring| ring.to == worker && ring.link.is_none())
-            .collect();
-        for ring in lanes {
-            let start = self
-                .memory
-                .starts()
-                .find(|(region, _)| *region == ring.consumer);
-            let from = start.map_or(0, |(_, index)| index);
-            let Some(mapped) = self.memory.ring(&ring, Some(from)) else {
-                continue;
-            };
-            let returned = catena_shm::ring::published_since(&mapped, from);
-            let links = links_to(&self.placement, &ring);
-            for buffer in reclaim::buffers_of(&returned, &BTreeMap::new()) {
-                let link = respawn.waits_for.get(&buffer);
-                if link.is_some_and(|link| links.contains(link)) {
-                    respawn.waits_for.remove(&buffer);
-                }
-            }
-            self.memory
-                .set_start(ring.consumer, from + returned.len() as u64);
-        }
-        self.empty_inputs(worker);
-    }
-
-    /// Packets that wait for an owner of sealed pools may lie in those very pools: they cannot stay
-    /// until it runs again. They are given up, and its senders drop (`nf_down`) what follows.
-    fn empty_inputs(&mut self, worker: usize) {
-        let strides: BTreeMap<u8, u8> = self
-            .placement
-            .pools
-            .iter()
-            .map(|pool| (pool.id, pool.log2_stride))
-            .collect();
-        for ring in rings(&self.placement) {
-            let (true, Some(link)) = (ring.to == worker, ring.link) else {
-                continue;
-            };
-            let start = self
-                .memory
-                .starts()
-                .find(|(region, _)| *region == ring.consumer);
-            let from = start.map_or(0, |(_, index)| index);
-            let Some(mapped) = self.memory.ring(&ring, Some(from)) else {
-                continue;
-            };
-            let waiting = catena_shm::ring::published_since(&mapped, from);
-            if waiting.is_empty() {
-                continue;
-            }
-            self.memory
-                .set_start(ring.consumer, from + waiting.len() as u64);
-            let to = self.chain.links[link].to;
-            let killed = self.past.killed.entry(to).or_default();
-            *killed = killed.saturating_add(waiting.len() as u64);
-            let past = self.past.nodes.entry(to).or_default();
-            past.rx_packets = past.rx_packets.saturating_add(waiting.len() as u64);
-            if self.chain.links[link].trust == Trust::Copy {
-                continue;
-            }
-            for (pool, buffer) in reclaim::buffers_of(&waiting, &strides) {
-                let own = self.respawns.get_mut(&worker);
-                if own.is_none_or(|respawn| respawn.waits_for.remove(&(pool, buffer)).is_none()) {
-                    self.reclaims.waiting.push(Reclaim {
-                        from: worker,
-                        pool,
-                        buffers: vec![buffer],
-                    });
-                }
-            }
-        }
-        self.flush_reclaims();
-    }
-
-    /// A worker runs: its neighbours learn of its memory.
-    pub(super) fn now_running(&mut self, worker: usize) {
-        self.flush_reclaims();
-        if self.is_draining {
-            self.instances[worker].send(&ToWorker::Drain, &[]);
-        }
-        if self.instances[worker].epoch == 0 {
-            return;
-        }
-        self.introduce_rings(worker);
-        // It does not know who was down before it came.
-        for ring in self
-            .placement
-            .rings
-            .iter()
-            .filter(|ring| ring.from == worker)
-        {
-            let node = &self.chain.nodes[self.chain.links[ring.link].to];
-            let drains = self.respawns.get(&ring.to);
-            let drains = drains.is_some_and(|respawn| !respawn.waits_for.is_empty());
-            let drops = drains || node.on_death == OnDeath::Drop;
-            if drops && self.instances[ring.to].state == State::Dead {
-                self.instances[worker].send(&ToWorker::PeerDown { link: ring.link }, &[]);
-            }
-        }
-        let is_bypass = self.instances[worker].is_bypass;
-        let Some(respawn) = self.respawns.get_mut(&worker) else {
-            return;
-        };
-        if !respawn.is_up && !is_bypass {
-            respawn.is_up = true;
-            let gap = respawn.since.elapsed();
-            if self.past.gaps.len() < GAPS_MAX {
-                self.past.gaps.push(gap);
-            }
-            let name = self.placement.workers[worker].name.clone();
-            self.events
-                .push_back(Event::Restarted { worker: name, gap });
-        }
-    }
-
-    /// Its neighbours learn of a successor's rings. This must reach them for every instance that
-    /// may have published, in order: a consumer takes what each published in that one's own memory.
-    fn introduce_rings(&self, worker: usize) {
-        for ring in rings(&self.placement) {
-            let (neighbour, region) = match (ring.from == worker, ring.to == worker) {
-                (true, false) => (ring.to, ring.producer),
-                (false, true) => (ring.from, ring.consumer),
-                _ => continue,
-            };
-            self.introduce_successor(neighbour, region);
-        }
-    }
-
-    fn introduce_successor(&self, neighbour: usize, region: RegionName) {
-        let instance = &self.instances[neighbour];
-        if !instance.is_live() || !instance.is_introduced {
-            return;
-        }
-        let start = self.memory.starts().find(|(name, _)| *name == region);
-        if let Some(held) = self.memory.latest(region) {
-            instance.attach(region, held, start.map_or(0, |(_, index)| index));
-        }
-    }
 }
 
 /// Numbers of the owner's links over which buffers can have come to the worker that returns by
 /// `lane`.
-fn links_to(placement: &Placement, lane: &RingName) -> BTreeSet<u8> {
+pub(super) fn links_to(placement: &Placement, lane: &RingName) -> BTreeSet<u8> {
     let lanes = placement.lanes.iter();
     lanes
         .filter(|spec| (spec.from, spec.to) == (lane.from, lane.to))

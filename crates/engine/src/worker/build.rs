@@ -16,10 +16,10 @@ use catena_shm::ring_memory::{MappedRing, RingEnd, RingGeometry, Side};
 use crate::chain::registry::Registry;
 use crate::link::{Inlet, RxLink, TxLink};
 use crate::pools::{HomeLane, Pools, ReturnLane};
-use crate::port::RxState;
-use crate::protocol::{Assignment, LaneSpec, NodeSpec, PoolSpec, RegionName, RingSpec};
+use crate::protocol::{Assignment, LaneSpec, PoolSpec, RegionName, RingSpec};
 use crate::stats::{PageLayout, SPARE_BLOCKS};
 use crate::worker::graph::{Graph, InEdge, OutEdge, Work, WorkerNode};
+use crate::worker::open::{Attached, attach, open};
 
 /// Why a worker cannot do what it was assigned.
 #[derive(Debug, thiserror::Error)]
@@ -515,96 +515,4 @@ fn start_of(assignment: &Assignment, region: RegionName) -> u64 {
         .iter()
         .find(|start| start.region == region);
     found.map_or(0, |start| start.index)
-}
-
-/// A neighbour's region, mapped.
-#[derive(Debug)]
-pub enum Attached {
-    /// One side of a ring.
-    End(RingEnd),
-    /// A pool.
-    View(PoolView),
-}
-
-/// Maps a neighbour's region, which must be named in the assignment.
-///
-/// # Errors
-/// What was wrong with it.
-pub fn attach(
-    assignment: &Assignment,
-    name: RegionName,
-    len: usize,
-    fd: OwnedFd,
-) -> Result<Attached, BuildError> {
-    let unknown = BuildError::Inconsistent("memory that this worker was not assigned");
-    let lane_of = |from, to| {
-        assignment
-            .lanes
-            .iter()
-            .find(|lane| (lane.from, lane.to) == (from, to))
-            .map(lane_geometry)
-    };
-    let ring_of = |link| {
-        assignment
-            .rings
-            .iter()
-            .find(|ring| ring.link == link)
-            .map(ring_geometry)
-    };
-    let (side, geometry) = match name {
-        RegionName::LinkProducer(link) => (Side::Producer, ring_of(link)),
-        RegionName::LinkConsumer(link) => (Side::Consumer, ring_of(link)),
-        RegionName::LaneProducer { from, to } => (Side::Producer, lane_of(from, to)),
-        RegionName::LaneConsumer { from, to } => (Side::Consumer, lane_of(from, to)),
-        RegionName::Pool(id) => {
-            let spec = assignment
-                .pools
-                .iter()
-                .find(|pool| pool.id == id)
-                .ok_or(unknown)?;
-            let (geometry, sharing) = (pool_geometry(spec), pool_sharing(spec));
-            return Ok(Attached::View(PoolView::attach(
-                id, geometry, fd, len, sharing,
-            )?));
-        }
-        RegionName::Ledger(_) | RegionName::Counters => return Err(unknown),
-    };
-    Ok(Attached::End(RingEnd::attach(
-        fd,
-        side,
-        geometry.ok_or(unknown)?,
-    )?))
-}
-
-/// Opens a port with its wrappers, or builds an NF.
-fn open(spec: &NodeSpec, assignment: &Assignment, registry: &Registry) -> Result<Work, BuildError> {
-    let failed = |message: String| BuildError::Node {
-        node: spec.index,
-        message,
-    };
-    if !spec.is_port {
-        if assignment.is_bypass {
-            return Ok(Work::Bypass);
-        }
-        let kind = registry.nf(&spec.type_name);
-        let kind = kind.ok_or_else(|| failed(format!("unknown NF type {}", spec.type_name)))?;
-        let built = (kind.build)(&spec.config, &spec.outputs).map_err(|errors| {
-            failed(errors.first().map(ToString::to_string).unwrap_or_default())
-        })?;
-        return Ok(Work::Nf(built.nf));
-    }
-    let kind = registry.port(&spec.type_name);
-    let kind = kind.ok_or_else(|| failed(format!("unknown port type {}", spec.type_name)))?;
-    let dir = &assignment.dir;
-    let mut port = (kind.open)(&spec.config, dir).map_err(|error| failed(error.to_string()))?;
-    for (name, config) in &spec.wraps {
-        let wrap = registry.wrap(name);
-        let wrap = wrap.ok_or_else(|| failed(format!("unknown wrapper {name}")))?;
-        port = (wrap.wrap)(config, dir, port).map_err(|error| failed(error.to_string()))?;
-    }
-    Ok(Work::Port {
-        port,
-        receives: spec.receives,
-        state: RxState::More,
-    })
 }

@@ -4,10 +4,12 @@
 //! - `turn`: one pass of the loop; the path of a packet.
 //! - `runner`: the loop, and waiting when a pass moved nothing.
 //! - `build`: from an assignment to a graph.
+//! - `open`: ports, NFs and neighbours' memory.
 //! - `serve`: the control connection to the supervisor.
 
 pub mod build;
 pub mod graph;
+pub mod open;
 pub mod runner;
 pub mod serve;
 pub mod turn;

@@ -19,7 +19,8 @@ use crate::chain::registry::Registry;
 use crate::link::RxLink;
 use crate::protocol::{Assignment, FromWorker, PortClosing, RegionName, ToWorker, VERSION};
 use crate::stats::{RECLAIMED_WORD, WorkerCounters};
-use crate::worker::build::{Attached, BuildError, Making, attach, page_layout};
+use crate::worker::build::{BuildError, Making, page_layout};
+use crate::worker::open::{Attached, attach};
 use crate::worker::runner::{Command, Doorbell, Runner};
 use crate::worker::turn::Turn;
 

@@ -1,0 +1,162 @@
+//! What workers say, and what follows from it.
+//!
+//! Every record is checked against the state of the instance that sent it: one that no worker of this
+//! version would send then ends the worker. So does a broken connection, once its last words are
+//! heard.
+
+use super::*;
+
+impl Supervisor {
+    /// One record of a worker. A broken connection, or a record that no worker of this version
+    /// sends, is its death.
+    pub(super) fn hear(&mut self, worker: usize) {
+        if !self.instances[worker].is_live() {
+            return;
+        }
+        match self.instances[worker].receive() {
+            Heard::Record(record, fds) => self.obey(worker, *record, fds),
+            Heard::Garbage(why) => self.detach(worker, &why),
+            Heard::End => self.disconnected(worker),
+        }
+    }
+
+    /// A worker's exit is certain, but not all that it said has been heard: its last records count.
+    pub(super) fn hear_last_words(&mut self, worker: usize) {
+        while self.instances[worker].is_live() && self.instances[worker].has_word() {
+            match self.instances[worker].receive() {
+                Heard::Record(record, fds) => self.obey(worker, *record, fds),
+                Heard::Garbage(_) | Heard::End => return,
+            }
+        }
+    }
+
+    pub(super) fn obey(&mut self, worker: usize, record: FromWorker, fds: Vec<OwnedFd>) {
+        let expected = usize::from(matches!(record, FromWorker::Made { .. }));
+        if fds.len() != expected {
+            let why = format!("a record with {} descriptors, not {expected}", fds.len());
+            return self.detach(worker, &why);
+        }
+        let instance = &mut self.instances[worker];
+        match (record, instance.state) {
+            (FromWorker::Hello { version, token }, State::Starting) => {
+                if version == VERSION && token == instance.token {
+                    self.assign(worker);
+                } else {
+                    self.detach(worker, "its token or its version is wrong");
+                }
+            }
+            (FromWorker::Made { region, len }, State::Making | State::Running) => {
+                if let Some(fd) = fds.into_iter().next() {
+                    self.take_memory(worker, region, len, fd);
+                }
+            }
+            (FromWorker::AllMade { notices }, State::Making) => {
+                if let Some(region) = self.not_made(worker) {
+                    return self.detach(worker, &format!("it has not made {region:?}"));
+                }
+                self.instances[worker].state = State::Made;
+                for notice in notices {
+                    self.notice(notice);
+                }
+                self.show_pools(worker);
+                self.introduce();
+            }
+            (FromWorker::AllMade { .. }, State::Running) => {
+                if instance.changing == Changing::Making {
+                    instance.changing = Changing::Made;
+                    self.introduce();
+                }
+            }
+            (FromWorker::Rewired, State::Running) => instance.changing = Changing::Rewired,
+            (FromWorker::Started, State::Made) => {
+                instance.state = State::Running;
+                instance.running_since = Some(Instant::now());
+                self.now_running(worker);
+            }
+            (FromWorker::Failed { node, message }, _) => {
+                let name = node.and_then(|node| self.chain.nodes.get(node));
+                let name = name.map_or(String::new(), |node| format!("{}: ", node.name));
+                instance.failure = Some(format!("{name}{message}"));
+                if instance.changing == Changing::Making {
+                    instance.changing = Changing::Failed;
+                }
+            }
+            (FromWorker::Synced { id }, _) => self.synced(worker, id),
+            (FromWorker::Violation { region, count }, State::Running) => {
+                self.accused(worker, region, count);
+            }
+            (FromWorker::Finished, _) => instance.is_finished = true,
+            (FromWorker::Drained, _) => instance.is_drained = true,
+            (FromWorker::Answer { id, result }, _) => {
+                self.answers.insert(id, result);
+            }
+            (FromWorker::Stopped { ports }, State::Running | State::Stopping) => {
+                instance.closings = ports;
+                instance.state = State::Stopped;
+                self.stopped(worker);
+            }
+            (record, state) => {
+                let text = format!("{record:?}");
+                let text: String = text.chars().take(200).collect();
+                self.detach(
+                    worker,
+                    &format!("unexpected record in state {state:?}: {text}"),
+                );
+            }
+        }
+    }
+
+    /// A neighbour of `worker` broke the rules, as far as `worker` can tell. It is believed of the
+    /// other end of its own rings only, so that it can do no more harm than by not taking packets.
+    pub(super) fn accused(&mut self, worker: usize, region: RegionName, count: u64) {
+        let Some((ring, side)) = memory::ring_of(&self.placement, region) else {
+            return self.detach(worker, "it accuses nobody");
+        };
+        let (maker, peer) = match side {
+            Side::Producer => (ring.from, ring.to),
+            Side::Consumer => (ring.to, ring.from),
+        };
+        if peer != worker {
+            return self.detach(worker, "it accuses a worker that is no neighbour");
+        }
+        if self.instances[maker].state == State::Running {
+            let what = match ring.link {
+                Some(link) => format!("link {}", self.chain.links[link].name),
+                None => "the way of buffers home".to_owned(),
+            };
+            let why = format!("{count} impossible descriptors or cursors on {what}");
+            self.detach(maker, &why);
+        }
+    }
+
+    /// The connection ended. A process may still be running: its exit must be certain first.
+    pub(super) fn disconnected(&mut self, worker: usize) {
+        let instance = &mut self.instances[worker];
+        instance.socket = None;
+        match &mut instance.body {
+            Some(body @ (Body::Process(..) | Body::Container(_))) => {
+                body.kill();
+                if body.exit_fd().is_none() {
+                    self.bury(worker);
+                }
+            }
+            _ => self.bury(worker),
+        }
+    }
+
+    /// Ends a worker that broke the rules.
+    pub(super) fn detach(&mut self, worker: usize, why: &str) {
+        let name = self.placement.workers[worker].name.clone();
+        if self.past.detached.len() == status::DETACHED_MAX {
+            self.past.detached.pop_front();
+        }
+        self.past.detached.push_back(format!("{name}: {why}"));
+        self.events.push_back(Event::Detached {
+            worker: name,
+            why: why.to_owned(),
+        });
+        self.instances[worker].is_detached = true;
+        self.instances[worker].failure.get_or_insert(why.to_owned());
+        self.disconnected(worker);
+    }
+}
