@@ -1,5 +1,5 @@
-//! The parts of docs/reference that are made from the code: a test fails when one is out of date, and
-//! rewrites it where `CATENA_BLESS=1` is set.
+//! The parts of docs/reference that are made from the code: a test fails when one is out of date,
+//! and rewrites it where `CATENA_BLESS=1` is set.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -62,8 +62,9 @@ fn describe(text: &mut String, command: &clap::Command, words: &str) {
 fn the_command_reference_is_the_help() {
     let mut text = String::from(
         "# The catena command\n\n\
-         For operators: every subcommand with its options, as `--help` prints them. This file is made \
-         from\nthe program: change it there, then run `CATENA_BLESS=1 cargo test --package catena`.\n\n\
+         For operators: every subcommand with its options, as `--help` prints them. This file is \
+         made from\nthe program: change it there, then run `CATENA_BLESS=1 cargo test --package \
+         catena`.\n\n\
          Exit codes: 0 all went well; 1 something failed while running (a damaged capture, a full \
          disk, no\nsuch chain); 2 wrong arguments or a wrong chain file, nothing was started.\n",
     );

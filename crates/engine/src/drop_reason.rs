@@ -41,8 +41,6 @@ pub enum DropReason {
     NotConnected,
     /// Lost deliberately by a fault wrapper.
     FaultInjected,
-    /// The chain stopped while the packet was queued.
-    Stopped,
     /// A descriptor from a peer failed its checks; no packet bytes were read.
     BadDescriptor,
     /// Consumed by design: a sink, or an NF that only observes.
@@ -51,7 +49,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// Number of reasons; also the number of words reserved per node in the counters page.
-    pub const COUNT: usize = 19;
+    pub const COUNT: usize = 18;
 
     /// All reasons, in counter order.
     pub const ALL: [Self; Self::COUNT] = [
@@ -71,7 +69,6 @@ impl DropReason {
         Self::TxFailed,
         Self::NotConnected,
         Self::FaultInjected,
-        Self::Stopped,
         Self::BadDescriptor,
         Self::Consumed,
     ];
@@ -95,7 +92,6 @@ impl DropReason {
             Self::TxFailed => "tx_failed",
             Self::NotConnected => "not_connected",
             Self::FaultInjected => "fault_injected",
-            Self::Stopped => "stopped",
             Self::BadDescriptor => "bad_descriptor",
             Self::Consumed => "consumed",
         }

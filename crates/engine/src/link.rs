@@ -8,11 +8,9 @@
 //! Who owns the packet: `send` takes it (sent, or dropped with a reason); `pull` gives it. A link
 //! knows nothing of chains, NFs or workers.
 
-use std::collections::VecDeque;
-
 use catena_shm::bell::{self, WaitWord};
 use catena_shm::descriptor::Descriptor;
-use catena_shm::ring::{Consumer, Producer};
+use catena_shm::ring::Producer;
 use catena_shm::ring_memory::{MappedRing, RingEnd};
 use catena_shm::staging::{self, StagingWriter};
 use catena_shm::sync::Ordering;
@@ -20,7 +18,7 @@ use catena_shm::sync::Ordering;
 use crate::chain::{Overflow, Trust};
 use crate::drop_reason::DropReason;
 use crate::packet::Packet;
-use crate::pools::Pools;
+use crate::pools::{Pools, Suspicion};
 
 /// Counters of the sending side, in the order of their words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,6 +68,7 @@ pub struct TxLink {
     blocked: bool,
     peer_down: bool,
     congested: bool,
+    suspicion: Suspicion,
     /// Counters since this worker started.
     pub counters: TxCounters,
 }
@@ -103,6 +102,7 @@ impl TxLink {
             blocked: false,
             peer_down: false,
             congested: false,
+            suspicion: Suspicion::default(),
             counters: TxCounters::default(),
         }
     }
@@ -117,6 +117,9 @@ impl TxLink {
         self.producer
             .replace_memory(|ring| MappedRing::new(ring.producer, consumer));
         self.peer_down = false;
+        self.suspicion.forgive(self.producer.violations());
+        // What was published meanwhile looked for a sleeper in the old one's memory.
+        self.published = true;
     }
 
     /// Drops packets (`nf_down`) until the receiver is replaced.
@@ -261,6 +264,11 @@ impl TxLink {
         self.counters.blocked += u64::from(self.blocked);
     }
 
+    /// Violations of the receiver, once there are too many for an accident.
+    pub fn accusation(&mut self) -> Option<u64> {
+        self.suspicion.due(self.counters.violations)
+    }
+
     /// Wakes the receiver if it sleeps and there is something for it. After [`bell::full_fence`].
     pub fn wake_peer(&mut self) {
         if std::mem::take(&mut self.published) {
@@ -289,86 +297,8 @@ impl TxLink {
     }
 }
 
-/// A consumer whose producer may be replaced while it runs: what the old one published is taken
-/// first, then the new one's memory is used.
-#[derive(Debug)]
-pub struct Inlet {
-    consumer: Consumer<MappedRing>,
-    /// Producers that take over, each with the index from which on it publishes.
-    successors: VecDeque<(RingEnd, u64)>,
-}
-
-impl Inlet {
-    /// Takes from `ring`, starting at free-running index `start`.
-    pub fn new(ring: MappedRing, start: u64) -> Self {
-        Self {
-            consumer: Consumer::new(ring, start),
-            successors: VecDeque::new(),
-        }
-    }
-
-    /// The producer has been replaced by one that publishes from `start` on.
-    pub fn replace_producer(&mut self, producer: RingEnd, start: u64) {
-        self.successors.push_back((producer, start));
-        self.follow_successors();
-    }
-
-    fn follow_successors(&mut self) {
-        while let Some((_, start)) = self.successors.front()
-            && self.consumer.tail_index() >= *start
-            && let Some((producer, _)) = self.successors.pop_front()
-        {
-            self.consumer
-                .replace_memory(|ring| MappedRing::new(producer, ring.consumer));
-        }
-    }
-
-    /// How many descriptors may be taken before the first successor's begin. Slots behind the old
-    /// producer's last one may hold half a burst.
-    fn until_successor(&self) -> usize {
-        self.successors.front().map_or(usize::MAX, |(_, start)| {
-            saturating_usize(start.saturating_sub(self.consumer.read_index()))
-        })
-    }
-
-    /// Takes up to `max` descriptors; they stay in hand until [`Inlet::commit`].
-    pub fn pull(&mut self, max: usize, into: &mut Vec<Descriptor>) -> usize {
-        let max = max.min(self.until_successor());
-        self.consumer.pull(max, into)
-    }
-
-    /// The next descriptor, which stays in the ring.
-    pub fn peek_next(&self) -> Option<Descriptor> {
-        if self.until_successor() == 0 {
-            return None;
-        }
-        self.consumer.peek_next()
-    }
-
-    /// Gives back the slots of everything pulled; says whether there was anything.
-    pub fn commit(&mut self) -> bool {
-        let committed = self.consumer.commit();
-        if !self.successors.is_empty() {
-            self.follow_successors();
-        }
-        committed
-    }
-
-    /// Whether a descriptor waits.
-    pub fn has_next(&self) -> bool {
-        self.peek_next().is_some()
-    }
-
-    /// The ring's memory.
-    pub fn ring(&self) -> &MappedRing {
-        self.consumer.memory()
-    }
-
-    /// The consumer.
-    pub fn consumer(&self) -> &Consumer<MappedRing> {
-        &self.consumer
-    }
-}
+/// A consumer whose producer may be replaced while it runs.
+pub type Inlet = catena_shm::ring::Inlet<MappedRing>;
 
 /// The receiving side of a link.
 #[derive(Debug)]
@@ -379,7 +309,10 @@ pub struct RxLink {
     trust: Trust,
     overflow: Overflow,
     descriptors: Vec<Descriptor>,
+    /// Packets taken from the link and dropped, since the node last asked: too old, no buffer.
+    dropped: [(DropReason, u64); 2],
     committed: bool,
+    suspicion: Suspicion,
     /// Counters since this worker started.
     pub counters: RxCounters,
 }
@@ -393,7 +326,9 @@ impl RxLink {
             trust,
             overflow,
             descriptors: Vec::with_capacity(256),
+            dropped: [(DropReason::LinkStale, 0), (DropReason::NoBuffer, 0)],
             committed: false,
+            suspicion: Suspicion::default(),
             counters: RxCounters::default(),
         }
     }
@@ -401,7 +336,22 @@ impl RxLink {
     /// The sender has been replaced: what the old one published below `start` is still taken, then
     /// the new one's memory is used.
     pub fn replace_producer(&mut self, producer: RingEnd, start: u64) {
-        self.inlet.replace_producer(producer, start);
+        let ring = MappedRing::new(producer, self.inlet.ring().consumer.clone());
+        self.inlet.replace_producer(ring, start);
+        self.follow();
+    }
+
+    fn follow(&mut self) {
+        if self.inlet.has_followed() {
+            self.suspicion.forgive(self.counters.violations);
+            // The new sender may be waiting for room already.
+            self.committed = true;
+        }
+    }
+
+    /// Violations of the sender, once there are too many for an accident.
+    pub fn accusation(&mut self) -> Option<u64> {
+        self.suspicion.due(self.counters.violations)
     }
 
     /// Takes up to `max` packets into `packets`; they are the caller's, their slots stay taken
@@ -461,10 +411,23 @@ impl RxLink {
                     packets.push(packet);
                 }
                 Err(DropReason::BadDescriptor) => self.counters.violations += 1,
-                Err(_) => self.counters.discarded += 1,
+                Err(_) => {
+                    self.counters.discarded += 1;
+                    self.dropped[1].1 += 1;
+                }
             }
         }
         count
+    }
+
+    /// Packets that were taken and dropped since the last call, by reason: they count for the node
+    /// they were on the way to.
+    pub fn take_dropped(&mut self) -> [(DropReason, u64); 2] {
+        let taken = self.dropped;
+        for (_, count) in &mut self.dropped {
+            *count = 0;
+        }
+        taken
     }
 
     /// `drop_head`: when the sender is three quarters of a ring ahead, the oldest half is
@@ -482,6 +445,7 @@ impl RxLink {
         let count = self.inlet.pull(discard, &mut self.descriptors);
         self.counters.packets += count as u64;
         self.counters.discarded += count as u64;
+        self.dropped[0].1 += count as u64;
         if self.trust != Trust::Copy {
             for descriptor in &self.descriptors {
                 match pools.packet(descriptor) {
@@ -496,6 +460,7 @@ impl RxLink {
     /// Gives back the slots of everything pulled in this turn.
     pub fn commit(&mut self) {
         self.committed |= self.inlet.commit();
+        self.follow();
     }
 
     /// Tells the sender whether a link further on is congested. Part of the end of a turn, before

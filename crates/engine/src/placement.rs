@@ -4,7 +4,7 @@
 //!
 //! - Nodes of mode `inline` join the worker of the node before them ([`Fusion`]); every other NF has a
 //!   worker of its own.
-//! - Ports of one mode, core and trust group share a worker (`ports`), so that a chain that reads and writes needs
+//! - Ports of one mode, core and trust group, unless an `ro` link leaves them, share a worker (`ports`), so that a chain that reads and writes needs
 //!   one core for it.
 //! - An edge inside a worker costs no ring. Every other edge is a ring.
 //! - A worker that makes packets (receiving port, copying NF, `copy` link into it) owns pools. A
@@ -166,7 +166,11 @@ fn workers(
                 && worker.core == spec.core
                 && chain.nodes[worker.leader].group == spec.group
         };
-        let leads_ports = spec.is_port() && leader[node] == node;
+        // Pools of a port before an `ro` link are sealed: it shares them with nobody.
+        let seals = chain
+            .links_from(node)
+            .any(|(_, link)| link.trust == Trust::Ro);
+        let leads_ports = spec.is_port() && leader[node] == node && !seals;
         let worker = if leader[node] != node {
             worker_of[leader[node]]
         } else if let Some(worker) = workers.iter().position(shared).filter(|_| leads_ports) {

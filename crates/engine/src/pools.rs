@@ -30,6 +30,7 @@ pub struct ReturnLane {
     pub pools: Vec<u8>,
     pending: Vec<Descriptor>,
     published: bool,
+    suspicion: Suspicion,
 }
 
 impl ReturnLane {
@@ -41,6 +42,7 @@ impl ReturnLane {
             pools,
             pending: Vec::with_capacity(1024),
             published: false,
+            suspicion: Suspicion::default(),
         }
     }
 
@@ -64,10 +66,18 @@ impl ReturnLane {
         self.pending.drain(..sent);
     }
 
+    /// Violations of the owner, once there are too many for an accident.
+    pub fn accusation(&mut self) -> Option<u64> {
+        self.suspicion.due(self.producer.violations())
+    }
+
     /// The owner has been replaced: from now on its cursor is read from `consumer`.
     pub fn replace_consumer(&mut self, consumer: RingEnd) {
         self.producer
             .replace_memory(|ring| MappedRing::new(ring.producer, consumer));
+        self.suspicion.forgive(self.producer.violations());
+        // What was published meanwhile looked for a sleeper in the old one's memory.
+        self.published = true;
     }
 }
 
@@ -80,6 +90,70 @@ pub struct HomeLane {
     pub inlet: Inlet,
     /// Links over which that peer can have come to hold them.
     pub links: LinkSet,
+    /// Returns that no honest peer would send.
+    pub violations: u64,
+    suspicion: Suspicion,
+}
+
+impl HomeLane {
+    /// A lane from worker `from`, which can have come to hold buffers over `links`.
+    pub fn new(from: usize, inlet: Inlet, links: LinkSet) -> Self {
+        Self {
+            from,
+            inlet,
+            links,
+            violations: 0,
+            suspicion: Suspicion::default(),
+        }
+    }
+
+    /// The worker that returns has been replaced by one that publishes from `start` on.
+    pub fn replace_producer(&mut self, producer: RingEnd, start: u64) {
+        let ring = MappedRing::new(producer, self.inlet.ring().consumer.clone());
+        self.inlet.replace_producer(ring, start);
+        self.follow();
+    }
+
+    fn follow(&mut self) {
+        if self.inlet.has_followed() {
+            self.suspicion.forgive(self.violations);
+        }
+    }
+
+    /// Violations of the returning worker, once there are too many for an accident.
+    pub fn accusation(&mut self) -> Option<u64> {
+        self.suspicion.due(self.violations)
+    }
+}
+
+/// How many impossible things a neighbour has written. A few can be the last words of one that was
+/// killed; more than [`VIOLATION_LIMIT`] are no accident, and are reported once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Suspicion {
+    forgiven: u64,
+    is_reported: bool,
+}
+
+/// Violations of one neighbour on one link or lane after which it is detached.
+pub const VIOLATION_LIMIT: u64 = 64;
+
+impl Suspicion {
+    /// How many of `count`, the violations so far, are this neighbour's, if that is to be reported
+    /// now.
+    pub fn due(&mut self, count: u64) -> Option<u64> {
+        let theirs = count.saturating_sub(self.forgiven);
+        let due = !self.is_reported && theirs >= VIOLATION_LIMIT;
+        self.is_reported |= due;
+        due.then_some(theirs)
+    }
+
+    /// The neighbour was replaced: what its predecessor did, `count` violations, is not its fault.
+    pub fn forgive(&mut self, count: u64) {
+        *self = Self {
+            forgiven: count,
+            is_reported: false,
+        };
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -223,19 +297,15 @@ impl Pools {
     /// [`DropReason::TooLarge`] or [`DropReason::NoBuffer`]; nothing is counted here.
     #[inline]
     pub fn alloc(&mut self, len: usize) -> Result<Packet, DropReason> {
-        let mut fitting = self
-            .own
-            .iter_mut()
-            .filter(|pool| len <= pool.geometry().packet_len_max());
-        let Some(first) = fitting.next() else {
+        let fits = |pool: &PoolOwner| len <= pool.geometry().packet_len_max();
+        let Some(first) = self.own.iter().position(fits) else {
             return Err(DropReason::TooLarge);
         };
-        if let Some(packet) = first.alloc(len) {
+        if let Some(packet) = self.own[first].alloc(len) {
             return Ok(packet);
         }
-        fitting
-            .next()
-            .and_then(|pool| pool.alloc(len))
+        let next = self.own.get_mut(first + 1);
+        next.and_then(|pool| pool.alloc(len))
             .ok_or(DropReason::NoBuffer)
     }
 
@@ -342,13 +412,16 @@ impl Pools {
         }
     }
 
-    /// Takes home buffers that a dead worker held, on the supervisor's word.
-    pub fn reclaim(&mut self, pool: u8, buffers: &[u32]) {
-        let Some(Place::Own(index)) = self.places.get(usize::from(pool)) else {
+    /// Takes home buffers that the dead worker `from` held, on the supervisor's word. One that is not
+    /// out by a link which leads to that worker is none of it: a hostile worker's memory lied.
+    pub fn reclaim(&mut self, from: usize, pool: u8, buffers: &[u32]) {
+        let home = self.homes.iter().find(|home| home.from == from);
+        let (Some(home), Some(Place::Own(index))) = (home, self.places.get(usize::from(pool)))
+        else {
             return;
         };
         for buffer in buffers {
-            let taken = self.own[usize::from(*index)].take_home(*buffer, &LinkSet::ALL);
+            let taken = self.own[usize::from(*index)].take_home(*buffer, &home.links);
             self.violations += u64::from(taken.is_err());
         }
     }
@@ -396,11 +469,13 @@ impl Pools {
                 let (Some(Place::Own(index)), Some(indices)) = (place, descriptor.returned())
                 else {
                     *violations += 1;
+                    home.violations += 1;
                     continue;
                 };
                 for buffer_index in indices {
                     let taken = own[usize::from(*index)].take_home(buffer_index, &home.links);
                     *violations += u64::from(taken.is_err());
+                    home.violations += u64::from(taken.is_err());
                     count += 1;
                 }
             }
@@ -412,6 +487,7 @@ impl Pools {
     pub fn commit_home_lanes(&mut self) {
         for home in &mut self.homes {
             home.inlet.commit();
+            home.follow();
         }
     }
 
@@ -426,6 +502,17 @@ impl Pools {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_few_violations_are_forgiven_and_many_are_reported_once() {
+        let mut suspicion = Suspicion::default();
+        assert_eq!(suspicion.due(VIOLATION_LIMIT - 1), None);
+        assert_eq!(suspicion.due(VIOLATION_LIMIT), Some(VIOLATION_LIMIT));
+        assert_eq!(suspicion.due(9 * VIOLATION_LIMIT), None);
+        suspicion.forgive(9 * VIOLATION_LIMIT);
+        assert_eq!(suspicion.due(9 * VIOLATION_LIMIT + 1), None);
+        assert_eq!(suspicion.due(10 * VIOLATION_LIMIT), Some(VIOLATION_LIMIT));
+    }
     use catena_shm::pool::PoolGeometry;
     use catena_shm::region::Sharing;
     use catena_shm::ring_memory::{RingGeometry, Side};
@@ -468,11 +555,7 @@ mod tests {
         theirs.add_return_lane(ReturnLane::new(0, Producer::new(ring.clone(), 0), vec![1]));
         let mut links = LinkSet::default();
         links.insert(4);
-        ours.add_home_lane(HomeLane {
-            from: 1,
-            inlet: Inlet::new(ring, 0),
-            links,
-        });
+        ours.add_home_lane(HomeLane::new(1, Inlet::new(ring, 0), links));
         for _ in 0..20 {
             let packets: Vec<_> = (0..8).map(|_| ours.alloc(64).unwrap()).collect();
             for packet in packets {

@@ -53,6 +53,7 @@ impl<'a> RxBurst<'a> {
     }
 
     /// How many more packets may be received in this call.
+    #[inline]
     pub fn room(&self) -> usize {
         self.limit - self.packets.len().min(self.limit)
     }
@@ -62,6 +63,7 @@ impl<'a> RxBurst<'a> {
     ///
     /// # Errors
     /// The reason, already counted, if there is no buffer of that size.
+    #[inline]
     pub fn alloc(&mut self, len: usize) -> Result<Packet, DropReason> {
         self.pools
             .alloc(len)
@@ -70,11 +72,13 @@ impl<'a> RxBurst<'a> {
 
     /// Whether [`RxBurst::alloc`] would succeed: asked by ports that can wait (a file, a generator)
     /// instead of losing a packet.
+    #[inline]
     pub fn has_buffer(&self, len: usize) -> bool {
         self.pools.has_buffer(len)
     }
 
     /// Receives a copy of `bytes`. Returns false, and counts why, if there is no buffer.
+    #[inline]
     pub fn push_copy(&mut self, bytes: &[u8]) -> bool {
         let Ok(mut packet) = self.alloc(bytes.len()) else {
             return false;
@@ -85,6 +89,7 @@ impl<'a> RxBurst<'a> {
     }
 
     /// Receives `packet`, which came from [`RxBurst::alloc`].
+    #[inline]
     pub fn push(&mut self, packet: Packet) {
         debug_assert!(self.packets.len() < self.limit, "more packets than room");
         self.packets.push(packet);

@@ -174,6 +174,8 @@ pub struct StartIndex {
 pub struct Assignment {
     /// Index of the worker.
     pub worker: usize,
+    /// Number of the last `Reclaim` that an earlier instance was sent.
+    pub reclaimed: u64,
     /// Which instance of it this is, from 0.
     pub epoch: u32,
     /// Name of the chain.
@@ -245,6 +247,10 @@ pub enum ToWorker {
     },
     /// Buffers a dead worker held: take them home.
     Reclaim {
+        /// Number of the request; the owner stores it in its counters page when it is done.
+        number: u64,
+        /// The dead worker: only what can have reached it comes home.
+        from: usize,
         /// The pool.
         pool: u8,
         /// Its buffers.
@@ -259,6 +265,11 @@ pub enum ToWorker {
     Inputs(Vec<(usize, Vec<usize>)>),
     /// Forget what was to be added.
     Forget,
+    /// Answered with `Synced` when everything said before has reached the data path.
+    Sync {
+        /// Answered with the same number.
+        id: u64,
+    },
     /// Ports take no more packets in.
     Drain,
     /// Finish: last turn, close ports, say `Stopped`.
@@ -304,6 +315,18 @@ pub enum FromWorker {
         node: Option<usize>,
         /// Why.
         message: String,
+    },
+    /// Answer to `Sync`.
+    Synced {
+        /// Number of the question.
+        id: u64,
+    },
+    /// A neighbour wrote more into its side of a ring than an accident explains.
+    Violation {
+        /// The neighbour's memory.
+        region: RegionName,
+        /// How many descriptors or cursors were impossible.
+        count: u64,
     },
     /// Its receiving ports have all come to their end.
     Finished,

@@ -4,6 +4,8 @@
 //! begins with the number of its node or link plus one, 0 if it is free, so that blocks may come and go
 //! while the chain changes; there are [`SPARE_BLOCKS`] more than at the start. The same words name a counter here, in JSON, in `top` and in
 //! Prometheus.
+//!
+//! A page says what its worker wrote, which may be anything: sums over pages saturate.
 
 use crate::drop_reason::DropReason;
 pub use crate::link::{RxCounters, TxCounters};
@@ -11,7 +13,7 @@ pub use crate::link::{RxCounters, TxCounters};
 use crate::link::OCCUPANCY_CLASSES;
 
 /// Words of the worker block.
-pub const WORKER_WORDS: usize = 8;
+pub const WORKER_WORDS: usize = 9;
 /// Words of a node block.
 pub const NODE_WORDS: usize = 4 + DropReason::COUNT;
 /// Blocks of each kind that a page has beyond those it starts with.
@@ -40,7 +42,12 @@ pub struct WorkerCounters {
     pub buffers_out: u64,
     /// Returns and descriptors refused.
     pub violations: u64,
+    /// Number of the last `Reclaim` carried out.
+    pub reclaimed: u64,
 }
+
+/// Index of [`WorkerCounters::reclaimed`] in the page.
+pub const RECLAIMED_WORD: usize = 8;
 
 impl WorkerCounters {
     /// The words, in page order.
@@ -54,6 +61,7 @@ impl WorkerCounters {
             self.buffers_free,
             self.buffers_out,
             self.violations,
+            self.reclaimed,
         ]
     }
 
@@ -68,6 +76,7 @@ impl WorkerCounters {
             buffers_free,
             buffers_out,
             violations,
+            reclaimed,
         ] = *words;
         Self {
             busy_turns,
@@ -78,6 +87,7 @@ impl WorkerCounters {
             buffers_free,
             buffers_out,
             violations,
+            reclaimed,
         }
     }
 }
@@ -127,17 +137,17 @@ impl NodeCounters {
 
     /// Sum of all drops.
     pub fn dropped(&self) -> u64 {
-        self.drops.iter().sum()
+        self.drops.iter().copied().fold(0, u64::saturating_add)
     }
 
     /// Adds another instance's counters.
     pub fn add(&mut self, other: &Self) {
-        self.rx_packets += other.rx_packets;
-        self.rx_bytes += other.rx_bytes;
-        self.tx_packets += other.tx_packets;
-        self.tx_bytes += other.tx_bytes;
+        self.rx_packets = self.rx_packets.saturating_add(other.rx_packets);
+        self.rx_bytes = self.rx_bytes.saturating_add(other.rx_bytes);
+        self.tx_packets = self.tx_packets.saturating_add(other.tx_packets);
+        self.tx_bytes = self.tx_bytes.saturating_add(other.tx_bytes);
         for (sum, drops) in self.drops.iter_mut().zip(other.drops) {
-            *sum += drops;
+            *sum = sum.saturating_add(drops);
         }
     }
 }
@@ -168,11 +178,11 @@ impl TxCounters {
 
     /// Adds another instance's counters.
     pub fn add(&mut self, other: &Self) {
-        self.packets += other.packets;
-        self.bytes += other.bytes;
-        self.wakes += other.wakes;
-        self.blocked += other.blocked;
-        self.violations += other.violations;
+        self.packets = self.packets.saturating_add(other.packets);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.wakes = self.wakes.saturating_add(other.wakes);
+        self.blocked = self.blocked.saturating_add(other.blocked);
+        self.violations = self.violations.saturating_add(other.violations);
     }
 }
 
@@ -200,12 +210,12 @@ impl RxCounters {
 
     /// Adds another instance's counters.
     pub fn add(&mut self, other: &Self) {
-        self.packets += other.packets;
-        self.bytes += other.bytes;
-        self.violations += other.violations;
-        self.discarded += other.discarded;
+        self.packets = self.packets.saturating_add(other.packets);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.violations = self.violations.saturating_add(other.violations);
+        self.discarded = self.discarded.saturating_add(other.discarded);
         for (sum, count) in self.occupancy.iter_mut().zip(other.occupancy) {
-            *sum += count;
+            *sum = sum.saturating_add(count);
         }
     }
 }

@@ -24,16 +24,20 @@ use std::fmt;
 use std::ptr::NonNull;
 
 /// A packet in a pool's buffer.
+///
+/// Three words, written and read whole: a handle is moved several times per hop, and a word put
+/// together from smaller stores would stall each time it is loaded.
 #[must_use = "a packet that is not passed on or freed keeps its buffer"]
 pub struct Packet {
     data: NonNull<u8>,
-    len: u32,
-    offset: u32,
-    tag: u32,
-    pool: u8,
-    log2_stride: u8,
-    writable: bool,
+    /// Offset in the pool (high half) and length (low half).
+    place: u64,
+    /// Tag (high half), then writable, log2 of the stride, pool, a byte each.
+    info: u64,
 }
+
+const WRITABLE_SHIFT: u32 = 16;
+const LOG2_SHIFT: u32 = 8;
 
 // SAFETY: a packet is the only handle of its buffer (see the file's header), so it may move to
 // another thread like any owned memory; the mapping it points into outlives it (`pool` keeps
@@ -51,6 +55,7 @@ impl Packet {
     /// `base` is the start of a mapping that stays valid while the packet exists; `[offset,
     /// offset+len)` lies in one buffer of `2^log2_stride` bytes within it; no other handle of that
     /// buffer is in use; if `writable`, the mapping is.
+    #[inline]
     pub(crate) unsafe fn at(
         base: NonNull<u8>,
         offset: u32,
@@ -63,13 +68,28 @@ impl Packet {
         let data = unsafe { base.add(offset as usize) };
         Self {
             data,
-            len,
-            offset,
-            tag: 0,
-            pool,
-            log2_stride,
-            writable,
+            place: u64::from(offset) << 32 | u64::from(len),
+            info: u64::from(writable) << WRITABLE_SHIFT
+                | u64::from(log2_stride) << LOG2_SHIFT
+                | u64::from(pool),
         }
+    }
+
+    #[inline]
+    fn set_place(&mut self, offset: u32, len: u32) {
+        self.place = u64::from(offset) << 32 | u64::from(len);
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "takes the low half")]
+    fn len32(&self) -> u32 {
+        self.place as u32
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "takes a byte")]
+    fn log2_stride(&self) -> u8 {
+        (self.info >> LOG2_SHIFT) as u8
     }
 
     /// Its bytes, from the Ethernet header on.
@@ -77,7 +97,7 @@ impl Packet {
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: `data..data+len` lies in this packet's buffer (constructor and the methods below
         // keep that); no other handle of it is in use.
-        unsafe { std::slice::from_raw_parts(self.data.as_ptr(), self.len as usize) }
+        unsafe { std::slice::from_raw_parts(self.data.as_ptr(), self.len32() as usize) }
     }
 
     /// Its bytes, to be changed.
@@ -88,11 +108,11 @@ impl Packet {
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         assert!(
-            self.writable,
+            self.is_writable(),
             "a packet from an `ro` link cannot be changed"
         );
         // SAFETY: as in `bytes`, and the mapping is writable.
-        unsafe { std::slice::from_raw_parts_mut(self.data.as_ptr(), self.len as usize) }
+        unsafe { std::slice::from_raw_parts_mut(self.data.as_ptr(), self.len32() as usize) }
     }
 
     /// Starts to fetch the first cache line of its bytes.
@@ -116,59 +136,62 @@ impl Packet {
         reason = "a packet of no bytes has no use"
     )]
     pub fn len(&self) -> usize {
-        self.len as usize
+        self.len32() as usize
     }
 
     /// Offset of the first byte in its pool.
     #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "takes the high half")]
     pub fn offset(&self) -> u32 {
-        self.offset
+        (self.place >> 32) as u32
     }
 
     /// Pool of its buffer.
     #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "takes a byte")]
     pub fn pool(&self) -> u8 {
-        self.pool
+        self.info as u8
     }
 
     /// Index of its buffer in the pool.
     #[inline]
     pub fn buffer_index(&self) -> u32 {
-        self.offset >> self.log2_stride
+        self.offset() >> self.log2_stride()
     }
 
     /// Whether this process may change it.
     #[inline]
     pub fn is_writable(&self) -> bool {
-        self.writable
+        self.info >> WRITABLE_SHIFT & 1 == 1
     }
 
     /// Metadata that travels with it through links; 0 when received.
     #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "takes the high half")]
     pub fn tag(&self) -> u32 {
-        self.tag
+        (self.info >> 32) as u32
     }
 
     /// Sets the metadata.
     #[inline]
     pub fn set_tag(&mut self, tag: u32) {
-        self.tag = tag;
+        self.info = u64::from(tag) << 32 | self.info & 0xffff_ffff;
     }
 
     /// Free bytes in front.
     #[inline]
     pub fn headroom(&self) -> usize {
-        (self.offset & self.offset_mask()) as usize
+        (self.offset() & self.offset_mask()) as usize
     }
 
     /// Free bytes behind.
     #[inline]
     pub fn tailroom(&self) -> usize {
-        (1 << self.log2_stride) - self.headroom() - self.len()
+        (1 << self.log2_stride()) - self.headroom() - self.len()
     }
 
     fn offset_mask(&self) -> u32 {
-        (1 << self.log2_stride) - 1
+        (1 << self.log2_stride()) - 1
     }
 
     /// Grows the packet by `count` bytes in front, contents undefined, for a header.
@@ -186,8 +209,7 @@ impl Packet {
     fn move_start_back(&mut self, count: u32) {
         // SAFETY: at most the headroom, so the start stays in the buffer.
         self.data = unsafe { self.data.sub(count as usize) };
-        self.offset -= count;
-        self.len += count;
+        self.set_place(self.offset() - count, self.len32() + count);
     }
 
     /// Removes `count` bytes in front.
@@ -201,8 +223,7 @@ impl Packet {
         let count = u32::try_from(count).map_err(|_| NoRoom)?;
         // SAFETY: less than `len`, so the start stays within the packet.
         self.data = unsafe { self.data.add(count as usize) };
-        self.offset += count;
-        self.len -= count;
+        self.set_place(self.offset() + count, self.len32() - count);
         Ok(())
     }
 
@@ -214,17 +235,18 @@ impl Packet {
         if len == 0 || len > self.len() + self.tailroom() {
             return Err(NoRoom);
         }
-        self.len = u32::try_from(len).map_err(|_| NoRoom)?;
+        let len = u32::try_from(len).map_err(|_| NoRoom)?;
+        self.set_place(self.offset(), len);
         Ok(())
     }
 }
 
 impl fmt::Debug for Packet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Packet {{ pool: {}, offset: {}, len: {} }}",
-            self.pool, self.offset, self.len
-        )
+        f.debug_struct("Packet")
+            .field("pool", &self.pool())
+            .field("offset", &self.offset())
+            .field("len", &self.len())
+            .finish()
     }
 }

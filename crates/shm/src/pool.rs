@@ -167,6 +167,7 @@ impl PoolOwner {
         Ok(owner)
     }
 
+    #[inline]
     fn ledger_of(&self, index: u32) -> &AtomicU8 {
         assert!(
             index < self.geometry.buffer_count,
@@ -222,6 +223,7 @@ impl PoolOwner {
 
     /// A buffer with a packet of `len` undefined bytes behind the headroom, or none if all are in
     /// use or `len` is 0 or too large.
+    #[inline]
     pub fn alloc(&mut self, len: usize) -> Option<Packet> {
         if len == 0 || len > self.geometry.packet_len_max() {
             return None;
@@ -238,12 +240,14 @@ impl PoolOwner {
     }
 
     /// Takes a packet of this pool back.
+    #[inline]
     pub fn free(&mut self, packet: Packet) {
         debug_assert_eq!(packet.pool(), self.id);
         self.free.push(packet.buffer_index());
     }
 
     /// Notes that buffer `index` leaves by link number `link` (not 0).
+    #[inline]
     pub fn send_out(&mut self, index: u32, link: u8) {
         debug_assert_ne!(link, HOME);
         self.ledger_of(index).store(link, Ordering::Relaxed);
@@ -254,6 +258,7 @@ impl PoolOwner {
     ///
     /// # Errors
     /// [`Violation`] if that buffer is not out by one of these links; nothing changes then.
+    #[inline]
     pub fn take_home(&mut self, index: u32, links: &LinkSet) -> Result<(), Violation> {
         self.arrive(index, links)?;
         self.free.push(index);
@@ -284,6 +289,7 @@ impl PoolOwner {
     ///
     /// # Errors
     /// [`Violation`] if that buffer is not out by one of `links`; nothing changes then.
+    #[inline]
     pub fn arrive(&mut self, index: u32, links: &LinkSet) -> Result<(), Violation> {
         if index >= self.geometry.buffer_count {
             return Err(Violation);

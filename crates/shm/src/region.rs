@@ -143,6 +143,17 @@ impl Region {
     /// # Errors
     /// [`RegionError::NotSealed`], [`RegionError::WrongSize`], or the kernel's reason.
     pub fn attach(fd: OwnedFd, len: usize, sharing: Sharing) -> Result<Self, RegionError> {
+        Self::check(&fd, len, sharing)?;
+        let huge = rustix::fs::fstatfs(&fd)
+            .is_ok_and(|stat| usize::try_from(stat.f_bsize) == Ok(HUGE_PAGE_BYTES));
+        Self::map(fd, len, sharing == Sharing::ReadWrite, huge)
+    }
+
+    /// What [`Region::attach`] checks, without mapping: for whoever only passes memory on.
+    ///
+    /// # Errors
+    /// As [`Region::attach`].
+    pub fn check(fd: impl AsFd, len: usize, sharing: Sharing) -> Result<(), RegionError> {
         let failed = |step| move |source| RegionError::Os { step, len, source };
         let has = rustix::fs::fcntl_get_seals(&fd).map_err(failed("read seals"))?;
         let needs = seals(sharing);
@@ -156,9 +167,7 @@ impl Region {
                 announced: len as u64,
             });
         }
-        let huge = rustix::fs::fstatfs(&fd)
-            .is_ok_and(|stat| usize::try_from(stat.f_bsize) == Ok(HUGE_PAGE_BYTES));
-        Self::map(fd, len, sharing == Sharing::ReadWrite, huge)
+        Ok(())
     }
 
     fn map(fd: OwnedFd, len: usize, writable: bool, huge: bool) -> Result<Self, RegionError> {

@@ -31,6 +31,10 @@
 //! trusting `tail` beyond `[last seen, head]` (a hostile peer would make the producer overwrite
 //! live slots); two producers or two consumers on one ring.
 
+mod inlet;
+
+pub use inlet::Inlet;
+
 use crate::descriptor::Descriptor;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -256,15 +260,6 @@ impl<M: RingMemory> Consumer<M> {
         }
     }
 
-    /// Other memory for the same consumer: the producer has been replaced. Only to be called when
-    /// everything below the new producer's first index has been committed.
-    pub fn replace_memory(&mut self, replace: impl FnOnce(M) -> M)
-    where
-        M: Clone,
-    {
-        self.memory = replace(self.memory.clone());
-    }
-
     /// Number of slots.
     pub fn slot_count(&self) -> u32 {
         self.slot_count
@@ -351,6 +346,34 @@ impl<M: RingMemory> Consumer<M> {
         true
     }
 }
+
+/// Where a dead producer's successor starts, and what its unfinished turn published.
+///
+/// Where the consumer will stop in the dead producer's memory depends on that memory and on the
+/// consumer alone, never on `settled`, which a hostile producer chose: the successor starts there.
+/// `start` is the dead producer's own first index: before it, the consumer reads other memory. Gives no
+/// descriptors, and true, if `settled` was impossible.
+pub fn estate_of_producer<M: RingMemory>(memory: &M, start: u64) -> (u64, Vec<Descriptor>, bool) {
+    let settled = memory.settled().load(Ordering::Acquire);
+    let read = memory.read().load(Ordering::Acquire).max(start);
+    let end_from = |index: u64| {
+        let found = published_since(memory, index);
+        (index + found.len() as u64, found)
+    };
+    let by_consumer = (read < INDEX_MAX).then(|| end_from(read).0);
+    if settled < INDEX_MAX {
+        let (end, sent) = end_from(settled);
+        if by_consumer == Some(end) {
+            return (end, sent, false);
+        }
+    }
+    // One of the two lies. Only the link between them suffers from whichever is believed.
+    let end = by_consumer.unwrap_or(if settled < INDEX_MAX { settled } else { start });
+    (end, Vec::new(), true)
+}
+
+/// No honest cursor gets here: 2^62 packets take a century at 1 Gpps.
+const INDEX_MAX: u64 = 1 << 62;
 
 /// What a dead producer has published from index `from` on, in order, and where it ends.
 ///

@@ -119,22 +119,37 @@ impl RingEnd {
         Ok(end)
     }
 
-    /// Maps the other side's region, after checking seals, size and header.
+    /// Maps the other side's region for the data path, after checking seals and size. The header is
+    /// not looked at: the maker could change it at any time, so it decides nothing here.
     ///
     /// # Errors
     /// What was wrong with it.
     pub fn attach(fd: OwnedFd, side: Side, geometry: RingGeometry) -> Result<Self, RegionError> {
+        let end = Self::map(fd, side, geometry)?;
+        end.region.prefault();
+        Ok(end)
+    }
+
+    fn map(fd: OwnedFd, side: Side, geometry: RingGeometry) -> Result<Self, RegionError> {
         let len = match side {
             Side::Producer => geometry.producer_bytes(),
             Side::Consumer => PAGE_BYTES,
         };
         let region = Region::attach(fd, len, Sharing::ReadOnly)?;
-        region.prefault();
-        let end = Self {
+        Ok(Self {
             region: Arc::new(region),
             geometry,
             side,
-        };
+        })
+    }
+
+    /// Maps a region that its maker has just handed over, after checking seals, size and header, for
+    /// a look now and then: no page is touched.
+    ///
+    /// # Errors
+    /// What was wrong with it.
+    pub fn inspect(fd: OwnedFd, side: Side, geometry: RingGeometry) -> Result<Self, RegionError> {
+        let end = Self::map(fd, side, geometry)?;
         let slots = end.word64(8).load(Ordering::Relaxed);
         if end.word64(0).load(Ordering::Acquire) != MAGIC || slots != u64::from(geometry.slot_count)
         {
@@ -310,6 +325,6 @@ mod tests {
             slot_count: 16,
             staging_bytes: 0,
         };
-        assert!(RingEnd::attach(fd, Side::Producer, other).is_err());
+        assert!(RingEnd::inspect(fd, Side::Producer, other).is_err());
     }
 }

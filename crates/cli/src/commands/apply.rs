@@ -23,7 +23,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let checked = super::check::load(&args.file, args.json)?;
+    let checked = super::check::load(&args.file, args.json, None)?;
     let name = checked.chain.name.clone();
     let target = Target {
         chain: Some(name.clone()),
@@ -52,19 +52,17 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 /// The supervisor's side. `running` is what the chain was started from; it becomes what it is now.
 pub(crate) fn apply(supervisor: &mut Supervisor, running: &mut Source, new: Source) -> Answer {
-    let checked = match Chain::parse(&new.text, &new.dir, &crate::registry::registry()) {
+    let registry = crate::registry::registry();
+    let checked = match Chain::parse(&new.text, &new.dir, &registry, running.mode) {
         Ok(checked) => checked,
         Err(errors) => return Answer::Error(errors.to_string()),
     };
-    let mut chain = checked.chain;
+    let chain = checked.chain;
     if chain.name != supervisor.chain().name {
         return Answer::Error(format!(
             "the file is of chain \"{}\"; a running chain keeps its name",
             chain.name
         ));
-    }
-    if let Some(mode) = running.mode {
-        super::check::set_mode(&mut chain, mode);
     }
     match supervisor.apply(&chain) {
         Ok(plan) => {

@@ -143,7 +143,7 @@ fn start(common: &Common, chain: &str, mode: &str, name: &str) -> Result<Supervi
         common.burst,
     );
     let registry = crate::bench::registry();
-    let checked = Chain::parse(&text, std::path::Path::new("."), &registry)
+    let checked = Chain::parse(&text, std::path::Path::new("."), &registry, None)
         .map_err(|errors| Failure::input(errors.to_string()))?;
     let options = Options {
         registry,

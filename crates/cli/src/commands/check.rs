@@ -18,8 +18,12 @@ pub(crate) struct Args {
 }
 
 /// Loads a chain file; errors are printed in full. The chain's folder becomes absolute.
-pub(crate) fn load(file: &std::path::Path, json: bool) -> Result<Checked, Failure> {
-    let checked = Chain::load(file, &registry());
+pub(crate) fn load(
+    file: &std::path::Path,
+    json: bool,
+    mode: Option<Mode>,
+) -> Result<Checked, Failure> {
+    let checked = Chain::load(file, &registry(), mode);
     let mut checked = checked.map_err(|errors| {
         if json && let Ok(text) = serde_json::to_string_pretty(&errors) {
             println!("{text}");
@@ -36,18 +40,8 @@ pub(crate) fn load(file: &std::path::Path, json: bool) -> Result<Checked, Failur
     Ok(checked)
 }
 
-/// Runs nodes that name no mode in this one, instead of the file's.
-pub(crate) fn set_mode(chain: &mut Chain, mode: Mode) {
-    let default = std::mem::replace(&mut chain.run.mode, mode);
-    for node in &mut chain.nodes {
-        if node.mode == default {
-            node.mode = mode;
-        }
-    }
-}
-
 pub(crate) fn run(args: &Args) -> Outcome {
-    let checked = load(&args.file, args.json)?;
+    let checked = load(&args.file, args.json, None)?;
     if args.json {
         println!(
             "{}",

@@ -1,9 +1,10 @@
 //! The control socket of a running chain: one request and one answer per connection, both JSON.
 //!
-//! Both sides live here. The socket has mode 0600 and the supervisor checks the peer's credentials; a
-//! request that does not parse gets an error for an answer. A text is sent in records of at most
-//! [`RECORD_BYTES`], and ends where its sender stops sending: a chain file or the status of a large
-//! chain is longer than one record may be. The supervisor waits only briefly for whoever asks.
+//! Both sides live here. The socket has mode 0600 and the supervisor checks the peer's
+//! credentials; a request that does not parse gets an error for an answer. A text is sent in
+//! records of at most [`RECORD_BYTES`], and ends where its sender stops sending: a chain file or
+//! the status of a large chain is longer than one record may be. The supervisor waits only briefly
+//! for whoever asks.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};

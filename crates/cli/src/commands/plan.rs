@@ -23,7 +23,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let mut new = super::check::load(&args.file, args.json)?.chain;
+    let new = super::check::load(&args.file, args.json, None)?.chain;
     let name = args.chain.clone().unwrap_or_else(|| new.name.clone());
     if name != new.name {
         return Err(Failure::input(format!(
@@ -39,7 +39,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Answer::Chain(source) => source,
         other => return Err(unexpected(&other)),
     };
-    let plan = plan(&source, &mut new)?;
+    // The new file gets the mode that was given when the chain was started.
+    let new = match source.mode {
+        Some(_) => super::check::load(&args.file, args.json, source.mode)?.chain,
+        None => new,
+    };
+    let plan = plan(&source, &new)?;
     if args.json {
         super::print_json(&serde_json::json!({ "chain": name, "actions": plan.actions }))?;
     } else if plan.is_empty() {
@@ -53,18 +58,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What turns the chain that runs into `new`, which gets the mode given when it was started.
-fn plan(source: &Source, new: &mut Chain) -> Result<Plan, Failure> {
-    let mut old = Chain::parse(&source.text, &source.dir, &registry())
+/// What turns the chain that runs into `new`.
+fn plan(source: &Source, new: &Chain) -> Result<Plan, Failure> {
+    let old = Chain::parse(&source.text, &source.dir, &registry(), source.mode)
         .map_err(|errors| {
             Failure::running(format!(
                 "the running chain's file is wrong for this version of catena:\n{errors}"
             ))
         })?
         .chain;
-    if let Some(mode) = source.mode {
-        super::check::set_mode(&mut old, mode);
-        super::check::set_mode(new, mode);
-    }
     Ok(diff(&old, new))
 }

@@ -61,10 +61,7 @@ const DRAIN_PATIENCE: Duration = Duration::from_secs(5);
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let mut checked = super::check::load(&args.file, args.json)?;
-    if let Some(mode) = args.mode {
-        super::check::set_mode(&mut checked.chain, mode);
-    }
+    let mut checked = super::check::load(&args.file, args.json, args.mode)?;
     let metrics = args.metrics.map(Server::bind).transpose()?;
     let source = Source {
         dir: checked.chain.dir.clone(),
@@ -165,6 +162,10 @@ fn watch(supervisor: &mut Supervisor, signals: &OwnedFd, args: &Args, desk: &mut
         let ready = supervisor.step(patience, &[signals.as_fd(), control.as_fd()]);
         tell_events(supervisor, args.quiet);
         let mut end = ready.first().copied().unwrap_or(false);
+        if end {
+            // Taken out, so that the next one is seen as another.
+            let _ = rustix::io::read(signals, &mut [0_u8; 1]);
+        }
         if ready.get(1).copied().unwrap_or(false) {
             end |= desk.serve(supervisor);
         }

@@ -24,7 +24,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let _ = rustix::process::set_parent_process_death_signal(
         args.socket
             .is_none()
-            .then_some(rustix::process::Signal::TERM),
+            .then_some(rustix::process::Signal::KILL),
     );
     let token = std::env::var("CATENA_TOKEN").unwrap_or_default();
     let socket = match args.socket {

@@ -1,7 +1,8 @@
 //! A status as Prometheus text, format 0.0.4. Pure.
 //!
-//! Every family is in [`FAMILIES`], from which docs/reference/metrics.md is made as well. Counters that
-//! a dead worker leaves are in the sums, except the worker's own, which start again with each life.
+//! Every family is in [`FAMILIES`], from which docs/reference/metrics.md is made as well. Counters
+//! that a dead worker leaves are in the sums, except the worker's own, which start again with each
+//! life.
 
 use std::fmt::Write;
 

@@ -1,8 +1,8 @@
 //! As much of HTTP/1.1 as a scraper needs: GET of two paths, one request per connection.
 //!
 //! Limits: one connection at a time, others wait in the listener's queue; a request has at most
-//! [`REQUEST_BYTES_MAX`] and must have come after [`PATIENCE`], and as long may its client take to read
-//! the answer. Anything else is refused by its number. RFC 9112.
+//! [`REQUEST_BYTES_MAX`] and must have come after [`PATIENCE`], and as long may its client take to
+//! read the answer. Anything else is refused by its number. RFC 9112.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -1,5 +1,5 @@
-//! Rates as lines for a terminal of any size, 80x24 included. Pure: the same rates and look give the
-//! same lines, none longer than the width, never more than the height.
+//! Rates as lines for a terminal of any size, 80x24 included. Pure: the same rates and look give
+//! the same lines, none longer than the width, never more than the height.
 //!
 //! ```text
 //! title, wait policy           fixed

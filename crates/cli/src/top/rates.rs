@@ -1,7 +1,7 @@
 //! What changed between two statuses of a chain, per second. Pure.
 //!
-//! Bits are those of frames without FCS, preamble and gap (layer 2). Counters of a worker start again
-//! with its life, so its share of a CPU is unknown for an interval in which it was replaced.
+//! Bits are those of frames without FCS, preamble and gap (layer 2). Counters of a worker start
+//! again with its life, so its share of a CPU is unknown for an interval in which it was replaced.
 
 use catena_engine::supervisor::status::{
     BufferStatus, LinkStatus, NodeStatus, Status, WorkerStatus,

@@ -1,8 +1,9 @@
 //! The terminal: raw mode, its size, keys, drawing.
 //!
-//! Drawing uses the few control sequences that every terminal since the VT100 has, and the alternate
-//! screen (xterm, and all that copy it). The terminal gets its old settings back when [`Terminal`] is
-//! dropped and, before the message, on a panic. SIGTERM, SIGINT and SIGHUP only set a flag.
+//! Drawing uses the few control sequences that every terminal since the VT100 has, and the
+//! alternate screen (xterm, and all that copy it). The terminal gets its old settings back when
+//! [`Terminal`] is dropped and, before the message, on a panic. SIGTERM, SIGINT and SIGHUP only
+//! set a flag.
 
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};

@@ -8,7 +8,7 @@
 use std::path::Path;
 
 use super::diagnostic::{ChainErrors, Diagnostic, Position, Report};
-use super::model::{Chain, NODE_COUNT_MAX};
+use super::model::{Chain, Mode, NODE_COUNT_MAX};
 use super::parse::{self, Entry, Tree, Value};
 use super::registry::Registry;
 
@@ -47,16 +47,22 @@ pub struct Checked {
 impl Chain {
     /// Reads and checks a chain file.
     ///
+    /// `mode` replaces the file's `run.mode`: nodes that name none run in it.
+    ///
     /// # Errors
     /// Everything that is wrong with it, or why it cannot be read.
-    pub fn load(path: &Path, registry: &Registry) -> Result<Checked, ChainErrors> {
+    pub fn load(
+        path: &Path,
+        registry: &Registry,
+        mode: Option<Mode>,
+    ) -> Result<Checked, ChainErrors> {
         let name = path.display().to_string();
         let dir = match path.parent() {
             Some(dir) if !dir.as_os_str().is_empty() => dir,
             _ => Path::new("."),
         };
         match read(path) {
-            Ok(text) => check(&text, &name, dir, registry, &available_cores()),
+            Ok(text) => check(&text, &name, dir, registry, &available_cores(), mode),
             Err(reason) => {
                 let mut report = Report::new(&name, "");
                 report.error(
@@ -69,12 +75,17 @@ impl Chain {
         }
     }
 
-    /// Checks the text of a chain file; relative paths in it start at `dir`.
+    /// Checks the text of a chain file, as [`Chain::load`] does; relative paths in it start at `dir`.
     ///
     /// # Errors
     /// Everything that is wrong with it.
-    pub fn parse(text: &str, dir: &Path, registry: &Registry) -> Result<Checked, ChainErrors> {
-        check(text, "chain", dir, registry, &available_cores())
+    pub fn parse(
+        text: &str,
+        dir: &Path,
+        registry: &Registry,
+        mode: Option<Mode>,
+    ) -> Result<Checked, ChainErrors> {
+        check(text, "chain", dir, registry, &available_cores(), mode)
     }
 }
 
@@ -109,10 +120,11 @@ pub(super) fn check(
     dir: &Path,
     registry: &Registry,
     available: Available<'_>,
+    mode: Option<Mode>,
 ) -> Result<Checked, ChainErrors> {
     let mut report = Report::new(file, text);
     let chain = parse::parse(text, &mut report)
-        .and_then(|tree| check_tree(&mut report, &tree, dir, registry, available));
+        .and_then(|tree| check_tree(&mut report, &tree, dir, registry, available, mode));
     let warnings = report.finish()?;
     let chain = chain.expect("a chain that is not made has errors");
     Ok(Checked {
@@ -128,12 +140,14 @@ fn check_tree(
     dir: &Path,
     registry: &Registry,
     available: Available<'_>,
+    mode: Option<Mode>,
 ) -> Option<Chain> {
     let entries = fields::map(report, tree, "the chain file")?;
     nodes::top_keys(report, entries, TOP_KEYS);
     let section = |key| fields::entry(entries, key);
     let name = chain_name(report, tree, section("name"));
-    let run = run::run(report, section("run").map(|entry| &entry.tree), available);
+    let mut run = run::run(report, section("run").map(|entry| &entry.tree), available);
+    run.mode = mode.unwrap_or(run.mode);
     let sections = (section("ports"), section("nfs"));
     if !has_few_nodes(report, sections) {
         return None;

@@ -1,11 +1,14 @@
 //! One instance of a worker, as the supervisor sees it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use catena_shm::counters::Counters;
 use catena_shm::fd_passing;
+use catena_shm::ring_memory::RingEnd;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use crate::protocol::{FromWorker, PortClosing, RegionName, ToWorker};
 use crate::stats::PageLayout;
@@ -38,6 +41,19 @@ pub struct Held {
     pub fd: OwnedFd,
     /// Its size in bytes.
     pub len: usize,
+    /// The same, mapped, if it is one side of a ring.
+    pub end: Option<RingEnd>,
+}
+
+/// What came over a control connection.
+#[derive(Debug)]
+pub enum Heard {
+    /// A record with its descriptors.
+    Record(Box<FromWorker>, Vec<OwnedFd>),
+    /// The connection has ended.
+    End,
+    /// Something that no worker of this version sends, and what.
+    Garbage(String),
 }
 
 /// How far a running worker has come with a change of the chain.
@@ -70,8 +86,11 @@ pub struct Instance {
     pub socket: Option<OwnedFd>,
     /// What it must say to be believed.
     pub token: String,
-    /// Memory it has made.
-    pub made: BTreeMap<RegionName, Held>,
+    /// Which of its regions it has made.
+    pub made: BTreeSet<RegionName>,
+    /// Workers that must have taken its pools' memory before it may run, each with the number of
+    /// the question it was asked.
+    pub awaits: BTreeMap<usize, u64>,
     /// Its counters page.
     pub counters: Option<Counters>,
     /// Where blocks lie in it.
@@ -92,6 +111,8 @@ pub struct Instance {
     pub is_bypass: bool,
     /// Whether it has stopped taking packets in.
     pub is_drained: bool,
+    /// Whether it was ended for breaking the rules.
+    pub is_detached: bool,
     /// Why it failed, if it said so.
     pub failure: Option<String>,
 }
@@ -105,7 +126,8 @@ impl Instance {
             body: Some(body),
             socket,
             token,
-            made: BTreeMap::new(),
+            made: BTreeSet::new(),
+            awaits: BTreeMap::new(),
             counters: None,
             layout: PageLayout::default(),
             running_since: None,
@@ -116,6 +138,7 @@ impl Instance {
             changing: Changing::No,
             is_retiring: false,
             is_bypass: false,
+            is_detached: false,
             failure: None,
         }
     }
@@ -137,11 +160,35 @@ impl Instance {
         self.send(&record, &[held.fd.as_fd()]);
     }
 
-    /// Receives one record; `None` if the connection has ended or the peer does not follow the
-    /// protocol.
-    pub fn receive(&self) -> Option<(FromWorker, Vec<OwnedFd>)> {
-        let message = fd_passing::receive(self.socket.as_ref()?).ok()??;
-        Some((serde_json::from_slice(&message.bytes).ok()?, message.fds))
+    /// Receives one record, waiting for it.
+    pub fn receive(&self) -> Heard {
+        let Some(socket) = &self.socket else {
+            return Heard::End;
+        };
+        match fd_passing::receive(socket) {
+            Ok(Some(message)) => match serde_json::from_slice(&message.bytes) {
+                Ok(record) => Heard::Record(Box::new(record), message.fds),
+                Err(error) => Heard::Garbage(format!("a record that does not parse: {error}")),
+            },
+            Ok(None) => Heard::End,
+            Err(Errno::MSGSIZE) => {
+                Heard::Garbage("a record with too many bytes or descriptors".to_owned())
+            }
+            Err(_) => Heard::End,
+        }
+    }
+
+    /// Whether a record, or the connection's end, can be received without waiting.
+    pub fn has_word(&self) -> bool {
+        let Some(socket) = &self.socket else {
+            return false;
+        };
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let mut fds = [PollFd::new(socket, PollFlags::IN)];
+        poll(&mut fds, Some(&at_once)).is_ok_and(|count| count > 0)
     }
 
     /// Whether it is, or soon will be, moving packets.

@@ -6,10 +6,10 @@
 //! descriptor, until the consumer has passed them.
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
 
-use catena_shm::region::RegionError;
-use catena_shm::ring_memory::{MappedRing, RingEnd, RingGeometry, Side};
+use catena_shm::ring::RingMemory;
+use catena_shm::ring_memory::{MappedRing, RingGeometry, Side};
+use catena_shm::sync::Ordering;
 
 use crate::placement::Placement;
 use crate::protocol::RegionName;
@@ -69,6 +69,13 @@ impl Memory {
             .map(|(_, held)| held)
     }
 
+    /// Index of the first descriptor of the latest region for a purpose.
+    pub(super) fn latest_start(&self, region: RegionName) -> u64 {
+        let kept = self.regions.get(&region);
+        kept.and_then(|kept| kept.last())
+            .map_or(0, |(start, _)| *start)
+    }
+
     /// All regions for a purpose that are still needed, oldest first, with their first index.
     pub(super) fn all(&self, region: RegionName) -> impl Iterator<Item = (u64, &Held)> {
         self.regions
@@ -82,6 +89,15 @@ impl Memory {
     pub(super) fn forget(&mut self, region: RegionName) {
         self.regions.remove(&region);
         self.starts.remove(&region);
+    }
+
+    /// Forgets producers of `ring` that its consumer has passed, so that a long life with many deaths
+    /// keeps no more memory than a short one.
+    pub(super) fn forget_passed(&mut self, ring: &RingName) {
+        if let Some(mapped) = self.ring(ring, None) {
+            let tail = mapped.tail().load(Ordering::Acquire);
+            self.forget_before(ring.producer, tail);
+        }
     }
 
     /// Forgets producers whose successor begins at or before `tail`.
@@ -105,16 +121,8 @@ impl Memory {
                 .or(kept.first()),
             None => kept.last(),
         };
-        let attach = |held: &Held, side| -> Result<RingEnd, RegionError> {
-            let fd: OwnedFd = held.fd.try_clone().map_err(|_| RegionError::Os {
-                step: "dup",
-                len: held.len,
-                source: rustix::io::Errno::MFILE,
-            })?;
-            RingEnd::attach(fd, side, ring.geometry)
-        };
-        let producer = attach(&producer?.1, Side::Producer).ok()?;
-        let consumer = attach(self.latest(ring.consumer)?, Side::Consumer).ok()?;
+        let producer = producer?.1.end.clone()?;
+        let consumer = self.latest(ring.consumer)?.end.clone()?;
         Some(MappedRing::new(producer, consumer))
     }
 }
@@ -153,6 +161,19 @@ pub(super) fn rings(placement: &Placement) -> Vec<RingName> {
     links.chain(lanes).collect()
 }
 
+/// The ring that `region` is a side of, and which.
+pub(super) fn ring_of(placement: &Placement, region: RegionName) -> Option<(RingName, Side)> {
+    rings(placement).into_iter().find_map(|ring| {
+        if ring.producer == region {
+            Some((ring, Side::Producer))
+        } else if ring.consumer == region {
+            Some((ring, Side::Consumer))
+        } else {
+            None
+        }
+    })
+}
+
 /// Whether `worker` may make `region`.
 pub(super) fn may_make(placement: &Placement, worker: usize, region: RegionName) -> bool {
     let owns = |id| {
@@ -169,6 +190,37 @@ pub(super) fn may_make(placement: &Placement, worker: usize, region: RegionName)
                 || (ring.consumer == region && ring.to == worker)
         }),
     }
+}
+
+/// Every region that `worker` makes.
+pub(super) fn all_of(placement: &Placement, worker: usize) -> Vec<RegionName> {
+    let mut all = vec![RegionName::Counters];
+    for ring in rings(placement) {
+        all.extend((ring.from == worker).then_some(ring.producer));
+        all.extend((ring.to == worker).then_some(ring.consumer));
+    }
+    for pool in placement.pools.iter().filter(|pool| pool.owner == worker) {
+        all.extend([RegionName::Pool(pool.id), RegionName::Ledger(pool.id)]);
+    }
+    all
+}
+
+/// Who sees the pools that owner `worker` makes anew at a restart: those that are sealed. The others
+/// are the same memory as before.
+pub(super) fn views_of(placement: &Placement, worker: usize) -> Vec<(usize, RegionName)> {
+    let is_new = |id: &&u8| {
+        placement
+            .pools
+            .iter()
+            .any(|pool| pool.id == **id && pool.owner == worker && !pool.writable)
+    };
+    let lanes = placement.lanes.iter().filter(|lane| lane.to == worker);
+    lanes
+        .flat_map(|lane| {
+            let pools = lane.pools.iter().filter(is_new);
+            pools.map(|pool| (lane.from, RegionName::Pool(*pool)))
+        })
+        .collect()
 }
 
 /// Regions of neighbours that `worker` needs.

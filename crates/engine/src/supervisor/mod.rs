@@ -35,6 +35,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use catena_shm::counters::Counters;
+use catena_shm::region::{Region, RegionError, Sharing};
+use catena_shm::ring_memory::{RingEnd, Side};
 use catena_shm::tsc::Clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -45,13 +47,14 @@ use crate::protocol::{
     Adoption, Assignment, FromWorker, RegionName, StartIndex, ToWorker, VERSION,
 };
 use crate::stats::{NodeCounters, RxCounters, TxCounters};
+use crate::supervisor::burial::Reclaims;
 use crate::supervisor::container::Containers;
-use crate::supervisor::instance::{Changing, Held, Instance, State};
+use crate::supervisor::instance::{Changing, Heard, Held, Instance, State};
 use crate::supervisor::memory::Memory;
 use crate::supervisor::runtime_dir::RuntimeDir;
 use crate::supervisor::spawn::{Body, SpawnError};
 use crate::wait::{ChosenWait, choose, measure};
-use crate::worker::build::page_layout;
+use crate::worker::build::{page_layout, pool_geometry, pool_sharing};
 
 /// What the supervisor needs to know besides the chain.
 #[derive(Clone, Debug)]
@@ -132,6 +135,16 @@ struct Past {
     restarts: BTreeMap<usize, u32>,
     deaths: u64,
     gaps: Vec<Duration>,
+    /// Who was detached, and why.
+    detached: VecDeque<String>,
+}
+
+/// A process that has started and has no assignment yet.
+#[derive(Debug)]
+struct Spare {
+    body: Body,
+    socket: OwnedFd,
+    token: String,
 }
 
 /// A running chain.
@@ -147,9 +160,10 @@ pub struct Supervisor {
     memory: Memory,
     past: Past,
     events: VecDeque<Event>,
-    reclaims: Vec<(u8, Vec<u32>)>,
+    reclaims: Reclaims,
     adoptions: BTreeMap<u8, Vec<(u32, u8)>>,
     respawns: BTreeMap<usize, burial::Respawn>,
+    spare: Option<Spare>,
     containers: Option<Containers>,
     answers: BTreeMap<u64, Result<serde_json::Value, String>>,
     next_request: u64,
@@ -181,9 +195,10 @@ impl Supervisor {
             clock: Clock::calibrate(Duration::from_millis(10)),
             past: Past::default(),
             events: VecDeque::new(),
-            reclaims: Vec::new(),
+            reclaims: Reclaims::default(),
             adoptions: BTreeMap::new(),
             respawns: BTreeMap::new(),
+            spare: None,
             answers: BTreeMap::new(),
             next_request: 0,
             started: Instant::now(),
@@ -238,10 +253,11 @@ impl Supervisor {
             }
         }
         self.started = Instant::now();
+        self.prepare_spare();
         Ok(())
     }
 
-    fn spawn(&self, worker: usize, epoch: u32) -> Result<Instance, SpawnError> {
+    fn spawn(&mut self, worker: usize, epoch: u32) -> Result<Instance, SpawnError> {
         let spec = &self.placement.workers[worker];
         let token = runtime_dir::random_token();
         let (body, socket) = match spec.mode {
@@ -250,6 +266,16 @@ impl Supervisor {
                 (body, Some(socket))
             }
             Mode::Process => {
+                if epoch > 0
+                    && let Some(spare) = self.spare.take()
+                {
+                    return Ok(Instance::new(
+                        epoch,
+                        spare.body,
+                        Some(spare.socket),
+                        spare.token,
+                    ));
+                }
                 let program = &self.options.program;
                 let (body, socket) = spawn::process(&spec.name, &self.chain.name, &token, program)?;
                 (body, Some(socket))
@@ -263,8 +289,33 @@ impl Supervisor {
         Ok(Instance::new(epoch, body, socket, token))
     }
 
-    /// Serves everything that has happened, waiting at most `timeout` for something to happen.
-    /// Gives for each of `also` whether it became readable.
+    /// Keeps a process ready that has started and waits for its assignment, so that a restart costs
+    /// neither fork nor exec. Without one, a restart only takes longer.
+    fn prepare_spare(&mut self) {
+        let wants = self
+            .placement
+            .workers
+            .iter()
+            .any(|worker| worker.mode == Mode::Process);
+        let all_run = self
+            .present()
+            .all(|instance| instance.state == State::Running);
+        if !wants || !all_run || self.is_stopping || self.spare.is_some() {
+            return;
+        }
+        let token = runtime_dir::random_token();
+        let program = &self.options.program;
+        if let Ok((body, socket)) = spawn::process("spare", &self.chain.name, &token, program) {
+            self.spare = Some(Spare {
+                body,
+                socket,
+                token,
+            });
+        }
+    }
+
+    /// Serves everything that has happened, waiting at most `timeout` for something to happen. Gives
+    /// for each of `also` whether it became readable.
     pub fn step(&mut self, timeout: Duration, also: &[BorrowedFd<'_>]) -> Vec<bool> {
         let (ready, extra) = self.wait_for_events(timeout, also);
         if ready.contains(&Source::Accept) {
@@ -273,12 +324,15 @@ impl Supervisor {
         for source in ready {
             match source {
                 Source::Worker(worker) => self.hear(worker),
-                Source::Exit(worker) => self.bury(worker, None),
+                Source::Exit(worker) => self.bury(worker),
                 Source::Accept => {}
             }
         }
         self.respawn_due();
         self.see_containers_off();
+        if !self.respawns.is_empty() {
+            self.prepare_spare();
+        }
         extra
     }
 
@@ -334,15 +388,37 @@ impl Supervisor {
         if !self.instances[worker].is_live() {
             return;
         }
-        let Some((record, fds)) = self.instances[worker].receive() else {
-            return self.disconnected(worker);
-        };
+        match self.instances[worker].receive() {
+            Heard::Record(record, fds) => self.obey(worker, *record, fds),
+            Heard::Garbage(why) => self.detach(worker, &why),
+            Heard::End => self.disconnected(worker),
+        }
+    }
+
+    /// A worker's exit is certain, but not all that it said has been heard: its last records count.
+    fn hear_last_words(&mut self, worker: usize) {
+        while self.instances[worker].is_live() && self.instances[worker].has_word() {
+            match self.instances[worker].receive() {
+                Heard::Record(record, fds) => self.obey(worker, *record, fds),
+                Heard::Garbage(_) | Heard::End => return,
+            }
+        }
+    }
+
+    fn obey(&mut self, worker: usize, record: FromWorker, fds: Vec<OwnedFd>) {
+        let expected = usize::from(matches!(record, FromWorker::Made { .. }));
+        if fds.len() != expected {
+            let why = format!("a record with {} descriptors, not {expected}", fds.len());
+            return self.detach(worker, &why);
+        }
         let instance = &mut self.instances[worker];
         match (record, instance.state) {
-            (FromWorker::Hello { version, token }, State::Starting)
-                if version == VERSION && token == instance.token =>
-            {
-                self.assign(worker);
+            (FromWorker::Hello { version, token }, State::Starting) => {
+                if version == VERSION && token == instance.token {
+                    self.assign(worker);
+                } else {
+                    self.detach(worker, "its token or its version is wrong");
+                }
             }
             (FromWorker::Made { region, len }, State::Making | State::Running) => {
                 if let Some(fd) = fds.into_iter().next() {
@@ -350,10 +426,14 @@ impl Supervisor {
                 }
             }
             (FromWorker::AllMade { notices }, State::Making) => {
-                instance.state = State::Made;
+                if let Some(region) = self.not_made(worker) {
+                    return self.detach(worker, &format!("it has not made {region:?}"));
+                }
+                self.instances[worker].state = State::Made;
                 for notice in notices {
                     self.notice(notice);
                 }
+                self.show_pools(worker);
                 self.introduce();
             }
             (FromWorker::AllMade { .. }, State::Running) => {
@@ -376,20 +456,51 @@ impl Supervisor {
                     instance.changing = Changing::Failed;
                 }
             }
+            (FromWorker::Synced { id }, _) => self.synced(worker, id),
+            (FromWorker::Violation { region, count }, State::Running) => {
+                self.accused(worker, region, count);
+            }
             (FromWorker::Finished, _) => instance.is_finished = true,
             (FromWorker::Drained, _) => instance.is_drained = true,
             (FromWorker::Answer { id, result }, _) => {
                 self.answers.insert(id, result);
             }
-            (FromWorker::Stopped { ports }, _) => {
+            (FromWorker::Stopped { ports }, State::Running | State::Stopping) => {
                 instance.closings = ports;
                 instance.state = State::Stopped;
                 self.stopped(worker);
             }
             (record, state) => {
-                let why = format!("unexpected record in state {state:?}: {record:?}");
-                self.detach(worker, &why);
+                let text = format!("{record:?}");
+                let text: String = text.chars().take(200).collect();
+                self.detach(
+                    worker,
+                    &format!("unexpected record in state {state:?}: {text}"),
+                );
             }
+        }
+    }
+
+    /// A neighbour of `worker` broke the rules, as far as `worker` can tell. It is believed of the
+    /// other end of its own rings only, so that it can do no more harm than by not taking packets.
+    fn accused(&mut self, worker: usize, region: RegionName, count: u64) {
+        let Some((ring, side)) = memory::ring_of(&self.placement, region) else {
+            return self.detach(worker, "it accuses nobody");
+        };
+        let (maker, peer) = match side {
+            Side::Producer => (ring.from, ring.to),
+            Side::Consumer => (ring.to, ring.from),
+        };
+        if peer != worker {
+            return self.detach(worker, "it accuses a worker that is no neighbour");
+        }
+        if self.instances[maker].state == State::Running {
+            let what = match ring.link {
+                Some(link) => format!("link {}", self.chain.links[link].name),
+                None => "the way of buffers home".to_owned(),
+            };
+            let why = format!("{count} impossible descriptors or cursors on {what}");
+            self.detach(maker, &why);
         }
     }
 
@@ -401,20 +512,26 @@ impl Supervisor {
             Some(body @ (Body::Process(..) | Body::Container(_))) => {
                 body.kill();
                 if body.exit_fd().is_none() {
-                    self.bury(worker, None);
+                    self.bury(worker);
                 }
             }
-            _ => self.bury(worker, None),
+            _ => self.bury(worker),
         }
     }
 
     /// Ends a worker that broke the rules.
     fn detach(&mut self, worker: usize, why: &str) {
         let name = self.placement.workers[worker].name.clone();
+        if self.past.detached.len() == status::DETACHED_MAX {
+            self.past.detached.pop_front();
+        }
+        self.past.detached.push_back(format!("{name}: {why}"));
         self.events.push_back(Event::Detached {
             worker: name,
             why: why.to_owned(),
         });
+        self.instances[worker].is_detached = true;
+        self.instances[worker].failure.get_or_insert(why.to_owned());
         self.disconnected(worker);
     }
 
@@ -434,7 +551,7 @@ impl Supervisor {
             .filter(|pool| pool.owner == worker);
         let mut adoptions = Vec::new();
         for pool in own_pools.filter(|pool| pool.writable) {
-            let Some(out) = self.adoptions.remove(&pool.id) else {
+            let Some(out) = self.adoptions.get(&pool.id).cloned() else {
                 continue;
             };
             if let Some(held) = self.memory.latest(RegionName::Pool(pool.id)) {
@@ -470,6 +587,7 @@ impl Supervisor {
             .map(|(region, index)| StartIndex { region, index });
         Assignment {
             worker,
+            reclaimed: self.reclaims.last_number(),
             epoch: self.instances[worker].epoch,
             chain: self.chain.name.clone(),
             dir: self.chain.dir.clone(),
@@ -514,29 +632,125 @@ impl Supervisor {
             .then(|| core_for(&self.chain, &self.placement, worker))?
     }
 
-    /// Keeps memory that a worker has made.
+    /// Keeps memory that a worker has made, if it is what it should be: neighbours take it at the
+    /// supervisor's word.
     fn take_memory(&mut self, worker: usize, region: RegionName, len: usize, fd: OwnedFd) {
-        if region == RegionName::Counters {
-            let words = self.instances[worker].layout.word_count();
-            match fd.try_clone().map(|fd| Counters::attach(fd, len, words)) {
-                Ok(Ok(counters)) => self.instances[worker].counters = Some(counters),
-                _ => return self.detach(worker, "its counters page is not sealed or too small"),
+        if !memory::may_make(&self.placement, worker, region) {
+            let why = format!("it made {region:?}, which is not its to make");
+            return self.detach(worker, &why);
+        }
+        let end = match self.inspect(worker, region, len, &fd) {
+            Ok(end) => end,
+            Err(reason) => return self.detach(worker, &format!("{region:?}: {reason}")),
+        };
+        self.instances[worker].made.insert(region);
+        self.memory.keep(region, Held { fd, len, end });
+        if let Some((ring, Side::Producer)) = memory::ring_of(&self.placement, region) {
+            self.memory.forget_passed(&ring);
+        }
+    }
+
+    /// Checks memory that a worker has made, and maps what the supervisor itself will read.
+    fn inspect(
+        &mut self,
+        worker: usize,
+        region: RegionName,
+        len: usize,
+        fd: &OwnedFd,
+    ) -> Result<Option<RingEnd>, String> {
+        let spec = |id: u8| self.placement.pools.iter().find(|pool| pool.id == id);
+        let at_least = |bytes: u64| match len as u64 >= bytes {
+            true => Ok(()),
+            false => Err(format!("{len} bytes, needed are {bytes}")),
+        };
+        let text = |error: RegionError| error.to_string();
+        match region {
+            RegionName::Counters => {
+                let words = self.instances[worker].layout.word_count();
+                let copy = fd.try_clone().map_err(|error| error.to_string())?;
+                let counters = Counters::attach(copy, len, words).map_err(text)?;
+                self.instances[worker].counters = Some(counters);
+            }
+            RegionName::Pool(id) => {
+                let spec = spec(id).ok_or("no such pool")?;
+                Region::check(fd, len, pool_sharing(spec)).map_err(text)?;
+                at_least(pool_geometry(spec).bytes())?;
+            }
+            RegionName::Ledger(id) => {
+                let spec = spec(id).ok_or("no such pool")?;
+                Region::check(fd, len, Sharing::ReadOnly).map_err(text)?;
+                at_least(spec.buffer_count.into())?;
+            }
+            _ => {
+                let found = memory::ring_of(&self.placement, region);
+                let (ring, side) = found.ok_or("no such ring")?;
+                let copy = fd.try_clone().map_err(|error| error.to_string())?;
+                return RingEnd::inspect(copy, side, ring.geometry)
+                    .map(Some)
+                    .map_err(text);
             }
         }
-        if !memory::may_make(&self.placement, worker, region) {
-            return self.detach(
-                worker,
-                &format!("it made {region:?}, which is not its to make"),
-            );
+        Ok(None)
+    }
+
+    /// A region that a worker should have made and has not.
+    fn not_made(&self, worker: usize) -> Option<RegionName> {
+        let made = &self.instances[worker].made;
+        memory::all_of(&self.placement, worker)
+            .into_iter()
+            .find(|region| !made.contains(region))
+    }
+
+    /// Those who see an owner's new pools must have taken them before the first packet can reach them:
+    /// until then the same pool number means its predecessor's memory.
+    fn show_pools(&mut self, worker: usize) {
+        if self.instances[worker].epoch == 0 {
+            return;
         }
-        let held = Held { fd, len };
-        self.memory.keep(region, held);
+        for (viewer, region) in memory::views_of(&self.placement, worker) {
+            let instance = &self.instances[viewer];
+            if viewer == worker || !instance.is_live() || !instance.is_introduced {
+                continue;
+            }
+            if let Some(held) = self.memory.latest(region) {
+                instance.attach(region, held, 0);
+            }
+            if !self.instances[worker].awaits.contains_key(&viewer) {
+                self.next_request += 1;
+                let id = self.next_request;
+                self.instances[worker].awaits.insert(viewer, id);
+            }
+        }
+        for (viewer, id) in &self.instances[worker].awaits {
+            self.instances[*viewer].send(&ToWorker::Sync { id: *id }, &[]);
+        }
+    }
+
+    fn synced(&mut self, viewer: usize, id: u64) {
+        for instance in &mut self.instances {
+            if instance.awaits.get(&viewer) == Some(&id) {
+                instance.awaits.remove(&viewer);
+            }
+        }
+        self.introduce();
+    }
+
+    /// Nobody waits for the dead.
+    fn await_no_more(&mut self, viewer: usize) {
+        for instance in &mut self.instances {
+            instance.awaits.remove(&viewer);
+        }
+        self.introduce();
     }
 
     /// Introduces workers whose neighbours are all known: they get their memory and may run.
     fn introduce(&mut self) {
         for worker in 0..self.instances.len() {
-            if self.instances[worker].state != State::Made || self.instances[worker].is_introduced {
+            let instance = &self.instances[worker];
+            if instance.state != State::Made
+                || instance.is_introduced
+                || !instance.awaits.is_empty()
+            {
                 continue;
             }
             let needs = memory::needed_by(&self.placement, worker);
@@ -577,11 +791,20 @@ impl Supervisor {
         })
     }
 
+    /// Tells a worker something that only one which was told to run understands. Others learn it when
+    /// they run.
+    fn tell(&self, worker: usize, record: &ToWorker) {
+        let instance = &self.instances[worker];
+        if instance.is_introduced && instance.is_live() {
+            instance.send(record, &[]);
+        }
+    }
+
     /// Takes nothing more in; packets inside go on.
     pub fn drain(&mut self) {
         if !std::mem::replace(&mut self.is_draining, true) {
-            for instance in &self.instances {
-                instance.send(&ToWorker::Drain, &[]);
+            for worker in 0..self.instances.len() {
+                self.tell(worker, &ToWorker::Drain);
             }
         }
     }
@@ -591,7 +814,12 @@ impl Supervisor {
         self.next_request += 1;
         let id = self.next_request;
         let worker = self.placement.worker_of[node];
-        self.instances[worker].send(&ToWorker::Control { id, node, request }, &[]);
+        if self.instances[worker].is_introduced && self.instances[worker].is_live() {
+            self.tell(worker, &ToWorker::Control { id, node, request });
+        } else {
+            let reason = "it is being restarted; ask again".to_owned();
+            self.answers.insert(id, Err(reason));
+        }
         id
     }
 
@@ -658,6 +886,10 @@ impl Supervisor {
     }
 
     fn kill_all(&mut self) {
+        if let Some(mut spare) = self.spare.take() {
+            spare.body.kill();
+            spare.body.reap();
+        }
         for worker in 0..self.instances.len() {
             self.instances[worker].socket = None;
             if let Some(mut body) = self.instances[worker].body.take() {

@@ -18,7 +18,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use catena_shm::Descriptor;
-use catena_shm::ring::{RingMemory, published_between, published_since};
+use catena_shm::ring::{RingMemory, estate_of_producer, published_between};
 
 /// A buffer: pool and index.
 pub type Buffer = (u8, u32);
@@ -41,6 +41,8 @@ pub struct Outbound {
     pub resume: u64,
     /// What the unfinished turn published.
     pub sent: Vec<Descriptor>,
+    /// Whether its cursor was impossible: it was broken or hostile.
+    pub is_corrupt: bool,
 }
 
 /// Reads a ring whose consumer is dead.
@@ -70,14 +72,13 @@ pub fn inbound(ring: &impl RingMemory) -> Inbound {
     }
 }
 
-/// Reads a ring whose producer is dead.
-pub fn outbound(ring: &impl RingMemory) -> Outbound {
-    use catena_shm::sync::Ordering;
-    let settled = ring.settled().load(Ordering::Acquire);
-    let sent = published_since(ring, settled);
+/// Reads a ring whose producer, which began at index `start`, is dead.
+pub fn outbound(ring: &impl RingMemory, start: u64) -> Outbound {
+    let (resume, sent, is_corrupt) = estate_of_producer(ring, start);
     Outbound {
-        resume: settled + sent.len() as u64,
+        resume,
         sent,
+        is_corrupt,
     }
 }
 
@@ -190,15 +191,15 @@ mod tests {
             let inbound = inbound(&rx);
             assert!(!inbound.is_corrupt);
             let sent = buffers_of(
-                outbound(&tx).sent.iter().chain(&outbound(&lane).sent),
+                outbound(&tx, 0).sent.iter().chain(&outbound(&lane, 0).sent),
                 &log2,
             );
             let lost = lost(&buffers_of(&inbound.in_hand, &log2), &sent);
             let waiting = published_between(&rx, inbound.resume, inbound.resume + 8).len();
-            let forwarded = usize::try_from(outbound(&tx).resume).unwrap();
-            let returned = usize::try_from(outbound(&lane).resume).unwrap();
-            // Packet 2 is dropped by the script without being returned until the turn is over:
-            // after the commit it would be a leak of the script's, so it is counted from there on.
+            let forwarded = usize::try_from(outbound(&tx, 0).resume).unwrap();
+            let returned = usize::try_from(outbound(&lane, 0).resume).unwrap();
+            // Packet 2 is dropped by the script without being returned until the turn is over: after
+            // the commit it would be a leak of the script's, so it is counted from there on.
             let leaked = usize::from(steps >= 4);
             assert_eq!(
                 lost.len() + waiting + forwarded + returned + leaked,

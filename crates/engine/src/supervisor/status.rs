@@ -44,6 +44,49 @@ pub struct Status {
     pub buffers: BufferStatus,
     /// Deaths of workers since the start.
     pub deaths: u64,
+    /// How long restarts took.
+    #[serde(default)]
+    pub recovery: RecoveryStatus,
+    /// Workers that were ended for breaking the rules, in order; the last [`DETACHED_MAX`].
+    #[serde(default)]
+    pub detached: Vec<String>,
+}
+
+/// How many detached workers are remembered by name and reason.
+pub const DETACHED_MAX: usize = 16;
+
+/// How long packets waited for the successor of a dead worker: from the moment its exit was known to
+/// the first turn of the next instance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RecoveryStatus {
+    /// Deaths of workers since the start.
+    pub deaths: u64,
+    /// Times a worker ran again.
+    pub restarts: u64,
+    /// Median, in milliseconds.
+    pub gap_p50_ms: f64,
+    /// 99th percentile.
+    pub gap_p99_ms: f64,
+    /// Longest.
+    pub gap_max_ms: f64,
+}
+
+impl RecoveryStatus {
+    fn of(deaths: u64, gaps: &[std::time::Duration]) -> Self {
+        let mut sorted = gaps.to_vec();
+        sorted.sort_unstable();
+        let at = |permille: usize| {
+            let index = (sorted.len() * permille).div_ceil(1000).saturating_sub(1);
+            sorted.get(index).map_or(0.0, |gap| gap.as_secs_f64() * 1e3)
+        };
+        Self {
+            deaths,
+            restarts: sorted.len() as u64,
+            gap_p50_ms: at(500),
+            gap_p99_ms: at(990),
+            gap_max_ms: at(1000),
+        }
+    }
 }
 
 /// Status of a worker.
@@ -202,6 +245,8 @@ impl Supervisor {
             links: self.link_statuses(),
             buffers: self.buffer_status(),
             deaths: self.past.deaths,
+            recovery: RecoveryStatus::of(self.past.deaths, &self.past.gaps),
+            detached: self.past.detached.iter().cloned().collect(),
         }
     }
 
@@ -384,7 +429,7 @@ impl Supervisor {
         status.wakes = tx.wakes;
         status.blocked = tx.blocked;
         status.discarded = rx.discarded;
-        status.violations = rx.violations + tx.violations;
+        status.violations = rx.violations.saturating_add(tx.violations);
         status
     }
 
@@ -395,12 +440,20 @@ impl Supervisor {
             .iter()
             .map(|pool| u64::from(pool.buffer_count))
             .sum::<u64>();
-        let free = self
-            .instances
-            .iter()
-            .filter_map(|instance| instance.counters.as_ref())
-            .map(|page| WorkerCounters::from_words(&words::<WORKER_WORDS>(page, 0)).buffers_free)
-            .sum::<u64>();
+        let free = self.instances.iter().enumerate().map(|(worker, instance)| {
+            let own = self
+                .placement
+                .pools
+                .iter()
+                .filter(|pool| pool.owner == worker);
+            let own: u64 = own.map(|pool| u64::from(pool.buffer_count)).sum();
+            let page = instance.counters.as_ref();
+            page.map_or(0, |page| {
+                let counters = WorkerCounters::from_words(&words::<WORKER_WORDS>(page, 0));
+                counters.buffers_free.min(own)
+            })
+        });
+        let free = free.sum::<u64>();
         BufferStatus {
             allocated,
             free,

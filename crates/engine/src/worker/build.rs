@@ -335,7 +335,8 @@ impl Making {
             .iter()
             .filter(|(name, ..)| *name == producer)
         {
-            inlet.replace_producer(end.clone(), *start);
+            let ring = MappedRing::new(end.clone(), inlet.ring().consumer.clone());
+            inlet.replace_producer(ring, *start);
         }
         Ok(inlet)
     }
@@ -375,11 +376,7 @@ impl Making {
         let (from, to) = (lane.from, lane.to);
         let producer = RegionName::LaneProducer { from, to };
         let inlet = self.inlet(producer, RegionName::LaneConsumer { from, to })?;
-        Ok(HomeLane {
-            from,
-            inlet,
-            links: link_set(&lane.links),
-        })
+        Ok(HomeLane::new(from, inlet, link_set(&lane.links)))
     }
 
     fn tx_link(&self, spec: &RingSpec) -> Result<TxLink, BuildError> {

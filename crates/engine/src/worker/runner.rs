@@ -20,8 +20,8 @@ use crate::link::RxLink;
 use crate::nf::Nanos;
 use crate::pools::Pools;
 use crate::port::RxState;
-use crate::protocol::{FromWorker, PortClosing, Rewiring};
-use crate::stats::{PageLayout, WorkerCounters};
+use crate::protocol::{FromWorker, PortClosing, RegionName, Rewiring};
+use crate::stats::{PageLayout, RECLAIMED_WORD, WorkerCounters};
 use crate::wait::WaitPolicy;
 use crate::worker::build::{Additions, link_set};
 use crate::worker::graph::{Graph, Work};
@@ -43,7 +43,18 @@ pub enum Command {
     /// The receiver of a link is down and packets for it are to be dropped.
     PeerDown(usize),
     /// Buffers of a pool owned here that a dead worker held.
-    Reclaim(u8, Vec<u32>),
+    Reclaim {
+        /// Number of the request.
+        number: u64,
+        /// The dead worker.
+        from: usize,
+        /// The pool.
+        pool: u8,
+        /// Its buffers.
+        buffers: Vec<u32>,
+    },
+    /// Say so when this is reached.
+    Sync(u64),
     /// New links, lanes, pools and settings, and how outputs are to be.
     Rewire(Box<Additions>, Rewiring),
     /// Links that reach each node, in order; new ones among them come along.
@@ -84,6 +95,8 @@ const AWAKE_NS: u64 = 80_000;
 
 /// One data-path thread.
 pub struct Runner {
+    /// Index of the worker.
+    pub worker: usize,
     /// Its nodes.
     pub graph: Graph,
     /// Its pools.
@@ -230,6 +243,7 @@ impl Runner {
                 nf.tick(Nanos(now));
             }
         }
+        self.accuse();
     }
 
     fn store_counters(&mut self) {
@@ -295,7 +309,7 @@ impl Runner {
                 Command::ReplaceHomeLane(from, end, start) => {
                     let mut lanes = self.pools.home_lanes_mut().iter_mut();
                     if let Some(lane) = lanes.find(|lane| lane.from == from) {
-                        lane.inlet.replace_producer(end, start);
+                        lane.replace_producer(end, start);
                     }
                 }
                 Command::ReplaceReturnLane(to, end) => {
@@ -310,7 +324,15 @@ impl Runner {
                         tx.set_peer_down();
                     }
                 }
-                Command::Reclaim(pool, buffers) => self.pools.reclaim(pool, &buffers),
+                Command::Reclaim {
+                    number,
+                    from,
+                    pool,
+                    buffers,
+                } => self.reclaim(number, from, pool, &buffers),
+                Command::Sync(id) => {
+                    (self.report)(&FromWorker::Synced { id });
+                }
                 Command::Rewire(additions, rewiring) => self.rewire(*additions, rewiring),
                 Command::Inputs(inputs, links) => self.set_inputs(&inputs, links),
                 Command::Drain => {
@@ -360,6 +382,43 @@ impl Runner {
     fn set_inputs(&mut self, inputs: &[(usize, Vec<usize>)], links: Vec<RxLink>) {
         self.graph.set_inputs(inputs, links);
         self.free_blocks();
+    }
+
+    /// Takes home what a dead worker held. The number of the request is stored before the next turn:
+    /// should this worker die, whatever the ledger still calls out of an unfinished request is not.
+    fn reclaim(&mut self, number: u64, from: usize, pool: u8, buffers: &[u32]) {
+        self.pools.reclaim(from, pool, buffers);
+        self.sums.reclaimed = number;
+        bell::full_fence();
+        self.counters.store(RECLAIMED_WORD, &[number]);
+        bell::full_fence();
+    }
+
+    /// Tells the supervisor of neighbours that wrote what no honest one would.
+    fn accuse(&mut self) {
+        let mut accused = Vec::new();
+        for link in self.graph.tx_links_mut() {
+            let count = link.accusation();
+            accused.extend(count.map(|count| (RegionName::LinkConsumer(link.index), count)));
+        }
+        for link in self.graph.rx_links_mut() {
+            let count = link.accusation();
+            accused.extend(count.map(|count| (RegionName::LinkProducer(link.index), count)));
+        }
+        let me = self.worker;
+        for lane in self.pools.home_lanes_mut() {
+            let (from, to) = (lane.from, me);
+            let count = lane.accusation();
+            accused.extend(count.map(|count| (RegionName::LaneProducer { from, to }, count)));
+        }
+        for lane in self.pools.return_lanes_mut() {
+            let (from, to) = (me, lane.to);
+            let count = lane.accusation();
+            accused.extend(count.map(|count| (RegionName::LaneConsumer { from, to }, count)));
+        }
+        for (region, count) in accused {
+            (self.report)(&FromWorker::Violation { region, count });
+        }
     }
 
     fn answer(&mut self, id: u64, node: usize, request: &serde_json::Value) {

@@ -18,7 +18,7 @@ use rustix::event::epoll;
 use crate::chain::registry::Registry;
 use crate::link::RxLink;
 use crate::protocol::{Assignment, FromWorker, PortClosing, RegionName, ToWorker, VERSION};
-use crate::stats::WorkerCounters;
+use crate::stats::{RECLAIMED_WORD, WorkerCounters};
 use crate::worker::build::{Attached, BuildError, Making, attach, page_layout};
 use crate::worker::runner::{Command, Doorbell, Runner};
 use crate::worker::turn::Turn;
@@ -207,7 +207,10 @@ fn start(connection: &Connection, making: Making) -> Result<Running, ServeError>
     let reporting = Connection {
         socket: connection.socket.clone(),
     };
+    // Stored before the first turn: an owner that dies before its next one has done no less.
+    counters.store(RECLAIMED_WORD, &[assignment.reclaimed]);
     let runner = Runner {
+        worker: assignment.worker,
         graph,
         pools,
         turn: Turn::new(usize::from(assignment.burst)),
@@ -219,7 +222,10 @@ fn start(connection: &Connection, making: Making) -> Result<Running, ServeError>
         doorbell: doorbell.clone(),
         watch: watch.clone(),
         report: Box::new(move |record| reporting.send(record, &[]).is_ok()),
-        sums: WorkerCounters::default(),
+        sums: WorkerCounters {
+            reclaimed: assignment.reclaimed,
+            ..WorkerCounters::default()
+        },
     };
     let core = assignment.core;
     let hang_up = HangUpOnPanic(connection.socket.clone());
@@ -319,7 +325,18 @@ impl Control<'_> {
                 self.attach(region, len, start, one(fds)?)?;
             }
             ToWorker::PeerDown { link } => running.command(Command::PeerDown(link)),
-            ToWorker::Reclaim { pool, buffers } => running.command(Command::Reclaim(pool, buffers)),
+            ToWorker::Reclaim {
+                number,
+                from,
+                pool,
+                buffers,
+            } => running.command(Command::Reclaim {
+                number,
+                from,
+                pool,
+                buffers,
+            }),
+            ToWorker::Sync { id } => running.command(Command::Sync(id)),
             ToWorker::Drain => running.command(Command::Drain),
             ToWorker::Control { id, node, request } => {
                 running.command(Command::Control(id, node, request));

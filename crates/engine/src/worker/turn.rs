@@ -179,6 +179,7 @@ impl Turn {
                 };
                 if room > 0 {
                     link.pull(room, pools, &mut self.packets);
+                    count_link_drops(graph, position, input);
                 }
             }
         }
@@ -280,6 +281,7 @@ impl Turn {
                 }
                 InEdge::Link(_) => 0,
             };
+            count_link_drops(graph, position, input);
             if taken == 0 {
                 continue;
             }
@@ -358,6 +360,23 @@ fn seal(graph: &mut Graph, pools: &mut Pools) {
         link.wake_peer();
     }
     pools.wake_owners();
+}
+
+/// Counts what a link has dropped on the way to node `position`: received, and dropped. What a port
+/// receives comes from the world, so for a port only the drop is counted.
+fn count_link_drops(graph: &mut Graph, position: usize, input: usize) {
+    let node = &mut graph.nodes[position];
+    let InEdge::Link(link) = &mut node.inputs[input] else {
+        return;
+    };
+    for (reason, count) in link.take_dropped() {
+        if count > 0 {
+            if !matches!(node.work, Work::Port { .. }) {
+                node.counters.rx_packets += count;
+            }
+            node.count_drops(reason, count);
+        }
+    }
 }
 
 /// Whether some link on the way of what port `position` receives is congested.

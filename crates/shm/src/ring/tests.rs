@@ -47,6 +47,31 @@ impl RingMemory for Arc<Heap> {
     }
 }
 
+/// Slots of one, cursors of another: how a ring lies in memory.
+#[derive(Clone, Debug)]
+struct Joined {
+    producer: Arc<Heap>,
+    consumer: Arc<Heap>,
+}
+
+impl RingMemory for Joined {
+    fn slot_count(&self) -> u32 {
+        self.producer.slot_count()
+    }
+    fn slot(&self, position: u32) -> &Slot {
+        &self.producer.slots[position as usize]
+    }
+    fn settled(&self) -> &AtomicU64 {
+        &self.producer.settled
+    }
+    fn tail(&self) -> &AtomicU64 {
+        &self.consumer.tail
+    }
+    fn read(&self) -> &AtomicU64 {
+        &self.consumer.read
+    }
+}
+
 fn numbered(number: u32) -> Descriptor {
     Descriptor {
         offset: number,
@@ -178,6 +203,70 @@ mod plain {
         assert_eq!(published_since(&memory, 5).len(), 4);
     }
 
+    #[test]
+    fn a_successor_starts_where_the_consumer_stops_whatever_settled_says() {
+        let (mut producer, mut consumer) = ring(8, 0);
+        push(&mut producer, 0..6);
+        producer.settle();
+        pull(&mut consumer, 2);
+        let memory = producer.memory().clone();
+        assert_eq!(estate_of_producer(&memory, 0), (6, Vec::new(), false));
+        for lie in [7, 100, u64::MAX, 1 << 62] {
+            memory.settled.store(lie, Ordering::Relaxed);
+            assert_eq!(
+                estate_of_producer(&memory, 0),
+                (6, Vec::new(), true),
+                "{lie}"
+            );
+        }
+        memory.settled.store(4, Ordering::Relaxed);
+        let (end, sent, is_corrupt) = estate_of_producer(&memory, 0);
+        assert_eq!((end, sent.len(), is_corrupt), (6, 2, false));
+        // Nor does a consumer that lies break anything: it hurts only its own link.
+        memory.read.store(u64::MAX, Ordering::Relaxed);
+        let (end, ..) = estate_of_producer(&memory, 0);
+        assert!(end < 1 << 62);
+    }
+
+    #[test]
+    fn a_consumer_far_behind_is_no_lie() {
+        // It still drains the predecessor's memory while this producer fills a whole lap.
+        let (mut producer, _consumer) = ring(8, 0);
+        let heap = producer.memory().clone();
+        let mut next = Producer::new(heap, 8);
+        push(&mut next, 8..16);
+        producer.settle();
+        next.settle();
+        assert_eq!(estate_of_producer(next.memory(), 8).0, 16);
+        assert!(!estate_of_producer(next.memory(), 8).2);
+    }
+
+    #[test]
+    fn an_inlet_takes_all_of_the_old_before_any_of_the_new() {
+        let old = Heap::new(4);
+        let tail = Heap::new(4);
+        let joined = |producer: &Arc<Heap>| Joined {
+            producer: producer.clone(),
+            consumer: tail.clone(),
+        };
+        let mut producer = Producer::new(joined(&old), 0);
+        producer.push((0..3).map(numbered));
+        let mut inlet = Inlet::new(joined(&old), 0);
+        let mut got = Vec::new();
+        inlet.pull(1, &mut got);
+        // Half a burst behind the end.
+        let ghost = numbered(99).word0(sequence(3, 2));
+        old.slot(3).word0.store(ghost, Ordering::Relaxed);
+        let new = Heap::new(4);
+        let mut successor = Producer::new(joined(&new), 3);
+        successor.push((3..5).map(numbered));
+        inlet.replace_producer(joined(&new), 3);
+        while inlet.pull(4, &mut got) > 0 || inlet.commit() {}
+        let got: Vec<_> = got.iter().map(|descriptor| descriptor.offset).collect();
+        assert_eq!(got, [0, 1, 2, 3, 4]);
+        assert!(inlet.has_followed() && !inlet.has_followed());
+    }
+
     proptest! {
         /// Against a VecDeque with the same limits: same acceptance, same order, nothing lost.
         #[test]
@@ -299,6 +388,98 @@ mod models {
                 consumer.commit();
             }
             producing.join().unwrap();
+        });
+    }
+
+    /// A producer dies at any point, its successor starts where the undertaker says, while the
+    /// consumer goes on all the time: nothing is lost, doubled or reordered, and the index that the
+    /// undertaker works out from a consumer in motion is the one where that consumer stops.
+    #[test]
+    fn loom_a_producer_is_replaced_while_the_consumer_drains() {
+        loom::model(|| {
+            let (old, new, tail) = (Heap::new(2), Heap::new(2), Heap::new(2));
+            let joined = |producer: &Arc<Heap>| Joined {
+                producer: producer.clone(),
+                consumer: tail.clone(),
+            };
+            // A dead producer: one packet of a finished turn, one of an unfinished one.
+            let mut producer = Producer::new(joined(&old), 0);
+            producer.push([numbered(0)].into_iter());
+            producer.settle();
+            producer.push([numbered(1)].into_iter());
+            let mut inlet = Inlet::new(joined(&old), 0);
+            let estate = joined(&old);
+            let successor_memory = joined(&new);
+            let told = Arc::new(loom::sync::Mutex::new(None));
+            let tell = told.clone();
+            let undertaker = loom::thread::spawn(move || {
+                let (start, sent, is_corrupt) = estate_of_producer(&estate, 0);
+                assert_eq!((start, sent.len(), is_corrupt), (2, 1, false));
+                let mut successor = Producer::new(successor_memory.clone(), start);
+                *tell.lock().unwrap() = Some((successor_memory, start));
+                successor.push([numbered(2)].into_iter());
+                successor.settle();
+            });
+            let mut got = Vec::new();
+            for _ in 0..2 {
+                if let Some((ring, start)) = told.lock().unwrap().take() {
+                    inlet.replace_producer(ring, start);
+                }
+                inlet.pull(1, &mut got);
+                inlet.commit();
+            }
+            undertaker.join().unwrap();
+            if let Some((ring, start)) = told.lock().unwrap().take() {
+                inlet.replace_producer(ring, start);
+            }
+            while inlet.pull(2, &mut got) > 0 {
+                inlet.commit();
+            }
+            let got: Vec<_> = got.iter().map(|descriptor| descriptor.offset).collect();
+            assert_eq!(got, [0, 1, 2]);
+        });
+    }
+
+    /// The consumer is replaced while the producer goes on: the new one starts where the dead one had
+    /// read, and the producer, which sees the new tail at some time, overwrites nothing.
+    #[test]
+    fn loom_a_consumer_is_replaced_while_the_producer_publishes() {
+        loom::model(|| {
+            let (slots, old, new) = (Heap::new(2), Heap::new(2), Heap::new(2));
+            let joined = |consumer: &Arc<Heap>| Joined {
+                producer: slots.clone(),
+                consumer: consumer.clone(),
+            };
+            let mut producer = Producer::new(joined(&old), 0);
+            producer.push([numbered(0), numbered(1)].into_iter());
+            producer.settle();
+            // Dead with one packet in hand, not committed.
+            let mut dead = Consumer::new(joined(&old), 0);
+            dead.pull(1, &mut Vec::new());
+            let resume = dead.read_index();
+            let mut consumer = Consumer::new(joined(&new), resume);
+            let next = joined(&new);
+            let producing = loom::thread::spawn(move || {
+                let mut sent = 2;
+                for _ in 0..2 {
+                    let count = producer.push([numbered(sent)].into_iter());
+                    producer.settle();
+                    sent += count;
+                    producer.replace_memory(|_| next.clone());
+                }
+                sent
+            });
+            let mut got = Vec::new();
+            for _ in 0..2 {
+                consumer.pull(1, &mut got);
+                consumer.commit();
+            }
+            let sent = producing.join().unwrap();
+            while consumer.pull(2, &mut got) > 0 {
+                consumer.commit();
+            }
+            let got: Vec<_> = got.iter().map(|descriptor| descriptor.offset).collect();
+            assert_eq!(got, (1..sent).collect::<Vec<_>>());
         });
     }
 

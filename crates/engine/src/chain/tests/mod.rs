@@ -15,7 +15,14 @@ use super::diagnostic::ChainErrors;
 /// Checks `text` as the file `chain.yaml`, on a machine with cores 0, 1 and 2.
 fn check_text(text: &str) -> Result<Checked, ChainErrors> {
     let dir = Path::new("chains");
-    check(text, "chain.yaml", dir, &kinds::registry(), &[0, 1, 2])
+    check(
+        text,
+        "chain.yaml",
+        dir,
+        &kinds::registry(),
+        &[0, 1, 2],
+        None,
+    )
 }
 
 /// Findings in one line each: `line:column message | repair`.

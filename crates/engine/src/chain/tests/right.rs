@@ -214,9 +214,9 @@ fn a_file_is_loaded_with_its_folder() {
     std::fs::create_dir_all(&dir).unwrap();
     let path = dir.join("hello.yaml");
     std::fs::write(&path, format!("{ENDS}links: [ in -> out ]\n")).unwrap();
-    let checked = Chain::load(&path, &super::kinds::registry()).unwrap();
+    let checked = Chain::load(&path, &super::kinds::registry(), None).unwrap();
     assert_eq!(checked.chain.dir, dir);
-    let errors = Chain::load(&dir.join("none.yaml"), &Registry::default()).unwrap_err();
+    let errors = Chain::load(&dir.join("none.yaml"), &Registry::default(), None).unwrap_err();
     assert!(
         errors
             .to_string()

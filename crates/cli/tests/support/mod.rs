@@ -1,0 +1,214 @@
+//! A chain run by the real binary, watched through `catena status --json`, its workers killed.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// How long anything may take before a test gives up.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running chain in a runtime folder of its own.
+pub(crate) struct Running {
+    pub(crate) dir: tempfile::TempDir,
+    name: String,
+    child: Option<Child>,
+}
+
+fn catena(runtime: &std::path::Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_catena"));
+    command.env("CATENA_RUNTIME_DIR", runtime);
+    command
+}
+
+impl Running {
+    /// Starts a chain file with the given text, whose chain is called `name`.
+    pub(crate) fn start(name: &str, text: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut running = Self {
+            dir,
+            name: name.to_owned(),
+            child: None,
+        };
+        running.again(text);
+        running
+    }
+
+    /// Starts another chain in the same folder.
+    pub(crate) fn again(&mut self, text: &str) {
+        let file = self.dir.path().join("chain.yaml");
+        std::fs::write(&file, format!("name: {}\n{text}", self.name)).unwrap();
+        let child = catena(&self.runtime())
+            .args(["run", "--json"])
+            .arg(&file)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(std::fs::File::create(self.dir.path().join("stderr")).unwrap())
+            .spawn()
+            .unwrap();
+        self.child = Some(child);
+        self.until("all workers run", |status| {
+            workers(status).all(|worker| worker["state"] == "running")
+        });
+    }
+
+    fn runtime(&self) -> PathBuf {
+        self.dir.path().join("run")
+    }
+
+    /// What `catena run` has said.
+    pub(crate) fn stderr(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("stderr")).unwrap_or_default()
+    }
+
+    /// Process id of the supervisor.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
+    }
+
+    /// The status now; none while the chain does not answer.
+    pub(crate) fn try_status(&self) -> Option<Value> {
+        let Output { status, stdout, .. } = catena(&self.runtime())
+            .args(["status", "--json", &self.name])
+            .output()
+            .unwrap();
+        status
+            .success()
+            .then(|| serde_json::from_slice(&stdout).unwrap())
+    }
+
+    /// Asks for the status until it is as wanted.
+    pub(crate) fn until(&self, what: &str, mut wanted: impl FnMut(&Value) -> bool) -> Value {
+        let start = Instant::now();
+        let mut last = None;
+        while start.elapsed() < PATIENCE {
+            if let Some(status) = self.try_status() {
+                if wanted(&status) {
+                    return status;
+                }
+                last = Some(status);
+            }
+        }
+        panic!(
+            "{what}: not within {PATIENCE:?}\n{last:#?}\n{}",
+            self.stderr()
+        );
+    }
+
+    /// Stops the chain and gives its last status.
+    pub(crate) fn stop(mut self) -> Value {
+        let asked = catena(&self.runtime())
+            .args(["stop", &self.name])
+            .status()
+            .unwrap();
+        assert!(asked.success(), "{}", self.stderr());
+        let output = self.child.take().unwrap().wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", self.stderr());
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// Waits for the supervisor's end without asking for it.
+    pub(crate) fn reap(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.wait().unwrap();
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+pub(crate) fn workers(status: &Value) -> impl Iterator<Item = &Value> {
+    status["workers"].as_array().unwrap().iter()
+}
+
+pub(crate) fn worker<'a>(status: &'a Value, name: &str) -> &'a Value {
+    workers(status)
+        .find(|worker| worker["name"] == name)
+        .unwrap()
+}
+
+pub(crate) fn node<'a>(status: &'a Value, name: &str) -> &'a Value {
+    let nodes = status["nodes"].as_array().unwrap();
+    nodes.iter().find(|node| node["name"] == name).unwrap()
+}
+
+pub(crate) fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
+}
+
+/// Sends `signal` to a worker of `status`; false if that process is gone.
+pub(crate) fn signal(status: &Value, name: &str, signal: Signal) -> bool {
+    let pid = i32::try_from(number(&worker(status, name)["pid"])).unwrap();
+    let pid = Pid::from_raw(pid).expect("a worker with a process");
+    kill_process(pid, signal).is_ok()
+}
+
+pub(crate) fn epoch(status: &Value, name: &str) -> u64 {
+    number(&worker(status, name)["epoch"])
+}
+
+/// Whether a worker runs in a later life than `before`.
+pub(crate) fn runs_after(status: &Value, name: &str, before: u64) -> bool {
+    let worker = worker(status, name);
+    worker["state"] == "running" && number(&worker["epoch"]) > before
+}
+
+/// What must hold at the end of every run, whatever was killed: no buffer is missing, no link holds a
+/// packet, and every NF has received what it sent, dropped and lost.
+pub(crate) fn assert_conserved(status: &Value) {
+    assert_eq!(number(&status["buffers"]["in_flight"]), 0, "{status:#}");
+    for node in status["nodes"].as_array().unwrap() {
+        if node["kind"] == "nf" {
+            let drops: u64 = node["drops"]
+                .as_object()
+                .unwrap()
+                .values()
+                .map(number)
+                .sum();
+            assert_eq!(
+                number(&node["rx_packets"]),
+                number(&node["tx_packets"]) + drops + number(&node["killed"]),
+                "{} in {status:#}",
+                node["name"]
+            );
+        }
+    }
+    for link in status["links"].as_array().unwrap() {
+        assert_eq!(
+            link["tx_packets"], link["rx_packets"],
+            "{link:#} in {status:#}"
+        );
+        assert_eq!(number(&link["violations"]), 0, "{link:#}");
+    }
+}
+
+/// A generator of random numbers (xorshift), so that a run can be repeated from its seed.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}
+
+/// Passes a short time awake, so that what follows meets the chain at any point of a turn.
+pub(crate) fn dither(random: &mut Random, nanos_max: u64) {
+    let time = Duration::from_nanos(random.below(nanos_max));
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a hostile peer can say: descriptors in a ring, buffers sent home, records on the control
+//! connection. For any bytes:
+//!
+//! - a descriptor becomes a packet that lies within one buffer of a known pool, or a violation;
+//! - a buffer comes home once, and only if it was out by a link that leads to who returns it;
+//! - a record parses or is refused, and what parsed is written and read back the same.
+
+use std::cell::RefCell;
+
+use catena_engine::chain::{Overflow, Trust};
+use catena_engine::link::{Inlet, RxLink};
+use catena_engine::pools::{HomeLane, Pools};
+use catena_engine::protocol::{FromWorker, ToWorker};
+use catena_shm::descriptor::Descriptor;
+use catena_shm::pool::{LinkSet, PoolGeometry, PoolOwner};
+use catena_shm::region::Sharing;
+use catena_shm::ring::Producer;
+use catena_shm::ring_memory::{MappedRing, RingEnd, RingGeometry, Side};
+
+const COUNT: u32 = 16;
+const POOL: PoolGeometry = PoolGeometry {
+    log2_stride: 7,
+    buffer_count: COUNT,
+    headroom: 64,
+};
+const STAGED: RingGeometry = RingGeometry {
+    slot_count: 16,
+    staging_bytes: 4096,
+};
+const PLAIN: RingGeometry = RingGeometry {
+    slot_count: 16,
+    staging_bytes: 0,
+};
+/// The number of the link that leads to the peer, and of one that does not.
+const THEIRS: u8 = 4;
+const OTHERS: u8 = 5;
+
+fn ring(geometry: RingGeometry) -> MappedRing {
+    let end = |side| RingEnd::create(side, geometry, 0).expect("memory for a ring");
+    MappedRing::new(end(Side::Producer), end(Side::Consumer))
+}
+
+fn owner(id: u8) -> PoolOwner {
+    PoolOwner::create(id, POOL, Sharing::ReadWrite).expect("memory for a pool")
+}
+
+/// A worker that owns pool 1, sees pool 2, and is given what the peer writes.
+struct Victim {
+    pools: Pools,
+    in_place: RxLink,
+    copied: RxLink,
+    peer: [Producer<MappedRing>; 3],
+}
+
+impl Victim {
+    fn new() -> Self {
+        let rings = [ring(PLAIN), ring(STAGED), ring(PLAIN)];
+        let [in_place, copied, home] = rings.clone();
+        let mut pools = Pools::new(vec![owner(1)]);
+        pools.add_view(owner(2).view());
+        let mut links = LinkSet::default();
+        links.insert(THEIRS);
+        pools.add_home_lane(HomeLane::new(1, Inlet::new(home, 0), links));
+        let link = |ring, trust| RxLink::new(0, Inlet::new(ring, 0), trust, Overflow::Block);
+        Self {
+            pools,
+            in_place: link(in_place, Trust::Shared),
+            copied: link(copied, Trust::Copy),
+            peer: rings.map(|ring| Producer::new(ring, 0)),
+        }
+    }
+}
+
+thread_local! {
+    static VICTIM: RefCell<Victim> = RefCell::new(Victim::new());
+}
+
+fn descriptors(data: &[u8]) -> Vec<Descriptor> {
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+    let chunks = data.chunks_exact(16).take(16);
+    chunks
+        .map(|chunk| Descriptor::from_words(word(&chunk[..8]), word(&chunk[8..])))
+        .collect()
+}
+
+/// Descriptors that arrive over links: in place, and by copy.
+pub fn peer_descriptors(data: &[u8]) {
+    VICTIM.with_borrow_mut(|victim| {
+        let said = descriptors(data);
+        let mut packets = Vec::new();
+        for (which, link) in [&mut victim.in_place, &mut victim.copied]
+            .into_iter()
+            .enumerate()
+        {
+            let sent = victim.peer[which].push(said.iter().copied());
+            victim.peer[which].settle();
+            // As a turn does: what a link brings is dealt with before it is committed.
+            while link.pull(16, &mut victim.pools, &mut packets) > 0 {}
+            link.commit();
+            assert_eq!(sent as usize, said.len(), "everything said was taken");
+            for mut packet in packets.drain(..) {
+                let len = packet.len();
+                assert!(len > 0 && len <= 1 << 12);
+                if packet.pool() == 1 {
+                    packet.bytes_mut().fill(0xa5);
+                    assert_eq!(packet.bytes().len(), len);
+                    victim.pools.free(packet);
+                } else {
+                    let last = packet.bytes()[len - 1];
+                    std::hint::black_box(last);
+                }
+            }
+        }
+        assert_eq!(victim.pools.own()[0].free_count(), COUNT);
+    });
+}
+
+/// Buffers that come home over a lane.
+pub fn peer_returns(data: &[u8]) {
+    VICTIM.with_borrow_mut(|victim| {
+        // Half of the buffers are out, half of these over another link.
+        let pools = &mut victim.pools;
+        let mut out = Vec::new();
+        for n in 0..COUNT / 2 {
+            let packet = pools.alloc(60).expect("all are at home");
+            let link = if n % 2 == 0 { THEIRS } else { OTHERS };
+            pools.send_out(1, packet.buffer_index(), link);
+            out.push(packet.buffer_index());
+        }
+        let said = descriptors(data);
+        victim.peer[2].push(said.iter().copied());
+        victim.peer[2].settle();
+        pools.take_returns();
+        pools.commit_home_lanes();
+        let (free, still) = (pools.own()[0].free_count(), pools.own()[0].out_count());
+        assert_eq!(free + still, COUNT, "allocated = free + out");
+        assert!(
+            still >= COUNT / 4,
+            "what is out elsewhere cannot be returned"
+        );
+        // Home again, for the next input: those which are not yet are refused once.
+        let owner = &mut pools.own_mut()[0];
+        for index in out {
+            let _ = owner.take_home(index, &LinkSet::ALL);
+        }
+        assert_eq!(owner.free_count(), COUNT, "no buffer came home twice");
+    });
+}
+
+/// Records of the control connection, in both directions.
+pub fn peer_records(data: &[u8]) {
+    if let Ok(record) = serde_json::from_slice::<FromWorker>(data) {
+        let text = serde_json::to_vec(&record).expect("it was text");
+        let again = serde_json::from_slice::<FromWorker>(&text).expect("as it was written");
+        assert_eq!(record, again);
+    }
+    if let Ok(record) = serde_json::from_slice::<ToWorker>(data) {
+        let text = serde_json::to_vec(&record).expect("it was text");
+        serde_json::from_slice::<ToWorker>(&text).expect("as it was written");
+    }
+}
+
+/// A name and its entry function.
+pub type Entry = (&'static str, fn(&[u8]));
+
+/// Every entry function, by name.
+pub const ALL: &[Entry] = &[
+    ("peer_descriptors", peer_descriptors),
+    ("peer_returns", peer_returns),
+    ("peer_records", peer_records),
+];
