@@ -1,7 +1,7 @@
 //! Chains with a worker in a container, once with podman and once with docker.
 //!
-//! Set up by `tests/setup/containers.sh`: engines, docker's daemon, and the image `catena-worker`. A
-//! test of an engine that is not there says so.
+//! Set up by `tests/setup/containers.sh`: engines, docker's daemon, and the image `catena-worker`.
+//! A test of an engine that is not there says so.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

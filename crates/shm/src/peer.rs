@@ -1,8 +1,8 @@
 //! Who is at the other end of a Unix socket, also where it is in another PID or user namespace.
 //!
-//! Control path. `SO_PEERCRED` gives the process as numbered in our PID namespace, or 0 where it has
-//! no number there; `SO_PEERPIDFD` (kernel 6.5 or newer) gives a descriptor that is that process
-//! whatever its number, and stays it when the number is used again.
+//! Control path. `SO_PEERCRED` gives the process as numbered in our PID namespace, or 0 where it
+//! has no number there; `SO_PEERPIDFD` (kernel 6.5 or newer) gives a descriptor that is that
+//! process whatever its number, and stays it when the number is used again.
 
 #![allow(
     unsafe_code,

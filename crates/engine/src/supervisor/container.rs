@@ -2,18 +2,19 @@
 //!
 //! A container is run by podman or docker from an image with the `catena` binary, and gets nothing
 //! but the folder of the workers' socket: no network, no capability, an unprivileged user, a
-//! read-only root, no new privileges, no image pulled. Its worker connects, shows the token that its
-//! environment holds, and from then on all memory comes and goes as descriptors over that connection.
+//! read-only root, no new privileges, no image pulled. Its worker connects, shows the token that
+//! its environment holds, and from then on all memory comes and goes as descriptors over that
+//! connection.
 //!
 //! - A connection that has not shown a token may not make the supervisor wait: it does not block.
-//! - A worker's exit is told by a descriptor of its process; until it has connected, by the engine's
-//!   client. The client outlives the worker by the time that the engine needs to tidy up; nobody
-//!   waits for it before the chain stops.
+//! - A worker's exit is told by a descriptor of its process; until it has connected, by the
+//!   engine's client. The client outlives the worker by the time that the engine needs to tidy up;
+//!   nobody waits for it before the chain stops.
 //! - Containers carry the socket's folder as a label. Who holds the lock of that folder knows that
 //!   any such container is a leftover of a supervisor that was killed, and removes it.
 //!
-//! Environment: `CATENA_CONTAINER_ENGINE` names the engine; `CATENA_CONTAINER_OPTIONS` go before the
-//! engine's subcommand, `CATENA_CONTAINER_RUN_OPTIONS` behind `run`.
+//! Environment: `CATENA_CONTAINER_ENGINE` names the engine; `CATENA_CONTAINER_OPTIONS` go before
+//! the engine's subcommand, `CATENA_CONTAINER_RUN_OPTIONS` behind `run`.
 
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -441,7 +442,7 @@ impl Supervisor {
         };
         if version != VERSION {
             instance.failure = Some(format!(
-                "its image holds another version of catena (protocol {version}, here {VERSION}); \
+                "its image holds another version of catena (protocol {version:08x}, here {VERSION:08x}); \
                  build it anew with `cargo xtask image`"
             ));
             return;
