@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::process::Command;
 
-/// Starts the chain, waits for it, sends three echo requests into it, and asks what it counted. Each
-/// request comes back to the host as it went; only the Ethernet addresses are exchanged.
+/// Starts the chain, waits for it, sends three echo requests into it, and asks what it counted.
+/// Each request comes back to the host as it went; only the Ethernet addresses are exchanged.
 const SCRIPT: &str = r#"
 set -eu
 echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6

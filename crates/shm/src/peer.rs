@@ -43,8 +43,8 @@ pub fn credentials(socket: impl AsFd) -> Result<Peer, Errno> {
 /// A descriptor of the peer's process: readable once the process has ended.
 ///
 /// # Errors
-/// The kernel's reason, among them `SRCH` where the process has ended already, or cannot be named on
-/// a kernel before 6.5.
+/// The kernel's reason, among them `SRCH` where the process has ended already, or cannot be named
+/// on a kernel before 6.5.
 pub fn process(socket: impl AsFd) -> Result<OwnedFd, Errno> {
     // SAFETY: a descriptor's number is an integer, which any bytes are.
     match unsafe { option::<libc::c_int>(&socket, SO_PEERPIDFD) } {
