@@ -70,8 +70,7 @@ fn real_programs_reach_each_other_through_a_firewall() {
         nodes.find(|node| node["name"] == name).unwrap().clone()
     };
     let count = |name: &str, key: &str| number(&node(name), &format!("/{key}"));
-    // iperf3's bytes went right and curl's came left, each in packets no longer than the MTU
-    // allows.
+    // iperf3's bytes went right, curl's came left, in packets no longer than the MTU allows.
     assert!(count("to-right", "tx_bytes") > tcp_bytes);
     assert!(count("to-right", "tx_packets") > tcp_bytes / FRAME_LEN_MAX + PING_COUNT);
     assert!(count("to-left", "tx_bytes") > FILE_LEN);

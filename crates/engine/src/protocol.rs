@@ -28,8 +28,26 @@ use serde::{Deserialize, Serialize};
 use crate::chain::{Mode, Overflow, Trust};
 use crate::wait::WaitPolicy;
 
-/// Version of this protocol; both sides must have the same.
-pub const VERSION: u32 = 1;
+/// Version of this protocol and of the memory that it hands over; both sides must have the same.
+/// It changes with any change of their source, so that nobody has to remember: what runs in a container
+/// comes from an image that may be older than the supervisor.
+pub const VERSION: u32 = {
+    let protocol = fingerprint(0x811c_9dc5, include_bytes!("protocol.rs"));
+    let counters = fingerprint(protocol, include_bytes!("stats.rs"));
+    let descriptors = fingerprint(counters, include_bytes!("../../shm/src/descriptor.rs"));
+    let pools = fingerprint(descriptors, include_bytes!("../../shm/src/pool.rs"));
+    fingerprint(pools, include_bytes!("../../shm/src/ring_memory.rs"))
+};
+
+/// FNV-1a of some text, continued from `hash`.
+const fn fingerprint(mut hash: u32, text: &[u8]) -> u32 {
+    let mut at = 0;
+    while at < text.len() {
+        hash = (hash ^ text[at] as u32).wrapping_mul(0x0100_0193);
+        at += 1;
+    }
+    hash
+}
 
 /// A region, by what it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

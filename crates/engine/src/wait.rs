@@ -209,6 +209,16 @@ fn has_quota() -> bool {
     })
 }
 
+/// What to tell people where a worker, whose first node is `node`, cannot sleep on several futexes.
+pub fn poor_waiting(node: &str) -> Option<String> {
+    (!catena_shm::bell::can_wait_on_several()).then(|| {
+        format!(
+            "{node}: futex_waitv is refused (an old kernel, or the system call filter of the \
+             container engine); while idle it looks for packets every 250 us"
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -153,9 +153,9 @@ fn is_refused(error: &std::io::Error) -> bool {
 
 #[cfg(not(loom))]
 fn sleep_on_first(words: &[WaitWord], timeout: Duration) {
-    let Some(first) = words.first() else {
-        return std::thread::sleep(timeout);
-    };
+    let unchanging = AtomicU32::new(0);
+    let nothing = WaitWord::new(&unchanging, 0);
+    let first = words.first().unwrap_or(&nothing);
     let timeout = libc::timespec {
         tv_sec: 0,
         tv_nsec: timeout.subsec_nanos().into(),

@@ -442,8 +442,8 @@ impl Supervisor {
         };
         if version != VERSION {
             instance.failure = Some(format!(
-                "its image holds another version of catena (protocol {version}, here {VERSION}); \
-                 build it anew with `cargo xtask image`"
+                "its image holds another version of catena (protocol {version:08x}, here \
+                 {VERSION:08x}); build it anew with `cargo xtask image`"
             ));
             return;
         }

@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use catena_shm::bell;
 use catena_shm::counters::Counters;
 use catena_shm::pool::{LinkSet, PoolGeometry, PoolOwner, PoolView};
 use catena_shm::region::{RegionError, Sharing};
@@ -18,6 +17,7 @@ use crate::link::{Inlet, RxLink, TxLink};
 use crate::pools::{HomeLane, Pools, ReturnLane};
 use crate::protocol::{Assignment, LaneSpec, PoolSpec, RegionName, RingSpec};
 use crate::stats::{PageLayout, SPARE_BLOCKS};
+use crate::wait::poor_waiting;
 use crate::worker::graph::{Graph, InEdge, OutEdge, Work, WorkerNode};
 use crate::worker::open::{Attached, attach, open};
 
@@ -180,13 +180,12 @@ impl Making {
         if owners.iter().any(|owner| !owner.is_huge()) {
             notices.push("no huge pages free; packet pools lie on 4 KiB pages".to_owned());
         }
-        if !bell::can_wait_on_several() {
-            let node = assignment.nodes.first().map_or("worker", |node| &node.name);
-            notices.push(format!(
-                "{node}: futex_waitv is refused (an old kernel, or the system call filter of the \
-                 container engine); while idle it looks for packets every 250 us"
-            ));
-        }
+        notices.extend(
+            assignment
+                .nodes
+                .first()
+                .and_then(|node| poor_waiting(&node.name)),
+        );
         let counters = Counters::create(page_layout(&assignment).word_count())?;
         let works = assignment
             .nodes
