@@ -273,7 +273,8 @@ run: {{ mode: process }}
     );
     // Not one packet of the others is lost, doubled or damaged.
     let (made, out) = (node(&status, "in").rx_packets, node(&status, "out"));
-    assert!(made > 10_000);
+    // Few on a machine with much else to do: the generator makes up for 100 us only.
+    assert!(made > 100, "{status:#?}");
     assert_eq!(out.report["verified"], made, "{status:#?}");
     for what in ["lost", "duplicated", "reordered", "stale", "corrupted"] {
         assert_eq!(out.report[what], 0, "{status:#?}");

@@ -279,7 +279,7 @@ impl Supervisor {
             let Some(at_tail) = self.memory.ring(ring, Some(tail)) else {
                 return false;
             };
-            catena_shm::ring::published_between(&at_tail, tail, tail + 1).is_empty()
+            catena_shm::ring::published_between(&at_tail, tail, tail.saturating_add(1)).is_empty()
                 && latest.settled().load(Ordering::Acquire) <= tail
         })
     }
