@@ -141,7 +141,6 @@ impl Packet {
 
     /// Offset of the first byte in its pool.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "takes the high half")]
     pub fn offset(&self) -> u32 {
         (self.place >> 32) as u32
     }
@@ -167,7 +166,6 @@ impl Packet {
 
     /// Metadata that travels with it through links; 0 when received.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "takes the high half")]
     pub fn tag(&self) -> u32 {
         (self.info >> 32) as u32
     }
