@@ -16,11 +16,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("flow", &["engine", "shm", "wire"]),
     ("upf", &["engine", "flow", "shm", "wire"]),
     ("measure", &["engine", "shm", "wire"]),
-    ("testkit", &["engine", "shm", "wire"]),
     (
         "cli",
         &[
-            "engine", "flow", "measure", "pcs", "port", "shm", "testkit", "upf", "wire",
+            "engine", "flow", "measure", "pcs", "port", "shm", "upf", "wire",
         ],
     ),
 ];
