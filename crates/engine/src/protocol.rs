@@ -29,8 +29,8 @@ use crate::chain::{Mode, Overflow, Trust};
 use crate::wait::WaitPolicy;
 
 /// Version of this protocol and of the memory that it hands over; both sides must have the same.
-/// It changes with any change of their source, so that nobody has to remember: what runs in a container
-/// comes from an image that may be older than the supervisor.
+/// It changes with any change of their source, so that nobody has to remember: what runs in a
+/// container comes from an image that may be older than the supervisor.
 pub const VERSION: u32 = {
     let protocol = fingerprint(0x811c_9dc5, include_bytes!("protocol.rs"));
     let counters = fingerprint(protocol, include_bytes!("stats.rs"));

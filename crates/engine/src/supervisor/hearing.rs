@@ -1,8 +1,8 @@
 //! What workers say, and what follows from it.
 //!
-//! Every record is checked against the state of the instance that sent it: one that no worker of this
-//! version would send then ends the worker. So does a broken connection, once its last words are
-//! heard.
+//! Every record is checked against the state of the instance that sent it: one that no worker of
+//! this version would send then ends the worker. So does a broken connection, once its last words
+//! are heard.
 
 use super::*;
 

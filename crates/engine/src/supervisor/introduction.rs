@@ -1,7 +1,7 @@
 //! Assignments, and memory on its way from those who make it to those who need it.
 //!
-//! A new instance is told what to build, hands over the regions it has made, and is introduced to its
-//! neighbours, that is, given theirs, as soon as all are known.
+//! A new instance is told what to build, hands over the regions it has made, and is introduced to
+//! its neighbours, that is, given theirs, as soon as all are known.
 
 use super::*;
 

@@ -1,7 +1,7 @@
 //! What a worker opens: ports and NFs by their specifications, and neighbours' regions.
 //!
-//! Control path. Everything named here comes from the supervisor; memory comes from a neighbour and is
-//! checked before it is mapped.
+//! Control path. Everything named here comes from the supervisor; memory comes from a neighbour and
+//! is checked before it is mapped.
 
 use std::os::fd::OwnedFd;
 

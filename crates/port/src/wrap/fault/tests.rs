@@ -244,7 +244,11 @@ fn the_last_packet_is_not_kept_for_ever() {
 
 #[test]
 fn a_full_hold_makes_packets_wait_where_they_are() {
-    let config = json!({ "rx": { "delay": { "fixed": "1s" } }, "tx": { "delay": { "fixed": "1s" } }, "hold": 512 });
+    let config = json!({
+        "rx": { "delay": { "fixed": "1s" } },
+        "tx": { "delay": { "fixed": "1s" } },
+        "hold": 512,
+    });
     let mut bench = wrapped(
         &config,
         ScriptedPort::new((0..2000).map(|index| (0, frame(index)))),
