@@ -97,6 +97,10 @@ pub struct PoolOwner {
 
 const HOME: u8 = 0;
 
+/// How many allocations ahead a buffer's first cache line is fetched for writing: as many as a core
+/// keeps under way at once.
+const PREFETCH_DISTANCE: usize = 12;
+
 impl PoolOwner {
     /// Makes a pool. `sharing` says whether the group's members may change packets.
     ///
@@ -229,6 +233,9 @@ impl PoolOwner {
             return None;
         }
         let index = self.free.pop()?;
+        if let Some(ahead) = self.free.len().checked_sub(PREFETCH_DISTANCE) {
+            self.prefetch(self.free[ahead]);
+        }
         let offset = (index << self.geometry.log2_stride) + self.geometry.headroom;
         #[expect(clippy::cast_possible_truncation, reason = "at most packet_len_max")]
         let len = len as u32;
@@ -262,7 +269,6 @@ impl PoolOwner {
     pub fn take_home(&mut self, index: u32, links: &LinkSet) -> Result<(), Violation> {
         self.arrive(index, links)?;
         self.free.push(index);
-        self.prefetch(index);
         Ok(())
     }
 

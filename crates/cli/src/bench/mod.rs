@@ -39,14 +39,17 @@ impl Source {
     /// the first, if packets go alone.
     fn fill(&mut self, packet: &mut Packet) {
         self.sequence = self.sequence.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.sequence;
+        let word = self.sequence;
         let bytes = packet.bytes_mut();
-        let mut chunks = bytes.chunks_exact_mut(8);
-        for chunk in &mut chunks {
-            chunk.copy_from_slice(&word.to_le_bytes());
-            word = word.wrapping_add(1);
+        let (lines, rest) = bytes.as_chunks_mut::<64>();
+        for line in lines {
+            for (n, to) in line.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+                *to = word.wrapping_add(n as u64).to_le_bytes();
+            }
         }
-        chunks.into_remainder().fill(0);
+        for byte in rest {
+            *byte = 0;
+        }
         if self.gap_ns.is_some()
             && let Some(stamp) = bytes.first_chunk_mut::<8>()
         {
@@ -138,9 +141,8 @@ impl Port for Sink {
         let arrived = if self.latency { tsc::ticks() } else { 0 };
         let mut sum = self.sum;
         for packet in packets.iter() {
-            let mut chunks = packet.bytes().chunks_exact(8);
-            for chunk in &mut chunks {
-                sum = sum.wrapping_add(u64::from_le_bytes(chunk.try_into().unwrap_or_default()));
+            for word in packet.bytes().as_chunks::<8>().0 {
+                sum = sum.wrapping_add(u64::from_le_bytes(*word));
             }
             if self.latency
                 && let Some(stamp) = packet.bytes().first_chunk::<8>()
