@@ -335,14 +335,14 @@ impl Pools {
     /// # Errors
     /// [`Violation`], counted, if no honest peer would have sent it. The packet's buffer, if there
     /// is one, is not touched.
-    #[inline]
+    #[inline(always)]
     pub fn packet(&mut self, descriptor: &Descriptor) -> Result<Packet, Violation> {
         let packet = self.checked_packet(descriptor);
         self.violations += u64::from(packet.is_err());
         packet
     }
 
-    #[inline]
+    #[inline(always)]
     fn checked_packet(&mut self, descriptor: &Descriptor) -> Result<Packet, Violation> {
         let id = usize::from(descriptor.pool);
         let view = self

@@ -280,12 +280,16 @@ impl PoolOwner {
         {
             let offset = (index << self.geometry.log2_stride) + self.geometry.headroom;
             // SAFETY: `index` is below buffer_count, so the address lies in the mapping; a prefetch
-            // reads nothing the program could see.
-            // JUSTIFICATION: `cargo xtask bench link`, shared.
+            // changes nothing the program could see. Processors without PREFETCHW skip it.
+            // JUSTIFICATION: `cargo xtask bench link`, shared. The intrinsic becomes a prefetch for
+            // reading unless the whole build requires newer processors, and the line then has to be
+            // fetched twice.
             unsafe {
                 let at = self.region.base().add(offset as usize);
-                core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_ET0 }>(
-                    at.as_ptr().cast_const().cast(),
+                core::arch::asm!(
+                    "prefetchw [{at}]",
+                    at = in(reg) at.as_ptr(),
+                    options(nostack, preserves_flags, readonly)
                 );
             }
         }
@@ -375,7 +379,7 @@ impl PoolView {
     ///
     /// # Errors
     /// [`Violation`] if any field is out of bounds.
-    #[inline]
+    #[inline(always)]
     pub fn packet(&self, descriptor: &Descriptor) -> Result<Packet, Violation> {
         let (offset, len) = (u64::from(descriptor.offset), u64::from(descriptor.len));
         let stride = 1_u64 << self.log2_stride;
