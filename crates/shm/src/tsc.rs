@@ -25,6 +25,22 @@ pub fn ticks() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
+/// The raw counter, read after all earlier loads are done: for timing a single step.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub fn ticks_after_loads() -> u64 {
+    // SAFETY: LFENCE is part of SSE2, which every x86-64 processor has; it accesses no memory.
+    unsafe { core::arch::x86_64::_mm_lfence() };
+    ticks()
+}
+
+/// Without a counter: the kernel's clock.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+pub fn ticks_after_loads() -> u64 {
+    kernel_ns()
+}
+
 /// Without a counter: the kernel's clock.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]

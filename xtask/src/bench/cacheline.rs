@@ -7,16 +7,13 @@
 //! twice is taken off.
 //!
 //! SPDX-License-Identifier: Apache-2.0
-#![allow(
-    unsafe_code,
-    reason = "reading the time stamp counter has no safe form"
-)]
 
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use catena_shm::tsc::ticks_after_loads;
 use rustix::thread::{CpuSet, futex, sched_getaffinity, sched_setaffinity, sched_yield};
 
 /// How a thread waits for the word.
@@ -127,15 +124,15 @@ fn ask(kind: HandOver, line: &Line, duration: Duration) -> HopTimes {
     let overhead = counter_overhead();
     let mut histogram = Histogram::default();
     let start = Instant::now();
-    let start_ticks = counter();
+    let start_ticks = ticks_after_loads();
     while start.elapsed() < duration {
         for _ in 0..BATCH {
-            let before = counter();
+            let before = ticks_after_loads();
             round_trip();
-            histogram.add((counter() - before).saturating_sub(overhead));
+            histogram.add((ticks_after_loads() - before).saturating_sub(overhead));
         }
     }
-    let ticks = counter() - start_ticks;
+    let ticks = ticks_after_loads() - start_ticks;
     let elapsed_ns = start.elapsed().as_nanos() as f64;
     hand_over(kind, line, STOP);
     let ns_one_way = elapsed_ns / ticks as f64 / 2.0;
@@ -247,28 +244,10 @@ impl Histogram {
 fn counter_overhead() -> u64 {
     let mut histogram = Histogram::default();
     for _ in 0..1001 {
-        let before = counter();
-        histogram.add(counter() - before);
+        let before = ticks_after_loads();
+        histogram.add(ticks_after_loads() - before);
     }
     histogram.percentile(0.5)
-}
-
-/// The time stamp counter, read after all earlier loads are done.
-#[cfg(target_arch = "x86_64")]
-fn counter() -> u64 {
-    use std::arch::x86_64::{_mm_lfence, _rdtsc};
-    // SAFETY: lfence is part of SSE2, which x86_64 always has; it accesses no memory.
-    unsafe { _mm_lfence() };
-    // SAFETY: Linux lets user space read the time stamp counter; it accesses no memory.
-    unsafe { _rdtsc() }
-}
-
-/// Elsewhere the clock, whose cost the overhead takes off.
-#[cfg(not(target_arch = "x86_64"))]
-fn counter() -> u64 {
-    use std::sync::OnceLock;
-    static START: OnceLock<Instant> = OnceLock::new();
-    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
 #[cfg(test)]
