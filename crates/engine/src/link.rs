@@ -53,6 +53,22 @@ pub struct RxCounters {
     pub occupancy: [u64; OCCUPANCY_CLASSES],
 }
 
+/// What a link could not take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dropped {
+    /// Packets, freed already.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Why.
+    pub reason: DropReason,
+}
+
+/// Bytes of all of `packets`.
+pub fn bytes_of(packets: &[Packet]) -> u64 {
+    packets.iter().map(|packet| packet.len() as u64).sum()
+}
+
 /// The sending side of a link.
 #[derive(Debug)]
 pub struct TxLink {
@@ -150,54 +166,45 @@ impl TxLink {
         room
     }
 
-    /// Sends packets in order and empties `packets`. What does not fit is dropped; gives how many
-    /// and why.
-    pub fn send(&mut self, packets: &mut Vec<Packet>, pools: &mut Pools) -> (u64, DropReason) {
-        let count = packets.len();
+    /// Sends packets in order and empties `packets`, which hold `bytes` in all. What does not fit is
+    /// dropped; gives how much and why.
+    pub fn send(&mut self, packets: &mut Vec<Packet>, bytes: u64, pools: &mut Pools) -> Dropped {
         if self.peer_down {
-            for packet in packets.drain(..) {
-                pools.free(packet);
-            }
-            return (count as u64, DropReason::NfDown);
+            let packets_lost = packets.len() as u64;
+            pools.free_all(packets.drain(..));
+            return Dropped {
+                packets: packets_lost,
+                bytes,
+                reason: DropReason::NfDown,
+            };
         }
-        let bytes_before = self.counters.bytes;
+        let count = packets.len();
         let sent = match self.trust {
-            Trust::Shared | Trust::Ro => self.send_in_place(packets, pools),
+            Trust::Shared | Trust::Ro => {
+                self.producer.push(packets.iter().map(Packet::descriptor)) as usize
+            }
             Trust::Copy => self.send_copies(packets),
         };
+        let lost = if sent == count {
+            0
+        } else {
+            bytes_of(&packets[sent..])
+        };
         self.counters.packets += sent as u64;
+        self.counters.bytes += bytes - lost;
         self.published |= sent > 0;
         if self.trust == Trust::Copy {
-            for packet in packets.drain(..) {
-                pools.free(packet);
-            }
+            pools.free_all(packets.drain(..));
         } else {
-            for packet in packets.drain(sent..) {
-                pools.free(packet);
-            }
-            self.note_out(packets, pools);
-        }
-        debug_assert!(self.counters.bytes >= bytes_before);
-        ((count - sent) as u64, DropReason::LinkFull)
-    }
-
-    fn send_in_place(&mut self, packets: &[Packet], _pools: &Pools) -> usize {
-        let sent = self.producer.push(packets.iter().map(Packet::descriptor)) as usize;
-        self.counters.bytes += packets[..sent]
-            .iter()
-            .map(|packet| packet.len() as u64)
-            .sum::<u64>();
-        sent
-    }
-
-    /// After publishing, in the same turn: the ledger of pools owned here says who has the buffers.
-    fn note_out(&self, packets: &mut Vec<Packet>, pools: &mut Pools) {
-        if pools.own().is_empty() {
+            pools.free_all(packets.drain(sent..));
+            // After publishing, in the same turn: the ledger says who has the buffers.
+            pools.send_out(packets, self.number);
             packets.clear();
-            return;
         }
-        for packet in packets.drain(..) {
-            pools.send_out(packet.pool(), packet.buffer_index(), self.number);
+        Dropped {
+            packets: (count - sent) as u64,
+            bytes: lost,
+            reason: DropReason::LinkFull,
         }
     }
 
@@ -210,15 +217,12 @@ impl TxLink {
         staging.release(self.producer.tail_seen());
         self.descriptors.clear();
         let ring = self.producer.memory();
-        let mut bytes = 0;
         for packet in packets.iter().take(room) {
             let Some(descriptor) = staging.stage(ring, packet.bytes(), packet.tag()) else {
                 break;
             };
-            bytes += packet.len() as u64;
             self.descriptors.push(descriptor);
         }
-        self.counters.bytes += bytes;
         let sent = self.producer.push(self.descriptors.iter().copied());
         debug_assert_eq!(
             sent as usize,
@@ -269,6 +273,11 @@ impl TxLink {
         self.suspicion.due(self.counters.violations)
     }
 
+    /// Whether something was published since the receiver was last looked after.
+    pub fn has_news(&self) -> bool {
+        self.published
+    }
+
     /// Wakes the receiver if it sleeps and there is something for it. After [`bell::full_fence`].
     pub fn wake_peer(&mut self) {
         if std::mem::take(&mut self.published) {
@@ -296,6 +305,9 @@ impl TxLink {
         self.producer.memory().producer.bell().set_waiting(false);
     }
 }
+
+/// How many packets ahead of the one being copied are fetched.
+const FETCH_AHEAD: usize = 12;
 
 /// A consumer whose producer may be replaced while it runs.
 pub type Inlet = catena_shm::ring::Inlet<MappedRing>;
@@ -387,36 +399,38 @@ impl RxLink {
         count
     }
 
+    /// Copies packets out of the staging area. One for which there is no buffer now stays in the
+    /// link, and so do those behind it.
     fn pull_copies(&mut self, max: usize, pools: &mut Pools, packets: &mut Vec<Packet>) -> usize {
-        let mut count = 0;
-        while count < max {
-            // The length is only a hint here; what is copied is checked below.
-            let Some(next) = self.inlet.peek_next() else {
-                break;
-            };
-            if !pools.has_buffer(next.len as usize) && (next.len as usize) <= pools.packet_len_max()
-            {
-                break;
+        self.inlet.peek_burst(max, &mut self.descriptors);
+        let ring = self.inlet.ring();
+        let fetch = |descriptor: &Descriptor| {
+            if let Ok(bytes) = staging::staged(ring, descriptor) {
+                bytes.prefetch();
             }
-            self.descriptors.clear();
-            self.inlet.pull(1, &mut self.descriptors);
-            count += 1;
-            self.counters.packets += 1;
-            let Some(descriptor) = self.descriptors.first() else {
-                break;
-            };
-            match copy_in(self.inlet.ring(), descriptor, pools) {
+        };
+        self.descriptors.iter().take(FETCH_AHEAD).for_each(fetch);
+        let mut count = 0;
+        for descriptor in &self.descriptors {
+            if let Some(ahead) = self.descriptors.get(count + FETCH_AHEAD) {
+                fetch(ahead);
+            }
+            match copy_in(ring, descriptor, pools) {
                 Ok(packet) => {
                     self.counters.bytes += packet.len() as u64;
                     packets.push(packet);
                 }
+                Err(DropReason::NoBuffer) => break,
                 Err(DropReason::BadDescriptor) => self.counters.violations += 1,
                 Err(_) => {
                     self.counters.discarded += 1;
                     self.dropped[1].1 += 1;
                 }
             }
+            count += 1;
         }
+        self.inlet.take(count);
+        self.counters.packets += count as u64;
         count
     }
 
@@ -478,6 +492,11 @@ impl RxLink {
         self.inlet.has_next()
     }
 
+    /// Whether the sender may be waiting for what was committed since it was last looked after.
+    pub fn has_news(&self) -> bool {
+        self.committed
+    }
+
     /// Wakes the sender if it waits for room. After [`bell::full_fence`].
     pub fn wake_peer(&mut self) {
         if std::mem::take(&mut self.committed) {
@@ -503,17 +522,15 @@ impl RxLink {
     }
 }
 
+#[inline]
 fn copy_in(
     ring: &MappedRing,
     descriptor: &Descriptor,
     pools: &mut Pools,
 ) -> Result<Packet, DropReason> {
-    let len = staging::check(ring, descriptor).map_err(|_| DropReason::BadDescriptor)?;
-    let mut packet = pools.alloc(len)?;
-    if staging::copy_out(ring, descriptor, packet.bytes_mut()).is_err() {
-        pools.free(packet);
-        return Err(DropReason::BadDescriptor);
-    }
+    let bytes = staging::staged(ring, descriptor).map_err(|_| DropReason::BadDescriptor)?;
+    let mut packet = pools.alloc(bytes.len())?;
+    bytes.copy_to(packet.bytes_mut());
     packet.set_tag(descriptor.tag);
     Ok(packet)
 }

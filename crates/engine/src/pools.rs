@@ -309,6 +309,24 @@ impl Pools {
             .ok_or(DropReason::NoBuffer)
     }
 
+    /// Up to `count` packets of `len` undefined bytes, given to `fill` one after the other, from the
+    /// smallest buffers that hold them, then from the next size. Gives how many there were.
+    #[inline]
+    pub fn alloc_each(&mut self, count: usize, len: usize, mut fill: impl FnMut(Packet)) -> usize {
+        let fits = |pool: &PoolOwner| len <= pool.geometry().packet_len_max();
+        let first = self.own.iter().position(fits).unwrap_or(self.own.len());
+        let mut left = count;
+        for pool in self.own.iter_mut().skip(first).take(2) {
+            while left > 0
+                && let Some(packet) = pool.alloc(len)
+            {
+                fill(packet);
+                left -= 1;
+            }
+        }
+        count - left
+    }
+
     /// Whether [`Pools::alloc`] would succeed.
     #[inline]
     pub fn has_buffer(&self, len: usize) -> bool {
@@ -358,12 +376,17 @@ impl Pools {
         Ok(packet)
     }
 
-    /// Notes that `packet` leaves by link number `link`. To be called after it was published, in
+    /// Notes that `packets` leave by link number `link`. To be called after they were published, in
     /// the same turn.
     #[inline]
-    pub fn send_out(&mut self, pool: u8, buffer_index: u32, link: u8) {
-        if let Place::Own(index) = self.places[usize::from(pool)] {
-            self.own[usize::from(index)].send_out(buffer_index, link);
+    pub fn send_out(&mut self, packets: &[Packet], link: u8) {
+        if self.own.is_empty() {
+            return;
+        }
+        for packet in packets {
+            if let Place::Own(index) = self.places[usize::from(packet.pool())] {
+                self.own[usize::from(index)].send_out(packet.buffer_index(), link);
+            }
         }
     }
 
@@ -385,6 +408,14 @@ impl Pools {
         }
     }
 
+    /// Ends the life of several packets.
+    #[inline]
+    pub fn free_all(&mut self, packets: impl Iterator<Item = Packet>) {
+        for packet in packets {
+            self.free(packet);
+        }
+    }
+
     /// Publishes what [`Pools::free`] put on the lanes. Once per turn, before tails are committed.
     pub fn publish_returns(&mut self) {
         for lane in &mut self.lanes {
@@ -397,6 +428,11 @@ impl Pools {
     /// Whether buffers wait to be published on a lane (its ring was full).
     pub fn has_pending_returns(&self) -> bool {
         self.lanes.iter().any(|lane| !lane.pending.is_empty())
+    }
+
+    /// Whether buffers were returned since owners were last looked after.
+    pub fn has_news(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.published)
     }
 
     /// Wakes owners that wait for buffers. After `full_fence`.
@@ -464,7 +500,9 @@ impl Pools {
         for home in homes {
             scratch.clear();
             home.inlet.pull(256, scratch);
-            for descriptor in scratch.iter() {
+            // Last first: the free list is a stack, and buffers are handed out again in the order
+            // in which they came, which lies densest in memory.
+            for descriptor in scratch.iter().rev() {
                 let place = places.get(usize::from(descriptor.pool));
                 let (Some(Place::Own(index)), Some(indices)) = (place, descriptor.returned())
                 else {
@@ -472,7 +510,7 @@ impl Pools {
                     home.violations += 1;
                     continue;
                 };
-                for buffer_index in indices {
+                for buffer_index in indices.rev() {
                     let taken = own[usize::from(*index)].take_home(buffer_index, &home.links);
                     *violations += u64::from(taken.is_err());
                     home.violations += u64::from(taken.is_err());
@@ -560,7 +598,7 @@ mod tests {
             let packets: Vec<_> = (0..8).map(|_| ours.alloc(64).unwrap()).collect();
             for packet in packets {
                 let descriptor = packet.descriptor();
-                ours.send_out(1, packet.buffer_index(), 4);
+                ours.send_out(std::slice::from_ref(&packet), 4);
                 let theirs_now = theirs.packet(&descriptor).unwrap();
                 theirs.free(theirs_now);
             }

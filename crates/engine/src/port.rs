@@ -77,6 +77,18 @@ impl<'a> RxBurst<'a> {
         self.pools.has_buffer(len)
     }
 
+    /// Receives up to `count` packets of `len` bytes that `fill` writes, as many as there is room
+    /// and buffers for; gives how many. For ports that make packets and can wait.
+    #[inline]
+    pub fn fill(&mut self, count: usize, len: usize, mut fill: impl FnMut(&mut Packet)) -> usize {
+        let count = count.min(self.room());
+        let packets = &mut *self.packets;
+        self.pools.alloc_each(count, len, |mut packet| {
+            fill(&mut packet);
+            packets.push(packet);
+        })
+    }
+
     /// Receives a copy of `bytes`. Returns false, and counts why, if there is no buffer.
     #[inline]
     pub fn push_copy(&mut self, bytes: &[u8]) -> bool {

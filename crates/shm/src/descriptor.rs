@@ -104,7 +104,7 @@ impl Descriptor {
     }
 
     /// The buffer indices that come home, if this is a return descriptor of valid form.
-    pub fn returned(&self) -> Option<impl Iterator<Item = u32> + use<>> {
+    pub fn returned(&self) -> Option<impl DoubleEndedIterator<Item = u32> + use<>> {
         let count = self.kind.checked_sub(kind::RETURN)? as usize;
         if count == 0 || count > RETURNS_PER_DESCRIPTOR {
             return None;

@@ -10,6 +10,7 @@
 //! - [`ring`]: the single-producer single-consumer ring, generic over its memory; model-checked.
 //! - [`ring_memory`]: the ring's memory as two sealed regions, one per side.
 //! - [`staging`]: the byte area through which `copy` links pass packets.
+//! - `prefetch`: cache lines fetched before they are needed.
 //! - [`bell`]: sleeping without losing a wake-up, on futexes that the peer cannot write.
 //! - [`counters`]: counter blocks that any process can read.
 //! - [`fd_passing`]: messages with file descriptors over Unix sockets.
@@ -25,6 +26,7 @@ pub mod fd_passing;
 pub mod packet;
 pub mod peer;
 pub mod pool;
+mod prefetch;
 pub mod region;
 pub mod ring;
 pub mod ring_memory;

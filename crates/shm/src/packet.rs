@@ -118,15 +118,7 @@ impl Packet {
     /// Starts to fetch the first cache line of its bytes.
     #[inline]
     pub(crate) fn prefetch(&self) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the address lies in the packet's buffer; a prefetch reads nothing the program
-        // could see.
-        // JUSTIFICATION: `cargo xtask bench link`, shared.
-        unsafe {
-            core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(
-                self.data.as_ptr().cast_const().cast(),
-            );
-        }
+        crate::prefetch::for_reading(self.data);
     }
 
     /// Length in bytes, without FCS.

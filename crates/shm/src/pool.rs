@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use crate::descriptor::Descriptor;
 use crate::packet::Packet;
+use crate::prefetch;
 use crate::region::{Region, RegionError, Sharing};
 use crate::sync::{AtomicU8, Ordering};
 
@@ -276,23 +277,9 @@ impl PoolOwner {
     /// with the one who read the last.
     #[inline]
     fn prefetch(&self, index: u32) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            let offset = (index << self.geometry.log2_stride) + self.geometry.headroom;
-            // SAFETY: `index` is below buffer_count, so the address lies in the mapping; a prefetch
-            // changes nothing the program could see. Processors without PREFETCHW skip it.
-            // JUSTIFICATION: `cargo xtask bench link`, shared. The intrinsic becomes a prefetch for
-            // reading unless the whole build requires newer processors, and the line then has to be
-            // fetched twice.
-            unsafe {
-                let at = self.region.base().add(offset as usize);
-                core::arch::asm!(
-                    "prefetchw [{at}]",
-                    at = in(reg) at.as_ptr(),
-                    options(nostack, preserves_flags, readonly)
-                );
-            }
-        }
+        let offset = (index << self.geometry.log2_stride) + self.geometry.headroom;
+        // SAFETY: `index` is below buffer_count, so the address lies in the mapping.
+        prefetch::for_writing(unsafe { self.region.base().add(offset as usize) });
     }
 
     /// Notes that buffer `index` has come back in hand over a link (a packet that went round).

@@ -316,6 +316,13 @@ impl<M: RingMemory> Consumer<M> {
     /// Takes up to `max` descriptors into `into`, and says how many. They stay in hand, and their
     /// slots stay taken, until [`Consumer::commit`].
     pub fn pull(&mut self, max: usize, into: &mut Vec<Descriptor>) -> usize {
+        let count = self.peek_burst(max, into);
+        self.take(count);
+        count
+    }
+
+    /// Copies up to `max` descriptors into `into` and leaves them in the ring; says how many.
+    pub fn peek_burst(&self, max: usize, into: &mut Vec<Descriptor>) -> usize {
         // A slot may be pulled once per commit: never further than one lap beyond the tail.
         let max = max.min((self.tail + u64::from(self.slot_count) - self.read) as usize);
         let mut count = 0;
@@ -326,13 +333,18 @@ impl<M: RingMemory> Consumer<M> {
             into.push(descriptor);
             count += 1;
         }
+        count
+    }
+
+    /// Takes `count` of the descriptors that [`Consumer::peek_burst`] has just given. To be called
+    /// before anything is published that follows from them.
+    pub fn take(&mut self, count: usize) {
         if count > 0 {
             self.read += count as u64;
             // Ordered before everything the worker publishes from these packets by the Release
             // stores there; the undertaker reads it with Acquire.
             self.memory.read().store(self.read, Ordering::Release);
         }
-        count
     }
 
     /// Gives back the slots of everything pulled: it has been sent on, returned or copied.

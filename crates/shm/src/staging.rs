@@ -7,14 +7,20 @@
 //! descriptor.
 #![allow(unsafe_code, reason = "copies bytes in and out of a peer's mapping")]
 
-use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
 
 use crate::descriptor::Descriptor;
 use crate::pool::Violation;
+use crate::prefetch;
 use crate::ring_memory::MappedRing;
 
 /// Packets start at multiples of this.
 const ALIGNMENT: u64 = 64;
+
+/// How far ahead of a packet the bytes of later ones are fetched: as many lines as a core keeps
+/// under way at once.
+const AHEAD: u64 = 12 * ALIGNMENT;
 
 /// The producer's account of the staging area.
 #[derive(Debug)]
@@ -22,8 +28,11 @@ pub struct StagingWriter {
     size: u64,
     next: u64,
     freed: u64,
-    /// For each descriptor not yet given back: where its bytes end.
-    ends: VecDeque<u64>,
+    /// For the descriptor in each slot: where its bytes end.
+    ends: Vec<u64>,
+    /// Index of the next descriptor to be staged.
+    index: u64,
+    /// Index of the first descriptor not yet given back.
     first: u64,
     /// Length of the largest packet so far.
     largest: u64,
@@ -40,20 +49,26 @@ impl StagingWriter {
             size: staging_bytes.into(),
             next: 0,
             freed: 0,
-            ends: VecDeque::with_capacity(slot_count as usize),
+            ends: vec![0; slot_count as usize],
+            index: start,
             first: start,
             largest: LARGEST_AT_START.min(u64::from(staging_bytes)),
         }
     }
 
+    fn end_of(&mut self, index: u64) -> &mut u64 {
+        let slots = self.ends.len() as u64;
+        #[expect(clippy::cast_possible_truncation, reason = "below the slot count")]
+        let slot = (index & (slots - 1)) as usize;
+        &mut self.ends[slot]
+    }
+
     /// Frees the bytes of descriptors below `tail`.
     pub fn release(&mut self, tail: u64) {
-        while self.first < tail {
-            let Some(end) = self.ends.pop_front() else {
-                break;
-            };
-            self.freed = end;
-            self.first += 1;
+        let tail = tail.min(self.index);
+        if tail > self.first {
+            self.freed = *self.end_of(tail - 1);
+            self.first = tail;
         }
     }
 
@@ -77,6 +92,7 @@ impl StagingWriter {
 
     /// Copies `bytes` into the area of `ring` and gives the descriptor to publish, or none if there
     /// is no room now. The caller publishes it before staging another one that it may not publish.
+    #[inline]
     pub fn stage(&mut self, ring: &MappedRing, bytes: &[u8], tag: u32) -> Option<Descriptor> {
         let len = bytes.len() as u64;
         self.largest = self.largest.max(len);
@@ -85,20 +101,23 @@ impl StagingWriter {
             start = (start & !(self.size - 1)) + self.size;
         }
         let end = (start + len).next_multiple_of(ALIGNMENT);
-        if end - self.freed > self.size {
+        if end - self.freed > self.size || self.index - self.first >= self.ends.len() as u64 {
             return None;
         }
         let offset = start & (self.size - 1);
         let area = ring.producer.staging()?;
         // SAFETY: `offset + len` lies within the area (wrapped above), which this side alone writes
         // and which no published descriptor covers (`freed` bound); `bytes` is this process's
-        // memory.
+        // memory. What is fetched ahead lies within the area, too.
         unsafe {
+            let ahead = (offset + AHEAD) & (self.size - 1);
+            prefetch::for_writing(area.add(usize::try_from(ahead).ok()?));
             let to = area.add(usize::try_from(offset).ok()?);
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_ptr(), bytes.len());
         }
         self.next = end;
-        self.ends.push_back(end);
+        *self.end_of(self.index) = end;
+        self.index += 1;
         #[expect(
             clippy::cast_possible_truncation,
             reason = "within an area of at most 1 GiB"
@@ -112,40 +131,60 @@ impl StagingWriter {
     }
 }
 
-/// Checks where a descriptor's bytes lie in the staging area; gives their length.
+/// Bytes of the staging area that lie within it: what a descriptor named, checked once.
+#[derive(Clone, Copy, Debug)]
+pub struct Staged<'a> {
+    from: NonNull<u8>,
+    len: usize,
+    ring: PhantomData<&'a MappedRing>,
+}
+
+/// Checks where a descriptor's bytes lie in the staging area of `ring`.
 ///
 /// # Errors
 /// [`Violation`] if they do not lie within it.
-pub fn check(ring: &MappedRing, descriptor: &Descriptor) -> Result<usize, Violation> {
+#[inline]
+pub fn staged<'a>(ring: &'a MappedRing, descriptor: &Descriptor) -> Result<Staged<'a>, Violation> {
     let size = u64::from(ring.producer.geometry().staging_bytes);
     let (offset, len) = (u64::from(descriptor.offset), u64::from(descriptor.len));
     if descriptor.kind != crate::descriptor::kind::PACKET || len == 0 || offset + len > size {
         return Err(Violation);
     }
-    usize::try_from(len).map_err(|_| Violation)
+    let area = ring.producer.staging().ok_or(Violation)?;
+    Ok(Staged {
+        // SAFETY: within the area, checked above.
+        from: unsafe { area.add(descriptor.offset as usize) },
+        len: descriptor.len as usize,
+        ring: PhantomData,
+    })
 }
 
-/// Copies the bytes of a descriptor that [`check`] has passed into `to`, which has that length.
-///
-/// # Errors
-/// [`Violation`] if the descriptor does not fit `to` or the area.
-pub fn copy_out(
-    ring: &MappedRing,
-    descriptor: &Descriptor,
-    to: &mut [u8],
-) -> Result<(), Violation> {
-    if check(ring, descriptor)? != to.len() {
-        return Err(Violation);
+impl Staged<'_> {
+    /// Number of bytes, at least 1.
+    #[expect(clippy::len_without_is_empty, reason = "never empty")]
+    pub fn len(&self) -> usize {
+        self.len
     }
-    let area = ring.producer.staging().ok_or(Violation)?;
-    // SAFETY: bounds checked above; `to` is this process's memory. The producer may change the
-    // bytes meanwhile if it breaks the protocol: then the copy is garbage, which every NF must
-    // expect of a peer across a trust border, and nothing reads the area a second time.
-    unsafe {
-        let from = area.add(descriptor.offset as usize);
-        std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_mut_ptr(), to.len());
+
+    /// Starts to fetch the first line.
+    #[inline]
+    pub fn prefetch(&self) {
+        prefetch::for_reading(self.from);
     }
-    Ok(())
+
+    /// Copies the bytes into `to`.
+    ///
+    /// # Panics
+    /// If `to` has another length.
+    #[inline]
+    pub fn copy_to(&self, to: &mut [u8]) {
+        assert_eq!(to.len(), self.len, "room for what is copied");
+        // SAFETY: bounds checked when this was made; the ring keeps the area mapped; `to` is
+        // this process's memory. The producer may change the bytes meanwhile if it breaks the
+        // protocol: then the copy is garbage, which every NF must expect of a peer across a trust
+        // border, and nothing reads the area a second time.
+        unsafe { std::ptr::copy_nonoverlapping(self.from.as_ptr(), to.as_mut_ptr(), self.len) };
+    }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -192,8 +231,9 @@ mod tests {
                 let max = pace.next().unwrap().max(usize::from(got.len() % 3 == 0));
                 consumer.pull(max, &mut descriptors);
                 for descriptor in descriptors {
-                    let mut bytes = vec![0; check(&ring, &descriptor).unwrap()];
-                    copy_out(&ring, &descriptor, &mut bytes).unwrap();
+                    let here = staged(&ring, &descriptor).unwrap();
+                    let mut bytes = vec![0; here.len()];
+                    here.copy_to(&mut bytes);
                     got.push(bytes);
                 }
                 consumer.commit();
@@ -227,7 +267,7 @@ mod tests {
                 len,
                 ..Descriptor::default()
             };
-            assert_eq!(check(&ring, &descriptor), Err(Violation));
+            assert_eq!(staged(&ring, &descriptor).err(), Some(Violation));
         }
     }
 }

@@ -205,6 +205,15 @@ impl Graph {
             })
     }
 
+    /// Whether some neighbour may have to be woken at the end of the turn.
+    pub fn has_news(&self) -> bool {
+        self.nodes.iter().any(|node| {
+            let sends = |edge: &OutEdge| matches!(edge, OutEdge::Link(link) if link.has_news());
+            let frees = |edge: &InEdge| matches!(edge, InEdge::Link(link) if link.has_news());
+            node.outputs.iter().any(sends) || node.inputs.iter().any(frees)
+        })
+    }
+
     /// Whether every receiving port has come to its end.
     pub fn sources_finished(&self) -> bool {
         self.nodes.iter().all(|node| match &node.work {

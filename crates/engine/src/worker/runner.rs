@@ -81,6 +81,12 @@ impl Doorbell {
         self.wake();
     }
 
+    /// Whether there are commands; looked at every turn, so the flag is written only if there are.
+    #[inline]
+    fn is_rung(&self) -> bool {
+        self.flag.load(Ordering::Relaxed) && self.flag.swap(false, Ordering::Acquire)
+    }
+
     /// Wakes the data path: a port may have packets.
     pub fn wake(&self) {
         self.rung.fetch_add(1, Ordering::Release);
@@ -145,7 +151,7 @@ impl Runner {
         let mut next_tick = 0;
         let mut finished_said = false;
         loop {
-            if self.doorbell.flag.swap(false, Ordering::Acquire) && !self.obey() {
+            if self.doorbell.is_rung() && !self.obey() {
                 break;
             }
             let now = self.clock.now_ns();

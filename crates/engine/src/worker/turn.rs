@@ -12,6 +12,7 @@
 use catena_shm::bell;
 
 use crate::drop_reason::DropReason;
+use crate::link::{Dropped, bytes_of};
 use crate::nf::{Burst, Copies, Nanos, Verdict};
 use crate::packet::Packet;
 use crate::pools::Pools;
@@ -105,12 +106,13 @@ impl Turn {
             self.next_event = Some(self.next_event.map_or(time, |next| next.min(time)));
         }
         let count = self.packets.len() as u64;
-        node.counters.rx_packets += count;
-        node.counters.rx_bytes += bytes_of(&self.packets);
         if count == 0 {
             return matches!(state, RxState::More);
         }
-        emit(graph, pools, position, 0, &mut self.packets);
+        let bytes = bytes_of(&self.packets);
+        node.counters.rx_packets += count;
+        node.counters.rx_bytes += bytes;
+        emit(graph, pools, position, 0, &mut self.packets, bytes);
         true
     }
 
@@ -132,7 +134,8 @@ impl Turn {
             node.counters.rx_packets += self.packets.len() as u64;
             node.counters.rx_bytes += bytes_of(&self.packets);
             let Work::Nf(nf) = &mut node.work else {
-                emit(graph, pools, position, 0, &mut self.packets);
+                let bytes = bytes_of(&self.packets);
+                emit(graph, pools, position, 0, &mut self.packets, bytes);
                 continue;
             };
             self.verdicts.clear();
@@ -195,7 +198,8 @@ impl Turn {
                 .iter()
                 .all(|verdict| *verdict == Verdict::Output(0))
         {
-            emit(graph, pools, position, 0, &mut self.packets);
+            let bytes = bytes_of(&self.packets);
+            emit(graph, pools, position, 0, &mut self.packets, bytes);
             return;
         }
         let output_count = graph.nodes[position].outputs.len().max(1);
@@ -238,7 +242,8 @@ impl Turn {
         for output in 0..output_count {
             let mut packets = std::mem::take(&mut self.by_output[output]);
             if !packets.is_empty() {
-                emit(graph, pools, position, output, &mut packets);
+                let bytes = bytes_of(&packets);
+                emit(graph, pools, position, output, &mut packets, bytes);
             }
             self.by_output[output] = packets;
         }
@@ -295,51 +300,51 @@ impl Turn {
             node.counters.tx_bytes += bytes_of(&self.packets[..sent]);
             let failed = (self.packets.len() - sent) as u64;
             node.count_drops(DropReason::TxFailed, failed);
-            for packet in self.packets.drain(..) {
-                pools.free(packet);
-            }
+            pools.free_all(self.packets.drain(..));
         }
         moved
     }
 }
 
-fn bytes_of(packets: &[Packet]) -> u64 {
-    packets.iter().map(|packet| packet.len() as u64).sum()
-}
-
-/// Passes packets on by one output of a node.
+/// Passes packets, `bytes` long in all, on by one output of a node.
 fn emit(
     graph: &mut Graph,
     pools: &mut Pools,
     position: usize,
     output: usize,
     packets: &mut Vec<Packet>,
+    bytes: u64,
 ) {
     let node = &mut graph.nodes[position];
-    let (count, bytes) = (packets.len() as u64, bytes_of(packets));
+    let count = packets.len() as u64;
     let is_port = matches!(node.work, Work::Port { .. });
-    let (dropped, dropped_bytes, reason) = match node.outputs.get_mut(output) {
+    let dropped = match node.outputs.get_mut(output) {
         Some(OutEdge::Local { queue }) => {
             graph.queues[*queue].append(packets);
-            (0, 0, DropReason::NotConnected)
+            None
         }
         Some(OutEdge::Link(link)) => {
-            let before = link.counters.bytes;
-            let (dropped, reason) = link.send(packets, pools);
-            (dropped, bytes - (link.counters.bytes - before), reason)
+            let dropped = link.send(packets, bytes, pools);
+            (dropped.packets > 0).then_some(dropped)
         }
         Some(OutEdge::Open) | None => {
-            for packet in packets.drain(..) {
-                pools.free(packet);
-            }
-            (count, bytes, DropReason::NotConnected)
+            pools.free_all(packets.drain(..));
+            Some(Dropped {
+                packets: count,
+                bytes,
+                reason: DropReason::NotConnected,
+            })
         }
     };
     let node = &mut graph.nodes[position];
-    node.count_drops(reason, dropped);
+    let mut gone = (count, bytes);
+    if let Some(dropped) = dropped {
+        node.count_drops(dropped.reason, dropped.packets);
+        gone = (count - dropped.packets, bytes - dropped.bytes);
+    }
     if !is_port {
-        node.counters.tx_packets += count - dropped;
-        node.counters.tx_bytes += bytes - dropped_bytes;
+        node.counters.tx_packets += gone.0;
+        node.counters.tx_bytes += gone.1;
     }
 }
 
@@ -352,6 +357,11 @@ fn seal(graph: &mut Graph, pools: &mut Pools) {
         link.settle();
     }
     pools.settle_return_lanes();
+    if !(pools.has_news() || graph.has_news()) {
+        // An idle turn: nobody needs to be woken, so the fence, which is most of what such a turn
+        // would cost, is left out.
+        return;
+    }
     bell::full_fence();
     for link in graph.tx_links_mut() {
         link.wake_peer();
