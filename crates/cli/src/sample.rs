@@ -17,6 +17,7 @@ fn worker(name: &str, pid: u32, sleep_s: f64) -> WorkerStatus {
         yields: 30,
         sleeps: 10,
         sleep_s,
+        violations: 0,
     }
 }
 
@@ -94,8 +95,10 @@ pub(crate) fn status() -> Status {
             gap_p50_ms: 0.0,
             gap_p99_ms: 0.0,
             gap_max_ms: 0.0,
+            kept_buffers: 0,
         },
         detached: Vec::new(),
+        accusations: Vec::new(),
     }
 }
 

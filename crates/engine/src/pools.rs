@@ -5,6 +5,8 @@
 //! [`Pools::free`], which puts it on the free list of a pool owned here, or on the lane that leads
 //! home. Lanes are published once per turn.
 
+mod audit;
+
 use catena_shm::bell::{self, WaitWord};
 use catena_shm::descriptor::Descriptor;
 use catena_shm::pool::{LinkSet, PoolOwner, PoolView, Violation};
@@ -127,14 +129,15 @@ impl HomeLane {
 }
 
 /// How many impossible things a neighbour has written. A few can be the last words of one that was
-/// killed; more than [`VIOLATION_LIMIT`] are no accident, and are reported once.
+/// killed; [`VIOLATION_LIMIT`] are no accident, and are reported, and again whenever they have
+/// doubled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Suspicion {
     forgiven: u64,
-    is_reported: bool,
+    reported: u64,
 }
 
-/// Violations of one neighbour on one link or lane after which it is detached.
+/// Violations of one neighbour on one link or lane after which it is accused.
 pub const VIOLATION_LIMIT: u64 = 64;
 
 impl Suspicion {
@@ -142,8 +145,10 @@ impl Suspicion {
     /// now.
     pub fn due(&mut self, count: u64) -> Option<u64> {
         let theirs = count.saturating_sub(self.forgiven);
-        let due = !self.is_reported && theirs >= VIOLATION_LIMIT;
-        self.is_reported |= due;
+        let due = theirs >= self.reported.saturating_mul(2).max(VIOLATION_LIMIT);
+        if due {
+            self.reported = theirs;
+        }
         due.then_some(theirs)
     }
 
@@ -151,7 +156,7 @@ impl Suspicion {
     pub fn forgive(&mut self, count: u64) {
         *self = Self {
             forgiven: count,
-            is_reported: false,
+            reported: 0,
         };
     }
 }
@@ -173,6 +178,7 @@ pub struct Pools {
     homes: Vec<HomeLane>,
     scratch: Vec<Descriptor>,
     violations: u64,
+    search: audit::Search,
 }
 
 impl Pools {
@@ -186,6 +192,7 @@ impl Pools {
             homes: Vec::new(),
             scratch: Vec::with_capacity(1024),
             violations: 0,
+            search: audit::Search::default(),
             own,
         };
         for (index, pool) in pools.own.iter().enumerate() {
@@ -504,11 +511,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_few_violations_are_forgiven_and_many_are_reported_once() {
+    fn a_few_violations_are_forgiven_and_many_are_reported_as_they_double() {
         let mut suspicion = Suspicion::default();
         assert_eq!(suspicion.due(VIOLATION_LIMIT - 1), None);
         assert_eq!(suspicion.due(VIOLATION_LIMIT), Some(VIOLATION_LIMIT));
-        assert_eq!(suspicion.due(9 * VIOLATION_LIMIT), None);
+        assert_eq!(suspicion.due(2 * VIOLATION_LIMIT - 1), None);
+        let doubled = 2 * VIOLATION_LIMIT;
+        assert_eq!(suspicion.due(doubled), Some(doubled));
         suspicion.forgive(9 * VIOLATION_LIMIT);
         assert_eq!(suspicion.due(9 * VIOLATION_LIMIT + 1), None);
         assert_eq!(suspicion.due(10 * VIOLATION_LIMIT), Some(VIOLATION_LIMIT));

@@ -274,6 +274,23 @@ pub enum ToWorker {
         /// Its buffers.
         buffers: Vec<u32>,
     },
+    /// Mark in the ledger what is out by these links, of index `links`: somebody who could have it
+    /// died. Ended by `EndSeek`.
+    Seek {
+        /// The links.
+        links: Vec<usize>,
+    },
+    /// Marked buffers that nobody has: take them home.
+    TakeFound {
+        /// Number of the request, as of `Reclaim`.
+        number: u64,
+        /// The pool.
+        pool: u8,
+        /// Its buffers.
+        buffers: Vec<u32>,
+    },
+    /// Nothing is looked for any more.
+    EndSeek,
     /// What to add while running: new rings, lanes and pools, and nodes with new settings. Answered
     /// like `Assign`; nothing is used before `Rewire`.
     Change(Box<Assignment>),

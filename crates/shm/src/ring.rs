@@ -50,6 +50,12 @@ pub struct Slot {
 }
 
 impl Slot {
+    /// The words as they are now: for whoever inspects a ring without taking part in it.
+    pub fn words(&self) -> [u64; 2] {
+        let (word0, word1) = (&self.word0, &self.word1);
+        [word0.load(Ordering::Acquire), word1.load(Ordering::Relaxed)]
+    }
+
     /// A slot that no consumer takes for valid.
     pub fn empty() -> Self {
         Self {
@@ -373,7 +379,7 @@ pub fn estate_of_producer<M: RingMemory>(memory: &M, start: u64) -> (u64, Vec<De
 }
 
 /// No honest cursor gets here: 2^62 packets take a century at 1 Gpps.
-const INDEX_MAX: u64 = 1 << 62;
+pub const INDEX_MAX: u64 = 1 << 62;
 
 /// What a dead producer has published from index `from` on, in order, and where it ends.
 ///

@@ -150,15 +150,19 @@ impl RingEnd {
     /// What was wrong with it.
     pub fn inspect(fd: OwnedFd, side: Side, geometry: RingGeometry) -> Result<Self, RegionError> {
         let end = Self::map(fd, side, geometry)?;
-        let slots = end.word64(8).load(Ordering::Relaxed);
-        if end.word64(0).load(Ordering::Acquire) != MAGIC || slots != u64::from(geometry.slot_count)
-        {
+        if !end.has_header() {
             return Err(RegionError::WrongSize {
-                has: slots,
+                has: end.word64(8).load(Ordering::Relaxed),
                 announced: geometry.slot_count.into(),
             });
         }
         Ok(end)
+    }
+
+    /// Whether the header is what its maker wrote at the start, and never changes if it is honest.
+    pub fn has_header(&self) -> bool {
+        self.word64(0).load(Ordering::Acquire) == MAGIC
+            && self.word64(8).load(Ordering::Relaxed) == u64::from(self.geometry.slot_count)
     }
 
     /// The descriptor, to be passed to the other side.

@@ -248,6 +248,12 @@ fn tell_events(supervisor: &mut Supervisor, quiet: bool) {
                 );
             }
             Event::Detached { worker, why } => eprintln!("worker {worker} was detached: {why}"),
+            Event::Accused { by, worker, what } => {
+                eprintln!("worker {by} accuses {worker} of {what}; nothing of it is to be seen");
+            }
+            Event::Recovered { buffers } => {
+                eprintln!("{buffers} buffers that dead workers had kept are home again");
+            }
         }
     }
 }

@@ -268,7 +268,8 @@ fn head(rates: &Rates) -> Vec<Line> {
 }
 
 fn worker_line(worker: &WorkerRates, name_width: usize) -> Line {
-    let is_well = worker.state == "running" && worker.restarts == 0;
+    let is_well = worker.state == "running" && worker.restarts == 0 && worker.violations == 0;
+    let note = violations_note(worker.violations);
     let style = if is_well { Style::Plain } else { Style::Alert };
     let percent = |share: Option<f64>| {
         share.map_or_else(|| "-".to_owned(), |share| format!("{:.0}%", share * 100.0))
@@ -279,7 +280,7 @@ fn worker_line(worker: &WorkerRates, name_width: usize) -> Line {
     Line::new(
         style,
         format!(
-            "{} {:<9} {:<8} {:>8} {}{:>5} {:>4} {:>8} {pid:>7}",
+            "{} {:<9} {:<8} {:>8} {}{:>5} {:>4} {:>8} {pid:>7}{note}",
             fit(&worker.name, name_width),
             worker.mode,
             worker.state,
@@ -317,10 +318,7 @@ fn link_line(link: &LinkRates, name_width: usize) -> Line {
     }
     #[expect(clippy::cast_precision_loss, reason = "a bar for people")]
     let full = link.occupancy as f64 / f64::from(link.slot_count.max(1));
-    let note = match link.violations {
-        0 => String::new(),
-        count => format!("  {count} violations"),
-    };
+    let note = violations_note(link.violations);
     let is_well = link.violations == 0 && full < 0.9;
     Line::new(
         if is_well { Style::Plain } else { Style::Alert },
@@ -335,6 +333,13 @@ fn link_line(link: &LinkRates, name_width: usize) -> Line {
             link.overflow,
         ),
     )
+}
+
+fn violations_note(violations: u64) -> String {
+    match violations {
+        0 => String::new(),
+        count => format!("  {count} violations"),
+    }
 }
 
 fn drop_line(drop: &DropRates, name_width: usize) -> Line {

@@ -38,6 +38,8 @@ pub(crate) struct WorkerRates {
     /// Part of its turns that moved packets, 0 to 1.
     pub(crate) busy_share: Option<f64>,
     pub(crate) sleeps_per_s: f64,
+    /// Since it started.
+    pub(crate) violations: u64,
 }
 
 /// A port or NF over an interval.
@@ -164,6 +166,7 @@ fn worker_rates(
         awake_share: awake_share.filter(|_| after.state == "running"),
         busy_share: busy_share.filter(|_| after.state == "running"),
         sleeps_per_s: before.map_or(0.0, |old| interval.rate(old.sleeps, after.sleeps)),
+        violations: after.violations,
     }
 }
 

@@ -21,6 +21,7 @@ use catena_shm::sync::Ordering;
 use crate::chain::Trust;
 use crate::placement::Placement;
 use crate::protocol::{RegionName, ToWorker};
+use crate::supervisor::audit;
 use crate::supervisor::instance::State;
 use crate::supervisor::memory::{RingName, rings};
 use crate::supervisor::reclaim::{self, Buffer, Inbound, Outbound};
@@ -33,6 +34,8 @@ pub(super) struct Reclaim {
     pub(super) from: usize,
     pub(super) pool: u8,
     pub(super) buffers: Vec<u32>,
+    /// Whether they were found to be nobody's: then those count that are still marked.
+    pub(super) found: bool,
 }
 
 /// What is still to be taken home. An owner may die before it has done so: then nobody holds these
@@ -53,20 +56,40 @@ impl Reclaims {
     }
 
     fn sent(&mut self, reclaim: Reclaim) -> ToWorker {
+        let (from, pool, buffers) = (reclaim.from, reclaim.pool, reclaim.buffers.clone());
+        ToWorker::Reclaim {
+            number: self.number(reclaim),
+            from,
+            pool,
+            buffers,
+        }
+    }
+
+    /// A number for what an owner is about to be told to take home.
+    pub(super) fn number(&mut self, reclaim: Reclaim) -> u64 {
         self.last += 1;
-        let record = ToWorker::Reclaim {
-            number: self.last,
-            from: reclaim.from,
-            pool: reclaim.pool,
-            buffers: reclaim.buffers.clone(),
-        };
         self.under_way.push((self.last, reclaim));
-        record
+        self.last
+    }
+
+    /// Buffers that an owner was told, or will be told, to take home, and had not by its page.
+    pub(super) fn pending(&self) -> BTreeSet<Buffer> {
+        let under_way = self.under_way.iter().map(|(_, reclaim)| reclaim);
+        let all = self.waiting.iter().chain(under_way);
+        all.flat_map(|reclaim| reclaim.buffers.iter().map(|buffer| (reclaim.pool, *buffer)))
+            .collect()
     }
 
     /// The owner of `pool` is dead and had done all up to number `done`: of what its ledger calls
-    /// `out`, the rest of what it was to take home is at home.
-    fn settle(&mut self, pool: u8, out: Vec<(u32, u8)>, done: u64) -> Vec<(u32, u8)> {
+    /// `out`, the rest of what it was to take home is at home. `marked` are the buffers that it was
+    /// looking for.
+    fn settle(
+        &mut self,
+        pool: u8,
+        out: Vec<(u32, u8)>,
+        done: u64,
+        marked: &BTreeSet<u32>,
+    ) -> Vec<(u32, u8)> {
         let mut home = BTreeSet::new();
         self.waiting.retain_mut(|reclaim| {
             let here = reclaim.pool == pool;
@@ -78,7 +101,8 @@ impl Reclaims {
         self.under_way.retain_mut(|(number, reclaim)| {
             let here = reclaim.pool == pool;
             if here && *number > done {
-                home.extend(reclaim.buffers.drain(..));
+                let buffers = reclaim.buffers.drain(..);
+                home.extend(buffers.filter(|buffer| !reclaim.found || marked.contains(buffer)));
             }
             !here
         });
@@ -131,6 +155,7 @@ impl Supervisor {
         } else {
             0
         };
+        self.audit_later(worker);
         self.past.deaths += 1;
         let name = self.placement.workers[worker].name.clone();
         self.events.push_back(Event::Died {
@@ -151,6 +176,7 @@ impl Supervisor {
         self.settle_estate(worker);
         self.instances[worker].state = State::Dead;
         self.await_no_more(worker);
+        self.audit_later(worker);
         self.schedule(worker, false);
     }
 
@@ -196,6 +222,7 @@ impl Supervisor {
                 from: worker,
                 pool,
                 buffers,
+                found: false,
             });
         }
         self.flush_reclaims();
@@ -270,6 +297,8 @@ impl Supervisor {
             };
             let ledger = catena_shm::pool::read_ledger(fd, kept.len, pool_geometry(pool));
             let ledger = ledger.unwrap_or_default();
+            let marked = audit::marked_in(&ledger);
+            let ledger = self.unmarked(worker, ledger);
             let mut arrived = held.clone();
             for (ring, inbound) in &remains.inbound {
                 if ring.link.is_none() {
@@ -278,7 +307,7 @@ impl Supervisor {
                 }
             }
             let out = reclaim::still_out(pool.id, &ledger, &arrived, &sent);
-            let out = self.reclaims.settle(pool.id, out, reclaimed);
+            let out = self.reclaims.settle(pool.id, out, reclaimed, &marked);
             if pool.writable {
                 self.adoptions.insert(pool.id, out);
             } else {
@@ -290,6 +319,7 @@ impl Supervisor {
         }
         let entry = self.respawn_entry(worker);
         entry.waits_for = waits_for;
+        entry.looked = None;
         if !entry.waits_for.is_empty() {
             for ring in self.placement.rings.iter().filter(|ring| ring.to == worker) {
                 self.tell(ring.from, &ToWorker::PeerDown { link: ring.link });
@@ -381,10 +411,14 @@ impl Supervisor {
                     ..reclaim
                 };
                 let record = self.reclaims.sent(part);
-                self.instances[owner].send(&record, &[]);
+                self.instances[owner].send(&record);
             }
         }
-        // What an owner has done needs no memory here.
+        self.forget_done();
+    }
+
+    /// What an owner has done needs no memory here.
+    pub(super) fn forget_done(&mut self) {
         let pools = &self.placement.pools;
         let instances = &self.instances;
         self.reclaims.under_way.retain(|(number, reclaim)| {
@@ -415,6 +449,7 @@ mod tests {
             from: 1,
             pool,
             buffers: buffers.to_vec(),
+            found: false,
         }
     }
 
@@ -427,9 +462,15 @@ mod tests {
         reclaims.sent(reclaim(7, &[3]));
         reclaims.sent(reclaim(8, &[4]));
         reclaims.waiting.push(reclaim(7, &[5]));
-        let out = (1..=6).map(|buffer| (buffer, 1)).collect();
-        let still = reclaims.settle(7, out, 1);
-        assert_eq!(still, [(1, 1), (2, 1), (4, 1), (6, 1)]);
+        // Found to be nobody's: 7 is still marked, 8 came home and went out again.
+        let found = Reclaim {
+            found: true,
+            ..reclaim(7, &[7, 8])
+        };
+        reclaims.number(found);
+        let out = (1..=8).map(|buffer| (buffer, 1)).collect();
+        let still = reclaims.settle(7, out, 1, &BTreeSet::from([7]));
+        assert_eq!(still, [(1, 1), (2, 1), (4, 1), (6, 1), (8, 1)]);
         assert!(reclaims.waiting.is_empty());
         assert_eq!(reclaims.under_way.len(), 1, "the other pool's owner lives");
     }

@@ -3,15 +3,22 @@
 //! The first restart is immediate; a node that keeps dying by itself waits longer each time. See
 //! `burial` for the table of states.
 
-use super::burial::{Reclaim, links_to};
-use super::*;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
 use crate::chain::{OnDeath, Trust};
+use crate::protocol::{RegionName, ToWorker};
+use crate::supervisor::burial::{Reclaim, links_to};
+use crate::supervisor::instance::State;
 use crate::supervisor::memory::rings;
 use crate::supervisor::reclaim::{self, Buffer};
+use crate::supervisor::{Event, Supervisor};
 
 /// Longest wait before a node that keeps dying is started again.
 const DELAY_MAX: Duration = Duration::from_secs(5);
 const DELAY_MIN: Duration = Duration::from_millis(20);
+/// How often it is looked for buffers that a dead owner waits for.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Gaps that are kept for percentiles.
 const GAPS_MAX: usize = 10_000;
 /// A worker that lives longer than this has not died of its start.
@@ -30,6 +37,8 @@ pub(super) struct Respawn {
     pub(super) is_up: bool,
     /// Buffers that must come home before it may make its pools anew.
     pub(super) waits_for: BTreeMap<Buffer, u8>,
+    /// When it was last looked for them.
+    pub(super) looked: Option<Instant>,
 }
 
 impl Supervisor {
@@ -51,6 +60,7 @@ impl Supervisor {
             quick_deaths: 0,
             is_up: false,
             waits_for: BTreeMap::new(),
+            looked: None,
         })
     }
 
@@ -151,7 +161,7 @@ impl Supervisor {
             let instance = &mut self.instances[*worker];
             if instance.is_bypass && instance.state == State::Running && respawn.due <= now {
                 instance.state = State::Stopping;
-                instance.send(&ToWorker::Stop, &[]);
+                instance.send(&ToWorker::Stop);
             }
         }
     }
@@ -189,6 +199,30 @@ impl Supervisor {
                 .set_start(ring.consumer, from + returned.len() as u64);
         }
         self.empty_inputs(worker);
+        self.give_up_kept(worker);
+    }
+
+    /// Buffers of a dead owner that are on no link nobody has who will return them: a hostile
+    /// worker keeps them, or died with them. The owner being dead, none comes into use again.
+    fn give_up_kept(&mut self, worker: usize) {
+        let now = Instant::now();
+        let Some(respawn) = self.respawns.get_mut(&worker) else {
+            return;
+        };
+        let is_early = |looked: Instant| now - looked < LOOK_EVERY;
+        if respawn.waits_for.is_empty() || respawn.looked.is_some_and(is_early) {
+            return;
+        }
+        respawn.looked = Some(now);
+        let on_links = self.buffers_on_links();
+        if let Some(respawn) = self.respawns.get_mut(&worker) {
+            let before = respawn.waits_for.len();
+            respawn
+                .waits_for
+                .retain(|buffer, _| on_links.contains(buffer));
+            let kept = before - respawn.waits_for.len();
+            self.note_recovered(kept);
+        }
     }
 
     /// Packets that wait for an owner of sealed pools may lie in those very pools: they cannot stay
@@ -233,6 +267,7 @@ impl Supervisor {
                         from: worker,
                         pool,
                         buffers: vec![buffer],
+                        found: false,
                     });
                 }
             }
@@ -244,7 +279,7 @@ impl Supervisor {
     pub(super) fn now_running(&mut self, worker: usize) {
         self.flush_reclaims();
         if self.is_draining {
-            self.instances[worker].send(&ToWorker::Drain, &[]);
+            self.instances[worker].send(&ToWorker::Drain);
         }
         if self.instances[worker].epoch == 0 {
             return;
@@ -262,7 +297,7 @@ impl Supervisor {
             let drains = drains.is_some_and(|respawn| !respawn.waits_for.is_empty());
             let drops = drains || node.on_death == OnDeath::Drop;
             if drops && self.instances[ring.to].state == State::Dead {
-                self.instances[worker].send(&ToWorker::PeerDown { link: ring.link }, &[]);
+                self.instances[worker].send(&ToWorker::PeerDown { link: ring.link });
             }
         }
         let is_bypass = self.instances[worker].is_bypass;

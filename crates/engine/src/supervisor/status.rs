@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use catena_shm::counters::Counters;
+use catena_shm::pool::read_ledger;
 use catena_shm::ring::RingMemory;
 use catena_shm::sync::Ordering;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::chain::NodeKind;
 use crate::drop_reason::DropReason;
 use crate::link::OCCUPANCY_CLASSES;
+use crate::protocol::RegionName;
 use crate::stats::{
     NODE_WORDS, NodeCounters, PageLayout, RX_WORDS, RxCounters, TX_WORDS, TxCounters, WORKER_WORDS,
     WorkerCounters,
@@ -22,6 +24,7 @@ use crate::supervisor::Supervisor;
 use crate::supervisor::instance::State;
 use crate::supervisor::memory::rings;
 use crate::supervisor::renumber::{is_gone, is_link_gone};
+use crate::worker::build::pool_geometry;
 
 /// Status of a chain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,6 +53,9 @@ pub struct Status {
     /// Workers that were ended for breaking the rules, in order; the last [`DETACHED_MAX`].
     #[serde(default)]
     pub detached: Vec<String>,
+    /// Who accused a neighbour of breaking the rules, without evidence; the last [`DETACHED_MAX`].
+    #[serde(default)]
+    pub accusations: Vec<String>,
 }
 
 /// How many detached workers are remembered by name and reason.
@@ -69,10 +75,13 @@ pub struct RecoveryStatus {
     pub gap_p99_ms: f64,
     /// Longest.
     pub gap_max_ms: f64,
+    /// Buffers that dead workers had kept without saying so, and that are home again.
+    #[serde(default)]
+    pub kept_buffers: u64,
 }
 
 impl RecoveryStatus {
-    fn of(deaths: u64, gaps: &[std::time::Duration]) -> Self {
+    fn of(deaths: u64, kept_buffers: u64, gaps: &[std::time::Duration]) -> Self {
         let mut sorted = gaps.to_vec();
         sorted.sort_unstable();
         let at = |permille: usize| {
@@ -85,6 +94,7 @@ impl RecoveryStatus {
             gap_p50_ms: at(500),
             gap_p99_ms: at(990),
             gap_max_ms: at(1000),
+            kept_buffers,
         }
     }
 }
@@ -114,6 +124,10 @@ pub struct WorkerStatus {
     pub sleeps: u64,
     /// Seconds asleep.
     pub sleep_s: f64,
+    /// Descriptors and returned buffers it refused, in this life, because no honest peer would have
+    /// sent them.
+    #[serde(default)]
+    pub violations: u64,
 }
 
 /// Status of a port or NF.
@@ -181,14 +195,15 @@ pub struct LinkStatus {
     pub violations: u64,
 }
 
-/// Buffers of all pools.
+/// Buffers of all pools. At rest `allocated = free + in_flight`, which are counted in different
+/// places: what is free by the owners' free lists, what is out by their ledgers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BufferStatus {
     /// All.
     pub allocated: u64,
-    /// At home.
+    /// On the free lists of their owners, as those last said. None while an owner is dead.
     pub free: u64,
-    /// Out on links, or in the hands of workers.
+    /// Out on links, on lanes, or in the hands of workers, by the owners' ledgers.
     pub in_flight: u64,
 }
 
@@ -245,8 +260,9 @@ impl Supervisor {
             links: self.link_statuses(),
             buffers: self.buffer_status(),
             deaths: self.past.deaths,
-            recovery: RecoveryStatus::of(self.past.deaths, &self.past.gaps),
+            recovery: RecoveryStatus::of(self.past.deaths, self.past.recovered, &self.past.gaps),
             detached: self.past.detached.iter().cloned().collect(),
+            accusations: self.past.accusations.iter().cloned().collect(),
         }
     }
 
@@ -334,6 +350,7 @@ impl Supervisor {
             yields: counters.yields,
             sleeps: counters.sleeps,
             sleep_s,
+            violations: counters.violations,
         }
     }
 
@@ -453,11 +470,19 @@ impl Supervisor {
                 counters.buffers_free.min(own)
             })
         });
-        let free = free.sum::<u64>();
         BufferStatus {
             allocated,
-            free,
-            in_flight: allocated.saturating_sub(free),
+            free: free.sum(),
+            in_flight: self.ledgers().map(|out| out.len() as u64).sum(),
         }
+    }
+
+    /// What is out of each pool, with the link it left by.
+    fn ledgers(&self) -> impl Iterator<Item = Vec<(u32, u8)>> {
+        self.placement.pools.iter().filter_map(|pool| {
+            let held = self.memory.latest(RegionName::Ledger(pool.id))?;
+            let fd = held.fd.try_clone().ok()?;
+            read_ledger(fd, held.len, pool_geometry(pool)).ok()
+        })
     }
 }

@@ -53,6 +53,19 @@ pub enum Command {
         /// Its buffers.
         buffers: Vec<u32>,
     },
+    /// Mark what is out by these links, by index.
+    Seek(Vec<usize>),
+    /// Marked buffers of a pool owned here that nobody has.
+    TakeFound {
+        /// Number of the request.
+        number: u64,
+        /// The pool.
+        pool: u8,
+        /// Its buffers.
+        buffers: Vec<u32>,
+    },
+    /// Nothing is looked for any more.
+    EndSeek,
     /// Say so when this is reached.
     Sync(u64),
     /// New links, lanes, pools and settings, and how outputs are to be.
@@ -121,6 +134,8 @@ pub struct Runner {
     pub report: Box<dyn FnMut(&FromWorker) -> bool + Send>,
     /// Sums since the start.
     pub sums: WorkerCounters,
+    /// Words to sleep on; kept, so that falling asleep allocates nothing.
+    pub words: Vec<WaitWord>,
 }
 
 impl std::fmt::Debug for Runner {
@@ -185,7 +200,8 @@ impl Runner {
 
     fn sleep(&mut self, now: u64, until: u64) {
         self.store_counters();
-        let mut words = Vec::with_capacity(bell::WORDS_MAX);
+        let mut words = std::mem::take(&mut self.words);
+        words.clear();
         let rung = self.doorbell.rung.load(Ordering::Acquire);
         words.push(WaitWord::new(&self.doorbell.rung, rung));
         for link in self.graph.rx_links_mut() {
@@ -211,6 +227,7 @@ impl Runner {
             link.after_sleep();
         }
         self.pools.after_sleep();
+        self.words = words;
     }
 
     /// Asks the control thread to ring when a port's descriptor becomes readable.
@@ -329,7 +346,20 @@ impl Runner {
                     from,
                     pool,
                     buffers,
-                } => self.reclaim(number, from, pool, &buffers),
+                } => {
+                    self.pools.reclaim(from, pool, &buffers);
+                    self.has_reclaimed(number);
+                }
+                Command::Seek(links) => self.pools.begin_search(&link_set(&links)),
+                Command::TakeFound {
+                    number,
+                    pool,
+                    buffers,
+                } => {
+                    self.pools.take_found(pool, &buffers);
+                    self.has_reclaimed(number);
+                }
+                Command::EndSeek => self.pools.end_search(),
                 Command::Sync(id) => {
                     (self.report)(&FromWorker::Synced { id });
                 }
@@ -384,11 +414,9 @@ impl Runner {
         self.free_blocks();
     }
 
-    /// Takes home what a dead worker held. The number of the request is stored before the next
-    /// turn: should this worker die, whatever the ledger still calls out of an unfinished request
-    /// is not.
-    fn reclaim(&mut self, number: u64, from: usize, pool: u8, buffers: &[u32]) {
-        self.pools.reclaim(from, pool, buffers);
+    /// Buffers of dead workers are home. The number of the request is stored before the next turn:
+    /// should this worker die, whatever the ledger still calls out of an unfinished request is not.
+    fn has_reclaimed(&mut self, number: u64) {
         self.sums.reclaimed = number;
         bell::full_fence();
         self.counters.store(RECLAIMED_WORD, &[number]);
