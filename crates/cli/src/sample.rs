@@ -96,6 +96,7 @@ pub(crate) fn status() -> Status {
             gap_p99_ms: 0.0,
             gap_max_ms: 0.0,
             kept_buffers: 0,
+            searches: 0,
         },
         detached: Vec::new(),
         accusations: Vec::new(),

@@ -52,6 +52,22 @@ impl<'a> RxBurst<'a> {
         }
     }
 
+    /// The same call for at most `most` more packets: what a wrapper passes on to the port inside.
+    pub fn narrowed(&mut self, most: usize) -> RxBurst<'_> {
+        RxBurst {
+            limit: self.limit.min(self.packets.len().saturating_add(most)),
+            pools: self.pools,
+            packets: self.packets,
+            drops: self.drops,
+        }
+    }
+
+    /// The longest packet for which there can be a buffer at all.
+    #[inline]
+    pub fn packet_len_max(&self) -> usize {
+        self.pools.packet_len_max()
+    }
+
     /// How many more packets may be received in this call.
     #[inline]
     pub fn room(&self) -> usize {

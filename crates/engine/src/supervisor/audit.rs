@@ -128,6 +128,7 @@ impl Supervisor {
             }
         }
         self.instances[owner].send(&ToWorker::EndSeek);
+        self.past.searches += 1;
         self.note_recovered(found);
     }
 

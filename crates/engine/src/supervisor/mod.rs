@@ -162,6 +162,8 @@ struct Past {
     accusations: VecDeque<String>,
     /// Buffers that dead workers had kept.
     recovered: u64,
+    /// Searches for such that have ended.
+    searches: u64,
 }
 
 /// A process that has started and has no assignment yet.

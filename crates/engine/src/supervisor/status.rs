@@ -20,10 +20,10 @@ use crate::stats::{
     NODE_WORDS, NodeCounters, PageLayout, RX_WORDS, RxCounters, TX_WORDS, TxCounters, WORKER_WORDS,
     WorkerCounters,
 };
-use crate::supervisor::Supervisor;
 use crate::supervisor::instance::State;
 use crate::supervisor::memory::rings;
 use crate::supervisor::renumber::{is_gone, is_link_gone};
+use crate::supervisor::{Past, Supervisor};
 use crate::worker::build::pool_geometry;
 
 /// Status of a chain.
@@ -78,23 +78,27 @@ pub struct RecoveryStatus {
     /// Buffers that dead workers had kept without saying so, and that are home again.
     #[serde(default)]
     pub kept_buffers: u64,
+    /// Searches for such buffers that have ended; one follows each death.
+    #[serde(default)]
+    pub searches: u64,
 }
 
 impl RecoveryStatus {
-    fn of(deaths: u64, kept_buffers: u64, gaps: &[std::time::Duration]) -> Self {
-        let mut sorted = gaps.to_vec();
+    fn of(past: &Past) -> Self {
+        let mut sorted = past.gaps.clone();
         sorted.sort_unstable();
         let at = |permille: usize| {
             let index = (sorted.len() * permille).div_ceil(1000).saturating_sub(1);
             sorted.get(index).map_or(0.0, |gap| gap.as_secs_f64() * 1e3)
         };
         Self {
-            deaths,
+            deaths: past.deaths,
             restarts: sorted.len() as u64,
             gap_p50_ms: at(500),
             gap_p99_ms: at(990),
             gap_max_ms: at(1000),
-            kept_buffers,
+            kept_buffers: past.recovered,
+            searches: past.searches,
         }
     }
 }
@@ -260,7 +264,7 @@ impl Supervisor {
             links: self.link_statuses(),
             buffers: self.buffer_status(),
             deaths: self.past.deaths,
-            recovery: RecoveryStatus::of(self.past.deaths, self.past.recovered, &self.past.gaps),
+            recovery: RecoveryStatus::of(&self.past),
             detached: self.past.detached.iter().cloned().collect(),
             accusations: self.past.accusations.iter().cloned().collect(),
         }

@@ -7,7 +7,7 @@
 
 use crate::drop_reason::DropReason;
 use crate::link::{RxLink, TxLink};
-use crate::nf::Nf;
+use crate::nf::{Nanos, Nf};
 use crate::packet::Packet;
 use crate::port::{Port, RxState};
 use crate::stats::NodeCounters;
@@ -94,6 +94,9 @@ pub struct Graph {
     pub queues: Vec<Vec<Packet>>,
     /// For each queue, the node (by position) that it feeds.
     pub queue_targets: Vec<usize>,
+    /// For each node, how many packets it can be given in this turn without waiting: a port that
+    /// paces takes few. Nodes behind the end take any number.
+    pub port_rooms: Vec<usize>,
     /// For each node, whether a link its packets can leave by is above its watermark.
     pub congested: Vec<bool>,
 }
@@ -109,7 +112,8 @@ impl Graph {
                 OutEdge::Link(link) => link.room(wanted),
                 OutEdge::Local { queue } => {
                     let target = self.queue_targets[*queue];
-                    self.room(target, wanted)
+                    let takes = self.port_rooms.get(target).copied().unwrap_or(usize::MAX);
+                    self.room(target, wanted.min(takes))
                 }
             };
             room = room.min(here);
@@ -128,6 +132,23 @@ impl Graph {
             room
         };
         shared.saturating_sub(queued)
+    }
+
+    /// Begins a turn at time `now`: asks ports that nodes of this worker send to how much they take.
+    /// Gives the time when one that takes nothing will.
+    pub fn ask_ports(&mut self, now: Nanos) -> Option<Nanos> {
+        self.port_rooms.resize(self.nodes.len(), usize::MAX);
+        let mut next = None;
+        for target in &self.queue_targets {
+            if let Work::Port { port, .. } = &mut self.nodes[*target].work {
+                let room = port.tx_room(now);
+                self.port_rooms[*target] = room;
+                if room == 0 {
+                    next = [next, port.tx_room_at()].into_iter().flatten().min();
+                }
+            }
+        }
+        next
     }
 
     /// Gives nodes other outputs: for each node, by index in the chain, the link of each output.

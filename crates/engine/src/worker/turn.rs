@@ -50,7 +50,7 @@ impl Turn {
 
     /// Runs one turn at time `now`; says whether any packet moved.
     pub fn run(&mut self, graph: &mut Graph, pools: &mut Pools, now: Nanos) -> bool {
-        self.next_event = None;
+        self.next_event = graph.ask_ports(now);
         let mut moved = pools.take_returns() > 0;
         for position in 0..graph.nodes.len() {
             if self.receiving
@@ -262,25 +262,7 @@ impl Turn {
             moved = true;
         }
         for input in 0..node.inputs.len() {
-            let Work::Port { port, .. } = &mut graph.nodes[position].work else {
-                return moved;
-            };
-            let room = port.tx_room(now).min(self.burst);
-            if room == 0 {
-                let at = port.tx_room_at();
-                self.next_event = [self.next_event, at].into_iter().flatten().min();
-                continue;
-            }
-            let taken = match &mut graph.nodes[position].inputs[input] {
-                InEdge::Local { queue } => {
-                    std::mem::swap(&mut self.packets, &mut graph.queues[*queue]);
-                    self.packets.len()
-                }
-                InEdge::Link(link) if link.has_packets() => {
-                    link.pull(room, pools, &mut self.packets)
-                }
-                InEdge::Link(_) => 0,
-            };
+            let taken = self.take_for_port(graph, pools, position, input, now);
             count_link_drops(graph, position, input);
             if taken == 0 {
                 continue;
@@ -300,6 +282,39 @@ impl Turn {
             }
         }
         moved
+    }
+
+    /// Takes what has arrived for a port over one input into `self.packets`, and says how many.
+    fn take_for_port(
+        &mut self,
+        graph: &mut Graph,
+        pools: &mut Pools,
+        position: usize,
+        input: usize,
+        now: Nanos,
+    ) -> usize {
+        let node = &mut graph.nodes[position];
+        let link = match &mut node.inputs[input] {
+            InEdge::Local { queue } => {
+                // Room was reserved when the packets were queued.
+                std::mem::swap(&mut self.packets, &mut graph.queues[*queue]);
+                return self.packets.len();
+            }
+            InEdge::Link(link) => link,
+        };
+        let Work::Port { port, .. } = &mut node.work else {
+            return 0;
+        };
+        let room = port.tx_room(now).min(self.burst);
+        if room == 0 {
+            let at = port.tx_room_at();
+            self.next_event = [self.next_event, at].into_iter().flatten().min();
+            return 0;
+        }
+        if !link.has_packets() {
+            return 0;
+        }
+        link.pull(room, pools, &mut self.packets)
     }
 }
 
@@ -414,3 +429,7 @@ fn commit_inputs(graph: &mut Graph) {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "turn_tests.rs"]
+mod tests;
