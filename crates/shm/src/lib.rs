@@ -14,6 +14,7 @@
 //! - [`counters`]: counter blocks that any process can read.
 //! - [`fd_passing`]: messages with file descriptors over Unix sockets.
 //! - [`peer`]: the process at the other end of a Unix socket.
+//! - [`schedule`]: how long a thread may be kept waiting for a core.
 //! - [`tsc`]: the calibrated clock.
 //!
 //! Trust: whatever another process can write is loaded once with an atomic, checked, then used.
@@ -28,6 +29,7 @@ pub mod pool;
 pub mod region;
 pub mod ring;
 pub mod ring_memory;
+pub mod schedule;
 pub mod staging;
 pub mod sync;
 pub mod tsc;

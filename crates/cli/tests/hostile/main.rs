@@ -27,7 +27,7 @@ fn main() {
         return;
     }
     let filter = args.iter().skip(1).find(|arg| !arg.starts_with('-'));
-    let tests: [(&str, fn()); 9] = [
+    let tests: [(&str, fn()); 10] = [
         ("a_scribbler_behind_a_copy_link_is_detached", scribbled_copy),
         (
             "a_scribbler_behind_a_read_only_link_is_detached",
@@ -43,6 +43,7 @@ fn main() {
         ("slander_ends_nobody", slandered),
         ("one_that_does_not_listen_is_ended", deaf),
         ("one_that_floods_is_ended", flooded),
+        ("one_that_says_that_it_has_ended_is_not_waited_for", undead),
     ];
     for (name, test) in tests {
         if filter.is_none_or(|filter| name.contains(filter.as_str())) {
@@ -446,4 +447,17 @@ fn flooded() {
         !status.detached.is_empty()
     });
     assert_unharmed(running, "it floods its control connection");
+}
+
+/// It says its last word, and lives on.
+fn undead() {
+    let mut running = beside("undead", "count");
+    running.until("its successor runs", Duration::from_secs(20), |status| {
+        let evil = status.workers.iter().find(|worker| worker.name == "evil");
+        evil.is_some_and(|evil| evil.epoch > 0 && evil.state == "running")
+    });
+    let status = running.stop();
+    let (made, out) = (node(&status, "in").rx_packets, node(&status, "out"));
+    assert_eq!(out.report["verified"], made, "{status:#?}");
+    assert_eq!(status.buffers.free, status.buffers.allocated, "{status:#?}");
 }

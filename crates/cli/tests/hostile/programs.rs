@@ -30,6 +30,12 @@ pub(crate) fn work(label: &str) {
             let _regions = take_part(&socket, &token);
             std::thread::park();
         }
+        (_, Some("undead")) => {
+            let _regions = take_part(&socket, &token);
+            let ports = Vec::new();
+            say(&socket, &FromWorker::Stopped { ports }, &[]);
+            std::thread::park();
+        }
         (_, Some(chain)) if chain.starts_with("keep-") => keep(&socket, &token, chain),
         _ => drop(serve(socket, &token, &registry())),
     }
@@ -82,8 +88,8 @@ fn keep(socket: &OwnedFd, token: &str, chain: &str) {
         for packet in taken.drain(..) {
             seen += 1;
             if kept < GREED && seen.is_multiple_of(2) {
+                // Neither sent on nor freed.
                 kept += 1;
-                std::mem::forget(packet);
             } else {
                 passed.push(packet);
             }

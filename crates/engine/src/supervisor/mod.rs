@@ -14,6 +14,7 @@
 //! - `reclaim`: what a dead worker held; pure.
 //! - `burial`: the same, done on real memory; `respawn`: restart and its policies.
 //! - `audit`: buffers that a dead worker had kept without saying so.
+//! - `ending`: the chain's end.
 //! - `memory`: every region, by whom and for whom it was made.
 //! - `status`: counters summed over lives, for people and machines.
 //! - `runtime_dir`: the folder of a running chain: lock and sockets.
@@ -32,6 +33,7 @@ mod attention;
 mod audit;
 mod burial;
 mod cores;
+mod ending;
 mod evidence;
 mod hearing;
 mod introduction;
@@ -46,6 +48,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use catena_shm::schedule::{SHORTEST_SLICE, ask_for_slices};
 use catena_shm::tsc::Clock;
 
 use crate::chain::registry::Registry;
@@ -218,11 +221,14 @@ const BUFFERS_OUT_WORD: usize = 6;
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Supervisor {
-    /// Starts a chain: every worker runs when this returns, or nothing does.
+    /// Starts a chain: every worker runs when this returns, or nothing does. The calling thread,
+    /// which is to serve it, asks for short slices of its core.
     ///
     /// # Errors
     /// [`StartError`].
     pub fn start(chain: Chain, options: Options) -> Result<Self, StartError> {
+        // Recovery is a dozen short steps, each of which may wait for a core.
+        ask_for_slices(Some(SHORTEST_SLICE));
         let placement = place(&chain).map_err(StartError::Placement)?;
         let runtime = RuntimeDir::create(&options.runtime_root, &chain.name)?;
         let cores = cores_used(&chain, &placement, options.pin);
@@ -445,58 +451,5 @@ impl Supervisor {
     /// The running chain's folder.
     pub fn runtime(&self) -> &RuntimeDir {
         &self.runtime
-    }
-
-    /// Stops the chain: those who own no pools first, so that every buffer comes home. Waits at
-    /// most `patience`, then kills.
-    pub fn stop(&mut self, patience: Duration) {
-        self.is_stopping = true;
-        let owners: Vec<usize> = self.placement.pools.iter().map(|pool| pool.owner).collect();
-        for round in [false, true] {
-            // One that does not listen must not use up the time of those that come after it.
-            let deadline = Instant::now() + patience / 2;
-            let chosen: Vec<usize> = (0..self.instances.len())
-                .filter(|worker| owners.contains(worker) == round)
-                .collect();
-            for worker in &chosen {
-                if self.instances[*worker].is_live() {
-                    self.instances[*worker].send(&ToWorker::Stop);
-                }
-            }
-            while chosen
-                .iter()
-                .any(|worker| self.instances[*worker].is_live())
-                && Instant::now() < deadline
-            {
-                self.step(Duration::from_millis(20), &[]);
-            }
-        }
-        self.kill_all();
-    }
-
-    fn stopped(&mut self, worker: usize) {
-        let instance = &mut self.instances[worker];
-        instance.socket = None;
-        if let Some(body) = instance.body.take() {
-            self.part_with(body);
-        }
-        if !self.is_stopping && !self.instances[worker].is_retiring {
-            self.bury_stopped(worker);
-        }
-    }
-
-    fn kill_all(&mut self) {
-        if let Some(mut spare) = self.spare.take() {
-            spare.body.kill();
-            spare.body.reap();
-        }
-        for worker in 0..self.instances.len() {
-            self.instances[worker].socket = None;
-            if let Some(mut body) = self.instances[worker].body.take() {
-                body.kill();
-                self.part_with(body);
-            }
-        }
-        self.remove_containers();
     }
 }

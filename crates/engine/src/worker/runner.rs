@@ -13,6 +13,7 @@ use catena_shm::bell::{self, WaitWord};
 use catena_shm::counters::Counters;
 use catena_shm::pool::PoolView;
 use catena_shm::ring_memory::RingEnd;
+use catena_shm::schedule::ask_for_slices;
 use catena_shm::tsc::Clock;
 use rustix::event::epoll;
 
@@ -103,6 +104,11 @@ impl Doorbell {
 
 /// How often NFs are ticked and an idle worker looks around by itself.
 const TICK_NS: u64 = 10_000_000;
+/// Ticks during which a new data path keeps the short slices that its control thread asked for.
+const TICKS_AT_START: u32 = 3;
+/// How long a data path runs at a time where others want its core, too: some thousand packets, and
+/// short enough for a neighbour that shares the core, or for a worker that is to die.
+const DATA_PATH_SLICE: Duration = Duration::from_micros(300);
 /// Below this, waiting for a time is done awake: a sleep would overshoot it.
 const AWAKE_NS: u64 = 80_000;
 
@@ -158,6 +164,7 @@ impl Runner {
     pub fn run(mut self) -> Vec<PortClosing> {
         let mut idle = Idleness::default();
         let mut next_tick = 0;
+        let mut ticks = 0_u32;
         let mut finished_said = false;
         loop {
             if self.doorbell.flag.swap(false, Ordering::Acquire) && !self.obey() {
@@ -166,6 +173,11 @@ impl Runner {
             let now = self.clock.now_ns();
             if now >= next_tick {
                 self.tick(now);
+                ticks = ticks.saturating_add(1);
+                if ticks == TICKS_AT_START {
+                    // The first packets have waited for this thread; from now on bursts count.
+                    ask_for_slices(Some(DATA_PATH_SLICE));
+                }
                 next_tick = now + TICK_NS;
                 if !finished_said && self.turn.receiving && self.graph.sources_finished() {
                     finished_said = (self.report)(&FromWorker::Finished);

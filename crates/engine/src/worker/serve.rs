@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 
 use catena_shm::bell;
 use catena_shm::fd_passing::{self, Message};
+use catena_shm::schedule::{SHORTEST_SLICE, ask_for_slices};
 use catena_shm::tsc::Clock;
 use rustix::event::epoll;
 
@@ -74,6 +75,7 @@ pub fn serve(socket: OwnedFd, token: &str, registry: &Registry) -> Result<(), Se
     let connection = Connection {
         socket: Arc::new(socket),
     };
+    ask_for_slices(Some(SHORTEST_SLICE));
     connection.send(
         &FromWorker::Hello {
             version: VERSION,
