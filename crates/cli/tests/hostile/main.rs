@@ -452,6 +452,8 @@ fn flooded() {
 /// It says its last word, and lives on.
 fn undead() {
     let mut running = beside("undead", "count");
+    let evil = running.supervisor.chain().node_index("evil").unwrap();
+    running.supervisor.request(evil, serde_json::Value::Null);
     running.until("its successor runs", Duration::from_secs(20), |status| {
         let evil = status.workers.iter().find(|worker| worker.name == "evil");
         evil.is_some_and(|evil| evil.epoch > 0 && evil.state == "running")

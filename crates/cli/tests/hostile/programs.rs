@@ -32,6 +32,8 @@ pub(crate) fn work(label: &str) {
         }
         (_, Some("undead")) => {
             let _regions = take_part(&socket, &token);
+            // Until it is asked something.
+            fd_passing::receive(&socket).unwrap();
             let ports = Vec::new();
             say(&socket, &FromWorker::Stopped { ports }, &[]);
             std::thread::park();

@@ -107,9 +107,11 @@ impl Supervisor {
                 self.synced(worker, id);
                 self.conclude_audit(worker, id);
             }
-            (FromWorker::Violation { region, count }, State::Running) => {
-                self.accused(worker, region, count);
-            }
+            // Its data path may be ahead of its control thread.
+            (
+                FromWorker::Violation { region, count },
+                State::Made | State::Running | State::Stopping,
+            ) => self.accused(worker, region, count),
             (FromWorker::Finished, _) => instance.is_finished = true,
             (FromWorker::Drained, _) => instance.is_drained = true,
             (FromWorker::Answer { id, result }, _) => {
@@ -150,6 +152,9 @@ impl Supervisor {
         if peer != worker {
             return self.detach(worker, "it accuses a worker that is no neighbour");
         }
+        if self.instances[maker].state != State::Running {
+            return;
+        }
         // An honest accuser speaks again only when it has seen as much again: that bounds what
         // looking into the matter costs.
         let said = self.instances[worker]
@@ -161,9 +166,6 @@ impl Supervisor {
             return;
         }
         *said = count;
-        if self.instances[maker].state != State::Running {
-            return;
-        }
         let what = match ring.link {
             Some(link) => format!("link {}", self.chain.links[link].name),
             None => "the way of buffers home".to_owned(),

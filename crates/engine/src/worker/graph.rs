@@ -134,8 +134,8 @@ impl Graph {
         shared.saturating_sub(queued)
     }
 
-    /// Begins a turn at time `now`: asks ports that nodes of this worker send to how much they take.
-    /// Gives the time when one that takes nothing will.
+    /// Begins a turn at time `now`: asks ports that nodes of this worker send to how much they
+    /// take. Gives the time when one that takes nothing will.
     pub fn ask_ports(&mut self, now: Nanos) -> Option<Nanos> {
         self.port_rooms.resize(self.nodes.len(), usize::MAX);
         let mut next = None;
