@@ -15,13 +15,15 @@ use crate::supervisor::{START_TIMEOUT, Supervisor};
 /// How long a worker's data path may take to answer between two turns.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Something that can happen.
+/// Something that can happen. Of two that happen at once to one worker, the first may lead to its
+/// replacement: the second is then of an instance that is no more, and must not be taken for its
+/// successor's.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Source {
-    /// A worker said something, or can be told more.
-    Worker(usize),
-    /// A worker's process ended.
-    Exit(usize),
+    /// A worker, in this epoch, said something, or can be told more.
+    Worker(usize, u32),
+    /// A worker's process, of this epoch, ended.
+    Exit(usize, u32),
     /// Somebody connects.
     Accept,
 }
@@ -36,12 +38,14 @@ impl Supervisor {
         }
         for source in ready {
             match source {
-                Source::Worker(worker) => {
+                Source::Worker(worker, epoch) if self.instances[worker].epoch == epoch => {
                     self.tell_the_rest(worker);
                     self.hear(worker);
                 }
-                Source::Exit(worker) => self.bury(worker),
-                Source::Accept => {}
+                Source::Exit(worker, epoch) if self.instances[worker].epoch == epoch => {
+                    self.bury(worker);
+                }
+                Source::Worker(..) | Source::Exit(..) | Source::Accept => {}
             }
         }
         self.lose_patience();
@@ -68,11 +72,11 @@ impl Supervisor {
             if let Some(socket) = &instance.socket {
                 let mut flags = PollFlags::IN;
                 flags.set(PollFlags::OUT, instance.outbox.has_waiting());
-                sources.push(Source::Worker(worker));
+                sources.push(Source::Worker(worker, instance.epoch));
                 fds.push(PollFd::new(socket, flags));
             }
             if let Some(exit) = instance.body.as_ref().and_then(Body::exit_fd) {
-                sources.push(Source::Exit(worker));
+                sources.push(Source::Exit(worker, instance.epoch));
                 fds.push(PollFd::new(exit, PollFlags::IN));
             }
         }

@@ -122,8 +122,10 @@ struct Remains {
 impl Supervisor {
     /// A worker's exit is certain.
     pub(super) fn bury(&mut self, worker: usize) {
+        let epoch = self.instances[worker].epoch;
         self.hear_last_words(worker);
-        if !self.instances[worker].is_live() {
+        if !self.instances[worker].is_live() || self.instances[worker].epoch != epoch {
+            // It had ended in order, and may be replaced already.
             return;
         }
         let body = self.instances[worker].body.take();

@@ -22,8 +22,10 @@ impl Supervisor {
     /// What a worker has said, a few records at a time. A broken connection, or a record that no
     /// worker of this version sends, is its death.
     pub(super) fn hear(&mut self, worker: usize) {
+        let epoch = self.instances[worker].epoch;
         for _ in 0..RECORDS_AT_A_TIME {
-            if !self.instances[worker].is_live() || self.instances[worker].socket.is_none() {
+            let instance = &self.instances[worker];
+            if !instance.is_live() || instance.epoch != epoch || instance.socket.is_none() {
                 return;
             }
             match self.instances[worker].receive() {
@@ -37,7 +39,11 @@ impl Supervisor {
 
     /// A worker's exit is certain, but not all that it said has been heard: its last records count.
     pub(super) fn hear_last_words(&mut self, worker: usize) {
-        while self.instances[worker].is_live() && self.instances[worker].has_word() {
+        let epoch = self.instances[worker].epoch;
+        while self.instances[worker].is_live()
+            && self.instances[worker].epoch == epoch
+            && self.instances[worker].has_word()
+        {
             match self.instances[worker].receive() {
                 Heard::Record(record, fds) => self.obey(worker, *record, fds),
                 Heard::Garbage(_) | Heard::Nothing | Heard::End => return,
