@@ -108,12 +108,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
         answer(socket, &Answer::Status(Box::new(status.clone())));
     }
     if args.json {
-        println!(
+        outln!(
             "{}",
             serde_json::to_string_pretty(&status).map_err(Failure::running)?
         );
     } else {
-        print!("{}", crate::render::status(&status));
+        out!("{}", crate::render::status(&status));
     }
     let errors: Vec<_> = status
         .nodes
