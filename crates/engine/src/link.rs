@@ -138,11 +138,11 @@ impl TxLink {
         let room = match &mut self.staging {
             Some(staging) => {
                 staging.release(self.producer.tail_seen());
-                if staging.room() < room.min(wanted) {
+                if !staging.has_room() {
                     self.producer.room(u32::MAX);
                     staging.release(self.producer.tail_seen());
                 }
-                room.min(staging.room())
+                if staging.has_room() { room } else { 0 }
             }
             None => room,
         };
@@ -229,22 +229,17 @@ impl TxLink {
     }
 
     /// Whether the chain's entry should take nothing in: on a link that blocks, more than three
-    /// quarters of the slots are taken (until it is less than one quarter), or a link further on
-    /// says so. Links that drop do not press back: their sender chose loss over waiting.
+    /// quarters are taken (until it is less than one quarter) of the slots or of the staging area,
+    /// or a link further on says so. Links that drop do not press back: their sender chose loss over waiting.
     pub fn is_congested(&mut self) -> bool {
         if self.overflow != Overflow::Block || self.peer_down {
             return false;
         }
-        let slots = self.producer.slot_count();
-        let limit = if self.congested {
-            slots / 4
-        } else {
-            slots / 4 * 3
-        };
-        if self.producer.used_at_most() > limit {
+        let quarters = if self.congested { 1 } else { 3 };
+        if self.is_fuller_than(quarters) {
             self.producer.room(u32::MAX);
         }
-        self.congested = slots >= 4 && self.producer.used_at_most() > limit;
+        self.congested = self.producer.slot_count() >= 4 && self.is_fuller_than(quarters);
         let peer = self
             .producer
             .memory()
@@ -255,6 +250,17 @@ impl TxLink {
         // Asks to be woken when this changes, should the worker go to sleep meanwhile.
         self.blocked |= self.congested || peer;
         self.congested || peer
+    }
+
+    /// Whether more than so many quarters of the slots, or of the staging area, may be taken.
+    fn is_fuller_than(&mut self, quarters: u32) -> bool {
+        let slots = self.producer.used_at_most() > self.producer.slot_count() / 4 * quarters;
+        let tail = self.producer.tail_seen();
+        let bytes = self.staging.as_mut().is_some_and(|staging| {
+            staging.release(tail);
+            staging.is_fuller_than(quarters)
+        });
+        slots || bytes
     }
 
     /// Ends the turn, after the tails of the worker's links have been committed.
@@ -358,9 +364,7 @@ impl RxLink {
     /// until [`RxLink::commit`].
     pub fn pull(&mut self, max: usize, pools: &mut Pools, packets: &mut Vec<Packet>) -> usize {
         self.descriptors.clear();
-        if self.overflow == Overflow::DropHead {
-            self.discard_stale(pools);
-        }
+        self.shed(pools);
         let count = match self.trust {
             Trust::Shared | Trust::Ro => self.pull_in_place(max, pools, packets),
             Trust::Copy => self.pull_copies(max, pools, packets),
@@ -428,6 +432,15 @@ impl RxLink {
             *count = 0;
         }
         taken
+    }
+
+    /// Makes room for what is new, if the link is `drop_head`; to be called in every turn, also when
+    /// nothing can be pulled.
+    #[inline]
+    pub fn shed(&mut self, pools: &mut Pools) {
+        if self.overflow == Overflow::DropHead {
+            self.discard_stale(pools);
+        }
     }
 
     /// `drop_head`: when the sender is three quarters of a ring ahead, the oldest half is

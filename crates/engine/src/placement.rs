@@ -13,6 +13,9 @@
 
 use std::collections::BTreeSet;
 
+use catena_shm::ring::SLOT_COUNT_MAX;
+use catena_shm::staging;
+
 use crate::chain::fusion::Fusion;
 use crate::chain::{Chain, Mode, NodeKind, Protocol, Trust};
 use crate::nf::NfKind;
@@ -52,16 +55,34 @@ pub struct Placement {
     pub edges: Vec<EdgeSpec>,
 }
 
-/// Size classes of every pool owner: bytes per buffer, buffers, headroom.
-pub const SIZE_CLASSES: [(u32, u32, u32); 4] = [
-    (128, 8192, 64),
-    (2048, 4096, 128),
-    (16_384, 128, 128),
-    (262_144, 32, 128),
-];
+/// Buffers of every pool owner unless the chain says otherwise: bytes per buffer, buffers.
+pub const SIZE_CLASSES: [(u32, u32); 4] = [(128, 8192), (2048, 4096), (16_384, 128), (262_144, 32)];
 
-/// Bytes of a `copy` link's staging area.
-const STAGING_BYTES: u32 = 1 << 20;
+/// Most buffers that one worker may own: for each there is a slot in the lane by which another
+/// worker returns it.
+pub const BUFFER_COUNT_MAX: u32 = SLOT_COUNT_MAX;
+
+/// Why a chain cannot be placed, and what to do.
+pub const TOO_MANY_POOLS: (&str, &str) = (
+    "the chain needs more than 64 pools: one for each size of buffers and worker that makes packets",
+    "join workers that make packets (mode: inline), use fewer copy links, or fewer sizes of buffers",
+);
+
+/// Sizes and numbers of buffers that each owner of pools has, smallest first: the usual ones, with
+/// those of `chosen` instead or in addition.
+pub fn size_classes(chosen: &[(u32, u32)]) -> Vec<(u32, u32)> {
+    let usual = SIZE_CLASSES
+        .iter()
+        .filter(|(bytes, _)| chosen.iter().all(|(other, _)| other != bytes));
+    let mut classes: Vec<_> = usual.chain(chosen).copied().collect();
+    classes.sort_unstable();
+    classes
+}
+
+/// Bytes kept free in front of a received packet.
+fn headroom(bytes: u32) -> u32 {
+    if bytes <= 128 { 64 } else { 128 }
+}
 
 /// Places a chain.
 ///
@@ -208,6 +229,10 @@ fn rings(chain: &Chain, worker_of: &[usize]) -> Vec<RingSpec> {
         // What a port receives and what it sends are different ends, even within one worker.
         !is_link_gone(edge) && worker_of[edge.from] != worker_of[edge.to]
     };
+    let classes = size_classes(&chain.run.buffers);
+    let largest = classes.last().map_or(0, |(bytes, _)| *bytes);
+    // The checker refuses what has no area.
+    let staging_bytes = staging::bytes_for(chain.run.burst.into(), largest).unwrap_or(0);
     chain
         .links
         .iter()
@@ -223,7 +248,7 @@ fn rings(chain: &Chain, worker_of: &[usize]) -> Vec<RingSpec> {
                 edge.slot_count
             },
             staging_bytes: if edge.trust == Trust::Copy {
-                STAGING_BYTES
+                staging_bytes
             } else {
                 0
             },
@@ -284,7 +309,7 @@ fn pools(
             continue;
         }
         let writable = !reaches_read_only(rings, index);
-        for (bytes, count, headroom) in SIZE_CLASSES {
+        for (bytes, buffer_count) in size_classes(&chain.run.buffers) {
             let kept = old.iter().find(|pool| {
                 pool.owner == index && pool.log2_stride == bytes.trailing_zeros() as u8
             });
@@ -296,12 +321,8 @@ fn pools(
                 continue;
             }
             if next_id == POOL_COUNT_MAX {
-                return Err(format!(
-                    "the chain needs more than {POOL_COUNT_MAX} pools; join workers that make \
-                     packets (mode: inline), or use fewer copy links"
-                ));
+                return Err(format!("{}; {}", TOO_MANY_POOLS.0, TOO_MANY_POOLS.1));
             }
-            let chosen = chain.run.buffers.iter().find(|(size, _)| *size == bytes);
             #[expect(
                 clippy::cast_possible_truncation,
                 reason = "checked above; sizes are small"
@@ -309,8 +330,8 @@ fn pools(
             pools.push(PoolSpec {
                 id: next_id as u8,
                 log2_stride: bytes.trailing_zeros() as u8,
-                buffer_count: chosen.map_or(count, |(_, count)| *count).max(1),
-                headroom,
+                buffer_count,
+                headroom: headroom(bytes),
                 owner: index,
                 writable,
             });
@@ -348,7 +369,7 @@ fn lanes(pools: &[PoolSpec], rings: &[RingSpec], worker_count: usize) -> Vec<Lan
             lanes.push(LaneSpec {
                 from,
                 to: owner,
-                slot_count: buffers.next_power_of_two().min(1 << 16),
+                slot_count: buffers.next_power_of_two().min(BUFFER_COUNT_MAX),
                 pools: own.iter().map(|pool| pool.id).collect(),
                 links,
             });

@@ -39,7 +39,7 @@ use crate::descriptor::Descriptor;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Most slots a ring may have.
-pub const SLOT_COUNT_MAX: u32 = 1 << 16;
+pub const SLOT_COUNT_MAX: u32 = 1 << 20;
 
 /// One slot; four share a cache line.
 #[derive(Debug)]

@@ -1,48 +1,78 @@
 //! The staging area of a `copy` link: packets pass through it, so nothing but the ring is shared.
 //!
-//! The producer copies each packet into the next free bytes of the area, which lies behind the
-//! slots in the memory that only it can write, and publishes a descriptor with the position. The
-//! consumer copies the bytes out into a buffer of its own. Packets lie densely, each at a multiple
-//! of a cache line, in ring order; bytes are free again when the consumer's tail has passed their
-//! descriptor.
+//! The producer copies each packet into free bytes of the area, which lies behind the slots in the
+//! memory that only it can write, and publishes a descriptor with the position. The consumer copies
+//! the bytes out into a buffer of its own. Bytes are free again when the consumer's tail has passed
+//! their descriptor.
+//!
+//! The area has two parts. In the *cycle*, packets lie densely, each at a multiple of a cache line,
+//! in ring order, over and over the same bytes, so that these stay in the caches. What finds no room
+//! there goes to the *reserve*, which holds a whole burst of the largest packets: how many may be
+//! sent must be known before their lengths are. Its pages exist only once they have been used.
 #![allow(unsafe_code, reason = "copies bytes in and out of a peer's mapping")]
 
 use std::collections::VecDeque;
 
 use crate::descriptor::Descriptor;
 use crate::pool::Violation;
-use crate::ring_memory::MappedRing;
+use crate::ring_memory::{MappedRing, STAGING_BYTES_MAX};
 
 /// Packets start at multiples of this.
 const ALIGNMENT: u64 = 64;
 
+/// Bytes of the cycle, if the area is larger than that.
+const CYCLE_BYTES: u32 = 1 << 20;
+
+/// In place of the end of a packet that lies in the reserve.
+const IN_RESERVE: u64 = u64::MAX;
+
+/// Bytes of a staging area, a power of two, that always takes `packet_count` more packets of up to
+/// `len_max` bytes when [`StagingWriter::has_room`]; none if that is more than an area can have.
+pub fn bytes_for(packet_count: u32, len_max: u32) -> Option<u32> {
+    let reserve = packet_count.checked_mul(len_max.next_multiple_of(ALIGNMENT as u32))?;
+    let bytes = reserve
+        .checked_add(CYCLE_BYTES)?
+        .checked_next_power_of_two()?;
+    (bytes <= STAGING_BYTES_MAX).then_some(bytes)
+}
+
+/// Bytes at the beginning of an area that are used from the start.
+pub(crate) fn cycle_bytes(staging_bytes: u32) -> u32 {
+    CYCLE_BYTES.min(staging_bytes / 2)
+}
+
 /// The producer's account of the staging area.
 #[derive(Debug)]
 pub struct StagingWriter {
-    size: u64,
+    /// Bytes of the cycle, a power of two, and of the reserve behind it.
+    cycle: u64,
+    reserve: u64,
+    /// Free-running positions in the cycle: of the next packet, and of the first byte in use.
     next: u64,
     freed: u64,
-    /// For each descriptor not yet given back: where its bytes end.
+    /// Bytes of the reserve below this have been used since it was last empty.
+    reserve_next: u64,
+    /// Packets in the reserve.
+    reserved: u32,
+    /// For each descriptor not yet given back: where its bytes end in the cycle, or `IN_RESERVE`.
     ends: VecDeque<u64>,
     first: u64,
-    /// Length of the largest packet so far.
-    largest: u64,
 }
-
-/// What [`StagingWriter::room`] reckons with until a larger packet has been seen.
-const LARGEST_AT_START: u64 = 2048;
 
 impl StagingWriter {
     /// For a ring whose next descriptor has index `start`, with `staging_bytes` (a power of two)
     /// and `slot_count` slots.
     pub fn new(start: u64, staging_bytes: u32, slot_count: u32) -> Self {
+        let cycle = cycle_bytes(staging_bytes);
         Self {
-            size: staging_bytes.into(),
+            cycle: cycle.into(),
+            reserve: (staging_bytes - cycle).into(),
             next: 0,
             freed: 0,
+            reserve_next: 0,
+            reserved: 0,
             ends: VecDeque::with_capacity(slot_count as usize),
             first: start,
-            largest: LARGEST_AT_START.min(u64::from(staging_bytes)),
         }
     }
 
@@ -52,52 +82,49 @@ impl StagingWriter {
             let Some(end) = self.ends.pop_front() else {
                 break;
             };
-            self.freed = end;
+            if end == IN_RESERVE {
+                self.reserved -= 1;
+            } else {
+                self.freed = end;
+            }
             self.first += 1;
+        }
+        if self.reserved == 0 {
+            self.reserve_next = 0;
         }
     }
 
-    /// Whether a packet of `len` bytes can ever pass.
-    pub fn can_ever_take(&self, len: usize) -> bool {
-        len as u64 <= self.size
+    /// Whether a burst surely fits now, whatever the lengths. While the reserve is in use it does
+    /// not; nor while half of the cycle is, so that the reserve is used for large packets only.
+    pub fn has_room(&self) -> bool {
+        !self.is_fuller_than(4)
     }
 
-    /// How many packets surely fit now, if they are no larger than the largest so far; at least 1
-    /// when the area is empty, so that a larger one can pass.
-    pub fn room(&self) -> usize {
-        let free = self.size - (self.next - self.freed);
-        let room = free.saturating_sub(self.largest) / self.largest;
-        let room = if self.next == self.freed {
-            room.max(1)
-        } else {
-            room
-        };
-        usize::try_from(room).unwrap_or(usize::MAX)
+    /// Whether more than so many quarters are taken of what it takes before it
+    /// [has no room](Self::has_room).
+    pub fn is_fuller_than(&self, quarters: u32) -> bool {
+        self.reserved > 0 || self.next - self.freed > self.cycle / 8 * u64::from(quarters)
     }
 
     /// Copies `bytes` into the area of `ring` and gives the descriptor to publish, or none if there
     /// is no room now. The caller publishes it before staging another one that it may not publish.
     pub fn stage(&mut self, ring: &MappedRing, bytes: &[u8], tag: u32) -> Option<Descriptor> {
         let len = bytes.len() as u64;
-        self.largest = self.largest.max(len);
-        let mut start = self.next;
-        if (start & (self.size - 1)) + len > self.size {
-            start = (start & !(self.size - 1)) + self.size;
-        }
-        let end = (start + len).next_multiple_of(ALIGNMENT);
-        if end - self.freed > self.size {
-            return None;
-        }
-        let offset = start & (self.size - 1);
+        let (offset, end) = self.place(len)?;
         let area = ring.producer.staging()?;
-        // SAFETY: `offset + len` lies within the area (wrapped above), which this side alone writes
+        // SAFETY: `offset + len` lies within the area (see `place`), which this side alone writes
         // and which no published descriptor covers (`freed` bound); `bytes` is this process's
         // memory.
         unsafe {
             let to = area.add(usize::try_from(offset).ok()?);
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_ptr(), bytes.len());
         }
-        self.next = end;
+        if end == IN_RESERVE {
+            self.reserved += 1;
+            self.reserve_next = (offset - self.cycle + len).next_multiple_of(ALIGNMENT);
+        } else {
+            self.next = end;
+        }
         self.ends.push_back(end);
         #[expect(
             clippy::cast_possible_truncation,
@@ -109,6 +136,21 @@ impl StagingWriter {
             tag,
             ..Descriptor::default()
         })
+    }
+
+    /// Where in the area `len` bytes find room, and where they end in the cycle.
+    #[inline]
+    fn place(&self, len: u64) -> Option<(u64, u64)> {
+        let mut start = self.next;
+        if (start & (self.cycle - 1)) + len > self.cycle {
+            start = (start & !(self.cycle - 1)) + self.cycle;
+        }
+        let end = (start + len).next_multiple_of(ALIGNMENT);
+        if end - self.freed <= self.cycle {
+            return Some((start & (self.cycle - 1), end));
+        }
+        (self.reserve_next + len <= self.reserve)
+            .then_some((self.cycle + self.reserve_next, IN_RESERVE))
     }
 }
 
@@ -203,6 +245,53 @@ mod tests {
                 prop_assert!(bytes.iter().all(|byte| usize::from(*byte) == index % 251));
             }
         }
+    }
+
+    /// A ring of 512 slots with an area for `packet_count` packets of `len_max` bytes.
+    fn ring_for(packet_count: u32, len_max: u32) -> (MappedRing, StagingWriter) {
+        let geometry = RingGeometry {
+            slot_count: 512,
+            staging_bytes: bytes_for(packet_count, len_max).unwrap(),
+        };
+        let ring = MappedRing::new(
+            RingEnd::create(Side::Producer, geometry, 0).unwrap(),
+            RingEnd::create(Side::Consumer, geometry, 0).unwrap(),
+        );
+        let staging = StagingWriter::new(0, geometry.staging_bytes, geometry.slot_count);
+        (ring, staging)
+    }
+
+    #[test]
+    fn a_burst_of_the_largest_packets_fits_whenever_there_is_room() {
+        let (ring, mut staging) = ring_for(64, 1 << 18);
+        let (small, large) = (vec![1; 60], vec![2; 1 << 18]);
+        let (mut sent, mut spilled) = (0, 0);
+        for round in 0..100 {
+            assert!(staging.has_room(), "everything was taken");
+            while staging.has_room() {
+                let bytes = if round % 3 == 0 { &large } else { &small };
+                for _ in 0..64 {
+                    assert!(staging.stage(&ring, bytes, 0).is_some());
+                    sent += 1;
+                }
+            }
+            spilled += u32::from(staging.reserved > 0);
+            assert_eq!(
+                staging.reserved > 0,
+                round % 3 == 0,
+                "small ones need no reserve"
+            );
+            staging.release(sent);
+        }
+        assert!(spilled > 30);
+    }
+
+    #[test]
+    fn an_area_has_bytes_for_a_burst_or_is_refused() {
+        assert_eq!(bytes_for(64, 1 << 18), Some(1 << 25));
+        assert_eq!(bytes_for(32, 1 << 24), Some(1 << 30));
+        assert_eq!(bytes_for(64, 1 << 24), None);
+        assert_eq!(bytes_for(256, 1 << 24), None);
     }
 
     #[test]

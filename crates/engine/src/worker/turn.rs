@@ -179,8 +179,10 @@ impl Turn {
                 };
                 if room > 0 {
                     link.pull(room, pools, &mut self.packets);
-                    count_link_drops(graph, position, input);
+                } else {
+                    link.shed(pools);
                 }
+                count_link_drops(graph, position, input);
             }
         }
         self.packets.len()
@@ -269,6 +271,10 @@ impl Turn {
             if room == 0 {
                 let at = port.tx_room_at();
                 self.next_event = [self.next_event, at].into_iter().flatten().min();
+                if let InEdge::Link(link) = &mut graph.nodes[position].inputs[input] {
+                    link.shed(pools);
+                }
+                count_link_drops(graph, position, input);
                 continue;
             }
             let taken = match &mut graph.nodes[position].inputs[input] {
