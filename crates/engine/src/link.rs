@@ -230,7 +230,8 @@ impl TxLink {
 
     /// Whether the chain's entry should take nothing in: on a link that blocks, more than three
     /// quarters are taken (until it is less than one quarter) of the slots or of the staging area,
-    /// or a link further on says so. Links that drop do not press back: their sender chose loss over waiting.
+    /// or a link further on says so. Links that drop do not press back: their sender chose loss
+    /// over waiting.
     pub fn is_congested(&mut self) -> bool {
         if self.overflow != Overflow::Block || self.peer_down {
             return false;
@@ -434,8 +435,8 @@ impl RxLink {
         taken
     }
 
-    /// Makes room for what is new, if the link is `drop_head`; to be called in every turn, also when
-    /// nothing can be pulled.
+    /// Makes room for what is new, if the link is `drop_head`; to be called in every turn, also
+    /// when nothing can be pulled.
     #[inline]
     pub fn shed(&mut self, pools: &mut Pools) {
         if self.overflow == Overflow::DropHead {

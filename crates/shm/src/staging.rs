@@ -6,9 +6,9 @@
 //! their descriptor.
 //!
 //! The area has two parts. In the *cycle*, packets lie densely, each at a multiple of a cache line,
-//! in ring order, over and over the same bytes, so that these stay in the caches. What finds no room
-//! there goes to the *reserve*, which holds a whole burst of the largest packets: how many may be
-//! sent must be known before their lengths are. Its pages exist only once they have been used.
+//! in ring order, over and over the same bytes, so that these stay in the caches. What finds no
+//! room there goes to the *reserve*, which holds a whole burst of the largest packets: how many may
+//! be sent must be known before their lengths are. Its pages exist only once they have been used.
 #![allow(unsafe_code, reason = "copies bytes in and out of a peer's mapping")]
 
 use std::collections::VecDeque;
