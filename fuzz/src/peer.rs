@@ -23,6 +23,7 @@ const POOL: PoolGeometry = PoolGeometry {
     log2_stride: 7,
     buffer_count: COUNT,
     headroom: 64,
+    frames: false,
 };
 const STAGED: RingGeometry = RingGeometry {
     slot_count: 16,

@@ -522,6 +522,7 @@ mod tests {
             log2_stride,
             buffer_count,
             headroom: 64,
+            frames: false,
         };
         PoolOwner::create(id, geometry, Sharing::ReadWrite).unwrap()
     }

@@ -6,7 +6,18 @@
 //! word 1  | tag (32)                              | offset (32)                      |
 //! ```
 //! Four descriptors share a cache line. The sequence is the update flag: it is written by the ring,
-//! not here. A descriptor from another process says nothing until [`crate::pool`] has checked it.
+//! not here.
+//!
+//! | kind | len | offset | tag |
+//! |---|---|---|---|
+//! | `PACKET` | bytes | first byte in the pool | metadata |
+//! | `RETURN + n` | buffer index | second index, if n > 1 | third index, if n > 2 |
+//! | `FRAME` | slots 0 to 31 | start of the buffer in the pool | slots 32 to 63 |
+//! | `FRAME` in a staging area | bytes | first byte in the area | count of slots |
+//! | `RETURN_FRAME` | slots 0 to 31 | buffer index | slots 32 to 63 |
+//! | `FRAMED + slot` | bytes (16 bits), headroom left (next 8) | first byte in the pool | metadata |
+//!
+//! A descriptor from another process says nothing until [`crate::pool`] has checked it.
 
 /// One descriptor, without its sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +40,16 @@ pub mod kind {
     pub const PACKET: u8 = 0;
     /// `RETURN + n`, n in 1..=3: n buffers go home; `len`, `offset`, `tag` are their indices.
     pub const RETURN: u8 = 0x10;
+    /// Packets of the frame that starts at `offset`: those in the mask of `len` and `tag`.
+    pub const FRAME: u8 = 0x20;
+    /// The slots of the mask, of the frame in the buffer with index `offset`, go home.
+    pub const RETURN_FRAME: u8 = 0x30;
+    /// `FRAMED | slot`, slot in 0..=63: one packet of a frame; the frame's table is not read.
+    pub const FRAMED: u8 = 0x40;
 }
+
+/// Packets that one frame can hold.
+pub const SLOTS_PER_FRAME: u32 = 64;
 
 /// Buffers that one return descriptor can carry.
 pub const RETURNS_PER_DESCRIPTOR: usize = 3;
@@ -113,9 +133,157 @@ impl Descriptor {
     }
 }
 
+/// Frames: see [`crate::frame`].
+impl Descriptor {
+    #[expect(clippy::cast_possible_truncation, reason = "takes the halves")]
+    const fn with_mask(kind: u8, pool: u8, offset: u32, mask: u64) -> Self {
+        Self {
+            kind,
+            pool,
+            len: mask as u32,
+            offset,
+            tag: (mask >> 32) as u32,
+        }
+    }
+
+    /// The packets of `mask` in the frame whose buffer starts at `buffer_offset` of the pool.
+    #[inline]
+    pub const fn frame(pool: u8, buffer_offset: u32, mask: u64) -> Self {
+        Self::with_mask(kind::FRAME, pool, buffer_offset, mask)
+    }
+
+    /// A frame of `count` packets that lies in a staging area: `len` bytes from `offset` on.
+    #[inline]
+    pub const fn staged_frame(offset: u32, len: u32, count: u32) -> Self {
+        Self {
+            kind: kind::FRAME,
+            pool: 0,
+            len,
+            offset,
+            tag: count,
+        }
+    }
+
+    /// The slots that a `FRAME` or `RETURN_FRAME` descriptor names: bit n for slot n.
+    #[inline]
+    pub const fn mask(&self) -> u64 {
+        (self.tag as u64) << 32 | self.len as u64
+    }
+
+    /// A descriptor that carries the slots of `mask` in buffer `buffer_index` home.
+    #[inline]
+    pub const fn returning_slots(pool: u8, buffer_index: u32, mask: u64) -> Self {
+        Self::with_mask(kind::RETURN_FRAME, pool, buffer_index, mask)
+    }
+
+    /// Adds a slot to a descriptor that carries slots of the same buffer home. False, and
+    /// unchanged, if it carries something else, or that slot already.
+    #[inline]
+    pub const fn add_slot(&mut self, pool: u8, buffer_index: u32, slot: u32) -> bool {
+        let fits = self.kind == kind::RETURN_FRAME
+            && self.pool == pool
+            && self.offset == buffer_index
+            && slot < SLOTS_PER_FRAME
+            && self.mask() >> slot & 1 == 0;
+        if fits {
+            *self = Self::returning_slots(pool, buffer_index, self.mask() | 1 << slot);
+        }
+        fits
+    }
+
+    /// Buffer index and mask of the slots that come home, if this is a descriptor of slots, and not
+    /// of none.
+    #[inline]
+    pub const fn returned_slots(&self) -> Option<(u32, u64)> {
+        if self.kind != kind::RETURN_FRAME || self.mask() == 0 {
+            return None;
+        }
+        Some((self.offset, self.mask()))
+    }
+
+    /// The packet of `len` bytes at `offset` of the pool that is in `slot` of its frame, with
+    /// `headroom` bytes left in front of it.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    #[inline]
+    pub const fn framed(
+        slot: u32,
+        pool: u8,
+        offset: u32,
+        (len, headroom): (u16, u8),
+        tag: u32,
+    ) -> Self {
+        assert!(slot < SLOTS_PER_FRAME);
+        #[expect(clippy::cast_possible_truncation, reason = "below 64")]
+        let kind = kind::FRAMED | slot as u8;
+        Self {
+            kind,
+            pool,
+            len: (headroom as u32) << 16 | len as u32,
+            offset,
+            tag,
+        }
+    }
+
+    /// Slot, bytes and headroom, if this is a descriptor of one packet of a frame.
+    #[inline]
+    pub const fn framed_parts(&self) -> Option<(u32, u64, u64)> {
+        let slot = (self.kind ^ kind::FRAMED) as u32;
+        if slot >= SLOTS_PER_FRAME || self.len >> 24 != 0 {
+            return None;
+        }
+        Some((slot, (self.len & 0xffff) as u64, (self.len >> 16) as u64))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slots_of_a_frame_travel_and_come_home_as_a_mask() {
+        let mask = 0x8000_0001_0000_0003;
+        let there = Descriptor::frame(3, 4096, mask);
+        assert_eq!(
+            (there.kind, there.offset, there.mask()),
+            (kind::FRAME, 4096, mask)
+        );
+        assert!(there.returned_slots().is_none() && there.returned().is_none());
+        let mut home = Descriptor::returning_slots(3, 7, 1 << 63);
+        assert!(home.add_slot(3, 7, 0) && home.add_slot(3, 7, 32));
+        assert_eq!(home.returned_slots(), Some((7, 1 << 63 | 1 << 32 | 1)));
+        let before = home;
+        assert!(!home.add_slot(4, 7, 5), "another pool");
+        assert!(!home.add_slot(3, 8, 5), "another buffer");
+        assert!(!home.add_slot(3, 7, 32), "twice");
+        assert!(!home.add_slot(3, 7, 64), "no such slot");
+        assert!(!home.add_return(3, 7), "another kind");
+        assert_eq!(home, before);
+        assert!(home.returned().is_none());
+        assert!(
+            Descriptor::returning_slots(3, 7, 0)
+                .returned_slots()
+                .is_none()
+        );
+        assert!(!Descriptor::returning(3, &[7]).add_slot(3, 7, 1));
+    }
+
+    #[test]
+    fn one_packet_of_a_frame_says_slot_length_and_headroom() {
+        for slot in 0..SLOTS_PER_FRAME {
+            let one = Descriptor::framed(slot, 3, 5000, (u16::MAX, 255), 9);
+            assert_eq!(one.framed_parts(), Some((slot, 65_535, 255)));
+            assert!(one.returned().is_none() && one.returned_slots().is_none());
+        }
+        let one = Descriptor::framed(63, 3, 5000, (60, 0), 9);
+        assert_eq!((one.kind, one.len, one.tag), (0x7f, 60, 9));
+        for kind in (0..0x40).chain(0x80..=0xff) {
+            assert!(Descriptor { kind, ..one }.framed_parts().is_none());
+        }
+        let len = 1 << 24;
+        assert!(Descriptor { len, ..one }.framed_parts().is_none());
+    }
 
     #[test]
     fn words_round_trip_and_keep_the_sequence() {

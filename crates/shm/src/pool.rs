@@ -12,6 +12,8 @@
 //! - A buffer that comes home is taken back only if the ledger says it is out by a link that leads
 //!   to the one who returns it: a peer cannot free twice, nor free what it never had.
 //!
+//! The unit of account is the buffer, or in a frame pool the slot of a buffer: see `frames`.
+//!
 //! [`PoolView`] is everybody else's side: it turns a descriptor into a [`Packet`] after checking,
 //! in 64 bits, that it lies in one buffer of the pool.
 #![allow(
@@ -19,11 +21,14 @@
     reason = "makes packets from checked offsets in a mapping"
 )]
 
+mod frames;
+
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use crate::descriptor::Descriptor;
+use crate::descriptor::{Descriptor, SLOTS_PER_FRAME};
 use crate::packet::Packet;
+use crate::prefetch;
 use crate::region::{Region, RegionError, Sharing};
 use crate::sync::{AtomicU8, Ordering};
 
@@ -36,6 +41,8 @@ pub struct PoolGeometry {
     pub buffer_count: u32,
     /// Bytes kept free in front of a received packet.
     pub headroom: u32,
+    /// Whether its buffers are frames of many packets each, and only that.
+    pub frames: bool,
 }
 
 /// Most bytes a pool may have: offsets are 32 bits.
@@ -47,8 +54,20 @@ impl PoolGeometry {
         u64::from(self.buffer_count) << self.log2_stride
     }
 
-    /// Largest packet a buffer holds behind its headroom.
+    /// Units of account: buffers, or slots of a frame pool.
+    pub fn units(self) -> u32 {
+        if self.frames {
+            self.buffer_count.saturating_mul(SLOTS_PER_FRAME)
+        } else {
+            self.buffer_count
+        }
+    }
+
+    /// Largest packet that has a buffer to itself, behind its headroom; 0 in a frame pool.
     pub fn packet_len_max(self) -> usize {
+        if self.frames {
+            return 0;
+        }
         (1_usize << self.log2_stride) - self.headroom as usize
     }
 
@@ -58,6 +77,7 @@ impl PoolGeometry {
             && self.buffer_count > 0
             && u64::from(self.headroom) < 1 << self.log2_stride
             && self.bytes() <= POOL_BYTES_MAX
+            && (!self.frames || frames::is_valid(self))
     }
 }
 
@@ -93,6 +113,12 @@ pub struct PoolOwner {
     ledger: Arc<Region>,
     free: Vec<u32>,
     out_count: u32,
+    /// As the geometry says.
+    units: u32,
+    /// Buffers that can be had and returned whole: none in a frame pool.
+    plain_count: u32,
+    /// Of each buffer of a frame pool: the slots that are in hand or out.
+    alive: Vec<u64>,
 }
 
 const HOME: u8 = 0;
@@ -120,7 +146,7 @@ impl PoolOwner {
         Self::with_region(id, geometry, Arc::new(region), &[])
     }
 
-    /// Takes over the pool of a dead owner: `out` are the buffers that are still out, with the link
+    /// Takes over the pool of a dead owner: `out` are the units that are still out, with the link
     /// each left by.
     ///
     /// # Errors
@@ -149,7 +175,8 @@ impl PoolOwner {
         out: &[(u32, u8)],
     ) -> Result<Self, RegionError> {
         let count = geometry.buffer_count;
-        let ledger = Region::create("catena-ledger", count as usize, Sharing::ReadOnly)?;
+        let units = geometry.units();
+        let ledger = Region::create("catena-ledger", units as usize, Sharing::ReadOnly)?;
         ledger.prefault();
         let mut owner = Self {
             id,
@@ -158,13 +185,23 @@ impl PoolOwner {
             ledger: Arc::new(ledger),
             free: Vec::with_capacity(count as usize),
             out_count: 0,
+            units,
+            plain_count: if geometry.frames { 0 } else { count },
+            alive: vec![0; if geometry.frames { count as usize } else { 0 }],
         };
-        for &(index, link) in out.iter().filter(|(index, _)| *index < count) {
-            owner.send_out(index, link.max(1));
+        for &(unit, link) in out.iter().filter(|(unit, _)| *unit < units) {
+            owner.send_out(unit, link.max(1));
+            if geometry.frames {
+                owner.alive[(unit / SLOTS_PER_FRAME) as usize] |= 1 << (unit % SLOTS_PER_FRAME);
+            }
         }
         // Lowest index on top.
         for index in (0..count).rev() {
-            if owner.ledger_of(index).load(Ordering::Relaxed) == HOME {
+            let is_home = match owner.alive.get(index as usize) {
+                Some(slots) => *slots == 0,
+                None => owner.ledger_of(index).load(Ordering::Relaxed) == HOME,
+            };
+            if is_home {
                 owner.free.push(index);
             }
         }
@@ -173,11 +210,8 @@ impl PoolOwner {
 
     #[inline]
     fn ledger_of(&self, index: u32) -> &AtomicU8 {
-        assert!(
-            index < self.geometry.buffer_count,
-            "buffer index outside its pool"
-        );
-        // SAFETY: the ledger has a byte per buffer; it is an atomic that only this process writes.
+        assert!(index < self.units, "unit outside its pool");
+        // SAFETY: the ledger has a byte per unit; it is an atomic that only this process writes.
         unsafe { self.ledger.at::<AtomicU8>(index as usize).as_ref() }
     }
 
@@ -211,7 +245,7 @@ impl PoolOwner {
         u32::try_from(self.free.len()).expect("at most buffer_count")
     }
 
-    /// Buffers that have left by a link and not come home.
+    /// Units that have left by a link and not come home.
     pub fn out_count(&self) -> u32 {
         self.out_count
     }
@@ -221,6 +255,7 @@ impl PoolOwner {
         PoolView {
             id: self.id,
             log2_stride: self.geometry.log2_stride,
+            frames: self.geometry.frames,
             region: self.region.clone(),
         }
     }
@@ -250,21 +285,25 @@ impl PoolOwner {
     #[inline]
     pub fn free(&mut self, packet: Packet) {
         debug_assert_eq!(packet.pool(), self.id);
+        if packet.is_framed() {
+            return self.free_slot(packet);
+        }
         self.free.push(packet.buffer_index());
     }
 
-    /// Notes that buffer `index` leaves by link number `link` (not 0).
+    /// Notes that a unit, for a plain pool the buffer, leaves by link number `link` (not 0).
     #[inline]
-    pub fn send_out(&mut self, index: u32, link: u8) {
+    pub fn send_out(&mut self, unit: u32, link: u8) {
         debug_assert_ne!(link, HOME);
-        self.ledger_of(index).store(link, Ordering::Relaxed);
+        self.ledger_of(unit).store(link, Ordering::Relaxed);
         self.out_count += 1;
     }
 
     /// Takes buffer `index`, returned by a peer that is reached over `links`, onto the free list.
     ///
     /// # Errors
-    /// [`Violation`] if that buffer is not out by one of these links; nothing changes then.
+    /// [`Violation`] if that buffer is not out by one of these links, or is a frame's; nothing
+    /// changes then.
     #[inline]
     pub fn take_home(&mut self, index: u32, links: &LinkSet) -> Result<(), Violation> {
         self.arrive(index, links)?;
@@ -276,32 +315,19 @@ impl PoolOwner {
     /// with the one who read the last.
     #[inline]
     fn prefetch(&self, index: u32) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            let offset = (index << self.geometry.log2_stride) + self.geometry.headroom;
-            // SAFETY: `index` is below buffer_count, so the address lies in the mapping; a prefetch
-            // changes nothing the program could see. Processors without PREFETCHW skip it.
-            // JUSTIFICATION: `cargo xtask bench link`, shared. The intrinsic becomes a prefetch for
-            // reading unless the whole build requires newer processors, and the line then has to be
-            // fetched twice.
-            unsafe {
-                let at = self.region.base().add(offset as usize);
-                core::arch::asm!(
-                    "prefetchw [{at}]",
-                    at = in(reg) at.as_ptr(),
-                    options(nostack, preserves_flags, readonly)
-                );
-            }
-        }
+        let offset = (index << self.geometry.log2_stride) + self.geometry.headroom;
+        // SAFETY: `index` is below buffer_count, so the address lies in the mapping.
+        prefetch::for_writing(unsafe { self.region.base().add(offset as usize) });
     }
 
     /// Notes that buffer `index` has come back in hand over a link (a packet that went round).
     ///
     /// # Errors
-    /// [`Violation`] if that buffer is not out by one of `links`; nothing changes then.
+    /// [`Violation`] if that buffer is not out by one of `links`, or is a frame's; nothing changes
+    /// then.
     #[inline]
     pub fn arrive(&mut self, index: u32, links: &LinkSet) -> Result<(), Violation> {
-        if index >= self.geometry.buffer_count {
+        if index >= self.plain_count {
             return Err(Violation);
         }
         let link = self.ledger_of(index).load(Ordering::Relaxed);
@@ -314,7 +340,7 @@ impl PoolOwner {
     }
 }
 
-/// Reads a dead owner's ledger: every buffer that is out, and the link it left by.
+/// Reads a dead owner's ledger: every unit that is out, and the link it left by.
 ///
 /// # Errors
 /// What was wrong with the memory.
@@ -324,13 +350,13 @@ pub fn read_ledger(
     geometry: PoolGeometry,
 ) -> Result<Vec<(u32, u8)>, RegionError> {
     let region = Region::attach(fd, len, Sharing::ReadOnly)?;
-    let count = (geometry.buffer_count as usize).min(region.len());
+    let count = (geometry.units() as usize).min(region.len());
     let mut out = Vec::new();
     for index in 0..count {
         // SAFETY: within the region, checked above; an atomic load.
         let link = unsafe { region.at::<AtomicU8>(index).as_ref() }.load(Ordering::Acquire);
         if link != HOME {
-            out.push((u32::try_from(index).expect("below buffer_count"), link));
+            out.push((u32::try_from(index).expect("below the units"), link));
         }
     }
     Ok(out)
@@ -341,6 +367,7 @@ pub fn read_ledger(
 pub struct PoolView {
     id: u8,
     log2_stride: u8,
+    frames: bool,
     region: Arc<Region>,
 }
 
@@ -363,6 +390,7 @@ impl PoolView {
         Ok(Self {
             id,
             log2_stride: geometry.log2_stride,
+            frames: geometry.frames,
             region: Arc::new(region),
         })
     }
@@ -372,7 +400,8 @@ impl PoolView {
         self.id
     }
 
-    /// The packet that `descriptor` names, if it lies within one buffer of this pool.
+    /// The packet that `descriptor` names, if it lies within one buffer of this pool: one that has
+    /// its buffer to itself, or in a frame pool one of a frame (`FRAMED`).
     ///
     /// The descriptor must be a private copy (the ring gives one). That its sender holds the buffer
     /// cannot be checked here; inside a trust group it is taken at its word.
@@ -386,6 +415,9 @@ impl PoolView {
         let fits = len != 0
             && (offset & (stride - 1)) + len <= stride
             && offset + len <= self.region.len() as u64;
+        if self.frames {
+            return self.framed(descriptor);
+        }
         if descriptor.kind != crate::descriptor::kind::PACKET || !fits {
             return Err(Violation);
         }
@@ -415,6 +447,9 @@ impl Packet {
     pub fn descriptor(&self) -> Descriptor {
         #[expect(clippy::cast_possible_truncation, reason = "made from a u32")]
         let len = self.len() as u32;
+        if self.is_framed() {
+            return self.framed_descriptor();
+        }
         Descriptor {
             kind: 0,
             pool: self.pool(),
@@ -433,6 +468,7 @@ mod tests {
         log2_stride: 7,
         buffer_count: 8,
         headroom: 64,
+        frames: false,
     };
 
     fn owner() -> PoolOwner {

@@ -8,6 +8,7 @@
 #![allow(unsafe_code, reason = "copies bytes in and out of a peer's mapping")]
 
 use std::collections::VecDeque;
+use std::ptr::NonNull;
 
 use crate::descriptor::Descriptor;
 use crate::pool::Violation;
@@ -78,7 +79,24 @@ impl StagingWriter {
     /// Copies `bytes` into the area of `ring` and gives the descriptor to publish, or none if there
     /// is no room now. The caller publishes it before staging another one that it may not publish.
     pub fn stage(&mut self, ring: &MappedRing, bytes: &[u8], tag: u32) -> Option<Descriptor> {
-        let len = bytes.len() as u64;
+        let descriptor = self.stage_with(ring, bytes.len(), |to| {
+            // SAFETY: `to` is the start of so many bytes that only this function writes; `bytes` is
+            // this process's memory.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_ptr(), bytes.len()) };
+        })?;
+        Some(Descriptor { tag, ..descriptor })
+    }
+
+    /// Takes the next free `len` bytes of the area of `ring` and lets `fill` write them; `fill` is
+    /// given their address, a multiple of a cache line. None if there is no room now.
+    #[inline]
+    pub(crate) fn stage_with(
+        &mut self,
+        ring: &MappedRing,
+        len: usize,
+        fill: impl FnOnce(NonNull<u8>),
+    ) -> Option<Descriptor> {
+        let len = len as u64;
         self.largest = self.largest.max(len);
         let mut start = self.next;
         if (start & (self.size - 1)) + len > self.size {
@@ -91,12 +109,8 @@ impl StagingWriter {
         let offset = start & (self.size - 1);
         let area = ring.producer.staging()?;
         // SAFETY: `offset + len` lies within the area (wrapped above), which this side alone writes
-        // and which no published descriptor covers (`freed` bound); `bytes` is this process's
-        // memory.
-        unsafe {
-            let to = area.add(usize::try_from(offset).ok()?);
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_ptr(), bytes.len());
-        }
+        // and which no published descriptor covers (`freed` bound).
+        fill(unsafe { area.add(usize::try_from(offset).ok()?) });
         self.next = end;
         self.ends.push_back(end);
         #[expect(
@@ -106,7 +120,6 @@ impl StagingWriter {
         Some(Descriptor {
             len: len as u32,
             offset: offset as u32,
-            tag,
             ..Descriptor::default()
         })
     }

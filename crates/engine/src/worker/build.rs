@@ -61,6 +61,7 @@ pub fn pool_geometry(spec: &PoolSpec) -> PoolGeometry {
         log2_stride: spec.log2_stride,
         buffer_count: spec.buffer_count,
         headroom: spec.headroom,
+        frames: false,
     }
 }
 
