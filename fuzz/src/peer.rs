@@ -8,14 +8,14 @@
 
 use std::cell::RefCell;
 
-use catena_engine::chain::{Overflow, Trust};
+use catena_engine::chain::{Aggregate, Overflow, Trust};
 use catena_engine::link::{Inlet, RxLink};
-use catena_engine::pools::{HomeLane, Pools};
-use catena_engine::protocol::{FromWorker, ToWorker};
+use catena_engine::pools::{HomeLane, Pools, ReturnLane};
+use catena_engine::protocol::{FromWorker, RingSpec, ToWorker};
 use catena_shm::descriptor::Descriptor;
 use catena_shm::pool::{LinkSet, PoolGeometry, PoolOwner};
 use catena_shm::region::Sharing;
-use catena_shm::ring::Producer;
+use catena_shm::ring::{Producer, packets_in};
 use catena_shm::ring_memory::{MappedRing, RingEnd, RingGeometry, Side};
 
 const COUNT: u32 = 16;
@@ -23,13 +23,21 @@ const POOL: PoolGeometry = PoolGeometry {
     log2_stride: 7,
     buffer_count: COUNT,
     headroom: 64,
+    frames: false,
 };
+const FRAMES: PoolGeometry = PoolGeometry {
+    log2_stride: 13,
+    buffer_count: 4,
+    headroom: 0,
+    frames: true,
+};
+/// Room for 16 descriptors of whole frames.
 const STAGED: RingGeometry = RingGeometry {
-    slot_count: 16,
-    staging_bytes: 4096,
+    slot_count: 1024,
+    staging_bytes: 1 << 16,
 };
 const PLAIN: RingGeometry = RingGeometry {
-    slot_count: 16,
+    slot_count: 1024,
     staging_bytes: 0,
 };
 /// The number of the link that leads to the peer, and of one that does not.
@@ -41,33 +49,54 @@ fn ring(geometry: RingGeometry) -> MappedRing {
     MappedRing::new(end(Side::Producer), end(Side::Consumer))
 }
 
-fn owner(id: u8) -> PoolOwner {
-    PoolOwner::create(id, POOL, Sharing::ReadWrite).expect("memory for a pool")
+fn owner(id: u8, geometry: PoolGeometry) -> PoolOwner {
+    PoolOwner::create(id, geometry, Sharing::ReadWrite).expect("memory for a pool")
 }
 
-/// A worker that owns pool 1, sees pool 2, and is given what the peer writes.
+/// A worker that owns pools 1 and, of frames, 3; sees the peer's pools 2 and, of frames, 4; and is
+/// given what the peer writes.
 struct Victim {
     pools: Pools,
     in_place: RxLink,
     copied: RxLink,
     peer: [Producer<MappedRing>; 3],
+    /// Where the peer's buffers go home to it.
+    returned: Inlet,
 }
 
 impl Victim {
     fn new() -> Self {
         let rings = [ring(PLAIN), ring(STAGED), ring(PLAIN)];
         let [in_place, copied, home] = rings.clone();
-        let mut pools = Pools::new(vec![owner(1)]);
-        pools.add_view(owner(2).view());
+        let mut pools = Pools::new(vec![owner(1, POOL), owner(3, FRAMES)]);
+        pools.add_view(owner(2, POOL).view());
+        pools.add_view(owner(4, FRAMES).view());
+        let lane = ring(PLAIN);
+        let returns = Producer::new(lane.clone(), 0);
+        pools.add_return_lane(ReturnLane::new(1, returns, vec![2, 4]));
         let mut links = LinkSet::default();
         links.insert(THEIRS);
         pools.add_home_lane(HomeLane::new(1, Inlet::new(home, 0), links));
-        let link = |ring, trust| RxLink::new(0, Inlet::new(ring, 0), trust, Overflow::Block);
+        let link = |ring, trust| {
+            let spec = RingSpec {
+                link: 0,
+                from: 1,
+                to: 0,
+                slot_count: PLAIN.slot_count,
+                staging_bytes: 0,
+                trust,
+                overflow: Overflow::Block,
+                aggregate: Aggregate::Auto,
+                frame_headroom: 0,
+            };
+            RxLink::new(&spec, Inlet::new(ring, 0))
+        };
         Self {
             pools,
             in_place: link(in_place, Trust::Shared),
             copied: link(copied, Trust::Copy),
             peer: rings.map(|ring| Producer::new(ring, 0)),
+            returned: Inlet::new(lane, 0),
         }
     }
 }
@@ -93,26 +122,38 @@ pub fn peer_descriptors(data: &[u8]) {
             .into_iter()
             .enumerate()
         {
-            let sent = victim.peer[which].push(said.iter().copied());
+            let all = packets_in(&said);
+            let wanted = u32::try_from(all).expect("sixteen frames");
+            let sent = victim.peer[which].push_packets(wanted, said.iter().copied());
             victim.peer[which].settle();
             // As a turn does: what a link brings is dealt with before it is committed.
-            while link.pull(16, &mut victim.pools, &mut packets) > 0 {}
+            while link.pull(64, &mut victim.pools, &mut packets) > 0 {}
             link.commit();
-            assert_eq!(sent as usize, said.len(), "everything said was taken");
+            assert_eq!(u64::from(sent), all, "everything said was taken");
             for mut packet in packets.drain(..) {
                 let len = packet.len();
-                assert!(len > 0 && len <= 1 << 12);
-                if packet.pool() == 1 {
+                assert!(len > 0 && len <= 1 << 13);
+                if [1, 3].contains(&packet.pool()) {
                     packet.bytes_mut().fill(0xa5);
                     assert_eq!(packet.bytes().len(), len);
-                    victim.pools.free(packet);
                 } else {
                     let last = packet.bytes()[len - 1];
                     std::hint::black_box(last);
                 }
+                victim.pools.free(packet);
             }
+            victim.pools.publish_returns();
+            victim.pools.settle_return_lanes();
+            while victim.returned.pull(64, &mut Vec::new()) > 0 {}
+            victim.returned.commit();
         }
-        assert_eq!(victim.pools.own()[0].free_count(), COUNT);
+        let free = |frames: bool| {
+            let own = victim.pools.own().iter();
+            own.filter(|pool| pool.geometry().frames == frames)
+                .map(PoolOwner::free_count)
+                .sum::<u32>()
+        };
+        assert_eq!((free(false), free(true)), (COUNT, FRAMES.buffer_count));
     });
 }
 
@@ -125,7 +166,7 @@ pub fn peer_returns(data: &[u8]) {
         for n in 0..COUNT / 2 {
             let packet = pools.alloc(60).expect("all are at home");
             let link = if n % 2 == 0 { THEIRS } else { OTHERS };
-            pools.send_out(1, packet.buffer_index(), link);
+            pools.send_out(std::slice::from_ref(&packet), link);
             out.push(packet.buffer_index());
         }
         let said = descriptors(data);
@@ -133,14 +174,15 @@ pub fn peer_returns(data: &[u8]) {
         victim.peer[2].settle();
         pools.take_returns();
         pools.commit_home_lanes();
-        let (free, still) = (pools.own()[0].free_count(), pools.own()[0].out_count());
+        // The pool of frames comes first.
+        let (free, still) = (pools.own()[1].free_count(), pools.own()[1].out_count());
         assert_eq!(free + still, COUNT, "allocated = free + out");
         assert!(
             still >= COUNT / 4,
             "what is out elsewhere cannot be returned"
         );
         // Home again, for the next input: those which are not yet are refused once.
-        let owner = &mut pools.own_mut()[0];
+        let owner = &mut pools.own_mut()[1];
         for index in out {
             let _ = owner.take_home(index, &LinkSet::ALL);
         }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Sets up what the tests with containers need: podman and docker, docker's daemon, and the image of
-# workers in both, which takes a release build. Says what is missing; safe to run again.
+# Sets up what the tests with containers need: podman, docker with its compose tool, docker's daemon,
+# and the image of workers in both, which takes a release build. Says what is missing; safe to run
+# again.
 #
 # A daemon that this script starts goes on running; the last lines say how to stop it.
 set -uo pipefail
@@ -13,6 +14,8 @@ missing=()
 command -v podman > /dev/null || missing+=(podman)
 command -v runc > /dev/null || missing+=(runc)
 command -v docker > /dev/null && command -v dockerd > /dev/null || missing+=(docker.io)
+docker compose version > /dev/null 2>&1 || command -v docker-compose > /dev/null ||
+    missing+=(docker-compose)
 if [ ${#missing[@]} != 0 ]; then
     if [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; then
         apt-get update -qq > /dev/null

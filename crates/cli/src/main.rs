@@ -3,6 +3,9 @@
 //! Exit codes: 0 all went well; 1 something failed while running (a damaged capture, a full disk,
 //! no such chain); 2 wrong arguments or a wrong chain file, nothing was started.
 
+#[macro_use]
+mod output;
+
 mod bench;
 mod commands;
 mod metrics;

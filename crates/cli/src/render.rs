@@ -24,6 +24,7 @@ pub(crate) fn status(status: &Status) -> String {
             "RESTARTS",
             "BUSY TURNS",
             "SLEEPS",
+            "VIOLATIONS",
         ],
         rows,
     );
@@ -55,6 +56,19 @@ pub(crate) fn status(status: &Status) -> String {
         "buffers: {} allocated = {} free + {} in flight",
         buffers.allocated, buffers.free, buffers.in_flight
     );
+    if status.recovery.kept_buffers > 0 {
+        let kept = status.recovery.kept_buffers;
+        let _ = writeln!(
+            text,
+            "buffers that dead workers had kept: {kept}, home again"
+        );
+    }
+    for who in &status.detached {
+        let _ = writeln!(text, "detached: {who}");
+    }
+    for who in &status.accusations {
+        let _ = writeln!(text, "without evidence: {who}");
+    }
     text
 }
 
@@ -109,6 +123,7 @@ fn worker_row(worker: &WorkerStatus) -> Vec<String> {
         worker.restarts.to_string(),
         worker.busy_turns.to_string(),
         worker.sleeps.to_string(),
+        worker.violations.to_string(),
     ]
 }
 
@@ -161,6 +176,10 @@ fn link_row(link: &LinkStatus) -> Vec<String> {
     }
     if link.discarded > 0 {
         let _ = write!(notes, " ({} discarded)", link.discarded);
+    }
+    if link.aggregation.frames > 0 {
+        let per_frame = link.aggregation.packets_per_frame;
+        let _ = write!(notes, " ({per_frame:.1} packets per frame)");
     }
     vec![
         link.name.clone(),

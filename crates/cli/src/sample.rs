@@ -17,6 +17,7 @@ fn worker(name: &str, pid: u32, sleep_s: f64) -> WorkerStatus {
         yields: 30,
         sleeps: 10,
         sleep_s,
+        violations: 0,
     }
 }
 
@@ -58,6 +59,7 @@ fn link(name: &str, kind: &str, trust: &str, packets: u64, occupancy: u64) -> Li
         blocked: 0,
         discarded: 0,
         violations: 0,
+        aggregation: catena_engine::supervisor::status::AggregationStatus::default(),
     }
 }
 
@@ -94,8 +96,11 @@ pub(crate) fn status() -> Status {
             gap_p50_ms: 0.0,
             gap_p99_ms: 0.0,
             gap_max_ms: 0.0,
+            kept_buffers: 0,
+            searches: 0,
         },
         detached: Vec::new(),
+        accusations: Vec::new(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Chains with a worker in a container, once with podman and once with docker.
+//! Chains with workers in containers, once with podman and once with docker.
 //!
 //! Set up by `tests/setup/containers.sh`: engines, docker's daemon, and the image `catena-worker`.
 //! A test of an engine that is not there says so.
@@ -326,6 +326,69 @@ fn a_missing_image_is_told_at_once(engine: &'static str) {
     assert_eq!(bench.containers(), "");
 }
 
+/// A chain whose NFs, each with its settings, run in containers one behind the other.
+fn row(nfs: &[(&str, &str)]) -> String {
+    let declared: String = nfs
+        .iter()
+        .map(|(name, settings)| format!("  {name}: {{ {settings}, mode: container }}\n"))
+        .collect();
+    let names: Vec<&str> = nfs.iter().map(|(name, _)| *name).collect();
+    format!(
+        "name: box\nports:\n  in: {{ generator: {{ rate: 20kpps }} }}\n  \
+         out: {{ sink: {{ verify: true }} }}\nnfs:\n{declared}links: [in -> {} -> out]\n",
+        names.join(" -> ")
+    )
+}
+
+fn containers_come_and_go_in_a_running_chain(engine: &'static str) {
+    let Some(bench) = Bench::new("containers_come_and_go_in_a_running_chain", engine) else {
+        return;
+    };
+    let swap = ("swap", "type: macswap");
+    let mut chain = bench.start(&row(&[swap]));
+    let mut passed = |what: &str, nfs: &[&str]| {
+        let before = chain.await_status(what, |status| {
+            nfs.iter().all(|name| {
+                let mut workers = status["workers"].as_array().unwrap().iter();
+                let worker = workers.find(|worker| worker["name"] == **name);
+                worker.is_some_and(|w| w["state"] == "running" && w["mode"] == "container")
+            })
+        });
+        let sent = number(node(&before, "out"), "tx_packets");
+        chain.await_status(what, |status| {
+            number(node(status, "out"), "tx_packets") > sent + 1000
+        })
+    };
+    let apply = |nfs: &[(&str, &str)]| {
+        fs::write(bench.path("new.yaml"), row(nfs)).unwrap();
+        let args = ["apply", bench.path("new.yaml").to_str().unwrap()].map(str::to_owned);
+        let output = bench.command(&[&args[0], &args[1]]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    };
+    passed("the start", &["swap"]);
+    apply(&[swap, ("seen", "type: count")]);
+    let status = passed("a container more", &["swap", "seen"]);
+    assert!(number(node(&status, "seen"), "rx_packets") > 0);
+    assert!(bench.containers().contains("catena-box-seen-"));
+    // In place: the same name, another type, so another container.
+    apply(&[("swap", "type: ttl"), ("seen", "type: count")]);
+    passed("another type", &["swap", "seen"]);
+    apply(&[("swap", "type: ttl")]);
+    let status = passed("a container fewer", &["swap"]);
+    assert_eq!(status["nodes"].as_array().unwrap().len(), 3);
+    assert!(bench.command(&["stop", "box"]).status().unwrap().success());
+    let status = chain.finish();
+    let report = &node(&status, "out")["report"];
+    for wrong in ["lost", "duplicated", "reordered", "corrupted"] {
+        assert_eq!(number(report, wrong), 0, "{wrong}: {status:#}");
+    }
+    let (in_, out) = (node(&status, "in"), node(&status, "out"));
+    assert_eq!(number(in_, "rx_packets"), number(out, "tx_packets"));
+    assert_eq!(number(&status, "deaths"), 0);
+    assert_eq!(status["buffers"]["free"], status["buffers"]["allocated"]);
+    assert_eq!(bench.containers(), "");
+}
+
 macro_rules! with_engines {
     ($($test:ident)*) => {
         mod podman { $(#[test] fn $test() { super::$test("podman"); })* }
@@ -339,4 +402,5 @@ with_engines! {
     a_killed_supervisor_leaves_no_container
     a_worker_without_the_token_is_not_let_in
     a_missing_image_is_told_at_once
+    containers_come_and_go_in_a_running_chain
 }

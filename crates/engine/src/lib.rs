@@ -2,9 +2,11 @@
 //!
 //! - [`packet`], [`nf`], [`port`]: three of the four nouns, as NF and port authors meet them.
 //! - [`drop_reason`], [`config`], [`units`]: their vocabulary.
+//! - [`link`], [`aggregation`]: one hop between workers, and how packets share it.
 //! - [`pools`]: where packets come from and go home to.
 //! - [`chain`]: the graph as data, from file to checked value.
 
+pub mod aggregation;
 pub mod chain;
 pub mod config;
 pub mod drop_reason;

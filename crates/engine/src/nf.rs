@@ -217,6 +217,8 @@ pub struct NfKind {
     pub inputs: Inputs,
     /// Whether it makes packets of its own (copies): its worker then gets a pool.
     pub allocates: bool,
+    /// Most bytes that it puts in front of a packet: frames on the way to it leave so much room.
+    pub headroom: u8,
     /// JSON Schema of its configuration.
     pub schema: fn() -> schemars::Schema,
     /// Checks the configuration and builds the NF. `outputs` are the names of the links that leave

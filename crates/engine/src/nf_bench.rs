@@ -57,6 +57,7 @@ impl NfBench {
                 log2_stride,
                 buffer_count,
                 headroom: 64,
+                frames: false,
             };
             PoolOwner::create(id, geometry, Sharing::ReadWrite)
                 .map_err(|error| vec![ConfigError::new("", error.to_string(), "free some memory")])

@@ -13,12 +13,18 @@
 
 use std::collections::BTreeSet;
 
+use catena_shm::frame::SLOTS_PER_FRAME;
+use catena_shm::ring::SLOT_COUNT_MAX;
+use catena_shm::staging;
+
+use crate::aggregation::FRAME_BYTES;
 use crate::chain::fusion::Fusion;
-use crate::chain::{Chain, Mode, NodeKind, Protocol, Trust};
+use crate::chain::{Aggregate, Chain, Mode, NodeKind, Protocol, Trust};
 use crate::nf::NfKind;
 use crate::pools::POOL_COUNT_MAX;
 use crate::protocol::{EdgeSpec, LaneSpec, NodeSpec, PoolSpec, RingSpec};
 use crate::supervisor::renumber::{is_gone, is_link_gone};
+use crate::worker::build::pool_geometry;
 
 /// A worker and its nodes.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,16 +58,37 @@ pub struct Placement {
     pub edges: Vec<EdgeSpec>,
 }
 
-/// Size classes of every pool owner: bytes per buffer, buffers, headroom.
-pub const SIZE_CLASSES: [(u32, u32, u32); 4] = [
-    (128, 8192, 64),
-    (2048, 4096, 128),
-    (16_384, 128, 128),
-    (262_144, 32, 128),
-];
+/// Buffers of every pool owner unless the chain says otherwise: bytes per buffer, buffers.
+pub const SIZE_CLASSES: [(u32, u32); 4] = [(128, 8192), (2048, 4096), (16_384, 128), (262_144, 32)];
 
-/// Bytes of a `copy` link's staging area.
-const STAGING_BYTES: u32 = 1 << 20;
+/// Most frames that one worker owns.
+const FRAME_COUNT_MAX: u32 = 1024;
+
+/// Most buffers that one worker may own, beside frames: for each, and for each packet of a frame,
+/// there is a slot in the lane by which another worker returns it.
+pub const BUFFER_COUNT_MAX: u32 = SLOT_COUNT_MAX - FRAME_COUNT_MAX * SLOTS_PER_FRAME;
+
+/// Why a chain cannot be placed, and what to do.
+pub const TOO_MANY_POOLS: (&str, &str) = (
+    "the chain needs more than 64 pools: one for each size of buffers and worker that makes packets",
+    "join workers that make packets (mode: inline), use fewer copy links, or fewer sizes of buffers",
+);
+
+/// Sizes and numbers of buffers that each owner of pools has, smallest first: the usual ones, with
+/// those of `chosen` instead or in addition.
+pub fn size_classes(chosen: &[(u32, u32)]) -> Vec<(u32, u32)> {
+    let usual = SIZE_CLASSES
+        .iter()
+        .filter(|(bytes, _)| chosen.iter().all(|(other, _)| other != bytes));
+    let mut classes: Vec<_> = usual.chain(chosen).copied().collect();
+    classes.sort_unstable();
+    classes
+}
+
+/// Bytes kept free in front of a received packet.
+fn headroom(bytes: u32) -> u32 {
+    if bytes <= 128 { 64 } else { 128 }
+}
 
 /// Places a chain.
 ///
@@ -81,7 +108,10 @@ pub fn place_onto(chain: &Chain, running: Option<&Placement>) -> Result<Placemen
     let (workers, worker_of) = workers(chain, &order, running);
     let rings = rings(chain, &worker_of);
     let pools = pools(chain, &workers, &rings, running)?;
-    let lanes = lanes(&pools, &rings, workers.len());
+    let mut lanes = lanes(&pools, &rings, workers.len());
+    if let Some(running) = running {
+        keep_lanes(&mut lanes, &running.lanes);
+    }
     let edges = chain
         .links
         .iter()
@@ -208,6 +238,10 @@ fn rings(chain: &Chain, worker_of: &[usize]) -> Vec<RingSpec> {
         // What a port receives and what it sends are different ends, even within one worker.
         !is_link_gone(edge) && worker_of[edge.from] != worker_of[edge.to]
     };
+    let classes = size_classes(&chain.run.buffers);
+    let largest = classes.last().map_or(0, |(bytes, _)| *bytes);
+    // The checker refuses what has no area.
+    let staging_bytes = staging::bytes_for(chain.run.burst.into(), largest).unwrap_or(0);
     chain
         .links
         .iter()
@@ -223,14 +257,54 @@ fn rings(chain: &Chain, worker_of: &[usize]) -> Vec<RingSpec> {
                 edge.slot_count
             },
             staging_bytes: if edge.trust == Trust::Copy {
-                STAGING_BYTES
+                staging_bytes
             } else {
                 0
             },
             trust: edge.trust,
             overflow: edge.overflow,
+            aggregate: if takes_frames(chain, worker_of, edge) {
+                edge.aggregate
+            } else {
+                Aggregate::Off
+            },
+            frame_headroom: headroom_behind(chain, edge.to),
         })
         .collect()
+}
+
+/// Whether frames may travel on a link: not through a single slot, and not where a port in the
+/// receiver's own loop takes packets one by one.
+fn takes_frames(chain: &Chain, worker_of: &[usize], link: &crate::chain::Link) -> bool {
+    let mut open = vec![link.to];
+    let mut seen = BTreeSet::new();
+    while let Some(node) = open.pop() {
+        if !seen.insert(node) {
+            continue;
+        }
+        if chain.nodes[node].takes_singly() {
+            return false;
+        }
+        if !chain.nodes[node].is_port() {
+            let onward = chain.links_from(node).map(|(_, onward)| onward.to);
+            open.extend(onward.filter(|to| worker_of.get(*to) == worker_of.get(node)));
+        }
+    }
+    link.protocol != Protocol::Flag
+}
+
+/// Most bytes that the NFs from `node` on put in front of a packet, on any way through the chain.
+fn headroom_behind(chain: &Chain, node: usize) -> u8 {
+    let mut most = vec![0_u8; chain.nodes.len()];
+    for node in topological(chain).into_iter().rev() {
+        let NodeKind::Nf { kind, .. } = &chain.nodes[node].kind else {
+            continue;
+        };
+        let links = chain.links_from(node);
+        let behind = links.map(|(_, link)| most.get(link.to).copied().unwrap_or(0));
+        most[node] = kind.headroom.saturating_add(behind.max().unwrap_or(0));
+    }
+    most.get(node).copied().unwrap_or(0)
 }
 
 /// Workers that packets leaving `start` by `first` (or by any ring) can reach without being copied.
@@ -280,13 +354,18 @@ fn pools(
         let copies_in = rings
             .iter()
             .any(|ring| ring.to == index && ring.trust == Trust::Copy);
-        if !makes && !copies_in {
-            continue;
+        let frames = frames_needed(rings, index);
+        let mut classes = Vec::new();
+        if makes || copies_in {
+            let plain = size_classes(&chain.run.buffers).into_iter();
+            classes.extend(plain.map(|(bytes, count)| (bytes, count, false)));
         }
+        classes.extend(frames.map(|count| (FRAME_BYTES, count, true)));
         let writable = !reaches_read_only(rings, index);
-        for (bytes, count, headroom) in SIZE_CLASSES {
+        for (bytes, buffer_count, frames) in classes {
             let kept = old.iter().find(|pool| {
-                pool.owner == index && pool.log2_stride == bytes.trailing_zeros() as u8
+                (pool.owner, pool.frames) == (index, frames)
+                    && pool.log2_stride == bytes.trailing_zeros() as u8
             });
             if let Some(kept) = kept {
                 pools.push(PoolSpec {
@@ -296,12 +375,8 @@ fn pools(
                 continue;
             }
             if next_id == POOL_COUNT_MAX {
-                return Err(format!(
-                    "the chain needs more than {POOL_COUNT_MAX} pools; join workers that make \
-                     packets (mode: inline), or use fewer copy links"
-                ));
+                return Err(format!("{}; {}", TOO_MANY_POOLS.0, TOO_MANY_POOLS.1));
             }
-            let chosen = chain.run.buffers.iter().find(|(size, _)| *size == bytes);
             #[expect(
                 clippy::cast_possible_truncation,
                 reason = "checked above; sizes are small"
@@ -309,15 +384,28 @@ fn pools(
             pools.push(PoolSpec {
                 id: next_id as u8,
                 log2_stride: bytes.trailing_zeros() as u8,
-                buffer_count: chosen.map_or(count, |(_, count)| *count).max(1),
-                headroom,
+                buffer_count,
+                headroom: if frames { 0 } else { headroom(bytes) },
                 owner: index,
                 writable,
+                frames,
             });
             next_id += 1;
         }
     }
     Ok(pools)
+}
+
+/// How many frames worker `index` needs: enough to fill the links that it sends frames into, and
+/// to copy what comes over `copy` links, when frames are an eighth full. None if it has none.
+fn frames_needed(rings: &[RingSpec], index: usize) -> Option<u32> {
+    let ring_slots = rings.iter().filter(|ring| {
+        let makes = ring.from == index && ring.trust != Trust::Copy;
+        let copies = ring.to == index && ring.trust == Trust::Copy;
+        ring.aggregate != Aggregate::Off && (makes || copies)
+    });
+    let slots: u32 = ring_slots.map(|ring| ring.slot_count).sum();
+    (slots > 0).then(|| (slots / 8).clamp(16, FRAME_COUNT_MAX))
 }
 
 /// Whether packets of `owner` go over an `ro` link somewhere: its pools are then sealed for all
@@ -337,7 +425,9 @@ fn lanes(pools: &[PoolSpec], rings: &[RingSpec], worker_count: usize) -> Vec<Lan
         if own.is_empty() {
             continue;
         }
-        let buffers: u32 = own.iter().map(|pool| pool.buffer_count).sum();
+        // Every buffer, and every packet of a frame, may come home by itself.
+        let units = |pool: &&PoolSpec| pool_geometry(pool).units();
+        let units: u32 = own.iter().map(units).sum();
         for from in reach(rings, owner, None) {
             let links = rings
                 .iter()
@@ -348,13 +438,33 @@ fn lanes(pools: &[PoolSpec], rings: &[RingSpec], worker_count: usize) -> Vec<Lan
             lanes.push(LaneSpec {
                 from,
                 to: owner,
-                slot_count: buffers.next_power_of_two().min(1 << 16),
+                slot_count: units.next_power_of_two().min(SLOT_COUNT_MAX),
                 pools: own.iter().map(|pool| pool.id).collect(),
                 links,
             });
         }
     }
     lanes
+}
+
+/// A lane that runs keeps its size, and the links that have gone: buffers which left by these may
+/// still be out, and numbers of links are never used again.
+fn keep_lanes(lanes: &mut [LaneSpec], running: &[LaneSpec]) {
+    for lane in lanes {
+        let Some(before) = running
+            .iter()
+            .find(|before| (before.from, before.to) == (lane.from, lane.to))
+        else {
+            continue;
+        };
+        lane.slot_count = before.slot_count;
+        let gone = before
+            .links
+            .iter()
+            .filter(|link| !lane.links.contains(link));
+        let gone: Vec<usize> = gone.copied().collect();
+        lane.links.extend(gone);
+    }
 }
 
 /// By how much a node's room is divided: the number of its outputs inside the worker, if packets

@@ -5,156 +5,21 @@
 //! [`Pools::free`], which puts it on the free list of a pool owned here, or on the lane that leads
 //! home. Lanes are published once per turn.
 
+mod audit;
+mod frames;
+mod lanes;
+
+pub use lanes::{HomeLane, ReturnLane, Suspicion, VIOLATION_LIMIT};
+
 use catena_shm::bell::{self, WaitWord};
 use catena_shm::descriptor::Descriptor;
 use catena_shm::pool::{LinkSet, PoolOwner, PoolView, Violation};
-use catena_shm::ring::Producer;
-use catena_shm::ring_memory::{MappedRing, RingEnd};
 
 use crate::drop_reason::DropReason;
-use crate::link::Inlet;
 use crate::packet::Packet;
 
 /// Most pools a chain may have: a descriptor names its pool by a small number.
 pub const POOL_COUNT_MAX: usize = 64;
-
-/// The way home to one owner, for buffers that ended here.
-#[derive(Debug)]
-pub struct ReturnLane {
-    /// Index of the owner.
-    pub to: usize,
-    /// The ring that leads to it. It has a slot for every buffer of the owner's pools, so it
-    /// is never full while both sides follow the protocol.
-    pub producer: Producer<MappedRing>,
-    /// The owner's pools.
-    pub pools: Vec<u8>,
-    pending: Vec<Descriptor>,
-    published: bool,
-    suspicion: Suspicion,
-}
-
-impl ReturnLane {
-    /// A lane for buffers of `pools`, all owned by the consumer of `producer`.
-    pub fn new(to: usize, producer: Producer<MappedRing>, pools: Vec<u8>) -> Self {
-        Self {
-            to,
-            producer,
-            pools,
-            pending: Vec::with_capacity(1024),
-            published: false,
-            suspicion: Suspicion::default(),
-        }
-    }
-
-    /// Notes a buffer to be returned; up to three share a descriptor.
-    #[inline]
-    fn give_back(&mut self, pool: u8, buffer_index: u32) {
-        let extended = self
-            .pending
-            .last_mut()
-            .is_some_and(|last| last.add_return(pool, buffer_index));
-        if !extended {
-            self.pending
-                .push(Descriptor::returning(pool, &[buffer_index]));
-        }
-    }
-
-    /// Publishes what is pending. Only a peer that does not take its buffers home leaves a rest.
-    fn publish(&mut self) {
-        let sent = self.producer.push(self.pending.iter().copied()) as usize;
-        self.published |= sent > 0;
-        self.pending.drain(..sent);
-    }
-
-    /// Violations of the owner, once there are too many for an accident.
-    pub fn accusation(&mut self) -> Option<u64> {
-        self.suspicion.due(self.producer.violations())
-    }
-
-    /// The owner has been replaced: from now on its cursor is read from `consumer`.
-    pub fn replace_consumer(&mut self, consumer: RingEnd) {
-        self.producer
-            .replace_memory(|ring| MappedRing::new(ring.producer, consumer));
-        self.suspicion.forgive(self.producer.violations());
-        // What was published meanwhile looked for a sleeper in the old one's memory.
-        self.published = true;
-    }
-}
-
-/// Where buffers come home to this worker's pools.
-#[derive(Debug)]
-pub struct HomeLane {
-    /// Index of the worker that returns by it.
-    pub from: usize,
-    /// The ring by which it returns buffers.
-    pub inlet: Inlet,
-    /// Links over which that peer can have come to hold them.
-    pub links: LinkSet,
-    /// Returns that no honest peer would send.
-    pub violations: u64,
-    suspicion: Suspicion,
-}
-
-impl HomeLane {
-    /// A lane from worker `from`, which can have come to hold buffers over `links`.
-    pub fn new(from: usize, inlet: Inlet, links: LinkSet) -> Self {
-        Self {
-            from,
-            inlet,
-            links,
-            violations: 0,
-            suspicion: Suspicion::default(),
-        }
-    }
-
-    /// The worker that returns has been replaced by one that publishes from `start` on.
-    pub fn replace_producer(&mut self, producer: RingEnd, start: u64) {
-        let ring = MappedRing::new(producer, self.inlet.ring().consumer.clone());
-        self.inlet.replace_producer(ring, start);
-        self.follow();
-    }
-
-    fn follow(&mut self) {
-        if self.inlet.has_followed() {
-            self.suspicion.forgive(self.violations);
-        }
-    }
-
-    /// Violations of the returning worker, once there are too many for an accident.
-    pub fn accusation(&mut self) -> Option<u64> {
-        self.suspicion.due(self.violations)
-    }
-}
-
-/// How many impossible things a neighbour has written. A few can be the last words of one that was
-/// killed; more than [`VIOLATION_LIMIT`] are no accident, and are reported once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Suspicion {
-    forgiven: u64,
-    is_reported: bool,
-}
-
-/// Violations of one neighbour on one link or lane after which it is detached.
-pub const VIOLATION_LIMIT: u64 = 64;
-
-impl Suspicion {
-    /// How many of `count`, the violations so far, are this neighbour's, if that is to be reported
-    /// now.
-    pub fn due(&mut self, count: u64) -> Option<u64> {
-        let theirs = count.saturating_sub(self.forgiven);
-        let due = !self.is_reported && theirs >= VIOLATION_LIMIT;
-        self.is_reported |= due;
-        due.then_some(theirs)
-    }
-
-    /// The neighbour was replaced: what its predecessor did, `count` violations, is not its fault.
-    pub fn forgive(&mut self, count: u64) {
-        *self = Self {
-            forgiven: count,
-            is_reported: false,
-        };
-    }
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
@@ -173,6 +38,7 @@ pub struct Pools {
     homes: Vec<HomeLane>,
     scratch: Vec<Descriptor>,
     violations: u64,
+    search: audit::Search,
 }
 
 impl Pools {
@@ -186,6 +52,7 @@ impl Pools {
             homes: Vec::new(),
             scratch: Vec::with_capacity(1024),
             violations: 0,
+            search: audit::Search::default(),
             own,
         };
         for (index, pool) in pools.own.iter().enumerate() {
@@ -309,6 +176,24 @@ impl Pools {
             .ok_or(DropReason::NoBuffer)
     }
 
+    /// Up to `count` packets of `len` undefined bytes, given to `fill` one after the other, from
+    /// the smallest buffers that hold them, then from the next size. Gives how many there were.
+    #[inline]
+    pub fn alloc_each(&mut self, count: usize, len: usize, mut fill: impl FnMut(Packet)) -> usize {
+        let fits = |pool: &PoolOwner| len <= pool.geometry().packet_len_max();
+        let first = self.own.iter().position(fits).unwrap_or(self.own.len());
+        let mut left = count;
+        for pool in self.own.iter_mut().skip(first).take(2) {
+            while left > 0
+                && let Some(packet) = pool.alloc(len)
+            {
+                fill(packet);
+                left -= 1;
+            }
+        }
+        count - left
+    }
+
     /// Whether [`Pools::alloc`] would succeed.
     #[inline]
     pub fn has_buffer(&self, len: usize) -> bool {
@@ -353,17 +238,40 @@ impl Pools {
         let packet = view.packet(descriptor)?;
         if let Place::Own(index) = self.places[id] {
             // A buffer of our own that went round: it must be out, or the peer made it up.
-            self.own[usize::from(index)].arrive(packet.buffer_index(), &LinkSet::ALL)?;
+            let own = &mut self.own[usize::from(index)];
+            if packet.is_framed() {
+                own.arrive_slots(packet.buffer_index(), 1 << packet.slot(), &LinkSet::ALL)?;
+            } else {
+                own.arrive(packet.buffer_index(), &LinkSet::ALL)?;
+            }
         }
         Ok(packet)
     }
 
-    /// Notes that `packet` leaves by link number `link`. To be called after it was published, in
+    /// As [`Pools::send_out`], for packets that `descriptors` name.
+    #[inline]
+    pub fn send_out_described(&mut self, descriptors: &[Descriptor], link: u8) {
+        if self.own.is_empty() {
+            return;
+        }
+        for descriptor in descriptors {
+            if let Place::Own(index) = self.places[usize::from(descriptor.pool)] {
+                self.own[usize::from(index)].send_out_described(descriptor, link);
+            }
+        }
+    }
+
+    /// Notes that `packets` leave by link number `link`. To be called after they were published, in
     /// the same turn.
     #[inline]
-    pub fn send_out(&mut self, pool: u8, buffer_index: u32, link: u8) {
-        if let Place::Own(index) = self.places[usize::from(pool)] {
-            self.own[usize::from(index)].send_out(buffer_index, link);
+    pub fn send_out(&mut self, packets: &[Packet], link: u8) {
+        if self.own.is_empty() {
+            return;
+        }
+        for packet in packets {
+            if let Place::Own(index) = self.places[usize::from(packet.pool())] {
+                self.own[usize::from(index)].send_out(packet.unit(), link);
+            }
         }
     }
 
@@ -376,12 +284,33 @@ impl Pools {
     /// Ends a packet's life here: its buffer goes home.
     #[inline]
     pub fn free(&mut self, packet: Packet) {
-        match self.places[usize::from(packet.pool())] {
-            Place::Own(index) => self.own[usize::from(index)].free(packet),
-            Place::Lane(lane) => {
-                self.lanes[usize::from(lane)].give_back(packet.pool(), packet.buffer_index());
-            }
-            Place::Unknown => debug_assert!(false, "a packet of no known pool"),
+        self.release(std::slice::from_ref(&packet));
+    }
+
+    /// Ends the life of several packets.
+    #[inline]
+    pub fn free_all(&mut self, packets: impl Iterator<Item = Packet>) {
+        for packet in packets {
+            self.free(packet);
+        }
+    }
+
+    /// Ends the life of packets whose handles the caller forgets.
+    #[inline]
+    pub fn release(&mut self, packets: &[Packet]) {
+        let mut rest = packets;
+        while let Some(packet) = rest.first() {
+            let count = if packet.is_framed() {
+                self.release_run(rest)
+            } else {
+                match self.places[usize::from(packet.pool())] {
+                    Place::Own(index) => self.own[usize::from(index)].release(packet),
+                    Place::Lane(lane) => self.lanes[usize::from(lane)].give_back(packet),
+                    Place::Unknown => debug_assert!(false, "a packet of no known pool"),
+                }
+                1
+            };
+            rest = &rest[count..];
         }
     }
 
@@ -399,6 +328,11 @@ impl Pools {
         self.lanes.iter().any(|lane| !lane.pending.is_empty())
     }
 
+    /// Whether buffers were returned since owners were last looked after.
+    pub fn has_news(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.published)
+    }
+
     /// Wakes owners that wait for buffers. After `full_fence`.
     pub fn wake_owners(&mut self) {
         for lane in &mut self.lanes {
@@ -414,14 +348,14 @@ impl Pools {
 
     /// Takes home buffers that the dead worker `from` held, on the supervisor's word. One that is
     /// not out by a link which leads to that worker is none of it: a hostile worker's memory lied.
-    pub fn reclaim(&mut self, from: usize, pool: u8, buffers: &[u32]) {
+    pub fn reclaim(&mut self, from: usize, pool: u8, units: &[u32]) {
         let home = self.homes.iter().find(|home| home.from == from);
         let (Some(home), Some(Place::Own(index))) = (home, self.places.get(usize::from(pool)))
         else {
             return;
         };
-        for buffer in buffers {
-            let taken = self.own[usize::from(*index)].take_home(*buffer, &home.links);
+        for unit in units {
+            let taken = self.own[usize::from(*index)].take_unit_home(*unit, &home.links);
             self.violations += u64::from(taken.is_err());
         }
     }
@@ -464,15 +398,27 @@ impl Pools {
         for home in homes {
             scratch.clear();
             home.inlet.pull(256, scratch);
-            for descriptor in scratch.iter() {
+            // Last first: the free list is a stack, and buffers are handed out again in the order
+            // in which they came, which lies densest in memory.
+            for descriptor in scratch.iter().rev() {
                 let place = places.get(usize::from(descriptor.pool));
+                if let (Some(Place::Own(index)), Some((buffer, mask))) =
+                    (place, descriptor.returned_slots())
+                {
+                    let own = &mut own[usize::from(*index)];
+                    let taken = own.take_home_slots(buffer, mask, &home.links);
+                    *violations += u64::from(taken.is_err());
+                    home.violations += u64::from(taken.is_err());
+                    count += 1;
+                    continue;
+                }
                 let (Some(Place::Own(index)), Some(indices)) = (place, descriptor.returned())
                 else {
                     *violations += 1;
                     home.violations += 1;
                     continue;
                 };
-                for buffer_index in indices {
+                for buffer_index in indices.rev() {
                     let taken = own[usize::from(*index)].take_home(buffer_index, &home.links);
                     *violations += u64::from(taken.is_err());
                     home.violations += u64::from(taken.is_err());
@@ -500,80 +446,4 @@ impl Pools {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_few_violations_are_forgiven_and_many_are_reported_once() {
-        let mut suspicion = Suspicion::default();
-        assert_eq!(suspicion.due(VIOLATION_LIMIT - 1), None);
-        assert_eq!(suspicion.due(VIOLATION_LIMIT), Some(VIOLATION_LIMIT));
-        assert_eq!(suspicion.due(9 * VIOLATION_LIMIT), None);
-        suspicion.forgive(9 * VIOLATION_LIMIT);
-        assert_eq!(suspicion.due(9 * VIOLATION_LIMIT + 1), None);
-        assert_eq!(suspicion.due(10 * VIOLATION_LIMIT), Some(VIOLATION_LIMIT));
-    }
-    use catena_shm::pool::PoolGeometry;
-    use catena_shm::region::Sharing;
-    use catena_shm::ring_memory::{RingGeometry, Side};
-
-    fn owner(id: u8, log2_stride: u8, buffer_count: u32) -> PoolOwner {
-        let geometry = PoolGeometry {
-            log2_stride,
-            buffer_count,
-            headroom: 64,
-        };
-        PoolOwner::create(id, geometry, Sharing::ReadWrite).unwrap()
-    }
-
-    #[test]
-    fn the_smallest_fitting_size_is_used_then_the_next() {
-        let mut pools = Pools::new(vec![owner(2, 11, 4), owner(1, 7, 2), owner(3, 18, 1)]);
-        let small: Vec<_> = (0..3).map(|_| pools.alloc(60).unwrap()).collect();
-        assert_eq!(
-            small.iter().map(Packet::pool).collect::<Vec<_>>(),
-            [1, 1, 2]
-        );
-        assert_eq!(pools.alloc(131_072).unwrap().pool(), 3);
-        assert_eq!(pools.alloc(131_072).unwrap_err(), DropReason::NoBuffer);
-        assert_eq!(pools.alloc(1 << 18).unwrap_err(), DropReason::TooLarge);
-    }
-
-    #[test]
-    fn buffers_freed_elsewhere_come_home() {
-        let mut ours = Pools::new(vec![owner(1, 7, 8)]);
-        let mut theirs = Pools::new(vec![]);
-        theirs.add_view(ours.own()[0].view());
-        let geometry = RingGeometry {
-            slot_count: 16,
-            staging_bytes: 0,
-        };
-        let ring = MappedRing::new(
-            RingEnd::create(Side::Producer, geometry, 0).unwrap(),
-            RingEnd::create(Side::Consumer, geometry, 0).unwrap(),
-        );
-        theirs.add_return_lane(ReturnLane::new(0, Producer::new(ring.clone(), 0), vec![1]));
-        let mut links = LinkSet::default();
-        links.insert(4);
-        ours.add_home_lane(HomeLane::new(1, Inlet::new(ring, 0), links));
-        for _ in 0..20 {
-            let packets: Vec<_> = (0..8).map(|_| ours.alloc(64).unwrap()).collect();
-            for packet in packets {
-                let descriptor = packet.descriptor();
-                ours.send_out(1, packet.buffer_index(), 4);
-                let theirs_now = theirs.packet(&descriptor).unwrap();
-                theirs.free(theirs_now);
-            }
-            assert!(ours.alloc(64).is_err());
-            theirs.publish_returns();
-            theirs.settle_return_lanes();
-            assert_eq!(ours.take_returns(), 8);
-            ours.commit_home_lanes();
-            assert_eq!(
-                (ours.own()[0].free_count(), ours.own()[0].out_count()),
-                (8, 0)
-            );
-        }
-        assert_eq!(ours.violations(), 0);
-    }
-}
+mod tests;

@@ -8,6 +8,7 @@
 use std::fmt;
 use std::os::fd::BorrowedFd;
 
+use crate::aggregation::PACKED_LEN_MAX;
 use crate::config::ConfigErrors;
 use crate::nf::{DropReason, Nanos};
 use crate::packet::Packet;
@@ -34,6 +35,8 @@ pub struct RxBurst<'a> {
     packets: &'a mut Vec<Packet>,
     limit: usize,
     drops: &'a mut [u64; DropReason::COUNT],
+    /// Headroom of packets, if small ones are to lie together in frames.
+    frame_headroom: Option<u32>,
 }
 
 impl<'a> RxBurst<'a> {
@@ -49,7 +52,41 @@ impl<'a> RxBurst<'a> {
             packets,
             limit,
             drops,
+            frame_headroom: None,
         }
+    }
+
+    /// Small packets are to lie together in frames, each with `headroom` bytes in front, because
+    /// the link behind aggregates. The engine closes the last frame.
+    pub fn in_frames(mut self, headroom: Option<u32>) -> Self {
+        self.frame_headroom = headroom;
+        self
+    }
+
+    #[inline]
+    fn alloc_framed(&mut self, len: usize) -> Option<Packet> {
+        let headroom = self.frame_headroom?;
+        if len > PACKED_LEN_MAX {
+            return None;
+        }
+        self.pools.alloc_framed(len, headroom)
+    }
+
+    /// The same call for at most `most` more packets: what a wrapper passes on to the port inside.
+    pub fn narrowed(&mut self, most: usize) -> RxBurst<'_> {
+        RxBurst {
+            limit: self.limit.min(self.packets.len().saturating_add(most)),
+            pools: self.pools,
+            packets: self.packets,
+            drops: self.drops,
+            frame_headroom: self.frame_headroom,
+        }
+    }
+
+    /// The longest packet for which there can be a buffer at all.
+    #[inline]
+    pub fn packet_len_max(&self) -> usize {
+        self.pools.packet_len_max()
     }
 
     /// How many more packets may be received in this call.
@@ -65,6 +102,9 @@ impl<'a> RxBurst<'a> {
     /// The reason, already counted, if there is no buffer of that size.
     #[inline]
     pub fn alloc(&mut self, len: usize) -> Result<Packet, DropReason> {
+        if let Some(packet) = self.alloc_framed(len) {
+            return Ok(packet);
+        }
         self.pools
             .alloc(len)
             .inspect_err(|reason| self.drops[reason.index()] += 1)
@@ -75,6 +115,30 @@ impl<'a> RxBurst<'a> {
     #[inline]
     pub fn has_buffer(&self, len: usize) -> bool {
         self.pools.has_buffer(len)
+    }
+
+    /// Receives up to `count` packets of `len` bytes that `fill` writes, as many as there is room
+    /// and buffers for; gives how many. For ports that make packets and can wait.
+    #[inline]
+    pub fn fill(&mut self, count: usize, len: usize, mut fill: impl FnMut(&mut Packet)) -> usize {
+        let count = count.min(self.room());
+        let packets = &mut *self.packets;
+        let mut receive = |mut packet: Packet| {
+            fill(&mut packet);
+            packets.push(packet);
+        };
+        let mut done = 0;
+        if let Some(headroom) = self.frame_headroom.filter(|_| len <= PACKED_LEN_MAX) {
+            while done < count {
+                let wanted = count - done;
+                let made = self.pools.fill_frame(wanted, len, headroom, &mut receive);
+                done += made;
+                if made == 0 {
+                    break;
+                }
+            }
+        }
+        done + self.pools.alloc_each(count - done, len, receive)
     }
 
     /// Receives a copy of `bytes`. Returns false, and counts why, if there is no buffer.
@@ -217,6 +281,8 @@ pub struct WrapKind {
     pub name: &'static str,
     /// One sentence for `catena port list`.
     pub summary: &'static str,
+    /// Whether it limits [`Port::tx_room`]: packets then reach it one by one, never in frames.
+    pub takes_singly: bool,
     /// JSON Schema of its configuration.
     pub schema: fn() -> schemars::Schema,
     /// Checks the configuration.

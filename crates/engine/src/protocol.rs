@@ -25,7 +25,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::chain::{Mode, Overflow, Trust};
+use crate::chain::{Aggregate, Mode, Overflow, Trust};
 use crate::wait::WaitPolicy;
 
 /// Version of this protocol and of the memory that it hands over; both sides must have the same.
@@ -36,7 +36,8 @@ pub const VERSION: u32 = {
     let counters = fingerprint(protocol, include_bytes!("stats.rs"));
     let descriptors = fingerprint(counters, include_bytes!("../../shm/src/descriptor.rs"));
     let pools = fingerprint(descriptors, include_bytes!("../../shm/src/pool.rs"));
-    fingerprint(pools, include_bytes!("../../shm/src/ring_memory.rs"))
+    let marks = fingerprint(pools, include_bytes!("../../shm/src/pool/search.rs"));
+    fingerprint(marks, include_bytes!("../../shm/src/ring_memory.rs"))
 };
 
 /// FNV-1a of some text, continued from `hash`.
@@ -93,6 +94,8 @@ pub struct PoolSpec {
     pub owner: usize,
     /// Whether other workers may write it.
     pub writable: bool,
+    /// Whether its buffers are frames.
+    pub frames: bool,
 }
 
 /// A ring between two workers.
@@ -112,6 +115,10 @@ pub struct RingSpec {
     pub trust: Trust,
     /// What happens when it is full.
     pub overflow: Overflow,
+    /// Whether small packets share frames.
+    pub aggregate: Aggregate,
+    /// Bytes that frames leave in front of each packet, for the NFs on the way.
+    pub frame_headroom: u8,
 }
 
 /// A return lane between two workers.
@@ -274,6 +281,23 @@ pub enum ToWorker {
         /// Its buffers.
         buffers: Vec<u32>,
     },
+    /// Mark in the ledger what is out by these links, of index `links`: somebody who could have it
+    /// died. Ended by `EndSeek`.
+    Seek {
+        /// The links.
+        links: Vec<usize>,
+    },
+    /// Marked buffers that nobody has: take them home.
+    TakeFound {
+        /// Number of the request, as of `Reclaim`.
+        number: u64,
+        /// The pool.
+        pool: u8,
+        /// Its buffers.
+        buffers: Vec<u32>,
+    },
+    /// Nothing is looked for any more.
+    EndSeek,
     /// What to add while running: new rings, lanes and pools, and nodes with new settings. Answered
     /// like `Assign`; nothing is used before `Rewire`.
     Change(Box<Assignment>),

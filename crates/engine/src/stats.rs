@@ -10,6 +10,7 @@
 use crate::drop_reason::DropReason;
 pub use crate::link::{RxCounters, TxCounters};
 
+use crate::aggregation::PackCounters;
 use crate::link::OCCUPANCY_CLASSES;
 
 /// Words of the worker block.
@@ -19,7 +20,7 @@ pub const NODE_WORDS: usize = 4 + DropReason::COUNT;
 /// Blocks of each kind that a page has beyond those it starts with.
 pub const SPARE_BLOCKS: usize = 16;
 /// Words of a sending link's block.
-pub const TX_WORDS: usize = 5;
+pub const TX_WORDS: usize = 11;
 /// Words of a receiving link's block.
 pub const RX_WORDS: usize = 4 + OCCUPANCY_CLASSES;
 
@@ -161,18 +162,40 @@ impl TxCounters {
             self.wakes,
             self.blocked,
             self.violations,
+            self.packed.frames,
+            self.packed.framed_packets,
+            self.packed.packed_bytes,
+            self.packed.is_packing,
+            self.packed.burst_mean_x16,
+            self.packed.len_mean_x16,
         ]
     }
 
     /// From the words.
     pub fn from_words(words: &[u64; TX_WORDS]) -> Self {
-        let [packets, bytes, wakes, blocked, violations] = *words;
+        let [packets, bytes, wakes, blocked, violations, packed @ ..] = *words;
+        let [
+            frames,
+            framed_packets,
+            packed_bytes,
+            is_packing,
+            burst_mean_x16,
+            len_mean_x16,
+        ] = packed;
         Self {
             packets,
             bytes,
             wakes,
             blocked,
             violations,
+            packed: PackCounters {
+                frames,
+                framed_packets,
+                packed_bytes,
+                is_packing,
+                burst_mean_x16,
+                len_mean_x16,
+            },
         }
     }
 
@@ -183,6 +206,14 @@ impl TxCounters {
         self.wakes = self.wakes.saturating_add(other.wakes);
         self.blocked = self.blocked.saturating_add(other.blocked);
         self.violations = self.violations.saturating_add(other.violations);
+        let (packed, other) = (&mut self.packed, other.packed);
+        // What the latest instance decides, and sums of what all of them did.
+        *packed = PackCounters {
+            frames: packed.frames.saturating_add(other.frames),
+            framed_packets: packed.framed_packets.saturating_add(other.framed_packets),
+            packed_bytes: packed.packed_bytes.saturating_add(other.packed_bytes),
+            ..other
+        };
     }
 }
 

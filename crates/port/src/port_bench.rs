@@ -66,6 +66,7 @@ impl PortBench {
                     log2_stride,
                     buffer_count,
                     headroom: 64,
+                    frames: false,
                 };
                 PoolOwner::create(id, geometry, Sharing::ReadWrite).expect("memory for a test")
             });

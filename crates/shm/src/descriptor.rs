@@ -6,7 +6,18 @@
 //! word 1  | tag (32)                              | offset (32)                      |
 //! ```
 //! Four descriptors share a cache line. The sequence is the update flag: it is written by the ring,
-//! not here. A descriptor from another process says nothing until [`crate::pool`] has checked it.
+//! not here.
+//!
+//! | kind | len | offset | tag |
+//! |---|---|---|---|
+//! | `PACKET` | bytes | first byte in the pool | metadata |
+//! | `RETURN + n` | buffer index | second index, if n > 1 | third index, if n > 2 |
+//! | `FRAME` | slots 0 to 31 | start of the buffer in the pool | slots 32 to 63 |
+//! | `STAGED_FRAME` | bytes | first byte in the area | count of slots |
+//! | `RETURN_FRAME` | slots 0 to 31 | buffer index | slots 32 to 63 |
+//! | `FRAMED + slot` | bytes (16 bits), headroom left (next 8) | first byte in the pool | metadata |
+//!
+//! A descriptor from another process says nothing until [`crate::pool`] has checked it.
 
 /// One descriptor, without its sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +40,18 @@ pub mod kind {
     pub const PACKET: u8 = 0;
     /// `RETURN + n`, n in 1..=3: n buffers go home; `len`, `offset`, `tag` are their indices.
     pub const RETURN: u8 = 0x10;
+    /// Packets of the frame that starts at `offset`: those in the mask of `len` and `tag`.
+    pub const FRAME: u8 = 0x20;
+    /// A frame of `tag` packets in a staging area: `len` bytes from `offset` on.
+    pub const STAGED_FRAME: u8 = 0x21;
+    /// The slots of the mask, of the frame in the buffer with index `offset`, go home.
+    pub const RETURN_FRAME: u8 = 0x30;
+    /// `FRAMED | slot`, slot in 0..=63: one packet of a frame; the frame's table is not read.
+    pub const FRAMED: u8 = 0x40;
 }
+
+/// Packets that one frame can hold.
+pub const SLOTS_PER_FRAME: u32 = 64;
 
 /// Buffers that one return descriptor can carry.
 pub const RETURNS_PER_DESCRIPTOR: usize = 3;
@@ -56,6 +78,24 @@ impl Descriptor {
     #[expect(clippy::cast_possible_truncation, reason = "takes 16 bits")]
     pub const fn sequence_of(word0: u64) -> u16 {
         (word0 >> SEQUENCE_SHIFT) as u16
+    }
+
+    /// How many indices of the ring it takes up: as many as it carries packets, so that a link's
+    /// cursors count packets. At least 1 and at most [`SLOTS_PER_FRAME`], whatever a peer wrote.
+    #[inline]
+    pub const fn span(&self) -> u32 {
+        match self.kind {
+            kind::FRAME => {
+                let count = self.len.count_ones() + self.tag.count_ones();
+                if count == 0 { 1 } else { count }
+            }
+            kind::STAGED_FRAME => match self.tag {
+                0 => 1,
+                1..=SLOTS_PER_FRAME => self.tag,
+                _ => SLOTS_PER_FRAME,
+            },
+            _ => 1,
+        }
     }
 
     /// The descriptor in two words.
@@ -104,7 +144,7 @@ impl Descriptor {
     }
 
     /// The buffer indices that come home, if this is a return descriptor of valid form.
-    pub fn returned(&self) -> Option<impl Iterator<Item = u32> + use<>> {
+    pub fn returned(&self) -> Option<impl DoubleEndedIterator<Item = u32> + use<>> {
         let count = self.kind.checked_sub(kind::RETURN)? as usize;
         if count == 0 || count > RETURNS_PER_DESCRIPTOR {
             return None;
@@ -113,9 +153,155 @@ impl Descriptor {
     }
 }
 
+/// Frames: see [`crate::frame`].
+impl Descriptor {
+    #[expect(clippy::cast_possible_truncation, reason = "takes the halves")]
+    const fn with_mask(kind: u8, pool: u8, offset: u32, mask: u64) -> Self {
+        Self {
+            kind,
+            pool,
+            len: mask as u32,
+            offset,
+            tag: (mask >> 32) as u32,
+        }
+    }
+
+    /// The packets of `mask` in the frame whose buffer starts at `buffer_offset` of the pool.
+    #[inline]
+    pub const fn frame(pool: u8, buffer_offset: u32, mask: u64) -> Self {
+        Self::with_mask(kind::FRAME, pool, buffer_offset, mask)
+    }
+
+    /// A frame of `count` packets that lies in a staging area: `len` bytes from `offset` on.
+    #[inline]
+    pub const fn staged_frame(offset: u32, len: u32, count: u32) -> Self {
+        Self {
+            kind: kind::STAGED_FRAME,
+            pool: 0,
+            len,
+            offset,
+            tag: count,
+        }
+    }
+
+    /// The slots that a `FRAME` or `RETURN_FRAME` descriptor names: bit n for slot n.
+    #[inline]
+    pub const fn mask(&self) -> u64 {
+        (self.tag as u64) << 32 | self.len as u64
+    }
+
+    /// A descriptor that carries the slots of `mask` in buffer `buffer_index` home.
+    #[inline]
+    pub const fn returning_slots(pool: u8, buffer_index: u32, mask: u64) -> Self {
+        Self::with_mask(kind::RETURN_FRAME, pool, buffer_index, mask)
+    }
+
+    /// Adds slots to a descriptor that carries slots of the same buffer home. False, and unchanged,
+    /// if it carries something else, or one of them already.
+    #[inline]
+    pub const fn add_slots(&mut self, pool: u8, buffer_index: u32, mask: u64) -> bool {
+        let fits = self.kind == kind::RETURN_FRAME
+            && self.pool == pool
+            && self.offset == buffer_index
+            && self.mask() & mask == 0;
+        if fits {
+            *self = Self::returning_slots(pool, buffer_index, self.mask() | mask);
+        }
+        fits
+    }
+
+    /// Buffer index and mask of the slots that come home, if this is a descriptor of slots, and not
+    /// of none.
+    #[inline]
+    pub const fn returned_slots(&self) -> Option<(u32, u64)> {
+        if self.kind != kind::RETURN_FRAME || self.mask() == 0 {
+            return None;
+        }
+        Some((self.offset, self.mask()))
+    }
+
+    /// The packet of `len` bytes at `offset` of the pool that is in `slot` of its frame, with
+    /// `headroom` bytes left in front of it.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    #[inline]
+    pub const fn framed(
+        slot: u32,
+        pool: u8,
+        offset: u32,
+        (len, headroom): (u16, u8),
+        tag: u32,
+    ) -> Self {
+        assert!(slot < SLOTS_PER_FRAME);
+        #[expect(clippy::cast_possible_truncation, reason = "below 64")]
+        let kind = kind::FRAMED | slot as u8;
+        Self {
+            kind,
+            pool,
+            len: (headroom as u32) << 16 | len as u32,
+            offset,
+            tag,
+        }
+    }
+
+    /// Slot, bytes and headroom, if this is a descriptor of one packet of a frame.
+    #[inline]
+    pub const fn framed_parts(&self) -> Option<(u32, u64, u64)> {
+        let slot = (self.kind ^ kind::FRAMED) as u32;
+        if slot >= SLOTS_PER_FRAME || self.len >> 24 != 0 {
+            return None;
+        }
+        Some((slot, (self.len & 0xffff) as u64, (self.len >> 16) as u64))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slots_of_a_frame_travel_and_come_home_as_a_mask() {
+        let mask = 0x8000_0001_0000_0003;
+        let there = Descriptor::frame(3, 4096, mask);
+        assert_eq!(
+            (there.kind, there.offset, there.mask()),
+            (kind::FRAME, 4096, mask)
+        );
+        assert!(there.returned_slots().is_none() && there.returned().is_none());
+        let mut home = Descriptor::returning_slots(3, 7, 1 << 63);
+        assert!(home.add_slots(3, 7, 1 << 0) && home.add_slots(3, 7, 1 << 32));
+        assert_eq!(home.returned_slots(), Some((7, 1 << 63 | 1 << 32 | 1)));
+        let before = home;
+        assert!(!home.add_slots(4, 7, 1 << 5), "another pool");
+        assert!(!home.add_slots(3, 8, 1 << 5), "another buffer");
+        assert!(!home.add_slots(3, 7, 1 << 32), "twice");
+        assert!(!home.add_return(3, 7), "another kind");
+        assert_eq!(home, before);
+        assert!(home.returned().is_none());
+        assert!(
+            Descriptor::returning_slots(3, 7, 0)
+                .returned_slots()
+                .is_none()
+        );
+        assert!(!Descriptor::returning(3, &[7]).add_slots(3, 7, 1 << 1));
+    }
+
+    #[test]
+    fn one_packet_of_a_frame_says_slot_length_and_headroom() {
+        for slot in 0..SLOTS_PER_FRAME {
+            let one = Descriptor::framed(slot, 3, 5000, (u16::MAX, 255), 9);
+            assert_eq!(one.framed_parts(), Some((slot, 65_535, 255)));
+            assert!(one.returned().is_none() && one.returned_slots().is_none());
+        }
+        let one = Descriptor::framed(63, 3, 5000, (60, 0), 9);
+        assert_eq!((one.kind, one.len, one.tag), (0x7f, 60, 9));
+        for kind in (0..0x40).chain(0x80..=0xff) {
+            assert!(Descriptor { kind, ..one }.framed_parts().is_none());
+        }
+        let len = 1 << 24;
+        assert!(Descriptor { len, ..one }.framed_parts().is_none());
+    }
 
     #[test]
     fn words_round_trip_and_keep_the_sequence() {

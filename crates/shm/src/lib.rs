@@ -7,13 +7,16 @@
 //! - [`packet`]: the handle of one packet in a pool's buffer.
 //! - [`pool`]: buffers of one size, allocated by one owner, checked by everybody else.
 //! - [`descriptor`]: the 16 bytes that travel through a ring.
+//! - [`frame`]: buffers that hold many packets.
 //! - [`ring`]: the single-producer single-consumer ring, generic over its memory; model-checked.
 //! - [`ring_memory`]: the ring's memory as two sealed regions, one per side.
 //! - [`staging`]: the byte area through which `copy` links pass packets.
+//! - `prefetch`: cache lines fetched before they are needed.
 //! - [`bell`]: sleeping without losing a wake-up, on futexes that the peer cannot write.
 //! - [`counters`]: counter blocks that any process can read.
 //! - [`fd_passing`]: messages with file descriptors over Unix sockets.
 //! - [`peer`]: the process at the other end of a Unix socket.
+//! - [`schedule`]: how long a thread may be kept waiting for a core.
 //! - [`tsc`]: the calibrated clock.
 //!
 //! Trust: whatever another process can write is loaded once with an atomic, checked, then used.
@@ -22,12 +25,15 @@ pub mod bell;
 pub mod counters;
 pub mod descriptor;
 pub mod fd_passing;
+pub mod frame;
 pub mod packet;
 pub mod peer;
 pub mod pool;
+mod prefetch;
 pub mod region;
 pub mod ring;
 pub mod ring_memory;
+pub mod schedule;
 pub mod staging;
 pub mod sync;
 pub mod tsc;

@@ -11,6 +11,10 @@
 //!                        ^ offset in the pool
 //! ```
 //!
+//! In a frame the buffer is shared among packets, and headroom is what lies between this packet and
+//! the one before it (see [`crate::frame`]). A handle never reaches beyond that, nor behind the end
+//! that it once had.
+//!
 //! What exclusivity means here: between taking a descriptor and giving it on, this process is the
 //! only one that touches the bytes, *if all processes that may write the pool follow the protocol*.
 //! Those are the members of one trust group; a chain across groups uses `copy` links, whose packets
@@ -23,6 +27,8 @@
 use std::fmt;
 use std::ptr::NonNull;
 
+use crate::descriptor::SLOTS_PER_FRAME;
+
 /// A packet in a pool's buffer.
 ///
 /// Three words, written and read whole: a handle is moved several times per hop, and a word put
@@ -32,11 +38,18 @@ pub struct Packet {
     data: NonNull<u8>,
     /// Offset in the pool (high half) and length (low half).
     place: u64,
-    /// Tag (high half), then writable, log2 of the stride, pool, a byte each.
+    /// Tag (high half); headroom left (8 bits), slot (6), framed (1), writable (1), moved (1),
+    /// where the first two and the last count for packets of a frame only; log2 of the stride (7),
+    /// pool (8).
     info: u64,
 }
 
+const HEADROOM_SHIFT: u32 = 24;
+const SLOT_SHIFT: u32 = 18;
+const FRAMED: u64 = 1 << 17;
 const WRITABLE_SHIFT: u32 = 16;
+/// The frame's table says another place, length or tag.
+const MOVED: u64 = 1 << 15;
 const LOG2_SHIFT: u32 = 8;
 
 // SAFETY: a packet is the only handle of its buffer (see the file's header), so it may move to
@@ -54,7 +67,7 @@ impl Packet {
     /// # Safety
     /// `base` is the start of a mapping that stays valid while the packet exists; `[offset,
     /// offset+len)` lies in one buffer of `2^log2_stride` bytes within it; no other handle of that
-    /// buffer is in use; if `writable`, the mapping is.
+    /// buffer is in use, or none of that slot if `in_slot` follows; if `writable`, the mapping is.
     #[inline]
     pub(crate) unsafe fn at(
         base: NonNull<u8>,
@@ -75,8 +88,42 @@ impl Packet {
         }
     }
 
+    /// Makes this the packet in `slot` of its frame, with `headroom` bytes left to it: 255 at most.
+    /// What lies further in front, and what lies behind, belongs to other packets.
+    #[inline]
+    pub(crate) fn in_slot(mut self, slot: u32, headroom: u64) -> Self {
+        self.info |= FRAMED | u64::from(slot) << SLOT_SHIFT;
+        self.set_headroom_left(headroom);
+        self
+    }
+
+    #[inline]
+    fn set_headroom_left(&mut self, headroom: u64) {
+        self.info = self.info & !(0xff << HEADROOM_SHIFT) | headroom.min(0xff) << HEADROOM_SHIFT;
+    }
+
+    /// Whether the frame's table may say another place, length or tag than the handle.
+    #[inline]
+    pub(crate) fn has_moved(&self) -> bool {
+        self.info & MOVED != 0
+    }
+
+    /// Start of its buffer.
+    #[inline]
+    pub(crate) fn buffer_start(&self) -> NonNull<u8> {
+        // SAFETY: the packet starts so many bytes behind the start of its buffer.
+        unsafe { self.data.sub(self.offset_in_buffer()) }
+    }
+
+    /// Offset of its first byte in its buffer.
+    #[inline]
+    pub(crate) fn offset_in_buffer(&self) -> usize {
+        (self.offset() & self.offset_mask()) as usize
+    }
+
     #[inline]
     fn set_place(&mut self, offset: u32, len: u32) {
+        self.info |= MOVED;
         self.place = u64::from(offset) << 32 | u64::from(len);
     }
 
@@ -89,7 +136,7 @@ impl Packet {
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "takes a byte")]
     fn log2_stride(&self) -> u8 {
-        (self.info >> LOG2_SHIFT) as u8
+        (self.info >> LOG2_SHIFT) as u8 & 0x7f
     }
 
     /// Its bytes, from the Ethernet header on.
@@ -118,15 +165,7 @@ impl Packet {
     /// Starts to fetch the first cache line of its bytes.
     #[inline]
     pub(crate) fn prefetch(&self) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the address lies in the packet's buffer; a prefetch reads nothing the program
-        // could see.
-        // JUSTIFICATION: `cargo xtask bench link`, shared.
-        unsafe {
-            core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(
-                self.data.as_ptr().cast_const().cast(),
-            );
-        }
+        crate::prefetch::for_reading(self.data);
     }
 
     /// Length in bytes, without FCS.
@@ -158,6 +197,35 @@ impl Packet {
         self.offset() >> self.log2_stride()
     }
 
+    /// Offset of its buffer in the pool.
+    #[inline]
+    pub fn buffer_offset(&self) -> u32 {
+        self.offset() & !self.offset_mask()
+    }
+
+    /// Whether it lies in a frame, with other packets in the same buffer.
+    #[inline]
+    pub fn is_framed(&self) -> bool {
+        self.info & FRAMED != 0
+    }
+
+    /// Its slot in its frame; 0 for a packet that lies alone in its buffer.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "takes 6 bits")]
+    pub fn slot(&self) -> u32 {
+        (self.info >> SLOT_SHIFT) as u32 & 0x3f
+    }
+
+    /// Its unit of account in the pool: the buffer, or the slot of a frame pool.
+    #[inline]
+    pub fn unit(&self) -> u32 {
+        if self.is_framed() {
+            self.buffer_index() * SLOTS_PER_FRAME + self.slot()
+        } else {
+            self.buffer_index()
+        }
+    }
+
     /// Whether this process may change it.
     #[inline]
     pub fn is_writable(&self) -> bool {
@@ -173,18 +241,31 @@ impl Packet {
     /// Sets the metadata.
     #[inline]
     pub fn set_tag(&mut self, tag: u32) {
-        self.info = u64::from(tag) << 32 | self.info & 0xffff_ffff;
+        self.info = u64::from(tag) << 32 | self.info & 0xffff_ffff | MOVED;
     }
 
-    /// Free bytes in front.
+    /// The tag that the frame's table says.
+    #[inline]
+    pub(crate) fn with_tag(mut self, tag: u32) -> Self {
+        self.info |= u64::from(tag) << 32;
+        self
+    }
+
+    /// Free bytes in front; of a packet in a frame, 255 at most.
     #[inline]
     pub fn headroom(&self) -> usize {
-        (self.offset() & self.offset_mask()) as usize
+        if self.is_framed() {
+            return (self.info >> HEADROOM_SHIFT & 0xff) as usize;
+        }
+        self.offset_in_buffer()
     }
 
-    /// Free bytes behind.
+    /// Free bytes behind; none in a frame, even after shrinking.
     #[inline]
     pub fn tailroom(&self) -> usize {
+        if self.is_framed() {
+            return 0;
+        }
         (1 << self.log2_stride()) - self.headroom() - self.len()
     }
 
@@ -205,6 +286,9 @@ impl Packet {
     }
 
     fn move_start_back(&mut self, count: u32) {
+        if self.is_framed() {
+            self.set_headroom_left(self.headroom() as u64 - u64::from(count));
+        }
         // SAFETY: at most the headroom, so the start stays in the buffer.
         self.data = unsafe { self.data.sub(count as usize) };
         self.set_place(self.offset() - count, self.len32() + count);
@@ -219,6 +303,9 @@ impl Packet {
             return Err(NoRoom);
         }
         let count = u32::try_from(count).map_err(|_| NoRoom)?;
+        if self.is_framed() {
+            self.set_headroom_left(self.headroom() as u64 + u64::from(count));
+        }
         // SAFETY: less than `len`, so the start stays within the packet.
         self.data = unsafe { self.data.add(count as usize) };
         self.set_place(self.offset() + count, self.len32() - count);
@@ -245,6 +332,7 @@ impl fmt::Debug for Packet {
             .field("pool", &self.pool())
             .field("offset", &self.offset())
             .field("len", &self.len())
+            .field("slot", &self.is_framed().then(|| self.slot()))
             .finish()
     }
 }

@@ -12,6 +12,8 @@
 //! - A buffer that comes home is taken back only if the ledger says it is out by a link that leads
 //!   to the one who returns it: a peer cannot free twice, nor free what it never had.
 //!
+//! The unit of account is the buffer, or in a frame pool the slot of a buffer: see `frames`.
+//!
 //! [`PoolView`] is everybody else's side: it turns a descriptor into a [`Packet`] after checking,
 //! in 64 bits, that it lies in one buffer of the pool.
 #![allow(
@@ -19,11 +21,18 @@
     reason = "makes packets from checked offsets in a mapping"
 )]
 
+mod frames;
+mod search;
+
+pub use search::SOUGHT;
+
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use crate::descriptor::Descriptor;
+use crate::descriptor::{Descriptor, SLOTS_PER_FRAME};
+use crate::frame::FrameWriter;
 use crate::packet::Packet;
+use crate::prefetch;
 use crate::region::{Region, RegionError, Sharing};
 use crate::sync::{AtomicU8, Ordering};
 
@@ -36,6 +45,8 @@ pub struct PoolGeometry {
     pub buffer_count: u32,
     /// Bytes kept free in front of a received packet.
     pub headroom: u32,
+    /// Whether its buffers are frames of many packets each, and only that.
+    pub frames: bool,
 }
 
 /// Most bytes a pool may have: offsets are 32 bits.
@@ -47,8 +58,20 @@ impl PoolGeometry {
         u64::from(self.buffer_count) << self.log2_stride
     }
 
-    /// Largest packet a buffer holds behind its headroom.
+    /// Units of account: buffers, or slots of a frame pool.
+    pub fn units(self) -> u32 {
+        if self.frames {
+            self.buffer_count.saturating_mul(SLOTS_PER_FRAME)
+        } else {
+            self.buffer_count
+        }
+    }
+
+    /// Largest packet that has a buffer to itself, behind its headroom; 0 in a frame pool.
     pub fn packet_len_max(self) -> usize {
+        if self.frames {
+            return 0;
+        }
         (1_usize << self.log2_stride) - self.headroom as usize
     }
 
@@ -58,6 +81,7 @@ impl PoolGeometry {
             && self.buffer_count > 0
             && u64::from(self.headroom) < 1 << self.log2_stride
             && self.bytes() <= POOL_BYTES_MAX
+            && (!self.frames || frames::is_valid(self))
     }
 }
 
@@ -72,6 +96,19 @@ impl LinkSet {
     /// Adds link number `link`.
     pub fn insert(&mut self, link: u8) {
         self.0[usize::from(link >> 6)] |= 1 << (link & 63);
+    }
+
+    /// Takes link number `link` out.
+    pub fn remove(&mut self, link: u8) {
+        self.0[usize::from(link >> 6)] &= !(1 << (link & 63));
+    }
+
+    /// Whether some link is in both.
+    pub fn meets(&self, other: &Self) -> bool {
+        self.0
+            .iter()
+            .zip(&other.0)
+            .any(|(ours, theirs)| ours & theirs != 0)
     }
 
     /// Whether it holds link number `link`.
@@ -93,6 +130,14 @@ pub struct PoolOwner {
     ledger: Arc<Region>,
     free: Vec<u32>,
     out_count: u32,
+    /// As the geometry says.
+    units: u32,
+    /// Buffers that can be had and returned whole: none in a frame pool.
+    plain_count: u32,
+    /// Of each buffer of a frame pool: the slots that are in hand or out.
+    alive: Vec<u64>,
+    /// The frame that [`PoolOwner::alloc_framed`] is filling.
+    open: Option<FrameWriter>,
 }
 
 const HOME: u8 = 0;
@@ -120,7 +165,7 @@ impl PoolOwner {
         Self::with_region(id, geometry, Arc::new(region), &[])
     }
 
-    /// Takes over the pool of a dead owner: `out` are the buffers that are still out, with the link
+    /// Takes over the pool of a dead owner: `out` are the units that are still out, with the link
     /// each left by.
     ///
     /// # Errors
@@ -149,7 +194,8 @@ impl PoolOwner {
         out: &[(u32, u8)],
     ) -> Result<Self, RegionError> {
         let count = geometry.buffer_count;
-        let ledger = Region::create("catena-ledger", count as usize, Sharing::ReadOnly)?;
+        let units = geometry.units();
+        let ledger = Region::create("catena-ledger", units as usize, Sharing::ReadOnly)?;
         ledger.prefault();
         let mut owner = Self {
             id,
@@ -158,13 +204,24 @@ impl PoolOwner {
             ledger: Arc::new(ledger),
             free: Vec::with_capacity(count as usize),
             out_count: 0,
+            units,
+            plain_count: if geometry.frames { 0 } else { count },
+            alive: vec![0; if geometry.frames { count as usize } else { 0 }],
+            open: None,
         };
-        for &(index, link) in out.iter().filter(|(index, _)| *index < count) {
-            owner.send_out(index, link.max(1));
+        for &(unit, link) in out.iter().filter(|(unit, _)| *unit < units) {
+            owner.send_out(unit, link.max(1));
+            if geometry.frames {
+                owner.alive[(unit / SLOTS_PER_FRAME) as usize] |= 1 << (unit % SLOTS_PER_FRAME);
+            }
         }
         // Lowest index on top.
         for index in (0..count).rev() {
-            if owner.ledger_of(index).load(Ordering::Relaxed) == HOME {
+            let is_home = match owner.alive.get(index as usize) {
+                Some(slots) => *slots == 0,
+                None => owner.ledger_of(index).load(Ordering::Relaxed) == HOME,
+            };
+            if is_home {
                 owner.free.push(index);
             }
         }
@@ -173,11 +230,8 @@ impl PoolOwner {
 
     #[inline]
     fn ledger_of(&self, index: u32) -> &AtomicU8 {
-        assert!(
-            index < self.geometry.buffer_count,
-            "buffer index outside its pool"
-        );
-        // SAFETY: the ledger has a byte per buffer; it is an atomic that only this process writes.
+        assert!(index < self.units, "unit outside its pool");
+        // SAFETY: the ledger has a byte per unit; it is an atomic that only this process writes.
         unsafe { self.ledger.at::<AtomicU8>(index as usize).as_ref() }
     }
 
@@ -211,7 +265,7 @@ impl PoolOwner {
         u32::try_from(self.free.len()).expect("at most buffer_count")
     }
 
-    /// Buffers that have left by a link and not come home.
+    /// Units that have left by a link and not come home.
     pub fn out_count(&self) -> u32 {
         self.out_count
     }
@@ -221,6 +275,7 @@ impl PoolOwner {
         PoolView {
             id: self.id,
             log2_stride: self.geometry.log2_stride,
+            frames: self.geometry.frames,
             region: self.region.clone(),
         }
     }
@@ -249,22 +304,32 @@ impl PoolOwner {
     /// Takes a packet of this pool back.
     #[inline]
     pub fn free(&mut self, packet: Packet) {
+        self.release(&packet);
+    }
+
+    /// Takes back a packet of this pool whose handle the caller forgets.
+    #[inline]
+    pub fn release(&mut self, packet: &Packet) {
         debug_assert_eq!(packet.pool(), self.id);
+        if packet.is_framed() {
+            return self.free_slots(packet.buffer_index(), 1 << packet.slot());
+        }
         self.free.push(packet.buffer_index());
     }
 
-    /// Notes that buffer `index` leaves by link number `link` (not 0).
+    /// Notes that a unit, for a plain pool the buffer, leaves by link number `link` (not 0).
     #[inline]
-    pub fn send_out(&mut self, index: u32, link: u8) {
+    pub fn send_out(&mut self, unit: u32, link: u8) {
         debug_assert_ne!(link, HOME);
-        self.ledger_of(index).store(link, Ordering::Relaxed);
+        self.ledger_of(unit).store(link, Ordering::Relaxed);
         self.out_count += 1;
     }
 
     /// Takes buffer `index`, returned by a peer that is reached over `links`, onto the free list.
     ///
     /// # Errors
-    /// [`Violation`] if that buffer is not out by one of these links; nothing changes then.
+    /// [`Violation`] if that buffer is not out by one of these links, or is a frame's; nothing
+    /// changes then.
     #[inline]
     pub fn take_home(&mut self, index: u32, links: &LinkSet) -> Result<(), Violation> {
         self.arrive(index, links)?;
@@ -276,32 +341,19 @@ impl PoolOwner {
     /// with the one who read the last.
     #[inline]
     fn prefetch(&self, index: u32) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            let offset = (index << self.geometry.log2_stride) + self.geometry.headroom;
-            // SAFETY: `index` is below buffer_count, so the address lies in the mapping; a prefetch
-            // changes nothing the program could see. Processors without PREFETCHW skip it.
-            // JUSTIFICATION: `cargo xtask bench link`, shared. The intrinsic becomes a prefetch for
-            // reading unless the whole build requires newer processors, and the line then has to be
-            // fetched twice.
-            unsafe {
-                let at = self.region.base().add(offset as usize);
-                core::arch::asm!(
-                    "prefetchw [{at}]",
-                    at = in(reg) at.as_ptr(),
-                    options(nostack, preserves_flags, readonly)
-                );
-            }
-        }
+        let offset = (index << self.geometry.log2_stride) + self.geometry.headroom;
+        // SAFETY: `index` is below buffer_count, so the address lies in the mapping.
+        prefetch::for_writing(unsafe { self.region.base().add(offset as usize) });
     }
 
     /// Notes that buffer `index` has come back in hand over a link (a packet that went round).
     ///
     /// # Errors
-    /// [`Violation`] if that buffer is not out by one of `links`; nothing changes then.
+    /// [`Violation`] if that buffer is not out by one of `links`, or is a frame's; nothing changes
+    /// then.
     #[inline]
     pub fn arrive(&mut self, index: u32, links: &LinkSet) -> Result<(), Violation> {
-        if index >= self.geometry.buffer_count {
+        if index >= self.plain_count {
             return Err(Violation);
         }
         let link = self.ledger_of(index).load(Ordering::Relaxed);
@@ -314,7 +366,7 @@ impl PoolOwner {
     }
 }
 
-/// Reads a dead owner's ledger: every buffer that is out, and the link it left by.
+/// Reads a dead owner's ledger: every unit that is out, and the link it left by.
 ///
 /// # Errors
 /// What was wrong with the memory.
@@ -324,13 +376,13 @@ pub fn read_ledger(
     geometry: PoolGeometry,
 ) -> Result<Vec<(u32, u8)>, RegionError> {
     let region = Region::attach(fd, len, Sharing::ReadOnly)?;
-    let count = (geometry.buffer_count as usize).min(region.len());
+    let count = (geometry.units() as usize).min(region.len());
     let mut out = Vec::new();
     for index in 0..count {
         // SAFETY: within the region, checked above; an atomic load.
         let link = unsafe { region.at::<AtomicU8>(index).as_ref() }.load(Ordering::Acquire);
         if link != HOME {
-            out.push((u32::try_from(index).expect("below buffer_count"), link));
+            out.push((u32::try_from(index).expect("below the units"), link));
         }
     }
     Ok(out)
@@ -341,6 +393,7 @@ pub fn read_ledger(
 pub struct PoolView {
     id: u8,
     log2_stride: u8,
+    frames: bool,
     region: Arc<Region>,
 }
 
@@ -363,6 +416,7 @@ impl PoolView {
         Ok(Self {
             id,
             log2_stride: geometry.log2_stride,
+            frames: geometry.frames,
             region: Arc::new(region),
         })
     }
@@ -372,7 +426,8 @@ impl PoolView {
         self.id
     }
 
-    /// The packet that `descriptor` names, if it lies within one buffer of this pool.
+    /// The packet that `descriptor` names, if it lies within one buffer of this pool: one that has
+    /// its buffer to itself, or in a frame pool one of a frame (`FRAMED`).
     ///
     /// The descriptor must be a private copy (the ring gives one). That its sender holds the buffer
     /// cannot be checked here; inside a trust group it is taken at its word.
@@ -386,6 +441,9 @@ impl PoolView {
         let fits = len != 0
             && (offset & (stride - 1)) + len <= stride
             && offset + len <= self.region.len() as u64;
+        if self.frames {
+            return self.framed(descriptor);
+        }
         if descriptor.kind != crate::descriptor::kind::PACKET || !fits {
             return Err(Violation);
         }
@@ -415,6 +473,9 @@ impl Packet {
     pub fn descriptor(&self) -> Descriptor {
         #[expect(clippy::cast_possible_truncation, reason = "made from a u32")]
         let len = self.len() as u32;
+        if self.is_framed() {
+            return self.framed_descriptor();
+        }
         Descriptor {
             kind: 0,
             pool: self.pool(),
@@ -426,135 +487,4 @@ impl Packet {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    const GEOMETRY: PoolGeometry = PoolGeometry {
-        log2_stride: 7,
-        buffer_count: 8,
-        headroom: 64,
-    };
-
-    fn owner() -> PoolOwner {
-        PoolOwner::create(3, GEOMETRY, Sharing::ReadWrite).unwrap()
-    }
-
-    #[test]
-    fn every_buffer_can_be_had_once() {
-        let mut owner = owner();
-        let packets: Vec<_> = std::iter::from_fn(|| owner.alloc(64)).collect();
-        assert_eq!(packets.len(), 8);
-        let mut indices: Vec<_> = packets.iter().map(Packet::buffer_index).collect();
-        indices.sort_unstable();
-        assert_eq!(indices, (0..8).collect::<Vec<_>>());
-        for packet in packets {
-            owner.free(packet);
-        }
-        assert_eq!(owner.free_count(), 8);
-    }
-
-    #[test]
-    fn a_packet_too_large_or_empty_is_refused() {
-        let mut owner = owner();
-        assert!(owner.alloc(65).is_none());
-        assert!(owner.alloc(0).is_none());
-        assert_eq!(owner.free_count(), 8);
-    }
-
-    #[test]
-    fn a_packet_grows_and_shrinks_within_its_buffer() {
-        let mut owner = owner();
-        let mut packet = owner.alloc(60).unwrap();
-        packet.bytes_mut().fill(7);
-        assert_eq!((packet.headroom(), packet.tailroom()), (64, 4));
-        packet.push_front(64).unwrap();
-        assert!(packet.push_front(1).is_err());
-        assert_eq!(&packet.bytes()[64..], [7; 60]);
-        packet.pull_front(100).unwrap();
-        assert_eq!(packet.bytes(), [7; 24]);
-        assert!(packet.pull_front(24).is_err());
-        packet.set_len(28).unwrap();
-        assert!(packet.set_len(29).is_err());
-        owner.free(packet);
-    }
-
-    #[test]
-    fn bytes_reach_another_mapping_and_bad_descriptors_do_not() {
-        let mut owner = owner();
-        let (fd, len) = owner.memory();
-        let fd = fd.try_clone_to_owned().unwrap();
-        let view = PoolView::attach(3, GEOMETRY, fd, len, Sharing::ReadWrite).unwrap();
-        let mut packet = owner.alloc(40).unwrap();
-        packet.bytes_mut().fill(9);
-        packet.set_tag(77);
-        let good = packet.descriptor();
-        let seen = view.packet(&good).unwrap();
-        assert_eq!((seen.bytes(), seen.tag()), (&[9; 40][..], 77));
-        for bad in [
-            Descriptor { len: 0, ..good },
-            Descriptor { len: 65, ..good },
-            Descriptor {
-                len: u32::MAX,
-                ..good
-            },
-            Descriptor {
-                offset: u32::MAX,
-                ..good
-            },
-            Descriptor {
-                offset: u32::try_from(len).unwrap(),
-                len: 1,
-                ..good
-            },
-            Descriptor { kind: 1, ..good },
-        ] {
-            assert!(view.packet(&bad).is_err(), "{bad:?}");
-        }
-    }
-
-    #[test]
-    fn only_what_is_out_by_the_right_link_comes_home_and_only_once() {
-        let mut owner = owner();
-        let packet = owner.alloc(64).unwrap();
-        let index = packet.buffer_index();
-        let (mut via_two, mut via_three) = (LinkSet::default(), LinkSet::default());
-        via_two.insert(2);
-        via_three.insert(3);
-        assert_eq!(
-            owner.take_home(index, &via_two),
-            Err(Violation),
-            "still in hand"
-        );
-        owner.send_out(index, 2);
-        assert_eq!(
-            owner.take_home(index, &via_three),
-            Err(Violation),
-            "another link"
-        );
-        assert_eq!(owner.take_home(index, &via_two), Ok(()));
-        assert_eq!(owner.take_home(index, &via_two), Err(Violation), "twice");
-        assert_eq!(
-            owner.take_home(99, &LinkSet::ALL),
-            Err(Violation),
-            "no such buffer"
-        );
-        assert_eq!((owner.free_count(), owner.out_count()), (8, 0));
-    }
-
-    #[test]
-    fn a_new_owner_continues_where_the_ledger_says() {
-        let mut dead = owner();
-        let packet = dead.alloc(64).unwrap();
-        let index = packet.buffer_index();
-        dead.send_out(index, 5);
-        let (ledger, ledger_len) = dead.ledger();
-        let out = read_ledger(ledger.try_clone_to_owned().unwrap(), ledger_len, GEOMETRY).unwrap();
-        assert_eq!(out, [(index, 5)]);
-        let (fd, len) = dead.memory();
-        let fd = fd.try_clone_to_owned().unwrap();
-        let mut heir = PoolOwner::adopt(3, GEOMETRY, fd, len, &out).unwrap();
-        assert_eq!((heir.free_count(), heir.out_count()), (7, 1));
-        assert_eq!(heir.take_home(index, &LinkSet::ALL), Ok(()));
-        assert_eq!(heir.free_count(), 8);
-    }
-}
+mod tests;

@@ -209,6 +209,12 @@ impl Region {
     /// Touches every page, so that the data path meets no page fault and the memory is charged to
     /// the process that asked for it.
     pub fn prefault(&self) {
+        self.prefault_first(self.len);
+    }
+
+    /// As [`Region::prefault`], but only the first `len` bytes.
+    pub fn prefault_first(&self, len: usize) {
+        let len = len.min(self.len);
         let advice = if self.writable {
             rustix::mm::Advice::LinuxPopulateWrite
         } else {
@@ -216,7 +222,7 @@ impl Region {
         };
         // SAFETY: populates pages of our own mapping; contents do not change. A kernel before 5.14
         // refuses, and the pages then fault one by one, which is only slower.
-        let _ = unsafe { rustix::mm::madvise(self.base.as_ptr().cast(), self.len, advice) };
+        let _ = unsafe { rustix::mm::madvise(self.base.as_ptr().cast(), len, advice) };
     }
 
     /// Size in bytes.

@@ -18,6 +18,13 @@
 //! the consumer, which looks at that slot, sees nothing of the burst or all of it. One publish per
 //! burst.
 //!
+//! **Frames.** A descriptor that carries n packets takes up n indices: it lies in the slot of the
+//! first, and the slots of the others are passed over by both sides. So every cursor counts
+//! packets, and a link holds no more packets in frames than it would hold singly. A slot that is
+//! passed over keeps what was written there laps ago; before publishing, the producer makes sure
+//! that the slot behind the burst, which is where the consumer looks next, cannot pass for a new
+//! one.
+//!
 //! **Depth 1.** A ring of one slot is the update-flag protocol of NTT, OFC 2024: the producer may
 //! write only after the consumer has committed, that is, after it has finished with the chunk.
 //!
@@ -39,7 +46,7 @@ use crate::descriptor::Descriptor;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Most slots a ring may have.
-pub const SLOT_COUNT_MAX: u32 = 1 << 16;
+pub const SLOT_COUNT_MAX: u32 = 1 << 20;
 
 /// One slot; four share a cache line.
 #[derive(Debug)]
@@ -50,6 +57,12 @@ pub struct Slot {
 }
 
 impl Slot {
+    /// The words as they are now: for whoever inspects a ring without taking part in it.
+    pub fn words(&self) -> [u64; 2] {
+        let (word0, word1) = (&self.word0, &self.word1);
+        [word0.load(Ordering::Acquire), word1.load(Ordering::Relaxed)]
+    }
+
     /// A slot that no consumer takes for valid.
     pub fn empty() -> Self {
         Self {
@@ -104,6 +117,8 @@ pub struct Producer<M> {
     settled: u64,
     tail_seen: u64,
     violations: u64,
+    /// Whether a descriptor of several packets was ever published.
+    passes_over: bool,
 }
 
 impl<M: RingMemory> Producer<M> {
@@ -122,6 +137,7 @@ impl<M: RingMemory> Producer<M> {
             settled: start,
             tail_seen: start,
             violations: 0,
+            passes_over: false,
         }
     }
 
@@ -196,12 +212,30 @@ impl<M: RingMemory> Producer<M> {
         self.slot_count - self.known_room()
     }
 
-    /// Publishes as many of `descriptors` as there is room for, in order, and says how many.
+    /// Publishes as many of `descriptors`, each of one packet, as there is room for, in order, and
+    /// says how many.
     pub fn push(&mut self, descriptors: impl ExactSizeIterator<Item = Descriptor>) -> u32 {
-        let wanted = u32::try_from(descriptors.len()).unwrap_or(u32::MAX);
-        let count = self.room(wanted).min(wanted);
+        let packets = u32::try_from(descriptors.len()).unwrap_or(u32::MAX);
+        self.push_packets(packets, descriptors)
+    }
+
+    /// Publishes as many of `descriptors`, which carry `packets` in all, as there is room for, in
+    /// order, and says how many packets that were. Never half a descriptor.
+    #[inline]
+    pub fn push_packets(
+        &mut self,
+        packets: u32,
+        descriptors: impl Iterator<Item = Descriptor>,
+    ) -> u32 {
+        let mut left = self.room(packets);
+        let mut index = self.head;
         let mut first = None;
-        for (index, descriptor) in (self.head..self.head + u64::from(count)).zip(descriptors) {
+        for descriptor in descriptors {
+            let span = descriptor.span();
+            if span > left {
+                break;
+            }
+            left -= span;
             let word0 = descriptor.word0(sequence(index, self.log2));
             let slot = self.memory.slot(position(index, self.slot_count));
             slot.word1.store(descriptor.word1(), Ordering::Relaxed);
@@ -211,14 +245,33 @@ impl<M: RingMemory> Producer<M> {
                 // Relaxed: ordered by the Release store of the first slot below.
                 slot.word0.store(word0, Ordering::Relaxed);
             }
+            index += u64::from(span);
+            self.passes_over |= span > 1;
         }
         if let Some((slot, word0)) = first {
+            if self.passes_over {
+                self.lay_ghost(index);
+            }
             // Release pairs with the Acquire load in `Consumer::pull`: it publishes the burst and
             // the packet bytes that were written before.
             slot.word0.store(word0, Ordering::Release);
         }
-        self.head += u64::from(count);
-        count
+        #[expect(clippy::cast_possible_truncation, reason = "at most a lap")]
+        let published = (index - self.head) as u32;
+        self.head = index;
+        published
+    }
+
+    /// Makes sure that the slot for `index`, where the consumer looks after this burst, does not
+    /// hold a descriptor that was passed over for a whole number of sequence cycles. Such a slot is
+    /// live for nobody, so it may be written.
+    fn lay_ghost(&self, index: u64) {
+        let slot = self.memory.slot(position(index, self.slot_count));
+        let word0 = slot.word0.load(Ordering::Relaxed);
+        if Descriptor::sequence_of(word0) == sequence(index, self.log2) {
+            // Relaxed: ordered by the Release store of the burst's first slot.
+            slot.word0.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Ends a turn: what was pushed so far belongs to a finished turn. To be called after the tails
@@ -313,9 +366,17 @@ impl<M: RingMemory> Consumer<M> {
         self.peek_next().is_some()
     }
 
-    /// Takes up to `max` descriptors into `into`, and says how many. They stay in hand, and their
-    /// slots stay taken, until [`Consumer::commit`].
+    /// Takes descriptors of up to `max` packets into `into`, and says how many packets. They stay
+    /// in hand, and their slots stay taken, until [`Consumer::commit`].
     pub fn pull(&mut self, max: usize, into: &mut Vec<Descriptor>) -> usize {
+        let count = self.peek_burst(max, into);
+        self.take(count);
+        count
+    }
+
+    /// Copies descriptors of up to `max` packets into `into` and leaves them in the ring; says how
+    /// many packets.
+    pub fn peek_burst(&self, max: usize, into: &mut Vec<Descriptor>) -> usize {
         // A slot may be pulled once per commit: never further than one lap beyond the tail.
         let max = max.min((self.tail + u64::from(self.slot_count) - self.read) as usize);
         let mut count = 0;
@@ -323,16 +384,26 @@ impl<M: RingMemory> Consumer<M> {
             let Some(descriptor) = self.peek(self.read + count as u64) else {
                 break;
             };
+            let span = descriptor.span() as usize;
+            if span > max - count {
+                break;
+            }
             into.push(descriptor);
-            count += 1;
+            count += span;
         }
+        count
+    }
+
+    /// Takes `count` packets, which are the whole of one or more of the descriptors that
+    /// [`Consumer::peek_burst`] has just given. To be called before anything is published that
+    /// follows from them.
+    pub fn take(&mut self, count: usize) {
         if count > 0 {
             self.read += count as u64;
             // Ordered before everything the worker publishes from these packets by the Release
             // stores there; the undertaker reads it with Acquire.
             self.memory.read().store(self.read, Ordering::Release);
         }
-        count
     }
 
     /// Gives back the slots of everything pulled: it has been sent on, returned or copied.
@@ -358,7 +429,7 @@ pub fn estate_of_producer<M: RingMemory>(memory: &M, start: u64) -> (u64, Vec<De
     let read = memory.read().load(Ordering::Acquire).max(start);
     let end_from = |index: u64| {
         let found = published_since(memory, index);
-        (index + found.len() as u64, found)
+        (index + packets_in(&found), found)
     };
     let by_consumer = (read < INDEX_MAX).then(|| end_from(read).0);
     if settled < INDEX_MAX {
@@ -373,7 +444,7 @@ pub fn estate_of_producer<M: RingMemory>(memory: &M, start: u64) -> (u64, Vec<De
 }
 
 /// No honest cursor gets here: 2^62 packets take a century at 1 Gpps.
-const INDEX_MAX: u64 = 1 << 62;
+pub const INDEX_MAX: u64 = 1 << 62;
 
 /// What a dead producer has published from index `from` on, in order, and where it ends.
 ///
@@ -383,23 +454,35 @@ pub fn published_since<M: RingMemory>(memory: &M, from: u64) -> Vec<Descriptor> 
     published_between(memory, from, from + u64::from(memory.slot_count()))
 }
 
-/// What the producer has published in `[from, to)`, up to the first slot that is not valid.
+/// What the producer has published in `[from, to)`, up to the first slot that is not valid and not
+/// beyond `to`.
 pub fn published_between<M: RingMemory>(memory: &M, from: u64, to: u64) -> Vec<Descriptor> {
     let slot_count = memory.slot_count();
     let log2 = log2_of(slot_count);
+    let to = to.min(from.saturating_add(u64::from(slot_count)));
     let mut found = Vec::new();
-    for index in (from..to).take(slot_count as usize) {
+    let mut index = from;
+    while index < to {
         let slot = memory.slot(position(index, slot_count));
         let word0 = slot.word0.load(Ordering::Acquire);
         if Descriptor::sequence_of(word0) != sequence(index, log2) {
             break;
         }
-        found.push(Descriptor::from_words(
-            word0,
-            slot.word1.load(Ordering::Relaxed),
-        ));
+        let descriptor = Descriptor::from_words(word0, slot.word1.load(Ordering::Relaxed));
+        let span = u64::from(descriptor.span());
+        if span > to - index {
+            break;
+        }
+        found.push(descriptor);
+        index += span;
     }
     found
+}
+
+/// How many packets `descriptors` carry.
+pub fn packets_in(descriptors: &[Descriptor]) -> u64 {
+    let spans = descriptors.iter().map(Descriptor::span);
+    spans.map(u64::from).sum()
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use crate::bell::Bell;
 use crate::region::{PAGE_BYTES, Region, RegionError, Sharing};
 use crate::ring::{RingMemory, SLOT_COUNT_MAX, Slot};
+use crate::staging;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"CATENA\0\x01");
@@ -34,6 +35,9 @@ const WAITING: usize = 128;
 const BELL: usize = 132;
 const CONGESTED: usize = 192;
 const SLOTS: usize = PAGE_BYTES;
+
+/// Most bytes of a staging area.
+pub const STAGING_BYTES_MAX: u32 = 1 << 30;
 
 /// Size of a ring and of its staging area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,12 +62,17 @@ impl RingGeometry {
         (self.staging_offset() + self.staging_bytes as usize).next_multiple_of(PAGE_BYTES)
     }
 
+    /// Bytes of the producer's region that are used from the start.
+    fn used_at_start(self) -> usize {
+        self.staging_offset() + staging::cycle_bytes(self.staging_bytes) as usize
+    }
+
     /// Whether a ring can have this geometry.
     pub fn is_valid(self) -> bool {
         self.slot_count.is_power_of_two()
             && self.slot_count <= SLOT_COUNT_MAX
             && (self.staging_bytes == 0 || self.staging_bytes.is_power_of_two())
-            && self.staging_bytes <= 1 << 30
+            && self.staging_bytes <= STAGING_BYTES_MAX
     }
 }
 
@@ -100,7 +109,7 @@ impl RingEnd {
             }
             Side::Consumer => Region::create("catena-tail", PAGE_BYTES, Sharing::ReadOnly)?,
         };
-        region.prefault();
+        region.prefault_first(geometry.used_at_start());
         let end = Self {
             region: Arc::new(region),
             geometry,
@@ -126,7 +135,7 @@ impl RingEnd {
     /// What was wrong with it.
     pub fn attach(fd: OwnedFd, side: Side, geometry: RingGeometry) -> Result<Self, RegionError> {
         let end = Self::map(fd, side, geometry)?;
-        end.region.prefault();
+        end.region.prefault_first(geometry.used_at_start());
         Ok(end)
     }
 
@@ -150,15 +159,19 @@ impl RingEnd {
     /// What was wrong with it.
     pub fn inspect(fd: OwnedFd, side: Side, geometry: RingGeometry) -> Result<Self, RegionError> {
         let end = Self::map(fd, side, geometry)?;
-        let slots = end.word64(8).load(Ordering::Relaxed);
-        if end.word64(0).load(Ordering::Acquire) != MAGIC || slots != u64::from(geometry.slot_count)
-        {
+        if !end.has_header() {
             return Err(RegionError::WrongSize {
-                has: slots,
+                has: end.word64(8).load(Ordering::Relaxed),
                 announced: geometry.slot_count.into(),
             });
         }
         Ok(end)
+    }
+
+    /// Whether the header is what its maker wrote at the start, and never changes if it is honest.
+    pub fn has_header(&self) -> bool {
+        self.word64(0).load(Ordering::Acquire) == MAGIC
+            && self.word64(8).load(Ordering::Relaxed) == u64::from(self.geometry.slot_count)
     }
 
     /// The descriptor, to be passed to the other side.

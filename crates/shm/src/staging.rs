@@ -1,104 +1,170 @@
 //! The staging area of a `copy` link: packets pass through it, so nothing but the ring is shared.
 //!
-//! The producer copies each packet into the next free bytes of the area, which lies behind the
-//! slots in the memory that only it can write, and publishes a descriptor with the position. The
-//! consumer copies the bytes out into a buffer of its own. Packets lie densely, each at a multiple
-//! of a cache line, in ring order; bytes are free again when the consumer's tail has passed their
-//! descriptor.
+//! The producer copies each packet into free bytes of the area, which lies behind the slots in the
+//! memory that only it can write, and publishes a descriptor with the position. The consumer copies
+//! the bytes out into a buffer of its own. Bytes are free again when the consumer's tail has passed
+//! their descriptor.
+//!
+//! The area has two parts. In the *cycle*, packets lie densely, each at a multiple of a cache line,
+//! in ring order, over and over the same bytes, so that these stay in the caches. What finds no
+//! room there goes to the *reserve*, which holds a whole burst of the largest packets: how many may
+//! be sent must be known before their lengths are. Its pages exist only once they have been used.
 #![allow(unsafe_code, reason = "copies bytes in and out of a peer's mapping")]
 
 use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
 
 use crate::descriptor::Descriptor;
 use crate::pool::Violation;
-use crate::ring_memory::MappedRing;
+use crate::prefetch;
+use crate::ring_memory::{MappedRing, STAGING_BYTES_MAX};
 
 /// Packets start at multiples of this.
 const ALIGNMENT: u64 = 64;
 
+/// How far ahead of a packet the bytes of later ones are fetched: as many lines as a core keeps
+/// under way at once.
+const AHEAD: u64 = 12 * ALIGNMENT;
+
+/// Bytes of the cycle, if the area is larger than that.
+const CYCLE_BYTES: u32 = 1 << 20;
+
+/// Bytes of a staging area, a power of two, that always takes `packet_count` more packets of up to
+/// `len_max` bytes when [`StagingWriter::has_room`]; none if that is more than an area can have.
+pub fn bytes_for(packet_count: u32, len_max: u32) -> Option<u32> {
+    let reserve = packet_count.checked_mul(len_max.next_multiple_of(ALIGNMENT as u32))?;
+    let bytes = reserve
+        .checked_add(CYCLE_BYTES)?
+        .checked_next_power_of_two()?;
+    (bytes <= STAGING_BYTES_MAX).then_some(bytes)
+}
+
+/// Bytes at the beginning of an area that are used from the start.
+pub(crate) fn cycle_bytes(staging_bytes: u32) -> u32 {
+    CYCLE_BYTES.min(staging_bytes / 2)
+}
+
 /// The producer's account of the staging area.
 #[derive(Debug)]
 pub struct StagingWriter {
-    size: u64,
+    /// Bytes of the cycle, a power of two, and of the reserve behind it.
+    cycle: u64,
+    reserve: u64,
+    /// Free-running positions in the cycle: of the next packet, and of the first byte in use.
     next: u64,
     freed: u64,
-    /// For each descriptor not yet given back: where its bytes end.
-    ends: VecDeque<u64>,
+    /// Bytes of the reserve below this have been used since it was last empty.
+    reserve_next: u64,
+    /// For each descriptor in the reserve: the index behind its packets.
+    reserved: VecDeque<u64>,
+    /// By the slot of a descriptor's last packet: where the cycle is used up to.
+    ends: Vec<u64>,
+    /// Index of the next packet to be staged.
+    index: u64,
+    /// Index of the first packet not yet given back.
     first: u64,
-    /// Length of the largest packet so far.
-    largest: u64,
 }
-
-/// What [`StagingWriter::room`] reckons with until a larger packet has been seen.
-const LARGEST_AT_START: u64 = 2048;
 
 impl StagingWriter {
     /// For a ring whose next descriptor has index `start`, with `staging_bytes` (a power of two)
     /// and `slot_count` slots.
     pub fn new(start: u64, staging_bytes: u32, slot_count: u32) -> Self {
+        let cycle = cycle_bytes(staging_bytes);
         Self {
-            size: staging_bytes.into(),
+            cycle: cycle.into(),
+            reserve: (staging_bytes - cycle).into(),
             next: 0,
             freed: 0,
-            ends: VecDeque::with_capacity(slot_count as usize),
+            reserve_next: 0,
+            reserved: VecDeque::with_capacity(slot_count as usize),
+            ends: vec![0; slot_count as usize],
+            index: start,
             first: start,
-            largest: LARGEST_AT_START.min(u64::from(staging_bytes)),
         }
+    }
+
+    fn end_of(&mut self, index: u64) -> &mut u64 {
+        let slots = self.ends.len() as u64;
+        #[expect(clippy::cast_possible_truncation, reason = "below the slot count")]
+        let slot = (index & (slots - 1)) as usize;
+        &mut self.ends[slot]
     }
 
     /// Frees the bytes of descriptors below `tail`.
     pub fn release(&mut self, tail: u64) {
-        while self.first < tail {
-            let Some(end) = self.ends.pop_front() else {
-                break;
-            };
-            self.freed = end;
-            self.first += 1;
+        let tail = tail.min(self.index);
+        if tail > self.first {
+            self.freed = *self.end_of(tail - 1);
+            self.first = tail;
+        }
+        while self.reserved.front().is_some_and(|behind| *behind <= tail) {
+            self.reserved.pop_front();
+        }
+        if self.reserved.is_empty() {
+            self.reserve_next = 0;
         }
     }
 
-    /// Whether a packet of `len` bytes can ever pass.
-    pub fn can_ever_take(&self, len: usize) -> bool {
-        len as u64 <= self.size
+    /// Whether a burst surely fits now, whatever the lengths. While the reserve is in use it does
+    /// not; nor while half of the cycle is, so that the reserve is used for large packets only.
+    pub fn has_room(&self) -> bool {
+        !self.is_fuller_than(4)
     }
 
-    /// How many packets surely fit now, if they are no larger than the largest so far; at least 1
-    /// when the area is empty, so that a larger one can pass.
-    pub fn room(&self) -> usize {
-        let free = self.size - (self.next - self.freed);
-        let room = free.saturating_sub(self.largest) / self.largest;
-        let room = if self.next == self.freed {
-            room.max(1)
-        } else {
-            room
-        };
-        usize::try_from(room).unwrap_or(usize::MAX)
+    /// Whether more than so many quarters are taken of what it takes before it
+    /// [has no room](Self::has_room).
+    pub fn is_fuller_than(&self, quarters: u32) -> bool {
+        !self.reserved.is_empty() || self.next - self.freed > self.cycle / 8 * u64::from(quarters)
     }
 
     /// Copies `bytes` into the area of `ring` and gives the descriptor to publish, or none if there
     /// is no room now. The caller publishes it before staging another one that it may not publish.
+    #[inline]
     pub fn stage(&mut self, ring: &MappedRing, bytes: &[u8], tag: u32) -> Option<Descriptor> {
-        let len = bytes.len() as u64;
-        self.largest = self.largest.max(len);
-        let mut start = self.next;
-        if (start & (self.size - 1)) + len > self.size {
-            start = (start & !(self.size - 1)) + self.size;
-        }
-        let end = (start + len).next_multiple_of(ALIGNMENT);
-        if end - self.freed > self.size {
+        let descriptor = self.stage_with(ring, bytes.len(), 1, |to| {
+            // SAFETY: `to` is the start of so many bytes that only this function writes; `bytes` is
+            // this process's memory.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_ptr(), bytes.len()) };
+        })?;
+        Some(Descriptor { tag, ..descriptor })
+    }
+
+    /// Takes the next free `len` bytes of the area of `ring`, for a descriptor of `span` packets,
+    /// and lets `fill` write them; `fill` is given their address, a multiple of a cache line. None
+    /// if there is no room now.
+    #[inline]
+    pub(crate) fn stage_with(
+        &mut self,
+        ring: &MappedRing,
+        len: usize,
+        span: u32,
+        fill: impl FnOnce(NonNull<u8>),
+    ) -> Option<Descriptor> {
+        let len = len as u64;
+        let behind = self.index + u64::from(span);
+        if behind - self.first > self.ends.len() as u64 {
             return None;
         }
-        let offset = start & (self.size - 1);
+        let (offset, end) = self.place(len)?;
         let area = ring.producer.staging()?;
-        // SAFETY: `offset + len` lies within the area (wrapped above), which this side alone writes
-        // and which no published descriptor covers (`freed` bound); `bytes` is this process's
-        // memory.
+        // SAFETY: `offset + len` lies within the area (see `place`), which this side alone writes
+        // and which no published descriptor covers (`freed` bound). What is fetched ahead lies
+        // within the area, too.
         unsafe {
-            let to = area.add(usize::try_from(offset).ok()?);
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_ptr(), bytes.len());
+            let ahead = (offset + AHEAD) & (self.cycle - 1);
+            prefetch::for_writing(area.add(usize::try_from(ahead).ok()?));
+            fill(area.add(usize::try_from(offset).ok()?));
         }
-        self.next = end;
-        self.ends.push_back(end);
+        match end {
+            Some(end) => self.next = end,
+            None => {
+                self.reserved.push_back(behind);
+                self.reserve_next = (offset - self.cycle + len).next_multiple_of(ALIGNMENT);
+            }
+        }
+        *self.end_of(behind - 1) = self.next;
+        self.index = behind;
         #[expect(
             clippy::cast_possible_truncation,
             reason = "within an area of at most 1 GiB"
@@ -106,46 +172,79 @@ impl StagingWriter {
         Some(Descriptor {
             len: len as u32,
             offset: offset as u32,
-            tag,
             ..Descriptor::default()
         })
     }
+
+    /// Where in the area `len` bytes find room, and where they end in the cycle, if it is there.
+    #[inline]
+    fn place(&self, len: u64) -> Option<(u64, Option<u64>)> {
+        let mut start = self.next;
+        if (start & (self.cycle - 1)) + len > self.cycle {
+            start = (start & !(self.cycle - 1)) + self.cycle;
+        }
+        let end = (start + len).next_multiple_of(ALIGNMENT);
+        if end - self.freed <= self.cycle {
+            return Some((start & (self.cycle - 1), Some(end)));
+        }
+        (self.reserve_next + len <= self.reserve).then_some((self.cycle + self.reserve_next, None))
+    }
 }
 
-/// Checks where a descriptor's bytes lie in the staging area; gives their length.
+/// Bytes of the staging area that lie within it: what a descriptor named, checked once.
+#[derive(Clone, Copy, Debug)]
+pub struct Staged<'a> {
+    from: NonNull<u8>,
+    len: usize,
+    ring: PhantomData<&'a MappedRing>,
+}
+
+/// Checks where a descriptor's bytes lie in the staging area of `ring`.
 ///
 /// # Errors
 /// [`Violation`] if they do not lie within it.
-pub fn check(ring: &MappedRing, descriptor: &Descriptor) -> Result<usize, Violation> {
+#[inline]
+pub fn staged<'a>(ring: &'a MappedRing, descriptor: &Descriptor) -> Result<Staged<'a>, Violation> {
     let size = u64::from(ring.producer.geometry().staging_bytes);
     let (offset, len) = (u64::from(descriptor.offset), u64::from(descriptor.len));
     if descriptor.kind != crate::descriptor::kind::PACKET || len == 0 || offset + len > size {
         return Err(Violation);
     }
-    usize::try_from(len).map_err(|_| Violation)
+    let area = ring.producer.staging().ok_or(Violation)?;
+    Ok(Staged {
+        // SAFETY: within the area, checked above.
+        from: unsafe { area.add(descriptor.offset as usize) },
+        len: descriptor.len as usize,
+        ring: PhantomData,
+    })
 }
 
-/// Copies the bytes of a descriptor that [`check`] has passed into `to`, which has that length.
-///
-/// # Errors
-/// [`Violation`] if the descriptor does not fit `to` or the area.
-pub fn copy_out(
-    ring: &MappedRing,
-    descriptor: &Descriptor,
-    to: &mut [u8],
-) -> Result<(), Violation> {
-    if check(ring, descriptor)? != to.len() {
-        return Err(Violation);
+impl Staged<'_> {
+    /// Number of bytes, at least 1.
+    #[expect(clippy::len_without_is_empty, reason = "never empty")]
+    pub fn len(&self) -> usize {
+        self.len
     }
-    let area = ring.producer.staging().ok_or(Violation)?;
-    // SAFETY: bounds checked above; `to` is this process's memory. The producer may change the
-    // bytes meanwhile if it breaks the protocol: then the copy is garbage, which every NF must
-    // expect of a peer across a trust border, and nothing reads the area a second time.
-    unsafe {
-        let from = area.add(descriptor.offset as usize);
-        std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_mut_ptr(), to.len());
+
+    /// Starts to fetch the first line.
+    #[inline]
+    pub fn prefetch(&self) {
+        prefetch::for_reading(self.from);
     }
-    Ok(())
+
+    /// Copies the bytes into `to`.
+    ///
+    /// # Panics
+    /// If `to` has another length.
+    #[inline]
+    pub fn copy_to(&self, to: &mut [u8]) {
+        assert_eq!(to.len(), self.len, "room for what is copied");
+        // SAFETY: bounds checked when this was made; the ring keeps the area mapped; `to` is
+        // this process's memory. The producer may change the bytes meanwhile if it breaks the
+        // protocol: then the copy is garbage, which every NF must expect of a peer across a trust
+        // border, and nothing reads the area a second time.
+        unsafe { std::ptr::copy_nonoverlapping(self.from.as_ptr(), to.as_mut_ptr(), self.len) };
+    }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -192,8 +291,9 @@ mod tests {
                 let max = pace.next().unwrap().max(usize::from(got.len() % 3 == 0));
                 consumer.pull(max, &mut descriptors);
                 for descriptor in descriptors {
-                    let mut bytes = vec![0; check(&ring, &descriptor).unwrap()];
-                    copy_out(&ring, &descriptor, &mut bytes).unwrap();
+                    let here = staged(&ring, &descriptor).unwrap();
+                    let mut bytes = vec![0; here.len()];
+                    here.copy_to(&mut bytes);
                     got.push(bytes);
                 }
                 consumer.commit();
@@ -203,6 +303,54 @@ mod tests {
                 prop_assert!(bytes.iter().all(|byte| usize::from(*byte) == index % 251));
             }
         }
+    }
+
+    /// A ring, of more slots than the area has room for small packets, with an area for
+    /// `packet_count` packets of `len_max` bytes.
+    fn ring_for(packet_count: u32, len_max: u32) -> (MappedRing, StagingWriter) {
+        let geometry = RingGeometry {
+            slot_count: 1 << 15,
+            staging_bytes: bytes_for(packet_count, len_max).unwrap(),
+        };
+        let ring = MappedRing::new(
+            RingEnd::create(Side::Producer, geometry, 0).unwrap(),
+            RingEnd::create(Side::Consumer, geometry, 0).unwrap(),
+        );
+        let staging = StagingWriter::new(0, geometry.staging_bytes, geometry.slot_count);
+        (ring, staging)
+    }
+
+    #[test]
+    fn a_burst_of_the_largest_packets_fits_whenever_there_is_room() {
+        let (ring, mut staging) = ring_for(64, 1 << 18);
+        let (small, large) = (vec![1; 60], vec![2; 1 << 18]);
+        let (mut sent, mut spilled) = (0, 0);
+        for round in 0..100 {
+            assert!(staging.has_room(), "everything was taken");
+            while staging.has_room() {
+                let bytes = if round % 3 == 0 { &large } else { &small };
+                for _ in 0..64 {
+                    assert!(staging.stage(&ring, bytes, 0).is_some());
+                    sent += 1;
+                }
+            }
+            spilled += u32::from(!staging.reserved.is_empty());
+            assert_eq!(
+                !staging.reserved.is_empty(),
+                round % 3 == 0,
+                "small ones need no reserve"
+            );
+            staging.release(sent);
+        }
+        assert!(spilled > 30);
+    }
+
+    #[test]
+    fn an_area_has_bytes_for_a_burst_or_is_refused() {
+        assert_eq!(bytes_for(64, 1 << 18), Some(1 << 25));
+        assert_eq!(bytes_for(32, 1 << 24), Some(1 << 30));
+        assert_eq!(bytes_for(64, 1 << 24), None);
+        assert_eq!(bytes_for(256, 1 << 24), None);
     }
 
     #[test]
@@ -227,7 +375,7 @@ mod tests {
                 len,
                 ..Descriptor::default()
             };
-            assert_eq!(check(&ring, &descriptor), Err(Violation));
+            assert_eq!(staged(&ring, &descriptor).err(), Some(Violation));
         }
     }
 }

@@ -28,18 +28,30 @@ pub(crate) fn require(program: &str, packages: &[&str], logs: &Path) -> Result<(
     }
     eprintln!("installing {}", packages.join(" "));
     let deadline = Instant::now() + INSTALL_TIMEOUT;
-    let arguments = ["install", "--yes", "--quiet"].iter().chain(packages);
-    let environment = [("DEBIAN_FRONTEND", Path::new("noninteractive"))];
     let log = logs.join("apt-get.log");
-    let cause = match Guarded::start("apt-get", arguments, &environment, log) {
-        Err(error) => error.to_string(),
-        Ok(mut child) => match child.wait(deadline) {
-            None => "took too long".to_owned(),
-            Some(_) if is_on_path(program) => return Ok(()),
-            Some(status) => format!("{status}: {}", child.error_tail()),
-        },
-    };
+    let mut install = vec!["install", "--yes", "--quiet", "--no-install-recommends"];
+    install.extend(packages);
+    // A fresh machine has no package lists, an old one those of packages that are gone.
+    let mut cause = String::new();
+    for arguments in [&install[..], &["update", "--quiet"], &install[..]] {
+        match apt_get(arguments, &log, deadline) {
+            Ok(()) if is_on_path(program) => return Ok(()),
+            Ok(()) => {}
+            Err(error) => cause = error,
+        }
+    }
     Err(format!("{by_hand} (apt-get: {cause})"))
+}
+
+fn apt_get(arguments: &[&str], log: &Path, deadline: Instant) -> Result<(), String> {
+    let environment = [("DEBIAN_FRONTEND", Path::new("noninteractive"))];
+    let mut child = Guarded::start("apt-get", arguments, &environment, log.to_owned())
+        .map_err(|error| error.to_string())?;
+    match child.wait(deadline) {
+        None => Err("took too long".to_owned()),
+        Some(status) if status.success() => Ok(()),
+        Some(status) => Err(format!("{status}: {}", child.error_tail())),
+    }
 }
 
 fn is_on_path(program: &str) -> bool {

@@ -37,7 +37,7 @@ struct Source {
 impl Source {
     /// Writes all of a packet: words that differ from packet to packet, and the time of writing in
     /// the first, if packets go alone.
-    fn fill(&mut self, packet: &mut Packet) {
+    fn write(&mut self, packet: &mut Packet) {
         self.sequence = self.sequence.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let word = self.sequence;
         let bytes = packet.bytes_mut();
@@ -68,15 +68,8 @@ impl Port for Source {
             }
             None => burst.room(),
         };
-        for _ in 0..count {
-            if !burst.has_buffer(self.size) {
-                return RxState::Idle;
-            }
-            let Ok(mut packet) = burst.alloc(self.size) else {
-                return RxState::Idle;
-            };
-            self.fill(&mut packet);
-            burst.push(packet);
+        if burst.fill(count, self.size, |packet| self.write(packet)) < count {
+            return RxState::Idle;
         }
         match self.gap_ns {
             Some(_) => RxState::Until(self.next),

@@ -40,12 +40,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.json {
         super::print_json(&serde_json::json!({ "chain": name, "actions": actions }))?;
     } else if text.is_empty() {
-        println!(
+        outln!(
             "nothing to do: chain \"{name}\" is as {} says",
             args.file.display()
         );
     } else {
-        print!("{text}");
+        out!("{text}");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -185,7 +185,7 @@ fn throughput(common: &Common, chain: &str, mode: &str, name: &str) -> Outcome {
     }
     supervisor.stop(Duration::from_secs(10));
     let status = supervisor.status();
-    println!(
+    outln!(
         "{}",
         serde_json::json!({
             "mpps": rate / 1e6,
@@ -218,7 +218,7 @@ fn hop(common: &Common) -> Outcome {
             .copied()
             .unwrap_or(0)
     };
-    println!(
+    outln!(
         "{}",
         serde_json::json!({
             "p50_ns": of("p50_ns"),

@@ -26,7 +26,7 @@ pub(crate) fn load(
     let checked = Chain::load(file, &registry(), mode);
     let mut checked = checked.map_err(|errors| {
         if json && let Ok(text) = serde_json::to_string_pretty(&errors) {
-            println!("{text}");
+            outln!("{text}");
             return Failure::input(format!("{} is wrong; nothing was started", file.display()));
         }
         Failure::input(format!(
@@ -43,7 +43,7 @@ pub(crate) fn load(
 pub(crate) fn run(args: &Args) -> Outcome {
     let checked = load(&args.file, args.json, None)?;
     if args.json {
-        println!(
+        outln!(
             "{}",
             serde_json::json!({
                 "chain": checked.chain.name,
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
             eprintln!("{warning}");
         }
         let (nodes, links) = (checked.chain.nodes.len(), checked.chain.links.len());
-        println!(
+        outln!(
             "{}: chain \"{}\" is fine ({nodes} nodes, {links} links)",
             args.file.display(),
             checked.chain.name

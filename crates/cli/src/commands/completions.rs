@@ -14,6 +14,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let mut command = crate::Cli::command();
-    clap_complete::generate(args.shell, &mut command, "catena", &mut std::io::stdout());
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut command, "catena", &mut script);
+    out!("{}", String::from_utf8_lossy(&script));
     Ok(ExitCode::SUCCESS)
 }

@@ -22,10 +22,10 @@ pub(crate) fn print_settings(schema: &impl serde::Serialize) {
         .as_object()
         .filter(|map| !map.is_empty())
     else {
-        println!("\nIt takes no settings.");
+        outln!("\nIt takes no settings.");
         return;
     };
-    println!("\nSettings:");
+    outln!("\nSettings:");
     let required: Vec<_> = schema["required"].as_array().cloned().unwrap_or_default();
     for (name, setting) in settings {
         let needed = if required.iter().any(|field| field == name) {
@@ -37,7 +37,7 @@ pub(crate) fn print_settings(schema: &impl serde::Serialize) {
             .as_str()
             .unwrap_or("")
             .replace('\n', " ");
-        println!("  {name}{needed}\n      {text}");
+        outln!("  {name}{needed}\n      {text}");
     }
 }
 

@@ -24,9 +24,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let list: Vec<_> = statuses.iter().map(as_json).collect();
         super::print_json(&list)?;
     } else if statuses.is_empty() {
-        println!("no chain is running");
+        outln!("no chain is running");
     } else {
-        print!("{}", crate::render::chains(&statuses));
+        out!("{}", crate::render::chains(&statuses));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -51,6 +51,6 @@ impl Failure {
 /// Prints a value for machines.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(Failure::running)?;
-    println!("{text}");
+    outln!("{text}");
     Ok(())
 }

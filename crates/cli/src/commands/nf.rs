@@ -45,7 +45,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
         }
         Command::List { json: false } => {
             for kind in &registry.nfs {
-                println!("{:<12} {}", kind.name, kind.summary);
+                outln!("{:<12} {}", kind.name, kind.summary);
             }
         }
         Command::Describe { name, json } => {
@@ -93,7 +93,7 @@ fn as_json(kind: &NfKind) -> serde_json::Value {
 }
 
 fn describe(kind: &NfKind) {
-    println!("{}: {}", kind.name, kind.summary);
+    outln!("{}: {}", kind.name, kind.summary);
     let access = match kind.access {
         Access::Read => "only reads packets",
         Access::Write => "changes packets (not on ro links)",
@@ -102,7 +102,7 @@ fn describe(kind: &NfKind) {
         Inputs::One => "one input",
         Inputs::Many => "one or more inputs",
     };
-    println!("{access}; {inputs}");
+    outln!("{access}; {inputs}");
     kinds::print_settings(&(kind.schema)());
-    println!("\nThe reference is docs/reference/nfs.md; `--json` prints the schema.");
+    outln!("\nThe reference is docs/reference/nfs.md; `--json` prints the schema.");
 }

@@ -48,12 +48,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.json {
         super::print_json(&serde_json::json!({ "chain": name, "actions": plan.actions }))?;
     } else if plan.is_empty() {
-        println!(
+        outln!(
             "nothing to do: chain \"{name}\" is as {} says",
             args.file.display()
         );
     } else {
-        print!("{plan}");
+        out!("{plan}");
     }
     Ok(ExitCode::SUCCESS)
 }

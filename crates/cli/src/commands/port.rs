@@ -39,7 +39,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
         Command::List { json: false } => {
             for kind in &all {
                 let note = if kind.is_wrapper { " (wrapper)" } else { "" };
-                println!("{:<12} {}{note}", kind.name, kind.summary);
+                outln!("{:<12} {}{note}", kind.name, kind.summary);
             }
         }
         Command::Describe { name, json } => {
@@ -93,11 +93,11 @@ impl Kind {
     }
 
     fn describe(&self) {
-        println!("{}: {}", self.name, self.summary);
+        outln!("{}: {}", self.name, self.summary);
         if self.is_wrapper {
-            println!("a wrapper: written in the wrap list of a port");
+            outln!("a wrapper: written in the wrap list of a port");
         }
         kinds::print_settings(&(self.schema)());
-        println!("\n`--json` prints the schema.");
+        outln!("\n`--json` prints the schema.");
     }
 }

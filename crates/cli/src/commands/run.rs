@@ -108,12 +108,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
         answer(socket, &Answer::Status(Box::new(status.clone())));
     }
     if args.json {
-        println!(
+        outln!(
             "{}",
             serde_json::to_string_pretty(&status).map_err(Failure::running)?
         );
     } else {
-        print!("{}", crate::render::status(&status));
+        out!("{}", crate::render::status(&status));
     }
     let errors: Vec<_> = status
         .nodes
@@ -248,6 +248,12 @@ fn tell_events(supervisor: &mut Supervisor, quiet: bool) {
                 );
             }
             Event::Detached { worker, why } => eprintln!("worker {worker} was detached: {why}"),
+            Event::Accused { by, worker, what } => {
+                eprintln!("worker {by} accuses {worker} of {what}; nothing of it is to be seen");
+            }
+            Event::Recovered { buffers } => {
+                eprintln!("{buffers} buffers that dead workers had kept are home again");
+            }
         }
     }
 }

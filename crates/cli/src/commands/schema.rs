@@ -7,7 +7,7 @@ use crate::registry::registry;
 
 pub(crate) fn run() -> Outcome {
     let schema = catena_engine::chain::schema::chain_schema(&registry());
-    println!(
+    outln!(
         "{}",
         serde_json::to_string_pretty(&schema).map_err(Failure::running)?
     );

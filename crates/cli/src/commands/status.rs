@@ -19,7 +19,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.json {
         super::print_json(&status)?;
     } else {
-        print!("{}", crate::render::status(&status));
+        out!("{}", crate::render::status(&status));
     }
     Ok(ExitCode::SUCCESS)
 }

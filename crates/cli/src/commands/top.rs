@@ -72,7 +72,7 @@ fn print_once(rates: &Rates, json: bool) -> Result<(), Failure> {
         ..Look::default()
     };
     for line in look.frame(rates) {
-        println!("{}", line.text);
+        outln!("{}", line.text);
     }
     Ok(())
 }

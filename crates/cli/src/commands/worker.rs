@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use catena_engine::worker::serve::{ServeError, serve};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use super::{Failure, Outcome};
@@ -27,17 +28,23 @@ pub(crate) fn run(args: Args) -> Outcome {
             .then_some(rustix::process::Signal::KILL),
     );
     let token = std::env::var("CATENA_TOKEN").unwrap_or_default();
+    let is_child = args.socket.is_none();
     let socket = match args.socket {
         Some(path) => {
             dial(&path).map_err(|error| Failure::running(format!("{}: {error}", path.display())))?
         }
         None => inherited()?,
     };
-    catena_engine::worker::serve::serve(socket, &token, &registry()).map_err(|error| {
-        let label = args.label.as_deref().unwrap_or("worker");
-        Failure::running(format!("{label}: {error}"))
-    })?;
-    Ok(ExitCode::SUCCESS)
+    match serve(socket, &token, &registry()) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        // The supervisor has been told, or has let go of its child: it is the one to speak.
+        Err(ServeError::Build(_)) => Ok(ExitCode::FAILURE),
+        Err(ServeError::Disconnected) if is_child => Ok(ExitCode::FAILURE),
+        Err(error) => {
+            let label = args.label.as_deref().unwrap_or("worker");
+            Err(Failure::running(format!("{label}: {error}")))
+        }
+    }
 }
 
 fn inherited() -> Result<OwnedFd, Failure> {

@@ -63,7 +63,7 @@ pub(super) const FAMILIES: &[Family] = &[
         name: "catena_buffers",
         kind: Type::Gauge,
         labels: &["state"],
-        help: "Packet buffers: free ones are at home, the others in flight",
+        help: "Packet buffers: free at home, and in flight",
         write: |samples, status| {
             samples.add(&["free"], status.buffers.free);
             samples.add(&["in_flight"], status.buffers.in_flight);
@@ -240,6 +240,13 @@ pub(super) const FAMILIES: &[Family] = &[
                 samples.add_float(&[&worker.name, &worker.mode], worker.sleep_s);
             }
         },
+    },
+    Family {
+        name: "catena_worker_violations_total",
+        kind: Type::Counter,
+        labels: WORKER,
+        help: "Descriptors and returned buffers the worker refused: no honest peer would send them",
+        write: |samples, status| workers(samples, status, |worker| worker.violations),
     },
 ];
 

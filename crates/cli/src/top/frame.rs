@@ -9,6 +9,8 @@
 
 use std::cmp::Ordering;
 
+use catena_engine::supervisor::status::AggregationStatus;
+
 use super::rates::{DropRates, LinkRates, NodeRates, Rates, WorkerRates};
 use crate::render::duration;
 
@@ -268,7 +270,8 @@ fn head(rates: &Rates) -> Vec<Line> {
 }
 
 fn worker_line(worker: &WorkerRates, name_width: usize) -> Line {
-    let is_well = worker.state == "running" && worker.restarts == 0;
+    let is_well = worker.state == "running" && worker.restarts == 0 && worker.violations == 0;
+    let note = violations_note(worker.violations);
     let style = if is_well { Style::Plain } else { Style::Alert };
     let percent = |share: Option<f64>| {
         share.map_or_else(|| "-".to_owned(), |share| format!("{:.0}%", share * 100.0))
@@ -279,7 +282,7 @@ fn worker_line(worker: &WorkerRates, name_width: usize) -> Line {
     Line::new(
         style,
         format!(
-            "{} {:<9} {:<8} {:>8} {}{:>5} {:>4} {:>8} {pid:>7}",
+            "{} {:<9} {:<8} {:>8} {}{:>5} {:>4} {:>8} {pid:>7}{note}",
             fit(&worker.name, name_width),
             worker.mode,
             worker.state,
@@ -317,10 +320,7 @@ fn link_line(link: &LinkRates, name_width: usize) -> Line {
     }
     #[expect(clippy::cast_precision_loss, reason = "a bar for people")]
     let full = link.occupancy as f64 / f64::from(link.slot_count.max(1));
-    let note = match link.violations {
-        0 => String::new(),
-        count => format!("  {count} violations"),
-    };
+    let note = violations_note(link.violations) + &aggregation_note(&link.aggregation);
     let is_well = link.violations == 0 && full < 0.9;
     Line::new(
         if is_well { Style::Plain } else { Style::Alert },
@@ -335,6 +335,33 @@ fn link_line(link: &LinkRates, name_width: usize) -> Line {
             link.overflow,
         ),
     )
+}
+
+/// Packets per frame, bytes copied for that, and why; nothing while packets go one by one.
+fn aggregation_note(aggregation: &AggregationStatus) -> String {
+    if aggregation.frames == 0 {
+        return String::new();
+    }
+    #[expect(clippy::cast_precision_loss, reason = "bytes for people")]
+    let copied = aggregation.packed_bytes as f64;
+    let now = if aggregation.is_packing {
+        ""
+    } else {
+        "not now: "
+    };
+    format!(
+        "  {:.1}/frame, {}B copied ({now}{})",
+        aggregation.packets_per_frame,
+        si(copied),
+        aggregation.reason,
+    )
+}
+
+fn violations_note(violations: u64) -> String {
+    match violations {
+        0 => String::new(),
+        count => format!("  {count} violations"),
+    }
 }
 
 fn drop_line(drop: &DropRates, name_width: usize) -> Line {

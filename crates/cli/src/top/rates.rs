@@ -4,7 +4,7 @@
 //! again with its life, so its share of a CPU is unknown for an interval in which it was replaced.
 
 use catena_engine::supervisor::status::{
-    BufferStatus, LinkStatus, NodeStatus, Status, WorkerStatus,
+    AggregationStatus, BufferStatus, LinkStatus, NodeStatus, Status, WorkerStatus,
 };
 use serde::Serialize;
 
@@ -38,6 +38,8 @@ pub(crate) struct WorkerRates {
     /// Part of its turns that moved packets, 0 to 1.
     pub(crate) busy_share: Option<f64>,
     pub(crate) sleeps_per_s: f64,
+    /// Since it started.
+    pub(crate) violations: u64,
 }
 
 /// A port or NF over an interval.
@@ -69,6 +71,8 @@ pub(crate) struct LinkRates {
     pub(crate) occupancy: u64,
     pub(crate) slot_count: u32,
     pub(crate) violations: u64,
+    /// How packets share frames, since the start.
+    pub(crate) aggregation: AggregationStatus,
 }
 
 /// Drops of one node for one reason.
@@ -164,6 +168,7 @@ fn worker_rates(
         awake_share: awake_share.filter(|_| after.state == "running"),
         busy_share: busy_share.filter(|_| after.state == "running"),
         sleeps_per_s: before.map_or(0.0, |old| interval.rate(old.sleeps, after.sleeps)),
+        violations: after.violations,
     }
 }
 
@@ -198,6 +203,7 @@ fn link_rates(before: Option<&LinkStatus>, after: &LinkStatus, interval: Interva
         occupancy: after.occupancy,
         slot_count: after.slot_count,
         violations: after.violations,
+        aggregation: after.aggregation.clone(),
     }
 }
 

@@ -126,3 +126,28 @@ fn top_without_a_terminal_says_what_to_do() {
     place.catena(&["stop"]).assert_code(0);
     running.end().assert_code(0);
 }
+
+/// `catena schema | head -1`: a reader that goes early is no failure, and nothing panics.
+#[test]
+fn a_reader_that_goes_early_is_no_failure() {
+    use std::io::Read;
+    let place = Place::new();
+    for args in [&["schema"][..], &["completions", "bash"], &["nf", "list"]] {
+        let mut command = place.command(args);
+        let command = command.stdout(std::process::Stdio::piped());
+        let mut child = command
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let mut said = String::new();
+        child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut said)
+            .unwrap();
+        assert!(child.wait().unwrap().success(), "{args:?}: {said}");
+        assert_eq!(said, "", "{args:?}");
+    }
+}

@@ -143,6 +143,12 @@ fn a_missing_capture_is_told_and_nothing_is_left() {
         let ended = place.catena(&["run", "chain.yaml"]);
         ended.assert_code(1);
         assert!(ended.stderr.contains("in.pcap"), "{}", ended.stderr);
+        assert_eq!(
+            ended.stderr.lines().count(),
+            1,
+            "told once: {}",
+            ended.stderr
+        );
         place.assert_nothing_left();
     }
 }

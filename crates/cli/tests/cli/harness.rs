@@ -205,19 +205,27 @@ pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Lengths of the records of a little-endian pcap file (draft-ietf-opsawg-pcap 4 and 5), read
-/// without any code of ours.
-pub(crate) fn pcap_records(bytes: &[u8]) -> Vec<usize> {
+/// The records of a little-endian pcap file (draft-ietf-opsawg-pcap 4 and 5), read without any code
+/// of ours.
+pub(crate) fn pcap_packets(bytes: &[u8]) -> Vec<&[u8]> {
     let magic = u32::from_le_bytes(bytes[..4].try_into().unwrap());
     assert!([0xa1b2_c3d4, 0xa1b2_3c4d].contains(&magic), "{magic:#x}");
-    let mut records = Vec::new();
+    let mut packets = Vec::new();
     let mut rest = &bytes[24..];
     while !rest.is_empty() {
         let len = u32::from_le_bytes(rest[8..12].try_into().unwrap()) as usize;
-        records.push(len);
+        packets.push(&rest[16..16 + len]);
         rest = &rest[16 + len..];
     }
-    records
+    packets
+}
+
+/// Their lengths.
+pub(crate) fn pcap_records(bytes: &[u8]) -> Vec<usize> {
+    pcap_packets(bytes)
+        .iter()
+        .map(|packet| packet.len())
+        .collect()
 }
 
 /// Entry of a list by its name.

@@ -4,5 +4,7 @@ mod documents;
 mod files;
 mod harness;
 mod metrics;
+mod overflow;
 mod running;
+mod sizes;
 mod terminal;

@@ -166,7 +166,10 @@ pub(crate) fn runs_after(status: &Value, name: &str, before: u64) -> bool {
 /// What must hold at the end of every run, whatever was killed: no buffer is missing, no link holds
 /// a packet, and every NF has received what it sent, dropped and lost.
 pub(crate) fn assert_conserved(status: &Value) {
-    assert_eq!(number(&status["buffers"]["in_flight"]), 0, "{status:#}");
+    let buffers = &status["buffers"];
+    assert_eq!(number(&buffers["in_flight"]), 0, "{status:#}");
+    assert_eq!(buffers["free"], buffers["allocated"], "{status:#}");
+    assert_eq!(number(&status["recovery"]["kept_buffers"]), 0, "{status:#}");
     for node in status["nodes"].as_array().unwrap() {
         if node["kind"] == "nf" {
             let drops: u64 = node["drops"]

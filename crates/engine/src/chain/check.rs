@@ -11,6 +11,7 @@ use super::diagnostic::{ChainErrors, Diagnostic, Position, Report};
 use super::model::{Chain, Mode, NODE_COUNT_MAX};
 use super::parse::{self, Entry, Tree, Value};
 use super::registry::Registry;
+use crate::placement::{TOO_MANY_POOLS, place};
 
 mod assemble;
 mod config;
@@ -176,7 +177,20 @@ fn check_tree(
     if report.error_count() > 0 {
         return None;
     }
-    assemble::chain(name?, dir, run, drafts, &links, &wiring, &resolved)
+    let chain = assemble::chain(name?, dir, run, drafts, &links, &wiring, &resolved)?;
+    if place(&chain).is_err() {
+        let run = section("run").and_then(|run| map_entry(&run.tree, "buffers"));
+        let at = run.or(section("links")).map_or(tree.at, |entry| entry.at);
+        report.error(at, TOO_MANY_POOLS.0, TOO_MANY_POOLS.1);
+    }
+    Some(chain)
+}
+
+fn map_entry<'a>(tree: &'a Tree, key: &str) -> Option<&'a Entry> {
+    match &tree.value {
+        Value::Map(entries) => fields::entry(entries, key),
+        _ => None,
+    }
 }
 
 fn chain_name(report: &mut Report<'_>, tree: &Tree, entry: Option<&Entry>) -> Option<String> {

@@ -197,6 +197,7 @@ impl<'a> Side<'a> {
         }
         let changes = [
             (before.overflow != link.overflow, "overflow"),
+            (before.aggregate != link.aggregate, "aggregate"),
             (before.output != link.output, "output"),
             (before.input != link.input, "input"),
         ];

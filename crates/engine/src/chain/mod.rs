@@ -26,8 +26,8 @@ pub use diagnostic::{ChainErrors, Diagnostic, Position, Severity};
 pub use diff::{Action, Plan, diff};
 pub use fusion::Fusion;
 pub use model::{
-    Chain, Link, Mode, Node, NodeKind, OnDeath, Overflow, Protocol, Run, Trust, WaitChoice,
-    WrapSpec,
+    Aggregate, Chain, Link, Mode, Node, NodeKind, OnDeath, Overflow, Protocol, Run, Trust,
+    WaitChoice, WrapSpec,
 };
 pub use parse::FILE_BYTES_MAX;
 pub use registry::Registry;

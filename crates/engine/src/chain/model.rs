@@ -114,6 +114,8 @@ pub struct Link {
     pub slot_count: u32,
     /// How packets are handed over.
     pub protocol: Protocol,
+    /// Whether small packets share frames.
+    pub aggregate: Aggregate,
 }
 
 /// How a chain runs.
@@ -185,6 +187,19 @@ pub enum Protocol {
     Flag,
 }
 
+/// Whether small packets that are in hand together share a frame (PA-Flow).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Aggregate {
+    /// While bursts are large and packets small.
+    #[default]
+    Auto,
+    /// Never; frames that arrive travel on packet by packet.
+    Off,
+    /// Whenever two small packets are in hand.
+    On,
+}
+
 /// What happens to the packets of a node that has died, until it runs again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -240,6 +255,14 @@ impl Node {
     /// Whether it is a port.
     pub fn is_port(&self) -> bool {
         matches!(self.kind, NodeKind::Port { .. })
+    }
+
+    /// Whether it is a port that takes packets one by one.
+    pub fn takes_singly(&self) -> bool {
+        match &self.kind {
+            NodeKind::Port { wraps, .. } => wraps.iter().any(|wrap| wrap.kind.takes_singly),
+            NodeKind::Nf { .. } => false,
+        }
     }
 
     /// The word that names its type in the chain file.

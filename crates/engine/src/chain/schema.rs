@@ -8,7 +8,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::check::links::{OVERFLOWS, PROTOCOLS, TRUSTS};
+use super::check::links::{AGGREGATES, OVERFLOWS, PROTOCOLS, TRUSTS};
 use super::check::nodes::{GROUP, ON_DEATHS};
 use super::check::run::WAITS;
 use super::check::{DEFAULT_IMAGE, MODES};
@@ -178,7 +178,11 @@ fn link() -> Value {
                         "enum": OVERFLOWS
                     },
                     "slots": { "description": format!("{SLOT_COUNT} unless given"), "enum": slots },
-                    "protocol": { "description": "How packets are handed over", "enum": PROTOCOLS }
+                    "protocol": { "description": "How packets are handed over", "enum": PROTOCOLS },
+                    "aggregate": {
+                        "description": "Whether small packets share frames; auto unless given",
+                        "enum": AGGREGATES
+                    }
                 }
             }
         ]

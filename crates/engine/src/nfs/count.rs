@@ -164,6 +164,7 @@ pub const KIND: NfKind = NfKind {
     access: Access::Read,
     inputs: Inputs::One,
     allocates: false,
+    headroom: 0,
     schema: || schemars::schema_for!(Config),
     build: |config, _outputs| {
         parse_config::<Config>(config)?;

@@ -37,6 +37,7 @@ pub const KIND: NfKind = NfKind {
     access: Access::Write,
     inputs: Inputs::One,
     allocates: false,
+    headroom: 0,
     schema: || schemars::schema_for!(Config),
     build: |config, _outputs| {
         parse_config::<Config>(config)?;

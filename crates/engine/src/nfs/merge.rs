@@ -40,6 +40,7 @@ pub const KIND: NfKind = NfKind {
     access: Access::Read,
     inputs: Inputs::Many,
     allocates: false,
+    headroom: 0,
     schema: || schemars::schema_for!(Config),
     build: |config, _outputs| {
         parse_config::<Config>(config)?;

@@ -83,6 +83,7 @@ pub const KIND: NfKind = NfKind {
     access: Access::Read,
     inputs: Inputs::One,
     allocates: true,
+    headroom: 0,
     schema: || schemars::schema_for!(Config),
     build,
 };

@@ -89,6 +89,7 @@ pub const KIND: NfKind = NfKind {
     access: Access::Write,
     inputs: Inputs::One,
     allocates: false,
+    headroom: 0,
     schema: || schemars::schema_for!(Config),
     build: |config, _outputs| {
         let Config { non_ip } = parse_config(config)?;

@@ -163,6 +163,7 @@ pub const KIND: NfKind = NfKind {
     access: Access::Write,
     inputs: Inputs::One,
     allocates: false,
+    headroom: 4,
     schema: || schemars::schema_for!(Config),
     build: |config, _outputs| build(config),
 };
@@ -232,6 +233,7 @@ mod tests {
                     log2_stride: 11,
                     buffer_count: 2,
                     headroom: 64,
+                    frames: false,
                 },
                 catena_shm::region::Sharing::ReadWrite,
             )

@@ -63,6 +63,15 @@ impl Supervisor {
             return Ok(plan);
         }
         self.check_settled()?;
+        // While links come and go it is not known where buffers can be.
+        self.end_audits();
+        self.is_changing = true;
+        let result = self.change(new);
+        self.is_changing = false;
+        result.map(|()| plan)
+    }
+
+    fn change(&mut self, new: &Chain) -> Result<(), ApplyError> {
         let chain = renumber(&self.chain, new);
         let placement = place_onto(&chain, Some(&self.placement)).map_err(ApplyError::Failed)?;
         check_possible(&self.chain, &self.placement, &chain, &placement)?;
@@ -74,8 +83,7 @@ impl Supervisor {
             self.forget(old);
             return Err(error);
         }
-        self.switch(&old.0, &old.1)?;
-        Ok(plan)
+        self.switch(&old.0, &old.1)
     }
 
     fn check_settled(&self) -> Result<(), ApplyError> {
@@ -95,7 +103,9 @@ impl Supervisor {
             let delta = self.delta(worker, old_chain, old);
             if is_worth_sending(&delta) && !self.placement.workers[worker].nodes.is_empty() {
                 self.instances[worker].changing = Changing::Making;
-                self.instances[worker].send(&ToWorker::Change(Box::new(delta)), &[]);
+                // What it makes now is new, whatever it is called.
+                self.instances[worker].made.clear();
+                self.instances[worker].send(&ToWorker::Change(Box::new(delta)));
             }
         }
         let planned = self.plan_containers();
@@ -192,7 +202,7 @@ impl Supervisor {
             if instance.changing != Changing::No {
                 instance.changing = Changing::No;
                 instance.failure = None;
-                instance.send(&ToWorker::Forget, &[]);
+                instance.send(&ToWorker::Forget);
             }
         }
         for ring in rings(&self.placement) {
@@ -244,17 +254,17 @@ impl Supervisor {
                     starts: Vec::new(),
                     ..self.assignment(*worker, Vec::new())
                 };
-                self.instances[*worker].send(&ToWorker::Change(Box::new(empty)), &[]);
+                self.instances[*worker].send(&ToWorker::Change(Box::new(empty)));
             }
             self.instances[*worker].changing = Changing::Rewiring;
             let rewiring = self.rewiring(*worker);
-            self.instances[*worker].send(&ToWorker::Rewire(Box::new(rewiring)), &[]);
+            self.instances[*worker].send(&ToWorker::Rewire(Box::new(rewiring)));
         }
         let going: Vec<RingName> = self.going(old_chain, &old_rings);
         let drained = self.run_empty(&staying, &going);
         for worker in &staying {
             let inputs = self.inputs(*worker);
-            self.instances[*worker].send(&ToWorker::Inputs(inputs), &[]);
+            self.instances[*worker].send(&ToWorker::Inputs(inputs));
             self.instances[*worker].changing = Changing::No;
         }
         self.retire(old);
@@ -358,7 +368,7 @@ impl Supervisor {
                     return true;
                 };
                 let tail = mapped.tail().load(Ordering::Acquire);
-                catena_shm::ring::published_between(&mapped, tail, tail + 1).is_empty()
+                catena_shm::ring::published_since(&mapped, tail).is_empty()
             };
             if turned && going.iter().all(is_empty) {
                 return true;
@@ -382,7 +392,7 @@ impl Supervisor {
         }
         for worker in &going {
             self.instances[*worker].is_retiring = true;
-            self.instances[*worker].send(&ToWorker::Stop, &[]);
+            self.instances[*worker].send(&ToWorker::Stop);
         }
         while going.iter().any(|worker| self.instances[*worker].is_live())
             && Instant::now() < deadline

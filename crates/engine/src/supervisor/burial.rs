@@ -15,15 +15,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use catena_shm::pool::PoolGeometry;
 use catena_shm::ring::RingMemory;
 use catena_shm::sync::Ordering;
 
-use crate::chain::Trust;
+use crate::chain::{NodeKind, Trust};
 use crate::placement::Placement;
 use crate::protocol::{RegionName, ToWorker};
+use crate::supervisor::audit;
 use crate::supervisor::instance::State;
 use crate::supervisor::memory::{RingName, rings};
-use crate::supervisor::reclaim::{self, Buffer, Inbound, Outbound};
+use crate::supervisor::reclaim::{self, Inbound, Outbound, Unit};
 use crate::supervisor::{Event, Supervisor};
 use crate::worker::build::pool_geometry;
 
@@ -33,6 +35,8 @@ pub(super) struct Reclaim {
     pub(super) from: usize,
     pub(super) pool: u8,
     pub(super) buffers: Vec<u32>,
+    /// Whether they were found to be nobody's: then those count that are still marked.
+    pub(super) found: bool,
 }
 
 /// What is still to be taken home. An owner may die before it has done so: then nobody holds these
@@ -53,20 +57,40 @@ impl Reclaims {
     }
 
     fn sent(&mut self, reclaim: Reclaim) -> ToWorker {
+        let (from, pool, buffers) = (reclaim.from, reclaim.pool, reclaim.buffers.clone());
+        ToWorker::Reclaim {
+            number: self.number(reclaim),
+            from,
+            pool,
+            buffers,
+        }
+    }
+
+    /// A number for what an owner is about to be told to take home.
+    pub(super) fn number(&mut self, reclaim: Reclaim) -> u64 {
         self.last += 1;
-        let record = ToWorker::Reclaim {
-            number: self.last,
-            from: reclaim.from,
-            pool: reclaim.pool,
-            buffers: reclaim.buffers.clone(),
-        };
         self.under_way.push((self.last, reclaim));
-        record
+        self.last
+    }
+
+    /// Buffers that an owner was told, or will be told, to take home, and had not by its page.
+    pub(super) fn pending(&self) -> BTreeSet<Unit> {
+        let under_way = self.under_way.iter().map(|(_, reclaim)| reclaim);
+        let all = self.waiting.iter().chain(under_way);
+        all.flat_map(|reclaim| reclaim.buffers.iter().map(|buffer| (reclaim.pool, *buffer)))
+            .collect()
     }
 
     /// The owner of `pool` is dead and had done all up to number `done`: of what its ledger calls
-    /// `out`, the rest of what it was to take home is at home.
-    fn settle(&mut self, pool: u8, out: Vec<(u32, u8)>, done: u64) -> Vec<(u32, u8)> {
+    /// `out`, the rest of what it was to take home is at home. `marked` are the buffers that it was
+    /// looking for.
+    fn settle(
+        &mut self,
+        pool: u8,
+        out: Vec<(u32, u8)>,
+        done: u64,
+        marked: &BTreeSet<u32>,
+    ) -> Vec<(u32, u8)> {
         let mut home = BTreeSet::new();
         self.waiting.retain_mut(|reclaim| {
             let here = reclaim.pool == pool;
@@ -78,7 +102,8 @@ impl Reclaims {
         self.under_way.retain_mut(|(number, reclaim)| {
             let here = reclaim.pool == pool;
             if here && *number > done {
-                home.extend(reclaim.buffers.drain(..));
+                let buffers = reclaim.buffers.drain(..);
+                home.extend(buffers.filter(|buffer| !reclaim.found || marked.contains(buffer)));
             }
             !here
         });
@@ -98,8 +123,10 @@ struct Remains {
 impl Supervisor {
     /// A worker's exit is certain.
     pub(super) fn bury(&mut self, worker: usize) {
+        let epoch = self.instances[worker].epoch;
         self.hear_last_words(worker);
-        if !self.instances[worker].is_live() {
+        if !self.instances[worker].is_live() || self.instances[worker].epoch != epoch {
+            // It had ended in order, and may be replaced already.
             return;
         }
         let body = self.instances[worker].body.take();
@@ -131,6 +158,7 @@ impl Supervisor {
         } else {
             0
         };
+        self.audit_later(worker);
         self.past.deaths += 1;
         let name = self.placement.workers[worker].name.clone();
         self.events.push_back(Event::Died {
@@ -151,6 +179,7 @@ impl Supervisor {
         self.settle_estate(worker);
         self.instances[worker].state = State::Dead;
         self.await_no_more(worker);
+        self.audit_later(worker);
         self.schedule(worker, false);
     }
 
@@ -158,32 +187,23 @@ impl Supervisor {
     /// packets lost.
     fn settle_estate(&mut self, worker: usize) -> u64 {
         let remains = self.remains(worker);
-        let strides: BTreeMap<u8, u8> = self
-            .placement
-            .pools
-            .iter()
-            .map(|pool| (pool.id, pool.log2_stride))
-            .collect();
-        let zero_copy = |ring: &RingName| {
-            ring.link
-                .is_none_or(|link| self.chain.links[link].trust != Trust::Copy)
-        };
+        let geometries = self.pool_geometries();
         let in_hand: Vec<_> = remains
             .inbound
             .iter()
-            .filter(|(ring, _)| ring.link.is_some() && zero_copy(ring))
+            .filter(|(ring, _)| ring.link.is_some() && self.shares_buffers(ring))
             .flat_map(|(_, inbound)| &inbound.in_hand)
             .collect();
         let sent_descriptors = remains
             .outbound
             .iter()
-            .filter(|(ring, _)| zero_copy(ring))
+            .filter(|(ring, _)| self.shares_buffers(ring))
             .flat_map(|(_, outbound)| &outbound.sent);
-        let sent = reclaim::buffers_of(sent_descriptors, &strides);
-        let held = reclaim::buffers_of(in_hand, &strides);
+        let sent = reclaim::units_of(sent_descriptors, &geometries);
+        let held = reclaim::units_of(in_hand, &geometries);
         let lost = reclaim::lost(&held, &sent);
-        self.settle_own_pools(worker, &remains, &held, &strides);
-        self.account(worker, &remains, lost.len() as u64);
+        self.settle_own_pools(worker, &remains, &held, &geometries);
+        let packets_lost = self.account(worker, &remains, lost.len() as u64);
         let owner_of = |pool: u8| self.placement.pools.iter().find(|spec| spec.id == pool);
         let mut by_pool: BTreeMap<u8, Vec<u32>> = BTreeMap::new();
         for (pool, buffer) in &lost {
@@ -196,6 +216,7 @@ impl Supervisor {
                 from: worker,
                 pool,
                 buffers,
+                found: false,
             });
         }
         self.flush_reclaims();
@@ -211,7 +232,19 @@ impl Supervisor {
         for (ring, outbound) in &remains.outbound {
             self.memory.set_start(ring.producer, outbound.resume);
         }
-        lost.len() as u64
+        packets_lost
+    }
+
+    /// Whether descriptors on `ring` name buffers of pools: on all but `copy` links.
+    fn shares_buffers(&self, ring: &RingName) -> bool {
+        ring.link
+            .is_none_or(|link| self.chain.links[link].trust != Trust::Copy)
+    }
+
+    /// Buffers of every pool, by its number.
+    pub(super) fn pool_geometries(&self) -> BTreeMap<u8, PoolGeometry> {
+        let pools = self.placement.pools.iter();
+        pools.map(|pool| (pool.id, pool_geometry(pool))).collect()
     }
 
     fn remains(&self, worker: usize) -> Remains {
@@ -240,14 +273,17 @@ impl Supervisor {
         &mut self,
         worker: usize,
         remains: &Remains,
-        held: &BTreeSet<Buffer>,
-        strides: &BTreeMap<u8, u8>,
+        held: &BTreeSet<Unit>,
+        geometries: &BTreeMap<u8, PoolGeometry>,
     ) {
         let mut sent = BTreeMap::new();
         for (ring, outbound) in &remains.outbound {
-            let Some(link) = ring.link else { continue };
+            // What passed a `copy` link lies in no pool.
+            let Some(link) = ring.link.filter(|_| self.shares_buffers(ring)) else {
+                continue;
+            };
             let number = u8::try_from(link + 1).unwrap_or(u8::MAX);
-            for buffer in reclaim::buffers_of(&outbound.sent, strides) {
+            for buffer in reclaim::units_of(&outbound.sent, geometries) {
                 sent.insert(buffer, number);
             }
         }
@@ -270,15 +306,17 @@ impl Supervisor {
             };
             let ledger = catena_shm::pool::read_ledger(fd, kept.len, pool_geometry(pool));
             let ledger = ledger.unwrap_or_default();
+            let marked = audit::marked_in(&ledger);
+            let ledger = self.unmarked(worker, ledger);
             let mut arrived = held.clone();
             for (ring, inbound) in &remains.inbound {
                 if ring.link.is_none() {
-                    let returned = reclaim::buffers_of(&inbound.in_hand, strides);
+                    let returned = reclaim::units_of(&inbound.in_hand, geometries);
                     arrived.extend(self.credible(ring, returned, pool.id, &ledger));
                 }
             }
             let out = reclaim::still_out(pool.id, &ledger, &arrived, &sent);
-            let out = self.reclaims.settle(pool.id, out, reclaimed);
+            let out = self.reclaims.settle(pool.id, out, reclaimed, &marked);
             if pool.writable {
                 self.adoptions.insert(pool.id, out);
             } else {
@@ -290,6 +328,7 @@ impl Supervisor {
         }
         let entry = self.respawn_entry(worker);
         entry.waits_for = waits_for;
+        entry.looked = None;
         if !entry.waits_for.is_empty() {
             for ring in self.placement.rings.iter().filter(|ring| ring.to == worker) {
                 self.tell(ring.from, &ToWorker::PeerDown { link: ring.link });
@@ -302,23 +341,26 @@ impl Supervisor {
     fn credible(
         &self,
         lane: &RingName,
-        returned: BTreeSet<Buffer>,
+        returned: BTreeSet<Unit>,
         pool: u8,
         ledger: &[(u32, u8)],
-    ) -> BTreeSet<Buffer> {
+    ) -> BTreeSet<Unit> {
         let links = links_to(&self.placement, lane);
         let theirs = ledger.iter().filter(|(_, link)| links.contains(link));
-        let theirs: BTreeSet<Buffer> = theirs.map(|(buffer, _)| (pool, *buffer)).collect();
+        let theirs: BTreeSet<Unit> = theirs.map(|(buffer, _)| (pool, *buffer)).collect();
         returned.intersection(&theirs).copied().collect()
     }
 
     /// Adds the counters of a dead instance to the past, so that received = sent + dropped + killed
-    /// holds for a node that had a worker of its own. `lost` is what it held.
-    fn account(&mut self, worker: usize, remains: &Remains, lost: u64) {
+    /// holds for a node that had a worker of its own. `lost` is how many of the buffers that it
+    /// held it had not passed on; a packet that it had passed on as a copy is not lost, though its
+    /// buffer is among them. Gives how many packets were lost.
+    fn account(&mut self, worker: usize, remains: &Remains, lost: u64) -> u64 {
         let layout = self.instances[worker].layout;
         let Some(counters) = self.instances[worker].counters.take() else {
-            return;
+            return lost;
         };
+        let mut packets_lost = None;
         let spec = self.placement.workers[worker].clone();
         let is_corrupt = remains.inbound.iter().any(|(_, found)| found.is_corrupt)
             || remains.outbound.iter().any(|(_, found)| found.is_corrupt);
@@ -336,11 +378,18 @@ impl Supervisor {
                 now.rx_packets = rx.map(|(ring, end)| since(ring.consumer, end.resume)).sum();
                 let tx = remains.outbound.iter().filter(|(ring, _)| links(ring));
                 now.tx_packets = tx.map(|(ring, end)| since(ring.producer, end.resume)).sum();
-                // Copies that it made itself have no cursor: they are what it sent beyond.
                 let gone = now.tx_packets.saturating_add(now.dropped());
-                now.rx_packets = now.rx_packets.max(gone.saturating_add(lost));
+                // Copies that an NF makes have no cursor: they are what it sent beyond.
+                let beyond = if makes_packets(&self.chain.nodes[*node].kind) {
+                    gone.saturating_add(lost)
+                } else {
+                    gone
+                };
+                now.rx_packets = now.rx_packets.max(beyond);
+                let here = now.rx_packets - gone;
+                packets_lost = Some(here);
                 let killed = self.past.killed.entry(*node).or_default();
-                *killed = killed.saturating_add(now.rx_packets - gone);
+                *killed = killed.saturating_add(here);
             }
             past.add(&now);
         }
@@ -357,6 +406,7 @@ impl Supervisor {
             let now = super::status::rx_counters(&counters, layout, ring.link);
             self.past.rx.entry(ring.link).or_default().add(&now);
         }
+        packets_lost.unwrap_or(lost)
     }
 
     /// Tells owners that run to take home what the dead held.
@@ -381,10 +431,14 @@ impl Supervisor {
                     ..reclaim
                 };
                 let record = self.reclaims.sent(part);
-                self.instances[owner].send(&record, &[]);
+                self.instances[owner].send(&record);
             }
         }
-        // What an owner has done needs no memory here.
+        self.forget_done();
+    }
+
+    /// What an owner has done needs no memory here.
+    pub(super) fn forget_done(&mut self) {
         let pools = &self.placement.pools;
         let instances = &self.instances;
         self.reclaims.under_way.retain(|(number, reclaim)| {
@@ -393,6 +447,10 @@ impl Supervisor {
             page.is_none_or(|page| page.load(crate::stats::RECLAIMED_WORD) < *number)
         });
     }
+}
+
+fn makes_packets(kind: &NodeKind) -> bool {
+    matches!(kind, NodeKind::Nf { kind, .. } if kind.allocates)
 }
 
 /// Numbers of the owner's links over which buffers can have come to the worker that returns by
@@ -415,6 +473,7 @@ mod tests {
             from: 1,
             pool,
             buffers: buffers.to_vec(),
+            found: false,
         }
     }
 
@@ -427,9 +486,15 @@ mod tests {
         reclaims.sent(reclaim(7, &[3]));
         reclaims.sent(reclaim(8, &[4]));
         reclaims.waiting.push(reclaim(7, &[5]));
-        let out = (1..=6).map(|buffer| (buffer, 1)).collect();
-        let still = reclaims.settle(7, out, 1);
-        assert_eq!(still, [(1, 1), (2, 1), (4, 1), (6, 1)]);
+        // Found to be nobody's: 7 is still marked, 8 came home and went out again.
+        let found = Reclaim {
+            found: true,
+            ..reclaim(7, &[7, 8])
+        };
+        reclaims.number(found);
+        let out = (1..=8).map(|buffer| (buffer, 1)).collect();
+        let still = reclaims.settle(7, out, 1, &BTreeSet::from([7]));
+        assert_eq!(still, [(1, 1), (2, 1), (4, 1), (6, 1), (8, 1)]);
         assert!(reclaims.waiting.is_empty());
         assert_eq!(reclaims.under_way.len(), 1, "the other pool's owner lives");
     }

@@ -25,7 +25,6 @@ use std::time::{Duration, Instant};
 
 use catena_shm::{fd_passing, peer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::process::{
     Pid, PidfdFlags, Resource, Signal, getrlimit, pidfd_open, pidfd_send_signal,
@@ -451,10 +450,6 @@ impl Supervisor {
         let exit = peer::process(&socket);
         container.worker = exit.ok().map(|exit| Process { pid, exit });
         // From here on it is like any worker's.
-        let flags = fcntl_getfl(&socket).unwrap_or(OFlags::RDWR);
-        if fcntl_setfl(&socket, flags - OFlags::NONBLOCK).is_err() {
-            return;
-        }
         instance.socket = Some(socket);
         self.assign(worker);
     }

@@ -4,33 +4,59 @@
 //! this version would send then ends the worker. So does a broken connection, once its last words
 //! are heard.
 
-use super::*;
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use catena_shm::ring_memory::Side;
+
+use crate::pools::VIOLATION_LIMIT;
+use crate::protocol::{FromWorker, RegionName, VERSION};
+use crate::supervisor::instance::{Changing, Heard, RECORDS_PER_SECOND_MAX, State};
+use crate::supervisor::spawn::Body;
+use crate::supervisor::{Event, Supervisor, memory, status};
+
+/// Records that are heard of one worker before the next worker's turn comes.
+const RECORDS_AT_A_TIME: usize = 32;
 
 impl Supervisor {
-    /// One record of a worker. A broken connection, or a record that no worker of this version
-    /// sends, is its death.
+    /// What a worker has said, a few records at a time. A broken connection, or a record that no
+    /// worker of this version sends, is its death.
     pub(super) fn hear(&mut self, worker: usize) {
-        if !self.instances[worker].is_live() {
-            return;
-        }
-        match self.instances[worker].receive() {
-            Heard::Record(record, fds) => self.obey(worker, *record, fds),
-            Heard::Garbage(why) => self.detach(worker, &why),
-            Heard::End => self.disconnected(worker),
+        let epoch = self.instances[worker].epoch;
+        for _ in 0..RECORDS_AT_A_TIME {
+            let instance = &self.instances[worker];
+            if !instance.is_live() || instance.epoch != epoch || instance.socket.is_none() {
+                return;
+            }
+            match self.instances[worker].receive() {
+                Heard::Record(record, fds) => self.obey(worker, *record, fds),
+                Heard::Garbage(why) => self.detach(worker, &why),
+                Heard::Nothing => return,
+                Heard::End => self.disconnected(worker),
+            }
         }
     }
 
     /// A worker's exit is certain, but not all that it said has been heard: its last records count.
     pub(super) fn hear_last_words(&mut self, worker: usize) {
-        while self.instances[worker].is_live() && self.instances[worker].has_word() {
+        let epoch = self.instances[worker].epoch;
+        while self.instances[worker].is_live()
+            && self.instances[worker].epoch == epoch
+            && self.instances[worker].has_word()
+        {
             match self.instances[worker].receive() {
                 Heard::Record(record, fds) => self.obey(worker, *record, fds),
-                Heard::Garbage(_) | Heard::End => return,
+                Heard::Garbage(_) | Heard::Nothing | Heard::End => return,
             }
         }
     }
 
     pub(super) fn obey(&mut self, worker: usize, record: FromWorker, fds: Vec<OwnedFd>) {
+        if !self.instances[worker].talk.count(Instant::now()) {
+            let most = RECORDS_PER_SECOND_MAX;
+            let why = format!("it floods its control connection: over {most} records in a second");
+            return self.detach(worker, &why);
+        }
         let expected = usize::from(matches!(record, FromWorker::Made { .. }));
         if fds.len() != expected {
             let why = format!("a record with {} descriptors, not {expected}", fds.len());
@@ -45,7 +71,9 @@ impl Supervisor {
                     self.detach(worker, "its token or its version is wrong");
                 }
             }
-            (FromWorker::Made { region, len }, State::Making | State::Running) => {
+            (FromWorker::Made { region, len }, State::Making | State::Running)
+                if instance.state == State::Making || instance.changing == Changing::Making =>
+            {
                 if let Some(fd) = fds.into_iter().next() {
                     self.take_memory(worker, region, len, fd);
                 }
@@ -81,14 +109,23 @@ impl Supervisor {
                     instance.changing = Changing::Failed;
                 }
             }
-            (FromWorker::Synced { id }, _) => self.synced(worker, id),
-            (FromWorker::Violation { region, count }, State::Running) => {
-                self.accused(worker, region, count);
+            (FromWorker::Synced { id }, _) => {
+                self.synced(worker, id);
+                self.conclude_audit(worker, id);
             }
+            // Its data path may be ahead of its control thread.
+            (
+                FromWorker::Violation { region, count },
+                State::Made | State::Running | State::Stopping,
+            ) => self.accused(worker, region, count),
             (FromWorker::Finished, _) => instance.is_finished = true,
             (FromWorker::Drained, _) => instance.is_drained = true,
             (FromWorker::Answer { id, result }, _) => {
-                self.answers.insert(id, result);
+                // Whoever asked may have given up; nobody else's answer counts.
+                let question = self.questions.get_mut(&id);
+                if let Some(question) = question.filter(|asked| asked.worker == worker) {
+                    question.answer.get_or_insert(result);
+                }
             }
             (FromWorker::Stopped { ports }, State::Running | State::Stopping) => {
                 instance.closings = ports;
@@ -106,8 +143,10 @@ impl Supervisor {
         }
     }
 
-    /// A neighbour of `worker` broke the rules, as far as `worker` can tell. It is believed of the
-    /// other end of its own rings only, so that it can do no more harm than by not taking packets.
+    /// A neighbour of `worker` broke the rules, says `worker`. It is believed of the other end of
+    /// its own rings only, and only if the neighbour's own memory, which nobody else can write,
+    /// bears it out: what the accuser refused has done no harm, so an innocent neighbour is never
+    /// ended for what it is said to have done.
     pub(super) fn accused(&mut self, worker: usize, region: RegionName, count: u64) {
         let Some((ring, side)) = memory::ring_of(&self.placement, region) else {
             return self.detach(worker, "it accuses nobody");
@@ -119,14 +158,46 @@ impl Supervisor {
         if peer != worker {
             return self.detach(worker, "it accuses a worker that is no neighbour");
         }
-        if self.instances[maker].state == State::Running {
-            let what = match ring.link {
-                Some(link) => format!("link {}", self.chain.links[link].name),
-                None => "the way of buffers home".to_owned(),
-            };
-            let why = format!("{count} impossible descriptors or cursors on {what}");
-            self.detach(maker, &why);
+        if self.instances[maker].state != State::Running {
+            return;
         }
+        // An honest accuser speaks again only when it has seen as much again: that bounds what
+        // looking into the matter costs.
+        let said = self.instances[worker]
+            .accusations
+            .entry(region)
+            .or_default();
+        let is_first = *said == 0;
+        if count < said.saturating_mul(2).max(VIOLATION_LIMIT) {
+            return;
+        }
+        *said = count;
+        let what = match ring.link {
+            Some(link) => format!("link {}", self.chain.links[link].name),
+            None => "the way of buffers home".to_owned(),
+        };
+        let what = format!("{count} impossible descriptors or cursors on {what}");
+        match self.evidence_against(&ring, side) {
+            Some(evidence) => self.detach(maker, &format!("{what}; seen: {evidence}")),
+            None if is_first => self.note_accusation(worker, maker, what),
+            None => {}
+        }
+    }
+
+    /// Remembers an accusation without evidence, once per ring and life of the accuser.
+    fn note_accusation(&mut self, worker: usize, maker: usize, what: String) {
+        let name = |worker: usize| self.placement.workers[worker].name.clone();
+        let (by, of) = (name(worker), name(maker));
+        if self.past.accusations.len() == status::DETACHED_MAX {
+            self.past.accusations.pop_front();
+        }
+        let text = format!("{by} accuses {of}: {what}");
+        self.past.accusations.push_back(text);
+        self.events.push_back(Event::Accused {
+            by,
+            worker: of,
+            what,
+        });
     }
 
     /// The connection ended. A process may still be running: its exit must be certain first.

@@ -1,8 +1,9 @@
 //! One instance of a worker, as the supervisor sees it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Instant;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use catena_shm::counters::Counters;
 use catena_shm::fd_passing;
@@ -12,6 +13,7 @@ use rustix::io::Errno;
 
 use crate::protocol::{FromWorker, PortClosing, RegionName, ToWorker};
 use crate::stats::PageLayout;
+use crate::supervisor::outbox::Outbox;
 use crate::supervisor::spawn::Body;
 
 /// How far an instance has come.
@@ -38,7 +40,7 @@ pub enum State {
 #[derive(Debug)]
 pub struct Held {
     /// The memory.
-    pub fd: OwnedFd,
+    pub fd: Arc<OwnedFd>,
     /// Its size in bytes.
     pub len: usize,
     /// The same, mapped, if it is one side of a ring.
@@ -50,6 +52,8 @@ pub struct Held {
 pub enum Heard {
     /// A record with its descriptors.
     Record(Box<FromWorker>, Vec<OwnedFd>),
+    /// Nothing now.
+    Nothing,
     /// The connection has ended.
     End,
     /// Something that no worker of this version sends, and what.
@@ -73,6 +77,32 @@ pub enum Changing {
     Rewired,
 }
 
+/// Records of one worker within a second, at most: a start of the largest chain takes fewer.
+pub const RECORDS_PER_SECOND_MAX: u32 = 4096;
+
+/// How much a worker says.
+#[derive(Debug, Default)]
+pub(super) struct Talk {
+    second: Option<Instant>,
+    count: u32,
+}
+
+impl Talk {
+    /// Counts one record at time `now`; false if they are too many.
+    pub(super) fn count(&mut self, now: Instant) -> bool {
+        let is_past =
+            |second: Instant| now.saturating_duration_since(second) >= Duration::from_secs(1);
+        if self.second.is_none_or(is_past) {
+            *self = Self {
+                second: Some(now),
+                count: 0,
+            };
+        }
+        self.count += 1;
+        self.count <= RECORDS_PER_SECOND_MAX
+    }
+}
+
 /// One instance of a worker.
 #[derive(Debug)]
 pub struct Instance {
@@ -89,8 +119,16 @@ pub struct Instance {
     /// Which of its regions it has made.
     pub made: BTreeSet<RegionName>,
     /// Workers that must have taken its pools' memory before it may run, each with the number of
-    /// the question it was asked.
-    pub awaits: BTreeMap<usize, u64>,
+    /// the question it was asked, and when.
+    pub awaits: BTreeMap<usize, (u64, Instant)>,
+    /// When it was started.
+    pub started: Instant,
+    /// What it has not read yet.
+    pub(super) outbox: Outbox,
+    /// How much it says.
+    pub(super) talk: Talk,
+    /// What it has accused its neighbours of, by their memory.
+    pub accusations: BTreeMap<RegionName, u64>,
     /// Its counters page.
     pub counters: Option<Counters>,
     /// Where blocks lie in it.
@@ -128,6 +166,10 @@ impl Instance {
             token,
             made: BTreeSet::new(),
             awaits: BTreeMap::new(),
+            started: Instant::now(),
+            outbox: Outbox::default(),
+            talk: Talk::default(),
+            accusations: BTreeMap::new(),
             counters: None,
             layout: PageLayout::default(),
             running_since: None,
@@ -143,10 +185,15 @@ impl Instance {
         }
     }
 
-    /// Sends a record. A connection that fails is found dead when it is next read.
-    pub fn send(&self, record: &ToWorker, fds: &[BorrowedFd<'_>]) {
+    /// Sends a record; it waits here while the worker does not read.
+    pub fn send(&self, record: &ToWorker) {
+        self.send_with(record, None);
+    }
+
+    /// Sends a record with memory.
+    pub fn send_with(&self, record: &ToWorker, memory: Option<&Arc<OwnedFd>>) {
         if let (Some(socket), Ok(bytes)) = (&self.socket, serde_json::to_vec(record)) {
-            let _ = fd_passing::send(socket, &bytes, fds);
+            self.outbox.send(socket, bytes, memory);
         }
     }
 
@@ -157,10 +204,10 @@ impl Instance {
             len: held.len,
             start,
         };
-        self.send(&record, &[held.fd.as_fd()]);
+        self.send_with(&record, Some(&held.fd));
     }
 
-    /// Receives one record, waiting for it.
+    /// Receives one record, if there is one.
     pub fn receive(&self) -> Heard {
         let Some(socket) = &self.socket else {
             return Heard::End;
@@ -171,6 +218,7 @@ impl Instance {
                 Err(error) => Heard::Garbage(format!("a record that does not parse: {error}")),
             },
             Ok(None) => Heard::End,
+            Err(Errno::AGAIN) => Heard::Nothing,
             Err(Errno::MSGSIZE) => {
                 Heard::Garbage("a record with too many bytes or descriptors".to_owned())
             }
@@ -194,5 +242,19 @@ impl Instance {
     /// Whether it is, or soon will be, moving packets.
     pub fn is_live(&self) -> bool {
         !matches!(self.state, State::Dead | State::Stopped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_is_told_from_a_busy_start() {
+        let mut talk = Talk::default();
+        let start = Instant::now();
+        assert!((0..RECORDS_PER_SECOND_MAX).all(|_| talk.count(start)));
+        assert!(!talk.count(start + Duration::from_millis(999)));
+        assert!(talk.count(start + Duration::from_secs(1)));
     }
 }

@@ -3,7 +3,20 @@
 //! A new instance is told what to build, hands over the regions it has made, and is introduced to
 //! its neighbours, that is, given theirs, as soon as all are known.
 
-use super::*;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+use catena_shm::counters::Counters;
+use catena_shm::region::{Region, RegionError, Sharing};
+use catena_shm::ring_memory::{RingEnd, Side};
+
+use crate::placement::node_spec;
+use crate::protocol::{Adoption, Assignment, RegionName, StartIndex, ToWorker};
+use crate::supervisor::cores::core_for;
+use crate::supervisor::instance::{Held, State};
+use crate::supervisor::{Supervisor, memory};
+use crate::worker::build::{page_layout, pool_geometry, pool_sharing};
 
 impl Supervisor {
     /// Tells a new instance what to build.
@@ -19,7 +32,8 @@ impl Supervisor {
                 continue;
             };
             if let Some(held) = self.memory.latest(RegionName::Pool(pool.id)) {
-                self.instances[worker].send(&ToWorker::Adopt(pool.id), &[held.fd.as_fd()]);
+                let record = ToWorker::Adopt(pool.id);
+                self.instances[worker].send_with(&record, Some(&held.fd));
                 adoptions.push(Adoption {
                     pool: pool.id,
                     len: held.len,
@@ -30,7 +44,7 @@ impl Supervisor {
         let assignment = self.assignment(worker, adoptions);
         self.instances[worker].layout = page_layout(&assignment);
         let record = ToWorker::Assign(Box::new(assignment));
-        self.instances[worker].send(&record, &[]);
+        self.instances[worker].send(&record);
         self.instances[worker].state = State::Making;
     }
 
@@ -109,11 +123,15 @@ impl Supervisor {
             let why = format!("it made {region:?}, which is not its to make");
             return self.detach(worker, &why);
         }
+        if self.instances[worker].made.contains(&region) {
+            return self.detach(worker, &format!("it made {region:?} twice"));
+        }
         let end = match self.inspect(worker, region, len, &fd) {
             Ok(end) => end,
             Err(reason) => return self.detach(worker, &format!("{region:?}: {reason}")),
         };
         self.instances[worker].made.insert(region);
+        let fd = Arc::new(fd);
         self.memory.keep(region, Held { fd, len, end });
         if let Some((ring, Side::Producer)) = memory::ring_of(&self.placement, region) {
             self.memory.forget_passed(&ring);
@@ -188,17 +206,23 @@ impl Supervisor {
             if !self.instances[worker].awaits.contains_key(&viewer) {
                 self.next_request += 1;
                 let id = self.next_request;
-                self.instances[worker].awaits.insert(viewer, id);
+                self.instances[worker]
+                    .awaits
+                    .insert(viewer, (id, Instant::now()));
             }
         }
-        for (viewer, id) in &self.instances[worker].awaits {
-            self.instances[*viewer].send(&ToWorker::Sync { id: *id }, &[]);
+        for (viewer, (id, _)) in &self.instances[worker].awaits {
+            self.instances[*viewer].send(&ToWorker::Sync { id: *id });
         }
     }
 
     pub(super) fn synced(&mut self, viewer: usize, id: u64) {
         for instance in &mut self.instances {
-            if instance.awaits.get(&viewer) == Some(&id) {
+            if instance
+                .awaits
+                .get(&viewer)
+                .is_some_and(|(asked, _)| *asked == id)
+            {
                 instance.awaits.remove(&viewer);
             }
         }
@@ -234,7 +258,7 @@ impl Supervisor {
                         instance.attach(region, held, start);
                     }
                 }
-                instance.send(&ToWorker::Start, &[]);
+                instance.send(&ToWorker::Start);
                 self.instances[worker].is_introduced = true;
             }
         }

@@ -7,7 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use catena_shm::ring::RingMemory;
+use catena_shm::Descriptor;
+use catena_shm::ring::{RingMemory, published_between};
 use catena_shm::ring_memory::{MappedRing, RingGeometry, Side};
 use catena_shm::sync::Ordering;
 
@@ -107,6 +108,49 @@ impl Memory {
                 kept.remove(0);
             }
         }
+    }
+
+    /// What the consumer of `ring` has not given back, whoever published it, in order. A consumer
+    /// that lies about its tail makes it more or less than that, at most a ring per producer.
+    pub(super) fn not_given_back(&self, ring: &RingName) -> Vec<Descriptor> {
+        let start = self.starts.get(&ring.consumer).copied().unwrap_or(0);
+        let consumer = self.latest(ring.consumer).and_then(|held| held.end.clone());
+        let (Some(consumer), Some(kept)) = (consumer, self.regions.get(&ring.producer)) else {
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        let mut from = start;
+        for (position, (first, held)) in kept.iter().enumerate() {
+            let Some(producer) = held.end.clone() else {
+                continue;
+            };
+            let mapped = MappedRing::new(producer, consumer.clone());
+            if position == 0 {
+                from = start.max(mapped.tail().load(Ordering::Acquire));
+            }
+            let end = kept.get(position + 1).map_or(u64::MAX, |(next, _)| *next);
+            found.extend(published_between(&mapped, from.max(*first), end));
+        }
+        found
+    }
+
+    /// Every lane to the pools of `owner` that there ever was.
+    pub(super) fn lanes_to(&self, owner: usize) -> Vec<RingName> {
+        let lanes = self.regions.iter().filter_map(|(region, kept)| {
+            let RegionName::LaneProducer { from, to } = *region else {
+                return None;
+            };
+            let geometry = kept.last()?.1.end.as_ref()?.geometry();
+            (to == owner).then_some(RingName {
+                producer: *region,
+                consumer: RegionName::LaneConsumer { from, to },
+                geometry,
+                from,
+                to,
+                link: None,
+            })
+        });
+        lanes.collect()
     }
 
     /// A ring as it lies in memory now, for reading only: the slots of the producer that was the

@@ -4,12 +4,17 @@
 //! region that a worker has made, so that it can introduce neighbours to each other, read what a
 //! dead worker left, and give its successor what it needs.
 //!
+//! - `attention`: the loop; what happens, in turn.
 //! - `apply`: changes of a running chain; `renumber`: what stays keeps its number.
-//! - `spawn`: threads, processes, containers.
+//! - `spawn`: threads, processes, containers; `cores`: where they run.
 //! - `container`: container engines, and workers that connect from inside.
-//! - `instance`: one life of a worker.
+//! - `instance`: one life of a worker; `outbox`: what it is told.
+//! - `hearing`: what workers say; `introduction`: what they are given.
+//! - `evidence`: what a worker's own memory says against it.
 //! - `reclaim`: what a dead worker held; pure.
-//! - `burial`: the same, done on real memory; restart and its policies.
+//! - `burial`: the same, done on real memory; `respawn`: restart and its policies.
+//! - `audit`: buffers that a dead worker had kept without saying so.
+//! - `ending`: the chain's end.
 //! - `memory`: every region, by whom and for whom it was made.
 //! - `status`: counters summed over lives, for people and machines.
 //! - `runtime_dir`: the folder of a running chain: lock and sockets.
@@ -24,40 +29,42 @@ pub mod renumber;
 pub mod runtime_dir;
 pub mod spawn;
 
+mod attention;
+mod audit;
 mod burial;
+mod cores;
+mod ending;
+mod evidence;
 mod hearing;
 mod introduction;
 mod memory;
+mod outbox;
 mod respawn;
 pub mod status;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use catena_shm::counters::Counters;
-use catena_shm::region::{Region, RegionError, Sharing};
-use catena_shm::ring_memory::{RingEnd, Side};
+use catena_shm::schedule::{SHORTEST_SLICE, ask_for_slices};
 use catena_shm::tsc::Clock;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::chain::registry::Registry;
 use crate::chain::{Chain, Mode};
-use crate::placement::{Placement, node_spec, place};
-use crate::protocol::{
-    Adoption, Assignment, FromWorker, RegionName, StartIndex, ToWorker, VERSION,
-};
+use crate::placement::{Placement, place};
+use crate::protocol::ToWorker;
 use crate::stats::{NodeCounters, RxCounters, TxCounters};
+use crate::supervisor::audit::Audits;
 use crate::supervisor::burial::Reclaims;
 use crate::supervisor::container::Containers;
-use crate::supervisor::instance::{Changing, Heard, Held, Instance, State};
+use crate::supervisor::cores::cores_used;
+use crate::supervisor::instance::{Instance, State};
 use crate::supervisor::memory::Memory;
 use crate::supervisor::runtime_dir::RuntimeDir;
 use crate::supervisor::spawn::{Body, SpawnError};
 use crate::wait::{ChosenWait, choose, measure};
-use crate::worker::build::{page_layout, pool_geometry, pool_sharing};
 
 /// What the supervisor needs to know besides the chain.
 #[derive(Clone, Debug)]
@@ -125,6 +132,20 @@ pub enum Event {
         /// What it did.
         why: String,
     },
+    /// A worker says that its neighbour broke the rules, and nothing of it is to be seen.
+    Accused {
+        /// Who says so.
+        by: String,
+        /// Of whom.
+        worker: String,
+        /// What.
+        what: String,
+    },
+    /// Buffers that dead workers had kept are home again.
+    Recovered {
+        /// How many.
+        buffers: u64,
+    },
 }
 
 /// Counters of dead instances, summed.
@@ -140,6 +161,12 @@ struct Past {
     gaps: Vec<Duration>,
     /// Who was detached, and why.
     detached: VecDeque<String>,
+    /// Who accused whom of what, without evidence.
+    accusations: VecDeque<String>,
+    /// Buffers that dead workers had kept.
+    recovered: u64,
+    /// Searches for such that have ended.
+    searches: u64,
 }
 
 /// A process that has started and has no assignment yet.
@@ -164,27 +191,44 @@ pub struct Supervisor {
     past: Past,
     events: VecDeque<Event>,
     reclaims: Reclaims,
+    audits: Audits,
     adoptions: BTreeMap<u8, Vec<(u32, u8)>>,
     respawns: BTreeMap<usize, respawn::Respawn>,
     spare: Option<Spare>,
     containers: Option<Containers>,
-    answers: BTreeMap<u64, Result<serde_json::Value, String>>,
+    questions: BTreeMap<u64, Question>,
     next_request: u64,
     started: Instant,
     is_draining: bool,
     is_stopping: bool,
+    /// Whether the chain is being changed just now.
+    is_changing: bool,
 }
+
+/// A request to a node, on its way or answered.
+#[derive(Debug)]
+struct Question {
+    /// Who was asked.
+    worker: usize,
+    answer: Option<Result<serde_json::Value, String>>,
+}
+
+/// Questions that are remembered; whoever asked older ones has given up.
+const QUESTIONS_MAX: usize = 256;
 
 /// Where a counters page holds the number of buffers that are out (see `WorkerCounters::words`).
 const BUFFERS_OUT_WORD: usize = 6;
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Supervisor {
-    /// Starts a chain: every worker runs when this returns, or nothing does.
+    /// Starts a chain: every worker runs when this returns, or nothing does. The calling thread,
+    /// which is to serve it, asks for short slices of its core.
     ///
     /// # Errors
     /// [`StartError`].
     pub fn start(chain: Chain, options: Options) -> Result<Self, StartError> {
+        // Recovery is a dozen short steps, each of which may wait for a core.
+        ask_for_slices(Some(SHORTEST_SLICE));
         let placement = place(&chain).map_err(StartError::Placement)?;
         let runtime = RuntimeDir::create(&options.runtime_root, &chain.name)?;
         let cores = cores_used(&chain, &placement, options.pin);
@@ -199,14 +243,16 @@ impl Supervisor {
             past: Past::default(),
             events: VecDeque::new(),
             reclaims: Reclaims::default(),
+            audits: Audits::default(),
             adoptions: BTreeMap::new(),
             respawns: BTreeMap::new(),
             spare: None,
-            answers: BTreeMap::new(),
+            questions: BTreeMap::new(),
             next_request: 0,
             started: Instant::now(),
             is_draining: false,
             is_stopping: false,
+            is_changing: false,
             instances: Vec::new(),
             chain,
             placement,
@@ -317,74 +363,6 @@ impl Supervisor {
         }
     }
 
-    /// Serves everything that has happened, waiting at most `timeout` for something to happen.
-    /// Gives for each of `also` whether it became readable.
-    pub fn step(&mut self, timeout: Duration, also: &[BorrowedFd<'_>]) -> Vec<bool> {
-        let (ready, extra) = self.wait_for_events(timeout, also);
-        if ready.contains(&Source::Accept) {
-            self.admit_containers();
-        }
-        for source in ready {
-            match source {
-                Source::Worker(worker) => self.hear(worker),
-                Source::Exit(worker) => self.bury(worker),
-                Source::Accept => {}
-            }
-        }
-        self.respawn_due();
-        self.see_containers_off();
-        if !self.respawns.is_empty() {
-            self.prepare_spare();
-        }
-        extra
-    }
-
-    fn wait_for_events(
-        &self,
-        timeout: Duration,
-        also: &[BorrowedFd<'_>],
-    ) -> (Vec<Source>, Vec<bool>) {
-        let mut sources = Vec::new();
-        let mut fds = Vec::new();
-        for (worker, instance) in self.instances.iter().enumerate() {
-            if !instance.is_live() {
-                continue;
-            }
-            if let Some(socket) = &instance.socket {
-                sources.push(Source::Worker(worker));
-                fds.push(PollFd::new(socket, PollFlags::IN));
-            }
-            if let Some(exit) = instance.body.as_ref().and_then(Body::exit_fd) {
-                sources.push(Source::Exit(worker));
-                fds.push(PollFd::new(exit, PollFlags::IN));
-            }
-        }
-        if let Some(containers) = &self.containers {
-            for socket in containers.doors(&self.runtime) {
-                sources.push(Source::Accept);
-                fds.push(PollFd::new(socket, PollFlags::IN));
-            }
-        }
-        fds.extend(
-            also.iter()
-                .map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)),
-        );
-        let timeout = self
-            .time_to_respawn()
-            .map_or(timeout, |time| timeout.min(time));
-        let timeout = Timespec::try_from(timeout).unwrap_or(Timespec {
-            tv_sec: 1,
-            tv_nsec: 0,
-        });
-        if poll(&mut fds, Some(&timeout)).is_err() {
-            return (Vec::new(), vec![false; also.len()]);
-        }
-        let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
-        let extra = fds[sources.len()..].iter().map(is_ready).collect();
-        let ready = sources.into_iter().zip(&fds).filter(|(_, fd)| is_ready(fd));
-        (ready.map(|(source, _)| source).collect(), extra)
-    }
-
     fn notice(&mut self, notice: String) {
         let event = Event::Notice(notice);
         if !self.events.contains(&event) {
@@ -418,7 +396,7 @@ impl Supervisor {
     fn tell(&self, worker: usize, record: &ToWorker) {
         let instance = &self.instances[worker];
         if instance.is_introduced && instance.is_live() {
-            instance.send(record, &[]);
+            instance.send(record);
         }
     }
 
@@ -436,18 +414,23 @@ impl Supervisor {
         self.next_request += 1;
         let id = self.next_request;
         let worker = self.placement.worker_of[node];
-        if self.instances[worker].is_introduced && self.instances[worker].is_live() {
+        let is_up = self.instances[worker].is_introduced && self.instances[worker].is_live();
+        if is_up {
             self.tell(worker, &ToWorker::Control { id, node, request });
-        } else {
-            let reason = "it is being restarted; ask again".to_owned();
-            self.answers.insert(id, Err(reason));
+        }
+        let later = "it is being restarted; ask again";
+        let answer = (!is_up).then(|| Err(later.to_owned()));
+        self.questions.insert(id, Question { worker, answer });
+        if self.questions.len() > QUESTIONS_MAX {
+            self.questions.pop_first();
         }
         id
     }
 
     /// The answer to a request, once.
     pub fn answer(&mut self, id: u64) -> Option<Result<serde_json::Value, String>> {
-        self.answers.remove(&id)
+        self.questions.get(&id)?.answer.as_ref()?;
+        self.questions.remove(&id)?.answer
     }
 
     /// Something worth telling people, if there is anything.
@@ -469,98 +452,4 @@ impl Supervisor {
     pub fn runtime(&self) -> &RuntimeDir {
         &self.runtime
     }
-
-    /// Stops the chain: those who own no pools first, so that every buffer comes home. Waits at
-    /// most `patience`, then kills.
-    pub fn stop(&mut self, patience: Duration) {
-        self.is_stopping = true;
-        let owners: Vec<usize> = self.placement.pools.iter().map(|pool| pool.owner).collect();
-        for round in [false, true] {
-            // One that does not listen must not use up the time of those that come after it.
-            let deadline = Instant::now() + patience / 2;
-            let chosen: Vec<usize> = (0..self.instances.len())
-                .filter(|worker| owners.contains(worker) == round)
-                .collect();
-            for worker in &chosen {
-                if self.instances[*worker].is_live() {
-                    self.instances[*worker].send(&ToWorker::Stop, &[]);
-                }
-            }
-            while chosen
-                .iter()
-                .any(|worker| self.instances[*worker].is_live())
-                && Instant::now() < deadline
-            {
-                self.step(Duration::from_millis(20), &[]);
-            }
-        }
-        self.kill_all();
-    }
-
-    fn stopped(&mut self, worker: usize) {
-        let instance = &mut self.instances[worker];
-        instance.socket = None;
-        if let Some(body) = instance.body.take() {
-            self.part_with(body);
-        }
-        if !self.is_stopping && !self.instances[worker].is_retiring {
-            self.bury_stopped(worker);
-        }
-    }
-
-    fn kill_all(&mut self) {
-        if let Some(mut spare) = self.spare.take() {
-            spare.body.kill();
-            spare.body.reap();
-        }
-        for worker in 0..self.instances.len() {
-            self.instances[worker].socket = None;
-            if let Some(mut body) = self.instances[worker].body.take() {
-                body.kill();
-                self.part_with(body);
-            }
-        }
-        self.remove_containers();
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Source {
-    Worker(usize),
-    Exit(usize),
-    Accept,
-}
-
-/// Workers are spread over the cores they may use, neighbours in the chain together.
-fn core_for(chain: &Chain, placement: &Placement, worker: usize) -> Option<usize> {
-    let allowed = allowed_cores();
-    let cores = if chain.run.cores.is_empty() {
-        &allowed
-    } else {
-        &chain.run.cores
-    };
-    let count = placement.workers.len().max(1);
-    cores.get(worker * cores.len() / count).copied()
-}
-
-/// How many cores the workers have to themselves: fewer than workers if any two share one.
-fn cores_used(chain: &Chain, placement: &Placement, pin: bool) -> usize {
-    if !pin {
-        return allowed_cores().len();
-    }
-    let workers = placement.workers.iter().enumerate();
-    let cores = workers.filter_map(|(n, spec)| spec.core.or_else(|| core_for(chain, placement, n)));
-    cores
-        .collect::<std::collections::BTreeSet<_>>()
-        .len()
-        .max(1)
-}
-
-/// Cores this process may use.
-pub fn allowed_cores() -> Vec<usize> {
-    let set = rustix::thread::sched_getaffinity(None).unwrap_or_default();
-    let cores: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU)
-        .filter(|core| set.is_set(*core))
-        .collect();
-    if cores.is_empty() { vec![0] } else { cores }
 }

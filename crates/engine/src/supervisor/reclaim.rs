@@ -18,10 +18,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use catena_shm::Descriptor;
-use catena_shm::ring::{RingMemory, estate_of_producer, published_between};
+use catena_shm::pool::PoolGeometry;
+use catena_shm::ring::{INDEX_MAX, RingMemory, estate_of_producer, packets_in, published_between};
 
-/// A buffer: pool and index.
-pub type Buffer = (u8, u32);
+/// A unit of account: pool, and index of a buffer, or of a slot in a frame pool.
+pub type Unit = (u8, u32);
 
 /// What a dead consumer left on one ring.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,11 +53,11 @@ pub fn inbound(ring: &impl RingMemory) -> Inbound {
     let read = ring.read().load(Ordering::Acquire);
     let in_hand = read
         .checked_sub(tail)
-        .filter(|count| *count <= u64::from(ring.slot_count()));
+        .filter(|count| *count <= u64::from(ring.slot_count()) && read < INDEX_MAX);
     let found = in_hand
         .map(|_| published_between(ring, tail, read))
         .unwrap_or_default();
-    if in_hand == Some(found.len() as u64) {
+    if in_hand == Some(packets_in(&found)) {
         return Inbound {
             resume: read,
             in_hand: found,
@@ -82,24 +83,24 @@ pub fn outbound(ring: &impl RingMemory, start: u64) -> Outbound {
     }
 }
 
-/// Buffers that packet descriptors name; `log2_stride` gives each pool's buffer size.
-pub fn buffers_of<'a>(
+/// Units that descriptors name; `geometry` gives each pool's buffers.
+pub fn units_of<'a>(
     descriptors: impl IntoIterator<Item = &'a Descriptor>,
-    log2_stride: &BTreeMap<u8, u8>,
-) -> BTreeSet<Buffer> {
-    let mut buffers = BTreeSet::new();
+    geometry: &BTreeMap<u8, PoolGeometry>,
+) -> BTreeSet<Unit> {
+    let mut units = BTreeSet::new();
     for descriptor in descriptors {
-        if let Some(indices) = descriptor.returned() {
-            buffers.extend(indices.map(|index| (descriptor.pool, index)));
-        } else if let Some(log2) = log2_stride.get(&descriptor.pool) {
-            buffers.insert((descriptor.pool, descriptor.offset >> log2));
+        let pool = descriptor.pool;
+        if let Some(geometry) = geometry.get(&pool) {
+            let named = geometry.units_of(descriptor).into_iter();
+            units.extend(named.map(|unit| (pool, unit)));
         }
     }
-    buffers
+    units
 }
 
 /// Buffers that were in hand and not sent on.
-pub fn lost(in_hand: &BTreeSet<Buffer>, sent: &BTreeSet<Buffer>) -> BTreeSet<Buffer> {
+pub fn lost(in_hand: &BTreeSet<Unit>, sent: &BTreeSet<Unit>) -> BTreeSet<Unit> {
     in_hand.difference(sent).copied().collect()
 }
 
@@ -107,8 +108,8 @@ pub fn lost(in_hand: &BTreeSet<Buffer>, sent: &BTreeSet<Buffer>) -> BTreeSet<Buf
 pub fn still_out(
     pool: u8,
     ledger: &[(u32, u8)],
-    arrived: &BTreeSet<Buffer>,
-    sent: &BTreeMap<Buffer, u8>,
+    arrived: &BTreeSet<Unit>,
+    sent: &BTreeMap<Unit, u8>,
 ) -> Vec<(u32, u8)> {
     let mut out: BTreeMap<u32, u8> = ledger
         .iter()
@@ -128,6 +129,13 @@ mod tests {
     use super::*;
     use catena_shm::ring::{Consumer, Producer};
     use catena_shm::ring_memory::{MappedRing, RingEnd, RingGeometry, Side};
+
+    const GEOMETRY: PoolGeometry = PoolGeometry {
+        log2_stride: 7,
+        buffer_count: 64,
+        headroom: 64,
+        frames: false,
+    };
 
     fn ring() -> MappedRing {
         let geometry = RingGeometry {
@@ -187,14 +195,14 @@ mod tests {
             if steps >= 6 {
                 returns.settle();
             }
-            let log2 = BTreeMap::from([(1, 7)]);
+            let geometry = BTreeMap::from([(1, GEOMETRY)]);
             let inbound = inbound(&rx);
             assert!(!inbound.is_corrupt);
-            let sent = buffers_of(
+            let sent = units_of(
                 outbound(&tx, 0).sent.iter().chain(&outbound(&lane, 0).sent),
-                &log2,
+                &geometry,
             );
-            let lost = lost(&buffers_of(&inbound.in_hand, &log2), &sent);
+            let lost = lost(&units_of(&inbound.in_hand, &geometry), &sent);
             let waiting = published_between(&rx, inbound.resume, inbound.resume + 8).len();
             let forwarded = usize::try_from(outbound(&tx, 0).resume).unwrap();
             let returned = usize::try_from(outbound(&lane, 0).resume).unwrap();
@@ -216,7 +224,13 @@ mod tests {
         let mut feed = Producer::new(rx.clone(), 0);
         feed.push((0..4).map(packet));
         feed.settle();
-        for (tail, read) in [(5, 2), (0, 9), (0, u64::MAX), (100, 104)] {
+        for (tail, read) in [
+            (5, 2),
+            (0, 9),
+            (0, u64::MAX),
+            (100, 104),
+            (u64::MAX, u64::MAX),
+        ] {
             rx.tail().store(tail, Ordering::Relaxed);
             rx.read().store(read, Ordering::Relaxed);
             let found = inbound(&rx);

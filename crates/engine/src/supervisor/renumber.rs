@@ -89,7 +89,8 @@ pub fn renumber(old: &Chain, new: &Chain) -> Chain {
     let wanted: Vec<Link> = new.links.iter().map(placed).collect();
     let same_ring = |a: &Link, b: &Link| {
         (&a.name, a.from, a.to, a.trust) == (&b.name, b.from, b.to, b.trust)
-            && (a.overflow, a.slot_count, a.protocol) == (b.overflow, b.slot_count, b.protocol)
+            && (a.overflow, a.slot_count) == (b.overflow, b.slot_count)
+            && (a.protocol, a.aggregate) == (b.protocol, b.aggregate)
     };
     let mut links: Vec<Link> = old.links.clone();
     for link in &mut links {

@@ -3,15 +3,24 @@
 //! The first restart is immediate; a node that keeps dying by itself waits longer each time. See
 //! `burial` for the table of states.
 
-use super::burial::{Reclaim, links_to};
-use super::*;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use catena_shm::ring::packets_in;
+
 use crate::chain::{OnDeath, Trust};
+use crate::protocol::{RegionName, ToWorker};
+use crate::supervisor::burial::{Reclaim, links_to};
+use crate::supervisor::instance::State;
 use crate::supervisor::memory::rings;
-use crate::supervisor::reclaim::{self, Buffer};
+use crate::supervisor::reclaim::{self, Unit};
+use crate::supervisor::{Event, Supervisor};
 
 /// Longest wait before a node that keeps dying is started again.
 const DELAY_MAX: Duration = Duration::from_secs(5);
 const DELAY_MIN: Duration = Duration::from_millis(20);
+/// How often it is looked for buffers that a dead owner waits for.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Gaps that are kept for percentiles.
 const GAPS_MAX: usize = 10_000;
 /// A worker that lives longer than this has not died of its start.
@@ -29,7 +38,9 @@ pub(super) struct Respawn {
     /// Whether it is up again, and this entry only remembers its deaths.
     pub(super) is_up: bool,
     /// Buffers that must come home before it may make its pools anew.
-    pub(super) waits_for: BTreeMap<Buffer, u8>,
+    pub(super) waits_for: BTreeMap<Unit, u8>,
+    /// When it was last looked for them.
+    pub(super) looked: Option<Instant>,
 }
 
 impl Supervisor {
@@ -51,6 +62,7 @@ impl Supervisor {
             quick_deaths: 0,
             is_up: false,
             waits_for: BTreeMap::new(),
+            looked: None,
         })
     }
 
@@ -151,13 +163,14 @@ impl Supervisor {
             let instance = &mut self.instances[*worker];
             if instance.is_bypass && instance.state == State::Running && respawn.due <= now {
                 instance.state = State::Stopping;
-                instance.send(&ToWorker::Stop, &[]);
+                instance.send(&ToWorker::Stop);
             }
         }
     }
 
     /// An owner of sealed pools makes them anew; until the old buffers are home, it waits.
     pub(super) fn watch_drain(&mut self, worker: usize) {
+        let geometries = self.pool_geometries();
         let Some(respawn) = self.respawns.get_mut(&worker) else {
             return;
         };
@@ -179,27 +192,46 @@ impl Supervisor {
             };
             let returned = catena_shm::ring::published_since(&mapped, from);
             let links = links_to(&self.placement, &ring);
-            for buffer in reclaim::buffers_of(&returned, &BTreeMap::new()) {
-                let link = respawn.waits_for.get(&buffer);
+            for unit in reclaim::units_of(&returned, &geometries) {
+                let link = respawn.waits_for.get(&unit);
                 if link.is_some_and(|link| links.contains(link)) {
-                    respawn.waits_for.remove(&buffer);
+                    respawn.waits_for.remove(&unit);
                 }
             }
             self.memory
-                .set_start(ring.consumer, from + returned.len() as u64);
+                .set_start(ring.consumer, from + packets_in(&returned));
         }
         self.empty_inputs(worker);
+        self.give_up_kept(worker);
+    }
+
+    /// Buffers of a dead owner that are on no link nobody has who will return them: a hostile
+    /// worker keeps them, or died with them. The owner being dead, none comes into use again.
+    fn give_up_kept(&mut self, worker: usize) {
+        let now = Instant::now();
+        let Some(respawn) = self.respawns.get_mut(&worker) else {
+            return;
+        };
+        let is_early = |looked: Instant| now - looked < LOOK_EVERY;
+        if respawn.waits_for.is_empty() || respawn.looked.is_some_and(is_early) {
+            return;
+        }
+        respawn.looked = Some(now);
+        let on_links = self.buffers_on_links();
+        if let Some(respawn) = self.respawns.get_mut(&worker) {
+            let before = respawn.waits_for.len();
+            respawn
+                .waits_for
+                .retain(|buffer, _| on_links.contains(buffer));
+            let kept = before - respawn.waits_for.len();
+            self.note_recovered(kept);
+        }
     }
 
     /// Packets that wait for an owner of sealed pools may lie in those very pools: they cannot stay
     /// until it runs again. They are given up, and its senders drop (`nf_down`) what follows.
     pub(super) fn empty_inputs(&mut self, worker: usize) {
-        let strides: BTreeMap<u8, u8> = self
-            .placement
-            .pools
-            .iter()
-            .map(|pool| (pool.id, pool.log2_stride))
-            .collect();
+        let geometries = self.pool_geometries();
         for ring in rings(&self.placement) {
             let (true, Some(link)) = (ring.to == worker, ring.link) else {
                 continue;
@@ -216,23 +248,24 @@ impl Supervisor {
             if waiting.is_empty() {
                 continue;
             }
-            self.memory
-                .set_start(ring.consumer, from + waiting.len() as u64);
+            let count = packets_in(&waiting);
+            self.memory.set_start(ring.consumer, from + count);
             let to = self.chain.links[link].to;
             let killed = self.past.killed.entry(to).or_default();
-            *killed = killed.saturating_add(waiting.len() as u64);
+            *killed = killed.saturating_add(count);
             let past = self.past.nodes.entry(to).or_default();
-            past.rx_packets = past.rx_packets.saturating_add(waiting.len() as u64);
+            past.rx_packets = past.rx_packets.saturating_add(count);
             if self.chain.links[link].trust == Trust::Copy {
                 continue;
             }
-            for (pool, buffer) in reclaim::buffers_of(&waiting, &strides) {
+            for (pool, unit) in reclaim::units_of(&waiting, &geometries) {
                 let own = self.respawns.get_mut(&worker);
-                if own.is_none_or(|respawn| respawn.waits_for.remove(&(pool, buffer)).is_none()) {
+                if own.is_none_or(|respawn| respawn.waits_for.remove(&(pool, unit)).is_none()) {
                     self.reclaims.waiting.push(Reclaim {
                         from: worker,
                         pool,
-                        buffers: vec![buffer],
+                        buffers: vec![unit],
+                        found: false,
                     });
                 }
             }
@@ -244,7 +277,7 @@ impl Supervisor {
     pub(super) fn now_running(&mut self, worker: usize) {
         self.flush_reclaims();
         if self.is_draining {
-            self.instances[worker].send(&ToWorker::Drain, &[]);
+            self.instances[worker].send(&ToWorker::Drain);
         }
         if self.instances[worker].epoch == 0 {
             return;
@@ -262,7 +295,7 @@ impl Supervisor {
             let drains = drains.is_some_and(|respawn| !respawn.waits_for.is_empty());
             let drops = drains || node.on_death == OnDeath::Drop;
             if drops && self.instances[ring.to].state == State::Dead {
-                self.instances[worker].send(&ToWorker::PeerDown { link: ring.link }, &[]);
+                self.instances[worker].send(&ToWorker::PeerDown { link: ring.link });
             }
         }
         let is_bypass = self.instances[worker].is_bypass;

@@ -12,6 +12,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -47,15 +49,15 @@ fn failed(worker: &str, reason: impl std::fmt::Display) -> SpawnError {
     }
 }
 
-/// A connected pair of control sockets.
+/// A connected pair of control sockets, ours first; ours does not block.
 fn control_pair(worker: &str) -> Result<(OwnedFd, OwnedFd), SpawnError> {
-    socketpair(
-        AddressFamily::UNIX,
-        SocketType::SEQPACKET,
-        SocketFlags::CLOEXEC,
-        None,
-    )
-    .map_err(|error| failed(worker, error))
+    let pair = || {
+        let kind = SocketType::SEQPACKET;
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+        fcntl_setfl(&ours, fcntl_getfl(&ours)? | OFlags::NONBLOCK)?;
+        Ok((ours, theirs))
+    };
+    pair().map_err(|error: Errno| failed(worker, error))
 }
 
 /// Starts a worker as a thread; gives the supervisor's end of its control connection.

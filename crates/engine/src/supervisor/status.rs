@@ -7,21 +7,25 @@
 use std::collections::BTreeMap;
 
 use catena_shm::counters::Counters;
+use catena_shm::pool::read_ledger;
 use catena_shm::ring::RingMemory;
 use catena_shm::sync::Ordering;
 use serde::{Deserialize, Serialize};
 
-use crate::chain::NodeKind;
+use crate::aggregation::PackCounters;
+use crate::chain::{Aggregate, NodeKind};
 use crate::drop_reason::DropReason;
 use crate::link::OCCUPANCY_CLASSES;
+use crate::protocol::RegionName;
 use crate::stats::{
     NODE_WORDS, NodeCounters, PageLayout, RX_WORDS, RxCounters, TX_WORDS, TxCounters, WORKER_WORDS,
     WorkerCounters,
 };
-use crate::supervisor::Supervisor;
 use crate::supervisor::instance::State;
 use crate::supervisor::memory::rings;
 use crate::supervisor::renumber::{is_gone, is_link_gone};
+use crate::supervisor::{Past, Supervisor};
+use crate::worker::build::pool_geometry;
 
 /// Status of a chain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,6 +54,9 @@ pub struct Status {
     /// Workers that were ended for breaking the rules, in order; the last [`DETACHED_MAX`].
     #[serde(default)]
     pub detached: Vec<String>,
+    /// Who accused a neighbour of breaking the rules, without evidence; the last [`DETACHED_MAX`].
+    #[serde(default)]
+    pub accusations: Vec<String>,
 }
 
 /// How many detached workers are remembered by name and reason.
@@ -69,22 +76,30 @@ pub struct RecoveryStatus {
     pub gap_p99_ms: f64,
     /// Longest.
     pub gap_max_ms: f64,
+    /// Buffers that dead workers had kept without saying so, and that are home again.
+    #[serde(default)]
+    pub kept_buffers: u64,
+    /// Searches for such buffers that have ended; one follows each death.
+    #[serde(default)]
+    pub searches: u64,
 }
 
 impl RecoveryStatus {
-    fn of(deaths: u64, gaps: &[std::time::Duration]) -> Self {
-        let mut sorted = gaps.to_vec();
+    fn of(past: &Past) -> Self {
+        let mut sorted = past.gaps.clone();
         sorted.sort_unstable();
         let at = |permille: usize| {
             let index = (sorted.len() * permille).div_ceil(1000).saturating_sub(1);
             sorted.get(index).map_or(0.0, |gap| gap.as_secs_f64() * 1e3)
         };
         Self {
-            deaths,
+            deaths: past.deaths,
             restarts: sorted.len() as u64,
             gap_p50_ms: at(500),
             gap_p99_ms: at(990),
             gap_max_ms: at(1000),
+            kept_buffers: past.recovered,
+            searches: past.searches,
         }
     }
 }
@@ -114,6 +129,10 @@ pub struct WorkerStatus {
     pub sleeps: u64,
     /// Seconds asleep.
     pub sleep_s: f64,
+    /// Descriptors and returned buffers it refused, in this life, because no honest peer would have
+    /// sent them.
+    #[serde(default)]
+    pub violations: u64,
 }
 
 /// Status of a port or NF.
@@ -179,16 +198,38 @@ pub struct LinkStatus {
     pub discarded: u64,
     /// Descriptors and cursors no honest peer would write.
     pub violations: u64,
+    /// How small packets share frames.
+    pub aggregation: AggregationStatus,
 }
 
-/// Buffers of all pools.
+/// Aggregation on a link.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AggregationStatus {
+    /// auto, off or on.
+    pub mode: String,
+    /// Whether packets are being packed now.
+    pub is_packing: bool,
+    /// Why, or why not.
+    pub reason: String,
+    /// Frames sent.
+    pub frames: u64,
+    /// Packets in them.
+    pub framed_packets: u64,
+    /// Packets per frame on average; 0 without frames.
+    pub packets_per_frame: f64,
+    /// Bytes copied to pack them.
+    pub packed_bytes: u64,
+}
+
+/// Buffers of all pools. At rest `allocated = free + in_flight`, which are counted in different
+/// places: what is free by the owners' free lists, what is out by their ledgers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BufferStatus {
     /// All.
     pub allocated: u64,
-    /// At home.
+    /// On the free lists of their owners, as those last said. None while an owner is dead.
     pub free: u64,
-    /// Out on links, or in the hands of workers.
+    /// Out on links, on lanes, or in the hands of workers, by the owners' ledgers.
     pub in_flight: u64,
 }
 
@@ -245,8 +286,9 @@ impl Supervisor {
             links: self.link_statuses(),
             buffers: self.buffer_status(),
             deaths: self.past.deaths,
-            recovery: RecoveryStatus::of(self.past.deaths, &self.past.gaps),
+            recovery: RecoveryStatus::of(&self.past),
             detached: self.past.detached.iter().cloned().collect(),
+            accusations: self.past.accusations.iter().cloned().collect(),
         }
     }
 
@@ -279,7 +321,7 @@ impl Supervisor {
             let Some(at_tail) = self.memory.ring(ring, Some(tail)) else {
                 return false;
             };
-            catena_shm::ring::published_between(&at_tail, tail, tail.saturating_add(1)).is_empty()
+            catena_shm::ring::published_since(&at_tail, tail).is_empty()
                 && latest.settled().load(Ordering::Acquire) <= tail
         })
     }
@@ -334,6 +376,7 @@ impl Supervisor {
             yields: counters.yields,
             sleeps: counters.sleeps,
             sleep_s,
+            violations: counters.violations,
         }
     }
 
@@ -406,6 +449,7 @@ impl Supervisor {
             blocked: 0,
             discarded: 0,
             violations: 0,
+            aggregation: AggregationStatus::default(),
         };
         let Some(ring) = ring else { return status };
         status.kind = format!("{:?}", spec.protocol).to_lowercase();
@@ -430,6 +474,9 @@ impl Supervisor {
         status.blocked = tx.blocked;
         status.discarded = rx.discarded;
         status.violations = rx.violations.saturating_add(tx.violations);
+        let spec = self.placement.rings.iter().find(|ring| ring.link == link);
+        let mode = spec.map_or(Aggregate::Off, |ring| ring.aggregate);
+        status.aggregation = aggregation_status(mode, &tx.packed);
         status
     }
 
@@ -453,11 +500,41 @@ impl Supervisor {
                 counters.buffers_free.min(own)
             })
         });
-        let free = free.sum::<u64>();
         BufferStatus {
             allocated,
-            free,
-            in_flight: allocated.saturating_sub(free),
+            free: free.sum(),
+            in_flight: self.ledgers().map(|out| out.len() as u64).sum(),
         }
+    }
+
+    /// What is out of each pool, with the link it left by.
+    fn ledgers(&self) -> impl Iterator<Item = Vec<(u32, u8)>> {
+        self.placement.pools.iter().filter_map(|pool| {
+            let held = self.memory.latest(RegionName::Ledger(pool.id))?;
+            let fd = held.fd.try_clone().ok()?;
+            read_ledger(fd, held.len, pool_geometry(pool)).ok()
+        })
+    }
+}
+
+fn aggregation_status(mode: Aggregate, packed: &PackCounters) -> AggregationStatus {
+    #[expect(clippy::cast_precision_loss, reason = "means for people")]
+    let (mean, burst, len) = (
+        packed.framed_packets as f64 / packed.frames.max(1) as f64,
+        packed.burst_mean_x16 as f64 / 16.0,
+        packed.len_mean_x16 as f64 / 16.0,
+    );
+    AggregationStatus {
+        mode: format!("{mode:?}").to_lowercase(),
+        is_packing: packed.is_packing != 0,
+        reason: match mode {
+            Aggregate::Off => "packets go one by one on this link".to_owned(),
+            Aggregate::On => "asked for by the chain file".to_owned(),
+            Aggregate::Auto => format!("{burst:.1} packets per burst of {len:.0} B on average"),
+        },
+        frames: packed.frames,
+        framed_packets: packed.framed_packets,
+        packets_per_frame: mean,
+        packed_bytes: packed.packed_bytes,
     }
 }

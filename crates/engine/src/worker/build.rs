@@ -61,6 +61,7 @@ pub fn pool_geometry(spec: &PoolSpec) -> PoolGeometry {
         log2_stride: spec.log2_stride,
         buffer_count: spec.buffer_count,
         headroom: spec.headroom,
+        frames: spec.frames,
     }
 }
 
@@ -383,19 +384,13 @@ impl Making {
         let producer = RegionName::LinkProducer(spec.link);
         let ring = self.ring(producer, RegionName::LinkConsumer(spec.link))?;
         let start = self.start_of(producer);
-        Ok(TxLink::new(
-            spec.link,
-            ring,
-            spec.trust,
-            spec.overflow,
-            start,
-        ))
+        Ok(TxLink::new(spec, ring, start))
     }
 
     fn rx_link(&self, spec: &RingSpec) -> Result<RxLink, BuildError> {
         let producer = RegionName::LinkProducer(spec.link);
         let inlet = self.inlet(producer, RegionName::LinkConsumer(spec.link))?;
-        Ok(RxLink::new(spec.link, inlet, spec.trust, spec.overflow))
+        Ok(RxLink::new(spec, inlet))
     }
 
     fn graph(&mut self) -> Result<Graph, BuildError> {

@@ -7,7 +7,7 @@
 
 use crate::drop_reason::DropReason;
 use crate::link::{RxLink, TxLink};
-use crate::nf::Nf;
+use crate::nf::{Nanos, Nf};
 use crate::packet::Packet;
 use crate::port::{Port, RxState};
 use crate::stats::NodeCounters;
@@ -94,22 +94,29 @@ pub struct Graph {
     pub queues: Vec<Vec<Packet>>,
     /// For each queue, the node (by position) that it feeds.
     pub queue_targets: Vec<usize>,
+    /// For each node, how many packets it can be given in this turn without waiting: a port that
+    /// paces takes few. Nodes behind the end take any number.
+    pub port_rooms: Vec<usize>,
     /// For each node, whether a link its packets can leave by is above its watermark.
     pub congested: Vec<bool>,
 }
 
 impl Graph {
     /// How many packets node `position` may take without loss on a link that blocks, at most
-    /// `wanted`. Packets already queued for it are subtracted.
-    pub fn room(&mut self, position: usize, wanted: usize) -> usize {
+    /// `wanted`. Packets already queued for it are subtracted. `need` is how many it takes or none:
+    /// see [`TxLink::room`].
+    pub fn room(&mut self, position: usize, wanted: usize, need: usize) -> usize {
+        let fan = self.nodes[position].fan;
+        let (wanted, need) = (wanted * fan, need * fan);
         let mut room = wanted;
         for output in 0..self.nodes[position].outputs.len() {
             let here = match &mut self.nodes[position].outputs[output] {
                 OutEdge::Open => continue,
-                OutEdge::Link(link) => link.room(wanted),
+                OutEdge::Link(link) => link.room(wanted, need),
                 OutEdge::Local { queue } => {
                     let target = self.queue_targets[*queue];
-                    self.room(target, wanted)
+                    let takes = self.port_rooms.get(target).copied().unwrap_or(usize::MAX);
+                    self.room(target, wanted.min(takes), need)
                 }
             };
             room = room.min(here);
@@ -121,13 +128,29 @@ impl Graph {
             .filter(|(target, _)| **target == position)
             .map(|(_, queue)| queue.len())
             .sum();
-        let fan = self.nodes[position].fan;
         let shared = if fan > 1 && room > 0 {
             (room / fan).max(1)
         } else {
             room
         };
         shared.saturating_sub(queued)
+    }
+
+    /// Begins a turn at time `now`: asks ports that nodes of this worker send to how much they
+    /// take. Gives the time when one that takes nothing will.
+    pub fn ask_ports(&mut self, now: Nanos) -> Option<Nanos> {
+        self.port_rooms.resize(self.nodes.len(), usize::MAX);
+        let mut next = None;
+        for target in &self.queue_targets {
+            if let Work::Port { port, .. } = &mut self.nodes[*target].work {
+                let room = port.tx_room(now);
+                self.port_rooms[*target] = room;
+                if room == 0 {
+                    next = [next, port.tx_room_at()].into_iter().flatten().min();
+                }
+            }
+        }
+        next
     }
 
     /// Gives nodes other outputs: for each node, by index in the chain, the link of each output.
@@ -203,6 +226,15 @@ impl Graph {
                 InEdge::Link(link) => Some(link.as_mut()),
                 InEdge::Local { .. } => None,
             })
+    }
+
+    /// Whether some neighbour may have to be woken at the end of the turn.
+    pub fn has_news(&self) -> bool {
+        self.nodes.iter().any(|node| {
+            let sends = |edge: &OutEdge| matches!(edge, OutEdge::Link(link) if link.has_news());
+            let frees = |edge: &InEdge| matches!(edge, InEdge::Link(link) if link.has_news());
+            node.outputs.iter().any(sends) || node.inputs.iter().any(frees)
+        })
     }
 
     /// Whether every receiving port has come to its end.

@@ -13,6 +13,7 @@ use catena_shm::bell::{self, WaitWord};
 use catena_shm::counters::Counters;
 use catena_shm::pool::PoolView;
 use catena_shm::ring_memory::RingEnd;
+use catena_shm::schedule::ask_for_slices;
 use catena_shm::tsc::Clock;
 use rustix::event::epoll;
 
@@ -53,6 +54,19 @@ pub enum Command {
         /// Its buffers.
         buffers: Vec<u32>,
     },
+    /// Mark what is out by these links, by index.
+    Seek(Vec<usize>),
+    /// Marked buffers of a pool owned here that nobody has.
+    TakeFound {
+        /// Number of the request.
+        number: u64,
+        /// The pool.
+        pool: u8,
+        /// Its buffers.
+        buffers: Vec<u32>,
+    },
+    /// Nothing is looked for any more.
+    EndSeek,
     /// Say so when this is reached.
     Sync(u64),
     /// New links, lanes, pools and settings, and how outputs are to be.
@@ -81,6 +95,12 @@ impl Doorbell {
         self.wake();
     }
 
+    /// Whether there are commands; looked at every turn, so the flag is written only if there are.
+    #[inline]
+    fn is_rung(&self) -> bool {
+        self.flag.load(Ordering::Relaxed) && self.flag.swap(false, Ordering::Acquire)
+    }
+
     /// Wakes the data path: a port may have packets.
     pub fn wake(&self) {
         self.rung.fetch_add(1, Ordering::Release);
@@ -90,6 +110,11 @@ impl Doorbell {
 
 /// How often NFs are ticked and an idle worker looks around by itself.
 const TICK_NS: u64 = 10_000_000;
+/// Ticks during which a new data path keeps the short slices that its control thread asked for.
+const TICKS_AT_START: u32 = 3;
+/// How long a data path runs at a time where others want its core, too: some thousand packets, and
+/// short enough for a neighbour that shares the core, or for a worker that is to die.
+const DATA_PATH_SLICE: Duration = Duration::from_micros(300);
 /// Below this, waiting for a time is done awake: a sleep would overshoot it.
 const AWAKE_NS: u64 = 80_000;
 
@@ -121,6 +146,8 @@ pub struct Runner {
     pub report: Box<dyn FnMut(&FromWorker) -> bool + Send>,
     /// Sums since the start.
     pub sums: WorkerCounters,
+    /// Words to sleep on; kept, so that falling asleep allocates nothing.
+    pub words: Vec<WaitWord>,
 }
 
 impl std::fmt::Debug for Runner {
@@ -143,14 +170,20 @@ impl Runner {
     pub fn run(mut self) -> Vec<PortClosing> {
         let mut idle = Idleness::default();
         let mut next_tick = 0;
+        let mut ticks = 0_u32;
         let mut finished_said = false;
         loop {
-            if self.doorbell.flag.swap(false, Ordering::Acquire) && !self.obey() {
+            if self.doorbell.is_rung() && !self.obey() {
                 break;
             }
             let now = self.clock.now_ns();
             if now >= next_tick {
                 self.tick(now);
+                ticks = ticks.saturating_add(1);
+                if ticks == TICKS_AT_START {
+                    // The first packets have waited for this thread; from now on bursts count.
+                    ask_for_slices(Some(DATA_PATH_SLICE));
+                }
                 next_tick = now + TICK_NS;
                 if !finished_said && self.turn.receiving && self.graph.sources_finished() {
                     finished_said = (self.report)(&FromWorker::Finished);
@@ -185,7 +218,8 @@ impl Runner {
 
     fn sleep(&mut self, now: u64, until: u64) {
         self.store_counters();
-        let mut words = Vec::with_capacity(bell::WORDS_MAX);
+        let mut words = std::mem::take(&mut self.words);
+        words.clear();
         let rung = self.doorbell.rung.load(Ordering::Acquire);
         words.push(WaitWord::new(&self.doorbell.rung, rung));
         for link in self.graph.rx_links_mut() {
@@ -211,6 +245,7 @@ impl Runner {
             link.after_sleep();
         }
         self.pools.after_sleep();
+        self.words = words;
     }
 
     /// Asks the control thread to ring when a port's descriptor becomes readable.
@@ -329,7 +364,20 @@ impl Runner {
                     from,
                     pool,
                     buffers,
-                } => self.reclaim(number, from, pool, &buffers),
+                } => {
+                    self.pools.reclaim(from, pool, &buffers);
+                    self.has_reclaimed(number);
+                }
+                Command::Seek(links) => self.pools.begin_search(&link_set(&links)),
+                Command::TakeFound {
+                    number,
+                    pool,
+                    buffers,
+                } => {
+                    self.pools.take_found(pool, &buffers);
+                    self.has_reclaimed(number);
+                }
+                Command::EndSeek => self.pools.end_search(),
                 Command::Sync(id) => {
                     (self.report)(&FromWorker::Synced { id });
                 }
@@ -384,11 +432,9 @@ impl Runner {
         self.free_blocks();
     }
 
-    /// Takes home what a dead worker held. The number of the request is stored before the next
-    /// turn: should this worker die, whatever the ledger still calls out of an unfinished request
-    /// is not.
-    fn reclaim(&mut self, number: u64, from: usize, pool: u8, buffers: &[u32]) {
-        self.pools.reclaim(from, pool, buffers);
+    /// Buffers of dead workers are home. The number of the request is stored before the next turn:
+    /// should this worker die, whatever the ledger still calls out of an unfinished request is not.
+    fn has_reclaimed(&mut self, number: u64) {
         self.sums.reclaimed = number;
         bell::full_fence();
         self.counters.store(RECLAIMED_WORD, &[number]);

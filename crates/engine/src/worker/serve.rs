@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
+use catena_shm::bell;
 use catena_shm::fd_passing::{self, Message};
+use catena_shm::schedule::{SHORTEST_SLICE, ask_for_slices};
 use catena_shm::tsc::Clock;
 use rustix::event::epoll;
 
@@ -73,6 +75,7 @@ pub fn serve(socket: OwnedFd, token: &str, registry: &Registry) -> Result<(), Se
     let connection = Connection {
         socket: Arc::new(socket),
     };
+    ask_for_slices(Some(SHORTEST_SLICE));
     connection.send(
         &FromWorker::Hello {
             version: VERSION,
@@ -227,6 +230,7 @@ fn start(connection: &Connection, making: Making) -> Result<Running, ServeError>
             reclaimed: assignment.reclaimed,
             ..WorkerCounters::default()
         },
+        words: Vec::with_capacity(bell::WORDS_MAX),
     };
     let core = assignment.core;
     let hang_up = HangUpOnPanic(connection.socket.clone());
@@ -337,6 +341,17 @@ impl Control<'_> {
                 pool,
                 buffers,
             }),
+            ToWorker::Seek { links } => running.command(Command::Seek(links)),
+            ToWorker::TakeFound {
+                number,
+                pool,
+                buffers,
+            } => running.command(Command::TakeFound {
+                number,
+                pool,
+                buffers,
+            }),
+            ToWorker::EndSeek => running.command(Command::EndSeek),
             ToWorker::Sync { id } => running.command(Command::Sync(id)),
             ToWorker::Drain => running.command(Command::Drain),
             ToWorker::Control { id, node, request } => {

@@ -12,6 +12,7 @@
 use catena_shm::bell;
 
 use crate::drop_reason::DropReason;
+use crate::link::{Dropped, bytes_of};
 use crate::nf::{Burst, Copies, Nanos, Verdict};
 use crate::packet::Packet;
 use crate::pools::Pools;
@@ -50,7 +51,7 @@ impl Turn {
 
     /// Runs one turn at time `now`; says whether any packet moved.
     pub fn run(&mut self, graph: &mut Graph, pools: &mut Pools, now: Nanos) -> bool {
-        self.next_event = None;
+        self.next_event = graph.ask_ports(now);
         let mut moved = pools.take_returns() > 0;
         for position in 0..graph.nodes.len() {
             if self.receiving
@@ -84,7 +85,7 @@ impl Turn {
         position: usize,
         now: Nanos,
     ) -> bool {
-        let room = graph.room(position, self.burst);
+        let room = graph.room(position, self.burst, 1);
         let congested = entry_is_congested(graph, position);
         let node = &mut graph.nodes[position];
         let Work::Port { port, state, .. } = &mut node.work else {
@@ -99,18 +100,25 @@ impl Turn {
             *state = RxState::Idle;
             return false;
         }
-        let mut burst = RxBurst::new(pools, &mut self.packets, room, &mut node.counters.drops);
+        let frames = match node.outputs.first() {
+            Some(OutEdge::Link(link)) => link.makes_frames(),
+            _ => None,
+        };
+        let mut burst = RxBurst::new(pools, &mut self.packets, room, &mut node.counters.drops)
+            .in_frames(frames);
         *state = port.rx(&mut burst, now);
+        pools.close_frame();
         if let RxState::Until(time) = *state {
             self.next_event = Some(self.next_event.map_or(time, |next| next.min(time)));
         }
         let count = self.packets.len() as u64;
-        node.counters.rx_packets += count;
-        node.counters.rx_bytes += bytes_of(&self.packets);
         if count == 0 {
             return matches!(state, RxState::More);
         }
-        emit(graph, pools, position, 0, &mut self.packets);
+        let bytes = bytes_of(&self.packets);
+        node.counters.rx_packets += count;
+        node.counters.rx_bytes += bytes;
+        emit(graph, pools, position, 0, &mut self.packets, bytes);
         true
     }
 
@@ -132,7 +140,8 @@ impl Turn {
             node.counters.rx_packets += self.packets.len() as u64;
             node.counters.rx_bytes += bytes_of(&self.packets);
             let Work::Nf(nf) = &mut node.work else {
-                emit(graph, pools, position, 0, &mut self.packets);
+                let bytes = bytes_of(&self.packets);
+                emit(graph, pools, position, 0, &mut self.packets, bytes);
                 continue;
             };
             self.verdicts.clear();
@@ -170,17 +179,19 @@ impl Turn {
                 std::mem::swap(&mut self.packets, &mut graph.queues[*queue]);
             }
             InEdge::Link(link) => {
-                if !link.has_packets() {
+                let Some(need) = link.next_span() else {
                     return 0;
-                }
-                let room = graph.room(position, wanted);
+                };
+                let room = graph.room(position, wanted.max(need), need);
                 let InEdge::Link(link) = &mut graph.nodes[position].inputs[input] else {
                     return 0;
                 };
-                if room > 0 {
+                if room >= need {
                     link.pull(room, pools, &mut self.packets);
-                    count_link_drops(graph, position, input);
+                } else {
+                    link.shed(pools);
                 }
+                count_link_drops(graph, position, input);
             }
         }
         self.packets.len()
@@ -195,7 +206,8 @@ impl Turn {
                 .iter()
                 .all(|verdict| *verdict == Verdict::Output(0))
         {
-            emit(graph, pools, position, 0, &mut self.packets);
+            let bytes = bytes_of(&self.packets);
+            emit(graph, pools, position, 0, &mut self.packets, bytes);
             return;
         }
         let output_count = graph.nodes[position].outputs.len().max(1);
@@ -238,7 +250,8 @@ impl Turn {
         for output in 0..output_count {
             let mut packets = std::mem::take(&mut self.by_output[output]);
             if !packets.is_empty() {
-                emit(graph, pools, position, output, &mut packets);
+                let bytes = bytes_of(&packets);
+                emit(graph, pools, position, output, &mut packets, bytes);
             }
             self.by_output[output] = packets;
         }
@@ -262,25 +275,7 @@ impl Turn {
             moved = true;
         }
         for input in 0..node.inputs.len() {
-            let Work::Port { port, .. } = &mut graph.nodes[position].work else {
-                return moved;
-            };
-            let room = port.tx_room(now).min(self.burst);
-            if room == 0 {
-                let at = port.tx_room_at();
-                self.next_event = [self.next_event, at].into_iter().flatten().min();
-                continue;
-            }
-            let taken = match &mut graph.nodes[position].inputs[input] {
-                InEdge::Local { queue } => {
-                    std::mem::swap(&mut self.packets, &mut graph.queues[*queue]);
-                    self.packets.len()
-                }
-                InEdge::Link(link) if link.has_packets() => {
-                    link.pull(room, pools, &mut self.packets)
-                }
-                InEdge::Link(_) => 0,
-            };
+            let taken = self.take_for_port(graph, pools, position, input, now);
             count_link_drops(graph, position, input);
             if taken == 0 {
                 continue;
@@ -295,51 +290,87 @@ impl Turn {
             node.counters.tx_bytes += bytes_of(&self.packets[..sent]);
             let failed = (self.packets.len() - sent) as u64;
             node.count_drops(DropReason::TxFailed, failed);
-            for packet in self.packets.drain(..) {
-                pools.free(packet);
-            }
+            pools.release(&self.packets);
+            self.packets.clear();
         }
         moved
     }
+
+    /// Takes what has arrived for a port over one input into `self.packets`, and says how many.
+    fn take_for_port(
+        &mut self,
+        graph: &mut Graph,
+        pools: &mut Pools,
+        position: usize,
+        input: usize,
+        now: Nanos,
+    ) -> usize {
+        let node = &mut graph.nodes[position];
+        let link = match &mut node.inputs[input] {
+            InEdge::Local { queue } => {
+                // Room was reserved when the packets were queued.
+                std::mem::swap(&mut self.packets, &mut graph.queues[*queue]);
+                return self.packets.len();
+            }
+            InEdge::Link(link) => link,
+        };
+        let Work::Port { port, .. } = &mut node.work else {
+            return 0;
+        };
+        let room = port.tx_room(now);
+        if room == 0 {
+            let at = port.tx_room_at();
+            self.next_event = [self.next_event, at].into_iter().flatten().min();
+            link.shed(pools);
+            return 0;
+        }
+        let Some(need) = link.next_span() else {
+            return 0;
+        };
+        let most = room.min(self.burst.max(need));
+        link.pull(most, pools, &mut self.packets)
+    }
 }
 
-fn bytes_of(packets: &[Packet]) -> u64 {
-    packets.iter().map(|packet| packet.len() as u64).sum()
-}
-
-/// Passes packets on by one output of a node.
+/// Passes packets, `bytes` long in all, on by one output of a node.
 fn emit(
     graph: &mut Graph,
     pools: &mut Pools,
     position: usize,
     output: usize,
     packets: &mut Vec<Packet>,
+    bytes: u64,
 ) {
     let node = &mut graph.nodes[position];
-    let (count, bytes) = (packets.len() as u64, bytes_of(packets));
+    let count = packets.len() as u64;
     let is_port = matches!(node.work, Work::Port { .. });
-    let (dropped, dropped_bytes, reason) = match node.outputs.get_mut(output) {
+    let dropped = match node.outputs.get_mut(output) {
         Some(OutEdge::Local { queue }) => {
             graph.queues[*queue].append(packets);
-            (0, 0, DropReason::NotConnected)
+            None
         }
         Some(OutEdge::Link(link)) => {
-            let before = link.counters.bytes;
-            let (dropped, reason) = link.send(packets, pools);
-            (dropped, bytes - (link.counters.bytes - before), reason)
+            let dropped = link.send(packets, bytes, pools);
+            (dropped.packets > 0).then_some(dropped)
         }
         Some(OutEdge::Open) | None => {
-            for packet in packets.drain(..) {
-                pools.free(packet);
-            }
-            (count, bytes, DropReason::NotConnected)
+            pools.free_all(packets.drain(..));
+            Some(Dropped {
+                packets: count,
+                bytes,
+                reason: DropReason::NotConnected,
+            })
         }
     };
     let node = &mut graph.nodes[position];
-    node.count_drops(reason, dropped);
+    let mut gone = (count, bytes);
+    if let Some(dropped) = dropped {
+        node.count_drops(dropped.reason, dropped.packets);
+        gone = (count - dropped.packets, bytes - dropped.bytes);
+    }
     if !is_port {
-        node.counters.tx_packets += count - dropped;
-        node.counters.tx_bytes += bytes - dropped_bytes;
+        node.counters.tx_packets += gone.0;
+        node.counters.tx_bytes += gone.1;
     }
 }
 
@@ -352,6 +383,11 @@ fn seal(graph: &mut Graph, pools: &mut Pools) {
         link.settle();
     }
     pools.settle_return_lanes();
+    if !(pools.has_news() || graph.has_news()) {
+        // An idle turn: nobody needs to be woken, so the fence, which is most of what such a turn
+        // would cost, is left out.
+        return;
+    }
     bell::full_fence();
     for link in graph.tx_links_mut() {
         link.wake_peer();
@@ -414,3 +450,7 @@ fn commit_inputs(graph: &mut Graph) {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "turn_tests.rs"]
+mod tests;

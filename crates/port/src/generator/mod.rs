@@ -24,7 +24,7 @@ use serde::{Deserialize, Deserializer};
 
 pub use template::{FLOW_COUNT_MAX, MARK, MARK_LEN, numbers_in};
 
-use crate::buffer_wait::{Buffer, BufferWait};
+use crate::buffer_wait::Buffer;
 use crate::pacer::Pacer;
 use template::{Template, headers_len};
 
@@ -274,7 +274,6 @@ struct Generator {
     /// Sequence number of the next packet of `flow`: the number of rounds through all flows.
     sequence: u64,
     made: u64,
-    buffers: BufferWait,
 }
 
 impl Generator {
@@ -295,7 +294,6 @@ impl Generator {
             flow_count: config.flows,
             sequence: 0,
             made: 0,
-            buffers: BufferWait::new(),
         }
     }
 
@@ -339,7 +337,7 @@ impl Port for Generator {
                 return RxState::More;
             }
             let len = self.templates[self.next].len();
-            match self.buffers.ask(burst, len) {
+            match Buffer::ask(burst, len) {
                 Buffer::Ready => {}
                 Buffer::Busy => return RxState::More,
                 Buffer::Never => {

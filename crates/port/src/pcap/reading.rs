@@ -11,7 +11,7 @@ use catena_engine::packet::Packet;
 use catena_engine::port::{Port, PortError, RxBurst, RxState};
 
 use super::{Config, Laps, Pace};
-use crate::buffer_wait::{Buffer, BufferWait};
+use crate::buffer_wait::Buffer;
 use crate::capture::{CaptureReader, MAX_RECORD_LEN};
 use crate::opening::failed;
 use crate::pacer::Pacer;
@@ -26,7 +26,6 @@ pub(super) struct Reading {
     /// The record that waits for its time or a buffer; empty if none does.
     kept: Vec<u8>,
     kept_due: Nanos,
-    buffers: BufferWait,
     cut_short: u64,
     laps: u64,
     failure: Option<PortError>,
@@ -108,7 +107,6 @@ impl Reading {
             packets_left: config.limit,
             kept: Vec::with_capacity(MAX_RECORD_LEN),
             kept_due: Nanos(0),
-            buffers: BufferWait::new(),
             cut_short: 0,
             laps: 0,
             failure: None,
@@ -182,7 +180,7 @@ impl Port for Reading {
             if self.kept_due > now {
                 return RxState::Until(self.kept_due);
             }
-            match self.buffers.ask(burst, self.kept.len()) {
+            match Buffer::ask(burst, self.kept.len()) {
                 Buffer::Busy => return RxState::More,
                 Buffer::Ready => {
                     burst.push_copy(&self.kept);

@@ -62,6 +62,7 @@ pub const KIND: WrapKind = WrapKind {
     name: "capture",
     summary: "Writes the packets that pass to a pcapng file",
     schema: || schemars::schema_for!(Config),
+    takes_singly: false,
     check: |config| parse_config::<Config>(config)?.check(),
     wrap: |config, dir, inner| {
         let config: Config = parse(config)?;

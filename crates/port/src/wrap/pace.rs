@@ -5,9 +5,8 @@
 //! their link, and the back-pressure reaches the entry of the chain. The schedule is that of
 //! `pacer`: kept on average, with at most 100 us made up for.
 //!
-//! The port inside gives a burst at a time, so that up to one burst may come early; the next waits
-//! until that is made good. Sending by bits, the number of packets is judged by the longest of the
-//! last burst, with the same remedy.
+//! By bits, the number of packets is judged by the longest of the last burst. What came too early
+//! by that is made good: the next packet waits as long.
 
 use std::os::fd::BorrowedFd;
 
@@ -50,6 +49,7 @@ pub const KIND: WrapKind = WrapKind {
     name: "pace",
     summary: "Limits the rate at which packets are received and sent",
     schema: || schemars::schema_for!(Config),
+    takes_singly: true,
     check: |config| parse_config::<Config>(config)?.check(),
     wrap: |config, _dir, inner| {
         let config: Config = parse(config)?;
@@ -58,6 +58,7 @@ pub const KIND: WrapKind = WrapKind {
             inner,
             rx: config.rx.map(Pacer::new),
             tx: config.tx.map(Pacer::new),
+            rx_len: LEN_AT_FIRST,
             tx_len: LEN_AT_FIRST,
             rx_waits: 0,
         }))
@@ -69,6 +70,8 @@ struct Pace {
     inner: Box<dyn Port>,
     rx: Option<Pacer>,
     tx: Option<Pacer>,
+    /// The longest packet of the last burst received.
+    rx_len: usize,
     /// The longest packet of the last burst sent.
     tx_len: usize,
     rx_waits: u64,
@@ -79,14 +82,19 @@ impl Port for Pace {
         let Some(pacer) = &mut self.rx else {
             return self.inner.rx(burst, now);
         };
-        pacer.begin(now, LEN_AT_FIRST);
-        if !pacer.is_due(now) {
+        pacer.begin(now, self.rx_len);
+        let room = pacer.room(now, self.rx_len);
+        if room == 0 {
             self.rx_waits += 1;
             return RxState::Until(pacer.due_at());
         }
         let before = burst.packets_mut().len();
-        let state = self.inner.rx(burst, now);
-        for packet in &burst.packets_mut()[before..] {
+        let state = self.inner.rx(&mut burst.narrowed(room), now);
+        let received = &burst.packets_mut()[before..];
+        if let Some(longest) = received.iter().map(Packet::len).max() {
+            self.rx_len = longest;
+        }
+        for packet in received {
             pacer.spend(packet.len());
         }
         match state {
@@ -174,15 +182,28 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_that_came_early_is_made_good() {
-        let inner = ScriptedPort::new((0..256).map(|_| (0, vec![0; 60])));
-        let mut bench = wrapped(&json!({ "rx": "100kpps" }), inner);
-        let (packets, _) = bench.rx_all(64);
-        assert_eq!(packets.len(), 256);
-        for (index, (time, _)) in packets.iter().enumerate() {
-            let burst = index as u64 / 64;
-            assert_eq!(time.0, burst * 640_000);
+    fn no_burst_comes_early() {
+        for rate in ["100kpps", "48Mbps"] {
+            let inner = ScriptedPort::new((0..256).map(|_| (0, vec![0; 60])));
+            let mut bench = wrapped(&json!({ "rx": rate }), inner);
+            let (packets, _) = bench.rx_all(64);
+            assert_eq!(packets.len(), 256);
+            for (index, (time, _)) in packets.iter().enumerate() {
+                assert_eq!(time.0, index as u64 * 10_000, "{rate}");
+            }
         }
+    }
+
+    #[test]
+    fn long_packets_that_came_early_by_bits_are_made_good() {
+        let lens = [60, 1500, 1500, 1500].into_iter().cycle().take(400);
+        let inner = ScriptedPort::new(lens.map(|len| (0, vec![0; len])));
+        let mut bench = wrapped(&json!({ "rx": "100Mbps" }), inner);
+        let (packets, _) = bench.rx_all(64);
+        let bits: usize = packets.iter().map(|(_, frame)| frame.len() * 8).sum();
+        let (end, _) = packets.last().unwrap();
+        let expected = u64::try_from(bits).unwrap() * 10;
+        assert!(end.0.abs_diff(expected) < 300_000, "{bits} bits in {end:?}");
     }
 
     #[test]

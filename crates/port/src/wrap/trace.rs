@@ -52,6 +52,7 @@ pub const KIND: WrapKind = WrapKind {
     name: "trace",
     summary: "Shows the first packets that pass, a line each",
     schema: || schemars::schema_for!(Config),
+    takes_singly: false,
     check: |config| parse_config::<Config>(config).map(drop),
     wrap: |config, dir, inner| {
         let config: Config = parse(config)?;

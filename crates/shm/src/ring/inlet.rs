@@ -64,6 +64,17 @@ impl<M: RingMemory> Inlet<M> {
         self.consumer.pull(max, into)
     }
 
+    /// Copies up to `max` descriptors into `into` and leaves them in the ring; says how many.
+    pub fn peek_burst(&self, max: usize, into: &mut Vec<Descriptor>) -> usize {
+        self.consumer
+            .peek_burst(max.min(self.until_successor()), into)
+    }
+
+    /// Takes `count` of the descriptors that [`Inlet::peek_burst`] has just given.
+    pub fn take(&mut self, count: usize) {
+        self.consumer.take(count);
+    }
+
     /// The next descriptor, which stays in the ring.
     pub fn peek_next(&self) -> Option<Descriptor> {
         if self.until_successor() == 0 {

@@ -241,6 +241,7 @@ pub(super) fn chain(
                 slot_count: options.slot_count(),
                 overflow: options.overflow.map(|(word, _)| word).unwrap_or_default(),
                 protocol: options.protocol.map(|(word, _)| word).unwrap_or_default(),
+                aggregate: options.aggregate.map(|(word, _)| word).unwrap_or_default(),
             })
         })
         .collect::<Option<_>>()?;

@@ -23,17 +23,49 @@ pub(super) struct Subject<'a> {
 impl Subject<'_> {
     /// Reports everything a kind found.
     pub(super) fn report(&self, report: &mut Report<'_>, errors: Vec<ConfigError>) {
+        let mut lacking = self.lacking();
+        // A key that is misspelt is not missing as well.
+        for error in &errors {
+            if let Some((field, known)) = unknown_field(&error.message) {
+                let meant = suggestion(field, &known);
+                lacking.retain(|field| meant != format!("write {field}"));
+            }
+        }
+        let is_told = |error: &ConfigError| {
+            error.path.is_empty()
+                && error.message.starts_with(MISSING)
+                && !self.lacking().is_empty()
+        };
+        for field in &lacking {
+            let message = format!("{} lacks \"{field}\"", self.kind);
+            report.error(self.at, message, self.add(field));
+        }
         for error in errors {
-            self.report_one(report, error);
+            if !is_told(&error) {
+                self.report_one(report, error);
+            }
         }
     }
 
+    /// Settings that the kind requires and that are not there: a deserialiser names only one.
+    fn lacking(&self) -> Vec<String> {
+        let schema = (self.schema)().to_value();
+        let given = |key: &str| match &self.tree.value {
+            Value::Map(entries) => entries.iter().any(|entry| entry.key == key),
+            _ => false,
+        };
+        let required = schema["required"].as_array().into_iter().flatten();
+        let required = required.filter_map(|key| key.as_str());
+        let lacking = required.filter(|key| !given(key));
+        lacking.map(str::to_owned).collect()
+    }
+
     fn report_one(&self, report: &mut Report<'_>, error: ConfigError) {
-        if let Some(rest) = error.message.strip_prefix("unknown field `") {
-            return self.unknown(report, &error.path, rest);
+        if let Some((field, known)) = unknown_field(&error.message) {
+            return self.unknown(report, &error.path, field, &known);
         }
         let at = self.tree.locate(&error.path).unwrap_or(self.at);
-        if let Some(field) = error.message.strip_prefix("missing field `") {
+        if let Some(field) = error.message.strip_prefix(MISSING) {
             let field = field.split('`').next().unwrap_or_default();
             let within = error.path.is_empty();
             let whole = if within { self.kind } else { &error.path };
@@ -67,11 +99,7 @@ impl Subject<'_> {
         }
     }
 
-    /// `rest` is what follows "unknown field `" in serde's sentence.
-    fn unknown(&self, report: &mut Report<'_>, path: &str, rest: &str) {
-        let mut words = rest.split('`').step_by(2);
-        let field = words.next().unwrap_or_default();
-        let known: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    fn unknown(&self, report: &mut Report<'_>, path: &str, field: &str, known: &[&str]) {
         let parent = path.strip_suffix(field).unwrap_or(path);
         let parent = parent.trim_end_matches('.');
         let at = key_position(self.tree, parent, field).unwrap_or(self.at);
@@ -79,7 +107,7 @@ impl Subject<'_> {
         report.error(
             at,
             format!("unknown key \"{field}\" in {whole}"),
-            suggestion(field, &known),
+            suggestion(field, known),
         );
     }
 
@@ -111,6 +139,18 @@ impl Subject<'_> {
             None => format!("{} takes no settings", self.kind),
         }
     }
+}
+
+/// How a deserialiser's sentence about a field that it needs begins.
+const MISSING: &str = "missing field `";
+
+/// The field and those that there are, if a deserialiser's sentence is about one that it does not
+/// know.
+fn unknown_field(message: &str) -> Option<(&str, Vec<&str>)> {
+    let rest = message.strip_prefix("unknown field `")?;
+    let mut words = rest.split('`').step_by(2);
+    let field = words.next().unwrap_or_default();
+    Some((field, words.filter(|word| !word.is_empty()).collect()))
 }
 
 /// What serde calls a type, as a writer of YAML would.

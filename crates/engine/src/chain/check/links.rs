@@ -4,15 +4,23 @@ use super::Drafts;
 use super::fields::{choice, entry, integer, known_keys, suggestion};
 use crate::chain::diagnostic::{Position, Report};
 use crate::chain::model::{
-    LINK_COUNT_MAX, Overflow, Protocol, SLOT_COUNT, SLOT_COUNT_LIMITS, Trust,
+    Aggregate, LINK_COUNT_MAX, Overflow, Protocol, SLOT_COUNT, SLOT_COUNT_LIMITS, Trust,
 };
 use crate::chain::parse::{Entry, Tree, Value};
 use crate::chain::registry::nearest;
 
 /// Keys of a link that is written as a map.
-pub(in crate::chain) const LINK_KEYS: &[&str] = &["link", "trust", "overflow", "slots", "protocol"];
+pub(in crate::chain) const LINK_KEYS: &[&str] = &[
+    "link",
+    "trust",
+    "overflow",
+    "slots",
+    "protocol",
+    "aggregate",
+];
 pub(in crate::chain) const TRUSTS: &[&str] = &["shared", "ro", "copy"];
 pub(in crate::chain) const OVERFLOWS: &[&str] = &["block", "drop_tail", "drop_head"];
+pub(in crate::chain) const AGGREGATES: &[&str] = &["auto", "off", "on"];
 pub(in crate::chain) const PROTOCOLS: &[&str] = &["ring", "flag"];
 
 /// One side of a link as the file names it.
@@ -47,6 +55,7 @@ pub(super) struct LinkOptions {
     pub(super) slots: Option<(u32, Position)>,
     pub(super) overflow: Option<(Overflow, Position)>,
     pub(super) protocol: Option<(Protocol, Position)>,
+    pub(super) aggregate: Option<(Aggregate, Position)>,
 }
 
 impl LinkOptions {
@@ -64,7 +73,10 @@ impl LinkOptions {
         let slots = self.slots.map(|(_, at)| ("slots", at));
         let overflow = self.overflow.map(|(_, at)| ("overflow", at));
         let protocol = self.protocol.map(|(_, at)| ("protocol", at));
-        [trust, overflow, slots, protocol].into_iter().flatten()
+        let aggregate = self.aggregate.map(|(_, at)| ("aggregate", at));
+        [trust, overflow, slots, protocol, aggregate]
+            .into_iter()
+            .flatten()
     }
 }
 
@@ -271,6 +283,9 @@ fn options(report: &mut Report<'_>, entries: &[Entry]) -> LinkOptions {
             "protocol" => {
                 options.protocol = choice(report, entry, PROTOCOLS).map(|word| (word, at));
             }
+            "aggregate" => {
+                options.aggregate = choice(report, entry, AGGREGATES).map(|word| (word, at));
+            }
             "slots" => options.slots = slots(report, &entry.tree).map(|slots| (slots, at)),
             _ => {}
         }
@@ -280,6 +295,15 @@ fn options(report: &mut Report<'_>, entries: &[Entry]) -> LinkOptions {
             at,
             format!("a link of protocol flag has 1 slot, not {slots}"),
             "remove slots, or write protocol: ring",
+        );
+    }
+    if let (Some((Protocol::Flag, _)), Some((Aggregate::On, at))) =
+        (options.protocol, options.aggregate)
+    {
+        report.error(
+            at,
+            "a link of protocol flag hands over one unit at a time, so it cannot aggregate",
+            "remove aggregate, or write protocol: ring",
         );
     }
     options

@@ -1,10 +1,13 @@
 //! The `run` section.
 
+use catena_shm::staging;
+
 use super::fields::{choice, core, entry, integer, known_keys, map};
 use super::{DEFAULT_IMAGE, MODES};
 use crate::chain::diagnostic::Report;
 use crate::chain::model::{BURST, BURST_LIMITS, Mode, Run, WaitChoice};
 use crate::chain::parse::{Entry, Tree, Value};
+use crate::placement::{BUFFER_COUNT_MAX, size_classes};
 use crate::units::ByteSize;
 
 /// Keys of the `run` section.
@@ -12,8 +15,8 @@ pub(in crate::chain) const RUN_KEYS: &[&str] =
     &["mode", "wait", "burst", "cores", "image", "buffers"];
 pub(in crate::chain) const WAITS: &[&str] = &["auto", "spin", "yield", "sleep"];
 
-/// Smallest and largest buffer: 64 bytes and 16 MiB, headroom included.
-pub(in crate::chain) const BUFFER_BYTES_LIMITS: (u32, u32) = (1 << 6, 1 << 24);
+/// Smallest and largest buffer: 128 bytes and 16 MiB, headroom included.
+pub(in crate::chain) const BUFFER_BYTES_LIMITS: (u32, u32) = (1 << 7, 1 << 24);
 
 impl Default for Run {
     fn default() -> Self {
@@ -54,8 +57,26 @@ pub(super) fn run(report: &mut Report<'_>, tree: Option<&Tree>, available: &[usi
     }
     if let Some(entry) = entry(entries, "buffers") {
         run.buffers = buffers(report, &entry.tree);
+        burst_fits(report, &entry.tree, &run);
     }
     run
+}
+
+/// A `copy` link must be able to take a burst of the largest packets.
+fn burst_fits(report: &mut Report<'_>, tree: &Tree, run: &Run) {
+    let classes = size_classes(&run.buffers);
+    let largest = classes.last().map_or(0, |(bytes, _)| *bytes);
+    if staging::bytes_for(run.burst.into(), largest).is_none() {
+        report.error(
+            tree.at,
+            format!(
+                "links cannot hold {} packets of up to {}",
+                run.burst,
+                size(largest)
+            ),
+            format!("write smaller buffers, or burst: {}", (1 << 29) / largest),
+        );
+    }
 }
 
 fn cores(report: &mut Report<'_>, tree: &Tree, available: &[usize]) -> Vec<usize> {
@@ -116,6 +137,20 @@ fn buffers(report: &mut Report<'_>, tree: &Tree) -> Vec<(u32, u32)> {
         }
     }
     buffers.sort_unstable();
+    let sum: u64 = size_classes(&buffers)
+        .iter()
+        .map(|(_, count)| u64::from(*count))
+        .sum();
+    if sum > u64::from(BUFFER_COUNT_MAX) {
+        report.error(
+            tree.at,
+            format!(
+                "each worker that makes packets would have {sum} buffers, and {BUFFER_COUNT_MAX} \
+                 is the most"
+            ),
+            "write smaller numbers; sizes that are not written have their usual ones",
+        );
+    }
     buffers
 }
 
@@ -128,13 +163,28 @@ fn buffer_bytes(report: &mut Report<'_>, entry: &Entry) -> Option<u32> {
             None
         }
         Ok(Ok(bytes)) if bytes.is_power_of_two() && (low..=high).contains(&bytes) => Some(bytes),
-        Ok(_) => {
+        Ok(wanted) => {
             report.error(
                 entry.at,
                 format!("buffers cannot have {}", entry.key),
-                "use a power of two from 64B to 16MiB",
+                match wanted {
+                    Ok(bytes) if bytes > low && bytes < high => {
+                        let above = bytes.next_power_of_two();
+                        format!("write {} or {}", size(above / 2), size(above))
+                    }
+                    _ => "use a power of two from 128B to 16MiB".to_owned(),
+                },
             );
             None
         }
+    }
+}
+
+/// A power of two of bytes, as it is written in chain files.
+fn size(bytes: u32) -> String {
+    match bytes.trailing_zeros() {
+        exponent @ 0..10 => format!("{}B", 1 << exponent),
+        exponent @ 10..20 => format!("{}KiB", 1 << (exponent - 10)),
+        exponent => format!("{}MiB", 1 << (exponent - 20)),
     }
 }

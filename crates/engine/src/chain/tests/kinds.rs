@@ -50,6 +50,7 @@ const POLICER: NfKind = NfKind {
     access: Access::Read,
     inputs: Inputs::One,
     allocates: false,
+    headroom: 0,
     schema: || schemars::schema_for!(Policer),
     build: |config, _| {
         let config: Policer = parse_config(config)?;
@@ -70,6 +71,7 @@ const TEE: NfKind = NfKind {
     access: Access::Read,
     inputs: Inputs::One,
     allocates: true,
+    headroom: 0,
     schema: || schemars::schema_for!(Empty),
     build: |config, outputs| {
         parse_config::<Empty>(config)?;
@@ -96,6 +98,7 @@ const CLASSIFY: NfKind = NfKind {
     access: Access::Read,
     inputs: Inputs::One,
     allocates: false,
+    headroom: 0,
     schema: || schemars::schema_for!(Classify),
     build: |config, _| {
         let config: Classify = parse_config(config)?;
@@ -123,6 +126,7 @@ const MERGE: NfKind = NfKind {
     access: Access::Read,
     inputs: Inputs::Many,
     allocates: false,
+    headroom: 0,
     schema: || schemars::schema_for!(Empty),
     build: |config, _| {
         parse_config::<Empty>(config)?;
@@ -187,6 +191,7 @@ const TRACE: WrapKind = WrapKind {
     name: "trace",
     summary: "Prints packets",
     schema: || schemars::schema_for!(Empty),
+    takes_singly: false,
     check: check_empty,
     wrap: |_, _, inner| Ok(inner),
 };
@@ -202,6 +207,7 @@ const FAULT: WrapKind = WrapKind {
     name: "fault",
     summary: "Loses packets",
     schema: || schemars::schema_for!(Fault),
+    takes_singly: false,
     check: |config| parse_config::<Fault>(config).map(|_| ()),
     wrap: |_, _, inner| Ok(inner),
 };

@@ -43,6 +43,7 @@ pub const KIND: WrapKind = WrapKind {
     name: "fault",
     summary: "Loses, damages, duplicates, delays and reorders packets by a seed",
     schema: || schemars::schema_for!(Config),
+    takes_singly: true,
     check: |config| catena_engine::config::parse_config::<Config>(config)?.check(),
     wrap: |config, _dir, inner| {
         let config: Config = parse(config)?;
@@ -135,11 +136,12 @@ impl Port for Fault {
             return waiting(lane, now).unwrap_or(end);
         }
         // Each packet may need two places: its own and its copy's.
-        if lane.free() < 2 * spare {
+        let room = spare.min(lane.free() / 2);
+        if room == 0 {
             return waiting(lane, now).unwrap_or(RxState::More);
         }
         let before = burst.packets_mut().len();
-        let state = self.inner.rx(burst, now);
+        let state = self.inner.rx(&mut burst.narrowed(room), now);
         self.arrived.extend(burst.packets_mut().drain(before..));
         spare -= self.arrived.len();
         for mut packet in self.arrived.drain(..) {

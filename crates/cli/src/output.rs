@@ -1,0 +1,34 @@
+//! The standard output, for all subcommands: a reader that has gone is no failure.
+//!
+//! `catena schema | head -1` closes the pipe early, for which `println!` would panic. Here the rest
+//! is not written, silently; anything else that goes wrong (a full disk) is told once per process.
+
+use std::fmt;
+use std::io::{ErrorKind, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// As `print!`.
+macro_rules! out {
+    ($($part:tt)*) => { $crate::output::write(format_args!($($part)*)) };
+}
+
+/// As `println!`.
+macro_rules! outln {
+    () => { $crate::output::write(format_args!("\n")) };
+    ($($part:tt)*) => {
+        $crate::output::write(format_args!("{}\n", format_args!($($part)*)))
+    };
+}
+
+/// Writes to the standard output.
+pub(crate) fn write(text: fmt::Arguments<'_>) {
+    /// Whether it was told that nothing can be written. No memory hangs on it: Relaxed.
+    static IS_TOLD: AtomicBool = AtomicBool::new(false);
+    let mut stdout = std::io::stdout().lock();
+    if let Err(error) = stdout.write_fmt(text).and_then(|()| stdout.flush())
+        && error.kind() != ErrorKind::BrokenPipe
+        && !IS_TOLD.swap(true, Ordering::Relaxed)
+    {
+        eprintln!("catena: cannot write to the standard output: {error}");
+    }
+}

@@ -1,0 +1,465 @@
+//! Workers that break the rules: one that scribbles over all memory it can write, some that lie on
+//! the control connection, one that panics. Each is found out and ended by name; the rest runs on.
+//!
+//! This binary is its own worker program, so that workers can have NFs that no release has: without
+//! a test harness, `hostile worker ...` is a worker and `hostile [FILTER]` runs the tests.
+//! `CATENA_HOSTILE_SECONDS` sets for how long memory is scribbled over.
+
+mod nfs;
+mod programs;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use catena_engine::chain::{Chain, Registry};
+use catena_engine::supervisor::status::{NodeStatus, Status};
+use catena_engine::supervisor::{Options, StartError, Supervisor};
+
+use nfs::{FLOODER, PANICKER, SCRIBBLER, SLANDERER};
+use programs::{GREED, work};
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    if args.get(1).is_some_and(|arg| arg == "worker") {
+        return work(args.last().map_or("", String::as_str));
+    }
+    if args.iter().any(|arg| arg == "--list") {
+        return;
+    }
+    let filter = args.iter().skip(1).find(|arg| !arg.starts_with('-'));
+    let tests: [(&str, fn()); 10] = [
+        ("a_scribbler_behind_a_copy_link_is_detached", scribbled_copy),
+        (
+            "a_scribbler_behind_a_read_only_link_is_detached",
+            scribbled_ro,
+        ),
+        ("lies_on_the_control_connection_are_refused_by_name", lies),
+        ("an_nf_that_panics_is_started_again", panics),
+        ("what_a_worker_kept_comes_home_when_it_ends", kept),
+        (
+            "what_a_worker_keeps_holds_up_no_successor",
+            kept_from_an_heir,
+        ),
+        ("slander_ends_nobody", slandered),
+        ("one_that_does_not_listen_is_ended", deaf),
+        ("one_that_floods_is_ended", flooded),
+        ("one_that_says_that_it_has_ended_is_not_waited_for", undead),
+    ];
+    for (name, test) in tests {
+        if filter.is_none_or(|filter| name.contains(filter.as_str())) {
+            eprintln!("test {name} ...");
+            test();
+            eprintln!("test {name} ... ok");
+        }
+    }
+}
+
+fn registry() -> Arc<Registry> {
+    let mut nfs = catena_engine::nfs::KINDS.to_vec();
+    nfs.extend([&SCRIBBLER, &PANICKER, &SLANDERER, &FLOODER]);
+    Arc::new(Registry {
+        nfs,
+        ports: catena_port::PORTS.to_vec(),
+        wraps: Vec::new(),
+    })
+}
+
+/// A running chain, in a folder of its own.
+struct Running {
+    supervisor: Supervisor,
+    _dir: tempfile::TempDir,
+}
+
+fn start(text: &str) -> Result<Running, StartError> {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("chain.yaml");
+    std::fs::write(&file, text).unwrap();
+    let registry = registry();
+    let checked = Chain::load(&file, &registry, None).unwrap_or_else(|errors| panic!("{errors}"));
+    let options = Options {
+        registry,
+        program: std::env::current_exe().unwrap(),
+        runtime_root: dir.path().join("run"),
+        pin: false,
+    };
+    let supervisor = Supervisor::start(checked.chain, options)?;
+    Ok(Running {
+        supervisor,
+        _dir: dir,
+    })
+}
+
+impl Running {
+    fn until(&mut self, what: &str, patience: Duration, wanted: impl Fn(&Status) -> bool) {
+        let start = Instant::now();
+        while !wanted(&self.supervisor.status()) {
+            self.supervisor.step(Duration::from_millis(5), &[]);
+            while self.supervisor.next_event().is_some() {}
+            let late = start.elapsed() > patience;
+            assert!(!late, "{what}: {:#?}", self.supervisor.status());
+        }
+    }
+
+    /// Drains and stops the chain. Workers that do not listen are killed.
+    fn stop(mut self) -> Status {
+        self.supervisor.drain();
+        let start = Instant::now();
+        while !self.supervisor.is_empty() && start.elapsed() < Duration::from_secs(2) {
+            self.supervisor.step(Duration::from_millis(2), &[]);
+        }
+        self.supervisor.stop(Duration::from_secs(3));
+        self.supervisor.status()
+    }
+}
+
+fn node<'a>(status: &'a Status, name: &str) -> &'a NodeStatus {
+    status.nodes.iter().find(|node| node.name == name).unwrap()
+}
+
+fn hostile_time() -> Duration {
+    let asked = std::env::var("CATENA_HOSTILE_SECONDS").ok();
+    Duration::from_secs_f64(asked.and_then(|text| text.parse().ok()).unwrap_or(5.0))
+}
+
+fn scribbled(name: &str, trust: &str) {
+    let mut running = start(&format!(
+        "name: {name}
+ports:
+  in:   {{ generator: {{ rate: 50kpps }} }}
+  out:  {{ sink: {{ verify: true }} }}
+nfs:
+  split: {{ type: tee }}
+  good:  {{ type: macswap }}
+  evil:  {{ type: scribbler, group: strangers }}
+  last:  {{ type: count, group: strangers }}
+links:
+  - in -> split
+  - split.good -> good
+  - {{ link: split.evil -> evil, trust: {trust}, overflow: drop_tail }}
+  - {{ link: evil -> last, trust: copy }}
+  - good -> out
+run: {{ mode: process }}
+"
+    ))
+    .unwrap_or_else(|error| panic!("{error}"));
+    let time = hostile_time();
+    let start = Instant::now();
+    running.until("the time passes", time * 2, |_| start.elapsed() > time);
+    running.until(
+        "the scribbler is detached",
+        Duration::from_secs(20),
+        |status| status.detached.iter().any(|who| who.starts_with("evil: ")),
+    );
+    let status = running.stop();
+    eprintln!(
+        "  {} packets, detached: {:?}",
+        node(&status, "out").tx_packets,
+        status.detached
+    );
+    for worker in status.workers.iter().filter(|worker| worker.name != "evil") {
+        assert_eq!(worker.restarts, 0, "{status:#?}");
+    }
+    assert!(
+        status.detached.iter().all(|who| who.starts_with("evil: ")),
+        "{status:#?}"
+    );
+    assert!(
+        status.links.iter().any(|link| link.violations > 0),
+        "{status:#?}"
+    );
+    // Not one packet of the others is lost, doubled or damaged.
+    let (made, out) = (node(&status, "in").rx_packets, node(&status, "out"));
+    // Few on a machine with much else to do: the generator makes up for 100 us only.
+    assert!(made > 100, "{status:#?}");
+    assert_eq!(out.report["verified"], made, "{status:#?}");
+    for what in ["lost", "duplicated", "reordered", "stale", "corrupted"] {
+        assert_eq!(out.report[what], 0, "{status:#?}");
+    }
+}
+
+fn scribbled_copy() {
+    scribbled("scribbled-copy", "copy");
+}
+
+fn scribbled_ro() {
+    scribbled("scribbled-ro", "ro");
+}
+
+/// What the worker `mid` of chain `lie-NAME` says instead of the truth, and how it is refused.
+const LIES: &[(&str, &str)] = &[
+    ("token", "its token or its version is wrong"),
+    ("version", "its token or its version is wrong"),
+    ("garbage", "a record that does not parse"),
+    ("descriptor", "a record with 1 descriptors, not 0"),
+    ("descriptors", "a record with 2 descriptors, not 1"),
+    ("seals", "not sealed"),
+    ("size", "announced were"),
+    ("short", "announced were"),
+    ("foreign", "which is not its to make"),
+    ("twice", "twice"),
+    ("nothing", "it has not made"),
+    ("early", "unexpected record in state Making"),
+];
+
+fn lies() {
+    for (lie, refusal) in LIES {
+        let result = start(&format!(
+            "name: lie-{lie}
+ports:
+  in:  {{ generator: {{ rate: 1kpps }} }}
+  out: {{ sink: {{}} }}
+nfs:
+  mid: {{ type: count }}
+links:
+  - in -> mid
+  - mid -> out
+run: {{ mode: process }}
+"
+        ));
+        let message = match result {
+            Ok(_) => panic!("lie-{lie} was believed"),
+            Err(error) => error.to_string(),
+        };
+        assert!(
+            message.contains("mid") && message.contains(refusal),
+            "{lie}: {message}"
+        );
+    }
+}
+
+fn panics() {
+    let mut running = start(
+        "name: panics
+ports:
+  in:  { generator: { rate: 50kpps } }
+  out: { sink: { verify: true } }
+nfs:
+  before: { type: macswap }
+  mad:    { type: panicker }
+links:
+  - in -> before
+  - before -> mad
+  - mad -> out
+run: { mode: thread }
+",
+    )
+    .unwrap_or_else(|error| panic!("{error}"));
+    running.until(
+        "it has been started again",
+        Duration::from_secs(20),
+        |status| {
+            let mad = status.workers.iter().find(|worker| worker.name == "mad");
+            mad.is_some_and(|mad| mad.epoch >= 4 && mad.state == "running")
+        },
+    );
+    let status = running.stop();
+    assert_eq!(status.buffers.in_flight, 0, "{status:#?}");
+    let (made, out) = (node(&status, "in").rx_packets, node(&status, "out"));
+    let mad = node(&status, "mad");
+    assert_eq!(mad.rx_packets, mad.tx_packets + mad.killed, "{status:#?}");
+    assert!(mad.killed > 0, "{status:#?}");
+    assert_eq!(out.report["verified"] + mad.killed, made, "{status:#?}");
+    assert_eq!(out.report["duplicated"], 0);
+}
+
+/// A chain with a keeper: an honest branch beside it, and an honest function behind it.
+fn with_keeper(name: &str, trust: &str) -> Running {
+    start(&format!(
+        "name: {name}
+ports:
+  in:   {{ generator: {{ rate: 100kpps }} }}
+  out:  {{ sink: {{ verify: true }} }}
+  end:  {{ sink: {{}} }}
+nfs:
+  split: {{ type: tee }}
+  good:  {{ type: count }}
+  evil:  {{ type: count }}
+  last:  {{ type: count }}
+links:
+  - in -> split
+  - {{ link: split.good -> good, trust: {trust} }}
+  - {{ link: split.evil -> evil, trust: {trust}, overflow: drop_tail }}
+  - {{ link: evil -> last, trust: {trust} }}
+  - {{ link: good -> out, trust: {trust} }}
+  - {{ link: last -> end, trust: {trust} }}
+run: {{ mode: process }}
+"
+    ))
+    .unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// One keeper ends by itself, one is found to be lying. Either way, its successor is honest.
+fn kept() {
+    for (end, trust) in [
+        ("exits", "ro"),
+        ("lies", "ro"),
+        ("exits", "shared"),
+        ("lies", "shared"),
+    ] {
+        let mut running = with_keeper(&format!("keep-{end}-{trust}"), trust);
+        let patience = Duration::from_secs(20);
+        running.until("what it kept is home", patience, |status| {
+            status.recovery.kept_buffers >= GREED as u64
+        });
+        let before = node(&running.supervisor.status(), "last").tx_packets;
+        running.until("packets pass its successor", patience, |status| {
+            node(status, "last").tx_packets > before
+        });
+        let status = running.stop();
+        let was_detached = status.detached.iter().any(|who| who.starts_with("evil: "));
+        assert_eq!(was_detached, end == "lies", "{status:#?}");
+        assert_eq!(status.deaths, 1, "{status:#?}");
+        // Exactly what it kept: nothing is missing, and nothing was freed twice.
+        assert_eq!(status.recovery.kept_buffers, GREED as u64, "{status:#?}");
+        assert_eq!(status.buffers.in_flight, 0, "{status:#?}");
+        assert_eq!(status.buffers.free, status.buffers.allocated, "{status:#?}");
+        assert_eq!(node(&status, "evil").killed, GREED as u64, "{status:#?}");
+        for worker in &status.workers {
+            assert_eq!(worker.violations, 0, "{status:#?}");
+        }
+        let (made, out) = (node(&status, "in").rx_packets, node(&status, "out"));
+        assert_eq!(out.report["verified"], made, "{status:#?}");
+    }
+}
+
+/// The owner of sealed pools dies while a keeper lives: it neither waits for what is kept, nor for
+/// the keeper's answer.
+fn kept_from_an_heir() {
+    let mut running = with_keeper("keep-stays-ro", "ro");
+    let patience = Duration::from_secs(30);
+    running.until("it has kept a lot", patience, |status| {
+        status.buffers.in_flight > GREED as u64
+    });
+    let status = running.supervisor.status();
+    let split = status.workers.iter().find(|worker| worker.name == "split");
+    let pid = i32::try_from(split.unwrap().pid.unwrap()).unwrap();
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    running.until("its successor runs", patience, |status| {
+        let split = status.workers.iter().find(|worker| worker.name == "split");
+        split.is_some_and(|split| split.epoch > 0 && split.state == "running")
+    });
+    let before = node(&running.supervisor.status(), "out").tx_packets;
+    running.until("packets flow", patience, |status| {
+        node(status, "out").tx_packets > before
+    });
+    let status = running.stop();
+    let evil = |who: &String| who.starts_with("evil: its data path did not answer");
+    assert!(status.detached.iter().any(evil), "{status:#?}");
+}
+
+fn slandered() {
+    let mut running = start(
+        "name: slander
+ports:
+  in:  { generator: { rate: 50kpps } }
+  out: { sink: { verify: true } }
+nfs:
+  evil: { type: slanderer }
+  good: { type: macswap }
+links:
+  - in -> evil
+  - evil -> good
+  - good -> out
+run: { mode: process }
+",
+    )
+    .unwrap_or_else(|error| panic!("{error}"));
+    let patience = Duration::from_secs(20);
+    running.until("it has accused everybody", patience, |status| {
+        status.accusations.len() >= 3 && node(status, "evil").tx_packets > 64 * 64 * 2
+    });
+    let status = running.stop();
+    eprintln!("  {:?}", status.accusations);
+    assert_eq!(status.deaths, 0, "{status:#?}");
+    assert!(status.detached.is_empty(), "{status:#?}");
+    assert_eq!(status.accusations.len(), 3, "{status:#?}");
+    let (made, out) = (node(&status, "in").rx_packets, node(&status, "out"));
+    assert_eq!(out.report["verified"], made, "{status:#?}");
+}
+
+/// A chain of one NF, hostile, with an honest one beside it.
+fn beside(name: &str, evil: &str) -> Running {
+    start(&format!(
+        "name: {name}
+ports:
+  in:  {{ generator: {{ rate: 50kpps }} }}
+  out: {{ sink: {{ verify: true }} }}
+  end: {{ sink: {{}} }}
+nfs:
+  split: {{ type: tee }}
+  good:  {{ type: macswap }}
+  evil:  {{ type: {evil}, group: strangers }}
+links:
+  - in -> split
+  - split.good -> good
+  - {{ link: split.evil -> evil, overflow: drop_tail }}
+  - good -> out
+  - evil -> end
+run: {{ mode: process }}
+"
+    ))
+    .unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The others' packets all arrive, and the supervisor has time for everybody.
+fn assert_unharmed(running: Running, why: &str) {
+    let status = running.stop();
+    let named = |who: &String| who.starts_with("evil: ") && who.contains(why);
+    assert!(status.detached.iter().any(named), "{status:#?}");
+    let others = status.workers.iter().filter(|worker| worker.name != "evil");
+    assert!(
+        others.clone().all(|worker| worker.restarts == 0),
+        "{status:#?}"
+    );
+    let (made, out) = (node(&status, "in").rx_packets, node(&status, "out"));
+    assert_eq!(out.report["verified"], made, "{status:#?}");
+}
+
+fn deaf() {
+    let mut running = beside("deaf", "count");
+    let evil = running.supervisor.chain().node_index("evil").unwrap();
+    let start = Instant::now();
+    // Each step would wait for ever if it waited for the one that does not listen.
+    while !running
+        .supervisor
+        .status()
+        .detached
+        .iter()
+        .any(|who| who.starts_with("evil: "))
+    {
+        for _ in 0..50 {
+            let request = serde_json::json!({ "text": "x".repeat(1000) });
+            running.supervisor.request(evil, request);
+        }
+        running.supervisor.step(Duration::from_millis(1), &[]);
+        assert!(
+            start.elapsed() < Duration::from_secs(20),
+            "it is still there"
+        );
+    }
+    assert_unharmed(running, "does not read its control connection");
+}
+
+fn flooded() {
+    let mut running = beside("flooded", "flooder");
+    running.until("the flooder is ended", Duration::from_secs(20), |status| {
+        !status.detached.is_empty()
+    });
+    assert_unharmed(running, "it floods its control connection");
+}
+
+/// It says its last word, and lives on.
+fn undead() {
+    let mut running = beside("undead", "count");
+    let evil = running.supervisor.chain().node_index("evil").unwrap();
+    running.supervisor.request(evil, serde_json::Value::Null);
+    running.until("its successor runs", Duration::from_secs(20), |status| {
+        let evil = status.workers.iter().find(|worker| worker.name == "evil");
+        evil.is_some_and(|evil| evil.epoch > 0 && evil.state == "running")
+    });
+    let status = running.stop();
+    let (made, out) = (node(&status, "in").rx_packets, node(&status, "out"));
+    assert_eq!(out.report["verified"], made, "{status:#?}");
+    assert_eq!(status.buffers.free, status.buffers.allocated, "{status:#?}");
+}

@@ -1,0 +1,188 @@
+//! NFs that no release has: each breaks the rules in its own way, from within its worker.
+
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use catena_engine::nf::{Access, BuiltNf, Burst, Inputs, Nanos, Nf, NfKind};
+use catena_engine::protocol::{FromWorker, RegionName};
+use catena_shm::fd_passing;
+
+/// Random numbers (xorshift).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// A word that a ring, a ledger or a counter might take for something.
+    fn word(&mut self) -> u64 {
+        match self.next() % 6 {
+            0 => self.next(),
+            1 => u64::MAX,
+            2 => self.next() % 4096,
+            3 => 0,
+            // A descriptor of one of the first laps, its fields at random.
+            4 => (self.next() & !(0xffff << 32)) | (0x8000 + self.next() % 64) << 32,
+            _ => (0x8000 + self.next() % 64) << 32 | (self.next() & 0xff),
+        }
+    }
+}
+
+/// Writes words at random over every shared mapping of this process, for ever. The kernel is the
+/// one who writes, through `/proc/self/mem`, so that nothing here needs `unsafe`.
+struct Scribbler;
+
+fn scribble() -> ! {
+    let memory = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/proc/self/mem")
+        .unwrap();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let mut writable = Vec::new();
+    for line in maps.lines().filter(|line| line.contains("memfd:catena")) {
+        let (range, rest) = line.split_once(' ').unwrap();
+        let (start, end) = range.split_once('-').unwrap();
+        let at = |text| u64::from_str_radix(text, 16).unwrap();
+        let (start, end) = (at(start), at(end));
+        if rest.starts_with("rw-s") {
+            writable.push((start, end));
+        } else {
+            let refused = memory.write_all_at(&[0; 8], start);
+            assert!(
+                refused.is_err(),
+                "wrote where only reading is allowed: {line}"
+            );
+        }
+    }
+    assert!(!writable.is_empty());
+    let mut random = Random(u64::from(std::process::id()) | 1);
+    loop {
+        let (start, end) = writable[random.next() as usize % writable.len()];
+        // Heads of regions, where the cursors are, as often as all the rest.
+        let span = if random.next().is_multiple_of(2) {
+            256
+        } else {
+            end - start
+        };
+        let at = start + random.next() % (span / 8) * 8;
+        let mut bytes = Vec::new();
+        for _ in 0..=random.next() % 32 {
+            bytes.extend(random.word().to_ne_bytes());
+        }
+        bytes.truncate(usize::try_from(end - at).unwrap());
+        memory.write_all_at(&bytes, at).unwrap();
+    }
+}
+
+impl Nf for Scribbler {
+    fn process(&mut self, _burst: &mut Burst<'_>, _now: Nanos) {
+        scribble();
+    }
+}
+
+pub(crate) static SCRIBBLER: NfKind = NfKind {
+    name: "scribbler",
+    summary: "Writes over all memory it can",
+    access: Access::Read,
+    inputs: Inputs::One,
+    allocates: false,
+    headroom: 0,
+    schema: || schemars::schema_for!(()),
+    build: |_, _| Ok(BuiltNf::single(Scribbler)),
+};
+
+/// Panics now and then.
+struct Panicker;
+
+static SEEN: AtomicU64 = AtomicU64::new(0);
+
+impl Nf for Panicker {
+    fn process(&mut self, burst: &mut Burst<'_>, _now: Nanos) {
+        let before = SEEN.fetch_add(burst.len() as u64, Ordering::Relaxed);
+        let after = before + burst.len() as u64;
+        assert_eq!(before / 3000, after / 3000, "this NF panics on purpose");
+    }
+}
+
+pub(crate) static PANICKER: NfKind = NfKind {
+    name: "panicker",
+    summary: "Panics at every 3000th packet",
+    access: Access::Read,
+    inputs: Inputs::One,
+    allocates: false,
+    headroom: 0,
+    schema: || schemars::schema_for!(()),
+    build: |_, _| Ok(BuiltNf::single(Panicker)),
+};
+
+/// Accuses all its neighbours, louder each time, over its worker's control connection.
+struct Slanderer;
+
+/// Times that a slanderer speaks, as far as numbers go.
+const SLANDERS: u32 = 64;
+
+impl Nf for Slanderer {
+    fn process(&mut self, _burst: &mut Burst<'_>, _now: Nanos) {
+        static SAID: AtomicU64 = AtomicU64::new(0);
+        let said = u32::try_from(SAID.fetch_add(1, Ordering::Relaxed)).unwrap_or(u32::MAX);
+        let Some(count) = 64_u64
+            .checked_shl(said)
+            .filter(|count| *count > 0 && said < SLANDERS)
+        else {
+            return;
+        };
+        let socket = std::io::stdin();
+        let mut regions = vec![RegionName::LinkProducer(0), RegionName::LinkConsumer(1)];
+        // Worker 0 owns the pools; this is worker 1.
+        regions.push(RegionName::LaneConsumer { from: 1, to: 0 });
+        for region in regions {
+            let record = FromWorker::Violation { region, count };
+            let bytes = serde_json::to_vec(&record).unwrap();
+            fd_passing::send(&socket, &bytes, &[]).unwrap();
+        }
+    }
+}
+
+pub(crate) static SLANDERER: NfKind = NfKind {
+    name: "slanderer",
+    summary: "Accuses its neighbours",
+    access: Access::Read,
+    inputs: Inputs::One,
+    allocates: false,
+    headroom: 0,
+    schema: || schemars::schema_for!(()),
+    build: |_, _| Ok(BuiltNf::single(Slanderer)),
+};
+
+/// Answers what nobody asked, as fast as the supervisor takes it.
+struct Flooder;
+
+impl Nf for Flooder {
+    fn process(&mut self, _burst: &mut Burst<'_>, _now: Nanos) {
+        let result = Ok(serde_json::Value::String("x".repeat(10_000)));
+        let socket = std::io::stdin();
+        for id in 0.. {
+            let result = result.clone();
+            let bytes = serde_json::to_vec(&FromWorker::Answer { id, result }).unwrap();
+            if fd_passing::send(&socket, &bytes, &[]).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+pub(crate) static FLOODER: NfKind = NfKind {
+    name: "flooder",
+    summary: "Floods the control connection",
+    access: Access::Read,
+    inputs: Inputs::One,
+    allocates: false,
+    headroom: 0,
+    schema: || schemars::schema_for!(()),
+    build: |_, _| Ok(BuiltNf::single(Flooder)),
+};

@@ -1,0 +1,292 @@
+//! Aggregation: how the packets of one burst share descriptors (PA-Flow, CloudCom 2017).
+//!
+//! Inside [`crate::link::TxLink::send`], between the NF's verdicts and the ring: packets that
+//! already lie together in a frame go on as a view of it; small packets that lie alone are copied
+//! into a frame of this worker's own; everything else gets a descriptor of its own. Nothing waits:
+//! only packets of the burst at hand are looked at, and a lone packet never comes here. The order
+//! of packets is kept.
+
+use catena_shm::descriptor::{Descriptor, SLOTS_PER_FRAME};
+use catena_shm::frame;
+use catena_shm::ring_memory::MappedRing;
+use catena_shm::staging::StagingWriter;
+
+use crate::chain::Aggregate;
+use crate::packet::Packet;
+use crate::pools::Pools;
+
+/// Largest packet that is copied into a frame, in bytes: copying more costs more than a descriptor.
+pub const PACKED_LEN_MAX: usize = 512;
+/// Bytes of a frame: 64 packets of 64 B with room to spare, or a dozen of 512 B.
+pub const FRAME_BYTES: u32 = 8192;
+/// Packets per frame, on average, below which frames are packed again with their neighbours.
+const THIN: usize = 4;
+
+/// `auto` begins to pack when bursts are at least this long on average, and ends below the other.
+const BURST_BEGINS: u32 = 8;
+const BURST_ENDS: u32 = 4;
+/// Weight of a new burst in the averages: 1 in 2^3. Averages have 4 binary places.
+const WEIGHT_LOG2: u32 = 3;
+const PLACES: u32 = 4;
+
+/// What packing did, in the order of the words of its counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PackCounters {
+    /// Frames sent, packed here or passed on as views.
+    pub frames: u64,
+    /// Packets in them.
+    pub framed_packets: u64,
+    /// Bytes copied by packing.
+    pub packed_bytes: u64,
+    /// Whether packets are being packed now: 0 or 1.
+    pub is_packing: u64,
+    /// Packets per burst on average, in sixteenths.
+    pub burst_mean_x16: u64,
+    /// Bytes per packet on average, in sixteenths.
+    pub len_mean_x16: u64,
+}
+
+/// The sending side's part in aggregation.
+#[derive(Debug)]
+pub struct Packer {
+    mode: Aggregate,
+    headroom: u32,
+    mark: u64,
+    burst_mean: u32,
+    len_mean: u32,
+    is_packing: bool,
+    /// Sums since this worker started.
+    pub counters: PackCounters,
+}
+
+impl Packer {
+    /// Packs by `mode`, with `headroom` bytes in front of each packet. `mark` is written into the
+    /// frames for whoever looks at a dump: the link's number.
+    pub fn new(mode: Aggregate, headroom: u32, mark: u64) -> Self {
+        Self {
+            mode,
+            headroom,
+            mark,
+            burst_mean: 0,
+            len_mean: 0,
+            is_packing: mode == Aggregate::On,
+            counters: PackCounters {
+                is_packing: u64::from(mode == Aggregate::On),
+                ..PackCounters::default()
+            },
+        }
+    }
+
+    /// Takes note of a burst and says whether its packets are to share descriptors.
+    #[inline]
+    pub fn wants(&mut self, count: usize, bytes: u64) -> bool {
+        if self.mode == Aggregate::Off || count == 0 {
+            return false;
+        }
+        self.note(count, bytes);
+        self.is_packing && count > 1
+    }
+
+    /// Headroom of the frames in which packets for this link are best made, if they are to share
+    /// frames: then they need not be copied into one. Not while they come one by one.
+    #[inline]
+    pub fn makes_frames(&self) -> Option<u32> {
+        let several = self.burst_mean >= 2 << PLACES;
+        (self.is_packing && several).then_some(self.headroom)
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "bursts and packets are far below 2^28"
+    )]
+    fn note(&mut self, count: usize, bytes: u64) {
+        let average = |mean: &mut u32, value: u32| {
+            *mean = *mean - (*mean >> WEIGHT_LOG2) + (value << PLACES >> WEIGHT_LOG2);
+        };
+        average(&mut self.burst_mean, count as u32);
+        average(&mut self.len_mean, (bytes / count as u64) as u32);
+        if self.mode == Aggregate::Auto {
+            let small = self.len_mean >> PLACES <= PACKED_LEN_MAX as u32;
+            let enough = if self.is_packing {
+                BURST_ENDS
+            } else {
+                BURST_BEGINS
+            };
+            self.is_packing = small && self.burst_mean >> PLACES >= enough;
+            self.counters.is_packing = u64::from(self.is_packing);
+        }
+        self.counters.burst_mean_x16 = self.burst_mean.into();
+        self.counters.len_mean_x16 = self.len_mean.into();
+    }
+
+    /// Makes descriptors of `packets`, which are this link's from now on: they are in the
+    /// descriptors, or copied into a frame and freed.
+    pub fn describe(
+        &mut self,
+        packets: &mut Vec<Packet>,
+        pools: &mut Pools,
+        into: &mut Vec<Descriptor>,
+    ) {
+        let thin = is_thin(packets);
+        let mut rest = packets.as_slice();
+        while let Some(first) = rest.first() {
+            let run = if first.is_framed() && !thin {
+                self.pass_on(rest, into)
+            } else {
+                self.pack(rest, pools, into)
+            };
+            rest = &rest[run..];
+        }
+        packets.clear();
+    }
+
+    /// The packets at the start of `packets` that lie in one frame, in order, go on as a view of
+    /// it. Gives how many these are, at least 1.
+    fn pass_on(&mut self, packets: &[Packet], into: &mut Vec<Descriptor>) -> usize {
+        let first = &packets[0];
+        let (pool, buffer) = (first.pool(), first.buffer_index());
+        let mut mask = 0_u64;
+        let mut count = 0;
+        for packet in packets {
+            let follows = (packet.pool(), packet.buffer_index()) == (pool, buffer)
+                && packet.is_framed()
+                && mask >> packet.slot() == 0;
+            if !follows || !packet.rewrite() {
+                break;
+            }
+            mask |= 1 << packet.slot();
+            count += 1;
+        }
+        if count < 2 {
+            into.push(first.descriptor());
+            return 1;
+        }
+        into.push(Descriptor::frame(pool, first.buffer_offset(), mask));
+        self.counters.frames += 1;
+        self.counters.framed_packets += count as u64;
+        count
+    }
+
+    /// Copies the small packets at the start of `packets` into a frame of this worker's own and
+    /// frees them. One that is alone, too large, or for which there is no frame, gets a descriptor
+    /// of its own. Gives how many are dealt with, at least 1.
+    fn pack(&mut self, packets: &[Packet], pools: &mut Pools, into: &mut Vec<Descriptor>) -> usize {
+        let run = small_run(packets);
+        let frame = if run > 1 {
+            pools.begin_frame(self.headroom)
+        } else {
+            None
+        };
+        let Some(mut frame) = frame else {
+            into.push(packets[0].descriptor());
+            return 1;
+        };
+        let mut count = 0;
+        let mut bytes = 0;
+        for packet in &packets[..run] {
+            if frame.add(packet.bytes(), packet.tag()).is_none() {
+                break;
+            }
+            bytes += packet.len() as u64;
+            count += 1;
+        }
+        into.extend(pools.finish_frame(frame, self.mark));
+        pools.release(&packets[..count]);
+        self.count_packed(count, bytes);
+        count
+    }
+
+    fn count_packed(&mut self, packets: usize, bytes: u64) {
+        self.counters.frames += 1;
+        self.counters.framed_packets += packets as u64;
+        self.counters.packed_bytes += bytes;
+    }
+
+    /// Copies `packets` into the staging area of a `copy` link, small ones together in frames, as
+    /// many as there is room for. Gives how many; they are still the caller's.
+    pub fn stage(
+        &mut self,
+        packets: &[Packet],
+        ring: &MappedRing,
+        staging: &mut StagingWriter,
+        into: &mut Vec<Descriptor>,
+    ) -> usize {
+        let mut done = 0;
+        while done < packets.len() {
+            let (run, len) = frame_run(&packets[done..], self.headroom);
+            let staged = if run > 1 {
+                self.stage_frame(&packets[done..done + run], len, ring, staging)
+            } else {
+                let packet = &packets[done];
+                staging.stage(ring, packet.bytes(), packet.tag())
+            };
+            let Some(descriptor) = staged else { break };
+            into.push(descriptor);
+            done += run;
+        }
+        done
+    }
+
+    fn stage_frame(
+        &mut self,
+        packets: &[Packet],
+        len: usize,
+        ring: &MappedRing,
+        staging: &mut StagingWriter,
+    ) -> Option<Descriptor> {
+        let mut bytes = 0;
+        let (headroom, mark) = (self.headroom, self.mark);
+        #[expect(clippy::cast_possible_truncation, reason = "at most a frame of them")]
+        let count = packets.len() as u32;
+        let descriptor = staging.stage_frame(ring, (len, count), headroom, mark, |frame| {
+            for packet in packets {
+                let added = frame.add(packet.bytes(), packet.tag());
+                debug_assert!(added.is_some(), "the length was computed for them");
+                bytes += packet.len() as u64;
+            }
+        })?;
+        self.count_packed(packets.len(), bytes);
+        Some(descriptor)
+    }
+}
+
+/// How many packets at the start of `packets` are small, at most a frame of them; at least 1.
+fn small_run(packets: &[Packet]) -> usize {
+    let small = packets
+        .iter()
+        .take(SLOTS_PER_FRAME as usize)
+        .take_while(|packet| packet.len() <= PACKED_LEN_MAX);
+    small.count().max(1)
+}
+
+/// How many packets at the start of `packets` fit one frame together, at least 1, and the bytes of
+/// that frame.
+fn frame_run(packets: &[Packet], headroom: u32) -> (usize, usize) {
+    let mut end = frame::PACKETS_OFFSET as usize;
+    let mut run = 0;
+    for packet in packets.iter().take(SLOTS_PER_FRAME as usize) {
+        let behind = frame::end_behind(end, packet.len(), headroom);
+        if packet.len() > PACKED_LEN_MAX || behind > FRAME_BYTES as usize {
+            break;
+        }
+        end = behind;
+        run += 1;
+    }
+    (run.max(1), end)
+}
+
+/// Whether the frames among `packets` hold so few of them that packing again pays.
+fn is_thin(packets: &[Packet]) -> bool {
+    let mut frames = 0;
+    let mut framed = 0;
+    let mut last = None;
+    for packet in packets {
+        let place = packet
+            .is_framed()
+            .then(|| (packet.pool(), packet.buffer_index()));
+        framed += usize::from(place.is_some());
+        frames += usize::from(place.is_some() && place != last);
+        last = place;
+    }
+    frames > 1 && framed < THIN * frames
+}

@@ -1,0 +1,310 @@
+//! The sending side of a link.
+
+use catena_shm::bell::{self, WaitWord};
+use catena_shm::descriptor::Descriptor;
+use catena_shm::ring::Producer;
+use catena_shm::ring_memory::{MappedRing, RingEnd};
+use catena_shm::staging::StagingWriter;
+use catena_shm::sync::Ordering;
+
+use super::{Dropped, TxCounters, bytes_of};
+use crate::aggregation::Packer;
+use crate::chain::{Overflow, Trust};
+use crate::drop_reason::DropReason;
+use crate::packet::Packet;
+use crate::pools::{Pools, Suspicion};
+use crate::protocol::RingSpec;
+
+/// The sending side of a link.
+#[derive(Debug)]
+pub struct TxLink {
+    /// Index of the link in the chain.
+    pub index: usize,
+    number: u8,
+    producer: Producer<MappedRing>,
+    trust: Trust,
+    overflow: Overflow,
+    staging: Option<StagingWriter>,
+    descriptors: Vec<Descriptor>,
+    packer: Packer,
+    published: bool,
+    blocked: bool,
+    peer_down: bool,
+    congested: bool,
+    suspicion: Suspicion,
+    /// Counters since this worker started.
+    pub counters: TxCounters,
+}
+
+impl TxLink {
+    /// The sending side of the link that `spec` describes, whose next descriptor has free-running
+    /// index `start`.
+    pub fn new(spec: &RingSpec, ring: MappedRing, start: u64) -> Self {
+        let RingSpec {
+            link: index,
+            trust,
+            overflow,
+            aggregate,
+            frame_headroom,
+            ..
+        } = *spec;
+        let geometry = ring.producer.geometry();
+        let staging = (trust == Trust::Copy)
+            .then(|| StagingWriter::new(start, geometry.staging_bytes, geometry.slot_count));
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "LINK_COUNT_MAX is below 255"
+        )]
+        let number = index as u8 + 1;
+        Self {
+            index,
+            number,
+            producer: Producer::new(ring, start),
+            trust,
+            overflow,
+            staging,
+            descriptors: Vec::with_capacity(256),
+            packer: Packer::new(aggregate, frame_headroom.into(), number.into()),
+            published: false,
+            blocked: false,
+            peer_down: false,
+            congested: false,
+            suspicion: Suspicion::default(),
+            counters: TxCounters::default(),
+        }
+    }
+
+    /// The ring's memory.
+    pub fn ring(&self) -> &MappedRing {
+        self.producer.memory()
+    }
+
+    /// The receiver has been replaced: from now on its cursor is read from `consumer`.
+    pub fn replace_consumer(&mut self, consumer: RingEnd) {
+        self.producer
+            .replace_memory(|ring| MappedRing::new(ring.producer, consumer));
+        self.peer_down = false;
+        self.suspicion.forgive(self.producer.violations());
+        // What was published meanwhile looked for a sleeper in the old one's memory.
+        self.published = true;
+    }
+
+    /// Drops packets (`nf_down`) until the receiver is replaced.
+    pub fn set_peer_down(&mut self) {
+        self.peer_down = true;
+    }
+
+    /// How many packets may be sent now without loss: what the sender may pull. A frame cannot be
+    /// pulled in parts: an empty link claims room for the `need` packets of one that is larger than
+    /// the whole link, so that it does not wait for ever; what is too much then is dropped.
+    #[inline]
+    pub fn room(&mut self, wanted: usize, need: usize) -> usize {
+        if self.peer_down || self.overflow != Overflow::Block {
+            return usize::MAX;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "bursts are small")]
+        let room = self.producer.room(wanted as u32) as usize;
+        let room = match &mut self.staging {
+            Some(staging) => {
+                staging.release(self.producer.tail_seen());
+                if !staging.has_room() {
+                    self.producer.room(u32::MAX);
+                    staging.release(self.producer.tail_seen());
+                }
+                if staging.has_room() { room } else { 0 }
+            }
+            None => room,
+        };
+        if room < need && need > 1 && self.producer.used_at_most() == 0 {
+            return need;
+        }
+        self.blocked |= room < need;
+        room
+    }
+
+    /// Sends packets in order and empties `packets`, which hold `bytes` in all. What does not fit
+    /// is dropped; gives how much and why.
+    pub fn send(&mut self, packets: &mut Vec<Packet>, bytes: u64, pools: &mut Pools) -> Dropped {
+        if self.peer_down {
+            let packets_lost = packets.len() as u64;
+            pools.free_all(packets.drain(..));
+            return Dropped {
+                packets: packets_lost,
+                bytes,
+                reason: DropReason::NfDown,
+            };
+        }
+        let count = packets.len();
+        let shares = self.packer.wants(count, bytes);
+        if shares && self.trust != Trust::Copy {
+            return self.send_frames(packets, bytes, pools);
+        }
+        let sent = match self.trust {
+            Trust::Shared | Trust::Ro => {
+                self.producer.push(packets.iter().map(Packet::descriptor)) as usize
+            }
+            Trust::Copy => self.send_copies(packets, shares),
+        };
+        let lost = if sent == count {
+            0
+        } else {
+            bytes_of(&packets[sent..])
+        };
+        self.counters.packets += sent as u64;
+        self.counters.bytes += bytes - lost;
+        self.published |= sent > 0;
+        if self.trust == Trust::Copy {
+            pools.free_all(packets.drain(..));
+        } else {
+            pools.free_all(packets.drain(sent..));
+            // After publishing, in the same turn: the ledger says who has the buffers.
+            pools.send_out(packets, self.number);
+            packets.clear();
+        }
+        Dropped {
+            packets: (count - sent) as u64,
+            bytes: lost,
+            reason: DropReason::LinkFull,
+        }
+    }
+
+    /// As [`TxLink::send`], for a burst whose packets are to share descriptors.
+    fn send_frames(&mut self, packets: &mut Vec<Packet>, bytes: u64, pools: &mut Pools) -> Dropped {
+        #[expect(clippy::cast_possible_truncation, reason = "bursts are small")]
+        let wanted = packets.len() as u32;
+        let sent = self.producer.room(wanted).min(wanted);
+        let dropped = Dropped {
+            packets: u64::from(wanted - sent),
+            bytes: bytes_of(&packets[sent as usize..]),
+            reason: DropReason::LinkFull,
+        };
+        pools.free_all(packets.drain(sent as usize..));
+        self.descriptors.clear();
+        self.packer.describe(packets, pools, &mut self.descriptors);
+        let descriptors = self.descriptors.iter().copied();
+        let published = self.producer.push_packets(sent, descriptors);
+        debug_assert_eq!(published, sent, "room was asked before");
+        // After publishing, in the same turn: the ledger says who has the buffers.
+        pools.send_out_described(&self.descriptors, self.number);
+        self.counters.packets += u64::from(sent);
+        self.counters.bytes += bytes - dropped.bytes;
+        self.published |= sent > 0;
+        dropped
+    }
+
+    fn send_copies(&mut self, packets: &[Packet], shares: bool) -> usize {
+        let Some(staging) = &mut self.staging else {
+            return 0;
+        };
+        #[expect(clippy::cast_possible_truncation, reason = "bursts are small")]
+        let room = self.producer.room(packets.len() as u32) as usize;
+        staging.release(self.producer.tail_seen());
+        self.descriptors.clear();
+        let ring = self.producer.memory();
+        let packets = &packets[..room.min(packets.len())];
+        if shares {
+            let into = &mut self.descriptors;
+            self.packer.stage(packets, ring, staging, into);
+        } else {
+            for packet in packets {
+                let staged = staging.stage(ring, packet.bytes(), packet.tag());
+                let Some(descriptor) = staged else { break };
+                self.descriptors.push(descriptor);
+            }
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "bursts are small")]
+        let wanted = packets.len() as u32;
+        let descriptors = self.descriptors.iter().copied();
+        self.producer.push_packets(wanted, descriptors) as usize
+    }
+
+    /// Whether the chain's entry should take nothing in: on a link that blocks, more than three
+    /// quarters are taken (until it is less than one quarter) of the slots or of the staging area,
+    /// or a link further on says so. Links that drop do not press back: their sender chose loss
+    /// over waiting.
+    pub fn is_congested(&mut self) -> bool {
+        if self.overflow != Overflow::Block || self.peer_down {
+            return false;
+        }
+        let quarters = if self.congested { 1 } else { 3 };
+        if self.is_fuller_than(quarters) {
+            self.producer.room(u32::MAX);
+        }
+        self.congested = self.producer.slot_count() >= 4 && self.is_fuller_than(quarters);
+        let peer = self
+            .producer
+            .memory()
+            .consumer
+            .congested()
+            .load(Ordering::Relaxed)
+            != 0;
+        // Asks to be woken when this changes, should the worker go to sleep meanwhile.
+        self.blocked |= self.congested || peer;
+        self.congested || peer
+    }
+
+    /// Whether more than so many quarters of the slots, or of the staging area, may be taken.
+    fn is_fuller_than(&mut self, quarters: u32) -> bool {
+        let slots = self.producer.used_at_most() > self.producer.slot_count() / 4 * quarters;
+        let tail = self.producer.tail_seen();
+        let bytes = self.staging.as_mut().is_some_and(|staging| {
+            staging.release(tail);
+            staging.is_fuller_than(quarters)
+        });
+        slots || bytes
+    }
+
+    /// Ends the turn, after the tails of the worker's links have been committed.
+    pub fn settle(&mut self) {
+        self.producer.settle();
+        self.counters.packed = self.packer.counters;
+        self.counters.violations = self.producer.violations();
+        self.counters.blocked += u64::from(self.blocked);
+    }
+
+    /// Violations of the receiver, once there are too many for an accident.
+    pub fn accusation(&mut self) -> Option<u64> {
+        self.suspicion.due(self.counters.violations)
+    }
+
+    /// Headroom of the frames in which packets for this link are best made; none if they are best
+    /// made singly.
+    #[inline]
+    pub fn makes_frames(&self) -> Option<u32> {
+        (self.trust != Trust::Copy)
+            .then(|| self.packer.makes_frames())
+            .flatten()
+    }
+
+    /// Whether something was published since the receiver was last looked after.
+    pub fn has_news(&self) -> bool {
+        self.published
+    }
+
+    /// Wakes the receiver if it sleeps and there is something for it. After [`bell::full_fence`].
+    pub fn wake_peer(&mut self) {
+        if std::mem::take(&mut self.published) {
+            let ring = self.producer.memory();
+            if ring.consumer.bell().is_waiting() {
+                self.counters.wakes += 1;
+                ring.producer.bell().ring();
+                bell::wake(ring.producer.bell().rung);
+            }
+        }
+    }
+
+    /// Before sleeping: asks the receiver to ring when it has made room, if this side needs room.
+    pub fn prepare_to_sleep(&mut self, words: &mut Vec<WaitWord>) {
+        if std::mem::take(&mut self.blocked) {
+            let ring = self.producer.memory();
+            ring.producer.bell().set_waiting(true);
+            let peer = ring.consumer.bell();
+            words.push(WaitWord::new(peer.rung, peer.rung()));
+        }
+    }
+
+    /// After sleeping.
+    pub fn after_sleep(&self) {
+        self.producer.memory().producer.bell().set_waiting(false);
+    }
+}

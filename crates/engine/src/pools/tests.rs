@@ -1,0 +1,82 @@
+//! Sizes, returns, and suspicions.
+
+use super::*;
+use crate::link::Inlet;
+use catena_shm::ring::Producer;
+
+#[test]
+fn a_few_violations_are_forgiven_and_many_are_reported_as_they_double() {
+    let mut suspicion = Suspicion::default();
+    assert_eq!(suspicion.due(VIOLATION_LIMIT - 1), None);
+    assert_eq!(suspicion.due(VIOLATION_LIMIT), Some(VIOLATION_LIMIT));
+    assert_eq!(suspicion.due(2 * VIOLATION_LIMIT - 1), None);
+    let doubled = 2 * VIOLATION_LIMIT;
+    assert_eq!(suspicion.due(doubled), Some(doubled));
+    suspicion.forgive(9 * VIOLATION_LIMIT);
+    assert_eq!(suspicion.due(9 * VIOLATION_LIMIT + 1), None);
+    assert_eq!(suspicion.due(10 * VIOLATION_LIMIT), Some(VIOLATION_LIMIT));
+}
+use catena_shm::pool::PoolGeometry;
+use catena_shm::region::Sharing;
+use catena_shm::ring_memory::{MappedRing, RingEnd, RingGeometry, Side};
+
+fn owner(id: u8, log2_stride: u8, buffer_count: u32) -> PoolOwner {
+    let geometry = PoolGeometry {
+        log2_stride,
+        buffer_count,
+        headroom: 64,
+        frames: false,
+    };
+    PoolOwner::create(id, geometry, Sharing::ReadWrite).unwrap()
+}
+
+#[test]
+fn the_smallest_fitting_size_is_used_then_the_next() {
+    let mut pools = Pools::new(vec![owner(2, 11, 4), owner(1, 7, 2), owner(3, 18, 1)]);
+    let small: Vec<_> = (0..3).map(|_| pools.alloc(60).unwrap()).collect();
+    assert_eq!(
+        small.iter().map(Packet::pool).collect::<Vec<_>>(),
+        [1, 1, 2]
+    );
+    assert_eq!(pools.alloc(131_072).unwrap().pool(), 3);
+    assert_eq!(pools.alloc(131_072).unwrap_err(), DropReason::NoBuffer);
+    assert_eq!(pools.alloc(1 << 18).unwrap_err(), DropReason::TooLarge);
+}
+
+#[test]
+fn buffers_freed_elsewhere_come_home() {
+    let mut ours = Pools::new(vec![owner(1, 7, 8)]);
+    let mut theirs = Pools::new(vec![]);
+    theirs.add_view(ours.own()[0].view());
+    let geometry = RingGeometry {
+        slot_count: 16,
+        staging_bytes: 0,
+    };
+    let ring = MappedRing::new(
+        RingEnd::create(Side::Producer, geometry, 0).unwrap(),
+        RingEnd::create(Side::Consumer, geometry, 0).unwrap(),
+    );
+    theirs.add_return_lane(ReturnLane::new(0, Producer::new(ring.clone(), 0), vec![1]));
+    let mut links = LinkSet::default();
+    links.insert(4);
+    ours.add_home_lane(HomeLane::new(1, Inlet::new(ring, 0), links));
+    for _ in 0..20 {
+        let packets: Vec<_> = (0..8).map(|_| ours.alloc(64).unwrap()).collect();
+        for packet in packets {
+            let descriptor = packet.descriptor();
+            ours.send_out(std::slice::from_ref(&packet), 4);
+            let theirs_now = theirs.packet(&descriptor).unwrap();
+            theirs.free(theirs_now);
+        }
+        assert!(ours.alloc(64).is_err());
+        theirs.publish_returns();
+        theirs.settle_return_lanes();
+        assert_eq!(ours.take_returns(), 8);
+        ours.commit_home_lanes();
+        assert_eq!(
+            (ours.own()[0].free_count(), ours.own()[0].out_count()),
+            (8, 0)
+        );
+    }
+    assert_eq!(ours.violations(), 0);
+}

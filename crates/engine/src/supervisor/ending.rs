@@ -1,0 +1,63 @@
+//! The chain's end: workers are stopped so that every buffer comes home, or killed.
+
+use std::time::{Duration, Instant};
+
+use crate::protocol::ToWorker;
+use crate::supervisor::Supervisor;
+
+impl Supervisor {
+    /// Stops the chain: those who own no pools first, so that every buffer comes home. Waits at
+    /// most `patience`, then kills.
+    pub fn stop(&mut self, patience: Duration) {
+        self.is_stopping = true;
+        let owners: Vec<usize> = self.placement.pools.iter().map(|pool| pool.owner).collect();
+        for round in [false, true] {
+            // One that does not listen must not use up the time of those that come after it.
+            let deadline = Instant::now() + patience / 2;
+            let chosen: Vec<usize> = (0..self.instances.len())
+                .filter(|worker| owners.contains(worker) == round)
+                .collect();
+            for worker in &chosen {
+                if self.instances[*worker].is_live() {
+                    self.instances[*worker].send(&ToWorker::Stop);
+                }
+            }
+            while chosen
+                .iter()
+                .any(|worker| self.instances[*worker].is_live())
+                && Instant::now() < deadline
+            {
+                self.step(Duration::from_millis(20), &[]);
+            }
+        }
+        self.kill_all();
+    }
+
+    pub(super) fn stopped(&mut self, worker: usize) {
+        let instance = &mut self.instances[worker];
+        instance.socket = None;
+        if let Some(mut body) = instance.body.take() {
+            // It has nothing left to do, and is not waited for if it lives on all the same.
+            body.kill();
+            self.part_with(body);
+        }
+        if !self.is_stopping && !self.instances[worker].is_retiring {
+            self.bury_stopped(worker);
+        }
+    }
+
+    pub(super) fn kill_all(&mut self) {
+        if let Some(mut spare) = self.spare.take() {
+            spare.body.kill();
+            spare.body.reap();
+        }
+        for worker in 0..self.instances.len() {
+            self.instances[worker].socket = None;
+            if let Some(mut body) = self.instances[worker].body.take() {
+                body.kill();
+                self.part_with(body);
+            }
+        }
+        self.remove_containers();
+    }
+}

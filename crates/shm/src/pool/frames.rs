@@ -1,0 +1,522 @@
+//! Frame pools: the account of slots, and checks of frames that arrive.
+//!
+//! Between the pool's owner and the links: as `pool`, but the unit of account is a slot of a buffer
+//! (unit = buffer index * 64 + slot). A buffer is on the free list exactly while none of its slots
+//! is alive, that is in hand or out. The ledger's 64 bytes of a buffer are one cache line and are
+//! handled as eight words. Whatever a peer says about several slots is done for all or for none.
+#![allow(
+    unsafe_code,
+    reason = "makes packets from checked offsets in a mapping"
+)]
+
+use super::{HOME, LinkSet, PoolGeometry, PoolOwner, PoolView, Violation};
+use crate::descriptor::{Descriptor, SLOTS_PER_FRAME, kind};
+use crate::frame::{self, FramePlace, FrameWriter, PACKETS_OFFSET};
+use crate::packet::Packet;
+use crate::prefetch;
+use crate::sync::{AtomicU64, Ordering};
+
+const SLOTS: usize = SLOTS_PER_FRAME as usize;
+/// A byte of each in a word.
+const ONES: u64 = 0x0101_0101_0101_0101;
+/// Lines of the next frame that are fetched when one is begun: from the start, and of its packets.
+const LINES_AHEAD: [usize; 6] = [0, 64, 512, 576, 640, 704];
+
+/// Whether a frame pool can have this geometry.
+pub(super) fn is_valid(geometry: PoolGeometry) -> bool {
+    (10..=16).contains(&geometry.log2_stride)
+        && u64::from(geometry.headroom) + u64::from(PACKETS_OFFSET) < 1 << geometry.log2_stride
+}
+
+/// 0xff in byte n for bit n.
+#[inline]
+const fn spread(bits: u8) -> u64 {
+    let each = (bits as u64).wrapping_mul(ONES) & 0x8040_2010_0804_0201;
+    ((each + 0x7f * ONES) >> 7 & ONES) * 0xff
+}
+
+/// For each word of a buffer's ledger that `mask` touches: its number, and 0xff in each byte that
+/// counts.
+#[inline]
+fn words(mask: u64) -> impl Iterator<Item = (usize, u64)> {
+    let bytes = mask.to_le_bytes().into_iter().enumerate();
+    bytes
+        .filter(|(_, bits)| *bits != 0)
+        .map(|(word, bits)| (word, spread(bits)))
+}
+
+fn slots(mask: u64) -> impl Iterator<Item = u32> {
+    let mut rest = mask;
+    std::iter::from_fn(move || {
+        let slot = rest.trailing_zeros();
+        rest &= rest.wrapping_sub(1);
+        (slot < SLOTS_PER_FRAME).then_some(slot)
+    })
+}
+
+impl PoolOwner {
+    #[inline]
+    fn ledger_line(&self, index: u32) -> &[AtomicU64; SLOTS / 8] {
+        assert!(
+            (index as usize) < self.alive.len(),
+            "buffer outside its frame pool"
+        );
+        // SAFETY: the ledger of a frame pool has 64 bytes per buffer; atomics that only this
+        // process writes, and in this thread.
+        unsafe {
+            self.ledger
+                .at::<[AtomicU64; SLOTS / 8]>(index as usize * SLOTS)
+                .as_ref()
+        }
+    }
+
+    #[inline]
+    fn bytes_per_buffer(&self) -> usize {
+        1 << self.geometry.log2_stride
+    }
+
+    /// A buffer of a frame pool for a new frame, or none if all are in use, or this is none. Then
+    /// [`PoolOwner::frame_bytes`] and [`PoolOwner::check_copied`], or [`PoolOwner::free_frame`].
+    #[inline]
+    pub fn alloc_frame(&mut self) -> Option<u32> {
+        if !self.geometry.frames {
+            return None;
+        }
+        let index = self.free.pop()?;
+        if let Some(next) = self.free.last() {
+            let offset = (*next as usize) << self.geometry.log2_stride;
+            for line in LINES_AHEAD {
+                // SAFETY: a buffer of a frame pool has 1024 bytes or more, and lies in the pool.
+                prefetch::for_writing(unsafe { self.region.base().add(offset + line) });
+            }
+        }
+        Some(index)
+    }
+
+    /// Puts back a buffer from [`PoolOwner::alloc_frame`] in which nothing was made.
+    ///
+    /// # Panics
+    /// If a packet of it is alive.
+    pub fn free_frame(&mut self, index: u32) {
+        assert_eq!(self.alive[index as usize], 0, "packets of the frame live");
+        self.free.push(index);
+    }
+
+    /// Begins a frame in a buffer of its own, with `headroom` bytes in front of each packet. None
+    /// if all buffers are in use, or this is no frame pool.
+    #[inline]
+    pub fn begin_frame(&mut self, headroom: u32) -> Option<FrameWriter> {
+        let index = self.alloc_frame()?;
+        let offset = index << self.geometry.log2_stride;
+        // SAFETY: the buffer lies in the pool, which the owner may write and which stays mapped for
+        // the worker's life; it was on the free list, so nobody uses it; buffers start at multiples
+        // of their size.
+        Some(unsafe {
+            let start = self.region.base().add(offset as usize);
+            FrameWriter::at(start, offset, self.bytes_per_buffer(), headroom)
+        })
+    }
+
+    /// Ends a frame of this pool: its packets are in hand. Gives the descriptor that names them
+    /// all, or none, and the buffer back, if there are none. `mark`: as [`FrameWriter::finish`].
+    #[inline]
+    pub fn finish_frame(&mut self, frame: FrameWriter, mark: u64) -> Option<Descriptor> {
+        let (offset, mask) = frame.finish(mark);
+        let index = offset >> self.geometry.log2_stride;
+        if mask == 0 {
+            self.free_frame(index);
+            return None;
+        }
+        self.alive[index as usize] = mask;
+        Some(Descriptor::frame(self.id, offset, mask))
+    }
+
+    /// A packet of `len` undefined bytes in the frame that is being filled, or in a new one, with
+    /// `headroom` bytes in front. None if there is no buffer, or the packet is too large or empty.
+    /// [`PoolOwner::close_frame`] ends it.
+    #[inline]
+    pub fn alloc_framed(&mut self, len: usize, headroom: u32) -> Option<Packet> {
+        if self.open.as_ref().is_none_or(|frame| !frame.fits(len)) {
+            self.close_frame();
+            self.open = Some(self.begin_frame(headroom)?);
+        }
+        let frame = self.open.as_mut()?;
+        let (slot, start) = frame.reserve(len, 0)?;
+        let offset = frame.offset();
+        let log2 = self.geometry.log2_stride;
+        self.alive[(offset >> log2) as usize] |= 1 << slot;
+        #[expect(clippy::cast_possible_truncation, reason = "within a buffer of 64 KiB")]
+        let (start, len) = (start as u32, len as u32);
+        // SAFETY: `[start, start + len)` was reserved in a buffer of this pool, for this packet
+        // alone; the owner's mapping is writable and lives as long as the worker.
+        let packet =
+            unsafe { Packet::at(self.region.base(), offset + start, len, self.id, log2, true) };
+        Some(packet.in_slot(slot, headroom.into()))
+    }
+
+    /// Gives `each` up to `count` packets of `len` undefined bytes that lie together in a new
+    /// frame, with `headroom` bytes in front of each. Says how many: what fits one frame, none if
+    /// there is no buffer.
+    #[inline]
+    pub fn fill_frame(
+        &mut self,
+        count: usize,
+        len: usize,
+        headroom: u32,
+        mut each: impl FnMut(Packet),
+    ) -> usize {
+        let Some(mut frame) = self.begin_frame(headroom) else {
+            return 0;
+        };
+        let (base, pool, log2) = (self.region.base(), self.id, self.geometry.log2_stride);
+        let offset = frame.offset();
+        let mut made = 0;
+        while made < count
+            && let Some((slot, start)) = frame.reserve(len, 0)
+        {
+            #[expect(clippy::cast_possible_truncation, reason = "within a buffer of 64 KiB")]
+            let (start, len) = (start as u32, len as u32);
+            // SAFETY: `[start, start + len)` was reserved in a buffer of this pool, for this packet
+            // alone; the owner's mapping is writable and lives as long as the worker.
+            let packet = unsafe { Packet::at(base, offset + start, len, pool, log2, true) };
+            each(packet.in_slot(slot, headroom.into()));
+            made += 1;
+        }
+        let (_, mask) = frame.finish(0);
+        let index = offset >> log2;
+        self.alive[index as usize] = mask;
+        if mask == 0 {
+            self.free.push(index);
+        }
+        made
+    }
+
+    /// Ends the frame that [`PoolOwner::alloc_framed`] is filling; its packets stay in hand.
+    #[inline]
+    pub fn close_frame(&mut self) {
+        if let Some(frame) = self.open.take() {
+            let (offset, _) = frame.finish(0);
+            let index = offset >> self.geometry.log2_stride;
+            if self.alive[index as usize] == 0 {
+                self.free.push(index);
+            }
+        }
+    }
+
+    #[inline]
+    fn is_open(&self, index: u32) -> bool {
+        let offset = index << self.geometry.log2_stride;
+        self.open
+            .as_ref()
+            .is_some_and(|frame| frame.offset() == offset)
+    }
+
+    /// The first `len` bytes of a buffer from [`PoolOwner::alloc_frame`], to copy a whole frame
+    /// into. None if it has fewer, or packets of it are alive.
+    pub fn frame_bytes(&mut self, index: u32, len: usize) -> Option<&mut [u8]> {
+        let free = *self.alive.get(index as usize)? == 0;
+        if !free || len > self.bytes_per_buffer() {
+            return None;
+        }
+        let offset = (index as usize) << self.geometry.log2_stride;
+        // SAFETY: within the buffer; no packet of it exists, and plain packets of a frame pool
+        // never do; the mapping is writable.
+        Some(unsafe {
+            let start = self.region.base().add(offset);
+            std::slice::from_raw_parts_mut(start.as_ptr(), len)
+        })
+    }
+
+    /// Makes packets of a frame of `count` slots that was copied in `len` bytes into the buffer
+    /// `index` from [`PoolOwner::alloc_frame`]; they are in hand then. Gives the mask of slots
+    /// whose entries are bad, 0 if none is: these have no packet, and nobody owes them. If no slot
+    /// is good the buffer is free again.
+    ///
+    /// What lay in the buffer before, behind `len`, is in no packet.
+    ///
+    /// # Errors
+    /// [`Violation`] if no frame can have that length or count; the buffer is free again.
+    #[inline]
+    pub fn check_copied(
+        &mut self,
+        index: u32,
+        len: usize,
+        count: u32,
+        each: impl FnMut(Packet),
+    ) -> Result<u64, Violation> {
+        assert_eq!(self.alive[index as usize], 0, "packets of the frame live");
+        let mask = frame::copied_mask(len, count).filter(|_| len <= self.bytes_per_buffer());
+        let Some(mask) = mask else {
+            self.free.push(index);
+            return Err(Violation);
+        };
+        let place = FramePlace {
+            base: self.region.base(),
+            offset: index << self.geometry.log2_stride,
+            limit: len as u64,
+            pool: self.id,
+            log2_stride: self.geometry.log2_stride,
+            writable: true,
+        };
+        // SAFETY: a buffer of this pool, which the owner may write; none of its packets exists.
+        let bad = unsafe { place.packets(mask, each) };
+        self.alive[index as usize] = mask & !bad;
+        if mask == bad {
+            self.free.push(index);
+        }
+        Ok(bad)
+    }
+
+    /// Takes a packet of a frame back, which is in hand.
+    #[inline]
+    pub fn free_slot(&mut self, packet: Packet) {
+        debug_assert!(packet.is_framed() && packet.pool() == self.id);
+        self.free_slots(packet.buffer_index(), 1 << packet.slot());
+    }
+
+    /// Takes back packets of one frame, which are in hand: those of `mask`. The buffer is free with
+    /// the last one.
+    #[inline]
+    pub fn free_slots(&mut self, index: u32, mask: u64) {
+        let alive = &mut self.alive[index as usize];
+        debug_assert_eq!(*alive & mask, mask, "freed twice");
+        let before = *alive;
+        *alive = before & !mask;
+        if before != 0 && *alive == 0 && !self.is_open(index) {
+            self.free.push(index);
+        }
+    }
+
+    /// Notes that the packets of `mask`, of the frame in buffer `index`, leave by link number
+    /// `link` (not 0).
+    #[inline]
+    pub fn send_out_slots(&mut self, index: u32, mask: u64, link: u8) {
+        debug_assert_ne!(link, HOME);
+        debug_assert_eq!(self.alive[index as usize] & mask, mask, "sent after freed");
+        let pattern = u64::from(link) * ONES;
+        let line = self.ledger_line(index);
+        for (word, bytes) in words(mask) {
+            let left = line[word].load(Ordering::Relaxed);
+            debug_assert_eq!(left & bytes, 0, "sent twice");
+            line[word].store(left & !bytes | pattern & bytes, Ordering::Relaxed);
+        }
+        self.out_count += mask.count_ones();
+    }
+
+    /// Takes the packets of `mask` in buffer `index`, returned by a peer that is reached over
+    /// `links`; the buffer is free with the last one.
+    ///
+    /// # Errors
+    /// [`Violation`] if one of them is not out by one of these links; nothing changes then.
+    #[inline]
+    pub fn take_home_slots(
+        &mut self,
+        index: u32,
+        mask: u64,
+        links: &LinkSet,
+    ) -> Result<(), Violation> {
+        self.arrive_slots(index, mask, links)?;
+        self.free_slots(index, mask);
+        Ok(())
+    }
+
+    /// Notes that packets of buffer `index` have come back in hand over a link: those of `mask`.
+    ///
+    /// # Errors
+    /// [`Violation`] if one of them is not out by one of `links`; nothing changes then.
+    #[inline]
+    pub fn arrive_slots(
+        &mut self,
+        index: u32,
+        mask: u64,
+        links: &LinkSet,
+    ) -> Result<(), Violation> {
+        if index as usize >= self.alive.len() || mask == 0 {
+            return Err(Violation);
+        }
+        let line = self.ledger_line(index);
+        check_out(line, mask, links)?;
+        for (word, bytes) in words(mask) {
+            let left = line[word].load(Ordering::Relaxed);
+            line[word].store(left & !bytes, Ordering::Relaxed);
+        }
+        self.out_count -= mask.count_ones();
+        Ok(())
+    }
+}
+
+/// Whether all slots of `mask`, which is not 0, are out by one of `links`.
+#[inline]
+fn check_out(line: &[AtomicU64; SLOTS / 8], mask: u64, links: &LinkSet) -> Result<(), Violation> {
+    let link_of = |slot: u32| {
+        let word = line[slot as usize / 8].load(Ordering::Relaxed);
+        word.to_le_bytes()[slot as usize % 8]
+    };
+    let is_out = |link| link != HOME && links.contains(link);
+    // Most often all left together.
+    let first = link_of(mask.trailing_zeros());
+    let pattern = u64::from(first) * ONES;
+    let differs = words(mask).fold(0, |differs, (word, bytes)| {
+        differs | (line[word].load(Ordering::Relaxed) ^ pattern) & bytes
+    });
+    let all = if differs == 0 {
+        is_out(first)
+    } else {
+        slots(mask).all(|slot| is_out(link_of(slot)))
+    };
+    if all { Ok(()) } else { Err(Violation) }
+}
+
+impl PoolGeometry {
+    /// Units that a descriptor names: of packets that are on the way, or of what goes home. Indices
+    /// are as the descriptor has them, in the pool or not.
+    pub fn units_of(self, descriptor: &Descriptor) -> Vec<u32> {
+        let buffer = descriptor.offset >> self.log2_stride;
+        let of_buffer = |buffer: u32, mask| {
+            slots(mask).map(move |slot| buffer.wrapping_mul(SLOTS_PER_FRAME) + slot)
+        };
+        if let Some(buffers) = descriptor.returned() {
+            buffers.collect()
+        } else if let Some((buffer, mask)) = descriptor.returned_slots() {
+            of_buffer(buffer, mask).collect()
+        } else if !self.frames {
+            vec![buffer]
+        } else if descriptor.kind == kind::FRAME {
+            of_buffer(buffer, descriptor.mask()).collect()
+        } else {
+            let slot = descriptor.framed_parts().map(|(slot, ..)| slot);
+            slot.into_iter()
+                .flat_map(|slot| of_buffer(buffer, 1 << slot))
+                .collect()
+        }
+    }
+}
+
+impl PoolOwner {
+    /// Notes that what `descriptor` names, which is of this pool, leaves by link number `link`.
+    #[inline]
+    pub fn send_out_described(&mut self, descriptor: &Descriptor, link: u8) {
+        let index = descriptor.offset >> self.geometry.log2_stride;
+        if descriptor.kind == kind::FRAME {
+            self.send_out_slots(index, descriptor.mask(), link);
+        } else if let Some((slot, ..)) = descriptor.framed_parts() {
+            self.send_out_slots(index, 1 << slot, link);
+        } else {
+            self.send_out(index, link);
+        }
+    }
+
+    /// Takes a unit home, as [`PoolOwner::take_home`] or [`PoolOwner::take_home_slots`].
+    ///
+    /// # Errors
+    /// [`Violation`] if it is not out by one of `links`; nothing changes then.
+    pub fn take_unit_home(&mut self, unit: u32, links: &LinkSet) -> Result<(), Violation> {
+        if !self.geometry.frames {
+            return self.take_home(unit, links);
+        }
+        let (index, slot) = (unit / SLOTS_PER_FRAME, unit % SLOTS_PER_FRAME);
+        self.take_home_slots(index, 1 << slot, links)
+    }
+}
+
+impl PoolView {
+    /// Starts to fetch the table of a frame, if `descriptor` names one of this pool.
+    #[inline]
+    pub fn prefetch_frame(&self, descriptor: &Descriptor) {
+        if (descriptor.offset as usize) < self.region.len() {
+            // SAFETY: within the region.
+            prefetch::for_reading(unsafe { self.region.base().add(descriptor.offset as usize) });
+        }
+    }
+
+    /// The index of the buffer that a `FRAME` descriptor names; not checked further.
+    #[inline]
+    pub fn frame_index(&self, descriptor: &Descriptor) -> u32 {
+        descriptor.offset >> self.log2_stride
+    }
+
+    /// Gives the packets that a `FRAME` descriptor names, in the order of their slots, and the mask
+    /// of slots whose entries in the frame's table are bad, 0 if none is.
+    ///
+    /// The descriptor must be a private copy. A bad slot has no packet but is in the receiver's
+    /// hands like the others: it is to be returned, so that the owner's account stays exact, and to
+    /// be counted as a violation of whoever sent it.
+    ///
+    /// # Errors
+    /// [`Violation`] if the descriptor names no frame of this pool; nothing is in hand then.
+    #[inline]
+    pub fn packets(
+        &self,
+        descriptor: &Descriptor,
+        each: impl FnMut(Packet),
+    ) -> Result<u64, Violation> {
+        let mask = descriptor.mask();
+        let (offset, stride) = (u64::from(descriptor.offset), 1_u64 << self.log2_stride);
+        if descriptor.kind != kind::FRAME
+            || !self.holds_frames()
+            || mask == 0
+            || offset & (stride - 1) != 0
+            || offset + stride > self.region.len() as u64
+        {
+            return Err(Violation);
+        }
+        let place = FramePlace {
+            base: self.region.base(),
+            offset: descriptor.offset,
+            limit: stride,
+            pool: self.id,
+            log2_stride: self.log2_stride,
+            writable: self.region.is_writable(),
+        };
+        // SAFETY: a whole buffer with room for a table, checked above in 64 bits on a private copy;
+        // the sender gave the slots up by publishing the descriptor, and whoever breaks that rule
+        // is a member of this pool's trust group; the mapping lives as long as the worker.
+        Ok(unsafe {
+            place.prefetch(mask);
+            place.packets(mask, each)
+        })
+    }
+
+    /// Whether this is a pool of frames; their entries reach 64 KiB.
+    #[inline]
+    fn holds_frames(&self) -> bool {
+        self.frames && (10..=16).contains(&self.log2_stride)
+    }
+
+    /// The packet that a `FRAMED` descriptor names, as [`PoolView::packet`].
+    #[inline(never)]
+    pub(super) fn framed(&self, descriptor: &Descriptor) -> Result<Packet, Violation> {
+        let (slot, len, headroom) = descriptor.framed_parts().ok_or(Violation)?;
+        let (offset, stride) = (u64::from(descriptor.offset), 1_u64 << self.log2_stride);
+        let within = offset & (stride - 1);
+        let fits = len != 0
+            && within >= u64::from(PACKETS_OFFSET) + headroom
+            && within + len <= stride
+            && offset + len <= self.region.len() as u64;
+        if !self.holds_frames() || !fits {
+            return Err(Violation);
+        }
+        let (log2, writable) = (self.log2_stride, self.region.is_writable());
+        #[expect(clippy::cast_possible_truncation, reason = "16 bits")]
+        let len = len as u32;
+        // SAFETY: as in `packets`: bounds checked above, headroom included; the sender gave up the
+        // slot, which these bytes are.
+        let packet = unsafe {
+            Packet::at(
+                self.region.base(),
+                descriptor.offset,
+                len,
+                self.id,
+                log2,
+                writable,
+            )
+        };
+        let mut packet = packet.in_slot(slot, headroom);
+        packet.set_tag(descriptor.tag);
+        packet.prefetch();
+        Ok(packet)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;
