@@ -56,13 +56,19 @@ impl Shape {
             Self::Line(_) => (0..=nfs)
                 .map(|stop| (from_port(2 * stop + 1), 2 * (stop + 1) % (2 * nfs + 2)))
                 .collect(),
-            // The generator varies the source address.
-            Self::Branch => vec![
-                (format!("{},ip,nw_src=0.0.0.0/0.0.0.1", from_port(1)), 2),
-                (format!("{},ip,nw_src=0.0.0.1/0.0.0.1", from_port(1)), 4),
-                (from_port(3), 0),
-                (from_port(5), 0),
-            ],
+            Self::Branch => {
+                // The generator varies the source address (bits 8 to 15), later versions of it
+                // the source port: either alone parts the packets evenly.
+                let parted = [(0, 0, 2), (0, 1, 4), (1, 0, 4), (1, 1, 2)];
+                let parted = parted.map(|(address, port, to)| {
+                    let from = from_port(1);
+                    let matched =
+                        format!("{from},udp,nw_src=0.0.{address}.0/0.0.1.0,tp_src={port}/1");
+                    (matched, to)
+                });
+                let joined = [3, 5].map(|port| (from_port(port), 0));
+                parted.into_iter().chain(joined).collect()
+            }
         }
     }
 }
