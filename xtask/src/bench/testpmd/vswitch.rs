@@ -3,12 +3,12 @@
 //!
 //! Every hop goes through the switch. Two set-ups, for fewer cores than pollers:
 //!
-//! - *one thread*: the switch's forwarding thread has one core; one testpmd thread has the other and
-//!   polls the ports of all NFs and of the generator and sink in turn. Nobody waits for the
+//! - *one thread*: the switch's forwarding thread has one core; one testpmd thread has the other
+//!   and polls the ports of all NFs and of the generator and sink in turn. Nobody waits for the
 //!   scheduler. A known number of packets goes round for ever: the sink's port hands on what comes
-//!   to the generator's. That gives the most packets per second without a loss, and by Little's law
-//!   (packets in flight / rate) the mean time of a round at each load. It is kinder to the peer than
-//!   its deployment: it pays for no second process and for no generation of packets.
+//!   to the generator's. That gives the most packets per second without a loss, and by Little's
+//!   law (packets in flight / rate) the mean time of a round at each load. It is kinder to the peer
+//!   than its deployment: it pays for no second process and for no generation of packets.
 //! - *processes*: a testpmd process per NF, and one that generates and receives, as it would be
 //!   deployed; they poll in turn on the second core, by slices of the scheduler.
 //!
