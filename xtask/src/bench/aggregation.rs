@@ -33,6 +33,7 @@ struct Point {
     ns_per_packet: Series,
     p50_ns: Series,
     p99_ns: Series,
+    mean_ns: Series,
     framed_share: Series,
     packets_per_frame: Series,
 }
@@ -46,6 +47,7 @@ impl Point {
         let optional = [
             (&mut self.p50_ns, loaded.and_then(|run| run.p50_ns)),
             (&mut self.p99_ns, loaded.and_then(|run| run.p99_ns)),
+            (&mut self.mean_ns, loaded.and_then(|run| run.mean_ns)),
             (
                 &mut self.framed_share,
                 loaded.and_then(|run| run.framed_share),
@@ -126,8 +128,9 @@ struct Plan {
     paths: &'static [Path],
     /// Packets per second.
     rates: &'static [u32],
-    /// Measured time of each own run, and of each of the peer's rounds.
-    seconds: f64,
+    /// Of each own run, before the measurement and measured.
+    seconds: (f64, f64),
+    /// Of each of the peer's rounds, measured.
     switch_seconds: f64,
     /// Packets per port that circulate, tried for the best rate.
     bursts: &'static [usize],
@@ -145,7 +148,7 @@ const QUICK: Plan = Plan {
     shapes: &[Shape::Line(1), Shape::Line(4), Shape::Branch],
     paths: &[Path::Chain],
     rates: &[100_000, 1_000_000],
-    seconds: 0.5,
+    seconds: (0.25, 0.5),
     switch_seconds: 0.4,
     bursts: &[32, 512],
     load_bursts: &[1, 16],
@@ -160,7 +163,7 @@ const WHOLE: Plan = Plan {
         100_000, 200_000, 500_000, 1_000_000, 2_000_000, 4_000_000, 7_000_000, 10_000_000,
         14_000_000, 20_000_000, 28_000_000, 40_000_000, 60_000_000,
     ],
-    seconds: 1.5,
+    seconds: (0.5, 1.5),
     switch_seconds: 1.0,
     bursts: &[32, 64, 256, 512],
     load_bursts: &[1, 2, 4, 8, 16, 32],

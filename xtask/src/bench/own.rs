@@ -246,12 +246,13 @@ impl Own {
         self.run(&what, seconds.into(), cores)
     }
 
-    /// A link or chain by its further arguments, with packing as given.
+    /// A link, chain or hop by its further arguments, with packing as given; so many seconds
+    /// unmeasured, then measured.
     pub(crate) fn packed<T: DeserializeOwned>(
         &self,
         what: &str,
         packing: Packing,
-        seconds: f64,
+        (warm_up, seconds): (f64, f64),
         cores: [usize; 2],
     ) -> Result<T, OwnError> {
         let key = match (self.aggregates, packing) {
@@ -264,7 +265,7 @@ impl Own {
                 });
             }
         };
-        self.run(&format!("{what}{key}"), seconds, cores)
+        self.run(&format!("{what}{key} --warm-up {warm_up}"), seconds, cores)
     }
 
     fn run<T: DeserializeOwned>(

@@ -92,18 +92,16 @@ impl Pacer {
     }
 }
 
-struct Source {
-    size: usize,
-    stamps: bool,
+/// What is written into packets.
+struct Pattern {
     kinds: u16,
-    schedule: Schedule,
     sequence: u64,
 }
 
-impl Source {
+impl Pattern {
     /// Writes all of a packet: words that differ from packet to packet, and what was asked for.
     #[inline]
-    fn fill(&mut self, packet: &mut Packet, stamp: Option<u64>) {
+    fn write(&mut self, packet: &mut Packet, stamp: Option<u64>) {
         self.sequence = self.sequence.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let word = self.sequence;
         let bytes = packet.bytes_mut();
@@ -130,63 +128,81 @@ impl Source {
             place.copy_from_slice(&stamp.to_le_bytes());
         }
     }
+}
 
-    /// Sends one packet if there is a buffer.
-    fn send(&mut self, burst: &mut RxBurst<'_>, stamp: Option<u64>) -> bool {
-        if !burst.has_buffer(self.size) {
-            return false;
+struct Source {
+    size: usize,
+    stamps: bool,
+    schedule: Schedule,
+    pattern: Pattern,
+}
+
+/// Receives up to `count` packets that `write` fills; gives how many there were buffers for.
+fn fill(
+    burst: &mut RxBurst<'_>,
+    count: usize,
+    size: usize,
+    mut write: impl FnMut(&mut Packet),
+) -> usize {
+    for done in 0..count {
+        if !burst.has_buffer(size) {
+            return done;
         }
-        let Ok(mut packet) = burst.alloc(self.size) else {
-            return false;
+        let Ok(mut packet) = burst.alloc(size) else {
+            return done;
         };
-        self.fill(&mut packet, stamp);
+        write(&mut packet);
         burst.push(packet);
-        true
     }
+    count
 }
 
 impl Port for Source {
     fn rx(&mut self, burst: &mut RxBurst<'_>, now: Nanos) -> RxState {
-        match &mut self.schedule {
+        let Self {
+            size,
+            stamps,
+            schedule,
+            pattern,
+        } = self;
+        let room = burst.room();
+        match schedule {
             Schedule::Full => {
-                for _ in 0..burst.room() {
-                    let stamp = self.stamps.then(tsc::ticks);
-                    if !self.send(burst, stamp) {
-                        return RxState::Idle;
-                    }
+                let stamps = *stamps;
+                let write = |packet: &mut Packet| {
+                    pattern.write(packet, stamps.then(tsc::ticks));
+                };
+                if fill(burst, room, *size, write) < room {
+                    return RxState::Idle;
                 }
                 RxState::More
             }
             Schedule::Gap { next, .. } if now < *next => RxState::Until(*next),
             Schedule::Gap { ns, next } => {
                 *next = now.plus(*ns);
-                let until = *next;
-                if !self.send(burst, Some(tsc::ticks())) {
+                let write = |packet: &mut Packet| pattern.write(packet, Some(tsc::ticks()));
+                if fill(burst, 1, *size, write) < 1 {
                     return RxState::Idle;
                 }
-                RxState::Until(until)
+                RxState::Until(*next)
             }
             Schedule::Rate(pacer) => {
                 let ticks = tsc::ticks();
-                let due = pacer.due(ticks);
-                let room = burst.room() as u64;
-                for _ in 0..due.min(room) {
-                    let Schedule::Rate(pacer) = &self.schedule else {
-                        break;
-                    };
-                    let stamp = pacer.due_at(pacer.sent);
-                    if !self.send(burst, Some(stamp)) {
-                        return RxState::Idle;
-                    }
-                    if let Schedule::Rate(pacer) = &mut self.schedule {
-                        pacer.sent += 1;
-                    }
-                }
-                match &self.schedule {
-                    Schedule::Rate(pacer) if due <= room => {
-                        RxState::Until(now.plus(pacer.wait_ns(ticks)))
-                    }
-                    _ => RxState::More,
+                let due = usize::try_from(pacer.due(ticks)).unwrap_or(usize::MAX);
+                let count = due.min(room);
+                let mut index = pacer.sent;
+                let write = |packet: &mut Packet| {
+                    pattern.write(packet, Some(pacer.due_at(index)));
+                    index += 1;
+                };
+                let done = fill(burst, count, *size, write);
+                pacer.sent += done as u64;
+                if done < count {
+                    RxState::Idle
+                } else if due > room {
+                    RxState::More
+                } else {
+                    RxState::Until(now.plus(pacer.wait_ns(ticks)))
                 }
             }
         }
@@ -228,9 +244,11 @@ pub(super) const KIND: PortKind = PortKind {
         Ok(Box::new(Source {
             size: config.size,
             stamps: config.stamp,
-            kinds: config.kinds,
             schedule,
-            sequence: 0,
+            pattern: Pattern {
+                kinds: config.kinds,
+                sequence: 0,
+            },
         }))
     },
 };

@@ -61,6 +61,9 @@ pub(crate) struct Common {
     /// How long to measure
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
+    /// How long to run before, so that caches and pools are as they will be
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.5)]
+    warm_up: f64,
     /// Cores of the two sides
     #[arg(long, value_delimiter = ',', default_values_t = [0, 1])]
     cores: Vec<usize>,
@@ -96,9 +99,6 @@ impl Load {
         self.latency || self.rate.is_some()
     }
 }
-
-/// Before the measurement, so that caches and pools are as they will be.
-const WARM_UP: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(command: &Command) -> Outcome {
     match command {
@@ -155,7 +155,7 @@ fn chain_text(common: &Common, load: Load) -> Result<ChainText, Failure> {
         None => {}
     }
     let sink = if load.has_stamps() {
-        format!("latency: true, skip_ms: {}", WARM_UP.as_millis())
+        format!("latency: true, skip_ms: {:.0}", common.warm_up * 1e3)
     } else {
         String::new()
     };
@@ -192,6 +192,11 @@ fn start(common: &Common, chain: &str, mode: &str, name: &str) -> Result<Supervi
     Supervisor::start(checked.chain, options).map_err(Failure::running)
 }
 
+fn span(seconds: f64) -> Result<Duration, Failure> {
+    let reason = |error| Failure::input(format!("{seconds} seconds cannot be measured: {error}"));
+    Duration::try_from_secs_f64(seconds).map_err(reason)
+}
+
 fn serve_for(supervisor: &mut Supervisor, span: Duration) {
     let end = Instant::now() + span;
     while let Some(left) = end.checked_duration_since(Instant::now()) {
@@ -224,9 +229,9 @@ impl Passed {
 #[expect(clippy::cast_precision_loss, reason = "rates for people")]
 fn measure(common: &Common, load: Load, chain: &str, mode: &str, name: &str) -> Outcome {
     let mut supervisor = start(common, chain, mode, name)?;
-    serve_for(&mut supervisor, WARM_UP);
+    serve_for(&mut supervisor, span(common.warm_up)?);
     let before = Passed::now(&supervisor);
-    serve_for(&mut supervisor, Duration::from_secs_f64(common.seconds));
+    serve_for(&mut supervisor, span(common.seconds)?);
     let after = Passed::now(&supervisor);
     let loaded = supervisor.status();
     let wait = supervisor.wait_policy().describe();
@@ -308,7 +313,7 @@ fn hop(common: &Common) -> Outcome {
     // Two ports on one core would share a worker: the hop would be no hop.
     chain.sink_apart = from == to;
     let mut supervisor = start(common, &chain.line(0), "process", "hop")?;
-    serve_for(&mut supervisor, Duration::from_secs_f64(common.seconds));
+    serve_for(&mut supervisor, span(common.seconds)?);
     supervisor.stop(Duration::from_secs(10));
     let mut line = latencies(&supervisor.status());
     let wait = supervisor.wait_policy().describe();

@@ -7,7 +7,7 @@ use super::super::own::{Packing, Trust};
 use super::super::report::{Row, Target};
 use super::super::series::Series;
 use super::super::testpmd::Shape;
-use super::{Figures, Load, Point, SMALL, TWO};
+use super::{Figures, Load, Path, Point, SMALL, TWO};
 
 const MPPS: &str = "Mpps";
 const SWITCH: &str = "OVS-DPDK, one thread";
@@ -140,6 +140,17 @@ impl Table<'_> {
             let peer = Some(("off", &off.p99_ns));
             self.row(metric("p99"), "ns", &point.p99_ns, peer, tail_target);
             self.packing(&format!("{path}, {at}, auto"), point);
+        }
+        // The lightest load of each side: the peer's is one packet in flight per port.
+        let lightest = figures
+            .latencies
+            .iter()
+            .find(|((path, packing, _), _)| (*path, *packing) == (Path::Chain, Packing::Auto));
+        if let Some(((.., Load::Rate(rate)), own)) = lightest {
+            let metric = format!("2 NFs, at {} Mpps, mean, auto", f64::from(*rate) / 1e6);
+            let peer = figures.switch_loads.first_key_value();
+            let peer = peer.map(|(_, point)| (SWITCH, &point.mean_ns));
+            self.row(metric, "ns", &own.mean_ns, peer, None);
         }
         for (burst, point) in &figures.switch_loads {
             let rate = point.mpps.median().unwrap_or(0.0);
