@@ -115,7 +115,12 @@ fn by_chain(figures: &Figures) -> Drawing {
     let bar = |series: &Series| {
         let series = per_second(series);
         let (low, high) = series.range()?;
-        Some(Bar::with_interval(series.median()?, low, high))
+        let median = series.median()?;
+        // One round has no range.
+        Some(match low < high {
+            true => Bar::with_interval(median, low, high),
+            false => Bar::new(median),
+        })
     };
     for packing in [Packing::Off, Packing::Io, Packing::Auto] {
         let point = |shape| figures.chains.get(&(shape, SMALL, packing));
