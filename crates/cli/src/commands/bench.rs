@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use catena_engine::chain::{Chain, Mode};
 use catena_engine::supervisor::runtime_dir::default_root;
-use catena_engine::supervisor::status::{LinkStatus, Status};
+use catena_engine::supervisor::status::Status;
 use catena_engine::supervisor::{Options, Supervisor};
 use serde_json::{Map, Value, json};
 
@@ -253,7 +253,8 @@ fn measure(common: &Common, load: Load, chain: &str, mode: &str, name: &str) -> 
         "in_flight_at_end": status.buffers.in_flight,
     });
     if let Value::Object(line) = &mut line {
-        line.extend(packing(&loaded.links));
+        let links = serde_json::to_value(&loaded.links).map_err(Failure::running)?;
+        line.extend(packing(&links));
         if load.has_stamps() {
             line.extend(latencies(&status));
         }
@@ -276,11 +277,8 @@ fn latencies(status: &Status) -> Map<String, Value> {
 ///
 /// A status without counters of frames gives no members.
 #[expect(clippy::cast_precision_loss, reason = "ratios for people")]
-fn packing(links: &[LinkStatus]) -> Map<String, Value> {
-    let links: Vec<Value> = links
-        .iter()
-        .filter_map(|link| serde_json::to_value(link).ok())
-        .collect();
+fn packing(links: &Value) -> Map<String, Value> {
+    let links = links.as_array().map_or(&[][..], Vec::as_slice);
     let sum = |key: &str| {
         let values = links
             .iter()
@@ -320,4 +318,27 @@ fn hop(common: &Common) -> Outcome {
     line.insert("wait".to_owned(), wait.into());
     println!("{}", Value::Object(line));
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packing_is_told_over_all_links() {
+        let links = json!([
+            { "tx_packets": 100, "frames": 2, "framed_packets": 60 },
+            { "tx_packets": 100, "frames": 0, "framed_packets": 0 },
+        ]);
+        let told = Value::Object(packing(&links));
+        assert_eq!(
+            told,
+            json!({ "framed_share": 0.3, "packets_per_frame": 30.0 })
+        );
+    }
+
+    #[test]
+    fn links_that_count_no_frames_tell_nothing() {
+        assert!(packing(&json!([{ "tx_packets": 100 }])).is_empty());
+    }
 }
