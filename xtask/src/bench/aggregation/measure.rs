@@ -31,6 +31,15 @@ pub(super) fn round(session: &mut Session, plan: &Plan, figures: &mut Figures, r
     }
     session.progress(round, "2 NFs behind OVS-DPDK");
     switch(session, plan, figures, TWO);
+    for &length in plan.process_lengths {
+        session.progress(round, &format!("{length} NFs in processes behind OVS-DPDK"));
+        let (seconds, cores) = (session.seconds, session.cores);
+        let rate = session
+            .testpmd
+            .vswitch_processes(length, SMALL, seconds, cores);
+        let series = figures.switch_processes.entry(length).or_default();
+        series.push(rate.map(|rate| rate.mpps));
+    }
     session.progress(round, "lone packets");
     lone(session, plan, figures);
     for path in plan.paths {
@@ -59,15 +68,6 @@ pub(super) fn round(session: &mut Session, plan: &Plan, figures: &mut Figures, r
             chain(session, plan, figures, (shape, SMALL, Packing::Io));
         }
         switch(session, plan, figures, shape);
-    }
-    for &length in plan.process_lengths {
-        session.progress(round, &format!("{length} NFs in processes behind OVS-DPDK"));
-        let (seconds, cores) = (session.seconds, session.cores);
-        let rate = session
-            .testpmd
-            .vswitch_processes(length, SMALL, seconds, cores);
-        let series = figures.switch_processes.entry(length).or_default();
-        series.push(rate.map(|rate| rate.mpps));
     }
 }
 
