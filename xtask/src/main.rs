@@ -29,6 +29,9 @@ enum Command {
     /// Run a command that dies with the process which started it
     #[command(name = bench::child::GUARD, hide = true)]
     Guard(bench::child::GuardArguments),
+    /// Remove a directory when standard input ends
+    #[command(name = bench::work_dir::SWEEP, hide = true)]
+    Sweep(bench::work_dir::SweepArguments),
 }
 
 fn main() -> ExitCode {
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Image(arguments) => image::run(&arguments),
         Command::Guard(arguments) => bench::child::guard(&arguments),
+        Command::Sweep(arguments) => bench::work_dir::sweep(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -16,10 +16,10 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
@@ -58,6 +58,7 @@ pub(crate) fn guard(arguments: &GuardArguments) -> Result<(), Box<dyn std::error
 #[derive(Debug)]
 pub(crate) struct Guarded {
     child: Child,
+    input: Option<ChildStdin>,
     lines: Receiver<(Instant, String)>,
     error_path: PathBuf,
 }
@@ -70,6 +71,26 @@ impl Guarded {
         environment: &[(&str, &Path)],
         error_path: PathBuf,
     ) -> io::Result<Self> {
+        Self::spawn(program, arguments, environment, error_path, Stdio::null())
+    }
+
+    /// Starts a program that takes commands by [`Guarded::say`].
+    pub(crate) fn start_with_input<A: Into<OsString>>(
+        program: impl Into<OsString>,
+        arguments: impl IntoIterator<Item = A>,
+        environment: &[(&str, &Path)],
+        error_path: PathBuf,
+    ) -> io::Result<Self> {
+        Self::spawn(program, arguments, environment, error_path, Stdio::piped())
+    }
+
+    fn spawn<A: Into<OsString>>(
+        program: impl Into<OsString>,
+        arguments: impl IntoIterator<Item = A>,
+        environment: &[(&str, &Path)],
+        error_path: PathBuf,
+        input: Stdio,
+    ) -> io::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command
             .arg(GUARD)
@@ -78,7 +99,7 @@ impl Guarded {
             .arg(program.into())
             .args(arguments.into_iter().map(Into::into))
             .envs(environment.iter().copied())
-            .stdin(Stdio::null())
+            .stdin(input)
             .stdout(Stdio::piped())
             .stderr(File::create(&error_path)?)
             .process_group(0);
@@ -98,6 +119,7 @@ impl Guarded {
             }
         });
         Ok(Self {
+            input: child.stdin.take(),
             child,
             lines,
             error_path,
@@ -108,6 +130,15 @@ impl Guarded {
     pub(crate) fn next_line(&self, deadline: Instant) -> Option<(Instant, String)> {
         let left = deadline.saturating_duration_since(Instant::now());
         self.lines.recv_timeout(left).ok()
+    }
+
+    /// Writes one line to standard input.
+    pub(crate) fn say(&mut self, line: &str) -> io::Result<()> {
+        let input = self.input.as_mut();
+        let input = input.ok_or_else(|| io::Error::other("no standard input"))?;
+        input.write_all(line.as_bytes())?;
+        input.write_all(b"\n")?;
+        input.flush()
     }
 
     /// Process id.
@@ -153,48 +184,5 @@ impl Drop for Guarded {
             let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         }
         let _ = self.child.wait();
-    }
-}
-
-/// A private directory for sockets, logs and the peers' run-time files; removed when dropped.
-///
-/// The name holds the harness's process id, so that a later run can remove what a killed one left.
-#[derive(Debug)]
-pub(crate) struct WorkDir {
-    path: PathBuf,
-}
-
-/// Short, because a Unix socket's path may not exceed 107 bytes.
-const WORK_DIR_PREFIX: &str = "catena-bench-";
-
-impl WorkDir {
-    /// Creates the directory and removes those of runs that are gone.
-    pub(crate) fn new() -> io::Result<Self> {
-        let parent = std::env::temp_dir();
-        for entry in std::fs::read_dir(&parent)?.flatten() {
-            let name = entry.file_name();
-            let Some(id) = name.to_str().and_then(|n| n.strip_prefix(WORK_DIR_PREFIX)) else {
-                continue;
-            };
-            if id.parse::<u32>().is_ok() && !Path::new("/proc").join(id).exists() {
-                let _ = std::fs::remove_dir_all(entry.path());
-            }
-        }
-        let path = parent.join(format!("{WORK_DIR_PREFIX}{}", std::process::id()));
-        let mut builder = std::fs::DirBuilder::new();
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(&path)?;
-        Ok(Self { path })
-    }
-
-    /// Path of the directory.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for WorkDir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.path);
     }
 }

@@ -9,6 +9,7 @@
 //!
 //! SPDX-License-Identifier: Apache-2.0
 
+mod aggregation;
 mod cacheline;
 mod chain;
 pub(crate) mod child;
@@ -17,10 +18,12 @@ mod install;
 mod link;
 mod machine;
 mod own;
+mod page;
 mod report;
 mod series;
 mod stats;
 mod testpmd;
+pub(crate) mod work_dir;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -44,10 +47,16 @@ pub(crate) struct Arguments {
     /// Write the result to this file too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write a page with plots to this file; benchmark `aggregation` alone has one
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 enum Name {
+    /// What packing packets into frames gains: by packet size, by chain, and in latency by load;
+    /// beside testpmd forwarders behind OVS-DPDK
+    Aggregation,
     /// Rate of chains of 1 to 8 NFs by execution mode, beside a chain of memif forwarders
     Chain,
     /// One-way time of a lone packet, beside a bare cache line, a yield and a futex
@@ -91,7 +100,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let command: Vec<String> = std::iter::once("cargo xtask".to_owned())
         .chain(std::env::args().skip(1))
         .collect();
-    let work_dir = Rc::new(child::WorkDir::new()?);
+    let work_dir = Rc::new(work_dir::WorkDir::new()?);
     let machine = machine::Machine::probe();
     let mut session = Session {
         quick: arguments.quick,
@@ -111,7 +120,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             .notes
             .push("one core only: both ends of each link share it".to_owned());
     }
+    if arguments.html.is_some() && !matches!(arguments.name, Name::Aggregation) {
+        return Err("--html: only the benchmark `aggregation` draws a page".into());
+    }
+    let mut figures = Vec::new();
     let bench = match arguments.name {
+        Name::Aggregation => {
+            figures = aggregation::run(&mut session);
+            "aggregation"
+        }
         Name::Chain => {
             chain::run(&mut session);
             "chain"
@@ -142,6 +159,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     if let Some(path) = &arguments.json {
         let mut text = serde_json::to_string_pretty(&report)?;
         text.push('\n');
+        std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    if let Some(path) = &arguments.html {
+        let text = page::write(&report, &figures);
         std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(())

@@ -9,6 +9,9 @@
 //! | `catena bench hop --seconds N --cores A,B --json` (one core: `--cores A,A`)           | hop  |
 //! | `catena bench chain --mode MODE --length L --size B --seconds N --cores A,B --json`   | rate |
 //!
+//! `link` and `chain` take `--aggregate`, `--rate` and `--latency` too, `chain` also `--inner` and
+//! `--shape`; then a rate may have the members of [`OwnLoaded`].
+//!
 //! A rate is `{"mpps":F,"ns_per_packet":F}`: packets received at the far end, in millions per
 //! second, and its inverse as the whole chain takes it. A hop is `{"p50_ns":F,"p99_ns":F}`, one
 //! way. Further members are allowed. A command that is missing, fails, or prints no such line
@@ -25,13 +28,14 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::child::{Guarded, WorkDir};
+use super::child::Guarded;
+use super::work_dir::WorkDir;
 
 /// Start, calibration and end of one command, beyond the measured seconds.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How two ends of a link trust each other; the names are those of the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Trust {
     /// Nothing is shared but the ring.
     Copy,
@@ -79,6 +83,56 @@ pub(crate) struct OwnRate {
     pub(crate) ns_per_packet: f64,
 }
 
+/// A rate with what else a loaded chain tells of itself.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+pub(crate) struct OwnLoaded {
+    /// Received, in millions per second.
+    pub(crate) mpps: f64,
+    pub(crate) ns_per_packet: f64,
+    /// From when a packet was due, or written where no rate is set, to the sink.
+    pub(crate) p50_ns: Option<f64>,
+    pub(crate) p99_ns: Option<f64>,
+    pub(crate) mean_ns: Option<f64>,
+    /// Share of packets that crossed links in frames.
+    pub(crate) framed_share: Option<f64>,
+    pub(crate) packets_per_frame: Option<f64>,
+}
+
+/// Which links of a chain may pack packets into frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Packing {
+    /// None.
+    Off,
+    /// The first and the last, where they find it worth it.
+    Io,
+    /// All, where they find it worth it.
+    Auto,
+    /// All, whenever two packets are in hand.
+    On,
+}
+
+impl Packing {
+    fn arguments(self) -> &'static str {
+        match self {
+            Self::Off => " --aggregate off",
+            Self::Io => " --aggregate auto --inner off",
+            Self::Auto => " --aggregate auto",
+            Self::On => " --aggregate on",
+        }
+    }
+}
+
+impl fmt::Display for Packing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Off => "off",
+            Self::Io => "I/O only",
+            Self::Auto => "auto",
+            Self::On => "on",
+        })
+    }
+}
+
 /// A one-way hop time that the binary reports.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 pub(crate) struct OwnHop {
@@ -91,6 +145,16 @@ pub(crate) struct OwnHop {
 pub(crate) struct OwnError {
     command: String,
     reason: String,
+}
+
+impl OwnError {
+    /// A failure of `command`.
+    pub(crate) fn new(command: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self {
+            command: command.into(),
+            reason: reason.into(),
+        }
+    }
 }
 
 impl fmt::Display for OwnError {
@@ -129,8 +193,9 @@ impl Own {
             command: "cargo build --release".to_owned(),
             reason,
         });
+        let binary = target.join("release/catena");
         Self {
-            binary: target.join("release/catena"),
+            binary,
             built,
             deadline: None,
             work_dir,
@@ -142,7 +207,7 @@ impl Own {
         self.deadline = deadline;
     }
 
-    /// The rate of one link between two processes, one core each.
+    /// The rate of one link between two processes, one core each, packet by packet.
     pub(crate) fn link(
         &self,
         trust: Trust,
@@ -151,15 +216,15 @@ impl Own {
         cores: [usize; 2],
     ) -> Result<OwnRate, OwnError> {
         self.run(
-            &format!("link --trust {trust} --size {packet_size}"),
-            seconds,
+            &format!("link --trust {trust} --size {packet_size} --aggregate off"),
+            seconds.into(),
             cores,
         )
     }
 
     /// The one-way time of a lone packet's hop between two processes on `cores`.
     pub(crate) fn hop(&self, seconds: u32, cores: [usize; 2]) -> Result<OwnHop, OwnError> {
-        self.run("hop", seconds, cores)
+        self.run("hop", seconds.into(), cores)
     }
 
     /// The end-to-end rate of `length` NFs.
@@ -172,13 +237,26 @@ impl Own {
         cores: [usize; 2],
     ) -> Result<OwnRate, OwnError> {
         let what = format!("chain --mode {mode} --length {length} --size {packet_size}");
-        self.run(&what, seconds, cores)
+        self.run(&what, seconds.into(), cores)
+    }
+
+    /// A link, chain or hop by its further arguments, with packing as given; so many seconds
+    /// unmeasured, then measured.
+    pub(crate) fn packed<T: DeserializeOwned>(
+        &self,
+        what: &str,
+        packing: Packing,
+        (warm_up, seconds): (f64, f64),
+        cores: [usize; 2],
+    ) -> Result<T, OwnError> {
+        let key = packing.arguments();
+        self.run(&format!("{what}{key} --warm-up {warm_up}"), seconds, cores)
     }
 
     fn run<T: DeserializeOwned>(
         &self,
         what: &str,
-        seconds: u32,
+        seconds: f64,
         cores: [usize; 2],
     ) -> Result<T, OwnError> {
         self.built.clone()?;
@@ -188,7 +266,7 @@ impl Own {
             command: format!("catena {arguments}"),
             reason,
         };
-        let limit = Instant::now() + COMMAND_TIMEOUT + Duration::from_secs(seconds.into());
+        let limit = Instant::now() + COMMAND_TIMEOUT + Duration::from_secs_f64(seconds);
         let deadline = self.deadline.map_or(limit, |all| all.min(limit));
         let log = self.work_dir.path().join("catena.log");
         let mut child = Guarded::start(&self.binary, arguments.split(' '), &[], log)

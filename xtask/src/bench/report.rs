@@ -122,6 +122,34 @@ impl Row {
 }
 
 impl Report {
+    /// A heading, then a line of text for each row.
+    pub(crate) fn table(&self) -> Vec<[String; 8]> {
+        let header = [
+            "metric",
+            "value",
+            "unit",
+            "peer",
+            "peer value",
+            "ratio",
+            "target",
+            "met",
+        ];
+        let mut table = vec![header.map(str::to_owned)];
+        table.extend(self.results.iter().map(cells));
+        table
+    }
+
+    /// What was not measured, or not in each round; each reason once.
+    pub(crate) fn errors(&self) -> Vec<&str> {
+        let mut errors: Vec<&str> = Vec::new();
+        for error in self.results.iter().filter_map(|row| row.error.as_deref()) {
+            if !errors.contains(&error) {
+                errors.push(error);
+            }
+        }
+        errors
+    }
+
     /// Prints the report as a table, with what is missing and the notes below.
     pub(crate) fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let machine = &self.machine;
@@ -136,26 +164,8 @@ impl Report {
             "{}, {} cores, {memory_gib:.1} GiB, kernel {}\n",
             machine.cpu_model, machine.cores, self.kernel
         )?;
-        let header = [
-            "metric",
-            "value",
-            "unit",
-            "peer",
-            "peer value",
-            "ratio",
-            "target",
-            "met",
-        ];
-        let mut table = vec![header.map(str::to_owned)];
-        table.extend(self.results.iter().map(cells));
-        print_columns(out, &table)?;
-        let mut errors: Vec<&str> = Vec::new();
-        for error in self.results.iter().filter_map(|row| row.error.as_deref()) {
-            if !errors.contains(&error) {
-                errors.push(error);
-            }
-        }
-        print_list(out, "not measured, or not in each round", &errors)?;
+        print_columns(out, &self.table())?;
+        print_list(out, "not measured, or not in each round", &self.errors())?;
         let notes: Vec<&str> = self.notes.iter().map(String::as_str).collect();
         print_list(out, "notes", &notes)
     }

@@ -27,6 +27,21 @@ impl Series {
         median(&self.values)
     }
 
+    /// The same values in a unit that is `factor` times smaller.
+    pub(crate) fn scaled(&self, factor: f64) -> Self {
+        Self {
+            values: self.values.iter().map(|value| value * factor).collect(),
+            error: self.error.clone(),
+        }
+    }
+
+    /// Lowest and highest over the rounds that gave a value.
+    pub(crate) fn range(&self) -> Option<(f64, f64)> {
+        let low = self.values.iter().copied().reduce(f64::min)?;
+        let high = self.values.iter().copied().reduce(f64::max)?;
+        Some((low, high))
+    }
+
     /// The first round's failure, also when other rounds gave values.
     pub(crate) fn error(&self) -> Option<&str> {
         self.error.as_deref()
@@ -37,8 +52,7 @@ impl Series {
         if self.values.len() < 2 {
             return None;
         }
-        let min = self.values.iter().copied().reduce(f64::min)?;
-        let max = self.values.iter().copied().reduce(f64::max)?;
+        let (min, max) = self.range()?;
         let rounds = self.values.len();
         Some(format!(
             "{name}: {rounds} rounds, from {} to {} {unit}",

@@ -10,7 +10,9 @@
 //!
 //! SPDX-License-Identifier: Apache-2.0
 
+mod ovs;
 mod run;
+mod vswitch;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,8 +20,9 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Instant;
 
-use super::child::WorkDir;
+use super::work_dir::WorkDir;
 use run::{Process, Run};
+pub(crate) use vswitch::Shape;
 
 /// The program, and the packages that hold it and its drivers on Debian and Ubuntu.
 const PROGRAM: &str = "dpdk-testpmd";

@@ -8,9 +8,12 @@ use std::time::{Duration, Instant};
 
 use catena_engine::chain::{Chain, Mode};
 use catena_engine::supervisor::runtime_dir::default_root;
+use catena_engine::supervisor::status::Status;
 use catena_engine::supervisor::{Options, Supervisor};
+use serde_json::{Map, Value, json};
 
 use super::{Failure, Outcome};
+use crate::bench::chains::{ChainText, Links, Shape};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
@@ -19,6 +22,8 @@ pub(crate) enum Command {
         /// shared, ro or copy
         #[arg(long, default_value = "shared")]
         trust: String,
+        #[command(flatten)]
+        load: Load,
         #[command(flatten)]
         common: Common,
     },
@@ -32,9 +37,17 @@ pub(crate) enum Command {
         /// inline, thread or process
         #[arg(long, default_value = "process")]
         mode: String,
-        /// Number of NFs
+        /// Number of NFs in a line
         #[arg(long, default_value_t = 1)]
         length: usize,
+        /// How they are joined
+        #[arg(long, value_enum, default_value = "line")]
+        shape: Shape,
+        /// `aggregate` of the links between NFs, if not that of the others
+        #[arg(long, value_name = "CHOICE")]
+        inner: Option<String>,
+        #[command(flatten)]
+        load: Load,
         #[command(flatten)]
         common: Common,
     },
@@ -48,6 +61,9 @@ pub(crate) struct Common {
     /// How long to measure
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
+    /// How long to run before, so that caches and pools are as they will be
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.5)]
+    warm_up: f64,
     /// Cores of the two sides
     #[arg(long, value_delimiter = ',', default_values_t = [0, 1])]
     cores: Vec<usize>,
@@ -60,32 +76,66 @@ pub(crate) struct Common {
     /// How idle workers wait
     #[arg(long, default_value = "auto")]
     wait: String,
+    /// `aggregate` of links: auto, off or on; left to the chain file's default if absent
+    #[arg(long, value_name = "CHOICE")]
+    aggregate: Option<String>,
     /// The result is always one JSON line; accepted for consistency
     #[arg(long)]
     json: bool,
 }
 
-/// Before the measurement, so that caches and pools are as they will be.
-const WARM_UP: Duration = Duration::from_millis(500);
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct Load {
+    /// Packets per second, stamped with the time they are due; as many as fit if absent
+    #[arg(long, value_name = "PPS")]
+    rate: Option<f64>,
+    /// Stamp packets also without a rate, and report latencies
+    #[arg(long)]
+    latency: bool,
+}
+
+impl Load {
+    fn has_stamps(self) -> bool {
+        self.latency || self.rate.is_some()
+    }
+}
 
 pub(crate) fn run(command: &Command) -> Outcome {
     match command {
-        Command::Link { trust, common } => {
-            let [from, to] = sides(common)?;
-            let chain = format!(
-                "ports:\n  source: {{ bench-source: {{ size: {} }}, core: {from} }}\n  \
-                 sink: {{ bench-sink: {{}}, core: {to} }}\n\
-                 links:\n  - {{ link: source -> sink, trust: {trust}, slots: {} }}\n",
-                common.size, common.slots
-            );
-            throughput(common, &chain, "process", "link")
+        Command::Link {
+            trust,
+            load,
+            common,
+        } => {
+            let mut chain = chain_text(common, *load)?;
+            chain.links.trust = Some(trust.clone());
+            measure(common, *load, &chain.line(0), "process", "link")
         }
         Command::Hop { common } => hop(common),
         Command::Chain {
             mode,
             length,
+            shape,
+            inner,
+            load,
             common,
-        } => throughput(common, &macswaps(common, mode, *length)?, mode, "chain"),
+        } => {
+            let mut chain = chain_text(common, *load)?;
+            if mode == "inline" {
+                chain.cores = None;
+            }
+            if inner.is_some() {
+                chain.links.inner.clone_from(inner);
+            }
+            let text = match shape {
+                Shape::Line => chain.line(*length),
+                Shape::Branch => {
+                    chain.source += ", kinds: 2";
+                    chain.branch()
+                }
+            };
+            measure(common, *load, &text, mode, "chain")
+        }
     }
 }
 
@@ -97,42 +147,30 @@ fn sides(common: &Common) -> Result<[usize; 2], Failure> {
     }
 }
 
-/// A chain of `length` NFs. Neighbours are spread over the cores in contiguous runs.
-fn macswaps(common: &Common, mode: &str, length: usize) -> Result<String, Failure> {
-    let [from, to] = sides(common)?;
-    let is_inline = mode == "inline";
-    let core = |n: usize| {
-        if is_inline || 2 * n <= length {
-            from
-        } else {
-            to
-        }
-    };
-    let pin = |n: usize| {
-        if is_inline {
-            String::new()
-        } else {
-            format!(", core: {}", core(n))
-        }
-    };
-    let mut chain = format!(
-        "ports:\n  source: {{ bench-source: {{ size: {} }}, core: {from} }}\n  \
-         sink: {{ bench-sink: {{}}, core: {} }}\nnfs:\n",
-        common.size,
-        if is_inline { from } else { to }
-    );
-    let mut way = "source".to_owned();
-    for n in 1..=length {
-        chain += &format!("  swap{n}: {{ type: macswap{} }}\n", pin(n));
-        way += &format!(" -> swap{n}");
+fn chain_text(common: &Common, load: Load) -> Result<ChainText, Failure> {
+    let mut source = format!("size: {}", common.size);
+    match load.rate {
+        Some(rate) => source += &format!(", rate: {rate}"),
+        None if load.latency => source += ", stamp: true",
+        None => {}
     }
-    if length == 0 {
-        chain = chain.replace("nfs:\n", "");
-    }
-    Ok(format!(
-        "{chain}links:\n  - {{ link: {way} -> sink, slots: {} }}\n",
-        common.slots
-    ))
+    let sink = if load.has_stamps() {
+        format!("latency: true, skip_ms: {:.0}", common.warm_up * 1e3)
+    } else {
+        String::new()
+    };
+    Ok(ChainText {
+        source,
+        sink,
+        cores: Some(sides(common)?),
+        sink_apart: false,
+        links: Links {
+            slots: common.slots,
+            trust: None,
+            outer: common.aggregate.clone(),
+            inner: common.aggregate.clone(),
+        },
+    })
 }
 
 fn start(common: &Common, chain: &str, mode: &str, name: &str) -> Result<Supervisor, Failure> {
@@ -154,6 +192,11 @@ fn start(common: &Common, chain: &str, mode: &str, name: &str) -> Result<Supervi
     Supervisor::start(checked.chain, options).map_err(Failure::running)
 }
 
+fn span(seconds: f64) -> Result<Duration, Failure> {
+    let reason = |error| Failure::input(format!("{seconds} seconds cannot be measured: {error}"));
+    Duration::try_from_secs_f64(seconds).map_err(reason)
+}
+
 fn serve_for(supervisor: &mut Supervisor, span: Duration) {
     let end = Instant::now() + span;
     while let Some(left) = end.checked_duration_since(Instant::now()) {
@@ -161,23 +204,40 @@ fn serve_for(supervisor: &mut Supervisor, span: Duration) {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "rates for people")]
-fn throughput(common: &Common, chain: &str, mode: &str, name: &str) -> Outcome {
-    let mut supervisor = start(common, chain, mode, name)?;
-    serve_for(&mut supervisor, WARM_UP);
-    let arrived = |supervisor: &Supervisor| {
+/// What the two ports of a benchmark counted by a moment.
+#[derive(Clone, Copy)]
+struct Passed {
+    at: Instant,
+    sent: u64,
+    arrived: u64,
+}
+
+impl Passed {
+    fn now(supervisor: &Supervisor) -> Self {
         let status = supervisor.status();
-        status
-            .nodes
-            .iter()
-            .find(|node| node.name == "sink")
-            .map_or(0, |node| node.tx_packets)
-    };
-    let (before, since) = (arrived(&supervisor), Instant::now());
-    serve_for(&mut supervisor, Duration::from_secs_f64(common.seconds));
-    let (after, elapsed) = (arrived(&supervisor), since.elapsed());
+        let node = |name: &str| status.nodes.iter().find(|node| node.name == name);
+        Self {
+            at: Instant::now(),
+            sent: node("source").map_or(0, |node| node.rx_packets),
+            arrived: node("sink").map_or(0, |node| node.tx_packets),
+        }
+    }
+}
+
+/// Runs a chain and prints what arrived, what was sent, how it was packed, and latencies if there
+/// are stamps.
+#[expect(clippy::cast_precision_loss, reason = "rates for people")]
+fn measure(common: &Common, load: Load, chain: &str, mode: &str, name: &str) -> Outcome {
+    let mut supervisor = start(common, chain, mode, name)?;
+    serve_for(&mut supervisor, span(common.warm_up)?);
+    let before = Passed::now(&supervisor);
+    serve_for(&mut supervisor, span(common.seconds)?);
+    let after = Passed::now(&supervisor);
+    let loaded = supervisor.status();
     let wait = supervisor.wait_policy().describe();
-    let rate = (after - before) as f64 / elapsed.as_secs_f64();
+    let elapsed = (after.at - before.at).as_secs_f64();
+    let rate = (after.arrived - before.arrived) as f64 / elapsed;
+    let sent = (after.sent - before.sent) as f64 / elapsed;
     supervisor.drain();
     let drain_end = Instant::now() + Duration::from_secs(2);
     while !supervisor.is_empty() && Instant::now() < drain_end {
@@ -185,47 +245,104 @@ fn throughput(common: &Common, chain: &str, mode: &str, name: &str) -> Outcome {
     }
     supervisor.stop(Duration::from_secs(10));
     let status = supervisor.status();
-    outln!(
-        "{}",
-        serde_json::json!({
-            "mpps": rate / 1e6,
-            "ns_per_packet": if rate > 0.0 { 1e9 / rate } else { f64::INFINITY },
-            "wait": wait,
-            "in_flight_at_end": status.buffers.in_flight,
-        })
-    );
+    let mut line = json!({
+        "mpps": rate / 1e6,
+        "ns_per_packet": if rate > 0.0 { 1e9 / rate } else { f64::INFINITY },
+        "sent_mpps": sent / 1e6,
+        "wait": wait,
+        "in_flight_at_end": status.buffers.in_flight,
+    });
+    if let Value::Object(line) = &mut line {
+        let links = serde_json::to_value(&loaded.links).map_err(Failure::running)?;
+        line.extend(packing(&links));
+        if load.has_stamps() {
+            line.extend(latencies(&status));
+        }
+    }
+    outln!("{line}");
     Ok(ExitCode::SUCCESS)
 }
 
+/// What the sink reported when it closed.
+fn latencies(status: &Status) -> Map<String, Value> {
+    let sink = status.nodes.iter().find(|node| node.name == "sink");
+    let report = sink.map(|node| node.report.clone()).unwrap_or_default();
+    report
+        .into_iter()
+        .map(|(name, value)| (name, value.into()))
+        .collect()
+}
+
+/// How many of the packets on all links travelled in frames, and how many a frame held.
+///
+/// A status without counters of frames gives no members.
+#[expect(clippy::cast_precision_loss, reason = "ratios for people")]
+fn packing(links: &Value) -> Map<String, Value> {
+    let links = links.as_array().map_or(&[][..], Vec::as_slice);
+    let sum = |key: &str| {
+        let values = links
+            .iter()
+            .map(|link| link.pointer(key).and_then(Value::as_u64));
+        values.sum::<Option<u64>>()
+    };
+    let mut members = Map::new();
+    let counted = (
+        sum("/tx_packets"),
+        sum("/aggregation/frames"),
+        sum("/aggregation/framed_packets"),
+    );
+    if let (Some(packets), Some(frames), Some(framed)) = counted {
+        let ratio = |part: u64, whole: u64| json!(part as f64 / whole.max(1) as f64);
+        members.insert("framed_share".to_owned(), ratio(framed, packets));
+        members.insert("packets_per_frame".to_owned(), ratio(framed, frames));
+    }
+    members
+}
+
+/// Between lone packets.
+const HOP_GAP_NS: u32 = 20_000;
+
 fn hop(common: &Common) -> Outcome {
     let [from, to] = sides(common)?;
-    let chain = format!(
-        "ports:\n  source: {{ bench-source: {{ size: {}, gap_ns: 20000 }}, core: {from} }}\n  \
-         sink: {{ bench-sink: {{ latency: true }}, core: {to}{} }}\n\
-         links:\n  - {{ link: source -> sink, trust: shared, slots: {} }}\n",
-        common.size,
-        // Two ports on one core would share a worker: the hop would be no hop.
-        if from == to { ", group: sink" } else { "" },
-        common.slots
-    );
-    let mut supervisor = start(common, &chain, "process", "hop")?;
-    serve_for(&mut supervisor, Duration::from_secs_f64(common.seconds));
-    supervisor.stop(Duration::from_secs(10));
-    let status = supervisor.status();
-    let sink = status.nodes.iter().find(|node| node.name == "sink");
-    let of = |name: &str| {
-        sink.and_then(|node| node.report.get(name))
-            .copied()
-            .unwrap_or(0)
+    let lone = Load {
+        rate: None,
+        latency: false,
     };
-    outln!(
-        "{}",
-        serde_json::json!({
-            "p50_ns": of("p50_ns"),
-            "p99_ns": of("p99_ns"),
-            "samples": of("samples"),
-            "wait": supervisor.wait_policy().describe(),
-        })
-    );
+    let mut chain = chain_text(common, lone)?;
+    chain.source += &format!(", gap_ns: {HOP_GAP_NS}");
+    chain.sink = "latency: true".to_owned();
+    chain.links.trust = Some("shared".to_owned());
+    // Two ports on one core would share a worker: the hop would be no hop.
+    chain.sink_apart = from == to;
+    let mut supervisor = start(common, &chain.line(0), "process", "hop")?;
+    serve_for(&mut supervisor, span(common.seconds)?);
+    supervisor.stop(Duration::from_secs(10));
+    let mut line = latencies(&supervisor.status());
+    let wait = supervisor.wait_policy().describe();
+    line.insert("wait".to_owned(), wait.into());
+    outln!("{}", Value::Object(line));
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packing_is_told_over_all_links() {
+        let links = json!([
+            { "tx_packets": 100, "aggregation": { "frames": 2, "framed_packets": 60 } },
+            { "tx_packets": 100, "aggregation": { "frames": 0, "framed_packets": 0 } },
+        ]);
+        let told = Value::Object(packing(&links));
+        assert_eq!(
+            told,
+            json!({ "framed_share": 0.3, "packets_per_frame": 30.0 })
+        );
+    }
+
+    #[test]
+    fn links_that_count_no_frames_tell_nothing() {
+        assert!(packing(&json!([{ "tx_packets": 100 }])).is_empty());
+    }
 }

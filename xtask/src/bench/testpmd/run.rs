@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use super::super::child::{Guarded, WorkDir};
+use super::super::child::Guarded;
 use super::super::machine::memory_info;
 use super::super::series::median;
 use super::super::stats::{PortSample, StatsParser};
+use super::super::work_dir::WorkDir;
 use super::{PROGRAM, PeerMissing, PeerRate, Testpmd};
 
 /// Memory and packet buffers of one process: 16,384 buffers of 2,176 bytes take about 40 MB, and
@@ -36,10 +37,10 @@ pub(super) struct Process {
 /// One measurement: names its sockets and logs, and holds its time limit.
 pub(super) struct Run {
     pub(super) peer: &'static str,
-    directory: PathBuf,
+    pub(super) directory: PathBuf,
     id: u32,
     deadline: Option<Instant>,
-    huge_pages: bool,
+    pub(super) huge_pages: bool,
     work_dir: Rc<WorkDir>,
     process_ids: Vec<u32>,
 }
@@ -81,7 +82,7 @@ impl Run {
         })
     }
 
-    fn missing(&self, reason: impl Into<String>) -> PeerMissing {
+    pub(super) fn missing(&self, reason: impl Into<String>) -> PeerMissing {
         PeerMissing {
             peer: self.peer,
             reason: reason.into(),
@@ -93,18 +94,13 @@ impl Run {
     }
 
     /// The earlier of now plus `limit` and the deadline of all runs.
-    fn until(&self, limit: Duration) -> Instant {
+    pub(super) fn until(&self, limit: Duration) -> Instant {
         let own = Instant::now() + limit;
         self.deadline.map_or(own, |all| all.min(own))
     }
 
-    pub(super) fn start(
-        &mut self,
-        name: &str,
-        core: usize,
-        vdevs: &[String],
-        mode: &[&str],
-    ) -> Result<Process, PeerMissing> {
+    /// What each testpmd of this run is started with.
+    fn arguments(&self, name: &str, core: usize, vdevs: &[String], mode: &[&str]) -> Vec<String> {
         let mut arguments: Vec<String> = vec![
             "--lcores".into(),
             format!("0@{core},1@{core}"),
@@ -125,8 +121,19 @@ impl Run {
         }
         arguments.push("--".into());
         arguments.extend(mode.iter().copied().map(Into::into));
-        arguments.extend(["--auto-start", "--stats-period", "1"].map(Into::into));
         arguments.push(format!("--total-num-mbufs={BUFFERS}"));
+        arguments
+    }
+
+    pub(super) fn start(
+        &mut self,
+        name: &str,
+        core: usize,
+        vdevs: &[String],
+        mode: &[&str],
+    ) -> Result<Process, PeerMissing> {
+        let mut arguments = self.arguments(name, core, vdevs, mode);
+        arguments.extend(["--auto-start", "--stats-period", "1"].map(Into::into));
         // EAL puts its run-time directory below this one instead of /var/run.
         let environment = [("RUNTIME_DIRECTORY", self.work_dir.path())];
         let log = self.directory.join(format!("{name}.log"));
@@ -137,6 +144,53 @@ impl Run {
             child,
             parser: StatsParser::default(),
         })
+    }
+
+    /// Starts a testpmd that forwards and tells statistics when it is told to.
+    pub(super) fn start_console(
+        &mut self,
+        name: &str,
+        core: usize,
+        vdevs: &[String],
+        mode: &[&str],
+    ) -> Result<Process, PeerMissing> {
+        // Into a pipe, testpmd would print only when a buffer is full.
+        let mut arguments = vec!["--output=L".to_owned(), PROGRAM.to_owned()];
+        arguments.extend(self.arguments(name, core, vdevs, mode));
+        arguments.push("--interactive".to_owned());
+        let environment = [("RUNTIME_DIRECTORY", self.work_dir.path())];
+        let log = self.directory.join(format!("{name}.log"));
+        let child = Guarded::start_with_input("stdbuf", arguments, &environment, log)
+            .map_err(|e| self.missing(format!("{name} did not start: {e}")))?;
+        self.process_ids.push(child.id());
+        Ok(Process {
+            child,
+            parser: StatsParser::default(),
+        })
+    }
+
+    /// Gives commands to a testpmd that takes them.
+    pub(super) fn say(
+        &self,
+        console: &mut Process,
+        commands: &[impl AsRef<str>],
+    ) -> Result<(), PeerMissing> {
+        for command in commands {
+            let said = console.child.say(command.as_ref());
+            said.map_err(|error| {
+                let cause = console.child.error_tail();
+                self.missing(format!("takes no commands ({error}): {cause}"))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The statistics of a port of a testpmd that takes commands, at the end of those before.
+    pub(super) fn ask(&self, console: &mut Process, port: u32) -> Result<PortSample, PeerMissing> {
+        let deadline = self.until(FLOW_TIMEOUT);
+        self.say(console, &[format!("show port stats {port}")])?;
+        let (_, sample) = self.next_sample_of(console, port, deadline)?;
+        Ok(sample)
     }
 
     pub(super) fn start_generator(
@@ -254,9 +308,18 @@ impl Run {
         process: &mut Process,
         deadline: Instant,
     ) -> Result<(Instant, PortSample), PeerMissing> {
+        self.next_sample_of(process, 0, deadline)
+    }
+
+    fn next_sample_of(
+        &self,
+        process: &mut Process,
+        port: u32,
+        deadline: Instant,
+    ) -> Result<(Instant, PortSample), PeerMissing> {
         while let Some((at, line)) = process.child.next_line(deadline) {
             match process.parser.push(&line) {
-                Some(sample) if sample.port == 0 => return Ok((at, sample)),
+                Some(sample) if sample.port == port => return Ok((at, sample)),
                 _ => {}
             }
         }

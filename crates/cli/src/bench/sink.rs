@@ -1,0 +1,153 @@
+//! `bench-sink`: reads every byte of every packet, and, if asked, the stamps.
+//!
+//! It reports latencies in nanoseconds when it closes: `p50_ns`, `p99_ns`, `p999_ns`, `mean_ns`,
+//! `max_ns` and `samples`. A burst is one arrival: the counter is read once for all of it.
+
+use std::time::Duration;
+
+use catena_engine::config::parse_config;
+use catena_engine::nf::Nanos;
+use catena_engine::packet::Packet;
+use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState};
+use catena_shm::tsc;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::STAMP;
+use super::histogram::Histogram;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// Read stamps and report latencies.
+    #[serde(default)]
+    latency: bool,
+    /// Milliseconds after the first packet that count as start-up and are left out.
+    #[serde(default = "warm_up_ms")]
+    skip_ms: u32,
+}
+
+fn warm_up_ms() -> u32 {
+    20
+}
+
+struct Sink {
+    sum: u64,
+    latencies: Option<Latencies>,
+}
+
+struct Latencies {
+    histogram: Histogram,
+    skip_ticks: u64,
+    /// Arrivals before this are start-up; set by the first.
+    from: Option<u64>,
+    ns_per_tick: f64,
+}
+
+impl Latencies {
+    fn add(&mut self, packets: &[Packet]) {
+        let arrived = tsc::ticks();
+        let skip = self.skip_ticks;
+        if arrived
+            < *self
+                .from
+                .get_or_insert_with(|| arrived.saturating_add(skip))
+        {
+            return;
+        }
+        for packet in packets {
+            if let Some(stamp) = packet.bytes().get(STAMP).and_then(|b| b.first_chunk::<8>()) {
+                let ticks = arrived.saturating_sub(u64::from_le_bytes(*stamp));
+                self.histogram.add(ticks);
+            }
+        }
+    }
+
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "nanoseconds for people"
+    )]
+    fn report(&self) -> Vec<(&'static str, u64)> {
+        let ns = |ticks: u64| (ticks as f64 * self.ns_per_tick) as u64;
+        vec![
+            ("p50_ns", ns(self.histogram.percentile(500))),
+            ("p99_ns", ns(self.histogram.percentile(990))),
+            ("p999_ns", ns(self.histogram.percentile(999))),
+            ("mean_ns", ns(self.histogram.mean())),
+            ("max_ns", ns(self.histogram.max())),
+            ("samples", self.histogram.count()),
+        ]
+    }
+}
+
+impl Port for Sink {
+    fn rx(&mut self, _burst: &mut RxBurst<'_>, _now: Nanos) -> RxState {
+        RxState::Finished
+    }
+
+    fn tx(&mut self, packets: &mut [Packet], _now: Nanos) -> usize {
+        if let Some(latencies) = &mut self.latencies {
+            latencies.add(packets);
+        }
+        let mut sum = self.sum;
+        for packet in packets.iter() {
+            for word in packet.bytes().as_chunks::<8>().0 {
+                sum = sum.wrapping_add(u64::from_le_bytes(*word));
+            }
+        }
+        self.sum = std::hint::black_box(sum);
+        packets.len()
+    }
+
+    fn report(&self) -> Vec<(&'static str, u64)> {
+        self.latencies
+            .as_ref()
+            .map(Latencies::report)
+            .unwrap_or_default()
+    }
+}
+
+/// How long the counter is measured against the kernel's clock.
+const CALIBRATION: Duration = Duration::from_millis(50);
+
+impl Sink {
+    fn open(config: &Config) -> Self {
+        let latencies = config.latency.then(|| {
+            let ns_per_tick = tsc::ns_per_tick(CALIBRATION);
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a span of days in ticks fits"
+            )]
+            let skip_ticks = (f64::from(config.skip_ms) * 1e6 / ns_per_tick) as u64;
+            Latencies {
+                histogram: Histogram::new(),
+                skip_ticks,
+                from: None,
+                ns_per_tick,
+            }
+        });
+        Self { sum: 0, latencies }
+    }
+}
+
+/// The chain file's entry.
+pub(super) const KIND: PortKind = PortKind {
+    name: "bench-sink",
+    summary: "Reads every byte of every packet",
+    schema: || schemars::schema_for!(Config),
+    check: |config| {
+        parse_config::<Config>(config)?;
+        Ok(PortRole {
+            receives: false,
+            sends: true,
+        })
+    },
+    open: |config, _dir| {
+        let config: Config =
+            parse_config(config).map_err(|_| PortError("wrong settings".to_owned()))?;
+        Ok(Box::new(Sink::open(&config)))
+    },
+};
