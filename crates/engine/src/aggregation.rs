@@ -290,3 +290,6 @@ fn is_thin(packets: &[Packet]) -> bool {
     }
     frames > 1 && framed < THIN * frames
 }
+
+#[cfg(test)]
+mod tests;

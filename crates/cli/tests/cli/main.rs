@@ -1,5 +1,6 @@
 //! The command as people use it: the real binary, real files, a runtime folder of its own per test.
 
+mod aggregation;
 mod documents;
 mod files;
 mod harness;

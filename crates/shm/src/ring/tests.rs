@@ -203,6 +203,67 @@ mod plain {
         assert_eq!(published_since(&memory, 5).len(), 4);
     }
 
+    /// A descriptor of the packets `from..from + span` (one frame, unless the span is 1).
+    fn spanning(from: u32, span: u32) -> Descriptor {
+        if span == 1 {
+            return numbered(from);
+        }
+        Descriptor::frame(0, from, u64::MAX >> (64 - span))
+    }
+
+    #[test]
+    fn a_frame_takes_up_as_many_indices_as_it_has_packets() {
+        let (mut producer, mut consumer) = ring(8, 0);
+        let sent = [spanning(0, 3), spanning(3, 1), spanning(4, 4)];
+        assert_eq!(producer.push_packets(8, sent.into_iter()), 8);
+        assert_eq!(producer.push_packets(1, [spanning(8, 1)].into_iter()), 0);
+        producer.settle();
+        assert_eq!(
+            (producer.head(), published_since(producer.memory(), 0)),
+            (8, sent.to_vec())
+        );
+        let mut got = Vec::new();
+        assert_eq!(consumer.pull(2, &mut got), 0, "a frame is not split");
+        assert_eq!(consumer.pull(5, &mut got), 4);
+        assert!(consumer.commit());
+        assert_eq!(producer.room(8), 4);
+        assert_eq!(consumer.pull(64, &mut got), 4);
+        assert_eq!(got, sent);
+        let (end, sent, is_corrupt) = estate_of_producer(producer.memory(), 0);
+        assert_eq!((end, sent.len(), is_corrupt), (8, 0, false));
+    }
+
+    /// A slot that frames pass over lap after lap keeps its old sequence; when the sequence comes
+    /// round to the same number, it must not look new.
+    #[test]
+    fn a_slot_passed_over_for_a_whole_cycle_is_not_new() {
+        let (mut producer, mut consumer) = ring(4, 0);
+        let mut got = Vec::new();
+        let mut turn = |sent: &[Descriptor], packets: u32| {
+            assert_eq!(
+                producer.push_packets(packets, sent.iter().copied()),
+                packets
+            );
+            producer.settle();
+            got.clear();
+            assert_eq!(consumer.pull(4, &mut got), packets as usize);
+            assert_eq!(got, sent);
+            consumer.commit();
+            consumer.has_next()
+        };
+        // Slot 2 is written in lap 0 only, and looked at again a whole cycle later.
+        let single: Vec<_> = (0..4).map(numbered).collect();
+        assert!(!turn(&single, 4));
+        for _ in 1..0x8000 {
+            assert!(!turn(&[spanning(7, 4)], 4));
+        }
+        assert!(
+            !turn(&[spanning(7, 2)], 2),
+            "slot 2 holds what was sent in lap 0"
+        );
+        assert!(!turn(&[numbered(9)], 1));
+    }
+
     #[test]
     fn a_successor_starts_where_the_consumer_stops_whatever_settled_says() {
         let (mut producer, mut consumer) = ring(8, 0);
@@ -268,6 +329,52 @@ mod plain {
     }
 
     proptest! {
+        /// Descriptors of one to many packets against a queue of packets with the same limits.
+        #[test]
+        fn frames_behave_like_so_many_packets(
+            log2 in 2_u32..8,
+            start in 0_u64..1 << 20,
+            steps in prop::collection::vec((0_u8..3, 1_u32..64), 1..200),
+        ) {
+            let slot_count = 1_u32 << log2;
+            let (mut producer, mut consumer) = ring(slot_count, start);
+            let mut queued = std::collections::VecDeque::new();
+            let (mut used, mut in_hand, mut next) = (0, 0, 0);
+            for (what, amount) in steps {
+                match what {
+                    0 => {
+                        let sent = producer.push_packets(amount, [spanning(next, amount)].into_iter());
+                        producer.settle();
+                        prop_assert_eq!(sent, if amount <= slot_count - used { amount } else { 0 });
+                        if sent > 0 {
+                            queued.push_back((next, amount));
+                            used += amount;
+                            next += amount;
+                        }
+                    }
+                    1 => {
+                        let mut got = Vec::new();
+                        let taken = consumer.pull(amount as usize, &mut got);
+                        prop_assert_eq!(taken as u64, packets_in(&got));
+                        for descriptor in got {
+                            let (from, span) = queued.pop_front().unwrap();
+                            prop_assert_eq!((descriptor.offset, descriptor.span()), (from, span));
+                            in_hand += span;
+                        }
+                        let fits = queued.front().is_some_and(|(_, span)| {
+                            *span as usize + taken <= amount as usize
+                        });
+                        prop_assert!(!fits, "as many as fit are taken");
+                    }
+                    _ => {
+                        prop_assert_eq!(consumer.commit(), in_hand > 0);
+                        used -= in_hand;
+                        in_hand = 0;
+                    }
+                }
+            }
+        }
+
         /// Against a VecDeque with the same limits: same acceptance, same order, nothing lost.
         #[test]
         fn behaves_like_a_bounded_queue(
@@ -313,6 +420,40 @@ mod plain {
 )]
 mod models {
     use super::*;
+
+    /// Frames of two packets, and single ones, while the consumer looks at every moment: each
+    /// arrives once, whole and in order, and a slot that was passed over is never taken.
+    #[test]
+    fn loom_frames_pass_over_slots_that_nobody_takes() {
+        loom::model(|| {
+            let heap = Heap::new(2);
+            let mut producer = Producer::new(heap.clone(), 0);
+            let mut consumer = Consumer::new(heap, 0);
+            let producing = loom::thread::spawn(move || {
+                let first = Descriptor::frame(0, 1, 0b11);
+                let second = Descriptor::frame(0, 2, 0b11);
+                let mut sent = producer.push_packets(2, [first].into_iter());
+                producer.settle();
+                sent += producer.push_packets(2, [second].into_iter());
+                producer.settle();
+                sent
+            });
+            let mut got = Vec::new();
+            let mut taken = 0;
+            for _ in 0..2 {
+                taken += consumer.pull(2, &mut got);
+                consumer.commit();
+            }
+            let sent = producing.join().unwrap() as usize;
+            taken += consumer.pull(2, &mut got);
+            consumer.commit();
+            assert_eq!(taken, sent);
+            for (index, descriptor) in got.iter().enumerate() {
+                let which = u32::try_from(index).unwrap() + 1;
+                assert_eq!(*descriptor, Descriptor::frame(0, which, 0b11));
+            }
+        });
+    }
 
     /// Every order of two bursts against a consumer: no torn, lost, repeated or early descriptor.
     #[test]
