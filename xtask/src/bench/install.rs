@@ -16,11 +16,30 @@ const INSTALL_TIMEOUT: Duration = Duration::from_secs(300);
 ///
 /// A sentence that says what is missing and what to do.
 pub(crate) fn require(program: &str, packages: &[&str], logs: &Path) -> Result<(), String> {
-    if is_on_path(program) {
+    require_where(program, || is_on_path(program), packages, logs)
+}
+
+/// Finds a header file of a library; if absent and we are root, installs `packages` by apt-get.
+///
+/// # Errors
+///
+/// As of [`require`].
+pub(crate) fn require_file(header: &str, packages: &[&str], logs: &Path) -> Result<(), String> {
+    let is_there = || Path::new("/usr/include").join(header).is_file();
+    require_where(header, is_there, packages, logs)
+}
+
+fn require_where(
+    what: &str,
+    is_there: impl Fn() -> bool,
+    packages: &[&str],
+    logs: &Path,
+) -> Result<(), String> {
+    if is_there() {
         return Ok(());
     }
     let by_hand = format!(
-        "{program} is missing; run: apt-get install {}",
+        "{what} is missing; run: apt-get install {}",
         packages.join(" ")
     );
     if !rustix::process::geteuid().is_root() || !is_on_path("apt-get") {
@@ -35,7 +54,7 @@ pub(crate) fn require(program: &str, packages: &[&str], logs: &Path) -> Result<(
         Err(error) => error.to_string(),
         Ok(mut child) => match child.wait(deadline) {
             None => "took too long".to_owned(),
-            Some(_) if is_on_path(program) => return Ok(()),
+            Some(_) if is_there() => return Ok(()),
             Some(status) => format!("{status}: {}", child.error_tail()),
         },
     };
