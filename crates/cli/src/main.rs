@@ -5,6 +5,7 @@
 
 mod bench;
 mod commands;
+mod line;
 mod metrics;
 #[cfg(test)]
 mod reference;
@@ -50,6 +51,9 @@ enum Command {
     /// List and describe ports and their wrappers
     #[command(subcommand)]
     Port(commands::port::Command),
+    /// 10G-EPON line bits in files: encode captures, decode, inspect
+    #[command(subcommand)]
+    Pcs(commands::pcs::Command),
     /// Print the JSON Schema of chain files
     Schema,
     /// Run one worker of a chain (started by `catena run`)
@@ -77,6 +81,7 @@ fn main() -> ExitCode {
         Command::Stop(args) => commands::stop::run(&args),
         Command::Nf(command) => commands::nf::run(&command),
         Command::Port(command) => commands::port::run(&command),
+        Command::Pcs(command) => commands::pcs::run(&command),
         Command::Schema => commands::schema::run(),
         Command::Worker(args) => commands::worker::run(args),
         Command::Bench(command) => commands::bench::run(&command),

@@ -4,5 +4,7 @@ mod documents;
 mod files;
 mod harness;
 mod metrics;
+mod pcs;
+mod pcs_guide;
 mod running;
 mod terminal;
