@@ -80,6 +80,10 @@ impl Judgement {
         if header.direction == Direction::Upstream && verdict == Verdict::InStep {
             judgement.add(Word::CutOff, "the last burst has no end".to_owned());
         }
+        if counters.codewords == 0 && verdict != Verdict::NeverLocked {
+            let reason = format!("burst delimiters and no codeword: {}", counters.bursts);
+            judgement.add(Word::NoLock, reason);
+        }
         match verdict {
             Verdict::NeverLocked => judgement.add(Word::NoLock, no_lock(header, present_bits)),
             Verdict::Lost => {

@@ -5,6 +5,7 @@ mod files;
 mod harness;
 mod metrics;
 mod pcs;
+mod pcs_damage;
 mod pcs_guide;
 mod running;
 mod terminal;

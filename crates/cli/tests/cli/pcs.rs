@@ -9,12 +9,10 @@ use serde_json::Value;
 
 use super::harness::{Ended, Place, repository};
 
-const DIRECTIONS: [&str; 2] = ["downstream", "upstream"];
-/// Octets of a line file in front of its bits.
-const HEADER_LEN: usize = 32;
+pub(crate) const DIRECTIONS: [&str; 2] = ["downstream", "upstream"];
 
 /// Packets of a capture as they are on a line: at least 60 octets.
-fn frames(path: &Path) -> Vec<Vec<u8>> {
+pub(crate) fn frames(path: &Path) -> Vec<Vec<u8>> {
     let mut reader = CaptureReader::open(path).unwrap();
     let mut frames = Vec::new();
     while let Some(record) = reader.next().unwrap() {
@@ -30,7 +28,7 @@ fn trace(name: &str) -> std::path::PathBuf {
 }
 
 /// A place with the first `count` packets of the trace of a web server in `in.pcap`.
-fn place_with(count: usize) -> Place {
+pub(crate) fn place_with(count: usize) -> Place {
     let place = Place::new();
     let web = std::fs::read(trace("web.pcap")).unwrap();
     let lens = super::harness::pcap_records(&web);
@@ -41,23 +39,14 @@ fn place_with(count: usize) -> Place {
 
 impl Place {
     #[track_caller]
-    fn encode(&self, args: &[&str]) -> Value {
+    pub(crate) fn encode(&self, args: &[&str]) -> Value {
         let args = [&["pcs", "encode", "in.pcap", "x.line", "--json"], args].concat();
         self.catena(&args).assert_code(0).json()
     }
 
-    fn decode(&self) -> Ended {
+    pub(crate) fn decode(&self) -> Ended {
         self.catena(&["pcs", "decode", "x.line", "out.pcap", "--json"])
     }
-}
-
-/// No panic and no signal, and on failure a word about the file.
-#[track_caller]
-fn assert_told(ended: &Ended, wanted: &str) {
-    ended.assert_code(1);
-    assert!(ended.stderr.contains("x.line"), "{ended:#?}");
-    assert!(ended.stderr.contains(wanted), "{wanted} in {ended:#?}");
-    assert!(!ended.stderr.contains("panicked"), "{ended:#?}");
 }
 
 #[test]
@@ -144,121 +133,6 @@ fn the_reference_gives_what_the_fast_path_gives() {
         }
         assert!(seen[0] == seen[1], "{direction} {rest:?}");
         assert!(seen[0].3["counters"]["codewords"].as_u64() > Some(0));
-    }
-}
-
-/// Bytes that repeat from a seed and look like noise (xorshift).
-fn noise(len: usize, mut seed: u64) -> Vec<u8> {
-    let mut next = || {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        (seed >> 32) as u8
-    };
-    (0..len).map(|_| next()).collect()
-}
-
-/// A line file as its reference page describes it.
-fn line_file(direction: u8, bit_count: u64, bits: &[u8]) -> Vec<u8> {
-    let mut file = b"CATLINE1".to_vec();
-    file.extend([direction, 0, 0, 0, 0, 0, 0, 0]);
-    file.extend(bit_count.to_le_bytes());
-    file.extend([0; 8]);
-    file.extend(bits);
-    file
-}
-
-#[test]
-fn noise_and_silence_are_refused() {
-    let place = Place::new();
-    for direction in [0, 1] {
-        for bits in [
-            noise(200_000, 5),
-            vec![0; 100_000],
-            vec![0xff; 100_000],
-            vec![],
-        ] {
-            let count = 8 * bits.len() as u64;
-            place.write("x.line", line_file(direction, count, &bits));
-            let ended = place.decode();
-            assert_told(&ended, "no lock");
-            let told = ended.json();
-            assert_eq!(told["verdict"], "no lock");
-            assert_eq!(told["counters"]["line_bits"], count);
-            assert_eq!(told["counters"]["codewords"], 0);
-            assert!(frames(&place.path("out.pcap")).is_empty());
-            for slow in [
-                &["pcs", "inspect", "x.line"][..],
-                &["pcs", "inspect", "x.line", "--json"],
-            ] {
-                let listing = place.catena(slow);
-                assert_told(&listing, "no lock");
-                assert!(!listing.stdout.contains("parity"));
-            }
-        }
-    }
-}
-
-#[test]
-fn a_file_cut_anywhere_gives_the_frames_before_the_cut() {
-    let place = place_with(60);
-    let sent = frames(&place.path("in.pcap"));
-    for direction in DIRECTIONS {
-        place.encode(&["--direction", direction, "--offset", "5"]);
-        let whole = std::fs::read(place.path("x.line")).unwrap();
-        let spread = (0..24).map(|k| HEADER_LEN + k * (whole.len() - HEADER_LEN) / 24 + k % 3);
-        for len in [0, 1, 8, 31, 32, 33, 40].into_iter().chain(spread) {
-            place.write("x.line", &whole[..len]);
-            let ended = place.decode();
-            let listing = place.catena(&["pcs", "inspect", "x.line", "--json"]);
-            if len < HEADER_LEN {
-                assert_told(&ended, "header");
-                assert_told(&listing, "header");
-                continue;
-            }
-            let told = ended.json();
-            assert_told(&ended, told["verdict"].as_str().unwrap());
-            let reasons = told["reasons"].to_string();
-            assert!(reasons.contains("again"), "{told:#}");
-            assert_eq!(listing.json()["verdict"], told["verdict"]);
-            let found = frames(&place.path("out.pcap"));
-            assert!(found == sent[..found.len()], "{len}");
-        }
-    }
-}
-
-#[test]
-fn damage_inside_a_line_is_counted_and_the_rest_received() {
-    let place = place_with(300);
-    let sent = frames(&place.path("in.pcap"));
-    for (direction, args) in [("downstream", &[][..]), ("upstream", &["--burst", "20"])] {
-        place.encode(&[&["--direction", direction], args].concat());
-        let mut file = std::fs::read(place.path("x.line")).unwrap();
-        let middle = file.len() / 2;
-        file[middle..middle + 3000].copy_from_slice(&noise(3000, 9));
-        // A slip by eight bits as well.
-        file.remove(middle + 40_000);
-        let bits = 8 * (file.len() - HEADER_LEN) as u64;
-        file[16..24].copy_from_slice(&bits.to_le_bytes());
-        place.write("x.line", &file);
-        let ended = place.decode();
-        assert_told(&ended, "damaged");
-        let told = ended.json();
-        assert!(
-            told["counters"]["codewords_uncorrectable"].as_u64() > Some(2),
-            "{told:#}"
-        );
-        let found = frames(&place.path("out.pcap"));
-        assert!(
-            found.len() > sent.len() / 2 && found.len() < sent.len(),
-            "{told:#}"
-        );
-        assert!(found.iter().all(|frame| sent.contains(frame)), "{told:#}");
-        assert_eq!(found.last(), sent.last());
-        // Codewords are found again at their new place.
-        let listing = place.catena(&["pcs", "inspect", "x.line", "--json", "--blocks", "0"]);
-        let stretches = listing.json()["stretches"].as_array().unwrap().len();
-        assert!(stretches > 2, "{listing:#?}");
     }
 }
 
