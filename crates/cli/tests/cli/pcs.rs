@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::process::Stdio;
 
+use catena_pcs::line_file::{HEADER_LEN, Listing};
 use catena_port::capture::CaptureReader;
 use serde_json::Value;
 
@@ -159,8 +160,15 @@ fn a_listing_begins_where_codewords_do_and_says_the_same_in_both_forms() {
         assert_eq!(block["payload"], words[3]);
         assert_eq!(block["kind"], words[4..].join(" "));
     }
-    // A part is that part of the whole, also across what is read at once.
+    // The listing of the whole line at once, whose first block has an unknown kind here.
     let whole = &lines[3..3 + blocks.len()];
+    let line = std::fs::read(place.path("x.line")).unwrap();
+    let line = &line[HEADER_LEN..];
+    let listing = Listing::new(line, 13, 8 * line.len()).map(|listed| listed.to_string());
+    for (wanted, found) in listing.zip(whole).skip(1) {
+        assert_eq!(wanted, **found);
+    }
+    // A part is that part of the whole, also across what is read at once.
     for (from, count) in [(0, 1), (5_000, 100), (13 + 2046 * 64, 40), (200_000, 2)] {
         let (bit, blocks) = (from.to_string(), count.to_string());
         let part = place.catena(&[
