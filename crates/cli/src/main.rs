@@ -1,7 +1,8 @@
 //! `catena`: runs chains of network functions. One file per subcommand.
 //!
 //! Exit codes: 0 all went well; 1 something failed while running (a damaged capture, a full disk,
-//! no such chain); 2 wrong arguments or a wrong chain file, nothing was started.
+//! no such chain, line bits that were not received whole); 2 wrong arguments or a wrong chain file,
+//! nothing was started.
 
 mod bench;
 mod commands;
