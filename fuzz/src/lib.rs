@@ -5,5 +5,6 @@
 //! test with generated input, so that `cargo test` runs them all without a fuzzer.
 
 pub mod frame;
+pub mod pcs;
 pub mod peer;
 pub mod wire;

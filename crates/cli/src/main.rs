@@ -1,13 +1,15 @@
 //! `catena`: runs chains of network functions. One file per subcommand.
 //!
 //! Exit codes: 0 all went well; 1 something failed while running (a damaged capture, a full disk,
-//! no such chain); 2 wrong arguments or a wrong chain file, nothing was started.
+//! no such chain, line bits that were not received whole); 2 wrong arguments or a wrong chain file,
+//! nothing was started.
 
 #[macro_use]
 mod output;
 
 mod bench;
 mod commands;
+mod line;
 mod metrics;
 #[cfg(test)]
 mod reference;
@@ -53,6 +55,9 @@ enum Command {
     /// List and describe ports and their wrappers
     #[command(subcommand)]
     Port(commands::port::Command),
+    /// 10G-EPON line bits in files: encode captures, decode, inspect
+    #[command(subcommand)]
+    Pcs(commands::pcs::Command),
     /// Print the JSON Schema of chain files
     Schema,
     /// Run one worker of a chain (started by `catena run`)
@@ -80,6 +85,7 @@ fn main() -> ExitCode {
         Command::Stop(args) => commands::stop::run(&args),
         Command::Nf(command) => commands::nf::run(&command),
         Command::Port(command) => commands::port::run(&command),
+        Command::Pcs(command) => commands::pcs::run(&command),
         Command::Schema => commands::schema::run(),
         Command::Worker(args) => commands::worker::run(args),
         Command::Bench(command) => commands::bench::run(&command),

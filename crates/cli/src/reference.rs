@@ -66,7 +66,8 @@ fn the_command_reference_is_the_help() {
          made from\nthe program: change it there, then run `CATENA_BLESS=1 cargo test --package \
          catena`.\n\n\
          Exit codes: 0 all went well; 1 something failed while running (a damaged capture, a full \
-         disk, no\nsuch chain); 2 wrong arguments or a wrong chain file, nothing was started.\n",
+         disk, no\nsuch chain, line bits that were not received whole); 2 wrong arguments or \
+         a wrong chain file, nothing\nwas started.\n",
     );
     describe(&mut text, &crate::Cli::command(), "catena");
     check("cli.md", &text);

@@ -16,11 +16,30 @@ const INSTALL_TIMEOUT: Duration = Duration::from_secs(300);
 ///
 /// A sentence that says what is missing and what to do.
 pub(crate) fn require(program: &str, packages: &[&str], logs: &Path) -> Result<(), String> {
-    if is_on_path(program) {
+    require_where(program, || is_on_path(program), packages, logs)
+}
+
+/// Finds a header file of a library; if absent and we are root, installs `packages` by apt-get.
+///
+/// # Errors
+///
+/// As of [`require`].
+pub(crate) fn require_file(header: &str, packages: &[&str], logs: &Path) -> Result<(), String> {
+    let is_there = || Path::new("/usr/include").join(header).is_file();
+    require_where(header, is_there, packages, logs)
+}
+
+fn require_where(
+    what: &str,
+    is_there: impl Fn() -> bool,
+    packages: &[&str],
+    logs: &Path,
+) -> Result<(), String> {
+    if is_there() {
         return Ok(());
     }
     let by_hand = format!(
-        "{program} is missing; run: apt-get install {}",
+        "{what} is missing; run: apt-get install {}",
         packages.join(" ")
     );
     if !rustix::process::geteuid().is_root() || !is_on_path("apt-get") {
@@ -35,7 +54,7 @@ pub(crate) fn require(program: &str, packages: &[&str], logs: &Path) -> Result<(
     let mut cause = String::new();
     for arguments in [&install[..], &["update", "--quiet"], &install[..]] {
         match apt_get(arguments, &log, deadline) {
-            Ok(()) if is_on_path(program) => return Ok(()),
+            Ok(()) if is_there() => return Ok(()),
             Ok(()) => {}
             Err(error) => cause = error,
         }

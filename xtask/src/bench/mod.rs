@@ -19,6 +19,7 @@ mod link;
 mod machine;
 mod own;
 mod page;
+mod pcs;
 mod report;
 mod series;
 mod stats;
@@ -63,6 +64,8 @@ enum Name {
     Hop,
     /// Rate of one link by trust, beside memif and vhost-user
     Link,
+    /// 10G-EPON coding on one core, by stage and whole, beside libfec
+    Pcs,
 }
 
 /// What each benchmark works with and adds to.
@@ -102,6 +105,25 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         .collect();
     let work_dir = Rc::new(work_dir::WorkDir::new()?);
     let machine = machine::Machine::probe();
+    if matches!(arguments.name, Name::Pcs) {
+        let rounds = if arguments.quick { 1 } else { 3 };
+        let (results, mut notes) = pcs::run(rounds, arguments.quick, work_dir.path());
+        notes.insert(0, machine::background_load());
+        return publish(
+            arguments,
+            Report {
+                bench: "pcs".to_owned(),
+                machine,
+                kernel: machine::kernel(),
+                commit: machine::commit(root),
+                command: command.join(" "),
+                started,
+                quick: arguments.quick,
+                results,
+                notes,
+            },
+        );
+    }
     let mut session = Session {
         quick: arguments.quick,
         rounds: if arguments.quick { 1 } else { 3 },
@@ -141,6 +163,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             link::run(&mut session);
             "link"
         }
+        Name::Pcs => unreachable!("handled above"),
     };
     let mut notes = session.notes;
     notes.extend(session.testpmd.take_notes());
@@ -155,6 +178,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         results: session.rows,
         notes,
     };
+    publish(arguments, report)
+}
+
+/// Prints a report, and writes it to the file asked for.
+fn publish(arguments: &Arguments, report: Report) -> Result<(), Box<dyn Error>> {
     report.print(&mut std::io::stdout().lock())?;
     if let Some(path) = &arguments.json {
         let mut text = serde_json::to_string_pretty(&report)?;

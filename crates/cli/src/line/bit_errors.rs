@@ -1,0 +1,107 @@
+//! Bit errors at a set rate, and noise, both repeated by a seed.
+//!
+//! Errors are independent of each other: the distance from one to the next is drawn from the
+//! geometric distribution, so that work goes with the number of errors and not with that of bits.
+
+/// Pseudo-random words: splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
+/// generators", 2014). Never for secrets.
+#[derive(Clone, Debug)]
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ (word >> 31)
+    }
+}
+
+/// Flips bits of a line at a set rate.
+#[derive(Clone, Debug)]
+pub(crate) struct BitErrors {
+    random: Random,
+    /// ln(1 - rate); zero for no errors.
+    ln_good: f64,
+    /// Good bits before the next error.
+    good_left: u64,
+}
+
+impl BitErrors {
+    /// At `rate` errors per bit, 0 to below 1.
+    pub(crate) fn new(rate: f64, seed: u64) -> Self {
+        let mut errors = Self {
+            random: Random(seed),
+            ln_good: (-rate).ln_1p(),
+            good_left: 0,
+        };
+        errors.good_left = errors.gap();
+        errors
+    }
+
+    /// Good bits up to the next error.
+    fn gap(&mut self) -> u64 {
+        if self.ln_good == 0.0 {
+            return u64::MAX;
+        }
+        // 53 bits, above 0 and up to 1; the quotient is not negative and saturates.
+        let uniform = ((self.random.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+        (uniform.ln() / self.ln_good) as u64
+    }
+
+    /// Goes over bits `start..start + len`; returns how many were flipped.
+    pub(crate) fn flip(&mut self, line: &mut [u8], start: usize, len: usize) -> u64 {
+        let (mut at, mut flipped) = (0, 0);
+        while self.good_left < (len - at) as u64 {
+            at += self.good_left as usize;
+            let bit = start + at;
+            line[bit / 8] ^= 1 << (bit % 8);
+            flipped += 1;
+            at += 1;
+            self.good_left = self.gap();
+        }
+        if self.good_left != u64::MAX {
+            self.good_left -= (len - at) as u64;
+        }
+        flipped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_come_at_the_rate_that_was_set() {
+        for (rate, least, most) in [
+            (0.0, 0, 0),
+            (1e-4, 700, 900),
+            (1e-2, 79_000, 81_000),
+            (0.5, 3_990_000, 4_010_000),
+        ] {
+            let mut line = vec![0; 1_000_000];
+            let flipped = BitErrors::new(rate, 1).flip(&mut line, 0, 8_000_000);
+            let ones: u64 = line.iter().map(|byte| u64::from(byte.count_ones())).sum();
+            assert_eq!(ones, flipped);
+            assert!((least..=most).contains(&flipped), "{rate}: {flipped}");
+        }
+    }
+
+    #[test]
+    fn errors_do_not_depend_on_how_the_line_is_cut() {
+        let mut whole = vec![0; 1000];
+        BitErrors::new(0.01, 7).flip(&mut whole, 3, 7990);
+        let (mut pieces, mut errors) = (vec![0; 1000], BitErrors::new(0.01, 7));
+        let mut at = 3;
+        for len in (0..50).cycle() {
+            let len = usize::min(len, 7993 - at);
+            errors.flip(&mut pieces, at, len);
+            at += len;
+            if at == 7993 {
+                break;
+            }
+        }
+        assert_eq!(pieces, whole);
+    }
+}

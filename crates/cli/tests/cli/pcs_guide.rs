@@ -1,0 +1,53 @@
+//! The output in docs/guide/pcs.md is what the commands there print.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::harness::{Place, repository};
+
+/// What a shell command prints, in a folder with the shipped captures.
+fn printed(place: &Place, command: &str) -> String {
+    let program = Path::new(env!("CARGO_BIN_EXE_catena"));
+    let mut path = program.parent().unwrap().as_os_str().to_owned();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("{command} 2>&1")]);
+    shell.env("PATH", path).current_dir(place.path("."));
+    let output = shell.stdin(Stdio::null()).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_guide_shows_what_is_printed() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("chains/traces")).unwrap();
+    let web = repository().join("chains/traces/web.pcap");
+    std::fs::copy(web, place.path("chains/traces/web.pcap")).unwrap();
+    let path = repository().join("docs/guide/pcs.md");
+    let found = std::fs::read_to_string(&path).unwrap();
+    let (mut wanted, mut is_console) = (String::new(), false);
+    for line in found.lines() {
+        match line {
+            "```console" => is_console = true,
+            "```" => is_console = false,
+            _ => {}
+        }
+        let command = line.strip_prefix("$ ");
+        if !is_console || line == "```console" || command.is_some() {
+            let _ = writeln!(wanted, "{line}");
+        }
+        if let Some(command) = command {
+            wanted += &printed(&place, command);
+        }
+    }
+    if found == wanted {
+        return;
+    }
+    assert!(
+        std::env::var_os("CATENA_BLESS").is_some_and(|value| value == "1"),
+        "docs/guide/pcs.md is out of date: run CATENA_BLESS=1 cargo test --package catena"
+    );
+    std::fs::write(&path, wanted).unwrap();
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Upstream bursts: what stands around the codewords, and the ONU's data detector.
+//!
+//! On the line: sync pattern, burst delimiter, whole codewords of which the first opens with idle
+//! blocks, terminator. IEEE 802.3 76.3.2.5 and its state diagram for the ONU.
+//!
+//! | state | sends | goes on to |
+//! |---|---|---|
+//! | laser off | nothing | preamble, when a block waits |
+//! | preamble | sync pattern, as often as SyncTime says | delimiter |
+//! | delimiter | burst delimiter once | codewords |
+//! | codewords | 27 blocks and parity | terminator, when nothing waits and more than DelayBound blocks were idle |
+//! | terminator | three blocks of zeros | laser off |
+//!
+//! A burst never ends inside a codeword, and never goes from idle to terminator while a frame
+//! waits.
+
+use crate::block::Block;
+use crate::params::Params;
+
+/// Sync pattern. Wire order 10, then BF 40 18 E5 C5 49 BB 59, least significant bits first.
+pub const SYNC_PATTERN: Block = Block {
+    payload: 0x59bb_49c5_e518_40bf,
+    header: 0b01,
+};
+/// Burst delimiter. Wire order 01, then 6B F8 D8 12 D8 58 E4 AB.
+pub const DELIMITER: Block = Block {
+    payload: 0xabe4_58d8_12d8_f86b,
+    header: 0b10,
+};
+/// One block of the terminator.
+///
+/// Uncertain: the task force's model ends bursts with zeros; 76.3.2.5.1 gives the final value.
+pub const TERMINATOR: Block = Block {
+    payload: 0,
+    header: 0,
+};
+/// Blocks of the terminator.
+pub const TERMINATOR_BLOCKS: usize = 3;
+/// Bits of the terminator.
+pub const TERMINATOR_BITS: usize = TERMINATOR_BLOCKS * crate::params::BLOCK_BITS;
+
+/// What an ONU sends next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Nothing: the laser is off.
+    Silence,
+    /// One block around the codewords.
+    Block(Block),
+    /// A codeword. The first of a burst opens with idle blocks.
+    Codeword {
+        /// Whether it is the first.
+        is_first: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    LaserOff,
+    Preamble { left: usize },
+    Delimiter,
+    FirstCodeword,
+    Codewords,
+    Terminator { left: usize },
+}
+
+/// Decides when an ONU's laser is on and what it sends.
+#[derive(Clone, Debug)]
+pub struct DataDetector {
+    state: State,
+    sync_blocks: usize,
+    delay_bound: usize,
+}
+
+impl DataDetector {
+    /// With the laser off.
+    pub fn new(params: &Params) -> Self {
+        Self {
+            state: State::LaserOff,
+            sync_blocks: params.sync_blocks,
+            delay_bound: params.delay_bound,
+        }
+    }
+
+    /// Whether the next frame will open a burst.
+    pub fn is_off(&self) -> bool {
+        matches!(self.state, State::LaserOff)
+    }
+
+    /// The next unit, given how many blocks wait and how many idle blocks were sent last.
+    pub fn next(&mut self, waiting: usize, idle_run: usize) -> Unit {
+        if self.state == State::LaserOff && waiting > 0 {
+            self.state = State::Preamble {
+                left: self.sync_blocks,
+            };
+        }
+        if matches!(self.state, State::Codewords) && waiting == 0 && idle_run > self.delay_bound {
+            self.state = State::Terminator {
+                left: TERMINATOR_BLOCKS,
+            };
+        }
+        if self.state == (State::Preamble { left: 0 }) {
+            self.state = State::Delimiter;
+        }
+        let (unit, next) = match self.state {
+            State::LaserOff => (Unit::Silence, State::LaserOff),
+            State::Preamble { left } => (
+                Unit::Block(SYNC_PATTERN),
+                State::Preamble { left: left - 1 },
+            ),
+            State::Delimiter => (Unit::Block(DELIMITER), State::FirstCodeword),
+            State::FirstCodeword => (Unit::Codeword { is_first: true }, State::Codewords),
+            State::Codewords => (Unit::Codeword { is_first: false }, State::Codewords),
+            State::Terminator { left: 1 } => (Unit::Block(TERMINATOR), State::LaserOff),
+            State::Terminator { left } => (
+                Unit::Block(TERMINATOR),
+                State::Terminator { left: left - 1 },
+            ),
+        };
+        self.state = next;
+        unit
+    }
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The whole receive direction: line buffer, hunt, then up to 32 codewords at a time through row
+//! building, Reed-Solomon, descrambler and frame decoder. States are those of
+//! `reference/receiver.rs`.
+//!
+//! A batch may reach beyond the codeword at which lock or burst is lost; what is behind it has then
+//! been computed in vain and is looked at again by the hunt.
+
+use super::frame_decoder::FrameDecoder;
+use super::hunt::{self, Hunt};
+use super::line_buffer::{CODEWORDS, LineBuffer};
+use super::words::Payload;
+use super::words_avx2::{descramble_rows, load_codewords};
+use crate::burst::TERMINATOR_BITS;
+use crate::counters::Counters;
+use crate::llid::Accept;
+use crate::params::{BLOCK_BITS, CODEWORD_BITS, Params};
+use crate::rs::{Code, Codec, Correction, LANES, Row};
+use crate::simd::Simd;
+use crate::stage::{Direction, FrameSink, Receive, Verdict};
+use crate::xgmii::Kind;
+
+/// Line bits to frames. Memory is taken when it is made, never later.
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    direction: Direction,
+    params: Params,
+    simd: Simd,
+    codec: Codec,
+    buffer: LineBuffer,
+    batch: Box<Batch>,
+    verdict: Verdict,
+    bad_run: usize,
+    window_codewords: u32,
+    window_headers: u32,
+    is_primed: bool,
+    last_scrambled: u64,
+    decoder: FrameDecoder,
+    counters: Counters,
+}
+
+/// Codewords under way.
+#[derive(Clone, Debug)]
+struct Batch {
+    rows: [Row; LANES],
+    verdicts: [Correction; LANES],
+    wrong_headers: [u8; LANES],
+    payload: [Payload; LANES],
+}
+
+impl Receiver {
+    /// A receiver that hunts.
+    ///
+    /// # Panics
+    ///
+    /// If `lock_codewords` is zero or more than 32.
+    pub fn new(direction: Direction, accept: Accept, params: Params, simd: Simd) -> Self {
+        assert!(
+            (1..=CODEWORDS - 8).contains(&params.lock_codewords),
+            "lock_codewords must be 1 to 32"
+        );
+        Self {
+            direction,
+            simd,
+            codec: Codec::new(Code::EPON, simd),
+            buffer: LineBuffer::new(),
+            batch: Box::new(Batch {
+                rows: [Row::ZERO; LANES],
+                verdicts: [Correction::Clean; LANES],
+                wrong_headers: [0; LANES],
+                payload: [Payload::default(); LANES],
+            }),
+            verdict: Verdict::NeverLocked,
+            bad_run: 0,
+            window_codewords: 0,
+            window_headers: 0,
+            is_primed: false,
+            last_scrambled: u64::MAX,
+            decoder: FrameDecoder::new(simd, accept, &params),
+            counters: Counters::default(),
+            params,
+        }
+    }
+
+    fn begin(&mut self) {
+        self.verdict = Verdict::InStep;
+        self.bad_run = 0;
+        self.is_primed = false;
+        self.decoder.reset();
+        match self.direction {
+            Direction::Downstream => self.counters.locks += 1,
+            Direction::Upstream => self.counters.bursts += 1,
+        }
+    }
+
+    /// False if more bits are needed.
+    fn hunt(&mut self) -> bool {
+        let Hunt { passed, is_found } = match self.direction {
+            Direction::Downstream => hunt::codewords(&self.buffer, self.params.lock_codewords),
+            Direction::Upstream => {
+                hunt::delimiter(self.simd, &self.buffer, self.params.delimiter_errors_max)
+            }
+        };
+        self.counters.hunted_bits += passed as u64;
+        self.buffer.consume(passed);
+        if is_found {
+            if self.direction == Direction::Upstream {
+                self.buffer.consume(BLOCK_BITS);
+            }
+            self.begin();
+        }
+        is_found
+    }
+
+    /// Whether a terminator stands so many bits behind the start.
+    fn terminator_at(&self, at: usize) -> bool {
+        let ones: u32 = (0..TERMINATOR_BITS / 64)
+            .map(|k| self.buffer.word(at + 64 * k).count_ones())
+            .sum();
+        let rest = self.buffer.word(at + TERMINATOR_BITS / 64 * 64);
+        let rest = rest & ((1 << (TERMINATOR_BITS % 64)) - 1);
+        ones + rest.count_ones() <= self.params.terminator_ones_max
+    }
+
+    /// How many codewords may be taken at once, and whether a terminator follows them.
+    fn ahead(&self) -> (usize, bool) {
+        let whole = (self.buffer.len() / CODEWORD_BITS).min(LANES);
+        if self.direction == Direction::Downstream {
+            return (whole, false);
+        }
+        for count in 0..=whole {
+            let at = count * CODEWORD_BITS;
+            let is_readable = self.buffer.len() >= at + TERMINATOR_BITS;
+            if is_readable && self.terminator_at(at) {
+                return (count, true);
+            }
+        }
+        (whole, false)
+    }
+
+    /// Takes codewords and a terminator. False if more bits are needed.
+    fn in_step(&mut self, sink: &mut dyn FrameSink) -> bool {
+        let (count, ends) = self.ahead();
+        if count > 0 {
+            let taken = self.codewords(count, sink);
+            self.buffer.consume(taken * CODEWORD_BITS);
+            if self.bad_run >= self.params.loss_codewords {
+                match self.direction {
+                    Direction::Downstream => self.counters.lock_losses += 1,
+                    Direction::Upstream => self.counters.bursts_lost += 1,
+                }
+                self.verdict = Verdict::Lost;
+                self.decoder.end(Kind::Error, &mut self.counters, sink);
+                return true;
+            }
+        }
+        if ends {
+            self.buffer.consume(TERMINATOR_BITS);
+            self.counters.bursts_ended += 1;
+            self.verdict = Verdict::BetweenBursts;
+            self.decoder.end(Kind::Control, &mut self.counters, sink);
+        }
+        count > 0 || ends
+    }
+
+    /// Takes codewords until they are used up or lock is lost; returns how many.
+    fn codewords(&mut self, count: usize, sink: &mut dyn FrameSink) -> usize {
+        let batch = &mut *self.batch;
+        let rows = &mut batch.rows[..count];
+        let (words, start) = (self.buffer.words(), self.buffer.start());
+        load_codewords(self.simd, words, start, rows, &mut batch.wrong_headers);
+        self.codec.decode_rows(rows, &mut batch.verdicts);
+        descramble_rows(
+            self.simd,
+            rows,
+            &mut self.last_scrambled,
+            &mut batch.payload[..count],
+        );
+        for i in 0..count {
+            let correction = self.batch.verdicts[i];
+            let wrong_headers = self.batch.wrong_headers[i].into();
+            self.count(wrong_headers, correction);
+            let is_failed = correction == Correction::Uncorrectable;
+            let is_bad = is_failed || wrong_headers as usize >= self.params.loss_headers;
+            self.bad_run = if is_bad { self.bad_run + 1 } else { 0 };
+            let skips_first = !core::mem::replace(&mut self.is_primed, true);
+            let counters = &mut self.counters;
+            if is_failed {
+                self.decoder.failed_codeword(skips_first, counters);
+            } else {
+                let payload = &self.batch.payload[i];
+                self.decoder.codeword(payload, skips_first, counters, sink);
+            }
+            if self.bad_run >= self.params.loss_codewords {
+                return i + 1;
+            }
+        }
+        count
+    }
+
+    #[inline]
+    fn count(&mut self, wrong_headers: u32, correction: Correction) {
+        let counters = &mut self.counters;
+        counters.codewords += 1;
+        counters.header_errors += u64::from(wrong_headers);
+        match correction {
+            Correction::Clean => {}
+            Correction::Corrected {
+                symbols,
+                ones,
+                zeros,
+            } => {
+                counters.codewords_corrected += 1;
+                counters.symbols_corrected += u64::from(symbols);
+                counters.ones_corrected += u64::from(ones);
+                counters.zeros_corrected += u64::from(zeros);
+            }
+            Correction::Uncorrectable => counters.codewords_uncorrectable += 1,
+        }
+        self.window_codewords += 1;
+        self.window_headers += wrong_headers;
+        if self.window_codewords == self.params.ber_window_codewords {
+            let is_high = self.window_headers >= self.params.ber_headers_max;
+            counters.high_ber_windows += u64::from(is_high);
+            (self.window_codewords, self.window_headers) = (0, 0);
+        }
+    }
+}
+
+impl Receive for Receiver {
+    fn receive(&mut self, line: &[u8], offset: usize, len: usize, sink: &mut dyn FrameSink) {
+        assert!(offset + len <= 8 * line.len(), "bits beyond the line");
+        self.counters.line_bits += len as u64;
+        let mut taken = 0;
+        loop {
+            taken += self
+                .buffer
+                .append(self.simd, line, offset + taken, len - taken);
+            while match self.verdict {
+                Verdict::InStep => self.in_step(sink),
+                _ => self.hunt(),
+            } {}
+            if taken == len {
+                break;
+            }
+        }
+    }
+
+    fn finish(&mut self, sink: &mut dyn FrameSink) {
+        if self.verdict == Verdict::InStep {
+            self.decoder.end(Kind::Control, &mut self.counters, sink);
+        }
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+}

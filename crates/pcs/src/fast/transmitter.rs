@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The whole transmit direction. Pushing a frame makes its blocks at once, after idle deletion;
+//! pulling takes 27 blocks a codeword through scrambler, Reed-Solomon and gearbox, up to 32
+//! codewords at a time.
+//!
+//! Gaps and deletion are those of `reference/mac.rs` and `reference/idle.rs`, counted instead of
+//! carried out octet by octet.
+
+use super::block_queue::BlockQueue;
+use super::fcs::fcs;
+use super::words::{self, Payload};
+use super::words_avx2::{scramble_into_rows, store_codewords};
+use crate::block::{Block, TYPE_START_0, TYPE_START_4, TYPE_TERMINATE};
+use crate::burst::{DataDetector, Unit};
+use crate::llid;
+use crate::params::{
+    BLOCK_BITS, CODEWORD_BITS, DATA_BLOCKS, FCS_LEN, FRAME_LEN_WITH_FCS_MIN, GAP_LEN,
+    PARITY_BLOCKS, PREAMBLE_LEN, Params,
+};
+use crate::rs::{Code, Codec, Row};
+use crate::simd::Simd;
+use crate::stage::{Direction, PushError, Transmit};
+use crate::transmit_room;
+
+/// Codewords that are encoded together.
+const BATCH: usize = 32;
+
+/// Frames to line bits. Memory is taken when it is made, never later.
+#[derive(Clone, Debug)]
+pub struct Transmitter {
+    params: Params,
+    direction: Direction,
+    simd: Simd,
+    codec: Codec,
+    detector: DataDetector,
+    queue: BlockQueue,
+    /// A frame with its check sequence.
+    frame: Box<[u8]>,
+    /// A termination whose vector is not complete, and the octets of the vector.
+    open: u64,
+    open_len: usize,
+    owed: usize,
+    deficit: usize,
+    /// Blocks that passed since deletions became due, and deletions due.
+    passed: usize,
+    due: usize,
+    due_max: usize,
+    idle_run: usize,
+    last_scrambled: u64,
+    payload: Box<[Payload; BATCH]>,
+    rows: Box<[Row; BATCH]>,
+}
+
+impl Transmitter {
+    /// A transmitter with nothing to send.
+    pub fn new(direction: Direction, params: Params, simd: Simd) -> Self {
+        let frame_len_max = params.frame_len_with_fcs_max.max(FRAME_LEN_WITH_FCS_MIN);
+        Self {
+            direction,
+            simd,
+            codec: Codec::new(Code::FULL, simd),
+            detector: DataDetector::new(&params),
+            queue: BlockQueue::new(),
+            frame: vec![0; frame_len_max + 8].into_boxed_slice(),
+            open: 0,
+            open_len: 0,
+            owed: 0,
+            deficit: 0,
+            passed: 0,
+            due: 0,
+            due_max: 0,
+            idle_run: 0,
+            last_scrambled: u64::MAX,
+            payload: Box::new([Payload::default(); BATCH]),
+            rows: Box::new([Row::ZERO; BATCH]),
+            params,
+        }
+    }
+
+    /// So many blocks passed idle deletion.
+    #[inline]
+    fn pass(&mut self, count: usize) {
+        self.passed += count;
+        while self.passed >= DATA_BLOCKS {
+            self.passed -= DATA_BLOCKS;
+            self.due += PARITY_BLOCKS;
+            self.due_max = self.due_max.max(self.due);
+        }
+    }
+
+    #[inline]
+    fn push_control(&mut self, word: u64) {
+        self.queue.push_control(word);
+        self.pass(1);
+    }
+
+    /// One vector without a start: the rest of an open one, or idles.
+    #[inline]
+    fn idle_vector(&mut self) {
+        self.owed = self.owed.saturating_sub(8 - self.open_len);
+        if self.open_len > 0 {
+            self.open_len = 0;
+            self.push_control(self.open);
+        } else if self.due > 0 {
+            self.due -= 1;
+        } else {
+            self.push_control(Block::IDLE.payload);
+        }
+    }
+
+    /// Blocks of preamble and frame, whose start is in lane `lane`.
+    #[inline]
+    fn push_blocks(&mut self, len_with_fcs: usize, llid: u16, lane: usize) {
+        let preamble = u64::from_le_bytes(llid::preamble(llid));
+        let mut from = 0;
+        if lane == 0 {
+            self.queue
+                .push_control(preamble & !0xff | u64::from(TYPE_START_0));
+        } else {
+            // /S/ and three octets in the upper half; idles, whose code is zero, in the lower.
+            let upper = preamble >> 8 << 40;
+            self.queue.push_control(upper | u64::from(TYPE_START_4));
+            let mut octets = [0; 8];
+            octets[..4].copy_from_slice(&preamble.to_le_bytes()[4..]);
+            octets[4..].copy_from_slice(&self.frame[..4]);
+            self.queue.push_data(&octets);
+            from = 4;
+        }
+        let rest = (len_with_fcs - from) % 8;
+        self.queue.push_data(&self.frame[from..len_with_fcs - rest]);
+        self.pass((PREAMBLE_LEN + lane + len_with_fcs - rest) / 8);
+        let mut last = [TYPE_TERMINATE[rest], 0, 0, 0, 0, 0, 0, 0];
+        last[1..=rest].copy_from_slice(&self.frame[len_with_fcs - rest..len_with_fcs]);
+        self.open = u64::from_le_bytes(last);
+        self.open_len = rest + 1;
+        if self.open_len == 8 {
+            self.open_len = 0;
+            self.push_control(self.open);
+        }
+    }
+
+    /// The gap behind a frame, that began at `offset` octets within a codeword's payload.
+    #[inline]
+    fn owe(&mut self, offset: usize, len_with_fcs: usize) {
+        let length = PREAMBLE_LEN + len_with_fcs;
+        let codewords = (offset + length + GAP_LEN) / (8 * DATA_BLOCKS);
+        let wanted = GAP_LEN + codewords * 8 * PARITY_BLOCKS;
+        let over = (offset + length + wanted) % 4;
+        // The termination is part of the gap and has been sent.
+        if over + self.deficit <= 3 {
+            self.deficit += over;
+            self.owed = wanted - over - 1;
+        } else {
+            self.deficit -= 4 - over;
+            self.owed = wanted + 4 - over - 1;
+        }
+    }
+
+    /// The next codeword's payload.
+    #[inline]
+    fn payload(&mut self, is_first: bool) -> Payload {
+        let opening = match is_first {
+            true => self.params.opening_idles.min(DATA_BLOCKS),
+            false => 0,
+        };
+        let wanted = DATA_BLOCKS - opening;
+        if self.queue.len() < wanted {
+            self.queue.make_room(DATA_BLOCKS);
+            while self.queue.len() < wanted {
+                self.idle_vector();
+            }
+        }
+        let mut payload = Payload::default();
+        payload.words[..opening].fill(Block::IDLE.payload);
+        self.queue.take(opening, &mut payload);
+        if self.direction == Direction::Upstream {
+            let is_idle = |k: &usize| {
+                payload.is_data >> k & 1 == 0 && payload.words[*k] == Block::IDLE.payload
+            };
+            let run = (0..DATA_BLOCKS).rev().take_while(is_idle).count();
+            self.idle_run = if run == DATA_BLOCKS {
+                self.idle_run + run
+            } else {
+                run
+            };
+        }
+        payload
+    }
+
+    /// Sends the first `count` codewords of the batch from bit `at` on.
+    fn send(&mut self, count: usize, line: &mut [u8], at: usize) {
+        let (payload, rows) = (&mut self.payload[..count], &mut self.rows[..count]);
+        scramble_into_rows(self.simd, payload, &mut self.last_scrambled, rows);
+        self.codec.encode_rows(rows);
+        store_codewords(self.simd, payload, rows, line, at);
+    }
+}
+
+impl Transmit for Transmitter {
+    fn push(&mut self, frame: &[u8], llid: u16) -> Result<(), PushError> {
+        let len = frame.len().max(FRAME_LEN_WITH_FCS_MIN - FCS_LEN);
+        let len_with_fcs = len + FCS_LEN;
+        let max = self.params.frame_len_with_fcs_max;
+        if len_with_fcs > max {
+            return Err(PushError::TooLong { len_with_fcs, max });
+        }
+        if !transmit_room::has_room(self.waiting_blocks(), len_with_fcs, self.owed) {
+            return Err(PushError::Full);
+        }
+        let opens_burst = self.direction == Direction::Upstream
+            && self.detector.is_off()
+            && self.waiting_blocks() == 0;
+        if opens_burst {
+            (self.owed, self.deficit, self.due) = (0, 0, 0);
+            self.passed = self.params.opening_idles;
+        }
+        self.frame[..frame.len()].copy_from_slice(frame);
+        self.frame[frame.len()..len].fill(0);
+        let sequence = fcs(self.simd, &self.frame[..len]);
+        self.frame[len..len_with_fcs].copy_from_slice(&sequence);
+        self.queue.make_room((len_with_fcs + self.owed) / 8 + 4);
+        while self.open_len + self.owed >= 8 {
+            self.idle_vector();
+        }
+        let lane = self.owed;
+        self.owed = 0;
+        let offset = 8 * self.passed + lane;
+        self.push_blocks(len_with_fcs, llid, lane);
+        self.owe(offset, len_with_fcs);
+        Ok(())
+    }
+
+    fn pull(&mut self, line: &mut [u8], offset: usize) -> usize {
+        let end = 8 * line.len();
+        let mut at = offset;
+        // Codewords of the batch that are made but not written; `at` is the first one's place.
+        let mut batch = 0;
+        while at + (batch + 1) * CODEWORD_BITS <= end {
+            let unit = match self.direction {
+                Direction::Downstream => Unit::Codeword { is_first: false },
+                Direction::Upstream => self.detector.next(self.waiting_blocks(), self.idle_run),
+            };
+            if let Unit::Codeword { is_first } = unit {
+                self.payload[batch] = self.payload(is_first);
+                batch += 1;
+            }
+            if batch == BATCH || (batch > 0 && !matches!(unit, Unit::Codeword { .. })) {
+                self.send(batch, line, at);
+                at += batch * CODEWORD_BITS;
+                batch = 0;
+            }
+            match unit {
+                Unit::Silence => break,
+                Unit::Block(block) => {
+                    let low = u64::from(block.header) | block.payload << 2;
+                    let high = block.payload >> 62;
+                    words::store_bits(&[low, high], BLOCK_BITS, line, at);
+                    at += BLOCK_BITS;
+                }
+                Unit::Codeword { .. } => {}
+            }
+        }
+        self.send(batch, line, at);
+        at + batch * CODEWORD_BITS - offset
+    }
+
+    fn waiting_blocks(&self) -> usize {
+        self.queue.len() + usize::from(self.open_len > 0)
+    }
+
+    fn deletion_debt_max(&self) -> usize {
+        self.due_max
+    }
+}

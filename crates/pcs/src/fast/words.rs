@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Codewords as 64-bit words: what turns line bits into rows of the Reed-Solomon codec and back,
+//! and the scrambler. Every shift count is a constant of the place in the codeword, so that a
+//! compiler makes vector shifts of these loops; `words_avx2.rs` compiles them for AVX2.
+//!
+//! Where things stand, for block k of a codeword that begins at bit 0:
+//!
+//! - on the line: header at 66k = 64k + 2k, payload at 64k + 2k + 2;
+//! - in a row of 256 bytes, whose first byte is unused and followed by 29 zero bits: kept header
+//!   bit at 37 + 65k, payload at 64k + 38 + k, parity at word 28 on, aligned.
+
+use crate::params::{BLOCKS, CODEWORD_BITS, DATA_BLOCKS, KEPT_HEADER_BIT, PARITY_HEADERS};
+use crate::rs::Row;
+
+/// Words that hold a codeword on the line.
+pub(super) const LINE_WORDS: usize = CODEWORD_BITS.div_ceil(64);
+/// Words of a row.
+const ROW_WORDS: usize = 32;
+/// First word of a row that holds parity.
+const PARITY_WORD: usize = 28;
+/// Place of the first kept header bit in a row.
+const FIRST_BIT: usize = 37;
+/// A bit for each payload block.
+pub(super) const DATA_MASK: u32 = (1 << DATA_BLOCKS) - 1;
+
+// The masks below keep the second header bit.
+const _: () = assert!(KEPT_HEADER_BIT == 1 && FIRST_BIT == 8 + crate::params::PAD_BITS);
+
+/// Headers of parity blocks, their first and their second bits, at the places of their blocks.
+const PARITY_BITS: u32 = {
+    let mut bits = 0;
+    let mut i = 0;
+    while i < PARITY_HEADERS.len() {
+        // Both bits of each are equal.
+        assert!(PARITY_HEADERS[i] == 0b00 || PARITY_HEADERS[i] == 0b11);
+        bits |= ((PARITY_HEADERS[i] & 1) as u32) << (DATA_BLOCKS + i);
+        i += 1;
+    }
+    bits
+};
+
+/// Payload words and the kept header bit of each block: set for data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Payload {
+    pub(super) words: [u64; DATA_BLOCKS],
+    pub(super) is_data: u32,
+}
+
+/// 64 bits from bit `at` on. The word behind must exist.
+#[inline(always)]
+pub(super) fn word_at(words: &[u64], at: usize) -> u64 {
+    let (index, shift) = (at / 64, at % 64);
+    words[index] >> shift | words[index + 1] << 1 << (63 - shift)
+}
+
+#[inline(always)]
+fn row_words(row: &Row) -> [u64; ROW_WORDS] {
+    let (bytes, _) = row.0.as_chunks::<8>();
+    core::array::from_fn(|i| u64::from_le_bytes(bytes[i]))
+}
+
+#[inline(always)]
+fn row_from(words: &[u64; ROW_WORDS]) -> Row {
+    let mut row = Row::ZERO;
+    let (bytes, _) = row.0.as_chunks_mut::<8>();
+    for (bytes, word) in bytes.iter_mut().zip(words) {
+        *bytes = word.to_le_bytes();
+    }
+    row
+}
+
+/// The row of payload words and kept header bits.
+#[inline(always)]
+pub(super) fn pack_row(payload: &[u64; BLOCKS], is_data: u32) -> Row {
+    let mut words = [0; ROW_WORDS];
+    let header = |k: usize| u64::from(is_data >> k & 1) << (FIRST_BIT + k);
+    words[0] = header(0) | payload[0] << (FIRST_BIT + 1);
+    for k in 1..DATA_BLOCKS - 1 {
+        words[k] = header(k) | payload[k] << (FIRST_BIT + 1 + k) | payload[k - 1] >> (27 - k);
+    }
+    words[26] = header(26) | payload[25] >> 1;
+    words[27] = payload[26];
+    words[PARITY_WORD..].copy_from_slice(&payload[DATA_BLOCKS..]);
+    row_from(&words)
+}
+
+/// Payload words and kept header bits of a row.
+#[inline(always)]
+pub(super) fn unpack_row(row: &Row) -> Payload {
+    let words = row_words(row);
+    let mut payload = Payload::default();
+    let mut is_data = 0;
+    for k in 0..DATA_BLOCKS - 1 {
+        payload.words[k] = words[k] >> (FIRST_BIT + 1 + k) | words[k + 1] << (26 - k);
+        is_data |= (words[k] >> (FIRST_BIT + k) & 1) << k;
+    }
+    payload.words[26] = words[27];
+    payload.is_data = (is_data | words[26] >> 63 << 26) as u32;
+    payload
+}
+
+/// Reads codewords that follow each other from bit `at` on into rows; counts headers that are not
+/// what they must be.
+#[inline(always)]
+pub(super) fn load_codewords(line: &[u64], at: usize, rows: &mut [Row], wrong: &mut [u8]) {
+    for (i, (row, wrong)) in rows.iter_mut().zip(wrong).enumerate() {
+        let at = at + i * CODEWORD_BITS;
+        let (index, shift) = (at / 64, at % 64);
+        let source: &[u64; LINE_WORDS + 1] = line[index..index + LINE_WORDS + 1]
+            .try_into()
+            .expect("the length of the range");
+        let mut words = [0; LINE_WORDS];
+        for k in 0..LINE_WORDS {
+            words[k] = source[k] >> shift | source[k + 1] << 1 << (63 - shift);
+        }
+        let mut payload = [0; BLOCKS];
+        let (mut first, mut second) = (0, 0);
+        for k in 0..BLOCKS {
+            payload[k] = words[k] >> (2 * k + 2) | words[k + 1] << (62 - 2 * k);
+            let header = words[k] >> (2 * k);
+            first |= (header & 1) << k;
+            second |= (header >> 1 & 1) << k;
+        }
+        let (first, second) = (first as u32, second as u32);
+        let in_data = !(first ^ second) & DATA_MASK;
+        let in_parity = ((first ^ PARITY_BITS) | (second ^ PARITY_BITS)) & !DATA_MASK;
+        *wrong = (in_data | in_parity & ((1 << BLOCKS) - 1)).count_ones() as u8;
+        *row = pack_row(&payload, second & DATA_MASK);
+    }
+}
+
+/// Descrambled payload of rows. `last` is the last scrambled word before them, and after.
+#[inline(always)]
+pub(super) fn descramble_rows(rows: &[Row], last: &mut u64, out: &mut [Payload]) {
+    for (row, out) in rows.iter().zip(out) {
+        let payload = unpack_row(row);
+        let mut history = [0; DATA_BLOCKS + 1];
+        history[0] = *last;
+        history[1..].copy_from_slice(&payload.words);
+        *last = history[DATA_BLOCKS];
+        descramble_words(&history, &mut out.words);
+        out.is_data = payload.is_data;
+    }
+}
+
+/// Descrambles words; `history` has the word before them in front.
+#[inline(always)]
+pub(super) fn descramble_words(history: &[u64], out: &mut [u64]) {
+    let words = history.iter().zip(&history[1..]);
+    for (out, (&before, &word)) in out.iter_mut().zip(words) {
+        *out = word ^ (word << 39 | before >> 25) ^ (word << 58 | before >> 6);
+    }
+}
+
+/// Scrambles words in place. `last` is the last scrambled word before them, and after.
+#[inline(always)]
+pub(super) fn scramble_words(words: &mut [u64], last: &mut u64) {
+    let mut before = *last;
+    for word in words {
+        // The bits that lie 39 and 58 places back: first those of the word before, then its own.
+        let half = *word ^ (before >> 25 ^ before >> 6);
+        before = half ^ half << 39 ^ half << 58;
+        *word = before;
+    }
+    *last = before;
+}
+
+/// Rows without parity of scrambled payload.
+#[inline(always)]
+pub(super) fn scramble_into_rows(payload: &mut [Payload], last: &mut u64, rows: &mut [Row]) {
+    for (payload, row) in payload.iter_mut().zip(rows) {
+        scramble_words(&mut payload.words, last);
+        let mut words = [0; BLOCKS];
+        words[..DATA_BLOCKS].copy_from_slice(&payload.words);
+        *row = pack_row(&words, payload.is_data);
+    }
+}
+
+/// Line words of a codeword: payload as it was packed into the row, and the row's parity.
+#[inline(always)]
+fn line_words(payload: &Payload, row: &Row) -> [u64; LINE_WORDS] {
+    let mut words = [0; BLOCKS + 1];
+    words[1..=DATA_BLOCKS].copy_from_slice(&payload.words);
+    words[DATA_BLOCKS + 1..].copy_from_slice(&row_words(row)[PARITY_WORD..]);
+    // words[k + 1] is block k; in front of block 0 there is nothing.
+    let second = payload.is_data | PARITY_BITS;
+    let first = !payload.is_data & DATA_MASK | PARITY_BITS;
+    let mut line = [0; LINE_WORDS];
+    line[0] = u64::from(first & 1 | (second & 1) << 1) | words[1] << 2;
+    for k in 1..BLOCKS {
+        let header = u64::from(first >> k & 1 | (second >> k & 1) << 1) << (2 * k);
+        line[k] = header | words[k + 1] << (2 * k + 2) | words[k] >> (64 - 2 * k);
+    }
+    line[BLOCKS] = words[BLOCKS] >> 2;
+    line
+}
+
+/// Writes codewords to a line from bit `at` on; bits around them stay.
+#[inline(always)]
+pub(super) fn store_codewords(payload: &[Payload], rows: &[Row], line: &mut [u8], at: usize) {
+    for (i, (payload, row)) in payload.iter().zip(rows).enumerate() {
+        store_bits(
+            &line_words(payload, row),
+            CODEWORD_BITS,
+            line,
+            at + i * CODEWORD_BITS,
+        );
+    }
+}
+
+/// Writes the first `count` bits of words to a line from bit `at` on; bits around them stay.
+#[inline(always)]
+pub(super) fn store_bits<const N: usize>(
+    words: &[u64; N],
+    count: usize,
+    line: &mut [u8],
+    at: usize,
+) {
+    let shift = at % 8;
+    let end = shift + count;
+    let line = &mut line[at / 8..(at + count).div_ceil(8)];
+    let kept_front = line[0] & ((1 << shift) - 1);
+    let kept_back = match end % 8 {
+        0 => 0,
+        used => line[line.len() - 1] & (0xff << used),
+    };
+    let mut shifted = [0; N];
+    shifted[0] = words[0] << shift;
+    for k in 1..N {
+        shifted[k] = words[k] << shift | words[k - 1] >> 1 >> (63 - shift);
+    }
+    let spill = words[N - 1] >> 1 >> (63 - shift);
+    let (whole, rest) = line.as_chunks_mut::<8>();
+    for (bytes, word) in whole.iter_mut().zip(&shifted) {
+        *bytes = word.to_le_bytes();
+    }
+    let next = shifted.get(whole.len()).copied().unwrap_or(spill);
+    for (byte, value) in rest.iter_mut().zip(next.to_le_bytes()) {
+        *byte = value;
+    }
+    line[0] = line[0] & !((1 << shift) - 1) | kept_front;
+    if !end.is_multiple_of(8) {
+        let back = &mut line[end / 8];
+        *back = *back & !(0xff << (end % 8)) | kept_back;
+    }
+}
+
+/// Copies words of 64 bits that begin at bit `shift` of the first byte, as many as `to` holds;
+/// 8 bytes behind the last word read must exist.
+#[inline(always)]
+pub(super) fn copy_words(from: &[u8], shift: usize, to: &mut [u64]) {
+    let (low, _) = from.as_chunks::<8>();
+    for (to, pair) in to.iter_mut().zip(low.windows(2)) {
+        let (low, high) = (u64::from_le_bytes(pair[0]), u64::from_le_bytes(pair[1]));
+        *to = low >> shift | high << 1 << (63 - shift);
+    }
+}
+
+/// For each of 64 bit offsets into `low` and what follows, the bits in which 64 bits from there
+/// differ from a pattern.
+#[inline(always)]
+pub(super) fn distances(low: u64, high: u64, pattern: u64) -> [u8; 64] {
+    let mut out = [0; 64];
+    for (shift, out) in out.iter_mut().enumerate() {
+        let window = low >> shift | high << 1 << (63 - shift);
+        *out = (window ^ pattern).count_ones() as u8;
+    }
+    out
+}

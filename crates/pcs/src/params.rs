@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Constants of the coding, and the parameters of which the source is not certain.
+//!
+//! Each field of [`Params`] says which clause of IEEE 802.3-2022 settles it. The defaults are what
+//! public sources and the state machines suggest; conformance is not claimed before that check.
+
+/// Payload blocks of a codeword (IEEE 802.3 76.3.2.4).
+pub const DATA_BLOCKS: usize = 27;
+/// Parity blocks of a codeword.
+pub const PARITY_BLOCKS: usize = 4;
+/// All blocks of a codeword.
+pub const BLOCKS: usize = DATA_BLOCKS + PARITY_BLOCKS;
+/// Bits of a block on the line.
+pub const BLOCK_BITS: usize = 66;
+/// Bits of a codeword on the line: four codewords are 1023 bytes.
+pub const CODEWORD_BITS: usize = BLOCKS * BLOCK_BITS;
+/// Line rate in bits per second.
+pub const LINE_RATE_BPS: u64 = 10_312_500_000;
+/// Sync headers of the four parity blocks, first bit on the line in bit 0: 00, 11, 11, 00.
+pub const PARITY_HEADERS: [u8; PARITY_BLOCKS] = [0b00, 0b11, 0b11, 0b00];
+/// Zero bits in front of the 27 · 65 bits that the code protects; not sent.
+pub const PAD_BITS: usize = 29;
+/// Which of the two header bits the code protects: the second. Its complement is the first.
+///
+/// Uncertain: 76.3.2.4.2 and the example of Annex 76A decide. 10GBASE-KR (Clause 74) keeps the
+/// second.
+pub const KEPT_HEADER_BIT: u32 = 1;
+/// Header that marks blocks of an uncorrectable codeword.
+///
+/// Uncertain: 76.3.3.3 may mark with 00 or with 11. Both are invalid, so decoding is the same.
+pub const FAILED_HEADER: u8 = 0b00;
+/// Shortest Ethernet frame with its check sequence, in octets.
+pub const FRAME_LEN_WITH_FCS_MIN: usize = 64;
+/// Octets of a preamble.
+pub const PREAMBLE_LEN: usize = 8;
+/// Octets of a frame check sequence.
+pub const FCS_LEN: usize = 4;
+/// Average gap between frames, /T/ included, in octets (IEEE 802.3 46.3.1.4).
+pub const GAP_LEN: usize = 12;
+
+/// Thresholds and lengths. The defaults suit 10GBASE-PR.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Params {
+    /// Consecutive codewords whose 31 headers must fit before an ONU is locked. 76.3.3.2.
+    pub lock_codewords: usize,
+    /// Consecutive bad codewords after which lock or burst is lost. 76.3.3.2 and 76.3.3.1.
+    pub loss_codewords: usize,
+    /// Wrong headers from which a codeword is bad even if it was corrected. 76.3.3.2.
+    pub loss_headers: usize,
+    /// Bits in which a burst delimiter may differ. 76.3.3.1.
+    pub delimiter_errors_max: u32,
+    /// Ones that a terminator of 198 zeros may have. 76.3.2.5.1 gives the terminator itself; a
+    /// codeword has some 99 ones in as many bits, seven standard deviations away.
+    pub terminator_ones_max: u32,
+    /// Blocks of sync pattern in front of a burst: SyncTime of discovery. 77.3.3.
+    pub sync_blocks: usize,
+    /// Idle blocks after which the data detector ends a burst: DelayBound. 76.3.2.5.
+    pub delay_bound: usize,
+    /// Idle blocks that open a burst, the first for the descrambler, the second as gap. 76.3.2.1.
+    pub opening_idles: usize,
+    /// Codewords over which the BER monitor counts wrong headers: 125 us. 76.3.3.4.
+    pub ber_window_codewords: u32,
+    /// Wrong headers in that time from which the window has a high BER. 76.3.3.4.
+    pub ber_headers_max: u32,
+    /// Longest frame with its check sequence, in octets. The envelope frame of 3.2.7 has 2000.
+    pub frame_len_with_fcs_max: usize,
+    /// Whether a start block ends the error state of the receiver. Figure 49-15 is read as: only
+    /// idle, data and termination do.
+    pub start_leaves_error: bool,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self {
+            lock_codewords: 2,
+            loss_codewords: 3,
+            loss_headers: 16,
+            delimiter_errors_max: 11,
+            terminator_ones_max: 40,
+            sync_blocks: 64,
+            delay_bound: 27,
+            opening_idles: 2,
+            ber_window_codewords: 630,
+            ber_headers_max: 64,
+            frame_len_with_fcs_max: 2000,
+            start_leaves_error: false,
+        }
+    }
+}

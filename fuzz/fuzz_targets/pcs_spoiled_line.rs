@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Fuzzes `catena_fuzz::pcs::pcs_spoiled_line`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| catena_fuzz::pcs::pcs_spoiled_line(data));

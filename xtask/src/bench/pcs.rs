@@ -1,0 +1,169 @@
+//! `bench pcs`: the 10G-EPON coding sublayer on one core, stage by stage and whole, beside libfec.
+//!
+//! Rates are line bits of the codewords handled per second, so that each can be compared with the
+//! line rate of 10.3125 Gb/s. libfec runs in a small C program that is built here.
+//!
+//! SPDX-License-Identifier: Apache-2.0
+
+mod libfec;
+mod workload;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use catena_pcs::Simd;
+use catena_pcs::params::{CODEWORD_BITS, LINE_RATE_BPS};
+
+use super::report::{Row, Target};
+use super::series::Series;
+use workload::{Direction, RsDecode, RsEncode, Stages, Work, receive, transmit};
+
+/// Bit error rates of the whole receive direction.
+const BERS: [f64; 6] = [0.0, 1e-5, 1e-4, 1e-3, 2e-3, 5e-3];
+/// Wrong symbols per codeword, for Reed-Solomon alone.
+const ERRORS: [usize; 7] = [0, 1, 2, 3, 4, 8, 16];
+const LINE_RATE_GBPS: f64 = LINE_RATE_BPS as f64 / 1e9;
+
+/// A measurement with its values by round.
+struct Measured {
+    metric: String,
+    peer: Option<&'static str>,
+    target: Option<Target>,
+    work: Box<dyn Work>,
+    own: Series,
+    peer_values: Series,
+    peer_run: Option<libfec::Run>,
+}
+
+impl Measured {
+    fn new(metric: impl Into<String>, work: impl Work + 'static) -> Self {
+        Self {
+            metric: metric.into(),
+            peer: None,
+            target: None,
+            work: Box::new(work),
+            own: Series::default(),
+            peer_values: Series::default(),
+            peer_run: None,
+        }
+    }
+
+    fn target(mut self, target: Target) -> Self {
+        self.target = Some(target);
+        self
+    }
+
+    fn beside(mut self, run: libfec::Run) -> Self {
+        self.peer = Some("libfec");
+        self.peer_run = Some(run);
+        self
+    }
+}
+
+/// Everything that is measured, in the order of the report.
+fn measurements(simd: Simd) -> Vec<Measured> {
+    let mut all = Vec::new();
+    for (name, work) in Stages::all(simd) {
+        all.push(Measured::new(format!("{name}, {}", simd.name()), work));
+    }
+    let encode = Measured::new(format!("RS encode, {}", simd.name()), RsEncode::new(simd));
+    all.push(encode.beside(libfec::Run::Encode));
+    for errors in ERRORS {
+        let metric = format!("RS decode, {errors} errors, {}", simd.name());
+        let measured = Measured::new(metric, RsDecode::new(simd, errors));
+        let measured = measured.beside(libfec::Run::Decode(errors));
+        all.push(measured.target(Target::RatioAtLeast(80.0)));
+    }
+    for frame_len in [64, 1518] {
+        let metric = format!("transmit, {frame_len} B, {}", simd.name());
+        let measured = Measured::new(metric, transmit(simd, Direction::Downstream, frame_len));
+        all.push(measured.target(Target::AtLeast(LINE_RATE_GBPS)));
+    }
+    for ber in BERS {
+        let metric = format!("receive, 1518 B, BER {ber}, {}", simd.name());
+        let measured = Measured::new(metric, receive(simd, Direction::Downstream, 1518, ber));
+        all.push(match ber {
+            b if b <= 1e-4 => measured.target(Target::AtLeast(1.8 * LINE_RATE_GBPS)),
+            b if b <= 1e-3 => measured.target(Target::AtLeast(LINE_RATE_GBPS)),
+            _ => measured,
+        });
+    }
+    let metric = format!("receive, 64 B, BER 0.0001, {}", simd.name());
+    all.push(Measured::new(
+        metric,
+        receive(simd, Direction::Downstream, 64, 1e-4),
+    ));
+    let metric = format!(
+        "receive upstream bursts, 1518 B, BER 0.0001, {}",
+        simd.name()
+    );
+    all.push(Measured::new(
+        metric,
+        receive(simd, Direction::Upstream, 1518, 1e-4),
+    ));
+    all
+}
+
+/// What portable code does where there are no vector instructions.
+fn fall_back() -> Vec<Measured> {
+    let (simd, down) = (Simd::SCALAR, Direction::Downstream);
+    vec![
+        Measured::new("transmit, 1518 B, scalar", transmit(simd, down, 1518)),
+        Measured::new(
+            "receive, 1518 B, BER 0, scalar",
+            receive(simd, down, 1518, 0.0),
+        ),
+        Measured::new(
+            "receive, 1518 B, BER 0.001, scalar",
+            receive(simd, down, 1518, 1e-3),
+        ),
+    ]
+}
+
+/// Codeword bits per second of one run, in Gb/s.
+fn rate(work: &mut dyn Work, time: Duration) -> f64 {
+    work.run();
+    let started = Instant::now();
+    let mut codewords = 0;
+    loop {
+        codewords += work.run();
+        let elapsed = started.elapsed();
+        if elapsed >= time {
+            return (codewords * CODEWORD_BITS) as f64 / elapsed.as_secs_f64() / 1e9;
+        }
+    }
+}
+
+/// Measures; gives rows and notes.
+pub(super) fn run(rounds: u32, quick: bool, work_dir: &Path) -> (Vec<Row>, Vec<String>) {
+    let time = Duration::from_millis(if quick { 150 } else { 400 });
+    let mut all = measurements(Simd::best());
+    if Simd::best() != Simd::SCALAR {
+        all.extend(fall_back());
+    }
+    let peer = libfec::Libfec::build(work_dir);
+    for round in 0..rounds {
+        eprintln!("round {}/{rounds}", round + 1);
+        for measured in &mut all {
+            measured
+                .own
+                .push(Ok::<_, String>(rate(measured.work.as_mut(), time)));
+            if let Some(run) = measured.peer_run {
+                measured.peer_values.push(peer.rate(run));
+            }
+        }
+    }
+    let mut notes = vec![format!(
+        "vector instructions of this processor: {}",
+        Simd::best().name()
+    )];
+    let rows = all
+        .iter()
+        .map(|m| {
+            notes.extend(m.own.note(&m.metric, "Gb/s"));
+            let peer = m.peer.map(|name| (name, &m.peer_values));
+            Row::new(m.metric.clone(), "Gb/s", &m.own, peer, m.target)
+        })
+        .collect();
+    (rows, notes)
+}
