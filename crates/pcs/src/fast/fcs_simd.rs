@@ -16,7 +16,7 @@ use crate::simd::{Level, Simd};
 /// Goes on with a register over octets.
 pub(super) fn update(simd: Simd, crc: u32, octets: &[u8]) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if simd.level() == Level::Avx2 && octets.len() >= 32 {
+    if simd.level() >= Level::Avx2 && octets.len() >= 32 {
         // SAFETY: a `Simd` of this level exists only where the processor has PCLMULQDQ.
         return unsafe { imp::fold(crc, octets) };
     }

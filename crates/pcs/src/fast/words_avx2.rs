@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The loops of `words.rs`, compiled for AVX2, and the choice between both.
+//! The loops of `words.rs`, compiled for AVX2 and for AVX-512, and the choice between them.
 
 #![allow(unsafe_code, reason = "calls behind a run-time feature check")]
 
@@ -19,7 +19,18 @@ macro_rules! at_level {
                 fn with_avx2($($argument: $kind),*) $(-> $result)? {
                     words::$name($($argument),*)
                 }
-                if simd.level() == Level::Avx2 {
+                #[target_feature(
+                    enable = "avx2,bmi2,popcnt,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2"
+                )]
+                fn with_avx512($($argument: $kind),*) $(-> $result)? {
+                    words::$name($($argument),*)
+                }
+                if simd.level() >= Level::Avx512 {
+                    // SAFETY: a `Simd` of this level exists only where the processor has all of
+                    // these.
+                    return unsafe { with_avx512($($argument),*) };
+                }
+                if simd.level() >= Level::Avx2 {
                     // SAFETY: a `Simd` of this level exists only where the processor has AVX2,
                     // BMI2 and POPCNT.
                     return unsafe { with_avx2($($argument),*) };
