@@ -3,13 +3,13 @@
 
 #![allow(unsafe_code, reason = "calls behind a run-time feature check")]
 
-use super::words::{self, Payload};
+use super::words::{self, Payload, ScramblerState};
 use crate::rs::Row;
 use crate::simd::{Level, Simd};
 
 /// Defines a function that runs one of `words` at a level.
 macro_rules! at_level {
-    ($name:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?) => {
+    ($name:ident($($argument:ident: $kind:ty),* $(,)?) $(-> $result:ty)?) => {
         #[doc = concat!("`words::", stringify!($name), "` with the instructions of this level.")]
         #[inline]
         pub(super) fn $name(simd: Simd, $($argument: $kind),*) $(-> $result)? {
@@ -44,7 +44,11 @@ macro_rules! at_level {
 
 at_level!(load_codewords(line: &[u64], at: usize, rows: &mut [Row], wrong: &mut [u8]));
 at_level!(descramble_rows(rows: &[Row], last: &mut u64, out: &mut [Payload]));
-at_level!(scramble_into_rows(payload: &mut [Payload], last: &mut u64, rows: &mut [Row]));
+at_level!(scramble_into_rows(
+    payload: &mut [Payload],
+    state: &mut ScramblerState,
+    rows: &mut [Row]
+));
 at_level!(store_codewords(payload: &[Payload], rows: &[Row], line: &mut [u8], at: usize));
 at_level!(copy_words(from: &[u8], shift: usize, to: &mut [u64]));
 at_level!(distances(low: u64, high: u64, pattern: u64) -> [u8; 64]);
