@@ -19,7 +19,7 @@ const ROW_WORDS: usize = 32;
 /// First word of a row that holds parity.
 const PARITY_WORD: usize = 28;
 /// Place of the first kept header bit in a row.
-const FIRST_BIT: usize = 37;
+pub(super) const FIRST_BIT: usize = 37;
 /// A bit for each payload block.
 pub(super) const DATA_MASK: u32 = (1 << DATA_BLOCKS) - 1;
 
@@ -27,7 +27,7 @@ pub(super) const DATA_MASK: u32 = (1 << DATA_BLOCKS) - 1;
 const _: () = assert!(KEPT_HEADER_BIT == 1 && FIRST_BIT == 8 + crate::params::PAD_BITS);
 
 /// Headers of parity blocks, their first and their second bits, at the places of their blocks.
-const PARITY_BITS: u32 = {
+pub(super) const PARITY_BITS: u32 = {
     let mut bits = 0;
     let mut i = 0;
     while i < PARITY_HEADERS.len() {
@@ -119,12 +119,17 @@ pub(super) fn load_codewords(line: &[u64], at: usize, rows: &mut [Row], wrong: &
             first |= (header & 1) << k;
             second |= (header >> 1 & 1) << k;
         }
-        let (first, second) = (first as u32, second as u32);
-        let in_data = !(first ^ second) & DATA_MASK;
-        let in_parity = ((first ^ PARITY_BITS) | (second ^ PARITY_BITS)) & !DATA_MASK;
-        *wrong = (in_data | in_parity & ((1 << BLOCKS) - 1)).count_ones() as u8;
+        *wrong = count_wrong(first as u32, second as u32);
         *row = row_of_line(&words);
     }
+}
+
+/// Headers that are not what they must be, given first and second bits of all blocks.
+#[inline(always)]
+pub(super) fn count_wrong(first: u32, second: u32) -> u8 {
+    let in_data = !(first ^ second) & DATA_MASK;
+    let in_parity = ((first ^ PARITY_BITS) | (second ^ PARITY_BITS)) & !DATA_MASK;
+    (in_data | in_parity & ((1 << BLOCKS) - 1)).count_ones() as u8
 }
 
 /// The row of a codeword on the line. Kept header bit and payload of a block are 65 bits in a row
@@ -193,9 +198,9 @@ pub(super) fn scramble_words(words: &mut [u64], last: &mut u64) {
 /// one pass makes of it, and of its output.
 #[derive(Clone, Debug)]
 pub(super) struct ScramblerState {
-    input: u64,
-    once: [u64; 2],
-    output: [u64; 4],
+    pub(super) input: u64,
+    pub(super) once: [u64; 2],
+    pub(super) output: [u64; 4],
 }
 
 impl Default for ScramblerState {
