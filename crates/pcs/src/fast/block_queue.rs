@@ -63,9 +63,9 @@ impl BlockQueue {
     }
 
     /// Makes data blocks of so many octets behind the last block, which must be a multiple of
-    /// eight, and gives the eight octets behind them.
+    /// eight.
     #[inline]
-    pub(super) fn push_data(&mut self, octets: usize) -> u64 {
+    pub(super) fn push_data(&mut self, octets: usize) {
         let end = self.tail + octets / 8;
         while self.tail < end {
             let shift = self.tail % 64;
@@ -74,13 +74,6 @@ impl BlockQueue {
             self.is_data[self.tail / 64] |= ones << shift;
             self.tail += count;
         }
-        self.word(end)
-    }
-
-    #[inline]
-    fn word(&self, at: usize) -> u64 {
-        let octets = self.octets[8 * at..].first_chunk();
-        u64::from_le_bytes(*octets.expect("there is room behind the last block"))
     }
 
     /// Takes blocks into a codeword from its block `from` on; there must be that many.

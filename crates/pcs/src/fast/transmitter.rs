@@ -125,16 +125,27 @@ impl Transmitter {
             before.copy_from_slice(&preamble.to_le_bytes()[4..]);
         }
         rest[..frame.len()].copy_from_slice(frame);
-        if frame.len() < len {
+        // The check sequence is that of the caller's octets where none are added: octets that were
+        // just written can be read at another alignment only after a wait.
+        let complete = if frame.len() < len {
             rest[frame.len()..len].fill(0);
-        }
-        let sequence = fcs(self.simd, &rest[..len]);
+            &rest[..len]
+        } else {
+            frame
+        };
+        let sequence = fcs(self.simd, complete);
+        let tail = complete
+            .last_chunk()
+            .expect("a frame has 60 octets or more");
+        let tail = u128::from(u64::from_le_bytes(*tail));
+        let tail = tail | u128::from(u32::from_le_bytes(sequence)) << 64;
         rest[len..].copy_from_slice(&sequence);
         let rest = count % 8;
-        let last = self.queue.push_data(count - rest);
+        self.queue.push_data(count - rest);
         self.pass(1 + count / 8);
-        let mask = (1 << (8 * rest)) - 1;
-        self.open = u64::from(TYPE_TERMINATE[rest]) | (last & mask) << 8;
+        // The last octets of twelve, behind the type.
+        let last = (tail >> (8 * (12 - rest))) as u64;
+        self.open = u64::from(TYPE_TERMINATE[rest]) | last << 8;
         self.open_len = rest + 1;
         if self.open_len == 8 {
             self.open_len = 0;
