@@ -44,13 +44,36 @@ macro_rules! at_level {
     };
 }
 
-at_level!(words_avx512_simd::load_codewords, load_codewords(line: &[u64], at: usize, rows: &mut [Row], wrong: &mut [u8]));
-at_level!(words_avx512_simd::descramble_rows, descramble_rows(rows: &[Row], last: &mut u64, out: &mut [Payload]));
+at_level!(
+    words_avx512_simd::load_codewords,
+    load_codewords(
+        line: &[u64],
+        at: usize,
+        rows: &mut [Row],
+        wrong: &mut [u8]
+    )
+);
+at_level!(
+    words_avx512_simd::descramble_rows,
+    descramble_rows(
+        rows: &[Row],
+        last: &mut u64,
+        out: &mut [Payload]
+    )
+);
 at_level!(words_avx512_simd::scramble_into_rows, scramble_into_rows(
     payload: &mut [Payload],
     state: &mut ScramblerState,
     rows: &mut [Row]
 ));
-at_level!(words_avx512_simd::store_codewords, store_codewords(payload: &[Payload], rows: &[Row], line: &mut [u8], at: usize));
+at_level!(
+    words_avx512_simd::store_codewords,
+    store_codewords(
+        payload: &[Payload],
+        rows: &[Row],
+        line: &mut [u8],
+        at: usize
+    )
+);
 at_level!(words::copy_words, copy_words(from: &[u8], shift: usize, to: &mut [u64]));
 at_level!(words::distances, distances(low: u64, high: u64, pattern: u64) -> [u8; 64]);
