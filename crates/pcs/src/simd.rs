@@ -6,7 +6,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Simd(Level);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     Scalar,
     /// AVX2, and with it carry-less multiplication (PCLMULQDQ) and POPCNT.
@@ -15,6 +15,12 @@ pub(crate) enum Level {
         allow(dead_code, reason = "no such processor")
     )]
     Avx2,
+    /// What AVX2 has, and AVX-512 (F, BW, DQ, VL, VBMI, VBMI2) with products in GF(2^8) (GFNI).
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        allow(dead_code, reason = "no such processor")
+    )]
+    Avx512,
 }
 
 impl Simd {
@@ -23,11 +29,7 @@ impl Simd {
 
     /// The best level of this processor.
     pub fn best() -> Self {
-        if has_avx2() {
-            Self(Level::Avx2)
-        } else {
-            Self::SCALAR
-        }
+        Self::all().last().unwrap_or(Self::SCALAR)
     }
 
     /// Every level of this processor, the slowest first.
@@ -35,6 +37,7 @@ impl Simd {
         [Self::SCALAR]
             .into_iter()
             .chain(has_avx2().then_some(Self(Level::Avx2)))
+            .chain((has_avx2() && has_avx512()).then_some(Self(Level::Avx512)))
     }
 
     /// Its name, for reports.
@@ -42,6 +45,7 @@ impl Simd {
         match self.0 {
             Level::Scalar => "scalar",
             Level::Avx2 => "avx2",
+            Level::Avx512 => "avx512",
         }
     }
 
@@ -56,6 +60,22 @@ fn has_avx2() -> bool {
         && is_x86_feature_detected!("pclmulqdq")
         && is_x86_feature_detected!("popcnt")
         && is_x86_feature_detected!("bmi2")
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn has_avx512() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512vbmi")
+        && is_x86_feature_detected!("avx512vbmi2")
+        && is_x86_feature_detected!("gfni")
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+fn has_avx512() -> bool {
+    false
 }
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]

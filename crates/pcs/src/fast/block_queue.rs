@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Blocks that wait to be sent: payload words, and a bit each that says data or control.
+//! Blocks that wait to be sent: eight octets of payload each, as they are on the line, and a bit
+//! that says data or control. Frames are copied into it once, and get their check sequence there.
 
 use super::words::Payload;
 use crate::params::DATA_BLOCKS;
@@ -9,7 +10,7 @@ use crate::transmit_room::QUEUE_BLOCKS;
 /// its front is rare.
 #[derive(Clone, Debug)]
 pub(super) struct BlockQueue {
-    words: Box<[u64]>,
+    octets: Box<[u8]>,
     is_data: Box<[u64]>,
     head: usize,
     tail: usize,
@@ -20,7 +21,7 @@ const AREA: usize = 2 * QUEUE_BLOCKS + 64;
 impl BlockQueue {
     pub(super) fn new() -> Self {
         Self {
-            words: vec![0; AREA].into_boxed_slice(),
+            octets: vec![0; 8 * AREA].into_boxed_slice(),
             is_data: vec![0; AREA / 64 + 1].into_boxed_slice(),
             head: 0,
             tail: 0,
@@ -40,7 +41,7 @@ impl BlockQueue {
         }
         if self.tail + count > AREA {
             let first = self.head / 64 * 64;
-            self.words.copy_within(first..self.tail, 0);
+            self.octets.copy_within(8 * first..8 * self.tail, 0);
             self.is_data.copy_within(first / 64..=self.tail / 64, 0);
             self.head -= first;
             self.tail -= first;
@@ -49,19 +50,23 @@ impl BlockQueue {
 
     #[inline]
     pub(super) fn push_control(&mut self, word: u64) {
-        self.words[self.tail] = word;
+        self.octets[8 * self.tail..][..8].copy_from_slice(&word.to_le_bytes());
         self.is_data[self.tail / 64] &= !(1 << (self.tail % 64));
         self.tail += 1;
     }
 
-    /// Appends octets as data blocks; their number must be a multiple of eight.
+    /// Octets behind the last block, to be written before `push_data`; there must be room for
+    /// them.
     #[inline]
-    pub(super) fn push_data(&mut self, octets: &[u8]) {
-        let (words, _) = octets.as_chunks::<8>();
-        let end = self.tail + words.len();
-        for (to, word) in self.words[self.tail..end].iter_mut().zip(words) {
-            *to = u64::from_le_bytes(*word);
-        }
+    pub(super) fn octets_behind(&mut self, count: usize) -> &mut [u8] {
+        &mut self.octets[8 * self.tail..][..count]
+    }
+
+    /// Makes data blocks of so many octets behind the last block, which must be a multiple of
+    /// eight.
+    #[inline]
+    pub(super) fn push_data(&mut self, octets: usize) {
+        let end = self.tail + octets / 8;
         while self.tail < end {
             let shift = self.tail % 64;
             let count = (64 - shift).min(end - self.tail);
@@ -75,8 +80,17 @@ impl BlockQueue {
     #[inline]
     pub(super) fn take(&mut self, from: usize, out: &mut Payload) {
         let count = DATA_BLOCKS - from;
-        let words = &self.words[self.head..self.head + count];
-        out.words[from..].copy_from_slice(words);
+        let octets = &self.octets[8 * self.head..];
+        if let (0, Some(octets)) = (from, octets.first_chunk::<{ 8 * DATA_BLOCKS }>()) {
+            // Of constant length, so that it is no call.
+            for (word, octets) in out.words.iter_mut().zip(octets.as_chunks().0) {
+                *word = u64::from_le_bytes(*octets);
+            }
+        } else {
+            for (word, octets) in out.words[from..].iter_mut().zip(octets.as_chunks().0) {
+                *word = u64::from_le_bytes(*octets);
+            }
+        }
         let (index, shift) = (self.head / 64, self.head % 64);
         let bits = self.is_data[index] >> shift | self.is_data[index + 1] << 1 << (63 - shift);
         let bits = (bits & ((1 << count) - 1)) as u32;

@@ -13,6 +13,8 @@ pub mod stages;
 mod transmitter;
 mod words;
 mod words_avx2;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod words_avx512_simd;
 
 pub use receiver::Receiver;
 pub use transmitter::Transmitter;

@@ -8,7 +8,7 @@
 
 use super::block_queue::BlockQueue;
 use super::fcs::fcs;
-use super::words::{self, Payload};
+use super::words::{self, Payload, ScramblerState};
 use super::words_avx2::{scramble_into_rows, store_codewords};
 use crate::block::{Block, TYPE_START_0, TYPE_START_4, TYPE_TERMINATE};
 use crate::burst::{DataDetector, Unit};
@@ -34,8 +34,6 @@ pub struct Transmitter {
     codec: Codec,
     detector: DataDetector,
     queue: BlockQueue,
-    /// A frame with its check sequence.
-    frame: Box<[u8]>,
     /// A termination whose vector is not complete, and the octets of the vector.
     open: u64,
     open_len: usize,
@@ -46,7 +44,7 @@ pub struct Transmitter {
     due: usize,
     due_max: usize,
     idle_run: usize,
-    last_scrambled: u64,
+    scrambler: ScramblerState,
     payload: Box<[Payload; BATCH]>,
     rows: Box<[Row; BATCH]>,
 }
@@ -54,14 +52,12 @@ pub struct Transmitter {
 impl Transmitter {
     /// A transmitter with nothing to send.
     pub fn new(direction: Direction, params: Params, simd: Simd) -> Self {
-        let frame_len_max = params.frame_len_with_fcs_max.max(FRAME_LEN_WITH_FCS_MIN);
         Self {
             direction,
             simd,
             codec: Codec::new(Code::FULL, simd),
             detector: DataDetector::new(&params),
             queue: BlockQueue::new(),
-            frame: vec![0; frame_len_max + 8].into_boxed_slice(),
             open: 0,
             open_len: 0,
             owed: 0,
@@ -70,7 +66,7 @@ impl Transmitter {
             due: 0,
             due_max: 0,
             idle_run: 0,
-            last_scrambled: u64::MAX,
+            scrambler: ScramblerState::default(),
             payload: Box::new([Payload::default(); BATCH]),
             rows: Box::new([Row::ZERO; BATCH]),
             params,
@@ -108,11 +104,11 @@ impl Transmitter {
         }
     }
 
-    /// Blocks of preamble and frame, whose start is in lane `lane`.
+    /// Blocks of preamble and frame, whose start is in lane `lane`. The frame is padded to `len`
+    /// octets and gets its check sequence.
     #[inline]
-    fn push_blocks(&mut self, len_with_fcs: usize, llid: u16, lane: usize) {
+    fn push_blocks(&mut self, frame: &[u8], len: usize, llid: u16, lane: usize) {
         let preamble = u64::from_le_bytes(llid::preamble(llid));
-        let mut from = 0;
         if lane == 0 {
             self.queue
                 .push_control(preamble & !0xff | u64::from(TYPE_START_0));
@@ -120,18 +116,36 @@ impl Transmitter {
             // /S/ and three octets in the upper half; idles, whose code is zero, in the lower.
             let upper = preamble >> 8 << 40;
             self.queue.push_control(upper | u64::from(TYPE_START_4));
-            let mut octets = [0; 8];
-            octets[..4].copy_from_slice(&preamble.to_le_bytes()[4..]);
-            octets[4..].copy_from_slice(&self.frame[..4]);
-            self.queue.push_data(&octets);
-            from = 4;
         }
-        let rest = (len_with_fcs - from) % 8;
-        self.queue.push_data(&self.frame[from..len_with_fcs - rest]);
-        self.pass((PREAMBLE_LEN + lane + len_with_fcs - rest) / 8);
-        let mut last = [TYPE_TERMINATE[rest], 0, 0, 0, 0, 0, 0, 0];
-        last[1..=rest].copy_from_slice(&self.frame[len_with_fcs - rest..len_with_fcs]);
-        self.open = u64::from_le_bytes(last);
+        // The rest of the preamble, if the start is in lane 4, then the frame.
+        let count = lane + len + FCS_LEN;
+        let octets = self.queue.octets_behind(count);
+        let (before, rest) = octets.split_at_mut(lane);
+        if lane == 4 {
+            before.copy_from_slice(&preamble.to_le_bytes()[4..]);
+        }
+        rest[..frame.len()].copy_from_slice(frame);
+        // The check sequence is that of the caller's octets where none are added: octets that were
+        // just written can be read at another alignment only after a wait.
+        let complete = if frame.len() < len {
+            rest[frame.len()..len].fill(0);
+            &rest[..len]
+        } else {
+            frame
+        };
+        let sequence = fcs(self.simd, complete);
+        let tail = complete
+            .last_chunk()
+            .expect("a frame has 60 octets or more");
+        let tail = u128::from(u64::from_le_bytes(*tail));
+        let tail = tail | u128::from(u32::from_le_bytes(sequence)) << 64;
+        rest[len..].copy_from_slice(&sequence);
+        let rest = count % 8;
+        self.queue.push_data(count - rest);
+        self.pass(1 + count / 8);
+        // The last octets of twelve, behind the type.
+        let last = (tail >> (8 * (12 - rest))) as u64;
+        self.open = u64::from(TYPE_TERMINATE[rest]) | last << 8;
         self.open_len = rest + 1;
         if self.open_len == 8 {
             self.open_len = 0;
@@ -156,9 +170,9 @@ impl Transmitter {
         }
     }
 
-    /// The next codeword's payload.
+    /// Puts the next codeword's payload at a place of the batch.
     #[inline]
-    fn payload(&mut self, is_first: bool) -> Payload {
+    fn fill(&mut self, place: usize, is_first: bool) {
         let opening = match is_first {
             true => self.params.opening_idles.min(DATA_BLOCKS),
             false => 0,
@@ -170,9 +184,10 @@ impl Transmitter {
                 self.idle_vector();
             }
         }
-        let mut payload = Payload::default();
+        let payload = &mut self.payload[place];
         payload.words[..opening].fill(Block::IDLE.payload);
-        self.queue.take(opening, &mut payload);
+        payload.is_data = 0;
+        self.queue.take(opening, payload);
         if self.direction == Direction::Upstream {
             let is_idle = |k: &usize| {
                 payload.is_data >> k & 1 == 0 && payload.words[*k] == Block::IDLE.payload
@@ -184,13 +199,12 @@ impl Transmitter {
                 run
             };
         }
-        payload
     }
 
     /// Sends the first `count` codewords of the batch from bit `at` on.
     fn send(&mut self, count: usize, line: &mut [u8], at: usize) {
         let (payload, rows) = (&mut self.payload[..count], &mut self.rows[..count]);
-        scramble_into_rows(self.simd, payload, &mut self.last_scrambled, rows);
+        scramble_into_rows(self.simd, payload, &mut self.scrambler, rows);
         self.codec.encode_rows(rows);
         store_codewords(self.simd, payload, rows, line, at);
     }
@@ -214,10 +228,6 @@ impl Transmit for Transmitter {
             (self.owed, self.deficit, self.due) = (0, 0, 0);
             self.passed = self.params.opening_idles;
         }
-        self.frame[..frame.len()].copy_from_slice(frame);
-        self.frame[frame.len()..len].fill(0);
-        let sequence = fcs(self.simd, &self.frame[..len]);
-        self.frame[len..len_with_fcs].copy_from_slice(&sequence);
         self.queue.make_room((len_with_fcs + self.owed) / 8 + 4);
         while self.open_len + self.owed >= 8 {
             self.idle_vector();
@@ -225,7 +235,7 @@ impl Transmit for Transmitter {
         let lane = self.owed;
         self.owed = 0;
         let offset = 8 * self.passed + lane;
-        self.push_blocks(len_with_fcs, llid, lane);
+        self.push_blocks(frame, len, llid, lane);
         self.owe(offset, len_with_fcs);
         Ok(())
     }
@@ -241,7 +251,7 @@ impl Transmit for Transmitter {
                 Direction::Upstream => self.detector.next(self.waiting_blocks(), self.idle_run),
             };
             if let Unit::Codeword { is_first } = unit {
-                self.payload[batch] = self.payload(is_first);
+                self.fill(batch, is_first);
                 batch += 1;
             }
             if batch == BATCH || (batch > 0 && !matches!(unit, Unit::Codeword { .. })) {

@@ -19,7 +19,7 @@ const ROW_WORDS: usize = 32;
 /// First word of a row that holds parity.
 const PARITY_WORD: usize = 28;
 /// Place of the first kept header bit in a row.
-const FIRST_BIT: usize = 37;
+pub(super) const FIRST_BIT: usize = 37;
 /// A bit for each payload block.
 pub(super) const DATA_MASK: u32 = (1 << DATA_BLOCKS) - 1;
 
@@ -27,7 +27,7 @@ pub(super) const DATA_MASK: u32 = (1 << DATA_BLOCKS) - 1;
 const _: () = assert!(KEPT_HEADER_BIT == 1 && FIRST_BIT == 8 + crate::params::PAD_BITS);
 
 /// Headers of parity blocks, their first and their second bits, at the places of their blocks.
-const PARITY_BITS: u32 = {
+pub(super) const PARITY_BITS: u32 = {
     let mut bits = 0;
     let mut i = 0;
     while i < PARITY_HEADERS.len() {
@@ -113,34 +113,63 @@ pub(super) fn load_codewords(line: &[u64], at: usize, rows: &mut [Row], wrong: &
         for k in 0..LINE_WORDS {
             words[k] = source[k] >> shift | source[k + 1] << 1 << (63 - shift);
         }
-        let mut payload = [0; BLOCKS];
         let (mut first, mut second) = (0, 0);
-        for k in 0..BLOCKS {
-            payload[k] = words[k] >> (2 * k + 2) | words[k + 1] << (62 - 2 * k);
-            let header = words[k] >> (2 * k);
+        for (k, word) in words[..BLOCKS].iter().enumerate() {
+            let header = word >> (2 * k);
             first |= (header & 1) << k;
             second |= (header >> 1 & 1) << k;
         }
-        let (first, second) = (first as u32, second as u32);
-        let in_data = !(first ^ second) & DATA_MASK;
-        let in_parity = ((first ^ PARITY_BITS) | (second ^ PARITY_BITS)) & !DATA_MASK;
-        *wrong = (in_data | in_parity & ((1 << BLOCKS) - 1)).count_ones() as u8;
-        *row = pack_row(&payload, second & DATA_MASK);
+        *wrong = count_wrong(first as u32, second as u32);
+        *row = row_of_line(&words);
     }
+}
+
+/// Headers that are not what they must be, given first and second bits of all blocks.
+#[inline(always)]
+pub(super) fn count_wrong(first: u32, second: u32) -> u8 {
+    let in_data = !(first ^ second) & DATA_MASK;
+    let in_parity = ((first ^ PARITY_BITS) | (second ^ PARITY_BITS)) & !DATA_MASK;
+    (in_data | in_parity & ((1 << BLOCKS) - 1)).count_ones() as u8
+}
+
+/// The row of a codeword on the line. Kept header bit and payload of a block are 65 bits in a row
+/// on the line too, so that a word of the row is the end of one run and the beginning of the next.
+#[inline(always)]
+fn row_of_line(line: &[u64; LINE_WORDS]) -> Row {
+    let mut words = [0; ROW_WORDS];
+    words[0] = line[0] >> 1 << FIRST_BIT;
+    for k in 1..DATA_BLOCKS {
+        let end = line[k] << (64 - 2 * k) >> (27 - k) | line[k - 1] >> (27 + k);
+        words[k] = line[k] >> (2 * k + 1) << (FIRST_BIT + k) | end;
+    }
+    for k in DATA_BLOCKS - 1..BLOCKS {
+        words[k + 1] = line[k] >> (2 * k + 2) | line[k + 1] << (62 - 2 * k);
+    }
+    row_from(&words)
 }
 
 /// Descrambled payload of rows. `last` is the last scrambled word before them, and after.
 #[inline(always)]
 pub(super) fn descramble_rows(rows: &[Row], last: &mut u64, out: &mut [Payload]) {
     for (row, out) in rows.iter().zip(out) {
-        let payload = unpack_row(row);
-        let mut history = [0; DATA_BLOCKS + 1];
-        history[0] = *last;
-        history[1..].copy_from_slice(&payload.words);
-        *last = history[DATA_BLOCKS];
-        descramble_words(&history, &mut out.words);
-        out.is_data = payload.is_data;
+        // Each word and the word before it are both taken from the row: reading back words that
+        // were just written, at another alignment, would wait for the writes.
+        let words = row_words(row);
+        let word = |k: usize| words[k] >> (FIRST_BIT + 1 + k) | words[k + 1] << (26 - k);
+        out.words[0] = descrambled(*last, word(0));
+        for k in 1..DATA_BLOCKS - 1 {
+            out.words[k] = descrambled(word(k - 1), word(k));
+        }
+        out.words[26] = descrambled(word(25), words[27]);
+        *last = words[27];
+        let bits = |sum, k: usize| sum | (words[k] >> (FIRST_BIT + k) & 1) << k;
+        out.is_data = (0..DATA_BLOCKS).fold(0, bits) as u32;
     }
+}
+
+#[inline(always)]
+fn descrambled(before: u64, word: u64) -> u64 {
+    word ^ (word << 39 | before >> 25) ^ (word << 58 | before >> 6)
 }
 
 /// Descrambles words; `history` has the word before them in front.
@@ -148,7 +177,7 @@ pub(super) fn descramble_rows(rows: &[Row], last: &mut u64, out: &mut [Payload])
 pub(super) fn descramble_words(history: &[u64], out: &mut [u64]) {
     let words = history.iter().zip(&history[1..]);
     for (out, (&before, &word)) in out.iter_mut().zip(words) {
-        *out = word ^ (word << 39 | before >> 25) ^ (word << 58 | before >> 6);
+        *out = descrambled(before, word);
     }
 }
 
@@ -165,11 +194,67 @@ pub(super) fn scramble_words(words: &mut [u64], last: &mut u64) {
     *last = before;
 }
 
+/// What a scrambler of whole codewords remembers: the last words before it, of its input, of what
+/// one pass makes of it, and of its output.
+#[derive(Clone, Debug)]
+pub(super) struct ScramblerState {
+    pub(super) input: u64,
+    pub(super) once: [u64; 2],
+    pub(super) output: [u64; 4],
+}
+
+impl Default for ScramblerState {
+    /// As if ones without end had been sent before.
+    fn default() -> Self {
+        Self {
+            input: u64::MAX,
+            once: [u64::MAX; 2],
+            output: [u64::MAX; 4],
+        }
+    }
+}
+
+/// Scrambles the words of a codeword.
+///
+/// With D = x^39 + x^58 the output is input / (1 + D), in which each word waits for the word
+/// before. That is input (1 + D)(1 + D)^2 / (1 + D)^4, since squares of sums are sums of squares:
+/// two passes without feedback, then one over the bits 156 and 232 places back, two words away or
+/// more.
+#[inline(always)]
+fn scramble_codeword(words: &mut [u64; DATA_BLOCKS], state: &mut ScramblerState) {
+    let mut input = [state.input; DATA_BLOCKS + 1];
+    input[1..].copy_from_slice(words);
+    let mut once = [0; DATA_BLOCKS + 2];
+    once[..2].copy_from_slice(&state.once);
+    for k in 0..DATA_BLOCKS {
+        let (before, word) = (input[k], input[k + 1]);
+        once[k + 2] = word ^ (word << 39 | before >> 25) ^ (word << 58 | before >> 6);
+    }
+    let mut output = [0; DATA_BLOCKS + 4];
+    output[..4].copy_from_slice(&state.output);
+    for k in 0..DATA_BLOCKS {
+        let (far, near) = (once[k], once[k + 1]);
+        output[k + 4] = once[k + 2] ^ (near << 14 | far >> 50) ^ (near << 52 | far >> 12);
+    }
+    for k in 0..DATA_BLOCKS {
+        let (far, middle, near) = (output[k], output[k + 1], output[k + 2]);
+        output[k + 4] ^= (near << 28 | middle >> 36) ^ (middle << 40 | far >> 24);
+    }
+    state.input = input[DATA_BLOCKS];
+    state.once.copy_from_slice(&once[DATA_BLOCKS..]);
+    state.output.copy_from_slice(&output[DATA_BLOCKS..]);
+    words.copy_from_slice(&output[4..]);
+}
+
 /// Rows without parity of scrambled payload.
 #[inline(always)]
-pub(super) fn scramble_into_rows(payload: &mut [Payload], last: &mut u64, rows: &mut [Row]) {
+pub(super) fn scramble_into_rows(
+    payload: &mut [Payload],
+    state: &mut ScramblerState,
+    rows: &mut [Row],
+) {
     for (payload, row) in payload.iter_mut().zip(rows) {
-        scramble_words(&mut payload.words, last);
+        scramble_codeword(&mut payload.words, state);
         let mut words = [0; BLOCKS];
         words[..DATA_BLOCKS].copy_from_slice(&payload.words);
         *row = pack_row(&words, payload.is_data);

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The loops of `words.rs`, compiled for AVX2, and the choice between both.
+//! The loops of `words.rs`, compiled for AVX2 and for AVX-512, and the choice between them.
 
 #![allow(unsafe_code, reason = "calls behind a run-time feature check")]
 
-use super::words::{self, Payload};
+use super::words::{self, Payload, ScramblerState};
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use super::words_avx512_simd;
 use crate::rs::Row;
 use crate::simd::{Level, Simd};
 
 /// Defines a function that runs one of `words` at a level.
 macro_rules! at_level {
-    ($name:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?) => {
+    ($by_avx512:path, $name:ident($($argument:ident: $kind:ty),* $(,)?) $(-> $result:ty)?) => {
         #[doc = concat!("`words::", stringify!($name), "` with the instructions of this level.")]
         #[inline]
         pub(super) fn $name(simd: Simd, $($argument: $kind),*) $(-> $result)? {
@@ -19,7 +21,18 @@ macro_rules! at_level {
                 fn with_avx2($($argument: $kind),*) $(-> $result)? {
                     words::$name($($argument),*)
                 }
-                if simd.level() == Level::Avx2 {
+                #[target_feature(
+                    enable = "avx2,bmi2,popcnt,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2"
+                )]
+                fn with_avx512($($argument: $kind),*) $(-> $result)? {
+                    $by_avx512($($argument),*)
+                }
+                if simd.level() >= Level::Avx512 {
+                    // SAFETY: a `Simd` of this level exists only where the processor has all of
+                    // these.
+                    return unsafe { with_avx512($($argument),*) };
+                }
+                if simd.level() >= Level::Avx2 {
                     // SAFETY: a `Simd` of this level exists only where the processor has AVX2,
                     // BMI2 and POPCNT.
                     return unsafe { with_avx2($($argument),*) };
@@ -31,9 +44,36 @@ macro_rules! at_level {
     };
 }
 
-at_level!(load_codewords(line: &[u64], at: usize, rows: &mut [Row], wrong: &mut [u8]));
-at_level!(descramble_rows(rows: &[Row], last: &mut u64, out: &mut [Payload]));
-at_level!(scramble_into_rows(payload: &mut [Payload], last: &mut u64, rows: &mut [Row]));
-at_level!(store_codewords(payload: &[Payload], rows: &[Row], line: &mut [u8], at: usize));
-at_level!(copy_words(from: &[u8], shift: usize, to: &mut [u64]));
-at_level!(distances(low: u64, high: u64, pattern: u64) -> [u8; 64]);
+at_level!(
+    words_avx512_simd::load_codewords,
+    load_codewords(
+        line: &[u64],
+        at: usize,
+        rows: &mut [Row],
+        wrong: &mut [u8]
+    )
+);
+at_level!(
+    words_avx512_simd::descramble_rows,
+    descramble_rows(
+        rows: &[Row],
+        last: &mut u64,
+        out: &mut [Payload]
+    )
+);
+at_level!(words_avx512_simd::scramble_into_rows, scramble_into_rows(
+    payload: &mut [Payload],
+    state: &mut ScramblerState,
+    rows: &mut [Row]
+));
+at_level!(
+    words_avx512_simd::store_codewords,
+    store_codewords(
+        payload: &[Payload],
+        rows: &[Row],
+        line: &mut [u8],
+        at: usize
+    )
+);
+at_level!(words::copy_words, copy_words(from: &[u8], shift: usize, to: &mut [u64]));
+at_level!(words::distances, distances(low: u64, high: u64, pattern: u64) -> [u8; 64]);

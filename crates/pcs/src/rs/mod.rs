@@ -22,9 +22,15 @@
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod correct_avx2;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
+mod correct_gfni_simd;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 mod rs_avx2;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod rs_gfni_simd;
 mod scalar;
 mod tables;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod tables_gfni;
 #[cfg(test)]
 mod tests;
 
@@ -145,8 +151,10 @@ impl Codec {
             Level::Scalar => rows.iter_mut().for_each(scalar::encode),
             #[cfg(all(target_arch = "x86_64", not(miri)))]
             Level::Avx2 => rs_avx2::encode_rows(self.simd, rows),
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Level::Avx512 => rs_gfni_simd::encode_rows(self.simd, rows),
             #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-            Level::Avx2 => rows.iter_mut().for_each(scalar::encode),
+            Level::Avx2 | Level::Avx512 => rows.iter_mut().for_each(scalar::encode),
         }
     }
 
@@ -164,8 +172,10 @@ impl Codec {
                 Level::Scalar => self.decode_scalar(rows, verdicts),
                 #[cfg(all(target_arch = "x86_64", not(miri)))]
                 Level::Avx2 => rs_avx2::decode_rows(self.simd, self.code, rows, verdicts),
+                #[cfg(all(target_arch = "x86_64", not(miri)))]
+                Level::Avx512 => rs_gfni_simd::decode_rows(self.simd, self.code, rows, verdicts),
                 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-                Level::Avx2 => self.decode_scalar(rows, verdicts),
+                Level::Avx2 | Level::Avx512 => self.decode_scalar(rows, verdicts),
             }
         }
     }

@@ -24,13 +24,13 @@ use crate::simd::{Level, Simd};
 const TRANSFORM_FROM: usize = 12;
 
 pub(super) fn encode_rows(simd: Simd, rows: &mut [Row]) {
-    assert_eq!(simd.level(), Level::Avx2);
+    assert!(simd.level() >= Level::Avx2);
     // SAFETY: a `Simd` of this level exists only where the processor has AVX2.
     unsafe { encode_all(rows) }
 }
 
 pub(super) fn decode_rows(simd: Simd, code: Code, rows: &mut [Row], verdicts: &mut [Correction]) {
-    assert_eq!(simd.level(), Level::Avx2);
+    assert!(simd.level() >= Level::Avx2);
     // SAFETY: as above.
     unsafe { decode_all(code, rows, verdicts) }
 }
@@ -160,7 +160,7 @@ fn weighted_sum(table: &[Nibbles], row: &[u8]) -> __m256i {
 }
 
 #[inline]
-fn parity_of(row: &mut Row) -> &mut [u8; PARITY] {
+pub(super) fn parity_of(row: &mut Row) -> &mut [u8; PARITY] {
     (&mut row.0[ROW - PARITY..])
         .try_into()
         .expect("32 parity bytes")
@@ -273,7 +273,7 @@ fn one_by_one(rows: &[Row], syndromes: &mut [Syndromes; LANES]) -> u32 {
 /// Transposes 16 x 16 bytes in each half of 16 vectors: four rounds of a perfect shuffle.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn transpose_halves(mut rows: [__m256i; 16]) -> [__m256i; 16] {
+pub(super) fn transpose_halves(mut rows: [__m256i; 16]) -> [__m256i; 16] {
     for _ in 0..4 {
         let mut next = rows;
         for i in 0..8 {
@@ -288,7 +288,7 @@ fn transpose_halves(mut rows: [__m256i; 16]) -> [__m256i; 16] {
 /// Columns of up to 32 rows: vector m holds byte m of each.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn columns(rows: &[Row], out: &mut [__m256i; ROW]) {
+pub(super) fn columns(rows: &[Row], out: &mut [__m256i; ROW]) {
     const NONE: Row = Row::ZERO;
     let row = |lane: usize| rows.get(lane).unwrap_or(&NONE);
     for start in (0..ROW).step_by(16) {
@@ -440,7 +440,7 @@ fn seventeenth(
 /// From lanes back to rows: gives the 32 bytes of each.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn hand_out(vectors: &[__m256i; PARITY], mut put: impl FnMut(usize, __m256i)) {
+pub(super) fn hand_out(vectors: &[__m256i; PARITY], mut put: impl FnMut(usize, __m256i)) {
     let half = |from: usize| -> [__m256i; 16] {
         vectors[from..from + 16]
             .try_into()

@@ -180,7 +180,7 @@ const fn feedback_table() -> [[u64; 4]; 256] {
 /// the coefficient of Z^(31-i) of the polynomial that is one at alpha^j and zero at other roots.
 pub(super) static PARITY_MATRIX: [[u8; PARITY]; PARITY] = parity_matrix();
 
-const fn parity_matrix() -> [[u8; PARITY]; PARITY] {
+pub(super) const fn parity_matrix() -> [[u8; PARITY]; PARITY] {
     let exp = exp_table();
     let mut matrix = [[0; PARITY]; PARITY];
     let mut j = 0;
