@@ -14,12 +14,14 @@ use super::registry::Registry;
 
 mod assemble;
 mod config;
+mod document;
 mod fields;
 mod graph;
 pub(super) mod links;
 pub(super) mod nodes;
 pub(super) mod run;
 
+pub use document::DocumentKind;
 use nodes::Draft;
 
 /// Keys at the top of a chain file.
