@@ -50,8 +50,10 @@ enum Command {
     /// List and describe ports and their wrappers
     #[command(subcommand)]
     Port(commands::port::Command),
-    /// Print the JSON Schema of chain files
-    Schema,
+    /// Print the JSON Schema of chain files, or of traffic profiles
+    Schema(commands::schema::Args),
+    /// Say what this machine is and lacks as a place to measure
+    Doctor(commands::doctor::Args),
     /// Run one worker of a chain (started by `catena run`)
     #[command(hide = true)]
     Worker(commands::worker::Args),
@@ -77,7 +79,8 @@ fn main() -> ExitCode {
         Command::Stop(args) => commands::stop::run(&args),
         Command::Nf(command) => commands::nf::run(&command),
         Command::Port(command) => commands::port::run(&command),
-        Command::Schema => commands::schema::run(),
+        Command::Schema(args) => commands::schema::run(&args),
+        Command::Doctor(args) => commands::doctor::run(&args),
         Command::Worker(args) => commands::worker::run(args),
         Command::Bench(command) => commands::bench::run(&command),
         Command::Completions(args) => commands::completions::run(&args),

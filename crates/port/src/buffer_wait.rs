@@ -13,7 +13,7 @@ const CALLS_BEFORE_ASKING: u32 = 4096;
 
 /// What to do about the next packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Buffer {
+pub enum Buffer {
     /// A buffer is there.
     Ready,
     /// None is free now: keep the packet and try again in a later turn.
@@ -24,7 +24,7 @@ pub(crate) enum Buffer {
 
 /// What is known of the pools so far.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BufferWait {
+pub struct BufferWait {
     /// The longest packet that has had a buffer.
     longest: usize,
     /// The shortest packet for which there is none.
@@ -33,7 +33,9 @@ pub(crate) struct BufferWait {
 }
 
 impl BufferWait {
-    pub(crate) const fn new() -> Self {
+    /// Nothing is known yet.
+    #[expect(clippy::new_without_default, reason = "a default would say no more")]
+    pub const fn new() -> Self {
         Self {
             longest: 0,
             too_long: usize::MAX,
@@ -43,7 +45,7 @@ impl BufferWait {
 
     /// Whether there is a buffer for a packet of `len` bytes.
     #[inline]
-    pub(crate) fn ask(&mut self, burst: &mut RxBurst<'_>, len: usize) -> Buffer {
+    pub fn ask(&mut self, burst: &mut RxBurst<'_>, len: usize) -> Buffer {
         if burst.has_buffer(len) {
             self.longest = self.longest.max(len);
             self.calls = 0;

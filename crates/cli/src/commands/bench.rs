@@ -22,6 +22,20 @@ pub(crate) enum Command {
         #[command(flatten)]
         common: Common,
     },
+    /// Stamped packets per second of the `traffic` port, over a link or out of an interface
+    Generator {
+        /// Send out of this interface instead of over a link
+        #[arg(long)]
+        interface: Option<String>,
+        /// Number of flows
+        #[arg(long, default_value_t = 1)]
+        flows: u32,
+        /// Let the kernel cut runs of one flow into packets; for interfaces without offload of it
+        #[arg(long)]
+        segment: bool,
+        #[command(flatten)]
+        common: Common,
+    },
     /// One-way latency of a lone packet over one link between two processes
     Hop {
         #[command(flatten)]
@@ -80,6 +94,20 @@ pub(crate) fn run(command: &Command) -> Outcome {
             );
             throughput(common, &chain, "process", "link")
         }
+        Command::Generator {
+            interface,
+            flows,
+            segment,
+            common,
+        } => {
+            let chain = generator(common, interface.as_deref(), *flows, *segment)?;
+            let mode = if interface.is_some() {
+                "inline"
+            } else {
+                "process"
+            };
+            throughput(common, &chain, mode, "generator")
+        }
         Command::Hop { common } => hop(common),
         Command::Chain {
             mode,
@@ -95,6 +123,31 @@ fn sides(common: &Common) -> Result<[usize; 2], Failure> {
         [from, to] => Ok([*from, *to]),
         _ => Err(Failure::input("--cores takes one or two cores, as in 0,1")),
     }
+}
+
+/// A profile's packets as fast as there is room, over a link to a receiver or out of an interface.
+fn generator(
+    common: &Common,
+    interface: Option<&str>,
+    flows: u32,
+    segment: bool,
+) -> Result<String, Failure> {
+    let [from, to] = sides(common)?;
+    let sink = match interface {
+        Some(interface) => format!(
+            "{{ packet_socket: {{ interface: {interface}, bypass_qdisc: {}, segment: {segment} }}",
+            !segment
+        ),
+        None => format!("{{ receiver: {{ samples: 65536 }}, core: {to}"),
+    };
+    // Profiles count the FCS; every other size here does not.
+    let frame_len = common.size + catena_measure::profile::FCS_LEN;
+    Ok(format!(
+        "ports:\n  source: {{ traffic: {{ profile: {{ sizes: {frame_len}, \
+         flows: {{ count: {flows} }} }} }}, core: {from} }}\n  sink: {sink} }}\n\
+         links:\n  - {{ link: source -> sink, slots: {} }}\n",
+        common.slots
+    ))
 }
 
 /// A chain of `length` NFs. Neighbours are spread over the cores in contiguous runs.

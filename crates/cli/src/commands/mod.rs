@@ -5,6 +5,7 @@ pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod control;
+pub(crate) mod doctor;
 pub(crate) mod kinds;
 pub(crate) mod list;
 pub(crate) mod man;

@@ -3,6 +3,7 @@
 mod documents;
 mod files;
 mod harness;
+mod measuring;
 mod metrics;
 mod running;
 mod terminal;
