@@ -12,6 +12,7 @@
 mod cacheline;
 mod chain;
 pub(crate) mod child;
+mod generator;
 mod hop;
 mod install;
 mod link;
@@ -50,6 +51,8 @@ pub(crate) struct Arguments {
 enum Name {
     /// Rate of chains of 1 to 8 NFs by execution mode, beside a chain of memif forwarders
     Chain,
+    /// Rate of the traffic generator over a link and a veth pair, beside tcpreplay and trafgen
+    Generator,
     /// One-way time of a lone packet, beside a bare cache line, a yield and a futex
     Hop,
     /// Rate of one link by trust, beside memif and vhost-user
@@ -115,6 +118,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         Name::Chain => {
             chain::run(&mut session);
             "chain"
+        }
+        Name::Generator => {
+            generator::run(&mut session);
+            "generator"
         }
         Name::Hop => {
             hop::run(&mut session);

@@ -7,6 +7,7 @@
 //! |--------------------------------------------------------------------------------------|------|
 //! | `catena bench link --trust TRUST --size B --seconds N --cores A,B --json`             | rate |
 //! | `catena bench hop --seconds N --cores A,B --json` (one core: `--cores A,A`)           | hop  |
+//! | `catena bench generator --size B --seconds N --cores A,B --json`                      | rate |
 //! | `catena bench chain --mode MODE --length L --size B --seconds N --cores A,B --json`   | rate |
 //!
 //! A rate is `{"mpps":F,"ns_per_packet":F}`: packets received at the far end, in millions per
@@ -173,6 +174,27 @@ impl Own {
     ) -> Result<OwnRate, OwnError> {
         let what = format!("chain --mode {mode} --length {length} --size {packet_size}");
         self.run(&what, seconds, cores)
+    }
+
+    /// Rate of the traffic generator over a link to a receiver.
+    pub(crate) fn generator(
+        &self,
+        packet_size: usize,
+        seconds: u32,
+        cores: [usize; 2],
+    ) -> Result<OwnRate, OwnError> {
+        let what = format!("generator --size {packet_size} --burst 128");
+        self.run(&what, seconds, cores)
+    }
+
+    /// The program, for runs that are measured from outside.
+    pub(crate) fn binary(&self) -> Result<&Path, OwnError> {
+        self.built.clone().map(|()| self.binary.as_path())
+    }
+
+    /// Where logs and the files of a run go.
+    pub(crate) fn work_dir(&self) -> Rc<WorkDir> {
+        Rc::clone(&self.work_dir)
     }
 
     fn run<T: DeserializeOwned>(
