@@ -236,31 +236,44 @@ impl TrafficPort {
                 self.give_up();
                 return RxState::Finished;
             }
-            match self.buffers.ask(burst, self.plan.len_max()) {
-                Buffer::Ready => {}
-                Buffer::Busy => {
-                    is_out_of_buffers = true;
-                    break;
+            let len = self.plan.len_max();
+            let Some(packet) = burst.try_alloc(len) else {
+                match self.buffers.ask(burst, len) {
+                    Buffer::Ready => continue,
+                    Buffer::Busy => {
+                        is_out_of_buffers = true;
+                        break;
+                    }
+                    Buffer::Never => {
+                        self.plan.take();
+                        self.record.unsent += 1;
+                        continue;
+                    }
                 }
-                Buffer::Never => {
-                    self.plan.take();
-                    self.record.unsent += 1;
-                    continue;
-                }
-            }
-            self.send_one(burst, start, now, elapsed_ns);
+            };
+            self.send_one(burst, packet, start, now, elapsed_ns);
         }
         self.note_backlog(elapsed_ns, is_out_of_buffers || room < self.room_max);
         RxState::More
     }
 
+    /// Fills `packet`, which has room for the longest, with the next.
     #[inline]
-    fn send_one(&mut self, burst: &mut RxBurst<'_>, start: u64, now: u64, elapsed_ns: u64) {
+    fn send_one(
+        &mut self,
+        burst: &mut RxBurst<'_>,
+        mut packet: Packet,
+        start: u64,
+        now: u64,
+        elapsed_ns: u64,
+    ) {
         let planned = self.plan.take();
-        let Ok(mut packet) = burst.alloc(planned.len) else {
+        if planned.len != packet.len() && packet.set_len(planned.len).is_err() {
+            // A plan never gives a longer packet than it announced.
+            burst.discard(packet);
             self.record.unsent += 1;
             return;
-        };
+        }
         let (intended, late_ns) = if self.is_max {
             (now, 0)
         } else {
@@ -271,9 +284,11 @@ impl TrafficPort {
             .write(&planned, self.trial, intended, packet.bytes_mut());
         burst.push(packet);
         self.record.last = now;
-        self.left = self.left.map(|left| left - 1);
-        let is_stamped = planned.flow.is_some();
-        self.record.note_sent(planned.len, late_ns, is_stamped);
+        if let Some(left) = &mut self.left {
+            *left -= 1;
+        }
+        self.record
+            .note_sent(planned.len, late_ns, planned.flow.is_some());
     }
 
     /// Notes that a call ended before all that was due had gone.

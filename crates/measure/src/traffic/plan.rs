@@ -303,6 +303,35 @@ mod tests {
     }
 
     #[test]
+    fn a_capture_is_replayed_by_its_gaps_lap_after_lap() {
+        use catena_port::capture::{CaptureFormat, CaptureWriter};
+        let dir = tempfile::tempdir().unwrap();
+        let mut made = plan(&json!({}));
+        let mut writer =
+            CaptureWriter::create(dir.path().join("a.pcap"), CaptureFormat::Pcap).unwrap();
+        for at in [7_000, 7_600, 7_800] {
+            let planned = made.take();
+            let mut frame = vec![0; planned.len];
+            made.write(&planned, 0, 0, &mut frame);
+            writer.write(at, &frame, frame.len() as u32).unwrap();
+        }
+        writer.finish().unwrap();
+        let replay = json!({ "file": "a.pcap", "timing": "recorded", "speed": 2 });
+        let profile = Profile::from_json(&json!({ "replay": replay })).unwrap();
+        let mut plan = Plan::new(&profile, dir.path()).unwrap();
+        assert!(!plan.is_max());
+        let taken: Vec<_> = (0..6).map(|_| plan.take()).collect();
+        // The mean gap is 400 ns; a lap takes 1,200, at twice the speed half of that.
+        let due: Vec<_> = taken.iter().map(|planned| planned.due_ns).collect();
+        assert_eq!(due, [0, 300, 400, 600, 900, 1000]);
+        assert_eq!((taken[5].flow, taken[5].sequence), (Some(0), 5));
+        let mut frame = vec![0; taken[5].len];
+        plan.write(&taken[5], 9, 77, &mut frame);
+        let stamp = Stamp::read(&frame).unwrap();
+        assert_eq!((stamp.trial, stamp.sequence, stamp.intended), (9, 5, 77));
+    }
+
+    #[test]
     fn the_seed_decides_and_nothing_else() {
         let of = |seed: u64| {
             let mut plan = plan(&json!({

@@ -26,6 +26,30 @@ pub enum Shortfall {
     Chain,
 }
 
+/// The classes as a list, which serde reads and writes at any length.
+mod counts {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::LATENESS_CLASS_COUNT;
+
+    pub(super) fn serialize<S: Serializer>(
+        counts: &[u64; LATENESS_CLASS_COUNT],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        counts.as_slice().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<[u64; LATENESS_CLASS_COUNT], D::Error> {
+        let counts = Vec::deserialize(deserializer)?;
+        let wrong =
+            |counts: Vec<u64>| D::Error::custom(format!("{} classes of lateness", counts.len()));
+        counts.try_into().map_err(wrong)
+    }
+}
+
 /// What a generator did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SendRecord {
@@ -44,7 +68,8 @@ pub struct SendRecord {
     /// Most nanoseconds that a packet was late.
     pub late_max_ns: u64,
     /// Packets by lateness (see [`LATENESS_CLASS_COUNT`]).
-    pub lateness: Vec<u64>,
+    #[serde(with = "counts")]
+    pub lateness: [u64; LATENESS_CLASS_COUNT],
     /// Calls that ended with packets still due, for lack of room or buffers.
     pub behind_by_chain: u64,
     /// Calls that ended with packets still due though there was all the room there ever is.
@@ -61,7 +86,7 @@ impl Default for SendRecord {
             start: 0,
             last: 0,
             late_max_ns: 0,
-            lateness: vec![0; LATENESS_CLASS_COUNT],
+            lateness: [0; LATENESS_CLASS_COUNT],
             behind_by_chain: 0,
             behind_by_generator: 0,
         }
@@ -75,6 +100,10 @@ impl SendRecord {
         self.sent += 1;
         self.bytes += len as u64;
         self.unstamped += u64::from(!is_stamped);
+        if late_ns == 0 {
+            self.lateness[0] += 1;
+            return;
+        }
         self.late_max_ns = self.late_max_ns.max(late_ns);
         let class = (u64::BITS - late_ns.leading_zeros()) as usize;
         self.lateness[class.min(LATENESS_CLASS_COUNT - 1)] += 1;
