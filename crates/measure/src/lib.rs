@@ -4,7 +4,11 @@
 //! durations, and gives back counts and samples. A number that Catena prints comes through here.
 //!
 //! - [`plot`]: figures as SVG text.
+//! - [`search`]: which trial to run next, and what the results say.
+//! - [`stats`]: statistics of samples that are neither independent nor normal.
 
 #![forbid(unsafe_code)]
 
 pub mod plot;
+pub mod search;
+pub mod stats;
