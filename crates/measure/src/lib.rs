@@ -8,6 +8,7 @@
 //! - [`flow_quality`]: loss, duplicates, reordering, corruption.
 //! - [`latency`]: latency and its variation by name, and the machine's stalls apart.
 //! - [`plot`]: figures as SVG text.
+//! - [`report`]: a document of results as JSON, CSV and one HTML page.
 //! - [`search`]: which trial to run next, and what the results say.
 //! - [`stats`]: statistics of samples that are neither independent nor normal.
 
@@ -18,5 +19,6 @@ pub mod compare;
 pub mod flow_quality;
 pub mod latency;
 pub mod plot;
+pub mod report;
 pub mod search;
 pub mod stats;

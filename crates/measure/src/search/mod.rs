@@ -28,7 +28,7 @@ pub mod mlr;
 pub mod mrr;
 pub mod preset;
 #[cfg(test)]
-mod simulated_device;
+pub(crate) mod simulated_device;
 pub mod soak;
 
 /// What a trial shall be: MLRsearch's Trial Input.

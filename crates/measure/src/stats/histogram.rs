@@ -70,9 +70,13 @@ impl Histogram {
         if times == 0 {
             return;
         }
-        self.counts[bucket_of(value)] += times;
-        self.count += times;
-        self.sum += u128::from(value) * u128::from(times);
+        // Saturating, since counts can come from a file.
+        let count = &mut self.counts[bucket_of(value)];
+        *count = count.saturating_add(times);
+        self.count = self.count.saturating_add(times);
+        self.sum = self
+            .sum
+            .saturating_add(u128::from(value) * u128::from(times));
         self.min = self.min.min(value);
         self.max = self.max.max(value);
     }
@@ -80,10 +84,10 @@ impl Histogram {
     /// Adds all counts of another histogram.
     pub fn merge(&mut self, other: &Self) {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
-            *count += more;
+            *count = count.saturating_add(*more);
         }
-        self.count += other.count;
-        self.sum += other.sum;
+        self.count = self.count.saturating_add(other.count);
+        self.sum = self.sum.saturating_add(other.sum);
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
     }
@@ -115,11 +119,11 @@ impl Histogram {
             return None;
         }
         let rank = quantile::rank(usize::try_from(self.count).unwrap_or(usize::MAX), q) as u64;
-        let mut below = 0;
+        let mut below = 0u64;
         for (bucket, count) in self.counts.iter().enumerate() {
-            below += count;
+            below = count.saturating_add(below);
             if below > rank {
-                return Some(bounds_of(bucket).1.clamp(self.min, self.max));
+                return Some(bounds_of(bucket).1.min(self.max).max(self.min));
             }
         }
         Some(self.max)
@@ -138,9 +142,9 @@ impl Histogram {
 
     /// Points `(value, share at or below)` of the cumulative distribution.
     pub fn cdf(&self) -> Vec<(f64, f64)> {
-        let mut below = 0;
+        let mut below = 0u64;
         let points = self.buckets().map(|(_, high, count)| {
-            below += count;
+            below = count.saturating_add(below);
             let value = high.min(self.max) as f64;
             (value, below as f64 / self.count as f64)
         });

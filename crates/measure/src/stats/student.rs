@@ -3,7 +3,7 @@
 /// The quantile p of the standard normal distribution, 0 < p < 1, by bisection of its distribution
 /// function; exact to 1e-7, which is far below what samples say.
 pub fn normal_quantile(p: f64) -> f64 {
-    bisect(p, |z| normal_cdf(z))
+    bisect(p, normal_cdf)
 }
 
 /// The quantile p of Student's t with `freedom` degrees of freedom, 0 < p < 1.
