@@ -18,7 +18,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::stats::{self, quantile};
+use crate::stats::bootstrap::Resampling;
+use crate::stats::histogram::Histogram;
+use crate::stats::{self, Interval, quantile};
 
 pub mod stall;
 
@@ -192,6 +194,25 @@ pub fn interarrival_jitter_rfc3550(samples: &[Sample]) -> Option<f64> {
         (transit(&pair[1]) - transit(&pair[0])).unsigned_abs() as f64
     });
     (samples.len() > 1).then(|| differences.fold(0.0, |j, difference| j + (difference - j) / 16.0))
+}
+
+/// Intervals of quantiles of the delay over a whole trial, from one histogram for each slice of it in
+/// the order of time. Blocks of `resampling` are counted in slices and should last a second or more.
+/// Quantiles for which there are too few samples, or fewer than two blocks, are left out.
+pub fn quantile_intervals(
+    slices: &[Histogram],
+    quantiles: &[f64],
+    resampling: &Resampling,
+) -> Vec<(f64, Interval)> {
+    let interval = |q: f64| {
+        resampling.interval_by(slices.len(), |drawn| {
+            let mut pooled = Histogram::new();
+            drawn.iter().for_each(|slice| pooled.merge(&slices[*slice]));
+            pooled.quantile(q).map(|value| value as f64)
+        })
+    };
+    let found = quantiles.iter();
+    found.filter_map(|q| Some((*q, interval(*q)?))).collect()
 }
 
 #[cfg(test)]

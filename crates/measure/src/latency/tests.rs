@@ -1,6 +1,7 @@
 //! Definitions computed by hand, and that the tester's lateness cannot hide.
 
 use super::*;
+use crate::stats::random::Random;
 
 /// Packets sent every 1000 ns with the given delays.
 fn samples(delays: &[u64]) -> Vec<Sample> {
@@ -85,4 +86,38 @@ fn no_sample_gives_no_number() {
     assert_eq!(latency.delay.count, 0);
     assert_eq!(latency.delay.mean_ns, None);
     assert_eq!(latency.interarrival_jitter_rfc3550_ns, None);
+}
+
+/// Goal: intervals of p99 hold it. Method: 40 trials of 30 slices whose delays are exponential with a
+/// mean that wanders from slice to slice by its own noise; the true p99 is that of the mixture, taken
+/// from one very long trial.
+#[test]
+fn intervals_of_percentiles_hold_the_true_value() {
+    let trial = |seed: u64, slices: usize| -> Vec<Histogram> {
+        let mut random = Random::new(seed);
+        let slice = |_| {
+            let scale = 10_000.0 * (0.1 * random.normal()).exp();
+            let mut histogram = Histogram::new();
+            for _ in 0..1000 {
+                histogram.record((-(1.0 - random.unit()).ln() * scale) as u64);
+            }
+            histogram
+        };
+        (0..slices).map(slice).collect()
+    };
+    let mut long = Histogram::new();
+    trial(1000, 2000).iter().for_each(|slice| long.merge(slice));
+    let truth = long.quantile(0.99).unwrap() as f64;
+    let resampling = Resampling {
+        resamples: 100,
+        ..Resampling::with_block(2)
+    };
+    let holds = (0..40).filter(|seed| {
+        let found = quantile_intervals(&trial(*seed, 30), &[0.99, 0.9999], &resampling);
+        assert_eq!(found.len(), 1, "30,000 samples have no p99.99");
+        let interval = found[0].1;
+        interval.low <= truth && truth <= interval.high
+    });
+    let holds = holds.count();
+    assert!(holds >= 34, "{holds} of 40");
 }

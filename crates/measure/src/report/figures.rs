@@ -56,7 +56,10 @@ pub(super) fn percentiles(document: &Document) -> Option<String> {
         Axis::new("latency from intended sending").log().nanos(),
     );
     for result in results {
-        plot = plot.series(Series::new(&result.name, result.histogram.percentiles()).steps());
+        let series = Series::new(&result.name, result.histogram.percentiles()).steps();
+        let band = result.intervals_ns.iter();
+        let band = band.map(|(q, interval)| (*q, interval.low, interval.high));
+        plot = plot.series(series.with_band(band.collect()));
     }
     // Beyond this, stalls of the machine alone make up the tail.
     let excluded = results

@@ -91,6 +91,9 @@ pub struct LatencyResult {
     pub latency: Latency,
     /// Delay from intended sending, ns.
     pub histogram: Histogram,
+    /// Quantiles of the delay with their intervals, ns.
+    #[serde(default)]
+    pub intervals_ns: Vec<(f64, Interval)>,
     /// With the machine's stalls told apart.
     pub attribution: Option<Attribution>,
     /// Delay over time.

@@ -211,6 +211,20 @@ fn named_row(result: &LatencyResult) -> Vec<String> {
     ]
 }
 
+fn interval_rows(result: &LatencyResult) -> impl Iterator<Item = Vec<String>> {
+    result.intervals_ns.iter().map(|(q, interval)| {
+        let percentile = format!("{:.4}", q * 100.0);
+        let percentile = percentile.trim_end_matches('0').trim_end_matches('.');
+        vec![
+            result.name.clone(),
+            format!("p{percentile}"),
+            format!("{:.0}", interval.estimate),
+            format!("{:.0} to {:.0}", interval.low, interval.high),
+            percent(interval.confidence),
+        ]
+    })
+}
+
 fn latency(page: &mut String, document: &Document) {
     if document.latency.is_empty() {
         return;
@@ -243,6 +257,17 @@ fn latency(page: &mut String, document: &Document) {
     ];
     let rows: Vec<_> = document.latency.iter().map(named_row).collect();
     table(page, &heads, &rows);
+    let rows: Vec<_> = document.latency.iter().flat_map(interval_rows).collect();
+    if !rows.is_empty() {
+        let heads = [
+            "measured",
+            "percentile",
+            "estimate",
+            "interval",
+            "confidence",
+        ];
+        table(page, &heads, &rows);
+    }
     let heads = [
         "measured",
         "what",

@@ -63,6 +63,15 @@ fn latency() -> LatencyResult {
         name: String::from("thread <at 50 %>"),
         latency: Latency::of(Direction::OneWay, &samples),
         histogram,
+        intervals_ns: vec![(
+            0.99,
+            Interval {
+                estimate: 895.0,
+                low: 890.0,
+                high: 899.0,
+                confidence: 0.95,
+            },
+        )],
         attribution: Some(Attribution::of(&flights, &stalls, &[0], 0)),
         over_time: Some(OverTime {
             time_edges_s: vec![0.0, 0.01, 0.02],
@@ -158,6 +167,7 @@ fn a_page_is_self_contained_and_names_what_is_irregular() {
         "Latency over time",
         "PDV: p99.9 - min (RFC 8219)",
         "Where the time goes",
+        "890 to 899",
         "with probes over without",
         "study.yaml &gt; out 2&gt;&amp;1",
         "no powercap",
