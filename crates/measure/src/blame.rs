@@ -4,8 +4,8 @@
 //! copy, network function and so on) and, measured apart, its whole residence. Shares are:
 //!
 //! - *mean*: the component's mean over the mean residence;
-//! - *p99*: over packets at or above the 99th percentile, by how much the component exceeds its value
-//!   in median packets, over by how much the residence does;
+//! - *p99*: over packets at or above the 99th percentile, by how much the component exceeds its
+//!   value in median packets, over by how much the residence does;
 //! - *variance*: cov(component, residence) / var(residence), which adds up to one.
 //!
 //! What components do not explain is a component of its own, [`UNATTRIBUTED`], so that each kind of

@@ -3,12 +3,12 @@
 //! Two systems measured one after the other differ by whatever the machine did meanwhile. Here they
 //! take turns in short slices, in pairs of random order; what changes slowly hits both sides of a
 //! pair and falls out of their ratio. The logarithms of the ratios go, in order of time, into
-//! [`BATCHES`] batches; the medians of batches are nearly independent even if neighbouring pairs are
-//! not, and one stall does not move them. Their t interval is the result.
+//! [`BATCHES`] batches; the medians of batches are nearly independent even if neighbouring pairs
+//! are not, and one stall does not move them. Their t interval is the result.
 //!
-//! Looking again and again until something is significant finds differences where there are none. So
-//! looks are fixed beforehand, [`LOOKS`] in all, and each may spend only its part of the error that
-//! the whole comparison is allowed (alpha spending by the cube of time, added up by Boole's
+//! Looking again and again until something is significant finds differences where there are none.
+//! So looks are fixed beforehand, [`LOOKS`] in all, and each may spend only its part of the error
+//! that the whole comparison is allowed (alpha spending by the cube of time, added up by Boole's
 //! inequality): stopping early costs nothing in honesty. The interval that is reported has the
 //! confidence of the look it was made at.
 

@@ -1,15 +1,15 @@
 //! Loss, duplicates, reordering and corruption of one flow, from sequence numbers.
 //!
 //! Reordering is that of RFC 4737: a packet is reordered if its number is below the next expected
-//! one (3.3), its extent is how many packets back the first one with a higher number arrived (4.2.1),
-//! its late time offset how long ago that was (4.2.2), and it is n-reordered if at least the n
-//! packets right before it have higher numbers (5.3). Duplicates are told apart first and are never
-//! counted as reordered.
+//! one (3.3), its extent is how many packets back the first one with a higher number arrived
+//! (4.2), its late time offset how long ago that was (4.3), and it is n-reordered if at least
+//! the n packets right before it have higher numbers (5.3). Duplicates are told apart first and are
+//! never counted as reordered.
 //!
-//! Memory is bounded: [`WINDOW`] numbers behind the highest are remembered, and the last [`RECORDS`]
-//! arrivals that raised it. What is older counts as [`Quality::beyond_window`]: it came too late to
-//! tell a duplicate from a late original. Extents that reach back further are counted as at least
-//! that far, and said so. A tracker takes some 700 bytes; recording allocates nothing.
+//! Memory is bounded: [`WINDOW`] numbers behind the highest are remembered, and the last
+//! [`RECORDS`] arrivals that raised it. What is older counts as [`Quality::beyond_window`]: it came
+//! too late to tell a duplicate from a late original. Extents that reach back further are counted
+//! as at least that far, and said so. A tracker takes some 700 bytes; recording allocates nothing.
 
 use serde::{Deserialize, Serialize};
 
@@ -48,7 +48,7 @@ pub struct Quality {
     pub late_offset_max: u64,
     /// `n_reordered[n - 1]`: packets that are n-reordered.
     pub n_reordered: [u64; DEGREES],
-    /// Runs of packets without reordering between two reordered ones (RFC 4737, 4.5).
+    /// Runs of packets without reordering between two reordered ones (RFC 4737, 4.6).
     pub free_runs: u64,
     /// Highest sequence number, if any arrived.
     pub highest: Option<u64>,

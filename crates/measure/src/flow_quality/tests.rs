@@ -1,4 +1,4 @@
-//! Examples of RFC 4737, and a model that remembers everything.
+//! Examples in the terms of RFC 4737, and a model that remembers everything.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ fn follow(sequences: &[u64]) -> Quality {
     tracker.quality().clone()
 }
 
-/// Table 1 of RFC 4737: packet 4 arrives after 5 to 8.
+/// One packet is reordered (RFC 4737, section 7): 4 arrives after 5 to 8.
 #[test]
 fn one_packet_delayed_by_four() {
     let quality = follow(&[1, 2, 3, 5, 6, 7, 8, 4, 9, 10]);
@@ -24,7 +24,7 @@ fn one_packet_delayed_by_four() {
     assert_eq!(quality.lost(10), 0);
 }
 
-/// Table 2 of RFC 4737: a block of packets arrives before 4, 5 and 6.
+/// A block of packets arrives before 4, 5 and 6.
 #[test]
 fn a_block_arrives_early() {
     let quality = follow(&[1, 2, 3, 7, 8, 9, 4, 5, 6, 10]);

@@ -196,9 +196,9 @@ pub fn interarrival_jitter_rfc3550(samples: &[Sample]) -> Option<f64> {
     (samples.len() > 1).then(|| differences.fold(0.0, |j, difference| j + (difference - j) / 16.0))
 }
 
-/// Intervals of quantiles of the delay over a whole trial, from one histogram for each slice of it in
-/// the order of time. Blocks of `resampling` are counted in slices and should last a second or more.
-/// Quantiles for which there are too few samples, or fewer than two blocks, are left out.
+/// Intervals of quantiles of the delay over a whole trial, from one histogram for each slice of it
+/// in the order of time. Blocks of `resampling` are counted in slices and should last a second or
+/// more. Quantiles for which there are too few samples, or fewer than two blocks, are left out.
 pub fn quantile_intervals(
     slices: &[Histogram],
     quantiles: &[f64],

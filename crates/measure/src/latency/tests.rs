@@ -88,9 +88,9 @@ fn no_sample_gives_no_number() {
     assert_eq!(latency.interarrival_jitter_rfc3550_ns, None);
 }
 
-/// Goal: intervals of p99 hold it. Method: 40 trials of 30 slices whose delays are exponential with a
-/// mean that wanders from slice to slice by its own noise; the true p99 is that of the mixture, taken
-/// from one very long trial.
+/// Goal: intervals of p99 hold it. Method: 40 trials of 30 slices whose delays are exponential with
+/// a mean that wanders from slice to slice by its own noise; the true p99 is that of the mixture,
+/// taken from one very long trial.
 #[test]
 fn intervals_of_percentiles_hold_the_true_value() {
     let trial = |seed: u64, slices: usize| -> Vec<Histogram> {

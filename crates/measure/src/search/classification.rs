@@ -150,8 +150,8 @@ mod tests {
     /// exceed ratios that it prints.
     ///
     /// For the fourth goal at the points 5 and 6 the draft's tables say "Lower Bound" below exceed
-    /// ratios of 42.857 % and 27.273 %. Both exceed the goal's 20 %, so by the draft's own code, and
-    /// by the package MLRsearch 1.2.1, that load is an upper bound; this follows the code.
+    /// ratios of 42.857 % and 27.273 %. Both exceed the goal's 20 %, so by the draft's own code,
+    /// and by the package MLRsearch 1.2.1, that load is an upper bound; this follows the code.
     #[test]
     fn the_worked_example_of_the_draft_comes_out() {
         use Classification::{LowerBound, Undecided, UpperBound};

@@ -1,9 +1,9 @@
 //! Confidence intervals by resampling blocks (moving block bootstrap, circular).
 //!
-//! Samples of a running system resemble their neighbours: a stall or a busy neighbour spoils many in
-//! a row. Resampling single samples would take them for independent and promise too much, so whole
-//! stretches are drawn. Blocks must be longer than what makes neighbours alike: at least a second of
-//! a measurement, or ten stalls.
+//! Samples of a running system resemble their neighbours: a stall or a busy neighbour spoils many
+//! in a row. Resampling single samples would take them for independent and promise too much, so
+//! whole stretches are drawn. Blocks must be longer than what makes neighbours alike: at least a
+//! second of a measurement, or ten stalls.
 
 use super::Interval;
 use super::random::Random;
@@ -88,17 +88,17 @@ impl Resampling {
     }
 }
 
-/// Resampling few blocks understates how much they vary: by the usual factor of a sample's variance,
-/// and by the difference of Student's t and the normal distribution.
+/// Resampling few blocks understates how much they vary: by the usual factor of a sample's
+/// variance, and by the difference of Student's t and the normal distribution.
 fn widening(blocks: usize, tail: f64) -> f64 {
     let blocks = blocks.max(2);
     let student = t_quantile(1.0 - tail, blocks - 1) / normal_quantile(1.0 - tail).max(1e-9);
     student * (blocks as f64 / (blocks - 1) as f64).sqrt()
 }
 
-/// Items after which neighbours no longer resemble each other: three times the first lag at which the
-/// autocorrelation is within its noise, at least the cube root of the number of items, at most a
-/// quarter of it. For blocks of series whose scale of time is not known.
+/// Items after which neighbours no longer resemble each other: three times the first lag at which
+/// the autocorrelation is within its noise, at least the cube root of the number of items, at most
+/// a quarter of it. For blocks of series whose scale of time is not known.
 pub fn block_length(values: &[f64]) -> usize {
     let count = values.len();
     let least = (count as f64).cbrt().ceil() as usize;

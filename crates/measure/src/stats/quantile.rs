@@ -1,9 +1,9 @@
 //! Quantiles of samples, and the rule for when they may be printed.
 //!
-//! Of n samples, n (1 - q) lie above the quantile q. With fewer than ten of them, one sample more or
-//! less moves it at will; so the quantile q needs 10 / (1 - q) samples, and 10 / q below the median:
-//! p99 needs 1000, p99.9 needs 10,000, p99.99 needs 100,000. Below that there is no value, and
-//! reports say "n/a".
+//! Of n samples, n (1 - q) lie above the quantile q. With fewer than ten of them, one sample more
+//! or less moves it at will; so the quantile q needs 10 / (1 - q) samples, and 10 / q below the
+//! median: p99 needs 1000, p99.9 needs 10,000, p99.99 needs 100,000. Below that there is no value,
+//! and reports say "n/a".
 
 /// Samples that must lie beyond a quantile.
 pub const BEYOND_MIN: f64 = 10.0;

@@ -91,7 +91,8 @@ fn fraction(a: f64, b: f64, x: f64) -> f64 {
 /// ln of gamma(a + b) / (gamma(a) gamma(b)).
 fn ln_gamma_ratio(a: f64, b: f64) -> f64 {
     if a > 1e6 || b > 1e6 {
-        // Differences of large logarithms lose digits; gamma(a + b) / gamma(a) is a^b (1 + b(b-1)/2a).
+        // Differences of large logarithms lose digits; gamma(a + b) / gamma(a) is a^b (1 +
+        // b(b-1)/2a).
         let (large, small) = if a > b { (a, b) } else { (b, a) };
         return small * large.ln() + small * (small - 1.0) / (2.0 * large) - ln_gamma(small);
     }
