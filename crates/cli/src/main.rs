@@ -5,6 +5,7 @@
 
 mod bench;
 mod commands;
+mod measuring;
 mod metrics;
 #[cfg(test)]
 mod reference;
@@ -54,6 +55,9 @@ enum Command {
     Schema(commands::schema::Args),
     /// Say what this machine is and lacks as a place to measure
     Doctor(commands::doctor::Args),
+    /// Measure chains: throughput, latency, comparisons; with a report
+    #[command(subcommand)]
+    Measure(commands::measure::Command),
     /// Run one worker of a chain (started by `catena run`)
     #[command(hide = true)]
     Worker(commands::worker::Args),
@@ -81,6 +85,7 @@ fn main() -> ExitCode {
         Command::Port(command) => commands::port::run(&command),
         Command::Schema(args) => commands::schema::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Measure(command) => commands::measure::run(&command),
         Command::Worker(args) => commands::worker::run(args),
         Command::Bench(command) => commands::bench::run(&command),
         Command::Completions(args) => commands::completions::run(&args),

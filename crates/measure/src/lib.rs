@@ -6,6 +6,7 @@
 //!
 //! - [`blame`]: which component of a path takes the time.
 //! - [`compare`]: whether B differs from A, by interleaving.
+//! - [`device`]: a chain as the device under test, trial by trial.
 //! - [`doctor`]: what this machine is and lacks as a place to measure; its P and C states.
 //! - [`flow_quality`]: loss, duplicates, reordering, corruption.
 //! - [`latency`]: latency and its variation by name, and the machine's stalls apart.
@@ -21,6 +22,7 @@
 
 pub mod blame;
 pub mod compare;
+pub mod device;
 pub mod doctor;
 pub mod flow_quality;
 pub mod latency;

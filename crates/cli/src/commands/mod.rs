@@ -9,6 +9,7 @@ pub(crate) mod doctor;
 pub(crate) mod kinds;
 pub(crate) mod list;
 pub(crate) mod man;
+pub(crate) mod measure;
 pub(crate) mod nf;
 pub(crate) mod plan;
 pub(crate) mod port;

@@ -13,6 +13,8 @@
 
 use serde::{Deserialize, Serialize};
 
+pub mod sink;
+
 /// Sequence numbers behind the highest one that are remembered.
 pub const WINDOW: u64 = 1024;
 /// Arrivals of a new highest number that are remembered.

@@ -147,6 +147,20 @@ pub struct Latency {
 
 impl Latency {
     /// Of the samples of one stream in the order of arrival, without duplicates.
+    ///
+    /// `is_sent_known` says whether the times of sending were measured. If not, they equal the
+    /// intended ones: what is about sending is left empty, and RFC 3550 compares intended times,
+    /// as its time stamps do.
+    pub fn of_known(direction: Direction, samples: &[Sample], is_sent_known: bool) -> Self {
+        let mut latency = Self::of(direction, samples);
+        if !is_sent_known {
+            latency.delay_from_sent = Distribution::of(Vec::new());
+            latency.tester_lateness = Distribution::of(Vec::new());
+        }
+        latency
+    }
+
+    /// As [`Self::of_known`], with measured times of sending.
     pub fn of(direction: Direction, samples: &[Sample]) -> Self {
         let all = |field: fn(&Sample) -> i64| Distribution::of(samples.iter().map(field).collect());
         let delay = all(Sample::delay_ns);

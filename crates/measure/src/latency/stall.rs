@@ -23,14 +23,17 @@ pub enum StallCause {
     Steal,
     /// Neither moved: an interrupt, or a hypervisor that does not say.
     InterruptOrHypervisor,
+    /// Nobody looked at the counters.
+    Unknown,
 }
 
 impl StallCause {
     /// All causes, in the order of [`Attribution::overlap_by_cause`].
-    pub const ALL: [Self; 3] = [
+    pub const ALL: [Self; 4] = [
         Self::ContextSwitch,
         Self::Steal,
         Self::InterruptOrHypervisor,
+        Self::Unknown,
     ];
 
     /// The cause, from what the counters around a gap did.
@@ -85,7 +88,7 @@ pub struct Attribution {
     /// Share of packets that are not in `clean`.
     pub excluded_share: f64,
     /// Total overlap of packets and stalls, for each of [`StallCause::ALL`].
-    pub overlap_by_cause: [u64; 3],
+    pub overlap_by_cause: [u64; 4],
 }
 
 /// Stalls of the given cores as disjoint stretches in ascending order. Where cores stall together,
@@ -115,7 +118,7 @@ impl Attribution {
         let stalls = disjoint(stalls, cores);
         let (mut clean, mut stalled) = (Vec::new(), Vec::new());
         let mut net = Vec::with_capacity(flights.len());
-        let mut overlap_by_cause = [0; 3];
+        let mut overlap_by_cause = [0; 4];
         for flight in flights {
             let latency = flight.end.saturating_sub(flight.begin);
             let first =

@@ -43,6 +43,9 @@ pub struct Document {
     pub unsupported: Vec<(String, String)>,
     /// Every command that leads to these numbers, in order.
     pub commands: Vec<String>,
+    /// Results that have no table of their own: name and value, in the order shown.
+    #[serde(default)]
+    pub results: Vec<(String, String)>,
     /// Throughput results.
     #[serde(default)]
     pub throughput: Vec<Throughput>,
@@ -154,6 +157,7 @@ impl Document {
             environment: Vec::new(),
             unsupported: Vec::new(),
             commands: Vec::new(),
+            results: Vec::new(),
             throughput: Vec::new(),
             latency: Vec::new(),
             blame: Vec::new(),

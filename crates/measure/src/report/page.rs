@@ -35,6 +35,7 @@ pub fn html(document: &Document) -> String {
         escape(&document.summary),
         escape(&document.began)
     );
+    results(&mut page, document);
     throughput(&mut page, document);
     latency(&mut page, document);
     blame(&mut page, document);
@@ -409,6 +410,18 @@ fn noise(page: &mut String, document: &Document) {
         "verdict",
     ];
     table(page, &heads, &rows);
+}
+
+fn results(page: &mut String, document: &Document) {
+    if document.results.is_empty() {
+        return;
+    }
+    page.push_str("<h2>Results</h2>\n");
+    let rows = document.results.iter();
+    let rows: Vec<_> = rows
+        .map(|(name, value)| vec![name.clone(), value.clone()])
+        .collect();
+    table(page, &["what", "value"], &rows);
 }
 
 fn environment(page: &mut String, document: &Document) {

@@ -5,7 +5,7 @@
 
 use catena_shm::tsc;
 use rustix::time::{ClockId, clock_gettime};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::tick_rate::TickRate;
 use crate::doctor::Tree;
@@ -20,7 +20,7 @@ const STEP_MAX_NS: f64 = 1_000_000.0;
 const STEAL_MAX: f64 = 0.01;
 
 /// Why a trial is invalid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Disturbance {
     /// The counter and the kernel's clocks went apart.
@@ -60,6 +60,22 @@ impl Conditions {
             ticks: tsc::ticks(),
             raw_ns: clock_ns(ClockId::MonotonicRaw),
             wall_ns: clock_ns(ClockId::Realtime),
+            ..Self::of_files(tree, core)
+        }
+    }
+
+    /// Reads the clocks, and the files of `tree` for a core and for threads that are held on it;
+    /// `threads` are their folders below `/proc`.
+    pub fn read_of(tree: &Tree, core: usize, threads: &[String]) -> Self {
+        let migrations = threads.iter().map(|thread| {
+            let count = tree.field(&format!("{thread}/sched"), "se.nr_migrations");
+            count.and_then(|count| count.parse::<u64>().ok())
+        });
+        Self {
+            ticks: tsc::ticks(),
+            raw_ns: clock_ns(ClockId::MonotonicRaw),
+            wall_ns: clock_ns(ClockId::Realtime),
+            migrations: migrations.sum(),
             ..Self::of_files(tree, core)
         }
     }

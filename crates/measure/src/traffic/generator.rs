@@ -21,10 +21,13 @@ use super::plan::Plan;
 use super::send_record::{SendRecord, Shortfall};
 use super::stall_recorder::{StallInterval, StallRecorder};
 use super::tick_rate::TickRate;
+use crate::flow_quality::sink::FLOW_COUNT_MAX;
 use crate::profile::Profile;
 
 /// How long after the planned end packets that are due are still sent.
 pub const GRACE_NS: u64 = 20_000_000;
+/// How long after the planned end a packet still counts as sent in time.
+pub const LATE_END_NS: u64 = 10_000;
 /// Gaps between calls above this are stalls.
 pub const STALL_THRESHOLD_NS: u64 = 5_000;
 /// Most stalls kept.
@@ -284,6 +287,10 @@ impl TrafficPort {
             .write(&planned, self.trial, intended, packet.bytes_mut());
         burst.push(packet);
         self.record.last = now;
+        let ends = self.end_ns.filter(|_| !self.is_max);
+        if ends.is_some_and(|end_ns| elapsed_ns > end_ns + LATE_END_NS) {
+            self.record.after_end += 1;
+        }
         if let Some(left) = &mut self.left {
             *left -= 1;
         }
@@ -318,6 +325,8 @@ pub struct SendResults {
     pub stalls_missed: u64,
     /// Nanoseconds in a tick.
     pub ns_per_tick: f64,
+    /// Packets of each flow that were sent or due, from flow 0; of the first flows only.
+    pub offered_by_flow: Vec<u64>,
 }
 
 impl Port for TrafficPort {
@@ -334,12 +343,14 @@ impl Port for TrafficPort {
         let Some(path) = &self.results else {
             return Ok(());
         };
+        let offered = self.plan.taken_by_flow();
         let results = SendResults {
             record: self.record.clone(),
             shortfall: self.shortfall(),
             stalls: self.stalls.intervals().to_vec(),
             stalls_missed: self.stalls.missed(),
             ns_per_tick: self.rate.ns_per_tick(),
+            offered_by_flow: offered.iter().take(FLOW_COUNT_MAX).copied().collect(),
         };
         super::receiver::write_results(path, &results)
     }

@@ -113,6 +113,11 @@ impl Plan {
         self.schedule.is_max() && !by_record
     }
 
+    /// Packets taken of each flow, by its number.
+    pub fn taken_by_flow(&self) -> &[u64] {
+        &self.sequences
+    }
+
     /// How many flow numbers stamps may carry.
     pub fn flow_number_end(&self) -> u32 {
         // Fits: profile and capture limit it.

@@ -21,6 +21,7 @@ use super::generator::{STALL_COUNT_MAX, STALL_THRESHOLD_NS};
 use super::latency_recorder::{LatencyRecorder, LatencySample};
 use super::stall_recorder::{StallInterval, StallRecorder};
 use super::tick_rate::TickRate;
+use crate::flow_quality::sink::{FLOW_COUNT, FLOW_COUNT_MAX, FlowResult, FlowSink};
 use crate::stamp::Stamp;
 
 /// Samples of latency kept unless told otherwise.
@@ -50,6 +51,11 @@ pub trait ArrivalSink: Send {
 
     /// Counters for the port's report.
     fn report(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
+    /// What became of the flows that were followed.
+    fn flows(&self) -> Vec<FlowResult> {
         Vec::new()
     }
 }
@@ -210,6 +216,8 @@ pub struct ReceiveResults {
     pub record: ReceiveRecord,
     /// Further counters by name.
     pub counters: std::collections::BTreeMap<String, u64>,
+    /// Flows that were followed and of which packets came.
+    pub flows: Vec<FlowResult>,
     /// Evenly spaced samples of latency, in ticks.
     pub samples: Vec<LatencySample>,
     /// Every so many packets is a sample.
@@ -262,6 +270,7 @@ impl<S: ArrivalSink> Port for ReceiverPort<S> {
             counters: counters
                 .map(|(name, count)| (name.to_owned(), count))
                 .collect(),
+            flows: self.sink.flows(),
             samples: self.latencies.samples().to_vec(),
             stride: self.latencies.stride(),
             mean: self.latencies.mean(),
@@ -301,6 +310,8 @@ struct Config {
     trial: Option<u8>,
     /// Most samples of latency that are kept.
     samples: usize,
+    /// Follow loss, duplicates and order of flows 0 to this less 1; 0 follows none.
+    flows: usize,
     /// Write what arrived, as JSON, to this file when the chain ends.
     results: Option<PathBuf>,
 }
@@ -310,6 +321,7 @@ impl Default for Config {
         Self {
             trial: None,
             samples: SAMPLE_COUNT,
+            flows: FLOW_COUNT,
             results: None,
         }
     }
@@ -329,6 +341,13 @@ pub const KIND: PortKind = PortKind {
                 format!("give at most {SAMPLE_COUNT_MAX}"),
             )]);
         }
+        if config.flows > FLOW_COUNT_MAX {
+            return Err(vec![catena_engine::config::ConfigError::new(
+                "flows",
+                format!("{} flows are too many", config.flows),
+                format!("give at most {FLOW_COUNT_MAX}"),
+            )]);
+        }
         Ok(PortRole {
             receives: false,
             sends: true,
@@ -340,7 +359,12 @@ pub const KIND: PortKind = PortKind {
             PortError(lines.join("; "))
         })?;
         let rate = TickRate::measure(Duration::from_millis(20));
-        let mut port = ReceiverPort::new(config.trial, rate, config.samples, ());
+        let mut port = ReceiverPort::new(
+            config.trial,
+            rate,
+            config.samples,
+            FlowSink::new(config.flows),
+        );
         port.results = config.results.map(|path| dir.join(path));
         Ok(Box::new(port))
     },

@@ -61,6 +61,9 @@ pub struct SendRecord {
     pub unstamped: u64,
     /// Packets that were due before the end and not sent.
     pub unsent: u64,
+    /// Packets among those sent that left only after the planned end.
+    #[serde(default)]
+    pub after_end: u64,
     /// Ticks at the start of the schedule.
     pub start: u64,
     /// Ticks of the burst that sent the last packet.
@@ -83,6 +86,7 @@ impl Default for SendRecord {
             bytes: 0,
             unstamped: 0,
             unsent: 0,
+            after_end: 0,
             start: 0,
             last: 0,
             late_max_ns: 0,
