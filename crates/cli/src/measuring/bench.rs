@@ -18,6 +18,10 @@ use super::progress::Progress;
 use crate::commands::Failure;
 use crate::registry::registry;
 
+/// How often a trial is repeated because the generator fell short: if that was no accident, it will
+/// do so again.
+const GENERATOR_REPEATS: u32 = 2;
+
 /// A trial that counts, or why there is none.
 pub(crate) enum Measured {
     /// It says something of the device.
@@ -100,6 +104,7 @@ impl Bench {
         name: &str,
     ) -> Result<Measured, Failure> {
         let mut last = Fate::Valid;
+        let mut limited = 0;
         for _ in 0..=self.repeats {
             let outcome = match device.run(profile, offer) {
                 Ok(outcome) => outcome,
@@ -110,6 +115,10 @@ impl Bench {
             self.note(&outcome, &last, name);
             if last == Fate::Valid {
                 return Ok(Measured::Valid(Box::new(outcome)));
+            }
+            limited += u32::from(last == Fate::GeneratorLimited);
+            if limited > GENERATOR_REPEATS {
+                break;
             }
         }
         Ok(match last {

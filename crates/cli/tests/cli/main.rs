@@ -3,6 +3,7 @@
 mod documents;
 mod files;
 mod harness;
+mod measure;
 mod measuring;
 mod metrics;
 mod running;

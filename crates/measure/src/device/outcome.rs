@@ -178,10 +178,16 @@ impl Outcome {
         self.rate.ns(tick.saturating_sub(self.sent.record.start))
     }
 
-    /// Latency samples in the order of arrival, in ns from the start. When packets were really sent
-    /// is not known packet by packet, so both times of sending are the intended one.
+    /// Latency samples in the order of arrival, in ns from the start, each packet once.
+    /// When packets were really sent is not known packet by packet, so both times of sending are
+    /// the intended one.
     pub fn samples(&self) -> Vec<Sample> {
+        // A second copy says nothing of how long the packet took.
+        let mut seen = std::collections::HashSet::new();
+        let has_copies = self.quality().duplicates > 0;
         let samples = self.received.samples.iter();
+        let samples =
+            samples.filter(move |found| !has_copies || seen.insert((found.flow, found.sequence)));
         let sample = |found: &crate::traffic::latency_recorder::LatencySample| {
             let intended = found.received.wrapping_add_signed(-found.latency);
             let intended_ns = self.since_start_ns(intended);

@@ -82,3 +82,44 @@ impl Watch {
         found
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(root: &std::path::Path, path: &str, text: &str) {
+        let path = root.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn threads_that_are_held_on_a_core_and_then_move_are_named() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        write(root, "proc/7/task/7/status", "Cpus_allowed_list:\t3\n");
+        write(root, "proc/7/task/7/sched", "se.nr_migrations : 4\n");
+        write(root, "proc/7/task/8/status", "Cpus_allowed_list:\t0-3\n");
+        write(root, "proc/7/task/8/sched", "se.nr_migrations : 4\n");
+        let watch = Watch::begin(Tree::new(root), &[7]);
+        assert_eq!(watch.thread_count(), 1);
+        assert!(!watch.end().contains(&Disturbance::Migration));
+        write(root, "proc/7/task/8/sched", "se.nr_migrations : 5\n");
+        assert!(!watch.end().contains(&Disturbance::Migration));
+        write(root, "proc/7/task/7/sched", "se.nr_migrations : 5\n");
+        assert!(watch.end().contains(&Disturbance::Migration));
+    }
+
+    #[test]
+    fn steal_of_the_cores_of_a_chain_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        write(root, "proc/7/task/7/status", "Cpus_allowed_list:\t3\n");
+        let stat = |stolen: u64| format!("cpu3 1 1 1 1 1 1 1 {stolen} 0 0\n");
+        write(root, "proc/stat", &stat(10));
+        let watch = Watch::begin(Tree::new(root), &[7, 9]);
+        assert!(!watch.end().contains(&Disturbance::Steal));
+        write(root, "proc/stat", &stat(1_000_000));
+        assert!(watch.end().contains(&Disturbance::Steal));
+    }
+}

@@ -11,7 +11,7 @@ use catena_measure::report::{LatencyResult, OverTime};
 use catena_measure::stats::bootstrap::Resampling;
 use catena_measure::stats::histogram::Histogram;
 
-use super::{Common, Under, parse_length, parse_rate, pps};
+use super::{Common, Under, parse_count, parse_length, parse_rate, pps};
 use crate::commands::{Failure, Outcome};
 use crate::measuring::bench::Measured;
 
@@ -26,7 +26,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SPAN", default_value = "2s", value_parser = parse_length)]
     trial: Duration,
     /// Number of trials, each with the chain started anew
-    #[arg(long, value_name = "COUNT", default_value_t = 5)]
+    #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = parse_count)]
     trials: u32,
     /// Most samples of a trial; beyond, they are evenly thinned and neighbours are gone
     #[arg(long, value_name = "COUNT", default_value_t = 1 << 20)]

@@ -141,6 +141,14 @@ fn parse_span(text: &str) -> Result<Duration, String> {
     Span::parse(text).map(|span| Duration::from_nanos(span.ns))
 }
 
+/// A number above zero.
+fn parse_count(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("give a number from 1 on".to_owned()),
+        Ok(count) => Ok(count),
+    }
+}
+
 /// A span above zero.
 fn parse_length(text: &str) -> Result<Duration, String> {
     let span = parse_span(text)?;
@@ -158,7 +166,6 @@ fn parse_rate(text: &str) -> Result<Rate, String> {
 fn pps(rate: Rate, profile: &TrialProfile) -> Result<f64, Failure> {
     let pps = profile.profile().packets_per_second(rate);
     match profile.line_pps() {
-        _ if pps <= 0.0 => Err(Failure::input("a rate of 0 offers nothing; give more")),
         Some(line) if pps > line * 1.000_001 => Err(Failure::input(format!(
             "{pps:.0} packets/s are more than the profile's line carries ({line:.0}); give less"
         ))),

@@ -13,7 +13,7 @@ use catena_measure::search::mrr::{self, MrrSearch};
 use catena_measure::search::preset::{Conditions, Preset, Standing};
 use catena_measure::search::soak::SoakSearch;
 
-use super::{Common, Under, parse_length, parse_rate, pps, row};
+use super::{Common, Under, parse_count, parse_length, parse_rate, pps, row};
 use crate::commands::{Failure, Outcome};
 use crate::measuring::bench::{Bench, Measured};
 
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     throughput: Option<Rate>,
     /// Number of trials of mrr, and of repetitions of back-to-back
-    #[arg(long, value_name = "COUNT", default_value_t = 10)]
+    #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = parse_count)]
     trials: u32,
     #[command(flatten)]
     common: Common,
@@ -250,13 +250,7 @@ impl Searching<'_> {
                     self.describe_throughput(outcome, Some(&why));
                     return Ok(Some(why));
                 }
-                Ended::GeneratorLimited(load) => {
-                    self.add(
-                        "generator-limited",
-                        format!("{load:.0} packets/s; searched again below {BACK_OFF} of that"),
-                    );
-                    max = load * BACK_OFF;
-                }
+                Ended::GeneratorLimited(load) => max = self.back_off(load),
             }
         }
         Ok(Some("the generator kept up with no load".to_owned()))
@@ -347,19 +341,35 @@ impl Searching<'_> {
     }
 
     fn mrr(&mut self) -> Result<Cut, Failure> {
-        let max = match self.max_load()? {
+        let mut max = match self.max_load()? {
             Ok(max) => max,
             Err(why) => return Ok(Some(why)),
         };
         let length = self.args.trial.unwrap_or(mrr::DURATION_DEFAULT);
         let trials = self.args.trials as usize;
-        let search = MrrSearch::new(max, trials, length);
-        let share = |_: &MrrSearch, count: usize| count as f64 / trials.max(1) as f64;
-        let (outcome, cut) = match self.drive(search, "MRR", share)? {
-            Ended::Whole(outcome) => (outcome, None),
-            Ended::Cut(outcome, why) => (outcome, Some(why)),
-            Ended::GeneratorLimited(load) => return Ok(Some(limited(load))),
-        };
+        for _ in 0..BACK_OFF_COUNT {
+            let search = MrrSearch::new(max, trials, length);
+            let share = |_: &MrrSearch, count: usize| count as f64 / trials.max(1) as f64;
+            match self.drive(search, "MRR", share)? {
+                Ended::Whole(outcome) => {
+                    self.describe_mrr(&outcome);
+                    return Ok(None);
+                }
+                Ended::Cut(outcome, why) => {
+                    self.describe_mrr(&outcome);
+                    return Ok(Some(why));
+                }
+                // A load that was asked for is not replaced by another.
+                Ended::GeneratorLimited(load) if self.args.max.is_some() => {
+                    return Ok(Some(limited(load)));
+                }
+                Ended::GeneratorLimited(load) => max = self.back_off(load),
+            }
+        }
+        Ok(Some(limited(max)))
+    }
+
+    fn describe_mrr(&mut self, outcome: &mrr::MrrOutcome) {
         self.add("offered", format!("{:.0} packets/s", outcome.offered_pps));
         if let Some(mean) = outcome.mean_pps {
             let deviation = outcome.deviation_pps;
@@ -370,7 +380,13 @@ impl Searching<'_> {
         let count = outcome.rates_pps.len();
         self.bench.document.summary +=
             &format!("MRR, the rate that comes back at the highest load, over {count} trials.");
-        Ok(cut)
+    }
+
+    /// The load to go on with after the generator did not sustain `load`.
+    fn back_off(&mut self, load: f64) -> f64 {
+        let value = format!("{load:.0} packets/s; gone on with {BACK_OFF} of that");
+        self.add("generator-limited", value);
+        load * BACK_OFF
     }
 
     fn back_to_back(&mut self) -> Result<Cut, Failure> {
