@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use catena_engine::chain::registry::Registry;
 use catena_engine::chain::{Chain, Mode, NodeKind};
+use catena_engine::supervisor::status::Status;
 use catena_engine::supervisor::{Options, Supervisor};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -93,6 +94,8 @@ pub enum DeviceError {
 
 /// How long the chain may take beyond the trial itself.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Turns with a full link, for each turn with work, from which on the chain is the slower side.
+const BLOCKED_TURNS: u64 = 4;
 /// How long packets inside may take to leave.
 const DRAIN: Duration = Duration::from_secs(2);
 
@@ -207,10 +210,11 @@ impl Device {
         for file in &files {
             let _ = std::fs::remove_file(file);
         }
-        let disturbances = self.pass(profile, offer)?;
+        let (disturbances, is_held_back) = self.pass(profile, offer)?;
         let sent: SendResults = self.read(&files[0])?;
         let received: ReceiveResults = self.read(&files[1])?;
-        Ok(Outcome::new(*offer, sent, received, disturbances))
+        let outcome = Outcome::new(*offer, sent, received, disturbances);
+        Ok(outcome.held_back(is_held_back))
     }
 
     fn failed(&self, reason: impl ToString) -> DeviceError {
@@ -231,7 +235,7 @@ impl Device {
         &mut self,
         profile: &TrialProfile,
         offer: &Offer,
-    ) -> Result<Vec<Disturbance>, DeviceError> {
+    ) -> Result<(Vec<Disturbance>, bool), DeviceError> {
         let chain = self.prepare(profile, offer);
         let options = Options {
             registry: self.setting.registry.clone(),
@@ -259,10 +263,25 @@ impl Device {
         });
         let errors: Vec<_> = errors.collect();
         if errors.is_empty() {
-            Ok(disturbances)
+            Ok((disturbances, self.is_held_back(&status)))
         } else {
             Err(self.failed(errors.join("; ")))
         }
+    }
+
+    /// Whether the link that the generator feeds was full for so many of its worker's turns that
+    /// the chain was the bottleneck: a port is not even called while there is no room for a burst,
+    /// so it cannot tell that from being slow itself. Turns with work are the longer ones.
+    fn is_held_back(&self, status: &Status) -> bool {
+        let node = &self.chain.nodes[self.traffic].name;
+        let worker = status.nodes.iter().find(|found| found.name == *node);
+        let worker = worker.map(|found| found.worker.as_str());
+        let mut workers = status.workers.iter();
+        let worker = workers.find(|found| Some(found.name.as_str()) == worker);
+        let links = self.chain.links_from(self.traffic);
+        let blocked = links.filter_map(|(index, _)| status.links.get(index));
+        let blocked: u64 = blocked.map(|link| link.blocked).sum();
+        worker.is_some_and(|worker| blocked > BLOCKED_TURNS * worker.busy_turns)
     }
 
     fn serve(&self, supervisor: &mut Supervisor, offer: &Offer) -> Result<(), DeviceError> {

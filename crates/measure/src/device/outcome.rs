@@ -63,6 +63,7 @@ pub struct Outcome {
     /// What disturbed it.
     pub disturbances: Vec<Disturbance>,
     rate: TickRate,
+    is_held_back: bool,
 }
 
 impl Outcome {
@@ -72,13 +73,21 @@ impl Outcome {
         received: ReceiveResults,
         disturbances: Vec<Disturbance>,
     ) -> Self {
+        let record = &sent.record;
         Self {
+            is_held_back: record.behind_by_chain > record.behind_by_generator,
             rate: TickRate::from_ns_per_tick(sent.ns_per_tick),
             offer,
             sent,
             received,
             disturbances,
         }
+    }
+
+    /// The same, with what the supervisor saw of the first link.
+    pub(super) const fn held_back(mut self, is_held_back: bool) -> Self {
+        self.is_held_back |= is_held_back;
+        self
     }
 
     /// Packets that should have been offered.
@@ -96,8 +105,11 @@ impl Outcome {
             .map(|flow| flow.quality.duplicates)
             .sum();
         let record = &self.sent.record;
-        let is_held_back = record.behind_by_chain > record.behind_by_generator;
-        let late = if is_held_back { record.after_end } else { 0 };
+        let late = if self.is_held_back {
+            record.after_end
+        } else {
+            0
+        };
         let whole = self.received.record.stamped.saturating_sub(duplicates);
         whole.saturating_sub(late)
     }
@@ -130,7 +142,7 @@ impl Outcome {
         let (intended, forwarded) = (self.intended(), self.forwarded());
         if !self.disturbances.is_empty() {
             Fate::Disturbed(self.disturbances.clone())
-        } else if self.sent.shortfall == Shortfall::Generator {
+        } else if self.sent.shortfall == Shortfall::Generator && !self.is_held_back {
             Fate::GeneratorLimited
         } else if intended == 0 {
             Fate::Contradictory(
@@ -162,7 +174,7 @@ impl Outcome {
 
     /// Relative error of the offered load that is the generator's.
     pub fn offered_load_error(&self) -> f64 {
-        if self.sent.shortfall == Shortfall::Chain || self.offer.load_pps.is_none() {
+        if self.is_held_back || self.offer.load_pps.is_none() {
             return 0.0;
         }
         let record = &self.sent.record;
@@ -311,9 +323,11 @@ mod tests {
         let mut held = outcome(100, 0, 100);
         held.sent.record.after_end = 7;
         assert_eq!(held.forwarded(), 100);
-        held.sent.record.behind_by_chain = 1;
+        let mut held = held.held_back(true);
         assert_eq!(held.forwarded(), 93);
         held.sent.shortfall = Shortfall::Generator;
+        assert_eq!(held.fate(), Fate::Valid);
+        held.is_held_back = false;
         assert_eq!(held.fate(), Fate::GeneratorLimited);
         held.disturbances = vec![Disturbance::Steal];
         assert_eq!(held.fate().name().unwrap(), "disturbed: Steal");
