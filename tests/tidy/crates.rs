@@ -15,7 +15,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("port", &["engine", "shm", "wire"]),
     ("flow", &["engine", "shm", "wire"]),
     ("upf", &["engine", "flow", "shm", "wire"]),
-    ("measure", &["engine", "shm", "wire"]),
+    ("measure", &["engine", "port", "shm", "wire"]),
     (
         "cli",
         &[

@@ -10,6 +10,7 @@ mod output;
 mod bench;
 mod commands;
 mod line;
+mod measuring;
 mod metrics;
 #[cfg(test)]
 mod reference;
@@ -58,8 +59,13 @@ enum Command {
     /// 10G-EPON line bits in files: encode captures, decode, inspect
     #[command(subcommand)]
     Pcs(commands::pcs::Command),
-    /// Print the JSON Schema of chain files
-    Schema,
+    /// Print the JSON Schema of chain files, or of traffic profiles
+    Schema(commands::schema::Args),
+    /// Say what this machine is and lacks as a place to measure
+    Doctor(commands::doctor::Args),
+    /// Measure chains: throughput, latency, comparisons; with a report
+    #[command(subcommand)]
+    Measure(commands::measure::Command),
     /// Run one worker of a chain (started by `catena run`)
     #[command(hide = true)]
     Worker(commands::worker::Args),
@@ -86,7 +92,9 @@ fn main() -> ExitCode {
         Command::Nf(command) => commands::nf::run(&command),
         Command::Port(command) => commands::port::run(&command),
         Command::Pcs(command) => commands::pcs::run(&command),
-        Command::Schema => commands::schema::run(),
+        Command::Schema(args) => commands::schema::run(&args),
+        Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Measure(command) => commands::measure::run(&command),
         Command::Worker(args) => commands::worker::run(args),
         Command::Bench(command) => commands::bench::run(&command),
         Command::Completions(args) => commands::completions::run(&args),

@@ -8,7 +8,7 @@ use catena_engine::chain::registry::Registry;
 pub(crate) fn registry() -> Arc<Registry> {
     Arc::new(Registry {
         nfs: catena_engine::nfs::KINDS.to_vec(),
-        ports: catena_port::PORTS.to_vec(),
+        ports: [catena_port::PORTS, catena_measure::traffic::PORTS].concat(),
         wraps: catena_port::WRAPS.to_vec(),
     })
 }

@@ -110,6 +110,12 @@ impl<'a> RxBurst<'a> {
             .inspect_err(|reason| self.drops[reason.index()] += 1)
     }
 
+    /// A buffer as [`RxBurst::alloc`] gives it, for ports that can wait: none is no drop.
+    #[inline]
+    pub fn try_alloc(&mut self, len: usize) -> Option<Packet> {
+        self.pools.alloc(len).ok()
+    }
+
     /// Whether [`RxBurst::alloc`] would succeed: asked by ports that can wait (a file, a generator)
     /// instead of losing a packet.
     #[inline]

@@ -5,7 +5,7 @@ use catena_engine::port::RxBurst;
 
 /// What to do about the next packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Buffer {
+pub enum Buffer {
     /// A buffer is there.
     Ready,
     /// None is free now: keep the packet and try again in a later turn.
@@ -17,7 +17,7 @@ pub(crate) enum Buffer {
 impl Buffer {
     /// Whether there is a buffer for a packet of `len` bytes.
     #[inline]
-    pub(crate) fn ask(burst: &mut RxBurst<'_>, len: usize) -> Self {
+    pub fn ask(burst: &mut RxBurst<'_>, len: usize) -> Self {
         if burst.has_buffer(len) {
             Self::Ready
         } else if len <= burst.packet_len_max() {

@@ -10,7 +10,7 @@
 
 use catena_engine::port::{PortKind, WrapKind};
 
-mod buffer_wait;
+pub mod buffer_wait;
 pub mod capture;
 pub mod generator;
 mod opening;
@@ -18,7 +18,7 @@ mod pacer;
 pub mod packet_socket;
 pub mod pcap;
 pub mod port_bench;
-mod random;
+pub mod random;
 #[cfg(test)]
 mod scripted_port;
 pub mod sink;

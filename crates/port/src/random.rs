@@ -5,12 +5,13 @@
 
 /// A generator of numbers.
 #[derive(Clone, Debug)]
-pub(crate) struct Random {
+pub struct Random {
     state: [u64; 4],
 }
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// The numbers that `seed` stands for.
+    pub fn new(seed: u64) -> Self {
         let mut mixed = seed;
         let state = [(); 4].map(|()| {
             mixed = mixed.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -24,7 +25,11 @@ impl Random {
 
     /// The next 64 bits.
     #[inline]
-    pub(crate) fn next(&mut self) -> u64 {
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "it has no end, so it is no iterator"
+    )]
+    pub fn next(&mut self) -> u64 {
         let [s0, s1, s2, s3] = self.state;
         let result = s0.wrapping_add(s3).rotate_left(23).wrapping_add(s0);
         let mut state = [s0, s1, s2 ^ s0, s3 ^ s1];
@@ -38,7 +43,7 @@ impl Random {
 
     /// A number below `end`, which is not 0. Its bias is below `end` in 2^64.
     #[inline]
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
+    pub fn below(&mut self, end: u64) -> u64 {
         let product = u128::from(self.next()) * u128::from(end);
         // Fits: the upper half of a product is below each factor.
         (product >> 64) as u64

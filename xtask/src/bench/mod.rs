@@ -13,6 +13,7 @@ mod aggregation;
 mod cacheline;
 mod chain;
 pub(crate) mod child;
+mod generator;
 mod hop;
 mod install;
 mod link;
@@ -60,6 +61,8 @@ enum Name {
     Aggregation,
     /// Rate of chains of 1 to 8 NFs by execution mode, beside a chain of memif forwarders
     Chain,
+    /// Rate of the traffic generator over a link and a veth pair, beside tcpreplay and trafgen
+    Generator,
     /// One-way time of a lone packet, beside a bare cache line, a yield and a futex
     Hop,
     /// Rate of one link by trust, beside memif and vhost-user
@@ -103,6 +106,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let command: Vec<String> = std::iter::once("cargo xtask".to_owned())
         .chain(std::env::args().skip(1))
         .collect();
+    if arguments.html.is_some() && !matches!(arguments.name, Name::Aggregation) {
+        return Err("--html: only the benchmark `aggregation` draws a page".into());
+    }
     let work_dir = Rc::new(work_dir::WorkDir::new()?);
     let machine = machine::Machine::probe();
     if matches!(arguments.name, Name::Pcs) {
@@ -122,6 +128,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
                 results,
                 notes,
             },
+            &[],
         );
     }
     let mut session = Session {
@@ -142,9 +149,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             .notes
             .push("one core only: both ends of each link share it".to_owned());
     }
-    if arguments.html.is_some() && !matches!(arguments.name, Name::Aggregation) {
-        return Err("--html: only the benchmark `aggregation` draws a page".into());
-    }
     let mut figures = Vec::new();
     let bench = match arguments.name {
         Name::Aggregation => {
@@ -154,6 +158,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         Name::Chain => {
             chain::run(&mut session);
             "chain"
+        }
+        Name::Generator => {
+            generator::run(&mut session);
+            "generator"
         }
         Name::Hop => {
             hop::run(&mut session);
@@ -178,11 +186,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         results: session.rows,
         notes,
     };
-    publish(arguments, report)
+    publish(arguments, report, &figures)
 }
 
 /// Prints a report, and writes it to the file asked for.
-fn publish(arguments: &Arguments, report: Report) -> Result<(), Box<dyn Error>> {
+fn publish(
+    arguments: &Arguments,
+    report: Report,
+    figures: &[page::Drawing],
+) -> Result<(), Box<dyn Error>> {
     report.print(&mut std::io::stdout().lock())?;
     if let Some(path) = &arguments.json {
         let mut text = serde_json::to_string_pretty(&report)?;
@@ -190,7 +202,7 @@ fn publish(arguments: &Arguments, report: Report) -> Result<(), Box<dyn Error>> 
         std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     if let Some(path) = &arguments.html {
-        let text = page::write(&report, &figures);
+        let text = page::write(&report, figures);
         std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(())

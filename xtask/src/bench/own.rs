@@ -7,6 +7,7 @@
 //! |--------------------------------------------------------------------------------------|------|
 //! | `catena bench link --trust TRUST --size B --seconds N --cores A,B --json`             | rate |
 //! | `catena bench hop --seconds N --cores A,B --json` (one core: `--cores A,A`)           | hop  |
+//! | `catena bench generator --size B --seconds N --cores A,B --json`                      | rate |
 //! | `catena bench chain --mode MODE --length L --size B --seconds N --cores A,B --json`   | rate |
 //!
 //! `link` and `chain` take `--aggregate`, `--rate` and `--latency` too, `chain` also `--inner` and
@@ -251,6 +252,27 @@ impl Own {
     ) -> Result<T, OwnError> {
         let key = packing.arguments();
         self.run(&format!("{what}{key} --warm-up {warm_up}"), seconds, cores)
+    }
+
+    /// Rate of the traffic generator over a link to a receiver.
+    pub(crate) fn generator(
+        &self,
+        packet_size: usize,
+        seconds: u32,
+        cores: [usize; 2],
+    ) -> Result<OwnRate, OwnError> {
+        let what = format!("generator --size {packet_size} --burst 128");
+        self.run(&what, seconds.into(), cores)
+    }
+
+    /// The program, for runs that are measured from outside.
+    pub(crate) fn binary(&self) -> Result<&Path, OwnError> {
+        self.built.clone().map(|()| self.binary.as_path())
+    }
+
+    /// Where logs and the files of a run go.
+    pub(crate) fn work_dir(&self) -> Rc<WorkDir> {
+        Rc::clone(&self.work_dir)
     }
 
     fn run<T: DeserializeOwned>(

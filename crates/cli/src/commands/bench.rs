@@ -27,6 +27,20 @@ pub(crate) enum Command {
         #[command(flatten)]
         common: Common,
     },
+    /// Stamped packets per second of the `traffic` port, over a link or out of an interface
+    Generator {
+        /// Send out of this interface instead of over a link
+        #[arg(long)]
+        interface: Option<String>,
+        /// Number of flows
+        #[arg(long, default_value_t = 1)]
+        flows: u32,
+        /// Let the kernel cut runs of one flow into packets; for interfaces without offload of it
+        #[arg(long)]
+        segment: bool,
+        #[command(flatten)]
+        common: Common,
+    },
     /// One-way latency of a lone packet over one link between two processes
     Hop {
         #[command(flatten)]
@@ -84,7 +98,7 @@ pub(crate) struct Common {
     json: bool,
 }
 
-#[derive(Clone, Copy, Debug, clap::Args)]
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub(crate) struct Load {
     /// Packets per second, stamped with the time they are due; as many as fit if absent
     #[arg(long, value_name = "PPS")]
@@ -110,6 +124,20 @@ pub(crate) fn run(command: &Command) -> Outcome {
             let mut chain = chain_text(common, *load)?;
             chain.links.trust = Some(trust.clone());
             measure(common, *load, &chain.line(0), "process", "link")
+        }
+        Command::Generator {
+            interface,
+            flows,
+            segment,
+            common,
+        } => {
+            let chain = generator(common, interface.as_deref(), *flows, *segment)?;
+            let mode = if interface.is_some() {
+                "inline"
+            } else {
+                "process"
+            };
+            measure(common, Load::default(), &chain, mode, "generator")
         }
         Command::Hop { common } => hop(common),
         Command::Chain {
@@ -145,6 +173,31 @@ fn sides(common: &Common) -> Result<[usize; 2], Failure> {
         [from, to] => Ok([*from, *to]),
         _ => Err(Failure::input("--cores takes one or two cores, as in 0,1")),
     }
+}
+
+/// A profile's packets as fast as there is room, over a link to a receiver or out of an interface.
+fn generator(
+    common: &Common,
+    interface: Option<&str>,
+    flows: u32,
+    segment: bool,
+) -> Result<String, Failure> {
+    let [from, to] = sides(common)?;
+    let sink = match interface {
+        Some(interface) => format!(
+            "{{ packet_socket: {{ interface: {interface}, bypass_qdisc: {}, segment: {segment} }}",
+            !segment
+        ),
+        None => format!("{{ receiver: {{ samples: 65536 }}, core: {to}"),
+    };
+    // Profiles count the FCS; every other size here does not.
+    let frame_len = common.size + catena_measure::profile::FCS_LEN;
+    Ok(format!(
+        "ports:\n  source: {{ traffic: {{ profile: {{ sizes: {frame_len}, \
+         flows: {{ count: {flows} }} }} }}, core: {from} }}\n  sink: {sink} }}\n\
+         links:\n  - {{ link: source -> sink, slots: {} }}\n",
+        common.slots
+    ))
 }
 
 fn chain_text(common: &Common, load: Load) -> Result<ChainText, Failure> {

@@ -44,7 +44,7 @@ pub(crate) struct Args {
     quiet: bool,
 }
 
-fn parse_mode(text: &str) -> Result<Mode, String> {
+pub(super) fn parse_mode(text: &str) -> Result<Mode, String> {
     serde_json::from_value(text.into())
         .map_err(|_| "one of inline, thread, process, container".to_owned())
 }

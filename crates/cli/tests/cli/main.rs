@@ -4,6 +4,8 @@ mod aggregation;
 mod documents;
 mod files;
 mod harness;
+mod measure;
+mod measuring;
 mod metrics;
 mod overflow;
 mod pcs;

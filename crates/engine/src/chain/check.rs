@@ -15,12 +15,14 @@ use crate::placement::{TOO_MANY_POOLS, place};
 
 mod assemble;
 mod config;
+mod document;
 mod fields;
 mod graph;
 pub(super) mod links;
 pub(super) mod nodes;
 pub(super) mod run;
 
+pub use document::DocumentKind;
 use nodes::Draft;
 
 /// Keys at the top of a chain file.

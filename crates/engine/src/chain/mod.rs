@@ -21,7 +21,7 @@ mod trust;
 #[cfg(test)]
 mod tests;
 
-pub use check::{Checked, DEFAULT_IMAGE};
+pub use check::{Checked, DEFAULT_IMAGE, DocumentKind};
 pub use diagnostic::{ChainErrors, Diagnostic, Position, Severity};
 pub use diff::{Action, Plan, diff};
 pub use fusion::Fusion;

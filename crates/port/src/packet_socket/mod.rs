@@ -24,6 +24,12 @@
 //! load, but do not spare a lone frame the wait. [`Delivery::Frames`] (TPACKET_V2) hands over each
 //! frame at once, at a fixed amount of memory per frame.
 //!
+//! **Runs.** With [`Options::segments`] packets of one UDP flow that follow each other go to the
+//! kernel as one frame, which it cuts apart before the interface sees it: several times the packets
+//! per second. An interface that offers to cut itself must be told not to
+//! (`ethtool -K <interface> tx-udp-segmentation off`), or the other end of a veth pair gets the run
+//! as it is.
+//!
 //! The host's own protocols see the same frames. Give the interface no address, or the host answers
 //! beside the chain.
 //!
@@ -34,6 +40,7 @@ mod frame;
 mod header;
 mod options;
 mod port;
+mod segments;
 mod socket;
 mod sys;
 

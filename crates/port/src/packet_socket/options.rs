@@ -36,6 +36,10 @@ pub struct Options {
     /// Transmit around the interface's queueing discipline: less work per frame, but no queue, so
     /// frames that the interface cannot take at once come back, and no local capture shows them.
     pub bypass_qdisc: bool,
+    /// Transmit runs of packets of one UDP flow as one frame that the kernel cuts apart (UDP GSO,
+    /// kernel 6.2 or newer). The interface must not offer to cut itself; not with `bypass_qdisc`,
+    /// which leaves cutting out.
+    pub segments: bool,
 }
 
 impl Default for Options {
@@ -45,6 +49,7 @@ impl Default for Options {
             fanout: None,
             is_promiscuous: true,
             bypass_qdisc: false,
+            segments: false,
         }
     }
 }

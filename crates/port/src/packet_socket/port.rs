@@ -61,6 +61,9 @@ pub struct Config {
     /// Transmit around the interface's queueing discipline.
     #[serde(default)]
     bypass_qdisc: bool,
+    /// Transmit runs of one UDP flow as one frame that the kernel cuts apart.
+    #[serde(default)]
+    segment: bool,
 }
 
 fn yes() -> bool {
@@ -136,6 +139,7 @@ impl Config {
             }),
             is_promiscuous: self.promiscuous,
             bypass_qdisc: self.bypass_qdisc,
+            segments: self.segment,
         }
     }
 
@@ -146,6 +150,13 @@ impl Config {
                 "interface",
                 format!("\"{}\" is not the name of an interface", self.interface),
                 format!("give 1 to {NAME_LEN_MAX} bytes"),
+            ));
+        }
+        if self.segment && self.bypass_qdisc {
+            errors.push(ConfigError::new(
+                "segment",
+                "around the queueing discipline the kernel does not cut runs apart",
+                "leave out bypass_qdisc, or this",
             ));
         }
         let blocks = self.delivery == DeliveryConfig::Blocks;
@@ -379,6 +390,10 @@ mod tests {
                 "block_count",
             ),
             (json!({ "interface": "a", "fanout": {} }), "fanout"),
+            (
+                json!({ "interface": "a", "segment": true, "bypass_qdisc": true }),
+                "segment",
+            ),
         ] {
             let errors = (KIND.check)(&config).unwrap_err();
             assert_eq!(
@@ -410,6 +425,7 @@ mod tests {
             }),
             is_promiscuous: false,
             bypass_qdisc: true,
+            segments: false,
         };
         assert_eq!(config.options(), expected);
         let plain: Config = serde_json::from_value(json!({ "interface": "eth0" })).unwrap();

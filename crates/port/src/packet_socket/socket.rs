@@ -11,13 +11,14 @@ use rustix::io::Errno;
 use rustix::net::netdevice::{index_to_name_inlined, name_to_index};
 use rustix::net::sockopt::socket_error;
 use rustix::net::{
-    AddressFamily, MMsgHdr, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType, sendmmsg,
-    socket_with,
+    AddressFamily, MMsgHdr, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType, send,
+    sendmmsg, socket_with,
 };
 use thiserror::Error;
 
 use super::frame::RxInfo;
 use super::options::{Fanout, FanoutMode, Options, OptionsError};
+use super::segments::Run;
 use super::sys::{self, Ring};
 
 /// Frames passed to the kernel in one system call: the burst of the engine. More would only make
@@ -39,6 +40,8 @@ pub struct PacketSocket {
     is_removed: bool,
     empty_calls: u32,
     statistics: Statistics,
+    /// Present where runs are transmitted as one.
+    run: Option<Run>,
 }
 
 /// Why a packet socket could not be opened.
@@ -192,6 +195,9 @@ impl PacketSocket {
         if options.bypass_qdisc {
             set_flag(&tx, libc::PACKET_QDISC_BYPASS).map_err(at("bypass the queue"))?;
         }
+        if options.segments {
+            set_flag(&tx, libc::PACKET_VNET_HDR).map_err(at("ask for segmentation"))?;
+        }
         sys::bind(tx.as_fd(), index, 0).map_err(at("bind to transmit"))?;
         Ok(Self {
             ring,
@@ -201,6 +207,7 @@ impl PacketSocket {
             is_removed: false,
             empty_calls: 0,
             statistics: Statistics::default(),
+            run: options.segments.then(Run::default),
         })
     }
 
@@ -249,6 +256,14 @@ impl PacketSocket {
     ) -> Result<Sent, SocketError> {
         let mut frames = frames.into_iter();
         let mut sent = Sent::default();
+        if let Some(mut run) = self.run.take() {
+            let result = self.send_runs(&mut run, frames, &mut sent);
+            self.run = Some(run);
+            return match result {
+                Err(error) if sent.taken == 0 => Err(error),
+                _ => Ok(sent),
+            };
+        }
         loop {
             let mut slices = [IoSlice::new(&[]); SEND_BURST];
             let mut count = 0;
@@ -267,6 +282,44 @@ impl PacketSocket {
                 Ok(()) if sent.taken - taken_before < count => return Ok(sent),
                 Ok(()) => {}
             }
+        }
+    }
+
+    /// Sends frames in runs, until the kernel has no more room.
+    fn send_runs<'a>(
+        &mut self,
+        run: &mut Run,
+        frames: impl Iterator<Item = &'a [u8]>,
+        sent: &mut Sent,
+    ) -> Result<(), SocketError> {
+        for frame in frames {
+            if !run.add(frame) {
+                if !self.send_run(run, sent)? {
+                    return Ok(());
+                }
+                run.add(frame);
+            }
+        }
+        if run.count() > 0 {
+            self.send_run(run, sent)?;
+        }
+        Ok(())
+    }
+
+    /// Sends a run; says whether the kernel had room for it.
+    fn send_run(&mut self, run: &mut Run, sent: &mut Sent) -> Result<bool, SocketError> {
+        let count = run.count();
+        let bytes = run.finish();
+        loop {
+            match send(&self.tx, bytes, SendFlags::DONTWAIT) {
+                Ok(_) => {}
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => return Ok(false),
+                Err(Errno::MSGSIZE | Errno::INVAL) => sent.rejected += count,
+                Err(error) => return Err(self.named(error, "send")),
+            }
+            sent.taken += count;
+            return Ok(true);
         }
     }
 

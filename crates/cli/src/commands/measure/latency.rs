@@ -1,0 +1,263 @@
+//! `catena measure latency`: latency and its variation at one load, stalls of the machine apart.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use catena_engine::units::Rate;
+use catena_measure::device::{LOOPS, Offer, Outcome as TrialOutcome};
+use catena_measure::latency::stall::Attribution;
+use catena_measure::latency::{Direction, Distribution, Latency, Sample, quantile_intervals};
+use catena_measure::report::{LatencyResult, OverTime};
+use catena_measure::stats::bootstrap::Resampling;
+use catena_measure::stats::histogram::Histogram;
+
+use super::{Common, Under, parse_count, parse_length, parse_rate, pps};
+use crate::commands::{Failure, Outcome};
+use crate::measuring::bench::Measured;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    under: Under,
+    /// Load; without it, the profile's
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    rate: Option<Rate>,
+    /// How long a trial is
+    #[arg(long, value_name = "SPAN", default_value = "2s", value_parser = parse_length)]
+    trial: Duration,
+    /// Number of trials, each with the chain started anew
+    #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = parse_count)]
+    trials: u32,
+    /// Most samples of a trial; beyond, they are evenly thinned and neighbours are gone
+    #[arg(long, value_name = "COUNT", default_value_t = 1 << 20)]
+    samples: usize,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Length of the slices by which intervals are found; ten are a block of a second.
+const SLICE_NS: u64 = 100_000_000;
+/// Slices in a block.
+const BLOCK: usize = 10;
+/// How long after a stall the queue that it left may still delay packets.
+const RECOVERY_NS: u64 = 10_000;
+/// Quantiles with intervals.
+const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
+/// Columns and rows of the map of delay over time.
+const MAP: [usize; 2] = [60, 30];
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let profile = args.under.profile()?;
+    let load = match args.rate {
+        Some(rate) => pps(rate, &profile)?,
+        None => profile.own_pps().ok_or_else(|| {
+            Failure::input("latency is measured at a load: give --rate, or a rate in the profile")
+        })?,
+    };
+    let chain = args.under.chain()?;
+    let title = format!("Latency of {}: {}", chain.name, profile.title());
+    let name = format!("{} at {load:.0} packets/s", chain.name);
+    let mut bench = args.common.begin(&title)?;
+    let mut device = bench.device(chain)?;
+    let offer = Offer {
+        load_pps: Some(load),
+        duration: args.trial,
+        packet_count: None,
+        samples: args.samples,
+    };
+    let mut trials = Vec::new();
+    let mut cut = None;
+    for trial in 0..args.trials {
+        let share = f64::from(trial) / f64::from(args.trials.max(1));
+        let text = format!("latency: trial {} of {}", trial + 1, args.trials);
+        bench.progress.show(&text, share);
+        match bench.measure(&mut device, &profile, &offer, &name)? {
+            Measured::Valid(outcome) => trials.push(*outcome),
+            Measured::GeneratorLimited => {
+                cut = Some(format!(
+                    "the generator does not sustain {load:.0} packets/s"
+                ));
+            }
+            Measured::Invalid(why) => cut = Some(why),
+            Measured::Interrupted => cut = Some("interrupted".to_owned()),
+        }
+        if cut.is_some() {
+            break;
+        }
+    }
+    let document = &mut bench.document;
+    document.summary = format!(
+        "Latency from the time each packet was due, one way on one clock, over {} trials of {:?}.",
+        trials.len(),
+        args.trial
+    );
+    if trials.iter().any(|trial| trial.received.samples.is_empty()) {
+        document.summary += " No packet came back in some trial.";
+    }
+    let result = pooled(&name, &trials);
+    document.results.extend(rows(&result));
+    document.latency.push(result);
+    if let Some(why) = &cut {
+        document.summary += &format!(" Cut short: {why}.");
+    }
+    bench.finish(&device, args.common.json)?;
+    match cut {
+        None => Ok(ExitCode::SUCCESS),
+        Some(why) => Err(Failure::running(format!(
+            "the measurement was cut short: {why}; what was found is in the report"
+        ))),
+    }
+}
+
+/// All trials as one distribution. Trials are laid one after the other on the axis of time, with a
+/// slice between them, so that no packet of one is a neighbour of another's and no stall reaches
+/// over.
+fn pooled(name: &str, trials: &[TrialOutcome]) -> LatencyResult {
+    let (mut samples, mut flights, mut stalls) = (Vec::new(), Vec::new(), Vec::new());
+    let mut slices = Vec::new();
+    let mut offset = 0;
+    for (index, trial) in (0_u64..).zip(trials) {
+        let found = trial.samples();
+        slices.extend(sliced(&found));
+        let last = found.iter().map(|sample| sample.received_ns).max();
+        samples.extend(found.into_iter().map(|sample| Sample {
+            // Far from the numbers of the trial before.
+            sequence: sample.sequence.wrapping_add(index << 61),
+            intended_ns: sample.intended_ns + offset,
+            sent_ns: sample.sent_ns + offset,
+            received_ns: sample.received_ns + offset,
+        }));
+        flights.extend(trial.flights().into_iter().map(|mut flight| {
+            flight.begin += offset;
+            flight.end += offset;
+            flight
+        }));
+        stalls.extend(trial.stalls().into_iter().map(|mut stall| {
+            stall.begin += offset;
+            stall.end += offset;
+            stall
+        }));
+        offset += last.unwrap_or(0) + SLICE_NS;
+    }
+    let mut histogram = Histogram::new();
+    slices.iter().for_each(|slice| histogram.merge(slice));
+    LatencyResult {
+        name: name.to_owned(),
+        latency: Latency::of_known(Direction::OneWay, &samples, false),
+        histogram,
+        intervals_ns: quantile_intervals(&slices, &QUANTILES, &Resampling::with_block(BLOCK)),
+        attribution: Some(Attribution::of(&flights, &stalls, &LOOPS, RECOVERY_NS)),
+        over_time: trials.first().and_then(over_time),
+    }
+}
+
+/// A trial's delays in slices of time.
+fn sliced(samples: &[Sample]) -> Vec<Histogram> {
+    let mut slices = Vec::new();
+    for sample in samples {
+        let slice = (sample.intended_ns / SLICE_NS) as usize;
+        if slices.len() <= slice {
+            slices.resize_with(slice + 1, Histogram::new);
+        }
+        slices[slice].record(sample.delay_ns().max(0).cast_unsigned());
+    }
+    slices
+}
+
+/// The first trial as a map of delay over time.
+fn over_time(trial: &TrialOutcome) -> Option<OverTime> {
+    let samples = trial.samples();
+    let delays = samples.iter().map(|sample| sample.delay_ns().max(1));
+    let (least, most) = (delays.clone().min()? as f64, delays.max()? as f64 * 1.01);
+    let seconds = trial.offer.duration.as_secs_f64();
+    let [columns, rows] = MAP;
+    let factor = (most / least).max(1.1).ln();
+    let mut counts = vec![0.0; columns * rows];
+    for sample in &samples {
+        let time = sample.intended_ns as f64 / 1e9 / seconds;
+        let height = (sample.delay_ns().max(1) as f64 / least).ln() / factor;
+        let column = ((time * columns as f64) as usize).min(columns - 1);
+        let row = ((height * rows as f64) as usize).min(rows - 1);
+        counts[row * columns + column] += 1.0;
+    }
+    let edges = |count: usize, at: &dyn Fn(f64) -> f64| -> Vec<f64> {
+        (0..=count)
+            .map(|edge| at(edge as f64 / count as f64))
+            .collect()
+    };
+    let stalls = trial.stalls().into_iter();
+    let stalls = stalls.map(|stall| (stall.begin as f64 / 1e9, stall.end as f64 / 1e9));
+    Some(OverTime {
+        time_edges_s: edges(columns, &|share| share * seconds),
+        delay_edges_ns: edges(rows, &|share| least * (share * factor).exp()),
+        counts,
+        // What cannot be seen at this width only makes the page larger.
+        stalls_s: stalls
+            .filter(|(from, to)| to - from > seconds / 2000.0)
+            .collect(),
+    })
+}
+
+/// The numbers for people, each by the name of its definition.
+fn rows(result: &LatencyResult) -> Vec<(String, String)> {
+    let ns =
+        |value: Option<f64>| value.map_or_else(|| "n/a".to_owned(), |ns| format!("{ns:.0} ns"));
+    let whole = |value: Option<i64>| ns(value.map(|value| value as f64));
+    let latency = &result.latency;
+    let mut rows = vec![
+        (
+            "mean latency (RFC 2544)".to_owned(),
+            ns(latency.delay.mean_ns),
+        ),
+        (
+            "typical latency, median (RFC 8219)".to_owned(),
+            whole(latency.delay.quantile(0.5)),
+        ),
+        (
+            "worst-case latency, p99.9 (RFC 8219)".to_owned(),
+            whole(latency.delay.quantile(0.999)),
+        ),
+        (
+            "PDV, p99.9 less least (RFC 8219)".to_owned(),
+            whole(latency.pdv_rfc8219_ns),
+        ),
+        (
+            "mean |IPDV| (RFC 3393)".to_owned(),
+            ns(latency.ipdv_rfc3393.mean_absolute_ns),
+        ),
+        (
+            "interarrival jitter (RFC 3550)".to_owned(),
+            ns(latency.interarrival_jitter_rfc3550_ns),
+        ),
+    ];
+    if let Some(attribution) = &result.attribution {
+        let line = |found: &Distribution| {
+            let quantile = |q| whole(found.quantile(q));
+            let (median, p99, p999) = (quantile(0.5), quantile(0.99), quantile(0.999));
+            format!(
+                "{} packets, p50 {median}, p99 {p99}, p99.9 {p999}",
+                found.count
+            )
+        };
+        rows.push(("raw".to_owned(), line(&attribution.raw)));
+        rows.push((
+            "stalled by the machine".to_owned(),
+            line(&attribution.stalled),
+        ));
+        rows.push(("clean".to_owned(), line(&attribution.clean)));
+        rows.push((
+            "net of the stalls' overlap".to_owned(),
+            line(&attribution.net),
+        ));
+    }
+    for (q, interval) in &result.intervals_ns {
+        rows.push((
+            format!("p{} with its 95 % interval", q * 100.0),
+            format!(
+                "{:.0} ns ({:.0} to {:.0})",
+                interval.estimate, interval.low, interval.high
+            ),
+        ));
+    }
+    rows
+}

@@ -1,0 +1,174 @@
+//! `catena measure`: one file per verb; what they share is how the device and the report are named.
+
+pub(crate) mod compare;
+pub(crate) mod latency;
+pub(crate) mod search;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use catena_engine::chain::{Chain, Mode};
+use catena_engine::units::{Rate, Span};
+use catena_measure::device::TrialProfile;
+
+use super::{Failure, Outcome};
+use crate::measuring::bench::Bench;
+use crate::measuring::output::Output;
+use crate::registry::registry;
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Find the throughput of a chain: MLRsearch, MRR, back-to-back or soak
+    Search(search::Args),
+    /// Measure a chain's latency and its variation at one load
+    Latency(latency::Args),
+    /// Say whether chain B differs from chain A, by trials in turns
+    Compare(compare::Args),
+}
+
+pub(crate) fn run(command: &Command) -> Outcome {
+    match command {
+        Command::Search(args) => search::run(args),
+        Command::Latency(args) => latency::run(args),
+        Command::Compare(args) => compare::run(args),
+    }
+}
+
+/// The device under test.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Under {
+    /// Traffic profile
+    profile: PathBuf,
+    /// Chain file with one port `traffic` and one port `receiver`
+    #[arg(long, value_name = "FILE", conflicts_with = "nf")]
+    chain: Option<PathBuf>,
+    /// Without --chain: network functions in a row between the two ports
+    #[arg(long, value_name = "TYPE", num_args = 1..)]
+    nf: Vec<String>,
+    /// Run nodes that name no mode in this one: inline, thread, process, container
+    #[arg(long, value_name = "MODE", value_parser = super::run::parse_mode)]
+    mode: Option<Mode>,
+}
+
+/// Where results go, and what counts.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Common {
+    /// Folder for report.html, report.json and trials.csv
+    #[arg(long, value_name = "FOLDER")]
+    out: PathBuf,
+    /// Repeat a trial that does not count (clock step, migration, steal, throttling, generator too
+    /// slow) at most so often
+    #[arg(long, value_name = "TIMES", default_value_t = 5)]
+    repeats: u32,
+    /// How long to watch the machine's noise floor before and after; 0s leaves it out
+    #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = parse_span)]
+    noise: Duration,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Common {
+    fn begin(&self, title: &str) -> Result<Bench, Failure> {
+        Bench::begin(title, Output::create(&self.out)?, self.repeats, self.noise)
+    }
+}
+
+impl Under {
+    /// The profile, whose load a measurement must be able to set.
+    fn profile(&self) -> Result<TrialProfile, Failure> {
+        load_profile(&self.profile)
+    }
+
+    /// The chain.
+    fn chain(&self) -> Result<Chain, Failure> {
+        match &self.chain {
+            Some(file) => load_chain(file, self.mode),
+            None => row(&self.nf, self.mode),
+        }
+    }
+}
+
+fn load_profile(file: &Path) -> Result<TrialProfile, Failure> {
+    let profile = TrialProfile::load(file).map_err(|errors| {
+        let file = file.display();
+        Failure::input(format!("{errors}\n{file} is wrong; nothing was started"))
+    })?;
+    match profile.fixed_load() {
+        None => Ok(profile),
+        Some(why) => Err(Failure::input(format!(
+            "{}: {why}; a measurement sets the load itself, so give constant, poisson or bursts",
+            file.display()
+        ))),
+    }
+}
+
+fn load_chain(file: &Path, mode: Option<Mode>) -> Result<Chain, Failure> {
+    let checked = super::check::load(file, false, mode)?;
+    for warning in &checked.warnings {
+        eprintln!("{warning}");
+    }
+    Ok(checked.chain)
+}
+
+/// NFs with their default settings in a row, on a core of their own if they have one.
+fn row(nfs: &[String], mode: Option<Mode>) -> Result<Chain, Failure> {
+    let mut text = format!(
+        "name: measure-{}\nports:\n  traffic: {{ traffic: {{ profile: {{}} }} }}\n  \
+         receiver: {{ receiver: {{}} }}\n",
+        std::process::id()
+    );
+    let mut way = "traffic".to_owned();
+    for (index, nf) in nfs.iter().enumerate() {
+        if index == 0 {
+            text += "nfs:\n";
+        }
+        let name = format!("{nf}{}", index + 1);
+        text += &format!("  {name}: {{ type: {nf} }}\n");
+        way += &format!(" -> {name}");
+    }
+    text += &format!("links: [{way} -> receiver]\n");
+    let checked = Chain::parse(&text, Path::new("."), &registry(), mode);
+    checked.map(|checked| checked.chain).map_err(|errors| {
+        Failure::input(format!(
+            "{errors}\nthe chain of --nf is wrong; `catena nf list` has the types, and those that \
+             need settings stand in a chain file (--chain)"
+        ))
+    })
+}
+
+fn parse_span(text: &str) -> Result<Duration, String> {
+    Span::parse(text).map(|span| Duration::from_nanos(span.ns))
+}
+
+/// A number above zero.
+fn parse_count(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("give a number from 1 on".to_owned()),
+        Ok(count) => Ok(count),
+    }
+}
+
+/// A span above zero.
+fn parse_length(text: &str) -> Result<Duration, String> {
+    let span = parse_span(text)?;
+    if span.is_zero() {
+        return Err("give more than 0s".to_owned());
+    }
+    Ok(span)
+}
+
+fn parse_rate(text: &str) -> Result<Rate, String> {
+    Rate::parse(text)
+}
+
+/// Packets per second of a rate for a profile.
+fn pps(rate: Rate, profile: &TrialProfile) -> Result<f64, Failure> {
+    let pps = profile.profile().packets_per_second(rate);
+    match profile.line_pps() {
+        Some(line) if pps > line * 1.000_001 => Err(Failure::input(format!(
+            "{pps:.0} packets/s are more than the profile's line carries ({line:.0}); give less"
+        ))),
+        _ => Ok(pps),
+    }
+}

@@ -1,0 +1,222 @@
+//! Trials that count: each is repeated until it says something of the device, and all are noted.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use catena_engine::supervisor::runtime_dir::default_root;
+use catena_measure::device::{
+    Device, DeviceError, Fate, Offer, Outcome as TrialOutcome, Setting, TrialProfile,
+};
+use catena_measure::flow_quality::Quality;
+use catena_measure::latency::stall::{NoiseBracket, NoiseFloor};
+use catena_measure::report::{Document, TrialRow};
+
+use super::environment;
+use super::output::Output;
+use super::progress::Progress;
+use crate::commands::Failure;
+use crate::registry::registry;
+
+/// How often a trial is repeated because the generator fell short: if that was no accident, it will
+/// do so again.
+const GENERATOR_REPEATS: u32 = 2;
+
+/// A trial that counts, or why there is none.
+pub(crate) enum Measured {
+    /// It says something of the device.
+    Valid(Box<TrialOutcome>),
+    /// The generator did not keep up, however often it was tried.
+    GeneratorLimited,
+    /// It was disturbed, however often it was tried: by what.
+    Invalid(String),
+    /// The user asked for the end.
+    Interrupted,
+}
+
+/// A measurement: its document, and what happened so far.
+#[derive(Debug)]
+pub(crate) struct Bench {
+    pub(crate) document: Document,
+    pub(crate) output: Output,
+    pub(crate) progress: Progress,
+    setting: Setting,
+    repeats: u32,
+    noise: Duration,
+    before: Option<NoiseFloor>,
+    /// Largest error of the offered load over all trials that count.
+    pub(crate) load_error: f64,
+    quality: Quality,
+    lost: u64,
+    intended: u64,
+}
+
+/// SIGINT and SIGTERM end the trial that runs; what was found until then is written.
+fn interruption() -> Result<Arc<AtomicBool>, Failure> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, flag.clone()).map_err(Failure::running)?;
+    }
+    Ok(flag)
+}
+
+impl Bench {
+    /// Begins with the noise floor, if `noise` is above 0.
+    pub(crate) fn begin(
+        title: &str,
+        output: Output,
+        repeats: u32,
+        noise: Duration,
+    ) -> Result<Self, Failure> {
+        let setting = Setting {
+            registry: registry(),
+            program: std::env::current_exe().map_err(Failure::running)?,
+            runtime_root: default_root(),
+            is_interrupted: interruption()?,
+        };
+        let before = (!noise.is_zero()).then(|| environment::noise_floor(noise));
+        Ok(Self {
+            document: environment::document(title),
+            output,
+            progress: Progress::new(),
+            setting,
+            repeats,
+            noise,
+            before,
+            load_error: 0.0,
+            quality: Quality::default(),
+            lost: 0,
+            intended: 0,
+        })
+    }
+
+    /// A chain as a device of this measurement.
+    pub(crate) fn device(&self, chain: catena_engine::chain::Chain) -> Result<Device, Failure> {
+        Device::new(chain, self.setting.clone(), self.output.trial()).map_err(Failure::input)
+    }
+
+    /// Runs a trial, again if it says nothing, and notes each; `name` is what it belongs to.
+    pub(crate) fn measure(
+        &mut self,
+        device: &mut Device,
+        profile: &TrialProfile,
+        offer: &Offer,
+        name: &str,
+    ) -> Result<Measured, Failure> {
+        let mut last = Fate::Valid;
+        let mut limited = 0;
+        for _ in 0..=self.repeats {
+            let outcome = match device.run(profile, offer) {
+                Ok(outcome) => outcome,
+                Err(DeviceError::Interrupted) => return Ok(Measured::Interrupted),
+                Err(error) => return Err(Failure::running(error)),
+            };
+            last = outcome.fate();
+            self.note(&outcome, &last, name);
+            if last == Fate::Valid {
+                return Ok(Measured::Valid(Box::new(outcome)));
+            }
+            limited += u32::from(last == Fate::GeneratorLimited);
+            if limited > GENERATOR_REPEATS {
+                break;
+            }
+        }
+        Ok(match last {
+            Fate::GeneratorLimited => Measured::GeneratorLimited,
+            other => Measured::Invalid(other.name().unwrap_or_default()),
+        })
+    }
+
+    fn note(&mut self, outcome: &TrialOutcome, fate: &Fate, name: &str) {
+        let duration_s = outcome.offer.duration.as_secs_f64();
+        let offered = outcome.intended() as f64 / duration_s.max(1e-9);
+        self.document.trials.push(TrialRow {
+            name: name.to_owned(),
+            load_pps: outcome.offer.load_pps.unwrap_or(offered),
+            duration_s,
+            intended: outcome.intended(),
+            forwarded: outcome.forwarded(),
+            invalid: fate.name(),
+        });
+        if *fate == Fate::Valid {
+            self.load_error = self.load_error.max(outcome.offered_load_error());
+            self.quality.add(&outcome.quality());
+            self.intended += outcome.intended();
+            self.lost += outcome.intended().saturating_sub(outcome.forwarded());
+        }
+    }
+
+    /// Adds what holds of all trials, and the noise floor after them, and writes the report.
+    pub(crate) fn finish(mut self, device: &Device, as_json: bool) -> Result<(), Failure> {
+        self.progress.clear();
+        if let Some(before) = self.before.take() {
+            let bracket = NoiseBracket::of(before, environment::noise_floor(self.noise));
+            if bracket.is_noisy {
+                let word = " The machine's noise changed by more than a factor of 2 meanwhile.";
+                self.document.summary += word;
+            }
+            self.document.noise.push(("all".to_owned(), bracket));
+        }
+        self.describe_packets();
+        let held = match device.is_pinned() {
+            Some(true) => "every worker is held on one core",
+            Some(false) => "not held on cores: the scheduler's work is part of the result",
+            None => "no trial was run",
+        };
+        let environment = &mut self.document.environment;
+        environment.push(("workers".to_owned(), held.to_owned()));
+        environment.push(("device".to_owned(), describe_chain(device)));
+        environment.push((
+            "trials".to_owned(),
+            "the chain is started anew for each; effective duration is the sending time; counts \
+             are read after it has drained and stopped; waits of RFC 2544 section 23 are not kept"
+                .to_owned(),
+        ));
+        self.output.write(&self.document)?;
+        if as_json {
+            return crate::commands::print_json(&self.document);
+        }
+        outln!("{}", self.document.summary.trim());
+        for (name, value) in &self.document.results {
+            outln!("{name:<38} {value}");
+        }
+        outln!("report: {}", self.output.page().display());
+        Ok(())
+    }
+
+    fn describe_packets(&mut self) {
+        let quality = &self.quality;
+        let mut add = |name: &str, value: String| {
+            self.document.results.push((name.to_owned(), value));
+        };
+        add("packets of trials that count", self.intended.to_string());
+        add("lost", self.lost.to_string());
+        add("duplicated", quality.duplicates.to_string());
+        add("corrupted", quality.corrupted.to_string());
+        let extent = format!("{}, by at most {}", quality.reordered, quality.extent_max);
+        add("reordered (RFC 4737)", extent);
+        let invalid = self
+            .document
+            .trials
+            .iter()
+            .filter(|row| row.invalid.is_some());
+        let count = invalid.count();
+        add("trials that do not count", count.to_string());
+    }
+}
+
+fn describe_chain(device: &Device) -> String {
+    let chain = device.chain();
+    let nodes = chain.nodes.iter().map(|node| {
+        let mode = format!("{:?}", node.mode).to_lowercase();
+        format!("{} ({}, {mode})", node.name, node.type_name())
+    });
+    let nodes: Vec<_> = nodes.collect();
+    format!(
+        "chain {} of {}; {} links; bursts of {}",
+        chain.name,
+        nodes.join(", "),
+        chain.links.len(),
+        chain.run.burst
+    )
+}

@@ -1,0 +1,11 @@
+//! What the verbs of `catena measure` share: running trials that count, and writing their report.
+//!
+//! - [`bench`]: a trial is repeated until it says something of the device, and every one is noted.
+//! - [`environment`]: the machine, the commands and the noise floor, for the report.
+//! - [`output`]: the folder with the report.
+//! - [`progress`]: what people see meanwhile.
+
+pub(crate) mod bench;
+pub(crate) mod environment;
+pub(crate) mod output;
+pub(crate) mod progress;

@@ -1,0 +1,66 @@
+//! The folder of a measurement: report.html, report.json, trials.csv.
+
+use std::path::{Path, PathBuf};
+
+use catena_measure::report::{self, Document};
+
+use crate::commands::Failure;
+
+/// A folder for a report, with a folder inside for the files of the trial that runs.
+#[derive(Debug)]
+pub(crate) struct Output {
+    folder: PathBuf,
+    trial: PathBuf,
+}
+
+impl Output {
+    /// Makes both.
+    pub(crate) fn create(folder: &Path) -> Result<Self, Failure> {
+        let failed = |error: std::io::Error| {
+            Failure::input(format!(
+                "cannot write to --out {}: {error}; name a folder that can be made or written",
+                folder.display()
+            ))
+        };
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        let folder = folder.canonicalize().map_err(failed)?;
+        let trial = folder.join(format!("trial-{}", std::process::id()));
+        std::fs::create_dir_all(&trial).map_err(|error| {
+            Failure::input(format!("cannot write to {}: {error}", folder.display()))
+        })?;
+        Ok(Self { folder, trial })
+    }
+
+    /// Where the files of the running trial go.
+    pub(crate) fn trial(&self) -> &Path {
+        &self.trial
+    }
+
+    /// Writes the report in all its forms, each whole or not at all.
+    pub(crate) fn write(&self, document: &Document) -> Result<(), Failure> {
+        let json = document.to_json().map_err(Failure::running)?;
+        let forms = [
+            ("report.json", json),
+            ("trials.csv", report::csv(document)),
+            ("report.html", report::html(document)),
+        ];
+        for (name, text) in forms {
+            let (path, part) = (self.folder.join(name), self.trial.join(name));
+            let written = std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, &path));
+            written.map_err(|error| Failure::running(format!("{}: {error}", path.display())))?;
+        }
+        Ok(())
+    }
+
+    /// The page for people.
+    pub(crate) fn page(&self) -> PathBuf {
+        self.folder.join("report.html")
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        // What cannot be removed is in the user's own folder, under a name that says what it is.
+        let _ = std::fs::remove_dir_all(&self.trial);
+    }
+}

@@ -1,0 +1,343 @@
+//! `catena measure` on real chains: what its reports hold, and that no packet is miscounted.
+//!
+//! The machine may be busy, so nothing here asserts how fast anything is. Injected loss is found to
+//! the packet; an injected delay shows in the least latency, to which a busy machine adds nothing.
+
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::harness::{Place, named, until};
+
+/// Options that make a measurement short, and patient with a busy machine.
+const SHORT: [&str; 6] = ["--noise", "10ms", "--repeats", "40", "--out", "out"];
+
+fn place() -> Place {
+    let place = Place::new();
+    place.write(
+        "profile.yaml",
+        "name: small\nsizes: 64\nflows: { count: 3 }\n",
+    );
+    place
+}
+
+fn report(place: &Place, name: &str) -> String {
+    std::fs::read_to_string(place.path("out").join(name)).unwrap()
+}
+
+fn result<'a>(document: &'a Value, name: &str) -> &'a str {
+    let rows = document["results"].as_array().unwrap();
+    let row = rows.iter().find(|row| row[0] == name);
+    row.unwrap_or_else(|| panic!("no {name} in {rows:?}"))[1]
+        .as_str()
+        .unwrap()
+}
+
+/// What holds of every report: all forms agree, every trial is there, nothing came from nowhere.
+#[track_caller]
+fn assert_whole(place: &Place, document: &Value) {
+    assert_eq!(document["schema"], "catena.measure.report/1");
+    let written: Value = serde_json::from_str(&report(place, "report.json")).unwrap();
+    assert_eq!(&written, document);
+    let trials = document["trials"].as_array().unwrap();
+    assert_eq!(
+        report(place, "trials.csv").lines().count(),
+        trials.len() + 1
+    );
+    let page = report(place, "report.html");
+    assert!(
+        page.starts_with("<!DOCTYPE html>") && !page.contains("<script"),
+        "{page:.200}"
+    );
+    let (mut intended, mut lost, mut invalid) = (0, 0, 0);
+    for trial in trials {
+        let count = |name: &str| trial[name].as_u64().unwrap();
+        if trial["invalid"].is_null() {
+            assert!(count("forwarded") <= count("intended"), "{trial}");
+            intended += count("intended");
+            lost += count("intended") - count("forwarded");
+        } else {
+            invalid += 1;
+        }
+    }
+    let number = |name: &str| result(document, name).parse::<u64>().unwrap();
+    assert_eq!(number("packets of trials that count"), intended);
+    assert_eq!(number("lost"), lost);
+    assert_eq!(number("trials that do not count"), invalid);
+    let environment = document["environment"].as_array().unwrap();
+    for name in ["kernel", "processor", "device", "workers"] {
+        assert!(environment.iter().any(|row| row[0] == name), "{name}");
+    }
+    let left = std::fs::read_dir(place.path("out")).unwrap().count();
+    assert_eq!(left, 3, "the folder of trials is gone");
+}
+
+fn measure(place: &Place, arguments: &[&str]) -> Value {
+    let mut all = vec!["measure"];
+    all.extend(arguments);
+    all.extend(SHORT);
+    all.push("--json");
+    let ended = place.catena(&all);
+    let document = ended.assert_code(0).json();
+    assert_whole(place, &document);
+    place.assert_nothing_left();
+    document
+}
+
+#[test]
+fn a_search_ends_with_bounds_and_says_what_it_deviates_from() {
+    let place = place();
+    let arguments = "search profile.yaml --nf macswap --mode process --max 20kpps --min 1kpps \
+                     --trial 50ms --sum 100ms --width 0.5";
+    let arguments: Vec<_> = arguments.split_whitespace().collect();
+    let document = measure(&place, &arguments);
+    let found = &document["throughput"][0];
+    assert_eq!(
+        (&found["preset"], &found["traffic"]),
+        (&"vm".into(), &"small".into())
+    );
+    let reasons = found["standing"]["partial"].as_array().unwrap();
+    let deviates = |reason: &Value| reason.as_str().unwrap().contains("not those of the preset");
+    assert!(reasons.iter().any(deviates), "{found:#}");
+    let goals = found["goals"].as_array().unwrap();
+    assert_eq!(goals.len(), 3);
+    for goal in goals {
+        let of = |name: &str| goal[name].as_f64();
+        let (lower, upper) = (
+            of("relevant_lower_bound_pps"),
+            of("relevant_upper_bound_pps"),
+        );
+        assert!(lower.or(upper).is_some(), "{goal}");
+        assert!(
+            lower.zip(upper).is_none_or(|(lower, upper)| lower < upper),
+            "{goal}"
+        );
+        let most = lower.unwrap_or(0.0) * 1.000_001;
+        assert!(
+            of("conditional_throughput_pps").is_none_or(|pps| pps <= most),
+            "{goal}"
+        );
+    }
+}
+
+/// A policer of 20 kpps with a burst of 1000 passes 5000 packets in 200 ms: 25 kpps without loss.
+/// Below, its bucket makes up for stalls of 50 ms; what is sent up to 20 ms late finds more tokens.
+#[test]
+fn a_device_of_known_capacity_is_found() {
+    let place = place();
+    let chain = "name: policed\n\
+                 ports: { in: { traffic: { profile: {} } }, out: { receiver: {} } }\n\
+                 nfs: { police: { type: policer, rate: 20kpps, burst: 1000 } }\n\
+                 links: [in -> police -> out]\n";
+    place.write("policed.yaml", chain);
+    let arguments = "search profile.yaml --chain policed.yaml --max 200kpps --min 2kpps \
+                     --preset rfc2544 --trial 200ms --sum 200ms --width 0.1";
+    let document = measure(&place, &arguments.split_whitespace().collect::<Vec<_>>());
+    let found = &document["throughput"][0]["goals"][0];
+    let of = |name: &str| found[name].as_f64().unwrap();
+    assert_eq!(
+        found["irregularities"].as_array().unwrap().len(),
+        0,
+        "{found:#}"
+    );
+    for bound in ["relevant_lower_bound_pps", "conditional_throughput_pps"] {
+        assert!((15e3..28e3).contains(&of(bound)), "{found:#}");
+    }
+    let (lower, upper) = (
+        of("relevant_lower_bound_pps"),
+        of("relevant_upper_bound_pps"),
+    );
+    assert!(lower < upper && lower >= upper * 0.899, "{found:#}");
+}
+
+#[test]
+fn mrr_and_soak_count_every_packet() {
+    let place = place();
+    let mrr = "search profile.yaml --nf count --mode thread --method mrr --max 10kpps \
+               --trials 2 --trial 30ms";
+    let mrr = measure(&place, &mrr.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(result(&mrr, "offered"), "10000 packets/s");
+    assert!(result(&mrr, "MRR").contains("standard deviation"));
+    let soak = "search profile.yaml --nf ttl --mode inline --method soak --max 10kpps \
+                --sum 60ms --trial 30ms";
+    let soak = measure(&place, &soak.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(result(&soak, "load"), "10000 packets/s");
+}
+
+/// A chain whose receiver stands behind a fault.
+fn faulty(fault: &str) -> String {
+    format!(
+        "name: faulty\nports:\n  in: {{ traffic: {{ profile: profile.yaml }} }}\n  \
+         out: {{ receiver: {{}}, wrap: [fault: {{ tx: {fault} }}] }}\n\
+         nfs: {{ swap: {{ type: macswap }} }}\nlinks: [in -> swap -> out]\n"
+    )
+}
+
+#[test]
+fn injected_loss_is_found_to_the_packet() {
+    let place = place();
+    let chain = faulty("{ loss: 5% }");
+    place.write("faulty.yaml", &chain);
+    // The same packets once more, with the fault's own count.
+    place.write(
+        "slow.yaml",
+        "sizes: 64\nflows: { count: 3 }\nload: { rate: 20kpps }\n",
+    );
+    let counted = chain.replace("profile.yaml", "slow.yaml, duration: 100ms");
+    place.write("counted.yaml", counted);
+    let status = place
+        .catena(&["run", "counted.yaml", "--json"])
+        .assert_code(0)
+        .json();
+    let injected = named(&status["nodes"], "out")["report"]["tx_lost"]
+        .as_u64()
+        .unwrap();
+    assert!(injected > 50, "{injected}");
+
+    let arguments = "latency profile.yaml --chain faulty.yaml --rate 20kpps --trial 100ms \
+                     --trials 1";
+    let document = measure(&place, &arguments.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(result(&document, "packets of trials that count"), "2000");
+    assert_eq!(result(&document, "lost"), injected.to_string());
+    assert_eq!(
+        document["latency"][0]["latency"]["delay"]["count"],
+        2000 - injected
+    );
+}
+
+#[test]
+fn duplicates_are_no_arrivals_and_damage_is_loss() {
+    let place = place();
+    place.write("faulty.yaml", faulty("{ corrupt: 10%, duplicate: 10% }"));
+    let arguments = "latency profile.yaml --chain faulty.yaml --rate 20kpps --trial 100ms \
+                     --trials 1";
+    let document = measure(&place, &arguments.split_whitespace().collect::<Vec<_>>());
+    let number = |name: &str| result(&document, name).parse::<u64>().unwrap();
+    assert!(
+        number("duplicated") > 50 && number("corrupted") > 20,
+        "{document:#}"
+    );
+    assert!(
+        number("lost") > 20 && number("lost") <= number("corrupted"),
+        "{document:#}"
+    );
+    let samples = &document["latency"][0]["latency"]["delay"]["count"];
+    assert_eq!(samples.as_u64().unwrap(), 2000 - number("lost"));
+}
+
+#[test]
+fn an_injected_delay_is_recovered() {
+    let place = place();
+    let least = |fault: &str| {
+        place.write("faulty.yaml", faulty(fault));
+        let arguments = "latency profile.yaml --chain faulty.yaml --rate 5kpps --trial 200ms \
+                         --trials 1";
+        let document = measure(&place, &arguments.split_whitespace().collect::<Vec<_>>());
+        let latency = &document["latency"][0];
+        let count = |name: &str| latency["attribution"][name]["count"].as_u64().unwrap();
+        assert_eq!(count("raw"), count("clean") + count("stalled"));
+        assert_eq!(count("raw"), count("net"));
+        latency["latency"]["delay"]["min_ns"].as_f64().unwrap()
+    };
+    let delay = least("{ delay: { fixed: 4ms } }") - least("{}");
+    assert!((delay / 4e6 - 1.0).abs() <= 0.03, "{delay} ns of 4 ms");
+}
+
+#[test]
+fn equal_chains_are_compared_by_pairs() {
+    let place = place();
+    let chain = "name: same\nports: { in: { traffic: { profile: {} } }, out: { receiver: {} } }\n\
+                 nfs: { swap: { type: macswap } }\nlinks: [in -> swap -> out]\n\
+                 run: { mode: inline }\n";
+    place.write("a.yaml", chain);
+    place.write("b.yaml", chain);
+    let arguments = "compare a.yaml b.yaml --trial 2ms --pairs 100 --margin 0.9";
+    let document = measure(&place, &arguments.split_whitespace().collect::<Vec<_>>());
+    let (what, found) = (
+        &document["comparisons"][0][0],
+        &document["comparisons"][0][1],
+    );
+    assert_eq!(what, "forwarding rate at the highest load");
+    let pairs = found["pairs"].as_u64().unwrap();
+    let trials = document["trials"].as_array().unwrap();
+    let valid = |side: &str| {
+        let of_side = trials.iter().filter(|row| row["name"] == side);
+        of_side.filter(|row| row["invalid"].is_null()).count() as u64
+    };
+    assert_eq!((valid("A"), valid("B")), (pairs, pairs));
+    let ratio = |end: &str| found["ratio"][end].as_f64().unwrap();
+    assert!(ratio("low") <= ratio("estimate") && ratio("estimate") <= ratio("high"));
+}
+
+#[test]
+fn an_interrupted_measurement_keeps_what_it_has() {
+    let place = place();
+    let arguments = "measure latency profile.yaml --nf macswap --mode process --rate 1kpps \
+                     --trial 30s --trials 1 --noise 0s --out out";
+    let mut command = place.command(&arguments.split_whitespace().collect::<Vec<_>>());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    until("the workers of the first trial run", || {
+        (place.processes().len() > 2).then_some(())
+    });
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let words = String::from_utf8_lossy(&ended.stderr);
+    assert!(
+        ended.status.code() == Some(1) && words.contains("interrupted"),
+        "{ended:?}"
+    );
+    let document: Value = serde_json::from_str(&report(&place, "report.json")).unwrap();
+    assert!(
+        document["summary"]
+            .as_str()
+            .unwrap()
+            .contains("interrupted")
+    );
+    place.assert_nothing_left();
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_before_anything_starts() {
+    let place = place();
+    place.write(
+        "steps.yaml",
+        "load: { pattern: steps, steps: [{ rate: 1kpps, for: 1s }] }\n",
+    );
+    place.write(
+        "none.yaml",
+        "name: none\nports: { in: { generator: {} }, out: { sink: {} } }\n\
+                              links: [in -> out]\n",
+    );
+    place.write("short.yaml", "sizes: 20\n");
+    place.write("line.yaml", "line: 1Mbps\n");
+    for (arguments, words) in [
+        ("search short.yaml --nf count", "give 64 or more"),
+        ("search steps.yaml --nf count", "rates of its own"),
+        (
+            "search profile.yaml --chain none.yaml",
+            "0 ports of type traffic",
+        ),
+        ("search profile.yaml --nf nothing", "catena nf list"),
+        ("search profile.yaml --method soak", "give it as --max"),
+        ("search profile.yaml --method back-to-back", "--throughput"),
+        ("search line.yaml --method mrr --max 1Mpps", "line carries"),
+        ("latency profile.yaml --nf count", "give --rate"),
+        ("latency profile.yaml --rate 0pps", "must be above 0"),
+        ("compare none.yaml none.yaml --pairs 10", "too few"),
+    ] {
+        let mut all = vec!["measure"];
+        all.extend(arguments.split_whitespace());
+        all.extend(["--noise", "0s", "--out", "out"]);
+        let ended = place.catena(&all);
+        assert!(
+            ended.assert_code(2).stderr.contains(words),
+            "{arguments}: {ended:#?}"
+        );
+    }
+    place.assert_nothing_left();
+}

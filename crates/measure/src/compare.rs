@@ -1,0 +1,347 @@
+//! A against B by interleaving: effect size, interval and verdict.
+//!
+//! Two systems measured one after the other differ by whatever the machine did meanwhile. Here they
+//! take turns in short slices, in pairs of random order; what changes slowly hits both sides of a
+//! pair and falls out of their ratio. The logarithms of the ratios go, in order of time, into
+//! [`BATCHES`] batches; the medians of batches are nearly independent even if neighbouring pairs
+//! are not, and one stall does not move them. Their t interval is the result.
+//!
+//! Looking again and again until something is significant finds differences where there are none.
+//! So looks are fixed beforehand, [`LOOKS`] in all, and each may spend only its part of the error
+//! that the whole comparison is allowed (alpha spending by the cube of time, added up by Boole's
+//! inequality): stopping early costs nothing in honesty. The interval that is reported has the
+//! confidence of the look it was made at.
+
+use serde::{Deserialize, Serialize};
+
+use crate::stats::Interval;
+use crate::stats::quantile::median;
+use crate::stats::random::Random;
+use crate::stats::student::t_quantile;
+use crate::stats::{deviation, mean};
+
+/// Batches that pairs are put into at each look.
+pub const BATCHES: usize = 20;
+/// How often the data are looked at, at equal distances.
+pub const LOOKS: usize = 5;
+
+/// Which system a slice measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Side {
+    /// The one that is compared with.
+    A,
+    /// The one that may differ.
+    B,
+}
+
+/// What a comparison is to find out.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Pairs of slices at most; at least `LOOKS * BATCHES`.
+    pub pairs_max: usize,
+    /// Chance of a verdict of difference between equals, over all looks; 0.05 unless there is a
+    /// reason.
+    pub false_alarms: f64,
+    /// Differences below this share do not matter: if the interval lies within, the verdict is
+    /// [`Verdict::Same`].
+    pub margin: f64,
+    /// The same seed gives the same order of slices.
+    pub seed: u64,
+}
+
+/// Why a plan or a value was refused.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub enum CompareError {
+    /// Batches of less than one pair.
+    #[error("{0} pairs are too few to compare: plan at least {least}", least = LOOKS * BATCHES)]
+    TooFewPairs(usize),
+    /// A share out of range.
+    #[error("{name} is {value}; it must be above 0 and below 1")]
+    Share {
+        /// Which.
+        name: &'static str,
+        /// Its value.
+        value: f64,
+    },
+    /// A measured value without a logarithm.
+    #[error("a slice measured {0}; ratios need finite values above zero, such as a rate or a time")]
+    Value(f64),
+    /// All slices are done.
+    #[error("a value was reported, but no slice is due")]
+    NoSliceDue,
+}
+
+/// What a comparison says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// B is above A.
+    Higher,
+    /// B is below A.
+    Lower,
+    /// B is within the margin of A.
+    Same,
+    /// Neither a difference nor its absence could be shown with these pairs.
+    Inconclusive,
+}
+
+/// A comparison's result.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// B over A, with its interval.
+    pub ratio: Interval,
+    /// What it means.
+    pub verdict: Verdict,
+    /// Pairs that were measured.
+    pub pairs: usize,
+    /// The look at which it ended, from 1.
+    pub look: usize,
+    /// The least relative difference that these data would have shown, as a share.
+    pub detectable: f64,
+}
+
+/// A running comparison.
+#[derive(Clone, Debug)]
+pub struct Interleaving {
+    plan: Plan,
+    random: Random,
+    first: Side,
+    pending: Option<f64>,
+    log_ratios: Vec<f64>,
+    result: Option<Comparison>,
+}
+
+impl Interleaving {
+    /// A comparison of which nothing was measured.
+    ///
+    /// # Errors
+    ///
+    /// Plans that cannot give a verdict.
+    pub fn new(plan: Plan) -> Result<Self, CompareError> {
+        if plan.pairs_max < LOOKS * BATCHES {
+            return Err(CompareError::TooFewPairs(plan.pairs_max));
+        }
+        for (name, value) in [("false_alarms", plan.false_alarms), ("margin", plan.margin)] {
+            if !(value > 0.0 && value < 1.0) {
+                return Err(CompareError::Share { name, value });
+            }
+        }
+        let mut comparison = Self {
+            random: Random::new(plan.seed),
+            plan,
+            first: Side::A,
+            pending: None,
+            log_ratios: Vec::new(),
+            result: None,
+        };
+        comparison.draw_order();
+        Ok(comparison)
+    }
+
+    fn draw_order(&mut self) {
+        let is_a_first = self.random.bits() & 1 == 0;
+        self.first = if is_a_first { Side::A } else { Side::B };
+    }
+
+    /// What to measure now; `None` when the verdict is there.
+    pub fn next(&self) -> Option<Side> {
+        if self.result.is_some() {
+            return None;
+        }
+        Some(match (self.first, self.pending) {
+            (side, None) => side,
+            (Side::A, Some(_)) => Side::B,
+            (Side::B, Some(_)) => Side::A,
+        })
+    }
+
+    /// Takes the value of the slice that [`Self::next`] asked for: a rate, or a time per packet.
+    ///
+    /// # Errors
+    ///
+    /// A value that has no ratio; the slice stays due.
+    pub fn report(&mut self, value: f64) -> Result<(), CompareError> {
+        if self.result.is_some() {
+            return Err(CompareError::NoSliceDue);
+        }
+        if !(value.is_finite() && value > 0.0) {
+            return Err(CompareError::Value(value));
+        }
+        let Some(first) = self.pending.take() else {
+            self.pending = Some(value);
+            return Ok(());
+        };
+        let (a, b) = match self.first {
+            Side::A => (first, value),
+            Side::B => (value, first),
+        };
+        self.log_ratios.push((b / a).ln());
+        self.draw_order();
+        let pairs = self.log_ratios.len();
+        let due = (1..=LOOKS).find(|look| pairs == self.plan.pairs_max * look / LOOKS);
+        if let Some(look) = due {
+            let comparison = self.look(look);
+            if look == LOOKS || comparison.verdict != Verdict::Inconclusive {
+                self.result = Some(comparison);
+            }
+        }
+        Ok(())
+    }
+
+    /// The verdict, if there is one yet.
+    pub fn result(&self) -> Option<&Comparison> {
+        self.result.as_ref()
+    }
+
+    fn look(&self, look: usize) -> Comparison {
+        let spent = |look: usize| {
+            let share = look as f64 / LOOKS as f64;
+            self.plan.false_alarms * share.powi(3)
+        };
+        let error = spent(look) - spent(look - 1);
+        let count = self.log_ratios.len();
+        let medians: Vec<_> = (0..BATCHES)
+            .filter_map(|batch| {
+                let (from, to) = (batch * count / BATCHES, (batch + 1) * count / BATCHES);
+                median(&self.log_ratios[from..to])
+            })
+            .collect();
+        let centre = mean(&medians).unwrap_or(0.0);
+        let spread = deviation(&medians).unwrap_or(0.0) / (medians.len() as f64).sqrt();
+        let half = spread * t_quantile(1.0 - error / 2.0, medians.len() - 1);
+        let ratio = Interval {
+            estimate: centre.exp(),
+            low: (centre - half).exp(),
+            high: (centre + half).exp(),
+            confidence: 1.0 - error,
+        };
+        let is_within = ratio.low > 1.0 - self.plan.margin && ratio.high < 1.0 + self.plan.margin;
+        // Within the margin first: a difference that does not matter is none.
+        let verdict = if is_within {
+            Verdict::Same
+        } else if ratio.low > 1.0 {
+            Verdict::Higher
+        } else if ratio.high < 1.0 {
+            Verdict::Lower
+        } else {
+            Verdict::Inconclusive
+        };
+        Comparison {
+            ratio,
+            verdict,
+            pairs: count,
+            look,
+            detectable: half.exp_m1(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine whose speed wanders (first-order autoregressive), with noise of each slice and
+    /// stalls that take half of one in a hundred slices.
+    fn compare(seed: u64, effect: f64, pairs_max: usize, margin: f64) -> Comparison {
+        let mut random = Random::new(seed);
+        let plan = Plan {
+            pairs_max,
+            false_alarms: 0.05,
+            margin,
+            seed: seed ^ 0x5eed,
+        };
+        let mut comparison = Interleaving::new(plan).unwrap();
+        let mut drift = 0.0;
+        while let Some(side) = comparison.next() {
+            drift = 0.98 * drift + 0.01 * random.normal();
+            let stall = if random.unit() < 0.01 { 0.5 } else { 1.0 };
+            let noise = (drift + 0.02 * random.normal()).exp();
+            let factor = if side == Side::B { 1.0 + effect } else { 1.0 };
+            comparison.report(1e6 * factor * noise * stall).unwrap();
+        }
+        *comparison.result().unwrap()
+    }
+
+    /// Goal: at most 7 % of 200 comparisons of equals report a difference. The margin is set so low
+    /// that no comparison may hide in it.
+    #[test]
+    fn equals_are_seldom_called_different() {
+        let is_alarm = |seed: &u64| {
+            let verdict = compare(*seed, 0.0, 500, 1e-9).verdict;
+            matches!(verdict, Verdict::Higher | Verdict::Lower)
+        };
+        let alarms = (0..200).filter(is_alarm).count();
+        assert!(alarms <= 14, "{alarms} of 200");
+    }
+
+    #[test]
+    fn two_percent_are_found_and_sized() {
+        for seed in 0..50 {
+            let found = compare(seed, -0.02, 1000, 0.001);
+            assert_eq!(found.verdict, Verdict::Lower, "{found:?}");
+            assert!((found.ratio.estimate - 0.98).abs() < 0.01, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn large_differences_end_early_and_none_is_called_same() {
+        let large = compare(1, 0.3, 5000, 0.01);
+        assert_eq!((large.verdict, large.look), (Verdict::Higher, 1));
+        let same = compare(2, 0.0, 5000, 0.01);
+        assert_eq!(same.verdict, Verdict::Same);
+        assert!(same.detectable < 0.01);
+    }
+
+    #[test]
+    fn a_seed_repeats_the_order_and_both_orders_occur() {
+        let order = |seed| {
+            let plan = Plan {
+                pairs_max: 100,
+                false_alarms: 0.05,
+                margin: 0.01,
+                seed,
+            };
+            let mut comparison = Interleaving::new(plan).unwrap();
+            let sides = std::iter::from_fn(|| {
+                let side = comparison.next()?;
+                comparison.report(1.0).unwrap();
+                Some(side)
+            });
+            sides.take(40).collect::<Vec<_>>()
+        };
+        let first = order(1);
+        assert_eq!(first, order(1));
+        assert_ne!(first, order(2));
+        let starts: Vec<_> = first.chunks(2).map(|pair| pair[0]).collect();
+        assert!(starts.contains(&Side::A) && starts.contains(&Side::B));
+        assert!(first.chunks(2).all(|pair| pair[0] != pair[1]));
+    }
+
+    #[test]
+    fn impossible_plans_and_values_are_refused() {
+        let plan = Plan {
+            pairs_max: 100,
+            false_alarms: 0.05,
+            margin: 0.01,
+            seed: 0,
+        };
+        let few = Plan {
+            pairs_max: 99,
+            ..plan
+        };
+        assert_eq!(
+            Interleaving::new(few).unwrap_err(),
+            CompareError::TooFewPairs(99)
+        );
+        let sure = Plan {
+            false_alarms: 0.0,
+            ..plan
+        };
+        assert!(Interleaving::new(sure).is_err());
+        let mut comparison = Interleaving::new(plan).unwrap();
+        let before = comparison.next();
+        assert!(comparison.report(0.0).is_err());
+        assert!(comparison.report(f64::NAN).is_err());
+        assert_eq!(comparison.next(), before);
+    }
+}

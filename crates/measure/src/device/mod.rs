@@ -1,0 +1,305 @@
+//! A chain as the device under test: it is started for a trial, and ends with it.
+//!
+//! The chain has one port `traffic`, which offers the load, and one port `receiver`, which tells
+//! what came back. Each trial starts the chain anew, in its own mode and placement: nothing of the
+//! trial before is left in links, pools or NFs, and what depends on the luck of one start varies
+//! between trials instead of passing for a property of the device. Counts are read from the files
+//! that both ports write after the chain has drained and stopped.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use catena_engine::chain::registry::Registry;
+use catena_engine::chain::{Chain, Mode, NodeKind};
+use catena_engine::supervisor::status::Status;
+use catena_engine::supervisor::{Options, Supervisor};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::doctor::Tree;
+use crate::traffic::conditions::Disturbance;
+use crate::traffic::generator::SendResults;
+use crate::traffic::receiver::ReceiveResults;
+
+mod outcome;
+mod profile;
+mod watch;
+
+pub use outcome::{Fate, LOOPS, Outcome};
+pub use profile::TrialProfile;
+
+use watch::Watch;
+
+/// What the processes of a chain are started with.
+#[derive(Clone)]
+pub struct Setting {
+    /// Kinds of NFs and ports.
+    pub registry: Arc<Registry>,
+    /// The program that workers run.
+    pub program: PathBuf,
+    /// Where running chains have their folders.
+    pub runtime_root: PathBuf,
+    /// Set from outside to end a trial early.
+    pub is_interrupted: Arc<AtomicBool>,
+}
+
+impl std::fmt::Debug for Setting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Setting").finish_non_exhaustive()
+    }
+}
+
+/// What to offer in a trial.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Offer {
+    /// Packets per second; as many as there is room for if absent.
+    pub load_pps: Option<f64>,
+    /// How long.
+    pub duration: Duration,
+    /// Exactly so many packets.
+    pub packet_count: Option<u64>,
+    /// Most samples of latency to keep.
+    pub samples: usize,
+}
+
+/// Why there is no outcome.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeviceError {
+    /// The chain cannot be measured.
+    #[error("chain \"{chain}\" has {count} ports of type {kind}; {repair}")]
+    Ports {
+        /// The chain.
+        chain: String,
+        /// How many there are.
+        count: usize,
+        /// Of which type.
+        kind: &'static str,
+        /// What to do.
+        repair: &'static str,
+    },
+    /// It did not start, or something in it failed.
+    #[error("chain \"{chain}\": {reason}")]
+    Failed {
+        /// The chain.
+        chain: String,
+        /// Why.
+        reason: String,
+    },
+    /// The user asked for the end.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// How long the chain may take beyond the trial itself.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Turns with a full link, for each turn with work, from which on the chain is the slower side.
+const BLOCKED_TURNS: u64 = 4;
+/// How long packets inside may take to leave.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// The device under test.
+#[derive(Debug)]
+pub struct Device {
+    chain: Chain,
+    traffic: usize,
+    receiver: usize,
+    setting: Setting,
+    folder: PathBuf,
+    number: u8,
+    is_pinned: Option<bool>,
+}
+
+impl Device {
+    /// The chain as device. Files of trials are written below `folder`, which must exist.
+    ///
+    /// # Errors
+    /// [`DeviceError::Ports`].
+    pub fn new(chain: Chain, setting: Setting, folder: &Path) -> Result<Self, DeviceError> {
+        let port = |kind: &'static str| {
+            let nodes = chain.nodes.iter().enumerate();
+            let found: Vec<_> = nodes.filter(|(_, node)| node.type_name() == kind).collect();
+            match found.as_slice() {
+                [(index, _)] => Ok(*index),
+                other => Err(DeviceError::Ports {
+                    chain: chain.name.clone(),
+                    count: other.len(),
+                    kind,
+                    repair: "a device under test has one port traffic and one port receiver",
+                }),
+            }
+        };
+        let (traffic, receiver) = (port("traffic")?, port("receiver")?);
+        Ok(Self {
+            chain,
+            traffic,
+            receiver,
+            setting,
+            folder: folder.to_owned(),
+            number: 0,
+            is_pinned: None,
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.chain.name
+    }
+
+    /// The chain.
+    pub const fn chain(&self) -> &Chain {
+        &self.chain
+    }
+
+    /// The port that offers the load, as the chain file has it.
+    pub fn traffic_config(&self) -> &Value {
+        match &self.chain.nodes[self.traffic].kind {
+            NodeKind::Port { config, .. } | NodeKind::Nf { config, .. } => config,
+        }
+    }
+
+    /// Whether all workers were held on one core each in the last trial; otherwise the scheduler's
+    /// work is part of the result.
+    pub const fn is_pinned(&self) -> Option<bool> {
+        self.is_pinned
+    }
+
+    /// The chain with the ports set up for one trial.
+    fn prepare(&self, profile: &TrialProfile, offer: &Offer) -> Chain {
+        let mut chain = self.chain.clone();
+        let mut set = |index: usize, change: &dyn Fn(&mut serde_json::Map<String, Value>)| {
+            let node = &mut chain.nodes[index];
+            if node.mode == Mode::Container {
+                // Its results are files of this machine.
+                node.mode = Mode::Process;
+            }
+            if let NodeKind::Port { config, .. } = &mut node.kind {
+                let mut map = config.as_object().cloned().unwrap_or_default();
+                change(&mut map);
+                *config = Value::Object(map);
+            }
+        };
+        set(self.traffic, &|config| {
+            let ns = offer.duration.as_nanos();
+            config.insert("profile".into(), profile.at(offer.load_pps));
+            config.insert("trial".into(), json!(self.number));
+            config.insert("results".into(), json!(self.folder.join("sent.json")));
+            config.insert("duration".into(), json!(format!("{ns}ns")));
+            match offer.packet_count {
+                Some(count) => config.insert("count".into(), json!(count)),
+                None => config.remove("count"),
+            };
+        });
+        set(self.receiver, &|config| {
+            config.insert("trial".into(), json!(self.number));
+            config.insert("results".into(), json!(self.folder.join("received.json")));
+            config.insert("samples".into(), json!(offer.samples));
+        });
+        chain
+    }
+
+    /// Runs one trial.
+    ///
+    /// # Errors
+    /// The chain failed, or the user asked for the end. What the device does to packets is no
+    /// error.
+    pub fn run(&mut self, profile: &TrialProfile, offer: &Offer) -> Result<Outcome, DeviceError> {
+        self.number = self.number.wrapping_add(1);
+        let files = ["sent.json", "received.json"].map(|name| self.folder.join(name));
+        for file in &files {
+            let _ = std::fs::remove_file(file);
+        }
+        let (disturbances, is_held_back) = self.pass(profile, offer)?;
+        let sent: SendResults = self.read(&files[0])?;
+        let received: ReceiveResults = self.read(&files[1])?;
+        let outcome = Outcome::new(*offer, sent, received, disturbances);
+        Ok(outcome.held_back(is_held_back))
+    }
+
+    fn failed(&self, reason: impl ToString) -> DeviceError {
+        DeviceError::Failed {
+            chain: self.chain.name.clone(),
+            reason: reason.to_string(),
+        }
+    }
+
+    fn read<T: DeserializeOwned>(&self, path: &Path) -> Result<T, DeviceError> {
+        let failed = |error: String| self.failed(format!("{}: {error}", path.display()));
+        let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+        serde_json::from_str(&text).map_err(|error| failed(error.to_string()))
+    }
+
+    /// Starts the chain, lets it come to its end, and stops it.
+    fn pass(
+        &mut self,
+        profile: &TrialProfile,
+        offer: &Offer,
+    ) -> Result<(Vec<Disturbance>, bool), DeviceError> {
+        let chain = self.prepare(profile, offer);
+        let options = Options {
+            registry: self.setting.registry.clone(),
+            program: self.setting.program.clone(),
+            runtime_root: self.setting.runtime_root.clone(),
+            pin: chain.run.mode != Mode::Inline,
+        };
+        let mut supervisor =
+            Supervisor::start(chain, options).map_err(|error| self.failed(error))?;
+        let workers = supervisor.status().workers;
+        let pids: Vec<_> = workers.iter().filter_map(|worker| worker.pid).collect();
+        let watch = Watch::begin(Tree::new("/"), &pids);
+        self.is_pinned = Some(watch.thread_count() >= workers.len());
+        let ended = self.serve(&mut supervisor, offer);
+        let disturbances = watch.end();
+        supervisor.stop(Duration::from_secs(5));
+        ended?;
+        let status = supervisor.status();
+        if status.deaths > 0 {
+            return Err(self.failed(format!("{} workers died during the trial", status.deaths)));
+        }
+        let errors = status.nodes.iter().filter_map(|node| {
+            let error = node.error.as_ref()?;
+            Some(format!("{}: {error}", node.name))
+        });
+        let errors: Vec<_> = errors.collect();
+        if errors.is_empty() {
+            Ok((disturbances, self.is_held_back(&status)))
+        } else {
+            Err(self.failed(errors.join("; ")))
+        }
+    }
+
+    /// Whether the link that the generator feeds was full for so many of its worker's turns that
+    /// the chain was the bottleneck: a port is not even called while there is no room for a burst,
+    /// so it cannot tell that from being slow itself. Turns with work are the longer ones.
+    fn is_held_back(&self, status: &Status) -> bool {
+        let node = &self.chain.nodes[self.traffic].name;
+        let worker = status.nodes.iter().find(|found| found.name == *node);
+        let worker = worker.map(|found| found.worker.as_str());
+        let mut workers = status.workers.iter();
+        let worker = workers.find(|found| Some(found.name.as_str()) == worker);
+        let links = self.chain.links_from(self.traffic);
+        let blocked = links.filter_map(|(index, _)| status.links.get(index));
+        let blocked: u64 = blocked.map(|link| link.blocked).sum();
+        worker.is_some_and(|worker| blocked > BLOCKED_TURNS * worker.busy_turns)
+    }
+
+    fn serve(&self, supervisor: &mut Supervisor, offer: &Offer) -> Result<(), DeviceError> {
+        let deadline = Instant::now() + offer.duration + PATIENCE;
+        while !supervisor.is_finished() {
+            supervisor.step(Duration::from_millis(20), &[]);
+            if self.setting.is_interrupted.load(Ordering::Relaxed) {
+                return Err(DeviceError::Interrupted);
+            }
+            if Instant::now() > deadline {
+                return Err(self.failed("its sources did not end in time"));
+            }
+        }
+        supervisor.drain();
+        let deadline = Instant::now() + DRAIN;
+        while !supervisor.is_empty() && Instant::now() < deadline {
+            supervisor.step(Duration::from_millis(2), &[]);
+        }
+        Ok(())
+    }
+}

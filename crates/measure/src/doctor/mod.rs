@@ -1,0 +1,100 @@
+//! The doctor: what this machine is and lacks as a place to measure, and how to repair it.
+//!
+//! Every probe says `ok`, `warning` or `unsupported`, what it saw, and the command that repairs it.
+//! Probes read files under a root that is given to them, so that tests examine trees of other
+//! machines. What a file cannot say is measured: the noise floor ([`noise`]) and the offset of the
+//! cores' time-stamp counters ([`tsc_offset`]).
+//!
+//! - [`states`]: sets P and C states for a while and restores them, also after a crash.
+//! - [`energy`]: joules from RAPL or from a wattmeter.
+
+mod contention;
+pub mod energy;
+mod isolation;
+pub mod noise;
+mod processor;
+pub mod states;
+#[cfg(test)]
+mod tests;
+mod tree;
+pub mod tsc_offset;
+
+use serde::Serialize;
+
+pub(crate) use contention::throttled_count;
+pub use tree::Tree;
+
+/// How a machine does in one respect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// As it should be.
+    Ok,
+    /// Measurements suffer; there is a repair.
+    Warning,
+    /// This machine does not have it, and nothing here depends on it.
+    Unsupported,
+}
+
+/// What a probe found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What was looked at.
+    pub name: &'static str,
+    /// How it does.
+    pub verdict: Verdict,
+    /// What was seen, and what that means.
+    pub seen: String,
+    /// The command or setting that repairs it.
+    pub repair: Option<String>,
+}
+
+impl Finding {
+    fn ok(name: &'static str, seen: impl Into<String>) -> Self {
+        Self {
+            name,
+            verdict: Verdict::Ok,
+            seen: seen.into(),
+            repair: None,
+        }
+    }
+
+    fn warning(name: &'static str, seen: impl Into<String>, repair: impl Into<String>) -> Self {
+        Self {
+            name,
+            verdict: Verdict::Warning,
+            seen: seen.into(),
+            repair: Some(repair.into()),
+        }
+    }
+
+    fn unsupported(name: &'static str, seen: impl Into<String>) -> Self {
+        Self {
+            name,
+            verdict: Verdict::Unsupported,
+            seen: seen.into(),
+            repair: None,
+        }
+    }
+}
+
+/// Everything that files say, in a fixed order. Reads only.
+pub fn examine(tree: &Tree) -> Vec<Finding> {
+    vec![
+        isolation::virtualization(tree),
+        processor::cpufreq(tree),
+        processor::turbo(tree),
+        processor::cpuidle(tree),
+        processor::dma_latency(tree),
+        processor::smt(tree),
+        processor::tsc(tree),
+        energy::rapl(tree),
+        isolation::isolcpus(tree),
+        isolation::nohz(tree),
+        isolation::huge_pages(tree),
+        contention::load(tree),
+        contention::steal(tree),
+        contention::quota(tree),
+        contention::engines(tree),
+    ]
+}

@@ -1,0 +1,223 @@
+//! A document with everything, and what must hold of all that is written of it.
+
+use std::time::Duration;
+
+use super::*;
+use crate::blame::Trace;
+use crate::compare::Verdict;
+use crate::latency::stall::{Flight, NoiseFloor, Stall, StallCause};
+use crate::latency::{Direction, Sample};
+use crate::search::mlr::{Input, MlrSearch};
+use crate::search::preset::Conditions;
+use crate::search::simulated_device::{Curve, SimulatedDevice};
+
+fn throughput(system: &str, capacity_pps: f64) -> Throughput {
+    let mut device = SimulatedDevice::new(capacity_pps, Curve::Hard, 1);
+    let search = MlrSearch::new(Input {
+        goals: Preset::Vm.goals(),
+        min_load_pps: 1e4,
+        max_load_pps: 1e7,
+        warmup: None,
+        duration_limit: Some(Duration::from_secs(600)),
+    });
+    let outcome = crate::search::run(search.unwrap(), |trial| device.measure(trial)).unwrap();
+    Throughput {
+        system: system.to_owned(),
+        traffic: String::from("64 B"),
+        preset: Preset::Vm,
+        standing: Preset::Vm.standing(&Conditions::default(), &outcome),
+        goals: outcome.goals,
+        interval: None,
+    }
+}
+
+fn latency() -> LatencyResult {
+    let mut histogram = Histogram::new();
+    let samples: Vec<_> = (0..20_000u64)
+        .map(|sequence| {
+            let sent_ns = sequence * 1000;
+            let delay = 500 + sequence * 7919 % 400;
+            histogram.record(delay);
+            Sample {
+                sequence,
+                intended_ns: sent_ns,
+                sent_ns,
+                received_ns: sent_ns + delay,
+            }
+        })
+        .collect();
+    let flights: Vec<_> = samples
+        .iter()
+        .map(|sample| Flight {
+            begin: sample.intended_ns,
+            end: sample.received_ns,
+        })
+        .collect();
+    let stalls = [Stall {
+        begin: 5_000_000,
+        end: 5_060_000,
+        core: 0,
+        cause: StallCause::Steal,
+    }];
+    LatencyResult {
+        name: String::from("thread <at 50 %>"),
+        latency: Latency::of(Direction::OneWay, &samples),
+        histogram,
+        intervals_ns: vec![(
+            0.99,
+            Interval {
+                estimate: 895.0,
+                low: 890.0,
+                high: 899.0,
+                confidence: 0.95,
+            },
+        )],
+        attribution: Some(Attribution::of(&flights, &stalls, &[0], 0)),
+        over_time: Some(OverTime {
+            time_edges_s: vec![0.0, 0.01, 0.02],
+            delay_edges_ns: vec![100.0, 1000.0],
+            counts: vec![10_000.0, 10_000.0],
+            stalls_s: vec![(0.005, 0.006)],
+        }),
+    }
+}
+
+fn document() -> Document {
+    let comparison = Comparison {
+        ratio: Interval {
+            estimate: 0.99,
+            low: 0.985,
+            high: 0.995,
+            confidence: 0.95,
+        },
+        verdict: Verdict::Lower,
+        pairs: 1000,
+        look: 5,
+        detectable: 0.005,
+    };
+    let traces: Vec<_> = (0..2000)
+        .map(|index| Trace {
+            parts_ns: vec![100.0 + f64::from(index % 7), 50.0],
+            residence_ns: 150.0 + f64::from(index % 7),
+        })
+        .collect();
+    let floor = || NoiseFloor::of(&[], 0, 1_000_000_000);
+    let mut document = Document::new("CNF & BNF", "2026-11-22T00:00:00Z");
+    document.environment = vec![(String::from("kernel"), String::from("6.18"))];
+    document.unsupported = vec![(String::from("RAPL"), String::from("no powercap"))];
+    document.commands = vec![String::from("catena measure run study.yaml > out 2>&1")];
+    document.throughput = vec![throughput("inline", 7e6), throughput("container", 1e9)];
+    document.latency = vec![latency()];
+    let blame = Blame::of(&["ring wait", "nf"], &traces).unwrap();
+    document.blame = vec![(String::from("thread"), blame)];
+    document.comparisons = vec![(String::from("new over old"), comparison)];
+    document.noise = vec![(String::from("1"), NoiseBracket::of(floor(), floor()))];
+    document.probe_tax = Some(comparison);
+    document.trials = vec![TrialRow {
+        name: String::from("a, \"b\""),
+        load_pps: 1e6,
+        duration_s: 0.2,
+        intended: 200_000,
+        forwarded: 199_800,
+        invalid: None,
+    }];
+    document
+}
+
+#[test]
+fn a_document_survives_json() {
+    let document = document();
+    let json = document.to_json().unwrap();
+    let back = Document::from_json(&json).unwrap();
+    // Not assert_eq!, which would print both.
+    assert!(back == document && back.to_json().unwrap() == json);
+    assert!(html(&back) == html(&document));
+}
+
+#[test]
+fn other_versions_and_other_files_are_refused() {
+    let other = document()
+        .to_json()
+        .unwrap()
+        .replace(SCHEMA, "catena.measure.report/0");
+    let error = Document::from_json(&other).unwrap_err().to_string();
+    assert!(error.contains("report/0"), "{error}");
+    for text in ["", "{}", "[1]", "{\"schema\":\"catena.measure.report/1\"}"] {
+        let error = Document::from_json(text).unwrap_err().to_string();
+        assert!(error.contains("measure-report.md"), "{error}");
+    }
+}
+
+/// The page must not ask the network for anything, nor run anything.
+#[test]
+fn a_page_is_self_contained_and_names_what_is_irregular() {
+    let page = html(&document());
+    let plain = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+    for foreign in [
+        "http:", "https:", "<script", "<link", "@import", "url(", "src=",
+    ] {
+        assert!(!plain.contains(foreign), "{foreign}");
+    }
+    for part in [
+        "<h1>CNF &amp; BNF</h1>",
+        "prefers-color-scheme:dark",
+        "IRREGULAR: MaxLoadIsLowerBound",
+        "PARTIAL: the error of the offered load is not known",
+        "thread &lt;at 50 %&gt;",
+        "Latency over time",
+        "PDV: p99.9 - min (RFC 8219)",
+        "Where the time goes",
+        "890 to 899",
+        "with probes over without",
+        "study.yaml &gt; out 2&gt;&amp;1",
+        "no powercap",
+        "Every trial",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert_eq!(page.matches("<figure>").count(), 5);
+    assert_eq!(page.matches("<svg xmlns").count(), 5);
+    assert_eq!(
+        page.matches("<table>").count(),
+        page.matches("</table>").count()
+    );
+}
+
+#[test]
+fn a_page_says_what_was_not_measured() {
+    let page = html(&Document::new("empty", "now"));
+    assert!(page.contains("The cost of the probes was not measured."));
+    assert!(!page.contains("<figure>"));
+    let mut broken = document();
+    broken.latency[0].over_time.as_mut().unwrap().counts.pop();
+    let page = html(&broken);
+    assert!(page.contains("needs 2 values, 1 were given"));
+}
+
+#[test]
+fn csv_quotes_what_it_must() {
+    let text = csv(&document());
+    let mut lines = text.lines();
+    assert!(lines.next().unwrap().starts_with("name,load_pps"));
+    assert_eq!(
+        lines.next(),
+        Some("\"a, \"\"b\"\"\",1000000,0.2,200000,199800,0.001,")
+    );
+}
+
+/// The reference page shows a document; it must be one.
+#[test]
+fn the_example_of_the_reference_page_is_read() {
+    let page = include_str!("../../../../docs/reference/measure-report.md");
+    let (_, rest) = page.split_once("```json\n").unwrap();
+    let (json, _) = rest.split_once("```").unwrap();
+    let document = Document::from_json(json).unwrap();
+    assert!(html(&document).contains(&document.title));
+    let written = serde_json::to_value(&document).unwrap();
+    for key in written.as_object().unwrap().keys() {
+        assert!(
+            page.contains(&format!("| `{key}` |")),
+            "{key} is not described"
+        );
+    }
+}

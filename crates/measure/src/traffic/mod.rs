@@ -1,0 +1,36 @@
+//! Traffic: from a profile to packets that are sent when they are due, and back to what arrived.
+//!
+//! ```text
+//!  Profile ──> Plan ──> TrafficPort ══> chain or port ══> ReceiverPort ──> ArrivalSink
+//!              (pure)   (one stamp per burst)              (one stamp per burst)
+//! ```
+//!
+//! - [`schedule`], [`plan`]: pure; the same profile and seed give the same packets and times.
+//! - [`generator`], [`receiver`]: the ports `traffic` and `receiver`, in chains and in trials.
+//! - [`send_record`]: what a generator did with its plan, and whether it kept up.
+//! - [`stall_recorder`], [`latency_recorder`]: what the loops note, in bounded memory.
+//! - [`conditions`]: what makes a trial invalid: clock step, migration, steal, throttling.
+//! - [`trial`]: one measurement: a [`Trial`](trial::Trial) in, a
+//!   [`TrialOutcome`](trial::TrialOutcome) out.
+
+pub mod conditions;
+mod flow_picker;
+pub mod generator;
+pub mod latency_recorder;
+pub mod plan;
+pub mod receiver;
+mod replay;
+pub mod schedule;
+pub mod send_record;
+pub mod stall_recorder;
+mod template;
+mod tick_rate;
+pub mod trial;
+
+use catena_engine::port::PortKind;
+
+pub use template::GTPU_LEN;
+pub use tick_rate::TickRate;
+
+/// Every kind of port of this crate.
+pub const PORTS: &[&PortKind] = &[&generator::KIND, &receiver::KIND];

@@ -1,0 +1,451 @@
+//! `receiver`: reads the stamps of what arrives, and hands them on.
+//!
+//! Last step of a packet's life. The clock is read once per burst, after it has arrived; so a
+//! latency is too long by up to the time between two polls, never too short. What becomes of flows
+//! (loss, duplicates, order) is the [`ArrivalSink`]'s matter; this port tells whole stamps from
+//! damaged ones and from packets that are nobody's.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use catena_engine::config::parse_config;
+use catena_engine::nf::Nanos;
+use catena_engine::packet::Packet;
+use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState};
+use catena_shm::tsc;
+use catena_wire::dissect::{Dissected, Transport};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::generator::{STALL_COUNT_MAX, STALL_THRESHOLD_NS};
+use super::latency_recorder::{LatencyRecorder, LatencySample};
+use super::stall_recorder::{StallInterval, StallRecorder};
+use super::tick_rate::TickRate;
+use crate::flow_quality::sink::{FLOW_COUNT, FLOW_COUNT_MAX, FlowResult, FlowSink};
+use crate::stamp::Stamp;
+
+/// Samples of latency kept unless told otherwise.
+pub const SAMPLE_COUNT: usize = 1 << 17;
+/// Most samples of latency: 256 MiB.
+pub const SAMPLE_COUNT_MAX: usize = 1 << 24;
+
+/// One packet, as it arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Flow; 0 if the stamp is damaged.
+    pub flow: u32,
+    /// Number in its flow; 0 if the stamp is damaged.
+    pub sequence: u64,
+    /// Tick at which it should have been sent.
+    pub intended: u64,
+    /// Tick at which it was received.
+    pub received: u64,
+    /// Whether the stamp is whole. A damaged packet is one of its flow's lost ones too.
+    pub is_valid: bool,
+}
+
+/// Takes arrivals, in their order.
+pub trait ArrivalSink: Send {
+    /// Notes one packet of this trial. On the data path: no allocation.
+    fn arrived(&mut self, arrival: &Arrival);
+
+    /// Counters for the port's report.
+    fn report(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
+    /// What became of the flows that were followed.
+    fn flows(&self) -> Vec<FlowResult> {
+        Vec::new()
+    }
+}
+
+/// Forgets every arrival: for ports of which only the receiver's own counts are wanted.
+impl ArrivalSink for () {
+    fn arrived(&mut self, _arrival: &Arrival) {}
+}
+
+/// What arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceiveRecord {
+    /// Packets of any kind.
+    pub packets: u64,
+    /// Bytes of them, without FCS.
+    pub bytes: u64,
+    /// Packets of this trial with a whole stamp.
+    pub stamped: u64,
+    /// Packets that should have a stamp and whose stamp is damaged.
+    pub corrupted: u64,
+    /// Packets with the stamp of another trial.
+    pub other_trial: u64,
+    /// Packets that no generator stamped (neighbour discovery and the like).
+    pub foreign: u64,
+    /// Bursts.
+    pub bursts: u64,
+    /// Bursts as large as any so far: a receiver that gets nothing else is at its limit.
+    pub full_bursts: u64,
+}
+
+/// The port.
+#[derive(Debug)]
+pub struct ReceiverPort<S> {
+    trial: Option<u8>,
+    rate: TickRate,
+    record: ReceiveRecord,
+    burst_max: usize,
+    /// Whether the last burst was as large as any, so that the next was waiting already.
+    was_full: bool,
+    latencies: LatencyRecorder,
+    stalls: StallRecorder,
+    sink: S,
+    results: Option<PathBuf>,
+}
+
+impl<S: ArrivalSink> ReceiverPort<S> {
+    /// A port that takes stamps of `trial`, or of any, and keeps `samples` latencies.
+    pub fn new(trial: Option<u8>, rate: TickRate, samples: usize, sink: S) -> Self {
+        Self {
+            trial,
+            rate,
+            record: ReceiveRecord::default(),
+            burst_max: 1,
+            was_full: false,
+            latencies: LatencyRecorder::new(samples.min(SAMPLE_COUNT_MAX)),
+            stalls: StallRecorder::new(rate.ticks(STALL_THRESHOLD_NS), STALL_COUNT_MAX),
+            sink,
+            results: None,
+        }
+    }
+
+    /// What arrived so far.
+    pub const fn record(&self) -> &ReceiveRecord {
+        &self.record
+    }
+
+    /// Latencies so far.
+    pub const fn latencies(&self) -> &LatencyRecorder {
+        &self.latencies
+    }
+
+    /// Gaps between polls, as far as [`Self::poll`] was told of them.
+    pub const fn stalls(&self) -> &StallRecorder {
+        &self.stalls
+    }
+
+    /// The sink.
+    pub fn into_sink(self) -> S {
+        self.sink
+    }
+
+    /// Notes a poll of the loop that owns this port, with packets or without.
+    #[inline]
+    pub fn poll(&mut self, now: u64) {
+        self.stalls.poll(now);
+    }
+
+    /// Takes a burst that arrived by tick `received`.
+    #[inline]
+    pub fn take_burst<'a>(
+        &mut self,
+        packets: impl ExactSizeIterator<Item = &'a [u8]>,
+        received: u64,
+    ) {
+        let len = packets.len();
+        self.record.bursts += 1;
+        self.burst_max = self.burst_max.max(len);
+        self.record.full_bursts += u64::from(len == self.burst_max && len > 1);
+        for packet in packets {
+            self.record.packets += 1;
+            self.record.bytes += packet.len() as u64;
+            match Stamp::read(packet) {
+                Some(stamp) => self.take_stamp(&stamp, received),
+                None => self.take_other(packet, received),
+            }
+        }
+    }
+
+    #[inline]
+    fn take_stamp(&mut self, stamp: &Stamp, received: u64) {
+        if self.trial.is_some_and(|trial| trial != stamp.trial) {
+            self.record.other_trial += 1;
+            return;
+        }
+        self.record.stamped += 1;
+        let arrival = Arrival {
+            flow: stamp.flow,
+            sequence: stamp.sequence,
+            intended: stamp.intended_near(received),
+            received,
+            is_valid: true,
+        };
+        self.latencies.record(&arrival);
+        self.sink.arrived(&arrival);
+    }
+
+    /// A packet whose last bytes are no stamp: padded, damaged or foreign.
+    #[cold]
+    fn take_other(&mut self, packet: &[u8], received: u64) {
+        let Ok(found) = Dissected::parse(packet) else {
+            return self.note_corrupted(received);
+        };
+        if let Some(stamp) = Stamp::read(&packet[..found.end]) {
+            return self.take_stamp(&stamp, received);
+        }
+        match found.transport {
+            Transport::Udp { .. } | Transport::Tcp { .. } => self.note_corrupted(received),
+            _ => self.record.foreign += 1,
+        }
+    }
+
+    fn note_corrupted(&mut self, received: u64) {
+        self.record.corrupted += 1;
+        self.sink.arrived(&Arrival {
+            flow: 0,
+            sequence: 0,
+            intended: received,
+            received,
+            is_valid: false,
+        });
+    }
+}
+
+/// What a `receiver` port writes to its results file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ReceiveResults {
+    /// What arrived.
+    pub record: ReceiveRecord,
+    /// Further counters by name.
+    pub counters: std::collections::BTreeMap<String, u64>,
+    /// Flows that were followed and of which packets came.
+    pub flows: Vec<FlowResult>,
+    /// Evenly spaced samples of latency, in ticks.
+    pub samples: Vec<LatencySample>,
+    /// Every so many packets is a sample.
+    pub stride: u64,
+    /// Mean latency of all packets, in ticks.
+    pub mean: Option<f64>,
+    /// Least and most latency of all packets, in ticks.
+    pub range: Option<(i64, i64)>,
+    /// Gaps between bursts while packets kept coming, in ticks.
+    pub stalls: Vec<StallInterval>,
+    /// Nanoseconds in a tick.
+    pub ns_per_tick: f64,
+}
+
+/// Writes a results file, all of it or none.
+pub(super) fn write_results(path: &Path, results: &impl Serialize) -> Result<(), PortError> {
+    let failed = |error: String| PortError(format!("{}: {error}", path.display()));
+    let text = serde_json::to_string(results).map_err(|error| failed(error.to_string()))?;
+    let part = path.with_extension("part");
+    std::fs::write(&part, text)
+        .and_then(|()| std::fs::rename(&part, path))
+        .map_err(|error| failed(error.to_string()))
+}
+
+impl<S: ArrivalSink> Port for ReceiverPort<S> {
+    fn rx(&mut self, _burst: &mut RxBurst<'_>, _now: Nanos) -> RxState {
+        RxState::Finished
+    }
+
+    fn tx(&mut self, packets: &mut [Packet], _now: Nanos) -> usize {
+        let received = tsc::ticks();
+        // Between bursts that are not full the worker may have slept on purpose.
+        if self.was_full {
+            self.stalls.poll(received);
+        } else {
+            self.stalls.resume(received);
+        }
+        self.was_full = packets.len() >= self.burst_max.max(2);
+        self.take_burst(packets.iter().map(Packet::bytes), received);
+        packets.len()
+    }
+
+    fn close(&mut self) -> Result<(), PortError> {
+        let Some(path) = &self.results else {
+            return Ok(());
+        };
+        let counters = self.sink.report().into_iter();
+        let results = ReceiveResults {
+            record: self.record,
+            counters: counters
+                .map(|(name, count)| (name.to_owned(), count))
+                .collect(),
+            flows: self.sink.flows(),
+            samples: self.latencies.samples().to_vec(),
+            stride: self.latencies.stride(),
+            mean: self.latencies.mean(),
+            range: self.latencies.range(),
+            stalls: self.stalls.intervals().to_vec(),
+            ns_per_tick: self.rate.ns_per_tick(),
+        };
+        write_results(path, &results)
+    }
+
+    fn report(&self) -> Vec<(&'static str, u64)> {
+        let ns = |ticks: i64| self.rate.ns(ticks.max(0).cast_unsigned());
+        let (least, most) = self.latencies.range().unwrap_or((0, 0));
+        let mean = self.latencies.mean().unwrap_or(0.0).max(0.0) * self.rate.ns_per_tick();
+        let mut entries = vec![
+            ("packets", self.record.packets),
+            ("stamped", self.record.stamped),
+            ("corrupted", self.record.corrupted),
+            ("other_trial", self.record.other_trial),
+            ("foreign", self.record.foreign),
+            ("bursts", self.record.bursts),
+            ("full_bursts", self.record.full_bursts),
+            ("latency_min_ns", ns(least)),
+            ("latency_mean_ns", mean as u64),
+            ("latency_max_ns", ns(most)),
+        ];
+        entries.extend(self.sink.report());
+        entries
+    }
+}
+
+/// What to look at.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct Config {
+    /// Number in the stamps that are looked at; those of any trial without it.
+    trial: Option<u8>,
+    /// Most samples of latency that are kept.
+    samples: usize,
+    /// Follow loss, duplicates and order of flows 0 to this less 1; 0 follows none.
+    flows: usize,
+    /// Write what arrived, as JSON, to this file when the chain ends.
+    results: Option<PathBuf>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            trial: None,
+            samples: SAMPLE_COUNT,
+            flows: FLOW_COUNT,
+            results: None,
+        }
+    }
+}
+
+/// The chain file's entry.
+pub const KIND: PortKind = PortKind {
+    name: "receiver",
+    summary: "Takes a profile's packets and records latencies from the time each was due",
+    schema: || schemars::schema_for!(Config),
+    check: |config| {
+        let config: Config = parse_config(config)?;
+        if config.samples > SAMPLE_COUNT_MAX {
+            return Err(vec![catena_engine::config::ConfigError::new(
+                "samples",
+                format!("{} samples are too many", config.samples),
+                format!("give at most {SAMPLE_COUNT_MAX}"),
+            )]);
+        }
+        if config.flows > FLOW_COUNT_MAX {
+            return Err(vec![catena_engine::config::ConfigError::new(
+                "flows",
+                format!("{} flows are too many", config.flows),
+                format!("give at most {FLOW_COUNT_MAX}"),
+            )]);
+        }
+        Ok(PortRole {
+            receives: false,
+            sends: true,
+        })
+    },
+    open: |config, dir| {
+        let config: Config = parse_config(config).map_err(|errors| {
+            let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            PortError(lines.join("; "))
+        })?;
+        let rate = TickRate::measure(Duration::from_millis(20));
+        let mut port = ReceiverPort::new(
+            config.trial,
+            rate,
+            config.samples,
+            FlowSink::new(config.flows),
+        );
+        port.results = config.results.map(|path| dir.join(path));
+        Ok(Box::new(port))
+    },
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    use crate::profile::{PacketShape, Transport as Carried};
+    use crate::traffic::template::Template;
+
+    /// Flow, sequence number, latency, and whether the stamp was whole.
+    type Seen = (u32, u64, u64, bool);
+
+    #[derive(Clone, Default)]
+    struct Noted(Arc<Mutex<Vec<Seen>>>);
+
+    impl ArrivalSink for Noted {
+        fn arrived(&mut self, arrival: &Arrival) {
+            let latency = arrival.received - arrival.intended;
+            let noted = (arrival.flow, arrival.sequence, latency, arrival.is_valid);
+            self.0.lock().unwrap().push(noted);
+        }
+    }
+
+    fn frame(shape: &PacketShape, trial: u8, sequence: u64, intended: u64) -> Vec<u8> {
+        let template = Template::new(shape, 100, 4);
+        let mut frame = vec![0; template.len()];
+        template.write(&mut frame, 3);
+        Stamp {
+            trial,
+            flow: 3,
+            sequence,
+            intended,
+        }
+        .write(&mut frame);
+        frame
+    }
+
+    #[test]
+    fn each_kind_of_packet_has_its_count() {
+        let shape = PacketShape::default();
+        let tcp = PacketShape {
+            transport: Carried::TcpSyn,
+            ..shape.clone()
+        };
+        let mut padded = frame(&shape, 1, 2, 9_900);
+        padded.extend([0x77; 9]);
+        let mut damaged = frame(&shape, 1, 3, 9_900);
+        let last = damaged.len() - 5;
+        damaged[last] ^= 4;
+        let arp = [&[0xff; 6][..], &[2; 6], &[0x08, 0x06], &[0; 46]].concat();
+        let frames = [
+            frame(&tcp, 1, 1, 9_990),
+            padded,
+            damaged,
+            frame(&shape, 2, 9, 9_900),
+            arp,
+        ];
+        let noted = Noted::default();
+        let rate = TickRate::from_ns_per_tick(1.0);
+        let mut port = ReceiverPort::new(Some(1), rate, 10, noted.clone());
+        port.take_burst(frames.iter().map(Vec::as_slice), 10_000);
+        let expected = ReceiveRecord {
+            packets: 5,
+            bytes: 96 + 105 + 96 + 96 + 60,
+            stamped: 2,
+            corrupted: 1,
+            other_trial: 1,
+            foreign: 1,
+            bursts: 1,
+            full_bursts: 1,
+        };
+        assert_eq!(*port.record(), expected);
+        let seen = noted.0.lock().unwrap().clone();
+        assert_eq!(
+            seen,
+            [(3, 1, 10, true), (3, 2, 100, true), (0, 0, 0, false)]
+        );
+        assert_eq!(port.latencies().range(), Some((10, 100)));
+    }
+}

@@ -1,0 +1,176 @@
+//! What a generator did with its plan, and whether it kept up with it.
+//!
+//! A packet is late from its due time on; nothing that is due is skipped. A generator is behind
+//! when a call ends with packets still due, and the cause is the chain's where the chain gave less
+//! room than it ever gave, or no buffer. At the end of the trial the shortfall of the offered load
+//! is judged: the packets that were never sent, or the time that sending took beyond the planned
+//! end, less what the machine stalled. Above [`SHORTFALL_MAX`] the trial is not one at the load it
+//! was meant for.
+
+use serde::{Deserialize, Serialize};
+
+/// Largest relative error of the offered load that a trial may have: 0.5 %.
+pub const SHORTFALL_MAX: f64 = 0.005;
+/// Classes of lateness: class `n` counts packets that were up to 2^n nanoseconds late.
+pub const LATENESS_CLASS_COUNT: usize = 40;
+
+/// Whose fault it is that less was offered than planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shortfall {
+    /// Less was not offered.
+    None,
+    /// The generator could not make packets fast enough: the trial says nothing of the device.
+    Generator,
+    /// The chain took no more: what it did not take is its loss.
+    Chain,
+}
+
+/// The classes as a list, which serde reads and writes at any length.
+mod counts {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::LATENESS_CLASS_COUNT;
+
+    pub(super) fn serialize<S: Serializer>(
+        counts: &[u64; LATENESS_CLASS_COUNT],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        counts.as_slice().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<[u64; LATENESS_CLASS_COUNT], D::Error> {
+        let counts = Vec::deserialize(deserializer)?;
+        let wrong =
+            |counts: Vec<u64>| D::Error::custom(format!("{} classes of lateness", counts.len()));
+        counts.try_into().map_err(wrong)
+    }
+}
+
+/// What a generator did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SendRecord {
+    /// Packets sent.
+    pub sent: u64,
+    /// Bytes sent, without FCS.
+    pub bytes: u64,
+    /// Packets among them without a stamp.
+    pub unstamped: u64,
+    /// Packets that were due before the end and not sent.
+    pub unsent: u64,
+    /// Packets among those sent that left only after the planned end.
+    #[serde(default)]
+    pub after_end: u64,
+    /// Ticks at the start of the schedule.
+    pub start: u64,
+    /// Ticks of the burst that sent the last packet.
+    pub last: u64,
+    /// Most nanoseconds that a packet was late.
+    pub late_max_ns: u64,
+    /// Packets by lateness (see [`LATENESS_CLASS_COUNT`]).
+    #[serde(with = "counts")]
+    pub lateness: [u64; LATENESS_CLASS_COUNT],
+    /// Calls that ended with packets still due, for lack of room or buffers.
+    pub behind_by_chain: u64,
+    /// Calls that ended with packets still due though there was all the room there ever is.
+    pub behind_by_generator: u64,
+}
+
+impl Default for SendRecord {
+    fn default() -> Self {
+        Self {
+            sent: 0,
+            bytes: 0,
+            unstamped: 0,
+            unsent: 0,
+            after_end: 0,
+            start: 0,
+            last: 0,
+            late_max_ns: 0,
+            lateness: [0; LATENESS_CLASS_COUNT],
+            behind_by_chain: 0,
+            behind_by_generator: 0,
+        }
+    }
+}
+
+impl SendRecord {
+    /// Counts a packet that left `late_ns` after it was due.
+    #[inline]
+    pub(super) fn note_sent(&mut self, len: usize, late_ns: u64, is_stamped: bool) {
+        self.sent += 1;
+        self.bytes += len as u64;
+        self.unstamped += u64::from(!is_stamped);
+        if late_ns == 0 {
+            self.lateness[0] += 1;
+            return;
+        }
+        self.late_max_ns = self.late_max_ns.max(late_ns);
+        let class = (u64::BITS - late_ns.leading_zeros()) as usize;
+        self.lateness[class.min(LATENESS_CLASS_COUNT - 1)] += 1;
+    }
+
+    /// Relative error of the offered load. `end_ns` is the planned end, `last_ns` when the last
+    /// packet left, both from the start; `stalled_ns` is what the machine took.
+    pub fn shortfall_share(&self, end_ns: u64, last_ns: u64, stalled_ns: u64) -> f64 {
+        let planned = self.sent + self.unsent;
+        let unsent = self.unsent as f64 / planned.max(1) as f64;
+        let overrun = last_ns.saturating_sub(end_ns).saturating_sub(stalled_ns);
+        unsent.max(overrun as f64 / end_ns.max(1) as f64)
+    }
+
+    /// Whose fault a shortfall is.
+    pub fn shortfall(&self, end_ns: u64, last_ns: u64, stalled_ns: u64) -> Shortfall {
+        if self.shortfall_share(end_ns, last_ns, stalled_ns) <= SHORTFALL_MAX {
+            Shortfall::None
+        } else if self.behind_by_chain > self.behind_by_generator {
+            Shortfall::Chain
+        } else {
+            Shortfall::Generator
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lateness_is_counted_by_powers_of_two() {
+        let mut record = SendRecord::default();
+        for late_ns in [0, 1, 2, 3, 1000, u64::MAX] {
+            record.note_sent(60, late_ns, true);
+        }
+        assert_eq!(record.lateness[..4], [1, 1, 2, 0]);
+        assert_eq!(record.lateness[10], 1);
+        assert_eq!(record.lateness[LATENESS_CLASS_COUNT - 1], 1);
+        assert_eq!(record.late_max_ns, u64::MAX);
+    }
+
+    #[test]
+    fn a_shortfall_has_a_cause_and_stalls_are_none() {
+        let mut record = SendRecord {
+            sent: 1000,
+            ..SendRecord::default()
+        };
+        assert_eq!(record.shortfall(1_000_000, 1_001_000, 0), Shortfall::None);
+        assert_eq!(
+            record.shortfall(1_000_000, 1_100_000, 0),
+            Shortfall::Generator
+        );
+        assert_eq!(
+            record.shortfall(1_000_000, 1_100_000, 99_000),
+            Shortfall::None
+        );
+        record.unsent = 100;
+        assert_eq!(
+            record.shortfall(1_000_000, 900_000, 0),
+            Shortfall::Generator
+        );
+        record.behind_by_chain = 5;
+        assert_eq!(record.shortfall(1_000_000, 900_000, 0), Shortfall::Chain);
+    }
+}
