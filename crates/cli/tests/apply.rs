@@ -197,3 +197,24 @@ fn a_change_that_fails_leaves_the_chain_as_it_was() {
     assert_nothing_lost(&status);
     assert_eq!(status["nodes"].as_array().unwrap().len(), 3);
 }
+
+/// What workers that run were made with stays as it is; it is not accepted and then ignored.
+#[test]
+fn settings_that_need_new_workers_are_refused() {
+    let one = chain(ONE, "  - gen -> a -> end\n");
+    let running = Running::start(&one);
+    for (setting, told) in [
+        ("burst: 32", "run.burst"),
+        ("wait: sleep", "run.wait"),
+        ("cores: [0]", "run.cores"),
+        ("buffers: { 128B: 9000 }", "run.buffers"),
+    ] {
+        let text = one.replace("mode: process }", &format!("mode: process, {setting} }}"));
+        let refused = running.apply(&text);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(1), "{setting}: {said}");
+        assert!(said.contains(told), "{setting}: {said}");
+    }
+    running.let_pass();
+    assert_nothing_lost(&running.stop());
+}

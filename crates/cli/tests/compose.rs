@@ -123,7 +123,7 @@ fn the_chain_runs(engine: &str) {
         "911",
         "336",
         "acl_deny 575",
-        "= 12448 free + 0 in flight",
+        "= 12576 free + 0 in flight",
     ] {
         assert!(text.contains(words), "{words} in {text}");
     }

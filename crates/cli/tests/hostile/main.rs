@@ -313,7 +313,9 @@ fn kept() {
         assert_eq!(status.recovery.kept_buffers, GREED as u64, "{status:#?}");
         assert_eq!(status.buffers.in_flight, 0, "{status:#?}");
         assert_eq!(status.buffers.free, status.buffers.allocated, "{status:#?}");
-        assert_eq!(node(&status, "evil").killed, GREED as u64, "{status:#?}");
+        // And what it dropped for want of room, which it has not told.
+        let killed = node(&status, "evil").killed;
+        assert!(killed >= GREED as u64, "{status:#?}");
         for worker in &status.workers {
             assert_eq!(worker.violations, 0, "{status:#?}");
         }

@@ -417,6 +417,18 @@ fn check_possible(
     new: &Placement,
 ) -> Result<(), ApplyError> {
     let refuse = |why: String| Err(ApplyError::NeedsRestart(why));
+    // Workers that stay were made with these: their memory, their scratch space, their place.
+    let (run, new_run) = (&old_chain.run, &chain.run);
+    for (changes, key) in [
+        (run.buffers != new_run.buffers, "buffers"),
+        (run.burst != new_run.burst, "burst"),
+        (run.cores != new_run.cores, "cores"),
+        (run.wait != new_run.wait, "wait"),
+    ] {
+        if changes {
+            return refuse(format!("run.{key} would change for workers that run"));
+        }
+    }
     for (before, after) in old.workers.iter().zip(&new.workers) {
         if !after.nodes.is_empty() && before.nodes != after.nodes {
             return refuse(format!("worker {} would run other nodes", before.name));
