@@ -20,7 +20,7 @@ pub const PACKED_LEN_MAX: usize = 512;
 /// Bytes of a frame: 64 packets of 64 B with room to spare, or a dozen of 512 B.
 pub const FRAME_BYTES: u32 = 8192;
 /// Packets per frame, on average, below which frames are packed again with their neighbours.
-const THIN: usize = 4;
+pub(crate) const THIN: usize = 4;
 
 /// `auto` begins to pack when bursts are at least this long on average, and ends below the other.
 const BURST_BEGINS: u32 = 8;
@@ -87,6 +87,21 @@ impl Packer {
         self.is_packing && count > 1
     }
 
+    /// Whether packets share descriptors now.
+    #[inline]
+    pub fn is_packing(&self) -> bool {
+        self.is_packing
+    }
+
+    /// Takes note of a burst that went on as `views` of frames, without [`Packer::describe`].
+    #[inline]
+    pub fn pass_on_views(&mut self, views: usize, packets: u64, bytes: u64) {
+        #[expect(clippy::cast_possible_truncation, reason = "bursts are small")]
+        self.note(packets as usize, bytes);
+        self.counters.frames += views as u64;
+        self.counters.framed_packets += packets;
+    }
+
     /// Headroom of the frames in which packets for this link are best made, if they are to share
     /// frames: then they need not be copied into one. Not while they come one by one.
     #[inline]
@@ -127,44 +142,34 @@ impl Packer {
         pools: &mut Pools,
         into: &mut Vec<Descriptor>,
     ) {
-        let thin = is_thin(packets);
+        let mut thin = None;
         let mut rest = packets.as_slice();
         while let Some(first) = rest.first() {
-            let run = if first.is_framed() && !thin {
-                self.pass_on(rest, into)
-            } else {
-                self.pack(rest, pools, into)
+            let mut view = View::default();
+            if first.is_framed() {
+                view = View::of(rest);
+                // Looked for only when there is a short one: most often there is none.
+                if view.count < THIN && *thin.get_or_insert_with(|| is_thin(packets)) {
+                    view.count = 0;
+                }
+            }
+            let run = match view.count {
+                0 => self.pack(rest, pools, into),
+                1 => {
+                    into.push(first.descriptor());
+                    1
+                }
+                count => {
+                    let (pool, offset) = (first.pool(), first.buffer_offset());
+                    into.push(Descriptor::frame(pool, offset, view.mask));
+                    self.counters.frames += 1;
+                    self.counters.framed_packets += count as u64;
+                    count
+                }
             };
             rest = &rest[run..];
         }
         packets.clear();
-    }
-
-    /// The packets at the start of `packets` that lie in one frame, in order, go on as a view of
-    /// it. Gives how many these are, at least 1.
-    fn pass_on(&mut self, packets: &[Packet], into: &mut Vec<Descriptor>) -> usize {
-        let first = &packets[0];
-        let (pool, buffer) = (first.pool(), first.buffer_index());
-        let mut mask = 0_u64;
-        let mut count = 0;
-        for packet in packets {
-            let follows = (packet.pool(), packet.buffer_index()) == (pool, buffer)
-                && packet.is_framed()
-                && mask >> packet.slot() == 0;
-            if !follows || !packet.rewrite() {
-                break;
-            }
-            mask |= 1 << packet.slot();
-            count += 1;
-        }
-        if count < 2 {
-            into.push(first.descriptor());
-            return 1;
-        }
-        into.push(Descriptor::frame(pool, first.buffer_offset(), mask));
-        self.counters.frames += 1;
-        self.counters.framed_packets += count as u64;
-        count
     }
 
     /// Copies the small packets at the start of `packets` into a frame of this worker's own and
@@ -247,6 +252,33 @@ impl Packer {
         })?;
         self.count_packed(packets.len(), bytes);
         Some(descriptor)
+    }
+}
+
+/// Packets at the start of a burst that lie in one frame, in order, and can go on as a view of it.
+#[derive(Clone, Copy, Default)]
+struct View {
+    mask: u64,
+    count: usize,
+}
+
+impl View {
+    /// Those at the start of `packets`, whose first lies in a frame: at least one.
+    #[inline]
+    fn of(packets: &[Packet]) -> Self {
+        let first = &packets[0];
+        let (mut mask, mut count) = (0_u64, 0);
+        for packet in packets {
+            let slot = packet.slot();
+            let follows = packet.shares_frame(first) && mask >> slot == 0;
+            if !follows || !packet.rewrite() {
+                break;
+            }
+            mask |= 1 << slot;
+            count += 1;
+        }
+        let count = count.max(1);
+        Self { mask, count }
     }
 }
 

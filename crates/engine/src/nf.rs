@@ -11,7 +11,10 @@ use crate::config::{ConfigErrors, PortSide};
 use crate::packet::Packet;
 use crate::pools::Pools;
 
+mod frame;
+
 pub use crate::drop_reason::DropReason;
+pub use frame::{Frame, Judgement, WholeFrames};
 
 /// Nanoseconds on the engine's monotonic clock. Never wall-clock time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -140,6 +143,12 @@ pub struct Copies {
 pub trait Nf: Send {
     /// Decides what becomes of each packet of the burst, at time `now`.
     fn process(&mut self, burst: &mut Burst<'_>, now: Nanos);
+
+    /// The NF as one that takes whole frames too, if it wants them. Asked for each frame: always
+    /// the same answer.
+    fn whole_frames(&mut self) -> Option<&mut dyn WholeFrames> {
+        None
+    }
 
     /// Called about every 10 ms between bursts, for timers and slow work.
     fn tick(&mut self, _now: Nanos) {}

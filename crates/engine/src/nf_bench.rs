@@ -8,7 +8,7 @@ use catena_shm::region::Sharing;
 use serde_json::Value;
 
 use crate::config::{ConfigError, ConfigErrors};
-use crate::nf::{BuiltNf, Burst, Copies, DropReason, Nanos, NfKind, Verdict};
+use crate::nf::{BuiltNf, Burst, Copies, DropReason, Frame, Judgement, Nanos, NfKind, Verdict};
 use crate::pools::Pools;
 
 /// An NF on the bench.
@@ -51,13 +51,13 @@ impl NfBench {
     pub fn new(kind: &NfKind, config: &Value, outputs: &[&str]) -> Result<Self, ConfigErrors> {
         let outputs: Vec<String> = outputs.iter().map(ToString::to_string).collect();
         let built = (kind.build)(config, &outputs)?;
-        let sizes = [(1, 7, 256), (2, 11, 256), (3, 18, 2)];
+        let sizes = [(1, 16, 2), (2, 7, 256), (3, 11, 256), (4, 18, 2)];
         let own = sizes.into_iter().map(|(id, log2_stride, buffer_count)| {
             let geometry = PoolGeometry {
                 log2_stride,
                 buffer_count,
                 headroom: 64,
-                frames: false,
+                frames: id == 1,
             };
             PoolOwner::create(id, geometry, Sharing::ReadWrite)
                 .map_err(|error| vec![ConfigError::new("", error.to_string(), "free some memory")])
@@ -132,6 +132,41 @@ impl NfBench {
         }
         result.copies_failed.append(&mut self.copies.failed);
         result
+    }
+
+    /// Processes packets as one frame from input 0, if the NF takes whole frames; they must fit
+    /// one.
+    ///
+    /// # Panics
+    /// If they do not, or the NF has changed the frame's table.
+    pub fn process_frame(&mut self, packets: &[&[u8]]) -> Option<ProcessedBurst> {
+        let nf = self.built.nf.whole_frames()?;
+        let mut writer = self.pools.begin_frame(64).expect("a frame on the bench");
+        for packet in packets {
+            writer.add(packet, 0).expect("packets that fit one frame");
+        }
+        let frame = self.pools.finish_frame(writer, 0).expect("a packet");
+        self.pools.send_out_described(&[frame], 1);
+        let mut view = self.pools.frame_view(&frame).expect("an honest frame");
+        let mut judgement = Judgement::default();
+        let mut lent = Frame::new(&mut view, &mut judgement, 0);
+        nf.process_frame(&mut lent, self.now);
+        lent.finish();
+        assert_eq!(judgement.bad, 0, "the frame's table is whole");
+        let mut result = ProcessedBurst::default();
+        view.each(|_, bytes| {
+            result.packets.push(Processed {
+                verdict: Verdict::Output(0),
+                bytes: bytes.to_vec(),
+                tag: 0,
+            });
+        });
+        for (slot, verdict, _) in judgement.elsewhere() {
+            result.packets[slot as usize].verdict = verdict;
+        }
+        self.pools
+            .release_slots(view.pool(), view.buffer_index(), view.mask());
+        Some(result)
     }
 
     /// Buffers in use: 0 after every burst, unless the NF keeps packets it should not.

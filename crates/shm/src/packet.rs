@@ -209,6 +209,15 @@ impl Packet {
         self.info & FRAMED != 0
     }
 
+    /// Whether both lie in frames, and in the same one.
+    #[inline]
+    pub fn shares_frame(&self, other: &Self) -> bool {
+        const SAME: u64 = FRAMED | 0x7f << LOG2_SHIFT | 0xff;
+        let differs = (self.info ^ other.info) & SAME;
+        let apart = (self.place ^ other.place) >> 32 >> self.log2_stride();
+        differs | apart == 0 && self.is_framed()
+    }
+
     /// Its slot in its frame; 0 for a packet that lies alone in its buffer.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "takes 6 bits")]

@@ -2,12 +2,13 @@
 
 use catena_shm::bell::{self, WaitWord};
 use catena_shm::descriptor::{Descriptor, kind};
-use catena_shm::frame;
+use catena_shm::frame::{self, FrameView};
 use catena_shm::ring_memory::{MappedRing, RingEnd};
 use catena_shm::staging;
 use catena_shm::sync::Ordering;
 
 use super::{Inlet, OCCUPANCY_CLASSES, RxCounters, bytes_of};
+use crate::aggregation::THIN;
 use crate::chain::{Overflow, Trust};
 use crate::drop_reason::DropReason;
 use crate::packet::Packet;
@@ -83,8 +84,7 @@ impl RxLink {
             Trust::Copy => self.pull_copies(max, pools, packets),
         };
         if count > 0 {
-            let class = (usize::BITS - count.leading_zeros()) as usize;
-            self.counters.occupancy[class.min(OCCUPANCY_CLASSES - 1)] += 1;
+            self.count_occupancy(count);
         }
         count
     }
@@ -206,6 +206,54 @@ impl RxLink {
     pub fn next_span(&self) -> Option<usize> {
         let next = self.inlet.peek_next()?;
         Some(next.span() as usize)
+    }
+
+    /// As [`RxLink::next_span`], if a frame waits first, in buffers that are shared, on a link that
+    /// discards nothing.
+    #[inline]
+    pub fn next_frame_span(&self) -> Option<usize> {
+        if self.trust == Trust::Copy || self.overflow == Overflow::DropHead {
+            return None;
+        }
+        let next = self.inlet.peek_next()?;
+        (next.kind == kind::FRAME).then(|| next.span() as usize)
+    }
+
+    /// Takes the frames that wait first, whole, `max` packets at most, into `frames`. None if they
+    /// hold so few packets that they are better packed again. [`RxLink::count_frames`] counts what
+    /// is in them.
+    pub fn pull_frames(&mut self, max: usize, pools: &mut Pools, frames: &mut Vec<FrameView>) {
+        self.descriptors.clear();
+        self.inlet.peek_burst(max, &mut self.descriptors);
+        let is_frame = |descriptor: &&Descriptor| descriptor.kind == kind::FRAME;
+        let run = self.descriptors.iter().take_while(is_frame).count();
+        let run = &self.descriptors[..run];
+        let count: usize = run.iter().map(|frame| frame.span() as usize).sum();
+        if run.len() > 1 && count < THIN * run.len() {
+            return;
+        }
+        self.inlet.take(count);
+        for descriptor in run {
+            match pools.frame_view(descriptor) {
+                Ok(view) => frames.push(view),
+                Err(_) => self.counters.violations += 1,
+            }
+        }
+        self.count_occupancy(count);
+    }
+
+    /// Counts what frames of [`RxLink::pull_frames`] held: packets and their bytes, and entries
+    /// that no honest sender would have written.
+    pub fn count_frames(&mut self, packets: u64, bytes: u64, bad_slots: u64) {
+        self.counters.packets += packets + bad_slots;
+        self.counters.bytes += bytes;
+        self.counters.violations += bad_slots;
+    }
+
+    #[inline]
+    fn count_occupancy(&mut self, count: usize) {
+        let class = (usize::BITS - count.leading_zeros()) as usize;
+        self.counters.occupancy[class.min(OCCUPANCY_CLASSES - 1)] += 1;
     }
 
     /// Whether the sender may be waiting for what was committed since it was last looked after.

@@ -1,7 +1,7 @@
 //! The sending side of a link.
 
 use catena_shm::bell::{self, WaitWord};
-use catena_shm::descriptor::Descriptor;
+use catena_shm::descriptor::{Descriptor, SLOTS_PER_FRAME};
 use catena_shm::ring::Producer;
 use catena_shm::ring_memory::{MappedRing, RingEnd};
 use catena_shm::staging::StagingWriter;
@@ -190,6 +190,39 @@ impl TxLink {
         self.counters.bytes += bytes - dropped.bytes;
         self.published |= sent > 0;
         dropped
+    }
+
+    /// Whether frames go on over this link as views of them: [`TxLink::send_views`]. Only where
+    /// room was claimed before, so that all of a view fits.
+    #[inline]
+    pub fn takes_views(&self) -> bool {
+        self.trust != Trust::Copy
+            && self.overflow == Overflow::Block
+            && self.producer.slot_count() >= SLOTS_PER_FRAME
+            && !self.peer_down
+            && self.packer.is_packing()
+    }
+
+    /// Sends `packets` packets, `bytes` long in all, by descriptors of frames that
+    /// [`TxLink::takes_views`] allowed, and for which [`TxLink::room`] said that there is room.
+    pub fn send_views(
+        &mut self,
+        views: &[Descriptor],
+        packets: u64,
+        bytes: u64,
+        pools: &mut Pools,
+    ) {
+        #[expect(clippy::cast_possible_truncation, reason = "at most a lap")]
+        let published = self
+            .producer
+            .push_packets(packets as u32, views.iter().copied());
+        debug_assert_eq!(u64::from(published), packets, "room was claimed before");
+        // After publishing, in the same turn: the ledger says who has the buffers.
+        pools.send_out_described(views, self.number);
+        self.packer.pass_on_views(views.len(), packets, bytes);
+        self.counters.packets += packets;
+        self.counters.bytes += bytes;
+        self.published = true;
     }
 
     fn send_copies(&mut self, packets: &[Packet], shares: bool) -> usize {

@@ -2,12 +2,14 @@
 //!
 //! - `graph`: its nodes and edges.
 //! - `turn`: one pass of the loop; the path of a packet.
+//! - `frames`: the short way of packets in frames through NFs that take them whole.
 //! - `runner`: the loop, and waiting when a pass moved nothing.
 //! - `build`: from an assignment to a graph.
 //! - `open`: ports, NFs and neighbours' memory.
 //! - `serve`: the control connection to the supervisor.
 
 pub mod build;
+pub mod frames;
 pub mod graph;
 pub mod open;
 pub mod runner;

@@ -17,6 +17,7 @@ use crate::nf::{Burst, Copies, Nanos, Verdict};
 use crate::packet::Packet;
 use crate::pools::Pools;
 use crate::port::{RxBurst, RxState};
+use crate::worker::frames::FrameTurn;
 use crate::worker::graph::{Graph, InEdge, OutEdge, Work};
 
 /// What a turn needs besides the graph; its vectors are kept from turn to turn, so that the data
@@ -33,6 +34,7 @@ pub struct Turn {
     verdicts: Vec<Verdict>,
     copies: Copies,
     by_output: Vec<Vec<Packet>>,
+    frames: FrameTurn,
 }
 
 impl Turn {
@@ -46,6 +48,7 @@ impl Turn {
             verdicts: Vec::with_capacity(burst),
             copies: Copies::default(),
             by_output: Vec::new(),
+            frames: FrameTurn::default(),
         }
     }
 
@@ -132,6 +135,11 @@ impl Turn {
     ) -> bool {
         let mut moved = false;
         for input in 0..graph.nodes[position].inputs.len() {
+            let from = (position, input, self.burst);
+            if self.frames.process(graph, pools, from, now) {
+                moved = true;
+                continue;
+            }
             if self.pull(graph, pools, position, input, self.burst) == 0 {
                 continue;
             }
@@ -275,6 +283,11 @@ impl Turn {
             moved = true;
         }
         for input in 0..node.inputs.len() {
+            let from = (position, input, self.burst);
+            if self.frames.transmit(graph, pools, from, now) {
+                moved = true;
+                continue;
+            }
             let taken = self.take_for_port(graph, pools, position, input, now);
             count_link_drops(graph, position, input);
             if taken == 0 {

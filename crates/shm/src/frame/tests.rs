@@ -236,6 +236,12 @@ proptest! {
         assert_apart(&packets, start + 528, start + 4096);
         let good = packets.iter().fold(0, |good, packet| good | 1 << packet.slot());
         prop_assert_eq!((good & bad, good | bad), (0, mask));
+        // Taken whole, it has the same packets.
+        let whole = theirs.frame(&Descriptor::frame(3, index << 12, mask)).unwrap();
+        let mut seen = Vec::new();
+        prop_assert_eq!(whole.each(|slot, bytes| seen.push((slot, bytes.as_ptr_range()))), bad);
+        let singly = packets.iter().map(|packet| (packet.slot(), packet.bytes().as_ptr_range()));
+        prop_assert_eq!(seen, singly.collect::<Vec<_>>());
         packets.clear();
         let copied = owner.check_copied(index, len, count, |packet| packets.push(packet));
         prop_assert_eq!(copied.is_err(), len <= 528 || count == 0 || count > 64);
