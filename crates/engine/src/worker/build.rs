@@ -18,7 +18,7 @@ use crate::pools::{HomeLane, Pools, ReturnLane};
 use crate::protocol::{Assignment, LaneSpec, PoolSpec, RegionName, RingSpec};
 use crate::stats::{PageLayout, SPARE_BLOCKS};
 use crate::wait::poor_waiting;
-use crate::worker::graph::{Graph, InEdge, OutEdge, Work, WorkerNode};
+use crate::worker::graph::{Graph, InEdge, OutEdge, Queue, Work, WorkerNode};
 use crate::worker::open::{Attached, attach, open};
 
 /// Why a worker cannot do what it was assigned.
@@ -428,9 +428,10 @@ impl Making {
                 (Some(spec), _, _) => self.join_ring(&mut graph, spec, from, to, output)?,
                 (None, Some(from), Some(to)) => {
                     let queue = graph.queues.len();
-                    graph
-                        .queues
-                        .push(Vec::with_capacity(2 * usize::from(self.assignment.burst)));
+                    graph.queues.push(Queue {
+                        packets: Vec::with_capacity(2 * usize::from(self.assignment.burst)),
+                        bytes: 0,
+                    });
                     graph.queue_targets.push(to);
                     set_output(&mut graph, from, output, OutEdge::Local { queue })?;
                     graph.nodes[to].inputs.push(InEdge::Local { queue });

@@ -85,13 +85,30 @@ pub struct WorkerNode {
     pub counters: NodeCounters,
 }
 
+/// Packets between two nodes of a worker.
+#[derive(Debug, Default)]
+pub struct Queue {
+    /// The packets, in order.
+    pub packets: Vec<Packet>,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Queue {
+    /// Moves all packets into `into`, which is empty; gives their bytes.
+    pub fn take(&mut self, into: &mut Vec<Packet>) -> u64 {
+        std::mem::swap(into, &mut self.packets);
+        std::mem::take(&mut self.bytes)
+    }
+}
+
 /// All nodes of a worker, in topological order, and the queues between them.
 #[derive(Debug, Default)]
 pub struct Graph {
     /// The nodes.
     pub nodes: Vec<WorkerNode>,
     /// Local queues; empty between turns.
-    pub queues: Vec<Vec<Packet>>,
+    pub queues: Vec<Queue>,
     /// For each queue, the node (by position) that it feeds.
     pub queue_targets: Vec<usize>,
     /// For each node, how many packets it can be given in this turn without waiting: a port that
@@ -126,7 +143,7 @@ impl Graph {
             .iter()
             .zip(&self.queues)
             .filter(|(target, _)| **target == position)
-            .map(|(_, queue)| queue.len())
+            .map(|(_, queue)| queue.packets.len())
             .sum();
         let shared = if fan > 1 && room > 0 {
             (room / fan).max(1)

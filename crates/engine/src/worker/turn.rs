@@ -140,15 +140,15 @@ impl Turn {
                 moved = true;
                 continue;
             }
-            if self.pull(graph, pools, position, input, self.burst) == 0 {
+            let bytes = self.pull(graph, pools, position, input);
+            if self.packets.is_empty() {
                 continue;
             }
             moved = true;
             let node = &mut graph.nodes[position];
             node.counters.rx_packets += self.packets.len() as u64;
-            node.counters.rx_bytes += bytes_of(&self.packets);
+            node.counters.rx_bytes += bytes;
             let Work::Nf(nf) = &mut node.work else {
-                let bytes = bytes_of(&self.packets);
                 emit(graph, pools, position, 0, &mut self.packets, bytes);
                 continue;
             };
@@ -171,48 +171,41 @@ impl Turn {
         moved
     }
 
-    /// Takes packets of one input into `self.packets`, as many as can be passed on.
-    fn pull(
-        &mut self,
-        graph: &mut Graph,
-        pools: &mut Pools,
-        position: usize,
-        input: usize,
-        wanted: usize,
-    ) -> usize {
+    /// Takes packets of one input into `self.packets`, as many as can be passed on; gives their
+    /// bytes.
+    fn pull(&mut self, graph: &mut Graph, pools: &mut Pools, position: usize, input: usize) -> u64 {
         debug_assert!(self.packets.is_empty());
         match &mut graph.nodes[position].inputs[input] {
-            InEdge::Local { queue } => {
-                // Room was reserved when the packets were queued.
-                std::mem::swap(&mut self.packets, &mut graph.queues[*queue]);
-            }
+            // Room was reserved when the packets were queued.
+            InEdge::Local { queue } => graph.queues[*queue].take(&mut self.packets),
             InEdge::Link(link) => {
                 let Some(need) = link.next_span() else {
                     return 0;
                 };
-                let room = graph.room(position, wanted.max(need), need);
+                let room = graph.room(position, self.burst.max(need), need);
                 let InEdge::Link(link) = &mut graph.nodes[position].inputs[input] else {
                     return 0;
                 };
+                let before = link.counters.bytes;
                 if room >= need {
                     link.pull(room, pools, &mut self.packets);
                 } else {
                     link.shed(pools);
                 }
+                let bytes = link.counters.bytes - before;
                 count_link_drops(graph, position, input);
+                bytes
             }
         }
-        self.packets.len()
     }
 
     /// Moves each packet by its verdict.
     fn carry_out(&mut self, graph: &mut Graph, pools: &mut Pools, position: usize) {
+        // Looks at all of them, without a branch for each: most often all are alike.
+        let elsewhere = |any, verdict: &Verdict| any | (*verdict != Verdict::Output(0));
         if self.copies.packets.is_empty()
             && self.copies.failed.is_empty()
-            && self
-                .verdicts
-                .iter()
-                .all(|verdict| *verdict == Verdict::Output(0))
+            && !self.verdicts.iter().fold(false, elsewhere)
         {
             let bytes = bytes_of(&self.packets);
             emit(graph, pools, position, 0, &mut self.packets, bytes);
@@ -322,7 +315,7 @@ impl Turn {
         let link = match &mut node.inputs[input] {
             InEdge::Local { queue } => {
                 // Room was reserved when the packets were queued.
-                std::mem::swap(&mut self.packets, &mut graph.queues[*queue]);
+                graph.queues[*queue].take(&mut self.packets);
                 return self.packets.len();
             }
             InEdge::Link(link) => link,
@@ -359,7 +352,13 @@ fn emit(
     let is_port = matches!(node.work, Work::Port { .. });
     let dropped = match node.outputs.get_mut(output) {
         Some(OutEdge::Local { queue }) => {
-            graph.queues[*queue].append(packets);
+            let queue = &mut graph.queues[*queue];
+            if queue.packets.is_empty() {
+                std::mem::swap(&mut queue.packets, packets);
+            } else {
+                queue.packets.append(packets);
+            }
+            queue.bytes += bytes;
             None
         }
         Some(OutEdge::Link(link)) => {

@@ -8,7 +8,7 @@ use catena_shm::region::Sharing;
 use super::*;
 use crate::port::Port;
 use crate::stats::NodeCounters;
-use crate::worker::graph::WorkerNode;
+use crate::worker::graph::{Queue, WorkerNode};
 
 /// Gives as many packets as there is room for; takes as many as it is told to.
 struct Pacing {
@@ -71,7 +71,7 @@ fn a_fused_port_takes_no_more_than_it_says() {
     let rooms = Arc::new(Mutex::new(vec![0]));
     let mut graph = Graph {
         nodes: vec![port(true, &rooms), port(false, &rooms)],
-        queues: vec![Vec::new()],
+        queues: vec![Queue::default()],
         queue_targets: vec![1],
         congested: vec![false; 2],
         ..Graph::default()
@@ -92,7 +92,7 @@ fn a_fused_port_takes_no_more_than_it_says() {
         sent += room.min(32) as u64;
         assert_eq!(graph.nodes[0].counters.rx_packets, sent, "room {room}");
         assert_eq!(graph.nodes[1].counters.tx_packets, sent, "room {room}");
-        assert!(graph.queues[0].is_empty());
+        assert!(graph.queues[0].packets.is_empty());
         assert_eq!(turn.next_event, (room == 0).then_some(LATER));
     }
     assert_eq!(pools.own()[0].free_count(), 64);
