@@ -151,6 +151,12 @@ pub trait Nf: Send {
     fn control(&mut self, _request: &serde_json::Value) -> Result<serde_json::Value, String> {
         Err("this NF takes no control requests".to_owned())
     }
+
+    /// Counters of the NF's own, beside those that the engine keeps, by name: what its status says
+    /// once the chain has ended. A control request shows them before.
+    fn report(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 }
 
 /// Whether an NF changes packet bytes. An NF that does cannot read from an `ro` link.

@@ -385,12 +385,12 @@ pub enum FromWorker {
     },
     /// Last record.
     Stopped {
-        /// What ports said when closed.
+        /// What ports said when closed, and what NFs counted.
         ports: Vec<PortClosing>,
     },
 }
 
-/// What a port said when it was closed.
+/// What a port said when it was closed, or an NF counted by itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortClosing {
     /// Node, by index in the chain.

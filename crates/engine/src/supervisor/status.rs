@@ -159,7 +159,7 @@ pub struct NodeStatus {
     pub drops: BTreeMap<String, u64>,
     /// Packets it held when it was killed.
     pub killed: u64,
-    /// A port's own counters, known when it has closed.
+    /// Own counters of a port or an NF, known when the chain has ended.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub report: BTreeMap<String, u64>,
     /// What a port said when it closed, if something failed.

@@ -166,7 +166,7 @@ struct Idleness {
 }
 
 impl Runner {
-    /// Runs until told to stop; closes the ports and gives what they said.
+    /// Runs until told to stop; closes the ports, and gives what they and the NFs said.
     pub fn run(mut self) -> Vec<PortClosing> {
         let mut idle = Idleness::default();
         let mut next_tick = 0;
@@ -496,17 +496,19 @@ impl Runner {
         self.store_counters();
         let mut closings = Vec::new();
         for node in &mut self.graph.nodes {
-            if let Work::Port { port, .. } = &mut node.work {
-                let error = port.close().err().map(|error| error.to_string());
-                let report = port.report().into_iter();
-                closings.push(PortClosing {
-                    node: node.index,
-                    report: report
-                        .map(|(name, value)| (name.to_owned(), value))
-                        .collect(),
-                    error,
-                });
-            }
+            let (error, report) = match &mut node.work {
+                Work::Port { port, .. } => (port.close().err(), port.report()),
+                Work::Nf(nf) => (None, nf.report()),
+                Work::Bypass => continue,
+            };
+            let report = report.into_iter();
+            closings.push(PortClosing {
+                node: node.index,
+                report: report
+                    .map(|(name, value)| (name.to_owned(), value))
+                    .collect(),
+                error: error.map(|error| error.to_string()),
+            });
         }
         closings
     }
