@@ -116,24 +116,30 @@ impl Graph {
                 OutEdge::Local { queue } => {
                     let target = self.queue_targets[*queue];
                     let takes = self.port_rooms.get(target).copied().unwrap_or(usize::MAX);
-                    self.room(target, wanted.min(takes), need)
+                    if matches!(self.nodes[target].work, Work::Port { .. }) {
+                        // What it sends ends there: what it receives may come round to it again.
+                        wanted.min(takes).saturating_sub(self.queued_for(target))
+                    } else {
+                        self.room(target, wanted.min(takes), need)
+                    }
                 }
             };
             room = room.min(here);
         }
-        let queued: usize = self
-            .queue_targets
-            .iter()
-            .zip(&self.queues)
-            .filter(|(target, _)| **target == position)
-            .map(|(_, queue)| queue.len())
-            .sum();
+        let queued = self.queued_for(position);
         let shared = if fan > 1 && room > 0 {
             (room / fan).max(1)
         } else {
             room
         };
         shared.saturating_sub(queued)
+    }
+
+    /// Packets that wait for node `position` in this turn.
+    fn queued_for(&self, position: usize) -> usize {
+        let queues = self.queue_targets.iter().zip(&self.queues);
+        let here = queues.filter(|(target, _)| **target == position);
+        here.map(|(_, queue)| queue.len()).sum()
     }
 
     /// Begins a turn at time `now`: asks ports that nodes of this worker send to how much they

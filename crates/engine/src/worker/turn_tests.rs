@@ -97,3 +97,38 @@ fn a_fused_port_takes_no_more_than_it_says() {
     }
     assert_eq!(pools.own()[0].free_count(), 64);
 }
+
+/// A port whose packets come back to it in one loop: what it is given ends there.
+#[test]
+fn a_fused_loop_through_a_port_ends_at_the_port() {
+    let rooms = Arc::new(Mutex::new(vec![4]));
+    let mut node = port(true, &rooms);
+    node.inputs = vec![InEdge::Local { queue: 0 }];
+    let mut graph = Graph {
+        nodes: vec![node],
+        queues: vec![Vec::new()],
+        queue_targets: vec![0],
+        congested: vec![false],
+        ..Graph::default()
+    };
+    let geometry = PoolGeometry {
+        log2_stride: 7,
+        buffer_count: 64,
+        headroom: 64,
+        frames: false,
+    };
+    let owner = PoolOwner::create(0, geometry, Sharing::ReadWrite).unwrap();
+    let mut pools = Pools::new(vec![owner]);
+    let mut turn = Turn::new(32);
+    for turns in 1..4 {
+        rooms.lock().unwrap()[0] = 4;
+        assert!(turn.run(&mut graph, &mut pools, Nanos(1)));
+        let counters = &graph.nodes[0].counters;
+        assert_eq!(
+            (counters.rx_packets, counters.tx_packets),
+            (4 * turns, 4 * turns)
+        );
+        assert!(graph.queues[0].is_empty());
+    }
+    assert_eq!(pools.own()[0].free_count(), 64);
+}
