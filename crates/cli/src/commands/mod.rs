@@ -6,6 +6,7 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod control;
 pub(crate) mod doctor;
+mod joining;
 pub(crate) mod kinds;
 pub(crate) mod list;
 pub(crate) mod man;

@@ -115,7 +115,7 @@ impl Body {
     pub fn exit_fd(&self) -> Option<&OwnedFd> {
         match self {
             Self::Process(_, pidfd) => Some(pidfd),
-            Self::Container(container) => Some(container.exit_fd()),
+            Self::Container(container) => container.exit_fd(),
             Self::Thread(_) => None,
         }
     }
