@@ -210,6 +210,34 @@ fn output_is_that_of_processes(engine: &'static str) {
     assert_eq!(bench.containers(), "");
 }
 
+/// Chunks of 8 KiB through the PHY of 10G-EPON, each function in a container.
+fn a_pon_runs_in_containers(engine: &'static str) {
+    let Some(bench) = Bench::new("a_pon_runs_in_containers", engine) else {
+        return;
+    };
+    let chains = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../chains");
+    let file = bench.path("container.yaml");
+    fs::copy(chains.join("epon/container.yaml"), &file).unwrap();
+    let args = ["run", "--json", file.to_str().unwrap()];
+    let output = bench.command(&args).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for name in ["olt", "fibre", "onu"] {
+        assert_eq!(worker(&status, name)["mode"], "container");
+    }
+    let report = &node(&status, "loop")["report"];
+    assert_eq!(number(report, "chunks"), 2000);
+    for name in ["chunks_lost", "frames_lost", "frames_corrupted"] {
+        assert_eq!(number(report, name), 0, "{name}");
+    }
+    let report = &node(&status, "onu")["report"];
+    assert!(number(report, "codewords_corrected") > 1000, "{report}");
+    assert_eq!(number(report, "codewords_uncorrectable"), 0);
+    assert_eq!(status["buffers"]["free"], status["buffers"]["allocated"]);
+    assert_eq!(bench.containers(), "");
+}
+
 fn a_killed_worker_is_replaced(engine: &'static str) {
     let Some(bench) = Bench::new("a_killed_worker_is_replaced", engine) else {
         return;
@@ -398,6 +426,7 @@ macro_rules! with_engines {
 
 with_engines! {
     output_is_that_of_processes
+    a_pon_runs_in_containers
     a_killed_worker_is_replaced
     a_killed_supervisor_leaves_no_container
     a_worker_without_the_token_is_not_let_in

@@ -138,7 +138,8 @@ struct Counts {
 
 impl L1Sim {
     fn new(config: &Config) -> Self {
-        let bits = u128::from(config.delay.ns) * u128::from(LINE_RATE_BPS) / 1_000_000_000;
+        // Whole octets: chunks that are whole octets then pass without shifting.
+        let octets = u128::from(config.delay.ns) * u128::from(LINE_RATE_BPS) / 8_000_000_000;
         let bursts = config.error_bursts;
         Self {
             seed: config.seed,
@@ -153,7 +154,7 @@ impl L1Sim {
             slips: Events::new(config.slips, config.seed ^ 1 << 63),
             chance: Random(!config.seed),
             // Fits: at most a millisecond.
-            delay: DelayLine::new(bits as usize),
+            delay: DelayLine::new(8 * octets as usize),
             counts: Counts::default(),
         }
     }
