@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use catena_engine::nf::{BuiltNf, Burst, Copies, DropReason, Nanos, Nf, NfKind, Verdict};
+use catena_engine::packet::Packet;
 use catena_engine::pools::Pools;
 use catena_engine::port::{Port, RxBurst, RxState};
 use catena_shm::pool::{PoolGeometry, PoolOwner};
@@ -21,6 +22,8 @@ pub(crate) struct LoopBench {
     nfs: Vec<BuiltNf>,
     pools: Pools,
     copies: Copies,
+    /// Whether chunks are copied between nodes, each into the smallest buffer that holds it.
+    pub(crate) copies_chunks: bool,
     /// Chunks that NFs dropped, by reason.
     pub(crate) dropped: Vec<DropReason>,
 }
@@ -50,6 +53,7 @@ impl LoopBench {
             nfs: built.collect(),
             pools: Pools::new(own.collect()),
             copies: Copies::default(),
+            copies_chunks: false,
             dropped: Vec::new(),
         }
     }
@@ -82,6 +86,15 @@ impl LoopBench {
         let mut burst = RxBurst::new(&mut self.pools, &mut packets, 64, &mut drops);
         let state = self.port.rx(&mut burst, Nanos(0));
         for nf in &mut self.nfs {
+            if self.copies_chunks {
+                let pools = &mut self.pools;
+                let copy = |packet: Packet| {
+                    let copy = pools.copy_of(&packet).expect("a buffer");
+                    pools.free(packet);
+                    copy
+                };
+                packets = packets.into_iter().map(copy).collect();
+            }
             let mut verdicts = vec![Verdict::Output(0); packets.len()];
             let (copies, pools) = (&mut self.copies, &mut self.pools);
             let mut burst = Burst::new(&mut packets, &mut verdicts, copies, pools, 0);

@@ -88,7 +88,9 @@ impl Transmitting {
         let mut left = header.count;
         left -= self.take(&mut frames);
         self.aside.clear();
-        self.aside.extend_from_slice(frames.rest());
+        if left > 0 {
+            self.aside.extend_from_slice(frames.rest());
+        }
         // All of the buffer, until it is known how much is needed; there is room, see above.
         packet
             .set_len(HEADER_LEN + room)

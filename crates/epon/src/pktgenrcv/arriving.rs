@@ -9,10 +9,15 @@ use catena_measure::flow_quality::{FlowTracker, Quality};
 use catena_measure::stamp::{STAMP_LEN, Stamp};
 use catena_measure::stats::histogram::Histogram;
 use catena_measure::traffic::TickRate;
+use catena_measure::traffic::latency_recorder::{LatencyRecorder, LatencySample};
+use catena_measure::traffic::receiver::Arrival;
 
 use super::config::Config;
 use super::sending::{HEADERS_LEN, Pattern};
 use crate::chunk::{Content, Frames, HEADER_LEN, Header};
+
+/// Chunks whose times are kept one by one, at most: evenly spaced if there are more.
+const SAMPLES: usize = 1 << 16;
 
 /// A chunk that is under way.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +69,7 @@ pub(super) struct Arriving {
     pub(super) chunk_ns: Histogram,
     pub(super) frame_ns: Histogram,
     pub(super) counts: ArriveCounts,
+    samples: LatencyRecorder,
     /// When the last measured chunk returned, and when the first was sent.
     last_return: u64,
     first_sent: Option<u64>,
@@ -83,6 +89,7 @@ impl Arriving {
             chunk_ns: Histogram::new(),
             frame_ns: Histogram::new(),
             counts: ArriveCounts::default(),
+            samples: LatencyRecorder::new(SAMPLES),
             last_return: 0,
             first_sent: None,
         }
@@ -101,6 +108,16 @@ impl Arriving {
     /// What is known of the frames.
     pub(super) fn quality(&self) -> &Quality {
         self.frames.quality()
+    }
+
+    /// When chunks came back, and after how long, in ticks: evenly spaced, of every `stride`th.
+    pub(super) fn samples(&self) -> (&[LatencySample], u64) {
+        (self.samples.samples(), self.samples.stride())
+    }
+
+    /// How fast the clock runs.
+    pub(super) const fn rate(&self) -> TickRate {
+        self.rate
     }
 
     /// From sending the first measured chunk to the return of the last.
@@ -156,6 +173,13 @@ impl Arriving {
                 if pending.is_measured {
                     let ticks = received.saturating_sub(pending.due);
                     self.chunk_ns.record(self.rate.ns(ticks));
+                    self.samples.record(&Arrival {
+                        flow: 0,
+                        sequence: self.counts.measured,
+                        intended: pending.due,
+                        received,
+                        is_valid: true,
+                    });
                     self.counts.measured += 1;
                     self.last_return = received;
                 }

@@ -91,8 +91,8 @@ pub(super) struct Config {
     /// How long a chunk may be under way before it counts as lost.
     #[serde(default = "Config::default_timeout")]
     pub(super) timeout: Span,
-    /// Room that chunks keep for what a PHY adds around a burst.
-    #[serde(default = "Config::default_margin")]
+    /// Padding beyond the codewords, for what a PHY behind a link that copies adds around a burst.
+    #[serde(default = "Config::no_margin")]
     margin: ByteSize,
     /// Number in the stamps, by which chunks of others are told apart.
     #[serde(default)]
@@ -143,8 +143,8 @@ impl Config {
         Span { ns: 1_000_000_000 }
     }
 
-    const fn default_margin() -> ByteSize {
-        ByteSize { bytes: 2048 }
+    const fn no_margin() -> ByteSize {
+        ByteSize { bytes: 0 }
     }
 
     /// Reads and checks a node's configuration.

@@ -97,11 +97,15 @@ pub(super) fn write(path: &Path, sending: &Sending, arriving: &Arriving) -> Resu
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value.into()))
         .collect();
+    let (samples, stride) = arriving.samples();
     let results = json!({
         "counts": counts,
         "codewords": sending.codewords(),
         "chunk_ns": arriving.chunk_ns,
         "frame_ns": arriving.frame_ns,
+        "samples": samples,
+        "stride": stride,
+        "ns_per_tick": arriving.rate().ns_per_tick(),
     });
     let text = serde_json::to_string(&results).map_err(|error| failed(error.to_string()))?;
     let part = path.with_extension("part");

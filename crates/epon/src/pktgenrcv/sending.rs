@@ -28,6 +28,8 @@ pub(super) const HEADERS_LEN: usize = 14;
 const HEADERS: [u8; HEADERS_LEN] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
 /// Octets of a chunk that no frame takes.
 const SLACK: i64 = 24;
+/// Room in a chunk's buffer for what a PHY adds around a burst, where links do not copy.
+const SPARE: usize = 2048;
 /// Octets that fillings are cut out of.
 const PATTERN_LEN: usize = 1 << 15;
 
@@ -89,6 +91,8 @@ pub(super) struct Sending {
     window: usize,
     trial: u8,
     verifies: bool,
+    /// Length of a chunk of frames: whoever copies it finds room for its codewords.
+    padded_len: usize,
     buffer_len: usize,
     /// Ticks between due times, in 65536ths; none if sustained.
     interval: Option<u64>,
@@ -124,7 +128,8 @@ impl Sending {
         let interval_ns = config.interval_ns();
         let largest = config.sizes().iter().max().copied().unwrap_or(0);
         let raw = config.payload == Payload::Raw;
-        let spare = config.margin().max(usize::from(largest) + FRAME_HEADER_LEN);
+        let spare = SPARE.max(usize::from(largest) + FRAME_HEADER_LEN);
+        let padded_len = HEADER_LEN + line_octets(codewords) + config.margin();
         Self {
             payload: config.payload,
             codewords,
@@ -133,7 +138,8 @@ impl Sending {
             window: config.window.into(),
             trial: config.trial,
             verifies: config.verify,
-            buffer_len: HEADER_LEN + line_octets(codewords) + if raw { 0 } else { spare },
+            padded_len,
+            buffer_len: padded_len + if raw { 0 } else { spare },
             interval: interval_ns.map(|ns| (ns * 65536.0 / rate.ns_per_tick()) as u64),
             duration: config.duration.map(|span| rate.ticks(span.ns)),
             count: config.count,
@@ -265,8 +271,13 @@ impl Sending {
             header.due = tsc::ticks();
         }
         header.write(chunk);
+        let padded = match header.content {
+            Content::Frames => len.max(self.padded_len),
+            _ => len,
+        };
+        chunk[len..padded].fill(0);
         // Shorter than it is.
-        let _ = packet.set_len(len);
+        let _ = packet.set_len(padded);
         header
     }
 

@@ -41,6 +41,27 @@ fn every_frame_comes_back_whole_in_either_direction() {
 }
 
 #[test]
+fn chunks_find_room_behind_links_that_copy() {
+    for (direction, chunk, margin) in [
+        ("downstream", "1KiB", "0B"),
+        ("downstream", "16KiB", "0B"),
+        ("upstream", "1KiB", "2KiB"),
+        ("upstream", "8KiB", "2KiB"),
+    ] {
+        let port = json!({"chunk": chunk, "count": 30, "size": [60, 500], "margin": margin});
+        let mut chain = LoopBench::whole(&port, direction, &json!({}), &json!({"ber": 1e-5}));
+        chain.copies_chunks = true;
+        let counts = chain.run();
+        assert_eq!(chain.dropped, [], "{direction} {chunk}");
+        assert_eq!(
+            (counts["frames_lost"], counts["chunks_lost"]),
+            (0, 0),
+            "{direction} {chunk}"
+        );
+    }
+}
+
+#[test]
 fn a_single_frame_larger_than_a_chunk_crosses_over() {
     let port = json!({"chunk": "1023B", "count": 40, "size": 1996});
     let counts = LoopBench::whole(&port, "downstream", &json!({}), &json!({})).run();
