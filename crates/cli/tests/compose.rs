@@ -105,7 +105,7 @@ const EPON: Project = Project {
         "[chunks_lost 0]",
         "[frames_lost 0]",
         "[frames_corrupted 0]",
-        "[codewords_uncorrectable 0]",
+        "[codewords_corrected 11521]",
         "0 in flight",
     ],
 };
