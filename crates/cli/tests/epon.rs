@@ -107,6 +107,20 @@ fn killed_functions_are_replaced_on_links_with_the_update_flag() {
 struct Joined(std::process::Child);
 
 impl Joined {
+    /// Ends by itself, and well, once its workers have been stopped.
+    fn end(mut self) {
+        let start = std::time::Instant::now();
+        while start.elapsed() < PATIENCE {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                assert!(status.success(), "{status}");
+                return;
+            }
+        }
+        panic!("it waits for another chain");
+    }
+}
+
+impl Joined {
     fn start(workers: &std::path::Path, names: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_catena"));
         command.args(["worker", "--join"]).arg(workers);
@@ -138,9 +152,9 @@ fn workers_that_others_start_join_their_chain_and_join_again() {
         .replace("count: 2000", "timeout: 50ms");
     let dir = tempfile::tempdir().unwrap();
     let workers = dir.path().join("run/joined/workers");
-    let _first = Joined::start(&workers, &["ports"]);
-    let _both = Joined::start(&workers, &["olt", "onu"]);
-    let _fibre = Joined::start(&workers, &["fibre"]);
+    let first = Joined::start(&workers, &["ports"]);
+    let both = Joined::start(&workers, &["olt", "onu"]);
+    let fibre = Joined::start(&workers, &["fibre"]);
     let chain = Running::start_joined("joined", &text, dir);
     frames_flow_at(&chain, "joined", "onu");
     let status = chain.until("an answer", |_| true);
@@ -150,6 +164,9 @@ fn workers_that_others_start_join_their_chain_and_join_again() {
     chain.until("it joins again", |now| runs_after(now, "olt", before));
     frames_flow_at(&chain, "joined", "onu");
     let status = chain.stop();
+    for joined in [first, both, fibre] {
+        joined.end();
+    }
     assert_conserved(&status);
     assert_eq!(number(&status["deaths"]), 1);
     let report = &node(&status, "loop")["report"];

@@ -22,7 +22,7 @@ use crate::bench::registry;
 
 /// How often the folder is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Set for a worker that another process of this program has started.
+/// Set for a worker that another process of this program has started: the number of that process.
 const CHILD: &str = "CATENA_JOINING_CHILD";
 
 /// Joins the chain as these workers; returns when they have been stopped.
@@ -37,10 +37,14 @@ pub(super) fn run(folder: &Path, names: &[String]) -> Outcome {
 }
 
 fn join(folder: &Path, name: &str) -> Outcome {
-    if std::env::var_os(CHILD).is_some() {
-        let _ = set_parent_process_death_signal(Some(Signal::KILL));
-    }
     let failed = |error: &dyn std::fmt::Display| Failure::running(format!("{name}: {error}"));
+    if let Ok(parent) = std::env::var(CHILD) {
+        let _ = set_parent_process_death_signal(Some(Signal::KILL));
+        // One that has died before this call tells nobody.
+        if std::os::unix::process::parent_id().to_string() != parent {
+            return Err(failed(&"the process that started it has ended"));
+        }
+    }
     let (socket, token) = loop {
         let Ok(token) = std::fs::read_to_string(token_path(folder, name)) else {
             wait();
@@ -75,7 +79,8 @@ fn oversee(folder: &Path, names: &[String]) -> Outcome {
             name.as_ref(),
         ];
         let mut command = Command::new(&program);
-        command.args(words).env(CHILD, "1");
+        command.args(words);
+        command.env(CHILD, std::process::id().to_string());
         command.spawn().map_err(Failure::running)
     };
     let mut children = Vec::new();

@@ -368,6 +368,11 @@ impl Container {
         worker.or(self.client.as_ref().map(|(_, exit)| exit))
     }
 
+    /// Whether somebody else started it.
+    pub(super) fn has_joined(&self) -> bool {
+        self.engine == JOIN
+    }
+
     /// Kills the worker, or has the engine do it: where users are mapped, this process may not. One
     /// that joined from elsewhere ends when its connection does.
     pub(super) fn kill(&mut self) {
@@ -376,7 +381,7 @@ impl Container {
             .as_ref()
             .map(|process| pidfd_send_signal(&process.exit, Signal::KILL));
         let is_killed = matches!(killed, Some(Ok(()) | Err(Errno::SRCH)));
-        if !is_killed && self.engine != JOIN {
+        if !is_killed && !self.has_joined() {
             self.killers.extend(
                 engine_command(self.engine)
                     .args(["kill", &self.name])

@@ -120,6 +120,11 @@ impl Body {
         }
     }
 
+    /// Whether somebody else started it.
+    pub fn has_joined(&self) -> bool {
+        matches!(self, Self::Container(container) if container.has_joined())
+    }
+
     /// Kills it, if it can be killed: a worker that broke the protocol. A thread ends by itself
     /// when its connection does.
     pub fn kill(&mut self) {
