@@ -282,6 +282,37 @@ fn a_killed_worker_is_replaced(engine: &'static str) {
     assert!(!bench.path("run/box").exists());
 }
 
+/// From the host into a container, from there into another, and back to the host, by the engine's
+/// bridge; one of them is killed on the way.
+fn tcp_links_cross_containers(engine: &'static str) {
+    let Some(bench) = Bench::new("tcp_links_cross_containers", engine) else {
+        return;
+    };
+    let link = |path: &str| format!("  - {{ link: {path}, protocol: tcp }}\n");
+    let links = link("in -> swap") + &link("swap -> again") + &link("again -> out");
+    let nf = "{ type: macswap, mode: container }";
+    let text = format!(
+        "name: box\nports:\n  in: {{ generator: {{ rate: 5kpps, size: 1000 }} }}\n  \
+         out: {{ sink: {{ verify: true }} }}\nnfs:\n  swap: {nf}\n  again: {nf}\nlinks:\n{links}\
+         run: {{ mode: process }}\n"
+    );
+    let mut chain = bench.start(&text);
+    let status = chain.await_status("the first packets", |status| {
+        nf_pid(status).is_some() && number(node(status, "out"), "tx_packets") > 1000
+    });
+    let first = nf_pid(&status).unwrap();
+    kill_process(first, Signal::KILL).unwrap();
+    let sent = number(node(&status, "out"), "tx_packets");
+    chain.await_status("the restart", |status| {
+        let out = number(node(status, "out"), "tx_packets");
+        nf_pid(status).is_some_and(|pid| pid != first) && out > sent + 5_000
+    });
+    let status = chain.finish();
+    assert_eq!(node(&status, "out")["report"]["corrupted"], 0, "{status:#}");
+    assert_eq!(status["buffers"]["in_flight"], 0, "{status:#}");
+    assert_eq!(status["buffers"]["free"], status["buffers"]["allocated"]);
+}
+
 fn a_killed_supervisor_leaves_no_container(engine: &'static str) {
     let Some(bench) = Bench::new("a_killed_supervisor_leaves_no_container", engine) else {
         return;
@@ -428,6 +459,7 @@ with_engines! {
     output_is_that_of_processes
     a_pon_runs_in_containers
     a_killed_worker_is_replaced
+    tcp_links_cross_containers
     a_killed_supervisor_leaves_no_container
     a_worker_without_the_token_is_not_let_in
     a_missing_image_is_told_at_once

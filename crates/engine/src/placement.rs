@@ -22,7 +22,7 @@ use crate::chain::fusion::Fusion;
 use crate::chain::{Aggregate, Chain, Mode, NodeKind, Protocol, Trust};
 use crate::nf::NfKind;
 use crate::pools::POOL_COUNT_MAX;
-use crate::protocol::{EdgeSpec, LaneSpec, NodeSpec, PoolSpec, RingSpec};
+use crate::protocol::{Bind, EdgeSpec, LaneSpec, NodeSpec, PoolSpec, RingSpec};
 use crate::supervisor::renumber::{is_gone, is_link_gone};
 use crate::worker::build::pool_geometry;
 
@@ -37,6 +37,8 @@ pub struct WorkerSpec {
     pub nodes: Vec<usize>,
     /// Core it is pinned to, if the chain says so.
     pub core: Option<usize>,
+    /// Network namespace that it enters, if the chain says so.
+    pub netns: Option<String>,
     /// The node that leads it.
     pub leader: usize,
 }
@@ -106,7 +108,7 @@ pub fn place(chain: &Chain) -> Result<Placement, String> {
 pub fn place_onto(chain: &Chain, running: Option<&Placement>) -> Result<Placement, String> {
     let order = topological(chain);
     let (workers, worker_of) = workers(chain, &order, running);
-    let rings = rings(chain, &worker_of);
+    let rings = rings(chain, &workers, &worker_of);
     let pools = pools(chain, &workers, &rings, running)?;
     let mut lanes = lanes(&pools, &rings, workers.len());
     if let Some(running) = running {
@@ -194,6 +196,7 @@ fn workers(
             worker.name == PORTS
                 && worker.mode == mode
                 && worker.core == spec.core
+                && worker.netns == spec.netns
                 && chain.nodes[worker.leader].group == spec.group
         };
         // Pools of a port before an `ro` link are sealed: it shares them with nobody.
@@ -218,6 +221,7 @@ fn workers(
                 mode,
                 nodes: Vec::new(),
                 core: spec.core,
+                netns: spec.netns.clone(),
                 leader: node,
             });
             workers.len() - 1
@@ -233,7 +237,7 @@ fn workers(
 /// Name of the worker that ports share.
 const PORTS: &str = "ports";
 
-fn rings(chain: &Chain, worker_of: &[usize]) -> Vec<RingSpec> {
+fn rings(chain: &Chain, workers: &[WorkerSpec], worker_of: &[usize]) -> Vec<RingSpec> {
     let between = |edge: &crate::chain::Link| {
         // What a port receives and what it sends are different ends, even within one worker.
         !is_link_gone(edge) && worker_of[edge.from] != worker_of[edge.to]
@@ -269,8 +273,20 @@ fn rings(chain: &Chain, worker_of: &[usize]) -> Vec<RingSpec> {
                 Aggregate::Off
             },
             frame_headroom: headroom_behind(chain, edge.to),
+            tcp: (edge.protocol == Protocol::Tcp)
+                .then(|| bind(&workers[worker_of[edge.from]], &workers[worker_of[edge.to]])),
         })
         .collect()
+}
+
+/// Where the receiver of a TCP link listens: where its sender reaches it.
+fn bind(from: &WorkerSpec, to: &WorkerSpec) -> Bind {
+    let is_apart = |worker: &WorkerSpec| worker.mode == Mode::Container || worker.netns.is_some();
+    match (is_apart(from), is_apart(to)) {
+        (_, true) => Bind::Own,
+        (true, false) => Bind::Any,
+        (false, false) => Bind::Loopback,
+    }
 }
 
 /// Whether frames may travel on a link: not through a single slot, and not where a port in the
@@ -290,7 +306,7 @@ fn takes_frames(chain: &Chain, worker_of: &[usize], link: &crate::chain::Link) -
             open.extend(onward.filter(|to| worker_of.get(*to) == worker_of.get(node)));
         }
     }
-    link.protocol != Protocol::Flag
+    link.protocol == Protocol::Ring
 }
 
 /// Most bytes that the NFs from `node` on put in front of a packet, on any way through the chain.

@@ -10,9 +10,11 @@
 //!     | <------------- Hello ------- |
 //!     | -- Assign -----------------> |   makes regions, opens ports
 //!     | <------------- Made + fd --- |   one per region
+//!     | <------------- Listening --- |   one per TCP link that reaches it
 //!     | <------------- AllMade ----- |
 //!     | -- Attach + fd ------------> |   one per region of a neighbour
 //!     | -- Start ------------------> |   data path runs
+//!     | -- Connect ----------------> |   one per TCP link that leaves it
 //!     | <------------- Started ----- |
 //!     |        ...                   |
 //!     | -- Attach (successor) -----> |   a neighbour was replaced
@@ -22,6 +24,8 @@
 //!     | -- Stop -------------------> |   last turn, ports closed
 //!     | <------------- Stopped ----- |
 //! ```
+
+use std::net::SocketAddrV4;
 
 use serde::{Deserialize, Serialize};
 
@@ -98,7 +102,30 @@ pub struct PoolSpec {
     pub frames: bool,
 }
 
-/// A ring between two workers.
+/// Where the receiver of a TCP link listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Bind {
+    /// On the loopback address: both sides run in the host's network.
+    Loopback,
+    /// On the address of its own network namespace.
+    Own,
+    /// On every address of the host, of which the sender, in a network namespace of its own, knows
+    /// one: its gateway.
+    Any,
+}
+
+/// What both ends of a TCP link know, and nobody else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkSecret {
+    /// Index of the link.
+    pub link: usize,
+    /// What the sender says when it has connected.
+    pub question: String,
+    /// What the receiver answers.
+    pub answer: String,
+}
+
+/// A ring between two workers, or a TCP connection in its place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RingSpec {
     /// Index of the link.
@@ -119,6 +146,9 @@ pub struct RingSpec {
     pub aggregate: Aggregate,
     /// Bytes that frames leave in front of each packet, for the NFs on the way.
     pub frame_headroom: u8,
+    /// For a TCP link, where its receiver listens. It has neither slots nor memory; as many bytes
+    /// as a staging area would have are kept for a connection that takes no more.
+    pub tcp: Option<Bind>,
 }
 
 /// A return lane between two workers.
@@ -213,6 +243,8 @@ pub struct Assignment {
     pub edges: Vec<EdgeSpec>,
     /// Rings to and from it.
     pub rings: Vec<RingSpec>,
+    /// What it shows and asks for on TCP links.
+    pub secrets: Vec<LinkSecret>,
     /// Lanes to and from it.
     pub lanes: Vec<LaneSpec>,
     /// Pools it owns or sees.
@@ -231,6 +263,8 @@ pub struct Assignment {
     pub clock: [u64; 3],
     /// How it runs, for messages.
     pub mode: Mode,
+    /// Network namespace that it enters, by name.
+    pub netns: Option<String>,
     /// Whether it stands in for its nodes by passing packets on (policy `bypass`).
     pub is_bypass: bool,
 }
@@ -265,6 +299,13 @@ pub enum ToWorker {
     },
     /// All memory is attached: run.
     Start,
+    /// Where the receiver of a TCP link listens; it may have been replaced.
+    Connect {
+        /// Index of the link.
+        link: usize,
+        /// Its address; an unspecified one means the gateway.
+        address: SocketAddrV4,
+    },
     /// The receiver of a link is down and its policy is `drop`.
     PeerDown {
         /// Index of the link.
@@ -343,6 +384,13 @@ pub enum FromWorker {
         region: RegionName,
         /// Its size in bytes.
         len: usize,
+    },
+    /// Where it listens for the sender of a TCP link.
+    Listening {
+        /// Index of the link.
+        link: usize,
+        /// The address.
+        address: SocketAddrV4,
     },
     /// All memory is made and all ports are open.
     AllMade {

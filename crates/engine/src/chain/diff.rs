@@ -308,6 +308,7 @@ fn node_action(old: &Side<'_>, new: &Side<'_>, index: usize, node: &Node) -> Opt
             "worker",
         ),
         (run_before.buffers != run.buffers, "buffers"),
+        (before.netns != node.netns, "netns"),
         (in_container && run_before.image != run.image, "image"),
     ]);
     restarts.splice(0..0, kind_changes);

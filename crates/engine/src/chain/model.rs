@@ -53,6 +53,8 @@ pub struct Node {
     pub mode: Mode,
     /// The core it is pinned to, if the file says so.
     pub core: Option<usize>,
+    /// The network namespace it runs in, if the file says so.
+    pub netns: Option<String>,
     /// Its trust group.
     pub group: String,
     /// What happens to its packets while it is down.
@@ -110,7 +112,7 @@ pub struct Link {
     pub trust: Trust,
     /// What happens when it is full.
     pub overflow: Overflow,
-    /// Number of slots, a power of two (1 in flag protocol).
+    /// Number of slots, a power of two (1 in flag protocol, 0 over TCP).
     pub slot_count: u32,
     /// How packets are handed over.
     pub protocol: Protocol,
@@ -185,6 +187,8 @@ pub enum Protocol {
     Ring,
     /// One slot with an update flag (NTT, OFC 2024).
     Flag,
+    /// A TCP connection, through the kernel: the conventional way, for comparison.
+    Tcp,
 }
 
 /// Whether small packets that are in hand together share a frame (PA-Flow).

@@ -1,8 +1,9 @@
 //! Workers in containers: the engine that runs them, their arrival, and what they leave.
 //!
 //! A container is run by podman or docker from an image with the `catena` binary, and gets nothing
-//! but the folder of the workers' socket: no network, no capability, an unprivileged user, a
-//! read-only root, no new privileges, no image pulled. Its worker connects, shows the token that
+//! but the folder of the workers' socket: no network (unless TCP links reach it: then the engine's
+//! bridge), no capability, an unprivileged user, a read-only root, no new privileges, no image
+//! pulled. Its worker connects, shows the token that
 //! its environment holds, and from then on all memory comes and goes as descriptors over that
 //! connection.
 //!
@@ -75,6 +76,15 @@ pub(super) struct Containers {
     strangers: Vec<OwnedFd>,
     /// Those whose workers have ended, until the engine has removed them.
     departing: Vec<Container>,
+}
+
+/// What a container is connected to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Network {
+    /// Nothing.
+    None,
+    /// The engine's bridge, by a pair of virtual interfaces.
+    Bridge,
 }
 
 /// A container that runs a worker.
@@ -190,6 +200,7 @@ impl Plan {
         chain: &Chain,
         epoch: u32,
         token: &str,
+        network: Network,
     ) -> Result<Body, SpawnError> {
         let failed = |error: std::io::Error| SpawnError {
             worker: worker.to_owned(),
@@ -215,7 +226,11 @@ impl Plan {
         let mut command = engine_command(self.engine);
         command.args(["run", "--rm", "--pull", "never", "--name", &name]);
         command.args(["--label", &format!("{LABEL}={socket_dir}")]);
-        command.args(["--network", "none", "--user", "65534:65534"]);
+        let network = match network {
+            Network::None => "none",
+            Network::Bridge => "bridge",
+        };
+        command.args(["--network", network, "--user", "65534:65534"]);
         command.args(["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]);
         command.args(["--read-only", "--mount"]);
         command.arg(format!(

@@ -92,6 +92,7 @@ impl Supervisor {
                 .filter(|pool| pool.owner == worker || sees(&pool.id))
                 .cloned()
                 .collect(),
+            secrets: self.secrets_of(worker),
             lanes,
             adoptions,
             starts: starts.collect(),
@@ -100,6 +101,7 @@ impl Supervisor {
             core: spec.core.or_else(|| self.core_for(worker)),
             clock: self.clock.parts(),
             mode: spec.mode,
+            netns: spec.netns.clone(),
             is_bypass: self.instances[worker].is_bypass,
         }
     }
@@ -260,6 +262,7 @@ impl Supervisor {
                 }
                 instance.send(&ToWorker::Start);
                 self.instances[worker].is_introduced = true;
+                self.tell_addresses(worker);
             }
         }
     }

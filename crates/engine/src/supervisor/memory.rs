@@ -178,9 +178,10 @@ fn is_producer(region: RegionName) -> bool {
     )
 }
 
-/// Every ring of a placement.
+/// Every ring of a placement; a TCP link is none.
 pub(super) fn rings(placement: &Placement) -> Vec<RingName> {
-    let links = placement.rings.iter().map(|ring| RingName {
+    let in_memory = placement.rings.iter().filter(|ring| ring.tcp.is_none());
+    let links = in_memory.map(|ring| RingName {
         producer: RegionName::LinkProducer(ring.link),
         consumer: RegionName::LinkConsumer(ring.link),
         geometry: ring_geometry(ring),

@@ -17,6 +17,7 @@
 //! - `ending`: the chain's end.
 //! - `memory`: every region, by whom and for whom it was made.
 //! - `status`: counters summed over lives, for people and machines.
+//! - `sockets`: introductions over TCP.
 //! - `runtime_dir`: the folder of a running chain: lock and sockets.
 //!
 //! One loop ([`Supervisor::step`]) serves everything; it never waits for a worker.
@@ -40,6 +41,7 @@ mod introduction;
 mod memory;
 mod outbox;
 mod respawn;
+mod sockets;
 pub mod status;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -58,11 +60,12 @@ use crate::protocol::ToWorker;
 use crate::stats::{NodeCounters, RxCounters, TxCounters};
 use crate::supervisor::audit::Audits;
 use crate::supervisor::burial::Reclaims;
-use crate::supervisor::container::Containers;
+use crate::supervisor::container::{Containers, Network};
 use crate::supervisor::cores::cores_used;
 use crate::supervisor::instance::{Instance, State};
 use crate::supervisor::memory::Memory;
 use crate::supervisor::runtime_dir::RuntimeDir;
+use crate::supervisor::sockets::{Sockets, has_sockets};
 use crate::supervisor::spawn::{Body, SpawnError};
 use crate::wait::{ChosenWait, choose, measure};
 
@@ -188,6 +191,7 @@ pub struct Supervisor {
     runtime: RuntimeDir,
     instances: Vec<Instance>,
     memory: Memory,
+    sockets: Sockets,
     past: Past,
     events: VecDeque<Event>,
     reclaims: Reclaims,
@@ -239,6 +243,7 @@ impl Supervisor {
         }
         let mut supervisor = Self {
             memory: Memory::default(),
+            sockets: Sockets::new(&placement),
             clock: Clock::calibrate(Duration::from_millis(10)),
             past: Past::default(),
             events: VecDeque::new(),
@@ -332,7 +337,13 @@ impl Supervisor {
             Mode::Container => {
                 let containers = self.containers.as_ref();
                 let plan = &containers.expect("made where a worker needs it").plan;
-                (plan.start(&spec.name, &self.chain, epoch, &token)?, None)
+                let network = if has_sockets(&self.placement, worker) {
+                    Network::Bridge
+                } else {
+                    Network::None
+                };
+                let body = plan.start(&spec.name, &self.chain, epoch, &token, network)?;
+                (body, None)
             }
         };
         Ok(Instance::new(epoch, body, socket, token))

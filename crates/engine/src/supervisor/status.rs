@@ -172,7 +172,7 @@ pub struct NodeStatus {
 pub struct LinkStatus {
     /// Its name.
     pub name: String,
-    /// `ring`, `flag`, or `inline` for an edge inside a worker.
+    /// `ring`, `flag`, `tcp`, or `inline` for an edge inside a worker.
     pub kind: String,
     /// shared, ro or copy.
     pub trust: String,
@@ -308,12 +308,16 @@ impl Supervisor {
         {
             return false;
         }
-        let mut order: Vec<_> = rings(&self.placement)
-            .into_iter()
-            .filter(|ring| ring.link.is_some())
-            .collect();
+        let all = rings(&self.placement);
+        let mut order: Vec<_> = self.placement.rings.iter().collect();
         order.sort_by_key(|ring| self.depth(ring.from));
-        order.iter().all(|ring| {
+        order.iter().all(|link| {
+            if link.tcp.is_some() {
+                return self.is_tcp_link_empty(link);
+            }
+            let Some(ring) = all.iter().find(|ring| ring.link == Some(link.link)) else {
+                return false;
+            };
             let Some(latest) = self.memory.ring(ring, None) else {
                 return false;
             };
@@ -451,32 +455,25 @@ impl Supervisor {
             violations: 0,
             aggregation: AggregationStatus::default(),
         };
-        let Some(ring) = ring else { return status };
+        let placed = self.placement.rings.iter().find(|ring| ring.link == link);
+        let Some(placed) = placed else { return status };
         status.kind = format!("{:?}", spec.protocol).to_lowercase();
-        status.slot_count = ring.geometry.slot_count;
-        if let Some(mapped) = self.memory.ring(ring, None) {
+        status.slot_count = placed.slot_count;
+        let (tx, rx) = self.counted(placed);
+        if placed.tcp.is_some() {
+            (status.tx_packets, status.rx_packets) = (tx.packets, rx.packets);
+        } else if let Some(mapped) = ring.and_then(|ring| self.memory.ring(ring, None)) {
             status.tx_packets = mapped.settled().load(Ordering::Acquire);
             status.rx_packets = mapped.tail().load(Ordering::Acquire);
-            status.occupancy = status.tx_packets.saturating_sub(status.rx_packets);
         }
-        let mut tx = self.past.tx.get(&link).copied().unwrap_or_default();
-        let mut rx = self.past.rx.get(&link).copied().unwrap_or_default();
-        let (sender, receiver) = (&self.instances[ring.from], &self.instances[ring.to]);
-        if let Some(page) = &sender.counters {
-            tx.add(&tx_counters(page, sender.layout, link));
-        }
-        if let Some(page) = &receiver.counters {
-            rx.add(&rx_counters(page, receiver.layout, link));
-        }
+        status.occupancy = status.tx_packets.saturating_sub(status.rx_packets);
         status.rx_bytes = rx.bytes;
         status.pulls = rx.occupancy.to_vec();
         status.wakes = tx.wakes;
         status.blocked = tx.blocked;
         status.discarded = rx.discarded;
         status.violations = rx.violations.saturating_add(tx.violations);
-        let spec = self.placement.rings.iter().find(|ring| ring.link == link);
-        let mode = spec.map_or(Aggregate::Off, |ring| ring.aggregate);
-        status.aggregation = aggregation_status(mode, &tx.packed);
+        status.aggregation = aggregation_status(placed.aggregate, &tx.packed);
         status
     }
 

@@ -4,6 +4,7 @@
 //! opens its ports; [`Making::finish`] joins them with the neighbours' regions into a graph.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddrV4;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use catena_shm::counters::Counters;
@@ -18,6 +19,7 @@ use crate::pools::{HomeLane, Pools, ReturnLane};
 use crate::protocol::{Assignment, LaneSpec, PoolSpec, RegionName, RingSpec};
 use crate::stats::{PageLayout, SPARE_BLOCKS};
 use crate::wait::poor_waiting;
+use crate::worker::connect::Door;
 use crate::worker::graph::{Graph, InEdge, OutEdge, Work, WorkerNode};
 use crate::worker::open::{Attached, attach, open};
 
@@ -51,6 +53,7 @@ pub struct Making {
     views: Vec<PoolView>,
     counters: Counters,
     works: Vec<Work>,
+    doors: Vec<Door>,
     /// Remarks for people.
     pub notices: Vec<String>,
 }
@@ -128,7 +131,7 @@ impl Making {
             own_ends.insert(name, end);
             Ok::<_, BuildError>(())
         };
-        for ring in &assignment.rings {
+        for ring in assignment.rings.iter().filter(|ring| ring.tcp.is_none()) {
             let geometry = ring_geometry(ring);
             if ring.from == me {
                 make(
@@ -193,6 +196,7 @@ impl Making {
             .iter()
             .map(|node| open(node, &assignment, registry))
             .collect::<Result<_, _>>()?;
+        let doors = doors(&assignment)?;
         Ok(Self {
             assignment,
             own_ends,
@@ -202,8 +206,19 @@ impl Making {
             views: Vec::new(),
             counters,
             works,
+            doors,
             notices,
         })
+    }
+
+    /// Where this worker listens for the senders of TCP links, by index.
+    pub fn listening(&self) -> impl Iterator<Item = (usize, SocketAddrV4)> {
+        self.doors.iter().map(|door| (door.link, door.address))
+    }
+
+    /// The sockets of the same.
+    pub(super) fn take_doors(&mut self) -> Vec<Door> {
+        std::mem::take(&mut self.doors)
     }
 
     /// The assignment.
@@ -382,15 +397,23 @@ impl Making {
 
     fn tx_link(&self, spec: &RingSpec) -> Result<TxLink, BuildError> {
         let producer = RegionName::LinkProducer(spec.link);
+        if spec.tcp.is_some() {
+            return Ok(TxLink::tcp(spec, self.start_of(producer)));
+        }
         let ring = self.ring(producer, RegionName::LinkConsumer(spec.link))?;
         let start = self.start_of(producer);
-        Ok(TxLink::new(spec, ring, start))
+        Ok(TxLink::ring(spec, ring, start))
     }
 
     fn rx_link(&self, spec: &RingSpec) -> Result<RxLink, BuildError> {
         let producer = RegionName::LinkProducer(spec.link);
-        let inlet = self.inlet(producer, RegionName::LinkConsumer(spec.link))?;
-        Ok(RxLink::new(spec, inlet))
+        let consumer = RegionName::LinkConsumer(spec.link);
+        if spec.tcp.is_some() {
+            let start = self.start_of(consumer);
+            return Ok(RxLink::tcp(spec, start, packet_len_max(&self.assignment)));
+        }
+        let inlet = self.inlet(producer, consumer)?;
+        Ok(RxLink::ring(spec, inlet))
     }
 
     fn graph(&mut self) -> Result<Graph, BuildError> {
@@ -459,6 +482,31 @@ impl Making {
         }
         Ok(())
     }
+}
+
+/// Listens for the sender of each TCP link that reaches this worker.
+fn doors(assignment: &Assignment) -> Result<Vec<Door>, BuildError> {
+    let reaches = |ring: &&RingSpec| ring.to == assignment.worker;
+    let rings = assignment.rings.iter().filter(reaches);
+    rings
+        .filter_map(|ring| ring.tcp.map(|bind| (ring.link, bind)))
+        .map(|(link, bind)| {
+            let edge = assignment.edges.iter().find(|edge| edge.link == link);
+            let node = edge.map_or(0, |edge| edge.to);
+            Door::open(link, bind).map_err(|message| BuildError::Node { node, message })
+        })
+        .collect()
+}
+
+/// Longest packet that a worker's own pools hold.
+fn packet_len_max(assignment: &Assignment) -> usize {
+    let own = assignment.pools.iter().filter(|pool| {
+        // Frames are filled with packets that came in one piece.
+        pool.owner == assignment.worker && !pool.frames
+    });
+    own.map(|pool| pool_geometry(pool).packet_len_max())
+        .max()
+        .unwrap_or(0)
 }
 
 /// What a running worker adds.

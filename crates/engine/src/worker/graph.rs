@@ -181,7 +181,7 @@ impl Graph {
                     if let Some((_, queue)) = local.iter().find(|(at, _)| *at == output) {
                         return OutEdge::Local { queue: *queue };
                     }
-                    let found = link.and_then(|link| links.iter().position(|l| l.index == link));
+                    let found = link.and_then(|link| links.iter().position(|l| l.index() == link));
                     found.map_or(OutEdge::Open, |at| OutEdge::Link(links.swap_remove(at)))
                 }));
         }
@@ -204,7 +204,7 @@ impl Graph {
                 }
             }
             for link in chosen {
-                if let Some(at) = links.iter().position(|here| here.index == *link) {
+                if let Some(at) = links.iter().position(|here| here.index() == *link) {
                     node.inputs.push(InEdge::Link(links.swap_remove(at)));
                 }
             }

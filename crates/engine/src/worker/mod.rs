@@ -6,10 +6,16 @@
 //! - `build`: from an assignment to a graph.
 //! - `open`: ports, NFs and neighbours' memory.
 //! - `serve`: the control connection to the supervisor.
+//! - `doorbell`: how the control thread reaches the data path.
+//! - `connect`: who connects to whom on TCP links; `address`: where; `socket_wait`: sleeping on them.
 
+mod address;
 pub mod build;
+mod connect;
+pub mod doorbell;
 pub mod graph;
 pub mod open;
 pub mod runner;
 pub mod serve;
+pub mod socket_wait;
 pub mod turn;

@@ -45,7 +45,7 @@ pub fn attach(
         assignment
             .rings
             .iter()
-            .find(|ring| ring.link == link)
+            .find(|ring| ring.link == link && ring.tcp.is_none())
             .map(ring_geometry)
     };
     let (side, geometry) = match name {

@@ -41,7 +41,7 @@ fn edge(link: &LinkDraft) -> Edge {
     Edge {
         from: link.from.node,
         to: link.to.node,
-        said: link.options.trust.map(|(trust, _)| trust),
+        said: link.options.said_trust(),
     }
 }
 
@@ -283,6 +283,7 @@ fn node(draft: Draft<'_>) -> Option<Node> {
         kind,
         mode: draft.mode,
         core: draft.core.map(|(core, _)| core),
+        netns: draft.netns.map(|(netns, _)| netns),
         group: draft.group,
         on_death: draft.on_death,
     })

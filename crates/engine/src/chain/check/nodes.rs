@@ -13,7 +13,7 @@ use crate::port::{PortKind, PortRole};
 
 pub(in crate::chain) const ON_DEATHS: &[&str] = &["hold", "bypass", "drop"];
 /// Keys of every node that are not its kind's.
-const PLACE_KEYS: &[&str] = &["mode", "core", "group", "on_death"];
+const PLACE_KEYS: &[&str] = &["mode", "core", "netns", "group", "on_death"];
 /// Most outputs of an NF: a verdict names one in a byte.
 const OUTPUT_COUNT_MAX: usize = 256;
 /// Group of nodes that name none.
@@ -27,6 +27,8 @@ pub(super) struct Draft<'t> {
     pub(super) mode: Mode,
     /// The core, and where the file says so.
     pub(super) core: Option<(usize, Position)>,
+    /// The network namespace, and where the file says so.
+    pub(super) netns: Option<(String, Position)>,
     pub(super) group: String,
     pub(super) on_death: OnDeath,
     pub(super) part: Part,
@@ -146,6 +148,7 @@ impl Reader<'_> {
             at: node.at,
             mode: self.run.mode,
             core: None,
+            netns: None,
             group: GROUP.to_owned(),
             on_death: OnDeath::default(),
             part: if is_port {
@@ -172,6 +175,17 @@ impl Reader<'_> {
                     entry.tree.at,
                     format!("core {core} is not among run.cores"),
                     "add it there, or use one of them",
+                );
+            }
+        }
+        if let Some(entry) = entry(entries, "netns") {
+            let netns = name(report, &entry.tree, "a network namespace");
+            draft.netns = netns.map(|netns| (netns, entry.tree.at));
+            if draft.mode == Mode::Container {
+                report.error(
+                    entry.tree.at,
+                    format!("{} has the network namespace of its container", draft.name),
+                    "remove netns, or write mode: process",
                 );
             }
         }

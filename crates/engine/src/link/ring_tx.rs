@@ -1,4 +1,4 @@
-//! The sending side of a link.
+//! The sending side of a link through shared memory.
 
 use catena_shm::bell::{self, WaitWord};
 use catena_shm::descriptor::Descriptor;
@@ -15,9 +15,9 @@ use crate::packet::Packet;
 use crate::pools::{Pools, Suspicion};
 use crate::protocol::RingSpec;
 
-/// The sending side of a link.
+/// The sending side of a ring.
 #[derive(Debug)]
-pub struct TxLink {
+pub struct RingTx {
     /// Index of the link in the chain.
     pub index: usize,
     number: u8,
@@ -36,7 +36,7 @@ pub struct TxLink {
     pub counters: TxCounters,
 }
 
-impl TxLink {
+impl RingTx {
     /// The sending side of the link that `spec` describes, whose next descriptor has free-running
     /// index `start`.
     pub fn new(spec: &RingSpec, ring: MappedRing, start: u64) -> Self {
@@ -168,7 +168,7 @@ impl TxLink {
         }
     }
 
-    /// As [`TxLink::send`], for a burst whose packets are to share descriptors.
+    /// As [`RingTx::send`], for a burst whose packets are to share descriptors.
     fn send_frames(&mut self, packets: &mut Vec<Packet>, bytes: u64, pools: &mut Pools) -> Dropped {
         #[expect(clippy::cast_possible_truncation, reason = "bursts are small")]
         let wanted = packets.len() as u32;

@@ -1,4 +1,4 @@
-//! The receiving side of a link.
+//! The receiving side of a link through shared memory.
 
 use catena_shm::bell::{self, WaitWord};
 use catena_shm::descriptor::{Descriptor, kind};
@@ -17,9 +17,9 @@ use crate::protocol::RingSpec;
 /// How many packets ahead of the one being copied are fetched.
 const FETCH_AHEAD: usize = 12;
 
-/// The receiving side of a link.
+/// The receiving side of a ring.
 #[derive(Debug)]
-pub struct RxLink {
+pub struct RingRx {
     /// Index of the link in the chain.
     pub index: usize,
     inlet: Inlet,
@@ -35,7 +35,7 @@ pub struct RxLink {
     pub counters: RxCounters,
 }
 
-impl RxLink {
+impl RingRx {
     /// The receiving side of the link that `spec` describes.
     pub fn new(spec: &RingSpec, inlet: Inlet) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl RxLink {
     }
 
     /// Takes up to `max` packets into `packets`; they are the caller's, their slots stay taken
-    /// until [`RxLink::commit`].
+    /// until [`RingRx::commit`].
     pub fn pull(&mut self, max: usize, pools: &mut Pools, packets: &mut Vec<Packet>) -> usize {
         self.descriptors.clear();
         self.shed(pools);
@@ -192,7 +192,7 @@ impl RxLink {
     }
 
     /// Tells the sender whether a link further on is congested. Part of the end of a turn, before
-    /// [`RxLink::wake_peer`].
+    /// [`RingRx::wake_peer`].
     pub fn set_congested(&mut self, congested: bool) {
         let word = self.inlet.ring().consumer.congested();
         if (word.load(Ordering::Relaxed) != 0) != congested {
