@@ -99,18 +99,22 @@ fn warn_of_idle_settings(
     }
     for (node, draft) in drafts.iter().enumerate() {
         let leader = fusion.leader[node];
-        if let Some((_, at)) = draft.core.filter(|_| leader != node) {
-            report.warning(
-                at,
-                format!(
-                    "core has no effect: {} runs in the loop of {}",
-                    draft.name, drafts[leader].name
-                ),
-                format!(
-                    "set the core of {}, or give {} another mode",
-                    drafts[leader].name, draft.name
-                ),
-            );
+        let core = draft.core.map(|(_, at)| ("core", at));
+        let netns = draft.netns.as_ref().map(|(_, at)| ("netns", *at));
+        for (key, at) in [core, netns].into_iter().flatten() {
+            if leader != node {
+                report.warning(
+                    at,
+                    format!(
+                        "{key} has no effect: {} runs in the loop of {}",
+                        draft.name, drafts[leader].name
+                    ),
+                    format!(
+                        "set the {key} of {}, or give {} another mode",
+                        drafts[leader].name, draft.name
+                    ),
+                );
+            }
         }
     }
 }
