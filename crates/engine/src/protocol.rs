@@ -40,7 +40,8 @@ pub const VERSION: u32 = {
     let counters = fingerprint(protocol, include_bytes!("stats.rs"));
     let descriptors = fingerprint(counters, include_bytes!("../../shm/src/descriptor.rs"));
     let pools = fingerprint(descriptors, include_bytes!("../../shm/src/pool.rs"));
-    let marks = fingerprint(pools, include_bytes!("../../shm/src/pool/search.rs"));
+    let streams = fingerprint(pools, include_bytes!("link/tcp.rs"));
+    let marks = fingerprint(streams, include_bytes!("../../shm/src/pool/search.rs"));
     fingerprint(marks, include_bytes!("../../shm/src/ring_memory.rs"))
 };
 

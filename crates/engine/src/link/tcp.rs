@@ -12,7 +12,10 @@
 //! | 8, once | index of the first packet, of all that this link has ever sent |
 //! | 4 | length of a packet |
 //! | 4 | its tag |
+//! | 4 | its room: length and the bytes free behind it |
 //! | length | its bytes |
+//!
+//! A packet keeps its room, so that what grows in place over a shared link grows over this one too.
 //!
 //! The index makes losses exact: what lay in a broken connection, or in the hands of a worker that
 //! was killed, is the difference between the index that comes and the one that was expected, and is
@@ -27,6 +30,8 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg, sockopt};
 
+use crate::packet::Packet;
+
 mod inflow;
 mod rx;
 mod tx;
@@ -35,26 +40,60 @@ pub use rx::TcpRx;
 pub use tx::TcpTx;
 
 /// Bytes in front of each packet.
-pub const HEADER_BYTES: usize = 8;
+pub const HEADER_BYTES: usize = 12;
 /// Bytes at the beginning of a connection.
 pub const PREFACE_BYTES: usize = 8;
 /// Bytes that a socket may hold in each direction, where the kernel lets this process say so.
 const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 
-/// The header of a packet of `len` bytes.
-#[inline]
-fn header(len: usize, tag: u32) -> [u8; HEADER_BYTES] {
-    #[expect(clippy::cast_possible_truncation, reason = "a packet fits a buffer")]
-    let len = len as u32;
-    (u64::from(tag) << 32 | u64::from(len)).to_le_bytes()
+/// What stands in front of a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Header {
+    len: u32,
+    tag: u32,
+    /// Length and the bytes free behind.
+    room: u32,
 }
 
-/// Length and tag that a header says.
-#[inline]
-#[expect(clippy::cast_possible_truncation, reason = "takes the halves")]
-fn parse_header(header: [u8; HEADER_BYTES]) -> (usize, u32) {
-    let word = u64::from_le_bytes(header);
-    (word as u32 as usize, (word >> 32) as u32)
+impl Header {
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "a packet fits a buffer")]
+    fn of(packet: &Packet) -> Self {
+        Self {
+            len: packet.len() as u32,
+            tag: packet.tag(),
+            room: (packet.len() + packet.tailroom()) as u32,
+        }
+    }
+
+    /// Whether the packet takes as much place as that of `other`.
+    #[inline]
+    fn is_like(self, other: Self) -> bool {
+        (self.len, self.room) == (other.len, other.room)
+    }
+
+    #[inline]
+    fn bytes(self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..4].copy_from_slice(&self.len.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.tag.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.room.to_le_bytes());
+        bytes
+    }
+
+    /// From the first bytes of `bytes`; zeros where there are too few.
+    #[inline]
+    fn parse(bytes: &[u8]) -> Self {
+        let word = |at: usize| {
+            let four = bytes.get(at..at + 4).and_then(|four| four.try_into().ok());
+            u32::from_le_bytes(four.unwrap_or_default())
+        };
+        Self {
+            len: word(0),
+            tag: word(4),
+            room: word(8),
+        }
+    }
 }
 
 /// One direction of a connection that does not block.

@@ -1,7 +1,7 @@
 //! From the bytes of a connection to packets in buffers of the receiver's own.
 //!
 //! What is read goes where it will stay. Between two packets the length of the next is not known:
-//! if the last one was large, the next is taken to be as large and is read straight into a buffer
+//! if the last one was large, the next is taken to be like it and is read straight into a buffer
 //! of that size, so that a chunk costs one system call and no copy here; small packets are read
 //! many at a time into a scratch area and copied from there. A wrong guess costs one copy.
 //!
@@ -12,15 +12,15 @@ use std::io::IoSliceMut;
 
 use rustix::io::Errno;
 
-use super::{Conduit, HEADER_BYTES, PREFACE_BYTES, parse_header};
+use super::{Conduit, HEADER_BYTES, Header, PREFACE_BYTES};
 use crate::drop_reason::DropReason;
 use crate::packet::Packet;
 use crate::pools::Pools;
 
 /// Bytes that are read at a time beyond the packet at hand.
 const SCRATCH_BYTES: usize = 64 << 10;
-/// From this length on, the next packet is taken to be as long as the last.
-const LARGE: usize = 2048;
+/// From this length on, the next packet is taken to be like the last.
+const LARGE: u32 = 2048;
 
 /// Why no more packets come now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,8 @@ pub(super) struct Inflow {
     /// The packet of which a part has arrived, and how much.
     partial: Option<(Packet, usize)>,
     has_begun: bool,
-    last_len: usize,
+    /// What the last header said.
+    last: Header,
     len_max: usize,
 }
 
@@ -68,7 +69,7 @@ impl Inflow {
             unread: 0..0,
             partial: None,
             has_begun: false,
-            last_len: 0,
+            last: Header::default(),
             len_max,
         }
     }
@@ -94,7 +95,11 @@ impl Inflow {
         loop {
             if !self.has_begun && self.unread.len() >= PREFACE_BYTES {
                 self.has_begun = true;
-                return Pause::Begins(u64::from_le_bytes(self.next_word()));
+                let first = self.unread.start;
+                self.unread.start += PREFACE_BYTES;
+                let mut word = [0; PREFACE_BYTES];
+                word.copy_from_slice(&self.scratch[first..first + PREFACE_BYTES]);
+                return Pause::Begins(u64::from_le_bytes(word));
             }
             if self.has_begun
                 && let Some(pause) = self.unpack(limit, pools, packets)
@@ -123,19 +128,14 @@ impl Inflow {
                 if self.unread.len() < HEADER_BYTES {
                     return None;
                 }
-                let (len, tag) = self.peek_header();
-                if len > self.len_max {
-                    return Some(Pause::Bad);
-                }
-                let mut packet = match pools.alloc(len) {
-                    Ok(packet) => packet,
+                let header = Header::parse(&self.scratch[self.unread.start..]);
+                match self.place_for(header, pools) {
+                    Ok(packet) => self.partial = Some((packet, 0)),
                     Err(DropReason::NoBuffer) => return Some(Pause::Full),
                     Err(_) => return Some(Pause::Bad),
-                };
-                self.next_word();
-                packet.set_tag(tag);
-                self.last_len = len;
-                self.partial = Some((packet, 0));
+                }
+                self.unread.start += HEADER_BYTES;
+                self.last = header;
                 continue;
             };
             let rest = packet.len() - filled;
@@ -154,13 +154,29 @@ impl Inflow {
         Some(Pause::Full)
     }
 
+    /// A buffer for a packet with as much room as it had, or as there can be. An empty packet nobody
+    /// sends.
+    fn place_for(&self, header: Header, pools: &mut Pools) -> Result<Packet, DropReason> {
+        let (len, room) = (header.len as usize, header.room as usize);
+        if len == 0 || len > self.len_max {
+            return Err(DropReason::Malformed);
+        }
+        let mut packet = pools.alloc(room.min(self.len_max).max(len))?;
+        if packet.set_len(len).is_err() {
+            pools.free(packet);
+            return Err(DropReason::Malformed);
+        }
+        packet.set_tag(header.tag);
+        Ok(packet)
+    }
+
     /// Reads once, to where the bytes belong. All that was read before has been looked at, but for
     /// less than a header.
     fn read<S: Conduit>(&mut self, stream: &S, pools: &mut Pools) -> Read {
         if self.partial.is_some() {
             self.read_on(stream)
-        } else if self.has_begun && self.unread.is_empty() && self.last_len >= LARGE {
-            match pools.alloc(self.last_len) {
+        } else if self.has_begun && self.unread.is_empty() && self.last.len >= LARGE {
+            match self.place_for(self.last, pools) {
                 Ok(packet) => self.read_guessing(stream, packet, pools),
                 Err(_) => self.read_scratch(stream),
             }
@@ -212,7 +228,7 @@ impl Inflow {
         }
     }
 
-    /// A header, then into `packet`, which is as long as the last one was.
+    /// A header, then into `packet`, which is like the last one.
     fn read_guessing<S: Conduit>(
         &mut self,
         stream: &S,
@@ -238,9 +254,9 @@ impl Inflow {
         let of_word = count.min(HEADER_BYTES);
         let of_packet = (count - of_word).min(guess);
         let of_scratch = count - of_word - of_packet;
-        let (len, tag) = parse_header(word);
-        if of_word == HEADER_BYTES && len == guess {
-            packet.set_tag(tag);
+        let header = Header::parse(&word);
+        if of_word == HEADER_BYTES && header.is_like(self.last) {
+            packet.set_tag(header.tag);
             self.partial = Some((packet, of_packet));
             self.unread = behind..behind + of_scratch;
         } else {
@@ -252,22 +268,6 @@ impl Inflow {
             pools.free(packet);
         }
         Read::Some { all }
-    }
-
-    fn peek_header(&self) -> (usize, u32) {
-        let mut header = [0; HEADER_BYTES];
-        let at = self.unread.start;
-        header.copy_from_slice(&self.scratch[at..at + HEADER_BYTES]);
-        parse_header(header)
-    }
-
-    /// Takes 8 bytes, which are there.
-    fn next_word(&mut self) -> [u8; 8] {
-        let mut word = [0; 8];
-        let at = self.unread.start;
-        word.copy_from_slice(&self.scratch[at..at + 8]);
-        self.unread.start += 8;
-        word
     }
 }
 

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::chain::{Aggregate, Overflow, Trust};
-use crate::link::tcp::{TcpRx, TcpTx, header};
+use crate::link::tcp::{TcpRx, TcpTx};
 use crate::protocol::{Bind, RingSpec};
 
 const LEN_MAX: usize = 16_384 - 64;
@@ -100,7 +100,7 @@ fn contents(number: usize, len: usize) -> Vec<u8> {
 
 /// Mostly runs of one length, as chunks have, and some that differ.
 fn lengths() -> impl Strategy<Value = Vec<usize>> {
-    let len = prop_oneof![Just(60), Just(1500), Just(9000), Just(LEN_MAX), 0..LEN_MAX];
+    let len = prop_oneof![Just(60), Just(1500), Just(9000), Just(LEN_MAX), 1..LEN_MAX];
     let run = (len, 1_usize..6).prop_map(|(len, count)| vec![len; count]);
     prop::collection::vec(run, 1..10).prop_map(|runs| runs.concat())
 }
@@ -141,7 +141,10 @@ proptest! {
                 let room = tx.room(wanted, 1).min(wanted);
                 let mut packets = Vec::new();
                 for number in sent..sent + room {
-                    let mut packet = ours.alloc(lengths[number]).unwrap();
+                    // Room to grow now and then.
+                    let more = (number % 3) * 300;
+                    let mut packet = ours.alloc((lengths[number] + more).min(LEN_MAX)).unwrap();
+                    packet.set_len(lengths[number]).unwrap();
                     packet.bytes_mut().copy_from_slice(&contents(number, lengths[number]));
                     packet.set_tag(number as u32);
                     packets.push(packet);
@@ -163,6 +166,8 @@ proptest! {
             for packet in packets {
                 prop_assert_eq!(packet.tag() as usize, taken);
                 prop_assert_eq!(packet.bytes(), &contents(taken, lengths[taken])[..]);
+                let more = (taken % 3 * 300).min(LEN_MAX - lengths[taken]);
+                prop_assert!(packet.tailroom() >= more, "its room is lost");
                 theirs.free(packet);
                 taken += 1;
             }
@@ -229,7 +234,7 @@ proptest! {
         receives in script(),
     ) {
         if small_lengths {
-            for at in (8..bytes.len().saturating_sub(4)).step_by(97) {
+            for at in (8..bytes.len().saturating_sub(HEADER_BYTES)).step_by(97) {
                 bytes[at + 1..at + 4].fill(0);
             }
         }
@@ -257,7 +262,11 @@ fn a_length_beyond_the_largest_packet_is_a_violation() {
     let mut theirs = pools();
     let pipe = Pipe::default();
     pipe.bytes.borrow_mut().extend(0_u64.to_le_bytes());
-    pipe.bytes.borrow_mut().extend(header(LEN_MAX + 1, 0));
+    let header = Header {
+        len: LEN_MAX as u32 + 1,
+        ..Header::default()
+    };
+    pipe.bytes.borrow_mut().extend(header.bytes());
     let mut rx = TcpRx::new(&spec(Overflow::Block), 0, LEN_MAX);
     rx.reconnect(&pipe);
     assert_eq!(rx.pull(64, &mut theirs, &mut Vec::new()), 0);
@@ -300,7 +309,7 @@ fn a_slow_receiver_presses_back() {
         tx.settle();
         assert!(!tx.is_congested() && tx.room(64, 1) >= 64);
         assert_eq!(send(&mut tx), 0);
-        let sent = 8 + (3 - lost as usize) * 1008;
+        let sent = 8 + (3 - lost as usize) * (1000 + HEADER_BYTES);
         assert_eq!(pipe.bytes.borrow().len(), sent);
     }
 }

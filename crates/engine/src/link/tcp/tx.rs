@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::{Conduit, HEADER_BYTES, header, parse_header};
+use super::{Conduit, HEADER_BYTES, Header};
 use crate::chain::Overflow;
 use crate::drop_reason::DropReason;
 use crate::link::{Dropped, TxCounters, bytes_of};
@@ -140,7 +140,7 @@ impl<S: Conduit> TcpTx<S> {
         let Some(stream) = &self.stream else { return 0 };
         let mut headers = [[0; HEADER_BYTES]; GROUP];
         for (header, packet) in headers.iter_mut().zip(packets) {
-            *header = self::header(packet.len(), packet.tag());
+            *header = Header::of(packet).bytes();
         }
         let mut parts = [IoSlice::new(&[]); 2 * GROUP];
         for (pair, (header, packet)) in parts.chunks_mut(2).zip(headers.iter().zip(packets)) {
@@ -255,7 +255,7 @@ impl Backlog {
     }
 
     fn push(&mut self, packet: &Packet) {
-        let header = header(packet.len(), packet.tag());
+        let header = Header::of(packet).bytes();
         self.bytes.extend_from_slice(&header);
         self.bytes.extend_from_slice(packet.bytes());
         self.records += 1;
@@ -278,9 +278,7 @@ impl Backlog {
 
     /// Length of the first record.
     fn first_len(&self) -> usize {
-        let mut header = [0; HEADER_BYTES];
-        header.copy_from_slice(&self.bytes[self.head..self.head + HEADER_BYTES]);
-        HEADER_BYTES + parse_header(header).0
+        HEADER_BYTES + Header::parse(&self.bytes[self.head..]).len as usize
     }
 
     fn drop_first(&mut self, len: usize) {
