@@ -1,5 +1,5 @@
-//! Links over TCP between processes: whatever is killed, chains go on, what was lost is counted, and
-//! every buffer comes home; strangers that connect get nothing.
+//! Links over TCP between processes: whatever is killed, chains go on, what was lost is counted,
+//! and every buffer comes home; strangers that connect get nothing.
 //!
 //! No test waits for a time: each waits for a state. `CATENA_SEED` sets the seed. Containers are in
 //! `containers.rs`.

@@ -47,12 +47,23 @@ pub(crate) struct Arguments {
     /// One short round, within a minute
     #[arg(long)]
     quick: bool,
+    /// How often each side is measured in turn; 3 unless given
+    #[arg(long, value_name = "N", conflicts_with = "quick",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: Option<u32>,
     /// Write the result to this file too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write a page with plots to this file; benchmarks `aggregation` and `epon` have one
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+}
+
+impl Arguments {
+    fn rounds(&self) -> u32 {
+        let usual = if self.quick { 1 } else { 3 };
+        self.rounds.unwrap_or(usual)
+    }
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
@@ -62,8 +73,8 @@ enum Name {
     Aggregation,
     /// Rate of chains of 1 to 8 NFs by execution mode, beside a chain of memif forwarders
     Chain,
-    /// Latency of a 10G-EPON PHY as chained functions, by chunk size and bit error rate: containers over
-    /// TCP, containers over shared memory, bare metal
+    /// Latency of a 10G-EPON PHY as chained functions, by chunk size and bit error rate:
+    /// containers over TCP, containers over shared memory, bare metal
     Epon,
     /// Rate of the traffic generator over a link and a veth pair, beside tcpreplay and trafgen
     Generator,
@@ -124,7 +135,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let work_dir = Rc::new(work_dir::WorkDir::new()?);
     let machine = machine::Machine::probe();
     if matches!(arguments.name, Name::Pcs) {
-        let rounds = if arguments.quick { 1 } else { 3 };
+        let rounds = arguments.rounds();
         let (results, mut notes) = pcs::run(rounds, arguments.quick, work_dir.path());
         notes.insert(0, machine::background_load());
         return publish(
@@ -145,7 +156,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     }
     let mut session = Session {
         quick: arguments.quick,
-        rounds: if arguments.quick { 1 } else { 3 },
+        rounds: arguments.rounds(),
         seconds: if arguments.quick { 3 } else { 4 },
         cores: cacheline::first_two_cores()?,
         own: own::Own::build(root, Rc::clone(&work_dir)),

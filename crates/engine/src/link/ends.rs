@@ -20,6 +20,10 @@ use crate::protocol::RingSpec;
 
 /// The sending side of a link.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "every end of a link lies in a box of its own"
+)]
 pub enum TxLink {
     /// Through shared memory.
     Ring(RingTx),
