@@ -119,7 +119,8 @@ impl TxLink {
     }
 
     /// Whether the chain's entry should take nothing in: this link, or one further on, is more than
-    /// three quarters full. Links that drop do not press back: their sender chose loss over waiting.
+    /// three quarters full. Links that drop do not press back: their sender chose loss over
+    /// waiting.
     #[inline]
     pub fn is_congested(&mut self) -> bool {
         either!(self, link => link.is_congested())

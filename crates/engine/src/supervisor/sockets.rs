@@ -138,8 +138,8 @@ impl Supervisor {
         (tx, rx)
     }
 
-    /// Whether nothing is on the way on a TCP link. Its receiver counts a packet after it has passed
-    /// it on.
+    /// Whether nothing is on the way on a TCP link. Its receiver counts a packet after it has
+    /// passed it on.
     pub(super) fn is_tcp_link_empty(&self, ring: &RingSpec) -> bool {
         let (tx, rx) = self.counted(ring);
         tx.packets <= rx.packets

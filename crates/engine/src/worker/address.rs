@@ -1,7 +1,7 @@
 //! Addresses of this thread's network namespace: where to listen, and where the host is.
 //!
-//! Control path, once per TCP link. Read from what the kernel shows of the namespace, which takes no
-//! privilege, in a container as outside.
+//! Control path, once per TCP link. Read from what the kernel shows of the namespace, which takes
+//! no privilege, in a container as outside.
 
 use std::net::Ipv4Addr;
 

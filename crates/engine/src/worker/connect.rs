@@ -1,9 +1,9 @@
 //! Who connects to whom on TCP links: the handshake, in the worker's control thread.
 //!
-//! The receiver of a link listens; its sender is told where, connects, and says the link's question;
-//! the receiver says the link's answer. Both are random, from the supervisor, and known to these two
-//! workers alone, so neither a stranger that connects nor one that has taken over a port gets or
-//! gives a packet. Only then does the data path get the connection.
+//! The receiver of a link listens; its sender is told where, connects, and says the link's
+//! question; the receiver says the link's answer. Both are random, from the supervisor, and known
+//! to these two workers alone, so neither a stranger that connects nor one that has taken over a
+//! port gets or gives a packet. Only then does the data path get the connection.
 //!
 //! A sender whose connection ends tries again, less and less often, until the supervisor gives it
 //! another address. Nothing here waits: the control thread serves sockets as they become ready.

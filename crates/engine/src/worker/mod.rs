@@ -7,7 +7,8 @@
 //! - `open`: ports, NFs and neighbours' memory.
 //! - `serve`: the control connection to the supervisor.
 //! - `doorbell`: how the control thread reaches the data path.
-//! - `connect`: who connects to whom on TCP links; `address`: where; `socket_wait`: sleeping on them.
+//! - `connect`: who connects to whom on TCP links; `address`: where.
+//! - `socket_wait`: sleeping on sockets.
 
 mod address;
 pub mod build;

@@ -154,8 +154,8 @@ impl Inflow {
         Some(Pause::Full)
     }
 
-    /// A buffer for a packet with as much room as it had, or as there can be. An empty packet nobody
-    /// sends.
+    /// A buffer for a packet with as much room as it had, or as there can be. An empty packet
+    /// nobody sends.
     fn place_for(&self, header: Header, pools: &mut Pools) -> Result<Packet, DropReason> {
         let (len, room) = (header.len as usize, header.room as usize);
         if len == 0 || len > self.len_max {
