@@ -8,7 +8,7 @@ use catena_shm::region::Sharing;
 use serde_json::Value;
 
 use crate::config::{ConfigError, ConfigErrors};
-use crate::nf::{BuiltNf, Burst, Copies, DropReason, Nanos, NfKind, Verdict};
+use crate::nf::{BuiltNf, Burst, Copies, DropReason, Emission, Nanos, NfKind, Verdict};
 use crate::pools::Pools;
 
 /// An NF on the bench.
@@ -29,6 +29,17 @@ pub struct Processed {
     /// The packet's bytes after the NF.
     pub bytes: Vec<u8>,
     /// The packet's tag after the NF.
+    pub tag: u32,
+}
+
+/// A packet of an NF's own making.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Emitted {
+    /// The output it leaves by.
+    pub output: u8,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// Its tag.
     pub tag: u32,
 }
 
@@ -96,14 +107,24 @@ impl NfBench {
     /// # Panics
     /// If there are more frames than buffers on the bench.
     pub fn process_from(&mut self, input: u8, frames: &[&[u8]]) -> ProcessedBurst {
+        let tagged: Vec<(&[u8], u32)> = frames.iter().map(|frame| (*frame, 0)).collect();
+        self.process_tagged(input, &tagged)
+    }
+
+    /// Processes a burst of frames with tags that came from `input`.
+    ///
+    /// # Panics
+    /// If there are more frames than buffers on the bench.
+    pub fn process_tagged(&mut self, input: u8, frames: &[(&[u8], u32)]) -> ProcessedBurst {
         let mut packets: Vec<_> = frames
             .iter()
-            .map(|frame| {
+            .map(|(frame, tag)| {
                 let mut packet = self
                     .pools
                     .alloc(frame.len())
                     .expect("a buffer on the bench");
                 packet.bytes_mut().copy_from_slice(frame);
+                packet.set_tag(*tag);
                 packet
             })
             .collect();
@@ -132,6 +153,24 @@ impl NfBench {
         }
         result.copies_failed.append(&mut self.copies.failed);
         result
+    }
+
+    /// What an NF at which packets end sends now, with room for `room` packets at each output, and
+    /// when it wants to be asked again.
+    pub fn emit(&mut self, room: usize, is_draining: bool) -> (Vec<Emitted>, Option<Nanos>) {
+        let mut rooms = vec![room; self.built.outputs.len()];
+        let mut out = Emission::new(&mut self.pools, &mut self.copies, &mut rooms, is_draining);
+        let next = self.built.nf.emit(&mut out, self.now);
+        let mut emitted = Vec::new();
+        for (output, packet) in self.copies.packets.drain(..) {
+            emitted.push(Emitted {
+                output,
+                bytes: packet.bytes().to_vec(),
+                tag: packet.tag(),
+            });
+            self.pools.free(packet);
+        }
+        (emitted, next)
     }
 
     /// Buffers in use: 0 after every burst, unless the NF keeps packets it should not.

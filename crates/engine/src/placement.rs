@@ -20,7 +20,7 @@ use catena_shm::staging;
 use crate::aggregation::FRAME_BYTES;
 use crate::chain::fusion::Fusion;
 use crate::chain::{Aggregate, Chain, Mode, NodeKind, Protocol, Trust};
-use crate::nf::NfKind;
+use crate::nf::{Inputs, NfKind};
 use crate::pools::POOL_COUNT_MAX;
 use crate::protocol::{EdgeSpec, LaneSpec, NodeSpec, PoolSpec, RingSpec};
 use crate::supervisor::renumber::{is_gone, is_link_gone};
@@ -136,12 +136,14 @@ pub fn place_onto(chain: &Chain, running: Option<&Placement>) -> Result<Placemen
 }
 
 /// Nodes in topological order; a port counts as a source here, what it sends is the end of a path.
+/// So does an NF at which packets end.
 fn topological(chain: &Chain) -> Vec<usize> {
     let here: Vec<usize> = (0..chain.nodes.len())
         .filter(|node| !is_gone(&chain.nodes[*node]))
         .collect();
-    let (mut order, nfs): (Vec<usize>, Vec<usize>) =
-        here.iter().partition(|node| chain.nodes[**node].is_port());
+    let (mut order, nfs): (Vec<usize>, Vec<usize>) = here
+        .iter()
+        .partition(|node| chain.nodes[**node].ends_paths());
     let mut placed: BTreeSet<usize> = order.iter().copied().collect();
     while order.len() < here.len() {
         let before = order.len();
@@ -285,7 +287,7 @@ fn takes_frames(chain: &Chain, worker_of: &[usize], link: &crate::chain::Link) -
         if chain.nodes[node].takes_singly() {
             return false;
         }
-        if !chain.nodes[node].is_port() {
+        if !chain.nodes[node].ends_paths() {
             let onward = chain.links_from(node).map(|(_, onward)| onward.to);
             open.extend(onward.filter(|to| worker_of.get(*to) == worker_of.get(node)));
         }
@@ -300,6 +302,9 @@ fn headroom_behind(chain: &Chain, node: usize) -> u8 {
         let NodeKind::Nf { kind, .. } = &chain.nodes[node].kind else {
             continue;
         };
+        if kind.inputs == Inputs::Ending {
+            continue;
+        }
         let links = chain.links_from(node);
         let behind = links.map(|(_, link)| most.get(link.to).copied().unwrap_or(0));
         most[node] = kind.headroom.saturating_add(behind.max().unwrap_or(0));
@@ -474,7 +479,7 @@ fn fan(chain: &Chain, worker_of: &[usize], node: usize) -> usize {
         chain
             .links_from(from)
             .map(|(_, link)| link.to)
-            .filter(move |to| worker_of[*to] == worker_of[node] && !chain.nodes[*to].is_port())
+            .filter(move |to| worker_of[*to] == worker_of[node] && !chain.nodes[*to].ends_paths())
     };
     let mut seen = BTreeSet::new();
     let mut meets = false;

@@ -173,6 +173,10 @@ fn watch(supervisor: &mut Supervisor, signals: &OwnedFd, args: &Args, desk: &mut
             && args
                 .seconds
                 .is_some_and(|seconds| started.elapsed().as_secs_f64() >= seconds);
+        // NFs that store packets give them out, then begin nothing new.
+        if is_ending && drain_since.is_none() && supervisor.stores_packets() {
+            supervisor.drain();
+        }
         if end && drain_since.is_none() {
             supervisor.drain();
             drain_since = Some(Instant::now());

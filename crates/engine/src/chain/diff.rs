@@ -237,7 +237,7 @@ impl<'a> Side<'a> {
 
     /// Ports, then NFs so that each stands behind those that send to it.
     fn nodes_downstream(&self) -> Vec<usize> {
-        let is_port = |node: usize| self.chain.nodes[node].is_port();
+        let is_port = |node: usize| self.chain.nodes[node].ends_paths();
         let mut open = vec![0_usize; self.chain.nodes.len()];
         for link in self.links().filter(|link| !is_port(link.from)) {
             open[link.to] += 1;

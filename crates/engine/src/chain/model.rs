@@ -1,6 +1,7 @@
 //! What a checked chain file says, with every default filled in.
 //!
-//! Invariants, held by the checker: names are unique; links join existing nodes and form no cycle;
+//! Invariants, held by the checker: names are unique; links join existing nodes, and a circle of
+//! links leads through a port or an NF at which packets end;
 //! each output feeds one link; inputs and outputs are numbered from 0 in file order; at most
 //! [`NODE_COUNT_MAX`] nodes and [`LINK_COUNT_MAX`] links; trust is resolved per link so that no NF
 //! that writes packets reads from an `ro` link, and no packet that came over an `ro` link goes on
@@ -11,7 +12,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::nf::NfKind;
+use crate::nf::{Inputs, NfKind};
 use crate::port::{PortKind, PortRole, WrapKind};
 
 /// Most nodes in a chain.
@@ -255,6 +256,15 @@ impl Node {
     /// Whether it is a port.
     pub fn is_port(&self) -> bool {
         matches!(self.kind, NodeKind::Port { .. })
+    }
+
+    /// Whether the way of every packet that reaches it ends there: it is a port, or an NF whose
+    /// packets are of its own making.
+    pub fn ends_paths(&self) -> bool {
+        match &self.kind {
+            NodeKind::Port { .. } => true,
+            NodeKind::Nf { kind, .. } => kind.inputs == Inputs::Ending,
+        }
     }
 
     /// Whether it is a port that takes packets one by one.

@@ -295,7 +295,9 @@ impl Supervisor {
                 let feeders: Vec<usize> = old_chain
                     .links
                     .iter()
-                    .filter(|link| front.contains(&link.to) && !old_chain.nodes[link.to].is_port())
+                    .filter(|link| {
+                        front.contains(&link.to) && !old_chain.nodes[link.to].ends_paths()
+                    })
                     .map(|link| link.from)
                     .collect();
                 if feeders.is_empty() {

@@ -384,6 +384,14 @@ impl Supervisor {
         page.map_or(0, |page| page.load(BUFFERS_OUT_WORD))
     }
 
+    /// Whether an NF of the chain makes packets of its own: it must be drained at the end.
+    pub fn stores_packets(&self) -> bool {
+        let nodes = &self.chain.nodes;
+        nodes
+            .iter()
+            .any(|node| node.ends_paths() && !node.is_port())
+    }
+
     /// Whether every worker's sources have come to their end.
     pub fn is_finished(&self) -> bool {
         self.present().all(|instance| {

@@ -153,7 +153,7 @@ impl Supervisor {
         let nodes = &self.placement.workers[worker].nodes;
         nodes.iter().all(|node| {
             self.chain.nodes[*node].on_death == OnDeath::Bypass
-                && !self.chain.nodes[*node].is_port()
+                && !self.chain.nodes[*node].ends_paths()
         })
     }
 

@@ -341,7 +341,7 @@ impl Supervisor {
                 .rings
                 .iter()
                 .filter(|ring| front.contains(&ring.to))
-                .filter(|ring| !self.chain.nodes[self.chain.links[ring.link].to].is_port())
+                .filter(|ring| !self.chain.nodes[self.chain.links[ring.link].to].ends_paths())
                 .map(|ring| ring.from)
                 .collect();
             if feeders.is_empty() {

@@ -400,6 +400,7 @@ impl Making {
             graph.nodes.push(WorkerNode {
                 index: spec.index,
                 name: spec.name.clone(),
+                is_end: work.ends_paths(),
                 work,
                 inputs: Vec::new(),
                 outputs: spec.outputs.iter().map(|_| OutEdge::Open).collect(),

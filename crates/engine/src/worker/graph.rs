@@ -55,6 +55,13 @@ pub enum Work {
     Bypass,
 }
 
+impl Work {
+    /// Whether it is an NF at which packets end.
+    pub fn ends_paths(&self) -> bool {
+        matches!(self, Self::Nf(nf) if nf.ends_paths())
+    }
+}
+
 impl std::fmt::Debug for Work {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
@@ -78,6 +85,8 @@ pub struct WorkerNode {
     pub inputs: Vec<InEdge>,
     /// Its outputs, by index.
     pub outputs: Vec<OutEdge>,
+    /// Whether packets end here although it is no port: see [`Nf::ends_paths`].
+    pub is_end: bool,
     /// By how much the room of its outputs is divided: above 1 where copies of a packet can meet
     /// again within this worker.
     pub fan: usize,
@@ -106,25 +115,17 @@ impl Graph {
     /// `wanted`. Packets already queued for it are subtracted. `need` is how many it takes or none:
     /// see [`TxLink::room`].
     pub fn room(&mut self, position: usize, wanted: usize, need: usize) -> usize {
+        if self.nodes[position].is_end {
+            // What it is given goes no further.
+            return wanted;
+        }
         let fan = self.nodes[position].fan;
         let (wanted, need) = (wanted * fan, need * fan);
         let mut room = wanted;
         for output in 0..self.nodes[position].outputs.len() {
-            let here = match &mut self.nodes[position].outputs[output] {
-                OutEdge::Open => continue,
-                OutEdge::Link(link) => link.room(wanted, need),
-                OutEdge::Local { queue } => {
-                    let target = self.queue_targets[*queue];
-                    let takes = self.port_rooms.get(target).copied().unwrap_or(usize::MAX);
-                    if matches!(self.nodes[target].work, Work::Port { .. }) {
-                        // What it sends ends there: what it receives may come round to it again.
-                        wanted.min(takes).saturating_sub(self.queued_for(target))
-                    } else {
-                        self.room(target, wanted.min(takes), need)
-                    }
-                }
-            };
-            room = room.min(here);
+            if let Some(here) = self.output_room(position, output, wanted, need) {
+                room = room.min(here);
+            }
         }
         let queued = self.queued_for(position);
         let shared = if fan > 1 && room > 0 {
@@ -140,6 +141,41 @@ impl Graph {
         let queues = self.queue_targets.iter().zip(&self.queues);
         let here = queues.filter(|(target, _)| **target == position);
         here.map(|(_, queue)| queue.len()).sum()
+    }
+
+    /// How many packets can leave node `position` by `output`, at most `wanted`; nothing is said
+    /// of an output that is not connected. `need` as in [`Graph::room`].
+    pub fn output_room(
+        &mut self,
+        position: usize,
+        output: usize,
+        wanted: usize,
+        need: usize,
+    ) -> Option<usize> {
+        match &mut self.nodes[position].outputs[output] {
+            OutEdge::Open => None,
+            OutEdge::Link(link) => Some(link.room(wanted, need)),
+            OutEdge::Local { queue } => {
+                let target = self.queue_targets[*queue];
+                let takes = self.port_rooms.get(target).copied().unwrap_or(usize::MAX);
+                let target_node = &self.nodes[target];
+                let ends = matches!(target_node.work, Work::Port { .. }) || target_node.is_end;
+                Some(if ends {
+                    // What it is given ends there: what it sends may come round to it again.
+                    wanted.min(takes).saturating_sub(self.queued_for(target))
+                } else {
+                    self.room(target, wanted.min(takes), need)
+                })
+            }
+        }
+    }
+
+    /// Whether an NF has something that must leave before the chain may end.
+    pub fn holds_packets(&self) -> bool {
+        self.nodes.iter().any(|node| match &node.work {
+            Work::Nf(nf) => nf.holds_packets(),
+            _ => false,
+        })
     }
 
     /// Begins a turn at time `now`: asks ports that nodes of this worker send to how much they
@@ -259,6 +295,7 @@ impl WorkerNode {
     /// for the one that comes.
     pub fn replace_work(&mut self, mut work: Work) {
         std::mem::swap(&mut self.work, &mut work);
+        self.is_end = self.work.ends_paths();
         if let Work::Port { port, .. } = &mut work {
             let _ = port.close();
         }

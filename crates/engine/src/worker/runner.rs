@@ -146,6 +146,8 @@ pub struct Runner {
     pub report: Box<dyn FnMut(&FromWorker) -> bool + Send>,
     /// Sums since the start.
     pub sums: WorkerCounters,
+    /// Whether the supervisor knows that this worker is drained.
+    pub drained_said: bool,
     /// Words to sleep on; kept, so that falling asleep allocates nothing.
     pub words: Vec<WaitWord>,
 }
@@ -185,6 +187,7 @@ impl Runner {
                     ask_for_slices(Some(DATA_PATH_SLICE));
                 }
                 next_tick = now + TICK_NS;
+                self.tell_drained();
                 if !finished_said && self.turn.receiving && self.graph.sources_finished() {
                     finished_said = (self.report)(&FromWorker::Finished);
                 }
@@ -279,6 +282,14 @@ impl Runner {
             }
         }
         self.accuse();
+    }
+
+    /// Tells the supervisor once that nothing is taken in any more, and that no NF holds what must
+    /// leave.
+    fn tell_drained(&mut self) {
+        if !self.turn.receiving && !self.drained_said && !self.graph.holds_packets() {
+            self.drained_said = (self.report)(&FromWorker::Drained);
+        }
     }
 
     fn store_counters(&mut self) {
@@ -385,7 +396,8 @@ impl Runner {
                 Command::Inputs(inputs, links) => self.set_inputs(&inputs, links),
                 Command::Drain => {
                     self.turn.receiving = false;
-                    (self.report)(&FromWorker::Drained);
+                    self.drained_said = false;
+                    self.tell_drained();
                 }
                 Command::Stop => return false,
                 Command::Control(id, node, request) => self.answer(id, node, &request),
@@ -481,6 +493,7 @@ impl Runner {
     /// Last turns: ports send what they hold, then close.
     fn finish(mut self) -> Vec<PortClosing> {
         self.turn.receiving = false;
+        self.turn.emitting = false;
         let deadline = self.clock.now_ns() + 5_000_000_000;
         while self.clock.now_ns() < deadline {
             let now = Nanos(self.clock.now_ns());

@@ -230,6 +230,7 @@ fn start(connection: &Connection, making: Making) -> Result<Running, ServeError>
             reclaimed: assignment.reclaimed,
             ..WorkerCounters::default()
         },
+        drained_said: false,
         words: Vec::with_capacity(bell::WORDS_MAX),
     };
     let core = assignment.core;

@@ -1,8 +1,9 @@
 //! One turn of a worker: the run loop's body, and the path of a packet through it.
 //!
 //! 1. Buffers come home.
-//! 2. Ports receive.
-//! 3. Each NF takes what has arrived and its verdicts are carried out.
+//! 2. Ports receive; NFs at which packets end send what they have made.
+//! 3. Each NF takes what has arrived and its verdicts are carried out: those at which packets end
+//!    last, so that nothing is left for the next turn.
 //! 4. Ports send.
 //! 5. The turn is sealed: returns are published, tails committed, heads settled, sleeping
 //!    neighbours woken. This order makes recovery exact (see [`catena_shm::ring`]).
@@ -13,7 +14,7 @@ use catena_shm::bell;
 
 use crate::drop_reason::DropReason;
 use crate::link::{Dropped, bytes_of};
-use crate::nf::{Burst, Copies, Nanos, Verdict};
+use crate::nf::{Burst, Copies, Emission, Nanos, Verdict};
 use crate::packet::Packet;
 use crate::pools::Pools;
 use crate::port::{RxBurst, RxState};
@@ -27,12 +28,15 @@ pub struct Turn {
     pub burst: usize,
     /// Whether ports still receive; false while draining.
     pub receiving: bool,
+    /// Whether NFs may send packets of their own making; false in the last turns.
+    pub emitting: bool,
     /// When a port that has nothing now will have something, if it said so.
     pub next_event: Option<Nanos>,
     packets: Vec<Packet>,
     verdicts: Vec<Verdict>,
     copies: Copies,
     by_output: Vec<Vec<Packet>>,
+    rooms: Vec<usize>,
 }
 
 impl Turn {
@@ -41,11 +45,13 @@ impl Turn {
         Self {
             burst,
             receiving: true,
+            emitting: true,
             next_event: None,
             packets: Vec::with_capacity(burst),
             verdicts: Vec::with_capacity(burst),
             copies: Copies::default(),
             by_output: Vec::new(),
+            rooms: Vec::new(),
         }
     }
 
@@ -64,8 +70,16 @@ impl Turn {
             }
         }
         for position in 0..graph.nodes.len() {
-            if !matches!(graph.nodes[position].work, Work::Port { .. }) {
-                moved |= self.process(graph, pools, position, now);
+            if self.emitting && graph.nodes[position].is_end {
+                moved |= self.emit_from(graph, pools, position, now);
+            }
+        }
+        for ends in [false, true] {
+            for position in 0..graph.nodes.len() {
+                let node = &graph.nodes[position];
+                if node.is_end == ends && !matches!(node.work, Work::Port { .. }) {
+                    moved |= self.process(graph, pools, position, now);
+                }
             }
         }
         for position in 0..graph.nodes.len() {
@@ -122,6 +136,34 @@ impl Turn {
         true
     }
 
+    /// Step 2: an NF at which packets end sends what it has made.
+    fn emit_from(
+        &mut self,
+        graph: &mut Graph,
+        pools: &mut Pools,
+        position: usize,
+        now: Nanos,
+    ) -> bool {
+        self.rooms.clear();
+        for output in 0..graph.nodes[position].outputs.len() {
+            // What is not connected takes anything, and drops it.
+            let room = graph.output_room(position, output, self.burst, 1);
+            self.rooms.push(room.unwrap_or(self.burst));
+        }
+        let Work::Nf(nf) = &mut graph.nodes[position].work else {
+            return false;
+        };
+        let mut out = Emission::new(pools, &mut self.copies, &mut self.rooms, !self.receiving);
+        let next = nf.emit(&mut out, now);
+        self.next_event = [self.next_event, next].into_iter().flatten().min();
+        if self.copies.packets.is_empty() {
+            return false;
+        }
+        self.verdicts.clear();
+        self.carry_out(graph, pools, position);
+        true
+    }
+
     /// Step 3: an NF takes a burst from each input and its verdicts are carried out.
     fn process(
         &mut self,
@@ -158,6 +200,13 @@ impl Turn {
                 input as u8,
             );
             nf.process(&mut burst, now);
+            if node.is_end {
+                for verdict in &mut self.verdicts {
+                    if matches!(verdict, Verdict::Output(_)) {
+                        *verdict = Verdict::Drop(DropReason::Consumed);
+                    }
+                }
+            }
             self.carry_out(graph, pools, position);
         }
         moved
@@ -432,7 +481,7 @@ fn commit_inputs(graph: &mut Graph) {
     for position in (0..graph.nodes.len()).rev() {
         let node = &mut graph.nodes[position];
         let mut congested = false;
-        if !matches!(node.work, Work::Port { .. }) {
+        if !matches!(node.work, Work::Port { .. }) && !node.is_end {
             for output in &mut node.outputs {
                 congested |= match output {
                     OutEdge::Open => false,

@@ -6,6 +6,7 @@ use catena_shm::pool::{PoolGeometry, PoolOwner};
 use catena_shm::region::Sharing;
 
 use super::*;
+use crate::nf::Nf;
 use crate::port::Port;
 use crate::stats::NodeCounters;
 use crate::worker::graph::WorkerNode;
@@ -59,6 +60,7 @@ fn port(receives: bool, rooms: &Arc<Mutex<Vec<usize>>>) -> WorkerNode {
         },
         inputs,
         outputs,
+        is_end: false,
         fan: 1,
         counters: NodeCounters::default(),
     }
@@ -131,4 +133,98 @@ fn a_fused_loop_through_a_port_ends_at_the_port() {
         assert!(graph.queues[0].is_empty());
     }
     assert_eq!(pools.own()[0].free_count(), 64);
+}
+
+/// Takes all it is given, and gives as much back, a turn later.
+#[derive(Default)]
+struct Station {
+    held: usize,
+}
+
+impl Nf for Station {
+    fn process(&mut self, burst: &mut Burst<'_>, _now: Nanos) {
+        // The verdict is left alone: at such an NF, packets end whatever it says.
+        self.held += burst.len();
+    }
+
+    fn ends_paths(&self) -> bool {
+        true
+    }
+
+    fn emit(&mut self, out: &mut Emission<'_>, now: Nanos) -> Option<Nanos> {
+        while self.held > 0 && out.send(0, 60, now.0 as u32, |bytes| bytes.fill(2)) {
+            self.held -= 1;
+        }
+        (self.held > 0).then_some(now.plus(5))
+    }
+
+    fn holds_packets(&self) -> bool {
+        self.held > 0
+    }
+}
+
+fn station(held: usize, input: usize, output: usize) -> WorkerNode {
+    let work = Work::Nf(Box::new(Station { held }));
+    WorkerNode {
+        index: input,
+        name: String::new(),
+        is_end: work.ends_paths(),
+        work,
+        inputs: vec![InEdge::Local { queue: input }],
+        outputs: vec![OutEdge::Local { queue: output }],
+        fan: 1,
+        counters: NodeCounters::default(),
+    }
+}
+
+/// Two NFs at which packets end, joined in a circle by queues.
+fn circle(held: usize) -> (Graph, Pools) {
+    let graph = Graph {
+        nodes: vec![station(held, 0, 1), station(0, 1, 0)],
+        queues: vec![Vec::new(), Vec::new()],
+        queue_targets: vec![0, 1],
+        congested: vec![false; 2],
+        ..Graph::default()
+    };
+    let geometry = PoolGeometry {
+        log2_stride: 7,
+        buffer_count: 64,
+        headroom: 64,
+        frames: false,
+    };
+    let owner = PoolOwner::create(0, geometry, Sharing::ReadWrite).unwrap();
+    (graph, Pools::new(vec![owner]))
+}
+
+#[test]
+fn packets_go_round_through_nfs_at_which_they_end() {
+    let (mut graph, mut pools) = circle(40);
+    let mut turn = Turn::new(32);
+    for turns in 1..6_u64 {
+        assert!(turn.run(&mut graph, &mut pools, Nanos(turns)));
+        assert!(
+            graph.queues.iter().all(Vec::is_empty),
+            "nothing is left over"
+        );
+        assert_eq!(pools.own()[0].free_count(), 64);
+        for node in &graph.nodes {
+            let counters = &node.counters;
+            let consumed = counters.drops[DropReason::Consumed.index()];
+            assert_eq!(counters.rx_packets, counters.tx_packets + consumed);
+        }
+    }
+    // A burst at most leaves in a turn; what was left over is asked for in time.
+    assert_eq!(graph.nodes[0].counters.tx_packets, 3 * 32 + 2 * 8);
+    assert!(graph.holds_packets());
+}
+
+#[test]
+fn what_waits_for_room_is_asked_for_again_and_the_last_turns_begin_nothing() {
+    let (mut graph, mut pools) = circle(40);
+    let mut turn = Turn::new(32);
+    turn.run(&mut graph, &mut pools, Nanos(7));
+    assert_eq!(turn.next_event, Some(Nanos(12)));
+    turn.emitting = false;
+    assert!(!turn.run(&mut graph, &mut pools, Nanos(20)));
+    assert_eq!(turn.next_event, None);
 }

@@ -48,7 +48,7 @@ fn edge(link: &LinkDraft) -> Edge {
 fn party<'a>(draft: &'a Draft<'_>) -> Party<'a> {
     Party {
         group: &draft.group,
-        is_port: draft.is_port(),
+        is_port: draft.ends_paths(),
         writes: matches!(&draft.part, Part::Nf { kind: Some(kind), .. }
             if kind.access == Access::Write),
     }

@@ -8,7 +8,7 @@ use crate::chain::model::{Mode, OnDeath, Run, WrapSpec};
 use crate::chain::parse::{Entry, Tree, Value};
 use crate::chain::registry::Registry;
 use crate::config::PortSide;
-use crate::nf::NfKind;
+use crate::nf::{Inputs, NfKind};
 use crate::port::{PortKind, PortRole};
 
 pub(in crate::chain) const ON_DEATHS: &[&str] = &["hold", "bypass", "drop"];
@@ -59,6 +59,14 @@ impl Draft<'_> {
                 let outputs = outputs.as_ref()?;
                 Some(outputs.iter().map(String::as_str).collect())
             }
+        }
+    }
+
+    /// Whether packets that reach it end there.
+    pub(super) fn ends_paths(&self) -> bool {
+        match &self.part {
+            Part::Port { .. } => true,
+            Part::Nf { kind, .. } => kind.is_some_and(|kind| kind.inputs == Inputs::Ending),
         }
     }
 
@@ -181,10 +189,11 @@ impl Reader<'_> {
         }
         if let Some(entry) = entry(entries, "on_death") {
             draft.on_death = choice(report, entry, ON_DEATHS).unwrap_or_default();
-            if draft.is_port() && draft.on_death == OnDeath::Bypass {
+            if draft.ends_paths() && draft.on_death == OnDeath::Bypass {
+                let noun = if draft.is_port() { "port " } else { "" };
                 report.error(
                     entry.tree.at,
-                    format!("port {} cannot be bypassed: packets end there", draft.name),
+                    format!("{noun}{} cannot be bypassed: packets end there", draft.name),
                     "write hold or drop",
                 );
             }
