@@ -59,6 +59,9 @@ enum Command {
     /// 10G-EPON line bits in files: encode captures, decode, inspect
     #[command(subcommand)]
     Pcs(commands::pcs::Command),
+    /// Passive optical networks in simulated time
+    #[command(subcommand)]
+    Pon(commands::pon::Command),
     /// Print the JSON Schema of chain files, or of traffic profiles
     Schema(commands::schema::Args),
     /// Say what this machine is and lacks as a place to measure
@@ -92,6 +95,7 @@ fn main() -> ExitCode {
         Command::Nf(command) => commands::nf::run(&command),
         Command::Port(command) => commands::port::run(&command),
         Command::Pcs(command) => commands::pcs::run(&command),
+        Command::Pon(command) => commands::pon::run(&command),
         Command::Schema(args) => commands::schema::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Measure(command) => commands::measure::run(&command),

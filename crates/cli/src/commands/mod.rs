@@ -14,6 +14,7 @@ pub(crate) mod measure;
 pub(crate) mod nf;
 pub(crate) mod pcs;
 pub(crate) mod plan;
+pub(crate) mod pon;
 pub(crate) mod port;
 pub(crate) mod run;
 pub(crate) mod schema;

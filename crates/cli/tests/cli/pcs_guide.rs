@@ -1,4 +1,5 @@
-//! The output in docs/guide/pcs.md and docs/guide/epon.md is what the commands there print.
+//! The output in docs/guide/pcs.md, docs/guide/epon.md and docs/guide/pon.md is what the commands
+//! there print.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -68,4 +69,9 @@ fn the_guide_to_line_bits_shows_what_is_printed() {
 #[test]
 fn the_guide_to_epon_chains_shows_what_is_printed() {
     check("docs/guide/epon.md");
+}
+
+#[test]
+fn the_guide_to_pons_shows_what_is_printed() {
+    check("docs/guide/pon.md");
 }
