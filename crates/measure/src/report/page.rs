@@ -248,7 +248,7 @@ fn latency(page: &mut String, document: &Document) {
     let heads = [
         "measured",
         "direction",
-        "mean (RFC 2544)",
+        "mean (after RFC 2544)",
         "typical: median (RFC 8219)",
         "worst case: p99.9 (RFC 8219)",
         "PDV: p99.9 - min (RFC 8219)",

@@ -206,7 +206,7 @@ fn rows(result: &LatencyResult) -> Vec<(String, String)> {
     let latency = &result.latency;
     let mut rows = vec![
         (
-            "mean latency (RFC 2544)".to_owned(),
+            "mean latency (after RFC 2544)".to_owned(),
             ns(latency.delay.mean_ns),
         ),
         (
