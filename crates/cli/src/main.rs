@@ -59,11 +59,11 @@ enum Command {
     /// 10G-EPON line bits in files: encode captures, decode, inspect
     #[command(subcommand)]
     Pcs(commands::pcs::Command),
-    /// Print the JSON Schema of chain files, or of traffic profiles
+    /// Print the JSON Schema of chain files, of traffic profiles or of studies
     Schema(commands::schema::Args),
     /// Say what this machine is and lacks as a place to measure
     Doctor(commands::doctor::Args),
-    /// Measure chains: throughput, latency, comparisons; with a report
+    /// Measure chains: throughput, latency, comparisons, studies; with a report
     #[command(subcommand)]
     Measure(commands::measure::Command),
     /// Run one worker of a chain (started by `catena run`)

@@ -13,4 +13,5 @@ mod pcs_damage;
 mod pcs_guide;
 mod running;
 mod sizes;
+mod study;
 mod terminal;

@@ -10,6 +10,7 @@ use catena_measure::latency::{Direction, Distribution, Latency, Sample, quantile
 use catena_measure::report::{LatencyResult, OverTime};
 use catena_measure::stats::bootstrap::Resampling;
 use catena_measure::stats::histogram::Histogram;
+use catena_measure::study::record::RECOVERY_NS;
 
 use super::{Common, Under, parse_count, parse_length, parse_rate, pps};
 use crate::commands::{Failure, Outcome};
@@ -39,12 +40,8 @@ pub(crate) struct Args {
 const SLICE_NS: u64 = 100_000_000;
 /// Slices in a block.
 const BLOCK: usize = 10;
-/// How long after a stall the queue that it left may still delay packets.
-const RECOVERY_NS: u64 = 10_000;
 /// Quantiles with intervals.
 const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
-/// Columns and rows of the map of delay over time.
-const MAP: [usize; 2] = [60, 30];
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let profile = args.under.profile()?;
@@ -166,36 +163,7 @@ fn sliced(samples: &[Sample]) -> Vec<Histogram> {
 
 /// The first trial as a map of delay over time.
 fn over_time(trial: &TrialOutcome) -> Option<OverTime> {
-    let samples = trial.samples();
-    let delays = samples.iter().map(|sample| sample.delay_ns().max(1));
-    let (least, most) = (delays.clone().min()? as f64, delays.max()? as f64 * 1.01);
-    let seconds = trial.offer.duration.as_secs_f64();
-    let [columns, rows] = MAP;
-    let factor = (most / least).max(1.1).ln();
-    let mut counts = vec![0.0; columns * rows];
-    for sample in &samples {
-        let time = sample.intended_ns as f64 / 1e9 / seconds;
-        let height = (sample.delay_ns().max(1) as f64 / least).ln() / factor;
-        let column = ((time * columns as f64) as usize).min(columns - 1);
-        let row = ((height * rows as f64) as usize).min(rows - 1);
-        counts[row * columns + column] += 1.0;
-    }
-    let edges = |count: usize, at: &dyn Fn(f64) -> f64| -> Vec<f64> {
-        (0..=count)
-            .map(|edge| at(edge as f64 / count as f64))
-            .collect()
-    };
-    let stalls = trial.stalls().into_iter();
-    let stalls = stalls.map(|stall| (stall.begin as f64 / 1e9, stall.end as f64 / 1e9));
-    Some(OverTime {
-        time_edges_s: edges(columns, &|share| share * seconds),
-        delay_edges_ns: edges(rows, &|share| least * (share * factor).exp()),
-        counts,
-        // What cannot be seen at this width only makes the page larger.
-        stalls_s: stalls
-            .filter(|(from, to)| to - from > seconds / 2000.0)
-            .collect(),
-    })
+    OverTime::of(&trial.samples(), &trial.stalls(), trial.offer.duration)
 }
 
 /// The numbers for people, each by the name of its definition.
