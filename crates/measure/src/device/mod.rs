@@ -26,10 +26,12 @@ use crate::traffic::receiver::ReceiveResults;
 
 mod outcome;
 mod profile;
+mod together;
 mod watch;
 
 pub use outcome::{Fate, LOOPS, Outcome};
 pub use profile::TrialProfile;
+pub use together::{Turns, take_turns};
 
 use watch::Watch;
 

@@ -315,6 +315,7 @@ mod tests {
             stalls_missed: 0,
             ns_per_tick: 1.0,
             offered_by_flow: vec![sent + unsent],
+            slice_rates_pps: Vec::new(),
         };
         let flow = FlowResult {
             flow: 0,
