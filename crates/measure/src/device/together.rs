@@ -8,7 +8,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use catena_engine::chain::{Chain, Mode, NodeKind, WaitChoice};
+use catena_engine::chain::{Chain, NodeKind, WaitChoice};
 use catena_engine::supervisor::{Options, Supervisor};
 use catena_shm::tsc;
 use serde_json::{Map, Value, json};
@@ -68,7 +68,8 @@ impl Device {
             registry: self.setting.registry.clone(),
             program: self.setting.program.clone(),
             runtime_root: self.setting.runtime_root.clone(),
-            pin: chain.run.mode != Mode::Inline,
+            // Also one loop: the two would otherwise take turns on different cores.
+            pin: true,
         };
         Supervisor::start(chain, options).map_err(|error| self.failed(error))
     }

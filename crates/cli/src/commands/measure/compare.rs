@@ -84,13 +84,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut devices = [a?, b?];
     let cut = if args.together {
         let length = args.trial.unwrap_or(SLICE);
-        together(
-            &mut bench,
-            &devices,
-            &profile,
-            (&plan, length),
-            interleaving,
-        )?
+        together(&mut bench, &devices, &profile, (plan, length))?
     } else {
         let offer = Offer {
             load_pps: load,
@@ -132,8 +126,7 @@ fn together(
     bench: &mut Bench,
     devices: &[Device; 2],
     profile: &TrialProfile,
-    (plan, slice): (&Plan, Duration),
-    mut interleaving: Interleaving,
+    (mut plan, slice): (Plan, Duration),
 ) -> Result<Option<String>, Failure> {
     let [a, b] = devices;
     let is_contained = |device: &Device| {
@@ -158,15 +151,25 @@ fn together(
         Err(DeviceError::Interrupted) => return Ok(Some("interrupted".to_owned())),
         Err(error) => return Err(Failure::running(error)),
     };
-    let mut next = [0; 2];
-    while let Some(side) = interleaving.next() {
-        let index = side as usize;
-        let Some(rate) = rates[index].get(next[index]) else {
-            break;
-        };
-        next[index] += 1;
-        if let Err(error) = interleaving.report(*rate) {
-            return Ok(Some(format!("in a slice, {side:?} moved nothing: {error}")));
+    // Where the machine took the core for a whole slice there is no ratio.
+    let pairs = rates[0].iter().zip(&rates[1]);
+    let pairs: Vec<_> = pairs.filter(|(a, b)| **a > 0.0 && **b > 0.0).collect();
+    let missing = plan.pairs_max - pairs.len();
+    let row = "pairs without a value, because one side moved nothing".to_owned();
+    bench.document.results.push((row, missing.to_string()));
+    plan.pairs_max = pairs.len();
+    let mut interleaving = match Interleaving::new(plan) {
+        Ok(interleaving) => interleaving,
+        Err(error) => return Ok(Some(error.to_string())),
+    };
+    for (a, b) in pairs {
+        for _ in 0..2 {
+            let value = match interleaving.next() {
+                Some(Side::A) => *a,
+                Some(Side::B) => *b,
+                None => break,
+            };
+            interleaving.report(value).map_err(Failure::running)?;
         }
     }
     describe(
