@@ -63,7 +63,7 @@ impl Device {
         self.folder.join(format!("sent-{side:?}.json"))
     }
 
-    fn start(&self, chain: Chain) -> Result<Supervisor, DeviceError> {
+    fn launch(&self, chain: Chain) -> Result<Supervisor, DeviceError> {
         let options = Options {
             registry: self.setting.registry.clone(),
             program: self.setting.program.clone(),
@@ -101,7 +101,7 @@ pub fn take_turns(
             "side": side, "pairs": turns.pairs, "length": format!("{}ns", ns(turns.slice)),
             "seed": turns.seed, "start": start,
         });
-        supervisors.push(device.start(device.side(side, profile, &slices))?);
+        supervisors.push(device.launch(device.side(side, profile, &slices))?);
     }
     let ended = serve(devices, &mut supervisors, turns, begin);
     for supervisor in &mut supervisors {
