@@ -187,7 +187,13 @@ impl Document {
     ///
     /// None that a document built from numbers and text can cause.
     pub fn to_json(&self) -> Result<String, DocumentError> {
-        Ok(serde_json::to_string_pretty(self)? + "\n")
+        // Thousands of buckets of histograms, one a line, would make a study's document five times
+        // as large.
+        let text = match &self.study {
+            Some(_) => serde_json::to_string(self)?,
+            None => serde_json::to_string_pretty(self)?,
+        };
+        Ok(text + "\n")
     }
 }
 

@@ -11,8 +11,6 @@ use crate::study::summary::{CellResult, Spread, StudyResults};
 
 /// Most figures of one kind.
 const CONTEXTS_MAX: usize = 6;
-/// Most maps of delay over time.
-const MAPS_MAX: usize = 4;
 /// Most places along the axis of one figure of bars.
 const PLACES_MAX: usize = 16;
 
@@ -219,11 +217,11 @@ pub(super) fn distributions(results: &StudyResults) -> Vec<String> {
     figures.collect()
 }
 
-/// Delay over time in the first trial of some combinations.
+/// Delay over time in the first trial of the combinations that have such a map.
 pub(super) fn over_time(results: &StudyResults) -> Vec<Result<String, String>> {
     let cells = results.cells.iter();
     let cells: Vec<_> = cells.filter(|cell| cell.over_time.is_some()).collect();
-    let maps = chosen(cells, MAPS_MAX).into_iter().filter_map(|cell| {
+    let maps = cells.into_iter().filter_map(|cell| {
         let over_time = cell.over_time.as_ref()?;
         let name = words(results, cell, &[]);
         let map = HeatMap::new(

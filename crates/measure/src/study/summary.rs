@@ -25,6 +25,8 @@ use crate::stats::{Interval, deviation, mean};
 
 /// Confidence of all intervals.
 const CONFIDENCE: f64 = 0.95;
+/// Most maps of delay over time in a report.
+const MAPS_MAX: usize = 2;
 /// Ratios within this share of 1 do not matter.
 pub const MARGIN: f64 = 0.05;
 
@@ -65,7 +67,7 @@ pub struct CellResult {
     pub values: BTreeMap<String, Spread>,
     /// Delays of all trials, ns.
     pub latency: Option<Histogram>,
-    /// The first trial as a map of delay over time.
+    /// The first trial as a map of delay over time; of one combination for each of two modes.
     pub over_time: Option<OverTime>,
     /// Why a trial has no result, if one has none.
     pub failure: Option<String>,
@@ -367,6 +369,12 @@ impl<'a> Trials<'a> {
 pub fn summarise(study: &Study, records: &[Record]) -> StudyResults {
     let trials = Trials::of(study, records);
     let factors = FACTORS.iter().zip(&study.levels);
+    let mut cells: Vec<_> = trials
+        .cells
+        .iter()
+        .map(|cell| trials.result(cell))
+        .collect();
+    keep_some_maps(&mut cells);
     StudyResults {
         factors: factors
             .map(|(factor, levels)| {
@@ -377,12 +385,22 @@ pub fn summarise(study: &Study, records: &[Record]) -> StudyResults {
         blocks: study.blocks,
         planned: trials.cells.len() * study.blocks as usize,
         done: trials.by_cell.values().map(BTreeMap::len).sum(),
-        cells: trials
-            .cells
-            .iter()
-            .map(|cell| trials.result(cell))
-            .collect(),
+        cells,
         effects: trials.effects(),
+    }
+}
+
+/// Keeps the map of delay over time of one combination for each of the first two modes: the others'
+/// are in the journal, and would make the report ten times as large.
+fn keep_some_maps(cells: &mut [CellResult]) {
+    let mut modes: Vec<String> = Vec::new();
+    for cell in cells {
+        let mode = cell.levels.get(MODE).cloned().unwrap_or_default();
+        if modes.contains(&mode) || modes.len() == MAPS_MAX {
+            cell.over_time = None;
+        } else if cell.over_time.is_some() {
+            modes.push(mode);
+        }
     }
 }
 
