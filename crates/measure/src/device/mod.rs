@@ -99,6 +99,9 @@ pub enum DeviceError {
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Turns with a full link, for each turn with work, from which on the chain is the slower side.
 const BLOCKED_TURNS: u64 = 4;
+/// How long the generator waits where it reaches the device over ports: nothing else keeps it from
+/// sending before the device is up. Containers take a few hundred milliseconds.
+const DELAY: Duration = Duration::from_millis(500);
 /// How long, after the end of the traffic, packets may take through ports of the kernel.
 const SETTLE: Duration = Duration::from_millis(150);
 /// How long packets inside may take to leave.
@@ -196,6 +199,7 @@ impl Device {
     /// The chain with the ports set up for one trial.
     fn prepare(&self, profile: &TrialProfile, offer: &Offer) -> Chain {
         let mut chain = self.chain.clone();
+        let is_endless = self.is_endless();
         let mut set = |index: usize, change: &dyn Fn(&mut serde_json::Map<String, Value>)| {
             let node = &mut chain.nodes[index];
             if node.mode == Mode::Container {
@@ -214,6 +218,9 @@ impl Device {
             config.insert("trial".into(), json!(self.number));
             config.insert("results".into(), json!(self.folder.join("sent.json")));
             config.insert("duration".into(), json!(format!("{ns}ns")));
+            if is_endless {
+                config.insert("delay".into(), json!(format!("{}ms", DELAY.as_millis())));
+            }
             match offer.packet_count {
                 Some(count) => config.insert("count".into(), json!(count)),
                 None => config.remove("count"),
@@ -362,7 +369,7 @@ impl Device {
                 if runs_since.is_none() && is_running(supervisor) {
                     runs_since = Some(Instant::now());
                 }
-                let whole = offer.duration + SETTLE;
+                let whole = DELAY + offer.duration + SETTLE;
                 if runs_since.is_some_and(|since: Instant| since.elapsed() > whole) {
                     break;
                 }

@@ -46,6 +46,8 @@ struct Config {
     duration: Option<Span>,
     /// How many packets to send.
     count: Option<u64>,
+    /// How long to wait before the first packet, so that whatever is reached over ports is up.
+    delay: Option<Span>,
     /// Number in the stamps, by which the receiver tells trials apart.
     #[serde(default)]
     trial: u8,
@@ -119,6 +121,7 @@ fn open(config: &serde_json::Value, dir: &Path) -> Result<Box<dyn Port>, PortErr
     let mut port = TrafficPort::new(plan, config.trial, TickRate::measure(CALIBRATION));
     port.end_ns = config.duration.map(|span| span.ns);
     port.left = config.count;
+    port.delay_ns = config.delay.map_or(0, |span| span.ns);
     port.results = config.results.map(|path| dir.join(path));
     port.slices = config.slices.map(|slices| Slices::new(&slices, port.rate));
     Ok(Box::new(port))
@@ -132,6 +135,7 @@ pub struct TrafficPort {
     rate: TickRate,
     is_max: bool,
     start: Option<u64>,
+    delay_ns: u64,
     end_ns: Option<u64>,
     left: Option<u64>,
     /// The engine may sleep until this tick: before it, no gap is a stall.
@@ -155,6 +159,7 @@ impl TrafficPort {
             trial,
             rate,
             start: None,
+            delay_ns: 0,
             end_ns: None,
             left: None,
             wake_at: None,
@@ -227,9 +232,13 @@ impl TrafficPort {
         }
         let sent_before = self.record.sent;
         let start = *self.start.get_or_insert_with(|| {
-            self.record.start = now;
-            now
+            self.record.start = now + self.rate.ticks(self.delay_ns);
+            self.record.start
         });
+        if now < start {
+            self.wake_at = Some(start);
+            return RxState::Until(engine_now.plus(self.rate.ns(start - now)));
+        }
         let elapsed_ns = self.rate.ns(now.saturating_sub(start));
         let room = burst.room();
         self.room_max = self.room_max.max(room);

@@ -88,6 +88,25 @@ fn a_generator_that_cannot_keep_up_says_so() {
 }
 
 #[test]
+fn a_delay_is_no_lateness() {
+    let mut port = port(&json!({ "load": { "rate": "1Mpps" } })).until(10_000);
+    port.delay_ns = 500_000;
+    let mut bench = PortBench::new(Box::new(Driven(port)));
+    bench.now = Nanos(1000);
+    let first = bench.rx(32);
+    assert_eq!(
+        (first.packets.len(), first.state),
+        (0, RxState::Until(Nanos(501_000)))
+    );
+    bench.now = Nanos(501_000);
+    let received = bench.rx(32);
+    let stamp = Stamp::read(&received.packets[0]).unwrap();
+    assert_eq!((stamp.sequence, stamp.intended), (0, 501_000));
+    assert_eq!(bench.counter("late_max_ns"), 0);
+    assert_eq!(bench.counter("stalled_ns"), 0);
+}
+
+#[test]
 fn without_a_rate_everything_is_due_now() {
     let mut bench = bench(&json!({}), 1000);
     bench.now = Nanos(50);
