@@ -6,7 +6,7 @@
 //! are in the table.
 
 use crate::plot::{Axis, Bar, BarPlot, Figure, HeatMap, LinePlot, Series, Shade};
-use crate::study::cell::{FACTORS, MODE, PORT, RATE};
+use crate::study::cell::{FACTORS, MODE, PORT};
 use crate::study::summary::{CellResult, Spread, StudyResults};
 
 /// Most figures of one kind.
@@ -14,26 +14,29 @@ const CONTEXTS_MAX: usize = 6;
 /// Most places along the axis of one figure of bars.
 const PLACES_MAX: usize = 16;
 
-/// Levels of the factors that vary, but for `left_out`, in words.
-fn words(results: &StudyResults, cell: &CellResult, left_out: &[usize]) -> String {
+/// Factors, but for `left_out`, that vary among these combinations.
+fn varying(cells: &[&CellResult], left_out: &[usize]) -> Vec<usize> {
     let varies = |place: &usize| {
-        let factor = results.factors.get(*place);
-        !left_out.contains(place) && factor.is_some_and(|(_, levels)| levels.len() > 1)
+        let levels = cells.iter().map(|cell| cell.levels.get(*place));
+        let first = levels.clone().next();
+        !left_out.contains(place) && levels.into_iter().any(|level| Some(level) != first)
     };
-    let places = (0..FACTORS.len()).filter(varies);
-    let words: Vec<_> = places
-        .filter_map(|place| {
-            let level = cell.levels.get(place)?;
-            let name = match FACTORS[place] {
-                "size" => format!("{level} B"),
-                "nfs" => format!("{level} NF"),
-                "rate" | "port" | "mode" | "states" => level.clone(),
-                factor => format!("{factor} {level}"),
-            };
-            Some(name)
-        })
-        .collect();
-    words.join(", ")
+    (0..FACTORS.len()).filter(varies).collect()
+}
+
+/// Levels of some factors in words.
+fn words(cell: &CellResult, places: &[usize]) -> String {
+    let words = places.iter().filter_map(|place| {
+        let level = cell.levels.get(*place)?;
+        let name = match FACTORS[*place] {
+            "size" => format!("{level} B"),
+            "nfs" => format!("{level} NF"),
+            "rate" | "port" | "mode" | "states" => level.clone(),
+            factor => format!("{factor} {level}"),
+        };
+        Some(name)
+    });
+    words.collect::<Vec<_>>().join(", ")
 }
 
 fn mode_of(cell: &CellResult) -> &str {
@@ -94,20 +97,16 @@ fn figures_of(
         is_here && cell.values.contains_key(metric)
     };
     let cells: Vec<_> = results.cells.iter().filter(has).collect();
-    let is_rate = metric.starts_with("rate");
-    let left_out: &[usize] = match (is_rate, port) {
-        (true, Some(_)) => &[MODE, RATE, PORT],
-        (true, None) => &[MODE, RATE],
-        _ => &[MODE],
-    };
-    let place = |cell: &CellResult| words(results, cell, left_out);
+    let varying = varying(&cells, &[MODE]);
+    let place = |cell: &CellResult| words(cell, &varying);
     let places = distinct(cells.iter().map(|cell| place(cell)));
     let modes = distinct(cells.iter().map(|cell| mode_of(cell).to_owned()));
     let parts = places.chunks(PLACES_MAX).enumerate();
     let figures = parts.map(|(number, places)| {
-        let title = match places.len() {
-            _ if number > 0 => format!("{title} (continued)"),
-            _ => title.to_owned(),
+        let title = if number > 0 {
+            format!("{title} (continued)")
+        } else {
+            title.to_owned()
         };
         let mut plot = BarPlot::new(title, axis.clone(), places.iter().map(String::as_str));
         if axis.is_log() {
@@ -132,8 +131,11 @@ fn figures_of(
 /// Cells with delays, by what they share but for their mode.
 fn contexts(results: &StudyResults) -> Vec<(String, Vec<&CellResult>)> {
     let mut contexts: Vec<(String, Vec<&CellResult>)> = Vec::new();
-    for cell in results.cells.iter().filter(|cell| cell.latency.is_some()) {
-        let name = words(results, cell, &[MODE]);
+    let cells = results.cells.iter();
+    let cells: Vec<_> = cells.filter(|cell| cell.latency.is_some()).collect();
+    let varying = varying(&cells, &[MODE]);
+    for cell in cells {
+        let name = words(cell, &varying);
         match contexts.iter_mut().find(|(known, _)| *known == name) {
             Some((_, cells)) => cells.push(cell),
             None => contexts.push((name, vec![cell])),
@@ -221,9 +223,10 @@ pub(super) fn distributions(results: &StudyResults) -> Vec<String> {
 pub(super) fn over_time(results: &StudyResults) -> Vec<Result<String, String>> {
     let cells = results.cells.iter();
     let cells: Vec<_> = cells.filter(|cell| cell.over_time.is_some()).collect();
+    let varying = varying(&cells, &[]);
     let maps = cells.into_iter().filter_map(|cell| {
         let over_time = cell.over_time.as_ref()?;
-        let name = words(results, cell, &[]);
+        let name = words(cell, &varying);
         let map = HeatMap::new(
             titled("Latency over time", &name),
             (Axis::new("time (s)"), over_time.time_edges_s.clone()),
