@@ -11,6 +11,8 @@ use crate::study::summary::{CellResult, Spread, StudyResults};
 
 /// Most figures of one kind.
 const CONTEXTS_MAX: usize = 6;
+/// Most points of a line.
+const POINTS_MAX: usize = 300;
 /// Most places along the axis of one figure of bars.
 const PLACES_MAX: usize = 16;
 
@@ -163,6 +165,20 @@ fn chosen<T>(all: Vec<T>, most: usize) -> Vec<T> {
         .collect()
 }
 
+/// Evenly chosen points of a line, the first and the last among them: more than there are pixels
+/// only make the page larger.
+fn thinned(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    let count = points.len();
+    if count <= POINTS_MAX {
+        return points;
+    }
+    let last = count - 1;
+    let index = |number: usize| number * last / (POINTS_MAX - 1);
+    (0..POINTS_MAX)
+        .map(|number| points[index(number)])
+        .collect()
+}
+
 fn titled(what: &str, context: &str) -> String {
     if context.is_empty() {
         what.to_owned()
@@ -182,7 +198,8 @@ pub(super) fn percentiles(results: &StudyResults) -> Vec<String> {
         );
         for cell in &cells {
             let points = cell.latency.as_ref().map(|found| found.percentiles());
-            plot = plot.series(Series::new(mode_of(cell), points.unwrap_or_default()).steps());
+            let points = thinned(points.unwrap_or_default());
+            plot = plot.series(Series::new(mode_of(cell), points).steps());
         }
         // Beyond this, stalls of the machine alone make up the tail.
         let touched = cells
@@ -212,7 +229,8 @@ pub(super) fn distributions(results: &StudyResults) -> Vec<String> {
         );
         for cell in cells {
             let points = cell.latency.as_ref().map(|found| found.cdf());
-            plot = plot.series(Series::new(mode_of(cell), points.unwrap_or_default()).steps());
+            let points = thinned(points.unwrap_or_default());
+            plot = plot.series(Series::new(mode_of(cell), points).steps());
         }
         plot.fragment()
     });
