@@ -77,6 +77,11 @@ impl Packer {
         }
     }
 
+    /// Whether packets are being packed now.
+    pub fn is_packing(&self) -> bool {
+        self.is_packing
+    }
+
     /// Takes note of a burst and says whether its packets are to share descriptors.
     #[inline]
     pub fn wants(&mut self, count: usize, bytes: u64) -> bool {
@@ -184,7 +189,7 @@ impl Packer {
         let mut count = 0;
         let mut bytes = 0;
         for packet in &packets[..run] {
-            if frame.add(packet.bytes(), packet.tag()).is_none() {
+            if frame.add(packet.bytes(), packet.metadata()).is_none() {
                 break;
             }
             bytes += packet.len() as u64;
@@ -218,7 +223,7 @@ impl Packer {
                 self.stage_frame(&packets[done..done + run], len, ring, staging)
             } else {
                 let packet = &packets[done];
-                staging.stage(ring, packet.bytes(), packet.tag())
+                staging.stage(ring, packet.bytes(), packet.metadata())
             };
             let Some(descriptor) = staged else { break };
             into.push(descriptor);
@@ -240,7 +245,7 @@ impl Packer {
         let count = packets.len() as u32;
         let descriptor = staging.stage_frame(ring, (len, count), headroom, mark, |frame| {
             for packet in packets {
-                let added = frame.add(packet.bytes(), packet.tag());
+                let added = frame.add(packet.bytes(), packet.metadata());
                 debug_assert!(added.is_some(), "the length was computed for them");
                 bytes += packet.len() as u64;
             }

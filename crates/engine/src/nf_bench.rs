@@ -29,7 +29,7 @@ pub struct Processed {
     /// The packet's bytes after the NF.
     pub bytes: Vec<u8>,
     /// The packet's tag after the NF.
-    pub tag: u32,
+    pub tag: u16,
 }
 
 /// What became of a burst.

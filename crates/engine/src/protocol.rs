@@ -26,6 +26,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::chain::{Aggregate, Mode, Overflow, Trust};
+use crate::probe::ProbeSettings;
 use crate::wait::WaitPolicy;
 
 /// Version of this protocol and of the memory that it hands over; both sides must have the same.
@@ -37,7 +38,9 @@ pub const VERSION: u32 = {
     let descriptors = fingerprint(counters, include_bytes!("../../shm/src/descriptor.rs"));
     let pools = fingerprint(descriptors, include_bytes!("../../shm/src/pool.rs"));
     let marks = fingerprint(pools, include_bytes!("../../shm/src/pool/search.rs"));
-    fingerprint(marks, include_bytes!("../../shm/src/ring_memory.rs"))
+    let rings = fingerprint(marks, include_bytes!("../../shm/src/ring_memory.rs"));
+    let records = fingerprint(rings, include_bytes!("../../shm/src/record_ring.rs"));
+    fingerprint(records, include_bytes!("probe.rs"))
 };
 
 /// FNV-1a of some text, continued from `hash`.
@@ -77,6 +80,8 @@ pub enum RegionName {
     Ledger(u8),
     /// A worker's counters.
     Counters,
+    /// What a worker's probes wrote.
+    Records,
 }
 
 /// Buffers of one pool.
@@ -314,6 +319,8 @@ pub enum ToWorker {
     },
     /// Ports take no more packets in.
     Drain,
+    /// What probes are to note.
+    Probe(ProbeSettings),
     /// Finish: last turn, close ports, say `Stopped`.
     Stop,
     /// A request to a node.

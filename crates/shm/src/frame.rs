@@ -338,7 +338,7 @@ impl FramePlace {
                 )
             }
             .in_slot(slot, entry.offset() - floor)
-            .with_tag(entry.tag());
+            .with_metadata(entry.tag());
             packet.prefetch();
             floor = entry.end();
             each(packet);
@@ -378,7 +378,7 @@ impl Packet {
         // SAFETY: a framed packet lies in a buffer that starts with a table; buffers are multiples
         // of their size, 1 KiB or more.
         let entry = unsafe { entry(self.buffer_start(), self.slot()) };
-        let now = Entry::new(self.offset_in_buffer(), self.len(), self.tag()).0;
+        let now = Entry::new(self.offset_in_buffer(), self.len(), self.metadata()).0;
         if entry.load(Ordering::Relaxed) == now {
             return true;
         }
@@ -396,7 +396,13 @@ impl Packet {
             reason = "a buffer has 2^16 bytes, and its table comes first; headroom has 8 bits"
         )]
         let room = (self.len() as u16, self.headroom() as u8);
-        Descriptor::framed(self.slot(), self.pool(), self.offset(), room, self.tag())
+        Descriptor::framed(
+            self.slot(),
+            self.pool(),
+            self.offset(),
+            room,
+            self.metadata(),
+        )
     }
 }
 

@@ -12,6 +12,7 @@ use crate::chain::{Overflow, Trust};
 use crate::drop_reason::DropReason;
 use crate::packet::Packet;
 use crate::pools::{Pools, Suspicion};
+use crate::probe::Occupancy;
 use crate::protocol::RingSpec;
 
 /// How many packets ahead of the one being copied are fetched.
@@ -31,6 +32,10 @@ pub struct RxLink {
     dropped: [(DropReason, u64); 2],
     committed: bool,
     suspicion: Suspicion,
+    /// How many the last pull took, if it left some behind.
+    left_behind: Option<u64>,
+    /// How many packets wait, at random moments.
+    pub occupancy: Occupancy,
     /// Counters since this worker started.
     pub counters: RxCounters,
 }
@@ -48,6 +53,8 @@ impl RxLink {
             dropped: [(DropReason::LinkStale, 0), (DropReason::NoBuffer, 0)],
             committed: false,
             suspicion: Suspicion::default(),
+            left_behind: None,
+            occupancy: Occupancy::default(),
             counters: RxCounters::default(),
         }
     }
@@ -73,6 +80,24 @@ impl RxLink {
         self.suspicion.due(self.counters.violations)
     }
 
+    /// Counts what waits, before anything is pulled in this turn, for so many random moments since
+    /// the turn before; `slept` if the worker has slept meanwhile, which it does over empty links.
+    pub fn count_waiting(&mut self, moments: u64, slept: bool) {
+        self.descriptors.clear();
+        let slots = self.inlet.consumer().slot_count() as usize;
+        let waiting = self.inlet.peek_burst(slots, &mut self.descriptors) as u64;
+        self.descriptors.clear();
+        let halves = if slept {
+            0
+        } else {
+            // What was left behind has waited all the time; as many have come as were taken.
+            2 * waiting - self.left_behind.map_or(waiting, |taken| taken.min(waiting))
+        };
+        self.occupancy.halves += halves * moments;
+        self.occupancy.samples += moments;
+        self.left_behind = None;
+    }
+
     /// Takes up to `max` packets into `packets`; they are the caller's, their slots stay taken
     /// until [`RxLink::commit`].
     pub fn pull(&mut self, max: usize, pools: &mut Pools, packets: &mut Vec<Packet>) -> usize {
@@ -82,6 +107,7 @@ impl RxLink {
             Trust::Shared | Trust::Ro => self.pull_in_place(max, pools, packets),
             Trust::Copy => self.pull_copies(max, pools, packets),
         };
+        self.left_behind = (count >= max).then_some(count as u64);
         if count > 0 {
             let class = (usize::BITS - count.leading_zeros()) as usize;
             self.counters.occupancy[class.min(OCCUPANCY_CLASSES - 1)] += 1;
@@ -285,7 +311,7 @@ fn copy_in(
     let bytes = staging::staged(ring, descriptor).map_err(|_| DropReason::BadDescriptor)?;
     let mut packet = pools.alloc(bytes.len())?;
     bytes.copy_to(packet.bytes_mut());
-    packet.set_tag(descriptor.tag);
+    packet.set_metadata(descriptor.tag);
     Ok(packet)
 }
 

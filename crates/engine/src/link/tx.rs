@@ -74,6 +74,16 @@ impl TxLink {
         }
     }
 
+    /// Its index in the chain plus one.
+    pub fn number(&self) -> u8 {
+        self.number
+    }
+
+    /// Whether small packets are being packed into frames now.
+    pub fn is_packing(&self) -> bool {
+        self.packer.is_packing()
+    }
+
     /// The ring's memory.
     pub fn ring(&self) -> &MappedRing {
         self.producer.memory()
@@ -207,7 +217,7 @@ impl TxLink {
             self.packer.stage(packets, ring, staging, into);
         } else {
             for packet in packets {
-                let staged = staging.stage(ring, packet.bytes(), packet.tag());
+                let staged = staging.stage(ring, packet.bytes(), packet.metadata());
                 let Some(descriptor) = staged else { break };
                 self.descriptors.push(descriptor);
             }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use catena_shm::counters::Counters;
+use catena_shm::record_ring::RecordPage;
 use catena_shm::region::{Region, RegionError, Sharing};
 use catena_shm::ring_memory::{RingEnd, Side};
 
@@ -132,6 +133,10 @@ impl Supervisor {
         };
         self.instances[worker].made.insert(region);
         let fd = Arc::new(fd);
+        if region == RegionName::Records {
+            self.instances[worker].records = Some((fd, len));
+            return;
+        }
         self.memory.keep(region, Held { fd, len, end });
         if let Some((ring, Side::Producer)) = memory::ring_of(&self.placement, region) {
             self.memory.forget_passed(&ring);
@@ -158,6 +163,10 @@ impl Supervisor {
                 let copy = fd.try_clone().map_err(|error| error.to_string())?;
                 let counters = Counters::attach(copy, len, words).map_err(text)?;
                 self.instances[worker].counters = Some(counters);
+            }
+            RegionName::Records => {
+                Region::check(fd, len, Sharing::ReadOnly).map_err(text)?;
+                at_least(RecordPage::bytes() as u64)?;
             }
             RegionName::Pool(id) => {
                 let spec = spec(id).ok_or("no such pool")?;

@@ -227,7 +227,7 @@ pub(super) fn may_make(placement: &Placement, worker: usize, region: RegionName)
             .any(|pool| pool.id == id && pool.owner == worker)
     };
     match region {
-        RegionName::Counters => true,
+        RegionName::Counters | RegionName::Records => true,
         RegionName::Pool(id) | RegionName::Ledger(id) => owns(id),
         _ => rings(placement).iter().any(|ring| {
             (ring.producer == region && ring.from == worker)
@@ -238,7 +238,7 @@ pub(super) fn may_make(placement: &Placement, worker: usize, region: RegionName)
 
 /// Every region that `worker` makes.
 pub(super) fn all_of(placement: &Placement, worker: usize) -> Vec<RegionName> {
-    let mut all = vec![RegionName::Counters];
+    let mut all = vec![RegionName::Counters, RegionName::Records];
     for ring in rings(placement) {
         all.extend((ring.from == worker).then_some(ring.producer));
         all.extend((ring.to == worker).then_some(ring.consumer));

@@ -16,6 +16,7 @@
 //! - `audit`: buffers that a dead worker had kept without saying so.
 //! - `ending`: the chain's end.
 //! - `memory`: every region, by whom and for whom it was made.
+//! - `probing`: what probes of workers note, and who reads it.
 //! - `status`: counters summed over lives, for people and machines.
 //! - `runtime_dir`: the folder of a running chain: lock and sockets.
 //!
@@ -24,6 +25,7 @@
 pub mod apply;
 pub mod container;
 pub mod instance;
+pub mod probing;
 pub mod reclaim;
 pub mod renumber;
 pub mod runtime_dir;
@@ -54,6 +56,7 @@ use catena_shm::tsc::Clock;
 use crate::chain::registry::Registry;
 use crate::chain::{Chain, Mode};
 use crate::placement::{Placement, place};
+use crate::probe::ProbeSettings;
 use crate::protocol::ToWorker;
 use crate::stats::{NodeCounters, RxCounters, TxCounters};
 use crate::supervisor::audit::Audits;
@@ -203,6 +206,8 @@ pub struct Supervisor {
     is_stopping: bool,
     /// Whether the chain is being changed just now.
     is_changing: bool,
+    /// What probes note, and since when.
+    probing: Option<(ProbeSettings, Instant)>,
 }
 
 /// A request to a node, on its way or answered.
@@ -253,6 +258,7 @@ impl Supervisor {
             is_draining: false,
             is_stopping: false,
             is_changing: false,
+            probing: None,
             instances: Vec::new(),
             chain,
             placement,

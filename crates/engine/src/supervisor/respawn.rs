@@ -279,6 +279,9 @@ impl Supervisor {
         if self.is_draining {
             self.instances[worker].send(&ToWorker::Drain);
         }
+        if let Some(settings) = self.probing_of(worker) {
+            self.instances[worker].send(&ToWorker::Probe(settings));
+        }
         if self.instances[worker].epoch == 0 {
             return;
         }

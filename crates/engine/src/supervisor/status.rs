@@ -16,6 +16,7 @@ use crate::aggregation::PackCounters;
 use crate::chain::{Aggregate, NodeKind};
 use crate::drop_reason::DropReason;
 use crate::link::OCCUPANCY_CLASSES;
+use crate::probe::{NodeCost, Occupancy};
 use crate::protocol::RegionName;
 use crate::stats::{
     NODE_WORDS, NodeCounters, PageLayout, RX_WORDS, RxCounters, TX_WORDS, TxCounters, WORKER_WORDS,
@@ -129,6 +130,9 @@ pub struct WorkerStatus {
     pub sleeps: u64,
     /// Seconds asleep.
     pub sleep_s: f64,
+    /// Seconds in turns that moved packets.
+    #[serde(default)]
+    pub busy_s: f64,
     /// Descriptors and returned buffers it refused, in this life, because no honest peer would have
     /// sent them.
     #[serde(default)]
@@ -159,6 +163,9 @@ pub struct NodeStatus {
     pub drops: BTreeMap<String, u64>,
     /// Packets it held when it was killed.
     pub killed: u64,
+    /// What timed bursts cost here, in this life of its worker.
+    #[serde(default)]
+    pub cost: NodeCost,
     /// A port's own counters, known when it has closed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub report: BTreeMap<String, u64>,
@@ -188,6 +195,9 @@ pub struct LinkStatus {
     pub rx_bytes: u64,
     /// Packets in it now.
     pub occupancy: u64,
+    /// How many waited in it, at random moments.
+    #[serde(default)]
+    pub waiting: Occupancy,
     /// Pulls by how many packets they took: 0, 1, 2-3, 4-7, ...
     pub pulls: Vec<u64>,
     /// Times the receiver was woken.
@@ -252,6 +262,18 @@ fn block(
 pub(super) fn node_counters(counters: &Counters, layout: PageLayout, node: usize) -> NodeCounters {
     block(counters, layout.node_count, |n| layout.node(n), node)
         .map(|at| NodeCounters::from_words(&words::<NODE_WORDS>(counters, at)))
+        .unwrap_or_default()
+}
+
+fn node_cost(counters: &Counters, layout: PageLayout, node: usize) -> NodeCost {
+    block(counters, layout.node_count, |n| layout.cost(n), node)
+        .map(|at| NodeCost::from_words(&words::<{ NodeCost::WORDS }>(counters, at)))
+        .unwrap_or_default()
+}
+
+fn occupancy(counters: &Counters, layout: PageLayout, link: usize) -> Occupancy {
+    block(counters, layout.rx_count, |n| layout.occupancy(n), link)
+        .map(|at| Occupancy::from_words(&words::<{ Occupancy::WORDS }>(counters, at)))
         .unwrap_or_default()
 }
 
@@ -363,7 +385,10 @@ impl Supervisor {
                 WorkerCounters::from_words(&words::<WORKER_WORDS>(page, 0))
             });
         #[expect(clippy::cast_precision_loss, reason = "seconds for people")]
-        let sleep_s = counters.sleep_ns as f64 / 1e9;
+        let (sleep_s, busy_s) = (
+            counters.sleep_ns as f64 / 1e9,
+            counters.busy_ns as f64 / 1e9,
+        );
         WorkerStatus {
             name: spec.name.clone(),
             mode: format!("{:?}", spec.mode).to_lowercase(),
@@ -376,6 +401,7 @@ impl Supervisor {
             yields: counters.yields,
             sleeps: counters.sleeps,
             sleep_s,
+            busy_s,
             violations: counters.violations,
         }
     }
@@ -411,6 +437,12 @@ impl Supervisor {
             tx_bytes: counters.tx_bytes,
             drops,
             killed: self.past.killed.get(&node).copied().unwrap_or(0),
+            cost: instance
+                .counters
+                .as_ref()
+                .map_or_else(NodeCost::default, |page| {
+                    node_cost(page, instance.layout, node)
+                }),
             report: closing
                 .map(|c| c.report.iter().cloned().collect())
                 .unwrap_or_default(),
@@ -444,6 +476,7 @@ impl Supervisor {
             rx_packets: 0,
             rx_bytes: 0,
             occupancy: 0,
+            waiting: Occupancy::default(),
             pulls: vec![0; OCCUPANCY_CLASSES],
             wakes: 0,
             blocked: 0,
@@ -467,6 +500,7 @@ impl Supervisor {
         }
         if let Some(page) = &receiver.counters {
             rx.add(&rx_counters(page, receiver.layout, link));
+            status.waiting = occupancy(page, receiver.layout, link);
         }
         status.rx_bytes = rx.bytes;
         status.pulls = rx.occupancy.to_vec();

@@ -8,6 +8,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use catena_shm::counters::Counters;
 use catena_shm::pool::{LinkSet, PoolGeometry, PoolOwner, PoolView};
+use catena_shm::record_ring::RecordPage;
 use catena_shm::region::{RegionError, Sharing};
 use catena_shm::ring::Producer;
 use catena_shm::ring_memory::{MappedRing, RingEnd, RingGeometry, Side};
@@ -50,6 +51,7 @@ pub struct Making {
     owners: Vec<PoolOwner>,
     views: Vec<PoolView>,
     counters: Counters,
+    records: RecordPage,
     works: Vec<Work>,
     /// Remarks for people.
     pub notices: Vec<String>,
@@ -188,6 +190,7 @@ impl Making {
                 .and_then(|node| poor_waiting(&node.name)),
         );
         let counters = Counters::create(page_layout(&assignment).word_count())?;
+        let records = RecordPage::create()?;
         let works = assignment
             .nodes
             .iter()
@@ -201,6 +204,7 @@ impl Making {
             owners,
             views: Vec::new(),
             counters,
+            records,
             works,
             notices,
         })
@@ -226,6 +230,8 @@ impl Making {
         }
         let (fd, len) = self.counters.memory();
         made.push((RegionName::Counters, len, fd));
+        let (fd, len) = self.records.memory();
+        made.push((RegionName::Records, len, fd));
         made
     }
 
@@ -245,7 +251,7 @@ impl Making {
             RegionName::Pool(id) | RegionName::Ledger(id) => {
                 assignment.pools.iter().any(|pool| pool.id == id)
             }
-            RegionName::Counters => false,
+            RegionName::Counters | RegionName::Records => false,
         }
     }
 
@@ -314,14 +320,20 @@ impl Making {
     ///
     /// # Errors
     /// [`BuildError::Inconsistent`] if a neighbour's region is missing.
-    pub fn finish(mut self) -> Result<(Graph, Pools, Counters, Assignment), BuildError> {
+    pub fn finish(mut self) -> Result<Built, BuildError> {
         let mut pools = Pools::new(std::mem::take(&mut self.owners));
         for view in self.views.drain(..) {
             pools.add_view(view);
         }
         self.add_lanes(&mut pools)?;
         let graph = self.graph()?;
-        Ok((graph, pools, self.counters, self.assignment))
+        Ok(Built {
+            graph,
+            pools,
+            counters: self.counters,
+            records: self.records,
+            assignment: self.assignment,
+        })
     }
 
     fn start_of(&self, region: RegionName) -> u64 {
@@ -405,6 +417,7 @@ impl Making {
                 outputs: spec.outputs.iter().map(|_| OutEdge::Open).collect(),
                 fan: spec.fan,
                 counters: crate::stats::NodeCounters::default(),
+                cost: crate::probe::NodeCost::default(),
             });
         }
         graph.congested = vec![false; graph.nodes.len()];
@@ -459,6 +472,21 @@ impl Making {
         }
         Ok(())
     }
+}
+
+/// A worker, ready to run.
+#[derive(Debug)]
+pub struct Built {
+    /// Its nodes and edges.
+    pub graph: Graph,
+    /// Its pools.
+    pub pools: Pools,
+    /// Its counters page.
+    pub counters: Counters,
+    /// Where its probes write.
+    pub records: RecordPage,
+    /// What it was assigned.
+    pub assignment: Assignment,
 }
 
 /// What a running worker adds.

@@ -10,6 +10,7 @@ use crate::link::{RxLink, TxLink};
 use crate::nf::{Nanos, Nf};
 use crate::packet::Packet;
 use crate::port::{Port, RxState};
+use crate::probe::NodeCost;
 use crate::stats::NodeCounters;
 
 /// Where packets of a node's output go.
@@ -36,6 +37,21 @@ pub enum InEdge {
     },
     /// Over a link.
     Link(Box<RxLink>),
+}
+
+impl InEdge {
+    /// Whether it comes from another worker.
+    pub fn is_link(&self) -> bool {
+        matches!(self, Self::Link(_))
+    }
+
+    /// The link's index in the chain plus one; 0 within the worker.
+    pub fn link_number(&self) -> u8 {
+        match self {
+            Self::Local { .. } => 0,
+            Self::Link(link) => u8::try_from(link.index + 1).unwrap_or(u8::MAX),
+        }
+    }
 }
 
 /// What a node does.
@@ -83,6 +99,8 @@ pub struct WorkerNode {
     pub fan: usize,
     /// Its counters since this worker started.
     pub counters: NodeCounters,
+    /// What timed bursts cost here.
+    pub cost: NodeCost,
 }
 
 /// All nodes of a worker, in topological order, and the queues between them.

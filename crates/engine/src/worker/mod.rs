@@ -2,6 +2,7 @@
 //!
 //! - `graph`: its nodes and edges.
 //! - `turn`: one pass of the loop; the path of a packet.
+//! - `probe`: when the clock is read in a turn, and what is noted of it.
 //! - `runner`: the loop, and waiting when a pass moved nothing.
 //! - `build`: from an assignment to a graph.
 //! - `open`: ports, NFs and neighbours' memory.
@@ -10,6 +11,7 @@
 pub mod build;
 pub mod graph;
 pub mod open;
+pub mod probe;
 pub mod runner;
 pub mod serve;
 pub mod turn;

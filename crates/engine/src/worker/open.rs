@@ -64,7 +64,7 @@ pub fn attach(
                 id, geometry, fd, len, sharing,
             )?));
         }
-        RegionName::Ledger(_) | RegionName::Counters => return Err(unknown),
+        RegionName::Ledger(_) | RegionName::Counters | RegionName::Records => return Err(unknown),
     };
     Ok(Attached::End(RingEnd::attach(
         fd,

@@ -21,6 +21,7 @@ use crate::link::RxLink;
 use crate::nf::Nanos;
 use crate::pools::Pools;
 use crate::port::RxState;
+use crate::probe::ProbeSettings;
 use crate::protocol::{FromWorker, PortClosing, RegionName, Rewiring};
 use crate::stats::{PageLayout, RECLAIMED_WORD, WorkerCounters};
 use crate::wait::WaitPolicy;
@@ -77,6 +78,8 @@ pub enum Command {
     Drain,
     /// Finish.
     Stop,
+    /// What probes are to note.
+    Probe(ProbeSettings),
     /// A request to a node.
     Control(u64, usize, serde_json::Value),
 }
@@ -172,11 +175,15 @@ impl Runner {
         let mut next_tick = 0;
         let mut ticks = 0_u32;
         let mut finished_said = false;
+        let mut busy_since = None;
         loop {
             if self.doorbell.is_rung() && !self.obey() {
                 break;
             }
             let now = self.clock.now_ns();
+            if let Some(since) = busy_since.take() {
+                self.sums.busy_ns += now.saturating_sub(since);
+            }
             if now >= next_tick {
                 self.tick(now);
                 ticks = ticks.saturating_add(1);
@@ -191,6 +198,7 @@ impl Runner {
             }
             if self.turn.run(&mut self.graph, &mut self.pools, Nanos(now)) {
                 self.sums.busy_turns += 1;
+                busy_since = Some(now);
                 self.store_counters();
                 idle = Idleness::default();
             } else {
@@ -211,12 +219,13 @@ impl Runner {
             idle.yields = idle.yields.saturating_add(1);
             self.sums.yields += 1;
             std::thread::yield_now();
+            self.turn.probe.gave_way();
         } else {
-            self.sleep(now, next_tick.min(event));
+            self.sleep(next_tick.min(event));
         }
     }
 
-    fn sleep(&mut self, now: u64, until: u64) {
+    fn sleep(&mut self, until: u64) {
         self.store_counters();
         let mut words = std::mem::take(&mut self.words);
         words.clear();
@@ -232,11 +241,14 @@ impl Runner {
         self.watch_ports();
         bell::full_fence();
         // The last look: whoever published before seeing that we wait is found now.
+        let now = self.clock.now_ns();
         let moved = self.turn.run(&mut self.graph, &mut self.pools, Nanos(now));
         if !moved && !self.doorbell.flag.load(Ordering::Acquire) {
             self.sums.sleeps += 1;
             bell::sleep(&words, Duration::from_nanos(until.saturating_sub(now)));
-            self.sums.sleep_ns += self.clock.now_ns().saturating_sub(now);
+            let woke = self.clock.now_ns();
+            self.sums.sleep_ns += woke.saturating_sub(now);
+            self.turn.probe.woke(woke);
         }
         for link in self.graph.rx_links_mut() {
             link.after_sleep();
@@ -278,6 +290,7 @@ impl Runner {
                 nf.tick(Nanos(now));
             }
         }
+        self.turn.probe.tick(Nanos(now));
         self.accuse();
     }
 
@@ -304,6 +317,14 @@ impl Runner {
         for (n, node) in self.graph.nodes.iter().take(layout.node_count).enumerate() {
             store(layout.node(n), node.index, &node.counters.words());
         }
+        if self.turn.probe.is_timed() | (self.turn.probe.moments() > 0) {
+            for (n, node) in self.graph.nodes.iter().take(layout.node_count).enumerate() {
+                store(layout.cost(n), node.index, &node.cost.words());
+            }
+            for (n, link) in self.graph.rx_links_mut().take(layout.rx_count).enumerate() {
+                store(layout.occupancy(n), link.index, &link.occupancy.words());
+            }
+        }
         for (n, link) in self.graph.tx_links_mut().take(layout.tx_count).enumerate() {
             store(layout.tx(n), link.index, &link.counters.words());
         }
@@ -324,6 +345,7 @@ impl Runner {
         }
         for n in rx..layout.rx_count {
             self.counters.store(layout.rx(n), &[0]);
+            self.counters.store(layout.occupancy(n), &[0]);
         }
     }
 
@@ -388,6 +410,10 @@ impl Runner {
                     (self.report)(&FromWorker::Drained);
                 }
                 Command::Stop => return false,
+                Command::Probe(settings) => {
+                    let now = Nanos(self.clock.now_ns());
+                    self.turn.probe.set(settings, now);
+                }
                 Command::Control(id, node, request) => self.answer(id, node, &request),
             }
         }

@@ -13,16 +13,19 @@ use std::thread::JoinHandle;
 
 use catena_shm::bell;
 use catena_shm::fd_passing::{self, Message};
+use catena_shm::record_ring::RecordPage;
 use catena_shm::schedule::{SHORTEST_SLICE, ask_for_slices};
-use catena_shm::tsc::Clock;
+use catena_shm::tsc::{self, Clock};
 use rustix::event::epoll;
 
 use crate::chain::registry::Registry;
 use crate::link::RxLink;
+use crate::probe::Tier;
 use crate::protocol::{Assignment, FromWorker, PortClosing, RegionName, ToWorker, VERSION};
 use crate::stats::{RECLAIMED_WORD, WorkerCounters};
-use crate::worker::build::{BuildError, Making, page_layout};
+use crate::worker::build::{BuildError, Built, Making, page_layout};
 use crate::worker::open::{Attached, attach};
+use crate::worker::probe::Probe;
 use crate::worker::runner::{Command, Doorbell, Runner};
 use crate::worker::turn::Turn;
 
@@ -175,6 +178,8 @@ struct Running {
     doorbell: Arc<Doorbell>,
     watch: Arc<OwnedFd>,
     thread: JoinHandle<Vec<PortClosing>>,
+    /// Where its probes write.
+    records: RecordPage,
 }
 
 impl Running {
@@ -197,7 +202,16 @@ impl Running {
 }
 
 fn start(connection: &Connection, making: Making) -> Result<Running, ServeError> {
-    let (graph, pools, counters, assignment) = making.finish()?;
+    let Built {
+        graph,
+        pools,
+        counters,
+        records,
+        assignment,
+    } = making.finish()?;
+    let clock = Clock::from_parts(assignment.clock);
+    let seed = tsc::ticks() ^ (assignment.worker as u64) << 48;
+    let probe = Probe::new(clock, Some(records.clone()), seed);
     let watch = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
     let control = epoll::EventData::new_u64(0);
     epoll::add(
@@ -217,8 +231,8 @@ fn start(connection: &Connection, making: Making) -> Result<Running, ServeError>
         worker: assignment.worker,
         graph,
         pools,
-        turn: Turn::new(usize::from(assignment.burst)),
-        clock: Clock::from_parts(assignment.clock),
+        turn: Turn::new(usize::from(assignment.burst), probe),
+        clock,
         wait: assignment.wait,
         counters,
         layout: page_layout(&assignment),
@@ -252,6 +266,7 @@ fn start(connection: &Connection, making: Making) -> Result<Running, ServeError>
         doorbell,
         watch,
         thread,
+        records,
     })
 }
 
@@ -354,6 +369,13 @@ impl Control<'_> {
             ToWorker::EndSeek => running.command(Command::EndSeek),
             ToWorker::Sync { id } => running.command(Command::Sync(id)),
             ToWorker::Drain => running.command(Command::Drain),
+            ToWorker::Probe(settings) => {
+                // Here, so that the data path meets no page fault.
+                if settings.tier > Tier::Sums {
+                    running.records.prefault();
+                }
+                running.command(Command::Probe(settings));
+            }
             ToWorker::Control { id, node, request } => {
                 running.command(Command::Control(id, node, request));
             }
@@ -403,7 +425,7 @@ impl Control<'_> {
         match Making::start(delta, BTreeMap::new(), self.registry) {
             Ok(mut making) => {
                 for (region, len, fd) in making.made() {
-                    if region != RegionName::Counters {
+                    if !matches!(region, RegionName::Counters | RegionName::Records) {
                         self.connection
                             .send(&FromWorker::Made { region, len }, &[fd])?;
                     }

@@ -17,7 +17,8 @@ use crate::nf::{Burst, Copies, Nanos, Verdict};
 use crate::packet::Packet;
 use crate::pools::Pools;
 use crate::port::{RxBurst, RxState};
-use crate::worker::graph::{Graph, InEdge, OutEdge, Work};
+use crate::worker::graph::{Graph, InEdge, OutEdge, Work, WorkerNode};
+use crate::worker::probe::{Exit, Probe};
 
 /// What a turn needs besides the graph; its vectors are kept from turn to turn, so that the data
 /// path does not allocate.
@@ -29,6 +30,8 @@ pub struct Turn {
     pub receiving: bool,
     /// When a port that has nothing now will have something, if it said so.
     pub next_event: Option<Nanos>,
+    /// What is noted of packets on their way.
+    pub probe: Probe,
     packets: Vec<Packet>,
     verdicts: Vec<Verdict>,
     copies: Copies,
@@ -36,12 +39,13 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Scratch space for bursts of `burst` packets.
-    pub fn new(burst: usize) -> Self {
+    /// Scratch space for bursts of `burst` packets, and the worker's probes.
+    pub fn new(burst: usize, probe: Probe) -> Self {
         Self {
             burst,
             receiving: true,
             next_event: None,
+            probe,
             packets: Vec::with_capacity(burst),
             verdicts: Vec::with_capacity(burst),
             copies: Copies::default(),
@@ -51,6 +55,7 @@ impl Turn {
 
     /// Runs one turn at time `now`; says whether any packet moved.
     pub fn run(&mut self, graph: &mut Graph, pools: &mut Pools, now: Nanos) -> bool {
+        self.probe.begin_turn(now);
         self.next_event = graph.ask_ports(now);
         let mut moved = pools.take_returns() > 0;
         for position in 0..graph.nodes.len() {
@@ -74,6 +79,9 @@ impl Turn {
             }
         }
         seal(graph, pools);
+        if moved {
+            self.probe.end_busy_turn();
+        }
         moved
     }
 
@@ -104,6 +112,7 @@ impl Turn {
             Some(OutEdge::Link(link)) => link.makes_frames(),
             _ => None,
         };
+        self.probe.before_taking();
         let mut burst = RxBurst::new(pools, &mut self.packets, room, &mut node.counters.drops)
             .in_frames(frames);
         *state = port.rx(&mut burst, now);
@@ -118,7 +127,9 @@ impl Turn {
         let bytes = bytes_of(&self.packets);
         node.counters.rx_packets += count;
         node.counters.rx_bytes += bytes;
+        self.probe.received(&mut self.packets);
         emit(graph, pools, position, 0, &mut self.packets, bytes);
+        note_sent(&mut self.probe, &mut graph.nodes[position], None);
         true
     }
 
@@ -139,9 +150,13 @@ impl Turn {
             let node = &mut graph.nodes[position];
             node.counters.rx_packets += self.packets.len() as u64;
             node.counters.rx_bytes += bytes_of(&self.packets);
+            self.probe
+                .arrived(&self.packets, node.inputs[input].is_link());
             let Work::Nf(nf) = &mut node.work else {
                 let bytes = bytes_of(&self.packets);
+                self.probe.processed(&self.packets, &[]);
                 emit(graph, pools, position, 0, &mut self.packets, bytes);
+                note_sent(&mut self.probe, &mut graph.nodes[position], Some(input));
                 continue;
             };
             self.verdicts.clear();
@@ -158,7 +173,9 @@ impl Turn {
                 input as u8,
             );
             nf.process(&mut burst, now);
+            self.probe.processed(&self.packets, &self.verdicts);
             self.carry_out(graph, pools, position);
+            note_sent(&mut self.probe, &mut graph.nodes[position], Some(input));
         }
         moved
     }
@@ -179,6 +196,9 @@ impl Turn {
                 std::mem::swap(&mut self.packets, &mut graph.queues[*queue]);
             }
             InEdge::Link(link) => {
+                if self.probe.moments() > 0 {
+                    link.count_waiting(self.probe.moments(), self.probe.has_slept());
+                }
                 let Some(need) = link.next_span() else {
                     return 0;
                 };
@@ -187,6 +207,7 @@ impl Turn {
                     return 0;
                 };
                 if room >= need {
+                    self.probe.before_taking();
                     link.pull(room, pools, &mut self.packets);
                 } else {
                     link.shed(pools);
@@ -285,7 +306,11 @@ impl Turn {
             let Work::Port { port, .. } = &mut node.work else {
                 return moved;
             };
+            self.probe
+                .arrived(&self.packets, node.inputs[input].is_link());
             let sent = port.tx(&mut self.packets, now).min(self.packets.len());
+            self.probe.transmitted(&self.packets[..sent]);
+            note_sent(&mut self.probe, node, Some(input));
             node.counters.tx_packets += sent as u64;
             node.counters.tx_bytes += bytes_of(&self.packets[..sent]);
             let failed = (self.packets.len() - sent) as u64;
@@ -314,6 +339,9 @@ impl Turn {
             }
             InEdge::Link(link) => link,
         };
+        if self.probe.moments() > 0 {
+            link.count_waiting(self.probe.moments(), self.probe.has_slept());
+        }
         let Work::Port { port, .. } = &mut node.work else {
             return 0;
         };
@@ -327,9 +355,26 @@ impl Turn {
         let Some(need) = link.next_span() else {
             return 0;
         };
+        self.probe.before_taking();
         let most = room.min(self.burst.max(need));
         link.pull(most, pools, &mut self.packets)
     }
+}
+
+/// Tells the probes that a burst, which had come by `input`, has left a node.
+#[inline]
+fn note_sent(probe: &mut Probe, node: &mut WorkerNode, input: Option<usize>) {
+    let input = input.map_or(0, |input| node.inputs[input].link_number());
+    let outputs = &node.outputs;
+    probe.sent(node.index, input, &mut node.cost, |output| {
+        match outputs.get(output) {
+            Some(OutEdge::Link(link)) => Exit {
+                link: link.number(),
+                is_packing: link.is_packing(),
+            },
+            _ => Exit::default(),
+        }
+    });
 }
 
 /// Passes packets, `bytes` long in all, on by one output of a node.

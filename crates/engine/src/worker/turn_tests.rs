@@ -4,9 +4,11 @@ use std::sync::{Arc, Mutex};
 
 use catena_shm::pool::{PoolGeometry, PoolOwner};
 use catena_shm::region::Sharing;
+use catena_shm::tsc::Clock;
 
 use super::*;
 use crate::port::Port;
+use crate::probe::NodeCost;
 use crate::stats::NodeCounters;
 use crate::worker::graph::WorkerNode;
 
@@ -61,6 +63,7 @@ fn port(receives: bool, rooms: &Arc<Mutex<Vec<usize>>>) -> WorkerNode {
         outputs,
         fan: 1,
         counters: NodeCounters::default(),
+        cost: NodeCost::default(),
     }
 }
 
@@ -84,7 +87,7 @@ fn a_fused_port_takes_no_more_than_it_says() {
     };
     let owner = PoolOwner::create(0, geometry, Sharing::ReadWrite).unwrap();
     let mut pools = Pools::new(vec![owner]);
-    let mut turn = Turn::new(32);
+    let mut turn = Turn::new(32, Probe::new(Clock::from_parts([0; 3]), None, 1));
     let mut sent = 0;
     for room in [3, 0, 5, 100, 0] {
         rooms.lock().unwrap()[0] = room;

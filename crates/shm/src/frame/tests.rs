@@ -192,7 +192,8 @@ proptest! {
         for packet in &mut packets {
             let slot = u8::try_from(packet.slot()).unwrap();
             packet.bytes_mut().fill(slot);
-            packet.set_tag(u32::from(slot) + 1000);
+            packet.set_tag(u16::from(slot) + 1000);
+            packet.set_mark(u16::from(slot) + 9);
             prop_assert!(packet.rewrite());
         }
         let again = read(&next, &descriptor);
@@ -202,7 +203,7 @@ proptest! {
             for seen in [packet, &one] {
                 prop_assert!(seen.bytes().iter().all(|byte| u32::from(*byte) == seen.slot()));
                 prop_assert_eq!(seen.len(), before.len());
-                prop_assert_eq!((seen.unit(), seen.tag()), (before.unit(), before.tag()));
+                prop_assert_eq!((seen.unit(), seen.metadata()), (before.unit(), before.metadata()));
             }
             prop_assert!(packet.headroom() >= before.headroom());
             prop_assert_eq!(one.headroom(), before.headroom());

@@ -512,7 +512,7 @@ impl PoolView {
             )
         };
         let mut packet = packet.in_slot(slot, headroom);
-        packet.set_tag(descriptor.tag);
+        packet.set_metadata(descriptor.tag);
         packet.prefetch();
         Ok(packet)
     }
