@@ -27,6 +27,7 @@ pub mod doctor;
 pub mod flow_quality;
 pub mod latency;
 pub mod plot;
+pub mod probes;
 pub mod profile;
 pub mod report;
 pub mod search;

@@ -24,12 +24,14 @@ use crate::traffic::generator::SendResults;
 use crate::traffic::receiver::ReceiveResults;
 
 mod outcome;
+mod probing;
 mod profile;
 mod watch;
 
 pub use outcome::{Fate, LOOPS, Outcome};
 pub use profile::TrialProfile;
 
+use probing::Probes;
 use watch::Watch;
 
 /// What the processes of a chain are started with.
@@ -109,6 +111,7 @@ pub struct Device {
     folder: PathBuf,
     number: u8,
     is_pinned: Option<bool>,
+    probes: Probes,
 }
 
 impl Device {
@@ -139,6 +142,7 @@ impl Device {
             folder: folder.to_owned(),
             number: 0,
             is_pinned: None,
+            probes: Probes::default(),
         })
     }
 
@@ -230,12 +234,8 @@ impl Device {
         serde_json::from_str(&text).map_err(|error| failed(error.to_string()))
     }
 
-    /// Starts the chain, lets it come to its end, and stops it.
-    fn pass(
-        &mut self,
-        profile: &TrialProfile,
-        offer: &Offer,
-    ) -> Result<(Vec<Disturbance>, bool), DeviceError> {
+    /// Starts the chain, set up for one trial.
+    fn start(&self, profile: &TrialProfile, offer: &Offer) -> Result<Supervisor, DeviceError> {
         let chain = self.prepare(profile, offer);
         let options = Options {
             registry: self.setting.registry.clone(),
@@ -243,13 +243,23 @@ impl Device {
             runtime_root: self.setting.runtime_root.clone(),
             pin: chain.run.mode != Mode::Inline,
         };
-        let mut supervisor =
-            Supervisor::start(chain, options).map_err(|error| self.failed(error))?;
+        Supervisor::start(chain, options).map_err(|error| self.failed(error))
+    }
+
+    /// Starts the chain, lets it come to its end, and stops it.
+    fn pass(
+        &mut self,
+        profile: &TrialProfile,
+        offer: &Offer,
+    ) -> Result<(Vec<Disturbance>, bool), DeviceError> {
+        let mut supervisor = self.start(profile, offer)?;
         let workers = supervisor.status().workers;
         let pids: Vec<_> = workers.iter().filter_map(|worker| worker.pid).collect();
         let watch = Watch::begin(Tree::new("/"), &pids);
         self.is_pinned = Some(watch.thread_count() >= workers.len());
+        self.probes.begin(&mut supervisor);
         let ended = self.serve(&mut supervisor, offer);
+        self.probes.end(&supervisor);
         let disturbances = watch.end();
         supervisor.stop(Duration::from_secs(5));
         ended?;
@@ -284,10 +294,11 @@ impl Device {
         worker.is_some_and(|worker| blocked > BLOCKED_TURNS * worker.busy_turns)
     }
 
-    fn serve(&self, supervisor: &mut Supervisor, offer: &Offer) -> Result<(), DeviceError> {
+    fn serve(&mut self, supervisor: &mut Supervisor, offer: &Offer) -> Result<(), DeviceError> {
         let deadline = Instant::now() + offer.duration + PATIENCE;
         while !supervisor.is_finished() {
-            supervisor.step(Duration::from_millis(20), &[]);
+            supervisor.step(self.probes.patience(), &[]);
+            self.probes.poll();
             if self.setting.is_interrupted.load(Ordering::Relaxed) {
                 return Err(DeviceError::Interrupted);
             }
