@@ -44,6 +44,8 @@ enum Command {
     Status(commands::status::Args),
     /// Watch a running chain: rates, links, drops and workers
     Top(commands::top::Args),
+    /// Follow packets through a running chain: which component takes the time
+    Probe(commands::probe::Args),
     /// Say what would change if a running chain became what a file says
     Plan(commands::plan::Args),
     /// Make a running chain what a file says, losing no packet on links that stay
@@ -86,6 +88,7 @@ fn main() -> ExitCode {
         Command::List(args) => commands::list::run(&args),
         Command::Status(args) => commands::status::run(&args),
         Command::Top(args) => commands::top::run(&args),
+        Command::Probe(args) => commands::probe::run(&args),
         Command::Plan(args) => commands::plan::run(&args),
         Command::Apply(args) => commands::apply::run(&args),
         Command::Stop(args) => commands::stop::run(&args),

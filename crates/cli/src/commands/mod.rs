@@ -14,6 +14,7 @@ pub(crate) mod nf;
 pub(crate) mod pcs;
 pub(crate) mod plan;
 pub(crate) mod port;
+pub(crate) mod probe;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod status;

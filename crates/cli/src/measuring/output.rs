@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use catena_measure::probes::ProbeReport;
 use catena_measure::report::{self, Document};
 
 use crate::commands::Failure;
@@ -45,11 +46,21 @@ impl Output {
             ("report.html", report::html(document)),
         ];
         for (name, text) in forms {
-            let (path, part) = (self.folder.join(name), self.trial.join(name));
-            let written = std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, &path));
-            written.map_err(|error| Failure::running(format!("{}: {error}", path.display())))?;
+            self.write_file(name, &text)?;
         }
         Ok(())
+    }
+
+    /// Writes what probes found, a list of `ProbeReport`, one for each trial.
+    pub(crate) fn write_probes(&self, reports: &[ProbeReport]) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(reports).map_err(Failure::running)?;
+        self.write_file("probes.json", &text)
+    }
+
+    fn write_file(&self, name: &str, text: &str) -> Result<(), Failure> {
+        let (path, part) = (self.folder.join(name), self.trial.join(name));
+        let written = std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, &path));
+        written.map_err(|error| Failure::running(format!("{}: {error}", path.display())))
     }
 
     /// The page for people.

@@ -11,6 +11,7 @@ mod overflow;
 mod pcs;
 mod pcs_damage;
 mod pcs_guide;
+mod probing;
 mod running;
 mod sizes;
 mod terminal;

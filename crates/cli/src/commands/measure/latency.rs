@@ -12,8 +12,10 @@ use catena_measure::stats::bootstrap::Resampling;
 use catena_measure::stats::histogram::Histogram;
 
 use super::{Common, Under, parse_count, parse_length, parse_rate, pps};
+use crate::commands::probe::DEFAULT_GAP;
 use crate::commands::{Failure, Outcome};
 use crate::measuring::bench::Measured;
+use crate::measuring::probing::Probing;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -31,6 +33,14 @@ pub(crate) struct Args {
     /// Most samples of a trial; beyond, they are evenly thinned and neighbours are gone
     #[arg(long, value_name = "COUNT", default_value_t = 1 << 20)]
     samples: usize,
+    /// Follow packets through the chain: which component takes the time, and what finding that out
+    /// costs
+    #[arg(long)]
+    probes: bool,
+    /// With --probes: packets from one followed to the next, on average
+    #[arg(long, value_name = "PACKETS", default_value_t = DEFAULT_GAP, requires = "probes",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    gap: u32,
     #[command(flatten)]
     common: Common,
 }
@@ -59,6 +69,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let name = format!("{} at {load:.0} packets/s", chain.name);
     let mut bench = args.common.begin(&title)?;
     let mut device = bench.device(chain)?;
+    let mut probing = args.probes.then(|| Probing::begin(&mut device, args.gap));
     let offer = Offer {
         load_pps: Some(load),
         duration: args.trial,
@@ -72,7 +83,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let text = format!("latency: trial {} of {}", trial + 1, args.trials);
         bench.progress.show(&text, share);
         match bench.measure(&mut device, &profile, &offer, &name)? {
-            Measured::Valid(outcome) => trials.push(*outcome),
+            Measured::Valid(outcome) => {
+                if let Some(probing) = &mut probing {
+                    probing.take(&mut device);
+                }
+                trials.push(*outcome);
+            }
             Measured::GeneratorLimited => {
                 cut = Some(format!(
                     "the generator does not sustain {load:.0} packets/s"
@@ -84,6 +100,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
         if cut.is_some() {
             break;
         }
+    }
+    if let Some(probing) = probing {
+        probing.finish(&mut bench, &mut device, &profile, &name, cut.is_none())?;
     }
     let document = &mut bench.document;
     document.summary = format!(
