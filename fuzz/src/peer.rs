@@ -79,6 +79,7 @@ impl Victim {
         pools.add_home_lane(HomeLane::new(1, Inlet::new(home, 0), links));
         let link = |ring, trust| {
             let spec = RingSpec {
+                tcp: None,
                 link: 0,
                 from: 1,
                 to: 0,
@@ -89,7 +90,7 @@ impl Victim {
                 aggregate: Aggregate::Auto,
                 frame_headroom: 0,
             };
-            RxLink::new(&spec, Inlet::new(ring, 0))
+            RxLink::ring(&spec, Inlet::new(ring, 0))
         };
         Self {
             pools,

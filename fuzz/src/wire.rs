@@ -7,7 +7,7 @@
 
 use catena_wire::ip::Addresses;
 use catena_wire::tcp::option::{TcpOption, sack_blocks};
-use catena_wire::{arp, ethernet, icmpv4, icmpv6, ipv4, ipv6, tcp, udp, vlan};
+use catena_wire::{arp, ethernet, icmpv4, icmpv6, ipv4, ipv6, mpcp, tcp, udp, vlan};
 use std::fmt::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -105,6 +105,14 @@ entry!(wire_ipv6, ipv6, view => {
     assert_eq!(view.payload().len(), len);
 });
 
+entry!(wire_mpcp, mpcp, view => {
+    if let mpcp::Message::Report(report) = view.message() {
+        assert!(report.queue_sets().count() < mpcp::BODY_LEN);
+    }
+    view.set_timestamp(u32::MAX);
+    assert_eq!(view.timestamp(), u32::MAX);
+});
+
 entry!(wire_tcp, tcp, view => {
     let mut options = view.options();
     loop {
@@ -159,7 +167,7 @@ pub fn wire_dissect(data: &[u8]) {
 pub type Entry = fn(&[u8]);
 
 /// Every function above, by name.
-pub const ALL: [(&str, Entry); 10] = [
+pub const ALL: [(&str, Entry); 11] = [
     ("wire_arp", wire_arp),
     ("wire_dissect", wire_dissect),
     ("wire_ethernet", wire_ethernet),
@@ -167,6 +175,7 @@ pub const ALL: [(&str, Entry); 10] = [
     ("wire_icmpv6", wire_icmpv6),
     ("wire_ipv4", wire_ipv4),
     ("wire_ipv6", wire_ipv6),
+    ("wire_mpcp", wire_mpcp),
     ("wire_tcp", wire_tcp),
     ("wire_udp", wire_udp),
     ("wire_vlan", wire_vlan),

@@ -16,10 +16,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("flow", &["engine", "shm", "wire"]),
     ("upf", &["engine", "flow", "shm", "wire"]),
     ("measure", &["engine", "port", "shm", "wire"]),
+    ("epon", &["engine", "measure", "pcs", "port", "shm", "wire"]),
     (
         "cli",
         &[
-            "engine", "flow", "measure", "pcs", "port", "shm", "upf", "wire",
+            "engine", "epon", "flow", "measure", "pcs", "port", "shm", "upf", "wire",
         ],
     ),
 ];

@@ -118,6 +118,7 @@ const BANNED: &[Banned] = &[
         allowed_in: &[
             "xtask/src/bench/",
             "crates/shm/src/bell.rs",
+            "crates/cli/src/commands/probe.rs",
             "crates/cli/src/commands/top.rs",
             "crates/cli/src/metrics/http.rs",
             "crates/cli/tests/cli/harness.rs",

@@ -44,6 +44,8 @@ enum Command {
     Status(commands::status::Args),
     /// Watch a running chain: rates, links, drops and workers
     Top(commands::top::Args),
+    /// Follow packets through a running chain: which component takes the time
+    Probe(commands::probe::Args),
     /// Say what would change if a running chain became what a file says
     Plan(commands::plan::Args),
     /// Make a running chain what a file says, losing no packet on links that stay
@@ -59,11 +61,14 @@ enum Command {
     /// 10G-EPON line bits in files: encode captures, decode, inspect
     #[command(subcommand)]
     Pcs(commands::pcs::Command),
-    /// Print the JSON Schema of chain files, or of traffic profiles
+    /// Passive optical networks in simulated time
+    #[command(subcommand)]
+    Pon(commands::pon::Command),
+    /// Print the JSON Schema of chain files, of traffic profiles or of studies
     Schema(commands::schema::Args),
     /// Say what this machine is and lacks as a place to measure
     Doctor(commands::doctor::Args),
-    /// Measure chains: throughput, latency, comparisons; with a report
+    /// Measure chains: throughput, latency, comparisons, studies; with a report
     #[command(subcommand)]
     Measure(commands::measure::Command),
     /// Run one worker of a chain (started by `catena run`)
@@ -86,12 +91,14 @@ fn main() -> ExitCode {
         Command::List(args) => commands::list::run(&args),
         Command::Status(args) => commands::status::run(&args),
         Command::Top(args) => commands::top::run(&args),
+        Command::Probe(args) => commands::probe::run(&args),
         Command::Plan(args) => commands::plan::run(&args),
         Command::Apply(args) => commands::apply::run(&args),
         Command::Stop(args) => commands::stop::run(&args),
         Command::Nf(command) => commands::nf::run(&command),
         Command::Port(command) => commands::port::run(&command),
         Command::Pcs(command) => commands::pcs::run(&command),
+        Command::Pon(command) => commands::pon::run(&command),
         Command::Schema(args) => commands::schema::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Measure(command) => commands::measure::run(&command),

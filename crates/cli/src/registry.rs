@@ -7,8 +7,13 @@ use catena_engine::chain::registry::Registry;
 /// Every NF, port and wrapper.
 pub(crate) fn registry() -> Arc<Registry> {
     Arc::new(Registry {
-        nfs: catena_engine::nfs::KINDS.to_vec(),
-        ports: [catena_port::PORTS, catena_measure::traffic::PORTS].concat(),
+        nfs: [catena_engine::nfs::KINDS, catena_epon::NFS].concat(),
+        ports: [
+            catena_port::PORTS,
+            catena_measure::traffic::PORTS,
+            catena_epon::PORTS,
+        ]
+        .concat(),
         wraps: catena_port::WRAPS.to_vec(),
     })
 }

@@ -136,9 +136,11 @@ fn node_row(node: &NodeStatus) -> Vec<String> {
     if node.killed > 0 {
         drops.push(format!("killed {}", node.killed));
     }
+    // NFs have many counters, most of them of what rarely happens.
+    let counters = node.report.iter();
     drops.extend(
-        node.report
-            .iter()
+        counters
+            .filter(|(_, value)| node.kind == "port" || **value > 0)
             .map(|(name, value)| format!("[{name} {value}]")),
     );
     vec![

@@ -17,6 +17,7 @@ fn worker(name: &str, pid: u32, sleep_s: f64) -> WorkerStatus {
         yields: 30,
         sleeps: 10,
         sleep_s,
+        busy_s: 1.5,
         violations: 0,
     }
 }
@@ -33,6 +34,7 @@ fn node(name: &str, type_name: &str, worker: &str, rx: u64, tx: u64) -> NodeStat
         tx_bytes: tx * 100,
         drops: [].into(),
         killed: 0,
+        cost: catena_engine::probe::NodeCost::default(),
         report: [].into(),
         error: None,
     }
@@ -54,6 +56,7 @@ fn link(name: &str, kind: &str, trust: &str, packets: u64, occupancy: u64) -> Li
         rx_packets: packets,
         rx_bytes: packets * 100,
         occupancy,
+        waiting: catena_engine::probe::Occupancy::default(),
         pulls,
         wakes: 7,
         blocked: 0,

@@ -1,6 +1,7 @@
 //! Every chain in `chains/` runs as printed and counts what `chains/expect/` says.
 //!
-//! Adding one needs no Rust: a chain `chains/NAME.yaml` and beside it `chains/expect/NAME.yaml`,
+//! Adding one needs no Rust: a chain `chains/NAME.yaml` and `chains/expect/NAME.yaml`, or both in a
+//! folder of the same name there (`chains/epon/NAME.yaml`, `chains/expect/epon/NAME.yaml`),
 //! which names counters of nodes and links as `catena run --json` prints them, and packets in files
 //! that the chain writes. What is not named is not compared; what holds for every chain is checked
 //! for every chain. Each runs twice: in the mode of its file, and with `--mode thread`, which must
@@ -15,6 +16,8 @@ use serde_json::Value;
 /// Chains that need more than this file sets up, and the test that runs each.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("container", "containers.rs"),
+    ("epon/compose", "compose.rs"),
+    ("epon/container", "containers.rs"),
     ("netns", "netns.rs"),
     ("tap", "tap.rs"),
 ];
@@ -23,14 +26,20 @@ fn chains() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../chains")
 }
 
-/// Names of the chain files, without ending.
+/// Folders of chains, within `chains/` and within `chains/expect/`.
+const FOLDERS: &[&str] = &["", "epon"];
+
+/// Names of the chain files, without ending, with the folder in front.
 fn names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).unwrap().flatten();
-    let paths = entries.map(|entry| entry.path());
-    let mut names: Vec<String> = paths
-        .filter(|path| path.extension().is_some_and(|ending| ending == "yaml"))
-        .map(|path| path.file_stem().unwrap().to_string_lossy().into_owned())
-        .collect();
+    let mut names = Vec::new();
+    for part in FOLDERS {
+        for entry in fs::read_dir(folder.join(part)).unwrap().flatten() {
+            let path = Path::new(part).join(entry.file_name());
+            if path.extension().is_some_and(|ending| ending == "yaml") {
+                names.push(path.with_extension("").to_string_lossy().into_owned());
+            }
+        }
+    }
     names.sort();
     names
 }
@@ -44,8 +53,8 @@ fn read_yaml(path: &Path) -> Value {
 fn library() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("chains");
-    fs::create_dir_all(to.join("traces")).unwrap();
-    for part in ["", "traces"] {
+    for part in FOLDERS.iter().chain(&["traces"]) {
+        fs::create_dir_all(to.join(part)).unwrap();
         for entry in fs::read_dir(chains().join(part)).unwrap().flatten() {
             if entry.file_type().unwrap().is_file() {
                 fs::copy(entry.path(), to.join(part).join(entry.file_name())).unwrap();

@@ -1,5 +1,5 @@
-//! `containers/compose.yaml`, by the compose tool of docker: once with docker's daemon, once with
-//! podman's service, which speaks the same protocol.
+//! `containers/compose.yaml` and `containers/epon.yaml`, by the compose tool of docker: once with
+//! docker's daemon, once with podman's service, which speaks the same protocol.
 //!
 //! Set up by `tests/setup/containers.sh`, as the tests of `containers.rs`.
 
@@ -28,6 +28,11 @@ fn compose() -> Option<Command> {
     }
     let program = "docker-compose";
     answers(Command::new(program)).then(|| Command::new(program))
+}
+
+/// The image that compose files name, unless another is asked for.
+fn image() -> String {
+    std::env::var("CATENA_IMAGE").unwrap_or_else(|_| "catena-worker".to_owned())
 }
 
 /// Podman's service, for as long as the test.
@@ -66,27 +71,61 @@ impl Drop for Service {
     }
 }
 
-/// The compose file and what it mounts, in a folder whose user need not be root.
-fn project(folder: &Path) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    for name in ["containers", "chains/traces"] {
-        fs::create_dir_all(folder.join(name)).unwrap();
-    }
-    for file in [
-        "containers/compose.yaml",
-        "chains/acl.yaml",
-        "chains/traces/web.pcap",
-    ] {
-        let copy = folder.join(file);
-        fs::copy(root.join(file), &copy).unwrap();
-        fs::set_permissions(&copy, fs::Permissions::from_mode(0o644)).unwrap();
+/// A compose file, and what is to be seen when it has come to its end.
+struct Project {
+    file: &'static str,
+    /// What it mounts.
+    mounted: &'static [&'static str],
+    /// The service whose end is that of all.
+    service: &'static str,
+    words: &'static [&'static str],
+}
+
+/// A chain in one container. As chains/expect/acl.yaml has it.
+const CHAIN: Project = Project {
+    file: "containers/compose.yaml",
+    mounted: &["chains/acl.yaml", "chains/traces/web.pcap"],
+    service: "chain",
+    words: &[
+        "edge  acl",
+        "911",
+        "336",
+        "acl_deny 575",
+        "= 12576 free + 0 in flight",
+    ],
+};
+
+/// A service for each function, whose workers join.
+const EPON: Project = Project {
+    file: "containers/epon.yaml",
+    mounted: &["chains/epon/compose.yaml"],
+    service: "memmng",
+    words: &[
+        "onu    epon_phy",
+        "[chunks_lost 0]",
+        "[frames_lost 0]",
+        "[frames_corrupted 0]",
+        "[codewords_corrected 11521]",
+        "0 in flight",
+    ],
+};
+
+impl Project {
+    /// The compose file and what it mounts, in a folder whose user need not be root.
+    fn copy_to(&self, folder: &Path) {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for file in self.mounted.iter().chain([&self.file]) {
+            let copy = folder.join(file);
+            fs::create_dir_all(copy.parent().unwrap()).unwrap();
+            fs::copy(root.join(file), &copy).unwrap();
+            fs::set_permissions(&copy, fs::Permissions::from_mode(0o644)).unwrap();
+        }
     }
 }
 
-fn the_chain_runs(engine: &str) {
-    let test = "the_chain_runs";
+fn runs(test: &str, project: &Project, engine: &str) {
     let image = Command::new(engine)
-        .args(["image", "inspect", "catena-worker"])
+        .args(["image", "inspect", &image()])
         .output();
     if !image.is_ok_and(|output| output.status.success()) {
         println!("SKIP {test}: {engine} has no image; run tests/setup/containers.sh");
@@ -97,9 +136,9 @@ fn the_chain_runs(engine: &str) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    project(folder.path());
+    project.copy_to(folder.path());
     let service = (engine == "podman").then(|| Service::start(folder.path()));
-    let name = format!("catena-{engine}-{}", std::process::id());
+    let name = format!("catena-{engine}-{}-{}", project.service, std::process::id());
     let run = |arguments: &[&str]| -> (ExitStatus, String) {
         let mut command = compose().unwrap();
         if let Some(service) = &service {
@@ -108,23 +147,16 @@ fn the_chain_runs(engine: &str) {
                 format!("unix://{}", service.socket.display()),
             );
         }
-        command.args(["-p", &name, "-f", "containers/compose.yaml"]);
+        command.args(["-p", &name, "-f", project.file]);
         let command = command.args(arguments).current_dir(folder.path());
         let output = command.stdin(Stdio::null()).output().unwrap();
         let text = [output.stdout, output.stderr].concat();
         (output.status, String::from_utf8_lossy(&text).into_owned())
     };
-    let (status, text) = run(&["up", "--exit-code-from", "chain"]);
-    let (_, after) = run(&["down"]);
+    let (status, text) = run(&["up", "--exit-code-from", project.service]);
+    let (_, after) = run(&["down", "--volumes"]);
     assert!(status.success(), "{text}");
-    // As chains/expect/acl.yaml has it.
-    for words in [
-        "edge  acl",
-        "911",
-        "336",
-        "acl_deny 575",
-        "= 12576 free + 0 in flight",
-    ] {
+    for words in project.words {
         assert!(text.contains(words), "{words} in {text}");
     }
     let left = Command::new(engine)
@@ -135,16 +167,18 @@ fn the_chain_runs(engine: &str) {
     assert!(!left.contains(&name), "{left}{after}");
 }
 
-mod podman {
-    #[test]
-    fn the_chain_runs() {
-        super::the_chain_runs("podman");
-    }
+macro_rules! with_engines {
+    ($($test:ident: $project:ident)*) => {
+        mod podman { $(#[test] fn $test() {
+            super::runs(stringify!($test), &super::$project, "podman");
+        })* }
+        mod docker { $(#[test] fn $test() {
+            super::runs(stringify!($test), &super::$project, "docker");
+        })* }
+    };
 }
 
-mod docker {
-    #[test]
-    fn the_chain_runs() {
-        super::the_chain_runs("docker");
-    }
+with_engines! {
+    the_chain_runs: CHAIN
+    the_functions_of_a_pon_run_as_services: EPON
 }

@@ -210,6 +210,34 @@ fn output_is_that_of_processes(engine: &'static str) {
     assert_eq!(bench.containers(), "");
 }
 
+/// Chunks of 8 KiB through the PHY of 10G-EPON, each function in a container.
+fn a_pon_runs_in_containers(engine: &'static str) {
+    let Some(bench) = Bench::new("a_pon_runs_in_containers", engine) else {
+        return;
+    };
+    let chains = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../chains");
+    let file = bench.path("container.yaml");
+    fs::copy(chains.join("epon/container.yaml"), &file).unwrap();
+    let args = ["run", "--json", file.to_str().unwrap()];
+    let output = bench.command(&args).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for name in ["olt", "fibre", "onu"] {
+        assert_eq!(worker(&status, name)["mode"], "container");
+    }
+    let report = &node(&status, "loop")["report"];
+    assert_eq!(number(report, "chunks"), 2000);
+    for name in ["chunks_lost", "frames_lost", "frames_corrupted"] {
+        assert_eq!(number(report, name), 0, "{name}");
+    }
+    let report = &node(&status, "onu")["report"];
+    assert!(number(report, "codewords_corrected") > 1000, "{report}");
+    assert_eq!(number(report, "codewords_uncorrectable"), 0);
+    assert_eq!(status["buffers"]["free"], status["buffers"]["allocated"]);
+    assert_eq!(bench.containers(), "");
+}
+
 fn a_killed_worker_is_replaced(engine: &'static str) {
     let Some(bench) = Bench::new("a_killed_worker_is_replaced", engine) else {
         return;
@@ -252,6 +280,37 @@ fn a_killed_worker_is_replaced(engine: &'static str) {
     assert_eq!(status["buffers"]["free"], status["buffers"]["allocated"]);
     assert_eq!(bench.containers(), "");
     assert!(!bench.path("run/box").exists());
+}
+
+/// From the host into a container, from there into another, and back to the host, by the engine's
+/// bridge; one of them is killed on the way.
+fn tcp_links_cross_containers(engine: &'static str) {
+    let Some(bench) = Bench::new("tcp_links_cross_containers", engine) else {
+        return;
+    };
+    let link = |path: &str| format!("  - {{ link: {path}, protocol: tcp }}\n");
+    let links = link("in -> swap") + &link("swap -> again") + &link("again -> out");
+    let nf = "{ type: macswap, mode: container }";
+    let text = format!(
+        "name: box\nports:\n  in: {{ generator: {{ rate: 5kpps, size: 1000 }} }}\n  \
+         out: {{ sink: {{ verify: true }} }}\nnfs:\n  swap: {nf}\n  again: {nf}\nlinks:\n{links}\
+         run: {{ mode: process }}\n"
+    );
+    let mut chain = bench.start(&text);
+    let status = chain.await_status("the first packets", |status| {
+        nf_pid(status).is_some() && number(node(status, "out"), "tx_packets") > 1000
+    });
+    let first = nf_pid(&status).unwrap();
+    kill_process(first, Signal::KILL).unwrap();
+    let sent = number(node(&status, "out"), "tx_packets");
+    chain.await_status("the restart", |status| {
+        let out = number(node(status, "out"), "tx_packets");
+        nf_pid(status).is_some_and(|pid| pid != first) && out > sent + 5_000
+    });
+    let status = chain.finish();
+    assert_eq!(node(&status, "out")["report"]["corrupted"], 0, "{status:#}");
+    assert_eq!(status["buffers"]["in_flight"], 0, "{status:#}");
+    assert_eq!(status["buffers"]["free"], status["buffers"]["allocated"]);
 }
 
 fn a_killed_supervisor_leaves_no_container(engine: &'static str) {
@@ -398,7 +457,9 @@ macro_rules! with_engines {
 
 with_engines! {
     output_is_that_of_processes
+    a_pon_runs_in_containers
     a_killed_worker_is_replaced
+    tcp_links_cross_containers
     a_killed_supervisor_leaves_no_container
     a_worker_without_the_token_is_not_let_in
     a_missing_image_is_told_at_once

@@ -20,7 +20,7 @@ pub const PACKED_LEN_MAX: usize = 512;
 /// Bytes of a frame: 64 packets of 64 B with room to spare, or a dozen of 512 B.
 pub const FRAME_BYTES: u32 = 8192;
 /// Packets per frame, on average, below which frames are packed again with their neighbours.
-const THIN: usize = 4;
+pub(crate) const THIN: usize = 4;
 
 /// `auto` begins to pack when bursts are at least this long on average, and ends below the other.
 const BURST_BEGINS: u32 = 8;
@@ -77,6 +77,12 @@ impl Packer {
         }
     }
 
+    /// Whether packets are being packed now.
+    #[inline]
+    pub fn is_packing(&self) -> bool {
+        self.is_packing
+    }
+
     /// Takes note of a burst and says whether its packets are to share descriptors.
     #[inline]
     pub fn wants(&mut self, count: usize, bytes: u64) -> bool {
@@ -85,6 +91,15 @@ impl Packer {
         }
         self.note(count, bytes);
         self.is_packing && count > 1
+    }
+
+    /// Takes note of a burst that went on as `views` of frames, without [`Packer::describe`].
+    #[inline]
+    pub fn pass_on_views(&mut self, views: usize, packets: u64, bytes: u64) {
+        #[expect(clippy::cast_possible_truncation, reason = "bursts are small")]
+        self.note(packets as usize, bytes);
+        self.counters.frames += views as u64;
+        self.counters.framed_packets += packets;
     }
 
     /// Headroom of the frames in which packets for this link are best made, if they are to share
@@ -127,44 +142,34 @@ impl Packer {
         pools: &mut Pools,
         into: &mut Vec<Descriptor>,
     ) {
-        let thin = is_thin(packets);
+        let mut thin = None;
         let mut rest = packets.as_slice();
         while let Some(first) = rest.first() {
-            let run = if first.is_framed() && !thin {
-                self.pass_on(rest, into)
-            } else {
-                self.pack(rest, pools, into)
+            let mut view = View::default();
+            if first.is_framed() {
+                view = View::of(rest);
+                // Looked for only when there is a short one: most often there is none.
+                if view.count < THIN && *thin.get_or_insert_with(|| is_thin(packets)) {
+                    view.count = 0;
+                }
+            }
+            let run = match view.count {
+                0 => self.pack(rest, pools, into),
+                1 => {
+                    into.push(first.descriptor());
+                    1
+                }
+                count => {
+                    let (pool, offset) = (first.pool(), first.buffer_offset());
+                    into.push(Descriptor::frame(pool, offset, view.mask));
+                    self.counters.frames += 1;
+                    self.counters.framed_packets += count as u64;
+                    count
+                }
             };
             rest = &rest[run..];
         }
         packets.clear();
-    }
-
-    /// The packets at the start of `packets` that lie in one frame, in order, go on as a view of
-    /// it. Gives how many these are, at least 1.
-    fn pass_on(&mut self, packets: &[Packet], into: &mut Vec<Descriptor>) -> usize {
-        let first = &packets[0];
-        let (pool, buffer) = (first.pool(), first.buffer_index());
-        let mut mask = 0_u64;
-        let mut count = 0;
-        for packet in packets {
-            let follows = (packet.pool(), packet.buffer_index()) == (pool, buffer)
-                && packet.is_framed()
-                && mask >> packet.slot() == 0;
-            if !follows || !packet.rewrite() {
-                break;
-            }
-            mask |= 1 << packet.slot();
-            count += 1;
-        }
-        if count < 2 {
-            into.push(first.descriptor());
-            return 1;
-        }
-        into.push(Descriptor::frame(pool, first.buffer_offset(), mask));
-        self.counters.frames += 1;
-        self.counters.framed_packets += count as u64;
-        count
     }
 
     /// Copies the small packets at the start of `packets` into a frame of this worker's own and
@@ -184,7 +189,7 @@ impl Packer {
         let mut count = 0;
         let mut bytes = 0;
         for packet in &packets[..run] {
-            if frame.add(packet.bytes(), packet.tag()).is_none() {
+            if frame.add(packet.bytes(), packet.metadata()).is_none() {
                 break;
             }
             bytes += packet.len() as u64;
@@ -218,7 +223,7 @@ impl Packer {
                 self.stage_frame(&packets[done..done + run], len, ring, staging)
             } else {
                 let packet = &packets[done];
-                staging.stage(ring, packet.bytes(), packet.tag())
+                staging.stage(ring, packet.bytes(), packet.metadata())
             };
             let Some(descriptor) = staged else { break };
             into.push(descriptor);
@@ -240,13 +245,40 @@ impl Packer {
         let count = packets.len() as u32;
         let descriptor = staging.stage_frame(ring, (len, count), headroom, mark, |frame| {
             for packet in packets {
-                let added = frame.add(packet.bytes(), packet.tag());
+                let added = frame.add(packet.bytes(), packet.metadata());
                 debug_assert!(added.is_some(), "the length was computed for them");
                 bytes += packet.len() as u64;
             }
         })?;
         self.count_packed(packets.len(), bytes);
         Some(descriptor)
+    }
+}
+
+/// Packets at the start of a burst that lie in one frame, in order, and can go on as a view of it.
+#[derive(Clone, Copy, Default)]
+struct View {
+    mask: u64,
+    count: usize,
+}
+
+impl View {
+    /// Those at the start of `packets`, whose first lies in a frame: at least one.
+    #[inline]
+    fn of(packets: &[Packet]) -> Self {
+        let first = &packets[0];
+        let (mut mask, mut count) = (0_u64, 0);
+        for packet in packets {
+            let slot = packet.slot();
+            let follows = packet.shares_frame(first) && mask >> slot == 0;
+            if !follows || !packet.rewrite() {
+                break;
+            }
+            mask |= 1 << slot;
+            count += 1;
+        }
+        let count = count.max(1);
+        Self { mask, count }
     }
 }
 

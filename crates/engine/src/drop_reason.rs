@@ -29,6 +29,8 @@ pub enum DropReason {
     LinkFull,
     /// The oldest packets of a congested link, discarded to bound latency (`drop_head`).
     LinkStale,
+    /// It was in a TCP connection that broke, or with a worker that was killed behind one.
+    LinkLost,
     /// The next network function is down and its policy is `drop`.
     NfDown,
     /// No free buffer in the pool.
@@ -49,7 +51,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// Number of reasons; also the number of words reserved per node in the counters page.
-    pub const COUNT: usize = 18;
+    pub const COUNT: usize = 19;
 
     /// All reasons, in counter order.
     pub const ALL: [Self; Self::COUNT] = [
@@ -63,6 +65,7 @@ impl DropReason {
         Self::PolicerRed,
         Self::LinkFull,
         Self::LinkStale,
+        Self::LinkLost,
         Self::NfDown,
         Self::NoBuffer,
         Self::TooLarge,
@@ -86,6 +89,7 @@ impl DropReason {
             Self::PolicerRed => "policer_red",
             Self::LinkFull => "link_full",
             Self::LinkStale => "link_stale",
+            Self::LinkLost => "link_lost",
             Self::NfDown => "nf_down",
             Self::NoBuffer => "no_buffer",
             Self::TooLarge => "too_large",

@@ -4,6 +4,7 @@
 //! - [`drop_reason`], [`config`], [`units`]: their vocabulary.
 //! - [`link`], [`aggregation`]: one hop between workers, and how packets share it.
 //! - [`pools`]: where packets come from and go home to.
+//! - [`probe`]: what is noted of a packet on its way.
 //! - [`chain`]: the graph as data, from file to checked value.
 
 pub mod aggregation;
@@ -18,6 +19,7 @@ pub mod packet;
 pub mod placement;
 pub mod pools;
 pub mod port;
+pub mod probe;
 pub mod protocol;
 pub mod stats;
 pub mod supervisor;

@@ -8,7 +8,9 @@
 //! Who owns the packet: `send` takes it (sent, or dropped with a reason); `pull` gives it. A link
 //! knows nothing of chains, NFs or workers.
 //!
-//! The two sides are in `tx.rs` and `rx.rs`; here is what both, and those who count, speak of.
+//! A link is a ring in shared memory (`ring_tx.rs`, `ring_rx.rs`) or, for comparison, a TCP
+//! connection (`tcp.rs` and its neighbours); `ends.rs` has the one face of both. Here is what both
+//! sides, and those who count, speak of.
 
 use catena_shm::ring_memory::MappedRing;
 
@@ -16,11 +18,12 @@ use crate::aggregation::PackCounters;
 use crate::drop_reason::DropReason;
 use crate::packet::Packet;
 
-mod rx;
-mod tx;
+mod ends;
+mod ring_rx;
+mod ring_tx;
+pub mod tcp;
 
-pub use rx::RxLink;
-pub use tx::TxLink;
+pub use ends::{RxLink, TxLink};
 
 /// A consumer whose producer may be replaced while it runs.
 pub type Inlet = catena_shm::ring::Inlet<MappedRing>;

@@ -11,7 +11,10 @@ use crate::config::{ConfigErrors, PortSide};
 use crate::packet::Packet;
 use crate::pools::Pools;
 
+mod frame;
+
 pub use crate::drop_reason::DropReason;
+pub use frame::{Frame, Judgement, WholeFrames};
 
 /// Nanoseconds on the engine's monotonic clock. Never wall-clock time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -116,6 +119,71 @@ impl<'a> Burst<'a> {
     }
 }
 
+/// Takes the packets of an NF's own making in one turn (see [`Nf::emit`]).
+pub struct Emission<'a> {
+    pools: &'a mut Pools,
+    copies: &'a mut Copies,
+    /// Packets that each output still takes.
+    rooms: &'a mut [usize],
+    is_draining: bool,
+}
+
+impl<'a> Emission<'a> {
+    /// Packets of `pools` into `copies`, as many as `rooms` says for each output.
+    pub fn new(
+        pools: &'a mut Pools,
+        copies: &'a mut Copies,
+        rooms: &'a mut [usize],
+        is_draining: bool,
+    ) -> Self {
+        Self {
+            pools,
+            copies,
+            rooms,
+            is_draining,
+        }
+    }
+
+    /// Whether the chain comes to its end: what is held goes out, nothing new is begun.
+    pub fn is_draining(&self) -> bool {
+        self.is_draining
+    }
+
+    /// How many more packets can leave by `output` now.
+    pub fn room(&self, output: u8) -> usize {
+        self.rooms.get(usize::from(output)).copied().unwrap_or(0)
+    }
+
+    /// Sends a packet of `len` bytes with `tag` by `output`, once `fill` has written its bytes.
+    /// Returns false, and sends nothing, if there is no room or no buffer: it can be tried again.
+    pub fn send(&mut self, output: u8, len: usize, tag: u16, fill: impl FnOnce(&mut [u8])) -> bool {
+        let Some(room) = self
+            .rooms
+            .get_mut(usize::from(output))
+            .filter(|room| **room > 0)
+        else {
+            return false;
+        };
+        let Ok(mut packet) = self.pools.alloc(len) else {
+            return false;
+        };
+        *room -= 1;
+        fill(packet.bytes_mut());
+        packet.set_tag(tag);
+        self.copies.packets.push((output, packet));
+        true
+    }
+}
+
+impl fmt::Debug for Emission<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Emission")
+            .field("rooms", &self.rooms)
+            .field("is_draining", &self.is_draining)
+            .finish_non_exhaustive()
+    }
+}
+
 impl fmt::Debug for Burst<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Burst")
@@ -141,8 +209,32 @@ pub trait Nf: Send {
     /// Decides what becomes of each packet of the burst, at time `now`.
     fn process(&mut self, burst: &mut Burst<'_>, now: Nanos);
 
+    /// The NF as one that takes whole frames too, if it wants them. Asked for each frame: always
+    /// the same answer.
+    fn whole_frames(&mut self) -> Option<&mut dyn WholeFrames> {
+        None
+    }
+
     /// Called about every 10 ms between bursts, for timers and slow work.
     fn tick(&mut self, _now: Nanos) {}
+
+    /// Whether every packet's way ends here: the NF copies what it needs of a packet, drops it as
+    /// [`DropReason::Consumed`] or with the reason for which it refuses it, and what leaves is of
+    /// its own making ([`Nf::emit`]). Its kind says [`Inputs::Ending`].
+    fn ends_paths(&self) -> bool {
+        false
+    }
+
+    /// Sends packets of its own making at time `now`: called every turn, for NFs that end paths.
+    /// Gives when it is to be called again, if nothing arrives before.
+    fn emit(&mut self, _out: &mut Emission<'_>, _now: Nanos) -> Option<Nanos> {
+        None
+    }
+
+    /// Whether it has something that must leave before the chain may end.
+    fn holds_packets(&self) -> bool {
+        false
+    }
 
     /// Answers a control request (`catena nf control`), between bursts.
     ///
@@ -150,6 +242,12 @@ pub trait Nf: Send {
     /// A sentence for the person who asked; the NF's state is as before.
     fn control(&mut self, _request: &serde_json::Value) -> Result<serde_json::Value, String> {
         Err("this NF takes no control requests".to_owned())
+    }
+
+    /// Counters of the NF's own, beside those that the engine keeps, by name: what its status says
+    /// once the chain has ended. A control request shows them before.
+    fn report(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
     }
 }
 
@@ -169,6 +267,9 @@ pub enum Inputs {
     One,
     /// One or more.
     Many,
+    /// One or more, and packets end there, as at a port: see [`Nf::ends_paths`]. Links may lead
+    /// round in a circle through such an NF.
+    Ending,
 }
 
 /// An NF ready to run, with the names of its outputs.

@@ -8,7 +8,9 @@ use catena_shm::region::Sharing;
 use serde_json::Value;
 
 use crate::config::{ConfigError, ConfigErrors};
-use crate::nf::{BuiltNf, Burst, Copies, DropReason, Nanos, NfKind, Verdict};
+use crate::nf::{
+    BuiltNf, Burst, Copies, DropReason, Emission, Frame, Judgement, Nanos, NfKind, Verdict,
+};
 use crate::pools::Pools;
 
 /// An NF on the bench.
@@ -29,7 +31,18 @@ pub struct Processed {
     /// The packet's bytes after the NF.
     pub bytes: Vec<u8>,
     /// The packet's tag after the NF.
-    pub tag: u32,
+    pub tag: u16,
+}
+
+/// A packet of an NF's own making.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Emitted {
+    /// The output it leaves by.
+    pub output: u8,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// Its tag.
+    pub tag: u16,
 }
 
 /// What became of a burst.
@@ -51,13 +64,13 @@ impl NfBench {
     pub fn new(kind: &NfKind, config: &Value, outputs: &[&str]) -> Result<Self, ConfigErrors> {
         let outputs: Vec<String> = outputs.iter().map(ToString::to_string).collect();
         let built = (kind.build)(config, &outputs)?;
-        let sizes = [(1, 7, 256), (2, 11, 256), (3, 18, 2)];
+        let sizes = [(1, 16, 2), (2, 7, 256), (3, 11, 256), (4, 18, 2)];
         let own = sizes.into_iter().map(|(id, log2_stride, buffer_count)| {
             let geometry = PoolGeometry {
                 log2_stride,
                 buffer_count,
                 headroom: 64,
-                frames: false,
+                frames: id == 1,
             };
             PoolOwner::create(id, geometry, Sharing::ReadWrite)
                 .map_err(|error| vec![ConfigError::new("", error.to_string(), "free some memory")])
@@ -132,6 +145,59 @@ impl NfBench {
         }
         result.copies_failed.append(&mut self.copies.failed);
         result
+    }
+
+    /// Processes packets as one frame from input 0, if the NF takes whole frames; they must fit
+    /// one.
+    ///
+    /// # Panics
+    /// If they do not, or the NF has changed the frame's table.
+    pub fn process_frame(&mut self, packets: &[&[u8]]) -> Option<ProcessedBurst> {
+        let nf = self.built.nf.whole_frames()?;
+        let mut writer = self.pools.begin_frame(64).expect("a frame on the bench");
+        for packet in packets {
+            writer.add(packet, 0).expect("packets that fit one frame");
+        }
+        let frame = self.pools.finish_frame(writer, 0).expect("a packet");
+        self.pools.send_out_described(&[frame], 1);
+        let mut view = self.pools.frame_view(&frame).expect("an honest frame");
+        let mut judgement = Judgement::default();
+        let mut lent = Frame::new(&mut view, &mut judgement, 0);
+        nf.process_frame(&mut lent, self.now);
+        lent.finish();
+        assert_eq!(judgement.bad, 0, "the frame's table is whole");
+        let mut result = ProcessedBurst::default();
+        view.each(|_, bytes| {
+            result.packets.push(Processed {
+                verdict: Verdict::Output(0),
+                bytes: bytes.to_vec(),
+                tag: 0,
+            });
+        });
+        for (slot, verdict, _) in judgement.elsewhere() {
+            result.packets[slot as usize].verdict = verdict;
+        }
+        self.pools
+            .release_slots(view.pool(), view.buffer_index(), view.mask());
+        Some(result)
+    }
+
+    /// What an NF at which packets end sends now, with room for `room` packets at each output, and
+    /// when it wants to be asked again.
+    pub fn emit(&mut self, room: usize, is_draining: bool) -> (Vec<Emitted>, Option<Nanos>) {
+        let mut rooms = vec![room; self.built.outputs.len()];
+        let mut out = Emission::new(&mut self.pools, &mut self.copies, &mut rooms, is_draining);
+        let next = self.built.nf.emit(&mut out, self.now);
+        let mut emitted = Vec::new();
+        for (output, packet) in self.copies.packets.drain(..) {
+            emitted.push(Emitted {
+                output,
+                bytes: packet.bytes().to_vec(),
+                tag: packet.tag(),
+            });
+            self.pools.free(packet);
+        }
+        (emitted, next)
     }
 
     /// Buffers in use: 0 after every burst, unless the NF keeps packets it should not.

@@ -20,9 +20,9 @@ use catena_shm::staging;
 use crate::aggregation::FRAME_BYTES;
 use crate::chain::fusion::Fusion;
 use crate::chain::{Aggregate, Chain, Mode, NodeKind, Protocol, Trust};
-use crate::nf::NfKind;
+use crate::nf::{Inputs, NfKind};
 use crate::pools::POOL_COUNT_MAX;
-use crate::protocol::{EdgeSpec, LaneSpec, NodeSpec, PoolSpec, RingSpec};
+use crate::protocol::{Bind, EdgeSpec, LaneSpec, NodeSpec, PoolSpec, RingSpec};
 use crate::supervisor::renumber::{is_gone, is_link_gone};
 use crate::worker::build::pool_geometry;
 
@@ -37,6 +37,8 @@ pub struct WorkerSpec {
     pub nodes: Vec<usize>,
     /// Core it is pinned to, if the chain says so.
     pub core: Option<usize>,
+    /// Network namespace that it enters, if the chain says so.
+    pub netns: Option<String>,
     /// The node that leads it.
     pub leader: usize,
 }
@@ -106,7 +108,7 @@ pub fn place(chain: &Chain) -> Result<Placement, String> {
 pub fn place_onto(chain: &Chain, running: Option<&Placement>) -> Result<Placement, String> {
     let order = topological(chain);
     let (workers, worker_of) = workers(chain, &order, running);
-    let rings = rings(chain, &worker_of);
+    let rings = rings(chain, &workers, &worker_of);
     let pools = pools(chain, &workers, &rings, running)?;
     let mut lanes = lanes(&pools, &rings, workers.len());
     if let Some(running) = running {
@@ -136,12 +138,14 @@ pub fn place_onto(chain: &Chain, running: Option<&Placement>) -> Result<Placemen
 }
 
 /// Nodes in topological order; a port counts as a source here, what it sends is the end of a path.
+/// So does an NF at which packets end.
 fn topological(chain: &Chain) -> Vec<usize> {
     let here: Vec<usize> = (0..chain.nodes.len())
         .filter(|node| !is_gone(&chain.nodes[*node]))
         .collect();
-    let (mut order, nfs): (Vec<usize>, Vec<usize>) =
-        here.iter().partition(|node| chain.nodes[**node].is_port());
+    let (mut order, nfs): (Vec<usize>, Vec<usize>) = here
+        .iter()
+        .partition(|node| chain.nodes[**node].ends_paths());
     let mut placed: BTreeSet<usize> = order.iter().copied().collect();
     while order.len() < here.len() {
         let before = order.len();
@@ -194,6 +198,7 @@ fn workers(
             worker.name == PORTS
                 && worker.mode == mode
                 && worker.core == spec.core
+                && worker.netns == spec.netns
                 && chain.nodes[worker.leader].group == spec.group
         };
         // Pools of a port before an `ro` link are sealed: it shares them with nobody.
@@ -218,6 +223,7 @@ fn workers(
                 mode,
                 nodes: Vec::new(),
                 core: spec.core,
+                netns: spec.netns.clone(),
                 leader: node,
             });
             workers.len() - 1
@@ -233,7 +239,7 @@ fn workers(
 /// Name of the worker that ports share.
 const PORTS: &str = "ports";
 
-fn rings(chain: &Chain, worker_of: &[usize]) -> Vec<RingSpec> {
+fn rings(chain: &Chain, workers: &[WorkerSpec], worker_of: &[usize]) -> Vec<RingSpec> {
     let between = |edge: &crate::chain::Link| {
         // What a port receives and what it sends are different ends, even within one worker.
         !is_link_gone(edge) && worker_of[edge.from] != worker_of[edge.to]
@@ -269,8 +275,20 @@ fn rings(chain: &Chain, worker_of: &[usize]) -> Vec<RingSpec> {
                 Aggregate::Off
             },
             frame_headroom: headroom_behind(chain, edge.to),
+            tcp: (edge.protocol == Protocol::Tcp)
+                .then(|| bind(&workers[worker_of[edge.from]], &workers[worker_of[edge.to]])),
         })
         .collect()
+}
+
+/// Where the receiver of a TCP link listens: where its sender reaches it.
+fn bind(from: &WorkerSpec, to: &WorkerSpec) -> Bind {
+    let is_apart = |worker: &WorkerSpec| worker.mode == Mode::Container || worker.netns.is_some();
+    match (is_apart(from), is_apart(to)) {
+        (_, true) => Bind::Own,
+        (true, false) => Bind::Any,
+        (false, false) => Bind::Loopback,
+    }
 }
 
 /// Whether frames may travel on a link: not through a single slot, and not where a port in the
@@ -285,12 +303,12 @@ fn takes_frames(chain: &Chain, worker_of: &[usize], link: &crate::chain::Link) -
         if chain.nodes[node].takes_singly() {
             return false;
         }
-        if !chain.nodes[node].is_port() {
+        if !chain.nodes[node].ends_paths() {
             let onward = chain.links_from(node).map(|(_, onward)| onward.to);
             open.extend(onward.filter(|to| worker_of.get(*to) == worker_of.get(node)));
         }
     }
-    link.protocol != Protocol::Flag
+    link.protocol == Protocol::Ring
 }
 
 /// Most bytes that the NFs from `node` on put in front of a packet, on any way through the chain.
@@ -300,6 +318,9 @@ fn headroom_behind(chain: &Chain, node: usize) -> u8 {
         let NodeKind::Nf { kind, .. } = &chain.nodes[node].kind else {
             continue;
         };
+        if kind.inputs == Inputs::Ending {
+            continue;
+        }
         let links = chain.links_from(node);
         let behind = links.map(|(_, link)| most.get(link.to).copied().unwrap_or(0));
         most[node] = kind.headroom.saturating_add(behind.max().unwrap_or(0));
@@ -474,7 +495,7 @@ fn fan(chain: &Chain, worker_of: &[usize], node: usize) -> usize {
         chain
             .links_from(from)
             .map(|(_, link)| link.to)
-            .filter(move |to| worker_of[*to] == worker_of[node] && !chain.nodes[*to].is_port())
+            .filter(move |to| worker_of[*to] == worker_of[node] && !chain.nodes[*to].ends_paths())
     };
     let mut seen = BTreeSet::new();
     let mut meets = false;

@@ -204,7 +204,7 @@ impl Pools {
         fitting.by_ref().take(2).any(|pool| pool.free_count() > 0)
     }
 
-    /// A packet with the same bytes and tag.
+    /// A packet with the same bytes and tag. Probes follow the original only.
     ///
     /// # Errors
     /// As [`Pools::alloc`].

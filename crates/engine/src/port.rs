@@ -10,7 +10,7 @@ use std::os::fd::BorrowedFd;
 
 use crate::aggregation::PACKED_LEN_MAX;
 use crate::config::ConfigErrors;
-use crate::nf::{DropReason, Nanos};
+use crate::nf::{DropReason, Nanos, WholeFrames};
 use crate::packet::Packet;
 use crate::pools::Pools;
 
@@ -205,6 +205,15 @@ pub trait Port: Send {
     /// Sends packets in order at time `now`. Returns how many were sent; the rest is dropped by the
     /// engine and counted `tx_failed`. Must not block.
     fn tx(&mut self, packets: &mut [Packet], now: Nanos) -> usize;
+
+    /// The port as one that sends whole frames too, if it can: a verdict of [`Verdict::Output`]
+    /// says sent, [`Verdict::Drop`] that it was not. Asked for each frame: always the same answer.
+    ///
+    /// [`Verdict::Output`]: crate::nf::Verdict::Output
+    /// [`Verdict::Drop`]: crate::nf::Verdict::Drop
+    fn whole_frames(&mut self) -> Option<&mut dyn WholeFrames> {
+        None
+    }
 
     /// How many packets [`Port::tx`] would take now. A port that paces says 0 until it is time; the
     /// packets then wait in their link.

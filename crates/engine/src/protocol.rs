@@ -10,9 +10,11 @@
 //!     | <------------- Hello ------- |
 //!     | -- Assign -----------------> |   makes regions, opens ports
 //!     | <------------- Made + fd --- |   one per region
+//!     | <------------- Listening --- |   one per TCP link that reaches it
 //!     | <------------- AllMade ----- |
 //!     | -- Attach + fd ------------> |   one per region of a neighbour
 //!     | -- Start ------------------> |   data path runs
+//!     | -- Connect ----------------> |   one per TCP link that leaves it
 //!     | <------------- Started ----- |
 //!     |        ...                   |
 //!     | -- Attach (successor) -----> |   a neighbour was replaced
@@ -23,9 +25,12 @@
 //!     | <------------- Stopped ----- |
 //! ```
 
+use std::net::SocketAddrV4;
+
 use serde::{Deserialize, Serialize};
 
 use crate::chain::{Aggregate, Mode, Overflow, Trust};
+use crate::probe::ProbeSettings;
 use crate::wait::WaitPolicy;
 
 /// Version of this protocol and of the memory that it hands over; both sides must have the same.
@@ -36,8 +41,11 @@ pub const VERSION: u32 = {
     let counters = fingerprint(protocol, include_bytes!("stats.rs"));
     let descriptors = fingerprint(counters, include_bytes!("../../shm/src/descriptor.rs"));
     let pools = fingerprint(descriptors, include_bytes!("../../shm/src/pool.rs"));
-    let marks = fingerprint(pools, include_bytes!("../../shm/src/pool/search.rs"));
-    fingerprint(marks, include_bytes!("../../shm/src/ring_memory.rs"))
+    let streams = fingerprint(pools, include_bytes!("link/tcp.rs"));
+    let marks = fingerprint(streams, include_bytes!("../../shm/src/pool/search.rs"));
+    let rings = fingerprint(marks, include_bytes!("../../shm/src/ring_memory.rs"));
+    let records = fingerprint(rings, include_bytes!("../../shm/src/record_ring.rs"));
+    fingerprint(records, include_bytes!("probe.rs"))
 };
 
 /// FNV-1a of some text, continued from `hash`.
@@ -77,6 +85,8 @@ pub enum RegionName {
     Ledger(u8),
     /// A worker's counters.
     Counters,
+    /// What a worker's probes wrote.
+    Records,
 }
 
 /// Buffers of one pool.
@@ -98,7 +108,30 @@ pub struct PoolSpec {
     pub frames: bool,
 }
 
-/// A ring between two workers.
+/// Where the receiver of a TCP link listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Bind {
+    /// On the loopback address: both sides run in the host's network.
+    Loopback,
+    /// On the address of its own network namespace.
+    Own,
+    /// On every address of the host, of which the sender, in a network namespace of its own, knows
+    /// one: its gateway.
+    Any,
+}
+
+/// What both ends of a TCP link know, and nobody else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkSecret {
+    /// Index of the link.
+    pub link: usize,
+    /// What the sender says when it has connected.
+    pub question: String,
+    /// What the receiver answers.
+    pub answer: String,
+}
+
+/// A ring between two workers, or a TCP connection in its place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RingSpec {
     /// Index of the link.
@@ -119,6 +152,9 @@ pub struct RingSpec {
     pub aggregate: Aggregate,
     /// Bytes that frames leave in front of each packet, for the NFs on the way.
     pub frame_headroom: u8,
+    /// For a TCP link, where its receiver listens. It has neither slots nor memory; as many bytes
+    /// as a staging area would have are kept for a connection that takes no more.
+    pub tcp: Option<Bind>,
 }
 
 /// A return lane between two workers.
@@ -213,6 +249,8 @@ pub struct Assignment {
     pub edges: Vec<EdgeSpec>,
     /// Rings to and from it.
     pub rings: Vec<RingSpec>,
+    /// What it shows and asks for on TCP links.
+    pub secrets: Vec<LinkSecret>,
     /// Lanes to and from it.
     pub lanes: Vec<LaneSpec>,
     /// Pools it owns or sees.
@@ -231,6 +269,8 @@ pub struct Assignment {
     pub clock: [u64; 3],
     /// How it runs, for messages.
     pub mode: Mode,
+    /// Network namespace that it enters, by name.
+    pub netns: Option<String>,
     /// Whether it stands in for its nodes by passing packets on (policy `bypass`).
     pub is_bypass: bool,
 }
@@ -265,6 +305,13 @@ pub enum ToWorker {
     },
     /// All memory is attached: run.
     Start,
+    /// Where the receiver of a TCP link listens; it may have been replaced.
+    Connect {
+        /// Index of the link.
+        link: usize,
+        /// Its address; an unspecified one means the gateway.
+        address: SocketAddrV4,
+    },
     /// The receiver of a link is down and its policy is `drop`.
     PeerDown {
         /// Index of the link.
@@ -314,6 +361,8 @@ pub enum ToWorker {
     },
     /// Ports take no more packets in.
     Drain,
+    /// What probes are to note.
+    Probe(ProbeSettings),
     /// Finish: last turn, close ports, say `Stopped`.
     Stop,
     /// A request to a node.
@@ -343,6 +392,13 @@ pub enum FromWorker {
         region: RegionName,
         /// Its size in bytes.
         len: usize,
+    },
+    /// Where it listens for the sender of a TCP link.
+    Listening {
+        /// Index of the link.
+        link: usize,
+        /// The address.
+        address: SocketAddrV4,
     },
     /// All memory is made and all ports are open.
     AllMade {
@@ -385,12 +441,12 @@ pub enum FromWorker {
     },
     /// Last record.
     Stopped {
-        /// What ports said when closed.
+        /// What ports said when closed, and what NFs counted.
         ports: Vec<PortClosing>,
     },
 }
 
-/// What a port said when it was closed.
+/// What a port said when it was closed, or an NF counted by itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortClosing {
     /// Node, by index in the chain.

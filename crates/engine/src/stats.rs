@@ -1,6 +1,7 @@
 //! Where each counter lies in a worker's counters page: written by the worker, read by anybody.
 //!
-//! A page holds a worker block, then blocks for nodes, sending links and receiving links. Each
+//! A page holds a worker block, then blocks for nodes, sending links, receiving links, what nodes
+//! cost, and how many packets wait. Each
 //! block begins with the number of its node or link plus one, 0 if it is free, so that blocks may
 //! come and go while the chain changes; there are [`SPARE_BLOCKS`] more than at the start. The same
 //! words name a counter here, in JSON, in `top` and in Prometheus.
@@ -9,12 +10,13 @@
 
 use crate::drop_reason::DropReason;
 pub use crate::link::{RxCounters, TxCounters};
+use crate::probe::{NodeCost, Occupancy};
 
 use crate::aggregation::PackCounters;
 use crate::link::OCCUPANCY_CLASSES;
 
 /// Words of the worker block.
-pub const WORKER_WORDS: usize = 9;
+pub const WORKER_WORDS: usize = 10;
 /// Words of a node block.
 pub const NODE_WORDS: usize = 4 + DropReason::COUNT;
 /// Blocks of each kind that a page has beyond those it starts with.
@@ -45,6 +47,8 @@ pub struct WorkerCounters {
     pub violations: u64,
     /// Number of the last `Reclaim` carried out.
     pub reclaimed: u64,
+    /// Nanoseconds in turns that moved packets.
+    pub busy_ns: u64,
 }
 
 /// Index of [`WorkerCounters::reclaimed`] in the page.
@@ -63,6 +67,7 @@ impl WorkerCounters {
             self.buffers_out,
             self.violations,
             self.reclaimed,
+            self.busy_ns,
         ]
     }
 
@@ -78,6 +83,7 @@ impl WorkerCounters {
             buffers_out,
             violations,
             reclaimed,
+            busy_ns,
         ] = *words;
         Self {
             busy_turns,
@@ -89,6 +95,7 @@ impl WorkerCounters {
             buffers_out,
             violations,
             reclaimed,
+            busy_ns,
         }
     }
 }
@@ -278,9 +285,19 @@ impl PageLayout {
         self.tx(self.tx_count) + n * (1 + RX_WORDS)
     }
 
+    /// First word of the block that says what node `n` costs.
+    pub fn cost(&self, n: usize) -> usize {
+        self.rx(self.rx_count) + n * (1 + NodeCost::WORDS)
+    }
+
+    /// First word of the block that says how many packets wait in receiving link `n`.
+    pub fn occupancy(&self, n: usize) -> usize {
+        self.cost(self.node_count) + n * (1 + Occupancy::WORDS)
+    }
+
     /// Words of the page.
     pub fn word_count(&self) -> usize {
-        self.rx(self.rx_count)
+        self.occupancy(self.rx_count)
     }
 }
 
@@ -321,6 +338,9 @@ mod tests {
         };
         assert_eq!(layout.tx(0), layout.node(1) + 1 + NODE_WORDS);
         assert_eq!(layout.rx(0), layout.tx(2) + 1 + TX_WORDS);
-        assert_eq!(layout.word_count(), layout.rx(0) + 1 + RX_WORDS);
+        assert_eq!(layout.cost(0), layout.rx(0) + 1 + RX_WORDS);
+        assert_eq!(layout.occupancy(0), layout.cost(1) + 1 + NodeCost::WORDS);
+        let words = layout.occupancy(0) + 1 + Occupancy::WORDS;
+        assert_eq!(layout.word_count(), words);
     }
 }

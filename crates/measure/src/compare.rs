@@ -111,6 +111,17 @@ pub struct Interleaving {
     result: Option<Comparison>,
 }
 
+fn draw(random: &mut Random) -> Side {
+    let is_a_first = random.bits() & 1 == 0;
+    if is_a_first { Side::A } else { Side::B }
+}
+
+/// Which side comes first in each pair of a comparison with this seed.
+pub fn firsts(seed: u64, pairs: usize) -> Vec<Side> {
+    let mut random = Random::new(seed);
+    (0..pairs).map(|_| draw(&mut random)).collect()
+}
+
 impl Interleaving {
     /// A comparison of which nothing was measured.
     ///
@@ -139,8 +150,7 @@ impl Interleaving {
     }
 
     fn draw_order(&mut self) {
-        let is_a_first = self.random.bits() & 1 == 0;
-        self.first = if is_a_first { Side::A } else { Side::B };
+        self.first = draw(&mut self.random);
     }
 
     /// What to measure now; `None` when the verdict is there.
@@ -315,6 +325,7 @@ mod tests {
         let starts: Vec<_> = first.chunks(2).map(|pair| pair[0]).collect();
         assert!(starts.contains(&Side::A) && starts.contains(&Side::B));
         assert!(first.chunks(2).all(|pair| pair[0] != pair[1]));
+        assert_eq!(starts, firsts(1, 20));
     }
 
     #[test]

@@ -16,6 +16,7 @@
 //! - [`search`]: which trial to run next, and what the results say.
 //! - [`stamp`]: flow, sequence number and intended send time in a packet's last bytes.
 //! - [`stats`]: statistics of samples that are neither independent nor normal.
+//! - [`study`]: factors crossed with each other, measured in turns.
 //! - [`traffic`]: the schedule of a profile, the ports that send and receive it, and trials.
 
 #![forbid(unsafe_code)]
@@ -27,9 +28,11 @@ pub mod doctor;
 pub mod flow_quality;
 pub mod latency;
 pub mod plot;
+pub mod probes;
 pub mod profile;
 pub mod report;
 pub mod search;
 pub mod stamp;
 pub mod stats;
+pub mod study;
 pub mod traffic;

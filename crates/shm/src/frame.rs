@@ -278,7 +278,7 @@ unsafe fn copy(bytes: &[u8], to: NonNull<u8>) {
 }
 
 /// A frame in this process's mapping of a pool: what its packets are made with.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct FramePlace {
     /// Start of the mapping.
     pub base: NonNull<u8>,
@@ -292,18 +292,18 @@ pub(crate) struct FramePlace {
 }
 
 impl FramePlace {
-    /// Gives the packets of `mask` in ascending order, and the mask of slots whose entries are bad.
+    /// Gives slot, floor and entry of the packets of `mask` in ascending order, and the mask of
+    /// slots whose entries are bad. What lies between floor and start of a packet is its headroom.
     ///
     /// A good entry lies behind the end of all that was given before it and of the slot in front of
     /// it, and within the limit. So no two packets overlap, headroom included, whatever the table
     /// says; and none reaches a packet of another view, if the others keep to the protocol.
     ///
     /// # Safety
-    /// The buffer lies in the mapping, which stays valid while the packets exist; it has
-    /// [`PACKETS_OFFSET`] bytes or more; `offset` is a multiple of its size; no handles of the
-    /// slots of `mask` are in use; if `writable`, the mapping is.
-    #[inline]
-    pub(crate) unsafe fn packets(self, mask: u64, mut each: impl FnMut(Packet)) -> u64 {
+    /// The buffer lies in the mapping, has [`PACKETS_OFFSET`] bytes or more, and starts at a
+    /// multiple of its size.
+    #[inline(always)]
+    unsafe fn walk(self, mask: u64, mut each: impl FnMut(u32, u64, Entry)) -> u64 {
         // SAFETY: the buffer lies in the mapping.
         let frame = unsafe { self.base.add(self.offset as usize) };
         // SAFETY: a table is in the buffer, by the contract; slots below 64 are asked for.
@@ -323,9 +323,23 @@ impl FramePlace {
                 bad |= 1 << slot;
                 continue;
             }
+            each(slot, floor, entry);
+            floor = entry.end();
+        }
+        bad
+    }
+
+    /// Gives the packets of `mask` in ascending order, and the mask of slots whose entries are bad.
+    ///
+    /// # Safety
+    /// As [`FramePlace::walk`], and: the mapping stays valid while the packets exist; no handles of
+    /// the slots of `mask` are in use; if `writable`, the mapping is.
+    #[inline]
+    pub(crate) unsafe fn packets(self, mask: u64, mut each: impl FnMut(Packet)) -> u64 {
+        let give = |slot, floor, entry: Entry| {
             #[expect(clippy::cast_possible_truncation, reason = "fields of 16 bits")]
             let (offset, len) = (entry.offset() as u32, entry.len() as u32);
-            // SAFETY: checked above to lie in the buffer, and apart from all other packets given.
+            // SAFETY: `walk` found it to lie in the buffer, and apart from all other packets given.
             let packet = unsafe {
                 let (pool, log2) = (self.pool, self.log2_stride);
                 Packet::at(
@@ -338,12 +352,12 @@ impl FramePlace {
                 )
             }
             .in_slot(slot, entry.offset() - floor)
-            .with_tag(entry.tag());
+            .with_metadata(entry.tag());
             packet.prefetch();
-            floor = entry.end();
             each(packet);
-        }
-        bad
+        };
+        // SAFETY: the caller's contract.
+        unsafe { self.walk(mask, give) }
     }
 
     /// Starts to fetch the lines of the table that `mask` needs.
@@ -378,7 +392,7 @@ impl Packet {
         // SAFETY: a framed packet lies in a buffer that starts with a table; buffers are multiples
         // of their size, 1 KiB or more.
         let entry = unsafe { entry(self.buffer_start(), self.slot()) };
-        let now = Entry::new(self.offset_in_buffer(), self.len(), self.tag()).0;
+        let now = Entry::new(self.offset_in_buffer(), self.len(), self.metadata()).0;
         if entry.load(Ordering::Relaxed) == now {
             return true;
         }
@@ -396,7 +410,13 @@ impl Packet {
             reason = "a buffer has 2^16 bytes, and its table comes first; headroom has 8 bits"
         )]
         let room = (self.len() as u16, self.headroom() as u8);
-        Descriptor::framed(self.slot(), self.pool(), self.offset(), room, self.tag())
+        Descriptor::framed(
+            self.slot(),
+            self.pool(),
+            self.offset(),
+            room,
+            self.metadata(),
+        )
     }
 }
 
@@ -465,6 +485,10 @@ pub(crate) fn copied_mask(len: usize, count: u32) -> Option<u64> {
     let fits = len > PACKETS_OFFSET as usize && count > 0 && count <= SLOTS_PER_FRAME;
     fits.then(|| lowest(count))
 }
+
+mod view;
+
+pub use view::FrameView;
 
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -14,6 +14,7 @@
 //! - `prefetch`: cache lines fetched before they are needed.
 //! - [`bell`]: sleeping without losing a wake-up, on futexes that the peer cannot write.
 //! - [`counters`]: counter blocks that any process can read.
+//! - [`record_ring`]: records of probes, which any process can read.
 //! - [`fd_passing`]: messages with file descriptors over Unix sockets.
 //! - [`peer`]: the process at the other end of a Unix socket.
 //! - [`schedule`]: how long a thread may be kept waiting for a core.
@@ -30,6 +31,7 @@ pub mod packet;
 pub mod peer;
 pub mod pool;
 mod prefetch;
+pub mod record_ring;
 pub mod region;
 pub mod ring;
 pub mod ring_memory;

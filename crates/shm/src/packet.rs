@@ -38,7 +38,7 @@ pub struct Packet {
     data: NonNull<u8>,
     /// Offset in the pool (high half) and length (low half).
     place: u64,
-    /// Tag (high half); headroom left (8 bits), slot (6), framed (1), writable (1), moved (1),
+    /// Metadata (high half); headroom left (8 bits), slot (6), framed (1), writable (1), moved (1),
     /// where the first two and the last count for packets of a frame only; log2 of the stride (7),
     /// pool (8).
     info: u64,
@@ -209,6 +209,15 @@ impl Packet {
         self.info & FRAMED != 0
     }
 
+    /// Whether both lie in frames, and in the same one.
+    #[inline]
+    pub fn shares_frame(&self, other: &Self) -> bool {
+        const SAME: u64 = FRAMED | 0x7f << LOG2_SHIFT | 0xff;
+        let differs = (self.info ^ other.info) & SAME;
+        let apart = (self.place ^ other.place) >> 32 >> self.log2_stride();
+        differs | apart == 0 && self.is_framed()
+    }
+
     /// Its slot in its frame; 0 for a packet that lies alone in its buffer.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "takes 6 bits")]
@@ -232,22 +241,47 @@ impl Packet {
         self.info >> WRITABLE_SHIFT & 1 == 1
     }
 
-    /// Metadata that travels with it through links; 0 when received.
+    /// Metadata that travels with it through links: its mark (high half) and its tag.
     #[inline]
-    pub fn tag(&self) -> u32 {
+    pub fn metadata(&self) -> u32 {
         (self.info >> 32) as u32
     }
 
-    /// Sets the metadata.
+    /// Sets mark and tag, as they came over a link.
     #[inline]
-    pub fn set_tag(&mut self, tag: u32) {
-        self.info = u64::from(tag) << 32 | self.info & 0xffff_ffff | MOVED;
+    pub fn set_metadata(&mut self, metadata: u32) {
+        self.info = u64::from(metadata) << 32 | self.info & 0xffff_ffff | MOVED;
     }
 
-    /// The tag that the frame's table says.
+    /// What NFs tell each other of it; 0 when received.
     #[inline]
-    pub(crate) fn with_tag(mut self, tag: u32) -> Self {
-        self.info |= u64::from(tag) << 32;
+    #[expect(clippy::cast_possible_truncation, reason = "takes 16 bits")]
+    pub fn tag(&self) -> u16 {
+        (self.info >> 32) as u16
+    }
+
+    /// Sets what NFs further on are told.
+    #[inline]
+    pub fn set_tag(&mut self, tag: u16) {
+        self.set_metadata(self.metadata() & 0xffff_0000 | u32::from(tag));
+    }
+
+    /// By which number probes follow it through the chain; 0 if they do not.
+    #[inline]
+    pub fn mark(&self) -> u16 {
+        (self.info >> 48) as u16
+    }
+
+    /// Has probes follow it by that number.
+    #[inline]
+    pub fn set_mark(&mut self, mark: u16) {
+        self.set_metadata(u32::from(mark) << 16 | u32::from(self.tag()));
+    }
+
+    /// The metadata that the frame's table says.
+    #[inline]
+    pub(crate) fn with_metadata(mut self, metadata: u32) -> Self {
+        self.info |= u64::from(metadata) << 32;
         self
     }
 

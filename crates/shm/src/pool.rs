@@ -461,7 +461,7 @@ impl PoolView {
                 writable,
             )
         };
-        packet.set_tag(descriptor.tag);
+        packet.set_metadata(descriptor.tag);
         packet.prefetch();
         Ok(packet)
     }
@@ -481,7 +481,7 @@ impl Packet {
             pool: self.pool(),
             len,
             offset: self.offset(),
-            tag: self.tag(),
+            tag: self.metadata(),
         }
     }
 }

@@ -44,6 +44,8 @@ pub enum Layer {
     Tcp,
     /// An option of [`tcp`](crate::tcp).
     TcpOption,
+    /// [`mpcp`](crate::mpcp).
+    Mpcp,
 }
 
 /// What is wrong with a header.
@@ -88,6 +90,7 @@ impl Layer {
             Self::Udp => "udp",
             Self::Tcp => "tcp",
             Self::TcpOption => "tcp_option",
+            Self::Mpcp => "mpcp",
         }
     }
 }

@@ -240,6 +240,8 @@ impl EtherType {
     pub const CUSTOMER_VLAN: Self = Self(0x8100);
     /// Internet Protocol version 6.
     pub const IPV6: Self = Self(0x86dd);
+    /// MAC control: PAUSE, and MPCP of EPON (802.3, annex 31A).
+    pub const MAC_CONTROL: Self = Self(0x8808);
     /// MPLS, unicast.
     pub const MPLS: Self = Self(0x8847);
     /// Service VLAN tag, S-tag (802.1Q 9.6, table 9-1).
@@ -274,6 +276,7 @@ impl fmt::Display for EtherType {
             Self::ARP => f.write_str("arp"),
             Self::CUSTOMER_VLAN => f.write_str("c-vlan"),
             Self::IPV6 => f.write_str("ipv6"),
+            Self::MAC_CONTROL => f.write_str("mac-control"),
             Self::MPLS => f.write_str("mpls"),
             Self::SERVICE_VLAN => f.write_str("s-vlan"),
             Self::NSH => f.write_str("nsh"),

@@ -44,6 +44,7 @@
 //! | [`icmpv4`], [`icmpv6`] | ICMP | RFC 792, RFC 4443 |
 //! | [`udp`] | UDP | RFC 768 |
 //! | [`tcp`] | TCP and its options | RFC 9293 |
+//! | [`mpcp`] | MPCPDUs of EPON | IEEE 802.3 64.3.6, 77.3.6 |
 //!
 //! Beside them: [`ip`] (what both IP versions share), [`checksum`] (the Internet checksum, RFC 1071
 //! and RFC 1624), [`options`] (storage for IPv4 and TCP options).
@@ -62,6 +63,7 @@ pub mod icmpv6;
 pub mod ip;
 pub mod ipv4;
 pub mod ipv6;
+pub mod mpcp;
 pub mod options;
 pub mod tcp;
 #[cfg(test)]

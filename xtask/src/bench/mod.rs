@@ -13,6 +13,7 @@ mod aggregation;
 mod cacheline;
 mod chain;
 pub(crate) mod child;
+mod epon;
 mod generator;
 mod hop;
 mod install;
@@ -46,12 +47,23 @@ pub(crate) struct Arguments {
     /// One short round, within a minute
     #[arg(long)]
     quick: bool,
+    /// How often each side is measured in turn; 3 unless given
+    #[arg(long, value_name = "N", conflicts_with = "quick",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: Option<u32>,
     /// Write the result to this file too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a page with plots to this file; benchmark `aggregation` alone has one
+    /// Write a page with plots to this file; benchmarks `aggregation` and `epon` have one
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+}
+
+impl Arguments {
+    fn rounds(&self) -> u32 {
+        let usual = if self.quick { 1 } else { 3 };
+        self.rounds.unwrap_or(usual)
+    }
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
@@ -61,6 +73,9 @@ enum Name {
     Aggregation,
     /// Rate of chains of 1 to 8 NFs by execution mode, beside a chain of memif forwarders
     Chain,
+    /// Latency of a 10G-EPON PHY as chained functions, by chunk size and bit error rate:
+    /// containers over TCP, containers over shared memory, bare metal
+    Epon,
     /// Rate of the traffic generator over a link and a veth pair, beside tcpreplay and trafgen
     Generator,
     /// One-way time of a lone packet, beside a bare cache line, a yield and a futex
@@ -81,6 +96,7 @@ struct Session {
     cores: [usize; 2],
     own: own::Own,
     testpmd: testpmd::Testpmd,
+    deadline: Option<Instant>,
     rows: Vec<Row>,
     notes: Vec<String>,
 }
@@ -89,6 +105,12 @@ impl Session {
     /// Adds the range of a series to the notes.
     fn note_range(&mut self, name: &str, unit: &str, series: &Series) {
         self.notes.extend(series.note(name, unit));
+    }
+
+    /// Whether no time is left for another run.
+    fn is_late(&self) -> bool {
+        self.deadline
+            .is_some_and(|deadline| Instant::now() >= deadline)
     }
 
     /// Says on standard error what is being measured.
@@ -106,13 +128,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let command: Vec<String> = std::iter::once("cargo xtask".to_owned())
         .chain(std::env::args().skip(1))
         .collect();
-    if arguments.html.is_some() && !matches!(arguments.name, Name::Aggregation) {
-        return Err("--html: only the benchmark `aggregation` draws a page".into());
+    let has_page = matches!(arguments.name, Name::Aggregation | Name::Epon);
+    if arguments.html.is_some() && !has_page {
+        return Err("--html: only the benchmarks `aggregation` and `epon` draw a page".into());
     }
     let work_dir = Rc::new(work_dir::WorkDir::new()?);
     let machine = machine::Machine::probe();
     if matches!(arguments.name, Name::Pcs) {
-        let rounds = if arguments.quick { 1 } else { 3 };
+        let rounds = arguments.rounds();
         let (results, mut notes) = pcs::run(rounds, arguments.quick, work_dir.path());
         notes.insert(0, machine::background_load());
         return publish(
@@ -133,17 +156,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     }
     let mut session = Session {
         quick: arguments.quick,
-        rounds: if arguments.quick { 1 } else { 3 },
+        rounds: arguments.rounds(),
         seconds: if arguments.quick { 3 } else { 4 },
         cores: cacheline::first_two_cores()?,
         own: own::Own::build(root, Rc::clone(&work_dir)),
         testpmd: testpmd::Testpmd::new(work_dir),
+        deadline: None,
         rows: Vec::new(),
         notes: vec![machine::background_load()],
     };
     let deadline = arguments.quick.then(|| Instant::now() + QUICK_LIMIT);
     session.own.set_deadline(deadline);
     session.testpmd.set_deadline(deadline);
+    session.deadline = deadline;
     if session.cores[0] == session.cores[1] {
         session
             .notes
@@ -158,6 +183,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         Name::Chain => {
             chain::run(&mut session);
             "chain"
+        }
+        Name::Epon => {
+            figures = epon::run(&mut session);
+            "epon"
         }
         Name::Generator => {
             generator::run(&mut session);

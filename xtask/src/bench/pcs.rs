@@ -146,6 +146,26 @@ fn rate(work: &mut dyn Work, time: Duration) -> f64 {
         .fold(0.0, f64::max)
 }
 
+/// Half of the sublayer.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Coding {
+    /// Frames to line bits.
+    Transmit,
+    /// Line bits to frames, at this bit error rate.
+    Receive(f64),
+}
+
+/// Microseconds that a chunk of `bytes` line bytes takes on one core, by the best instructions.
+pub(super) fn chunk_us(coding: Coding, bytes: u32) -> f64 {
+    let (simd, down) = (Simd::best(), Direction::Downstream);
+    let mut work: Box<dyn Work> = match coding {
+        Coding::Transmit => Box::new(transmit(simd, down, 1518)),
+        Coding::Receive(ber) => Box::new(receive(simd, down, 1518, ber)),
+    };
+    let gbps = rate(work.as_mut(), Duration::from_millis(80));
+    f64::from(bytes) * 8.0 / gbps / 1e3
+}
+
 /// What the figures stand for.
 fn conditions() -> [String; 5] {
     [

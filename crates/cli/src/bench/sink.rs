@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use catena_engine::config::parse_config;
-use catena_engine::nf::Nanos;
+use catena_engine::nf::{Frame, Nanos, Verdict, WholeFrames};
 use catena_engine::packet::Packet;
 use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState};
 use catena_shm::tsc;
@@ -45,21 +45,17 @@ struct Latencies {
 }
 
 impl Latencies {
-    fn add(&mut self, packets: &[Packet]) {
+    /// When the packets in hand arrived, if that counts.
+    fn arrival(&mut self) -> Option<u64> {
         let arrived = tsc::ticks();
-        let skip = self.skip_ticks;
-        if arrived
-            < *self
-                .from
-                .get_or_insert_with(|| arrived.saturating_add(skip))
-        {
-            return;
-        }
-        for packet in packets {
-            if let Some(stamp) = packet.bytes().get(STAMP).and_then(|b| b.first_chunk::<8>()) {
-                let ticks = arrived.saturating_sub(u64::from_le_bytes(*stamp));
-                self.histogram.add(ticks);
-            }
+        let first = arrived.saturating_add(self.skip_ticks);
+        (arrived >= *self.from.get_or_insert(first)).then_some(arrived)
+    }
+
+    fn add(&mut self, arrived: u64, bytes: &[u8]) {
+        if let Some(stamp) = bytes.get(STAMP).and_then(|b| b.first_chunk::<8>()) {
+            let ticks = arrived.saturating_sub(u64::from_le_bytes(*stamp));
+            self.histogram.add(ticks);
         }
     }
 
@@ -88,17 +84,16 @@ impl Port for Sink {
     }
 
     fn tx(&mut self, packets: &mut [Packet], _now: Nanos) -> usize {
-        if let Some(latencies) = &mut self.latencies {
-            latencies.add(packets);
-        }
-        let mut sum = self.sum;
+        let arrived = self.latencies.as_mut().and_then(Latencies::arrival);
         for packet in packets.iter() {
-            for word in packet.bytes().as_chunks::<8>().0 {
-                sum = sum.wrapping_add(u64::from_le_bytes(*word));
-            }
+            self.read(arrived, packet.bytes());
         }
-        self.sum = std::hint::black_box(sum);
+        std::hint::black_box(self.sum);
         packets.len()
+    }
+
+    fn whole_frames(&mut self) -> Option<&mut dyn WholeFrames> {
+        Some(self)
     }
 
     fn report(&self) -> Vec<(&'static str, u64)> {
@@ -109,10 +104,32 @@ impl Port for Sink {
     }
 }
 
+impl WholeFrames for Sink {
+    fn process_frame(&mut self, frame: &mut Frame<'_>, _now: Nanos) {
+        let arrived = self.latencies.as_mut().and_then(Latencies::arrival);
+        frame.judge(|bytes| {
+            self.read(arrived, bytes);
+            Verdict::Output(0)
+        });
+        std::hint::black_box(self.sum);
+    }
+}
+
 /// How long the counter is measured against the kernel's clock.
 const CALIBRATION: Duration = Duration::from_millis(50);
 
 impl Sink {
+    /// Reads every byte of a packet, and its stamp if its arrival counts.
+    #[inline]
+    fn read(&mut self, arrived: Option<u64>, bytes: &[u8]) {
+        if let (Some(latencies), Some(arrived)) = (&mut self.latencies, arrived) {
+            latencies.add(arrived, bytes);
+        }
+        for word in bytes.as_chunks::<8>().0 {
+            self.sum = self.sum.wrapping_add(u64::from_le_bytes(*word));
+        }
+    }
+
     fn open(config: &Config) -> Self {
         let latencies = config.latency.then(|| {
             let ns_per_tick = tsc::ns_per_tick(CALIBRATION);

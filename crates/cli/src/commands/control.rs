@@ -6,11 +6,13 @@
 //! the status of a large chain is longer than one record may be. The supervisor waits only briefly
 //! for whoever asks.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use catena_engine::chain::Mode;
+use catena_engine::probe::ProbeSettings;
+use catena_engine::supervisor::probing::ProbeMap;
 use catena_engine::supervisor::runtime_dir::{control_path, default_root};
 use catena_engine::supervisor::status::Status;
 use catena_shm::fd_passing;
@@ -48,6 +50,15 @@ pub(crate) enum Request {
     Chain,
     /// Become this.
     Apply(Source),
+    /// What its probes are to note.
+    Probe(ProbeSettings),
+    /// What the numbers in its probes' records stand for, and whose records there are.
+    ProbeMap,
+    /// The page that a worker's probes write into.
+    ProbePage {
+        /// Number of the worker.
+        worker: usize,
+    },
     /// A request to one of its NFs.
     Control {
         /// Name of the node.
@@ -74,6 +85,17 @@ pub(crate) enum Answer {
     },
     /// The NF's answer.
     Control(serde_json::Value),
+    /// Its probes note what was asked.
+    Probing,
+    /// What numbers stand for, and which life of which worker has a page.
+    ProbeMap(Box<ProbeMap>, Vec<(usize, u32)>),
+    /// A page, whose descriptor comes along.
+    ProbePage {
+        /// Which life of the worker writes it.
+        epoch: u32,
+        /// Its size in bytes.
+        len: usize,
+    },
     /// It could not be done, and why.
     Error(String),
 }
@@ -127,13 +149,21 @@ impl Target {
 
 /// Asks the chain of that name.
 pub(crate) fn ask(name: &str, request: &Request) -> Result<Answer, Failure> {
+    ask_for_memory(name, request).map(|(answer, _)| answer)
+}
+
+/// Asks the chain of that name; descriptors may come with the answer.
+pub(crate) fn ask_for_memory(
+    name: &str,
+    request: &Request,
+) -> Result<(Answer, Vec<OwnedFd>), Failure> {
     let patience = match request {
         Request::Stop => STOP_PATIENCE,
         _ => ANSWER_PATIENCE,
     };
     let path = control_path(&default_root(), name);
-    match exchange(&path, request, patience) {
-        Ok(Answer::Error(reason)) => Err(Failure::running(reason)),
+    match exchange_memory(&path, request, patience) {
+        Ok((Answer::Error(reason), _)) => Err(Failure::running(reason)),
         Ok(answer) => Ok(answer),
         Err(AskError::NotRunning) => {
             let hint = match running_chains().as_slice() {
@@ -191,17 +221,25 @@ pub(crate) fn exchange(
     request: &Request,
     patience: Duration,
 ) -> Result<Answer, AskError> {
+    exchange_memory(path, request, patience).map(|(answer, _)| answer)
+}
+
+fn exchange_memory(
+    path: &Path,
+    request: &Request,
+    patience: Duration,
+) -> Result<(Answer, Vec<OwnedFd>), AskError> {
     let failed = |error: &dyn ToString| AskError::Failed(error.to_string());
     let socket = dial(path).map_err(|error| match error {
         Errno::NOENT | Errno::CONNREFUSED => AskError::NotRunning,
         other => failed(&other),
     })?;
     let bytes = serde_json::to_vec(request).map_err(|error| failed(&error))?;
-    send_text(&socket, &bytes, patience).map_err(|error| match error {
+    send_text(&socket, &bytes, &[], patience).map_err(|error| match error {
         Errno::PIPE | Errno::CONNRESET => AskError::Ended,
         other => failed(&other),
     })?;
-    let bytes = receive_text(&socket, patience).map_err(|error| match error {
+    let (bytes, fds) = receive_text(&socket, patience).map_err(|error| match error {
         Errno::AGAIN => AskError::Late(patience),
         Errno::CONNRESET => AskError::Ended,
         other => failed(&other),
@@ -209,7 +247,8 @@ pub(crate) fn exchange(
     if bytes.is_empty() {
         return Err(AskError::Ended);
     }
-    serde_json::from_slice(&bytes).map_err(|error| failed(&error))
+    let answer = serde_json::from_slice(&bytes).map_err(|error| failed(&error))?;
+    Ok((answer, fds))
 }
 
 /// Names of chains whose control socket answers.
@@ -235,19 +274,30 @@ fn dial(path: &Path) -> rustix::io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Sends a text and says that it is all. Each record may take `patience`.
-fn send_text(socket: &OwnedFd, bytes: &[u8], patience: Duration) -> rustix::io::Result<()> {
+/// Sends a text, with descriptors in its first record, and says that it is all. Each record may
+/// take `patience`.
+fn send_text(
+    socket: &OwnedFd,
+    bytes: &[u8],
+    fds: &[BorrowedFd<'_>],
+    patience: Duration,
+) -> rustix::io::Result<()> {
     set_socket_timeout(socket, Timeout::Send, Some(patience))?;
-    for record in bytes.chunks(RECORD_BYTES) {
-        fd_passing::send(socket, record, &[])?;
+    for (index, record) in bytes.chunks(RECORD_BYTES).enumerate() {
+        let fds = if index == 0 { fds } else { &[] };
+        fd_passing::send(socket, record, fds)?;
     }
     shutdown(socket, Shutdown::Write)
 }
 
-/// A text to its end, which must come within `patience`; empty if the peer sent nothing.
-fn receive_text(socket: &OwnedFd, patience: Duration) -> rustix::io::Result<Vec<u8>> {
+/// A text to its end, which must come within `patience`, and the descriptors of its first record;
+/// empty if the peer sent nothing.
+fn receive_text(
+    socket: &OwnedFd,
+    patience: Duration,
+) -> rustix::io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     let deadline = Instant::now() + patience;
-    let mut text = Vec::new();
+    let (mut text, mut fds) = (Vec::new(), Vec::new());
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         // A timeout of 0 would be none.
@@ -257,9 +307,14 @@ fn receive_text(socket: &OwnedFd, patience: Duration) -> rustix::io::Result<Vec<
             Some(left.max(Duration::from_millis(1))),
         )?;
         match fd_passing::receive(socket)? {
-            None => return Ok(text),
+            None => return Ok((text, fds)),
             Some(_) if left.is_zero() => return Err(Errno::AGAIN),
-            Some(record) => text.extend(record.bytes),
+            Some(record) => {
+                if text.is_empty() {
+                    fds = record.fds;
+                }
+                text.extend(record.bytes);
+            }
         }
         if text.len() > TEXT_BYTES_MAX {
             return Err(Errno::MSGSIZE);
@@ -269,15 +324,21 @@ fn receive_text(socket: &OwnedFd, patience: Duration) -> rustix::io::Result<Vec<
 
 /// The supervisor's side: reads the request of an accepted connection, waiting only briefly.
 pub(crate) fn read_request(socket: &OwnedFd) -> Result<Request, String> {
-    let text = receive_text(socket, SUPERVISOR_PATIENCE).map_err(|error| error.to_string())?;
+    let (text, _) = receive_text(socket, SUPERVISOR_PATIENCE).map_err(|error| error.to_string())?;
     serde_json::from_slice(&text).map_err(|error| format!("not a request: {error}"))
 }
 
 /// The supervisor's side: answers.
 pub(crate) fn answer(socket: &OwnedFd, answer: &Answer) {
+    answer_with(socket, answer, None);
+}
+
+/// The supervisor's side: answers, with memory.
+pub(crate) fn answer_with(socket: &OwnedFd, answer: &Answer, memory: Option<&OwnedFd>) {
+    let fds: Vec<_> = memory.iter().map(|fd| fd.as_fd()).collect();
     if let Ok(bytes) = serde_json::to_vec(answer) {
         // Whoever asked may be gone.
-        let _ = send_text(socket, &bytes, SUPERVISOR_PATIENCE);
+        let _ = send_text(socket, &bytes, &fds, SUPERVISOR_PATIENCE);
     }
 }
 
@@ -296,8 +357,9 @@ mod tests {
         let (ours, theirs) = pair();
         let text = vec![b'x'; fd_passing::MESSAGE_BYTES_MAX * 5 + 7];
         let sent = text.clone();
-        let sender = std::thread::spawn(move || send_text(&ours, &sent, ANSWER_PATIENCE));
-        assert_eq!(receive_text(&theirs, ANSWER_PATIENCE).unwrap(), text);
+        let sender = std::thread::spawn(move || send_text(&ours, &sent, &[], ANSWER_PATIENCE));
+        let (arrived, _) = receive_text(&theirs, ANSWER_PATIENCE).unwrap();
+        assert_eq!(arrived, text);
         sender.join().unwrap().unwrap();
     }
 
@@ -314,7 +376,7 @@ mod tests {
     #[test]
     fn what_is_no_request_is_an_error() {
         let (ours, theirs) = pair();
-        send_text(&ours, b"{\"launch\": 1}", ANSWER_PATIENCE).unwrap();
+        send_text(&ours, b"{\"launch\": 1}", &[], ANSWER_PATIENCE).unwrap();
         assert!(read_request(&theirs).unwrap_err().contains("not a request"));
     }
 }

@@ -28,6 +28,9 @@ pub(crate) struct Args {
         value_parser = parse_states
     )]
     states: Option<StateList>,
+    /// Restore P and C states that an ended process left changed, and do nothing else
+    #[arg(long)]
+    restore: bool,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -65,7 +68,16 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return Err(Failure::input("--seconds takes 0 to 3600"));
     }
     let journal = states::journal_path(&default_root());
-    if states::restore_leftovers(&tree, &journal).map_err(Failure::running)? {
+    let was_left = states::restore_leftovers(&tree, &journal).map_err(Failure::running)?;
+    if args.restore {
+        if was_left {
+            outln!("P or C states that an ended process had changed are restored");
+        } else {
+            outln!("nothing to restore: no ended process left P or C states changed");
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if was_left {
         eprintln!("P or C states that an ended process had changed are restored");
     }
     let findings = examine(&tree);

@@ -101,6 +101,7 @@ fn describe(kind: &NfKind) {
     let inputs = match kind.inputs {
         Inputs::One => "one input",
         Inputs::Many => "one or more inputs",
+        Inputs::Ending => "one or more inputs, at which packets end",
     };
     outln!("{access}; {inputs}");
     kinds::print_settings(&(kind.schema)());

@@ -15,7 +15,7 @@ use catena_engine::chain::Mode;
 use catena_engine::supervisor::runtime_dir::{control_path, default_root};
 use catena_engine::supervisor::{Event, Options, Supervisor};
 
-use super::control::{Answer, Request, Source, answer, read_request};
+use super::control::{Answer, Request, Source, answer, answer_with, read_request};
 use super::{Failure, Outcome};
 use crate::metrics::Server;
 use crate::registry::registry;
@@ -173,6 +173,10 @@ fn watch(supervisor: &mut Supervisor, signals: &OwnedFd, args: &Args, desk: &mut
             && args
                 .seconds
                 .is_some_and(|seconds| started.elapsed().as_secs_f64() >= seconds);
+        // NFs that store packets give them out, then begin nothing new.
+        if is_ending && drain_since.is_none() && supervisor.stores_packets() {
+            supervisor.drain();
+        }
         if end && drain_since.is_none() {
             supervisor.drain();
             drain_since = Some(Instant::now());
@@ -204,6 +208,15 @@ impl Desk<'_> {
             Ok(Request::Status) => Answer::Status(Box::new(supervisor.status())),
             Ok(Request::Chain) => Answer::Chain(self.source.clone()),
             Ok(Request::Apply(new)) => super::apply::apply(supervisor, &mut self.source, new),
+            Ok(Request::Probe(settings)) => {
+                supervisor.probe(settings);
+                Answer::Probing
+            }
+            Ok(Request::ProbeMap) => probe_map(supervisor),
+            Ok(Request::ProbePage { worker }) => {
+                hand_over_page(supervisor, &socket, worker);
+                return false;
+            }
             Ok(Request::Control { node, request }) => ask_node(supervisor, &node, request),
             Ok(Request::Stop) => {
                 self.end_askers.push(socket);
@@ -213,6 +226,26 @@ impl Desk<'_> {
         };
         answer(&socket, &text);
         false
+    }
+}
+
+fn probe_map(supervisor: &Supervisor) -> Answer {
+    let pages = supervisor.probe_pages();
+    let lives = pages.iter().map(|page| (page.worker, page.epoch));
+    Answer::ProbeMap(Box::new(supervisor.probe_map()), lives.collect())
+}
+
+fn hand_over_page(supervisor: &Supervisor, socket: &OwnedFd, worker: usize) {
+    let pages = supervisor.probe_pages();
+    match pages.iter().find(|page| page.worker == worker) {
+        Some(page) => {
+            let (epoch, len) = (page.epoch, page.len);
+            answer_with(socket, &Answer::ProbePage { epoch, len }, Some(&page.fd));
+        }
+        None => answer(
+            socket,
+            &Answer::Error(format!("worker {worker} has no page")),
+        ),
     }
 }
 

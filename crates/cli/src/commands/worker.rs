@@ -1,13 +1,13 @@
-//! `catena worker`: one worker of a chain, as a process or in a container. Started by `catena run`.
+//! `catena worker`: one worker of a chain, as a process or in a container. Started by `catena run`,
+//! or, with `--join`, by whoever runs the containers (see `joining`).
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use catena_engine::worker::serve::{ServeError, serve};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-use super::{Failure, Outcome};
+use super::{Failure, Outcome, joining};
 use crate::bench::registry;
 
 #[derive(Debug, clap::Args)]
@@ -15,12 +15,27 @@ pub(crate) struct Args {
     /// Socket to connect to; the standard input is the connection if this is not given
     #[arg(long)]
     socket: Option<PathBuf>,
+    /// Folder of a chain's sockets, `workers` in the chain's own folder: wait there for the chain,
+    /// which runs with `CATENA_CONTAINER_ENGINE=join`, and join it
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        requires = "names",
+        conflicts_with = "socket"
+    )]
+    join: Option<PathBuf>,
+    /// Name of the worker to join as; several are a process each
+    #[arg(long = "as", value_name = "WORKER", requires = "join")]
+    names: Vec<String>,
     /// Chain and worker, to be seen in process lists
     #[arg(long)]
     label: Option<String>,
 }
 
 pub(crate) fn run(args: Args) -> Outcome {
+    if let Some(folder) = &args.join {
+        return joining::run(folder, &args.names);
+    }
     // Whatever happens to the supervisor, no worker is left behind.
     let _ = rustix::process::set_parent_process_death_signal(
         args.socket
@@ -30,9 +45,8 @@ pub(crate) fn run(args: Args) -> Outcome {
     let token = std::env::var("CATENA_TOKEN").unwrap_or_default();
     let is_child = args.socket.is_none();
     let socket = match args.socket {
-        Some(path) => {
-            dial(&path).map_err(|error| Failure::running(format!("{}: {error}", path.display())))?
-        }
+        Some(path) => joining::dial(&path)
+            .map_err(|error| Failure::running(format!("{}: {error}", path.display())))?,
         None => inherited()?,
     };
     match serve(socket, &token, &registry()) {
@@ -56,13 +70,5 @@ fn inherited() -> Result<OwnedFd, Failure> {
     rustix::net::sockopt::socket_type(&socket).map_err(|_| {
         Failure::input("this command is started by `catena run`; its standard input is no socket")
     })?;
-    Ok(socket)
-}
-
-fn dial(path: &std::path::Path) -> rustix::io::Result<OwnedFd> {
-    let address = SocketAddrUnix::new(path)?;
-    let kind = SocketType::SEQPACKET;
-    let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
-    connect(&socket, &address)?;
     Ok(socket)
 }

@@ -2,7 +2,6 @@
 //! made of them, and progress. The commands are in `commands/pcs`, the coding in `crates/pcs`, the
 //! format in `docs/reference/line-file.md`.
 
-pub(crate) mod bit_errors;
 pub(crate) mod judgement;
 pub(crate) mod progress;
 pub(crate) mod reading;
@@ -11,6 +10,8 @@ pub(crate) mod writing;
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+
+pub(crate) use catena_epon::bit_errors;
 
 use crate::commands::Failure;
 

@@ -8,6 +8,7 @@ use catena_engine::supervisor::runtime_dir::default_root;
 use catena_measure::device::{
     Device, DeviceError, Fate, Offer, Outcome as TrialOutcome, Setting, TrialProfile,
 };
+use catena_measure::doctor::energy::gbps_per_watt;
 use catena_measure::flow_quality::Quality;
 use catena_measure::latency::stall::{NoiseBracket, NoiseFloor};
 use catena_measure::report::{Document, TrialRow};
@@ -47,8 +48,50 @@ pub(crate) struct Bench {
     /// Largest error of the offered load over all trials that count.
     pub(crate) load_error: f64,
     quality: Quality,
-    lost: u64,
-    intended: u64,
+    power: Power,
+}
+
+/// What trials that count moved, and what that took.
+#[derive(Debug, Default)]
+struct Power {
+    /// The reading of a wattmeter, which replaces the machine's own.
+    watts: Option<f64>,
+    bits: f64,
+    joules: f64,
+    seconds: f64,
+    is_metered: bool,
+}
+
+impl Power {
+    fn add(&mut self, outcome: &TrialOutcome, frame_len: f64) {
+        let seconds = outcome.offer.duration.as_secs_f64();
+        let own = outcome.energy.map(|energy| energy.watts());
+        let Some(watts) = self.watts.or(own) else {
+            return;
+        };
+        self.is_metered = true;
+        self.bits += outcome.forwarded() as f64 * frame_len * 8.0;
+        self.joules += watts * seconds;
+        self.seconds += seconds;
+    }
+
+    /// Power, and throughput by power, with what measured it.
+    fn rows(&self) -> Vec<(String, String)> {
+        if !self.is_metered || self.seconds <= 0.0 {
+            return Vec::new();
+        }
+        let watts = self.joules / self.seconds;
+        let source = match self.watts {
+            Some(_) => "as --watts says",
+            None => "RAPL, packages only",
+        };
+        let per_watt = gbps_per_watt(self.bits / self.seconds, watts);
+        let per_watt = per_watt.map_or_else(|| "n/a".to_owned(), |value| format!("{value:.4}"));
+        vec![
+            ("power".to_owned(), format!("{watts:.1} W ({source})")),
+            ("Gbit/s per watt".to_owned(), per_watt),
+        ]
+    }
 }
 
 /// SIGINT and SIGTERM end the trial that runs; what was found until then is written.
@@ -67,6 +110,7 @@ impl Bench {
         output: Output,
         repeats: u32,
         noise: Duration,
+        watts: Option<f64>,
     ) -> Result<Self, Failure> {
         let setting = Setting {
             registry: registry(),
@@ -85,8 +129,10 @@ impl Bench {
             before,
             load_error: 0.0,
             quality: Quality::default(),
-            lost: 0,
-            intended: 0,
+            power: Power {
+                watts,
+                ..Power::default()
+            },
         })
     }
 
@@ -103,16 +149,31 @@ impl Bench {
         offer: &Offer,
         name: &str,
     ) -> Result<Measured, Failure> {
+        self.try_measure(device, profile, offer, name)
+            .map_err(Failure::running)
+    }
+
+    /// The same, for who goes on after a chain has failed.
+    pub(crate) fn try_measure(
+        &mut self,
+        device: &mut Device,
+        profile: &TrialProfile,
+        offer: &Offer,
+        name: &str,
+    ) -> Result<Measured, DeviceError> {
         let mut last = Fate::Valid;
         let mut limited = 0;
         for _ in 0..=self.repeats {
             let outcome = match device.run(profile, offer) {
                 Ok(outcome) => outcome,
                 Err(DeviceError::Interrupted) => return Ok(Measured::Interrupted),
-                Err(error) => return Err(Failure::running(error)),
+                Err(error) => return Err(error),
             };
             last = outcome.fate();
             self.note(&outcome, &last, name);
+            if last == Fate::Valid {
+                self.power.add(&outcome, profile.profile().mean_frame_len());
+            }
             if last == Fate::Valid {
                 return Ok(Measured::Valid(Box::new(outcome)));
             }
@@ -141,13 +202,33 @@ impl Bench {
         if *fate == Fate::Valid {
             self.load_error = self.load_error.max(outcome.offered_load_error());
             self.quality.add(&outcome.quality());
-            self.intended += outcome.intended();
-            self.lost += outcome.intended().saturating_sub(outcome.forwarded());
         }
     }
 
-    /// Adds what holds of all trials, and the noise floor after them, and writes the report.
+    /// Adds what holds of all trials of a device, and the noise floor after them, and writes the
+    /// report.
     pub(crate) fn finish(mut self, device: &Device, as_json: bool) -> Result<(), Failure> {
+        let quality = std::mem::take(&mut self.quality);
+        let mut add = |name: &str, value: String| {
+            self.document.results.push((name.to_owned(), value));
+        };
+        add("duplicated", quality.duplicates.to_string());
+        add("corrupted", quality.corrupted.to_string());
+        let extent = format!("{}, by at most {}", quality.reordered, quality.extent_max);
+        add("reordered (RFC 4737)", extent);
+        let held = match device.is_pinned() {
+            Some(true) => "every worker is held on one core",
+            Some(false) => "not held on cores: the scheduler's work is part of the result",
+            None => "no trial was run",
+        };
+        let environment = &mut self.document.environment;
+        environment.push(("workers".to_owned(), held.to_owned()));
+        environment.push(("device".to_owned(), describe_chain(device)));
+        self.conclude(as_json)
+    }
+
+    /// Adds what holds of all trials, of whatever device, and writes the report.
+    pub(crate) fn conclude(mut self, as_json: bool) -> Result<(), Failure> {
         self.progress.clear();
         if let Some(before) = self.before.take() {
             let bracket = NoiseBracket::of(before, environment::noise_floor(self.noise));
@@ -158,15 +239,7 @@ impl Bench {
             self.document.noise.push(("all".to_owned(), bracket));
         }
         self.describe_packets();
-        let held = match device.is_pinned() {
-            Some(true) => "every worker is held on one core",
-            Some(false) => "not held on cores: the scheduler's work is part of the result",
-            None => "no trial was run",
-        };
-        let environment = &mut self.document.environment;
-        environment.push(("workers".to_owned(), held.to_owned()));
-        environment.push(("device".to_owned(), describe_chain(device)));
-        environment.push((
+        self.document.environment.push((
             "trials".to_owned(),
             "the chain is started anew for each; effective duration is the sending time; counts \
              are read after it has drained and stopped; waits of RFC 2544 section 23 are not kept"
@@ -185,23 +258,24 @@ impl Bench {
     }
 
     fn describe_packets(&mut self) {
-        let quality = &self.quality;
-        let mut add = |name: &str, value: String| {
-            self.document.results.push((name.to_owned(), value));
-        };
-        add("packets of trials that count", self.intended.to_string());
-        add("lost", self.lost.to_string());
-        add("duplicated", quality.duplicates.to_string());
-        add("corrupted", quality.corrupted.to_string());
-        let extent = format!("{}, by at most {}", quality.reordered, quality.extent_max);
-        add("reordered (RFC 4737)", extent);
-        let invalid = self
-            .document
-            .trials
-            .iter()
-            .filter(|row| row.invalid.is_some());
-        let count = invalid.count();
-        add("trials that do not count", count.to_string());
+        let trials = &self.document.trials;
+        let valid = trials.iter().filter(|row| row.invalid.is_none());
+        let count = valid.clone().count();
+        let intended: u64 = valid.clone().map(|row| row.intended).sum();
+        let lost: u64 = valid
+            .map(|row| row.intended.saturating_sub(row.forwarded))
+            .sum();
+        let invalid = trials.len() - count;
+        let mut rows = vec![
+            (
+                "packets of trials that count".to_owned(),
+                intended.to_string(),
+            ),
+            ("lost".to_owned(), lost.to_string()),
+            ("trials that do not count".to_owned(), invalid.to_string()),
+        ];
+        rows.extend(self.power.rows());
+        self.document.results.extend(rows);
     }
 }
 

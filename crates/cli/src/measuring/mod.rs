@@ -3,9 +3,14 @@
 //! - [`bench`]: a trial is repeated until it says something of the device, and every one is noted.
 //! - [`environment`]: the machine, the commands and the noise floor, for the report.
 //! - [`output`]: the folder with the report.
+//! - [`laboratory`]: trials of a study, each in its states, over its wires.
+//! - [`probing`], [`probe_text`]: what probes found in trials, and how it is shown.
 //! - [`progress`]: what people see meanwhile.
 
 pub(crate) mod bench;
 pub(crate) mod environment;
+pub(crate) mod laboratory;
 pub(crate) mod output;
+pub(crate) mod probe_text;
+pub(crate) mod probing;
 pub(crate) mod progress;

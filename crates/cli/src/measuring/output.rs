@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use catena_measure::probes::ProbeReport;
 use catena_measure::report::{self, Document};
+use catena_measure::study::summary;
 
 use crate::commands::Failure;
 
@@ -31,6 +33,11 @@ impl Output {
         Ok(Self { folder, trial })
     }
 
+    /// Where a file of the measurement is.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
     /// Where the files of the running trial go.
     pub(crate) fn trial(&self) -> &Path {
         &self.trial
@@ -39,17 +46,30 @@ impl Output {
     /// Writes the report in all its forms, each whole or not at all.
     pub(crate) fn write(&self, document: &Document) -> Result<(), Failure> {
         let json = document.to_json().map_err(Failure::running)?;
-        let forms = [
+        let mut forms = vec![
             ("report.json", json),
             ("trials.csv", report::csv(document)),
             ("report.html", report::html(document)),
         ];
+        if let Some(study) = &document.study {
+            forms.push(("cells.csv", summary::csv(study)));
+        }
         for (name, text) in forms {
-            let (path, part) = (self.folder.join(name), self.trial.join(name));
-            let written = std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, &path));
-            written.map_err(|error| Failure::running(format!("{}: {error}", path.display())))?;
+            self.write_file(name, &text)?;
         }
         Ok(())
+    }
+
+    /// Writes what probes found, a list of `ProbeReport`, one for each trial.
+    pub(crate) fn write_probes(&self, reports: &[ProbeReport]) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(reports).map_err(Failure::running)?;
+        self.write_file("probes.json", &text)
+    }
+
+    fn write_file(&self, name: &str, text: &str) -> Result<(), Failure> {
+        let (path, part) = (self.folder.join(name), self.trial.join(name));
+        let written = std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, &path));
+        written.map_err(|error| Failure::running(format!("{}: {error}", path.display())))
     }
 
     /// The page for people.

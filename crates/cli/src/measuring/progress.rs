@@ -32,15 +32,21 @@ impl Progress {
         })
     }
 
-    /// Shows a line in place of the one before.
+    /// Shows a line in place of the one before, with the time left by the share that is done.
     pub(crate) fn show(&mut self, text: &str, done_share: f64) {
+        let left = self.left(done_share);
+        self.show_left(text, left);
+    }
+
+    /// Shows a line in place of the one before.
+    pub(crate) fn show_left(&mut self, text: &str, left: Option<Duration>) {
         let is_due = self.is_terminal || self.shown.is_none_or(|at| at.elapsed() > LINE_EVERY);
         if !is_due {
             return;
         }
         self.shown = Some(Instant::now());
-        let left = self.left(done_share).map_or(String::new(), |left| {
-            format!(", about {} s left", left.as_secs())
+        let left = left.map_or(String::new(), |left| {
+            format!(", about {} left", words(left))
         });
         if self.is_terminal {
             eprint!("\r{:100}\r{text}{left} ", "");
@@ -55,5 +61,14 @@ impl Progress {
         if self.is_terminal {
             eprint!("\r{:100}\r", "");
         }
+    }
+}
+
+/// A span as people say it.
+fn words(span: Duration) -> String {
+    match span.as_secs() {
+        seconds @ 0..=119 => format!("{seconds} s"),
+        seconds @ 120..=7199 => format!("{} min", seconds / 60),
+        seconds => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
     }
 }

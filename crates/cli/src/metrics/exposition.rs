@@ -168,6 +168,38 @@ pub(super) const FAMILIES: &[Family] = &[
         write: |samples, status| links(samples, status, |link| link.discarded),
     },
     Family {
+        name: "catena_link_frames_total",
+        kind: Type::Counter,
+        labels: LINK,
+        help: "Aggregated frames the sender sent",
+        write: |samples, status| links(samples, status, |link| link.aggregation.frames),
+    },
+    Family {
+        name: "catena_link_framed_packets_total",
+        kind: Type::Counter,
+        labels: LINK,
+        help: "Packets that travelled in frames",
+        write: |samples, status| links(samples, status, |link| link.aggregation.framed_packets),
+    },
+    Family {
+        name: "catena_link_packed_bytes_total",
+        kind: Type::Counter,
+        labels: LINK,
+        help: "Bytes copied to pack packets into frames",
+        write: |samples, status| links(samples, status, |link| link.aggregation.packed_bytes),
+    },
+    Family {
+        name: "catena_link_packing",
+        kind: Type::Gauge,
+        labels: LINK,
+        help: "1 while the sender packs, 0 while not",
+        write: |samples, status| {
+            links(samples, status, |link| {
+                u64::from(link.aggregation.is_packing)
+            });
+        },
+    },
+    Family {
         name: "catena_link_violations_total",
         kind: Type::Counter,
         labels: LINK,

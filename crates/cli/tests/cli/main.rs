@@ -11,6 +11,8 @@ mod overflow;
 mod pcs;
 mod pcs_damage;
 mod pcs_guide;
+mod probing;
 mod running;
 mod sizes;
+mod study;
 mod terminal;

@@ -271,6 +271,33 @@ fn equal_chains_are_compared_by_pairs() {
 }
 
 #[test]
+fn chains_that_stay_up_take_turns() {
+    let place = place();
+    let chain = "name: up\nports: { in: { traffic: { profile: {} } }, out: { receiver: {} } }\n\
+                 nfs: { swap: { type: macswap } }\nlinks: [in -> swap -> out]\n";
+    place.write("a.yaml", chain);
+    place.write("b.yaml", chain);
+    let arguments = "compare a.yaml b.yaml --together --trial 2ms --pairs 150 --margin 0.9";
+    let document = measure(&place, &arguments.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(
+        document["trials"].as_array().unwrap().len(),
+        0,
+        "one start for all slices"
+    );
+    let missing = "pairs without a value, because one side moved nothing";
+    let missing: u64 = result(&document, missing).parse().unwrap();
+    let pairs = document["comparisons"][0][1]["pairs"].as_u64().unwrap();
+    assert!(pairs >= 20 && pairs + missing <= 150, "{pairs} {missing}");
+    let mut all = vec!["measure", "compare", "a.yaml", "b.yaml", "--together"];
+    all.extend(["--mode", "container", "--noise", "0s", "--out", "other"]);
+    let refused = place.catena(&all);
+    assert!(
+        refused.assert_code(2).stderr.contains("too slow for"),
+        "{refused:?}"
+    );
+}
+
+#[test]
 fn an_interrupted_measurement_keeps_what_it_has() {
     let place = place();
     let arguments = "measure latency profile.yaml --nf macswap --mode process --rate 1kpps \

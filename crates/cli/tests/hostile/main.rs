@@ -12,8 +12,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use catena_engine::chain::{Chain, Registry};
+use catena_engine::probe::{ProbeSettings, Tier};
 use catena_engine::supervisor::status::{NodeStatus, Status};
 use catena_engine::supervisor::{Options, StartError, Supervisor};
+use catena_measure::probes::Collector;
+use catena_measure::probes::journey::{Journey, Journeys};
 
 use nfs::{FLOODER, PANICKER, SCRIBBLER, SLANDERER};
 use programs::{GREED, work};
@@ -67,6 +70,8 @@ fn registry() -> Arc<Registry> {
 /// A running chain, in a folder of its own.
 struct Running {
     supervisor: Supervisor,
+    /// Reads what probes note, once [`Running::probe`] has turned them on.
+    collector: Option<Collector>,
     _dir: tempfile::TempDir,
 }
 
@@ -85,15 +90,47 @@ fn start(text: &str) -> Result<Running, StartError> {
     let supervisor = Supervisor::start(checked.chain, options)?;
     Ok(Running {
         supervisor,
+        collector: None,
         _dir: dir,
     })
 }
 
 impl Running {
+    /// Has every packet followed.
+    fn probe(&mut self) {
+        self.supervisor.probe(ProbeSettings {
+            tier: Tier::Full,
+            gap: 1,
+            duration_ns: u64::MAX,
+            marks: (0, 0),
+        });
+        self.collector = Some(Collector::new(self.supervisor.probe_map()));
+    }
+
+    /// Reads all pages, also those of workers that were started again. Of what was read long ago
+    /// no more is needed.
+    fn collect(&mut self) {
+        let Some(collector) = &mut self.collector else {
+            return;
+        };
+        for page in self.supervisor.probe_pages() {
+            if !collector.reads(page.worker, page.epoch) {
+                let fd = page.fd.try_clone().unwrap();
+                collector
+                    .add(page.worker, page.epoch, fd, page.len)
+                    .unwrap();
+            }
+        }
+        collector.poll();
+        let count = collector.visits.len();
+        collector.visits.drain(..count.saturating_sub(1 << 19));
+    }
+
     fn until(&mut self, what: &str, patience: Duration, wanted: impl Fn(&Status) -> bool) {
         let start = Instant::now();
         while !wanted(&self.supervisor.status()) {
             self.supervisor.step(Duration::from_millis(5), &[]);
+            self.collect();
             while self.supervisor.next_event().is_some() {}
             let late = start.elapsed() > patience;
             assert!(!late, "{what}: {:#?}", self.supervisor.status());
@@ -142,6 +179,7 @@ run: {{ mode: process }}
 "
     ))
     .unwrap_or_else(|error| panic!("{error}"));
+    running.probe();
     let time = hostile_time();
     let start = Instant::now();
     running.until("the time passes", time * 2, |_| start.elapsed() > time);
@@ -150,6 +188,7 @@ run: {{ mode: process }}
         Duration::from_secs(20),
         |status| status.detached.iter().any(|who| who.starts_with("evil: ")),
     );
+    assert_readable(running.collector.take().unwrap());
     let status = running.stop();
     eprintln!(
         "  {} packets, detached: {:?}",
@@ -175,6 +214,25 @@ run: {{ mode: process }}
     for what in ["lost", "duplicated", "reordered", "stale", "corrupted"] {
         assert_eq!(out.report[what], 0, "{status:#?}");
     }
+}
+
+/// Whatever the scribbler has written into its page and onto its links, packets of the others are
+/// followed to their ends.
+fn assert_readable(mut collector: Collector) {
+    collector.poll();
+    let refused = collector.refused();
+    let visits = std::mem::take(&mut collector.visits);
+    let journeys = Journeys::of(collector.map(), visits);
+    let names = |journey: &Journey| -> Vec<String> {
+        let node = |node: u16| collector.map().nodes[usize::from(node)].clone();
+        let names = journey.path().into_iter().filter_map(node);
+        names.map(|node| node.name).collect()
+    };
+    let whole = journeys.whole.iter().map(names);
+    let good = whole.filter(|path| path == &["in", "split", "good", "out"]);
+    let good = good.count();
+    eprintln!("  {good} packets followed, {refused} records refused");
+    assert!(good > 50, "{good} of {}", journeys.whole.len());
 }
 
 fn scribbled_copy() {

@@ -72,9 +72,9 @@ fn take_part(socket: &OwnedFd, token: &str) -> (Graph, Pools, Counters) {
             other => panic!("{other:?}"),
         }
     }
-    let (graph, pools, counters, _) = making.unwrap().finish().unwrap();
+    let built = making.unwrap().finish().unwrap();
     say(socket, &FromWorker::Started, &[]);
-    (graph, pools, counters)
+    (built.graph, built.pools, built.counters)
 }
 
 /// Passes packets on, but keeps every other one until it has enough, and says that it is done with

@@ -37,11 +37,27 @@ impl Running {
         running
     }
 
+    /// Starts a chain in a folder where workers wait to join it.
+    pub(crate) fn start_joined(name: &str, text: &str, dir: tempfile::TempDir) -> Self {
+        let mut running = Self {
+            dir,
+            name: name.to_owned(),
+            child: None,
+        };
+        running.run(text, &[("CATENA_CONTAINER_ENGINE", "join")]);
+        running
+    }
+
     /// Starts another chain in the same folder.
     pub(crate) fn again(&mut self, text: &str) {
+        self.run(text, &[]);
+    }
+
+    fn run(&mut self, text: &str, environment: &[(&str, &str)]) {
         let file = self.dir.path().join("chain.yaml");
         std::fs::write(&file, format!("name: {}\n{text}", self.name)).unwrap();
         let child = catena(&self.runtime())
+            .envs(environment.iter().copied())
             .args(["run", "--json"])
             .arg(&file)
             .stdin(Stdio::null())

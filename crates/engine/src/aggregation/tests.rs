@@ -28,7 +28,7 @@ fn pools(frames: u32) -> Pools {
 fn packet(pools: &mut Pools, number: u32, len: usize) -> Packet {
     let mut packet = pools.alloc(len).unwrap();
     packet.bytes_mut().fill(u8::try_from(number % 251).unwrap());
-    packet.set_tag(number);
+    packet.set_tag(u16::try_from(number).unwrap());
     packet
 }
 

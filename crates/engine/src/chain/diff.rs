@@ -237,7 +237,7 @@ impl<'a> Side<'a> {
 
     /// Ports, then NFs so that each stands behind those that send to it.
     fn nodes_downstream(&self) -> Vec<usize> {
-        let is_port = |node: usize| self.chain.nodes[node].is_port();
+        let is_port = |node: usize| self.chain.nodes[node].ends_paths();
         let mut open = vec![0_usize; self.chain.nodes.len()];
         for link in self.links().filter(|link| !is_port(link.from)) {
             open[link.to] += 1;
@@ -308,6 +308,7 @@ fn node_action(old: &Side<'_>, new: &Side<'_>, index: usize, node: &Node) -> Opt
             "worker",
         ),
         (run_before.buffers != run.buffers, "buffers"),
+        (before.netns != node.netns, "netns"),
         (in_container && run_before.image != run.image, "image"),
     ]);
     restarts.splice(0..0, kind_changes);

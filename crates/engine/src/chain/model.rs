@@ -1,6 +1,7 @@
 //! What a checked chain file says, with every default filled in.
 //!
-//! Invariants, held by the checker: names are unique; links join existing nodes and form no cycle;
+//! Invariants, held by the checker: names are unique; links join existing nodes, and a circle of
+//! links leads through a port or an NF at which packets end;
 //! each output feeds one link; inputs and outputs are numbered from 0 in file order; at most
 //! [`NODE_COUNT_MAX`] nodes and [`LINK_COUNT_MAX`] links; trust is resolved per link so that no NF
 //! that writes packets reads from an `ro` link, and no packet that came over an `ro` link goes on
@@ -11,7 +12,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::nf::NfKind;
+use crate::nf::{Inputs, NfKind};
 use crate::port::{PortKind, PortRole, WrapKind};
 
 /// Most nodes in a chain.
@@ -53,6 +54,8 @@ pub struct Node {
     pub mode: Mode,
     /// The core it is pinned to, if the file says so.
     pub core: Option<usize>,
+    /// The network namespace it runs in, if the file says so.
+    pub netns: Option<String>,
     /// Its trust group.
     pub group: String,
     /// What happens to its packets while it is down.
@@ -110,7 +113,7 @@ pub struct Link {
     pub trust: Trust,
     /// What happens when it is full.
     pub overflow: Overflow,
-    /// Number of slots, a power of two (1 in flag protocol).
+    /// Number of slots, a power of two (1 in flag protocol, 0 over TCP).
     pub slot_count: u32,
     /// How packets are handed over.
     pub protocol: Protocol,
@@ -185,6 +188,8 @@ pub enum Protocol {
     Ring,
     /// One slot with an update flag (NTT, OFC 2024).
     Flag,
+    /// A TCP connection, through the kernel: the conventional way, for comparison.
+    Tcp,
 }
 
 /// Whether small packets that are in hand together share a frame (PA-Flow).
@@ -255,6 +260,15 @@ impl Node {
     /// Whether it is a port.
     pub fn is_port(&self) -> bool {
         matches!(self.kind, NodeKind::Port { .. })
+    }
+
+    /// Whether the way of every packet that reaches it ends there: it is a port, or an NF whose
+    /// packets are of its own making.
+    pub fn ends_paths(&self) -> bool {
+        match &self.kind {
+            NodeKind::Port { .. } => true,
+            NodeKind::Nf { kind, .. } => kind.inputs == Inputs::Ending,
+        }
     }
 
     /// Whether it is a port that takes packets one by one.

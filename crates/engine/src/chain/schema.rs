@@ -85,6 +85,7 @@ fn place_keys() -> Map<String, Value> {
             "enum": MODES
         },
         "core": { "description": "Core it is pinned to", "type": "integer", "minimum": 0 },
+        "netns": name("Network namespace it runs in, as `ip netns` names it"),
         "group": name(&format!("Trust group; {GROUP} unless given")),
         "on_death": {
             "description": "What becomes of its packets while it is down",

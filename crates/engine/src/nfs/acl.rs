@@ -30,7 +30,9 @@ use serde_json::{Value, json};
 
 use super::matching::{Key, Match, PortRange, Prefix, ProtocolName, RuleSet};
 use crate::config::{ConfigErrors, parse_config};
-use crate::nf::{Access, BuiltNf, Burst, DropReason, Inputs, Nanos, Nf, NfKind, Verdict};
+use crate::nf::{
+    Access, BuiltNf, Burst, DropReason, Frame, Inputs, Nanos, Nf, NfKind, Verdict, WholeFrames,
+};
 
 /// Configuration of `acl`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -169,6 +171,10 @@ impl Nf for Acl {
         }
     }
 
+    fn whole_frames(&mut self) -> Option<&mut dyn WholeFrames> {
+        Some(self)
+    }
+
     fn control(&mut self, request: &Value) -> Result<Value, String> {
         if *request == json!({"show": "hits"}) {
             return Ok(json!({
@@ -181,6 +187,12 @@ impl Nf for Acl {
             return self.replace_rules(request);
         }
         Err("acl answers {\"show\": \"hits\"} and {\"rules\": [...]}".to_owned())
+    }
+}
+
+impl WholeFrames for Acl {
+    fn process_frame(&mut self, frame: &mut Frame<'_>, _now: Nanos) {
+        frame.judge(|bytes| self.decide(bytes));
     }
 }
 

@@ -34,7 +34,9 @@ use serde_json::{Value, json};
 
 use super::matching::{EtherTypeName, Key, Match, PortRange, Prefix, ProtocolName, RuleSet};
 use crate::config::{ConfigError, ConfigErrors, parse_config};
-use crate::nf::{Access, BuiltNf, Burst, DropReason, Inputs, Nanos, Nf, NfKind, Verdict};
+use crate::nf::{
+    Access, BuiltNf, Burst, DropReason, Frame, Inputs, Nanos, Nf, NfKind, Verdict, WholeFrames,
+};
 
 /// Configuration of `classify`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -90,17 +92,12 @@ struct Classify {
 impl Nf for Classify {
     fn process(&mut self, burst: &mut Burst<'_>, _now: Nanos) {
         for (packet, verdict) in burst.iter_mut() {
-            let Ok(key) = Key::of(packet.bytes()) else {
-                *verdict = Verdict::Drop(DropReason::Malformed);
-                continue;
-            };
-            *verdict = if let Some(index) = self.rules.first_match(&key) {
-                self.verdicts[index]
-            } else {
-                self.default_hits += 1;
-                self.default
-            };
+            *verdict = self.decide(packet.bytes());
         }
+    }
+
+    fn whole_frames(&mut self) -> Option<&mut dyn WholeFrames> {
+        Some(self)
     }
 
     fn control(&mut self, request: &Value) -> Result<Value, String> {
@@ -108,6 +105,26 @@ impl Nf for Classify {
             Ok(json!({"rules": self.rules.hits(), "default": self.default_hits}))
         } else {
             Err("classify answers {\"show\": \"hits\"}".to_owned())
+        }
+    }
+}
+
+impl WholeFrames for Classify {
+    fn process_frame(&mut self, frame: &mut Frame<'_>, _now: Nanos) {
+        frame.judge(|bytes| self.decide(bytes));
+    }
+}
+
+impl Classify {
+    fn decide(&mut self, bytes: &[u8]) -> Verdict {
+        let Ok(key) = Key::of(bytes) else {
+            return Verdict::Drop(DropReason::Malformed);
+        };
+        if let Some(index) = self.rules.first_match(&key) {
+            self.verdicts[index]
+        } else {
+            self.default_hits += 1;
+            self.default
         }
     }
 }

@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::config::parse_config;
-use crate::nf::{Access, BuiltNf, Burst, Inputs, Nanos, Nf, NfKind};
+use crate::nf::{Access, BuiltNf, Burst, Frame, Inputs, Nanos, Nf, NfKind, Verdict, WholeFrames};
 
 /// `count` takes no configuration.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -145,6 +145,10 @@ impl Nf for Count {
         }
     }
 
+    fn whole_frames(&mut self) -> Option<&mut dyn WholeFrames> {
+        Some(self)
+    }
+
     fn control(&mut self, request: &Value) -> Result<Value, String> {
         if *request == json!({"show": "counts"}) {
             Ok(self.counts.to_json())
@@ -154,6 +158,15 @@ impl Nf for Count {
         } else {
             Err("count answers {\"show\": \"counts\"} and {\"reset\": true}".to_owned())
         }
+    }
+}
+
+impl WholeFrames for Count {
+    fn process_frame(&mut self, frame: &mut Frame<'_>, _now: Nanos) {
+        frame.judge(|bytes| {
+            self.counts.add(bytes);
+            Verdict::Output(0)
+        });
     }
 }
 
@@ -175,7 +188,6 @@ pub const KIND: NfKind = NfKind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nf::Verdict;
     use crate::nf_bench::NfBench;
     use crate::nfs::frames::{IpPacket, ethernet, tagged};
 

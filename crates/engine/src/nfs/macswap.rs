@@ -7,7 +7,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::config::parse_config;
-use crate::nf::{Access, BuiltNf, Burst, DropReason, Inputs, Nanos, Nf, NfKind, Verdict};
+use crate::nf::{
+    Access, BuiltNf, Burst, DropReason, Frame, Inputs, Nanos, Nf, NfKind, Verdict, WholeFrames,
+};
 
 /// `macswap` takes no configuration.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -20,14 +22,29 @@ struct MacSwap;
 impl Nf for MacSwap {
     fn process(&mut self, burst: &mut Burst<'_>, _now: Nanos) {
         for (packet, verdict) in burst.iter_mut() {
-            let Some(addresses) = packet.bytes_mut().first_chunk_mut::<12>() else {
-                *verdict = Verdict::Drop(DropReason::Malformed);
-                continue;
-            };
-            let (destination, source) = addresses.split_at_mut(6);
-            destination.swap_with_slice(source);
+            *verdict = swap(packet.bytes_mut());
         }
     }
+
+    fn whole_frames(&mut self) -> Option<&mut dyn WholeFrames> {
+        Some(self)
+    }
+}
+
+impl WholeFrames for MacSwap {
+    fn process_frame(&mut self, frame: &mut Frame<'_>, _now: Nanos) {
+        frame.judge_mut(swap);
+    }
+}
+
+#[inline]
+fn swap(bytes: &mut [u8]) -> Verdict {
+    let Some(addresses) = bytes.first_chunk_mut::<12>() else {
+        return Verdict::Drop(DropReason::Malformed);
+    };
+    let (destination, source) = addresses.split_at_mut(6);
+    destination.swap_with_slice(source);
+    Verdict::Output(0)
 }
 
 /// The chain file's entry.

@@ -116,7 +116,7 @@ mod tests {
             frames in prop::collection::vec(packets(), 1..20),
         ) {
             let frames: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
-            for (kind, mut bench) in benches() {
+            for (index, (kind, mut bench)) in benches().into_iter().enumerate() {
                 let result = bench.process(&frames);
                 prop_assert_eq!(bench.buffers_in_use(), 0, "{} keeps a packet", kind.name);
                 for (packet, frame) in result.packets.iter().zip(&frames) {
@@ -125,6 +125,11 @@ mod tests {
                     if let Verdict::Output(output) = packet.verdict {
                         prop_assert!(usize::from(output) < bench.outputs().len(), "{}", kind.name);
                     }
+                }
+                let (_, mut twin) = benches().swap_remove(index);
+                if let Some(whole) = twin.process_frame(&frames) {
+                    prop_assert_eq!(&whole, &result, "{} judges frames otherwise", kind.name);
+                    prop_assert_eq!(twin.buffers_in_use(), 0, "{} keeps a packet", kind.name);
                 }
                 let copies = result.copies.len() + result.copies_failed.len();
                 prop_assert!(kind.allocates || copies == 0, "{}", kind.name);

@@ -22,7 +22,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 
 use crate::config::{ConfigError, ConfigErrors, parse_config};
-use crate::nf::{Access, BuiltNf, Burst, DropReason, Inputs, Nanos, Nf, NfKind, Verdict};
+use crate::nf::{
+    Access, BuiltNf, Burst, DropReason, Frame, Inputs, Nanos, Nf, NfKind, Verdict, WholeFrames,
+};
 use crate::units::{ByteSize, Rate, quantity};
 
 /// Configuration of `policer`.
@@ -121,13 +123,33 @@ impl Nf for Policer {
     fn process(&mut self, burst: &mut Burst<'_>, now: Nanos) {
         self.bucket.fill(now);
         for (packet, verdict) in burst.iter_mut() {
-            let units = match self.unit {
-                Unit::Packet => 1,
-                Unit::Bit => packet.len() as u128 * 8,
-            };
-            if !self.bucket.take(units * TOKENS_PER_UNIT) {
-                *verdict = Verdict::Drop(DropReason::PolicerRed);
-            }
+            *verdict = self.police(packet.len());
+        }
+    }
+
+    fn whole_frames(&mut self) -> Option<&mut dyn WholeFrames> {
+        Some(self)
+    }
+}
+
+impl WholeFrames for Policer {
+    fn process_frame(&mut self, frame: &mut Frame<'_>, now: Nanos) {
+        self.bucket.fill(now);
+        frame.judge(|bytes| self.police(bytes.len()));
+    }
+}
+
+impl Policer {
+    #[inline]
+    fn police(&mut self, len: usize) -> Verdict {
+        let units = match self.unit {
+            Unit::Packet => 1,
+            Unit::Bit => len as u128 * 8,
+        };
+        if self.bucket.take(units * TOKENS_PER_UNIT) {
+            Verdict::Output(0)
+        } else {
+            Verdict::Drop(DropReason::PolicerRed)
         }
     }
 }

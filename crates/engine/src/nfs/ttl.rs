@@ -18,7 +18,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::config::parse_config;
-use crate::nf::{Access, BuiltNf, Burst, DropReason, Inputs, Nanos, Nf, NfKind, Verdict};
+use crate::nf::{
+    Access, BuiltNf, Burst, DropReason, Frame, Inputs, Nanos, Nf, NfKind, Verdict, WholeFrames,
+};
 
 /// Configuration of `ttl`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -70,15 +72,31 @@ fn decrement(frame: &mut [u8]) -> Result<Option<bool>, ParseError> {
 impl Nf for Ttl {
     fn process(&mut self, burst: &mut Burst<'_>, _now: Nanos) {
         for (packet, verdict) in burst.iter_mut() {
-            let reason = match decrement(packet.bytes_mut()) {
-                Ok(Some(true)) => continue,
-                Ok(None) if self.non_ip == NonIp::Pass => continue,
-                Ok(Some(false)) => DropReason::TtlExpired,
-                Ok(None) => DropReason::NotIp,
-                Err(_) => DropReason::Malformed,
-            };
-            *verdict = Verdict::Drop(reason);
+            *verdict = self.hop(packet.bytes_mut());
         }
+    }
+
+    fn whole_frames(&mut self) -> Option<&mut dyn WholeFrames> {
+        Some(self)
+    }
+}
+
+impl WholeFrames for Ttl {
+    fn process_frame(&mut self, frame: &mut Frame<'_>, _now: Nanos) {
+        frame.judge_mut(|bytes| self.hop(bytes));
+    }
+}
+
+impl Ttl {
+    #[inline]
+    fn hop(&self, bytes: &mut [u8]) -> Verdict {
+        Verdict::Drop(match decrement(bytes) {
+            Ok(Some(true)) => return Verdict::Output(0),
+            Ok(None) if self.non_ip == NonIp::Pass => return Verdict::Output(0),
+            Ok(Some(false)) => DropReason::TtlExpired,
+            Ok(None) => DropReason::NotIp,
+            Err(_) => DropReason::Malformed,
+        })
     }
 }
 

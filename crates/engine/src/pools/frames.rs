@@ -4,7 +4,7 @@
 //! `docs/adr/0010-frames-are-buffers-of-many-packets.md`.
 
 use catena_shm::descriptor::Descriptor;
-use catena_shm::frame::FrameWriter;
+use catena_shm::frame::{FrameView, FrameWriter};
 use catena_shm::pool::{LinkSet, PoolOwner, Violation};
 
 use super::{Place, Pools};
@@ -33,9 +33,29 @@ impl Pools {
         checked.map(|(_, bad)| bad)
     }
 
+    /// The packets that a `FRAME` descriptor names, as one: all of them are in hand.
+    ///
+    /// # Errors
+    /// As [`Pools::frame_packets`].
+    #[inline]
+    pub fn frame_view(&mut self, descriptor: &Descriptor) -> Result<FrameView, Violation> {
+        let id = usize::from(descriptor.pool);
+        let view = self.views.get(id).and_then(Option::as_ref);
+        let mut frame = view
+            .ok_or(Violation)
+            .and_then(|view| view.frame(descriptor));
+        if let (Ok(view), Place::Own(index)) = (&frame, self.places[id]) {
+            let own = &mut self.own[usize::from(index)];
+            let arrived = own.arrive_slots(view.buffer_index(), view.mask(), &LinkSet::ALL);
+            frame = arrived.and(frame);
+        }
+        self.violations += u64::from(frame.is_err());
+        frame
+    }
+
     /// Slots of one frame go home.
     #[inline]
-    pub(super) fn release_slots(&mut self, pool: u8, buffer: u32, mask: u64) {
+    pub fn release_slots(&mut self, pool: u8, buffer: u32, mask: u64) {
         match self.places[usize::from(pool)] {
             Place::Own(index) => self.own[usize::from(index)].free_slots(buffer, mask),
             Place::Lane(lane) => {

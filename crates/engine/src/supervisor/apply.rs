@@ -23,7 +23,7 @@ use crate::protocol::{Assignment, Rewiring, ToWorker};
 use crate::supervisor::Supervisor;
 use crate::supervisor::instance::{Changing, State};
 use crate::supervisor::memory::{RingName, needed_by, rings};
-use crate::supervisor::renumber::{compact, is_gone, renumber, same_settings};
+use crate::supervisor::renumber::{compact, is_gone, is_link_gone, renumber, same_settings};
 
 /// Why a running chain could not be changed. It runs on as it was, unless said otherwise.
 #[derive(Debug, thiserror::Error)]
@@ -295,7 +295,9 @@ impl Supervisor {
                 let feeders: Vec<usize> = old_chain
                     .links
                     .iter()
-                    .filter(|link| front.contains(&link.to) && !old_chain.nodes[link.to].is_port())
+                    .filter(|link| {
+                        front.contains(&link.to) && !old_chain.nodes[link.to].ends_paths()
+                    })
                     .map(|link| link.from)
                     .collect();
                 if feeders.is_empty() {
@@ -427,6 +429,19 @@ fn check_possible(
     ] {
         if changes {
             return refuse(format!("run.{key} would change for workers that run"));
+        }
+    }
+    for ring in old.rings.iter().chain(&new.rings) {
+        let has = |placement: &Placement| placement.rings.contains(ring);
+        if ring.tcp.is_some() && !(has(old) && has(new)) {
+            let link = [chain, old_chain].into_iter().find_map(|chain| {
+                let link = chain.links.get(ring.link)?;
+                (!is_link_gone(link)).then_some(&link.name)
+            });
+            let link = link.map_or("a link", String::as_str);
+            return refuse(format!(
+                "{link} is a TCP link, and would come, go or change"
+            ));
         }
     }
     for (before, after) in old.workers.iter().zip(&new.workers) {

@@ -172,7 +172,7 @@ impl Supervisor {
         let mut depth = 0;
         let mut front = BTreeSet::from([node]);
         while depth <= self.chain.nodes.len() {
-            front.retain(|node| !self.chain.nodes[*node].is_port());
+            front.retain(|node| !self.chain.nodes[*node].ends_paths());
             let links = self.chain.links.iter();
             front = links
                 .filter(|link| front.contains(&link.to))

@@ -26,6 +26,7 @@ use crate::supervisor::audit;
 use crate::supervisor::instance::State;
 use crate::supervisor::memory::{RingName, rings};
 use crate::supervisor::reclaim::{self, Inbound, Outbound, Unit};
+use crate::supervisor::sockets::has_sockets;
 use crate::supervisor::{Event, Supervisor};
 use crate::worker::build::pool_geometry;
 
@@ -138,6 +139,8 @@ impl Supervisor {
             State::Running | State::Made | State::Stopping
         );
         let epoch = instance.epoch;
+        self.forget_addresses(worker);
+        let instance = &mut self.instances[worker];
         let was_told_to_run = instance.state == State::Made && instance.is_introduced;
         instance.state = State::Dead;
         if was_told_to_run && epoch > 0 {
@@ -176,6 +179,7 @@ impl Supervisor {
 
     /// A worker ended on request while the chain runs on (it is being replaced).
     pub(super) fn bury_stopped(&mut self, worker: usize) {
+        self.forget_addresses(worker);
         self.settle_estate(worker);
         self.instances[worker].state = State::Dead;
         self.await_no_more(worker);
@@ -204,6 +208,7 @@ impl Supervisor {
         let lost = reclaim::lost(&held, &sent);
         self.settle_own_pools(worker, &remains, &held, &geometries);
         let packets_lost = self.account(worker, &remains, lost.len() as u64);
+        self.settle_sockets(worker);
         let owner_of = |pool: u8| self.placement.pools.iter().find(|spec| spec.id == pool);
         let mut by_pool: BTreeMap<u8, Vec<u32>> = BTreeMap::new();
         for (pool, buffer) in &lost {
@@ -362,12 +367,15 @@ impl Supervisor {
         };
         let mut packets_lost = None;
         let spec = self.placement.workers[worker].clone();
+        // What came or went over TCP has no cursor.
+        let has_sockets = has_sockets(&self.placement, worker);
         let is_corrupt = remains.inbound.iter().any(|(_, found)| found.is_corrupt)
             || remains.outbound.iter().any(|(_, found)| found.is_corrupt);
         for node in &spec.nodes {
             let mut now = super::status::node_counters(&counters, layout, *node);
             let past = self.past.nodes.entry(*node).or_default();
-            if spec.nodes.len() == 1 && !self.chain.nodes[*node].is_port() && !is_corrupt {
+            let is_port = self.chain.nodes[*node].is_port();
+            if spec.nodes.len() == 1 && !is_port && !is_corrupt && !has_sockets {
                 // The page may be a turn behind; the rings' cursors are exact.
                 let starts: BTreeMap<RegionName, u64> = self.memory.starts().collect();
                 let since = |region: RegionName, end: u64| {

@@ -1,8 +1,9 @@
 //! Workers in containers: the engine that runs them, their arrival, and what they leave.
 //!
 //! A container is run by podman or docker from an image with the `catena` binary, and gets nothing
-//! but the folder of the workers' socket: no network, no capability, an unprivileged user, a
-//! read-only root, no new privileges, no image pulled. Its worker connects, shows the token that
+//! but the folder of the workers' socket: no network (unless TCP links reach it: then the engine's
+//! bridge), no capability, an unprivileged user, a read-only root, no new privileges, no image
+//! pulled. Its worker connects, shows the token that
 //! its environment holds, and from then on all memory comes and goes as descriptors over that
 //! connection.
 //!
@@ -15,11 +16,16 @@
 //!
 //! Environment: `CATENA_CONTAINER_ENGINE` names the engine; `CATENA_CONTAINER_OPTIONS` go before
 //! the engine's subcommand, `CATENA_CONTAINER_RUN_OPTIONS` behind `run`.
+//!
+//! With the engine `join` nothing is started here: somebody else runs the containers (a compose
+//! tool), and their workers join. The token of each lies beside the socket, readable by this user
+//! alone, from when the worker is wanted until it has come. Such a worker is ended by ending its
+//! connection; whoever started it starts it again, and it waits for its next token.
 
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -40,6 +46,8 @@ use crate::supervisor::spawn::{Body, SpawnError};
 
 /// Engines, in the order in which they are tried.
 const ENGINES: [&str; 2] = ["podman", "docker"];
+/// What stands for an engine where containers are somebody else's.
+const JOIN: &str = "join";
 /// How long an engine may take to answer a question or to remove a container.
 const ENGINE_PATIENCE: Duration = Duration::from_secs(10);
 /// How often an engine is told to kill a container that is not there yet.
@@ -70,14 +78,23 @@ pub(super) struct Containers {
     departing: Vec<Container>,
 }
 
+/// What a container is connected to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Network {
+    /// Nothing.
+    None,
+    /// The engine's bridge, by a pair of virtual interfaces.
+    Bridge,
+}
+
 /// A container that runs a worker.
 #[derive(Debug)]
 pub struct Container {
     engine: &'static str,
     name: String,
-    /// `podman run` or `docker run`.
-    client: Child,
-    client_exit: OwnedFd,
+    /// `podman run` or `docker run`, and the descriptor that tells its exit; none where workers
+    /// join.
+    client: Option<(Child, OwnedFd)>,
     /// The worker's process, once it has connected.
     worker: Option<Process>,
     /// Clients that were told to kill it.
@@ -121,6 +138,9 @@ impl Containers {
     /// ours, so nobody uses it.
     pub(super) fn remove_leftovers(&self) {
         let engine = self.plan.engine;
+        if engine == JOIN {
+            return;
+        }
         let filter = format!("label={LABEL}={}", self.plan.socket_dir.display());
         let left = ask(engine, &["ps", "--all", "--quiet", "--filter", &filter]);
         for id in left.unwrap_or_default().split_whitespace() {
@@ -141,6 +161,10 @@ impl Containers {
 impl Plan {
     fn new(image: &str, socket_dir: PathBuf) -> Result<Self, String> {
         let asked = std::env::var("CATENA_CONTAINER_ENGINE").ok();
+        if asked.as_deref() == Some(JOIN) {
+            let engine = JOIN;
+            return Ok(Self { engine, socket_dir });
+        }
         let is_asked = |engine: &&str| asked.as_deref().is_none_or(|name| name == *engine);
         let mut reasons = Vec::new();
         for engine in ENGINES.into_iter().filter(is_asked) {
@@ -153,7 +177,8 @@ impl Plan {
         }
         if reasons.is_empty() {
             return Err(format!(
-                "CATENA_CONTAINER_ENGINE is \"{}\"; the engines known are {}",
+                "CATENA_CONTAINER_ENGINE is \"{}\"; the engines known are {}, and {JOIN} where \
+                 containers are started by others",
                 asked.unwrap_or_default(),
                 ENGINES.join(" and ")
             ));
@@ -165,21 +190,32 @@ impl Plan {
         ))
     }
 
-    /// Starts a worker's container. Its worker will connect.
+    /// Starts a worker's container, or leaves its token for one that joins: it will connect.
     ///
     /// # Errors
-    /// The engine's client cannot be started.
+    /// The engine's client cannot be started, or the token not be written.
     pub(super) fn start(
         &self,
         worker: &str,
         chain: &Chain,
         epoch: u32,
         token: &str,
+        network: Network,
     ) -> Result<Body, SpawnError> {
         let failed = |error: std::io::Error| SpawnError {
             worker: worker.to_owned(),
             reason: format!("{}: {error}", self.engine),
         };
+        if self.engine == JOIN {
+            self.leave_token(worker, token).map_err(failed)?;
+            return Ok(Body::Container(Container {
+                engine: self.engine,
+                name: worker.to_owned(),
+                client: None,
+                worker: None,
+                killers: Vec::new(),
+            }));
+        }
         let chain_name = &chain.name;
         // Two supervisors may run chains of the same name from different folders.
         let name = format!(
@@ -190,7 +226,11 @@ impl Plan {
         let mut command = engine_command(self.engine);
         command.args(["run", "--rm", "--pull", "never", "--name", &name]);
         command.args(["--label", &format!("{LABEL}={socket_dir}")]);
-        command.args(["--network", "none", "--user", "65534:65534"]);
+        let network = match network {
+            Network::None => "none",
+            Network::Bridge => "bridge",
+        };
+        command.args(["--network", network, "--user", "65534:65534"]);
         command.args(["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]);
         command.args(["--read-only", "--mount"]);
         command.arg(format!(
@@ -218,12 +258,33 @@ impl Plan {
         Ok(Body::Container(Container {
             engine: self.engine,
             name,
-            client,
-            client_exit,
+            client: Some((client, client_exit)),
             worker: None,
             killers: Vec::new(),
         }))
     }
+}
+
+impl Plan {
+    /// Leaves the token of a worker that is to join. It appears at once, all of it.
+    fn leave_token(&self, worker: &str, token: &str) -> std::io::Result<()> {
+        use std::io::Write;
+        use std::os::unix::fs::OpenOptionsExt;
+        let part = self.socket_dir.join(format!("{worker}.part"));
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        options.open(&part)?.write_all(token.as_bytes())?;
+        std::fs::rename(part, self.token_path(worker))
+    }
+
+    fn token_path(&self, worker: &str) -> PathBuf {
+        token_path(&self.socket_dir, worker)
+    }
+}
+
+/// Where the token of a worker that is to join lies, in the folder of the workers' socket.
+pub fn token_path(socket_dir: &Path, worker: &str) -> PathBuf {
+    socket_dir.join(format!("{worker}.token"))
 }
 
 /// The image that a chain's containers are run from.
@@ -312,24 +373,30 @@ impl Container {
             Some(process) => process
                 .pid
                 .map(|pid| pid.as_raw_nonzero().get().cast_unsigned()),
-            None => Some(self.client.id()),
+            None => self.client.as_ref().map(|(client, _)| client.id()),
         }
     }
 
-    /// Readable once the worker has certainly ended.
-    pub(super) fn exit_fd(&self) -> &OwnedFd {
-        self.worker
-            .as_ref()
-            .map_or(&self.client_exit, |process| &process.exit)
+    /// Readable once the worker has certainly ended; none before it has joined.
+    pub(super) fn exit_fd(&self) -> Option<&OwnedFd> {
+        let worker = self.worker.as_ref().map(|process| &process.exit);
+        worker.or(self.client.as_ref().map(|(_, exit)| exit))
     }
 
-    /// Kills the worker, or has the engine do it: where users are mapped, this process may not.
+    /// Whether somebody else started it.
+    pub(super) fn has_joined(&self) -> bool {
+        self.engine == JOIN
+    }
+
+    /// Kills the worker, or has the engine do it: where users are mapped, this process may not. One
+    /// that joined from elsewhere ends when its connection does.
     pub(super) fn kill(&mut self) {
         let killed = self
             .worker
             .as_ref()
             .map(|process| pidfd_send_signal(&process.exit, Signal::KILL));
-        if !matches!(killed, Some(Ok(()) | Err(Errno::SRCH))) {
+        let is_killed = matches!(killed, Some(Ok(()) | Err(Errno::SRCH)));
+        if !is_killed && !self.has_joined() {
             self.killers.extend(
                 engine_command(self.engine)
                     .args(["kill", &self.name])
@@ -344,9 +411,11 @@ impl Container {
 
     /// What is known of its end now.
     pub(super) fn how_it_ended(&mut self) -> String {
-        match self.client.try_wait() {
-            Ok(Some(status)) => format!("{} run: {status}", self.engine),
-            _ => "its container ended".to_owned(),
+        let status = self.client.as_mut().map(|(client, _)| client.try_wait());
+        match status {
+            Some(Ok(Some(status))) => format!("{} run: {status}", self.engine),
+            Some(_) => "its container ended".to_owned(),
+            None => "it left".to_owned(),
         }
     }
 
@@ -354,16 +423,20 @@ impl Container {
     fn is_gone(&mut self) -> bool {
         self.killers
             .retain_mut(|killer| matches!(killer.try_wait(), Ok(None)));
-        !matches!(self.client.try_wait(), Ok(None)) && self.killers.is_empty()
+        let is_run = |(client, _): &mut (Child, OwnedFd)| matches!(client.try_wait(), Ok(None));
+        !self.client.as_mut().is_some_and(is_run) && self.killers.is_empty()
     }
 
     /// Waits until the engine has removed it, and sees to it that it does.
     fn remove(&mut self) {
+        let Some((mut client, client_exit)) = self.client.take() else {
+            return;
+        };
         let deadline = Instant::now() + ENGINE_PATIENCE;
-        while !is_readable_within(&self.client_exit, KILL_EVERY) {
+        while !is_readable_within(&client_exit, KILL_EVERY) {
             if Instant::now() > deadline {
                 // A client that does not live to its end removes nothing.
-                let _ = self.client.kill();
+                let _ = client.kill();
                 let _ = ask(self.engine, &["rm", "--force", &self.name]);
                 break;
             }
@@ -374,7 +447,7 @@ impl Container {
                 self.kill();
             }
         }
-        let _ = self.client.wait();
+        let _ = client.wait();
         for killer in &mut self.killers {
             let _ = killer.wait();
         }
@@ -449,6 +522,15 @@ impl Supervisor {
         let pid = peer::credentials(&socket).ok().and_then(|peer| peer.pid);
         let exit = peer::process(&socket);
         container.worker = exit.ok().map(|exit| Process { pid, exit });
+        if container.engine == JOIN {
+            if container.worker.is_none() {
+                // Its exit could never be certain.
+                instance.failure = Some("its process cannot be watched from here".to_owned());
+                return;
+            }
+            let path = token_path(&self.runtime.worker_dir(), &container.name);
+            let _ = std::fs::remove_file(path);
+        }
         // From here on it is like any worker's.
         instance.socket = Some(socket);
         self.assign(worker);

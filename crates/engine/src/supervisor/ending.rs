@@ -37,8 +37,11 @@ impl Supervisor {
         let instance = &mut self.instances[worker];
         instance.socket = None;
         if let Some(mut body) = instance.body.take() {
-            // It has nothing left to do, and is not waited for if it lives on all the same.
-            body.kill();
+            // It has nothing left to do, and is not waited for if it lives on all the same. Whoever
+            // started one that joined is to see that it ended well.
+            if !body.has_joined() {
+                body.kill();
+            }
             self.part_with(body);
         }
         if !self.is_stopping && !self.instances[worker].is_retiring {

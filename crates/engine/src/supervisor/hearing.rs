@@ -78,9 +78,15 @@ impl Supervisor {
                     self.take_memory(worker, region, len, fd);
                 }
             }
+            (FromWorker::Listening { link, address }, State::Making) => {
+                self.listens(worker, link, address);
+            }
             (FromWorker::AllMade { notices }, State::Making) => {
                 if let Some(region) = self.not_made(worker) {
                     return self.detach(worker, &format!("it has not made {region:?}"));
+                }
+                if let Some(link) = self.not_listening(worker) {
+                    return self.detach(worker, &format!("it does not listen for link {link}"));
                 }
                 self.instances[worker].state = State::Made;
                 for notice in notices {

@@ -131,7 +131,9 @@ pub struct Instance {
     pub accusations: BTreeMap<RegionName, u64>,
     /// Its counters page.
     pub counters: Option<Counters>,
-    /// Where blocks lie in it.
+    /// The page that its probes write into, and its size.
+    pub records: Option<(Arc<OwnedFd>, usize)>,
+    /// Where blocks lie in the counters page.
     pub layout: PageLayout,
     /// When it began to run.
     pub running_since: Option<Instant>,
@@ -171,6 +173,7 @@ impl Instance {
             talk: Talk::default(),
             accusations: BTreeMap::new(),
             counters: None,
+            records: None,
             layout: PageLayout::default(),
             running_since: None,
             closings: Vec::new(),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use catena_shm::counters::Counters;
+use catena_shm::record_ring::RecordPage;
 use catena_shm::region::{Region, RegionError, Sharing};
 use catena_shm::ring_memory::{RingEnd, Side};
 
@@ -92,6 +93,7 @@ impl Supervisor {
                 .filter(|pool| pool.owner == worker || sees(&pool.id))
                 .cloned()
                 .collect(),
+            secrets: self.secrets_of(worker),
             lanes,
             adoptions,
             starts: starts.collect(),
@@ -100,6 +102,7 @@ impl Supervisor {
             core: spec.core.or_else(|| self.core_for(worker)),
             clock: self.clock.parts(),
             mode: spec.mode,
+            netns: spec.netns.clone(),
             is_bypass: self.instances[worker].is_bypass,
         }
     }
@@ -132,6 +135,10 @@ impl Supervisor {
         };
         self.instances[worker].made.insert(region);
         let fd = Arc::new(fd);
+        if region == RegionName::Records {
+            self.instances[worker].records = Some((fd, len));
+            return;
+        }
         self.memory.keep(region, Held { fd, len, end });
         if let Some((ring, Side::Producer)) = memory::ring_of(&self.placement, region) {
             self.memory.forget_passed(&ring);
@@ -158,6 +165,10 @@ impl Supervisor {
                 let copy = fd.try_clone().map_err(|error| error.to_string())?;
                 let counters = Counters::attach(copy, len, words).map_err(text)?;
                 self.instances[worker].counters = Some(counters);
+            }
+            RegionName::Records => {
+                Region::check(fd, len, Sharing::ReadOnly).map_err(text)?;
+                at_least(RecordPage::bytes() as u64)?;
             }
             RegionName::Pool(id) => {
                 let spec = spec(id).ok_or("no such pool")?;
@@ -260,6 +271,7 @@ impl Supervisor {
                 }
                 instance.send(&ToWorker::Start);
                 self.instances[worker].is_introduced = true;
+                self.tell_addresses(worker);
             }
         }
     }

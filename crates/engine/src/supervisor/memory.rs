@@ -178,9 +178,10 @@ fn is_producer(region: RegionName) -> bool {
     )
 }
 
-/// Every ring of a placement.
+/// Every ring of a placement; a TCP link is none.
 pub(super) fn rings(placement: &Placement) -> Vec<RingName> {
-    let links = placement.rings.iter().map(|ring| RingName {
+    let in_memory = placement.rings.iter().filter(|ring| ring.tcp.is_none());
+    let links = in_memory.map(|ring| RingName {
         producer: RegionName::LinkProducer(ring.link),
         consumer: RegionName::LinkConsumer(ring.link),
         geometry: ring_geometry(ring),
@@ -227,7 +228,7 @@ pub(super) fn may_make(placement: &Placement, worker: usize, region: RegionName)
             .any(|pool| pool.id == id && pool.owner == worker)
     };
     match region {
-        RegionName::Counters => true,
+        RegionName::Counters | RegionName::Records => true,
         RegionName::Pool(id) | RegionName::Ledger(id) => owns(id),
         _ => rings(placement).iter().any(|ring| {
             (ring.producer == region && ring.from == worker)
@@ -238,7 +239,7 @@ pub(super) fn may_make(placement: &Placement, worker: usize, region: RegionName)
 
 /// Every region that `worker` makes.
 pub(super) fn all_of(placement: &Placement, worker: usize) -> Vec<RegionName> {
-    let mut all = vec![RegionName::Counters];
+    let mut all = vec![RegionName::Counters, RegionName::Records];
     for ring in rings(placement) {
         all.extend((ring.from == worker).then_some(ring.producer));
         all.extend((ring.to == worker).then_some(ring.consumer));

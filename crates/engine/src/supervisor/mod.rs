@@ -16,7 +16,9 @@
 //! - `audit`: buffers that a dead worker had kept without saying so.
 //! - `ending`: the chain's end.
 //! - `memory`: every region, by whom and for whom it was made.
+//! - `probing`: what probes of workers note, and who reads it.
 //! - `status`: counters summed over lives, for people and machines.
+//! - `sockets`: introductions over TCP.
 //! - `runtime_dir`: the folder of a running chain: lock and sockets.
 //!
 //! One loop ([`Supervisor::step`]) serves everything; it never waits for a worker.
@@ -24,6 +26,7 @@
 pub mod apply;
 pub mod container;
 pub mod instance;
+pub mod probing;
 pub mod reclaim;
 pub mod renumber;
 pub mod runtime_dir;
@@ -40,6 +43,7 @@ mod introduction;
 mod memory;
 mod outbox;
 mod respawn;
+mod sockets;
 pub mod status;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -54,15 +58,17 @@ use catena_shm::tsc::Clock;
 use crate::chain::registry::Registry;
 use crate::chain::{Chain, Mode};
 use crate::placement::{Placement, place};
+use crate::probe::ProbeSettings;
 use crate::protocol::ToWorker;
 use crate::stats::{NodeCounters, RxCounters, TxCounters};
 use crate::supervisor::audit::Audits;
 use crate::supervisor::burial::Reclaims;
-use crate::supervisor::container::Containers;
+use crate::supervisor::container::{Containers, Network};
 use crate::supervisor::cores::cores_used;
 use crate::supervisor::instance::{Instance, State};
 use crate::supervisor::memory::Memory;
 use crate::supervisor::runtime_dir::RuntimeDir;
+use crate::supervisor::sockets::{Sockets, has_sockets};
 use crate::supervisor::spawn::{Body, SpawnError};
 use crate::wait::{ChosenWait, choose, measure};
 
@@ -188,6 +194,7 @@ pub struct Supervisor {
     runtime: RuntimeDir,
     instances: Vec<Instance>,
     memory: Memory,
+    sockets: Sockets,
     past: Past,
     events: VecDeque<Event>,
     reclaims: Reclaims,
@@ -203,6 +210,8 @@ pub struct Supervisor {
     is_stopping: bool,
     /// Whether the chain is being changed just now.
     is_changing: bool,
+    /// What probes note, and since when.
+    probing: Option<(ProbeSettings, Instant)>,
 }
 
 /// A request to a node, on its way or answered.
@@ -239,6 +248,7 @@ impl Supervisor {
         }
         let mut supervisor = Self {
             memory: Memory::default(),
+            sockets: Sockets::new(&placement),
             clock: Clock::calibrate(Duration::from_millis(10)),
             past: Past::default(),
             events: VecDeque::new(),
@@ -253,6 +263,7 @@ impl Supervisor {
             is_draining: false,
             is_stopping: false,
             is_changing: false,
+            probing: None,
             instances: Vec::new(),
             chain,
             placement,
@@ -332,7 +343,13 @@ impl Supervisor {
             Mode::Container => {
                 let containers = self.containers.as_ref();
                 let plan = &containers.expect("made where a worker needs it").plan;
-                (plan.start(&spec.name, &self.chain, epoch, &token)?, None)
+                let network = if has_sockets(&self.placement, worker) {
+                    Network::Bridge
+                } else {
+                    Network::None
+                };
+                let body = plan.start(&spec.name, &self.chain, epoch, &token, network)?;
+                (body, None)
             }
         };
         Ok(Instance::new(epoch, body, socket, token))
@@ -382,6 +399,14 @@ impl Supervisor {
     fn buffers_out(&self, worker: usize) -> u64 {
         let page = self.instances[worker].counters.as_ref();
         page.map_or(0, |page| page.load(BUFFERS_OUT_WORD))
+    }
+
+    /// Whether an NF of the chain makes packets of its own: it must be drained at the end.
+    pub fn stores_packets(&self) -> bool {
+        let nodes = &self.chain.nodes;
+        nodes
+            .iter()
+            .any(|node| node.ends_paths() && !node.is_port())
     }
 
     /// Whether every worker's sources have come to their end.

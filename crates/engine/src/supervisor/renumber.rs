@@ -20,7 +20,8 @@ pub fn is_link_gone(link: &Link) -> bool {
 fn stays(old: &Node, new: &Node) -> bool {
     old.name == new.name
         && old.is_port() == new.is_port()
-        && (old.mode, old.core, &old.group) == (new.mode, new.core, &new.group)
+        && (old.mode, old.core, &old.netns) == (new.mode, new.core, &new.netns)
+        && old.group == new.group
 }
 
 /// Whether two nodes have the same settings.

@@ -153,7 +153,7 @@ impl Supervisor {
         let nodes = &self.placement.workers[worker].nodes;
         nodes.iter().all(|node| {
             self.chain.nodes[*node].on_death == OnDeath::Bypass
-                && !self.chain.nodes[*node].is_port()
+                && !self.chain.nodes[*node].ends_paths()
         })
     }
 
@@ -278,6 +278,9 @@ impl Supervisor {
         self.flush_reclaims();
         if self.is_draining {
             self.instances[worker].send(&ToWorker::Drain);
+        }
+        if let Some(settings) = self.probing_of(worker) {
+            self.instances[worker].send(&ToWorker::Probe(settings));
         }
         if self.instances[worker].epoch == 0 {
             return;

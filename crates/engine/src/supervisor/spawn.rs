@@ -115,9 +115,14 @@ impl Body {
     pub fn exit_fd(&self) -> Option<&OwnedFd> {
         match self {
             Self::Process(_, pidfd) => Some(pidfd),
-            Self::Container(container) => Some(container.exit_fd()),
+            Self::Container(container) => container.exit_fd(),
             Self::Thread(_) => None,
         }
+    }
+
+    /// Whether somebody else started it.
+    pub fn has_joined(&self) -> bool {
+        matches!(self, Self::Container(container) if container.has_joined())
     }
 
     /// Kills it, if it can be killed: a worker that broke the protocol. A thread ends by itself

@@ -16,6 +16,7 @@ use crate::aggregation::PackCounters;
 use crate::chain::{Aggregate, NodeKind};
 use crate::drop_reason::DropReason;
 use crate::link::OCCUPANCY_CLASSES;
+use crate::probe::{NodeCost, Occupancy};
 use crate::protocol::RegionName;
 use crate::stats::{
     NODE_WORDS, NodeCounters, PageLayout, RX_WORDS, RxCounters, TX_WORDS, TxCounters, WORKER_WORDS,
@@ -129,6 +130,9 @@ pub struct WorkerStatus {
     pub sleeps: u64,
     /// Seconds asleep.
     pub sleep_s: f64,
+    /// Seconds in turns that moved packets.
+    #[serde(default)]
+    pub busy_s: f64,
     /// Descriptors and returned buffers it refused, in this life, because no honest peer would have
     /// sent them.
     #[serde(default)]
@@ -159,7 +163,10 @@ pub struct NodeStatus {
     pub drops: BTreeMap<String, u64>,
     /// Packets it held when it was killed.
     pub killed: u64,
-    /// A port's own counters, known when it has closed.
+    /// What timed bursts cost here, in this life of its worker.
+    #[serde(default)]
+    pub cost: NodeCost,
+    /// Own counters of a port or an NF, known when the chain has ended.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub report: BTreeMap<String, u64>,
     /// What a port said when it closed, if something failed.
@@ -172,7 +179,7 @@ pub struct NodeStatus {
 pub struct LinkStatus {
     /// Its name.
     pub name: String,
-    /// `ring`, `flag`, or `inline` for an edge inside a worker.
+    /// `ring`, `flag`, `tcp`, or `inline` for an edge inside a worker.
     pub kind: String,
     /// shared, ro or copy.
     pub trust: String,
@@ -188,6 +195,9 @@ pub struct LinkStatus {
     pub rx_bytes: u64,
     /// Packets in it now.
     pub occupancy: u64,
+    /// How many waited in it, at random moments.
+    #[serde(default)]
+    pub waiting: Occupancy,
     /// Pulls by how many packets they took: 0, 1, 2-3, 4-7, ...
     pub pulls: Vec<u64>,
     /// Times the receiver was woken.
@@ -255,6 +265,18 @@ pub(super) fn node_counters(counters: &Counters, layout: PageLayout, node: usize
         .unwrap_or_default()
 }
 
+fn node_cost(counters: &Counters, layout: PageLayout, node: usize) -> NodeCost {
+    block(counters, layout.node_count, |n| layout.cost(n), node)
+        .map(|at| NodeCost::from_words(&words::<{ NodeCost::WORDS }>(counters, at)))
+        .unwrap_or_default()
+}
+
+fn occupancy(counters: &Counters, layout: PageLayout, link: usize) -> Occupancy {
+    block(counters, layout.rx_count, |n| layout.occupancy(n), link)
+        .map(|at| Occupancy::from_words(&words::<{ Occupancy::WORDS }>(counters, at)))
+        .unwrap_or_default()
+}
+
 pub(super) fn tx_counters(counters: &Counters, layout: PageLayout, link: usize) -> TxCounters {
     block(counters, layout.tx_count, |n| layout.tx(n), link)
         .map(|at| TxCounters::from_words(&words::<TX_WORDS>(counters, at)))
@@ -308,12 +330,16 @@ impl Supervisor {
         {
             return false;
         }
-        let mut order: Vec<_> = rings(&self.placement)
-            .into_iter()
-            .filter(|ring| ring.link.is_some())
-            .collect();
+        let all = rings(&self.placement);
+        let mut order: Vec<_> = self.placement.rings.iter().collect();
         order.sort_by_key(|ring| self.depth(ring.from));
-        order.iter().all(|ring| {
+        order.iter().all(|link| {
+            if link.tcp.is_some() {
+                return self.is_tcp_link_empty(link);
+            }
+            let Some(ring) = all.iter().find(|ring| ring.link == Some(link.link)) else {
+                return false;
+            };
             let Some(latest) = self.memory.ring(ring, None) else {
                 return false;
             };
@@ -341,7 +367,7 @@ impl Supervisor {
                 .rings
                 .iter()
                 .filter(|ring| front.contains(&ring.to))
-                .filter(|ring| !self.chain.nodes[self.chain.links[ring.link].to].is_port())
+                .filter(|ring| !self.chain.nodes[self.chain.links[ring.link].to].ends_paths())
                 .map(|ring| ring.from)
                 .collect();
             if feeders.is_empty() {
@@ -363,7 +389,10 @@ impl Supervisor {
                 WorkerCounters::from_words(&words::<WORKER_WORDS>(page, 0))
             });
         #[expect(clippy::cast_precision_loss, reason = "seconds for people")]
-        let sleep_s = counters.sleep_ns as f64 / 1e9;
+        let (sleep_s, busy_s) = (
+            counters.sleep_ns as f64 / 1e9,
+            counters.busy_ns as f64 / 1e9,
+        );
         WorkerStatus {
             name: spec.name.clone(),
             mode: format!("{:?}", spec.mode).to_lowercase(),
@@ -376,6 +405,7 @@ impl Supervisor {
             yields: counters.yields,
             sleeps: counters.sleeps,
             sleep_s,
+            busy_s,
             violations: counters.violations,
         }
     }
@@ -411,6 +441,12 @@ impl Supervisor {
             tx_bytes: counters.tx_bytes,
             drops,
             killed: self.past.killed.get(&node).copied().unwrap_or(0),
+            cost: instance
+                .counters
+                .as_ref()
+                .map_or_else(NodeCost::default, |page| {
+                    node_cost(page, instance.layout, node)
+                }),
             report: closing
                 .map(|c| c.report.iter().cloned().collect())
                 .unwrap_or_default(),
@@ -444,6 +480,7 @@ impl Supervisor {
             rx_packets: 0,
             rx_bytes: 0,
             occupancy: 0,
+            waiting: Occupancy::default(),
             pulls: vec![0; OCCUPANCY_CLASSES],
             wakes: 0,
             blocked: 0,
@@ -451,22 +488,21 @@ impl Supervisor {
             violations: 0,
             aggregation: AggregationStatus::default(),
         };
-        let Some(ring) = ring else { return status };
+        let placed = self.placement.rings.iter().find(|ring| ring.link == link);
+        let Some(placed) = placed else { return status };
         status.kind = format!("{:?}", spec.protocol).to_lowercase();
-        status.slot_count = ring.geometry.slot_count;
-        if let Some(mapped) = self.memory.ring(ring, None) {
+        status.slot_count = placed.slot_count;
+        let (tx, rx) = self.counted(placed);
+        if placed.tcp.is_some() {
+            (status.tx_packets, status.rx_packets) = (tx.packets, rx.packets);
+        } else if let Some(mapped) = ring.and_then(|ring| self.memory.ring(ring, None)) {
             status.tx_packets = mapped.settled().load(Ordering::Acquire);
             status.rx_packets = mapped.tail().load(Ordering::Acquire);
-            status.occupancy = status.tx_packets.saturating_sub(status.rx_packets);
         }
-        let mut tx = self.past.tx.get(&link).copied().unwrap_or_default();
-        let mut rx = self.past.rx.get(&link).copied().unwrap_or_default();
-        let (sender, receiver) = (&self.instances[ring.from], &self.instances[ring.to]);
-        if let Some(page) = &sender.counters {
-            tx.add(&tx_counters(page, sender.layout, link));
-        }
+        status.occupancy = status.tx_packets.saturating_sub(status.rx_packets);
+        let receiver = &self.instances[placed.to];
         if let Some(page) = &receiver.counters {
-            rx.add(&rx_counters(page, receiver.layout, link));
+            status.waiting = occupancy(page, receiver.layout, link);
         }
         status.rx_bytes = rx.bytes;
         status.pulls = rx.occupancy.to_vec();
@@ -474,9 +510,7 @@ impl Supervisor {
         status.blocked = tx.blocked;
         status.discarded = rx.discarded;
         status.violations = rx.violations.saturating_add(tx.violations);
-        let spec = self.placement.rings.iter().find(|ring| ring.link == link);
-        let mode = spec.map_or(Aggregate::Off, |ring| ring.aggregate);
-        status.aggregation = aggregation_status(mode, &tx.packed);
+        status.aggregation = aggregation_status(placed.aggregate, &tx.packed);
         status
     }
 

@@ -4,10 +4,12 @@
 //! opens its ports; [`Making::finish`] joins them with the neighbours' regions into a graph.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddrV4;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use catena_shm::counters::Counters;
 use catena_shm::pool::{LinkSet, PoolGeometry, PoolOwner, PoolView};
+use catena_shm::record_ring::RecordPage;
 use catena_shm::region::{RegionError, Sharing};
 use catena_shm::ring::Producer;
 use catena_shm::ring_memory::{MappedRing, RingEnd, RingGeometry, Side};
@@ -18,7 +20,8 @@ use crate::pools::{HomeLane, Pools, ReturnLane};
 use crate::protocol::{Assignment, LaneSpec, PoolSpec, RegionName, RingSpec};
 use crate::stats::{PageLayout, SPARE_BLOCKS};
 use crate::wait::poor_waiting;
-use crate::worker::graph::{Graph, InEdge, OutEdge, Work, WorkerNode};
+use crate::worker::connect::Door;
+use crate::worker::graph::{Graph, InEdge, OutEdge, Queue, Work, WorkerNode};
 use crate::worker::open::{Attached, attach, open};
 
 /// Why a worker cannot do what it was assigned.
@@ -50,7 +53,9 @@ pub struct Making {
     owners: Vec<PoolOwner>,
     views: Vec<PoolView>,
     counters: Counters,
+    records: RecordPage,
     works: Vec<Work>,
+    doors: Vec<Door>,
     /// Remarks for people.
     pub notices: Vec<String>,
 }
@@ -128,7 +133,7 @@ impl Making {
             own_ends.insert(name, end);
             Ok::<_, BuildError>(())
         };
-        for ring in &assignment.rings {
+        for ring in assignment.rings.iter().filter(|ring| ring.tcp.is_none()) {
             let geometry = ring_geometry(ring);
             if ring.from == me {
                 make(
@@ -188,11 +193,13 @@ impl Making {
                 .and_then(|node| poor_waiting(&node.name)),
         );
         let counters = Counters::create(page_layout(&assignment).word_count())?;
+        let records = RecordPage::create()?;
         let works = assignment
             .nodes
             .iter()
             .map(|node| open(node, &assignment, registry))
             .collect::<Result<_, _>>()?;
+        let doors = doors(&assignment)?;
         Ok(Self {
             assignment,
             own_ends,
@@ -201,9 +208,21 @@ impl Making {
             owners,
             views: Vec::new(),
             counters,
+            records,
             works,
+            doors,
             notices,
         })
+    }
+
+    /// Where this worker listens for the senders of TCP links, by index.
+    pub fn listening(&self) -> impl Iterator<Item = (usize, SocketAddrV4)> {
+        self.doors.iter().map(|door| (door.link, door.address))
+    }
+
+    /// The sockets of the same.
+    pub(super) fn take_doors(&mut self) -> Vec<Door> {
+        std::mem::take(&mut self.doors)
     }
 
     /// The assignment.
@@ -226,6 +245,8 @@ impl Making {
         }
         let (fd, len) = self.counters.memory();
         made.push((RegionName::Counters, len, fd));
+        let (fd, len) = self.records.memory();
+        made.push((RegionName::Records, len, fd));
         made
     }
 
@@ -245,7 +266,7 @@ impl Making {
             RegionName::Pool(id) | RegionName::Ledger(id) => {
                 assignment.pools.iter().any(|pool| pool.id == id)
             }
-            RegionName::Counters => false,
+            RegionName::Counters | RegionName::Records => false,
         }
     }
 
@@ -314,14 +335,20 @@ impl Making {
     ///
     /// # Errors
     /// [`BuildError::Inconsistent`] if a neighbour's region is missing.
-    pub fn finish(mut self) -> Result<(Graph, Pools, Counters, Assignment), BuildError> {
+    pub fn finish(mut self) -> Result<Built, BuildError> {
         let mut pools = Pools::new(std::mem::take(&mut self.owners));
         for view in self.views.drain(..) {
             pools.add_view(view);
         }
         self.add_lanes(&mut pools)?;
         let graph = self.graph()?;
-        Ok((graph, pools, self.counters, self.assignment))
+        Ok(Built {
+            graph,
+            pools,
+            counters: self.counters,
+            records: self.records,
+            assignment: self.assignment,
+        })
     }
 
     fn start_of(&self, region: RegionName) -> u64 {
@@ -382,15 +409,23 @@ impl Making {
 
     fn tx_link(&self, spec: &RingSpec) -> Result<TxLink, BuildError> {
         let producer = RegionName::LinkProducer(spec.link);
+        if spec.tcp.is_some() {
+            return Ok(TxLink::tcp(spec, self.start_of(producer)));
+        }
         let ring = self.ring(producer, RegionName::LinkConsumer(spec.link))?;
         let start = self.start_of(producer);
-        Ok(TxLink::new(spec, ring, start))
+        Ok(TxLink::ring(spec, ring, start))
     }
 
     fn rx_link(&self, spec: &RingSpec) -> Result<RxLink, BuildError> {
         let producer = RegionName::LinkProducer(spec.link);
-        let inlet = self.inlet(producer, RegionName::LinkConsumer(spec.link))?;
-        Ok(RxLink::new(spec, inlet))
+        let consumer = RegionName::LinkConsumer(spec.link);
+        if spec.tcp.is_some() {
+            let start = self.start_of(consumer);
+            return Ok(RxLink::tcp(spec, start, packet_len_max(&self.assignment)));
+        }
+        let inlet = self.inlet(producer, consumer)?;
+        Ok(RxLink::ring(spec, inlet))
     }
 
     fn graph(&mut self) -> Result<Graph, BuildError> {
@@ -400,11 +435,13 @@ impl Making {
             graph.nodes.push(WorkerNode {
                 index: spec.index,
                 name: spec.name.clone(),
+                is_end: work.ends_paths(),
                 work,
                 inputs: Vec::new(),
                 outputs: spec.outputs.iter().map(|_| OutEdge::Open).collect(),
                 fan: spec.fan,
                 counters: crate::stats::NodeCounters::default(),
+                cost: crate::probe::NodeCost::default(),
             });
         }
         graph.congested = vec![false; graph.nodes.len()];
@@ -428,9 +465,10 @@ impl Making {
                 (Some(spec), _, _) => self.join_ring(&mut graph, spec, from, to, output)?,
                 (None, Some(from), Some(to)) => {
                     let queue = graph.queues.len();
-                    graph
-                        .queues
-                        .push(Vec::with_capacity(2 * usize::from(self.assignment.burst)));
+                    graph.queues.push(Queue {
+                        packets: Vec::with_capacity(2 * usize::from(self.assignment.burst)),
+                        bytes: 0,
+                    });
                     graph.queue_targets.push(to);
                     set_output(&mut graph, from, output, OutEdge::Local { queue })?;
                     graph.nodes[to].inputs.push(InEdge::Local { queue });
@@ -459,6 +497,46 @@ impl Making {
         }
         Ok(())
     }
+}
+
+/// Listens for the sender of each TCP link that reaches this worker.
+fn doors(assignment: &Assignment) -> Result<Vec<Door>, BuildError> {
+    let reaches = |ring: &&RingSpec| ring.to == assignment.worker;
+    let rings = assignment.rings.iter().filter(reaches);
+    rings
+        .filter_map(|ring| ring.tcp.map(|bind| (ring.link, bind)))
+        .map(|(link, bind)| {
+            let edge = assignment.edges.iter().find(|edge| edge.link == link);
+            let node = edge.map_or(0, |edge| edge.to);
+            Door::open(link, bind).map_err(|message| BuildError::Node { node, message })
+        })
+        .collect()
+}
+
+/// Longest packet that a worker's own pools hold.
+fn packet_len_max(assignment: &Assignment) -> usize {
+    let own = assignment.pools.iter().filter(|pool| {
+        // Frames are filled with packets that came in one piece.
+        pool.owner == assignment.worker && !pool.frames
+    });
+    own.map(|pool| pool_geometry(pool).packet_len_max())
+        .max()
+        .unwrap_or(0)
+}
+
+/// A worker, ready to run.
+#[derive(Debug)]
+pub struct Built {
+    /// Its nodes and edges.
+    pub graph: Graph,
+    /// Its pools.
+    pub pools: Pools,
+    /// Its counters page.
+    pub counters: Counters,
+    /// Where its probes write.
+    pub records: RecordPage,
+    /// What it was assigned.
+    pub assignment: Assignment,
 }
 
 /// What a running worker adds.

@@ -10,6 +10,7 @@ use crate::link::{RxLink, TxLink};
 use crate::nf::{Nanos, Nf};
 use crate::packet::Packet;
 use crate::port::{Port, RxState};
+use crate::probe::NodeCost;
 use crate::stats::NodeCounters;
 
 /// Where packets of a node's output go.
@@ -38,6 +39,21 @@ pub enum InEdge {
     Link(Box<RxLink>),
 }
 
+impl InEdge {
+    /// Whether it comes from another worker.
+    pub fn is_link(&self) -> bool {
+        matches!(self, Self::Link(_))
+    }
+
+    /// The link's index in the chain plus one; 0 within the worker.
+    pub fn link_number(&self) -> u8 {
+        match self {
+            Self::Local { .. } => 0,
+            Self::Link(link) => u8::try_from(link.index() + 1).unwrap_or(u8::MAX),
+        }
+    }
+}
+
 /// What a node does.
 pub enum Work {
     /// Packet input and output.
@@ -53,6 +69,13 @@ pub enum Work {
     Nf(Box<dyn Nf>),
     /// Passes everything on: stands in for a dead NF whose policy is `bypass`.
     Bypass,
+}
+
+impl Work {
+    /// Whether it is an NF at which packets end.
+    pub fn ends_paths(&self) -> bool {
+        matches!(self, Self::Nf(nf) if nf.ends_paths())
+    }
 }
 
 impl std::fmt::Debug for Work {
@@ -78,11 +101,32 @@ pub struct WorkerNode {
     pub inputs: Vec<InEdge>,
     /// Its outputs, by index.
     pub outputs: Vec<OutEdge>,
+    /// Whether packets end here although it is no port: see [`Nf::ends_paths`].
+    pub is_end: bool,
     /// By how much the room of its outputs is divided: above 1 where copies of a packet can meet
     /// again within this worker.
     pub fan: usize,
     /// Its counters since this worker started.
     pub counters: NodeCounters,
+    /// What timed bursts cost here.
+    pub cost: NodeCost,
+}
+
+/// Packets between two nodes of a worker.
+#[derive(Debug, Default)]
+pub struct Queue {
+    /// The packets, in order.
+    pub packets: Vec<Packet>,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Queue {
+    /// Moves all packets into `into`, which is empty; gives their bytes.
+    pub fn take(&mut self, into: &mut Vec<Packet>) -> u64 {
+        std::mem::swap(into, &mut self.packets);
+        std::mem::take(&mut self.bytes)
+    }
 }
 
 /// All nodes of a worker, in topological order, and the queues between them.
@@ -91,7 +135,7 @@ pub struct Graph {
     /// The nodes.
     pub nodes: Vec<WorkerNode>,
     /// Local queues; empty between turns.
-    pub queues: Vec<Vec<Packet>>,
+    pub queues: Vec<Queue>,
     /// For each queue, the node (by position) that it feeds.
     pub queue_targets: Vec<usize>,
     /// For each node, how many packets it can be given in this turn without waiting: a port that
@@ -106,34 +150,67 @@ impl Graph {
     /// `wanted`. Packets already queued for it are subtracted. `need` is how many it takes or none:
     /// see [`TxLink::room`].
     pub fn room(&mut self, position: usize, wanted: usize, need: usize) -> usize {
+        if self.nodes[position].is_end {
+            // What it is given goes no further.
+            return wanted;
+        }
         let fan = self.nodes[position].fan;
         let (wanted, need) = (wanted * fan, need * fan);
         let mut room = wanted;
         for output in 0..self.nodes[position].outputs.len() {
-            let here = match &mut self.nodes[position].outputs[output] {
-                OutEdge::Open => continue,
-                OutEdge::Link(link) => link.room(wanted, need),
-                OutEdge::Local { queue } => {
-                    let target = self.queue_targets[*queue];
-                    let takes = self.port_rooms.get(target).copied().unwrap_or(usize::MAX);
-                    self.room(target, wanted.min(takes), need)
-                }
-            };
-            room = room.min(here);
+            if let Some(here) = self.output_room(position, output, wanted, need) {
+                room = room.min(here);
+            }
         }
-        let queued: usize = self
-            .queue_targets
-            .iter()
-            .zip(&self.queues)
-            .filter(|(target, _)| **target == position)
-            .map(|(_, queue)| queue.len())
-            .sum();
+        let queued = self.queued_for(position);
         let shared = if fan > 1 && room > 0 {
             (room / fan).max(1)
         } else {
             room
         };
         shared.saturating_sub(queued)
+    }
+
+    /// Packets that wait for node `position` in this turn.
+    fn queued_for(&self, position: usize) -> usize {
+        let queues = self.queue_targets.iter().zip(&self.queues);
+        let here = queues.filter(|(target, _)| **target == position);
+        here.map(|(_, queue)| queue.packets.len()).sum()
+    }
+
+    /// How many packets can leave node `position` by `output`, at most `wanted`; nothing is said
+    /// of an output that is not connected. `need` as in [`Graph::room`].
+    pub fn output_room(
+        &mut self,
+        position: usize,
+        output: usize,
+        wanted: usize,
+        need: usize,
+    ) -> Option<usize> {
+        match &mut self.nodes[position].outputs[output] {
+            OutEdge::Open => None,
+            OutEdge::Link(link) => Some(link.room(wanted, need)),
+            OutEdge::Local { queue } => {
+                let target = self.queue_targets[*queue];
+                let takes = self.port_rooms.get(target).copied().unwrap_or(usize::MAX);
+                let target_node = &self.nodes[target];
+                let ends = matches!(target_node.work, Work::Port { .. }) || target_node.is_end;
+                Some(if ends {
+                    // What it is given ends there: what it sends may come round to it again.
+                    wanted.min(takes).saturating_sub(self.queued_for(target))
+                } else {
+                    self.room(target, wanted.min(takes), need)
+                })
+            }
+        }
+    }
+
+    /// Whether an NF has something that must leave before the chain may end.
+    pub fn holds_packets(&self) -> bool {
+        self.nodes.iter().any(|node| match &node.work {
+            Work::Nf(nf) => nf.holds_packets(),
+            _ => false,
+        })
     }
 
     /// Begins a turn at time `now`: asks ports that nodes of this worker send to how much they
@@ -175,7 +252,7 @@ impl Graph {
                     if let Some((_, queue)) = local.iter().find(|(at, _)| *at == output) {
                         return OutEdge::Local { queue: *queue };
                     }
-                    let found = link.and_then(|link| links.iter().position(|l| l.index == link));
+                    let found = link.and_then(|link| links.iter().position(|l| l.index() == link));
                     found.map_or(OutEdge::Open, |at| OutEdge::Link(links.swap_remove(at)))
                 }));
         }
@@ -198,7 +275,7 @@ impl Graph {
                 }
             }
             for link in chosen {
-                if let Some(at) = links.iter().position(|here| here.index == *link) {
+                if let Some(at) = links.iter().position(|here| here.index() == *link) {
                     node.inputs.push(InEdge::Link(links.swap_remove(at)));
                 }
             }
@@ -253,6 +330,7 @@ impl WorkerNode {
     /// for the one that comes.
     pub fn replace_work(&mut self, mut work: Work) {
         std::mem::swap(&mut self.work, &mut work);
+        self.is_end = self.work.ends_paths();
         if let Work::Port { port, .. } = &mut work {
             let _ = port.close();
         }

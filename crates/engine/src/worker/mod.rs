@@ -2,14 +2,25 @@
 //!
 //! - `graph`: its nodes and edges.
 //! - `turn`: one pass of the loop; the path of a packet.
+//! - `frames`: the short way of packets in frames through NFs that take them whole.
+//! - `probe`: when the clock is read in a turn, and what is noted of it.
 //! - `runner`: the loop, and waiting when a pass moved nothing.
 //! - `build`: from an assignment to a graph.
 //! - `open`: ports, NFs and neighbours' memory.
 //! - `serve`: the control connection to the supervisor.
+//! - `doorbell`: how the control thread reaches the data path.
+//! - `connect`: who connects to whom on TCP links; `address`: where.
+//! - `socket_wait`: sleeping on sockets.
 
+mod address;
 pub mod build;
+mod connect;
+pub mod doorbell;
+pub mod frames;
 pub mod graph;
 pub mod open;
+pub mod probe;
 pub mod runner;
 pub mod serve;
+pub mod socket_wait;
 pub mod turn;

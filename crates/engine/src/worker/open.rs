@@ -9,6 +9,7 @@ use catena_shm::pool::PoolView;
 use catena_shm::ring_memory::{RingEnd, Side};
 
 use crate::chain::registry::Registry;
+use crate::nf::Inputs;
 use crate::port::RxState;
 use crate::protocol::{Assignment, NodeSpec, RegionName};
 use crate::worker::build::{BuildError, lane_geometry, pool_geometry, pool_sharing, ring_geometry};
@@ -45,7 +46,7 @@ pub fn attach(
         assignment
             .rings
             .iter()
-            .find(|ring| ring.link == link)
+            .find(|ring| ring.link == link && ring.tcp.is_none())
             .map(ring_geometry)
     };
     let (side, geometry) = match name {
@@ -64,7 +65,7 @@ pub fn attach(
                 id, geometry, fd, len, sharing,
             )?));
         }
-        RegionName::Ledger(_) | RegionName::Counters => return Err(unknown),
+        RegionName::Ledger(_) | RegionName::Counters | RegionName::Records => return Err(unknown),
     };
     Ok(Attached::End(RingEnd::attach(
         fd,
@@ -92,6 +93,9 @@ pub(super) fn open(
         let built = (kind.build)(&spec.config, &spec.outputs).map_err(|errors| {
             failed(errors.first().map(ToString::to_string).unwrap_or_default())
         })?;
+        if built.nf.ends_paths() != (kind.inputs == Inputs::Ending) {
+            return Err(failed(format!("{} contradicts its kind", spec.type_name)));
+        }
         return Ok(Work::Nf(built.nf));
     }
     let kind = registry.port(&spec.type_name);

@@ -3,9 +3,8 @@
 //! One runner is one thread of the data path. The control thread of the same worker reaches it by a
 //! queue of [`Command`]s, looked at when a flag says so, and by a private bell.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
@@ -21,11 +20,14 @@ use crate::link::RxLink;
 use crate::nf::Nanos;
 use crate::pools::Pools;
 use crate::port::RxState;
+use crate::probe::ProbeSettings;
 use crate::protocol::{FromWorker, PortClosing, RegionName, Rewiring};
 use crate::stats::{PageLayout, RECLAIMED_WORD, WorkerCounters};
 use crate::wait::WaitPolicy;
 use crate::worker::build::{Additions, link_set};
+use crate::worker::doorbell::Doorbell;
 use crate::worker::graph::{Graph, Work};
+use crate::worker::socket_wait::SocketWait;
 use crate::worker::turn::Turn;
 
 /// What the control thread asks of the data path, between two turns.
@@ -41,6 +43,10 @@ pub enum Command {
     ReplaceReturnLane(usize, RingEnd),
     /// A pool became visible.
     AddView(PoolView),
+    /// The sender of a TCP link has connected.
+    ReceiveBy(usize, Arc<OwnedFd>),
+    /// A TCP link has a connection to send by, or none any more.
+    SendBy(usize, Option<Arc<OwnedFd>>),
     /// The receiver of a link is down and packets for it are to be dropped.
     PeerDown(usize),
     /// Buffers of a pool owned here that a dead worker held.
@@ -77,35 +83,10 @@ pub enum Command {
     Drain,
     /// Finish.
     Stop,
+    /// What probes are to note.
+    Probe(ProbeSettings),
     /// A request to a node.
     Control(u64, usize, serde_json::Value),
-}
-
-/// How the data path is reached from the control thread.
-#[derive(Debug, Default)]
-pub struct Doorbell {
-    flag: AtomicBool,
-    rung: AtomicU32,
-}
-
-impl Doorbell {
-    /// Wakes the data path and makes it look at its commands.
-    pub fn command(&self) {
-        self.flag.store(true, Ordering::Release);
-        self.wake();
-    }
-
-    /// Whether there are commands; looked at every turn, so the flag is written only if there are.
-    #[inline]
-    fn is_rung(&self) -> bool {
-        self.flag.load(Ordering::Relaxed) && self.flag.swap(false, Ordering::Acquire)
-    }
-
-    /// Wakes the data path: a port may have packets.
-    pub fn wake(&self) {
-        self.rung.fetch_add(1, Ordering::Release);
-        bell::wake(&self.rung);
-    }
 }
 
 /// How often NFs are ticked and an idle worker looks around by itself.
@@ -117,6 +98,10 @@ const TICKS_AT_START: u32 = 3;
 const DATA_PATH_SLICE: Duration = Duration::from_micros(300);
 /// Below this, waiting for a time is done awake: a sleep would overshoot it.
 const AWAKE_NS: u64 = 80_000;
+
+/// Number of the event by which the control thread learns of sockets that a data path asleep on
+/// futexes cannot see.
+pub(super) const SOCKETS_EVENT: u64 = u64::MAX;
 
 /// One data-path thread.
 pub struct Runner {
@@ -146,8 +131,12 @@ pub struct Runner {
     pub report: Box<dyn FnMut(&FromWorker) -> bool + Send>,
     /// Sums since the start.
     pub sums: WorkerCounters,
+    /// Whether the supervisor knows that this worker is drained.
+    pub drained_said: bool,
     /// Words to sleep on; kept, so that falling asleep allocates nothing.
     pub words: Vec<WaitWord>,
+    /// What it sleeps on if it has TCP links.
+    pub sockets: Option<SocketWait>,
 }
 
 impl std::fmt::Debug for Runner {
@@ -166,17 +155,21 @@ struct Idleness {
 }
 
 impl Runner {
-    /// Runs until told to stop; closes the ports and gives what they said.
+    /// Runs until told to stop; closes the ports, and gives what they and the NFs said.
     pub fn run(mut self) -> Vec<PortClosing> {
         let mut idle = Idleness::default();
         let mut next_tick = 0;
         let mut ticks = 0_u32;
         let mut finished_said = false;
+        let mut busy_since = None;
         loop {
             if self.doorbell.is_rung() && !self.obey() {
                 break;
             }
             let now = self.clock.now_ns();
+            if let Some(since) = busy_since.take() {
+                self.sums.busy_ns += now.saturating_sub(since);
+            }
             if now >= next_tick {
                 self.tick(now);
                 ticks = ticks.saturating_add(1);
@@ -185,12 +178,14 @@ impl Runner {
                     ask_for_slices(Some(DATA_PATH_SLICE));
                 }
                 next_tick = now + TICK_NS;
+                self.tell_drained();
                 if !finished_said && self.turn.receiving && self.graph.sources_finished() {
                     finished_said = (self.report)(&FromWorker::Finished);
                 }
             }
             if self.turn.run(&mut self.graph, &mut self.pools, Nanos(now)) {
                 self.sums.busy_turns += 1;
+                busy_since = Some(now);
                 self.store_counters();
                 idle = Idleness::default();
             } else {
@@ -211,17 +206,17 @@ impl Runner {
             idle.yields = idle.yields.saturating_add(1);
             self.sums.yields += 1;
             std::thread::yield_now();
+            self.turn.probe.gave_way();
         } else {
-            self.sleep(now, next_tick.min(event));
+            self.sleep(next_tick.min(event));
         }
     }
 
-    fn sleep(&mut self, now: u64, until: u64) {
+    fn sleep(&mut self, until: u64) {
         self.store_counters();
         let mut words = std::mem::take(&mut self.words);
         words.clear();
-        let rung = self.doorbell.rung.load(Ordering::Acquire);
-        words.push(WaitWord::new(&self.doorbell.rung, rung));
+        words.push(self.doorbell.word());
         for link in self.graph.rx_links_mut() {
             link.prepare_to_sleep(&mut words);
         }
@@ -229,14 +224,26 @@ impl Runner {
             link.prepare_to_sleep(&mut words);
         }
         self.pools.prepare_to_sleep(&mut words);
-        self.watch_ports();
+        // Nothing but the doorbell can ring by futex: sockets then are slept on directly.
+        let only_sockets = words.len() == 1;
+        if let Some(sockets) = &self.sockets {
+            sockets.clear();
+        }
+        self.watch_ports(only_sockets);
         bell::full_fence();
         // The last look: whoever published before seeing that we wait is found now.
+        let now = self.clock.now_ns();
         let moved = self.turn.run(&mut self.graph, &mut self.pools, Nanos(now));
-        if !moved && !self.doorbell.flag.load(Ordering::Acquire) {
+        if !moved && !self.doorbell.has_command() {
             self.sums.sleeps += 1;
-            bell::sleep(&words, Duration::from_nanos(until.saturating_sub(now)));
-            self.sums.sleep_ns += self.clock.now_ns().saturating_sub(now);
+            let time = Duration::from_nanos(until.saturating_sub(now));
+            match &self.sockets {
+                Some(sockets) if only_sockets => sockets.sleep(time),
+                _ => bell::sleep(&words, time),
+            }
+            let woke = self.clock.now_ns();
+            self.sums.sleep_ns += woke.saturating_sub(now);
+            self.turn.probe.woke(woke);
         }
         for link in self.graph.rx_links_mut() {
             link.after_sleep();
@@ -248,8 +255,12 @@ impl Runner {
         self.words = words;
     }
 
-    /// Asks the control thread to ring when a port's descriptor becomes readable.
-    fn watch_ports(&self) {
+    /// Asks the control thread to ring when a port's descriptor becomes readable, or a socket if
+    /// this thread cannot wait for it by itself.
+    fn watch_ports(&self, only_sockets: bool) {
+        if let Some(sockets) = self.sockets.as_ref().filter(|_| !only_sockets) {
+            self.watch_once(sockets.as_fd(), SOCKETS_EVENT);
+        }
         for (position, node) in self.graph.nodes.iter().enumerate() {
             let Work::Port {
                 port,
@@ -263,12 +274,16 @@ impl Runner {
                 continue;
             }
             if let Some(fd) = port.poll_fd() {
-                let data = epoll::EventData::new_u64(position as u64 + 1);
-                let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
-                if epoll::modify(&*self.watch, fd, data, flags) == Err(rustix::io::Errno::NOENT) {
-                    let _ = epoll::add(&*self.watch, fd, data, flags);
-                }
+                self.watch_once(fd, position as u64 + 1);
             }
+        }
+    }
+
+    fn watch_once(&self, fd: BorrowedFd<'_>, event: u64) {
+        let data = epoll::EventData::new_u64(event);
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
+        if epoll::modify(&*self.watch, fd, data, flags) == Err(rustix::io::Errno::NOENT) {
+            let _ = epoll::add(&*self.watch, fd, data, flags);
         }
     }
 
@@ -278,7 +293,16 @@ impl Runner {
                 nf.tick(Nanos(now));
             }
         }
+        self.turn.probe.tick(Nanos(now));
         self.accuse();
+    }
+
+    /// Tells the supervisor once that nothing is taken in any more, and that no NF holds what must
+    /// leave.
+    fn tell_drained(&mut self) {
+        if !self.turn.receiving && !self.drained_said && !self.graph.holds_packets() {
+            self.drained_said = (self.report)(&FromWorker::Drained);
+        }
     }
 
     fn store_counters(&mut self) {
@@ -304,11 +328,19 @@ impl Runner {
         for (n, node) in self.graph.nodes.iter().take(layout.node_count).enumerate() {
             store(layout.node(n), node.index, &node.counters.words());
         }
+        if self.turn.probe.is_timed() | (self.turn.probe.moments() > 0) {
+            for (n, node) in self.graph.nodes.iter().take(layout.node_count).enumerate() {
+                store(layout.cost(n), node.index, &node.cost.words());
+            }
+            for (n, link) in self.graph.rx_links_mut().take(layout.rx_count).enumerate() {
+                store(layout.occupancy(n), link.index(), &link.occupancy().words());
+            }
+        }
         for (n, link) in self.graph.tx_links_mut().take(layout.tx_count).enumerate() {
-            store(layout.tx(n), link.index, &link.counters.words());
+            store(layout.tx(n), link.index(), &link.counters().words());
         }
         for (n, link) in self.graph.rx_links_mut().take(layout.rx_count).enumerate() {
-            store(layout.rx(n), link.index, &link.counters.words());
+            store(layout.rx(n), link.index(), &link.counters().words());
         }
     }
 
@@ -324,6 +356,7 @@ impl Runner {
         }
         for n in rx..layout.rx_count {
             self.counters.store(layout.rx(n), &[0]);
+            self.counters.store(layout.occupancy(n), &[0]);
         }
     }
 
@@ -332,12 +365,12 @@ impl Runner {
         while let Ok(command) = self.commands.try_recv() {
             match command {
                 Command::ReplaceProducer(link, end, start) => {
-                    if let Some(rx) = self.graph.rx_links_mut().find(|rx| rx.index == link) {
+                    if let Some(rx) = self.graph.rx_links_mut().find(|rx| rx.index() == link) {
                         rx.replace_producer(end, start);
                     }
                 }
                 Command::ReplaceConsumer(link, end) => {
-                    if let Some(tx) = self.graph.tx_links_mut().find(|tx| tx.index == link) {
+                    if let Some(tx) = self.graph.tx_links_mut().find(|tx| tx.index() == link) {
                         tx.replace_consumer(end);
                     }
                 }
@@ -354,8 +387,10 @@ impl Runner {
                     }
                 }
                 Command::AddView(view) => self.pools.add_view(view),
+                Command::ReceiveBy(link, socket) => self.receive_by(link, socket),
+                Command::SendBy(link, socket) => self.send_by(link, socket),
                 Command::PeerDown(link) => {
-                    if let Some(tx) = self.graph.tx_links_mut().find(|tx| tx.index == link) {
+                    if let Some(tx) = self.graph.tx_links_mut().find(|tx| tx.index() == link) {
                         tx.set_peer_down();
                     }
                 }
@@ -385,13 +420,43 @@ impl Runner {
                 Command::Inputs(inputs, links) => self.set_inputs(&inputs, links),
                 Command::Drain => {
                     self.turn.receiving = false;
-                    (self.report)(&FromWorker::Drained);
+                    self.drained_said = false;
+                    self.tell_drained();
                 }
                 Command::Stop => return false,
+                Command::Probe(settings) => {
+                    let now = Nanos(self.clock.now_ns());
+                    self.turn.probe.set(settings, now);
+                }
                 Command::Control(id, node, request) => self.answer(id, node, &request),
             }
         }
         true
+    }
+
+    /// The sender of a TCP link has connected.
+    fn receive_by(&mut self, link: usize, socket: Arc<OwnedFd>) {
+        self.sleep_on(&socket);
+        if let Some(rx) = self.graph.rx_links_mut().find(|rx| rx.index() == link) {
+            rx.reconnect(socket);
+        }
+    }
+
+    /// A TCP link has another connection to send by, or none.
+    fn send_by(&mut self, link: usize, socket: Option<Arc<OwnedFd>>) {
+        if let Some(socket) = &socket {
+            self.sleep_on(socket);
+        }
+        if let Some(tx) = self.graph.tx_links_mut().find(|tx| tx.index() == link) {
+            tx.reconnect(socket);
+        }
+    }
+
+    /// Without this the data path would see what a socket has no later than at its next tick.
+    fn sleep_on(&self, socket: &OwnedFd) {
+        if let Some(sockets) = &self.sockets {
+            let _ = sockets.add(socket);
+        }
     }
 
     /// The chain changes: what was added is used from the next turn on.
@@ -446,11 +511,11 @@ impl Runner {
         let mut accused = Vec::new();
         for link in self.graph.tx_links_mut() {
             let count = link.accusation();
-            accused.extend(count.map(|count| (RegionName::LinkConsumer(link.index), count)));
+            accused.extend(count.map(|count| (RegionName::LinkConsumer(link.index()), count)));
         }
         for link in self.graph.rx_links_mut() {
             let count = link.accusation();
-            accused.extend(count.map(|count| (RegionName::LinkProducer(link.index), count)));
+            accused.extend(count.map(|count| (RegionName::LinkProducer(link.index()), count)));
         }
         let me = self.worker;
         for lane in self.pools.home_lanes_mut() {
@@ -481,6 +546,7 @@ impl Runner {
     /// Last turns: ports send what they hold, then close.
     fn finish(mut self) -> Vec<PortClosing> {
         self.turn.receiving = false;
+        self.turn.emitting = false;
         let deadline = self.clock.now_ns() + 5_000_000_000;
         while self.clock.now_ns() < deadline {
             let now = Nanos(self.clock.now_ns());
@@ -489,6 +555,7 @@ impl Runner {
                 Work::Port { port, .. } => port.holds_packets(),
                 _ => false,
             });
+            let holds = holds || self.graph.tx_links_mut().any(|link| link.holds_packets());
             if !moved && !holds {
                 break;
             }
@@ -496,17 +563,19 @@ impl Runner {
         self.store_counters();
         let mut closings = Vec::new();
         for node in &mut self.graph.nodes {
-            if let Work::Port { port, .. } = &mut node.work {
-                let error = port.close().err().map(|error| error.to_string());
-                let report = port.report().into_iter();
-                closings.push(PortClosing {
-                    node: node.index,
-                    report: report
-                        .map(|(name, value)| (name.to_owned(), value))
-                        .collect(),
-                    error,
-                });
-            }
+            let (error, report) = match &mut node.work {
+                Work::Port { port, .. } => (port.close().err(), port.report()),
+                Work::Nf(nf) => (None, nf.report()),
+                Work::Bypass => continue,
+            };
+            let report = report.into_iter();
+            closings.push(PortClosing {
+                node: node.index,
+                report: report
+                    .map(|(name, value)| (name.to_owned(), value))
+                    .collect(),
+                error: error.map(|error| error.to_string()),
+            });
         }
         closings
     }

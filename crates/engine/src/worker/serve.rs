@@ -10,20 +10,27 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use catena_shm::bell;
 use catena_shm::fd_passing::{self, Message};
+use catena_shm::record_ring::RecordPage;
 use catena_shm::schedule::{SHORTEST_SLICE, ask_for_slices};
-use catena_shm::tsc::Clock;
-use rustix::event::epoll;
+use catena_shm::tsc::{self, Clock};
+use rustix::event::{Timespec, epoll};
 
 use crate::chain::registry::Registry;
 use crate::link::RxLink;
+use crate::probe::Tier;
 use crate::protocol::{Assignment, FromWorker, PortClosing, RegionName, ToWorker, VERSION};
 use crate::stats::{RECLAIMED_WORD, WorkerCounters};
-use crate::worker::build::{BuildError, Making, page_layout};
+use crate::worker::build::{BuildError, Built, Making, page_layout};
+use crate::worker::connect::{Connector, FIRST_EVENT, Joined};
+use crate::worker::doorbell::Doorbell;
 use crate::worker::open::{Attached, attach};
-use crate::worker::runner::{Command, Doorbell, Runner};
+use crate::worker::probe::Probe;
+use crate::worker::runner::{Command, Runner, SOCKETS_EVENT};
+use crate::worker::socket_wait::SocketWait;
 use crate::worker::turn::Turn;
 
 /// Why a worker ended otherwise than by `Stop`.
@@ -84,12 +91,14 @@ pub fn serve(socket: OwnedFd, token: &str, registry: &Registry) -> Result<(), Se
         &[],
     )?;
     let (assignment, adopted) = receive_assignment(&connection)?;
+    enter_netns(&connection, &assignment)?;
     let making = make(&connection, assignment, adopted, registry)?;
     let assignment = making.assignment().clone();
-    let running = start(&connection, making)?;
+    let (running, connector) = start(&connection, making)?;
     let mut control = Control {
         connection: &connection,
         assignment,
+        connector,
         running: &running,
         registry,
         change: None,
@@ -118,6 +127,36 @@ fn receive_assignment(
     }
 }
 
+/// Enters the network namespace that the chain file names; the data path, a thread of this one,
+/// inherits it.
+fn enter_netns(connection: &Connection, assignment: &Assignment) -> Result<(), ServeError> {
+    let Some(name) = &assignment.netns else {
+        return Ok(());
+    };
+    let path = format!("/run/netns/{name}");
+    let entered = std::fs::File::open(&path)
+        .map_err(|error| error.to_string())
+        .and_then(|file| {
+            let kind = Some(rustix::thread::LinkNameSpaceType::Network);
+            rustix::thread::move_into_link_name_space(file.as_fd(), kind)
+                .map_err(|error| error.to_string())
+        });
+    let Err(error) = entered else { return Ok(()) };
+    let node = assignment.nodes.first().map(|node| node.index);
+    let message = format!(
+        "cannot enter the network namespace {path}: {error}; make it with `ip netns add {name}`, \
+         and run as root"
+    );
+    connection.send(
+        &FromWorker::Failed {
+            node,
+            message: message.clone(),
+        },
+        &[],
+    )?;
+    Err(ServeError::Protocol(message))
+}
+
 /// Makes regions and ports, hands the memory over, and takes the neighbours' until `Start`.
 fn make(
     connection: &Connection,
@@ -144,6 +183,9 @@ fn make(
     };
     for (region, len, fd) in making.made() {
         connection.send(&FromWorker::Made { region, len }, &[fd])?;
+    }
+    for (link, address) in making.listening() {
+        connection.send(&FromWorker::Listening { link, address }, &[])?;
     }
     let notices = std::mem::take(&mut making.notices);
     connection.send(&FromWorker::AllMade { notices }, &[])?;
@@ -175,6 +217,8 @@ struct Running {
     doorbell: Arc<Doorbell>,
     watch: Arc<OwnedFd>,
     thread: JoinHandle<Vec<PortClosing>>,
+    /// Where its probes write.
+    records: RecordPage,
 }
 
 impl Running {
@@ -196,8 +240,18 @@ impl Running {
     }
 }
 
-fn start(connection: &Connection, making: Making) -> Result<Running, ServeError> {
-    let (graph, pools, counters, assignment) = making.finish()?;
+fn start(connection: &Connection, mut making: Making) -> Result<(Running, Connector), ServeError> {
+    let doors = making.take_doors();
+    let Built {
+        mut graph,
+        pools,
+        counters,
+        records,
+        assignment,
+    } = making.finish()?;
+    let clock = Clock::from_parts(assignment.clock);
+    let seed = tsc::ticks() ^ (assignment.worker as u64) << 48;
+    let probe = Probe::new(clock, Some(records.clone()), seed);
     let watch = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
     let control = epoll::EventData::new_u64(0);
     epoll::add(
@@ -206,8 +260,12 @@ fn start(connection: &Connection, making: Making) -> Result<Running, ServeError>
         control,
         epoll::EventFlags::IN,
     )?;
+    let connector = Connector::new(watch.clone(), assignment.secrets.clone(), doors)?;
+    let has_sockets = graph.tx_links_mut().any(|link| link.is_tcp())
+        || graph.rx_links_mut().any(|link| link.is_tcp());
+    let sockets = has_sockets.then(SocketWait::new).transpose()?;
     let (sender, receiver) = channel();
-    let doorbell = Arc::new(Doorbell::default());
+    let doorbell = Arc::new(Doorbell::new(sockets.as_ref().map(SocketWait::bell)));
     let reporting = Connection {
         socket: connection.socket.clone(),
     };
@@ -217,8 +275,8 @@ fn start(connection: &Connection, making: Making) -> Result<Running, ServeError>
         worker: assignment.worker,
         graph,
         pools,
-        turn: Turn::new(usize::from(assignment.burst)),
-        clock: Clock::from_parts(assignment.clock),
+        turn: Turn::new(usize::from(assignment.burst), probe),
+        clock,
         wait: assignment.wait,
         counters,
         layout: page_layout(&assignment),
@@ -230,7 +288,9 @@ fn start(connection: &Connection, making: Making) -> Result<Running, ServeError>
             reclaimed: assignment.reclaimed,
             ..WorkerCounters::default()
         },
+        drained_said: false,
         words: Vec::with_capacity(bell::WORDS_MAX),
+        sockets,
     };
     let core = assignment.core;
     let hang_up = HangUpOnPanic(connection.socket.clone());
@@ -247,12 +307,14 @@ fn start(connection: &Connection, making: Making) -> Result<Running, ServeError>
         })
         .map_err(|error| ServeError::Protocol(format!("no thread for the data path: {error}")))?;
     connection.send(&FromWorker::Started, &[])?;
-    Ok(Running {
+    let running = Running {
         commands: sender,
         doorbell,
         watch,
         thread,
-    })
+        records,
+    };
+    Ok((running, connector))
 }
 
 /// Ends the control connection when the data path panics, so that the supervisor sees a dead
@@ -281,6 +343,7 @@ fn pin(core: Option<usize>) {
 struct Control<'a> {
     connection: &'a Connection,
     assignment: Assignment,
+    connector: Connector,
     running: &'a Running,
     registry: &'a Registry,
     /// What is being added.
@@ -302,18 +365,29 @@ impl Control<'_> {
         loop {
             events.clear();
             let space = rustix::buffer::spare_capacity(&mut events);
-            match epoll::wait(&*self.running.watch, space, None) {
+            // Rounded up, so that what is due is due then.
+            let due = self
+                .connector
+                .due_in()
+                .map(|due| due + Duration::from_millis(1));
+            let due = due.and_then(|due| Timespec::try_from(due).ok());
+            match epoll::wait(&*self.running.watch, space, due.as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
             let mut control = false;
             for event in &events {
-                if event.data.u64() == 0 {
-                    control = true;
-                } else {
-                    self.running.doorbell.wake();
+                match event.data.u64() {
+                    0 => control = true,
+                    SOCKETS_EVENT => self.running.doorbell.wake(),
+                    event if event >= FIRST_EVENT => {
+                        let joined = self.connector.serve(event);
+                        joined.into_iter().for_each(|joined| self.join(joined));
+                    }
+                    _ => self.running.doorbell.wake(),
                 }
             }
+            self.connector.retry();
             if control {
                 match self.connection.receive()? {
                     (ToWorker::Stop, _) => return Ok(()),
@@ -323,11 +397,23 @@ impl Control<'_> {
         }
     }
 
+    /// A connection has come, or gone.
+    fn join(&self, joined: Joined) {
+        self.running.command(match joined {
+            Joined::Receive(link, socket) => Command::ReceiveBy(link, socket),
+            Joined::Send(link, socket) => Command::SendBy(link, socket),
+        });
+    }
+
     fn record(&mut self, record: ToWorker, fds: Vec<OwnedFd>) -> Result<(), ServeError> {
         let running = self.running;
         match record {
             ToWorker::Attach { region, len, start } => {
                 self.attach(region, len, start, one(fds)?)?;
+            }
+            ToWorker::Connect { link, address } => {
+                let joined = self.connector.call(link, address);
+                joined.into_iter().for_each(|joined| self.join(joined));
             }
             ToWorker::PeerDown { link } => running.command(Command::PeerDown(link)),
             ToWorker::Reclaim {
@@ -354,6 +440,13 @@ impl Control<'_> {
             ToWorker::EndSeek => running.command(Command::EndSeek),
             ToWorker::Sync { id } => running.command(Command::Sync(id)),
             ToWorker::Drain => running.command(Command::Drain),
+            ToWorker::Probe(settings) => {
+                // Here, so that the data path meets no page fault.
+                if settings.tier > Tier::Sums {
+                    running.records.prefault();
+                }
+                running.command(Command::Probe(settings));
+            }
             ToWorker::Control { id, node, request } => {
                 running.command(Command::Control(id, node, request));
             }
@@ -403,7 +496,7 @@ impl Control<'_> {
         match Making::start(delta, BTreeMap::new(), self.registry) {
             Ok(mut making) => {
                 for (region, len, fd) in making.made() {
-                    if region != RegionName::Counters {
+                    if !matches!(region, RegionName::Counters | RegionName::Records) {
                         self.connection
                             .send(&FromWorker::Made { region, len }, &[fd])?;
                     }

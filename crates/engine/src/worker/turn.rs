@@ -1,8 +1,9 @@
 //! One turn of a worker: the run loop's body, and the path of a packet through it.
 //!
 //! 1. Buffers come home.
-//! 2. Ports receive.
-//! 3. Each NF takes what has arrived and its verdicts are carried out.
+//! 2. Ports receive; NFs at which packets end send what they have made.
+//! 3. Each NF takes what has arrived and its verdicts are carried out: those at which packets end
+//!    last, so that nothing is left for the next turn.
 //! 4. Ports send.
 //! 5. The turn is sealed: returns are published, tails committed, heads settled, sleeping
 //!    neighbours woken. This order makes recovery exact (see [`catena_shm::ring`]).
@@ -13,11 +14,13 @@ use catena_shm::bell;
 
 use crate::drop_reason::DropReason;
 use crate::link::{Dropped, bytes_of};
-use crate::nf::{Burst, Copies, Nanos, Verdict};
+use crate::nf::{Burst, Copies, Emission, Nanos, Verdict};
 use crate::packet::Packet;
 use crate::pools::Pools;
 use crate::port::{RxBurst, RxState};
-use crate::worker::graph::{Graph, InEdge, OutEdge, Work};
+use crate::worker::frames::FrameTurn;
+use crate::worker::graph::{Graph, InEdge, OutEdge, Work, WorkerNode};
+use crate::worker::probe::{Exit, Probe};
 
 /// What a turn needs besides the graph; its vectors are kept from turn to turn, so that the data
 /// path does not allocate.
@@ -27,30 +30,41 @@ pub struct Turn {
     pub burst: usize,
     /// Whether ports still receive; false while draining.
     pub receiving: bool,
+    /// Whether NFs may send packets of their own making; false in the last turns.
+    pub emitting: bool,
     /// When a port that has nothing now will have something, if it said so.
     pub next_event: Option<Nanos>,
+    /// What is noted of packets on their way.
+    pub probe: Probe,
     packets: Vec<Packet>,
     verdicts: Vec<Verdict>,
     copies: Copies,
     by_output: Vec<Vec<Packet>>,
+    frames: FrameTurn,
+    rooms: Vec<usize>,
 }
 
 impl Turn {
-    /// Scratch space for bursts of `burst` packets.
-    pub fn new(burst: usize) -> Self {
+    /// Scratch space for bursts of `burst` packets, and the worker's probes.
+    pub fn new(burst: usize, probe: Probe) -> Self {
         Self {
             burst,
             receiving: true,
+            emitting: true,
             next_event: None,
+            probe,
             packets: Vec::with_capacity(burst),
             verdicts: Vec::with_capacity(burst),
             copies: Copies::default(),
             by_output: Vec::new(),
+            frames: FrameTurn::default(),
+            rooms: Vec::new(),
         }
     }
 
     /// Runs one turn at time `now`; says whether any packet moved.
     pub fn run(&mut self, graph: &mut Graph, pools: &mut Pools, now: Nanos) -> bool {
+        self.probe.begin_turn(now);
         self.next_event = graph.ask_ports(now);
         let mut moved = pools.take_returns() > 0;
         for position in 0..graph.nodes.len() {
@@ -64,8 +78,16 @@ impl Turn {
             }
         }
         for position in 0..graph.nodes.len() {
-            if !matches!(graph.nodes[position].work, Work::Port { .. }) {
-                moved |= self.process(graph, pools, position, now);
+            if self.emitting && graph.nodes[position].is_end {
+                moved |= self.emit_from(graph, pools, position, now);
+            }
+        }
+        for ends in [false, true] {
+            for position in 0..graph.nodes.len() {
+                let node = &graph.nodes[position];
+                if node.is_end == ends && !matches!(node.work, Work::Port { .. }) {
+                    moved |= self.process(graph, pools, position, now);
+                }
             }
         }
         for position in 0..graph.nodes.len() {
@@ -74,6 +96,9 @@ impl Turn {
             }
         }
         seal(graph, pools);
+        if moved {
+            self.probe.end_busy_turn();
+        }
         moved
     }
 
@@ -104,6 +129,7 @@ impl Turn {
             Some(OutEdge::Link(link)) => link.makes_frames(),
             _ => None,
         };
+        self.probe.before_taking();
         let mut burst = RxBurst::new(pools, &mut self.packets, room, &mut node.counters.drops)
             .in_frames(frames);
         *state = port.rx(&mut burst, now);
@@ -118,7 +144,37 @@ impl Turn {
         let bytes = bytes_of(&self.packets);
         node.counters.rx_packets += count;
         node.counters.rx_bytes += bytes;
+        self.probe.received(&mut self.packets);
         emit(graph, pools, position, 0, &mut self.packets, bytes);
+        note_sent(&mut self.probe, &mut graph.nodes[position], None);
+        true
+    }
+
+    /// Step 2: an NF at which packets end sends what it has made.
+    fn emit_from(
+        &mut self,
+        graph: &mut Graph,
+        pools: &mut Pools,
+        position: usize,
+        now: Nanos,
+    ) -> bool {
+        self.rooms.clear();
+        for output in 0..graph.nodes[position].outputs.len() {
+            // What is not connected takes anything, and drops it.
+            let room = graph.output_room(position, output, self.burst, 1);
+            self.rooms.push(room.unwrap_or(self.burst));
+        }
+        let Work::Nf(nf) = &mut graph.nodes[position].work else {
+            return false;
+        };
+        let mut out = Emission::new(pools, &mut self.copies, &mut self.rooms, !self.receiving);
+        let next = nf.emit(&mut out, now);
+        self.next_event = [self.next_event, next].into_iter().flatten().min();
+        if self.copies.packets.is_empty() {
+            return false;
+        }
+        self.verdicts.clear();
+        self.carry_out(graph, pools, position);
         true
     }
 
@@ -132,16 +188,29 @@ impl Turn {
     ) -> bool {
         let mut moved = false;
         for input in 0..graph.nodes[position].inputs.len() {
-            if self.pull(graph, pools, position, input, self.burst) == 0 {
+            count_waiting(&self.probe, &mut graph.nodes[position].inputs[input]);
+            let from = (position, input, self.burst);
+            if self
+                .frames
+                .process(graph, pools, &mut self.probe, from, now)
+            {
+                moved = true;
+                continue;
+            }
+            let bytes = self.pull(graph, pools, position, input);
+            if self.packets.is_empty() {
                 continue;
             }
             moved = true;
             let node = &mut graph.nodes[position];
             node.counters.rx_packets += self.packets.len() as u64;
-            node.counters.rx_bytes += bytes_of(&self.packets);
+            node.counters.rx_bytes += bytes;
+            self.probe
+                .arrived(&self.packets, node.inputs[input].is_link());
             let Work::Nf(nf) = &mut node.work else {
-                let bytes = bytes_of(&self.packets);
+                self.probe.processed(&self.packets, &[]);
                 emit(graph, pools, position, 0, &mut self.packets, bytes);
+                note_sent(&mut self.probe, &mut graph.nodes[position], Some(input));
                 continue;
             };
             self.verdicts.clear();
@@ -158,53 +227,56 @@ impl Turn {
                 input as u8,
             );
             nf.process(&mut burst, now);
+            if node.is_end {
+                for verdict in &mut self.verdicts {
+                    if matches!(verdict, Verdict::Output(_)) {
+                        *verdict = Verdict::Drop(DropReason::Consumed);
+                    }
+                }
+            }
+            self.probe.processed(&self.packets, &self.verdicts);
             self.carry_out(graph, pools, position);
+            note_sent(&mut self.probe, &mut graph.nodes[position], Some(input));
         }
         moved
     }
 
-    /// Takes packets of one input into `self.packets`, as many as can be passed on.
-    fn pull(
-        &mut self,
-        graph: &mut Graph,
-        pools: &mut Pools,
-        position: usize,
-        input: usize,
-        wanted: usize,
-    ) -> usize {
+    /// Takes packets of one input into `self.packets`, as many as can be passed on; gives their
+    /// bytes.
+    fn pull(&mut self, graph: &mut Graph, pools: &mut Pools, position: usize, input: usize) -> u64 {
         debug_assert!(self.packets.is_empty());
         match &mut graph.nodes[position].inputs[input] {
-            InEdge::Local { queue } => {
-                // Room was reserved when the packets were queued.
-                std::mem::swap(&mut self.packets, &mut graph.queues[*queue]);
-            }
+            // Room was reserved when the packets were queued.
+            InEdge::Local { queue } => graph.queues[*queue].take(&mut self.packets),
             InEdge::Link(link) => {
                 let Some(need) = link.next_span() else {
                     return 0;
                 };
-                let room = graph.room(position, wanted.max(need), need);
+                let room = graph.room(position, self.burst.max(need), need);
                 let InEdge::Link(link) = &mut graph.nodes[position].inputs[input] else {
                     return 0;
                 };
+                let before = link.counters().bytes;
                 if room >= need {
+                    self.probe.before_taking();
                     link.pull(room, pools, &mut self.packets);
                 } else {
                     link.shed(pools);
                 }
+                let bytes = link.counters().bytes - before;
                 count_link_drops(graph, position, input);
+                bytes
             }
         }
-        self.packets.len()
     }
 
     /// Moves each packet by its verdict.
     fn carry_out(&mut self, graph: &mut Graph, pools: &mut Pools, position: usize) {
+        // Looks at all of them, without a branch for each: most often all are alike.
+        let elsewhere = |any, verdict: &Verdict| any | (*verdict != Verdict::Output(0));
         if self.copies.packets.is_empty()
             && self.copies.failed.is_empty()
-            && self
-                .verdicts
-                .iter()
-                .all(|verdict| *verdict == Verdict::Output(0))
+            && !self.verdicts.iter().fold(false, elsewhere)
         {
             let bytes = bytes_of(&self.packets);
             emit(graph, pools, position, 0, &mut self.packets, bytes);
@@ -275,6 +347,15 @@ impl Turn {
             moved = true;
         }
         for input in 0..node.inputs.len() {
+            count_waiting(&self.probe, &mut graph.nodes[position].inputs[input]);
+            let from = (position, input, self.burst);
+            if self
+                .frames
+                .transmit(graph, pools, &mut self.probe, from, now)
+            {
+                moved = true;
+                continue;
+            }
             let taken = self.take_for_port(graph, pools, position, input, now);
             count_link_drops(graph, position, input);
             if taken == 0 {
@@ -285,7 +366,11 @@ impl Turn {
             let Work::Port { port, .. } = &mut node.work else {
                 return moved;
             };
+            self.probe
+                .arrived(&self.packets, node.inputs[input].is_link());
             let sent = port.tx(&mut self.packets, now).min(self.packets.len());
+            self.probe.transmitted(&self.packets[..sent]);
+            note_sent(&mut self.probe, node, Some(input));
             node.counters.tx_packets += sent as u64;
             node.counters.tx_bytes += bytes_of(&self.packets[..sent]);
             let failed = (self.packets.len() - sent) as u64;
@@ -309,7 +394,7 @@ impl Turn {
         let link = match &mut node.inputs[input] {
             InEdge::Local { queue } => {
                 // Room was reserved when the packets were queued.
-                std::mem::swap(&mut self.packets, &mut graph.queues[*queue]);
+                graph.queues[*queue].take(&mut self.packets);
                 return self.packets.len();
             }
             InEdge::Link(link) => link,
@@ -327,8 +412,34 @@ impl Turn {
         let Some(need) = link.next_span() else {
             return 0;
         };
+        self.probe.before_taking();
         let most = room.min(self.burst.max(need));
         link.pull(most, pools, &mut self.packets)
+    }
+}
+
+/// Tells the probes that a burst, which had come by `input`, has left a node.
+#[inline]
+pub(super) fn note_sent(probe: &mut Probe, node: &mut WorkerNode, input: Option<usize>) {
+    let input = input.map_or(0, |input| node.inputs[input].link_number());
+    let outputs = &node.outputs;
+    probe.sent(node.index, input, &mut node.cost, |output| {
+        match outputs.get(output) {
+            Some(OutEdge::Link(link)) => Exit {
+                link: link.number(),
+                is_packing: link.is_packing(),
+            },
+            _ => Exit::default(),
+        }
+    });
+}
+
+/// Counts how many packets wait in a link, at random moments.
+fn count_waiting(probe: &Probe, input: &mut InEdge) {
+    if probe.moments() > 0
+        && let InEdge::Link(link) = input
+    {
+        link.count_waiting(probe.moments(), probe.has_slept());
     }
 }
 
@@ -346,7 +457,13 @@ fn emit(
     let is_port = matches!(node.work, Work::Port { .. });
     let dropped = match node.outputs.get_mut(output) {
         Some(OutEdge::Local { queue }) => {
-            graph.queues[*queue].append(packets);
+            let queue = &mut graph.queues[*queue];
+            if queue.packets.is_empty() {
+                std::mem::swap(&mut queue.packets, packets);
+            } else {
+                queue.packets.append(packets);
+            }
+            queue.bytes += bytes;
             None
         }
         Some(OutEdge::Link(link)) => {
@@ -432,7 +549,7 @@ fn commit_inputs(graph: &mut Graph) {
     for position in (0..graph.nodes.len()).rev() {
         let node = &mut graph.nodes[position];
         let mut congested = false;
-        if !matches!(node.work, Work::Port { .. }) {
+        if !matches!(node.work, Work::Port { .. }) && !node.is_end {
             for output in &mut node.outputs {
                 congested |= match output {
                     OutEdge::Open => false,

@@ -19,17 +19,22 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::doctor::Tree;
+use crate::doctor::energy::{Energy, EnergyMeter, EnergyReading};
 use crate::traffic::conditions::Disturbance;
 use crate::traffic::generator::SendResults;
 use crate::traffic::receiver::ReceiveResults;
 
 mod outcome;
+mod probing;
 mod profile;
+mod together;
 mod watch;
 
 pub use outcome::{Fate, LOOPS, Outcome};
 pub use profile::TrialProfile;
+pub use together::{Turns, take_turns};
 
+use probing::Probes;
 use watch::Watch;
 
 /// What the processes of a chain are started with.
@@ -96,6 +101,11 @@ pub enum DeviceError {
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Turns with a full link, for each turn with work, from which on the chain is the slower side.
 const BLOCKED_TURNS: u64 = 4;
+/// How long the generator waits where it reaches the device over ports: nothing else keeps it from
+/// sending before the device is up. Containers take a few hundred milliseconds.
+const DELAY: Duration = Duration::from_millis(500);
+/// How long, after the end of the traffic, packets may take through ports of the kernel.
+const SETTLE: Duration = Duration::from_millis(150);
 /// How long packets inside may take to leave.
 const DRAIN: Duration = Duration::from_secs(2);
 
@@ -109,6 +119,18 @@ pub struct Device {
     folder: PathBuf,
     number: u8,
     is_pinned: Option<bool>,
+    /// Ports by which the tester reaches the device.
+    tester: Vec<String>,
+    meter: Option<EnergyMeter>,
+    probes: Probes,
+}
+
+/// What happened while the chain ran.
+struct Passed {
+    disturbances: Vec<Disturbance>,
+    is_held_back: bool,
+    tester_lost: u64,
+    energy: Option<Energy>,
 }
 
 impl Device {
@@ -139,7 +161,20 @@ impl Device {
             folder: folder.to_owned(),
             number: 0,
             is_pinned: None,
+            tester: Vec::new(),
+            meter: EnergyMeter::open(&Tree::new("/")),
+            probes: Probes::default(),
         })
+    }
+
+    /// Says which ports are the tester's, by which it reaches the device: what they drop is not
+    /// the device's loss. Names that the chain does not have are of no consequence.
+    #[must_use]
+    pub fn over_ports(mut self, names: &[&str]) -> Self {
+        let nodes = self.chain.nodes.iter();
+        let nodes = nodes.filter(|node| names.contains(&node.name.as_str()));
+        self.tester = nodes.map(|node| node.name.clone()).collect();
+        self
     }
 
     /// Its name.
@@ -168,6 +203,7 @@ impl Device {
     /// The chain with the ports set up for one trial.
     fn prepare(&self, profile: &TrialProfile, offer: &Offer) -> Chain {
         let mut chain = self.chain.clone();
+        let is_endless = self.is_endless();
         let mut set = |index: usize, change: &dyn Fn(&mut serde_json::Map<String, Value>)| {
             let node = &mut chain.nodes[index];
             if node.mode == Mode::Container {
@@ -186,6 +222,9 @@ impl Device {
             config.insert("trial".into(), json!(self.number));
             config.insert("results".into(), json!(self.folder.join("sent.json")));
             config.insert("duration".into(), json!(format!("{ns}ns")));
+            if is_endless {
+                config.insert("delay".into(), json!(format!("{}ms", DELAY.as_millis())));
+            }
             match offer.packet_count {
                 Some(count) => config.insert("count".into(), json!(count)),
                 None => config.remove("count"),
@@ -210,11 +249,16 @@ impl Device {
         for file in &files {
             let _ = std::fs::remove_file(file);
         }
-        let (disturbances, is_held_back) = self.pass(profile, offer)?;
+        let passed = self.pass(profile, offer)?;
         let sent: SendResults = self.read(&files[0])?;
         let received: ReceiveResults = self.read(&files[1])?;
-        let outcome = Outcome::new(*offer, sent, received, disturbances);
-        Ok(outcome.held_back(is_held_back))
+        let mut outcome = Outcome::new(*offer, sent, received, passed.disturbances);
+        outcome.energy = passed.energy;
+        Ok(if self.tester.is_empty() {
+            outcome.held_back(passed.is_held_back)
+        } else {
+            outcome.over_ports(passed.tester_lost)
+        })
     }
 
     fn failed(&self, reason: impl ToString) -> DeviceError {
@@ -230,12 +274,8 @@ impl Device {
         serde_json::from_str(&text).map_err(|error| failed(error.to_string()))
     }
 
-    /// Starts the chain, lets it come to its end, and stops it.
-    fn pass(
-        &mut self,
-        profile: &TrialProfile,
-        offer: &Offer,
-    ) -> Result<(Vec<Disturbance>, bool), DeviceError> {
+    /// Starts the chain, set up for one trial.
+    fn start(&self, profile: &TrialProfile, offer: &Offer) -> Result<Supervisor, DeviceError> {
         let chain = self.prepare(profile, offer);
         let options = Options {
             registry: self.setting.registry.clone(),
@@ -243,13 +283,22 @@ impl Device {
             runtime_root: self.setting.runtime_root.clone(),
             pin: chain.run.mode != Mode::Inline,
         };
-        let mut supervisor =
-            Supervisor::start(chain, options).map_err(|error| self.failed(error))?;
+        Supervisor::start(chain, options).map_err(|error| self.failed(error))
+    }
+
+    /// Starts the chain, lets it come to its end, and stops it.
+    fn pass(&mut self, profile: &TrialProfile, offer: &Offer) -> Result<Passed, DeviceError> {
+        let mut supervisor = self.start(profile, offer)?;
         let workers = supervisor.status().workers;
         let pids: Vec<_> = workers.iter().filter_map(|worker| worker.pid).collect();
         let watch = Watch::begin(Tree::new("/"), &pids);
         self.is_pinned = Some(watch.thread_count() >= workers.len());
+        let (before, began) = (self.read_meter(), Instant::now());
+        self.probes.begin(&mut supervisor);
         let ended = self.serve(&mut supervisor, offer);
+        self.probes.end(&supervisor);
+        let after = self.read_meter();
+        let seconds = began.elapsed().as_secs_f64();
         let disturbances = watch.end();
         supervisor.stop(Duration::from_secs(5));
         ended?;
@@ -263,7 +312,16 @@ impl Device {
         });
         let errors: Vec<_> = errors.collect();
         if errors.is_empty() {
-            Ok((disturbances, self.is_held_back(&status)))
+            let meter = self.meter.as_ref().zip(before.zip(after));
+            Ok(Passed {
+                disturbances,
+                is_held_back: self.is_held_back(&status),
+                tester_lost: self.tester_lost(&status),
+                energy: meter.map(|(meter, (before, after))| Energy {
+                    joules: meter.joules(&before, &after),
+                    seconds,
+                }),
+            })
         } else {
             Err(self.failed(errors.join("; ")))
         }
@@ -284,10 +342,49 @@ impl Device {
         worker.is_some_and(|worker| blocked > BLOCKED_TURNS * worker.busy_turns)
     }
 
-    fn serve(&self, supervisor: &mut Supervisor, offer: &Offer) -> Result<(), DeviceError> {
+    fn read_meter(&self) -> Option<EnergyReading> {
+        self.meter.as_ref().and_then(EnergyMeter::read)
+    }
+
+    /// What ports of the tester dropped, and what the kernel dropped before them.
+    fn tester_lost(&self, status: &Status) -> u64 {
+        let ports = status.nodes.iter();
+        let ports = ports.filter(|node| self.tester.contains(&node.name));
+        let lost = ports.map(|node| {
+            let by_kernel = node.report.get("kernel_drops").copied().unwrap_or(0);
+            node.drops.values().sum::<u64>() + by_kernel
+        });
+        lost.sum()
+    }
+
+    /// Whether ports other than the generator receive: those do not come to an end by themselves.
+    fn is_endless(&self) -> bool {
+        let receives = |(index, node): (usize, &catena_engine::chain::Node)| {
+            index != self.traffic && node.is_port() && self.chain.links_from(index).next().is_some()
+        };
+        self.chain.nodes.iter().enumerate().any(receives)
+    }
+
+    fn serve(&mut self, supervisor: &mut Supervisor, offer: &Offer) -> Result<(), DeviceError> {
         let deadline = Instant::now() + offer.duration + PATIENCE;
+        let is_endless = self.is_endless();
+        let mut runs_since = None;
         while !supervisor.is_finished() {
-            supervisor.step(Duration::from_millis(20), &[]);
+            supervisor.step(self.probes.patience(), &[]);
+            self.probes.poll();
+            if is_endless {
+                let is_running = |supervisor: &Supervisor| {
+                    let workers = supervisor.status().workers;
+                    workers.iter().all(|worker| worker.state == "running")
+                };
+                if runs_since.is_none() && is_running(supervisor) {
+                    runs_since = Some(Instant::now());
+                }
+                let whole = DELAY + offer.duration + SETTLE;
+                if runs_since.is_some_and(|since: Instant| since.elapsed() > whole) {
+                    break;
+                }
+            }
             if self.setting.is_interrupted.load(Ordering::Relaxed) {
                 return Err(DeviceError::Interrupted);
             }

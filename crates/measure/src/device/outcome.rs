@@ -13,10 +13,13 @@ use crate::traffic::send_record::Shortfall;
 use crate::traffic::stall_recorder::StallInterval;
 
 use super::Offer;
+use crate::doctor::energy::Energy;
 
 /// Numbers of the flow in [`Sample::sequence`] begin at this bit, so that packets of two flows are
 /// never neighbours.
 const FLOW_SHIFT: u32 = 40;
+/// Most packets, as a share, that ports of the tester may drop in a trial at a load.
+const TESTER_LOSS_MAX: f64 = 0.001;
 /// The loops whose stalls are known: that of the generator and that of the receiver.
 pub const LOOPS: [u16; 2] = [0, 1];
 
@@ -29,6 +32,8 @@ pub enum Fate {
     Disturbed(Vec<Disturbance>),
     /// The generator offered less than it was told to: its result, not the device's.
     GeneratorLimited,
+    /// The tester's own ports lost packets: what the device lost is not known.
+    TesterLoss(u64),
     /// The counts contradict each other.
     Contradictory(String),
 }
@@ -46,6 +51,9 @@ impl Fate {
                 ))
             }
             Self::GeneratorLimited => Some("generator-limited".to_owned()),
+            Self::TesterLoss(count) => Some(format!(
+                "tester-limited: its own ports lost {count} packets"
+            )),
             Self::Contradictory(why) => Some(why.clone()),
         }
     }
@@ -62,8 +70,13 @@ pub struct Outcome {
     pub received: ReceiveResults,
     /// What disturbed it.
     pub disturbances: Vec<Disturbance>,
+    /// Packets that ports of the tester dropped, where it reaches the device over such.
+    pub tester_lost: u64,
+    /// Energy that the machine's meters counted meanwhile, if it has any.
+    pub energy: Option<Energy>,
     rate: TickRate,
     is_held_back: bool,
+    is_over_ports: bool,
 }
 
 impl Outcome {
@@ -76,6 +89,9 @@ impl Outcome {
         let record = &sent.record;
         Self {
             is_held_back: record.behind_by_chain > record.behind_by_generator,
+            is_over_ports: false,
+            tester_lost: 0,
+            energy: None,
             rate: TickRate::from_ns_per_tick(sent.ns_per_tick),
             offer,
             sent,
@@ -87,6 +103,15 @@ impl Outcome {
     /// The same, with what the supervisor saw of the first link.
     pub(super) const fn held_back(mut self, is_held_back: bool) -> Self {
         self.is_held_back |= is_held_back;
+        self
+    }
+
+    /// The same, offered over ports of the tester, which dropped `lost`: what its first link would
+    /// not take is then the tester's own limit, and nothing else tells how the device does.
+    pub(super) const fn over_ports(mut self, lost: u64) -> Self {
+        self.is_over_ports = true;
+        self.is_held_back = false;
+        self.tester_lost = lost;
         self
     }
 
@@ -142,8 +167,12 @@ impl Outcome {
         let (intended, forwarded) = (self.intended(), self.forwarded());
         if !self.disturbances.is_empty() {
             Fate::Disturbed(self.disturbances.clone())
-        } else if self.sent.shortfall == Shortfall::Generator && !self.is_held_back {
+        } else if self.is_generator_limited() {
             Fate::GeneratorLimited
+        } else if self.offer.load_pps.is_some()
+            && self.tester_lost as f64 > intended as f64 * TESTER_LOSS_MAX
+        {
+            Fate::TesterLoss(self.tester_lost)
         } else if intended == 0 {
             Fate::Contradictory(
                 "no stamped packet was due; raise the load or the duration".to_owned(),
@@ -155,6 +184,14 @@ impl Outcome {
             ))
         } else {
             Fate::Valid
+        }
+    }
+
+    fn is_generator_limited(&self) -> bool {
+        match self.sent.shortfall {
+            Shortfall::None => false,
+            Shortfall::Chain if !self.is_over_ports => false,
+            Shortfall::Chain | Shortfall::Generator => !self.is_held_back,
         }
     }
 
@@ -278,6 +315,7 @@ mod tests {
             stalls_missed: 0,
             ns_per_tick: 1.0,
             offered_by_flow: vec![sent + unsent],
+            slice_rates_pps: Vec::new(),
         };
         let flow = FlowResult {
             flow: 0,

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use catena_engine::chain::{ChainErrors, DocumentKind};
+use catena_engine::config::ConfigErrors;
 use catena_engine::units::Rate;
 use serde_json::{Map, Value, json};
 
@@ -43,6 +44,17 @@ impl TrialProfile {
             *file = json!(folder.join(name));
         }
         Ok(Self { profile, document })
+    }
+
+    /// The profile that a document is.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn of_document(document: &Value) -> Result<Self, ConfigErrors> {
+        Ok(Self {
+            profile: Profile::from_json(document)?,
+            document: document.as_object().cloned().unwrap_or_default(),
+        })
     }
 
     /// The profile that an empty file is: 64-byte UDP of one flow.

@@ -82,6 +82,22 @@ impl EnergyMeter {
     }
 }
 
+/// What a stretch of time took.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Energy {
+    /// Energy.
+    pub joules: f64,
+    /// Length.
+    pub seconds: f64,
+}
+
+impl Energy {
+    /// Mean power.
+    pub fn watts(self) -> f64 {
+        self.joules / self.seconds.max(1e-9)
+    }
+}
+
 /// Gbps per watt. `watts` is RAPL's joules over seconds, or what a wattmeter shows.
 pub fn gbps_per_watt(bits_per_second: f64, watts: f64) -> Option<f64> {
     (watts > 0.0).then(|| bits_per_second / 1e9 / watts)

@@ -13,6 +13,7 @@ pub mod energy;
 mod isolation;
 pub mod noise;
 mod processor;
+mod state_journal;
 pub mod states;
 #[cfg(test)]
 mod tests;

@@ -16,15 +16,15 @@
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::str::FromStr;
 
-use rustix::fs::{FlockOperation, flock};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::Tree;
+use super::state_journal::{Entry, Journal};
 
 /// Whether the processor may change its clock (P) and sleep (C).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -101,7 +101,7 @@ pub struct StatePlan {
     pub changes: Vec<Change>,
     /// Whether `/dev/cpu_dma_latency` is held at 0.
     pub holds_dma_latency: bool,
-    /// What of the setting this machine cannot do, and why.
+    /// What of the setting this machine cannot do, each as `NAME: why, and what to do`.
     pub unsupported: Vec<String>,
 }
 
@@ -159,22 +159,35 @@ fn plan_p(tree: &Tree, is_on: bool, plan: &mut StatePlan) {
             }
         }
     }
-    if !is_on {
-        for (path, off) in [
-            ("/sys/devices/system/cpu/intel_pstate/no_turbo", "1"),
-            ("/sys/devices/system/cpu/cpufreq/boost", "0"),
-        ] {
-            if tree.exists(path) {
-                plan.changes.push(Change {
-                    path: path.to_owned(),
-                    value: off.to_owned(),
-                });
-            }
-        }
-    }
     if plan.changes.len() == before {
-        let why = "P states: no cpufreq; the firmware or the hypervisor sets the clock";
-        plan.unsupported.push(why.to_owned());
+        plan.lacks(
+            "governor (P states)",
+            "no cpufreq: the firmware or the hypervisor sets the clock; boot on bare metal with \
+             CONFIG_CPU_FREQ, or fix the clock in the firmware's setup",
+        );
+    }
+    plan_turbo(tree, is_on, plan);
+}
+
+fn plan_turbo(tree: &Tree, is_on: bool, plan: &mut StatePlan) {
+    let switches = [
+        ("/sys/devices/system/cpu/intel_pstate/no_turbo", "1"),
+        ("/sys/devices/system/cpu/cpufreq/boost", "0"),
+    ];
+    let present = switches.iter().filter(|(path, _)| tree.exists(path));
+    let present: Vec<_> = present.collect();
+    if present.is_empty() {
+        plan.lacks(
+            "turbo (P states)",
+            "no switch in sysfs: set it in the firmware's setup, or on the host of this machine",
+        );
+    }
+    // Turbo that is on stays on, and turbo that somebody switched off stays off.
+    for (path, off) in present.into_iter().filter(|_| !is_on) {
+        plan.changes.push(Change {
+            path: (*path).to_owned(),
+            value: (*off).to_owned(),
+        });
     }
 }
 
@@ -191,11 +204,30 @@ fn plan_c(tree: &Tree, is_on: bool, plan: &mut StatePlan) {
         }
     }
     if plan.changes.len() == before {
-        let why = "C states: no cpuidle; the hypervisor idles the cores. Compare ways of waiting \
-                   instead: run.wait spin and sleep";
-        plan.unsupported.push(why.to_owned());
+        plan.lacks(
+            "idle states (C states)",
+            "no cpuidle: the hypervisor idles the cores; compare ways of waiting instead, run.wait \
+             spin and sleep",
+        );
+        plan.lacks(
+            "cpu_dma_latency (C states)",
+            "without idle states it has no effect; measure on bare metal",
+        );
+    } else if !tree.exists("/dev/cpu_dma_latency") {
+        plan.lacks(
+            "cpu_dma_latency (C states)",
+            "no such device: idle states are switched off one by one; for the device, a kernel \
+             with CONFIG_CPU_IDLE and devtmpfs",
+        );
     } else {
-        plan.holds_dma_latency = !is_on && tree.exists("/dev/cpu_dma_latency");
+        plan.holds_dma_latency = !is_on;
+    }
+}
+
+impl StatePlan {
+    /// Notes a setting that this machine does not have, and what to do.
+    fn lacks(&mut self, setting: &str, why: &str) {
+        self.unsupported.push(format!("{setting}: {why}"));
     }
 }
 
@@ -213,13 +245,6 @@ pub enum StateError {
         /// What the kernel said.
         reason: std::io::Error,
     },
-}
-
-/// A line of the journal: a file and what it held.
-#[derive(Debug, Serialize, Deserialize)]
-struct Entry {
-    path: String,
-    original: String,
 }
 
 /// Holds P and C states; restores them when dropped.
@@ -313,7 +338,7 @@ impl Drop for StateGuard {
     }
 }
 
-fn failed(path: &Path) -> impl Fn(std::io::Error) -> StateError {
+pub(super) fn failed(path: &Path) -> impl Fn(std::io::Error) -> StateError {
     let path = path.to_owned();
     move |reason| StateError::Write {
         path: path.clone(),
@@ -377,92 +402,6 @@ pub fn restore_leftovers(tree: &Tree, journal: &Path) -> Result<bool, StateError
     let was_left = !journal.entries()?.is_empty();
     journal.restore(tree)?;
     Ok(was_left)
-}
-
-/// The old values of changed files, in the order of change; locked.
-#[derive(Debug)]
-struct Journal {
-    path: PathBuf,
-    file: File,
-}
-
-impl Journal {
-    fn open(path: &Path) -> Result<Self, StateError> {
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(failed(folder))?;
-        }
-        let mut options = OpenOptions::new();
-        options.read(true).append(true).create(true);
-        // A journal names files to be written by root: nobody else may write it.
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        Ok(Self {
-            path: path.to_owned(),
-            file: options.open(path).map_err(failed(path))?,
-        })
-    }
-
-    /// Opens and locks it.
-    fn lock(path: &Path) -> Result<Self, StateError> {
-        let journal = Self::open(path)?;
-        flock(&journal.file, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|_| StateError::Busy(path.to_owned()))?;
-        Ok(journal)
-    }
-
-    /// Opens it and waits for its lock.
-    fn wait_for(path: &Path) -> Result<Self, StateError> {
-        let journal = Self::open(path)?;
-        flock(&journal.file, FlockOperation::LockExclusive)
-            .map_err(|error| failed(path)(error.into()))?;
-        Ok(journal)
-    }
-
-    fn unlock(&self) {
-        // A lock that cannot be released goes with the file.
-        let _ = flock(&self.file, FlockOperation::Unlock);
-    }
-
-    /// Notes an old value; it is on the disk when this returns.
-    fn note(&mut self, entry: &Entry) -> Result<(), StateError> {
-        let text =
-            serde_json::to_string(entry).map_err(|error| failed(&self.path)(error.into()))?;
-        let written = writeln!(self.file, "{text}").and_then(|()| self.file.sync_data());
-        written.map_err(failed(&self.path))
-    }
-
-    /// The entries. A last line without its end was never followed by a change.
-    fn entries(&self) -> Result<Vec<Entry>, StateError> {
-        let mut reader = BufReader::new(&self.file);
-        reader
-            .seek(SeekFrom::Start(0))
-            .map_err(failed(&self.path))?;
-        let mut entries = Vec::new();
-        let mut line = String::new();
-        while reader.read_line(&mut line).map_err(failed(&self.path))? > 0 {
-            if line.ends_with('\n')
-                && let Ok(entry) = serde_json::from_str(&line)
-            {
-                entries.push(entry);
-            }
-            line.clear();
-        }
-        Ok(entries)
-    }
-
-    /// Writes all old values back, the last change first, and empties the journal.
-    fn restore(&self, tree: &Tree) -> Result<(), StateError> {
-        let mut first_error = None;
-        for entry in self.entries()?.iter().rev() {
-            let path = tree.path(&entry.path);
-            if let Err(error) = std::fs::write(&path, &entry.original) {
-                first_error.get_or_insert(failed(&path)(error));
-            }
-        }
-        match first_error {
-            Some(error) => Err(error),
-            None => self.file.set_len(0).map_err(failed(&self.path)),
-        }
-    }
 }
 
 /// The journal's place below the runtime directory.

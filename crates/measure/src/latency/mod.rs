@@ -4,7 +4,7 @@
 //!
 //! | name | what | where defined |
 //! |---|---|---|
-//! | mean latency | mean over packets | RFC 2544, 26.2 |
+//! | mean latency | mean over packets | after RFC 2544, 26.2 (one tagged frame a trial) |
 //! | typical, worst-case latency | median, p99.9 | RFC 8219, 7.2 |
 //! | IPDV | signed difference of neighbours' delays, in order of sending | RFC 3393; RFC 5481, 4.1 |
 //! | PDV distribution | delay less the least delay | RFC 5481, 4.2 |
@@ -128,7 +128,7 @@ pub struct Ipdv {
 pub struct Latency {
     /// Which way.
     pub direction: Direction,
-    /// Delay from intended sending; the mean is that of RFC 2544, median and p99.9 are typical and
+    /// Delay from intended sending; the mean is after RFC 2544, median and p99.9 are typical and
     /// worst-case latency of RFC 8219.
     pub delay: Distribution,
     /// Delay from actual sending.

@@ -109,6 +109,18 @@ fn disjoint(stalls: &[Stall], cores: &[u16]) -> Vec<Stall> {
     pieces
 }
 
+/// Which packets a stall of the given cores touched; `recovery` as in [`Attribution::of`].
+pub fn touched(flights: &[Flight], stalls: &[Stall], cores: &[u16], recovery: u64) -> Vec<bool> {
+    let stalls = disjoint(stalls, cores);
+    let is_touched = |flight: &Flight| {
+        let first =
+            stalls.partition_point(|stall| stall.end.saturating_add(recovery) <= flight.begin);
+        let next = stalls.get(first);
+        next.is_some_and(|stall| stall.begin < flight.end)
+    };
+    flights.iter().map(is_touched).collect()
+}
+
 impl Attribution {
     /// Attributes packets to stalls of the cores on their path.
     ///

@@ -110,6 +110,11 @@ impl Axis {
         self
     }
 
+    /// Whether it is logarithmic.
+    pub fn is_log(&self) -> bool {
+        self.scale == Scale::Log
+    }
+
     fn transform(&self, value: f64) -> Option<f64> {
         let transformed = match self.scale {
             Scale::Linear => value,

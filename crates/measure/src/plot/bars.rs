@@ -1,4 +1,4 @@
-//! Bars: grouped with intervals, or stacked.
+//! Bars: grouped with intervals, or stacked; dots where bars have no foot.
 
 use super::Figure;
 use super::axis::{Axis, Projection};
@@ -40,8 +40,16 @@ pub struct BarPlot {
     y: Axis,
     categories: Vec<String>,
     groups: Vec<(String, Vec<Option<Bar>>)>,
-    is_stacked: bool,
+    style: Style,
     size: Size,
+}
+
+/// How values are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Style {
+    SideBySide,
+    Stacked,
+    Dots,
 }
 
 impl BarPlot {
@@ -56,7 +64,7 @@ impl BarPlot {
             y: y.from_zero(),
             categories: categories.into_iter().map(Into::into).collect(),
             groups: Vec::new(),
-            is_stacked: false,
+            style: Style::SideBySide,
             size: Size::default(),
         }
     }
@@ -73,7 +81,14 @@ impl BarPlot {
     /// not drawn then, and negative parts count as nothing.
     #[must_use]
     pub fn stacked(mut self) -> Self {
-        self.is_stacked = true;
+        self.style = Style::Stacked;
+        self
+    }
+
+    /// Draws dots instead of bars, which a logarithmic axis wants: bars have no foot there.
+    #[must_use]
+    pub fn dots(mut self) -> Self {
+        self.style = Style::Dots;
         self
     }
 
@@ -99,7 +114,7 @@ impl BarPlot {
 
     fn heights(&self) -> Vec<f64> {
         let categories = 0..self.categories.len();
-        if self.is_stacked {
+        if self.style == Style::Stacked {
             return categories
                 .map(|category| {
                     self.bars(category)
@@ -153,6 +168,31 @@ impl BarPlot {
             }
             if text_width(&value) < width + 4.0 {
                 let at = (middle, label_y - 4.0);
+                frame.svg.text(at, Anchor::Middle, "small", &value);
+            }
+        }
+    }
+
+    fn draw_dots(
+        &self,
+        frame: &mut Frame,
+        y: &Projection<'_>,
+        category: usize,
+        (left, slot): (f64, f64),
+    ) {
+        let width = slot * 0.8 / self.groups.len().max(1) as f64;
+        for (index, _, bar) in self.bars(category) {
+            let middle = left + slot * 0.1 + width * (index as f64 + 0.5);
+            let (low, high) = bar.interval.unwrap_or((bar.value, bar.value));
+            let ends = [low, high].map(|end| y.clamped_pixel(end));
+            frame
+                .svg
+                .line((middle, ends[0]), (middle, ends[1]), "interval");
+            let at = (middle, y.clamped_pixel(bar.value));
+            frame.svg.circle(at, 4.0, &class(index));
+            let value = self.y.write_value(bar.value);
+            if text_width(&value) < width + 4.0 {
+                let at = (middle, ends[1].min(at.1) - 7.0);
                 frame.svg.text(at, Anchor::Middle, "small", &value);
             }
         }
@@ -242,10 +282,11 @@ impl Figure for BarPlot {
         let slot = (area.right - area.left) / labels.len().max(1) as f64;
         for (category, label) in labels.iter().enumerate() {
             let left = area.left + slot * category as f64;
-            if self.is_stacked {
-                self.draw_stacked(&mut frame, &y, category, (left, slot));
-            } else {
-                self.draw_grouped(&mut frame, &y, category, (left, slot));
+            let at = (left, slot);
+            match self.style {
+                Style::SideBySide => self.draw_grouped(&mut frame, &y, category, at),
+                Style::Stacked => self.draw_stacked(&mut frame, &y, category, at),
+                Style::Dots => self.draw_dots(&mut frame, &y, category, at),
             }
             let middle = left + slot / 2.0;
             if is_turned {

@@ -9,7 +9,7 @@
 
 mod check;
 mod fields;
-mod parse;
+pub(crate) mod parse;
 #[cfg(test)]
 mod tests;
 

@@ -43,7 +43,7 @@ impl Profile {
                 return Err(vec![ConfigError::new("", message, repair)]);
             }
         };
-        let mut errors = unknown_keys(sections);
+        let mut errors = unknown_keys(sections, &KEYS);
         let profile = Self {
             name: section(sections, "name", &mut errors).unwrap_or_default(),
             seed: section(sections, "seed", &mut errors).unwrap_or_default(),
@@ -75,7 +75,7 @@ impl Profile {
 }
 
 /// One section; `None` if it is absent or wrong, and then the error is noted.
-fn section<T: DeserializeOwned>(
+pub(crate) fn section<T: DeserializeOwned>(
     sections: &Map<String, Value>,
     key: &str,
     errors: &mut ConfigErrors,
@@ -97,10 +97,10 @@ fn section<T: DeserializeOwned>(
     }
 }
 
-/// Keys that no profile has, in the words of the deserialiser.
-fn unknown_keys(sections: &Map<String, Value>) -> ConfigErrors {
-    let known: Vec<String> = KEYS.iter().map(|key| format!("`{key}`")).collect();
-    let unknown = sections.keys().filter(|key| !KEYS.contains(&key.as_str()));
+/// Keys that are not among `keys`, in the words of the deserialiser.
+pub(crate) fn unknown_keys(sections: &Map<String, Value>, keys: &[&str]) -> ConfigErrors {
+    let known: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
+    let unknown = sections.keys().filter(|key| !keys.contains(&key.as_str()));
     unknown
         .map(|key| ConfigError {
             path: key.clone(),

@@ -15,12 +15,17 @@ use crate::search::mlr::GoalResult;
 use crate::search::preset::{Preset, Standing};
 use crate::stats::Interval;
 use crate::stats::histogram::Histogram;
+use crate::study::summary::StudyResults;
 
 mod figures;
+mod over_time;
 mod page;
+mod study_figures;
+mod study_page;
 #[cfg(test)]
 mod tests;
 
+pub use over_time::OverTime;
 pub use page::html;
 
 /// Version of the form of documents; goes up when a reader of the old form would err.
@@ -52,6 +57,9 @@ pub struct Document {
     /// Latency results.
     #[serde(default)]
     pub latency: Vec<LatencyResult>,
+    /// Results of a study.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub study: Option<StudyResults>,
     /// Blame tables, by what was measured.
     #[serde(default)]
     pub blame: Vec<(String, Blame)>,
@@ -103,19 +111,6 @@ pub struct LatencyResult {
     pub over_time: Option<OverTime>,
 }
 
-/// Counts of delays by time and delay, for a heat map.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct OverTime {
-    /// Borders of columns, seconds from the start.
-    pub time_edges_s: Vec<f64>,
-    /// Borders of rows, ns.
-    pub delay_edges_ns: Vec<f64>,
-    /// Packets, row by row from the lowest delay.
-    pub counts: Vec<f64>,
-    /// Stalls, as beginning and end in seconds.
-    pub stalls_s: Vec<(f64, f64)>,
-}
-
 /// One trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrialRow {
@@ -160,6 +155,7 @@ impl Document {
             results: Vec::new(),
             throughput: Vec::new(),
             latency: Vec::new(),
+            study: None,
             blame: Vec::new(),
             comparisons: Vec::new(),
             noise: Vec::new(),
@@ -191,7 +187,13 @@ impl Document {
     ///
     /// None that a document built from numbers and text can cause.
     pub fn to_json(&self) -> Result<String, DocumentError> {
-        Ok(serde_json::to_string_pretty(self)? + "\n")
+        // Thousands of buckets of histograms, one a line, would make a study's document five times
+        // as large.
+        let text = match &self.study {
+            Some(_) => serde_json::to_string(self)?,
+            None => serde_json::to_string_pretty(self)?,
+        };
+        Ok(text + "\n")
     }
 }
 
@@ -216,7 +218,8 @@ pub fn csv(document: &Document) -> String {
     text
 }
 
-fn quoted(field: &str) -> String {
+/// A field as RFC 4180 has it.
+pub(crate) fn quoted(field: &str) -> String {
     if field.contains(['"', ',', '\n', '\r']) {
         format!("\"{}\"", field.replace('"', "\"\""))
     } else {

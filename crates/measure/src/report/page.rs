@@ -38,6 +38,9 @@ pub fn html(document: &Document) -> String {
     results(&mut page, document);
     throughput(&mut page, document);
     latency(&mut page, document);
+    if let Some(study) = &document.study {
+        super::study_page::write(&mut page, study);
+    }
     blame(&mut page, document);
     comparisons(&mut page, document);
     noise(&mut page, document);
@@ -47,7 +50,7 @@ pub fn html(document: &Document) -> String {
     page
 }
 
-fn figure(page: &mut String, figure: Option<String>) {
+pub(super) fn figure(page: &mut String, figure: Option<String>) {
     if let Some(figure) = figure {
         // Writing to a string cannot fail, here and below.
         let _ = writeln!(page, "<figure>{figure}</figure>");
@@ -55,7 +58,7 @@ fn figure(page: &mut String, figure: Option<String>) {
 }
 
 /// A table of texts; cells that begin with a digit or a sign stand to the right.
-fn table(page: &mut String, heads: &[&str], rows: &[Vec<String>]) {
+pub(super) fn table(page: &mut String, heads: &[&str], rows: &[Vec<String>]) {
     page.push_str("<div class=\"scroll\"><table>\n<tr>");
     for head in heads {
         let _ = write!(page, "<th>{}</th>", escape(head));
@@ -248,7 +251,7 @@ fn latency(page: &mut String, document: &Document) {
     let heads = [
         "measured",
         "direction",
-        "mean (RFC 2544)",
+        "mean (after RFC 2544)",
         "typical: median (RFC 8219)",
         "worst case: p99.9 (RFC 8219)",
         "PDV: p99.9 - min (RFC 8219)",

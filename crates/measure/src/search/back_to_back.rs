@@ -18,7 +18,8 @@ pub struct Input {
     pub max_theoretical_pps: f64,
     /// Throughput at this frame size, measured before; below the rate above.
     pub throughput_pps: f64,
-    /// Longest burst to try. RFC 9004 has 30 s as default and 2 s as least.
+    /// Longest burst to try: RFC 9004 section 6.2 wants up to 30 s to be possible, and RFC 2544
+    /// section 26.4 trials of 2 s at least.
     pub longest_burst: Duration,
     /// Bursts are told apart down to this many packets.
     pub resolution_packets: u64,
@@ -31,7 +32,7 @@ pub struct Input {
 /// Why the test says nothing here.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum BackToBackError {
-    /// RFC 9004 section 4: the device keeps up for ever.
+    /// RFC 9004 section 5: the device keeps up for ever.
     #[error(
         "throughput {throughput} packets/s is not below the theoretical {max} packets/s: the \
          device keeps up without its buffer, so back-to-back does not apply to this frame size"

@@ -104,14 +104,14 @@ pub const OFFERED_LOAD_ERROR_MAX: f64 = 0.005;
 pub struct Conditions {
     /// The tester is another machine than the device (RFC 2544 section 6).
     pub is_external_tester: bool,
-    /// Nothing else uses the network or the machine (RFC 2544 section 6, RFC 6815).
+    /// Nothing else uses the network or the machine (RFC 6815 section 3).
     pub is_isolated: bool,
     /// The waits of RFC 2544 section 23: 2 s after learning, 2 s for residual frames, 5 s to
     /// restabilise.
     pub keeps_waits: bool,
     /// All frame sizes of RFC 2544 section 9.1 were measured.
     pub has_all_frame_sizes: bool,
-    /// Packets are offered at equal distances (RFC 2544 section 20).
+    /// Packets are offered at equal distances: steady state, not bursts (RFC 2544 section 21).
     pub is_constant_load: bool,
     /// Largest error of the offered load over all trials, as a share of the intended.
     pub offered_load_error: Option<f64>,
@@ -121,10 +121,7 @@ impl Conditions {
     fn laboratory_shortfalls(&self) -> Vec<String> {
         let checks = [
             (self.is_external_tester, "no external tester (RFC 2544, 6)"),
-            (
-                self.is_isolated,
-                "no isolated test network (RFC 2544, 6; RFC 6815)",
-            ),
+            (self.is_isolated, "no isolated test network (RFC 6815, 3)"),
             (
                 self.keeps_waits,
                 "waits around trials are shorter than RFC 2544, 23",
@@ -135,7 +132,7 @@ impl Conditions {
             ),
             (
                 self.is_constant_load,
-                "the load is not constant (RFC 2544, 20)",
+                "the load is not constant (RFC 2544, 21)",
             ),
         ];
         let missing = checks.into_iter().filter(|(holds, _)| !holds);

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::Plan;
 use super::send_record::{SendRecord, Shortfall};
+use super::slices::{Moment, SliceConfig, Slices};
 use super::stall_recorder::{StallInterval, StallRecorder};
 use super::tick_rate::TickRate;
 use crate::flow_quality::sink::FLOW_COUNT_MAX;
@@ -45,11 +46,15 @@ struct Config {
     duration: Option<Span>,
     /// How many packets to send.
     count: Option<u64>,
+    /// How long to wait before the first packet, so that whatever is reached over ports is up.
+    delay: Option<Span>,
     /// Number in the stamps, by which the receiver tells trials apart.
     #[serde(default)]
     trial: u8,
     /// Write what was sent, as JSON, to this file when the chain ends.
     results: Option<PathBuf>,
+    /// Take turns with another chain's generator.
+    slices: Option<SliceConfig>,
 }
 
 /// Where a profile is.
@@ -116,7 +121,9 @@ fn open(config: &serde_json::Value, dir: &Path) -> Result<Box<dyn Port>, PortErr
     let mut port = TrafficPort::new(plan, config.trial, TickRate::measure(CALIBRATION));
     port.end_ns = config.duration.map(|span| span.ns);
     port.left = config.count;
+    port.delay_ns = config.delay.map_or(0, |span| span.ns);
     port.results = config.results.map(|path| dir.join(path));
+    port.slices = config.slices.map(|slices| Slices::new(&slices, port.rate));
     Ok(Box::new(port))
 }
 
@@ -128,6 +135,7 @@ pub struct TrafficPort {
     rate: TickRate,
     is_max: bool,
     start: Option<u64>,
+    delay_ns: u64,
     end_ns: Option<u64>,
     left: Option<u64>,
     /// The engine may sleep until this tick: before it, no gap is a stall.
@@ -139,6 +147,7 @@ pub struct TrafficPort {
     record: SendRecord,
     stalls: StallRecorder,
     results: Option<PathBuf>,
+    slices: Option<Slices>,
 }
 
 impl TrafficPort {
@@ -150,6 +159,7 @@ impl TrafficPort {
             trial,
             rate,
             start: None,
+            delay_ns: 0,
             end_ns: None,
             left: None,
             wake_at: None,
@@ -158,6 +168,7 @@ impl TrafficPort {
             record: SendRecord::default(),
             stalls: StallRecorder::new(rate.ticks(STALL_THRESHOLD_NS), STALL_COUNT_MAX),
             results: None,
+            slices: None,
         }
     }
 
@@ -211,10 +222,23 @@ impl TrafficPort {
             self.stalls.resume(now);
         }
         self.stalls.poll(now);
+        match self.slices.as_ref().map(|slices| slices.at(now)) {
+            Some(Moment::Over) => return RxState::Finished,
+            Some(Moment::Wait(tick)) => {
+                self.wake_at = Some(tick);
+                return RxState::Until(engine_now.plus(self.rate.ns(tick - now)));
+            }
+            Some(Moment::Own) | None => {}
+        }
+        let sent_before = self.record.sent;
         let start = *self.start.get_or_insert_with(|| {
-            self.record.start = now;
-            now
+            self.record.start = now + self.rate.ticks(self.delay_ns);
+            self.record.start
         });
+        if now < start {
+            self.wake_at = Some(start);
+            return RxState::Until(engine_now.plus(self.rate.ns(start - now)));
+        }
         let elapsed_ns = self.rate.ns(now.saturating_sub(start));
         let room = burst.room();
         self.room_max = self.room_max.max(room);
@@ -253,6 +277,9 @@ impl TrafficPort {
                 }
             };
             self.send_one(burst, packet, start, now, elapsed_ns);
+        }
+        if let Some(slices) = &mut self.slices {
+            slices.count(now, self.record.sent - sent_before);
         }
         self.note_backlog(elapsed_ns, is_out_of_buffers || room < self.room_max);
         RxState::More
@@ -325,6 +352,9 @@ pub struct SendResults {
     pub ns_per_tick: f64,
     /// Packets of each flow that were sent or due, from flow 0; of the first flows only.
     pub offered_by_flow: Vec<u64>,
+    /// Packets per second in the own slice of each pair, where there are slices.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slice_rates_pps: Vec<f64>,
 }
 
 impl Port for TrafficPort {
@@ -349,6 +379,10 @@ impl Port for TrafficPort {
             stalls_missed: self.stalls.missed(),
             ns_per_tick: self.rate.ns_per_tick(),
             offered_by_flow: offered.iter().take(FLOW_COUNT_MAX).copied().collect(),
+            slice_rates_pps: self
+                .slices
+                .as_ref()
+                .map_or_else(Vec::new, Slices::rates_pps),
         };
         super::receiver::write_results(path, &results)
     }
@@ -368,130 +402,5 @@ impl Port for TrafficPort {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use catena_port::port_bench::PortBench;
-    use serde_json::json;
-
-    use crate::stamp::Stamp;
-
-    /// A port whose ticks are nanoseconds.
-    fn port(document: &serde_json::Value) -> TrafficPort {
-        let profile = Profile::from_json(document).unwrap();
-        let plan = Plan::new(&profile, Path::new(".")).unwrap();
-        TrafficPort::new(plan, 7, TickRate::from_ns_per_tick(1.0))
-    }
-
-    /// Drives a port at ticks of the test's choosing.
-    struct Driven(TrafficPort);
-
-    impl Port for Driven {
-        fn rx(&mut self, burst: &mut RxBurst<'_>, now: Nanos) -> RxState {
-            self.0.send_due(burst, now.0, now)
-        }
-
-        fn tx(&mut self, _packets: &mut [Packet], _now: Nanos) -> usize {
-            0
-        }
-
-        fn report(&self) -> Vec<(&'static str, u64)> {
-            self.0.report()
-        }
-    }
-
-    fn bench(document: &serde_json::Value, end_ns: u64) -> PortBench {
-        PortBench::new(Box::new(Driven(port(document).until(end_ns))))
-    }
-
-    #[test]
-    fn packets_carry_the_time_at_which_they_were_due() {
-        let mut bench = bench(&json!({ "load": { "rate": "1Mpps" } }), 10_000);
-        bench.now = Nanos(1_000_000);
-        assert_eq!(bench.rx(32).packets.len(), 1);
-        // Late by 3.5 gaps: all that became due goes, with its own time.
-        bench.now = Nanos(1_004_500);
-        let received = bench.rx(32);
-        let stamps: Vec<_> = received
-            .packets
-            .iter()
-            .map(|packet| Stamp::read(packet).unwrap())
-            .map(|stamp| (stamp.trial, stamp.sequence, stamp.intended))
-            .collect();
-        let expected = [1, 2, 3, 4].map(|n| (7, n, 1_000_000 + 1000 * n));
-        assert_eq!(stamps, expected);
-        assert_eq!(received.state, RxState::Until(Nanos(1_005_000)));
-        assert_eq!(bench.counter("late_max_ns"), 3500);
-        let (rest, state) = bench.rx_all(32);
-        assert_eq!((rest.len(), state), (5, RxState::Finished));
-    }
-
-    #[test]
-    fn a_generator_that_cannot_keep_up_says_so() {
-        let slow = |limit: usize, room_first: usize| {
-            let mut bench = bench(&json!({ "load": { "rate": "10Mpps" } }), 100_000_000);
-            bench.rx(room_first);
-            // 4 packets in a microsecond where 10 are due.
-            let mut calls = 0;
-            while bench.rx(limit).state != RxState::Finished {
-                bench.now = bench.now.plus(1000);
-                calls += 1;
-                assert!(calls < 200_000);
-            }
-            let of = |name: &str| bench.counter(name);
-            (
-                of("unsent"),
-                of("behind_by_chain"),
-                of("behind_by_generator"),
-            )
-        };
-        let (unsent, by_chain, by_generator) = slow(4, 1);
-        // 100 ms and 20 ms of grace at 4 Mpps leave 520,000 of 1,000,000.
-        assert!((519_990..=520_010).contains(&unsent), "{unsent}");
-        assert!(by_generator > 100_000 && by_chain == 0);
-        // The same when there once was more room: the chain holds back.
-        let (_, by_chain, by_generator) = slow(4, 32);
-        assert!(
-            by_chain > 100_000 && by_generator <= 1,
-            "{by_chain} {by_generator}"
-        );
-    }
-
-    #[test]
-    fn without_a_rate_everything_is_due_now() {
-        let mut bench = bench(&json!({}), 1000);
-        bench.now = Nanos(50);
-        assert_eq!(bench.rx(32).packets.len(), 32);
-        bench.now = Nanos(60);
-        let received = bench.rx(8);
-        let stamp = Stamp::read(&received.packets[0]).unwrap();
-        assert_eq!((stamp.sequence, stamp.intended), (32, 60));
-        bench.now = Nanos(1050);
-        assert_eq!(bench.rx(8).state, RxState::Finished);
-    }
-
-    #[test]
-    fn wrong_profiles_in_chain_files_name_the_field() {
-        let config = json!({ "profile": { "sizes": [64, 20], "lode": {} } });
-        let errors = (KIND.check)(&config).unwrap_err();
-        let paths: Vec<_> = errors.iter().map(|error| error.path.as_str()).collect();
-        assert_eq!(paths, ["profile.lode", "profile.sizes[1]"]);
-    }
-
-    #[test]
-    fn results_are_written_when_the_chain_ends() {
-        let dir = tempfile::tempdir().unwrap();
-        let config = json!({
-            "profile": { "load": { "rate": "1Gpps" } }, "count": 5, "results": "sent.json",
-        });
-        let mut bench = PortBench::open(&KIND, &config, dir.path()).unwrap();
-        let (packets, _) = bench.rx_all(2);
-        assert_eq!(packets.len(), 5);
-        bench.close().unwrap();
-        let text = std::fs::read_to_string(dir.path().join("sent.json")).unwrap();
-        let results: SendResults = serde_json::from_str(&text).unwrap();
-        assert_eq!(
-            (results.record.sent, results.shortfall),
-            (5, Shortfall::None)
-        );
-    }
-}
+#[path = "generator_tests.rs"]
+mod tests;

@@ -9,6 +9,7 @@
 //! - [`generator`], [`receiver`]: the ports `traffic` and `receiver`, in chains and in trials.
 //! - [`send_record`]: what a generator did with its plan, and whether it kept up.
 //! - [`stall_recorder`], [`latency_recorder`]: what the loops note, in bounded memory.
+//! - [`slices`]: two generators take turns, so that both of their chains can stay up.
 //! - [`conditions`]: what makes a trial invalid: clock step, migration, steal, throttling.
 //! - [`trial`]: one measurement: a [`Trial`](trial::Trial) in, a
 //!   [`TrialOutcome`](trial::TrialOutcome) out.
@@ -22,6 +23,7 @@ pub mod receiver;
 mod replay;
 pub mod schedule;
 pub mod send_record;
+pub mod slices;
 pub mod stall_recorder;
 mod template;
 mod tick_rate;

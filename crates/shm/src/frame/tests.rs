@@ -192,7 +192,8 @@ proptest! {
         for packet in &mut packets {
             let slot = u8::try_from(packet.slot()).unwrap();
             packet.bytes_mut().fill(slot);
-            packet.set_tag(u32::from(slot) + 1000);
+            packet.set_tag(u16::from(slot) + 1000);
+            packet.set_mark(u16::from(slot) + 9);
             prop_assert!(packet.rewrite());
         }
         let again = read(&next, &descriptor);
@@ -202,7 +203,7 @@ proptest! {
             for seen in [packet, &one] {
                 prop_assert!(seen.bytes().iter().all(|byte| u32::from(*byte) == seen.slot()));
                 prop_assert_eq!(seen.len(), before.len());
-                prop_assert_eq!((seen.unit(), seen.tag()), (before.unit(), before.tag()));
+                prop_assert_eq!((seen.unit(), seen.metadata()), (before.unit(), before.metadata()));
             }
             prop_assert!(packet.headroom() >= before.headroom());
             prop_assert_eq!(one.headroom(), before.headroom());
@@ -236,6 +237,12 @@ proptest! {
         assert_apart(&packets, start + 528, start + 4096);
         let good = packets.iter().fold(0, |good, packet| good | 1 << packet.slot());
         prop_assert_eq!((good & bad, good | bad), (0, mask));
+        // Taken whole, it has the same packets.
+        let whole = theirs.frame(&Descriptor::frame(3, index << 12, mask)).unwrap();
+        let mut seen = Vec::new();
+        prop_assert_eq!(whole.each(|slot, bytes| seen.push((slot, bytes.as_ptr_range()))), bad);
+        let singly = packets.iter().map(|packet| (packet.slot(), packet.bytes().as_ptr_range()));
+        prop_assert_eq!(seen, singly.collect::<Vec<_>>());
         packets.clear();
         let copied = owner.check_copied(index, len, count, |packet| packets.push(packet));
         prop_assert_eq!(copied.is_err(), len <= 528 || count == 0 || count > 64);

@@ -11,7 +11,7 @@
 
 use super::{HOME, LinkSet, PoolGeometry, PoolOwner, PoolView, Violation};
 use crate::descriptor::{Descriptor, SLOTS_PER_FRAME, kind};
-use crate::frame::{self, FramePlace, FrameWriter, PACKETS_OFFSET};
+use crate::frame::{self, FramePlace, FrameView, FrameWriter, PACKETS_OFFSET};
 use crate::packet::Packet;
 use crate::prefetch;
 use crate::sync::{AtomicU64, Ordering};
@@ -450,30 +450,47 @@ impl PoolView {
         descriptor: &Descriptor,
         each: impl FnMut(Packet),
     ) -> Result<u64, Violation> {
-        let mask = descriptor.mask();
+        let place = self.frame_place(descriptor)?;
+        // SAFETY: a whole buffer with room for a table, checked in 64 bits on a private copy; the
+        // sender gave the slots up by publishing the descriptor, and whoever breaks that rule is a
+        // member of this pool's trust group; the mapping lives as long as the worker.
+        Ok(unsafe {
+            place.prefetch(descriptor.mask());
+            place.packets(descriptor.mask(), each)
+        })
+    }
+
+    /// What a `FRAME` descriptor names, as one: its packets are in the receiver's hands, bad slots
+    /// included. As [`PoolView::packets`] without a handle for each.
+    ///
+    /// # Errors
+    /// [`Violation`] if the descriptor names no frame of this pool; nothing is in hand then.
+    #[inline]
+    pub fn frame(&self, descriptor: &Descriptor) -> Result<FrameView, Violation> {
+        let place = self.frame_place(descriptor)?;
+        // SAFETY: as in `packets`.
+        Ok(unsafe { FrameView::at(place, descriptor.mask()) })
+    }
+
+    /// Where the frame lies that a descriptor names, if it is whole and has room for a table.
+    #[inline]
+    fn frame_place(&self, descriptor: &Descriptor) -> Result<FramePlace, Violation> {
         let (offset, stride) = (u64::from(descriptor.offset), 1_u64 << self.log2_stride);
         if descriptor.kind != kind::FRAME
             || !self.holds_frames()
-            || mask == 0
+            || descriptor.mask() == 0
             || offset & (stride - 1) != 0
             || offset + stride > self.region.len() as u64
         {
             return Err(Violation);
         }
-        let place = FramePlace {
+        Ok(FramePlace {
             base: self.region.base(),
             offset: descriptor.offset,
             limit: stride,
             pool: self.id,
             log2_stride: self.log2_stride,
             writable: self.region.is_writable(),
-        };
-        // SAFETY: a whole buffer with room for a table, checked above in 64 bits on a private copy;
-        // the sender gave the slots up by publishing the descriptor, and whoever breaks that rule
-        // is a member of this pool's trust group; the mapping lives as long as the worker.
-        Ok(unsafe {
-            place.prefetch(mask);
-            place.packets(mask, each)
         })
     }
 
@@ -512,7 +529,7 @@ impl PoolView {
             )
         };
         let mut packet = packet.in_slot(slot, headroom);
-        packet.set_tag(descriptor.tag);
+        packet.set_metadata(descriptor.tag);
         packet.prefetch();
         Ok(packet)
     }

@@ -4,7 +4,7 @@
 use catena_wire::ethernet::{EtherType, MacAddr};
 use catena_wire::ip::Protocol;
 use catena_wire::options::Options;
-use catena_wire::{arp, ethernet, icmpv4, ipv4, ipv6, tcp, udp, vlan};
+use catena_wire::{arp, ethernet, icmpv4, ipv4, ipv6, mpcp, tcp, udp, vlan};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// xorshift64* of Vigna, "An experimental exploration of Marsaglia's xorshift generators" (2016).
@@ -91,6 +91,33 @@ fn ipv6(next_header: Protocol, payload: &[u8]) -> Vec<u8> {
     [&bytes, payload].concat()
 }
 
+fn mpcp(message: mpcp::Message) -> Vec<u8> {
+    let mut bytes = vec![0; mpcp::MPCPDU_LEN];
+    mpcp::Header {
+        timestamp: 1 << 20,
+        message,
+    }
+    .emit(&mut bytes);
+    bytes
+}
+
+fn gate() -> Vec<u8> {
+    let grant = mpcp::Grant {
+        start_time: 1 << 21,
+        length: 1000,
+        force_report: true,
+    };
+    mpcp(mpcp::Message::Gate(
+        mpcp::Gate::new(&[grant; 3]).expect("three fit"),
+    ))
+}
+
+fn report() -> Vec<u8> {
+    let mut report = mpcp::Report::new();
+    assert!(report.push(&[Some(9); 8]) && report.push(&[Some(7); 8]));
+    mpcp(mpcp::Message::Report(report))
+}
+
 /// Valid frames, each layer of which is also handed to the parser of that layer.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let mut datagram = vec![0; udp::HEADER_LEN + 8];
@@ -150,7 +177,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
 
     let (v4, v6) = (EtherType::IPV4, EtherType::IPV6);
     let neighbor = [&[135, 0, 0, 0, 0, 0, 0, 0][..], &[0xfe; 16]].concat();
-    let layers: [&[Vec<u8>]; 8] = [
+    let control = || ethernet(EtherType::MAC_CONTROL);
+    let layers: [&[Vec<u8>]; 10] = [
         &[ethernet(EtherType::ARP), request],
         &[ethernet(v4), ipv4(Protocol::UDP, 0, &datagram)],
         &[ethernet(v4), ipv4(Protocol::TCP, 0, &segment_bytes)],
@@ -163,6 +191,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         &[ethernet(v6), ipv6(Protocol::UDP, &datagram)],
         &[ethernet(v6), ipv6(Protocol::HOP_BY_HOP, &extensions)],
         &[ethernet(v6), ipv6(Protocol::ICMPV6, &neighbor)],
+        &[control(), gate()],
+        &[control(), report()],
     ];
     let inner = [datagram.clone(), segment_bytes.clone(), echo];
     let suffixes = layers

@@ -7,7 +7,9 @@ use std::time::Duration;
 use catena_engine::chain::Mode;
 use catena_engine::units::Rate;
 use catena_measure::compare::{Interleaving, Plan, Side, Verdict};
-use catena_measure::device::{Device, Offer, Outcome as TrialOutcome, TrialProfile};
+use catena_measure::device::{
+    Device, DeviceError, Offer, Outcome as TrialOutcome, TrialProfile, Turns, take_turns,
+};
 use catena_measure::stats::quantile::median;
 
 use super::{Common, load_chain, load_profile, parse_length, parse_rate, pps};
@@ -26,12 +28,16 @@ pub(crate) struct Args {
     /// Compare the median latency at this load, instead of the rate at the highest
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     rate: Option<Rate>,
-    /// How long a trial is
-    #[arg(long, value_name = "SPAN", default_value = "50ms", value_parser = parse_length)]
-    trial: Duration,
-    /// Pairs of trials at most; at least 100
-    #[arg(long, value_name = "COUNT", default_value_t = 200)]
-    pairs: usize,
+    /// Keep both chains up and let them take turns in slices, instead of starting one for each
+    /// trial; for rates, not for containers
+    #[arg(long, conflicts_with = "rate")]
+    together: bool,
+    /// How long a trial is, or a slice of --together [default: 50ms, or 5ms]
+    #[arg(long, value_name = "SPAN", value_parser = parse_length)]
+    trial: Option<Duration>,
+    /// Pairs of trials at most; at least 100 [default: 200, or 800 with --together]
+    #[arg(long, value_name = "COUNT")]
+    pairs: Option<usize>,
     /// Differences below this share do not matter
     #[arg(long, value_name = "SHARE", default_value_t = 0.01)]
     margin: f64,
@@ -47,6 +53,10 @@ pub(crate) struct Args {
 
 /// Chance of a verdict of difference between equals.
 const FALSE_ALARMS: f64 = 0.05;
+/// Length of a trial, unless told otherwise.
+const TRIAL: Duration = Duration::from_millis(50);
+/// Length of a slice, unless told otherwise.
+const SLICE: Duration = Duration::from_millis(5);
 /// Samples of latency in a trial: enough for a median.
 const SAMPLES: usize = 1 << 16;
 
@@ -56,8 +66,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
         None => TrialProfile::empty().map_err(Failure::input)?,
     };
     let load = args.rate.map(|rate| pps(rate, &profile)).transpose()?;
+    let pairs = args.pairs.unwrap_or(if args.together { 800 } else { 200 });
     let plan = Plan {
-        pairs_max: args.pairs,
+        pairs_max: pairs,
         false_alarms: FALSE_ALARMS,
         margin: args.margin,
         seed: args.seed,
@@ -71,20 +82,24 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut bench = args.common.begin(&title)?;
     let [a, b] = chains.map(|chain| bench.device(chain));
     let mut devices = [a?, b?];
-    let offer = Offer {
-        load_pps: load,
-        duration: args.trial,
-        packet_count: None,
-        samples: SAMPLES,
+    let cut = if args.together {
+        let length = args.trial.unwrap_or(SLICE);
+        together(&mut bench, &devices, &profile, (plan, length))?
+    } else {
+        let offer = Offer {
+            load_pps: load,
+            duration: args.trial.unwrap_or(TRIAL),
+            packet_count: None,
+            samples: SAMPLES,
+        };
+        in_turns(
+            &mut bench,
+            &mut devices,
+            &profile,
+            (&offer, pairs),
+            interleaving,
+        )?
     };
-    let cut = compare(
-        args,
-        &mut bench,
-        &mut devices,
-        &profile,
-        &offer,
-        interleaving,
-    )?;
     if let Some(why) = &cut {
         bench.document.summary += &format!("No verdict, cut short: {why}.");
     }
@@ -106,13 +121,70 @@ fn value(outcome: &TrialOutcome) -> Result<f64, String> {
     median(&delays).ok_or_else(|| "no packet came back".to_owned())
 }
 
+/// Keeps both chains up while they take turns; gives why there is no verdict, if there is none.
+fn together(
+    bench: &mut Bench,
+    devices: &[Device; 2],
+    profile: &TrialProfile,
+    (mut plan, slice): (Plan, Duration),
+) -> Result<Option<String>, Failure> {
+    let [a, b] = devices;
+    let is_contained = |device: &Device| {
+        let mut nodes = device.chain().nodes.iter();
+        nodes.any(|node| node.mode == Mode::Container)
+    };
+    if is_contained(a) || is_contained(b) {
+        let why = "--together starts both chains at once, which containers are too slow for; leave \
+                   it out";
+        return Err(Failure::input(why));
+    }
+    let turns = Turns {
+        pairs: u32::try_from(plan.pairs_max).unwrap_or(u32::MAX),
+        slice,
+        seed: plan.seed,
+    };
+    let whole = slice * 2 * turns.pairs;
+    let text = format!("{} pairs of slices of {slice:?}", plan.pairs_max);
+    bench.progress.show_left(&text, Some(whole));
+    let rates = match take_turns([a, b], profile, &turns) {
+        Ok(rates) => rates,
+        Err(DeviceError::Interrupted) => return Ok(Some("interrupted".to_owned())),
+        Err(error) => return Err(Failure::running(error)),
+    };
+    // Where the machine took the core for a whole slice there is no ratio.
+    let pairs = rates[0].iter().zip(&rates[1]);
+    let pairs: Vec<_> = pairs.filter(|(a, b)| **a > 0.0 && **b > 0.0).collect();
+    let missing = plan.pairs_max - pairs.len();
+    let row = "pairs without a value, because one side moved nothing".to_owned();
+    bench.document.results.push((row, missing.to_string()));
+    plan.pairs_max = pairs.len();
+    let mut interleaving = match Interleaving::new(plan) {
+        Ok(interleaving) => interleaving,
+        Err(error) => return Ok(Some(error.to_string())),
+    };
+    for (a, b) in pairs {
+        for _ in 0..2 {
+            let value = match interleaving.next() {
+                Some(Side::A) => *a,
+                Some(Side::B) => *b,
+                None => break,
+            };
+            interleaving.report(value).map_err(Failure::running)?;
+        }
+    }
+    describe(
+        bench,
+        &interleaving,
+        "forwarding rate at the highest load, in slices",
+    )
+}
+
 /// Runs the pairs; gives why it was cut short, if it was.
-fn compare(
-    args: &Args,
+fn in_turns(
     bench: &mut Bench,
     devices: &mut [Device; 2],
     profile: &TrialProfile,
-    offer: &Offer,
+    (offer, pairs): (&Offer, usize),
     mut interleaving: Interleaving,
 ) -> Result<Option<String>, Failure> {
     let what = if offer.load_pps.is_some() {
@@ -122,10 +194,9 @@ fn compare(
     };
     let mut count = 0_usize;
     while let Some(side) = interleaving.next() {
-        let share = count as f64 / (2 * args.pairs) as f64;
-        bench
-            .progress
-            .show(&format!("pair {} of {}", count / 2 + 1, args.pairs), share);
+        let share = count as f64 / (2 * pairs) as f64;
+        let text = format!("pair {} of {pairs}", count / 2 + 1);
+        bench.progress.show(&text, share);
         let (device, name) = match side {
             Side::A => (&mut devices[0], "A"),
             Side::B => (&mut devices[1], "B"),
@@ -147,6 +218,15 @@ fn compare(
             .map_err(|error| Failure::running(format!("{name}: {error}")))?;
         count += 1;
     }
+    describe(bench, &interleaving, what)
+}
+
+/// Puts the verdict into the document; gives why there is none, if so.
+fn describe(
+    bench: &mut Bench,
+    interleaving: &Interleaving,
+    what: &str,
+) -> Result<Option<String>, Failure> {
     let Some(found) = interleaving.result() else {
         return Ok(Some("no pair was measured".to_owned()));
     };

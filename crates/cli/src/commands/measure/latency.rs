@@ -10,10 +10,13 @@ use catena_measure::latency::{Direction, Distribution, Latency, Sample, quantile
 use catena_measure::report::{LatencyResult, OverTime};
 use catena_measure::stats::bootstrap::Resampling;
 use catena_measure::stats::histogram::Histogram;
+use catena_measure::study::record::RECOVERY_NS;
 
 use super::{Common, Under, parse_count, parse_length, parse_rate, pps};
+use crate::commands::probe::DEFAULT_GAP;
 use crate::commands::{Failure, Outcome};
 use crate::measuring::bench::Measured;
+use crate::measuring::probing::Probing;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -31,6 +34,14 @@ pub(crate) struct Args {
     /// Most samples of a trial; beyond, they are evenly thinned and neighbours are gone
     #[arg(long, value_name = "COUNT", default_value_t = 1 << 20)]
     samples: usize,
+    /// Follow packets through the chain: which component takes the time, and what finding that out
+    /// costs
+    #[arg(long)]
+    probes: bool,
+    /// With --probes: packets from one followed to the next, on average
+    #[arg(long, value_name = "PACKETS", default_value_t = DEFAULT_GAP, requires = "probes",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    gap: u32,
     #[command(flatten)]
     common: Common,
 }
@@ -39,12 +50,8 @@ pub(crate) struct Args {
 const SLICE_NS: u64 = 100_000_000;
 /// Slices in a block.
 const BLOCK: usize = 10;
-/// How long after a stall the queue that it left may still delay packets.
-const RECOVERY_NS: u64 = 10_000;
 /// Quantiles with intervals.
 const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
-/// Columns and rows of the map of delay over time.
-const MAP: [usize; 2] = [60, 30];
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let profile = args.under.profile()?;
@@ -59,6 +66,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let name = format!("{} at {load:.0} packets/s", chain.name);
     let mut bench = args.common.begin(&title)?;
     let mut device = bench.device(chain)?;
+    let mut probing = args.probes.then(|| Probing::begin(&mut device, args.gap));
     let offer = Offer {
         load_pps: Some(load),
         duration: args.trial,
@@ -72,7 +80,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let text = format!("latency: trial {} of {}", trial + 1, args.trials);
         bench.progress.show(&text, share);
         match bench.measure(&mut device, &profile, &offer, &name)? {
-            Measured::Valid(outcome) => trials.push(*outcome),
+            Measured::Valid(outcome) => {
+                if let Some(probing) = &mut probing {
+                    probing.take(&mut device);
+                }
+                trials.push(*outcome);
+            }
             Measured::GeneratorLimited => {
                 cut = Some(format!(
                     "the generator does not sustain {load:.0} packets/s"
@@ -84,6 +97,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
         if cut.is_some() {
             break;
         }
+    }
+    if let Some(probing) = probing {
+        probing.finish(&mut bench, &mut device, &profile, &name, cut.is_none())?;
     }
     let document = &mut bench.document;
     document.summary = format!(
@@ -166,36 +182,7 @@ fn sliced(samples: &[Sample]) -> Vec<Histogram> {
 
 /// The first trial as a map of delay over time.
 fn over_time(trial: &TrialOutcome) -> Option<OverTime> {
-    let samples = trial.samples();
-    let delays = samples.iter().map(|sample| sample.delay_ns().max(1));
-    let (least, most) = (delays.clone().min()? as f64, delays.max()? as f64 * 1.01);
-    let seconds = trial.offer.duration.as_secs_f64();
-    let [columns, rows] = MAP;
-    let factor = (most / least).max(1.1).ln();
-    let mut counts = vec![0.0; columns * rows];
-    for sample in &samples {
-        let time = sample.intended_ns as f64 / 1e9 / seconds;
-        let height = (sample.delay_ns().max(1) as f64 / least).ln() / factor;
-        let column = ((time * columns as f64) as usize).min(columns - 1);
-        let row = ((height * rows as f64) as usize).min(rows - 1);
-        counts[row * columns + column] += 1.0;
-    }
-    let edges = |count: usize, at: &dyn Fn(f64) -> f64| -> Vec<f64> {
-        (0..=count)
-            .map(|edge| at(edge as f64 / count as f64))
-            .collect()
-    };
-    let stalls = trial.stalls().into_iter();
-    let stalls = stalls.map(|stall| (stall.begin as f64 / 1e9, stall.end as f64 / 1e9));
-    Some(OverTime {
-        time_edges_s: edges(columns, &|share| share * seconds),
-        delay_edges_ns: edges(rows, &|share| least * (share * factor).exp()),
-        counts,
-        // What cannot be seen at this width only makes the page larger.
-        stalls_s: stalls
-            .filter(|(from, to)| to - from > seconds / 2000.0)
-            .collect(),
-    })
+    OverTime::of(&trial.samples(), &trial.stalls(), trial.offer.duration)
 }
 
 /// The numbers for people, each by the name of its definition.
@@ -206,7 +193,7 @@ fn rows(result: &LatencyResult) -> Vec<(String, String)> {
     let latency = &result.latency;
     let mut rows = vec![
         (
-            "mean latency (RFC 2544)".to_owned(),
+            "mean latency (after RFC 2544)".to_owned(),
             ns(latency.delay.mean_ns),
         ),
         (

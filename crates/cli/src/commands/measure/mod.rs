@@ -3,6 +3,7 @@
 pub(crate) mod compare;
 pub(crate) mod latency;
 pub(crate) mod search;
+pub(crate) mod study;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,6 +25,8 @@ pub(crate) enum Command {
     Latency(latency::Args),
     /// Say whether chain B differs from chain A, by trials in turns
     Compare(compare::Args),
+    /// Cross factors (mode, ports, size, load, states and so on) and say what each of them does
+    Study(study::Args),
 }
 
 pub(crate) fn run(command: &Command) -> Outcome {
@@ -31,6 +34,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
         Command::Search(args) => search::run(args),
         Command::Latency(args) => latency::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Study(args) => study::run(args),
     }
 }
 
@@ -51,7 +55,7 @@ pub(crate) struct Under {
 }
 
 /// Where results go, and what counts.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Common {
     /// Folder for report.html, report.json and trials.csv
     #[arg(long, value_name = "FOLDER")]
@@ -63,6 +67,10 @@ pub(crate) struct Common {
     /// How long to watch the machine's noise floor before and after; 0s leaves it out
     #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = parse_span)]
     noise: Duration,
+    /// Power that a wattmeter shows under load, for Gbit/s per watt; without it, RAPL's where the
+    /// machine has it
+    #[arg(long, value_name = "WATTS", value_parser = parse_watts)]
+    watts: Option<f64>,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
@@ -70,7 +78,8 @@ pub(crate) struct Common {
 
 impl Common {
     fn begin(&self, title: &str) -> Result<Bench, Failure> {
-        Bench::begin(title, Output::create(&self.out)?, self.repeats, self.noise)
+        let output = Output::create(&self.out)?;
+        Bench::begin(title, output, self.repeats, self.noise, self.watts)
     }
 }
 
@@ -139,6 +148,14 @@ fn row(nfs: &[String], mode: Option<Mode>) -> Result<Chain, Failure> {
 
 fn parse_span(text: &str) -> Result<Duration, String> {
     Span::parse(text).map(|span| Duration::from_nanos(span.ns))
+}
+
+/// Power above zero.
+fn parse_watts(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('W').parse::<f64>() {
+        Ok(watts) if watts > 0.0 && watts.is_finite() => Ok(watts),
+        _ => Err("give watts above 0, like 87.5".to_owned()),
+    }
 }
 
 /// A number above zero.

@@ -41,14 +41,14 @@ fn edge(link: &LinkDraft) -> Edge {
     Edge {
         from: link.from.node,
         to: link.to.node,
-        said: link.options.trust.map(|(trust, _)| trust),
+        said: link.options.said_trust(),
     }
 }
 
 fn party<'a>(draft: &'a Draft<'_>) -> Party<'a> {
     Party {
         group: &draft.group,
-        is_port: draft.is_port(),
+        is_port: draft.ends_paths(),
         writes: matches!(&draft.part, Part::Nf { kind: Some(kind), .. }
             if kind.access == Access::Write),
     }
@@ -99,18 +99,22 @@ fn warn_of_idle_settings(
     }
     for (node, draft) in drafts.iter().enumerate() {
         let leader = fusion.leader[node];
-        if let Some((_, at)) = draft.core.filter(|_| leader != node) {
-            report.warning(
-                at,
-                format!(
-                    "core has no effect: {} runs in the loop of {}",
-                    draft.name, drafts[leader].name
-                ),
-                format!(
-                    "set the core of {}, or give {} another mode",
-                    drafts[leader].name, draft.name
-                ),
-            );
+        let core = draft.core.map(|(_, at)| ("core", at));
+        let netns = draft.netns.as_ref().map(|(_, at)| ("netns", *at));
+        for (key, at) in [core, netns].into_iter().flatten() {
+            if leader != node {
+                report.warning(
+                    at,
+                    format!(
+                        "{key} has no effect: {} runs in the loop of {}",
+                        draft.name, drafts[leader].name
+                    ),
+                    format!(
+                        "set the {key} of {}, or give {} another mode",
+                        drafts[leader].name, draft.name
+                    ),
+                );
+            }
         }
     }
 }
@@ -283,6 +287,7 @@ fn node(draft: Draft<'_>) -> Option<Node> {
         kind,
         mode: draft.mode,
         core: draft.core.map(|(core, _)| core),
+        netns: draft.netns.map(|(netns, _)| netns),
         group: draft.group,
         on_death: draft.on_death,
     })

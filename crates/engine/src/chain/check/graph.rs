@@ -208,11 +208,12 @@ fn warn_of_open_outputs(
     }
 }
 
-/// Reports each set of NFs that send packets round in a circle, once. A port ends every path.
+/// Reports each set of NFs that send packets round in a circle, once. A port ends every path, and
+/// so do some NFs.
 fn report_cycles(report: &mut Report<'_>, drafts: Drafts<'_>, links: &Links) {
     let mut next: Vec<Vec<usize>> = vec![Vec::new(); drafts.len()];
     for (index, link) in links.links.iter().enumerate() {
-        if !drafts[link.from.node].is_port() && !drafts[link.to.node].is_port() {
+        if !drafts[link.from.node].ends_paths() && !drafts[link.to.node].ends_paths() {
             next[link.from.node].push(index);
         }
     }

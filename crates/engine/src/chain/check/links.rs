@@ -21,7 +21,7 @@ pub(in crate::chain) const LINK_KEYS: &[&str] = &[
 pub(in crate::chain) const TRUSTS: &[&str] = &["shared", "ro", "copy"];
 pub(in crate::chain) const OVERFLOWS: &[&str] = &["block", "drop_tail", "drop_head"];
 pub(in crate::chain) const AGGREGATES: &[&str] = &["auto", "off", "on"];
-pub(in crate::chain) const PROTOCOLS: &[&str] = &["ring", "flag"];
+pub(in crate::chain) const PROTOCOLS: &[&str] = &["ring", "flag", "tcp"];
 
 /// One side of a link as the file names it.
 #[derive(Clone, Debug)]
@@ -62,8 +62,17 @@ impl LinkOptions {
     pub(super) fn slot_count(&self) -> u32 {
         match (self.protocol, self.slots) {
             (Some((Protocol::Flag, _)), _) => 1,
+            (Some((Protocol::Tcp, _)), _) => 0,
             (_, Some((slots, _))) => slots,
             _ => SLOT_COUNT,
+        }
+    }
+
+    /// The trust that the file says; what goes over TCP is copied.
+    pub(super) fn said_trust(&self) -> Option<Trust> {
+        match self.protocol {
+            Some((Protocol::Tcp, _)) => Some(Trust::Copy),
+            _ => self.trust.map(|(trust, _)| trust),
         }
     }
 
@@ -306,7 +315,42 @@ fn options(report: &mut Report<'_>, entries: &[Entry]) -> LinkOptions {
             "remove aggregate, or write protocol: ring",
         );
     }
+    if let Some((Protocol::Tcp, _)) = options.protocol {
+        not_over_tcp(report, &options);
+    }
     options
+}
+
+/// What a connection cannot do.
+fn not_over_tcp(report: &mut Report<'_>, options: &LinkOptions) {
+    if let Some((Trust::Shared | Trust::Ro, at)) = options.trust {
+        report.error(
+            at,
+            "a link of protocol tcp shares no memory: its packets are copied",
+            "remove trust, or write protocol: ring",
+        );
+    }
+    if let Some((_, at)) = options.slots {
+        report.error(
+            at,
+            "a link of protocol tcp has no slots: the kernel's socket buffers hold what is on the way",
+            "remove slots, or write protocol: ring",
+        );
+    }
+    if let Some((Overflow::DropHead, at)) = options.overflow {
+        report.error(
+            at,
+            "a link of protocol tcp cannot drop its oldest packets: they are with the kernel",
+            "write block or drop_tail, or protocol: ring",
+        );
+    }
+    if let Some((Aggregate::On, at)) = options.aggregate {
+        report.error(
+            at,
+            "a link of protocol tcp sends each burst as one stretch of bytes, so it has no frames",
+            "remove aggregate, or write protocol: ring",
+        );
+    }
 }
 
 fn slots(report: &mut Report<'_>, tree: &Tree) -> Option<u32> {

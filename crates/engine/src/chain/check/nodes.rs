@@ -8,12 +8,12 @@ use crate::chain::model::{Mode, OnDeath, Run, WrapSpec};
 use crate::chain::parse::{Entry, Tree, Value};
 use crate::chain::registry::Registry;
 use crate::config::PortSide;
-use crate::nf::NfKind;
+use crate::nf::{Inputs, NfKind};
 use crate::port::{PortKind, PortRole};
 
 pub(in crate::chain) const ON_DEATHS: &[&str] = &["hold", "bypass", "drop"];
 /// Keys of every node that are not its kind's.
-const PLACE_KEYS: &[&str] = &["mode", "core", "group", "on_death"];
+const PLACE_KEYS: &[&str] = &["mode", "core", "netns", "group", "on_death"];
 /// Most outputs of an NF: a verdict names one in a byte.
 const OUTPUT_COUNT_MAX: usize = 256;
 /// Group of nodes that name none.
@@ -27,6 +27,8 @@ pub(super) struct Draft<'t> {
     pub(super) mode: Mode,
     /// The core, and where the file says so.
     pub(super) core: Option<(usize, Position)>,
+    /// The network namespace, and where the file says so.
+    pub(super) netns: Option<(String, Position)>,
     pub(super) group: String,
     pub(super) on_death: OnDeath,
     pub(super) part: Part,
@@ -59,6 +61,14 @@ impl Draft<'_> {
                 let outputs = outputs.as_ref()?;
                 Some(outputs.iter().map(String::as_str).collect())
             }
+        }
+    }
+
+    /// Whether packets that reach it end there.
+    pub(super) fn ends_paths(&self) -> bool {
+        match &self.part {
+            Part::Port { .. } => true,
+            Part::Nf { kind, .. } => kind.is_some_and(|kind| kind.inputs == Inputs::Ending),
         }
     }
 
@@ -146,6 +156,7 @@ impl Reader<'_> {
             at: node.at,
             mode: self.run.mode,
             core: None,
+            netns: None,
             group: GROUP.to_owned(),
             on_death: OnDeath::default(),
             part: if is_port {
@@ -175,16 +186,28 @@ impl Reader<'_> {
                 );
             }
         }
+        if let Some(entry) = entry(entries, "netns") {
+            let netns = name(report, &entry.tree, "a network namespace");
+            draft.netns = netns.map(|netns| (netns, entry.tree.at));
+            if draft.mode == Mode::Container {
+                report.error(
+                    entry.tree.at,
+                    format!("{} has the network namespace of its container", draft.name),
+                    "remove netns, or write mode: process",
+                );
+            }
+        }
         if let Some(entry) = entry(entries, "group") {
             let group = name(report, &entry.tree, "a group");
             draft.group = group.unwrap_or_else(|| GROUP.to_owned());
         }
         if let Some(entry) = entry(entries, "on_death") {
             draft.on_death = choice(report, entry, ON_DEATHS).unwrap_or_default();
-            if draft.is_port() && draft.on_death == OnDeath::Bypass {
+            if draft.ends_paths() && draft.on_death == OnDeath::Bypass {
+                let noun = if draft.is_port() { "port " } else { "" };
                 report.error(
                     entry.tree.at,
-                    format!("port {} cannot be bypassed: packets end there", draft.name),
+                    format!("{noun}{} cannot be bypassed: packets end there", draft.name),
                     "write hold or drop",
                 );
             }

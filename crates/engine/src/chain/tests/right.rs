@@ -135,6 +135,15 @@ fn a_flag_link_has_one_slot() {
 }
 
 #[test]
+fn a_tcp_link_copies_and_has_no_slots() {
+    let link = "{ link: in -> out, protocol: tcp, overflow: drop_tail }";
+    let text = format!("{ENDS}links: [ {link} ]\n");
+    let link = check_text(&text).unwrap().chain.links.remove(0);
+    assert_eq!((link.protocol, link.slot_count), (Protocol::Tcp, 0));
+    assert_eq!(link.trust, Trust::Copy);
+}
+
+#[test]
 fn containers_get_an_image() {
     let text = format!("{ENDS}links: [ in -> out ]\nrun: {{ mode: container }}\n");
     let run = check_text(&text).unwrap().chain.run;

@@ -6,10 +6,15 @@
 /// Pseudo-random words: splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
 /// generators", 2014). Never for secrets.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(pub(crate) u64);
+pub struct Random(pub u64);
 
 impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
+    /// The next 64 bits.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "it has no end, so it is no iterator"
+    )]
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut word = self.0;
         word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -18,29 +23,29 @@ impl Random {
     }
 }
 
-/// Flips bits of a line at a set rate.
+/// Events along a line, each bit with the same chance and independent of each other.
 #[derive(Clone, Debug)]
-pub(crate) struct BitErrors {
+pub struct Events {
     random: Random,
-    /// ln(1 - rate); zero for no errors.
+    /// ln(1 - rate); zero for no events.
     ln_good: f64,
-    /// Good bits before the next error.
-    good_left: u64,
+    /// Bits before the next event.
+    left: u64,
 }
 
-impl BitErrors {
-    /// At `rate` errors per bit, 0 to below 1.
-    pub(crate) fn new(rate: f64, seed: u64) -> Self {
-        let mut errors = Self {
+impl Events {
+    /// At `rate` events per bit, 0 to below 1.
+    pub fn new(rate: f64, seed: u64) -> Self {
+        let mut events = Self {
             random: Random(seed),
             ln_good: (-rate).ln_1p(),
-            good_left: 0,
+            left: 0,
         };
-        errors.good_left = errors.gap();
-        errors
+        events.left = events.gap();
+        events
     }
 
-    /// Good bits up to the next error.
+    /// Bits up to the next event.
     fn gap(&mut self) -> u64 {
         if self.ln_good == 0.0 {
             return u64::MAX;
@@ -50,19 +55,46 @@ impl BitErrors {
         (uniform.ln() / self.ln_good) as u64
     }
 
+    /// Where the next event is, from bit `at` on of a stretch of `len` bits; the bit behind it is
+    /// the next to be asked for. None if the stretch ends first: the next one goes on from there.
+    #[inline]
+    pub fn next_in(&mut self, at: usize, len: usize) -> Option<usize> {
+        let rest = (len - at) as u64;
+        if self.left < rest {
+            // Fits: below `len`.
+            let event = at + self.left as usize;
+            self.left = self.gap();
+            return Some(event);
+        }
+        if self.left != u64::MAX {
+            self.left -= rest;
+        }
+        None
+    }
+}
+
+/// Flips bits of a line at a set rate.
+#[derive(Clone, Debug)]
+pub struct BitErrors {
+    events: Events,
+}
+
+impl BitErrors {
+    /// At `rate` errors per bit, 0 to below 1.
+    pub fn new(rate: f64, seed: u64) -> Self {
+        Self {
+            events: Events::new(rate, seed),
+        }
+    }
+
     /// Goes over bits `start..start + len`; returns how many were flipped.
-    pub(crate) fn flip(&mut self, line: &mut [u8], start: usize, len: usize) -> u64 {
+    pub fn flip(&mut self, line: &mut [u8], start: usize, len: usize) -> u64 {
         let (mut at, mut flipped) = (0, 0);
-        while self.good_left < (len - at) as u64 {
-            at += self.good_left as usize;
-            let bit = start + at;
+        while let Some(event) = self.events.next_in(at, len) {
+            let bit = start + event;
             line[bit / 8] ^= 1 << (bit % 8);
             flipped += 1;
-            at += 1;
-            self.good_left = self.gap();
-        }
-        if self.good_left != u64::MAX {
-            self.good_left -= (len - at) as u64;
+            at = event + 1;
         }
         flipped
     }

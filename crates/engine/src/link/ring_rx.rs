@@ -1,25 +1,27 @@
-//! The receiving side of a link.
+//! The receiving side of a link through shared memory.
 
 use catena_shm::bell::{self, WaitWord};
 use catena_shm::descriptor::{Descriptor, kind};
-use catena_shm::frame;
+use catena_shm::frame::{self, FrameView};
 use catena_shm::ring_memory::{MappedRing, RingEnd};
 use catena_shm::staging;
 use catena_shm::sync::Ordering;
 
 use super::{Inlet, OCCUPANCY_CLASSES, RxCounters, bytes_of};
+use crate::aggregation::THIN;
 use crate::chain::{Overflow, Trust};
 use crate::drop_reason::DropReason;
 use crate::packet::Packet;
 use crate::pools::{Pools, Suspicion};
+use crate::probe::Occupancy;
 use crate::protocol::RingSpec;
 
 /// How many packets ahead of the one being copied are fetched.
 const FETCH_AHEAD: usize = 12;
 
-/// The receiving side of a link.
+/// The receiving side of a ring.
 #[derive(Debug)]
-pub struct RxLink {
+pub struct RingRx {
     /// Index of the link in the chain.
     pub index: usize,
     inlet: Inlet,
@@ -31,11 +33,15 @@ pub struct RxLink {
     dropped: [(DropReason, u64); 2],
     committed: bool,
     suspicion: Suspicion,
+    /// How many the last pull took, if it left some behind.
+    left_behind: Option<u64>,
+    /// How many packets wait, at random moments.
+    pub occupancy: Occupancy,
     /// Counters since this worker started.
     pub counters: RxCounters,
 }
 
-impl RxLink {
+impl RingRx {
     /// The receiving side of the link that `spec` describes.
     pub fn new(spec: &RingSpec, inlet: Inlet) -> Self {
         Self {
@@ -48,6 +54,8 @@ impl RxLink {
             dropped: [(DropReason::LinkStale, 0), (DropReason::NoBuffer, 0)],
             committed: false,
             suspicion: Suspicion::default(),
+            left_behind: None,
+            occupancy: Occupancy::default(),
             counters: RxCounters::default(),
         }
     }
@@ -73,8 +81,26 @@ impl RxLink {
         self.suspicion.due(self.counters.violations)
     }
 
+    /// Counts what waits, before anything is pulled in this turn, for so many random moments since
+    /// the turn before; `slept` if the worker has slept meanwhile, which it does over empty links.
+    pub fn count_waiting(&mut self, moments: u64, slept: bool) {
+        self.descriptors.clear();
+        let slots = self.inlet.consumer().slot_count() as usize;
+        let waiting = self.inlet.peek_burst(slots, &mut self.descriptors) as u64;
+        self.descriptors.clear();
+        let halves = if slept {
+            0
+        } else {
+            // What was left behind has waited all the time; as many have come as were taken.
+            2 * waiting - self.left_behind.map_or(waiting, |taken| taken.min(waiting))
+        };
+        self.occupancy.halves += halves * moments;
+        self.occupancy.samples += moments;
+        self.left_behind = None;
+    }
+
     /// Takes up to `max` packets into `packets`; they are the caller's, their slots stay taken
-    /// until [`RxLink::commit`].
+    /// until [`RingRx::commit`].
     pub fn pull(&mut self, max: usize, pools: &mut Pools, packets: &mut Vec<Packet>) -> usize {
         self.descriptors.clear();
         self.shed(pools);
@@ -82,9 +108,9 @@ impl RxLink {
             Trust::Shared | Trust::Ro => self.pull_in_place(max, pools, packets),
             Trust::Copy => self.pull_copies(max, pools, packets),
         };
+        self.left_behind = (count >= max).then_some(count as u64);
         if count > 0 {
-            let class = (usize::BITS - count.leading_zeros()) as usize;
-            self.counters.occupancy[class.min(OCCUPANCY_CLASSES - 1)] += 1;
+            self.count_occupancy(count);
         }
         count
     }
@@ -192,7 +218,7 @@ impl RxLink {
     }
 
     /// Tells the sender whether a link further on is congested. Part of the end of a turn, before
-    /// [`RxLink::wake_peer`].
+    /// [`RingRx::wake_peer`].
     pub fn set_congested(&mut self, congested: bool) {
         let word = self.inlet.ring().consumer.congested();
         if (word.load(Ordering::Relaxed) != 0) != congested {
@@ -206,6 +232,55 @@ impl RxLink {
     pub fn next_span(&self) -> Option<usize> {
         let next = self.inlet.peek_next()?;
         Some(next.span() as usize)
+    }
+
+    /// As [`RxLink::next_span`], if a frame waits first, in buffers that are shared, on a link that
+    /// discards nothing.
+    #[inline]
+    pub fn next_frame_span(&self) -> Option<usize> {
+        if self.trust == Trust::Copy || self.overflow == Overflow::DropHead {
+            return None;
+        }
+        let next = self.inlet.peek_next()?;
+        (next.kind == kind::FRAME).then(|| next.span() as usize)
+    }
+
+    /// Takes the frames that wait first, whole, `max` packets at most, into `frames`. None if they
+    /// hold so few packets that they are better packed again. [`RxLink::count_frames`] counts what
+    /// is in them.
+    pub fn pull_frames(&mut self, max: usize, pools: &mut Pools, frames: &mut Vec<FrameView>) {
+        self.descriptors.clear();
+        self.inlet.peek_burst(max, &mut self.descriptors);
+        let is_frame = |descriptor: &&Descriptor| descriptor.kind == kind::FRAME;
+        let run = self.descriptors.iter().take_while(is_frame).count();
+        let run = &self.descriptors[..run];
+        let count: usize = run.iter().map(|frame| frame.span() as usize).sum();
+        if run.len() > 1 && count < THIN * run.len() {
+            return;
+        }
+        self.inlet.take(count);
+        for descriptor in run {
+            match pools.frame_view(descriptor) {
+                Ok(view) => frames.push(view),
+                Err(_) => self.counters.violations += 1,
+            }
+        }
+        self.left_behind = self.inlet.has_next().then_some(count as u64);
+        self.count_occupancy(count);
+    }
+
+    /// Counts what frames of [`RxLink::pull_frames`] held: packets and their bytes, and entries
+    /// that no honest sender would have written.
+    pub fn count_frames(&mut self, packets: u64, bytes: u64, bad_slots: u64) {
+        self.counters.packets += packets + bad_slots;
+        self.counters.bytes += bytes;
+        self.counters.violations += bad_slots;
+    }
+
+    #[inline]
+    fn count_occupancy(&mut self, count: usize) {
+        let class = (usize::BITS - count.leading_zeros()) as usize;
+        self.counters.occupancy[class.min(OCCUPANCY_CLASSES - 1)] += 1;
     }
 
     /// Whether the sender may be waiting for what was committed since it was last looked after.
@@ -285,7 +360,7 @@ fn copy_in(
     let bytes = staging::staged(ring, descriptor).map_err(|_| DropReason::BadDescriptor)?;
     let mut packet = pools.alloc(bytes.len())?;
     bytes.copy_to(packet.bytes_mut());
-    packet.set_tag(descriptor.tag);
+    packet.set_metadata(descriptor.tag);
     Ok(packet)
 }
 

@@ -1,7 +1,7 @@
-//! The sending side of a link.
+//! The sending side of a link through shared memory.
 
 use catena_shm::bell::{self, WaitWord};
-use catena_shm::descriptor::Descriptor;
+use catena_shm::descriptor::{Descriptor, SLOTS_PER_FRAME};
 use catena_shm::ring::Producer;
 use catena_shm::ring_memory::{MappedRing, RingEnd};
 use catena_shm::staging::StagingWriter;
@@ -15,9 +15,9 @@ use crate::packet::Packet;
 use crate::pools::{Pools, Suspicion};
 use crate::protocol::RingSpec;
 
-/// The sending side of a link.
+/// The sending side of a ring.
 #[derive(Debug)]
-pub struct TxLink {
+pub struct RingTx {
     /// Index of the link in the chain.
     pub index: usize,
     number: u8,
@@ -36,7 +36,7 @@ pub struct TxLink {
     pub counters: TxCounters,
 }
 
-impl TxLink {
+impl RingTx {
     /// The sending side of the link that `spec` describes, whose next descriptor has free-running
     /// index `start`.
     pub fn new(spec: &RingSpec, ring: MappedRing, start: u64) -> Self {
@@ -72,6 +72,16 @@ impl TxLink {
             suspicion: Suspicion::default(),
             counters: TxCounters::default(),
         }
+    }
+
+    /// Its index in the chain plus one.
+    pub fn number(&self) -> u8 {
+        self.number
+    }
+
+    /// Whether small packets are being packed into frames now.
+    pub fn is_packing(&self) -> bool {
+        self.packer.is_packing()
     }
 
     /// The ring's memory.
@@ -168,7 +178,7 @@ impl TxLink {
         }
     }
 
-    /// As [`TxLink::send`], for a burst whose packets are to share descriptors.
+    /// As [`RingTx::send`], for a burst whose packets are to share descriptors.
     fn send_frames(&mut self, packets: &mut Vec<Packet>, bytes: u64, pools: &mut Pools) -> Dropped {
         #[expect(clippy::cast_possible_truncation, reason = "bursts are small")]
         let wanted = packets.len() as u32;
@@ -192,6 +202,39 @@ impl TxLink {
         dropped
     }
 
+    /// Whether frames go on over this link as views of them: [`TxLink::send_views`]. Only where
+    /// room was claimed before, so that all of a view fits.
+    #[inline]
+    pub fn takes_views(&self) -> bool {
+        self.trust != Trust::Copy
+            && self.overflow == Overflow::Block
+            && self.producer.slot_count() >= SLOTS_PER_FRAME
+            && !self.peer_down
+            && self.packer.is_packing()
+    }
+
+    /// Sends `packets` packets, `bytes` long in all, by descriptors of frames that
+    /// [`TxLink::takes_views`] allowed, and for which [`TxLink::room`] said that there is room.
+    pub fn send_views(
+        &mut self,
+        views: &[Descriptor],
+        packets: u64,
+        bytes: u64,
+        pools: &mut Pools,
+    ) {
+        #[expect(clippy::cast_possible_truncation, reason = "at most a lap")]
+        let published = self
+            .producer
+            .push_packets(packets as u32, views.iter().copied());
+        debug_assert_eq!(u64::from(published), packets, "room was claimed before");
+        // After publishing, in the same turn: the ledger says who has the buffers.
+        pools.send_out_described(views, self.number);
+        self.packer.pass_on_views(views.len(), packets, bytes);
+        self.counters.packets += packets;
+        self.counters.bytes += bytes;
+        self.published = true;
+    }
+
     fn send_copies(&mut self, packets: &[Packet], shares: bool) -> usize {
         let Some(staging) = &mut self.staging else {
             return 0;
@@ -207,7 +250,7 @@ impl TxLink {
             self.packer.stage(packets, ring, staging, into);
         } else {
             for packet in packets {
-                let staged = staging.stage(ring, packet.bytes(), packet.tag());
+                let staged = staging.stage(ring, packet.bytes(), packet.metadata());
                 let Some(descriptor) = staged else { break };
                 self.descriptors.push(descriptor);
             }

@@ -1,0 +1,291 @@
+//! `catena pon simulate`: a PON in simulated time, the same for the same arguments.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use catena_epon::mpcp::burst_time::MAC_RATE_BPS;
+use catena_epon::mpcp::ipact::{Discipline, Settings};
+use catena_epon::mpcp::simulate::{self, Model, OnuScenario, Report, SECOND_PS, Scenario};
+use catena_epon::mpcp::{olt, quanta_of_us};
+use catena_measure::plot::{Axis, Figure, LinePlot, Series};
+
+use super::super::{Failure, Outcome, print_json};
+
+/// Most frames that a simulation keeps the delays of: 4 bytes each.
+const SECONDS_MAX: f64 = 60.0;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// ONUs, 1 to 32
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u8).range(1..=32))]
+    onus: u8,
+    /// What all ONUs offer together, as a share of what the MAC can send (8.71 Gb/s)
+    #[arg(long, value_name = "SHARE", default_value = "0.6", value_parser = parse_load)]
+    load: f64,
+    /// How frames arrive
+    #[arg(long, value_enum, default_value_t = Traffic::Mixed)]
+    traffic: Traffic,
+    /// How much of what an ONU reports is granted
+    #[arg(long, value_enum, default_value_t = Service::Limited)]
+    service: Service,
+    /// What the credit services add: microseconds if constant, percent if linear
+    #[arg(long, value_name = "NUMBER", default_value_t = 20)]
+    credit: u32,
+    /// Longest cycle in microseconds
+    #[arg(long, value_name = "US", default_value_t = 1000,
+          value_parser = clap::value_parser!(u32).range(50..=1_000_000))]
+    cycle: u32,
+    /// Pause between bursts in nanoseconds
+    #[arg(long, value_name = "NS", default_value_t = 256,
+          value_parser = clap::value_parser!(u32).range(..=100_000))]
+    guard: u32,
+    /// Distances of the first and the last ONU in metres; the others are spread between
+    #[arg(long, value_name = "FROM..TO", default_value = "0..20000",
+          value_parser = parse_distances)]
+    distance: (u64, u64),
+    /// From one discovery window to the next, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 100,
+          value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    discovery: u64,
+    /// Share of control frames that are lost
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = parse_share)]
+    loss: f64,
+    /// Simulated seconds that are counted; half a second of discovery comes before
+    #[arg(long, default_value = "1", value_parser = parse_seconds)]
+    seconds: f64,
+    /// Repeats a simulation
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Simulate each of these loads instead of one, such as 0.1,0.5,0.9
+    #[arg(long, value_name = "SHARES", value_delimiter = ',', value_parser = parse_load)]
+    sweep: Vec<f64>,
+    /// Draw the delay over the loads of --sweep into an SVG file
+    #[arg(long, value_name = "FILE", requires = "sweep")]
+    plot: Option<PathBuf>,
+    /// Print all that is known as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Traffic {
+    /// At random
+    Poisson,
+    /// At a constant rate
+    Constant,
+    /// In bursts with long pauses, self-similar in sum
+    Bursty,
+    /// The three in turn; every fourth ONU offers four times as much, every other fourth twice
+    Mixed,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Service {
+    /// The limit, whatever is reported
+    Fixed,
+    /// What is reported, up to the limit
+    Limited,
+    /// What is reported
+    Gated,
+    /// What is reported and a constant more, up to the limit
+    ConstantCredit,
+    /// What is reported and a share of it more, up to the limit
+    LinearCredit,
+}
+
+fn number_within(text: &str, low: f64, high: f64, what: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(number) if (low..=high).contains(&number) => Ok(number),
+        _ => Err(format!("{what} is {low} to {high}")),
+    }
+}
+
+fn parse_load(text: &str) -> Result<f64, String> {
+    number_within(text, 0.0, 10.0, "a load")
+}
+
+fn parse_share(text: &str) -> Result<f64, String> {
+    number_within(text, 0.0, 0.9, "a share of losses")
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    number_within(text, 0.001, SECONDS_MAX, "a time in seconds")
+}
+
+fn parse_distances(text: &str) -> Result<(u64, u64), String> {
+    let parsed = text.split_once("..").and_then(|(from, to)| {
+        let (from, to) = (from.parse().ok()?, to.parse().ok()?);
+        (from <= to && to <= 20_000).then_some((from, to))
+    });
+    parsed.ok_or_else(|| "distances are two numbers up to 20000, as in 0..20000".to_owned())
+}
+
+impl Args {
+    fn scenario(&self, load: f64) -> Scenario {
+        let count = usize::from(self.onus);
+        let weights: Vec<u32> = (0..count).map(|onu| self.weight(onu)).collect();
+        let sum: u32 = weights.iter().sum();
+        let (near, far) = self.distance;
+        let onu = |(index, weight): (usize, &u32)| OnuScenario {
+            distance_m: near + (far - near) * index as u64 / (count as u64 - 1).max(1),
+            load_bps: load * MAC_RATE_BPS * f64::from(*weight) / f64::from(sum),
+            traffic: self.model(index),
+            ..OnuScenario::default()
+        };
+        let warm_up_ps = SECOND_PS / 2;
+        Scenario {
+            olt: olt::Params {
+                guard: self.guard.div_ceil(16),
+                discovery_period: quanta_of_us(self.discovery * 1000),
+                dba: Settings {
+                    discipline: self.discipline(),
+                    // Fits: at most a second.
+                    cycle_max: quanta_of_us(self.cycle.into()) as u32,
+                    shares: Vec::new(),
+                },
+                ..olt::Params::default()
+            },
+            onus: weights.iter().enumerate().map(onu).collect(),
+            duration_ps: warm_up_ps + (self.seconds * SECOND_PS as f64) as u64,
+            warm_up_ps,
+            loss: self.loss,
+            seed: self.seed,
+            ..Scenario::default()
+        }
+    }
+
+    fn weight(&self, onu: usize) -> u32 {
+        match self.traffic {
+            Traffic::Mixed => [4, 2, 1, 1][onu % 4],
+            _ => 1,
+        }
+    }
+
+    fn model(&self, onu: usize) -> Model {
+        match self.traffic {
+            Traffic::Poisson => Model::Poisson,
+            Traffic::Constant => Model::Constant,
+            Traffic::Bursty => Model::Bursty,
+            Traffic::Mixed => [Model::Bursty, Model::Poisson, Model::Constant][onu % 3],
+        }
+    }
+
+    fn discipline(&self) -> Discipline {
+        match self.service {
+            Service::Fixed => Discipline::Fixed,
+            Service::Limited => Discipline::Limited,
+            Service::Gated => Discipline::Gated,
+            Service::ConstantCredit => {
+                let quanta = quanta_of_us(self.credit.into());
+                Discipline::ConstantCredit(u32::try_from(quanta).unwrap_or(u32::MAX))
+            }
+            Service::LinearCredit => Discipline::LinearCredit(self.credit),
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let loads = match args.sweep.is_empty() {
+        true => vec![args.load],
+        false => args.sweep.clone(),
+    };
+    let mut reports = Vec::new();
+    for load in loads {
+        let report = simulate::run(&args.scenario(load))
+            .map_err(|error| Failure::input(format!("--cycle {}: {error}", args.cycle)))?;
+        reports.push(report);
+    }
+    if let Some(path) = &args.plot {
+        std::fs::write(path, plot(&reports).to_svg())
+            .map_err(|error| Failure::running(format!("{}: {error}", path.display())))?;
+    }
+    match (&reports[..], args.json) {
+        ([report], true) if args.sweep.is_empty() => print_json(report)?,
+        (_, true) => print_json(&reports)?,
+        ([report], false) if args.sweep.is_empty() => print_one(report),
+        (_, false) => print_sweep(&reports),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn plot(reports: &[Report]) -> LinePlot {
+    let points = |delay: fn(&Report) -> f64| {
+        let points = reports
+            .iter()
+            .map(|report| (report.offered_load, delay(report)));
+        points.collect::<Vec<_>>()
+    };
+    let loads = Axis::new("offered load (share of 8.71 Gb/s)");
+    LinePlot::new("Upstream delay", loads, Axis::new("delay (us)").log())
+        .series(Series::new("mean", points(|report| report.delay.mean_us)).with_points())
+        .series(Series::new("p99", points(|report| report.delay.p99_us)).with_points())
+}
+
+fn print_sweep(reports: &[Report]) {
+    outln!("  load  utilisation  mean us   p50 us   p99 us    max us  cycle us  dropped");
+    for report in reports {
+        let dropped: u64 = report.onus.iter().map(|onu| onu.dropped_frames).sum();
+        outln!(
+            "{:6.3}  {:11.3}  {:7.1}  {:7.1}  {:7.1}  {:8.1}  {:8.1}  {dropped:7}",
+            report.offered_load,
+            report.utilisation,
+            report.delay.mean_us,
+            report.delay.p50_us,
+            report.delay.p99_us,
+            report.delay.max_us,
+            report.cycle_mean_us,
+        );
+    }
+}
+
+fn print_one(report: &Report) {
+    outln!(
+        "  onu      km  llid  rtt tq  offered Mb/s  carried Mb/s  mean us   p50 us   p99 us  drops"
+    );
+    for onu in &report.onus {
+        let llid = onu.llid.map_or("-".to_owned(), |llid| llid.to_string());
+        let rtt = onu.rtt_quanta.map_or("-".to_owned(), |rtt| rtt.to_string());
+        outln!(
+            "{:5}  {:6.1}  {llid:>4}  {rtt:>6}  {:12.1}  {:12.1}  {:7.1}  {:7.1}  {:7.1}  {:5}",
+            onu.onu,
+            onu.distance_m as f64 / 1e3,
+            onu.offered_bps / 1e6,
+            onu.delivered_bps / 1e6,
+            onu.delay.mean_us,
+            onu.delay.p50_us,
+            onu.delay.p99_us,
+            onu.dropped_frames,
+        );
+    }
+    outln!();
+    outln!(
+        "load {:.3}, utilisation {:.3} of 8.71 Gb/s; {:.1} % of the line granted",
+        report.offered_load,
+        report.utilisation,
+        report.granted_share * 100.0
+    );
+    outln!(
+        "delay mean {:.1} us, p50 {:.1} us, p99 {:.1} us, max {:.1} us over {} frames",
+        report.delay.mean_us,
+        report.delay.p50_us,
+        report.delay.p99_us,
+        report.delay.max_us,
+        report.delay.count
+    );
+    outln!(
+        "{} ONUs registered in {} windows, {} requests collided; mean cycle {:.1} us",
+        report.registered,
+        report.windows,
+        report.requests_hit,
+        report.cycle_mean_us
+    );
+    outln!(
+        "{} grants, {} reports, {} missed; {} bursts overlapped, {} outside their slot; seed {}",
+        report.grants,
+        report.reports,
+        report.reports_missed,
+        report.frame_bursts_hit,
+        report.bursts_outside_slot,
+        report.seed
+    );
+}

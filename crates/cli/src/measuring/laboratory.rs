@@ -1,0 +1,281 @@
+//! Trials of a study: each in its P and C states, over its wires, on its chain, at its load.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use catena_engine::probe::{ProbeSettings, Tier};
+use catena_measure::blame::Blame;
+use catena_measure::device::{Offer, TrialProfile};
+use catena_measure::doctor::Tree;
+use catena_measure::doctor::states::{self, StateGuard, StatePlan, States};
+use catena_measure::probes::ProbeReport;
+use catena_measure::probes::report::PathReport;
+use catena_measure::stats::quantile::median;
+use catena_measure::study::cell::{Cell, LoadLevel, PORT, STATES};
+use catena_measure::study::chain::TESTER_PORTS;
+use catena_measure::study::wire::{WireKind, Wires};
+use catena_measure::study::{Measured as Kept, Record, Study, Unit};
+
+use super::bench::{Bench, Measured};
+use super::environment;
+use crate::commands::Failure;
+use crate::registry::registry;
+
+/// How many packets are followed in a trial with probes, about.
+const FOLLOWED: f64 = 2500.0;
+
+/// Why no further trial is run.
+pub(crate) enum Ended {
+    /// The user asked for the end.
+    Interrupted,
+}
+
+/// Where P and C states are, and where they are noted while they are changed.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    pub(crate) root: PathBuf,
+    pub(crate) journal: PathBuf,
+}
+
+impl Machine {
+    /// Sets states, with a process that restores them should this one be killed.
+    pub(crate) fn hold(&self, plan: &StatePlan) -> Result<StateGuard, Failure> {
+        let mut guardian = Command::new(std::env::current_exe().map_err(Failure::running)?);
+        guardian.arg("doctor").arg("--guard").arg(&self.journal);
+        guardian.arg("--root").arg(&self.root);
+        let tree = Tree::new(&self.root);
+        StateGuard::apply(&tree, plan, &self.journal, Some(guardian)).map_err(Failure::running)
+    }
+
+    /// What a setting means here.
+    pub(crate) fn plan(&self, states: States) -> StatePlan {
+        states::plan(&Tree::new(&self.root), states)
+    }
+}
+
+/// What a study's trials run in.
+pub(crate) struct Laboratory<'a> {
+    study: &'a Study,
+    cells: Vec<Cell>,
+    machine: Machine,
+    watts: Option<f64>,
+    command: String,
+    wires: Option<(String, Wires)>,
+    states: Option<(String, StateGuard)>,
+    /// Rates at `max` of the trials so far.
+    rates: BTreeMap<Cell, Vec<f64>>,
+    /// Combinations whose chain does not run, and why.
+    broken: BTreeMap<Cell, String>,
+}
+
+impl<'a> Laboratory<'a> {
+    /// One in which `done` has been measured.
+    pub(crate) fn new(
+        study: &'a Study,
+        machine: Machine,
+        watts: Option<f64>,
+        command: String,
+        done: &[Record],
+    ) -> Self {
+        let cells = study.cells();
+        let mut laboratory = Self {
+            study,
+            machine,
+            watts,
+            command,
+            wires: None,
+            states: None,
+            rates: BTreeMap::new(),
+            broken: BTreeMap::new(),
+            cells,
+        };
+        for cell in laboratory.cells.clone() {
+            let key = study.key(&cell);
+            let rates = done.iter().filter(|record| record.cell == key);
+            let rates = rates.filter_map(|record| record.result.as_ref().ok());
+            let rates: Vec<_> = rates.map(|measured| measured.rate_pps).collect();
+            laboratory.rates.insert(cell, rates);
+        }
+        laboratory
+    }
+
+    /// Runs a trial, and says what is to be kept of it.
+    pub(crate) fn run(
+        &mut self,
+        unit: Unit,
+        bench: &mut Bench,
+    ) -> Result<Result<Record, Ended>, Failure> {
+        let cell = self.cells[unit.cell];
+        let first = bench.document.trials.len();
+        let mut record = Record {
+            block: unit.block,
+            cell: self.study.key(&cell),
+            began: environment::now(),
+            command: self.command.clone(),
+            load_pps: None,
+            attempts: Vec::new(),
+            result: Err(String::new()),
+            blame: None,
+        };
+        if let Some(why) = self.broken.get(&cell) {
+            record.result = Err(why.clone());
+            return Ok(Ok(record));
+        }
+        self.set_states(&cell)?;
+        let found = self.measure(&cell, unit.block, bench, &mut record)?;
+        record.result = match found {
+            Ok(Ok(kept)) => {
+                self.rates.entry(cell).or_default().push(kept.rate_pps);
+                Ok(kept)
+            }
+            Ok(Err(why)) => Err(why),
+            Err(ended) => return Ok(Err(ended)),
+        };
+        record.attempts = bench.document.trials[first..].to_vec();
+        Ok(Ok(record))
+    }
+
+    fn set_states(&mut self, cell: &Cell) -> Result<(), Failure> {
+        let wanted = self.study.level(cell, STATES);
+        if self.states.as_ref().is_some_and(|(held, _)| held == wanted) {
+            return Ok(());
+        }
+        if let Some((_, guard)) = self.states.take() {
+            guard.restore().map_err(Failure::running)?;
+        }
+        let Ok(states) = wanted.parse::<States>() else {
+            return Ok(());
+        };
+        let guard = self.machine.hold(&self.machine.plan(states))?;
+        self.states = Some((wanted.to_owned(), guard));
+        Ok(())
+    }
+
+    fn lay_wires(&mut self, cell: &Cell) -> Result<(), String> {
+        let kind = self.study.wire_of(cell);
+        let port = self.study.level(cell, PORT);
+        if self.wires.as_ref().is_some_and(|(laid, _)| laid == port) {
+            return Ok(());
+        }
+        self.wires = None;
+        if kind != WireKind::None {
+            let wires = Wires::lay(kind).map_err(|error| error.to_string())?;
+            self.wires = Some((port.to_owned(), wires));
+        }
+        Ok(())
+    }
+
+    /// Packets per second to offer; none at `max`.
+    fn load(&self, cell: &Cell, profile: &TrialProfile) -> Result<Option<f64>, String> {
+        match self.study.load(cell) {
+            LoadLevel::Max => Ok(None),
+            LoadLevel::Rate(rate) => Ok(Some(profile.profile().packets_per_second(rate))),
+            LoadLevel::Share(share) => {
+                let reference = self.study.reference_of(cell);
+                let rates = reference.and_then(|reference| self.rates.get(&reference));
+                let rate = rates.and_then(|rates| median(rates));
+                let missing = || "its rate at max is not known, of which its load is a share";
+                rate.map(|rate| Some(rate * share))
+                    .ok_or_else(|| missing().to_owned())
+            }
+        }
+    }
+
+    /// What a trial gave, or why it gave nothing; the outer error ends the study.
+    #[allow(
+        clippy::type_complexity,
+        reason = "three ways to end, told apart by the caller"
+    )]
+    fn measure(
+        &mut self,
+        cell: &Cell,
+        block: u32,
+        bench: &mut Bench,
+        record: &mut Record,
+    ) -> Result<Result<Result<Kept, String>, Ended>, Failure> {
+        let profile = TrialProfile::of_document(&self.study.cell_profile(cell));
+        let profile = match profile {
+            Ok(profile) => profile,
+            Err(errors) => {
+                let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
+                return Ok(Ok(Err(errors.join("; "))));
+            }
+        };
+        record.load_pps = match self.load(cell, &profile) {
+            Ok(load) => load,
+            Err(why) => return Ok(Ok(Err(why))),
+        };
+        if let Err(why) = self.lay_wires(cell) {
+            self.broken.insert(*cell, why.clone());
+            return Ok(Ok(Err(why)));
+        }
+        let chain = self
+            .study
+            .chain_of(cell, &registry())
+            .map_err(Failure::input)?
+            .chain;
+        let mut device = bench.device(chain)?.over_ports(&TESTER_PORTS);
+        let offer = Offer {
+            load_pps: record.load_pps,
+            duration: Duration::from_nanos(self.study.trial_ns),
+            packet_count: None,
+            samples: self.study.samples as usize,
+        };
+        let frame_len = profile.profile().mean_frame_len();
+        let is_probed = block == self.study.blocks;
+        let title = if is_probed {
+            format!("{} with probes", self.study.title(cell))
+        } else {
+            format!("{} block {}", self.study.title(cell), block + 1)
+        };
+        device.set_probes(is_probed.then(|| probes(&offer)));
+        Ok(
+            match bench.try_measure(&mut device, &profile, &offer, &title) {
+                Ok(Measured::Valid(outcome)) => {
+                    record.blame = device.take_probe_report().and_then(blame);
+                    Ok(Ok(Kept::of(&outcome, frame_len, block == 0, self.watts)))
+                }
+                Ok(Measured::GeneratorLimited) => {
+                    Ok(Err("the generator does not sustain this load".to_owned()))
+                }
+                Ok(Measured::Invalid(why)) => Ok(Err(why)),
+                Ok(Measured::Interrupted) => Err(Ended::Interrupted),
+                Err(error) => {
+                    // A chain that does not start will not start in the next block either.
+                    self.broken.insert(*cell, error.to_string());
+                    Ok(Err(error.to_string()))
+                }
+            },
+        )
+    }
+}
+
+/// Some thousand packets of a trial are followed.
+fn probes(offer: &Offer) -> ProbeSettings {
+    let packets = offer.load_pps.unwrap_or(0.0) * offer.duration.as_secs_f64();
+    ProbeSettings {
+        tier: Tier::Sampled,
+        gap: (packets / FOLLOWED).clamp(1.0, 1e6) as u32,
+        // The chain ends before.
+        duration_ns: u64::MAX,
+        marks: (0, 0),
+    }
+}
+
+/// The table of the way that leads through the device, by kind of component.
+fn blame(report: ProbeReport) -> Option<Blame> {
+    let mut paths = report.paths.into_iter();
+    let is_device = |path: &PathReport| path.nodes.iter().any(|node| node == "nf1");
+    paths.find(is_device).map(|path| path.by_kind)
+}
+
+/// Where P and C states of the machine below `root` are noted.
+pub(crate) fn machine(root: &Path) -> Machine {
+    let runtime = catena_engine::supervisor::runtime_dir::default_root();
+    Machine {
+        root: root.to_owned(),
+        journal: states::journal_path(&runtime),
+    }
+}

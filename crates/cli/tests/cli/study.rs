@@ -1,0 +1,310 @@
+//! `catena measure study`: small studies that run, are killed, go on, and say what they found.
+
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use super::harness::{Ended, Place, until};
+
+/// Options that make a study short, and patient with a busy machine.
+const SHORT: [&str; 7] = ["--noise", "0s", "--repeats", "40", "--out", "out", "--json"];
+
+const SMALL: &str = "\
+name: small
+blocks: 2
+trial: 30ms
+factors:
+  mode: [process, inline]
+  size: [64, imix]
+  rate: [max, 5kpps, 10%]
+without: [{ size: imix, rate: 10% }]
+";
+
+fn arguments<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    let mut all = vec!["measure", "study", "study.yaml"];
+    all.extend(SHORT);
+    all.extend(more);
+    all
+}
+
+fn study(place: &Place, more: &[&str]) -> Ended {
+    place.catena(&arguments(more))
+}
+
+fn journal(place: &Place) -> String {
+    std::fs::read_to_string(place.path("out/study.jsonl")).unwrap_or_default()
+}
+
+/// What holds of every report of a whole study.
+#[track_caller]
+fn assert_whole(place: &Place, document: &Value, cells: usize, blocks: usize) {
+    let study = &document["study"];
+    assert_eq!(study["planned"], cells * blocks);
+    assert_eq!(study["done"], cells * blocks, "{document:#}");
+    assert_eq!(study["cells"].as_array().unwrap().len(), cells);
+    for cell in study["cells"].as_array().unwrap() {
+        assert_eq!(cell["trials"], blocks);
+        let is_max = cell["levels"][3] == "max";
+        let metric = if is_max { "rate at max" } else { "latency p50" };
+        let value = &cell["values"][metric];
+        assert!(value["estimate"].as_f64().unwrap() > 0.0, "{cell:#}");
+        assert_eq!(value["interval"].is_object(), blocks > 1);
+    }
+    let lines = std::fs::read_to_string(place.path("out/cells.csv")).unwrap();
+    assert_eq!(lines.lines().count(), cells + 1);
+    let page = std::fs::read_to_string(place.path("out/report.html")).unwrap();
+    for part in [
+        "<h2>Study</h2>",
+        "What each factor does",
+        "Every combination",
+        "<svg",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    let is_alone = |scheme: &str| {
+        !page
+            .replace("http://www.w3.org/2000/svg", "")
+            .contains(scheme)
+    };
+    assert!(is_alone("http://") && is_alone("https://") && !page.contains("<script"));
+    place.assert_nothing_left();
+}
+
+#[test]
+fn a_study_is_killed_goes_on_and_keeps_every_trial() {
+    let place = Place::new();
+    place.write("study.yaml", SMALL);
+    let mut command = place.command(&arguments(&[]));
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+    until("three trials are done", || {
+        (journal(&place).lines().count() >= 4).then_some(())
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    until("its workers are gone", || {
+        place.processes().is_empty().then_some(())
+    });
+    // The killed supervisor's own folder; `assert_nothing_left` looks at what later ones leave.
+    for entry in std::fs::read_dir(place.runtime()).unwrap().flatten() {
+        std::fs::remove_dir_all(entry.path()).unwrap();
+    }
+    let before = journal(&place);
+    // What a crash in the midst of a line leaves.
+    let mut half = before.clone();
+    let kept = before.rfind('\n').unwrap() + 1;
+    half.truncate(kept);
+    half.push_str("{\"block\":0,\"cell\":{\"mo");
+    place.write("out/study.jsonl", &half);
+
+    let ended = study(&place, &[]);
+    assert!(ended.stderr.contains("not written whole"), "{ended:?}");
+    let document = ended.assert_code(0).json();
+    let after = journal(&place);
+    assert!(
+        after.starts_with(&before[..kept]),
+        "finished trials are kept"
+    );
+    assert_eq!(after.lines().count(), 1 + 20);
+    assert_whole(&place, &document, 10, 2);
+    assert_eq!(
+        document["commands"].as_array().unwrap().len(),
+        1,
+        "the same command twice"
+    );
+
+    // All is done: nothing is run again.
+    let again = study(&place, &[]).assert_code(0).json();
+    assert_eq!(journal(&place), after);
+    assert_eq!(again["study"], document["study"]);
+    // Another study does not mix with it.
+    let other = study(&place, &["--trial", "40ms"]);
+    assert!(
+        other.assert_code(2).stderr.contains("trial_ns differ"),
+        "{other:?}"
+    );
+    let part = study(&place, &["--only", "size=64", "--plan"]);
+    assert!(
+        part.assert_code(0)
+            .stdout
+            .contains("6 combinations in 2 blocks are 12 trials")
+    );
+}
+
+#[test]
+fn wrong_studies_start_nothing() {
+    let place = Place::new();
+    place.write(
+        "study.yaml",
+        "name: wrong\nfactors: { mode: [vm], size: 20 }\n",
+    );
+    let ended = study(&place, &[]);
+    for words in [
+        "study.yaml:2:19: error",
+        "study.yaml:2:30: error",
+        "nothing was started",
+    ] {
+        assert!(
+            ended.assert_code(2).stderr.contains(words),
+            "{words}: {ended:?}"
+        );
+    }
+    place.write("study.yaml", SMALL);
+    for (option, words) in [
+        ("size", "write it like"),
+        ("size=65", "it has 64, imix"),
+        ("colour=red", "the factors are"),
+    ] {
+        let ended = study(&place, &["--only", option]);
+        assert!(
+            ended.assert_code(2).stderr.contains(words),
+            "{option}: {ended:?}"
+        );
+    }
+    assert!(!place.path("out").exists());
+    place.assert_nothing_left();
+}
+
+const IDLE: &str = "tree/sys/devices/system/cpu/cpu0/cpuidle";
+
+/// A machine with two idle states that can be switched off, below `tree`.
+fn machine(place: &Place) {
+    for state in ["state0", "state1", "state2"] {
+        std::fs::create_dir_all(place.path(&format!("{IDLE}/{state}"))).unwrap();
+        place.write(&format!("{IDLE}/{state}/disable"), "0\n");
+    }
+}
+
+fn disabled(place: &Place) -> String {
+    let files = ["state0", "state1", "state2"].map(|state| {
+        let path = place.path(&format!("{IDLE}/{state}/disable"));
+        std::fs::read_to_string(path).unwrap().trim().to_owned()
+    });
+    files.concat()
+}
+
+#[test]
+fn states_are_crossed_and_restored_even_after_kills() {
+    let place = Place::new();
+    machine(&place);
+    place.write("study.yaml", "name: states\nblocks: 1\ntrial: 20ms\n");
+    let options = ["--states", "+c,-c", "--root", "tree"];
+    let document = study(&place, &options).assert_code(0).json();
+    assert_eq!(disabled(&place), "000");
+    let effects = document["study"]["effects"].as_array().unwrap();
+    assert!(
+        effects.iter().any(|effect| effect["factor"] == "states"),
+        "{effects:?}"
+    );
+    let unsupported = document["unsupported"].to_string();
+    assert!(
+        unsupported.contains("cpu_dma_latency (C states)"),
+        "{unsupported}"
+    );
+
+    // Both the study and its guardian are killed in the midst: the next start restores.
+    place.write("study.yaml", "name: states\nblocks: 1\ntrial: 60s\n");
+    let mut all = vec![
+        "measure",
+        "study",
+        "study.yaml",
+        "--noise",
+        "0s",
+        "--out",
+        "other",
+    ];
+    all.extend(["--states", "-c", "--root", "tree"]);
+    let mut command = place.command(&all);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let child = command.stderr(Stdio::null()).spawn().unwrap();
+    until("the states are set", || {
+        (disabled(&place) == "011").then_some(())
+    });
+    let kill = |pid: &str| {
+        let pid = rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap();
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    };
+    // The guardian first, so that it does not restore.
+    let guardian = until("the guardian runs", || {
+        let is_guardian = |pid: &&String| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).contains("--guard")
+        };
+        place.processes().iter().find(is_guardian).cloned()
+    });
+    kill(&guardian);
+    kill(&child.id().to_string());
+    let mut child = child;
+    child.wait().unwrap();
+    until("all are gone", || {
+        place.processes().iter().for_each(|pid| kill(pid));
+        place.processes().is_empty().then_some(())
+    });
+    assert_eq!(disabled(&place), "011", "nobody was left to restore");
+    let restored = place.catena(&["doctor", "--restore", "--root", "tree"]);
+    assert!(
+        restored.assert_code(0).stdout.contains("are restored"),
+        "{restored:?}"
+    );
+    assert_eq!(disabled(&place), "000");
+    let again = place.catena(&["doctor", "--restore", "--root", "tree"]);
+    assert!(again.assert_code(0).stdout.contains("nothing to restore"));
+}
+
+#[test]
+fn a_machine_without_states_is_measured_once_and_says_why() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("tree/sys")).unwrap();
+    place.write("study.yaml", "name: none\nblocks: 1\ntrial: 20ms\n");
+    let options = ["--states", "+pc,-pc", "--root", "tree", "--watts", "50"];
+    let ended = study(&place, &options);
+    for setting in [
+        "governor",
+        "turbo",
+        "idle states",
+        "cpu_dma_latency",
+        "states +pc, -pc",
+    ] {
+        assert!(ended.stderr.contains(setting), "{setting}: {ended:?}");
+    }
+    let document = ended.assert_code(0).json();
+    assert_eq!(document["study"]["planned"], 1);
+    let power = &document["study"]["cells"][0]["values"]["power"];
+    assert!((power["estimate"].as_f64().unwrap() - 50.0).abs() < 1e-6);
+    assert!(document["results"].to_string().contains("Gbit/s per watt"));
+}
+
+#[test]
+fn ports_of_the_kernel_join_by_a_line() {
+    let place = Place::new();
+    let probe = place.run(
+        "unshare",
+        &["--user", "--map-root-user", "--net", "--", "ip", "link"],
+    );
+    if probe.is_none_or(|ended| ended.code != 0) {
+        println!("SKIP ports_of_the_kernel_join_by_a_line: no network namespace for this user");
+        return;
+    }
+    let text = "\
+name: wired
+blocks: 1
+trial: 50ms
+factors: { mode: [process, inline], port: [packet_socket, tap], rate: 2kpps }
+ports:
+  packet_socket: { device: { packet_socket: { interface: $device, delivery: frames } } }
+  tap:
+    device: { tap: { name: $device } }
+    tester: { packet_socket: { interface: $device, delivery: frames } }
+    wire: tap
+";
+    place.write("study.yaml", text);
+    let ended = study(&place, &[]);
+    let document = ended.assert_code(0).json();
+    assert_whole(&place, &document, 4, 1);
+    for cell in document["study"]["cells"].as_array().unwrap() {
+        assert!(
+            cell["values"]["loss"]["estimate"].as_f64().unwrap() < 0.5,
+            "{cell:#}"
+        );
+    }
+}

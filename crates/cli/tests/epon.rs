@@ -1,0 +1,174 @@
+//! A 10G-EPON in processes whose functions are killed: chunks in hand are lost and counted, lock is
+//! found again, frames go on, and none is wrong.
+//!
+//! No test waits for a time: each waits for a state (see `support`).
+
+mod support;
+
+use std::process::Command;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use support::*;
+
+fn chain(direction: &str, protocol: &str) -> String {
+    let (from, to) = match direction {
+        "downstream" => ("olt", "onu"),
+        _ => ("onu", "olt"),
+    };
+    format!(
+        "
+ports:
+  loop: {{ pktgenrcv: {{ chunk: 4KiB, size: [64, 900], window: 2, timeout: 50ms }} }}
+nfs:
+  sender:   {{ type: epon_phy, role: {from}, direction: transmit }}
+  fibre:    {{ type: l1sim, ber: 1e-4 }}
+  receiver: {{ type: epon_phy, role: {to}, direction: receive }}
+links:
+  - {{ link: loop -> sender, protocol: {protocol} }}
+  - {{ link: sender -> fibre, protocol: {protocol} }}
+  - {{ link: fibre -> receiver, protocol: {protocol} }}
+  - {{ link: receiver -> loop, protocol: {protocol} }}
+run: {{ mode: process }}
+"
+    )
+}
+
+/// What an NF counts now, in its present life; null while it does not answer.
+fn counts(chain: &Running, name: &str, node: &str) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_catena"))
+        .args(["nf", "control", name, node, "{\"show\": \"counts\"}"])
+        .env("CATENA_RUNTIME_DIR", chain.dir.path().join("run"))
+        .output()
+        .unwrap();
+    serde_json::from_slice(&output.stdout).unwrap_or_default()
+}
+
+/// The receiver gives frames out: more than before.
+fn frames_flow(chain: &Running, name: &str) {
+    frames_flow_at(chain, name, "receiver");
+}
+
+fn frames_flow_at(chain: &Running, name: &str, receiver: &str) {
+    let frames = || number(&counts(chain, name, receiver)["counts"]["frames"]);
+    let before = frames();
+    chain.until("frames flow", |_| {
+        let now = frames();
+        // A new life counts from zero.
+        now > before || (now > 0 && now < before)
+    });
+}
+
+fn killed_functions_are_replaced(direction: &str, protocol: &str) {
+    let name = format!("pon-{direction}-{protocol}");
+    let chain = Running::start(&name, &self::chain(direction, protocol));
+    let mut random = Random(0xe907);
+    for round in 0..9 {
+        frames_flow(&chain, &name);
+        let victim = ["receiver", "sender", "fibre"][round % 3];
+        let status = chain.until("an answer", |_| true);
+        dither(&mut random, 300_000);
+        assert!(signal(&status, victim, Signal::KILL));
+        let before = epoch(&status, victim);
+        chain.until("it runs again", |now| runs_after(now, victim, before));
+    }
+    frames_flow(&chain, &name);
+    let state = counts(&chain, &name, "receiver")["state"].clone();
+    assert!(state == "in_step" || state == "between_bursts", "{state}");
+    let status = chain.stop();
+    assert_conserved(&status);
+    let report = &node(&status, "loop")["report"];
+    let count = |name: &str| number(&report[name]);
+    assert_eq!(count("frames_corrupted"), 0, "{report}");
+    assert_eq!(count("frames_duplicated"), 0, "{report}");
+    // Two chunks under way: no kill can cost more.
+    assert!(count("chunks_lost") <= 18, "{report}");
+    let back = count("frames_returned") + count("frames_lost");
+    assert_eq!(back, count("frames"), "{report}");
+    assert!(count("frames_returned") > count("frames_lost"), "{report}");
+}
+
+#[test]
+fn killed_functions_are_replaced_downstream() {
+    killed_functions_are_replaced("downstream", "ring");
+}
+
+#[test]
+fn killed_functions_are_replaced_upstream() {
+    killed_functions_are_replaced("upstream", "ring");
+}
+
+#[test]
+fn killed_functions_are_replaced_on_links_with_the_update_flag() {
+    killed_functions_are_replaced("downstream", "flag");
+}
+
+/// `catena worker --join`, ended with the test in any case.
+struct Joined(std::process::Child);
+
+impl Joined {
+    /// Ends by itself, and well, once its workers have been stopped.
+    fn end(mut self) {
+        let start = std::time::Instant::now();
+        while start.elapsed() < PATIENCE {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                assert!(status.success(), "{status}");
+                return;
+            }
+        }
+        panic!("it waits for another chain");
+    }
+}
+
+impl Joined {
+    fn start(workers: &std::path::Path, names: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_catena"));
+        command.args(["worker", "--join"]).arg(workers);
+        for name in names {
+            command.args(["--as", name]);
+        }
+        Self(command.spawn().unwrap())
+    }
+}
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The chain of containers/epon.yaml, with processes in place of containers: the supervisor starts
+/// none of them, and knows each by its token. One is killed and started again.
+#[test]
+fn workers_that_others_start_join_their_chain_and_join_again() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../chains/epon/compose.yaml"
+    );
+    let text = std::fs::read_to_string(path).unwrap();
+    let text = text
+        .replace("name: epon-compose\n", "")
+        .replace("count: 2000", "timeout: 50ms");
+    let dir = tempfile::tempdir().unwrap();
+    let workers = dir.path().join("run/joined/workers");
+    let first = Joined::start(&workers, &["ports"]);
+    let both = Joined::start(&workers, &["olt", "onu"]);
+    let fibre = Joined::start(&workers, &["fibre"]);
+    let chain = Running::start_joined("joined", &text, dir);
+    frames_flow_at(&chain, "joined", "onu");
+    let status = chain.until("an answer", |_| true);
+    assert!(!workers.join("olt.token").exists(), "a token is used once");
+    assert!(signal(&status, "olt", Signal::KILL));
+    let before = epoch(&status, "olt");
+    chain.until("it joins again", |now| runs_after(now, "olt", before));
+    frames_flow_at(&chain, "joined", "onu");
+    let status = chain.stop();
+    for joined in [first, both, fibre] {
+        joined.end();
+    }
+    assert_conserved(&status);
+    assert_eq!(number(&status["deaths"]), 1);
+    let report = &node(&status, "loop")["report"];
+    assert_eq!(number(&report["frames_corrupted"]), 0, "{report}");
+}

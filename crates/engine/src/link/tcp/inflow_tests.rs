@@ -1,0 +1,315 @@
+//! Packets of any lengths, cut into pieces anywhere, arrive as they were sent; lies end the
+//! connection; no buffer is lost whatever comes.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+use catena_shm::pool::{PoolGeometry, PoolOwner};
+use catena_shm::region::Sharing;
+use proptest::prelude::*;
+
+use super::*;
+use crate::chain::{Aggregate, Overflow, Trust};
+use crate::link::tcp::{TcpRx, TcpTx};
+use crate::protocol::{Bind, RingSpec};
+
+const LEN_MAX: usize = 16_384 - 64;
+
+fn pools() -> Pools {
+    let owner = |id, log2_stride, buffer_count| {
+        let geometry = PoolGeometry {
+            log2_stride,
+            buffer_count,
+            headroom: 64,
+            frames: false,
+        };
+        PoolOwner::create(id, geometry, Sharing::ReadWrite).unwrap()
+    };
+    Pools::new(vec![owner(1, 7, 64), owner(2, 11, 64), owner(3, 14, 64)])
+}
+
+fn free_count(pools: &Pools) -> u32 {
+    pools.own().iter().map(PoolOwner::free_count).sum()
+}
+
+/// A connection that takes and gives as many bytes at a time as a script says; 0 is "not now".
+#[derive(Debug, Default)]
+struct Pipe {
+    bytes: RefCell<VecDeque<u8>>,
+    script: RefCell<VecDeque<usize>>,
+    has_ended: bool,
+}
+
+impl Pipe {
+    fn next(&self, wanted: usize) -> Result<usize, Errno> {
+        match self.script.borrow_mut().pop_front() {
+            Some(0) => Err(Errno::AGAIN),
+            Some(count) => Ok(count.min(wanted)),
+            None => Ok(wanted),
+        }
+    }
+}
+
+impl Conduit for &Pipe {
+    fn send(&self, parts: &[IoSlice<'_>]) -> Result<usize, Errno> {
+        let all: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
+        let count = self.next(all.len())?;
+        self.bytes.borrow_mut().extend(&all[..count]);
+        Ok(count)
+    }
+
+    fn receive(&self, parts: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
+        let mut bytes = self.bytes.borrow_mut();
+        if bytes.is_empty() {
+            return if self.has_ended {
+                Ok(0)
+            } else {
+                Err(Errno::AGAIN)
+            };
+        }
+        let room: usize = parts.iter().map(|part| part.len()).sum();
+        let count = self.next(room)?.min(bytes.len());
+        let slots = parts.iter_mut().flat_map(|part| part.iter_mut());
+        for (slot, byte) in slots.zip(bytes.drain(..count)) {
+            *slot = byte;
+        }
+        Ok(count)
+    }
+}
+
+fn spec(overflow: Overflow) -> RingSpec {
+    RingSpec {
+        link: 3,
+        from: 0,
+        to: 1,
+        slot_count: 0,
+        staging_bytes: 1 << 20,
+        trust: Trust::Copy,
+        overflow,
+        aggregate: Aggregate::Off,
+        frame_headroom: 0,
+        tcp: Some(Bind::Loopback),
+    }
+}
+
+/// The packet with number `number`: its bytes and its tag tell.
+fn contents(number: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|at| (number * 31 + at * 7) as u8).collect()
+}
+
+/// Mostly runs of one length, as chunks have, and some that differ.
+fn lengths() -> impl Strategy<Value = Vec<usize>> {
+    let len = prop_oneof![Just(60), Just(1500), Just(9000), Just(LEN_MAX), 1..LEN_MAX];
+    let run = (len, 1_usize..6).prop_map(|(len, count)| vec![len; count]);
+    prop::collection::vec(run, 1..10).prop_map(|runs| runs.concat())
+}
+
+fn script() -> impl Strategy<Value = Vec<usize>> {
+    let step = prop_oneof![Just(0), 1_usize..20, 1_usize..2000, 1_usize..100_000];
+    prop::collection::vec(step, 0..80)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    /// Sent by one side in bursts and taken by the other in bursts, every packet arrives once, in
+    /// order, whatever either socket takes or gives at a time, and every buffer comes home.
+    #[test]
+    fn packets_arrive_as_they_were_sent(
+        lengths in lengths(),
+        bursts in prop::collection::vec(1_usize..9, 1..8),
+        sends in script(),
+        receives in script(),
+        start in 0_u64..1000,
+    ) {
+        let (mut ours, mut theirs) = (pools(), pools());
+        let (before, theirs_before) = (free_count(&ours), free_count(&theirs));
+        let pipe = Pipe::default();
+        let mut tx = TcpTx::new(&spec(Overflow::Block), start);
+        let mut rx = TcpRx::new(&spec(Overflow::Block), start, LEN_MAX);
+        tx.reconnect(Some(&pipe));
+        rx.reconnect(&pipe);
+        let mut sizes = bursts.iter().cycle();
+        let (mut sent, mut taken, mut rounds) = (0, 0, 0);
+        while taken < lengths.len() {
+            rounds += 1;
+            prop_assert!(rounds < 1000, "stuck at {taken} of {sent}");
+            if sent < lengths.len() && rounds % 2 == 0 {
+                *pipe.script.borrow_mut() = sends.iter().copied().collect();
+                let wanted = (*sizes.next().unwrap()).min(lengths.len() - sent);
+                let room = tx.room(wanted, 1).min(wanted);
+                let mut packets = Vec::new();
+                for (number, &len) in lengths.iter().enumerate().skip(sent).take(room) {
+                    // Room to grow now and then.
+                    let more = (number % 3) * 300;
+                    let mut packet = ours.alloc((len + more).min(LEN_MAX)).unwrap();
+                    packet.set_len(len).unwrap();
+                    packet.bytes_mut().copy_from_slice(&contents(number, len));
+                    packet.set_tag(number as u16);
+                    packets.push(packet);
+                }
+                let bytes = lengths[sent..sent + room].iter().sum::<usize>() as u64;
+                let dropped = tx.send(&mut packets, bytes, &mut ours);
+                prop_assert_eq!(dropped.packets, 0);
+                sent += room;
+            }
+            *pipe.script.borrow_mut() = VecDeque::new();
+            tx.settle();
+            *pipe.script.borrow_mut() = receives.iter().copied().collect();
+            let mut packets = Vec::new();
+            let mut room = *sizes.next().unwrap();
+            room -= rx.pull(room, &mut theirs, &mut packets);
+            // The script begins anew in each round: past a "not now" it comes only without.
+            *pipe.script.borrow_mut() = VecDeque::new();
+            rx.pull(room, &mut theirs, &mut packets);
+            for packet in packets {
+                prop_assert_eq!(packet.tag() as usize, taken);
+                prop_assert_eq!(packet.bytes(), &contents(taken, lengths[taken])[..]);
+                let more = (taken % 3 * 300).min(LEN_MAX - lengths[taken]);
+                prop_assert!(packet.tailroom() >= more, "its room is lost");
+                theirs.free(packet);
+                taken += 1;
+            }
+        }
+        prop_assert_eq!(tx.counters.packets, lengths.len() as u64);
+        prop_assert_eq!(rx.counters.packets, tx.counters.packets);
+        prop_assert_eq!(rx.counters.bytes, tx.counters.bytes);
+        prop_assert_eq!(rx.take_dropped()[0].1, 0);
+        prop_assert_eq!(free_count(&ours), before);
+        prop_assert_eq!(free_count(&theirs), theirs_before);
+    }
+
+    /// A connection that breaks after any number of bytes loses exactly what had not arrived whole,
+    /// and the count says so.
+    #[test]
+    fn what_a_broken_connection_held_is_counted(
+        lengths in lengths(),
+        begun in script(),
+        cut in 0_usize..60_000,
+    ) {
+        let (mut ours, mut theirs) = (pools(), pools());
+        let theirs_before = free_count(&theirs);
+        let first = Pipe { has_ended: true, ..Pipe::default() };
+        let second = Pipe::default();
+        let mut tx = TcpTx::new(&spec(Overflow::Block), 0);
+        let mut rx = TcpRx::new(&spec(Overflow::Block), 0, LEN_MAX);
+        tx.reconnect(Some(&first));
+        *first.script.borrow_mut() = begun.iter().copied().collect();
+        let mut fill = |tx: &mut TcpTx<&Pipe>, number: usize, len: usize| {
+            let mut packet = ours.alloc(len).unwrap();
+            packet.bytes_mut().copy_from_slice(&contents(number, len));
+            packet.set_tag(number as u16);
+            tx.send(&mut vec![packet], len as u64, &mut ours)
+        };
+        for (number, len) in lengths.iter().enumerate() {
+            prop_assert_eq!(fill(&mut tx, number, *len).packets, 0);
+        }
+        *first.script.borrow_mut() = VecDeque::new();
+        first.bytes.borrow_mut().truncate(cut);
+        rx.reconnect(&first);
+        tx.reconnect(Some(&second));
+        rx.reconnect(&second);
+        prop_assert_eq!(fill(&mut tx, lengths.len(), 100).packets, 0);
+        tx.settle();
+        let mut packets = Vec::new();
+        rx.pull(1000, &mut theirs, &mut packets);
+        let lost = rx.take_dropped()[0].1;
+        let arrived: Vec<u16> = packets.iter().map(Packet::tag).collect();
+        prop_assert!(arrived.is_sorted());
+        prop_assert_eq!(arrived.last().copied(), Some(lengths.len() as u16));
+        prop_assert_eq!(arrived.len() as u64 + lost, lengths.len() as u64 + 1);
+        prop_assert_eq!(rx.counters.packets, tx.counters.packets);
+        for packet in packets {
+            theirs.free(packet);
+        }
+        prop_assert_eq!(free_count(&theirs), theirs_before);
+    }
+
+    /// Any bytes: no panic, no buffer lost, and nothing longer than a packet may be.
+    #[test]
+    fn a_hostile_sender_ends_its_connection(
+        mut bytes in prop::collection::vec(any::<u8>(), 0..5000),
+        small_lengths in any::<bool>(),
+        receives in script(),
+    ) {
+        if small_lengths {
+            for at in (8..bytes.len().saturating_sub(HEADER_BYTES)).step_by(97) {
+                bytes[at + 1..at + 4].fill(0);
+            }
+        }
+        let mut theirs = pools();
+        let before = free_count(&theirs);
+        let pipe = Pipe {
+            bytes: RefCell::new(bytes.into()),
+            script: RefCell::new(receives.into()),
+            has_ended: true,
+        };
+        let mut rx = TcpRx::new(&spec(Overflow::Block), 0, LEN_MAX);
+        rx.reconnect(&pipe);
+        for _ in 0..200 {
+            let mut packets = Vec::new();
+            rx.pull(64, &mut theirs, &mut packets);
+            theirs.free_all(packets.into_iter());
+        }
+        prop_assert_eq!(rx.next_span(), None);
+        prop_assert_eq!(free_count(&theirs), before);
+    }
+}
+
+#[test]
+fn a_length_beyond_the_largest_packet_is_a_violation() {
+    let mut theirs = pools();
+    let pipe = Pipe::default();
+    pipe.bytes.borrow_mut().extend(0_u64.to_le_bytes());
+    let header = Header {
+        len: LEN_MAX as u32 + 1,
+        ..Header::default()
+    };
+    pipe.bytes.borrow_mut().extend(header.bytes());
+    let mut rx = TcpRx::new(&spec(Overflow::Block), 0, LEN_MAX);
+    rx.reconnect(&pipe);
+    assert_eq!(rx.pull(64, &mut theirs, &mut Vec::new()), 0);
+    assert_eq!((rx.counters.violations, rx.next_span()), (1, None));
+}
+
+#[test]
+fn an_index_that_nobody_can_have_reached_is_a_violation() {
+    let mut theirs = pools();
+    let pipe = Pipe::default();
+    pipe.bytes.borrow_mut().extend(u64::MAX.to_le_bytes());
+    let mut rx = TcpRx::new(&spec(Overflow::Block), 5, LEN_MAX);
+    rx.reconnect(&pipe);
+    assert_eq!(rx.pull(64, &mut theirs, &mut Vec::new()), 0);
+    assert_eq!((rx.counters.violations, rx.next_span()), (1, None));
+    assert_eq!(rx.counters.packets, 0);
+}
+
+/// A receiver that stops reading: a link that blocks has no room, one that drops says so, and both
+/// go on when it reads again.
+#[test]
+fn a_slow_receiver_presses_back() {
+    for (overflow, lost) in [(Overflow::Block, 0), (Overflow::DropTail, 1)] {
+        let mut ours = pools();
+        let pipe = Pipe::default();
+        let mut tx = TcpTx::new(&spec(overflow), 0);
+        tx.reconnect(Some(&pipe));
+        let mut send = |tx: &mut TcpTx<&Pipe>| {
+            let packet = ours.alloc(1000).unwrap();
+            tx.send(&mut vec![packet], 1000, &mut ours).packets
+        };
+        *pipe.script.borrow_mut() = VecDeque::from([500, 0, 0, 0, 0]);
+        assert_eq!(send(&mut tx), 0, "a part of it is sent");
+        assert_eq!(send(&mut tx), lost);
+        if overflow == Overflow::Block {
+            assert_eq!(tx.room(64, 1), 0);
+            assert!(tx.is_congested());
+        }
+        *pipe.script.borrow_mut() = VecDeque::new();
+        tx.settle();
+        assert!(!tx.is_congested() && tx.room(64, 1) >= 64);
+        assert_eq!(send(&mut tx), 0);
+        let sent = 8 + (3 - lost as usize) * (1000 + HEADER_BYTES);
+        assert_eq!(pipe.bytes.borrow().len(), sent);
+    }
+}

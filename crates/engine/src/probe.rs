@@ -1,0 +1,301 @@
+//! Probes in the path: what they note of a packet, and how much of it.
+//!
+//! Beside a packet's life. The same code passes a packet through a node whether its worker is a
+//! thread, a process or a container, and whatever kind the port is; so are the points where time is
+//! taken:
+//!
+//! ```text
+//!  port RX   begin --rx--> entered = left --send--> sent
+//!  NF        begin --pull--> entered --process--> left --send--> sent
+//!  port TX   begin --pull--> entered --tx--> left = sent
+//! ```
+//!
+//! Between `sent` at one node and `begin` at the next the packet waits in a ring, or in a queue
+//! within a worker. A [`Visit`] is what happened to one packet at one node, in 32 bytes; the times
+//! are of the burst that it was in. `docs/adr/0015-probes-note-visits.md` has the reasons.
+//!
+//! Tiers: 0 times one turn in [`TURNS_PER_TIMED`] and adds up, always; 1 follows packets at random
+//! gaps through the chain; 2 follows all.
+
+use catena_shm::record_ring::Record;
+use serde::{Deserialize, Serialize};
+
+/// One turn in so many, at random, is timed for the sums of tier 0.
+pub const TURNS_PER_TIMED: u32 = 64;
+/// Mean distance of the random moments at which waiting packets are counted.
+pub const COUNT_DISTANCE_NS: u64 = 250_000;
+
+/// How much is noted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tier {
+    /// Sums per node only; always on.
+    #[default]
+    Sums,
+    /// Packets at random gaps.
+    Sampled,
+    /// Every packet.
+    Full,
+}
+
+/// What probes are to note, and for how long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeSettings {
+    /// How much.
+    pub tier: Tier,
+    /// Packets from one followed to the next, on average, where packets enter the chain.
+    pub gap: u32,
+    /// For so long; then the worker turns it off by itself, should whoever asked be gone.
+    pub duration_ns: u64,
+    /// First mark of this worker, from 1, and from one to the next: so that no two packets in the
+    /// chain have the same.
+    pub marks: (u16, u16),
+}
+
+/// Sums of tier 0 over the bursts of timed turns, at one node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeCost {
+    /// Bursts that were timed.
+    pub bursts: u64,
+    /// Packets in them.
+    pub packets: u64,
+    /// Taking them out of a link, or receiving them from the world, in ns.
+    pub take_ns: u64,
+    /// The NF, or sending to the world.
+    pub work_ns: u64,
+    /// Passing them on: copying, packing, publishing.
+    pub send_ns: u64,
+}
+
+impl NodeCost {
+    /// Number of words in a counters page.
+    pub const WORDS: usize = 5;
+
+    /// The words, in page order.
+    pub fn words(&self) -> [u64; Self::WORDS] {
+        [
+            self.bursts,
+            self.packets,
+            self.take_ns,
+            self.work_ns,
+            self.send_ns,
+        ]
+    }
+
+    /// From the words.
+    pub fn from_words([bursts, packets, take_ns, work_ns, send_ns]: &[u64; Self::WORDS]) -> Self {
+        Self {
+            bursts: *bursts,
+            packets: *packets,
+            take_ns: *take_ns,
+            work_ns: *work_ns,
+            send_ns: *send_ns,
+        }
+    }
+
+    /// What was added since `earlier`.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            bursts: self.bursts.saturating_sub(earlier.bursts),
+            packets: self.packets.saturating_sub(earlier.packets),
+            take_ns: self.take_ns.saturating_sub(earlier.take_ns),
+            work_ns: self.work_ns.saturating_sub(earlier.work_ns),
+            send_ns: self.send_ns.saturating_sub(earlier.send_ns),
+        }
+    }
+}
+
+/// How many packets waited in a ring, at moments drawn at random.
+///
+/// What a receiver sees when it looks has come since it last looked. A random moment is between
+/// two looks, and half of what came had come: the sum is kept in halves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Occupancy {
+    /// Twice the packets, added up.
+    pub halves: u64,
+    /// Moments.
+    pub samples: u64,
+}
+
+impl Occupancy {
+    /// Number of words in a counters page.
+    pub const WORDS: usize = 2;
+
+    /// The words, in page order.
+    pub fn words(&self) -> [u64; Self::WORDS] {
+        [self.halves, self.samples]
+    }
+
+    /// From the words.
+    pub fn from_words([halves, samples]: &[u64; Self::WORDS]) -> Self {
+        Self {
+            halves: *halves,
+            samples: *samples,
+        }
+    }
+
+    /// What was added since `earlier`.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            halves: self.halves.saturating_sub(earlier.halves),
+            samples: self.samples.saturating_sub(earlier.samples),
+        }
+    }
+
+    /// Packets waiting, on average.
+    #[expect(clippy::cast_precision_loss, reason = "a mean")]
+    pub fn mean(&self) -> Option<f64> {
+        (self.samples > 0).then(|| self.halves as f64 / 2.0 / self.samples as f64)
+    }
+}
+
+/// What became of a packet at a node, and how its worker came to look at it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VisitFlags(u8);
+
+impl VisitFlags {
+    /// It came from the world.
+    pub const ORIGIN: u8 = 1;
+    /// It went to the world.
+    pub const TERMINAL: u8 = 2;
+    /// It was dropped here.
+    pub const DROPPED: u8 = 4;
+    /// The worker had slept.
+    pub const SLEPT: u8 = 8;
+    /// The worker had given way to others.
+    pub const YIELDED: u8 = 16;
+    /// The link it left by packs small packets into frames.
+    pub const PACKED: u8 = 32;
+
+    /// From the bits.
+    pub const fn new(bits: u8) -> Self {
+        Self(bits)
+    }
+
+    /// Whether any of `bits` is set.
+    pub const fn has(self, bits: u8) -> bool {
+        self.0 & bits != 0
+    }
+}
+
+/// One packet at one node: times in ns on the chain's clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Visit {
+    /// The packet's mark.
+    pub mark: u16,
+    /// The node, by index in the chain.
+    pub node: u16,
+    /// The link it came by plus one; 0 from the world or from a node of the same worker.
+    pub input: u8,
+    /// The link it left by plus one; 0 likewise, or if it was dropped.
+    pub output: u8,
+    /// Packets in the burst.
+    pub burst: u16,
+    /// What happened.
+    pub flags: VisitFlags,
+    /// When the worker began to take the burst.
+    pub begin: u64,
+    /// When it had it, and the node's work began.
+    pub entered: u64,
+    /// When that was done.
+    pub left: u64,
+    /// When the burst had been passed on.
+    pub sent: u64,
+    /// When the worker had slept, or given way: when it went on.
+    pub resumed: Option<u64>,
+}
+
+const FLAGS_SHIFT: u32 = 56;
+const TIME_MASK: u64 = (1 << FLAGS_SHIFT) - 1;
+
+impl Visit {
+    /// As it lies in the ring of records: `begin` and flags; mark, node, links and burst; and the
+    /// other times as 32-bit differences, which saturate at 4.3 s.
+    #[inline]
+    pub fn to_record(&self) -> Record {
+        let delta = |later: u64, earlier: u64| {
+            u64::from(u32::try_from(later.saturating_sub(earlier)).unwrap_or(u32::MAX))
+        };
+        let begin = self.begin & TIME_MASK | u64::from(self.flags.0) << FLAGS_SHIFT;
+        let names = u64::from(self.mark)
+            | u64::from(self.node) << 16
+            | u64::from(self.input) << 32
+            | u64::from(self.output) << 40
+            | u64::from(self.burst) << 48;
+        let work = delta(self.entered, self.begin) | delta(self.left, self.entered) << 32;
+        let resumed = self.resumed.map_or(0, |resumed| {
+            delta(self.begin, resumed).min(u64::from(u32::MAX) - 1) + 1
+        });
+        [
+            begin,
+            names,
+            work,
+            delta(self.sent, self.left) | resumed << 32,
+        ]
+    }
+
+    /// From a record, which anybody may have written: any record is some visit.
+    #[expect(clippy::cast_possible_truncation, reason = "takes fields out of words")]
+    pub fn from_record([begin, names, work, rest]: &Record) -> Self {
+        let time = begin & TIME_MASK;
+        let (low, high) = (|word: &u64| word & 0xffff_ffff, |word: &u64| word >> 32);
+        let entered = time + low(work);
+        let left = entered + high(work);
+        Self {
+            mark: *names as u16,
+            node: (names >> 16) as u16,
+            input: (names >> 32) as u8,
+            output: (names >> 40) as u8,
+            burst: (names >> 48) as u16,
+            flags: VisitFlags((begin >> FLAGS_SHIFT) as u8),
+            begin: time,
+            entered,
+            left,
+            sent: left + low(rest),
+            resumed: high(rest)
+                .checked_sub(1)
+                .map(|ago| time.saturating_sub(ago)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn visits_survive_the_ring(
+            (mark, node, burst) in any::<(u16, u16, u16)>(),
+            (input, output, flags) in any::<(u8, u8, u8)>(),
+            begin in 0_u64..1 << 55,
+            steps in any::<[u32; 3]>(),
+            resumed in prop::option::of(0_u64..u64::from(u32::MAX)),
+        ) {
+            let entered = begin + u64::from(steps[0]);
+            let left = entered + u64::from(steps[1]);
+            let visit = Visit {
+                mark,
+                node,
+                input,
+                output,
+                burst,
+                flags: VisitFlags(flags),
+                begin,
+                entered,
+                left,
+                sent: left + u64::from(steps[2]),
+                resumed: resumed.map(|ago| begin.saturating_sub(ago)),
+            };
+            prop_assert_eq!(Visit::from_record(&visit.to_record()), visit);
+        }
+
+        #[test]
+        fn any_record_is_some_visit(record in any::<Record>()) {
+            let visit = Visit::from_record(&record);
+            prop_assert!(visit.begin <= visit.entered && visit.left <= visit.sent);
+            let _ = visit.to_record();
+        }
+    }
+}

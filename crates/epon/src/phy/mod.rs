@@ -1,0 +1,121 @@
+//! `epon_phy`: the 10G-EPON PHY as an NF; chunks of frames become chunks of line bits, and back.
+//!
+//! One node is one direction of one end: an OLT transmits one stream downstream, which an ONU
+//! receives; an ONU transmits a burst per chunk upstream, which an OLT receives. The coding is
+//! `catena_pcs`, in either implementation; here it meets packets. A chunk is changed in the buffer
+//! in which it came. Without `pcs`, chunks pass untouched: what chaining alone costs.
+//!
+//! State is that of the stream (scrambler, lock, a frame in progress). A PHY that is killed and
+//! replaced begins anew: a transmitter goes on with the next codeword, a receiver looks for lock.
+
+mod config;
+mod receive;
+mod transmit;
+
+use catena_engine::nf::{Access, BuiltNf, Burst, DropReason, Inputs, Nanos, Nf, NfKind, Verdict};
+use catena_engine::packet::Packet;
+use catena_pcs::llid::Accept;
+use catena_pcs::{Simd, fast, reference};
+use serde_json::{Value, json};
+
+use config::{Config, Implementation, Task};
+use receive::Receiving;
+use transmit::Transmitting;
+
+/// The PHY that a configuration asks for.
+fn build(config: &Config) -> Phy {
+    let (line, params) = (config.line(), config.params());
+    let is_fast = config.implementation == Implementation::Fast;
+    match config.direction {
+        _ if !config.pcs => Phy::Bypass,
+        Task::Transmit => {
+            let llid = config.llid;
+            let make = move || -> transmit::Transmitter {
+                let params = params.clone();
+                match is_fast {
+                    true => Box::new(fast::Transmitter::new(line, params, Simd::best())),
+                    false => Box::new(reference::Transmitter::new(line, params)),
+                }
+            };
+            Phy::Transmit(Transmitting::new(line, llid, Box::new(make)))
+        }
+        Task::Receive => {
+            let accept = config.llid.map_or(Accept::Any, Accept::Onu);
+            let receiver: receive::Receiver = match is_fast {
+                true => Box::new(fast::Receiver::new(line, accept, params, Simd::best())),
+                false => Box::new(reference::Receiver::new(line, accept, params)),
+            };
+            Phy::Receive(Receiving::new(line, receiver))
+        }
+    }
+}
+
+/// One direction of one end.
+enum Phy {
+    Bypass,
+    Transmit(Transmitting),
+    Receive(Receiving),
+}
+
+impl Phy {
+    #[inline]
+    fn chunk(&mut self, packet: &mut Packet) -> Result<(), DropReason> {
+        match self {
+            Self::Bypass => Ok(()),
+            Self::Transmit(half) => half.chunk(packet),
+            Self::Receive(half) => half.chunk(packet),
+        }
+    }
+}
+
+impl Nf for Phy {
+    fn process(&mut self, burst: &mut Burst<'_>, _now: Nanos) {
+        for (packet, verdict) in burst.iter_mut() {
+            if let Err(reason) = self.chunk(packet) {
+                *verdict = Verdict::Drop(reason);
+            }
+        }
+    }
+
+    fn control(&mut self, request: &Value) -> Result<Value, String> {
+        if *request != json!({"show": "counts"}) {
+            return Err("epon_phy answers {\"show\": \"counts\"}".to_owned());
+        }
+        let counts: serde_json::Map<String, Value> = self
+            .report()
+            .into_iter()
+            .map(|(name, count)| (name.to_owned(), count.into()))
+            .collect();
+        let state = match self {
+            Self::Receive(half) => half.state(),
+            _ => Value::Null,
+        };
+        Ok(json!({"counts": counts, "state": state}))
+    }
+
+    fn report(&self) -> Vec<(&'static str, u64)> {
+        match self {
+            Self::Bypass => Vec::new(),
+            Self::Transmit(half) => half.report(),
+            Self::Receive(half) => half.report(),
+        }
+    }
+}
+
+/// The chain file's entry.
+pub const KIND: NfKind = NfKind {
+    name: "epon_phy",
+    summary: "Turns frames into 10G-EPON line bits, or line bits into frames",
+    access: Access::Write,
+    inputs: Inputs::One,
+    allocates: false,
+    headroom: 0,
+    schema: || schemars::schema_for!(Config),
+    build: |config, _outputs| {
+        let config = Config::parse(config)?;
+        Ok(BuiltNf::single(build(&config)))
+    },
+};
+
+#[cfg(test)]
+mod tests;

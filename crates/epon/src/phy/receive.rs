@@ -1,0 +1,199 @@
+//! Line bits to frames, in the buffer in which the bits came.
+//!
+//! A frame belongs to the chunk that brings its last block and the one behind it. What a chunk's
+//! buffer does not hold goes with the next one.
+
+use catena_engine::nf::DropReason;
+use catena_engine::packet::Packet;
+use catena_pcs::counters::Counters;
+use catena_pcs::stage::{Direction, FrameSink, Receive, Received, Verdict};
+use serde_json::Value;
+
+use crate::chunk::{Content, FRAME_HEADER_LEN, Frames, HEADER_LEN, Header, frame_header};
+
+pub(super) type Receiver = Box<dyn Receive + Send>;
+
+/// Room for frames of a chunk, and those that wait for the next.
+const STORE_LEN: usize = 1 << 23;
+
+/// The receiving half of a PHY.
+pub(super) struct Receiving {
+    direction: Direction,
+    receiver: Receiver,
+    store: Store,
+    chunks: u64,
+    malformed: u64,
+}
+
+/// Frames as a list.
+struct Store {
+    /// Never longer than what it was made for.
+    list: Vec<u8>,
+    count: u32,
+    /// Frames for which there was no room.
+    refused: u64,
+}
+
+impl FrameSink for Store {
+    #[inline]
+    fn frame(&mut self, frame: &Received<'_>) {
+        let len = u16::try_from(frame.bytes.len()).ok();
+        let fits = self.list.len() + FRAME_HEADER_LEN + frame.bytes.len() <= STORE_LEN;
+        let Some(len) = len.filter(|_| fits) else {
+            self.refused += 1;
+            return;
+        };
+        self.list.extend_from_slice(&frame_header(len, frame.llid));
+        self.list.extend_from_slice(frame.bytes);
+        self.count += 1;
+    }
+}
+
+impl Store {
+    /// How many frames of the front fit into `room` octets, and how many octets they take.
+    fn fitting(&self, room: usize) -> (u32, usize) {
+        if self.list.len() <= room {
+            return (self.count, self.list.len());
+        }
+        let mut frames = Frames::behind_check(&self.list, self.count);
+        let (mut count, mut octets) = (0, 0);
+        while frames.next().is_some() {
+            let end = self.list.len() - frames.rest().len();
+            if end > room {
+                break;
+            }
+            (count, octets) = (count + 1, end);
+        }
+        (count, octets)
+    }
+
+    /// Drops the first frame, which no chunk holds.
+    fn refuse_first(&mut self) {
+        let mut frames = Frames::behind_check(&self.list, self.count);
+        if frames.next().is_some() {
+            let end = self.list.len() - frames.rest().len();
+            self.forget(1, end);
+            self.refused += 1;
+        }
+    }
+
+    fn forget(&mut self, count: u32, octets: usize) {
+        let len = self.list.len() - octets;
+        self.list.copy_within(octets.., 0);
+        self.list.truncate(len);
+        self.count -= count;
+    }
+}
+
+impl Receiving {
+    pub(super) fn new(direction: Direction, receiver: Receiver) -> Self {
+        Self {
+            direction,
+            receiver,
+            store: Store {
+                list: Vec::with_capacity(STORE_LEN),
+                count: 0,
+                refused: 0,
+            },
+            chunks: 0,
+            malformed: 0,
+        }
+    }
+
+    /// Turns a chunk of line bits into one of frames.
+    ///
+    /// # Errors
+    /// Why the chunk is to be dropped.
+    pub(super) fn chunk(&mut self, packet: &mut Packet) -> Result<(), DropReason> {
+        let parsed = Header::parse(packet.bytes());
+        let expected = Content::Line(self.direction);
+        let Some(header) = parsed.ok().filter(|header| header.content == expected) else {
+            self.malformed += 1;
+            return Err(DropReason::Malformed);
+        };
+        let line = &packet.bytes()[HEADER_LEN..];
+        let (bit, count) = (header.bit.into(), header.count as usize);
+        self.receiver.receive(line, bit, count, &mut self.store);
+        let room = packet.len() + packet.tailroom() - HEADER_LEN;
+        let (mut count, mut octets) = self.store.fitting(room);
+        if count == 0 && self.store.count > 0 {
+            self.store.refuse_first();
+            (count, octets) = self.store.fitting(room);
+        }
+        packet
+            .set_len(HEADER_LEN + octets)
+            .map_err(|_| DropReason::TooLarge)?;
+        let header = Header {
+            content: Content::Frames,
+            bit: 0,
+            count,
+            ..header
+        };
+        header.write(packet.bytes_mut());
+        packet.bytes_mut()[HEADER_LEN..].copy_from_slice(&self.store.list[..octets]);
+        self.store.forget(count, octets);
+        self.chunks += 1;
+        Ok(())
+    }
+
+    /// Where the receiver stands, in a word.
+    pub(super) fn state(&self) -> Value {
+        match self.receiver.verdict() {
+            Verdict::NeverLocked => "never_locked",
+            Verdict::InStep => "in_step",
+            Verdict::BetweenBursts => "between_bursts",
+            Verdict::Lost => "lost",
+        }
+        .into()
+    }
+
+    pub(super) fn report(&self) -> Vec<(&'static str, u64)> {
+        let mut report = vec![
+            ("chunks", self.chunks),
+            ("chunks_malformed", self.malformed),
+            ("frames_refused", self.store.refused),
+        ];
+        report.extend(counts(self.direction, self.receiver.counters()));
+        report
+    }
+}
+
+/// A receiver's counters by name, as far as they are of this direction.
+fn counts(direction: Direction, counters: &Counters) -> impl Iterator<Item = (&'static str, u64)> {
+    let drops = &counters.drops;
+    let synchronisation = match direction {
+        Direction::Downstream => [
+            ("locks", counters.locks),
+            ("lock_losses", counters.lock_losses),
+            ("high_ber_windows", counters.high_ber_windows),
+        ],
+        Direction::Upstream => [
+            ("bursts", counters.bursts),
+            ("bursts_ended", counters.bursts_ended),
+            ("bursts_lost", counters.bursts_lost),
+        ],
+    };
+    let rest = [
+        ("line_bits", counters.line_bits),
+        ("hunted_bits", counters.hunted_bits),
+        ("codewords", counters.codewords),
+        ("codewords_corrected", counters.codewords_corrected),
+        ("codewords_uncorrectable", counters.codewords_uncorrectable),
+        ("symbols_corrected", counters.symbols_corrected),
+        ("ones_corrected", counters.ones_corrected),
+        ("zeros_corrected", counters.zeros_corrected),
+        ("header_errors", counters.header_errors),
+        ("blocks_invalid", counters.blocks_invalid),
+        ("frames", counters.frames),
+        ("octets", counters.octets),
+        ("frames_coding", drops.coding),
+        ("frames_cut", drops.cut),
+        ("frames_runt", drops.runt),
+        ("frames_oversize", drops.oversize),
+        ("frames_sld", drops.sld),
+        ("frames_crc8", drops.crc8),
+        ("frames_llid", drops.llid),
+        ("frames_fcs", drops.fcs),
+    ];
+    synchronisation.into_iter().chain(rest)
+}

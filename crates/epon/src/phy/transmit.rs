@@ -1,0 +1,241 @@
+//! Frames to line bits, in the buffer in which the frames came.
+//!
+//! A transmitter holds 64 KiB of blocks. Frames beyond that are set aside, since line bits take
+//! their place, and follow as blocks are sent. An OLT's chunk is as many codewords long as its
+//! header says; an ONU's is one burst, from the sync pattern to the terminator.
+
+use catena_engine::nf::DropReason;
+use catena_engine::packet::Packet;
+use catena_pcs::params::{CODEWORD_BITS, DATA_BLOCKS};
+use catena_pcs::stage::{Direction, PushError, Transmit};
+
+use crate::chunk::{Content, Frame, Frames, HEADER_LEN, Header, line_octets};
+
+pub(super) type Transmitter = Box<dyn Transmit + Send>;
+
+/// The transmitting half of a PHY.
+pub(super) struct Transmitting {
+    direction: Direction,
+    llid: Option<u16>,
+    make: Box<dyn Fn() -> Transmitter + Send>,
+    transmitter: Transmitter,
+    /// As long as the longest list so far: it grows in the first chunks only.
+    aside: Vec<u8>,
+    counts: Counts,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    chunks: u64,
+    malformed: u64,
+    frames: u64,
+    octets: u64,
+    /// Longer than allowed.
+    oversize: u64,
+    /// More frames than the chunk's codewords take.
+    overfull: u64,
+    bursts: u64,
+    /// Bursts that their buffer did not hold.
+    bursts_cut: u64,
+    codewords: u64,
+    line_bits: u64,
+}
+
+/// Frames that are still to be taken: what was set aside of a list.
+struct Aside<'a> {
+    octets: &'a [u8],
+    count: u32,
+}
+
+impl Transmitting {
+    pub(super) fn new(
+        direction: Direction,
+        llid: Option<u16>,
+        make: Box<dyn Fn() -> Transmitter + Send>,
+    ) -> Self {
+        Self {
+            direction,
+            llid,
+            transmitter: make(),
+            make,
+            aside: Vec::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Turns a chunk of frames into one of line bits.
+    ///
+    /// # Errors
+    /// Why the chunk is to be dropped.
+    pub(super) fn chunk(&mut self, packet: &mut Packet) -> Result<(), DropReason> {
+        let parsed = Header::parse(packet.bytes());
+        let Some(header) = parsed
+            .ok()
+            .filter(|header| header.content == Content::Frames)
+        else {
+            self.counts.malformed += 1;
+            return Err(DropReason::Malformed);
+        };
+        let room = packet.len() + packet.tailroom() - HEADER_LEN;
+        if self.direction == Direction::Downstream && line_octets(header.codewords) > room {
+            return Err(DropReason::TooLarge);
+        }
+        let payload = &packet.bytes()[HEADER_LEN..];
+        let Ok(mut frames) = Frames::parse(payload, header.count) else {
+            self.counts.malformed += 1;
+            return Err(DropReason::Malformed);
+        };
+        let mut left = header.count;
+        left -= self.take(&mut frames);
+        self.aside.clear();
+        if left > 0 {
+            self.aside.extend_from_slice(frames.rest());
+        }
+        // All of the buffer, until it is known how much is needed; there is room, see above.
+        packet
+            .set_len(HEADER_LEN + room)
+            .map_err(|_| DropReason::TooLarge)?;
+        let line = &mut packet.bytes_mut()[HEADER_LEN..];
+        // Lent out, so that `self` stays free.
+        let aside = std::mem::take(&mut self.aside);
+        let waiting = Aside {
+            octets: &aside,
+            count: left,
+        };
+        let sent = match self.direction {
+            Direction::Downstream => Ok(self.stream(waiting, line, header.codewords)),
+            Direction::Upstream => self.burst(waiting, line),
+        };
+        self.aside = aside;
+        let bits = sent?;
+        if bits % 8 != 0 {
+            line[bits / 8] &= (1 << (bits % 8)) - 1;
+        }
+        let octets = bits.div_ceil(8);
+        let header = Header {
+            content: Content::Line(self.direction),
+            // Fits: a buffer has at most 16 MiB.
+            count: bits as u32,
+            ..header
+        };
+        header.write(packet.bytes_mut());
+        self.counts.chunks += 1;
+        self.counts.line_bits += bits as u64;
+        // Shorter than it was made above.
+        packet
+            .set_len(HEADER_LEN + octets)
+            .map_err(|_| DropReason::TooLarge)
+    }
+
+    /// Gives frames to the transmitter until it is full; says how many were done with.
+    fn take(&mut self, frames: &mut Frames<'_>) -> u32 {
+        let mut done = 0;
+        loop {
+            let mut ahead = frames.clone();
+            let Some(Frame { llid, octets }) = ahead.next() else {
+                break;
+            };
+            match self.transmitter.push(octets, self.llid.unwrap_or(llid)) {
+                Ok(()) => {
+                    self.counts.frames += 1;
+                    self.counts.octets += octets.len() as u64;
+                }
+                Err(PushError::TooLong { .. }) => self.counts.oversize += 1,
+                Err(PushError::Full) => break,
+            }
+            *frames = ahead;
+            done += 1;
+        }
+        done
+    }
+
+    /// Sends at most so many codewords from bit `at` on; says how many bits.
+    fn pull(&mut self, line: &mut [u8], at: usize, codewords: usize) -> usize {
+        let reach = (at + codewords * CODEWORD_BITS).div_ceil(8).min(line.len());
+        self.transmitter.pull(&mut line[..reach], at)
+    }
+
+    /// Sends `codewords`, filled up with idle; gives their bits.
+    fn stream(&mut self, waiting: Aside<'_>, line: &mut [u8], codewords: u32) -> usize {
+        let mut frames = waiting.frames();
+        let mut left = waiting.count;
+        let end = codewords as usize * CODEWORD_BITS;
+        let mut at = 0;
+        while at < end {
+            let rest = (end - at) / CODEWORD_BITS;
+            // No idle between frames: only what is full of blocks goes, while frames wait.
+            let full = match left {
+                0 => rest,
+                _ => (self.transmitter.waiting_blocks() / DATA_BLOCKS).clamp(1, rest),
+            };
+            at += self.pull(line, at, full);
+            left -= self.take(&mut frames);
+        }
+        self.counts.overfull += u64::from(left);
+        self.counts.codewords += u64::from(codewords);
+        at
+    }
+
+    /// Sends a burst, if there is anything to send; gives its bits.
+    fn burst(&mut self, waiting: Aside<'_>, line: &mut [u8]) -> Result<usize, DropReason> {
+        let mut frames = waiting.frames();
+        let mut left = waiting.count;
+        let mut at = 0;
+        loop {
+            let whole = line.len() * 8 / CODEWORD_BITS;
+            let full = match left {
+                0 => whole,
+                _ => (self.transmitter.waiting_blocks() / DATA_BLOCKS).max(1),
+            };
+            let bits = self.pull(line, at, full);
+            at += bits;
+            left -= self.take(&mut frames);
+            if bits > 0 {
+                continue;
+            }
+            if self.transmitter.waiting_blocks() == 0 && at + CODEWORD_BITS <= 8 * line.len() {
+                break;
+            }
+            if at + CODEWORD_BITS > 8 * line.len() {
+                // What was sent has no end, and what is left no front: begin anew.
+                self.transmitter = (self.make)();
+                self.counts.bursts_cut += 1;
+                return Err(DropReason::TooLarge);
+            }
+        }
+        self.counts.bursts += u64::from(at > 0);
+        Ok(at)
+    }
+
+    pub(super) fn report(&self) -> Vec<(&'static str, u64)> {
+        let counts = &self.counts;
+        let mut report = vec![
+            ("chunks", counts.chunks),
+            ("chunks_malformed", counts.malformed),
+            ("frames", counts.frames),
+            ("octets", counts.octets),
+            ("frames_oversize", counts.oversize),
+            ("line_bits", counts.line_bits),
+        ];
+        match self.direction {
+            Direction::Downstream => report.extend([
+                ("codewords", counts.codewords),
+                ("frames_overfull", counts.overfull),
+                (
+                    "deletion_debt_max",
+                    self.transmitter.deletion_debt_max() as u64,
+                ),
+            ]),
+            Direction::Upstream => {
+                report.extend([("bursts", counts.bursts), ("bursts_cut", counts.bursts_cut)]);
+            }
+        }
+        report
+    }
+}
+
+impl<'a> Aside<'a> {
+    fn frames(&self) -> Frames<'a> {
+        Frames::behind_check(self.octets, self.count)
+    }
+}

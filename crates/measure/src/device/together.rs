@@ -1,0 +1,160 @@
+//! Two devices that stay up and take turns: for comparisons in slices of milliseconds.
+//!
+//! Starting a chain costs more than a slice, and is a piece of luck of its own; here both chains
+//! start once, and their generators share a schedule ([`crate::traffic::slices`]). The chain whose
+//! turn it is not sleeps: both wait by sleeping, whatever the chain file says, since the other's
+//! spinning would be part of the result. What is compared is the rate at the highest load.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use catena_engine::chain::{Chain, NodeKind, WaitChoice};
+use catena_engine::supervisor::{Options, Supervisor};
+use catena_shm::tsc;
+use serde_json::{Map, Value, json};
+
+use super::{DRAIN, Device, DeviceError, PATIENCE, TrialProfile};
+use crate::compare::Side;
+use crate::traffic::TickRate;
+use crate::traffic::generator::SendResults;
+
+/// How two devices take turns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Turns {
+    /// Pairs of slices.
+    pub pairs: u32,
+    /// Length of a slice.
+    pub slice: Duration,
+    /// Decides which side comes first in each pair, as in [`crate::compare::Plan`].
+    pub seed: u64,
+}
+
+/// How long both chains have to start. Containers are not for this: they take longer.
+const START: Duration = Duration::from_millis(1500);
+
+impl Device {
+    /// The chain as one side of a comparison.
+    fn side(&self, side: Side, profile: &TrialProfile, slices: &Value) -> Chain {
+        let mut chain = self.chain.clone();
+        chain.name = format!("{}-{side:?}-{}", chain.name, std::process::id()).to_lowercase();
+        chain.run.wait = WaitChoice::Sleep;
+        let mut set = |index: usize, change: &dyn Fn(&mut Map<String, Value>)| {
+            if let NodeKind::Port { config, .. } = &mut chain.nodes[index].kind {
+                let mut map = config.as_object().cloned().unwrap_or_default();
+                change(&mut map);
+                *config = Value::Object(map);
+            }
+        };
+        set(self.traffic, &|config| {
+            config.insert("profile".into(), profile.at(None));
+            config.insert("results".into(), json!(self.results_of(side)));
+            config.insert("slices".into(), slices.clone());
+            config.remove("duration");
+            config.remove("count");
+        });
+        set(self.receiver, &|config| {
+            config.remove("results");
+            config.insert("samples".into(), json!(2));
+        });
+        chain
+    }
+
+    fn results_of(&self, side: Side) -> std::path::PathBuf {
+        self.folder.join(format!("sent-{side:?}.json"))
+    }
+
+    fn launch(&self, chain: Chain) -> Result<Supervisor, DeviceError> {
+        let options = Options {
+            registry: self.setting.registry.clone(),
+            program: self.setting.program.clone(),
+            runtime_root: self.setting.runtime_root.clone(),
+            // Also one loop: the two would otherwise take turns on different cores.
+            pin: true,
+        };
+        Supervisor::start(chain, options).map_err(|error| self.failed(error))
+    }
+}
+
+fn runs(supervisor: &Supervisor) -> bool {
+    let workers = supervisor.status().workers;
+    workers.iter().all(|worker| worker.state == "running")
+}
+
+/// Packets per second of both devices in each pair.
+///
+/// # Errors
+/// A chain failed or did not start in time, or the user asked for the end.
+pub fn take_turns(
+    devices: [&Device; 2],
+    profile: &TrialProfile,
+    turns: &Turns,
+) -> Result<[Vec<f64>; 2], DeviceError> {
+    let sides = [Side::A, Side::B];
+    let begin = Instant::now() + START;
+    let rate = TickRate::measure(Duration::from_millis(20));
+    let ns = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+    let start = tsc::ticks() + rate.ticks(ns(begin.saturating_duration_since(Instant::now())));
+    let mut supervisors = Vec::new();
+    for (device, side) in devices.into_iter().zip(sides) {
+        let _ = std::fs::remove_file(device.results_of(side));
+        let slices = json!({
+            "side": side, "pairs": turns.pairs, "length": format!("{}ns", ns(turns.slice)),
+            "seed": turns.seed, "start": start,
+        });
+        supervisors.push(device.launch(device.side(side, profile, &slices))?);
+    }
+    let ended = serve(devices, &mut supervisors, turns, begin);
+    for supervisor in &mut supervisors {
+        supervisor.stop(Duration::from_secs(5));
+    }
+    ended?;
+    let mut rates = Vec::new();
+    for ((device, side), supervisor) in devices.into_iter().zip(sides).zip(&supervisors) {
+        if supervisor.status().deaths > 0 {
+            return Err(device.failed("a worker died during the comparison"));
+        }
+        let sent: SendResults = device.read(&device.results_of(side))?;
+        rates.push(sent.slice_rates_pps);
+    }
+    let mut rates = rates.into_iter();
+    Ok([(); 2].map(|()| rates.next().unwrap_or_default()))
+}
+
+/// Serves both until they have come to their end.
+fn serve(
+    devices: [&Device; 2],
+    supervisors: &mut [Supervisor],
+    turns: &Turns,
+    begin: Instant,
+) -> Result<(), DeviceError> {
+    let whole = turns.slice * 2 * turns.pairs;
+    let deadline = begin + whole + PATIENCE;
+    let mut has_begun = false;
+    while !supervisors.iter().all(Supervisor::is_finished) {
+        for supervisor in supervisors.iter_mut() {
+            supervisor.step(Duration::from_millis(10), &[]);
+        }
+        let [first, _] = devices;
+        if first.setting.is_interrupted.load(Ordering::Relaxed) {
+            return Err(DeviceError::Interrupted);
+        }
+        has_begun |= supervisors.iter().all(runs);
+        let now = Instant::now();
+        if !has_begun && now > begin {
+            return Err(first.failed("the two chains did not start within 1.5 s"));
+        }
+        if now > deadline {
+            return Err(first.failed("its sources did not end in time"));
+        }
+    }
+    for supervisor in supervisors.iter_mut() {
+        supervisor.drain();
+    }
+    let deadline = Instant::now() + DRAIN;
+    while !supervisors.iter().all(Supervisor::is_empty) && Instant::now() < deadline {
+        for supervisor in supervisors.iter_mut() {
+            supervisor.step(Duration::from_millis(2), &[]);
+        }
+    }
+    Ok(())
+}

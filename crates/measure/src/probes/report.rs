@@ -1,0 +1,353 @@
+//! What probes found, as it is shown and written.
+
+use std::collections::BTreeMap;
+
+use catena_engine::probe::{NodeCost, Occupancy, ProbeSettings, Tier, VisitFlags};
+use catena_engine::supervisor::probing::ProbeMap;
+use catena_engine::supervisor::status::Status;
+use serde::{Deserialize, Serialize};
+
+use super::collector::Collector;
+use super::journey::{Journey, Journeys};
+use super::parts::{Component, KINDS, components, times_of, waited_ns};
+use super::tax::Tax;
+use crate::blame::{Blame, LittleCheck, Trace};
+use crate::stats::quantile::{quantile, rank};
+use crate::stats::{deviation, mean};
+
+/// Version of the form; goes up when a reader of the old form would err.
+pub const SCHEMA: &str = "catena.probes/1";
+/// Paths that are shown, the most frequent ones.
+const PATHS_MAX: usize = 8;
+/// Where more packets than this share came to a receiver that had slept or given way, what waited
+/// meanwhile cannot be counted: it did not look.
+const AWAY_MAX: f64 = 0.05;
+
+/// What probes found in a running chain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProbeReport {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The chain.
+    pub chain: String,
+    /// How much was noted.
+    pub tier: Tier,
+    /// Packets from one followed to the next, on average.
+    pub gap: u32,
+    /// For how long.
+    pub seconds: f64,
+    /// Sums of tier 0 by worker.
+    pub workers: Vec<WorkerCost>,
+    /// Sums of tier 0 by node.
+    pub nodes: Vec<NodeRow>,
+    /// Ways that packets took, the most frequent first.
+    pub paths: Vec<PathReport>,
+    /// Little's law for each ring.
+    pub rings: Vec<RingCheck>,
+    /// Journeys that are complete.
+    pub journeys: u64,
+    /// Journeys without an end.
+    pub unfinished: u64,
+    /// Visits that belong to no journey.
+    pub broken: u64,
+    /// Records that were overwritten before they were read.
+    pub lost: u64,
+    /// Records that no honest worker would write.
+    pub refused: u64,
+    /// What the probes cost; absent where it was not measured.
+    pub tax: Option<Tax>,
+}
+
+/// A worker's time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkerCost {
+    /// Its name.
+    pub name: String,
+    /// Share of the time in turns that moved packets.
+    pub busy: f64,
+    /// Share of the time asleep.
+    pub asleep: f64,
+    /// Turns per second that moved packets.
+    pub busy_turns: f64,
+}
+
+/// What a node costs, by timed turns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeRow {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// Sums over the bursts that were timed.
+    pub timed: NodeCost,
+    /// Packets per burst; 0 if none was timed.
+    pub burst: f64,
+    /// Taking a packet out of its link or receiving it, ns.
+    pub take_ns: f64,
+    /// The NF, or sending to the world, ns a packet.
+    pub work_ns: f64,
+    /// Passing it on, ns a packet.
+    pub send_ns: f64,
+}
+
+/// One way through the chain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PathReport {
+    /// Names of its nodes.
+    pub nodes: Vec<String>,
+    /// Whether packets are dropped at its end.
+    pub is_dropped: bool,
+    /// Journeys that took it.
+    pub journeys: u64,
+    /// Residence: median, p99 (if there are enough) and longest, ns.
+    pub residence_ns: Spread,
+    /// Each component's time.
+    pub parts: Vec<PartRow>,
+    /// Shares by component.
+    pub blame: Blame,
+    /// Shares by kind of component, summed over the path.
+    pub by_kind: Blame,
+}
+
+/// How values spread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// Median.
+    pub p50: f64,
+    /// 99th percentile, if there are enough.
+    pub p99: Option<f64>,
+    /// Largest.
+    pub max: f64,
+}
+
+/// One component's time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PartRow {
+    /// Its name.
+    pub component: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its times, ns.
+    pub ns: Spread,
+}
+
+/// Little's law for one ring: how many wait, by counting, and by rate times residency.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RingCheck {
+    /// The link.
+    pub link: String,
+    /// Packets per second.
+    pub rate_pps: f64,
+    /// Mean residency of those followed, ns.
+    pub residency_ns: f64,
+    /// Half of its 95 % interval, as if they did not resemble each other: at least so much.
+    pub residency_error_ns: f64,
+    /// Both counts; absent where they cannot be compared.
+    pub check: Option<LittleCheck>,
+    /// Why not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why_not: Option<String>,
+}
+
+impl Spread {
+    fn of(values: &mut [f64]) -> Self {
+        values.sort_unstable_by(f64::total_cmp);
+        let at = |q| values.get(rank(values.len(), q)).copied().unwrap_or(0.0);
+        Self {
+            p50: at(0.5),
+            p99: quantile(values, 0.99),
+            max: values.last().copied().unwrap_or(0.0),
+        }
+    }
+}
+
+impl ProbeReport {
+    /// The report of what `collector` has taken between two statuses of the chain.
+    pub fn new(
+        collector: &Collector,
+        settings: &ProbeSettings,
+        before: &Status,
+        after: &Status,
+    ) -> Self {
+        let map = collector.map();
+        let journeys = Journeys::of(map, collector.visits.clone());
+        let seconds = (after.uptime_s - before.uptime_s).max(1e-9);
+        Self {
+            schema: SCHEMA.to_owned(),
+            chain: map.chain.clone(),
+            tier: settings.tier,
+            gap: settings.gap,
+            seconds,
+            workers: workers(before, after, seconds),
+            nodes: nodes(before, after),
+            paths: paths(map, &journeys.whole),
+            rings: rings(map, &journeys.whole, before, after, seconds),
+            journeys: journeys.whole.len() as u64,
+            unfinished: journeys.unfinished,
+            broken: journeys.broken,
+            lost: collector.lost(),
+            refused: collector.refused(),
+            tax: None,
+        }
+    }
+}
+
+fn workers(before: &Status, after: &Status, seconds: f64) -> Vec<WorkerCost> {
+    let each = after.workers.iter().map(|worker| {
+        let earlier = before.workers.iter().find(|old| old.name == worker.name);
+        let (busy, asleep, turns) = earlier.map_or((0.0, 0.0, 0), |old| {
+            (old.busy_s, old.sleep_s, old.busy_turns)
+        });
+        WorkerCost {
+            name: worker.name.clone(),
+            busy: (worker.busy_s - busy).max(0.0) / seconds,
+            asleep: (worker.sleep_s - asleep).max(0.0) / seconds,
+            busy_turns: worker.busy_turns.saturating_sub(turns) as f64 / seconds,
+        }
+    });
+    each.collect()
+}
+
+fn nodes(before: &Status, after: &Status) -> Vec<NodeRow> {
+    let each = after.nodes.iter().map(|node| {
+        let earlier = before.nodes.iter().find(|old| old.name == node.name);
+        let timed = node
+            .cost
+            .since(&earlier.map_or_else(NodeCost::default, |old| old.cost));
+        let per_packet = |ns: u64| ns as f64 / timed.packets.max(1) as f64;
+        NodeRow {
+            name: node.name.clone(),
+            type_name: node.type_name.clone(),
+            burst: timed.packets as f64 / timed.bursts.max(1) as f64,
+            take_ns: per_packet(timed.take_ns),
+            work_ns: per_packet(timed.work_ns),
+            send_ns: per_packet(timed.send_ns),
+            timed,
+        }
+    });
+    each.collect()
+}
+
+/// The most frequent paths.
+fn paths(map: &ProbeMap, journeys: &[Journey]) -> Vec<PathReport> {
+    let mut groups: BTreeMap<(Vec<u16>, bool), Vec<&Journey>> = BTreeMap::new();
+    for journey in journeys {
+        let key = (journey.path(), journey.is_dropped());
+        groups.entry(key).or_default().push(journey);
+    }
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|(_, group)| std::cmp::Reverse(group.len()));
+    groups.truncate(PATHS_MAX);
+    let reports = groups
+        .iter()
+        .filter_map(|((path, is_dropped), group)| path_report(map, path, *is_dropped, group));
+    reports.collect()
+}
+
+fn path_report(
+    map: &ProbeMap,
+    path: &[u16],
+    is_dropped: bool,
+    journeys: &[&Journey],
+) -> Option<PathReport> {
+    let components = components(map, journeys);
+    let traces: Vec<Trace> = journeys.iter().map(|journey| times_of(journey)).collect();
+    let names: Vec<_> = components.iter().map(|one| one.name.as_str()).collect();
+    let blame = Blame::of(&names, &traces).ok()?;
+    let by_kind = Blame::of(&KINDS, &summed(&components, &traces)).ok()?;
+    let parts = components.iter().enumerate().map(|(index, component)| {
+        let mut times: Vec<_> = traces.iter().map(|trace| trace.parts_ns[index]).collect();
+        PartRow {
+            component: component.name.clone(),
+            kind: KINDS[component.kind].to_owned(),
+            ns: Spread::of(&mut times),
+        }
+    });
+    let mut residence: Vec<_> = traces.iter().map(|trace| trace.residence_ns).collect();
+    let name = |node: &u16| {
+        let node = map.nodes[usize::from(*node)].as_ref();
+        node.map_or_else(String::new, |node| node.name.clone())
+    };
+    Some(PathReport {
+        nodes: path.iter().map(name).collect(),
+        is_dropped,
+        journeys: journeys.len() as u64,
+        residence_ns: Spread::of(&mut residence),
+        parts: parts.collect(),
+        blame,
+        by_kind,
+    })
+}
+
+/// The same traces with components of one kind added up.
+fn summed(components: &[Component], traces: &[Trace]) -> Vec<Trace> {
+    let sum = |trace: &Trace| {
+        let mut parts_ns = vec![0.0; KINDS.len()];
+        for (component, time) in components.iter().zip(&trace.parts_ns) {
+            parts_ns[component.kind] += time;
+        }
+        Trace {
+            parts_ns,
+            residence_ns: trace.residence_ns,
+        }
+    };
+    traces.iter().map(sum).collect()
+}
+
+/// Little's law for each ring.
+fn rings(
+    map: &ProbeMap,
+    journeys: &[Journey],
+    before: &Status,
+    after: &Status,
+    seconds: f64,
+) -> Vec<RingCheck> {
+    let links = map.links.iter().enumerate();
+    let checks = links.filter_map(|(index, link)| {
+        let link = link.as_ref().filter(|link| link.is_ring)?;
+        let (mut waited, mut away) = (Vec::new(), 0.0);
+        for hop in journeys
+            .iter()
+            .flat_map(|journey| journey.visits.windows(2))
+        {
+            if usize::from(hop[1].input) == index + 1 {
+                waited.push(waited_ns(&hop[0], &hop[1]));
+                let paused = VisitFlags::SLEPT | VisitFlags::YIELDED;
+                away += f64::from(u8::from(hop[1].flags.has(paused)));
+            }
+        }
+        let now = after.links.iter().find(|found| found.name == link.name)?;
+        let earlier = before.links.iter().find(|found| found.name == link.name);
+        let (packets, waiting) = earlier.map_or((0, Occupancy::default()), |old| {
+            (old.rx_packets, old.waiting)
+        });
+        let rate_pps = now.rx_packets.saturating_sub(packets) as f64 / seconds;
+        let count = waited.len() as f64;
+        let residency_ns = mean(&waited).unwrap_or(0.0);
+        let spread = deviation(&waited).unwrap_or(0.0) / count.max(1.0).sqrt();
+        let counted = now.waiting.since(&waiting).mean();
+        let why_not = if count == 0.0 {
+            Some("no packet was followed over it".to_owned())
+        } else if away / count > AWAY_MAX {
+            let share = away / count * 100.0;
+            Some(format!(
+                "its receiver had slept or given way before {share:.0} % of the packets"
+            ))
+        } else if counted.is_none() {
+            Some("no moment was drawn".to_owned())
+        } else {
+            None
+        };
+        let check = counted.filter(|_| why_not.is_none());
+        Some(RingCheck {
+            link: link.name.clone(),
+            rate_pps,
+            residency_ns,
+            residency_error_ns: 1.96 * spread,
+            check: check.map(|counted| LittleCheck::of(counted, rate_pps, residency_ns)),
+            why_not,
+        })
+    });
+    checks.collect()
+}

@@ -1,0 +1,137 @@
+//! What is kept of a trial of a study: enough for every table and figure, and no packet.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::blame::Blame;
+use crate::device::{LOOPS, Outcome};
+use crate::latency::stall::touched;
+use crate::latency::{Direction, Latency, Sample};
+use crate::report::{OverTime, TrialRow};
+use crate::stats::histogram::Histogram;
+
+/// How long after a stall the queue that it left may still delay packets.
+pub const RECOVERY_NS: u64 = 10_000;
+
+/// A trial of a study, with those before it that did not count.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// In which block, from 0.
+    pub block: u32,
+    /// Level of each factor.
+    pub cell: BTreeMap<String, String>,
+    /// When it began, RFC 3339.
+    pub began: String,
+    /// The command that ran it.
+    pub command: String,
+    /// Offered load; none at `max`.
+    pub load_pps: Option<f64>,
+    /// Every attempt.
+    pub attempts: Vec<TrialRow>,
+    /// What was measured, or why nothing was.
+    pub result: Result<Measured, String>,
+    /// Which kind of component takes the time, of a trial in which packets were followed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blame: Option<Blame>,
+}
+
+/// What a trial that counts gave.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Packets per second that came back.
+    pub rate_pps: f64,
+    /// Packets that should have been offered.
+    pub intended: u64,
+    /// Packets that came back.
+    pub forwarded: u64,
+    /// Packets that the tester's own ports dropped.
+    pub tester_lost: u64,
+    /// Mean frame length with FCS.
+    pub frame_len: f64,
+    /// Latency; only of trials at a load.
+    pub latency: Option<LatencyRecord>,
+    /// Mean power.
+    pub watts: Option<f64>,
+}
+
+/// Latency of a trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LatencyRecord {
+    /// Delay from intended sending, ns.
+    pub raw: Histogram,
+    /// The same of packets that no stall of the tester's loops touched.
+    pub clean: Histogram,
+    /// Share of packets that a stall touched.
+    pub excluded_share: f64,
+    /// p99.9 less the least delay (RFC 8219 7.3.1).
+    pub pdv_rfc8219_ns: Option<f64>,
+    /// Mean |IPDV| (RFC 3393).
+    pub ipdv_rfc3393_ns: Option<f64>,
+    /// Interarrival jitter (RFC 3550 6.4.1).
+    pub interarrival_jitter_rfc3550_ns: Option<f64>,
+    /// Delay over time; of the first block only.
+    pub over_time: Option<OverTime>,
+}
+
+impl Measured {
+    /// Of an outcome that is valid. `over_time` asks for the map of delay over time, and `watts` is
+    /// the reading of a wattmeter, for a machine without a meter of its own.
+    pub fn of(outcome: &Outcome, frame_len: f64, over_time: bool, watts: Option<f64>) -> Self {
+        let has_load = outcome.offer.load_pps.is_some();
+        Self {
+            rate_pps: outcome.forwarding_rate_pps(),
+            intended: outcome.intended(),
+            forwarded: outcome.forwarded(),
+            tester_lost: outcome.tester_lost,
+            frame_len,
+            latency: has_load.then(|| LatencyRecord::of(outcome, over_time)),
+            watts: watts.or_else(|| outcome.energy.map(|energy| energy.watts())),
+        }
+    }
+
+    /// Bits per second on layer 2 that came back.
+    pub fn bits_per_second(&self) -> f64 {
+        self.rate_pps * self.frame_len * 8.0
+    }
+}
+
+impl LatencyRecord {
+    fn of(outcome: &Outcome, over_time: bool) -> Self {
+        let samples = outcome.samples();
+        let stalls = outcome.stalls();
+        let latency = Latency::of_known(Direction::OneWay, &samples, false);
+        let touched = touched(&outcome.flights(), &stalls, &LOOPS, RECOVERY_NS);
+        let untouched = samples
+            .iter()
+            .zip(&touched)
+            .filter(|(_, touched)| !**touched);
+        let raw = histogram(samples.iter());
+        let clean = histogram(untouched.map(|(sample, _)| sample));
+        Self {
+            excluded_share: (raw.count() - clean.count()) as f64 / raw.count().max(1) as f64,
+            pdv_rfc8219_ns: latency.pdv_rfc8219_ns.map(|ns| ns as f64),
+            ipdv_rfc3393_ns: latency.ipdv_rfc3393.mean_absolute_ns,
+            interarrival_jitter_rfc3550_ns: latency.interarrival_jitter_rfc3550_ns,
+            over_time: over_time
+                .then(|| OverTime::of(&samples, &stalls, outcome.offer.duration))
+                .flatten(),
+            raw,
+            clean,
+        }
+    }
+
+    /// Whether there was any packet.
+    pub fn is_empty(&self) -> bool {
+        self.raw.count() == 0
+    }
+}
+
+/// Delays of samples as a histogram.
+fn histogram<'a>(samples: impl Iterator<Item = &'a Sample>) -> Histogram {
+    let mut histogram = Histogram::new();
+    for sample in samples {
+        histogram.record(sample.delay_ns().max(0).cast_unsigned());
+    }
+    histogram
+}

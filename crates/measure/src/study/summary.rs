@@ -1,0 +1,455 @@
+//! What a study's trials say: each combination with intervals, and what each factor does.
+//!
+//! Blocks are repetitions: values of one block resemble each other more than those of different
+//! blocks, so that intervals come from the blocks' values alone, by Student's t. Rates and times
+//! are averaged by their logarithms.
+//!
+//! The effect of a level is its ratio to the first level of its factor. Within a block, every
+//! combination with it is paired with the one that differs from it in this factor alone; the mean
+//! of the logarithms of the ratios is the block's value. What disturbs a whole block falls out.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Study;
+use super::cell::{Cell, FACTORS, MODE, PORT};
+use super::journal::latest;
+use super::record::{Measured, Record};
+use crate::blame::Blame;
+use crate::compare::Verdict;
+use crate::doctor::energy::gbps_per_watt;
+use crate::report::OverTime;
+use crate::stats::histogram::Histogram;
+use crate::stats::student::t_quantile;
+use crate::stats::{Interval, deviation, mean};
+
+/// Confidence of all intervals.
+const CONFIDENCE: f64 = 0.95;
+/// Most maps of delay over time in a report.
+const MAPS_MAX: usize = 2;
+/// Ratios within this share of 1 do not matter.
+pub const MARGIN: f64 = 0.05;
+
+/// Results of a study, as a part of a report.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StudyResults {
+    /// Factors and their levels.
+    pub factors: Vec<(String, Vec<String>)>,
+    /// Trials of each combination.
+    pub blocks: u32,
+    /// Trials that were planned, and those that are done.
+    pub planned: usize,
+    /// How many of them have a result.
+    pub done: usize,
+    /// Combinations.
+    pub cells: Vec<CellResult>,
+    /// What each level does against the first of its factor.
+    pub effects: Vec<Effect>,
+}
+
+/// A value with its interval over blocks, from two blocks on.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// Mean over blocks.
+    pub estimate: f64,
+    /// Interval.
+    pub interval: Option<Interval>,
+}
+
+/// A combination.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CellResult {
+    /// Its level of each factor.
+    pub levels: Vec<String>,
+    /// Trials with a result.
+    pub trials: u32,
+    /// Values by the name of a [`METRICS`] entry; those without a value are absent.
+    pub values: BTreeMap<String, Spread>,
+    /// Delays of all trials, ns.
+    pub latency: Option<Histogram>,
+    /// The first trial as a map of delay over time; of one combination for each of two modes.
+    pub over_time: Option<OverTime>,
+    /// Why a trial has no result, if one has none.
+    pub failure: Option<String>,
+}
+
+/// What a level does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Effect {
+    /// The factor.
+    pub factor: String,
+    /// The level.
+    pub level: String,
+    /// The level that it is compared with.
+    pub against: String,
+    /// Where: all combinations, or those with a level of another factor.
+    pub within: Option<(String, String)>,
+    /// Name of a [`METRICS`] entry.
+    pub metric: String,
+    /// Value with the level over value without it.
+    pub ratio: Spread,
+    /// Pairs of trials.
+    pub pairs: usize,
+    /// What it means.
+    pub verdict: Verdict,
+}
+
+/// A value that trials have.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    /// Its name in reports.
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Whether levels are compared by it.
+    pub is_compared: bool,
+    /// The value of a trial.
+    of: fn(&Measured) -> Option<f64>,
+}
+
+fn quantile(measured: &Measured, q: f64) -> Option<f64> {
+    let latency = measured.latency.as_ref()?;
+    latency.raw.quantile(q).map(|value| value as f64)
+}
+
+fn rate_at_max(measured: &Measured) -> Option<f64> {
+    measured.latency.is_none().then_some(measured.rate_pps)
+}
+
+/// All values, in the order of tables.
+pub const METRICS: [Metric; 14] = [
+    metric("rate at max", "packets/s", true, rate_at_max),
+    metric("Gbit/s at max", "Gbit/s", false, |measured| {
+        rate_at_max(measured).map(|_| measured.bits_per_second() / 1e9)
+    }),
+    metric("loss", "share", false, |measured| {
+        let lost = measured.intended.saturating_sub(measured.forwarded);
+        let is_loaded = measured.latency.is_some() && measured.intended > 0;
+        is_loaded.then(|| lost as f64 / measured.intended as f64)
+    }),
+    metric("latency p50", "ns", true, |measured| {
+        quantile(measured, 0.5)
+    }),
+    metric("latency p90", "ns", false, |measured| {
+        quantile(measured, 0.9)
+    }),
+    metric("latency p99", "ns", true, |measured| {
+        quantile(measured, 0.99)
+    }),
+    metric("latency p99.9", "ns", true, |measured| {
+        quantile(measured, 0.999)
+    }),
+    metric("clean p99", "ns", false, |measured| {
+        let latency = measured.latency.as_ref()?;
+        latency.clean.quantile(0.99).map(|value| value as f64)
+    }),
+    metric("PDV (RFC 8219)", "ns", true, |measured| {
+        measured.latency.as_ref()?.pdv_rfc8219_ns
+    }),
+    metric("mean |IPDV| (RFC 3393)", "ns", false, |measured| {
+        measured.latency.as_ref()?.ipdv_rfc3393_ns
+    }),
+    metric("interarrival jitter (RFC 3550)", "ns", false, |measured| {
+        measured.latency.as_ref()?.interarrival_jitter_rfc3550_ns
+    }),
+    metric("touched by stalls", "share", false, |measured| {
+        Some(measured.latency.as_ref()?.excluded_share)
+    }),
+    metric("power", "W", false, |measured| measured.watts),
+    metric("Gbit/s per watt", "Gbit/s/W", false, |measured| {
+        gbps_per_watt(measured.bits_per_second(), measured.watts?)
+    }),
+];
+
+const fn metric(
+    name: &'static str,
+    unit: &'static str,
+    is_compared: bool,
+    of: fn(&Measured) -> Option<f64>,
+) -> Metric {
+    Metric {
+        name,
+        unit,
+        is_compared,
+        of,
+    }
+}
+
+impl Spread {
+    /// Of one value for each block.
+    fn of(values: &[f64]) -> Option<Self> {
+        let centre = mean(values)?;
+        let half = deviation(values).map(|spread| {
+            let count = values.len();
+            let t = t_quantile(0.5 + CONFIDENCE / 2.0, count - 1);
+            t * spread / (count as f64).sqrt()
+        });
+        Some(Self {
+            estimate: centre,
+            interval: half.map(|half| Interval {
+                estimate: centre,
+                low: centre - half,
+                high: centre + half,
+                confidence: CONFIDENCE,
+            }),
+        })
+    }
+
+    /// The same by logarithms, for values above zero; otherwise as they are.
+    fn of_ratios(values: &[f64]) -> Option<Self> {
+        if values.iter().any(|value| *value <= 0.0) {
+            return Self::of(values);
+        }
+        let logarithms: Vec<_> = values.iter().map(|value| value.ln()).collect();
+        let spread = Self::of(&logarithms)?;
+        Some(Self {
+            estimate: spread.estimate.exp(),
+            interval: spread.interval.map(|interval| Interval {
+                estimate: interval.estimate.exp(),
+                low: interval.low.exp(),
+                high: interval.high.exp(),
+                confidence: interval.confidence,
+            }),
+        })
+    }
+
+    fn verdict(&self) -> Verdict {
+        let Some(interval) = self.interval else {
+            return Verdict::Inconclusive;
+        };
+        if interval.low > 1.0 - MARGIN && interval.high < 1.0 + MARGIN {
+            Verdict::Same
+        } else if interval.low > 1.0 {
+            Verdict::Higher
+        } else if interval.high < 1.0 {
+            Verdict::Lower
+        } else {
+            Verdict::Inconclusive
+        }
+    }
+}
+
+/// The trials of a study by block and cell.
+struct Trials<'a> {
+    study: &'a Study,
+    cells: Vec<Cell>,
+    by_cell: BTreeMap<Cell, BTreeMap<u32, &'a Measured>>,
+    failures: BTreeMap<Cell, String>,
+}
+
+impl<'a> Trials<'a> {
+    fn of(study: &'a Study, records: &'a [Record]) -> Self {
+        let cells = study.cells();
+        let by_key: BTreeMap<_, Cell> = cells.iter().map(|cell| (study.key(cell), *cell)).collect();
+        let (mut by_cell, mut failures) = (BTreeMap::new(), BTreeMap::new());
+        for ((block, key), record) in latest(records) {
+            let Some(cell) = by_key.get(&key).filter(|_| block < study.blocks) else {
+                continue;
+            };
+            match &record.result {
+                Ok(measured) => {
+                    let blocks: &mut BTreeMap<u32, &Measured> = by_cell.entry(*cell).or_default();
+                    blocks.insert(block, measured);
+                }
+                Err(why) => {
+                    failures.insert(*cell, why.clone());
+                }
+            }
+        }
+        Self {
+            study,
+            cells,
+            by_cell,
+            failures,
+        }
+    }
+
+    fn of_cell(&self, cell: &Cell) -> impl Iterator<Item = (u32, &'a Measured)> {
+        let blocks = self.by_cell.get(cell).into_iter().flatten();
+        blocks.map(|(block, measured)| (*block, *measured))
+    }
+
+    fn result(&self, cell: &Cell) -> CellResult {
+        let values = METRICS.iter().filter_map(|metric| {
+            let values: Vec<_> = self
+                .of_cell(cell)
+                .filter_map(|(_, m)| (metric.of)(m))
+                .collect();
+            // A value that some trials lack is no mean over blocks.
+            let is_whole = values.len() == self.of_cell(cell).count();
+            let spread = Spread::of_ratios(&values).filter(|_| is_whole)?;
+            Some((metric.name.to_owned(), spread))
+        });
+        let mut latency: Option<Histogram> = None;
+        for found in self.of_cell(cell).filter_map(|(_, m)| m.latency.as_ref()) {
+            latency.get_or_insert_default().merge(&found.raw);
+        }
+        let mut maps = self
+            .of_cell(cell)
+            .filter_map(|(_, m)| m.latency.as_ref()?.over_time.clone());
+        let levels = (0..FACTORS.len()).map(|place| self.study.level(cell, place).to_owned());
+        CellResult {
+            levels: levels.collect(),
+            trials: u32::try_from(self.of_cell(cell).count()).unwrap_or(u32::MAX),
+            values: values.collect(),
+            latency,
+            over_time: maps.next(),
+            failure: self.failures.get(cell).cloned(),
+        }
+    }
+
+    /// What `level` of the factor at `place` does against its first level, among `cells`.
+    fn effect(
+        &self,
+        place: usize,
+        level: usize,
+        metric: &Metric,
+        within: Option<(usize, usize)>,
+    ) -> Option<Effect> {
+        let is_within = |cell: &&Cell| {
+            cell[place] == level && within.is_none_or(|(other, at)| cell[other] == at)
+        };
+        let mut by_block: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+        for cell in self.cells.iter().filter(is_within) {
+            let mut base = *cell;
+            base[place] = 0;
+            let bases: BTreeMap<_, _> = self.of_cell(&base).collect();
+            for (block, measured) in self.of_cell(cell) {
+                let pair = bases.get(&block).and_then(|base| (metric.of)(base));
+                let pair = pair.zip((metric.of)(measured));
+                if let Some((base, value)) = pair.filter(|(a, b)| *a > 0.0 && *b > 0.0) {
+                    by_block.entry(block).or_default().push((value / base).ln());
+                }
+            }
+        }
+        let pairs = by_block.values().map(Vec::len).sum();
+        let blocks: Vec<_> = by_block
+            .values()
+            .filter_map(|logs| mean(logs))
+            .map(f64::exp)
+            .collect();
+        let ratio = Spread::of_ratios(&blocks)?;
+        let levels = &self.study.levels[place];
+        Some(Effect {
+            factor: FACTORS[place].to_owned(),
+            level: levels[level].text.clone(),
+            against: levels[0].text.clone(),
+            within: within.map(|(other, at)| {
+                let level = self.study.levels[other][at].text.clone();
+                (FACTORS[other].to_owned(), level)
+            }),
+            metric: metric.name.to_owned(),
+            verdict: ratio.verdict(),
+            ratio,
+            pairs,
+        })
+    }
+
+    fn effects(&self) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        let ports = self.study.levels[PORT].len();
+        for place in 0..FACTORS.len() {
+            // Where functions run may matter more over one kind of port than over another.
+            let split = place == MODE && ports > 1;
+            let parts = (0..if split { ports } else { 0 }).map(|port| Some((PORT, port)));
+            for within in std::iter::once(None).chain(parts) {
+                for level in 1..self.study.levels[place].len() {
+                    let compared = METRICS.iter().filter(|metric| metric.is_compared);
+                    effects.extend(
+                        compared.filter_map(|metric| self.effect(place, level, metric, within)),
+                    );
+                }
+            }
+        }
+        effects
+    }
+}
+
+/// Results of the trials so far.
+pub fn summarise(study: &Study, records: &[Record]) -> StudyResults {
+    let trials = Trials::of(study, records);
+    let factors = FACTORS.iter().zip(&study.levels);
+    let mut cells: Vec<_> = trials
+        .cells
+        .iter()
+        .map(|cell| trials.result(cell))
+        .collect();
+    keep_some_maps(&mut cells);
+    StudyResults {
+        factors: factors
+            .map(|(factor, levels)| {
+                let levels = levels.iter().map(|level| level.text.clone());
+                ((*factor).to_owned(), levels.collect())
+            })
+            .collect(),
+        blocks: study.blocks,
+        planned: trials.cells.len() * study.blocks as usize,
+        done: trials.by_cell.values().map(BTreeMap::len).sum(),
+        cells,
+        effects: trials.effects(),
+    }
+}
+
+/// Which kind of component takes the time, of every combination whose packets were followed.
+pub fn blamed(study: &Study, records: &[Record]) -> Vec<(String, Blame)> {
+    let latest = latest(records);
+    let cells = study.cells().into_iter();
+    let blamed = cells.filter_map(|cell| {
+        let record = latest.get(&(study.blocks, study.key(&cell)))?;
+        Some((study.title(&cell), record.blame.clone()?))
+    });
+    blamed.collect()
+}
+
+/// Keeps the map of delay over time of one combination for each of the first two modes: the others'
+/// are in the journal, and would make the report ten times as large.
+fn keep_some_maps(cells: &mut [CellResult]) {
+    let mut modes: Vec<String> = Vec::new();
+    for cell in cells {
+        let mode = cell.levels.get(MODE).cloned().unwrap_or_default();
+        if modes.contains(&mode) || modes.len() == MAPS_MAX {
+            cell.over_time = None;
+        } else if cell.over_time.is_some() {
+            modes.push(mode);
+        }
+    }
+}
+
+/// The values of all combinations as CSV (RFC 4180), with a line of names first.
+pub fn csv(results: &StudyResults) -> String {
+    let mut head: Vec<_> = results
+        .factors
+        .iter()
+        .map(|(factor, _)| factor.clone())
+        .collect();
+    head.push("trials".to_owned());
+    for metric in &METRICS {
+        let name = format!("{} ({})", metric.name, metric.unit);
+        head.extend([name.clone(), format!("{name} low"), format!("{name} high")]);
+    }
+    head.push("failure".to_owned());
+    let rows = results.cells.iter().map(|cell| {
+        let mut row = cell.levels.clone();
+        row.push(cell.trials.to_string());
+        for metric in &METRICS {
+            let value = cell.values.get(metric.name);
+            let interval = value.and_then(|value| value.interval);
+            let write = |value: Option<f64>| value.map_or_else(String::new, |v| v.to_string());
+            row.push(write(value.map(|value| value.estimate)));
+            row.push(write(interval.map(|interval| interval.low)));
+            row.push(write(interval.map(|interval| interval.high)));
+        }
+        row.push(cell.failure.clone().unwrap_or_default());
+        row
+    });
+    let lines = std::iter::once(head.clone()).chain(rows);
+    let lines = lines.map(|row| {
+        let fields: Vec<_> = row
+            .iter()
+            .map(|field| crate::report::quoted(field))
+            .collect();
+        fields.join(",") + "\n"
+    });
+    lines.collect()
+}

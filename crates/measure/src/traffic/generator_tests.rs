@@ -1,0 +1,146 @@
+//! The port at times of the test's choosing.
+
+use super::*;
+use catena_port::port_bench::PortBench;
+use serde_json::json;
+
+use crate::stamp::Stamp;
+
+/// A port whose ticks are nanoseconds.
+fn port(document: &serde_json::Value) -> TrafficPort {
+    let profile = Profile::from_json(document).unwrap();
+    let plan = Plan::new(&profile, Path::new(".")).unwrap();
+    TrafficPort::new(plan, 7, TickRate::from_ns_per_tick(1.0))
+}
+
+/// Drives a port at ticks of the test's choosing.
+struct Driven(TrafficPort);
+
+impl Port for Driven {
+    fn rx(&mut self, burst: &mut RxBurst<'_>, now: Nanos) -> RxState {
+        self.0.send_due(burst, now.0, now)
+    }
+
+    fn tx(&mut self, _packets: &mut [Packet], _now: Nanos) -> usize {
+        0
+    }
+
+    fn report(&self) -> Vec<(&'static str, u64)> {
+        self.0.report()
+    }
+}
+
+fn bench(document: &serde_json::Value, end_ns: u64) -> PortBench {
+    PortBench::new(Box::new(Driven(port(document).until(end_ns))))
+}
+
+#[test]
+fn packets_carry_the_time_at_which_they_were_due() {
+    let mut bench = bench(&json!({ "load": { "rate": "1Mpps" } }), 10_000);
+    bench.now = Nanos(1_000_000);
+    assert_eq!(bench.rx(32).packets.len(), 1);
+    // Late by 3.5 gaps: all that became due goes, with its own time.
+    bench.now = Nanos(1_004_500);
+    let received = bench.rx(32);
+    let stamps: Vec<_> = received
+        .packets
+        .iter()
+        .map(|packet| Stamp::read(packet).unwrap())
+        .map(|stamp| (stamp.trial, stamp.sequence, stamp.intended))
+        .collect();
+    let expected = [1, 2, 3, 4].map(|n| (7, n, 1_000_000 + 1000 * n));
+    assert_eq!(stamps, expected);
+    assert_eq!(received.state, RxState::Until(Nanos(1_005_000)));
+    assert_eq!(bench.counter("late_max_ns"), 3500);
+    let (rest, state) = bench.rx_all(32);
+    assert_eq!((rest.len(), state), (5, RxState::Finished));
+}
+
+#[test]
+fn a_generator_that_cannot_keep_up_says_so() {
+    let slow = |limit: usize, room_first: usize| {
+        let mut bench = bench(&json!({ "load": { "rate": "10Mpps" } }), 100_000_000);
+        bench.rx(room_first);
+        // 4 packets in a microsecond where 10 are due.
+        let mut calls = 0;
+        while bench.rx(limit).state != RxState::Finished {
+            bench.now = bench.now.plus(1000);
+            calls += 1;
+            assert!(calls < 200_000);
+        }
+        let of = |name: &str| bench.counter(name);
+        (
+            of("unsent"),
+            of("behind_by_chain"),
+            of("behind_by_generator"),
+        )
+    };
+    let (unsent, by_chain, by_generator) = slow(4, 1);
+    // 100 ms and 20 ms of grace at 4 Mpps leave 520,000 of 1,000,000.
+    assert!((519_990..=520_010).contains(&unsent), "{unsent}");
+    assert!(by_generator > 100_000 && by_chain == 0);
+    // The same when there once was more room: the chain holds back.
+    let (_, by_chain, by_generator) = slow(4, 32);
+    assert!(
+        by_chain > 100_000 && by_generator <= 1,
+        "{by_chain} {by_generator}"
+    );
+}
+
+#[test]
+fn a_delay_is_no_lateness() {
+    let mut port = port(&json!({ "load": { "rate": "1Mpps" } })).until(10_000);
+    port.delay_ns = 500_000;
+    let mut bench = PortBench::new(Box::new(Driven(port)));
+    bench.now = Nanos(1000);
+    let first = bench.rx(32);
+    assert_eq!(
+        (first.packets.len(), first.state),
+        (0, RxState::Until(Nanos(501_000)))
+    );
+    bench.now = Nanos(501_000);
+    let received = bench.rx(32);
+    let stamp = Stamp::read(&received.packets[0]).unwrap();
+    assert_eq!((stamp.sequence, stamp.intended), (0, 501_000));
+    assert_eq!(bench.counter("late_max_ns"), 0);
+    assert_eq!(bench.counter("stalled_ns"), 0);
+}
+
+#[test]
+fn without_a_rate_everything_is_due_now() {
+    let mut bench = bench(&json!({}), 1000);
+    bench.now = Nanos(50);
+    assert_eq!(bench.rx(32).packets.len(), 32);
+    bench.now = Nanos(60);
+    let received = bench.rx(8);
+    let stamp = Stamp::read(&received.packets[0]).unwrap();
+    assert_eq!((stamp.sequence, stamp.intended), (32, 60));
+    bench.now = Nanos(1050);
+    assert_eq!(bench.rx(8).state, RxState::Finished);
+}
+
+#[test]
+fn wrong_profiles_in_chain_files_name_the_field() {
+    let config = json!({ "profile": { "sizes": [64, 20], "lode": {} } });
+    let errors = (KIND.check)(&config).unwrap_err();
+    let paths: Vec<_> = errors.iter().map(|error| error.path.as_str()).collect();
+    assert_eq!(paths, ["profile.lode", "profile.sizes[1]"]);
+}
+
+#[test]
+fn results_are_written_when_the_chain_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = json!({
+        "profile": { "load": { "rate": "1Gpps" } }, "count": 5, "results": "sent.json",
+    });
+    let mut bench = PortBench::open(&KIND, &config, dir.path()).unwrap();
+    let (packets, _) = bench.rx_all(2);
+    assert_eq!(packets.len(), 5);
+    bench.close().unwrap();
+    let text = std::fs::read_to_string(dir.path().join("sent.json")).unwrap();
+    let results: SendResults = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        (results.record.sent, results.shortfall),
+        (5, Shortfall::None)
+    );
+}

@@ -1,0 +1,112 @@
+//! A view of a frame: packets that arrived by one descriptor, in hand together.
+//!
+//! For NFs that take whole frames: between [`crate::pool::PoolView::frame`] and the descriptor by
+//! which what is left of it goes on. It spares a handle per packet, which is most of what a small
+//! packet costs an NF that does little.
+#![allow(unsafe_code, reason = "bytes of packets are raw memory of a pool")]
+
+use super::{Entry, FramePlace};
+use crate::descriptor::{Descriptor, SLOTS_PER_FRAME};
+
+/// Packets of one frame, in hand.
+///
+/// Like a [`crate::packet::Packet`] it is the only handle of them in use; whoever holds it passes
+/// them on or frees them.
+#[must_use = "packets that are not passed on or freed keep their buffer"]
+#[derive(Debug)]
+pub struct FrameView {
+    place: FramePlace,
+    mask: u64,
+}
+
+// SAFETY: the only handle of its packets, as a packet is; the mapping outlives it.
+unsafe impl Send for FrameView {}
+
+impl FrameView {
+    /// The packets of `mask`, which is not 0, in the frame at `place`.
+    ///
+    /// # Safety
+    /// As [`FramePlace::packets`], while this exists.
+    #[inline]
+    pub(crate) unsafe fn at(place: FramePlace, mask: u64) -> Self {
+        // SAFETY: a table is in the buffer, by the contract.
+        unsafe { place.prefetch(mask) };
+        Self { place, mask }
+    }
+
+    /// The pool that its buffer is of.
+    #[inline]
+    pub fn pool(&self) -> u8 {
+        self.place.pool
+    }
+
+    /// Number of its buffer in the pool.
+    #[inline]
+    pub fn buffer_index(&self) -> u32 {
+        self.place.offset >> self.place.log2_stride
+    }
+
+    /// The slots in hand, bad ones included.
+    #[inline]
+    pub fn mask(&self) -> u64 {
+        self.mask
+    }
+
+    /// The descriptor by which the slots of `mask`, which are in hand, go on.
+    #[inline]
+    pub fn descriptor(&self, mask: u64) -> Descriptor {
+        debug_assert!(mask != 0 && mask & !self.mask == 0, "slots not in hand");
+        Descriptor::frame(self.place.pool, self.place.offset, mask)
+    }
+
+    /// Gives `each` slot and bytes of every packet, in order. Gives the mask of slots whose entries
+    /// are bad: these have no bytes.
+    #[inline]
+    pub fn each(&self, mut each: impl FnMut(u32, &[u8])) -> u64 {
+        self.walk(|slot, start, len| {
+            // SAFETY: `walk` gives places in the buffer that are this view's alone.
+            each(slot, unsafe { std::slice::from_raw_parts(start, len) });
+        })
+    }
+
+    /// As [`FrameView::each`], to change the bytes.
+    ///
+    /// # Panics
+    /// If the pool is mapped for reading only; a checked chain has no such NF on such a link.
+    #[inline]
+    pub fn each_mut(&mut self, mut each: impl FnMut(u32, &mut [u8])) -> u64 {
+        assert!(self.place.writable, "packets of an ro link are read only");
+        self.walk(|slot, start, len| {
+            // SAFETY: `walk` gives places in the buffer that are this view's alone, one after the
+            // other; `&mut self` says that nobody else reads them now; the mapping is writable.
+            each(slot, unsafe { std::slice::from_raw_parts_mut(start, len) });
+        })
+    }
+
+    /// Gives each good packet's slot, start and length. The whole table is read first, so that the
+    /// packets come from other caches side by side.
+    #[inline(always)]
+    fn walk(&self, mut each: impl FnMut(u32, *mut u8, usize)) -> u64 {
+        // SAFETY: by the constructor's contract the buffer is mapped; offsets have 16 bits, and
+        // those of good entries lie in the buffer.
+        let start = |entry: Entry| unsafe {
+            let frame = self.place.base.add(self.place.offset as usize);
+            frame.add(entry.offset() as usize)
+        };
+        let mut entries = [Entry(0); SLOTS_PER_FRAME as usize];
+        let note = |slot, _, entry| {
+            crate::prefetch::for_reading(start(entry));
+            entries[slot as usize] = entry;
+        };
+        // SAFETY: by the constructor's contract.
+        let bad = unsafe { self.place.walk(self.mask, note) };
+        let mut rest = self.mask & !bad;
+        while rest != 0 {
+            let slot = rest.trailing_zeros();
+            rest &= rest - 1;
+            let entry = entries[slot as usize];
+            each(slot, start(entry).as_ptr(), entry.len() as usize);
+        }
+        bad
+    }
+}
