@@ -97,15 +97,16 @@ fn the_right_words_join_two_workers_and_a_successor_is_found() {
 fn strangers_get_nothing_and_keep_nobody_out() {
     let (mut receiver, address) = receiver();
     // Some say nothing, some the wrong thing, some half of the right one.
-    let mut silent: Vec<TcpStream> = (0..2 * STRANGERS_MAX)
-        .map(|_| TcpStream::connect(address).unwrap())
-        .collect();
-    for (at, stranger) in silent.iter_mut().enumerate() {
+    let mut silent = Vec::new();
+    for at in 0..2 * STRANGERS_MAX {
+        let mut stranger = TcpStream::connect(address).unwrap();
         match at % 3 {
             0 => {}
             1 => stranger.write_all(b"fedcba9876543211 and more").unwrap(),
             _ => stranger.write_all(b"fedcba98").unwrap(),
         }
+        silent.push(stranger);
+        // One by one: the kernel keeps those who wait for a full queue waiting for minutes.
         assert!(pump(&mut receiver).is_empty());
     }
     let mut sender = connector("fedcba9876543210", Vec::new());
