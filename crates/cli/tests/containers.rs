@@ -307,6 +307,7 @@ fn tcp_links_cross_containers(engine: &'static str) {
         let out = number(node(status, "out"), "tx_packets");
         nf_pid(status).is_some_and(|pid| pid != first) && out > sent + 5_000
     });
+    assert!(bench.command(&["stop", "box"]).status().unwrap().success());
     let status = chain.finish();
     assert_eq!(node(&status, "out")["report"]["corrupted"], 0, "{status:#}");
     assert_eq!(status["buffers"]["in_flight"], 0, "{status:#}");
