@@ -292,20 +292,21 @@ fn tcp_links_cross_containers(engine: &'static str) {
     let links = link("in -> swap") + &link("swap -> again") + &link("again -> out");
     let nf = "{ type: macswap, mode: container }";
     let text = format!(
-        "name: box\nports:\n  in: {{ generator: {{ rate: 5kpps, size: 1000 }} }}\n  \
+        "name: box\nports:\n  in: {{ generator: {{ rate: 200pps, size: 1000 }} }}\n  \
          out: {{ sink: {{ verify: true }} }}\nnfs:\n  swap: {nf}\n  again: {nf}\nlinks:\n{links}\
          run: {{ mode: process }}\n"
     );
+    // A rate that a bridge carries in any case: what is tested is that packets arrive, and do again.
     let mut chain = bench.start(&text);
     let status = chain.await_status("the first packets", |status| {
-        nf_pid(status).is_some() && number(node(status, "out"), "tx_packets") > 1000
+        nf_pid(status).is_some() && number(node(status, "out"), "tx_packets") > 100
     });
     let first = nf_pid(&status).unwrap();
     kill_process(first, Signal::KILL).unwrap();
     let sent = number(node(&status, "out"), "tx_packets");
     chain.await_status("the restart", |status| {
         let out = number(node(status, "out"), "tx_packets");
-        nf_pid(status).is_some_and(|pid| pid != first) && out > sent + 5_000
+        nf_pid(status).is_some_and(|pid| pid != first) && out > sent + 200
     });
     assert!(bench.command(&["stop", "box"]).status().unwrap().success());
     let status = chain.finish();
