@@ -292,7 +292,13 @@ fn keep_bridge_address() {
             continue;
         };
         let arguments = ["link", "set", "dev", bridge, "address", address.trim()];
-        assert!(Command::new("ip").args(arguments).status().unwrap().success());
+        assert!(
+            Command::new("ip")
+                .args(arguments)
+                .status()
+                .unwrap()
+                .success()
+        );
     }
 }
 
