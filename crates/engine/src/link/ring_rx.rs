@@ -234,7 +234,7 @@ impl RingRx {
         Some(next.span() as usize)
     }
 
-    /// As [`RxLink::next_span`], if a frame waits first, in buffers that are shared, on a link that
+    /// As [`RingRx::next_span`], if a frame waits first, in buffers that are shared, on a link that
     /// discards nothing.
     #[inline]
     pub fn next_frame_span(&self) -> Option<usize> {
@@ -246,7 +246,7 @@ impl RingRx {
     }
 
     /// Takes the frames that wait first, whole, `max` packets at most, into `frames`. None if they
-    /// hold so few packets that they are better packed again. [`RxLink::count_frames`] counts what
+    /// hold so few packets that they are better packed again. [`RingRx::count_frames`] counts what
     /// is in them.
     pub fn pull_frames(&mut self, max: usize, pools: &mut Pools, frames: &mut Vec<FrameView>) {
         self.descriptors.clear();
@@ -269,7 +269,7 @@ impl RingRx {
         self.count_occupancy(count);
     }
 
-    /// Counts what frames of [`RxLink::pull_frames`] held: packets and their bytes, and entries
+    /// Counts what frames of [`RingRx::pull_frames`] held: packets and their bytes, and entries
     /// that no honest sender would have written.
     pub fn count_frames(&mut self, packets: u64, bytes: u64, bad_slots: u64) {
         self.counters.packets += packets + bad_slots;

@@ -202,7 +202,7 @@ impl RingTx {
         dropped
     }
 
-    /// Whether frames go on over this link as views of them: [`TxLink::send_views`]. Only where
+    /// Whether frames go on over this link as views of them: [`RingTx::send_views`]. Only where
     /// room was claimed before, so that all of a view fits.
     #[inline]
     pub fn takes_views(&self) -> bool {
@@ -214,7 +214,7 @@ impl RingTx {
     }
 
     /// Sends `packets` packets, `bytes` long in all, by descriptors of frames that
-    /// [`TxLink::takes_views`] allowed, and for which [`TxLink::room`] said that there is room.
+    /// [`RingTx::takes_views`] allowed, and for which [`RingTx::room`] said that there is room.
     pub fn send_views(
         &mut self,
         views: &[Descriptor],
