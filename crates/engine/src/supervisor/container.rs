@@ -3,7 +3,7 @@
 //! A container is run by podman or docker from an image with the `catena` binary, and gets nothing
 //! but the folder of the workers' socket: no network (unless TCP links reach it: then the engine's
 //! bridge), no capability, an unprivileged user, a read-only root, no new privileges, no image
-//! pulled. Its worker connects, shows the token that
+//! pulled, and no system call but those that workers need. Its worker connects, shows the token that
 //! its environment holds, and from then on all memory comes and goes as descriptors over that
 //! connection.
 //!
@@ -21,6 +21,8 @@
 //! tool), and their workers join. The token of each lies beside the socket, readable by this user
 //! alone, from when the worker is wanted until it has come. Such a worker is ended by ending its
 //! connection; whoever started it starts it again, and it waits for its next token.
+
+mod filter;
 
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -65,6 +67,8 @@ pub(super) struct Plan {
     engine: &'static str,
     /// Folder with the socket.
     socket_dir: PathBuf,
+    /// The list of system calls that workers may use; none where workers join.
+    system_calls: Option<PathBuf>,
 }
 
 /// The containers of a chain, as far as they are not workers.
@@ -122,11 +126,10 @@ impl Containers {
         let Some(worker) = workers.find(|worker| worker.mode == Mode::Container) else {
             return Ok(None);
         };
-        let plan =
-            Plan::new(image_of(chain), runtime.worker_dir()).map_err(|reason| SpawnError {
-                worker: worker.name.clone(),
-                reason,
-            })?;
+        let plan = Plan::new(image_of(chain), runtime).map_err(|reason| SpawnError {
+            worker: worker.name.clone(),
+            reason,
+        })?;
         Ok(Some(Self {
             plan,
             strangers: Vec::new(),
@@ -159,18 +162,28 @@ impl Containers {
 }
 
 impl Plan {
-    fn new(image: &str, socket_dir: PathBuf) -> Result<Self, String> {
+    fn new(image: &str, runtime: &RuntimeDir) -> Result<Self, String> {
         let asked = std::env::var("CATENA_CONTAINER_ENGINE").ok();
+        let socket_dir = runtime.worker_dir();
         if asked.as_deref() == Some(JOIN) {
-            let engine = JOIN;
-            return Ok(Self { engine, socket_dir });
+            return Ok(Self {
+                engine: JOIN,
+                socket_dir,
+                system_calls: None,
+            });
         }
         let is_asked = |engine: &&str| asked.as_deref().is_none_or(|name| name == *engine);
         let mut reasons = Vec::new();
         for engine in ENGINES.into_iter().filter(is_asked) {
             match ask(engine, &["image", "inspect", "--format", "{{.Id}}", image]) {
                 Ok(_) => {
-                    return Ok(Self { engine, socket_dir });
+                    let list = filter::leave_in(runtime.path())
+                        .map_err(|error| format!("the list of system calls: {error}"))?;
+                    return Ok(Self {
+                        engine,
+                        socket_dir,
+                        system_calls: Some(list),
+                    });
                 }
                 Err(reason) => reasons.push(format!("{engine}: {reason}")),
             }
@@ -232,6 +245,9 @@ impl Plan {
         };
         command.args(["--network", network, "--user", "65534:65534"]);
         command.args(["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]);
+        if let Some(list) = &self.system_calls {
+            command.args(["--security-opt", &format!("seccomp={}", list.display())]);
+        }
         command.args(["--read-only", "--mount"]);
         command.arg(format!(
             "type=bind,source={socket_dir},target={MOUNT_POINT},readonly"

@@ -139,6 +139,11 @@ impl RuntimeDir {
         })
     }
 
+    /// The chain's folder, which only this user reads.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Where the control socket listens.
     pub fn control_listener(&self) -> BorrowedFd<'_> {
         self.control.as_fd()
