@@ -3,8 +3,8 @@
 //! A container is run by podman or docker from an image with the `catena` binary, and gets nothing
 //! but the folder of the workers' socket: no network (unless TCP links reach it: then the engine's
 //! bridge), no capability, an unprivileged user, a read-only root, no new privileges, no image
-//! pulled, and no system call but those that workers need. Its worker connects, shows the token that
-//! its environment holds, and from then on all memory comes and goes as descriptors over that
+//! pulled, and no system call but those that workers need. Its worker connects, shows the token
+//! that its environment holds, and from then on all memory comes and goes as descriptors over that
 //! connection.
 //!
 //! - A connection that has not shown a token may not make the supervisor wait: it does not block.

@@ -314,6 +314,15 @@ impl Graph {
         })
     }
 
+    /// Packets that the busiest node has had since the start.
+    pub fn packets(&self) -> u64 {
+        let counts = self.nodes.iter().map(|node| {
+            let counters = &node.counters;
+            counters.rx_packets.max(counters.tx_packets)
+        });
+        counts.max().unwrap_or(0)
+    }
+
     /// Whether every receiving port has come to its end.
     pub fn sources_finished(&self) -> bool {
         self.nodes.iter().all(|node| match &node.work {

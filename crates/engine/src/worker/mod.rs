@@ -18,6 +18,7 @@ mod connect;
 pub mod doorbell;
 pub mod frames;
 pub mod graph;
+mod idleness;
 pub mod open;
 pub mod probe;
 pub mod runner;

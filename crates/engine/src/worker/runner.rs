@@ -27,6 +27,7 @@ use crate::wait::WaitPolicy;
 use crate::worker::build::{Additions, link_set};
 use crate::worker::doorbell::Doorbell;
 use crate::worker::graph::{Graph, Work};
+use crate::worker::idleness::Idleness;
 use crate::worker::socket_wait::SocketWait;
 use crate::worker::turn::Turn;
 
@@ -147,13 +148,6 @@ impl std::fmt::Debug for Runner {
     }
 }
 
-/// How long nothing has moved.
-#[derive(Default)]
-struct Idleness {
-    since_ns: Option<u64>,
-    yields: u32,
-}
-
 impl Runner {
     /// Runs until told to stop; closes the ports, and gives what they and the NFs said.
     pub fn run(mut self) -> Vec<PortClosing> {
@@ -187,7 +181,7 @@ impl Runner {
                 self.sums.busy_turns += 1;
                 busy_since = Some(now);
                 self.store_counters();
-                idle = Idleness::default();
+                idle.end();
             } else {
                 self.sums.idle_turns += 1;
                 self.idle(&mut idle, now, next_tick);
@@ -198,12 +192,13 @@ impl Runner {
 
     /// Nothing moved: spin, give way, or sleep, by the policy.
     fn idle(&mut self, idle: &mut Idleness, now: u64, next_tick: u64) {
-        let since = *idle.since_ns.get_or_insert(now);
+        let sums = || (self.graph.packets(), self.sums.busy_turns);
+        let since_ns = idle.go_on(now, self.wait, self.turn.burst, sums);
         let event = self.turn.next_event.map_or(u64::MAX, |time| time.0);
-        if now.saturating_sub(since) < self.wait.spin_ns {
+        if since_ns < self.wait.spin_ns {
             std::hint::spin_loop();
-        } else if idle.yields < self.wait.yields || event < now + AWAKE_NS || !self.wait.sleeps {
-            idle.yields = idle.yields.saturating_add(1);
+        } else if idle.may_yield() || event < now + AWAKE_NS || !self.wait.sleeps {
+            idle.yielded();
             self.sums.yields += 1;
             std::thread::yield_now();
             self.turn.probe.gave_way();

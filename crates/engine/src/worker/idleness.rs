@@ -1,0 +1,120 @@
+//! How long a worker has had nothing to do, and how often it gives way before it sleeps.
+//!
+//! Between two turns that moved nothing. Falling asleep and being woken cost more than what they
+//! save where the next burst is on its way. While bursts are full, a worker therefore gives way
+//! more often first; while they are not, it sleeps soon: a sleeper that is woken goes before those
+//! that only gave way, and that is what keeps the tail of a light load short.
+
+use crate::wait::WaitPolicy;
+
+/// How often a worker gives way before it sleeps while bursts are full (ADR 7).
+const YIELDS_UNDER_LOAD: u32 = 20;
+
+/// How long nothing has moved.
+#[derive(Debug, Default)]
+pub(super) struct Idleness {
+    since_ns: Option<u64>,
+    yields: u32,
+    yields_max: u32,
+    /// Packets and busy turns when something last stopped moving.
+    packets: u64,
+    busy_turns: u64,
+}
+
+impl Idleness {
+    /// Something moved.
+    pub(super) fn end(&mut self) {
+        self.since_ns = None;
+        self.yields = 0;
+    }
+
+    /// Nothing moves at `now`; for how long already. `packets` and `busy_turns` are sums since the
+    /// start, asked for only when this is new, and `burst` the most packets of a turn.
+    pub(super) fn go_on(
+        &mut self,
+        now: u64,
+        policy: WaitPolicy,
+        burst: usize,
+        sums: impl FnOnce() -> (u64, u64),
+    ) -> u64 {
+        let since = *self.since_ns.get_or_insert_with(|| {
+            let (packets, busy_turns) = sums();
+            let turns = busy_turns.saturating_sub(self.busy_turns);
+            let moved = packets.saturating_sub(self.packets);
+            (self.packets, self.busy_turns) = (packets, busy_turns);
+            // Half of a burst, since turns that only take buffers back count too.
+            let is_loaded = turns > 0 && moved >= turns * burst as u64 / 2;
+            self.yields_max = match policy.yields {
+                0 => 0,
+                yields if is_loaded => yields.max(YIELDS_UNDER_LOAD),
+                yields => yields,
+            };
+            now
+        });
+        now.saturating_sub(since)
+    }
+
+    /// Whether to give way once more before sleeping.
+    pub(super) fn may_yield(&self) -> bool {
+        self.yields < self.yields_max
+    }
+
+    /// It gave way.
+    pub(super) fn yielded(&mut self) {
+        self.yields = self.yields.saturating_add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLICY: WaitPolicy = WaitPolicy {
+        spin_ns: 0,
+        yields: 3,
+        sleeps: true,
+    };
+
+    fn yields(idle: &mut Idleness, policy: WaitPolicy, sums: (u64, u64)) -> u32 {
+        let mut count = 0;
+        loop {
+            idle.go_on(7, policy, 64, || sums);
+            if !idle.may_yield() {
+                break;
+            }
+            idle.yielded();
+            count += 1;
+        }
+        idle.end();
+        count
+    }
+
+    #[test]
+    fn full_bursts_keep_a_worker_awake_for_longer() {
+        let mut idle = Idleness::default();
+        assert_eq!(yields(&mut idle, POLICY, (0, 0)), 3);
+        assert_eq!(yields(&mut idle, POLICY, (64, 1)), YIELDS_UNDER_LOAD);
+        assert_eq!(yields(&mut idle, POLICY, (128, 3)), YIELDS_UNDER_LOAD);
+        // A packet per turn, then none at all.
+        assert_eq!(yields(&mut idle, POLICY, (138, 13)), 3);
+        assert_eq!(yields(&mut idle, POLICY, (138, 13)), 3);
+    }
+
+    #[test]
+    fn a_policy_that_only_sleeps_is_kept() {
+        let policy = WaitPolicy {
+            yields: 0,
+            ..POLICY
+        };
+        assert_eq!(yields(&mut Idleness::default(), policy, (6400, 100)), 0);
+    }
+
+    #[test]
+    fn time_counts_from_when_it_began() {
+        let mut idle = Idleness::default();
+        assert_eq!(idle.go_on(100, POLICY, 64, || (0, 0)), 0);
+        assert_eq!(idle.go_on(150, POLICY, 64, || unreachable!()), 50);
+        idle.end();
+        assert_eq!(idle.go_on(200, POLICY, 64, || (0, 0)), 0);
+    }
+}
