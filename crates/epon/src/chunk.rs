@@ -13,8 +13,8 @@
 //!  line:   count bits, the first in bit `bit` of the first octet, least significant first
 //! ```
 //!
-//! A chunk of frames is padded to the length of its codewords, so that it has room for them also
-//! behind a link that copies: there its buffer is the smallest that holds it.
+//! A chunk of frames is padded to the length of its codewords, so that it never shares a frame of
+//! small packets, where it could not grow. Links that copy give it as large a buffer as before.
 //!
 //! Numbers are little-endian. `codewords` is how many codewords the chunk is long downstream: a
 //! transmitter fills up with idle. Header and list come from another process: they are read once
