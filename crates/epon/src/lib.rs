@@ -4,6 +4,7 @@
 //! formats of frames. This crate makes NFs of both: what stands in a chain file as a node.
 //!
 //! - [`chunk`]: what travels between these nodes, a packet of up to megabytes.
+//! - `custody`: who kept a chunk for how long, and what of it were stalls of the machine.
 //! - [`phy`]: `epon_phy`, frames to line bits and back.
 //! - [`l1sim`]: `l1sim`, a fibre with faults, made of [`bit_errors`] and [`line_bits`].
 //! - [`mpcp`]: `olt_mac` and `onu_mac`, who may send upstream and when; with a simulation.
@@ -15,6 +16,7 @@ use catena_engine::port::PortKind;
 
 pub mod bit_errors;
 pub mod chunk;
+mod custody;
 pub mod l1sim;
 pub mod line_bits;
 #[cfg(test)]
