@@ -272,9 +272,7 @@ impl Nf for L1Sim {
         let one = request.as_object().filter(|keys| keys.len() == 1);
         match one.and_then(|keys| keys.iter().next()) {
             Some((key, value)) if key == "show" && value == "counts" => {
-                let counts = self.report().into_iter();
-                let named = counts.map(|(name, count)| (name.to_owned(), count.into()));
-                Ok(Value::Object(named.collect()))
+                Ok(Value::from_iter(self.report()))
             }
             Some((key, value)) if key == "set" => self.set(value),
             _ => Err(

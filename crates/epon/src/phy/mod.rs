@@ -20,7 +20,6 @@ use catena_shm::tsc;
 use serde_json::{Value, json};
 
 use crate::custody::Custody;
-
 use config::{Config, Implementation, Task};
 use receive::Receiving;
 use transmit::Transmitting;
@@ -101,11 +100,7 @@ impl Nf for Phy {
         if *request != json!({"show": "counts"}) {
             return Err("epon_phy answers {\"show\": \"counts\"}".to_owned());
         }
-        let counts: serde_json::Map<String, Value> = self
-            .report()
-            .into_iter()
-            .map(|(name, count)| (name.to_owned(), count.into()))
-            .collect();
+        let counts = Value::from_iter(self.report());
         let state = match &self.half {
             Half::Receive(half) => half.state(),
             _ => Value::Null,

@@ -18,7 +18,7 @@
 //! A packet on the PON's side is this instant, the eight octets of the preamble with LLID and
 //! CRC-8, then the frame without its check sequence.
 
-use catena_engine::nf::Nanos;
+use catena_engine::nf::{Burst, DropReason, Nanos, Verdict};
 use catena_wire::mpcp::QUANTUM_NS;
 
 mod frame_queue;
@@ -38,6 +38,15 @@ const PON_INPUT: u8 = 0;
 const PON: u8 = 0;
 /// The output to the users, or to the network.
 const USER: u8 = 1;
+
+/// Gives each packet of a burst to `hear`, with whether it comes from the PON, and carries out how
+/// it ends.
+fn end_each(burst: &mut Burst<'_>, mut hear: impl FnMut(&[u8], bool) -> DropReason) {
+    let is_pon = burst.input() == PON_INPUT;
+    for (packet, verdict) in burst.iter_mut() {
+        *verdict = Verdict::Drop(hear(packet.bytes(), is_pon));
+    }
+}
 
 /// Quanta of the engine's clock.
 const fn quanta_at(now: Nanos) -> u64 {
