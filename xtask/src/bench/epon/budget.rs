@@ -66,8 +66,8 @@ impl Budget {
         Some(format!(
             "budget of {} KiB coded on bare metal, in us: transmit {transmit:.1}, receive \
              {receive:.1}, making and judging frames and the line {:.1}, four hand-overs \
-             {hand_overs:.1}, caches of other cores and the rest {:.1}; together {metal:.1}; BER 1e-4 \
-             adds {with_errors:.1} in one thread, of which correcting is {decoding:.1}",
+             {hand_overs:.1}, caches of other cores and the rest {:.1}; together {metal:.1}; BER \
+             1e-4 adds {with_errors:.1} in one thread, of which correcting is {decoding:.1}",
             chunk / super::KIB,
             inline - transmit - receive,
             metal - inline - hand_overs,
