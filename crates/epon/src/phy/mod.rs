@@ -20,8 +20,10 @@ use catena_shm::tsc;
 use serde_json::{Value, json};
 
 use crate::custody::Custody;
-use config::{Config, Implementation, Task};
+use config::{Config, Implementation};
+pub(crate) use config::{Role, Task};
 use receive::Receiving;
+pub(crate) use receive::counts as receiver_counts;
 use transmit::Transmitting;
 
 /// The half that a configuration asks for.

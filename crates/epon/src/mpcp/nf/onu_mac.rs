@@ -28,7 +28,7 @@ use super::pon_packet::{
     FRAME_LEN_MAX, MPCPDU_PACKET_LEN, PON_HEADER_LEN, PonPacket, copy_parts, write_frame,
     write_mpcpdu,
 };
-use super::{PON, USER, end_each, nanos_at, quanta_at, widen};
+use super::{MORE_FOLLOW, PON, USER, end_each, nanos_at, quanta_at, widen};
 
 /// Longest fibre.
 const DISTANCE_M_MAX: u32 = 100_000;
@@ -181,7 +181,8 @@ impl OnuMac {
         if let Some(queued) = sending.queued {
             let pdu = self.onu.message(&sending.burst, queued);
             let (llid, mac) = (sending.llid, self.mac);
-            let sent = out.send(PON, MPCPDU_PACKET_LEN, 0, |bytes| {
+            let tag = more_follow(sending.frames > 0);
+            let sent = out.send(PON, MPCPDU_PACKET_LEN, tag, |bytes| {
                 write_mpcpdu(
                     bytes,
                     (first as u32, llid),
@@ -204,7 +205,8 @@ impl OnuMac {
             let instant = (first + quanta_to(sending.octets)) as u32;
             let llid = sending.llid;
             let len = PON_HEADER_LEN + frame.len;
-            if !out.send(PON, len, 0, |bytes| {
+            let tag = more_follow(sending.frames > 1);
+            if !out.send(PON, len, tag, |bytes| {
                 write_frame(bytes, (instant, llid), parts);
             }) {
                 return false;
@@ -217,6 +219,11 @@ impl OnuMac {
         self.sending = None;
         true
     }
+}
+
+/// The tag of a packet of a burst.
+const fn more_follow(they_do: bool) -> u16 {
+    if they_do { MORE_FOLLOW } else { 0 }
 }
 
 impl Nf for OnuMac {
