@@ -88,6 +88,43 @@ fn killed_functions_are_replaced(direction: &str, protocol: &str) {
     assert!(count("frames_returned") > count("frames_lost"), "{report}");
 }
 
+/// A chunk that is copied from process to process lies in as large a buffer as before, so that a
+/// burst finds room for what stands around it.
+#[test]
+fn chunks_grow_behind_links_that_copy() {
+    for direction in ["downstream", "upstream"] {
+        let text = chain(direction, "ring")
+            .replace("chunk: 4KiB", "chunk: 1KiB")
+            .replace("window: 2, timeout: 50ms", "count: 300")
+            .replace("protocol: ring", "trust: copy")
+            .replacen("ports:", "name: copies\nports:", 1);
+        assert!(text.contains("trust: copy") && text.contains("count: 300"));
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("copies.yaml");
+        std::fs::write(&file, text).unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_catena"))
+            .args(["run", "--json"])
+            .arg(&file)
+            .env("CATENA_RUNTIME_DIR", dir.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{direction}: {said}");
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let report = &node(&status, "loop")["report"];
+        let count = |name: &str| number(&report[name]);
+        assert_eq!(count("chunks"), 300, "{direction}: {report}");
+        for lost in ["chunks_lost", "frames_lost", "frames_corrupted"] {
+            assert_eq!(count(lost), 0, "{direction}: {lost}: {report}");
+        }
+        assert!(
+            count("frames") > 300 && count("chunks_measured") == 300,
+            "{report}"
+        );
+        assert_conserved(&status);
+    }
+}
+
 #[test]
 fn killed_functions_are_replaced_downstream() {
     killed_functions_are_replaced("downstream", "ring");

@@ -222,8 +222,7 @@ impl Packer {
             let staged = if run > 1 {
                 self.stage_frame(&packets[done..done + run], len, ring, staging)
             } else {
-                let packet = &packets[done];
-                staging.stage(ring, packet.bytes(), packet.metadata())
+                staging.stage_packet(ring, &packets[done])
             };
             let Some(descriptor) = staged else { break };
             into.push(descriptor);

@@ -21,6 +21,8 @@ pub struct NfBench {
     copies: Copies,
     /// The time the next burst is processed at.
     pub now: Nanos,
+    /// Tag of the packets that it processes.
+    pub tag: u16,
 }
 
 /// What became of one packet.
@@ -81,6 +83,7 @@ impl NfBench {
             pools,
             copies: Copies::default(),
             now: Nanos(0),
+            tag: 0,
         })
     }
 
@@ -117,6 +120,7 @@ impl NfBench {
                     .alloc(frame.len())
                     .expect("a buffer on the bench");
                 packet.bytes_mut().copy_from_slice(frame);
+                packet.set_tag(self.tag);
                 packet
             })
             .collect();

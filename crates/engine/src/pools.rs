@@ -164,7 +164,25 @@ impl Pools {
     /// [`DropReason::TooLarge`] or [`DropReason::NoBuffer`]; nothing is counted here.
     #[inline]
     pub fn alloc(&mut self, len: usize) -> Result<Packet, DropReason> {
-        let fits = |pool: &PoolOwner| len <= pool.geometry().packet_len_max();
+        self.alloc_like(len, 0)
+    }
+
+    /// As [`Pools::alloc`], from buffers of 2^`log2` bytes or more, so that the packet can grow as
+    /// it could in a buffer of that size; if none are so large here, from the largest.
+    ///
+    /// # Errors
+    /// As [`Pools::alloc`].
+    #[inline]
+    pub fn alloc_like(&mut self, len: usize, log2: u8) -> Result<Packet, DropReason> {
+        let largest = self
+            .own
+            .last()
+            .map_or(0, |pool| pool.geometry().log2_stride);
+        let log2 = log2.min(largest);
+        let fits = |pool: &PoolOwner| {
+            let geometry = pool.geometry();
+            len <= geometry.packet_len_max() && geometry.log2_stride >= log2
+        };
         let Some(first) = self.own.iter().position(fits) else {
             return Err(DropReason::TooLarge);
         };

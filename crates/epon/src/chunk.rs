@@ -1,6 +1,6 @@
 //! The chunk: what travels between the nodes of an EPON chain, one packet of a big buffer each.
 //!
-//! A chunk is 32 bytes of header and a payload. The payload is a list of frames on the MAC's side
+//! A chunk is 64 bytes of header and a payload. The payload is a list of frames on the MAC's side
 //! of the PHY and line bits on the other; the PHY turns one into the other in the same buffer, so
 //! that a chunk costs one descriptor per hop, whatever its size. A `raw` payload means nothing and
 //! is left alone.
@@ -8,13 +8,15 @@
 //! ```text
 //!  0        4        5       6     7     8          12      16      20          24          32
 //!  | "EPCH" | content| trial | bit | 0   | codewords| number| count | 0         | due ticks |
+//!  32                                                                                       64
+//!  | when it was handed on, and how long the machine stalled: `custody`                        |
 //!
 //!  frames: count times | length 2 | LLID 2 | octets, without check sequence |, then padding
 //!  line:   count bits, the first in bit `bit` of the first octet, least significant first
 //! ```
 //!
-//! A chunk of frames is padded to the length of its codewords, so that it has room for them also
-//! behind a link that copies: there its buffer is the smallest that holds it.
+//! A chunk of frames is padded to the length of its codewords, so that it never shares a frame of
+//! small packets, where it could not grow. Links that copy give it as large a buffer as before.
 //!
 //! Numbers are little-endian. `codewords` is how many codewords the chunk is long downstream: a
 //! transmitter fills up with idle. Header and list come from another process: they are read once
@@ -24,7 +26,9 @@ use catena_pcs::params::CODEWORD_BITS;
 use catena_pcs::stage::Direction;
 
 /// Octets of the header.
-pub const HEADER_LEN: usize = 32;
+pub const HEADER_LEN: usize = 64;
+/// Octets of it that [`Header`] is; what follows is for whoever keeps the chunk.
+const FIELDS_LEN: usize = 32;
 /// Octets in front of each frame of a list.
 pub const FRAME_HEADER_LEN: usize = 4;
 /// Codewords that are a whole number of octets: 1023.
@@ -108,13 +112,13 @@ impl Header {
         is_whole.then_some(parsed).ok_or(Malformed)
     }
 
-    /// Writes the header.
+    /// Writes the header, but for what belongs to those who keep the chunk.
     ///
     /// # Panics
     /// If `chunk` is shorter than a header.
     #[inline]
     pub fn write(&self, chunk: &mut [u8]) {
-        let mut header = [0; HEADER_LEN];
+        let mut header = [0; FIELDS_LEN];
         header[..4].copy_from_slice(&MAGIC);
         header[4] = match self.content {
             Content::Raw => 0,
@@ -128,7 +132,7 @@ impl Header {
         header[12..16].copy_from_slice(&self.number.to_le_bytes());
         header[16..20].copy_from_slice(&self.count.to_le_bytes());
         header[24..32].copy_from_slice(&self.due.to_le_bytes());
-        chunk[..HEADER_LEN].copy_from_slice(&header);
+        chunk[..FIELDS_LEN].copy_from_slice(&header);
     }
 }
 

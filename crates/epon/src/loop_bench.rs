@@ -22,7 +22,7 @@ pub(crate) struct LoopBench {
     nfs: Vec<BuiltNf>,
     pools: Pools,
     copies: Copies,
-    /// Whether chunks are copied between nodes, each into the smallest buffer that holds it.
+    /// Whether chunks are copied between nodes, as links that copy do.
     pub(crate) copies_chunks: bool,
     /// Chunks that NFs dropped, by reason.
     pub(crate) dropped: Vec<DropReason>,
@@ -89,7 +89,9 @@ impl LoopBench {
             if self.copies_chunks {
                 let pools = &mut self.pools;
                 let copy = |packet: Packet| {
-                    let copy = pools.copy_of(&packet).expect("a buffer");
+                    let copy = pools.alloc_like(packet.len(), packet.buffer_log2());
+                    let mut copy = copy.expect("a buffer");
+                    copy.bytes_mut().copy_from_slice(packet.bytes());
                     pools.free(packet);
                     copy
                 };

@@ -10,12 +10,15 @@
 //!
 //! | kind | len | offset | tag |
 //! |---|---|---|---|
-//! | `PACKET` | bytes | first byte in the pool | metadata |
+//! | `PACKET` | bytes | first byte in the pool, or in the area | metadata |
 //! | `RETURN + n` | buffer index | second index, if n > 1 | third index, if n > 2 |
 //! | `FRAME` | slots 0 to 31 | start of the buffer in the pool | slots 32 to 63 |
 //! | `STAGED_FRAME` | bytes | first byte in the area | count of slots |
 //! | `RETURN_FRAME` | slots 0 to 31 | buffer index | slots 32 to 63 |
 //! | `FRAMED + slot` | bytes (16 bits), headroom left (next 8) | first byte in the pool | metadata |
+//!
+//! In a staging area there is no pool: there `pool` of a `PACKET` is log2 of the bytes of the buffer
+//! that it lay in, or 0, so that the receiver can give it as much room.
 //!
 //! A descriptor from another process says nothing until [`crate::pool`] has checked it.
 

@@ -133,6 +133,15 @@ impl Packet {
         self.place as u32
     }
 
+    /// Log2 of the bytes of its buffer; 0 in a frame, where it cannot grow behind.
+    #[inline]
+    pub fn buffer_log2(&self) -> u8 {
+        if self.is_framed() {
+            return 0;
+        }
+        self.log2_stride()
+    }
+
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "takes a byte")]
     fn log2_stride(&self) -> u8 {

@@ -16,6 +16,7 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use crate::descriptor::Descriptor;
+use crate::packet::Packet;
 use crate::pool::Violation;
 use crate::prefetch;
 use crate::ring_memory::{MappedRing, STAGING_BYTES_MAX};
@@ -116,6 +117,18 @@ impl StagingWriter {
     /// [has no room](Self::has_room).
     pub fn is_fuller_than(&self, quarters: u32) -> bool {
         !self.reserved.is_empty() || self.next - self.freed > self.cycle / 8 * u64::from(quarters)
+    }
+
+    /// Copies `packet` into the area of `ring` and gives the descriptor to publish, which also says
+    /// how large its buffer is, or none if there is no room now. The caller publishes it before
+    /// staging another one that it may not publish.
+    #[inline]
+    pub fn stage_packet(&mut self, ring: &MappedRing, packet: &Packet) -> Option<Descriptor> {
+        let descriptor = self.stage(ring, packet.bytes(), packet.metadata())?;
+        Some(Descriptor {
+            pool: packet.buffer_log2(),
+            ..descriptor
+        })
     }
 
     /// Copies `bytes` into the area of `ring` and gives the descriptor to publish, or none if there

@@ -358,7 +358,7 @@ fn copy_in(
     pools: &mut Pools,
 ) -> Result<Packet, DropReason> {
     let bytes = staging::staged(ring, descriptor).map_err(|_| DropReason::BadDescriptor)?;
-    let mut packet = pools.alloc(bytes.len())?;
+    let mut packet = pools.alloc_like(bytes.len(), descriptor.pool)?;
     bytes.copy_to(packet.bytes_mut());
     packet.set_metadata(descriptor.tag);
     Ok(packet)

@@ -250,7 +250,7 @@ impl RingTx {
             self.packer.stage(packets, ring, staging, into);
         } else {
             for packet in packets {
-                let staged = staging.stage(ring, packet.bytes(), packet.metadata());
+                let staged = staging.stage_packet(ring, packet);
                 let Some(descriptor) = staged else { break };
                 self.descriptors.push(descriptor);
             }

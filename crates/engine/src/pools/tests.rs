@@ -44,6 +44,21 @@ fn the_smallest_fitting_size_is_used_then_the_next() {
 }
 
 #[test]
+fn a_copy_can_have_as_much_room_as_its_original() {
+    let mut pools = Pools::new(vec![owner(2, 11, 4), owner(1, 7, 2), owner(3, 18, 1)]);
+    let mut pool_of = |len, log2| pools.alloc_like(len, log2).map(|packet| packet.pool());
+    assert_eq!((pool_of(60, 0), pool_of(60, 7)), (Ok(1), Ok(1)));
+    assert_eq!((pool_of(60, 11), pool_of(5000, 11)), (Ok(2), Ok(3)));
+    assert_eq!(pool_of(60, 18), Err(DropReason::NoBuffer));
+    // No buffers of that size here, or none that an honest sender has: as large as there are.
+    assert_eq!(pool_of(60, 255), Err(DropReason::NoBuffer));
+    assert_eq!(pool_of(60, 14), Err(DropReason::NoBuffer));
+    assert_eq!(pool_of(1 << 18, 0), Err(DropReason::TooLarge));
+    let mut few = Pools::new(vec![owner(1, 7, 2)]);
+    assert_eq!(few.alloc_like(60, 255).map(|packet| packet.pool()), Ok(1));
+}
+
+#[test]
 fn buffers_freed_elsewhere_come_home() {
     let mut ours = Pools::new(vec![owner(1, 7, 8)]);
     let mut theirs = Pools::new(vec![]);

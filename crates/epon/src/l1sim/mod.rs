@@ -16,12 +16,14 @@ use catena_engine::nf::{Access, BuiltNf, Burst, DropReason, Inputs, Nanos, Nf, N
 use catena_engine::packet::Packet;
 use catena_engine::units::Span;
 use catena_pcs::params::LINE_RATE_BPS;
+use catena_shm::tsc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::bit_errors::{BitErrors, Events, Random};
 use crate::chunk::{Content, HEADER_LEN, Header};
+use crate::custody::Custody;
 use crate::line_bits::move_bits;
 use delay::DelayLine;
 
@@ -123,6 +125,7 @@ struct L1Sim {
     chance: Random,
     delay: DelayLine,
     counts: Counts,
+    custody: Custody,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -156,6 +159,7 @@ impl L1Sim {
             // Fits: at most a millisecond.
             delay: DelayLine::new(8 * octets as usize),
             counts: Counts::default(),
+            custody: Custody::default(),
         }
     }
 
@@ -255,8 +259,11 @@ impl L1Sim {
 impl Nf for L1Sim {
     fn process(&mut self, burst: &mut Burst<'_>, _now: Nanos) {
         for (packet, verdict) in burst.iter_mut() {
+            let held = self.custody.take(packet.bytes(), tsc::ticks());
             if let Err(reason) = self.chunk(packet) {
                 *verdict = Verdict::Drop(reason);
+            } else if let Some(held) = held {
+                self.custody.hand_on(held, packet.bytes_mut(), tsc::ticks());
             }
         }
     }
@@ -265,9 +272,7 @@ impl Nf for L1Sim {
         let one = request.as_object().filter(|keys| keys.len() == 1);
         match one.and_then(|keys| keys.iter().next()) {
             Some((key, value)) if key == "show" && value == "counts" => {
-                let counts = self.report().into_iter();
-                let named = counts.map(|(name, count)| (name.to_owned(), count.into()));
-                Ok(Value::Object(named.collect()))
+                Ok(Value::from_iter(self.report()))
             }
             Some((key, value)) if key == "set" => self.set(value),
             _ => Err(
@@ -278,7 +283,7 @@ impl Nf for L1Sim {
 
     fn report(&self) -> Vec<(&'static str, u64)> {
         let counts = &self.counts;
-        vec![
+        let mut report = vec![
             ("chunks", counts.chunks),
             ("chunks_malformed", counts.malformed),
             ("bits", counts.bits),
@@ -286,7 +291,9 @@ impl Nf for L1Sim {
             ("error_bursts", counts.bursts),
             ("bits_inserted", counts.bits_inserted),
             ("bits_deleted", counts.bits_deleted),
-        ]
+        ];
+        report.extend(self.custody.report());
+        report
     }
 }
 

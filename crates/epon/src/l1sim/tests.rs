@@ -147,7 +147,7 @@ fn no_chunk_is_dropped_as_malformed_and_the_rate_can_be_changed() {
     ] {
         assert!(bench.nf().control(&wrong).is_err(), "{wrong}");
     }
-    assert_eq!(bench.nf().report().len(), 7);
+    assert_eq!(bench.nf().report().len(), 9);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use serde::Deserialize;
 /// Which end of the fibre.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Role {
+pub(crate) enum Role {
     /// The head end.
     Olt,
     /// The subscriber's end.
@@ -21,7 +21,7 @@ pub(super) enum Role {
 /// What the node does there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Task {
+pub(crate) enum Task {
     /// Frames to line bits.
     Transmit,
     /// Line bits to frames.

@@ -16,18 +16,22 @@ use catena_engine::nf::{Access, BuiltNf, Burst, DropReason, Inputs, Nanos, Nf, N
 use catena_engine::packet::Packet;
 use catena_pcs::llid::Accept;
 use catena_pcs::{Simd, fast, reference};
+use catena_shm::tsc;
 use serde_json::{Value, json};
 
-use config::{Config, Implementation, Task};
+use crate::custody::Custody;
+use config::{Config, Implementation};
+pub(crate) use config::{Role, Task};
 use receive::Receiving;
+pub(crate) use receive::counts as receiver_counts;
 use transmit::Transmitting;
 
-/// The PHY that a configuration asks for.
-fn build(config: &Config) -> Phy {
+/// The half that a configuration asks for.
+fn build(config: &Config) -> Half {
     let (line, params) = (config.line(), config.params());
     let is_fast = config.implementation == Implementation::Fast;
     match config.direction {
-        _ if !config.pcs => Phy::Bypass,
+        _ if !config.pcs => Half::Bypass,
         Task::Transmit => {
             let llid = config.llid;
             let make = move || -> transmit::Transmitter {
@@ -37,7 +41,7 @@ fn build(config: &Config) -> Phy {
                     false => Box::new(reference::Transmitter::new(line, params)),
                 }
             };
-            Phy::Transmit(Transmitting::new(line, llid, Box::new(make)))
+            Half::Transmit(Transmitting::new(line, llid, Box::new(make)))
         }
         Task::Receive => {
             let accept = config.llid.map_or(Accept::Any, Accept::Onu);
@@ -45,19 +49,19 @@ fn build(config: &Config) -> Phy {
                 true => Box::new(fast::Receiver::new(line, accept, params, Simd::best())),
                 false => Box::new(reference::Receiver::new(line, accept, params)),
             };
-            Phy::Receive(Receiving::new(line, receiver))
+            Half::Receive(Receiving::new(line, receiver))
         }
     }
 }
 
-/// One direction of one end.
-enum Phy {
+/// What is done with chunks.
+enum Half {
     Bypass,
     Transmit(Transmitting),
     Receive(Receiving),
 }
 
-impl Phy {
+impl Half {
     #[inline]
     fn chunk(&mut self, packet: &mut Packet) -> Result<(), DropReason> {
         match self {
@@ -66,13 +70,30 @@ impl Phy {
             Self::Receive(half) => half.chunk(packet),
         }
     }
+
+    fn report(&self) -> Vec<(&'static str, u64)> {
+        match self {
+            Self::Bypass => Vec::new(),
+            Self::Transmit(half) => half.report(),
+            Self::Receive(half) => half.report(),
+        }
+    }
+}
+
+/// One direction of one end.
+struct Phy {
+    half: Half,
+    custody: Custody,
 }
 
 impl Nf for Phy {
     fn process(&mut self, burst: &mut Burst<'_>, _now: Nanos) {
         for (packet, verdict) in burst.iter_mut() {
-            if let Err(reason) = self.chunk(packet) {
+            let held = self.custody.take(packet.bytes(), tsc::ticks());
+            if let Err(reason) = self.half.chunk(packet) {
                 *verdict = Verdict::Drop(reason);
+            } else if let Some(held) = held {
+                self.custody.hand_on(held, packet.bytes_mut(), tsc::ticks());
             }
         }
     }
@@ -81,24 +102,18 @@ impl Nf for Phy {
         if *request != json!({"show": "counts"}) {
             return Err("epon_phy answers {\"show\": \"counts\"}".to_owned());
         }
-        let counts: serde_json::Map<String, Value> = self
-            .report()
-            .into_iter()
-            .map(|(name, count)| (name.to_owned(), count.into()))
-            .collect();
-        let state = match self {
-            Self::Receive(half) => half.state(),
+        let counts = Value::from_iter(self.report());
+        let state = match &self.half {
+            Half::Receive(half) => half.state(),
             _ => Value::Null,
         };
         Ok(json!({"counts": counts, "state": state}))
     }
 
     fn report(&self) -> Vec<(&'static str, u64)> {
-        match self {
-            Self::Bypass => Vec::new(),
-            Self::Transmit(half) => half.report(),
-            Self::Receive(half) => half.report(),
-        }
+        let mut report = self.half.report();
+        report.extend(self.custody.report());
+        report
     }
 }
 
@@ -113,7 +128,10 @@ pub const KIND: NfKind = NfKind {
     schema: || schemars::schema_for!(Config),
     build: |config, _outputs| {
         let config = Config::parse(config)?;
-        Ok(BuiltNf::single(build(&config)))
+        Ok(BuiltNf::single(Phy {
+            half: build(&config),
+            custody: Custody::default(),
+        }))
     },
 };
 

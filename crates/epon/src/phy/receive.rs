@@ -159,7 +159,10 @@ impl Receiving {
 }
 
 /// A receiver's counters by name, as far as they are of this direction.
-fn counts(direction: Direction, counters: &Counters) -> impl Iterator<Item = (&'static str, u64)> {
+pub(crate) fn counts(
+    direction: Direction,
+    counters: &Counters,
+) -> impl Iterator<Item = (&'static str, u64)> + use<> {
     let drops = &counters.drops;
     let synchronisation = match direction {
         Direction::Downstream => [

@@ -154,7 +154,7 @@ fn packets_that_are_no_chunks_are_dropped_as_malformed() {
 
 #[test]
 fn a_burst_that_its_buffer_does_not_hold_is_dropped_and_the_next_one_is_whole() {
-    let port = json!({"chunk": "8KiB", "count": 4, "size": 1000, "margin": "0B"});
+    let port = json!({"chunk": "8KiB", "count": 4, "size": 1000});
     let long = json!({"role": "onu", "direction": "transmit", "sync_blocks": 1024});
     let olt = json!({"role": "olt", "direction": "receive"});
     let mut chain = LoopBench::new(&port, &[(&KIND, long), (&KIND, olt.clone())]);

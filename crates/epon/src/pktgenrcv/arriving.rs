@@ -15,6 +15,7 @@ use catena_measure::traffic::receiver::Arrival;
 use super::config::Config;
 use super::sending::{HEADERS_LEN, Pattern};
 use crate::chunk::{Content, Frames, HEADER_LEN, Header};
+use crate::custody::Custody;
 
 /// Chunks whose times are kept one by one, at most: evenly spaced if there are more.
 const SAMPLES: usize = 1 << 16;
@@ -52,6 +53,9 @@ pub(super) struct ArriveCounts {
     pub(super) bit_errors: u64,
     /// Chunks whose time was counted.
     pub(super) measured: u64,
+    /// Those of them that the machine held up, and for how long, in ticks.
+    pub(super) stalled: u64,
+    pub(super) stalled_ticks: u64,
 }
 
 /// The receiving half.
@@ -66,7 +70,12 @@ pub(super) struct Arriving {
     /// In the order in which they were sent; never more than the window.
     pending: Vec<Pending>,
     frames: FlowTracker,
+    custody: Custody,
     pub(super) chunk_ns: Histogram,
+    /// Of chunks that the machine did not hold up, of the others, and of all without that time.
+    pub(super) clean_ns: Histogram,
+    pub(super) stalled_ns: Histogram,
+    pub(super) net_ns: Histogram,
     pub(super) frame_ns: Histogram,
     pub(super) counts: ArriveCounts,
     samples: LatencyRecorder,
@@ -86,7 +95,11 @@ impl Arriving {
             pattern: Pattern::new(),
             pending: Vec::with_capacity(config.window.into()),
             frames: FlowTracker::new(),
+            custody: Custody::default(),
             chunk_ns: Histogram::new(),
+            clean_ns: Histogram::new(),
+            stalled_ns: Histogram::new(),
+            net_ns: Histogram::new(),
             frame_ns: Histogram::new(),
             counts: ArriveCounts::default(),
             samples: LatencyRecorder::new(SAMPLES),
@@ -167,12 +180,13 @@ impl Arriving {
         }
         let place = self.pending.iter().position(|p| p.number == header.number);
         let pending = place.map(|place| self.pending.remove(place));
+        let held = self.custody.take(chunk, received);
         match &pending {
             Some(pending) => {
                 self.counts.returned += 1;
                 if pending.is_measured {
                     let ticks = received.saturating_sub(pending.due);
-                    self.chunk_ns.record(self.rate.ns(ticks));
+                    self.time(ticks, held.map_or(0, |held| held.stalled));
                     self.samples.record(&Arrival {
                         flow: 0,
                         sequence: self.counts.measured,
@@ -200,6 +214,21 @@ impl Arriving {
             },
             Content::Line(_) => self.counts.malformed += 1,
         }
+    }
+
+    /// Counts a chunk's time, of which `stalled` was the machine's.
+    fn time(&mut self, ticks: u64, stalled: u64) {
+        let ns = self.rate.ns(ticks);
+        self.chunk_ns.record(ns);
+        self.net_ns
+            .record(self.rate.ns(ticks.saturating_sub(stalled)));
+        if stalled == 0 {
+            self.clean_ns.record(ns);
+            return;
+        }
+        self.stalled_ns.record(ns);
+        self.counts.stalled += 1;
+        self.counts.stalled_ticks = self.counts.stalled_ticks.saturating_add(stalled.min(ticks));
     }
 
     fn raw(&mut self, number: u32, payload: &[u8]) {

@@ -91,9 +91,6 @@ pub(super) struct Config {
     /// How long a chunk may be under way before it counts as lost.
     #[serde(default = "Config::default_timeout")]
     pub(super) timeout: Span,
-    /// Padding beyond the codewords, for what a PHY behind a link that copies adds around a burst.
-    #[serde(default = "Config::no_margin")]
-    margin: ByteSize,
     /// Number in the stamps, by which chunks of others are told apart.
     #[serde(default)]
     pub(super) trial: u8,
@@ -107,7 +104,6 @@ pub(super) const WINDOW_MAX: u16 = 256;
 const SIZE_COUNT_MAX: usize = 64;
 /// Longest frame, without check sequence.
 const SIZE_MAX: u16 = 16_380;
-const MARGIN_MAX: u64 = 1 << 20;
 const TIMEOUT_NS: std::ops::RangeInclusive<u64> = 1_000_000..=60_000_000_000;
 
 impl Config {
@@ -141,10 +137,6 @@ impl Config {
 
     const fn default_timeout() -> Span {
         Span { ns: 1_000_000_000 }
-    }
-
-    const fn no_margin() -> ByteSize {
-        ByteSize { bytes: 0 }
     }
 
     /// Reads and checks a node's configuration.
@@ -204,13 +196,6 @@ impl Config {
                 "write 1ms to 60s".to_owned(),
             );
         }
-        if self.margin.bytes > MARGIN_MAX {
-            refuse(
-                "margin",
-                format!("a margin of {} bytes", self.margin.bytes),
-                "write at most 1MiB".to_owned(),
-            );
-        }
         errors
     }
 
@@ -223,10 +208,6 @@ impl Config {
             Sizes::One(size) => std::slice::from_ref(size),
             Sizes::Several(sizes) => sizes,
         }
-    }
-
-    pub(super) fn margin(&self) -> usize {
-        usize::try_from(self.margin.bytes).unwrap_or(0)
     }
 
     /// Nanoseconds from one chunk to the next; none if sustained.

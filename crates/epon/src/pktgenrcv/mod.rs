@@ -35,6 +35,7 @@ use catena_measure::traffic::TickRate;
 use catena_port::buffer_wait::Buffer;
 use catena_shm::tsc;
 
+use crate::custody::{self, Usual};
 use arriving::Arriving;
 use config::Config;
 use sending::{Next, Sending};
@@ -72,6 +73,10 @@ struct PktGenRcv {
     sending: Sending,
     arriving: Arriving,
     results: Option<PathBuf>,
+    /// Whether nothing is sent but for its time not having come.
+    is_early: bool,
+    /// How late it is then.
+    lateness: Usual,
 }
 
 impl PktGenRcv {
@@ -81,16 +86,23 @@ impl PktGenRcv {
             sending: Sending::new(config, rate),
             arriving: Arriving::new(config, rate),
             results,
+            is_early: false,
+            lateness: Usual::default(),
         }
     }
 
     /// What may go at tick `ticks`; the time of the engine is the same instant.
     fn send(&mut self, burst: &mut RxBurst<'_>, ticks: u64, now: Nanos) -> RxState {
         self.arriving.give_up(ticks);
+        let least = self.rate.ticks(custody::LEAST_NS);
+        let was_early = std::mem::take(&mut self.is_early);
         while burst.room() > 0 {
             match self.sending.next(ticks, &self.arriving) {
                 Next::Chunk => {}
-                Next::At(due) => return RxState::Until(self.engine_time(due, ticks, now)),
+                Next::At(due) => {
+                    self.is_early = true;
+                    return RxState::Until(self.engine_time(due, ticks, now));
+                }
                 Next::Wait => {
                     let Some(due) = self.arriving.next_timeout() else {
                         return RxState::Idle;
@@ -110,6 +122,15 @@ impl PktGenRcv {
                 }
             };
             let header = self.sending.fill(&mut packet, ticks);
+            // Late although only its time was awaited: this loop was kept from running.
+            let stalled = match was_early {
+                true => {
+                    let late = ticks.saturating_sub(header.due);
+                    self.lateness.judge(late, least)
+                }
+                false => 0,
+            };
+            custody::begin(packet.bytes_mut(), tsc::ticks(), stalled, least);
             self.arriving
                 .expect(&header, ticks, self.sending.is_measured());
             burst.push(packet);

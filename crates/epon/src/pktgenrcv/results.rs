@@ -19,6 +19,24 @@ const CHUNK: Names = [
     ("latency_ns_p99", 0.99),
     ("latency_ns_p999", 0.999),
 ];
+const CLEAN: Names = [
+    ("clean_latency_ns_p50", 0.5),
+    ("clean_latency_ns_p90", 0.9),
+    ("clean_latency_ns_p99", 0.99),
+    ("clean_latency_ns_p999", 0.999),
+];
+const STALLED: Names = [
+    ("stalled_latency_ns_p50", 0.5),
+    ("stalled_latency_ns_p90", 0.9),
+    ("stalled_latency_ns_p99", 0.99),
+    ("stalled_latency_ns_p999", 0.999),
+];
+const NET: Names = [
+    ("net_latency_ns_p50", 0.5),
+    ("net_latency_ns_p90", 0.9),
+    ("net_latency_ns_p99", 0.99),
+    ("net_latency_ns_p999", 0.999),
+];
 const FRAME: Names = [
     ("frame_latency_ns_p50", 0.5),
     ("frame_latency_ns_p90", 0.9),
@@ -49,6 +67,8 @@ pub(super) fn report(sending: &Sending, arriving: &Arriving) -> Vec<(&'static st
         ("octets_compared", back.octets_compared),
         ("bit_errors", back.bit_errors),
         ("chunks_measured", back.measured),
+        ("chunks_stalled", back.stalled),
+        ("stalled_ns", arriving.rate().ns(back.stalled_ticks)),
     ];
     let span_ns = u128::from(arriving.span_ns());
     let line_bits = u128::from(back.measured) * sending.codewords() as u128 * CODEWORD_BITS as u128;
@@ -62,6 +82,11 @@ pub(super) fn report(sending: &Sending, arriving: &Arriving) -> Vec<(&'static st
         "latency_ns_min",
         "latency_ns_max",
     );
+    figures(&mut report, &arriving.clean_ns, CLEAN);
+    let most = arriving.clean_ns.max();
+    report.extend(most.map(|most| ("clean_latency_ns_max", most)));
+    figures(&mut report, &arriving.stalled_ns, STALLED);
+    figures(&mut report, &arriving.net_ns, NET);
     figures(&mut report, &arriving.frame_ns, FRAME);
     ends(
         &mut report,
@@ -102,6 +127,9 @@ pub(super) fn write(path: &Path, sending: &Sending, arriving: &Arriving) -> Resu
         "counts": counts,
         "codewords": sending.codewords(),
         "chunk_ns": arriving.chunk_ns,
+        "clean_ns": arriving.clean_ns,
+        "stalled_ns": arriving.stalled_ns,
+        "net_ns": arriving.net_ns,
         "frame_ns": arriving.frame_ns,
         "samples": samples,
         "stride": stride,

@@ -28,7 +28,7 @@ pub(super) const HEADERS_LEN: usize = 14;
 const HEADERS: [u8; HEADERS_LEN] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
 /// Octets of a chunk that no frame takes.
 const SLACK: i64 = 24;
-/// Room in a chunk's buffer for what a PHY adds around a burst, where links do not copy.
+/// Room in a chunk's buffer for what a PHY adds around a burst.
 const SPARE: usize = 2048;
 /// Octets that fillings are cut out of.
 const PATTERN_LEN: usize = 1 << 15;
@@ -129,7 +129,7 @@ impl Sending {
         let largest = config.sizes().iter().max().copied().unwrap_or(0);
         let raw = config.payload == Payload::Raw;
         let spare = SPARE.max(usize::from(largest) + FRAME_HEADER_LEN);
-        let padded_len = HEADER_LEN + line_octets(codewords) + config.margin();
+        let padded_len = HEADER_LEN + line_octets(codewords);
         Self {
             payload: config.payload,
             codewords,

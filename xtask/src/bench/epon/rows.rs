@@ -115,6 +115,7 @@ impl Table<'_> {
                 p50_us,
                 p99_us,
                 clean_p99_us,
+                stalled_percent,
                 gbps,
             }) = found
             else {
@@ -123,9 +124,11 @@ impl Table<'_> {
             let name = metric(way, work, 8 * KIB);
             let row = |what: &str| format!("{name}: {what}");
             self.row(row("p50"), US, &p50_us, None, Some(Target::AtMost(30.0)));
-            self.row(row("p99"), US, &p99_us, None, None);
             let target = Some(Target::AtMost(60.0));
-            self.row(row("clean p99"), US, &clean_p99_us, None, target);
+            let raw = Some(("raw p99".to_owned(), p99_us));
+            self.row(row("clean p99"), US, &clean_p99_us, raw, target);
+            let share = row("chunks that the machine stalled");
+            self.row(share, "%", &stalled_percent, None, None);
             self.row(row("sustained line rate"), "Gb/s", &gbps, None, None);
             if let Some(large) = self.p50(way, work, 128 * KIB) {
                 let name = metric(way, work, 128 * KIB) + ": below the paper";
@@ -161,7 +164,12 @@ impl Table<'_> {
             let parts = [
                 ("transmit, alone", &budget.transmit),
                 ("receive, alone", &budget.receive),
+                ("receive at BER 1e-4, alone", &budget.receive_errors),
                 ("whole loop in one thread, coded", &budget.inline),
+                (
+                    "whole loop in one thread, coded, BER 1e-4",
+                    &budget.inline_errors,
+                ),
                 ("whole loop in one thread, uncoded", &budget.inline_raw),
                 ("whole loop in processes, uncoded", &budget.metal_raw),
                 ("whole loop in processes, coded", &budget.metal),

@@ -1,4 +1,5 @@
-//! `olt_mac` and `onu_mac`: multipoint control as NFs, in real time.
+//! `olt_mac` and `onu_mac`: multipoint control as NFs, in real time; `pon_phy`: line bits between
+//! them.
 //!
 //! ```text
 //!            +--------- pon ------> tee -----------> pon input of each onu_mac
@@ -16,21 +17,24 @@
 //! adds the way of the light to what it receives and sends.
 //!
 //! A packet on the PON's side is this instant, the eight octets of the preamble with LLID and
-//! CRC-8, then the frame without its check sequence.
+//! CRC-8, then the frame without its check sequence. The tag of one from an ONU says whether more
+//! of its burst follow.
 
-use catena_engine::nf::Nanos;
+use catena_engine::nf::{Burst, DropReason, Nanos, Verdict};
 use catena_wire::mpcp::QUANTUM_NS;
 
 mod frame_queue;
 mod olt_mac;
 mod onu_mac;
 mod pon_packet;
+mod pon_phy;
 mod receiver;
 #[cfg(test)]
 mod tests;
 
 pub use olt_mac::KIND as OLT_MAC;
 pub use onu_mac::KIND as ONU_MAC;
+pub use pon_phy::KIND as PON_PHY;
 
 /// The input that comes from the PON: the first link to the NF in the chain file.
 const PON_INPUT: u8 = 0;
@@ -38,6 +42,18 @@ const PON_INPUT: u8 = 0;
 const PON: u8 = 0;
 /// The output to the users, or to the network.
 const USER: u8 = 1;
+
+/// Tag of a packet of an ONU's burst that is not its last one.
+const MORE_FOLLOW: u16 = 1;
+
+/// Gives each packet of a burst to `hear`, with whether it comes from the PON, and carries out how
+/// it ends.
+fn end_each(burst: &mut Burst<'_>, mut hear: impl FnMut(&[u8], bool) -> DropReason) {
+    let is_pon = burst.input() == PON_INPUT;
+    for (packet, verdict) in burst.iter_mut() {
+        *verdict = Verdict::Drop(hear(packet.bytes(), is_pon));
+    }
+}
 
 /// Quanta of the engine's clock.
 const fn quanta_at(now: Nanos) -> u64 {

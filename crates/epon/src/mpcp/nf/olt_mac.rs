@@ -14,9 +14,7 @@
 use std::collections::HashMap;
 
 use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
-use catena_engine::nf::{
-    Access, BuiltNf, Burst, DropReason, Emission, Inputs, Nanos, Nf, NfKind, Verdict,
-};
+use catena_engine::nf::{Access, BuiltNf, Burst, DropReason, Emission, Inputs, Nanos, Nf, NfKind};
 use catena_pcs::llid::{BROADCAST, MODE};
 use catena_wire::ethernet::{self, MacAddr};
 use catena_wire::mpcp::{Message, RegisterReq};
@@ -31,7 +29,7 @@ use super::pon_packet::{
     write_mpcpdu,
 };
 use super::receiver::{Receiver, Request};
-use super::{PON, PON_INPUT, USER, nanos_at, quanta_at, widen};
+use super::{PON, USER, end_each, nanos_at, quanta_at, widen};
 
 #[path = "olt_config.rs"]
 mod config;
@@ -257,15 +255,10 @@ impl OltMac {
 impl Nf for OltMac {
     fn process(&mut self, burst: &mut Burst<'_>, now: Nanos) {
         let now = quanta_at(now);
-        let is_pon = burst.input() == PON_INPUT;
-        for (packet, verdict) in burst.iter_mut() {
-            let reason = if is_pon {
-                self.hear_pon(packet.bytes(), now)
-            } else {
-                self.hear_net(packet.bytes(), now)
-            };
-            *verdict = Verdict::Drop(reason);
-        }
+        end_each(burst, |bytes, is_pon| match is_pon {
+            true => self.hear_pon(bytes, now),
+            false => self.hear_net(bytes, now),
+        });
     }
 
     fn ends_paths(&self) -> bool {
@@ -316,12 +309,8 @@ impl Nf for OltMac {
                 })
             })
             .collect();
-        let report: serde_json::Map<String, Value> = self
-            .report()
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value.into()))
-            .collect();
-        Ok(json!({ "onus": onus, "counters": report }))
+        let counters = Value::from_iter(self.report());
+        Ok(json!({ "onus": onus, "counters": counters }))
     }
 
     fn report(&self) -> Vec<(&'static str, u64)> {

@@ -10,7 +10,7 @@
 
 use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::nf::{
-    Access, BuiltNf, Burst as PacketBurst, DropReason, Emission, Inputs, Nanos, Nf, NfKind, Verdict,
+    Access, BuiltNf, Burst as PacketBurst, DropReason, Emission, Inputs, Nanos, Nf, NfKind,
 };
 use catena_engine::units::ByteSize;
 use catena_pcs::llid::{Accept, BROADCAST, MODE};
@@ -28,7 +28,7 @@ use super::pon_packet::{
     FRAME_LEN_MAX, MPCPDU_PACKET_LEN, PON_HEADER_LEN, PonPacket, copy_parts, write_frame,
     write_mpcpdu,
 };
-use super::{PON, PON_INPUT, USER, nanos_at, quanta_at, widen};
+use super::{MORE_FOLLOW, PON, USER, end_each, nanos_at, quanta_at, widen};
 
 /// Longest fibre.
 const DISTANCE_M_MAX: u32 = 100_000;
@@ -181,7 +181,8 @@ impl OnuMac {
         if let Some(queued) = sending.queued {
             let pdu = self.onu.message(&sending.burst, queued);
             let (llid, mac) = (sending.llid, self.mac);
-            let sent = out.send(PON, MPCPDU_PACKET_LEN, 0, |bytes| {
+            let tag = more_follow(sending.frames > 0);
+            let sent = out.send(PON, MPCPDU_PACKET_LEN, tag, |bytes| {
                 write_mpcpdu(
                     bytes,
                     (first as u32, llid),
@@ -204,7 +205,8 @@ impl OnuMac {
             let instant = (first + quanta_to(sending.octets)) as u32;
             let llid = sending.llid;
             let len = PON_HEADER_LEN + frame.len;
-            if !out.send(PON, len, 0, |bytes| {
+            let tag = more_follow(sending.frames > 1);
+            if !out.send(PON, len, tag, |bytes| {
                 write_frame(bytes, (instant, llid), parts);
             }) {
                 return false;
@@ -219,18 +221,18 @@ impl OnuMac {
     }
 }
 
+/// The tag of a packet of a burst.
+const fn more_follow(they_do: bool) -> u16 {
+    if they_do { MORE_FOLLOW } else { 0 }
+}
+
 impl Nf for OnuMac {
     fn process(&mut self, burst: &mut PacketBurst<'_>, now: Nanos) {
         let now = quanta_at(now);
-        let is_pon = burst.input() == PON_INPUT;
-        for (packet, verdict) in burst.iter_mut() {
-            let reason = if is_pon {
-                self.hear_pon(packet.bytes(), now)
-            } else {
-                self.hear_user(packet.bytes(), now)
-            };
-            *verdict = Verdict::Drop(reason);
-        }
+        end_each(burst, |bytes, is_pon| match is_pon {
+            true => self.hear_pon(bytes, now),
+            false => self.hear_user(bytes, now),
+        });
     }
 
     fn ends_paths(&self) -> bool {
@@ -264,16 +266,11 @@ impl Nf for OnuMac {
             return Err("onu_mac answers to \"show\"".to_owned());
         }
         let state = format!("{:?}", self.onu.state()).to_lowercase();
-        let report: serde_json::Map<String, Value> = self
-            .report()
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value.into()))
-            .collect();
         Ok(json!({
             "state": state,
             "llid": self.onu.llid(),
             "queue_octets": self.upstream.octets(),
-            "counters": report,
+            "counters": Value::from_iter(self.report()),
         }))
     }
 

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::pon_packet::{PonPacket, write_frame, write_mpcpdu};
+use super::pon_phy::tests::Line;
 use super::*;
 
 const MS: u64 = 1_000_000;
@@ -21,18 +22,20 @@ struct Travelling {
 }
 
 /// An OLT and its ONUs; node 0 is the OLT.
-struct Pon {
-    nodes: Vec<NfBench>,
+pub(super) struct Pon {
+    pub(super) nodes: Vec<NfBench>,
     links: Vec<Travelling>,
     random: Random,
     latency_ns: u64,
     order: u64,
     now: u64,
     /// What left by the users' side, per node.
-    received: Vec<Vec<Vec<u8>>>,
+    pub(super) received: Vec<Vec<Vec<u8>>>,
     is_draining: bool,
     /// The next packet that an ONU sends is lost when this is reached.
     lose_every: u64,
+    /// What lies between the MACs, if packets do not go as they are.
+    pub(super) line: Option<Line>,
 }
 
 fn onu_config(index: usize) -> serde_json::Value {
@@ -44,7 +47,7 @@ fn onu_config(index: usize) -> serde_json::Value {
 }
 
 impl Pon {
-    fn new(count: usize, latency_ns: u64) -> Self {
+    pub(super) fn new(count: usize, latency_ns: u64) -> Self {
         let olt = json!({"discovery_period": "5ms", "onus_max": 8, "lead": "500us"});
         let mut nodes = vec![NfBench::new(&olt_mac::KIND, &olt, &["pon", "net"]).unwrap()];
         for index in 1..=count {
@@ -62,10 +65,11 @@ impl Pon {
             now: (1_u64 << 36) - 20 * MS,
             is_draining: false,
             lose_every: u64::MAX,
+            line: None,
         }
     }
 
-    fn report(&mut self, node: usize, name: &str) -> u64 {
+    pub(super) fn report(&mut self, node: usize, name: &str) -> u64 {
         let report = self.nodes[node].nf().report();
         report.iter().find(|(key, _)| *key == name).unwrap().1
     }
@@ -100,31 +104,43 @@ impl Pon {
         self.links.sort_by_key(|link| (link.due, link.order));
         let arrived = self.links.partition_point(|link| link.due <= self.now);
         for link in self.links.drain(..arrived).collect::<Vec<_>>() {
-            let packet = &link.packet.bytes[..];
-            if link.from == 0 {
-                for onu in 1..self.nodes.len() {
-                    self.nodes[onu].process_from(PON_INPUT, &[packet]);
+            let to = match link.from {
+                0 => 1..self.nodes.len(),
+                _ => 0..1,
+            };
+            let sent = vec![link.packet];
+            let mut line = self.line.as_mut();
+            let sent = match &mut line {
+                Some(line) => line.send(link.from, sent),
+                None => sent,
+            };
+            for node in to {
+                let station = if node == 0 { link.from } else { node };
+                let arriving = match &mut line {
+                    Some(line) => line.arrive(node, station, &sent),
+                    None => sent.clone(),
+                };
+                for packet in arriving {
+                    self.nodes[node].process_from(PON_INPUT, &[&packet.bytes]);
                 }
-            } else {
-                self.nodes[0].process_from(PON_INPUT, &[packet]);
             }
         }
     }
 
-    fn run_ms(&mut self, ms: u64) {
+    pub(super) fn run_ms(&mut self, ms: u64) {
         let end = self.now + ms * MS;
         while self.now < end {
             self.step(7_000);
         }
     }
 
-    fn registered(&mut self) -> u64 {
+    pub(super) fn registered(&mut self) -> u64 {
         self.report(0, "registered")
     }
 }
 
 /// A user's frame with a number.
-fn frame(user: u8, number: u32, len: usize) -> Vec<u8> {
+pub(super) fn frame(user: u8, number: u32, len: usize) -> Vec<u8> {
     let mut frame = vec![0; len];
     frame[..12].copy_from_slice(&[2, 0, 0, 0, 9, 9, 2, 0, 0, 0, 8, user]);
     frame[12..14].copy_from_slice(&[8, 0]);
@@ -132,7 +148,7 @@ fn frame(user: u8, number: u32, len: usize) -> Vec<u8> {
     frame
 }
 
-fn numbers(frames: &[Vec<u8>]) -> Vec<u32> {
+pub(super) fn numbers(frames: &[Vec<u8>]) -> Vec<u32> {
     let number = |frame: &Vec<u8>| u32::from_be_bytes([frame[14], frame[15], frame[16], frame[17]]);
     frames.iter().map(number).collect()
 }

@@ -1,0 +1,150 @@
+//! `pon_phy`: the PHY between `olt_mac` and `onu_mac`: packets of the PON's side become line bits,
+//! and line bits such packets again, by the same coding as `epon_phy`.
+//!
+//! ```text
+//!  olt_mac -> pon_phy -> tee -> l1sim -> pon_phy -> onu_mac     downstream
+//!             transmit                   receive
+//!  onu_mac -> pon_phy -> l1sim -> merge -> pon_phy -> olt_mac   upstream
+//! ```
+//!
+//! # Instants
+//!
+//! A packet carries when its first octet passes the OLT, to 16 ns, and MPCP lives by that. Line
+//! bits lie in chunks, whose header says in place of a due time when the first frame in them
+//! begins. So delay through the PHY is constant to the quantum, as Clause 77 asks, however late a
+//! chunk is looked at.
+//!
+//! - Downstream each frame is a chunk of whole codewords, filled up with idle. They follow each
+//!   other without what lies between on a line, codewords of idle alone: lock, scrambler and the
+//!   state of the decoder go on from one to the next.
+//! - Upstream a chunk is a burst, from sync pattern to terminator, at the bit at which it would
+//!   fall. The place of a frame in it is found by counting blocks. Between bursts it is dark.
+//!
+//! A frame whose codewords came with an earlier chunk (while lock was looked for) has no instant
+//! any more: it is dropped as `frames_unplaced`, and MPCP makes good for it.
+
+use catena_engine::config::parse_config;
+use catena_engine::nf::{Access, BuiltNf, Burst, Emission, Inputs, Nanos, Nf, NfKind, Verdict};
+use catena_pcs::stage::Direction;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use self::receive::Receiving;
+use self::transmit::Transmitting;
+use super::frame_queue::FrameQueue;
+use super::pon_packet::copy_parts;
+use crate::chunk::HEADER_LEN;
+use crate::phy::{Role, Task};
+
+mod receive;
+#[cfg(test)]
+pub(super) mod tests;
+mod transmit;
+
+/// Most octets of a chunk: what the largest of the usual buffers holds.
+const CHUNK_LEN_MAX: usize = (256 << 10) - 128;
+/// Most octets of line bits in it.
+const LINE_LEN_MAX: usize = CHUNK_LEN_MAX - HEADER_LEN;
+/// Bytes of what waits to leave.
+const QUEUE_BYTES: usize = 4 << 20;
+/// When an output that had no room is tried again.
+const AGAIN_NS: u64 = 1_000;
+
+/// Settings of `pon_phy`.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// Which end of the fibre it is.
+    role: Role,
+    /// Whether it turns packets into line bits or line bits into packets.
+    direction: Task,
+}
+
+impl Config {
+    /// Which way the line bits go.
+    fn line(self) -> Direction {
+        match (self.role, self.direction) {
+            (Role::Olt, Task::Transmit) | (Role::Onu, Task::Receive) => Direction::Downstream,
+            (Role::Onu, Task::Transmit) | (Role::Olt, Task::Receive) => Direction::Upstream,
+        }
+    }
+}
+
+enum Half {
+    Transmit(Transmitting),
+    Receive(Receiving),
+}
+
+/// One direction of one end.
+struct PonPhy {
+    half: Half,
+    leaving: FrameQueue,
+}
+
+impl Nf for PonPhy {
+    fn process(&mut self, burst: &mut Burst<'_>, _now: Nanos) {
+        for (packet, verdict) in burst.iter_mut() {
+            let leaving = &mut self.leaving;
+            let reason = match &mut self.half {
+                Half::Transmit(half) => half.packet(packet.bytes(), packet.tag(), leaving),
+                Half::Receive(half) => half.chunk(packet.bytes(), leaving),
+            };
+            *verdict = Verdict::Drop(reason);
+        }
+    }
+
+    fn ends_paths(&self) -> bool {
+        true
+    }
+
+    fn emit(&mut self, out: &mut Emission<'_>, now: Nanos) -> Option<Nanos> {
+        while let Some((waiting, parts)) = self.leaving.front() {
+            if !out.send(0, waiting.len, 0, |bytes| copy_parts(bytes, parts)) {
+                return Some(now.plus(AGAIN_NS));
+            }
+            self.leaving.pop();
+        }
+        None
+    }
+
+    fn holds_packets(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+
+    fn control(&mut self, request: &Value) -> Result<Value, String> {
+        if request != &json!("show") {
+            return Err("pon_phy answers to \"show\"".to_owned());
+        }
+        Ok(json!({ "counters": Value::from_iter(self.report()) }))
+    }
+
+    fn report(&self) -> Vec<(&'static str, u64)> {
+        match &self.half {
+            Half::Transmit(half) => half.report(),
+            Half::Receive(half) => half.report(),
+        }
+    }
+}
+
+/// The chain file's entry.
+pub const KIND: NfKind = NfKind {
+    name: "pon_phy",
+    summary: "PHY between the MACs of an EPON: packets with instants to line bits, and back",
+    access: Access::Read,
+    inputs: Inputs::Ending,
+    allocates: true,
+    headroom: 0,
+    schema: || schemars::schema_for!(Config),
+    build: |config, _outputs| {
+        let config: Config = parse_config(config)?;
+        let half = match config.direction {
+            Task::Transmit => Half::Transmit(Transmitting::new(config.line())),
+            Task::Receive => Half::Receive(Receiving::new(config.line())),
+        };
+        Ok(BuiltNf::single(PonPhy {
+            half,
+            leaving: FrameQueue::new(QUEUE_BYTES),
+        }))
+    },
+};

@@ -1,0 +1,314 @@
+//! MACs with line bits between them: what reaches whom, when, and what errors on the line do.
+
+use catena_engine::nf::{DropReason, Verdict};
+use catena_engine::nf_bench::{Emitted, NfBench};
+use catena_pcs::llid::{BROADCAST, MODE};
+use serde_json::json;
+
+use super::super::super::burst_time::{frame_octets, quanta_to};
+use super::super::MORE_FOLLOW;
+use super::super::pon_packet::{PON_HEADER_LEN, PonPacket, write_frame};
+use super::super::tests::{Pon, frame, numbers};
+use super::*;
+use crate::l1sim;
+
+fn phy(role: &str, direction: &str) -> NfBench {
+    let config = json!({"role": role, "direction": direction});
+    NfBench::new(&KIND, &config, &["out"]).unwrap()
+}
+
+fn pass(bench: &mut NfBench, packets: &[Emitted]) -> Vec<Emitted> {
+    for packet in packets {
+        bench.tag = packet.tag;
+        bench.process(&[&packet.bytes]);
+    }
+    bench.emit(1000, false).0
+}
+
+fn counter(bench: &mut NfBench, name: &str) -> u64 {
+    let report = bench.nf().report();
+    report.iter().find(|(key, _)| *key == name).unwrap().1
+}
+
+/// Four directions of each ONU: a PHY that sends, a fibre each way, a PHY that receives. Station 0
+/// is the OLT, which has one of each PHY.
+pub(in super::super) struct Line {
+    send: Vec<NfBench>,
+    fibres: Vec<[NfBench; 2]>,
+    receive: Vec<NfBench>,
+}
+
+impl Line {
+    /// A line to as many ONUs as there are bit error rates.
+    fn new(bers: &[f64]) -> Self {
+        let mut line = Self {
+            send: vec![phy("olt", "transmit")],
+            receive: vec![phy("olt", "receive")],
+            fibres: Vec::new(),
+        };
+        for (seed, ber) in bers.iter().enumerate() {
+            line.send.push(phy("onu", "transmit"));
+            line.receive.push(phy("onu", "receive"));
+            line.fibres.push([0, 1].map(|way| {
+                let config = json!({"ber": ber, "seed": 2 * seed + way});
+                NfBench::new(&l1sim::KIND, &config, &["out"]).unwrap()
+            }));
+        }
+        line
+    }
+
+    /// What a station sends becomes chunks.
+    pub(in super::super) fn send(&mut self, from: usize, packets: Vec<Emitted>) -> Vec<Emitted> {
+        pass(&mut self.send[from], &packets)
+    }
+
+    /// Chunks to or from ONU `onu` become packets for `node`.
+    pub(in super::super) fn arrive(
+        &mut self,
+        node: usize,
+        onu: usize,
+        chunks: &[Emitted],
+    ) -> Vec<Emitted> {
+        let fibre = &mut self.fibres[onu - 1][usize::from(node == 0)];
+        let arriving = chunks.iter().map(|chunk| {
+            let processed = fibre.process_one(&chunk.bytes);
+            assert_eq!(processed.verdict, Verdict::Output(0));
+            Emitted {
+                bytes: processed.bytes,
+                ..*chunk
+            }
+        });
+        let arriving: Vec<_> = arriving.collect();
+        pass(&mut self.receive[node], &arriving)
+    }
+}
+
+/// A PON in which 3 ONUs are registered and have sent and received 100 frames each.
+fn served(line: Option<Line>) -> Pon {
+    let mut pon = Pon::new(3, 100_000);
+    pon.line = line;
+    pon.run_ms(80);
+    assert_eq!(pon.registered(), 3);
+    for number in 0..100_u32 {
+        for onu in 1..4 {
+            let len = 60 + (number as usize * 37 * onu) % 1400;
+            pon.nodes[onu].process_from(1, &[&frame(onu as u8, number, len)]);
+        }
+        let mut down = frame(9, number, 60 + (number as usize * 91) % 1400);
+        down[..6].fill(0xff);
+        pon.nodes[0].process_from(1, &[&down]);
+        pon.run_ms(1);
+    }
+    pon.run_ms(20);
+    pon
+}
+
+fn round_trips(pon: &mut Pon) -> Vec<serde_json::Value> {
+    let shown = pon.nodes[0].nf().control(&json!("show")).unwrap();
+    let mut onus: Vec<_> = shown["onus"].as_array().unwrap().clone();
+    onus.sort_by_key(|onu| onu["mac"].as_str().map(str::to_owned));
+    onus.iter().map(|onu| onu["rtt_quanta"].clone()).collect()
+}
+
+#[test]
+fn frames_reach_both_ends_through_line_bits_with_errors() {
+    let mut pon = served(Some(Line::new(&[1e-4, 3e-4, 0.0])));
+    let all: Vec<u32> = (0..100).collect();
+    for user in 1..4 {
+        let theirs: Vec<Vec<u8>> = pon.received[0]
+            .iter()
+            .filter(|frame| frame[11] == user)
+            .cloned()
+            .collect();
+        assert_eq!(numbers(&theirs), all, "upstream of {user}");
+        let ours = &pon.received[usize::from(user)];
+        assert_eq!(numbers(ours), all, "downstream to {user}");
+    }
+    for name in ["overlaps", "outside_slot", "malformed", "deregistrations"] {
+        assert_eq!(pon.report(0, name), 0, "{name}");
+    }
+    let line = pon.line.as_mut().unwrap();
+    for station in 0..4 {
+        let receiver = &mut line.receive[station];
+        assert_eq!(counter(receiver, "codewords_uncorrectable"), 0);
+        assert_eq!(counter(receiver, "malformed"), 0);
+        let has_errors = counter(receiver, "codewords_corrected") > 0;
+        assert_eq!(has_errors, station != 3, "{station}");
+    }
+    let ended = counter(&mut line.receive[0], "bursts_ended");
+    let sent: u64 = (1..4)
+        .map(|onu| counter(&mut line.send[onu], "chunks"))
+        .sum();
+    assert_eq!(ended, sent);
+    // Of the first codewords downstream, lock was found.
+    assert!(counter(&mut line.receive[1], "frames_unplaced") <= 2);
+}
+
+#[test]
+fn a_phy_adds_no_time_that_mpcp_could_see() {
+    let with = round_trips(&mut served(Some(Line::new(&[1e-4; 3]))));
+    let without = round_trips(&mut served(None));
+    assert_eq!(with, without);
+}
+
+#[test]
+fn an_onu_behind_a_bad_fibre_stays_out_and_disturbs_nobody() {
+    let mut pon = Pon::new(3, 100_000);
+    pon.line = Some(Line::new(&[1e-4, 0.03, 1e-4]));
+    pon.run_ms(80);
+    assert_eq!(pon.registered(), 2);
+    for name in ["overlaps", "outside_slot", "malformed"] {
+        assert_eq!(pon.report(0, name), 0, "{name}");
+    }
+    assert_eq!(pon.report(2, "registered"), 0);
+}
+
+/// Packets of a burst of some frames that begins at `first`.
+fn burst(llid: u16, first: u32, lens: &[usize]) -> Vec<Emitted> {
+    let mut octets = 0;
+    let packets = lens.iter().enumerate().map(|(index, len)| {
+        let frame = frame(1, index as u32, *len);
+        let instant = first.wrapping_add(quanta_to(octets) as u32);
+        octets += frame_octets(*len);
+        let mut bytes = vec![0; PON_HEADER_LEN + len];
+        write_frame(&mut bytes, (instant, llid), (&frame, &[]));
+        let tag = if index + 1 < lens.len() {
+            MORE_FOLLOW
+        } else {
+            0
+        };
+        Emitted {
+            output: 0,
+            bytes,
+            tag,
+        }
+    });
+    packets.collect()
+}
+
+fn instants(packets: &[Emitted]) -> Vec<u32> {
+    let instant = |packet: &Emitted| PonPacket::parse(&packet.bytes).unwrap().instant;
+    packets.iter().map(instant).collect()
+}
+
+#[test]
+fn frames_of_a_burst_come_at_their_instants_and_a_burst_is_one_chunk() {
+    let (mut onu, mut olt) = (phy("onu", "transmit"), phy("olt", "receive"));
+    // Any bit of an octet, and across the end of the clock.
+    for first in (0..17).map(|step| u32::MAX - 40 + step) {
+        let sent = burst(5, first, &[60, 1514, 61, 1996, 333, 700, 64, 1000]);
+        let chunks = pass(&mut onu, &sent);
+        assert_eq!(chunks.len(), 1);
+        let back = pass(&mut olt, &chunks);
+        let frames = |packets: &[Emitted]| -> Vec<Vec<u8>> {
+            let frame = |packet: &Emitted| packet.bytes[4..].to_vec();
+            packets.iter().map(frame).collect()
+        };
+        assert_eq!(frames(&back), frames(&sent));
+        for (found, wanted) in instants(&back).into_iter().zip(instants(&sent)) {
+            let apart = super::super::super::quanta_between(wanted, found);
+            assert!(apart.abs() <= 2, "{apart} quanta at {first}");
+        }
+        assert_eq!(instants(&back)[0], first);
+    }
+    assert_eq!(counter(&mut olt, "bursts_ended"), 17);
+}
+
+#[test]
+fn a_burst_whose_end_is_missing_ends_where_another_begins() {
+    let mut onu = phy("onu", "transmit");
+    let mut first = burst(5, 1000, &[60, 200]);
+    first[1].tag = MORE_FOLLOW;
+    assert!(pass(&mut onu, &first).is_empty(), "more follow");
+    let chunks = pass(&mut onu, &burst(5, 9000, &[100]));
+    assert_eq!(chunks.len(), 2);
+    assert_eq!(
+        instants(&pass(&mut phy("olt", "receive"), &chunks)).len(),
+        3
+    );
+}
+
+#[test]
+fn a_burst_without_a_terminator_does_not_spoil_the_next() {
+    let (mut onu, mut olt) = (phy("onu", "transmit"), phy("olt", "receive"));
+    let mut chunks = pass(&mut onu, &burst(5, 1000, &[600, 200]));
+    chunks.extend(pass(&mut onu, &burst(5, 9000, &[100])));
+    // Its last codeword and its end are noise.
+    let end = chunks[0].bytes.len();
+    for octet in &mut chunks[0].bytes[end - 60..] {
+        *octet = octet.wrapping_mul(167) ^ 0x5c;
+    }
+    let back = pass(&mut olt, &chunks);
+    let last = instants(&back).pop();
+    assert_eq!(last, Some(9000), "{:?}", instants(&back));
+}
+
+#[test]
+fn a_burst_that_no_chunk_holds_is_dropped_and_the_next_is_whole() {
+    let mut onu = phy("onu", "transmit");
+    assert!(pass(&mut onu, &burst(5, 1000, &[1500; 200])).is_empty());
+    assert_eq!(counter(&mut onu, "bursts_cut"), 1);
+    let chunks = pass(&mut onu, &burst(5, 1 << 20, &[100]));
+    let back = pass(&mut phy("olt", "receive"), &chunks);
+    assert_eq!(instants(&back), [1 << 20]);
+}
+
+#[test]
+fn a_frame_is_placed_in_its_own_chunk_only() {
+    let (mut olt, mut onu) = (phy("olt", "transmit"), phy("onu", "receive"));
+    let send = |olt: &mut NfBench, instant: u32| {
+        let mut bytes = vec![0; PON_HEADER_LEN + 60];
+        let frame = frame(1, 0, 60);
+        write_frame(&mut bytes, (instant, BROADCAST | MODE), (&frame, &[]));
+        let tag = 0;
+        pass(
+            olt,
+            &[Emitted {
+                output: 0,
+                bytes,
+                tag,
+            }],
+        )
+    };
+    let mut found = Vec::new();
+    for instant in 0..8 {
+        let mut chunks = send(&mut olt, 1000 * instant);
+        if instant == 5 {
+            // It does not arrive.
+            chunks.clear();
+        }
+        found.extend(instants(&pass(&mut onu, &chunks)));
+    }
+    // One codeword each: the first two make lock, and come too late for the first one. What follows
+    // the one that is missing meets a descrambler that holds other bits.
+    assert_eq!(found, [1000, 2000, 3000, 4000, 7000]);
+    assert_eq!(counter(&mut onu, "frames_unplaced"), 0);
+    assert_eq!(counter(&mut onu, "locks"), 1);
+}
+
+#[test]
+fn what_is_no_packet_or_no_chunk_of_this_direction_is_malformed() {
+    let chunks = pass(&mut phy("onu", "transmit"), &burst(5, 1000, &[100]));
+    for mut bench in [
+        phy("olt", "transmit"),
+        phy("onu", "transmit"),
+        phy("olt", "receive"),
+        phy("onu", "receive"),
+    ] {
+        let is_olt_receiver = counter(&mut bench, "malformed") == 0
+            && bench
+                .nf()
+                .report()
+                .iter()
+                .any(|(name, _)| *name == "bursts");
+        for bytes in [&[0_u8; 70][..], &[0xff; 200], b"EPCH"] {
+            let verdict = bench.process_one(bytes).verdict;
+            assert_eq!(verdict, Verdict::Drop(DropReason::Malformed));
+        }
+        if !is_olt_receiver {
+            let verdict = bench.process_one(&chunks[0].bytes).verdict;
+            assert_eq!(verdict, Verdict::Drop(DropReason::Malformed));
+        }
+        assert!(bench.nf().control(&json!("counts")).is_err());
+    }
+}
