@@ -3,6 +3,9 @@
 //! Set up by `tests/setup/containers.sh`: engines, docker's daemon, and the image `catena-worker`.
 //! A test of an engine that is not there says so.
 
+#[path = "containers/study.rs"]
+mod study;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -11,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use study::a_study_crosses_processes_and_containers;
 
 const CATENA: &str = env!("CARGO_BIN_EXE_catena");
 /// For everything that must happen; long, since only failures wait for it.
@@ -486,4 +490,5 @@ with_engines! {
     a_worker_without_the_token_is_not_let_in
     a_missing_image_is_told_at_once
     containers_come_and_go_in_a_running_chain
+    a_study_crosses_processes_and_containers
 }

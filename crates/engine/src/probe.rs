@@ -17,6 +17,7 @@
 //! Tiers: 0 times one turn in [`TURNS_PER_TIMED`] and adds up, always; 1 follows packets at random
 //! gaps through the chain; 2 follows all.
 
+use catena_shm::pmc::Counted;
 use catena_shm::record_ring::Record;
 use serde::{Deserialize, Serialize};
 
@@ -166,6 +167,8 @@ impl VisitFlags {
     pub const YIELDED: u8 = 16;
     /// The link it left by packs small packets into frames.
     pub const PACKED: u8 = 32;
+    /// No visit: what the processor counted in the visit whose record lies before this one.
+    pub const COUNTS: u8 = 64;
 
     /// From the bits.
     pub const fn new(bits: u8) -> Self {
@@ -203,6 +206,55 @@ pub struct Visit {
     pub sent: u64,
     /// When the worker had slept, or given way: when it went on.
     pub resumed: Option<u64>,
+    /// What the processor counted; nothing where it does not, or may not be read.
+    pub counts: StageCounts,
+}
+
+/// Cycles and instructions of the burst that a packet was in. Taking bursts is not counted: which
+/// of them hold a packet that is followed is known only afterwards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StageCounts {
+    /// From `entered` to `left`.
+    pub work: Option<Counted>,
+    /// From `left` to `sent`.
+    pub send: Option<Counted>,
+}
+
+impl StageCounts {
+    /// Whether there is nothing.
+    pub const fn is_empty(&self) -> bool {
+        self.work.is_none() && self.send.is_none()
+    }
+
+    /// As it lies in the ring of records, behind the record of its visit: that one's first two
+    /// words, then cycles and instructions of both stages plus one, each in 32 bits, where it
+    /// saturates; 0 is nothing.
+    #[inline]
+    pub fn to_record(&self, visit: &Record) -> Record {
+        let coded = |count: u64| (count.min(u64::from(u32::MAX) - 1)) + 1;
+        let word = |stage: Option<Counted>| {
+            stage.map_or(0, |found| {
+                coded(found.cycles) | coded(found.instructions) << 32
+            })
+        };
+        let begin = visit[0] | u64::from(VisitFlags::COUNTS) << FLAGS_SHIFT;
+        [begin, visit[1], word(self.work), word(self.send)]
+    }
+
+    /// From a record, which anybody may have written.
+    pub fn from_record([_, _, work, send]: &Record) -> Self {
+        let stage = |word: &u64| {
+            let (cycles, instructions) = (word & 0xffff_ffff, word >> 32);
+            Some(Counted {
+                cycles: cycles.checked_sub(1)?,
+                instructions: instructions.checked_sub(1)?,
+            })
+        };
+        Self {
+            work: stage(work),
+            send: stage(send),
+        }
+    }
 }
 
 const FLAGS_SHIFT: u32 = 56;
@@ -255,6 +307,7 @@ impl Visit {
             resumed: high(rest)
                 .checked_sub(1)
                 .map(|ago| time.saturating_sub(ago)),
+            counts: StageCounts::default(),
         }
     }
 }
@@ -287,8 +340,29 @@ mod tests {
                 left,
                 sent: left + u64::from(steps[2]),
                 resumed: resumed.map(|ago| begin.saturating_sub(ago)),
+                counts: StageCounts::default(),
             };
             prop_assert_eq!(Visit::from_record(&visit.to_record()), visit);
+        }
+
+        #[test]
+        fn counts_survive_the_ring_behind_their_visit(
+            stages in any::<[Option<(u32, u32)>; 2]>(), record in any::<Record>(),
+        ) {
+            let [work, send] = stages.map(|stage| {
+                let (cycles, instructions) = stage?;
+                let most = u32::MAX - 1;
+                Some(Counted {
+                    cycles: cycles.min(most).into(),
+                    instructions: instructions.min(most).into(),
+                })
+            });
+            let counts = StageCounts { work, send };
+            let behind = counts.to_record(&record);
+            prop_assert_eq!(StageCounts::from_record(&behind), counts);
+            let (visit, named) = (Visit::from_record(&record), Visit::from_record(&behind));
+            prop_assert_eq!((visit.mark, visit.node, visit.begin), (named.mark, named.node, named.begin));
+            prop_assert!(named.flags.has(VisitFlags::COUNTS));
         }
 
         #[test]

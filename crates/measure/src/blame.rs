@@ -41,7 +41,16 @@ pub struct Share {
     pub of_p99: Option<f64>,
     /// Its share of the variance of residence; `None` if residence does not vary.
     pub of_variance: Option<f64>,
+    /// Cycles of user space in it, mean over the packets where they were counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycles: Option<f64>,
+    /// Instructions likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<f64>,
 }
+
+/// Cycles and instructions of a packet's burst in a component, where they were counted.
+pub type PartCount = Option<(f64, f64)>;
 
 /// The blame table of a path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -110,6 +119,8 @@ impl Blame {
                     .as_ref()
                     .and_then(|tail| tail.share(column, &residence)),
                 of_variance: ratio(covariance(column, &residence), variance),
+                cycles: None,
+                instructions: None,
             }
         });
         let shares = shares.collect();
@@ -121,6 +132,27 @@ impl Blame {
             residence_ns: residence_mean,
             closure_error: ratio(closure, residence_mean).unwrap_or(0.0),
         })
+    }
+
+    /// The same table with what the processor counted: for each trace, in each component.
+    #[must_use]
+    pub fn with_counts(mut self, counts: &[Vec<PartCount>]) -> Self {
+        for (component, share) in self.shares.iter_mut().enumerate() {
+            let of_trace = |trace: &Vec<PartCount>| trace.get(component).copied().flatten();
+            let found: Vec<_> = counts.iter().filter_map(of_trace).collect();
+            let mean_of = |which: fn(&(f64, f64)) -> f64| {
+                let values: Vec<_> = found.iter().map(which).collect();
+                mean(&values)
+            };
+            share.cycles = mean_of(|found| found.0);
+            share.instructions = mean_of(|found| found.1);
+        }
+        self
+    }
+
+    /// Whether any component has cycles and instructions.
+    pub fn has_counts(&self) -> bool {
+        self.shares.iter().any(|share| share.cycles.is_some())
     }
 
     /// Whether components add up to residence, as they must.
@@ -303,6 +335,21 @@ mod tests {
         }
         let wake_up = &blame.shares[3];
         assert!(wake_up.of_variance.unwrap() > 0.6 && wake_up.of_p99.unwrap() > 0.6);
+    }
+
+    #[test]
+    fn counts_are_means_of_where_something_was_counted() {
+        let packets = traces(1, None);
+        let mut counts = vec![vec![None; COMPONENTS.len()]; packets.len()];
+        counts[0][2] = Some((300.0, 900.0));
+        counts[7][2] = Some((100.0, 700.0));
+        let blame = Blame::of(&COMPONENTS, &packets).unwrap();
+        assert!(!blame.has_counts());
+        let blame = blame.with_counts(&counts);
+        let (wait, nf) = (&blame.shares[0], &blame.shares[2]);
+        assert!(blame.has_counts());
+        assert_eq!((nf.cycles, nf.instructions), (Some(200.0), Some(800.0)));
+        assert_eq!((wait.cycles, wait.instructions), (None, None));
     }
 
     #[test]

@@ -109,6 +109,7 @@ pub struct Interleaving {
     pending: Option<f64>,
     log_ratios: Vec<f64>,
     result: Option<Comparison>,
+    is_whole: bool,
 }
 
 fn draw(random: &mut Random) -> Side {
@@ -144,9 +145,18 @@ impl Interleaving {
             pending: None,
             log_ratios: Vec::new(),
             result: None,
+            is_whole: false,
         };
         comparison.draw_order();
         Ok(comparison)
+    }
+
+    /// Looks at the data once, after all pairs: for those who ask how much, not whether. A ratio that
+    /// ends its own comparison as soon as it is far enough from 1 is too far from 1 on average.
+    #[must_use]
+    pub const fn whole(mut self) -> Self {
+        self.is_whole = true;
+        self
     }
 
     fn draw_order(&mut self) {
@@ -189,7 +199,7 @@ impl Interleaving {
         self.draw_order();
         let pairs = self.log_ratios.len();
         let due = (1..=LOOKS).find(|look| pairs == self.plan.pairs_max * look / LOOKS);
-        if let Some(look) = due {
+        if let Some(look) = due.filter(|look| !self.is_whole || *look == LOOKS) {
             let comparison = self.look(look);
             if look == LOOKS || comparison.verdict != Verdict::Inconclusive {
                 self.result = Some(comparison);
@@ -208,7 +218,8 @@ impl Interleaving {
             let share = look as f64 / LOOKS as f64;
             self.plan.false_alarms * share.powi(3)
         };
-        let error = spent(look) - spent(look - 1);
+        let spent_before = if self.is_whole { 0.0 } else { spent(look - 1) };
+        let error = spent(look) - spent_before;
         let count = self.log_ratios.len();
         let medians: Vec<_> = (0..BATCHES)
             .filter_map(|batch| {

@@ -5,6 +5,7 @@
 //!
 //! - [`region`]: sealed memfds and their mappings; who may write is held by the MMU.
 //! - [`packet`]: the handle of one packet in a pool's buffer.
+//! - [`pmc`]: cycles and instructions of a thread, where the machine lets user space read them.
 //! - [`pool`]: buffers of one size, allocated by one owner, checked by everybody else.
 //! - [`descriptor`]: the 16 bytes that travel through a ring.
 //! - [`frame`]: buffers that hold many packets.
@@ -29,6 +30,7 @@ pub mod fd_passing;
 pub mod frame;
 pub mod packet;
 pub mod peer;
+pub mod pmc;
 pub mod pool;
 mod prefetch;
 pub mod record_ring;

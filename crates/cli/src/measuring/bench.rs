@@ -12,6 +12,7 @@ use catena_measure::doctor::energy::gbps_per_watt;
 use catena_measure::flow_quality::Quality;
 use catena_measure::latency::stall::{NoiseBracket, NoiseFloor};
 use catena_measure::report::{Document, TrialRow};
+use catena_measure::traffic::send_record::SendRecord;
 
 use super::environment;
 use super::output::Output;
@@ -49,6 +50,8 @@ pub(crate) struct Bench {
     pub(crate) load_error: f64,
     quality: Quality,
     power: Power,
+    /// What the generator sent in trials at a load that count, by how late.
+    sent: SendRecord,
 }
 
 /// What trials that count moved, and what that took.
@@ -129,6 +132,7 @@ impl Bench {
             before,
             load_error: 0.0,
             quality: Quality::default(),
+            sent: SendRecord::default(),
             power: Power {
                 watts,
                 ..Power::default()
@@ -202,6 +206,9 @@ impl Bench {
         if *fate == Fate::Valid {
             self.load_error = self.load_error.max(outcome.offered_load_error());
             self.quality.add(&outcome.quality());
+            if outcome.offer.load_pps.is_some() {
+                self.sent.add_lateness(&outcome.sent.record);
+            }
         }
     }
 
@@ -274,9 +281,28 @@ impl Bench {
             ("lost".to_owned(), lost.to_string()),
             ("trials that do not count".to_owned(), invalid.to_string()),
         ];
+        rows.extend(lateness_row(&self.sent));
         rows.extend(self.power.rows());
         self.document.results.extend(rows);
     }
+}
+
+/// How late the generator was with all packets that it sent at a load, lost ones among them.
+fn lateness_row(sent: &SendRecord) -> Option<(String, String)> {
+    let quantile = |q| match sent.lateness_at_most(q) {
+        Some(0) => "in time".to_owned(),
+        Some(ns) => format!("at most {ns} ns"),
+        None => "n/a".to_owned(),
+    };
+    (sent.sent > 0).then(|| {
+        let text = format!(
+            "p50 {}, p99 {}, longest {} ns",
+            quantile(0.5),
+            quantile(0.99),
+            sent.late_max_ns
+        );
+        ("generator's lateness, all packets sent".to_owned(), text)
+    })
 }
 
 fn describe_chain(device: &Device) -> String {

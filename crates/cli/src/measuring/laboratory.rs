@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use catena_engine::probe::{ProbeSettings, Tier};
 use catena_measure::blame::Blame;
-use catena_measure::device::{Offer, TrialProfile};
+use catena_measure::device::{DeviceError, Offer, TrialProfile};
 use catena_measure::doctor::Tree;
 use catena_measure::doctor::states::{self, StateGuard, StatePlan, States};
 use catena_measure::probes::ProbeReport;
@@ -118,6 +118,7 @@ impl<'a> Laboratory<'a> {
             attempts: Vec::new(),
             result: Err(String::new()),
             blame: None,
+            probe_tax: None,
         };
         if let Some(why) = self.broken.get(&cell) {
             record.result = Err(why.clone());
@@ -230,11 +231,22 @@ impl<'a> Laboratory<'a> {
         } else {
             format!("{} block {}", self.study.title(cell), block + 1)
         };
+        let unit_seed = self.study.seed ^ u64::from(block);
         device.set_probes(is_probed.then(|| probes(&offer)));
         Ok(
             match bench.try_measure(&mut device, &profile, &offer, &title) {
                 Ok(Measured::Valid(outcome)) => {
                     record.blame = device.take_probe_report().and_then(blame);
+                    if is_probed {
+                        let load = offer.load_pps;
+                        record.probe_tax =
+                            match device.probe_tax(&profile, probes(&offer), load, unit_seed) {
+                                Err(DeviceError::Interrupted) => {
+                                    return Ok(Err(Ended::Interrupted));
+                                }
+                                found => Some(found.map_err(|error| error.to_string())),
+                            };
+                    }
                     Ok(Ok(Kept::of(&outcome, frame_len, block == 0, self.watts)))
                 }
                 Ok(Measured::GeneratorLimited) => {

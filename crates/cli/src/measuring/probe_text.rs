@@ -25,6 +25,7 @@ pub(crate) fn report(report: &ProbeReport) -> String {
     }
     if report.tier > Tier::Sums {
         let _ = writeln!(text, "\npackets followed: {}", journeys(report));
+        let _ = writeln!(text, "cycles and instructions: {}", report.counters);
         if !report.rings.is_empty() {
             let _ = writeln!(text, "\nLittle's law (packets in the ring):");
         }
@@ -81,10 +82,24 @@ fn path_text(text: &mut String, path: &PathReport) {
         path.journeys,
         spread(&path.residence_ns)
     );
+    let counts = |cycles: &str, instructions: &str| {
+        if path.blame.has_counts() {
+            format!(" {cycles:>9} {instructions:>9}")
+        } else {
+            String::new()
+        }
+    };
     let _ = writeln!(
         text,
-        "{:<36} {:>9} {:>9} {:>9} {:>7} {:>7} {:>7}",
-        "COMPONENT", "MEAN ns", "P50", "P99", "MEAN", "P99", "VAR"
+        "{:<36} {:>9} {:>9} {:>9} {:>7} {:>7} {:>7}{}",
+        "COMPONENT",
+        "MEAN ns",
+        "P50",
+        "P99",
+        "MEAN",
+        "P99",
+        "VAR",
+        counts("CYCLES", "INSTR")
     );
     let spreads = path.parts.iter().map(|part| Some(&part.ns));
     for (share, ns) in path.blame.shares.iter().zip(spreads.chain([None])) {
@@ -94,14 +109,15 @@ fn path_text(text: &mut String, path: &PathReport) {
         let (p50, p99) = ns.map_or((None, None), |ns| (Some(ns.p50), ns.p99));
         let _ = writeln!(
             text,
-            "{:<36} {:>9.1} {:>9} {:>9} {:>7} {:>7} {:>7}",
+            "{:<36} {:>9.1} {:>9} {:>9} {:>7} {:>7} {:>7}{}",
             share.component,
             share.mean_ns,
             number(p50),
             number(p99),
             percent(Some(share.of_mean)),
             percent(share.of_p99),
-            percent(share.of_variance)
+            percent(share.of_variance),
+            counts(&number(share.cycles), &number(share.instructions))
         );
     }
     let _ = writeln!(text, "by kind: {}", kinds(&path.by_kind));
@@ -205,6 +221,7 @@ pub(crate) fn rows(trial: &str, report: &ProbeReport) -> Vec<(String, String)> {
         add("sum of components", closure(&path.blame));
     }
     add("packets followed", journeys(report));
+    add("cycles and instructions", report.counters.clone());
     for ring in &report.rings {
         add("Little's law", ring_text(ring));
     }

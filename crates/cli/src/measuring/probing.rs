@@ -50,7 +50,7 @@ impl Probing {
         device.set_probes(None);
         if is_whole {
             bench.progress.show("cost of the probes", 1.0);
-            match device.probe_tax(profile, self.settings, 1) {
+            match device.probe_tax(profile, self.settings, None, 1) {
                 Ok(tax) => {
                     bench.document.probe_tax = Some(tax.comparison);
                     let share = tax.share() * 100.0;

@@ -117,6 +117,23 @@ fn a_study_is_killed_goes_on_and_keeps_every_trial() {
     let again = study(&place, &[]).assert_code(0).json();
     assert_eq!(journal(&place), after);
     assert_eq!(again["study"], document["study"]);
+    // The document alone makes the same page and tables.
+    let render = ["measure", "render", "out/report.json", "--out", "again"];
+    place.catena(&render).assert_code(0);
+    for file in ["report.html", "report.json", "cells.csv", "trials.csv"] {
+        let read = |folder: &str| std::fs::read(place.path(&format!("{folder}/{file}"))).unwrap();
+        assert!(read("again") == read("out"), "{file}");
+    }
+    let render = ["measure", "render", "study.yaml", "--out", "no"];
+    let refused = place.catena(&render);
+    assert!(
+        refused
+            .assert_code(2)
+            .stderr
+            .contains("not a report document"),
+        "{refused:?}"
+    );
+    assert!(!place.path("no").exists());
     // Another study does not mix with it.
     let other = study(&place, &["--trial", "40ms"]);
     assert!(
@@ -307,4 +324,58 @@ ports:
             "{cell:#}"
         );
     }
+}
+
+#[test]
+fn a_study_with_probes_says_what_they_cost_and_how_late_its_generator_was() {
+    let place = Place::new();
+    let text =
+        "name: probed\nblocks: 1\ntrial: 100ms\nfactors: { mode: [inline, thread], rate: 5kpps }\n";
+    place.write("study.yaml", text);
+    let document = study(&place, &["--probes"]).assert_code(0).json();
+    let cells = document["study"]["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 2);
+    for cell in cells {
+        let tax = &cell["probe_tax"];
+        assert_eq!(tax["measure"], "busy_time_per_packet", "{cell:#}");
+        let ratio = &tax["comparison"]["ratio"];
+        let [low, estimate, high] = ["low", "estimate", "high"].map(|key| ratio[key].as_f64());
+        assert!(
+            low < estimate && estimate < high && low > Some(0.0),
+            "{ratio:#}"
+        );
+        let late = |which: &str| {
+            let value = &cell["values"][format!("generator lateness{which}")];
+            value["estimate"].as_f64().unwrap()
+        };
+        assert!(
+            late(" p50") <= late(" max") && late(" max") > 0.0,
+            "{cell:#}"
+        );
+    }
+    let results = document["results"].to_string();
+    for row in [
+        "cost of the probes",
+        "over 2 combinations",
+        "generator's lateness",
+    ] {
+        assert!(results.contains(row), "{row}: {results}");
+    }
+    let page = std::fs::read_to_string(place.path("out/report.html")).unwrap();
+    assert!(page.contains("<h3>Cost of the probes</h3>") && !page.contains("was not measured"));
+    let table = std::fs::read_to_string(place.path("out/cells.csv")).unwrap();
+    let (head, row) = table.split_once('\n').unwrap();
+    let place_of = head
+        .split(',')
+        .position(|name| name == "cost of probes (share)")
+        .unwrap();
+    let cost = row
+        .lines()
+        .next()
+        .unwrap()
+        .split(',')
+        .nth(place_of)
+        .unwrap();
+    assert!(cost.parse::<f64>().unwrap() > -1.0, "{table}");
+    place.assert_nothing_left();
 }

@@ -1,17 +1,18 @@
 //! A worker's probes: when the clock is read in a turn, and what is noted of it.
 //!
 //! Called by `turn` at the borders of a burst. Off, which is what all turns but one in
-//! [`TURNS_PER_TIMED`] are while nobody traces, each border is one branch on a flag that the turn's
-//! beginning has set. The clock is read only for bursts that are timed, or that hold a packet with
+//! [`TURNS_PER_TIMED`] are until a packet with a mark comes, each border is one branch on a flag. The clock is read only for bursts that are timed, or that hold a packet with
 //! a mark; where a burst is taken after others that were not, once before it.
 
+use catena_shm::pmc::{Counted, ThreadCounters};
 use catena_shm::record_ring::{RecordPage, RecordWriter};
 use catena_shm::tsc::Clock;
 
 use crate::nf::{Nanos, Verdict};
 use crate::packet::Packet;
 use crate::probe::{
-    COUNT_DISTANCE_NS, NodeCost, ProbeSettings, TURNS_PER_TIMED, Tier, Visit, VisitFlags,
+    COUNT_DISTANCE_NS, NodeCost, ProbeSettings, StageCounts, TURNS_PER_TIMED, Tier, Visit,
+    VisitFlags,
 };
 
 /// Most random moments between two turns; a worker that was away for longer is counted as if it was
@@ -76,7 +77,9 @@ pub struct Probe {
     is_timed: bool,
     is_tracing: bool,
     is_choosing: bool,
-    /// Whether anything at all is to be noted in this turn.
+    /// Whether anything is to be noted from here on in this turn: it is timed, or a packet with a
+    /// mark has come. A worker holds no packet between turns, so that without one of those none that
+    /// comes from another node of it has a mark.
     is_on: bool,
     /// The last reading of the clock in this turn, and whether something was done since.
     last: u64,
@@ -88,6 +91,10 @@ pub struct Probe {
     visit: Visit,
     is_seen: bool,
     followed: Vec<Followed>,
+    /// The processor's counters, while packets are followed and if it has any, and what they said
+    /// last of the burst at hand.
+    counters: Option<ThreadCounters>,
+    counted: Option<Counted>,
 }
 
 impl Probe {
@@ -116,14 +123,22 @@ impl Probe {
             visit: Visit::default(),
             is_seen: false,
             followed: Vec::with_capacity(256),
+            counters: None,
+            counted: None,
         };
         probe.turns_left = probe.draw_turns();
         probe
     }
 
-    /// What to note from now on.
+    /// What to note from now on. Called by the worker's own thread, whose counters these are.
     pub fn set(&mut self, settings: ProbeSettings, now: Nanos) {
         self.is_tracing = settings.tier > Tier::Sums && self.records.is_some();
+        self.counters = match self.counters.take() {
+            _ if !self.is_tracing => None,
+            // Most often there are none; reports say why.
+            None => ThreadCounters::open().ok(),
+            open => open,
+        };
         self.is_choosing = self.is_tracing;
         self.settings = settings;
         self.ends_at = now.0.saturating_add(settings.duration_ns);
@@ -136,6 +151,9 @@ impl Probe {
     pub fn tick(&mut self, now: Nanos) {
         self.is_choosing &= now.0 < self.ends_at;
         self.is_tracing &= now.0 < self.ends_at.saturating_add(REST_NS);
+        if !self.is_tracing {
+            self.counters = None;
+        }
     }
 
     /// Whether this turn is timed: the sums have to be stored behind it.
@@ -231,7 +249,7 @@ impl Probe {
         if self.is_timed {
             self.turns_left = self.draw_turns();
         }
-        self.is_on = self.is_timed | self.is_tracing;
+        self.is_on = self.is_timed;
         self.moments = 0;
         if now.0 >= self.next_moment {
             self.draw_moments(now.0);
@@ -263,7 +281,7 @@ impl Probe {
     /// Something is about to be taken from a link or from the world.
     #[inline]
     pub fn before_taking(&mut self) {
-        if self.is_on && self.is_stale {
+        if (self.is_on | self.is_tracing) && self.is_stale {
             (self.last, self.is_stale) = (self.now(), false);
         }
     }
@@ -271,46 +289,55 @@ impl Probe {
     /// A burst has come from the world: some of it will be followed.
     #[inline]
     pub fn received(&mut self, packets: &mut [Packet]) {
-        if self.is_on {
-            let marks = if self.is_choosing {
-                self.choose(packets)
+        if self.is_on | self.is_choosing {
+            let count = packets.len() as u64;
+            if self.is_choosing && self.packets_left < count {
+                self.choose(packets);
+                self.is_on = true;
+                self.note_received(packets, self.next_mark);
             } else {
-                0
-            };
-            self.note_arrival(packets.len(), marks, false);
+                self.packets_left = self.packets_left.saturating_sub(count);
+                self.note_received(packets, 0);
+            }
+        }
+    }
+
+    #[inline]
+    fn note_received(&mut self, packets: &[Packet], marks: u16) {
+        self.note_arrival(packets.len(), marks, false);
+        if self.is_seen {
             self.visit.left = self.visit.entered;
             self.visit.flags = VisitFlags::new(VisitFlags::ORIGIN);
             self.follow(packets, |_| Some(0));
         }
     }
 
-    /// Marks packets; gives 0, or some mark.
-    fn choose(&mut self, packets: &mut [Packet]) -> u16 {
+    /// Marks packets of a burst of which at least one is to be followed.
+    #[cold]
+    fn choose(&mut self, packets: &mut [Packet]) {
         let count = packets.len() as u64;
-        let mut marks = 0;
         while self.packets_left < count {
             #[expect(clippy::cast_possible_truncation, reason = "below a length")]
             let chosen = &mut packets[self.packets_left as usize];
             chosen.set_mark(self.next_mark);
-            marks = self.next_mark;
             let (first, step) = self.settings.marks;
             let next = self.next_mark.checked_add(step.max(1));
             self.next_mark = next.unwrap_or(first.max(1));
             self.packets_left += 1 + self.draw_gap();
         }
         self.packets_left -= count;
-        marks
     }
 
     /// A burst has been taken out of a link (`from_link`) or a queue; the node's work begins.
     #[inline]
     pub fn arrived(&mut self, packets: &[Packet], from_link: bool) {
-        if self.is_on {
+        if self.is_on | (self.is_tracing & from_link) {
             let marks = if self.is_tracing {
                 any_mark(packets)
             } else {
                 0
             };
+            self.is_on |= marks != 0;
             self.note_arrival(packets.len(), marks, !from_link);
         }
     }
@@ -341,18 +368,37 @@ impl Probe {
     }
 
     fn note_arrival(&mut self, count: usize, marks: u16, from_queue: bool) {
-        self.followed.clear();
         self.is_seen = self.is_timed || (self.is_tracing && marks != 0);
         if !self.is_seen {
             self.is_stale = true;
             return;
         }
+        self.followed.clear();
+        self.visit.mark = marks;
+        self.visit.counts = StageCounts::default();
+        self.counted = self.count();
         let entered = self.now();
         self.visit.begin = if from_queue { entered } else { self.last };
         self.visit.entered = entered;
         self.visit.flags = VisitFlags::default();
-        self.visit.mark = marks;
         self.visit.burst = u16::try_from(count).unwrap_or(u16::MAX);
+    }
+
+    /// What the processor has counted, if the burst at hand holds a packet that is followed.
+    #[inline]
+    fn count(&self) -> Option<Counted> {
+        match &self.counters {
+            Some(counters) if self.visit.mark != 0 => counters.read(),
+            _ => None,
+        }
+    }
+
+    /// What was counted since the last time, of this burst.
+    #[inline]
+    fn counted_since(&mut self) -> Option<Counted> {
+        let earlier = self.counted.take()?;
+        self.counted = self.count();
+        Some(self.counted?.since(&earlier))
     }
 
     /// An NF is done with the burst.
@@ -360,6 +406,7 @@ impl Probe {
     pub fn processed(&mut self, packets: &[Packet], verdicts: &[Verdict]) {
         if self.is_on && self.is_seen {
             self.visit.left = self.now();
+            self.visit.counts.work = self.counted_since();
             let mut verdicts = verdicts.iter();
             self.follow(packets, |_| match verdicts.next() {
                 Some(Verdict::Drop(_)) => None,
@@ -387,6 +434,7 @@ impl Probe {
     pub fn transmitted(&mut self, packets: &[Packet]) {
         if self.is_on && self.is_seen {
             self.visit.left = self.now();
+            self.visit.counts.work = self.counted_since();
             self.visit.flags = VisitFlags::new(VisitFlags::TERMINAL);
             self.follow(packets, |_| Some(0));
         }
@@ -409,6 +457,7 @@ impl Probe {
         let sent = if is_terminal {
             self.visit.left
         } else {
+            self.visit.counts.send = self.counted_since();
             self.now()
         };
         self.visit.sent = sent;
@@ -452,7 +501,11 @@ impl Probe {
                 resumed: (pause != 0).then_some(self.resumed),
                 ..self.visit
             };
-            records.push(visit.to_record());
+            let record = visit.to_record();
+            records.push(record);
+            if !visit.counts.is_empty() {
+                records.push(visit.counts.to_record(&record));
+            }
         }
     }
 }

@@ -191,6 +191,7 @@ impl Arriving {
                         flow: 0,
                         sequence: self.counts.measured,
                         intended: pending.due,
+                        late: pending.sent.saturating_sub(pending.due),
                         received,
                         is_valid: true,
                     });

@@ -255,7 +255,8 @@ impl Sending {
                 HEADER_LEN
             }
             (Phase::Traffic, Payload::Frames) => {
-                let (count, len) = self.frames(chunk, due);
+                let late = now.saturating_sub(due);
+                let (count, len) = self.frames(chunk, due, late);
                 header.count = count;
                 len
             }
@@ -282,7 +283,7 @@ impl Sending {
     }
 
     /// As many frames as the codewords carry; their number, and where the list ends.
-    fn frames(&mut self, chunk: &mut [u8], due: u64) -> (u32, usize) {
+    fn frames(&mut self, chunk: &mut [u8], due: u64, late: u64) -> (u32, usize) {
         self.credit += i64::from(self.codewords) * 8 * DATA_BLOCKS as i64 - SLACK;
         let (mut at, mut count) = (HEADER_LEN, 0);
         loop {
@@ -304,6 +305,7 @@ impl Sending {
                 flow: 0,
                 sequence: self.counts.frames,
                 intended: due,
+                late,
             };
             stamp.write(frame);
             self.counts.frames += 1;

@@ -228,8 +228,6 @@ impl Outcome {
     }
 
     /// Latency samples in the order of arrival, in ns from the start, each packet once.
-    /// When packets were really sent is not known packet by packet, so both times of sending are
-    /// the intended one.
     pub fn samples(&self) -> Vec<Sample> {
         // A second copy says nothing of how long the packet took.
         let mut seen = std::collections::HashSet::new();
@@ -244,7 +242,7 @@ impl Outcome {
             Sample {
                 sequence: (u64::from(found.flow) << FLOW_SHIFT) | found.sequence,
                 intended_ns,
-                sent_ns: intended_ns,
+                sent_ns: intended_ns + self.rate.ns(found.late),
                 received_ns: intended_ns + latency_ns,
             }
         };
@@ -335,6 +333,7 @@ mod tests {
             samples: vec![LatencySample {
                 received: 2500,
                 latency: 700,
+                late: 200,
                 flow: 1,
                 sequence: 5,
             }],
@@ -378,6 +377,10 @@ mod tests {
         let found = outcome(100, 0, 100);
         let sample = found.samples()[0];
         assert_eq!((sample.intended_ns, sample.received_ns), (800, 1500));
+        assert_eq!(
+            (sample.lateness_ns(), sample.delay_from_sent_ns()),
+            (200, 500)
+        );
         assert_eq!(sample.sequence, (1 << FLOW_SHIFT) + 5);
         let stall = found.stalls()[0];
         assert_eq!((stall.begin, stall.end, stall.core), (1000, 2000, LOOPS[0]));

@@ -1,5 +1,6 @@
 //! Probes in the device under test: what its workers note in a trial, and what that costs.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use catena_engine::probe::{ProbeSettings, Tier};
@@ -7,7 +8,7 @@ use catena_engine::supervisor::Supervisor;
 use catena_engine::supervisor::status::Status;
 
 use super::{Device, DeviceError, Offer, TrialProfile};
-use crate::probes::tax::{self, Measure, PAIRS, Tax, TaxError};
+use crate::probes::tax::{self, Measure, Tax, TaxError};
 use crate::probes::{Collector, ProbeReport};
 
 /// How long the supervisor waits for something to happen while nothing is followed.
@@ -15,8 +16,10 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// The same while packets are followed: pages have to be read before they are written over.
 const POLL: Duration = Duration::from_millis(5);
 /// Length of a slice of the comparison with and without probes, and of what is left out before it.
-const SLICE: Duration = Duration::from_millis(20);
+const SLICE: Duration = Duration::from_millis(10);
 const SETTLING: Duration = Duration::from_millis(2);
+/// How long the first packet may take; containers take a second or two.
+const FIRST: Duration = Duration::from_secs(20);
 /// Slices in a row without a packet after which there is none.
 const EMPTY_SLICES_MAX: u32 = 50;
 
@@ -80,8 +83,9 @@ impl Device {
         self.probes.report.take()
     }
 
-    /// What probes cost the throughput of this device at the highest load: one chain, with them
-    /// and without, in turns.
+    /// What probes cost this device: one chain, with them and without, in turns. At the highest
+    /// load that is throughput; at `load_pps`, where probes take none, the busy time of all workers
+    /// by packet.
     ///
     /// # Errors
     /// The chain failed, or nothing came through it.
@@ -89,13 +93,18 @@ impl Device {
         &mut self,
         profile: &TrialProfile,
         settings: ProbeSettings,
+        load_pps: Option<f64>,
         seed: u64,
     ) -> Result<Tax, DeviceError> {
-        let pairs = u32::try_from(PAIRS).unwrap_or(u32::MAX);
+        let measure = match load_pps {
+            None => Measure::Throughput,
+            Some(_) => Measure::BusyTimePerPacket,
+        };
+        let pairs = u32::try_from(measure.pairs()).unwrap_or(u32::MAX);
         let offer = Offer {
-            load_pps: None,
+            load_pps,
             // It is stopped when all pairs are done.
-            duration: (SLICE + SETTLING) * (20 * pairs),
+            duration: FIRST + (SLICE + SETTLING) * (20 * pairs),
             packet_count: None,
             samples: 1,
         };
@@ -106,23 +115,30 @@ impl Device {
         };
         let receiver = self.chain.nodes[self.receiver].name.clone();
         let is_interrupted = self.setting.is_interrupted.clone();
-        let tax = tax::measure(Measure::Throughput, seed, |with_probes| {
+        let first = Instant::now() + FIRST;
+        while Moment::of(&supervisor, &receiver).received == 0 && Instant::now() < first {
+            if supervisor.is_finished() || is_interrupted.load(Ordering::Relaxed) {
+                break;
+            }
+            serve_for(&mut supervisor, SLICE);
+        }
+        let tax = tax::measure(measure, seed, |with_probes| {
             supervisor.probe(if with_probes { settings } else { off });
-            if is_interrupted.load(std::sync::atomic::Ordering::Relaxed) {
+            if is_interrupted.load(Ordering::Relaxed) {
                 return Err(DeviceError::Interrupted);
             }
             serve_for(&mut supervisor, SETTLING);
-            let before = received(&supervisor, &receiver);
+            let before = Moment::of(&supervisor, &receiver);
             let mut after = before;
             // Where others have all cores, a slice may pass without a packet.
             for _ in 0..EMPTY_SLICES_MAX {
                 serve_for(&mut supervisor, SLICE);
-                after = received(&supervisor, &receiver);
-                if after.0 > before.0 {
+                after = Moment::of(&supervisor, &receiver);
+                if after.received > before.received {
                     break;
                 }
             }
-            Ok((after.0 - before.0) as f64 / (after.1 - before.1).as_secs_f64())
+            Ok(after.since(&before, measure))
         });
         supervisor.stop(Duration::from_secs(5));
         tax.map_err(|error| match error {
@@ -143,10 +159,34 @@ fn serve_for(supervisor: &mut Supervisor, span: Duration) {
     }
 }
 
-/// Packets that have left by the receiver, and when.
-fn received(supervisor: &Supervisor, receiver: &str) -> (u64, Instant) {
-    let status = supervisor.status();
-    let mut nodes = status.nodes.iter();
-    let node = nodes.find(|node| node.name == receiver);
-    (node.map_or(0, |node| node.tx_packets), Instant::now())
+/// Where a chain stands.
+#[derive(Clone, Copy)]
+struct Moment {
+    /// Packets that have left by the receiver.
+    received: u64,
+    /// Time of all workers in turns that moved packets, in seconds.
+    busy_s: f64,
+    at: Instant,
+}
+
+impl Moment {
+    fn of(supervisor: &Supervisor, receiver: &str) -> Self {
+        let status = supervisor.status();
+        let mut nodes = status.nodes.iter();
+        let node = nodes.find(|node| node.name == receiver);
+        Self {
+            received: node.map_or(0, |node| node.tx_packets),
+            busy_s: status.workers.iter().map(|worker| worker.busy_s).sum(),
+            at: Instant::now(),
+        }
+    }
+
+    /// What a slice since `earlier` says; no number if nothing came through.
+    fn since(&self, earlier: &Self, measure: Measure) -> f64 {
+        let packets = (self.received - earlier.received) as f64;
+        match measure {
+            Measure::Throughput => packets / (self.at - earlier.at).as_secs_f64(),
+            Measure::BusyTimePerPacket => (self.busy_s - earlier.busy_s) / packets,
+        }
+    }
 }

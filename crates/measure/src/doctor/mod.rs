@@ -89,6 +89,7 @@ pub fn examine(tree: &Tree) -> Vec<Finding> {
         processor::dma_latency(tree),
         processor::smt(tree),
         processor::tsc(tree),
+        processor::counters(tree),
         energy::rapl(tree),
         isolation::isolcpus(tree),
         isolation::nohz(tree),

@@ -149,3 +149,32 @@ pub(super) fn tsc(tree: &Tree) -> Finding {
     let repair = "measure on another machine, or with clock_gettime (automatic; +16 ns a read)";
     Finding::warning(name, seen, repair)
 }
+
+/// Counters of cycles and instructions that user space may read, for probes.
+pub(super) fn counters(tree: &Tree) -> Finding {
+    let name = "counters";
+    let folder = "/sys/bus/event_source/devices";
+    // Processors of two kinds of cores have a folder for each.
+    let found = ["cpu", "cpu_core"].map(|kind| format!("{folder}/{kind}"));
+    let Some(folder) = found.iter().find(|folder| tree.exists(folder)) else {
+        let seen = "no counters of cycles and instructions: probes tell times only";
+        return Finding::unsupported(name, seen);
+    };
+    let paranoid = tree.read("/proc/sys/kernel/perf_event_paranoid");
+    let paranoid = paranoid.and_then(|level| level.parse::<i32>().ok());
+    match (tree.number(&format!("{folder}/rdpmc")), paranoid) {
+        (Some(0) | None, _) => Finding::warning(
+            name,
+            "user space may not read cycles and instructions (rdpmc): probes tell times only",
+            format!("echo 1 | sudo tee {folder}/rdpmc"),
+        ),
+        (_, Some(level @ 3..)) => Finding::warning(
+            name,
+            format!(
+                "perf_event_paranoid is {level}: only root may count, and probes tell times only"
+            ),
+            "sudo sysctl kernel.perf_event_paranoid=2",
+        ),
+        _ => Finding::ok(name, "user space reads cycles and instructions (rdpmc)"),
+    }
+}

@@ -67,6 +67,11 @@ fn intel() -> Fixture {
         ("proc/self/cgroup".to_owned(), "0::/user.slice"),
         ("sys/fs/cgroup/user.slice/cpu.max".to_owned(), "max 100000"),
         ("dev/cpu_dma_latency".to_owned(), ""),
+        (
+            "sys/bus/event_source/devices/cpu_core/rdpmc".to_owned(),
+            "1",
+        ),
+        ("proc/sys/kernel/perf_event_paranoid".to_owned(), "2"),
         ("usr/bin/podman".to_owned(), ""),
         (format!("{CPU}/intel_pstate/no_turbo"), "0"),
         (format!("{CPU}/smt/control"), "on"),
@@ -135,6 +140,8 @@ fn amd() -> Fixture {
         ("proc/self/cgroup", "0::/"),
         ("dev/cpu_dma_latency", ""),
         ("usr/bin/docker", ""),
+        ("sys/bus/event_source/devices/cpu/rdpmc", "2"),
+        ("proc/sys/kernel/perf_event_paranoid", "4"),
         (
             "sys/devices/system/cpu/cpu0/cpufreq/scaling_driver",
             "acpi-cpufreq",
@@ -227,27 +234,42 @@ fn each_kind_of_machine_has_its_verdicts() {
     assert_eq!(
         verdicts(&intel()),
         "virtualization ok, cpufreq WARNING, turbo WARNING, cpuidle WARNING, cpu_dma_latency ok, \
-         smt WARNING, tsc ok, rapl ok, isolcpus ok, nohz_full WARNING, huge_pages ok, load ok, \
+         smt WARNING, tsc ok, counters ok, rapl ok, isolcpus ok, nohz_full WARNING, huge_pages ok, load ok, \
          steal ok, cgroup_quota ok, containers ok"
     );
     assert_eq!(
         verdicts(&amd()),
         "virtualization ok, cpufreq ok, turbo ok, cpuidle ok, cpu_dma_latency ok, smt ok, tsc ok, \
-         rapl ok, isolcpus ok, nohz_full ok, huge_pages ok, load ok, steal ok, cgroup_quota ok, \
+         counters WARNING, rapl ok, isolcpus ok, nohz_full ok, huge_pages ok, load ok, steal ok, cgroup_quota ok, \
          containers ok"
     );
     assert_eq!(
         verdicts(&virtual_machine()),
         "virtualization WARNING, cpufreq -, turbo -, cpuidle -, cpu_dma_latency -, smt -, tsc ok, \
-         rapl -, isolcpus WARNING, nohz_full -, huge_pages WARNING, load WARNING, steal WARNING, \
+         counters -, rapl -, isolcpus WARNING, nohz_full -, huge_pages WARNING, load WARNING, steal WARNING, \
          cgroup_quota ok, containers WARNING"
     );
     assert_eq!(
         verdicts(&container()),
         "virtualization WARNING, cpufreq -, turbo -, cpuidle -, cpu_dma_latency -, smt -, \
-         tsc WARNING, rapl -, isolcpus -, nohz_full -, huge_pages -, load -, steal -, \
+         tsc WARNING, counters -, rapl -, isolcpus -, nohz_full -, huge_pages -, load -, steal -, \
          cgroup_quota WARNING, containers WARNING"
     );
+}
+
+#[test]
+fn counters_that_only_the_kernel_reads_are_told() {
+    let kernel_only = Fixture::new(&[
+        ("sys/bus/event_source/devices/cpu/rdpmc", "0"),
+        ("proc/sys/kernel/perf_event_paranoid", "1"),
+    ]);
+    let findings = examine(&kernel_only.tree());
+    let found = findings
+        .iter()
+        .find(|found| found.name == "counters")
+        .unwrap();
+    let repair = "echo 1 | sudo tee /sys/bus/event_source/devices/cpu/rdpmc";
+    assert_eq!(found.repair.as_deref(), Some(repair));
 }
 
 #[test]

@@ -100,6 +100,7 @@ mod tests {
             flow,
             sequence,
             intended: 0,
+            late: 0,
             received: sequence,
             is_valid,
         }

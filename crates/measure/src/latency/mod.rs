@@ -147,20 +147,6 @@ pub struct Latency {
 
 impl Latency {
     /// Of the samples of one stream in the order of arrival, without duplicates.
-    ///
-    /// `is_sent_known` says whether the times of sending were measured. If not, they equal the
-    /// intended ones: what is about sending is left empty, and RFC 3550 compares intended times,
-    /// as its time stamps do.
-    pub fn of_known(direction: Direction, samples: &[Sample], is_sent_known: bool) -> Self {
-        let mut latency = Self::of(direction, samples);
-        if !is_sent_known {
-            latency.delay_from_sent = Distribution::of(Vec::new());
-            latency.tester_lateness = Distribution::of(Vec::new());
-        }
-        latency
-    }
-
-    /// As [`Self::of_known`], with measured times of sending.
     pub fn of(direction: Direction, samples: &[Sample]) -> Self {
         let all = |field: fn(&Sample) -> i64| Distribution::of(samples.iter().map(field).collect());
         let delay = all(Sample::delay_ns);
@@ -201,12 +187,12 @@ pub fn ipdv_rfc3393(samples: &[Sample]) -> Ipdv {
 }
 
 /// RFC 3550 6.4.1: J = J + (|D| - J) / 16 over packets in the order of arrival, where D compares
-/// the distances of arrival and of sending. `None` below two packets.
+/// the distances of arrival and of intended sending: its time stamps are those of sampling, not of
+/// transmission (5.1). `None` below two packets.
 pub fn interarrival_jitter_rfc3550(samples: &[Sample]) -> Option<f64> {
-    let differences = samples.windows(2).map(|pair| {
-        let transit = |sample: &Sample| sample.delay_from_sent_ns();
-        (transit(&pair[1]) - transit(&pair[0])).unsigned_abs() as f64
-    });
+    let differences = samples
+        .windows(2)
+        .map(|pair| (pair[1].delay_ns() - pair[0].delay_ns()).unsigned_abs() as f64);
     (samples.len() > 1).then(|| differences.fold(0.0, |j, difference| j + (difference - j) / 16.0))
 }
 

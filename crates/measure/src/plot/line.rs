@@ -206,17 +206,26 @@ fn alternate(index: usize) -> &'static str {
     }
 }
 
-/// Corners between points whose values hold until the next.
+/// Corners between points whose values hold until the next. Points that are no further than
+/// [`UNSEEN`] from the one before are left out, but for the last.
 fn steps(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    let mut corners = Vec::with_capacity(points.len() * 2);
+    let mut corners: Vec<(f64, f64)> = Vec::with_capacity(points.len() * 2);
     for (index, (x, y)) in points.iter().enumerate() {
-        if index > 0 {
-            corners.push((*x, points[index - 1].1));
+        let Some((last_x, last_y)) = corners.last().copied() else {
+            corners.push((*x, *y));
+            continue;
+        };
+        let is_unseen = (x - last_x).abs() < UNSEEN && (y - last_y).abs() < UNSEEN;
+        if !is_unseen || index + 1 == points.len() {
+            corners.push((*x, last_y));
+            corners.push((*x, *y));
         }
-        corners.push((*x, *y));
     }
     corners
 }
+
+/// Pixels that a line of steps may be beside its place: less than a third of its own width.
+const UNSEEN: f64 = 0.5;
 
 const X_TICKS: usize = 8;
 const Y_TICKS: usize = 7;

@@ -36,6 +36,36 @@ pub(super) fn number(value: f64) -> String {
     text
 }
 
+/// A point on a grid of tenths of a pixel, which is finer than a line is seen.
+fn on_grid((x, y): (f64, f64)) -> (i64, i64) {
+    // What is not finite becomes 0.
+    ((x * 10.0).round() as i64, (y * 10.0).round() as i64)
+}
+
+/// A coordinate of the grid, with a decimal if it has one.
+fn tenths(value: i64) -> String {
+    number(value as f64 / 10.0)
+}
+
+/// The commands of a line through points. Steps along an axis name one coordinate only, and points
+/// that are the same on the grid are named once: curves are most of a report.
+fn path_data(points: &[(f64, f64)]) -> String {
+    let mut data = String::new();
+    let mut last: Option<(i64, i64)> = None;
+    for (x, y) in points.iter().copied().map(on_grid) {
+        // Writing to a string cannot fail.
+        let _ = match last {
+            None => write!(data, "M{} {}", tenths(x), tenths(y)),
+            Some(last) if last == (x, y) => Ok(()),
+            Some((_, last)) if last == y => write!(data, "H{}", tenths(x)),
+            Some((last, _)) if last == x => write!(data, "V{}", tenths(y)),
+            Some(_) => write!(data, "L{} {}", tenths(x), tenths(y)),
+        };
+        last = Some((x, y));
+    }
+    data
+}
+
 /// Where a text stands relative to its point.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Anchor {
@@ -153,15 +183,28 @@ impl Svg {
         if points.len() < 2 {
             return;
         }
-        let mut data = String::new();
-        for (index, (x, y)) in points.iter().enumerate() {
-            let command = if index == 0 { 'M' } else { 'L' };
-            // Writing to a string cannot fail.
-            let _ = write!(data, "{command}{} {}", number(*x), number(*y));
-        }
+        let mut data = path_data(points);
         if is_closed {
             data.push('Z');
         }
         self.push(&format!("<path class=\"{class}\" d=\"{data}\"/>\n"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_names_what_changes_and_nothing_twice() {
+        let points = [
+            (1.0, 2.04),
+            (1.02, 2.0),
+            (1.0, 5.55),
+            (9.96, 5.55),
+            (12.0, 1.0),
+        ];
+        assert_eq!(path_data(&points), "M1 2V5.6H10L12 1");
+        assert_eq!(path_data(&[(f64::NAN, 1.0), (-0.01, 1.0)]), "M0 1");
     }
 }

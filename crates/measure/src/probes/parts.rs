@@ -12,9 +12,10 @@
 
 use catena_engine::probe::{Visit, VisitFlags};
 use catena_engine::supervisor::probing::{ProbeLink, ProbeMap};
+use catena_shm::pmc::Counted;
 
 use super::journey::Journey;
-use crate::blame::Trace;
+use crate::blame::{PartCount, Trace};
 
 /// Kinds of components: the same on every path, in every mode, for every port.
 pub const KINDS: [&str; 11] = [
@@ -140,6 +141,21 @@ pub fn times_of(journey: &Journey) -> Trace {
         parts_ns,
         residence_ns: journey.residence_ns(),
     }
+}
+
+/// What the processor counted in each component of a journey's path, in the order of
+/// [`times_of`]: in the work of nodes and in passing on, of the burst that the packet was in.
+pub fn counts_of(journey: &Journey) -> Vec<PartCount> {
+    let number = |found: Counted| (found.cycles as f64, found.instructions as f64);
+    let mut counts = Vec::with_capacity(journey.visits.len() * PER_HOP);
+    for (hop, visit) in journey.visits.iter().enumerate() {
+        counts.push(visit.counts.work.map(number));
+        if hop + 1 < journey.visits.len() {
+            counts.push(visit.counts.send.map(number));
+            counts.extend([None; PER_HOP - 2]);
+        }
+    }
+    counts
 }
 
 /// Passing on, wake-up, giving way, waiting and taking, between two visits.

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use catena_engine::probe::{NodeCost, Occupancy, ProbeSettings, Tier, VisitFlags};
 use catena_engine::supervisor::probing::ProbeMap;
 use catena_engine::supervisor::status::Status;
+use catena_shm::pmc::ThreadCounters;
 use serde::{Deserialize, Serialize};
 
 use super::collector::Collector;
 use super::journey::{Journey, Journeys};
-use super::parts::{Component, KINDS, components, times_of, waited_ns};
+use super::parts::{Component, KINDS, components, counts_of, times_of, waited_ns};
 use super::tax::Tax;
-use crate::blame::{Blame, LittleCheck, Trace};
+use crate::blame::{Blame, LittleCheck, PartCount, Trace};
 use crate::stats::quantile::{quantile, rank};
 use crate::stats::{deviation, mean};
 
@@ -54,6 +55,9 @@ pub struct ProbeReport {
     pub lost: u64,
     /// Records that no honest worker would write.
     pub refused: u64,
+    /// Whether cycles and instructions were counted, or why not.
+    #[serde(default)]
+    pub counters: String,
     /// What the probes cost; absent where it was not measured.
     pub tax: Option<Tax>,
 }
@@ -188,6 +192,7 @@ impl ProbeReport {
             broken: journeys.broken,
             lost: collector.lost(),
             refused: collector.refused(),
+            counters: counters(&journeys.whole),
             tax: None,
         }
     }
@@ -254,8 +259,10 @@ fn path_report(
     let components = components(map, journeys);
     let traces: Vec<Trace> = journeys.iter().map(|journey| times_of(journey)).collect();
     let names: Vec<_> = components.iter().map(|one| one.name.as_str()).collect();
-    let blame = Blame::of(&names, &traces).ok()?;
+    let counts: Vec<_> = journeys.iter().map(|journey| counts_of(journey)).collect();
+    let blame = Blame::of(&names, &traces).ok()?.with_counts(&counts);
     let by_kind = Blame::of(&KINDS, &summed(&components, &traces)).ok()?;
+    let by_kind = by_kind.with_counts(&counts_summed(&components, &counts));
     let parts = components.iter().enumerate().map(|(index, component)| {
         let mut times: Vec<_> = traces.iter().map(|trace| trace.parts_ns[index]).collect();
         PartRow {
@@ -293,6 +300,41 @@ fn summed(components: &[Component], traces: &[Trace]) -> Vec<Trace> {
         }
     };
     traces.iter().map(sum).collect()
+}
+
+/// What was counted, with components of one kind added up.
+fn counts_summed(components: &[Component], counts: &[Vec<PartCount>]) -> Vec<Vec<PartCount>> {
+    let sum = |found: &Vec<PartCount>| {
+        let mut by_kind: Vec<PartCount> = vec![None; KINDS.len()];
+        for (component, count) in components.iter().zip(found) {
+            if let Some((cycles, instructions)) = count {
+                let (sum_cycles, sum_instructions) = by_kind[component.kind].unwrap_or_default();
+                by_kind[component.kind] =
+                    Some((sum_cycles + cycles, sum_instructions + instructions));
+            }
+        }
+        by_kind
+    };
+    counts.iter().map(sum).collect()
+}
+
+/// Whether cycles and instructions were counted, or why not.
+fn counters(journeys: &[Journey]) -> String {
+    let visits = journeys.iter().flat_map(|journey| &journey.visits);
+    let counted = visits
+        .clone()
+        .filter(|visit| !visit.counts.is_empty())
+        .count();
+    if counted > 0 {
+        return format!("counted in {counted} of {} visits", visits.count());
+    }
+    match ThreadCounters::open() {
+        Ok(_) if journeys.is_empty() => "no packet was followed".to_owned(),
+        Ok(_) => "not counted: this process may read them, the workers may not, as behind the \
+                  system call filter of a container"
+            .to_owned(),
+        Err(why) => format!("unsupported: {why}"),
+    }
 }
 
 /// Little's law for each ring.

@@ -290,17 +290,24 @@ fn latency(page: &mut String, document: &Document) {
     table(page, &heads, &rows);
 }
 
-fn blame_rows((name, blame): &(String, Blame)) -> impl Iterator<Item = Vec<String>> {
+fn blame_rows(
+    (name, blame): &(String, Blame),
+    has_counts: bool,
+) -> impl Iterator<Item = Vec<String>> {
     blame.shares.iter().map(move |share| {
         let optional = |value: Option<f64>| value.map_or_else(|| String::from("n/a"), percent);
-        vec![
+        let mut row = vec![
             name.clone(),
             share.component.clone(),
             format!("{:.1}", share.mean_ns),
             percent(share.of_mean),
             optional(share.of_p99),
             optional(share.of_variance),
-        ]
+        ];
+        if has_counts {
+            row.extend([nanos(share.cycles), nanos(share.instructions)]);
+        }
+        row
     })
 }
 
@@ -310,7 +317,7 @@ fn blame(page: &mut String, document: &Document) {
     }
     page.push_str("<h2>Blame</h2>\n");
     figure(page, figures::blame(&document.blame));
-    let heads = [
+    let mut heads = vec![
         "measured",
         "component",
         "mean (ns)",
@@ -318,7 +325,14 @@ fn blame(page: &mut String, document: &Document) {
         "share of p99",
         "share of variance",
     ];
-    let rows: Vec<_> = document.blame.iter().flat_map(blame_rows).collect();
+    let has_counts = document.blame.iter().any(|(_, blame)| blame.has_counts());
+    if has_counts {
+        heads.extend(["cycles", "instructions"]);
+    }
+    let rows = document.blame.iter();
+    let rows: Vec<_> = rows
+        .flat_map(|found| blame_rows(found, has_counts))
+        .collect();
     table(page, &heads, &rows);
     for (name, blame) in &document.blame {
         let verdict = if blame.closes() {
@@ -349,6 +363,12 @@ fn comparison_row(name: &str, comparison: &Comparison) -> Vec<String> {
     ]
 }
 
+/// Whether a study says itself what its probes cost.
+fn has_costs(document: &Document) -> bool {
+    let cells = document.study.iter().flat_map(|study| &study.cells);
+    cells.into_iter().any(|cell| cell.probe_tax.is_some())
+}
+
 fn comparisons(page: &mut String, document: &Document) {
     let mut rows: Vec<_> = document
         .comparisons
@@ -358,9 +378,18 @@ fn comparisons(page: &mut String, document: &Document) {
     let tax = document.probe_tax.as_ref();
     rows.extend(tax.map(|tax| comparison_row("with probes over without", tax)));
     page.push_str("<h2>Comparisons</h2>\n");
-    if tax.is_none() {
-        page.push_str("<p class=\"mark\">The cost of the probes was not measured.</p>\n");
-    }
+    page.push_str(
+        match (tax, has_costs(document), document.blame.is_empty()) {
+            (Some(_), ..) | (None, true, _) => "",
+            (None, false, true) => {
+                "<p>The cost of the probes was not measured. No packet was followed; the sums of \
+             tier 0 are always kept.</p>\n"
+            }
+            (None, false, false) => {
+                "<p class=\"mark\">The cost of the probes was not measured.</p>\n"
+            }
+        },
+    );
     if !rows.is_empty() {
         let heads = [
             "B over A",

@@ -51,7 +51,51 @@ pub(super) fn write(page: &mut String, results: &StudyResults) {
     bars(page, results);
     distributions(page, results);
     effects(page, &results.effects);
+    probe_costs(page, results);
     cells(page, results);
+}
+
+/// Factors that have several levels, by their places.
+fn varying(results: &StudyResults) -> Vec<usize> {
+    (0..results.factors.len())
+        .filter(|place| results.factors[*place].1.len() > 1)
+        .collect()
+}
+
+fn probe_costs(page: &mut String, results: &StudyResults) {
+    let varies = varying(results);
+    let rows = results.cells.iter().filter_map(|cell| {
+        let tax = cell.probe_tax.as_ref()?;
+        let percent = |share: f64| format!("{:+.2} %", share * 100.0);
+        let (low, high) = tax.bounds();
+        let ratio = &tax.comparison.ratio;
+        let mut row: Vec<_> = varies
+            .iter()
+            .map(|place| cell.levels[*place].clone())
+            .collect();
+        row.extend([
+            percent(tax.share()),
+            format!("{} to {}", percent(low), percent(high)),
+            format!("{:.0} %", ratio.confidence * 100.0),
+            tax.comparison.pairs.to_string(),
+        ]);
+        Some(row)
+    });
+    let rows: Vec<_> = rows.collect();
+    if rows.is_empty() {
+        return;
+    }
+    page.push_str(
+        "<h3>Cost of the probes</h3>\n<p>Busy time of all workers by packet in trials with probes, \
+         over that without: one chain at the trial's load, following as many packets, in turns. \
+         Rates and latencies above are of trials in which no packet was followed.</p>\n",
+    );
+    let names = varies
+        .iter()
+        .map(|place| results.factors[*place].0.as_str());
+    let heads = ["cost", "interval", "confidence", "pairs"];
+    let heads: Vec<_> = names.chain(heads).collect();
+    table(page, &heads, &rows);
 }
 
 fn bars(page: &mut String, results: &StudyResults) {
@@ -175,9 +219,7 @@ fn effects(page: &mut String, effects: &[Effect]) {
 }
 
 fn cells(page: &mut String, results: &StudyResults) {
-    let varies: Vec<_> = (0..results.factors.len())
-        .filter(|place| results.factors[*place].1.len() > 1)
-        .collect();
+    let varies = varying(results);
     let has = |metric: &&Metric| {
         let mut cells = results.cells.iter();
         cells.any(|cell| cell.values.contains_key(metric.name))

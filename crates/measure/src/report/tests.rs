@@ -108,7 +108,9 @@ fn document() -> Document {
     document.commands = vec![String::from("catena measure run study.yaml > out 2>&1")];
     document.throughput = vec![throughput("inline", 7e6), throughput("container", 1e9)];
     document.latency = vec![latency()];
+    let counts = vec![vec![None, Some((321.0, 654.0))]; traces.len()];
     let blame = Blame::of(&["ring wait", "nf"], &traces).unwrap();
+    let blame = blame.with_counts(&counts);
     document.blame = vec![(String::from("thread"), blame)];
     document.comparisons = vec![(String::from("new over old"), comparison)];
     document.noise = vec![(String::from("1"), NoiseBracket::of(floor(), floor()))];
@@ -169,6 +171,8 @@ fn a_page_is_self_contained_and_names_what_is_irregular() {
         "Where the time goes",
         "890 to 899",
         "with probes over without",
+        "<th>cycles</th><th>instructions</th>",
+        "<td class=\"n\">321</td><td class=\"n\">654</td>",
         "study.yaml &gt; out 2&gt;&amp;1",
         "no powercap",
         "Every trial",

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::blame::Blame;
 use crate::device::{LOOPS, Outcome};
 use crate::latency::stall::touched;
-use crate::latency::{Direction, Latency, Sample};
+use crate::latency::{Direction, Distribution, Latency, Sample};
+use crate::probes::tax::Tax;
 use crate::report::{OverTime, TrialRow};
 use crate::stats::histogram::Histogram;
 
@@ -34,6 +35,9 @@ pub struct Record {
     /// Which kind of component takes the time, of a trial in which packets were followed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blame: Option<Blame>,
+    /// What following them cost, or why that is not known; absent where none were followed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe_tax: Option<Result<Tax, String>>,
 }
 
 /// What a trial that counts gave.
@@ -70,8 +74,33 @@ pub struct LatencyRecord {
     pub ipdv_rfc3393_ns: Option<f64>,
     /// Interarrival jitter (RFC 3550 6.4.1).
     pub interarrival_jitter_rfc3550_ns: Option<f64>,
+    /// How late the generator sent the packets that came back; absent in older journals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness: Option<Lateness>,
     /// Delay over time; of the first block only.
     pub over_time: Option<OverTime>,
+}
+
+/// Actual less intended sending, the generator's own part of the delay, ns.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Lateness {
+    /// Median.
+    pub p50_ns: Option<f64>,
+    /// 99th percentile, if there are enough samples.
+    pub p99_ns: Option<f64>,
+    /// Largest.
+    pub max_ns: f64,
+}
+
+impl Lateness {
+    fn of(found: &Distribution) -> Option<Self> {
+        let quantile = |q| found.quantile(q).map(|ns| ns as f64);
+        Some(Self {
+            p50_ns: quantile(0.5),
+            p99_ns: quantile(0.99),
+            max_ns: found.max_ns? as f64,
+        })
+    }
 }
 
 impl Measured {
@@ -100,7 +129,7 @@ impl LatencyRecord {
     fn of(outcome: &Outcome, over_time: bool) -> Self {
         let samples = outcome.samples();
         let stalls = outcome.stalls();
-        let latency = Latency::of_known(Direction::OneWay, &samples, false);
+        let latency = Latency::of(Direction::OneWay, &samples);
         let touched = touched(&outcome.flights(), &stalls, &LOOPS, RECOVERY_NS);
         let untouched = samples
             .iter()
@@ -113,6 +142,7 @@ impl LatencyRecord {
             pdv_rfc8219_ns: latency.pdv_rfc8219_ns.map(|ns| ns as f64),
             ipdv_rfc3393_ns: latency.ipdv_rfc3393.mean_absolute_ns,
             interarrival_jitter_rfc3550_ns: latency.interarrival_jitter_rfc3550_ns,
+            lateness: Lateness::of(&latency.tester_lateness),
             over_time: over_time
                 .then(|| OverTime::of(&samples, &stalls, outcome.offer.duration))
                 .flatten(),

@@ -19,6 +19,7 @@ use super::record::{Measured, Record};
 use crate::blame::Blame;
 use crate::compare::Verdict;
 use crate::doctor::energy::gbps_per_watt;
+use crate::probes::tax::Tax;
 use crate::report::OverTime;
 use crate::stats::histogram::Histogram;
 use crate::stats::student::t_quantile;
@@ -72,6 +73,9 @@ pub struct CellResult {
     pub over_time: Option<OverTime>,
     /// Why a trial has no result, if one has none.
     pub failure: Option<String>,
+    /// What following packets cost in the trial with probes, at that trial's load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe_tax: Option<Tax>,
 }
 
 /// What a level does.
@@ -118,7 +122,7 @@ fn rate_at_max(measured: &Measured) -> Option<f64> {
 }
 
 /// All values, in the order of tables.
-pub const METRICS: [Metric; 14] = [
+pub const METRICS: [Metric; 17] = [
     metric("rate at max", "packets/s", true, rate_at_max),
     metric("Gbit/s at max", "Gbit/s", false, |measured| {
         rate_at_max(measured).map(|_| measured.bits_per_second() / 1e9)
@@ -155,6 +159,15 @@ pub const METRICS: [Metric; 14] = [
     }),
     metric("touched by stalls", "share", false, |measured| {
         Some(measured.latency.as_ref()?.excluded_share)
+    }),
+    metric("generator lateness p50", "ns", false, |measured| {
+        measured.latency.as_ref()?.lateness?.p50_ns
+    }),
+    metric("generator lateness p99", "ns", false, |measured| {
+        measured.latency.as_ref()?.lateness?.p99_ns
+    }),
+    metric("generator lateness max", "ns", false, |measured| {
+        Some(measured.latency.as_ref()?.lateness?.max_ns)
     }),
     metric("power", "W", false, |measured| measured.watts),
     metric("Gbit/s per watt", "Gbit/s/W", false, |measured| {
@@ -236,6 +249,7 @@ struct Trials<'a> {
     cells: Vec<Cell>,
     by_cell: BTreeMap<Cell, BTreeMap<u32, &'a Measured>>,
     failures: BTreeMap<Cell, String>,
+    taxes: BTreeMap<Cell, Tax>,
 }
 
 impl<'a> Trials<'a> {
@@ -243,10 +257,18 @@ impl<'a> Trials<'a> {
         let cells = study.cells();
         let by_key: BTreeMap<_, Cell> = cells.iter().map(|cell| (study.key(cell), *cell)).collect();
         let (mut by_cell, mut failures) = (BTreeMap::new(), BTreeMap::new());
+        let mut taxes = BTreeMap::new();
         for ((block, key), record) in latest(records) {
-            let Some(cell) = by_key.get(&key).filter(|_| block < study.blocks) else {
+            let Some(cell) = by_key.get(&key) else {
                 continue;
             };
+            if let Some(Ok(tax)) = &record.probe_tax {
+                taxes.insert(*cell, *tax);
+            }
+            // A trial with probes is none of the repetitions.
+            if block >= study.blocks {
+                continue;
+            }
             match &record.result {
                 Ok(measured) => {
                     let blocks: &mut BTreeMap<u32, &Measured> = by_cell.entry(*cell).or_default();
@@ -262,6 +284,7 @@ impl<'a> Trials<'a> {
             cells,
             by_cell,
             failures,
+            taxes,
         }
     }
 
@@ -296,6 +319,7 @@ impl<'a> Trials<'a> {
             latency,
             over_time: maps.next(),
             failure: self.failures.get(cell).cloned(),
+            probe_tax: self.taxes.get(cell).copied(),
         }
     }
 
@@ -402,6 +426,17 @@ pub fn blamed(study: &Study, records: &[Record]) -> Vec<(String, Blame)> {
     blamed.collect()
 }
 
+/// What following packets cost, of every combination where it was to be found, or why it was not.
+pub fn taxed(study: &Study, records: &[Record]) -> Vec<(String, Result<Tax, String>)> {
+    let latest = latest(records);
+    let cells = study.cells().into_iter();
+    let taxed = cells.filter_map(|cell| {
+        let record = latest.get(&(study.blocks, study.key(&cell)))?;
+        Some((study.title(&cell), record.probe_tax.clone()?))
+    });
+    taxed.collect()
+}
+
 /// Keeps the map of delay over time of one combination for each of the first two modes: the others'
 /// are in the journal, and would make the report ten times as large.
 fn keep_some_maps(cells: &mut [CellResult]) {
@@ -428,18 +463,26 @@ pub fn csv(results: &StudyResults) -> String {
         let name = format!("{} ({})", metric.name, metric.unit);
         head.extend([name.clone(), format!("{name} low"), format!("{name} high")]);
     }
+    head.extend(["", " low", " high"].map(|end| format!("cost of probes (share){end}")));
     head.push("failure".to_owned());
     let rows = results.cells.iter().map(|cell| {
         let mut row = cell.levels.clone();
         row.push(cell.trials.to_string());
+        let write = |value: Option<f64>| value.map_or_else(String::new, |v| v.to_string());
         for metric in &METRICS {
             let value = cell.values.get(metric.name);
             let interval = value.and_then(|value| value.interval);
-            let write = |value: Option<f64>| value.map_or_else(String::new, |v| v.to_string());
             row.push(write(value.map(|value| value.estimate)));
             row.push(write(interval.map(|interval| interval.low)));
             row.push(write(interval.map(|interval| interval.high)));
         }
+        let (tax, bounds) = (
+            cell.probe_tax.as_ref(),
+            cell.probe_tax.map(|tax| tax.bounds()),
+        );
+        row.push(write(tax.map(Tax::share)));
+        row.push(write(bounds.map(|bounds| bounds.0)));
+        row.push(write(bounds.map(|bounds| bounds.1)));
         row.push(cell.failure.clone().unwrap_or_default());
         row
     });

@@ -4,12 +4,14 @@ use std::io::Write;
 
 use super::cell::{MODE, RATE};
 use super::journal::{Journal, JournalError, latest};
-use super::record::LatencyRecord;
-use super::summary::{csv, summarise};
+use super::record::{LatencyRecord, Lateness};
+use super::summary::{csv, summarise, taxed};
 use super::tests::{CROSSED, study};
 use super::*;
-use crate::compare::Verdict;
+use crate::compare::{Comparison, Verdict};
+use crate::probes::tax::{Measure, Tax};
 use crate::report::TrialRow;
+use crate::stats::Interval;
 use crate::stats::histogram::Histogram;
 use crate::stats::random::Random;
 
@@ -48,11 +50,17 @@ fn record(study: &Study, cell: &Cell, block: u32, rate_pps: f64, delay_ns: f64) 
                 pdv_rfc8219_ns: Some(delay_ns * 0.1),
                 ipdv_rfc3393_ns: Some(delay_ns * 0.03),
                 interarrival_jitter_rfc3550_ns: Some(delay_ns * 0.03),
+                lateness: Some(Lateness {
+                    p50_ns: Some(0.0),
+                    p99_ns: Some(900.0),
+                    max_ns: 4000.0,
+                }),
                 over_time: None,
             }),
             watts: Some(50.0),
         }),
         blame: None,
+        probe_tax: None,
     }
 }
 
@@ -225,10 +233,42 @@ fn a_later_result_replaces_a_failure_and_no_failure_a_result() {
     let results = summarise(&study, std::slice::from_ref(&failed));
     let told = results.cells.iter().filter(|cell| cell.failure.is_some());
     assert_eq!((told.count(), results.done), (1, 0));
-    // A trial with probes is none of the repetitions.
+    // A trial with probes is none of the repetitions, but says what they cost.
+    let tax = tax();
     let probed = Record {
         block: study.blocks,
+        probe_tax: Some(Ok(tax)),
         ..good
     };
-    assert_eq!(summarise(&study, std::slice::from_ref(&probed)).done, 0);
+    let results = summarise(&study, std::slice::from_ref(&probed));
+    assert_eq!(results.done, 0);
+    let costs = results.cells.iter().filter_map(|cell| cell.probe_tax);
+    assert_eq!(costs.collect::<Vec<_>>(), [tax]);
+    assert!(
+        csv(&results).contains(",0.25,0.125,0.5,"),
+        "{}",
+        csv(&results)
+    );
+    let title = study.title(&study.cells()[study.order()[0].cell]);
+    assert_eq!(taxed(&study, &[probed]), [(title, Ok(tax))]);
+}
+
+/// Probes that cost a quarter of the busy time.
+fn tax() -> Tax {
+    let ratio = Interval {
+        estimate: 1.25,
+        low: 1.125,
+        high: 1.5,
+        confidence: 0.95,
+    };
+    Tax {
+        measure: Measure::BusyTimePerPacket,
+        comparison: Comparison {
+            ratio,
+            verdict: Verdict::Higher,
+            pairs: 100,
+            look: 5,
+            detectable: 0.01,
+        },
+    }
 }

@@ -1,4 +1,5 @@
-//! `traffic`: sends a profile's packets, each stamped with the time at which it should have left.
+//! `traffic`: sends a profile's packets, each stamped with the time at which it should have left and
+//! with how much later that was done.
 //!
 //! First step of a packet's life. The clock is read once per call; what is due goes, up to the room
 //! there is, and what was not sent in time stays due (open loop, no coordinated omission). A packet
@@ -308,8 +309,9 @@ impl TrafficPort {
             let late_ns = elapsed_ns - planned.due_ns;
             (start + self.rate.ticks(planned.due_ns), late_ns)
         };
+        let times = (intended, now.saturating_sub(intended));
         self.plan
-            .write(&planned, self.trial, intended, packet.bytes_mut());
+            .write(&planned, self.trial, times, packet.bytes_mut());
         burst.push(packet);
         self.record.last = now;
         let ends = self.end_ns.filter(|_| !self.is_max);

@@ -46,9 +46,10 @@ fn packets_carry_the_time_at_which_they_were_due() {
         .packets
         .iter()
         .map(|packet| Stamp::read(packet).unwrap())
-        .map(|stamp| (stamp.trial, stamp.sequence, stamp.intended))
+        .map(|stamp| (stamp.trial, stamp.sequence, stamp.intended, stamp.late))
         .collect();
-    let expected = [1, 2, 3, 4].map(|n| (7, n, 1_000_000 + 1000 * n));
+    // Coded to twelve bits: 3,500 and the others are exact.
+    let expected = [1, 2, 3, 4].map(|n| (7, n, 1_000_000 + 1000 * n, 4500 - 1000 * n));
     assert_eq!(stamps, expected);
     assert_eq!(received.state, RxState::Until(Nanos(1_005_000)));
     assert_eq!(bench.counter("late_max_ns"), 3500);

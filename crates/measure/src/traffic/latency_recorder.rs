@@ -14,6 +14,8 @@ pub struct LatencySample {
     pub received: u64,
     /// From the intended send time to `received`. Below 0 only if clocks disagree.
     pub latency: i64,
+    /// From the intended send time to the actual one.
+    pub late: u64,
     /// Its flow.
     pub flow: u32,
     /// Its number in the flow.
@@ -71,6 +73,7 @@ impl LatencyRecorder {
         self.samples.push(LatencySample {
             received,
             latency,
+            late: arrival.late,
             flow: arrival.flow,
             sequence: arrival.sequence,
         });
@@ -121,6 +124,7 @@ mod tests {
             flow: 3,
             sequence: received,
             intended,
+            late: 0,
             received,
             is_valid: true,
         }

@@ -219,9 +219,10 @@ impl Plan {
         }
     }
 
-    /// Writes a planned packet into `to`, which has its length.
+    /// Writes a planned packet into `to`, which has its length. It was due at tick `intended` and
+    /// goes `late` ticks after that.
     #[inline]
-    pub fn write(&self, planned: &Planned, trial: u8, intended: u64, to: &mut [u8]) {
+    pub fn write(&self, planned: &Planned, trial: u8, (intended, late): (u64, u64), to: &mut [u8]) {
         match &self.content {
             Content::Made { templates, .. } => {
                 templates[planned.content].write(to, planned.flow.unwrap_or(0));
@@ -236,6 +237,7 @@ impl Plan {
                 flow,
                 sequence: planned.sequence,
                 intended,
+                late,
             }
             .write(to);
         }
@@ -317,7 +319,7 @@ mod tests {
         for at in [7_000, 7_600, 7_800] {
             let planned = made.take();
             let mut frame = vec![0; planned.len];
-            made.write(&planned, 0, 0, &mut frame);
+            made.write(&planned, 0, (0, 0), &mut frame);
             writer.write(at, &frame, frame.len() as u32).unwrap();
         }
         writer.finish().unwrap();
@@ -331,9 +333,10 @@ mod tests {
         assert_eq!(due, [0, 300, 400, 600, 900, 1000]);
         assert_eq!((taken[5].flow, taken[5].sequence), (Some(0), 5));
         let mut frame = vec![0; taken[5].len];
-        plan.write(&taken[5], 9, 77, &mut frame);
+        plan.write(&taken[5], 9, (77, 3), &mut frame);
         let stamp = Stamp::read(&frame).unwrap();
-        assert_eq!((stamp.trial, stamp.sequence, stamp.intended), (9, 5, 77));
+        let (intended, late) = (stamp.intended, stamp.late);
+        assert_eq!((stamp.trial, stamp.sequence, intended, late), (9, 5, 77, 3));
     }
 
     #[test]

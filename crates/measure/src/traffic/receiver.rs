@@ -26,7 +26,7 @@ use crate::stamp::Stamp;
 
 /// Samples of latency kept unless told otherwise.
 pub const SAMPLE_COUNT: usize = 1 << 17;
-/// Most samples of latency: 256 MiB.
+/// Most samples of latency: 640 MiB.
 pub const SAMPLE_COUNT_MAX: usize = 1 << 24;
 
 /// One packet, as it arrived.
@@ -38,6 +38,8 @@ pub struct Arrival {
     pub sequence: u64,
     /// Tick at which it should have been sent.
     pub intended: u64,
+    /// Ticks from then on until it was sent.
+    pub late: u64,
     /// Tick at which it was received.
     pub received: u64,
     /// Whether the stamp is whole. A damaged packet is one of its flow's lost ones too.
@@ -175,6 +177,7 @@ impl<S: ArrivalSink> ReceiverPort<S> {
             flow: stamp.flow,
             sequence: stamp.sequence,
             intended: stamp.intended_near(received),
+            late: stamp.late,
             received,
             is_valid: true,
         };
@@ -203,6 +206,7 @@ impl<S: ArrivalSink> ReceiverPort<S> {
             flow: 0,
             sequence: 0,
             intended: received,
+            late: 0,
             received,
             is_valid: false,
         });
@@ -401,6 +405,7 @@ mod tests {
             flow: 3,
             sequence,
             intended,
+            late: 7,
         }
         .write(&mut frame);
         frame
@@ -447,5 +452,7 @@ mod tests {
             [(3, 1, 10, true), (3, 2, 100, true), (0, 0, 0, false)]
         );
         assert_eq!(port.latencies().range(), Some((10, 100)));
+        let late = port.latencies().samples().iter().map(|sample| sample.late);
+        assert_eq!(late.collect::<Vec<_>>(), [7, 7]);
     }
 }

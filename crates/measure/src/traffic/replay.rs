@@ -161,6 +161,7 @@ mod tests {
                 flow: 77,
                 sequence: 5,
                 intended: 1234,
+                late: 0,
             }
             .write(&mut frames[frame]);
         }

@@ -9,6 +9,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::stats::quantile::is_enough;
+
 /// Largest relative error of the offered load that a trial may have: 0.5 %.
 pub const SHORTFALL_MAX: f64 = 0.005;
 /// Classes of lateness: class `n` counts packets that were up to 2^n nanoseconds late.
@@ -113,6 +115,33 @@ impl SendRecord {
         self.lateness[class.min(LATENESS_CLASS_COUNT - 1)] += 1;
     }
 
+    /// Adds the packets of another record, with how late they were.
+    pub fn add_lateness(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.late_max_ns = self.late_max_ns.max(other.late_max_ns);
+        for (sum, count) in self.lateness.iter_mut().zip(&other.lateness) {
+            *sum += count;
+        }
+    }
+
+    /// What a share `q` of the packets was late by at most, in ns: the end of its class. 0 is in
+    /// time. `None` with fewer than ten packets beyond it.
+    pub fn lateness_at_most(&self, q: f64) -> Option<u64> {
+        if !is_enough(self.sent, q) {
+            return None;
+        }
+        let wanted = (self.sent as f64 * q).ceil();
+        let mut found = 0;
+        let class = self.lateness.iter().position(|count| {
+            found += count;
+            found as f64 >= wanted
+        });
+        class.map(|class| match class {
+            0 => 0,
+            class => self.late_max_ns.min((1 << class) - 1),
+        })
+    }
+
     /// Relative error of the offered load. `end_ns` is the planned end, `last_ns` when the last
     /// packet left, both from the start; `stalled_ns` is what the machine took.
     pub fn shortfall_share(&self, end_ns: u64, last_ns: u64, stalled_ns: u64) -> f64 {
@@ -148,6 +177,23 @@ mod tests {
         assert_eq!(record.lateness[10], 1);
         assert_eq!(record.lateness[LATENESS_CLASS_COUNT - 1], 1);
         assert_eq!(record.late_max_ns, u64::MAX);
+    }
+
+    #[test]
+    fn quantiles_of_lateness_are_ends_of_classes() {
+        let mut record = SendRecord::default();
+        for late_ns in 0..1000 {
+            record.note_sent(60, if late_ns < 600 { 0 } else { late_ns }, true);
+        }
+        assert_eq!(record.lateness_at_most(0.5), Some(0));
+        assert_eq!(record.lateness_at_most(0.99), Some(999));
+        assert_eq!(record.lateness_at_most(0.999), None);
+        let mut sum = SendRecord::default();
+        sum.add_lateness(&record);
+        sum.add_lateness(&record);
+        assert_eq!((sum.sent, sum.late_max_ns), (2000, 999));
+        record.note_sent(60, 1 << 20, true);
+        assert_eq!(record.lateness_at_most(0.99), Some(1023));
     }
 
     #[test]

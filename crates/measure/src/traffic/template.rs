@@ -438,7 +438,8 @@ mod tests {
             let mut frame = vec![0xaa; template.len()];
             template.write(&mut frame, flow);
             let stamp = crate::stamp::Stamp {
-                trial: 3, flow, sequence: number >> 16, intended: number >> 16,
+                trial: 3, flow, sequence: number >> 24, intended: number >> 24,
+                late: number >> 24,
             };
             stamp.write(&mut frame);
             let l3 = 14 + 4 * shape.vlan.0.len();

@@ -159,7 +159,7 @@ fn pooled(name: &str, trials: &[TrialOutcome]) -> LatencyResult {
     slices.iter().for_each(|slice| histogram.merge(slice));
     LatencyResult {
         name: name.to_owned(),
-        latency: Latency::of_known(Direction::OneWay, &samples, false),
+        latency: Latency::of(Direction::OneWay, &samples),
         histogram,
         intervals_ns: quantile_intervals(&slices, &QUANTILES, &Resampling::with_block(BLOCK)),
         attribution: Some(Attribution::of(&flights, &stalls, &LOOPS, RECOVERY_NS)),
@@ -217,15 +217,24 @@ fn rows(result: &LatencyResult) -> Vec<(String, String)> {
             ns(latency.interarrival_jitter_rfc3550_ns),
         ),
     ];
+    let line = |found: &Distribution| {
+        let quantile = |q| whole(found.quantile(q));
+        let (median, p99, p999) = (quantile(0.5), quantile(0.99), quantile(0.999));
+        format!(
+            "{} packets, p50 {median}, p99 {p99}, p99.9 {p999}, longest {}",
+            found.count,
+            whole(found.max_ns)
+        )
+    };
+    rows.push((
+        "latency from actual sending".to_owned(),
+        line(&latency.delay_from_sent),
+    ));
+    rows.push((
+        "generator's lateness".to_owned(),
+        line(&latency.tester_lateness),
+    ));
     if let Some(attribution) = &result.attribution {
-        let line = |found: &Distribution| {
-            let quantile = |q| whole(found.quantile(q));
-            let (median, p99, p999) = (quantile(0.5), quantile(0.99), quantile(0.999));
-            format!(
-                "{} packets, p50 {median}, p99 {p99}, p99.9 {p999}",
-                found.count
-            )
-        };
         rows.push(("raw".to_owned(), line(&attribution.raw)));
         rows.push((
             "stalled by the machine".to_owned(),

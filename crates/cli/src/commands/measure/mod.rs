@@ -2,6 +2,7 @@
 
 pub(crate) mod compare;
 pub(crate) mod latency;
+pub(crate) mod render;
 pub(crate) mod search;
 pub(crate) mod study;
 
@@ -27,6 +28,8 @@ pub(crate) enum Command {
     Compare(compare::Args),
     /// Cross factors (mode, ports, size, load, states and so on) and say what each of them does
     Study(study::Args),
+    /// Write the page and the tables of a report's document (report.json) again
+    Render(render::Args),
 }
 
 pub(crate) fn run(command: &Command) -> Outcome {
@@ -35,6 +38,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
         Command::Latency(args) => latency::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Study(args) => study::run(args),
+        Command::Render(args) => render::run(args),
     }
 }
 

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use catena_measure::compare::Verdict;
 use catena_measure::doctor::Tree;
 use catena_measure::doctor::states::{self, States};
+use catena_measure::probes::tax::Tax;
 use catena_measure::report::Document;
+use catena_measure::stats::quantile::median;
 use catena_measure::study::cell::STATES;
 use catena_measure::study::journal::{self, Contents, Journal};
 use catena_measure::study::summary::{self, Effect, StudyResults};
@@ -310,6 +312,9 @@ fn describe(study: &Study, records: &[Record], document: &mut Document) -> Study
         (name, sentence(effect))
     });
     document.results.extend(rows);
+    document
+        .results
+        .extend(probe_costs(&summary::taxed(study, records)));
     document.summary = format!(
         "{} trials of {} ms over {} combinations, in turns; {} have a result.",
         results.planned,
@@ -318,6 +323,36 @@ fn describe(study: &Study, records: &[Record], document: &mut Document) -> Study
         results.done
     );
     results
+}
+
+/// What the probes cost, over the combinations in which packets were followed.
+fn probe_costs(taxed: &[(String, Result<Tax, String>)]) -> Vec<(String, String)> {
+    let found = taxed
+        .iter()
+        .filter_map(|(title, tax)| Some((title, tax.as_ref().ok()?)));
+    let shares: Vec<_> = found.clone().map(|(_, tax)| tax.share() * 100.0).collect();
+    let most = found.max_by(|a, b| a.1.share().total_cmp(&b.1.share()));
+    let mut rows = Vec::new();
+    if let (Some(median), Some((title, tax))) = (median(&shares), most) {
+        let (low, high) = tax.bounds();
+        let text = format!(
+            "median {median:+.2} % of the busy time by packet, over {} combinations; most \
+             {:+.2} % ({:+.2} to {:+.2}) at {title}",
+            shares.len(),
+            tax.share() * 100.0,
+            low * 100.0,
+            high * 100.0
+        );
+        rows.push(("cost of the probes".to_owned(), text));
+    }
+    rows.extend(taxed.iter().filter_map(|(title, tax)| {
+        let why = tax.as_ref().err()?;
+        Some((
+            "cost of the probes".to_owned(),
+            format!("not found at {title}: {why}"),
+        ))
+    }));
+    rows
 }
 
 fn sentence(effect: &Effect) -> String {
