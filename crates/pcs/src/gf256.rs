@@ -84,20 +84,25 @@ const fn log_table() -> [u16; 256] {
 }
 
 const fn mul_table() -> [[u8; 32]; 256] {
-    let exp = exp_table();
-    let log = log_table();
     let mut table = [[0; 32]; 256];
-    let mut a = 1;
+    let mut a = 0;
     while a < 256 {
-        let mut n = 1;
-        while n < 16 {
-            table[a][n] = exp[(log[a] + log[n]) as usize];
-            table[a][16 + n] = exp[(log[a] + log[n << 4]) as usize];
-            n += 1;
-        }
+        table[a] = products(a as u8);
         a += 1;
     }
     table
+}
+
+/// Products of an element by nibble, as in `MUL`.
+pub(crate) const fn products(a: u8) -> [u8; 32] {
+    let mut row = [0; 32];
+    let mut n = 0;
+    while n < 16 {
+        row[n] = mul_const(a, n as u8);
+        row[16 + n] = mul_const(a, (n as u8) << 4);
+        n += 1;
+    }
+    row
 }
 
 #[cfg(test)]

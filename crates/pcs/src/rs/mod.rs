@@ -8,10 +8,11 @@
 //!
 //! 1. syndromes: 32 rows at once by a transform of length 255 = 3·5·17 whose lanes are rows, or row
 //!    by row as a sum of constant vectors. All zero: the row is clean, and that is all;
-//! 2. the locator by the reformulated inversionless Berlekamp-Massey recursion, which keeps future
-//!    discrepancies in a vector: when all of them are zero the rest of the 32 steps is skipped, so
-//!    that v errors cost 2v steps;
-//! 3. positions by evaluation at every byte of the row, values by Forney's formula.
+//! 2. the locator by a recursion of Berlekamp and Massey that keeps future discrepancies in
+//!    vectors: when all of them are zero the rest of the 32 steps is skipped, so that v errors cost
+//!    2v steps;
+//! 3. positions by evaluation at every byte of the row, values by Forney's formula; with AVX2, one
+//!    and two errors in closed form.
 //!
 //! A row is corrected only if the locator has as many distinct roots as its degree, all inside the
 //! part that was sent: by construction the result is then a codeword. Anything else leaves the row
@@ -24,6 +25,10 @@ mod correct_avx2;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod correct_gfni_simd;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
+mod lanes_avx2;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod locator_avx2;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 mod rs_avx2;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod rs_gfni_simd;
@@ -33,6 +38,8 @@ mod tables;
 mod tables_gfni;
 #[cfg(test)]
 mod tests;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod transform_avx2;
 
 use crate::simd::{Level, Simd};
 
