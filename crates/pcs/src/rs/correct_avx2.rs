@@ -2,15 +2,17 @@
 //! Correction of rows with AVX2, from their syndromes: locators of all of them (`locator_avx2.rs`),
 //! then positions and values row by row, in closed form for one and two errors.
 //!
-//! Rows are taken by number of errors, so that one makes the same turns as the one before.
+//! Rows are taken by number of errors, so that one makes the same turns as the one before. Sums of
+//! products of two variables are carry-less products (`products_simd.rs`).
 
 use core::arch::x86_64::*;
 
 use super::locator_avx2::{Locators, locators};
-use super::rs_avx2::{constants, factor, load_half, sixteen, store, store_half, times};
-use super::tables::{CHIEN, Nibbles, QUADRATIC};
+use super::products_simd::{Evaluator, evaluator};
+use super::rs_avx2::{constants, factor, store, times};
+use super::tables::{CHIEN, QUADRATIC};
 use super::{Code, Correction, ERRORS_MAX, LANES, PARITY, ROW, Row, Syndromes, apply};
-use crate::gf256::{LOG, MUL, ORDER, inverse, mul};
+use crate::gf256::{EXP, INVERSE_LOG, LOG, ORDER, inverse, mul};
 
 /// Vectors of a row.
 const GROUPS: usize = ROW / PARITY;
@@ -20,7 +22,7 @@ const GROUPS: usize = ROW / PARITY;
 struct Values([u8; ROW]);
 
 /// Corrects the rows whose bit is set, which must be those with non-zero syndromes.
-#[target_feature(enable = "avx2")]
+#[target_feature(enable = "avx2,pclmulqdq,popcnt")]
 pub(super) fn correct_rows(
     code: Code,
     rows: &mut [Row],
@@ -37,24 +39,18 @@ pub(super) fn correct_rows(
         left &= left - 1;
         by_degree[locators.degree(lane).min(ERRORS_MAX + 1)] |= 1 << lane;
     }
-    for (degree, lanes) in by_degree.into_iter().enumerate() {
-        let mut lanes = lanes;
+    for (degree, mut lanes) in by_degree.into_iter().enumerate() {
         while lanes != 0 {
             let lane = lanes.trailing_zeros() as usize;
             lanes &= lanes - 1;
-            verdicts[lane] = correct(
-                code,
-                &mut rows[lane],
-                &syndromes[lane],
-                &locators,
-                (lane, degree),
-            );
+            let (row, syndromes) = (&mut rows[lane], &syndromes[lane]);
+            verdicts[lane] = correct(code, row, syndromes, &locators, (lane, degree));
         }
     }
 }
 
 #[inline]
-#[target_feature(enable = "avx2")]
+#[target_feature(enable = "avx2,pclmulqdq,popcnt")]
 fn correct(
     code: Code,
     row: &mut Row,
@@ -63,15 +59,15 @@ fn correct(
     (lane, degree): (usize, usize),
 ) -> Correction {
     let coefficients = locators.coefficients(lane);
-    let errors = match degree {
-        1 => single(syndromes, coefficients[0]).map(|error| apply(code, row, &[error])),
-        2 => double(syndromes, coefficients[0], coefficients[1])
+    let verdict = match degree {
+        1 => single(syndromes, coefficients[1]).map(|error| apply(code, row, &[error])),
+        2 => double(syndromes, coefficients[1], coefficients[2])
             .map(|errors| apply(code, row, &errors)),
-        3..=ERRORS_MAX => several(syndromes, &coefficients[..degree])
+        3..=ERRORS_MAX => several(syndromes, coefficients, degree)
             .map(|errors| apply(code, row, &errors[..degree])),
         _ => None,
     };
-    errors.unwrap_or(Correction::Uncorrectable)
+    verdict.unwrap_or(Correction::Uncorrectable)
 }
 
 /// Byte of a row that stands for this power of Z, given as an element other than zero.
@@ -102,87 +98,64 @@ fn double(syndromes: &Syndromes, sum: u8, product: u8) -> Option<[(u8, u8); 2]> 
     Some([(byte_at(one), value), (byte_at(two), first ^ value)])
 }
 
-/// Errors from a locator, given by its coefficients from 1 on; none unless it has as many roots.
+/// Errors from a locator of this degree; none unless it has as many roots.
 #[inline]
-#[target_feature(enable = "avx2")]
-fn several(syndromes: &Syndromes, locator: &[u8]) -> Option<[(u8, u8); ERRORS_MAX]> {
-    let terms = || locator.iter().zip(&CHIEN);
-    let odd = evaluate(0, terms().step_by(2));
-    let even = evaluate(1, terms().skip(1).step_by(2));
+#[target_feature(enable = "avx2,pclmulqdq,popcnt")]
+fn several(
+    syndromes: &Syndromes,
+    locator: &[u8; ERRORS_MAX + 1],
+    degree: usize,
+) -> Option<[(u8, u8); ERRORS_MAX]> {
+    let odd = half_at_all(locator, degree, 1);
+    let even = half_at_all(locator, degree, 2);
+    let mut slopes = Values([0; ROW]);
     let mut roots = [0_u32; GROUPS];
-    for (bits, (even, odd)) in roots.iter_mut().zip(even.iter().zip(&odd)) {
-        *bits = _mm256_movemask_epi8(_mm256_cmpeq_epi8(*even, *odd)) as u32;
+    let places = slopes.0.as_chunks_mut::<PARITY>().0;
+    for (group, place) in places.iter_mut().enumerate() {
+        // At a root both halves are the same.
+        let is_root = _mm256_cmpeq_epi8(even[group], odd[group]);
+        roots[group] = _mm256_movemask_epi8(is_root) as u32;
+        store(place, odd[group]);
     }
     // Byte 0 is no part of a row, and looks like byte 255.
     roots[0] &= !1;
     let count: u32 = roots.iter().map(|bits| bits.count_ones()).sum();
-    if count as usize != locator.len() {
+    if count as usize != degree {
         return None;
     }
-    let evaluator = evaluator(syndromes, locator);
-    let terms = evaluator[1..locator.len()].iter().zip(&CHIEN);
-    let (top, slope) = (values(&evaluate(evaluator[0], terms)), values(&odd));
+    let evaluator: Evaluator = evaluator(syndromes, locator, degree);
     let mut errors = [(0, 0); ERRORS_MAX];
-    let mut found = 0;
+    let mut left = errors.iter_mut();
     for (group, mut bits) in roots.into_iter().enumerate() {
         while bits != 0 {
             let byte = group * PARITY + bits.trailing_zeros() as usize;
             bits &= bits - 1;
             // Forney: evaluator over x times derivative. That is the odd part of the locator, and
             // its x the power that a code whose first root is alpha^0 asks for.
-            let value = mul(top.0[byte], inverse(slope.0[byte]));
-            errors[found] = (byte as u8, value);
-            found += 1;
+            let top = LOG[usize::from(evaluator.at(byte))];
+            let rest = INVERSE_LOG[usize::from(slopes.0[byte])];
+            if let Some(error) = left.next() {
+                *error = (byte as u8, EXP[usize::from(top + rest)]);
+            }
         }
     }
     Some(errors)
 }
 
-/// A polynomial at the inverses of the locations of all bytes of a row, given by its constant term
-/// and others, each with the powers that it is multiplied by.
+/// The odd (`first` is 1) or even (2) part of a locator, at the inverses of the locations of all
+/// bytes of a row.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn evaluate<'a>(
-    constant: u8,
-    terms: impl Iterator<Item = (&'a u8, &'a [Nibbles; GROUPS])>,
-) -> [__m256i; GROUPS] {
-    let mut sums = [_mm256_set1_epi8(constant.cast_signed()); GROUPS];
-    for (coefficient, powers) in terms {
-        let coefficient = factor(*coefficient);
-        for (sum, powers) in sums.iter_mut().zip(powers) {
+fn half_at_all(locator: &[u8; ERRORS_MAX + 1], degree: usize, first: usize) -> [__m256i; GROUPS] {
+    let constant = if first == 1 { 0 } else { 1 };
+    let mut sums = [_mm256_set1_epi8(constant); GROUPS];
+    let mut k = first;
+    while k <= degree.min(ERRORS_MAX) {
+        let coefficient = factor(locator[k]);
+        for (sum, powers) in sums.iter_mut().zip(&CHIEN[k - 1]) {
             *sum = _mm256_xor_si256(*sum, times(coefficient, constants(powers)));
         }
+        k += 2;
     }
     sums
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-fn values(vectors: &[__m256i; GROUPS]) -> Values {
-    let mut out = Values([0; ROW]);
-    let places = out.0.as_chunks_mut::<PARITY>().0;
-    for (place, vector) in places.iter_mut().zip(vectors) {
-        store(place, *vector);
-    }
-    out
-}
-
-/// The error evaluator, the product of syndromes and locator up to the locator's degree.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn evaluator(syndromes: &Syndromes, locator: &[u8]) -> [u8; ERRORS_MAX] {
-    let mask = _mm_set1_epi8(15);
-    // Zeros stand in front of the syndromes, so that a load further in front is a shift.
-    let mut sum = load_half(sixteen(&syndromes.0, ERRORS_MAX));
-    for (k, coefficient) in locator[..locator.len() - 1].iter().enumerate() {
-        let vector = load_half(sixteen(&syndromes.0, ERRORS_MAX - 1 - k));
-        let row = &MUL[usize::from(*coefficient)];
-        let low = _mm_and_si128(vector, mask);
-        let high = _mm_and_si128(_mm_srli_epi16::<4>(vector), mask);
-        sum = _mm_xor_si128(sum, _mm_shuffle_epi8(load_half(sixteen(row, 0)), low));
-        sum = _mm_xor_si128(sum, _mm_shuffle_epi8(load_half(sixteen(row, 16)), high));
-    }
-    let mut out = [0; ERRORS_MAX];
-    store_half(&mut out, sum);
-    out
 }

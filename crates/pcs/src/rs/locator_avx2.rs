@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The key equation with AVX2: locators of several rows, a step of each in turn, so that the wait
-//! for a discrepancy of one row is spent on the others.
+//! The key equation with AVX2: locators of several rows, two steps of each in turn, so that the
+//! wait for a discrepancy of one row is spent on the others.
 //!
 //! The recursion is that of Berlekamp and Massey with the future discrepancies kept, as in the
 //! reformulated one, but with a division by the last discrepancy in place of a second product: a
@@ -15,42 +15,55 @@
 use core::arch::x86_64::*;
 
 use super::rs_avx2::{factor, load, split, store, times};
-use super::{LANES, PARITY, Syndromes};
+use super::{ERRORS_MAX, LANES, PARITY, Syndromes};
 use crate::gf256::{EXP, LOG, ORDER};
 
 /// 32 bytes in the order of a vector.
 #[derive(Clone, Copy)]
 #[repr(align(32))]
-pub(super) struct Bytes(pub(super) [u8; 32]);
+struct Bytes([u8; 32]);
 
 impl Bytes {
     const ZERO: Self = Self([0; 32]);
 }
 
-/// What is kept of a row between steps.
+/// What a row holds, between zeros: coefficients beyond the last are read as zero.
 #[derive(Clone, Copy)]
-struct Recursion {
-    now: Bytes,
-    correction: Bytes,
-    /// Logarithm of the inverse of the discrepancy that belongs to the correction.
-    inverse: u16,
-    degree: u8,
-    steps: u8,
+#[repr(align(64))]
+struct Held([u8; 64]);
+
+impl Held {
+    const FRONT: usize = 16;
+
+    #[inline]
+    fn bytes(&mut self) -> &mut [u8; 32] {
+        (&mut self.0[Self::FRONT..Self::FRONT + 32])
+            .try_into()
+            .expect("32 bytes in the middle")
+    }
 }
 
 /// Locators by row. Rows that were not asked for have none.
-pub(super) struct Locators([Recursion; LANES]);
+pub(super) struct Locators {
+    held: [Held; LANES],
+    degrees: [u8; LANES],
+    steps: [u8; LANES],
+}
 
 impl Locators {
     /// Degree of a row's locator; above 16 there are too many errors.
+    #[inline]
     pub(super) fn degree(&self, lane: usize) -> usize {
-        self.0[lane].degree.into()
+        self.degrees[lane].into()
     }
 
-    /// Coefficients 1, 2 and so on of a row's locator, as many as its degree and more.
-    pub(super) fn coefficients(&self, lane: usize) -> &[u8] {
-        let row = &self.0[lane];
-        &row.now.0[PARITY - usize::from(row.steps)..]
+    /// 17 coefficients of a row's locator, the first of which, one, may be read as zero instead.
+    #[inline]
+    pub(super) fn coefficients(&self, lane: usize) -> &[u8; ERRORS_MAX + 1] {
+        let first = Held::FRONT + PARITY - 1 - usize::from(self.steps[lane]);
+        self.held[lane].0[first..]
+            .first_chunk()
+            .expect("16 zeros behind what is held")
     }
 }
 
@@ -83,77 +96,97 @@ static LEFT: [Bytes; PARITY + 1] = {
     table
 };
 
+/// What is kept of a row between steps.
+#[derive(Clone, Copy)]
+struct State {
+    now: __m256i,
+    correction: __m256i,
+    /// Logarithm of the inverse of the discrepancy that belongs to the correction.
+    inverse: u16,
+    degree: u8,
+}
+
 /// Locators of the rows whose bit is set, from their syndromes, none of which may be all zero.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) fn locators(mut wrong: u32, syndromes: &[Syndromes; LANES]) -> Locators {
-    let mut rows = [Recursion {
-        now: Bytes::ZERO,
-        correction: Bytes::ZERO,
-        inverse: 0,
-        degree: 0,
-        steps: 0,
-    }; LANES];
-    let mut at_work = [0_u8; LANES];
-    let mut count = 0;
-    while wrong != 0 {
-        let lane = wrong.trailing_zeros() as usize;
-        wrong &= wrong - 1;
-        let row = &mut rows[lane];
+pub(super) fn locators(wrong: u32, syndromes: &[Syndromes; LANES]) -> Locators {
+    let mut found = Locators {
+        held: [Held([0; 64]); LANES],
+        degrees: [0; LANES],
+        steps: [0; LANES],
+    };
+    let mut corrections = [Bytes::ZERO; LANES];
+    let mut inverses = [0; LANES];
+    // The first correction is x: coefficient 1 is one, and syndromes move up by a place.
+    let one = _mm256_set_epi64x(1 << 56, 0, 0, 0);
+    let below = _mm256_set_epi64x(i64::MAX >> 7, -1, -1, -1);
+    let mut at_work = wrong;
+    let mut lanes = wrong;
+    while lanes != 0 {
+        let lane = lanes.trailing_zeros() as usize;
+        lanes &= lanes - 1;
         let syndromes = load(syndromes[lane].values());
-        store(&mut row.now.0, syndromes);
-        // The first correction is x: coefficient 1 is one, and syndromes move up by a place.
-        let one = _mm256_set_epi64x(1 << 56, 0, 0, 0);
-        let below = _mm256_set_epi64x(i64::MAX >> 7, -1, -1, -1);
+        store(found.held[lane].bytes(), syndromes);
         let correction = _mm256_or_si256(_mm256_and_si256(syndromes, below), one);
-        store(&mut row.correction.0, correction);
-        at_work[count] = lane as u8;
-        count += 1;
+        store(&mut corrections[lane].0, correction);
     }
-    for step in 0..PARITY {
-        let left = load(&LEFT[step + 1].0);
-        let mut going_on = 0;
-        for i in 0..count {
-            let lane = at_work[i];
-            let row = &mut rows[usize::from(lane) % LANES];
-            let now = step_of(row, step);
-            row.steps = step as u8 + 1;
-            at_work[going_on] = lane;
-            going_on += usize::from(_mm256_testz_si256(now, left) == 0);
+    for step in (0..PARITY).step_by(2) {
+        let left = load(&LEFT[step + 2].0);
+        let mut lanes = at_work;
+        while lanes != 0 {
+            let lane = lanes.trailing_zeros() as usize;
+            lanes &= lanes - 1;
+            let state = State {
+                now: load(found.held[lane].bytes()),
+                correction: load(&corrections[lane].0),
+                inverse: inverses[lane],
+                degree: found.degrees[lane],
+            };
+            let state = after_step(after_step(state, step), step + 1);
+            store(found.held[lane].bytes(), state.now);
+            store(&mut corrections[lane].0, state.correction);
+            inverses[lane] = state.inverse;
+            found.degrees[lane] = state.degree;
+            found.steps[lane] = step as u8 + 2;
+            let is_done = _mm256_testz_si256(state.now, left) as u32;
+            at_work &= !(is_done << lane);
         }
-        count = going_on;
-        if count == 0 {
+        if at_work == 0 {
             break;
         }
     }
-    Locators(rows)
+    found
 }
 
-/// One step of a row; gives what it holds then.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn step_of(row: &mut Recursion, step: usize) -> __m256i {
-    let now = load(&row.now.0);
-    let correction = load(&row.correction.0);
+fn after_step(state: State, step: usize) -> State {
+    let State {
+        now, correction, ..
+    } = state;
     let discrepancy = _mm256_cvtsi256_si32(now) as u8;
     let log = LOG[usize::from(discrepancy)];
-    let quotient = EXP[usize::from(log + row.inverse)];
+    let quotient = EXP[usize::from(log + state.inverse)];
     let upper = _mm256_permute2x128_si256::<0x81>(now, now);
     let moved = _mm256_alignr_epi8::<1>(upper, now);
     let change = times(factor(quotient), split(correction));
-    let next = _mm256_xor_si256(moved, change);
-    store(&mut row.now.0, next);
+    let now = _mm256_xor_si256(moved, change);
     let (mark, others) = &MARKS[step];
-    let others = load(&others.0);
-    if discrepancy != 0 && 2 * usize::from(row.degree) <= step {
+    let (mark, others) = (load(&mark.0), load(&others.0));
+    if discrepancy != 0 && 2 * usize::from(state.degree) <= step {
         // The locator before this step is the next correction, times x.
-        let kept = _mm256_and_si256(moved, others);
-        store(&mut row.correction.0, _mm256_or_si256(kept, load(&mark.0)));
-        row.degree = step as u8 + 1 - row.degree;
-        row.inverse = ORDER as u16 - log;
-    } else {
-        // What was a discrepancy is now the place of coefficient 1, which is zero.
-        store(&mut row.correction.0, _mm256_and_si256(correction, others));
+        let correction = _mm256_or_si256(_mm256_and_si256(moved, others), mark);
+        return State {
+            now,
+            correction,
+            inverse: ORDER as u16 - log,
+            degree: step as u8 + 1 - state.degree,
+        };
     }
-    next
+    State {
+        now,
+        // What was a discrepancy is now the place of coefficient 1, which is zero.
+        correction: _mm256_and_si256(correction, others),
+        ..state
+    }
 }

@@ -29,6 +29,8 @@ mod lanes_avx2;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod locator_avx2;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
+mod products_simd;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 mod rs_avx2;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod rs_gfni_simd;
@@ -225,23 +227,23 @@ impl Codec {
 /// Flips what was wrong in a row, if all of it lies in what was sent.
 ///
 /// `errors` are pairs of a byte of the row and the value to add.
-#[inline]
+#[inline(always)]
 fn apply(code: Code, row: &mut Row, errors: &[(u8, u8)]) -> Correction {
-    let (mut ones, mut zeros) = (0, 0);
-    for &(byte, value) in errors {
-        let outside = byte < code.first_byte
-            || (byte == code.first_byte && value & !code.first_mask != 0)
-            || value == 0;
-        if outside {
-            return Correction::Uncorrectable;
-        }
+    let is_outside = |&(byte, value): &(u8, u8)| {
+        value == 0
+            || byte <= code.first_byte && (byte < code.first_byte || value & !code.first_mask != 0)
+    };
+    if errors.iter().any(is_outside) {
+        return Correction::Uncorrectable;
     }
+    let (mut ones, mut all) = (0, 0);
     for &(byte, value) in errors {
         let received = &mut row.0[usize::from(byte)];
         ones += (*received & value).count_ones();
-        zeros += (!*received & value).count_ones();
+        all += value.count_ones();
         *received ^= value;
     }
+    let zeros = all - ones;
     Correction::Corrected {
         symbols: errors.len() as u8,
         ones: ones as u8,

@@ -26,7 +26,7 @@ const TRANSFORM_FROM: usize = 12;
 
 pub(super) fn encode_rows(simd: Simd, rows: &mut [Row]) {
     assert!(simd.level() >= Level::Avx2);
-    // SAFETY: a `Simd` of this level exists only where the processor has AVX2.
+    // SAFETY: a `Simd` of this level exists only where the processor has AVX2, PCLMULQDQ and POPCNT.
     unsafe { encode_all(rows) }
 }
 
@@ -112,7 +112,7 @@ pub(super) struct Factor {
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn factor(element: u8) -> Factor {
-    factor_of(&MUL[usize::from(element)])
+    factor_of(&MUL.0[usize::from(element)])
 }
 
 /// A factor from its row of `gf256::MUL`.
@@ -235,18 +235,37 @@ fn encode_few(rows: &mut [Row]) {
     }
 }
 
-#[target_feature(enable = "avx2")]
+#[target_feature(enable = "avx2,pclmulqdq,popcnt")]
 fn decode_all(code: Code, rows: &mut [Row], verdicts: &mut [Correction]) {
-    let mut syndromes = [Syndromes::ZERO; LANES];
-    let wrong = if rows.len() >= TRANSFORM_FROM {
-        all_at_once(rows, &mut syndromes)
-    } else {
-        one_by_one(rows, &mut syndromes)
-    };
     verdicts[..rows.len()].fill(Correction::Clean);
+    if rows.len() < TRANSFORM_FROM {
+        let mut syndromes = [Syndromes::ZERO; LANES];
+        let wrong = one_by_one(rows, &mut syndromes);
+        if wrong != 0 {
+            correct_rows(code, rows, verdicts, wrong, &syndromes);
+        }
+        return;
+    }
+    let sums = transform(rows);
+    let wrong = lanes_not_zero(&sums) & (u32::MAX >> (LANES - rows.len()));
     if wrong != 0 {
+        let mut syndromes = [Syndromes::ZERO; LANES];
+        hand_out(&sums, |lane, values| {
+            store(syndromes[lane].values_mut(), values);
+        });
         correct_rows(code, rows, verdicts, wrong, &syndromes);
     }
+}
+
+/// A bit for each lane that is not zero in all vectors.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn lanes_not_zero(vectors: &[__m256i; PARITY]) -> u32 {
+    let zero = _mm256_setzero_si256();
+    let any = vectors
+        .iter()
+        .fold(zero, |any, &vector| _mm256_or_si256(any, vector));
+    !_mm256_movemask_epi8(_mm256_cmpeq_epi8(any, zero)) as u32
 }
 
 /// Syndromes of each row by itself; a bit per row that is not clean.
@@ -271,24 +290,6 @@ fn one_by_one(rows: &[Row], syndromes: &mut [Syndromes; LANES]) -> u32 {
     if lane < rows.len() {
         let sum = weighted_sum(&SYNDROME[1..], &rows[lane].0[1..]);
         wrong |= note(lane, sum, syndromes);
-    }
-    wrong
-}
-
-/// Syndromes of up to 32 rows; a bit per row that is not clean.
-#[target_feature(enable = "avx2")]
-fn all_at_once(rows: &[Row], syndromes: &mut [Syndromes; LANES]) -> u32 {
-    let sums = transform(rows);
-    let zero = _mm256_setzero_si256();
-    let any = sums
-        .iter()
-        .fold(zero, |any, &sum| _mm256_or_si256(any, sum));
-    let clean = _mm256_movemask_epi8(_mm256_cmpeq_epi8(any, zero)) as u32;
-    let wrong = !clean & (u32::MAX >> (LANES - rows.len()));
-    if wrong != 0 {
-        hand_out(&sums, |lane, values| {
-            store(syndromes[lane].values_mut(), values);
-        });
     }
     wrong
 }

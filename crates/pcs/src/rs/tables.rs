@@ -97,7 +97,8 @@ const fn remainder_table() -> [Nibbles; ROW - PARITY] {
     table
 }
 
-const EXP: [u8; ORDER] = exp_table();
+/// Powers of alpha.
+pub(super) const EXP: [u8; ORDER] = exp_table();
 
 const fn exp_table() -> [u8; ORDER] {
     let mut table = [0; ORDER];
