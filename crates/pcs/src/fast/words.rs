@@ -15,6 +15,8 @@ use crate::rs::Row;
 
 /// Words that hold a codeword on the line.
 pub(super) const LINE_WORDS: usize = CODEWORD_BITS.div_ceil(64);
+/// Octets that are read to get a codeword.
+pub(super) const LOAD_OCTETS: usize = 8 * (LINE_WORDS + 1);
 /// Words of a row.
 const ROW_WORDS: usize = 32;
 /// First word of a row that holds parity.
@@ -60,11 +62,12 @@ pub(super) struct Payload {
     pub(super) is_data: u32,
 }
 
-/// 64 bits from bit `at` on. The word behind must exist.
+/// 64 bits from bit `at` on. Nine octets from the first on must exist.
 #[inline(always)]
-pub(super) fn word_at(words: &[u64], at: usize) -> u64 {
-    let (index, shift) = (at / 64, at % 64);
-    words[index] >> shift | words[index + 1] << 1 << (63 - shift)
+pub(super) fn word_at(octets: &[u8], at: usize) -> u64 {
+    let (octets, shift) = (&octets[at / 8..at / 8 + 9], at % 8);
+    let low = octets.first_chunk().expect("nine octets");
+    u64::from_le_bytes(*low) >> shift | u64::from(octets[8]) << 1 << (63 - shift)
 }
 
 #[inline(always)]
@@ -114,18 +117,17 @@ pub(super) fn unpack_row(row: &Row) -> Payload {
 }
 
 /// Reads codewords that follow each other from bit `at` on into rows; counts headers that are not
-/// what they must be.
+/// what they must be. From the first octet of each on `LOAD_OCTETS` must exist.
 #[inline(always)]
-pub(super) fn load_codewords(line: &[u64], at: usize, rows: &mut [Row], wrong: &mut [u8]) {
+pub(super) fn load_codewords(line: &[u8], at: usize, rows: &mut [Row], wrong: &mut [u8]) {
     for (i, (row, wrong)) in rows.iter_mut().zip(wrong).enumerate() {
         let at = at + i * CODEWORD_BITS;
-        let (index, shift) = (at / 64, at % 64);
-        let source: &[u64; LINE_WORDS + 1] = line[index..index + LINE_WORDS + 1]
-            .try_into()
-            .expect("the length of the range");
+        let shift = at % 8;
+        let (source, _) = line[at / 8..at / 8 + LOAD_OCTETS].as_chunks::<8>();
+        let source = |k: usize| u64::from_le_bytes(source[k]);
         let mut words = [0; LINE_WORDS];
         for k in 0..LINE_WORDS {
-            words[k] = source[k] >> shift | source[k + 1] << 1 << (63 - shift);
+            words[k] = source(k) >> shift | source(k + 1) << 1 << (63 - shift);
         }
         let headers = words[..BLOCKS].iter().enumerate();
         let headers = headers.fold(0, |sum, (k, word)| sum | word & 3 << (2 * k));
@@ -348,14 +350,15 @@ pub(super) fn store_bits<const N: usize>(
     }
 }
 
-/// Copies words of 64 bits that begin at bit `shift` of the first byte, as many as `to` holds;
-/// 8 bytes behind the last word read must exist.
+/// Copies words of 64 bits that begin at bit `shift` of the first byte, as many as `to` has room
+/// for; 8 bytes behind the last word read must exist.
 #[inline(always)]
-pub(super) fn copy_words(from: &[u8], shift: usize, to: &mut [u64]) {
+pub(super) fn copy_words(from: &[u8], shift: usize, to: &mut [u8]) {
     let (low, _) = from.as_chunks::<8>();
+    let (to, _) = to.as_chunks_mut::<8>();
     for (to, pair) in to.iter_mut().zip(low.windows(2)) {
         let (low, high) = (u64::from_le_bytes(pair[0]), u64::from_le_bytes(pair[1]));
-        *to = low >> shift | high << 1 << (63 - shift);
+        *to = (low >> shift | high << 1 << (63 - shift)).to_le_bytes();
     }
 }
 

@@ -49,7 +49,7 @@ at_level!(
     words_avx2_simd::load_codewords,
     words_avx512_simd::load_codewords,
     load_codewords(
-        line: &[u64],
+        line: &[u8],
         at: usize,
         rows: &mut [Row],
         wrong: &mut [u8]
@@ -86,7 +86,7 @@ at_level!(
 at_level!(
     words::copy_words,
     words::copy_words,
-    copy_words(from: &[u8], shift: usize, to: &mut [u64])
+    copy_words(from: &[u8], shift: usize, to: &mut [u8])
 );
 at_level!(
     words::distances,

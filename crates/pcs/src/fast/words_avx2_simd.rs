@@ -8,7 +8,8 @@
 use core::arch::x86_64::*;
 
 use super::words::{
-    DATA_MASK, FIRST_BIT, LINE_WORDS, Payload, ScramblerState, count_wrong, line_headers,
+    DATA_MASK, FIRST_BIT, LINE_WORDS, LOAD_OCTETS, Payload, ScramblerState, count_wrong,
+    line_headers,
 };
 use crate::params::{CODEWORD_BITS, DATA_BLOCKS};
 use crate::rs::Row;
@@ -105,7 +106,14 @@ fn load(words: &[u64], at: usize) -> __m256i {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load_row(row: &Row, at: usize) -> __m256i {
-    let octets = &row.0[8 * at..8 * at + 32];
+    load_octets(&row.0, 8 * at)
+}
+
+/// Octets `at..at + 32`.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load_octets(octets: &[u8], at: usize) -> __m256i {
+    let octets = &octets[at..at + 32];
     // SAFETY: as above; the order of octets is that of this processor.
     unsafe { _mm256_loadu_si256(octets.as_ptr().cast()) }
 }
@@ -125,7 +133,10 @@ fn load_payload(words: &[u64; DATA_BLOCKS], at: usize) -> __m256i {
     if at + 4 <= DATA_BLOCKS {
         return load(words, at);
     }
-    rotated_down(load(words, at - 1), _mm256_setzero_si256())
+    // Not words 23 to 26, moved: in the scrambler, word 23 is still on its way to the cache.
+    let [first, second, third] = *words[at..].first_chunk().expect("three words");
+    let [first, second, third] = [first, second, third].map(u64::cast_signed);
+    _mm256_set_epi64x(0, third, second, first)
 }
 
 /// As many of four words as there is room for, from `at` on: all, or three.
@@ -197,17 +208,21 @@ fn funnel(low: __m256i, high: __m256i, shift: __m256i) -> __m256i {
 
 /// `words::load_codewords`.
 #[target_feature(enable = "avx2,popcnt")]
-pub(super) fn load_codewords(line: &[u64], at: usize, rows: &mut [Row], wrong: &mut [u8]) {
+pub(super) fn load_codewords(line: &[u8], at: usize, rows: &mut [Row], wrong: &mut [u8]) {
     for (i, (row, wrong)) in rows.iter_mut().zip(wrong).enumerate() {
         let at = at + i * CODEWORD_BITS;
-        let source = line[at / 64..]
-            .first_chunk::<{ LINE_WORDS + 1 }>()
+        let source = line[at / 8..]
+            .first_chunk::<LOAD_OCTETS>()
             .expect("a word behind the codeword");
-        let shift = _mm256_set1_epi64x((at % 64) as i64);
+        let shift = _mm256_set1_epi64x((at % 8) as i64);
         let zero = _mm256_setzero_si256();
         let (mut turned_before, mut headers) = (zero, zero);
         for k in (0..LINE_WORDS).step_by(4) {
-            let words = funnel(load(source, k), load(source, k + 1), shift);
+            let words = funnel(
+                load_octets(source, 8 * k),
+                load_octets(source, 8 * k + 8),
+                shift,
+            );
             headers = _mm256_or_si256(headers, _mm256_and_si256(words, constant(&HEADER, k)));
             let turned = turned_up(words);
             let before = neighbours(turned, turned_before);
@@ -332,8 +347,10 @@ fn scramble_codeword(words: &mut [u64; DATA_BLOCKS], state: &mut ScramblerState)
         unsafe { _mm256_storeu_si256(four.as_mut_ptr().cast(), thrice) }
         for (word, value) in words[k..].iter_mut().zip(four) {
             let [far, middle, near, newest] = history;
-            let before = near << 28 ^ middle >> 36;
-            *word = value ^ before ^ (middle << 40 ^ far >> 24);
+            // In this order they are four shifts. Near and middle, or middle and far, would be made
+            // two shifts over two words each, which are slow.
+            let before = (near << 28 ^ far >> 24) ^ (middle << 40 ^ middle >> 36);
+            *word = value ^ before;
             history = [middle, near, newest, *word];
         }
     }

@@ -8,7 +8,8 @@
 use core::arch::x86_64::*;
 
 use super::words::{
-    DATA_MASK, FIRST_BIT, LINE_WORDS, Payload, ScramblerState, count_wrong, line_headers,
+    DATA_MASK, FIRST_BIT, LINE_WORDS, LOAD_OCTETS, Payload, ScramblerState, count_wrong,
+    line_headers,
 };
 use crate::params::{CODEWORD_BITS, DATA_BLOCKS};
 use crate::rs::Row;
@@ -79,6 +80,15 @@ fn load(words: &[u64], at: usize) -> __m512i {
     unsafe { _mm512_maskz_loadu_epi64(mask as u8, words.as_ptr().cast()) }
 }
 
+/// Octets `at..at + 64`.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load_octets(octets: &[u8], at: usize) -> __m512i {
+    let octets = &octets[at..at + 64];
+    // SAFETY: 64 readable bytes; an unaligned load has no other demand.
+    unsafe { _mm512_loadu_si512(octets.as_ptr().cast()) }
+}
+
 /// Words of a row, `at..at + 8`; a word that would be the 33rd is zero.
 #[inline]
 #[target_feature(enable = "avx512f")]
@@ -127,15 +137,21 @@ fn with_bits(a: __m512i, b: __m512i, mask: __m512i) -> __m512i {
 
 /// `words::load_codewords`.
 #[target_feature(enable = "avx512f,avx512vbmi2,popcnt")]
-pub(super) fn load_codewords(line: &[u64], at: usize, rows: &mut [Row], wrong: &mut [u8]) {
+pub(super) fn load_codewords(line: &[u8], at: usize, rows: &mut [Row], wrong: &mut [u8]) {
     for (i, (row, wrong)) in rows.iter_mut().zip(wrong).enumerate() {
         let at = at + i * CODEWORD_BITS;
-        let source = &line[at / 64..][..LINE_WORDS + 1];
-        let shift = _mm512_set1_epi64((at % 64) as i64);
+        let source = line[at / 8..]
+            .first_chunk::<LOAD_OCTETS>()
+            .expect("a word behind the codeword");
+        let shift = _mm512_set1_epi64((at % 8) as i64);
         let mut before = _mm512_setzero_si512();
         let mut headers = before;
         for k in (0..LINE_WORDS).step_by(8) {
-            let words = _mm512_shrdv_epi64(load(source, k), load(source, k + 1), shift);
+            let words = _mm512_shrdv_epi64(
+                load_octets(source, 8 * k),
+                load_octets(source, 8 * k + 8),
+                shift,
+            );
             let neighbours = _mm512_alignr_epi64::<7>(words, before);
             before = words;
             let begin = _mm512_srlv_epi64(words, load(&BEGIN_DOWN, k));
@@ -230,8 +246,9 @@ pub(super) fn scramble_into_rows(
             };
             for (word, value) in words[to..].iter_mut().zip(&last[from..]) {
                 let [far, middle, near, newest] = history;
-                let before = near << 28 ^ middle >> 36;
-                *word = value ^ before ^ (middle << 40 ^ far >> 24);
+                // Ordered as in `words_avx2_simd.rs`.
+                let before = (near << 28 ^ far >> 24) ^ (middle << 40 ^ middle >> 36);
+                *word = value ^ before;
                 history = [middle, near, newest, *word];
             }
         }
