@@ -63,8 +63,7 @@ fn correct(
         1 => single(syndromes, coefficients[1]).map(|error| apply(code, row, &[error])),
         2 => double(syndromes, coefficients[1], coefficients[2])
             .map(|errors| apply(code, row, &errors)),
-        3..=ERRORS_MAX => several(syndromes, coefficients, degree)
-            .map(|errors| apply(code, row, &errors[..degree])),
+        3..=ERRORS_MAX => several(code, row, syndromes, coefficients, degree),
         _ => None,
     };
     verdict.unwrap_or(Correction::Uncorrectable)
@@ -98,14 +97,17 @@ fn double(syndromes: &Syndromes, sum: u8, product: u8) -> Option<[(u8, u8); 2]> 
     Some([(byte_at(one), value), (byte_at(two), first ^ value)])
 }
 
-/// Errors from a locator of this degree; none unless it has as many roots.
+/// Corrects a row by a locator of this degree, if it has as many roots and all errors lie in what
+/// was sent.
 #[inline]
 #[target_feature(enable = "avx2,pclmulqdq,popcnt")]
 fn several(
+    code: Code,
+    row: &mut Row,
     syndromes: &Syndromes,
     locator: &[u8; ERRORS_MAX + 1],
     degree: usize,
-) -> Option<[(u8, u8); ERRORS_MAX]> {
+) -> Option<Correction> {
     let odd = half_at_all(locator, degree, 1);
     let even = half_at_all(locator, degree, 2);
     let mut slopes = Values([0; ROW]);
@@ -124,8 +126,9 @@ fn several(
         return None;
     }
     let evaluator: Evaluator = evaluator(syndromes, locator, degree);
+    // The row is corrected while errors are found, and put back if one is outside.
     let mut errors = [(0, 0); ERRORS_MAX];
-    let mut left = errors.iter_mut();
+    let (mut found, mut ones, mut all, mut is_outside) = (0, 0, 0, false);
     for (group, mut bits) in roots.into_iter().enumerate() {
         while bits != 0 {
             let byte = group * PARITY + bits.trailing_zeros() as usize;
@@ -134,12 +137,27 @@ fn several(
             // its x the power that a code whose first root is alpha^0 asks for.
             let top = LOG[usize::from(evaluator.at(byte))];
             let rest = INVERSE_LOG[usize::from(slopes.0[byte])];
-            if let Some(error) = left.next() {
-                *error = (byte as u8, EXP[usize::from(top + rest)]);
-            }
+            let value = EXP[usize::from(top + rest)];
+            is_outside |= code.is_outside(byte as u8, value);
+            let received = &mut row.0[byte];
+            ones += (*received & value).count_ones();
+            all += value.count_ones();
+            *received ^= value;
+            errors[found % ERRORS_MAX] = (byte as u8, value);
+            found += 1;
         }
     }
-    Some(errors)
+    if is_outside {
+        for (byte, value) in &errors[..degree] {
+            row.0[usize::from(*byte)] ^= value;
+        }
+        return None;
+    }
+    Some(Correction::Corrected {
+        symbols: degree as u8,
+        ones: ones as u8,
+        zeros: (all - ones) as u8,
+    })
 }
 
 /// The odd (`first` is 1) or even (2) part of a locator, at the inverses of the locations of all

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The key equation with AVX2: locators of several rows, two steps of each in turn, so that the
+//! The key equation with AVX2: locators of several rows, a few steps of each in turn, so that the
 //! wait for a discrepancy of one row is spent on the others.
 //!
 //! The recursion is that of Berlekamp and Massey with the future discrepancies kept, as in the
@@ -96,7 +96,14 @@ static LEFT: [Bytes; PARITY + 1] = {
     table
 };
 
-/// What is kept of a row between steps.
+/// What is kept of rows between steps.
+struct Work {
+    found: Locators,
+    corrections: [Bytes; LANES],
+    inverses: [u16; LANES],
+}
+
+/// The same of one row, in registers.
 #[derive(Clone, Copy)]
 struct State {
     now: __m256i,
@@ -110,52 +117,66 @@ struct State {
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn locators(wrong: u32, syndromes: &[Syndromes; LANES]) -> Locators {
-    let mut found = Locators {
-        held: [Held([0; 64]); LANES],
-        degrees: [0; LANES],
-        steps: [0; LANES],
+    let mut work = Work {
+        found: Locators {
+            held: [Held([0; 64]); LANES],
+            degrees: [0; LANES],
+            steps: [0; LANES],
+        },
+        corrections: [Bytes::ZERO; LANES],
+        inverses: [0; LANES],
     };
-    let mut corrections = [Bytes::ZERO; LANES];
-    let mut inverses = [0; LANES];
     // The first correction is x: coefficient 1 is one, and syndromes move up by a place.
     let one = _mm256_set_epi64x(1 << 56, 0, 0, 0);
     let below = _mm256_set_epi64x(i64::MAX >> 7, -1, -1, -1);
-    let mut at_work = wrong;
     let mut lanes = wrong;
     while lanes != 0 {
         let lane = lanes.trailing_zeros() as usize;
         lanes &= lanes - 1;
         let syndromes = load(syndromes[lane].values());
-        store(found.held[lane].bytes(), syndromes);
+        store(work.found.held[lane].bytes(), syndromes);
         let correction = _mm256_or_si256(_mm256_and_si256(syndromes, below), one);
-        store(&mut corrections[lane].0, correction);
+        store(&mut work.corrections[lane].0, correction);
     }
-    for step in (0..PARITY).step_by(2) {
-        let left = load(&LEFT[step + 2].0);
-        let mut lanes = at_work;
-        while lanes != 0 {
-            let lane = lanes.trailing_zeros() as usize;
-            lanes &= lanes - 1;
-            let state = State {
-                now: load(found.held[lane].bytes()),
-                correction: load(&corrections[lane].0),
-                inverse: inverses[lane],
-                degree: found.degrees[lane],
-            };
-            let state = after_step(after_step(state, step), step + 1);
-            store(found.held[lane].bytes(), state.now);
-            store(&mut corrections[lane].0, state.correction);
-            inverses[lane] = state.inverse;
-            found.degrees[lane] = state.degree;
-            found.steps[lane] = step as u8 + 2;
-            let is_done = _mm256_testz_si256(state.now, left) as u32;
-            at_work &= !(is_done << lane);
-        }
-        if at_work == 0 {
-            break;
-        }
+    // One error takes two steps, and few errors are frequent.
+    let mut at_work = steps::<2>(&mut work, wrong, 0);
+    at_work = steps::<2>(&mut work, at_work, 2);
+    let mut step = 4;
+    while at_work != 0 && step < PARITY {
+        at_work = steps::<4>(&mut work, at_work, step);
+        step += 4;
     }
-    found
+    work.found
+}
+
+/// So many steps of the rows whose bit is set; a bit for each that is not done then.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn steps<const COUNT: usize>(work: &mut Work, rows: u32, first: usize) -> u32 {
+    let left = load(&LEFT[first + COUNT].0);
+    let (mut lanes, mut not_done) = (rows, rows);
+    while lanes != 0 {
+        let lane = lanes.trailing_zeros() as usize;
+        lanes &= lanes - 1;
+        let found = &mut work.found;
+        let mut state = State {
+            now: load(found.held[lane].bytes()),
+            correction: load(&work.corrections[lane].0),
+            inverse: work.inverses[lane],
+            degree: found.degrees[lane],
+        };
+        for step in first..first + COUNT {
+            state = after_step(state, step);
+        }
+        store(found.held[lane].bytes(), state.now);
+        store(&mut work.corrections[lane].0, state.correction);
+        work.inverses[lane] = state.inverse;
+        found.degrees[lane] = state.degree;
+        found.steps[lane] = (first + COUNT) as u8;
+        let is_done = _mm256_testz_si256(state.now, left) as u32;
+        not_done &= !(is_done << lane);
+    }
+    not_done
 }
 
 #[inline]

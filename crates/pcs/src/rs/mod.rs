@@ -110,6 +110,14 @@ impl Code {
         first_mask: 0xff,
     };
 
+    /// Whether an error cannot be one: its value, to be added to this byte, is zero, or in bits
+    /// that are not sent.
+    #[inline(always)]
+    const fn is_outside(self, byte: u8, value: u8) -> bool {
+        value == 0
+            || byte <= self.first_byte && (byte < self.first_byte || value & !self.first_mask != 0)
+    }
+
     /// Data octets of a codeword, counting one that is sent in part.
     pub const fn data_len(self) -> usize {
         ROW - PARITY - self.first_byte as usize
@@ -229,11 +237,10 @@ impl Codec {
 /// `errors` are pairs of a byte of the row and the value to add.
 #[inline(always)]
 fn apply(code: Code, row: &mut Row, errors: &[(u8, u8)]) -> Correction {
-    let is_outside = |&(byte, value): &(u8, u8)| {
-        value == 0
-            || byte <= code.first_byte && (byte < code.first_byte || value & !code.first_mask != 0)
-    };
-    if errors.iter().any(is_outside) {
+    if errors
+        .iter()
+        .any(|&(byte, value)| code.is_outside(byte, value))
+    {
         return Correction::Uncorrectable;
     }
     let (mut ones, mut all) = (0, 0);
