@@ -6,9 +6,9 @@ use super::words::Payload;
 use crate::params::DATA_BLOCKS;
 use crate::transmit_room::QUEUE_BLOCKS;
 
-/// Blocks `head..tail` of a flat area twice as large as the queue may be long. They are moved to its
-/// front when they are few, so that the area in use stays in a first-level cache, and rarely, so
-/// that moving costs little.
+/// Blocks `head..tail` of a flat area twice as large as the queue may be long. They are moved to
+/// its front when they are few, so that the area in use stays in a first-level cache, and rarely,
+/// so that moving costs little.
 #[derive(Clone, Debug)]
 pub(super) struct BlockQueue {
     octets: Box<[u8]>,

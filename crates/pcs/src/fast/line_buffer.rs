@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Line bits that a receiver has taken in and not yet used. Chunks of any size at any bit offset come
-//! in; what reads them sees one stream.
+//! Line bits that a receiver has taken in and not yet used. Chunks of any size at any bit offset
+//! come in; what reads them sees one stream.
 
 use super::words::{LOAD_OCTETS, word_at};
 use super::words_avx2::copy_words;
@@ -11,8 +11,8 @@ use crate::simd::Simd;
 pub(super) const CODEWORDS: usize = 40;
 const BITS: usize = CODEWORDS * CODEWORD_BITS;
 
-/// Bits `start..end` of octets; as many octets as a codeword is read with stand behind the last, and
-/// hold anything.
+/// Bits `start..end` of octets; as many octets as a codeword is read with stand behind the last,
+/// and hold anything.
 #[derive(Clone, Debug)]
 pub(super) struct LineBuffer {
     octets: Box<[u8]>,

@@ -126,8 +126,8 @@ pub(super) fn load_codewords(line: &[u8], at: usize, rows: &mut [Row], wrong: &m
         let (source, _) = line[at / 8..at / 8 + LOAD_OCTETS].as_chunks::<8>();
         let source = |k: usize| u64::from_le_bytes(source[k]);
         let mut words = [0; LINE_WORDS];
-        for k in 0..LINE_WORDS {
-            words[k] = source(k) >> shift | source(k + 1) << 1 << (63 - shift);
+        for (k, word) in words.iter_mut().enumerate() {
+            *word = source(k) >> shift | source(k + 1) << 1 << (63 - shift);
         }
         let headers = words[..BLOCKS].iter().enumerate();
         let headers = headers.fold(0, |sum, (k, word)| sum | word & 3 << (2 * k));

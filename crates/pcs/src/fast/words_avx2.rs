@@ -12,7 +12,11 @@ use crate::simd::{Level, Simd};
 
 /// Defines a function that runs one of `words` at a level, with AVX2 and AVX-512 as named.
 macro_rules! at_level {
-    ($by_avx2:path, $by_avx512:path, $name:ident($($argument:ident: $kind:ty),* $(,)?) $(-> $result:ty)?) => {
+    (
+        $by_avx2:path,
+        $by_avx512:path,
+        $name:ident($($argument:ident: $kind:ty),* $(,)?) $(-> $result:ty)?
+    ) => {
         #[doc = concat!("`words::", stringify!($name), "` with the instructions of this level.")]
         #[inline]
         pub(super) fn $name(simd: Simd, $($argument: $kind),*) $(-> $result)? {

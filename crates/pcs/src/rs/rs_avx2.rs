@@ -26,7 +26,8 @@ const TRANSFORM_FROM: usize = 12;
 
 pub(super) fn encode_rows(simd: Simd, rows: &mut [Row]) {
     assert!(simd.level() >= Level::Avx2);
-    // SAFETY: a `Simd` of this level exists only where the processor has AVX2, PCLMULQDQ and POPCNT.
+    // SAFETY: a `Simd` of this level exists only where the processor has AVX2, PCLMULQDQ and
+    // POPCNT.
     unsafe { encode_all(rows) }
 }
 
