@@ -15,11 +15,19 @@ const LOG_OF_ZERO: u16 = 512;
 pub(crate) static EXP: [u8; 1025] = exp_table();
 /// Discrete logarithm; 512 for zero.
 pub(crate) static LOG: [u16; 256] = log_table();
+/// Logarithm of the inverse; 512 for zero.
+pub(crate) static INVERSE_LOG: [u16; 256] = inverse_log_table();
 
 /// Products by nibble: `MUL[a][n]` is a·n, `MUL[a][16 + n]` is a·(n << 4).
 ///
 /// A byte shuffle with such a row multiplies a whole vector by `a`.
-pub(crate) static MUL: [[u8; 32]; 256] = mul_table();
+///
+/// Aligned, so that no load of half a row runs across two lines of the cache.
+pub(crate) static MUL: Products = Products(mul_table());
+
+/// Rows of products by nibble.
+#[repr(align(32))]
+pub(crate) struct Products(pub(crate) [[u8; 32]; 256]);
 
 /// Product of two elements.
 #[inline]
@@ -83,21 +91,36 @@ const fn log_table() -> [u16; 256] {
     table
 }
 
-const fn mul_table() -> [[u8; 32]; 256] {
-    let exp = exp_table();
-    let log = log_table();
-    let mut table = [[0; 32]; 256];
+const fn inverse_log_table() -> [u16; 256] {
+    let mut table = log_table();
     let mut a = 1;
     while a < 256 {
-        let mut n = 1;
-        while n < 16 {
-            table[a][n] = exp[(log[a] + log[n]) as usize];
-            table[a][16 + n] = exp[(log[a] + log[n << 4]) as usize];
-            n += 1;
-        }
+        table[a] = ORDER as u16 - table[a];
         a += 1;
     }
     table
+}
+
+const fn mul_table() -> [[u8; 32]; 256] {
+    let mut table = [[0; 32]; 256];
+    let mut a = 0;
+    while a < 256 {
+        table[a] = products(a as u8);
+        a += 1;
+    }
+    table
+}
+
+/// Products of an element by nibble, as in `MUL`.
+pub(crate) const fn products(a: u8) -> [u8; 32] {
+    let mut row = [0; 32];
+    let mut n = 0;
+    while n < 16 {
+        row[n] = mul_const(a, n as u8);
+        row[16 + n] = mul_const(a, (n as u8) << 4);
+        n += 1;
+    }
+    row
 }
 
 #[cfg(test)]
@@ -108,7 +131,7 @@ mod tests {
     fn tables_agree_with_shift_and_reduce() {
         for a in 0..=255_u8 {
             for b in 0..=255_u8 {
-                let row = &MUL[usize::from(a)];
+                let row = &MUL.0[usize::from(a)];
                 let by_nibble = row[usize::from(b & 15)] ^ row[16 + usize::from(b >> 4)];
                 assert_eq!(mul(a, b), mul_const(a, b));
                 assert_eq!(by_nibble, mul_const(a, b));

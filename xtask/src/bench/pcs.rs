@@ -91,11 +91,13 @@ fn measurements(simd: Simd) -> Vec<Measured> {
             _ => measured,
         });
     }
-    let metric = format!("receive, 64 B, BER 0.0001, {}", simd.name());
-    all.push(Measured::new(
-        metric,
-        receive(simd, Direction::Downstream, 64, 1e-4),
-    ));
+    for ber in [1e-4, 1e-3] {
+        let metric = format!("receive, 64 B, BER {ber}, {}", simd.name());
+        all.push(Measured::new(
+            metric,
+            receive(simd, Direction::Downstream, 64, ber),
+        ));
+    }
     let metric = format!(
         "receive upstream bursts, 1518 B, BER 0.0001, {}",
         simd.name()

@@ -6,8 +6,9 @@ use super::words::Payload;
 use crate::params::DATA_BLOCKS;
 use crate::transmit_room::QUEUE_BLOCKS;
 
-/// Blocks `head..tail` of a flat area twice as large as the queue may be long, so that moving to
-/// its front is rare.
+/// Blocks `head..tail` of a flat area twice as large as the queue may be long. They are moved to
+/// its front when they are few, so that the area in use stays in a first-level cache, and rarely,
+/// so that moving costs little.
 #[derive(Clone, Debug)]
 pub(super) struct BlockQueue {
     octets: Box<[u8]>,
@@ -17,6 +18,8 @@ pub(super) struct BlockQueue {
 }
 
 const AREA: usize = 2 * QUEUE_BLOCKS + 64;
+/// Blocks taken since the last move, at least, when the rest is moved.
+const MOVE_FROM: usize = 2048;
 
 impl BlockQueue {
     pub(super) fn new() -> Self {
@@ -39,7 +42,8 @@ impl BlockQueue {
         if self.head == self.tail {
             (self.head, self.tail) = (0, 0);
         }
-        if self.tail + count > AREA {
+        let is_far = self.head >= MOVE_FROM && self.head >= 2 * self.len();
+        if is_far || self.tail + count > AREA {
             let first = self.head / 64 * 64;
             self.octets.copy_within(8 * first..8 * self.tail, 0);
             self.is_data.copy_within(first / 64..=self.tail / 64, 0);

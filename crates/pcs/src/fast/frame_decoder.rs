@@ -202,8 +202,19 @@ impl FrameDecoder {
     fn append_words(&mut self, words: &[u64]) {
         if let Some(place) = self.octets.get_mut(self.len..self.len + 8 * words.len()) {
             let (place, _) = place.as_chunks_mut::<8>();
-            for (place, word) in place.iter_mut().zip(words) {
-                *place = word.to_le_bytes();
+            if let (Some(place), Some(words)) = (
+                place.first_chunk_mut::<DATA_BLOCKS>(),
+                words.first_chunk::<DATA_BLOCKS>(),
+            ) {
+                // A whole codeword, which is what most of a long frame is. Of constant length, so
+                // that it is no call.
+                for (place, word) in place.iter_mut().zip(words) {
+                    *place = word.to_le_bytes();
+                }
+            } else {
+                for (place, word) in place.iter_mut().zip(words) {
+                    *place = word.to_le_bytes();
+                }
             }
         }
         self.len += 8 * words.len();

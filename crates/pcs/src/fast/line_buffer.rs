@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Line bits that a receiver has taken in and not yet used, as words. Chunks of any size at any bit
-//! offset come in; what reads them sees one stream.
+//! Line bits that a receiver has taken in and not yet used. Chunks of any size at any bit offset
+//! come in; what reads them sees one stream.
 
-use super::words::{LINE_WORDS, word_at};
+use super::words::{LOAD_OCTETS, word_at};
 use super::words_avx2::copy_words;
 use crate::params::CODEWORD_BITS;
 use crate::simd::Simd;
 
 /// Codewords that fit; small enough to stay in a first-level cache.
 pub(super) const CODEWORDS: usize = 40;
-const WORDS: usize = CODEWORDS * CODEWORD_BITS / 64;
+const BITS: usize = CODEWORDS * CODEWORD_BITS;
 
-/// Bits `start..end` of words; two words behind the last may be read and hold anything.
+/// Bits `start..end` of octets; as many octets as a codeword is read with stand behind the last,
+/// and hold anything.
 #[derive(Clone, Debug)]
 pub(super) struct LineBuffer {
-    words: Box<[u64]>,
+    octets: Box<[u8]>,
     start: usize,
     end: usize,
 }
@@ -22,7 +23,7 @@ pub(super) struct LineBuffer {
 impl LineBuffer {
     pub(super) fn new() -> Self {
         Self {
-            words: vec![0; WORDS + LINE_WORDS + 2].into_boxed_slice(),
+            octets: vec![0; BITS.div_ceil(8) + LOAD_OCTETS].into_boxed_slice(),
             start: 0,
             end: 0,
         }
@@ -32,8 +33,8 @@ impl LineBuffer {
         self.end - self.start
     }
 
-    pub(super) fn words(&self) -> &[u64] {
-        &self.words
+    pub(super) fn octets(&self) -> &[u8] {
+        &self.octets
     }
 
     pub(super) fn start(&self) -> usize {
@@ -47,32 +48,27 @@ impl LineBuffer {
 
     /// 64 bits that begin `at` bits behind the start.
     pub(super) fn word(&self, at: usize) -> u64 {
-        word_at(&self.words, self.start + at)
+        word_at(&self.octets, self.start + at)
     }
 
     /// Takes bits from `offset` on, as many as fit of `len`; returns how many.
     pub(super) fn append(&mut self, simd: Simd, line: &[u8], offset: usize, len: usize) -> usize {
-        let first = self.start / 64;
+        let first = self.start / 8;
         if first > 0 {
-            self.words.copy_within(first..=self.end / 64, 0);
-            self.start -= 64 * first;
-            self.end -= 64 * first;
+            self.octets.copy_within(first..self.end.div_ceil(8), 0);
+            self.start -= 8 * first;
+            self.end -= 8 * first;
         }
-        let count = len.min(64 * WORDS - self.end);
+        let count = len.min(BITS - self.end);
         let (mut from, upto) = (offset, offset + count);
-        // Up to a word's border, whole words while 16 bytes can be read, then the rest.
-        let to_border = (64 - self.end % 64) % 64;
+        // Up to an octet's border, whole words while 16 octets can be read, then the rest.
+        let to_border = (8 - self.end % 8) % 8;
         from = self.put(line, from, upto.min(from + to_border));
-        if self.end.is_multiple_of(64) {
+        if self.end.is_multiple_of(8) {
             let readable = (line.len() - from / 8) / 8;
             let words = ((upto - from) / 64).min(readable.saturating_sub(1));
-            let to = self.end / 64;
-            copy_words(
-                simd,
-                &line[from / 8..],
-                from % 8,
-                &mut self.words[to..to + words],
-            );
+            let to = &mut self.octets[self.end / 8..][..8 * words];
+            copy_words(simd, &line[from / 8..], from % 8, to);
             from += 64 * words;
             self.end += 64 * words;
         }
@@ -83,15 +79,14 @@ impl LineBuffer {
     /// Appends bits `from..upto`, up to 56 at a time; returns `upto`.
     fn put(&mut self, line: &[u8], mut from: usize, upto: usize) -> usize {
         while from < upto {
-            let room = 64 - self.end % 64;
-            let count = (upto - from).min(room).min(56);
-            let mut bytes = [0; 8];
+            let count = (upto - from).min(56);
+            let mut octets = [0; 8];
             let source = &line[from / 8..(from + count).div_ceil(8)];
-            bytes[..source.len()].copy_from_slice(source);
-            let bits = u64::from_le_bytes(bytes) >> (from % 8) & ((1 << count) - 1);
-            let (index, shift) = (self.end / 64, self.end % 64);
-            let below = self.words[index] & !(u64::MAX << shift);
-            self.words[index] = below | bits << shift;
+            octets[..source.len()].copy_from_slice(source);
+            let bits = u64::from_le_bytes(octets) >> (from % 8) & ((1 << count) - 1);
+            let (index, shift) = (self.end / 8, self.end % 8);
+            let below = u64::from(self.octets[index]) & ((1 << shift) - 1);
+            self.octets[index..index + 8].copy_from_slice(&(below | bits << shift).to_le_bytes());
             self.end += count;
             from += count;
         }

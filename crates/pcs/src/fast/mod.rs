@@ -14,6 +14,8 @@ mod transmitter;
 mod words;
 mod words_avx2;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
+mod words_avx2_simd;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 mod words_avx512_simd;
 
 pub use receiver::Receiver;

@@ -104,6 +104,29 @@ impl Transmitter {
         }
     }
 
+    /// As many vectors without a start as `idle_vector` would make until less than one is owed.
+    #[inline]
+    fn gap(&mut self) {
+        if self.open_len + self.owed < 8 {
+            return;
+        }
+        self.idle_vector();
+        let mut left = self.owed / 8;
+        self.owed %= 8;
+        while left > 0 {
+            let deleted = left.min(self.due);
+            self.due -= deleted;
+            left -= deleted;
+            // Idles that are kept, until deletions become due again.
+            let kept = left.min(DATA_BLOCKS - self.passed);
+            for _ in 0..kept {
+                self.queue.push_control(Block::IDLE.payload);
+            }
+            self.pass(kept);
+            left -= kept;
+        }
+    }
+
     /// Blocks of preamble and frame, whose start is in lane `lane`. The frame is padded to `len`
     /// octets and gets its check sequence.
     #[inline]
@@ -229,9 +252,7 @@ impl Transmit for Transmitter {
             self.passed = self.params.opening_idles;
         }
         self.queue.make_room((len_with_fcs + self.owed) / 8 + 4);
-        while self.open_len + self.owed >= 8 {
-            self.idle_vector();
-        }
+        self.gap();
         let lane = self.owed;
         self.owed = 0;
         let offset = 8 * self.passed + lane;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Codewords as 64-bit words: what turns line bits into rows of the Reed-Solomon codec and back,
 //! and the scrambler. Every shift count is a constant of the place in the codeword, so that a
-//! compiler makes vector shifts of these loops; `words_avx2.rs` compiles them for AVX2.
+//! compiler can make vector shifts of these loops. Those that carry the data are written out for
+//! vectors in `words_avx2_simd.rs` and `words_avx512_simd.rs`; `words_avx2.rs` chooses.
 //!
 //! Where things stand, for block k of a codeword that begins at bit 0:
 //!
@@ -14,6 +15,8 @@ use crate::rs::Row;
 
 /// Words that hold a codeword on the line.
 pub(super) const LINE_WORDS: usize = CODEWORD_BITS.div_ceil(64);
+/// Octets that are read to get a codeword.
+pub(super) const LOAD_OCTETS: usize = 8 * (LINE_WORDS + 1);
 /// Words of a row.
 const ROW_WORDS: usize = 32;
 /// First word of a row that holds parity.
@@ -26,14 +29,26 @@ pub(super) const DATA_MASK: u32 = (1 << DATA_BLOCKS) - 1;
 // The masks below keep the second header bit.
 const _: () = assert!(KEPT_HEADER_BIT == 1 && FIRST_BIT == 8 + crate::params::PAD_BITS);
 
-/// Headers of parity blocks, their first and their second bits, at the places of their blocks.
-pub(super) const PARITY_BITS: u32 = {
+/// Bit k moved to bit 2k.
+const fn spread(bits: u32) -> u64 {
+    let x = bits as u64;
+    let x = (x | x << 16) & 0x0000_ffff_0000_ffff;
+    let x = (x | x << 8) & 0x00ff_00ff_00ff_00ff;
+    let x = (x | x << 4) & 0x0f0f_0f0f_0f0f_0f0f;
+    let x = (x | x << 2) & 0x3333_3333_3333_3333;
+    (x | x << 1) & 0x5555_5555_5555_5555
+}
+
+/// First bits of headers, where `line_headers` has them.
+const FIRST_OF_DATA: u64 = spread(DATA_MASK);
+const FIRST_OF_PARITY: u64 = spread((1 << BLOCKS) - 1) & !FIRST_OF_DATA;
+
+/// Headers of parity blocks, where `line_headers` has them.
+const PARITY_ON_LINE: u64 = {
     let mut bits = 0;
     let mut i = 0;
     while i < PARITY_HEADERS.len() {
-        // Both bits of each are equal.
-        assert!(PARITY_HEADERS[i] == 0b00 || PARITY_HEADERS[i] == 0b11);
-        bits |= ((PARITY_HEADERS[i] & 1) as u32) << (DATA_BLOCKS + i);
+        bits |= (PARITY_HEADERS[i] as u64) << (2 * (DATA_BLOCKS + i));
         i += 1;
     }
     bits
@@ -41,16 +56,18 @@ pub(super) const PARITY_BITS: u32 = {
 
 /// Payload words and the kept header bit of each block: set for data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(align(32))]
 pub(super) struct Payload {
     pub(super) words: [u64; DATA_BLOCKS],
     pub(super) is_data: u32,
 }
 
-/// 64 bits from bit `at` on. The word behind must exist.
+/// 64 bits from bit `at` on. Nine octets from the first on must exist.
 #[inline(always)]
-pub(super) fn word_at(words: &[u64], at: usize) -> u64 {
-    let (index, shift) = (at / 64, at % 64);
-    words[index] >> shift | words[index + 1] << 1 << (63 - shift)
+pub(super) fn word_at(octets: &[u8], at: usize) -> u64 {
+    let (octets, shift) = (&octets[at / 8..at / 8 + 9], at % 8);
+    let low = octets.first_chunk().expect("nine octets");
+    u64::from_le_bytes(*low) >> shift | u64::from(octets[8]) << 1 << (63 - shift)
 }
 
 #[inline(always)]
@@ -100,36 +117,40 @@ pub(super) fn unpack_row(row: &Row) -> Payload {
 }
 
 /// Reads codewords that follow each other from bit `at` on into rows; counts headers that are not
-/// what they must be.
+/// what they must be. From the first octet of each on `LOAD_OCTETS` must exist.
 #[inline(always)]
-pub(super) fn load_codewords(line: &[u64], at: usize, rows: &mut [Row], wrong: &mut [u8]) {
+pub(super) fn load_codewords(line: &[u8], at: usize, rows: &mut [Row], wrong: &mut [u8]) {
     for (i, (row, wrong)) in rows.iter_mut().zip(wrong).enumerate() {
         let at = at + i * CODEWORD_BITS;
-        let (index, shift) = (at / 64, at % 64);
-        let source: &[u64; LINE_WORDS + 1] = line[index..index + LINE_WORDS + 1]
-            .try_into()
-            .expect("the length of the range");
+        let shift = at % 8;
+        let (source, _) = line[at / 8..at / 8 + LOAD_OCTETS].as_chunks::<8>();
+        let source = |k: usize| u64::from_le_bytes(source[k]);
         let mut words = [0; LINE_WORDS];
-        for k in 0..LINE_WORDS {
-            words[k] = source[k] >> shift | source[k + 1] << 1 << (63 - shift);
+        for (k, word) in words.iter_mut().enumerate() {
+            *word = source(k) >> shift | source(k + 1) << 1 << (63 - shift);
         }
-        let (mut first, mut second) = (0, 0);
-        for (k, word) in words[..BLOCKS].iter().enumerate() {
-            let header = word >> (2 * k);
-            first |= (header & 1) << k;
-            second |= (header >> 1 & 1) << k;
-        }
-        *wrong = count_wrong(first as u32, second as u32);
+        let headers = words[..BLOCKS].iter().enumerate();
+        let headers = headers.fold(0, |sum, (k, word)| sum | word & 3 << (2 * k));
+        *wrong = count_wrong(headers);
         *row = row_of_line(&words);
     }
 }
 
-/// Headers that are not what they must be, given first and second bits of all blocks.
+/// Headers that are not what they must be, given those of all blocks, that of block k from bit 2k
+/// on.
 #[inline(always)]
-pub(super) fn count_wrong(first: u32, second: u32) -> u8 {
-    let in_data = !(first ^ second) & DATA_MASK;
-    let in_parity = ((first ^ PARITY_BITS) | (second ^ PARITY_BITS)) & !DATA_MASK;
-    (in_data | in_parity & ((1 << BLOCKS) - 1)).count_ones() as u8
+pub(super) fn count_wrong(headers: u64) -> u8 {
+    let same = !(headers ^ headers >> 1) & FIRST_OF_DATA;
+    let different = headers ^ PARITY_ON_LINE;
+    let different = (different | different >> 1) & FIRST_OF_PARITY;
+    (same | different).count_ones() as u8
+}
+
+/// Headers of all blocks, that of block k from bit 2k on.
+#[inline(always)]
+pub(super) fn line_headers(is_data: u32) -> u64 {
+    let second = spread(is_data & DATA_MASK);
+    PARITY_ON_LINE | second << 1 | second ^ FIRST_OF_DATA
 }
 
 /// The row of a codeword on the line. Kept header bit and payload of a block are 65 bits in a row
@@ -268,12 +289,11 @@ fn line_words(payload: &Payload, row: &Row) -> [u64; LINE_WORDS] {
     words[1..=DATA_BLOCKS].copy_from_slice(&payload.words);
     words[DATA_BLOCKS + 1..].copy_from_slice(&row_words(row)[PARITY_WORD..]);
     // words[k + 1] is block k; in front of block 0 there is nothing.
-    let second = payload.is_data | PARITY_BITS;
-    let first = !payload.is_data & DATA_MASK | PARITY_BITS;
+    let headers = line_headers(payload.is_data);
     let mut line = [0; LINE_WORDS];
-    line[0] = u64::from(first & 1 | (second & 1) << 1) | words[1] << 2;
+    line[0] = headers & 3 | words[1] << 2;
     for k in 1..BLOCKS {
-        let header = u64::from(first >> k & 1 | (second >> k & 1) << 1) << (2 * k);
+        let header = headers & 3 << (2 * k);
         line[k] = header | words[k + 1] << (2 * k + 2) | words[k] >> (64 - 2 * k);
     }
     line[BLOCKS] = words[BLOCKS] >> 2;
@@ -330,14 +350,15 @@ pub(super) fn store_bits<const N: usize>(
     }
 }
 
-/// Copies words of 64 bits that begin at bit `shift` of the first byte, as many as `to` holds;
-/// 8 bytes behind the last word read must exist.
+/// Copies words of 64 bits that begin at bit `shift` of the first byte, as many as `to` has room
+/// for; 8 bytes behind the last word read must exist.
 #[inline(always)]
-pub(super) fn copy_words(from: &[u8], shift: usize, to: &mut [u64]) {
+pub(super) fn copy_words(from: &[u8], shift: usize, to: &mut [u8]) {
     let (low, _) = from.as_chunks::<8>();
+    let (to, _) = to.as_chunks_mut::<8>();
     for (to, pair) in to.iter_mut().zip(low.windows(2)) {
         let (low, high) = (u64::from_le_bytes(pair[0]), u64::from_le_bytes(pair[1]));
-        *to = low >> shift | high << 1 << (63 - shift);
+        *to = (low >> shift | high << 1 << (63 - shift)).to_le_bytes();
     }
 }
 

@@ -8,7 +8,8 @@
 use core::arch::x86_64::*;
 
 use super::words::{
-    DATA_MASK, FIRST_BIT, LINE_WORDS, PARITY_BITS, Payload, ScramblerState, count_wrong,
+    DATA_MASK, FIRST_BIT, LINE_WORDS, LOAD_OCTETS, Payload, ScramblerState, count_wrong,
+    line_headers,
 };
 use crate::params::{CODEWORD_BITS, DATA_BLOCKS};
 use crate::rs::Row;
@@ -49,8 +50,16 @@ static HEADER_IN_ROW: Shifts = by_word(1, FIRST, true);
 static ROW_UP: Shifts = by_word(1, FIRST + 1, false);
 static ROW_DOWN: Shifts = by_word(MINUS, 63 - FIRST + 1, false);
 static ROW_DOWN_FROM_NEXT: Shifts = by_word(MINUS, 63 - FIRST, false);
-static HEADER_FIRST: Shifts = by_word(2, 0, true);
-static HEADER_SECOND: Shifts = by_word(2, 1, true);
+/// Both bits of a header on the line.
+static HEADER: Shifts = {
+    let mut table = by_word(2, 0, true);
+    let mut k = 0;
+    while k < 32 {
+        table[k] *= 3;
+        k += 1;
+    }
+    table
+};
 static LINE_UP: Shifts = by_word(2, 2, false);
 static LINE_DOWN: Shifts = by_word(MINUS - 1, 64, false);
 /// From line to row: the beginning of a block down and up, the end of the block before up and
@@ -69,6 +78,15 @@ fn load(words: &[u64], at: usize) -> __m512i {
     let mask = 0xff_u16 >> 8_usize.saturating_sub(words.len());
     // SAFETY: words outside the mask are not read; those inside are part of the slice.
     unsafe { _mm512_maskz_loadu_epi64(mask as u8, words.as_ptr().cast()) }
+}
+
+/// Octets `at..at + 64`.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load_octets(octets: &[u8], at: usize) -> __m512i {
+    let octets = &octets[at..at + 64];
+    // SAFETY: 64 readable bytes; an unaligned load has no other demand.
+    unsafe { _mm512_loadu_si512(octets.as_ptr().cast()) }
 }
 
 /// Words of a row, `at..at + 8`; a word that would be the 33rd is zero.
@@ -110,17 +128,30 @@ fn xor(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
     _mm512_ternarylogic_epi64::<0x96>(a, b, c)
 }
 
+/// `a`, and those bits of `b` that are set in `mask`.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn with_bits(a: __m512i, b: __m512i, mask: __m512i) -> __m512i {
+    _mm512_ternarylogic_epi64::<0xf8>(a, b, mask)
+}
+
 /// `words::load_codewords`.
 #[target_feature(enable = "avx512f,avx512vbmi2,popcnt")]
-pub(super) fn load_codewords(line: &[u64], at: usize, rows: &mut [Row], wrong: &mut [u8]) {
+pub(super) fn load_codewords(line: &[u8], at: usize, rows: &mut [Row], wrong: &mut [u8]) {
     for (i, (row, wrong)) in rows.iter_mut().zip(wrong).enumerate() {
         let at = at + i * CODEWORD_BITS;
-        let source = &line[at / 64..][..LINE_WORDS + 1];
-        let shift = _mm512_set1_epi64((at % 64) as i64);
+        let source = line[at / 8..]
+            .first_chunk::<LOAD_OCTETS>()
+            .expect("a word behind the codeword");
+        let shift = _mm512_set1_epi64((at % 8) as i64);
         let mut before = _mm512_setzero_si512();
-        let (mut first, mut second) = (0_u32, 0_u32);
+        let mut headers = before;
         for k in (0..LINE_WORDS).step_by(8) {
-            let words = _mm512_shrdv_epi64(load(source, k), load(source, k + 1), shift);
+            let words = _mm512_shrdv_epi64(
+                load_octets(source, 8 * k),
+                load_octets(source, 8 * k + 8),
+                shift,
+            );
             let neighbours = _mm512_alignr_epi64::<7>(words, before);
             before = words;
             let begin = _mm512_srlv_epi64(words, load(&BEGIN_DOWN, k));
@@ -131,11 +162,9 @@ pub(super) fn load_codewords(line: &[u64], at: usize, rows: &mut [Row], wrong: &
                 _mm512_srlv_epi64(neighbours, load(&BEFORE_DOWN, k)),
             );
             store(&mut row.0[8 * k..], in_row);
-            let bits = |table| u32::from(_mm512_test_epi64_mask(words, load(table, k)));
-            first |= bits(&HEADER_FIRST) << k;
-            second |= bits(&HEADER_SECOND) << k;
+            headers = with_bits(headers, words, load(&HEADER, k));
         }
-        *wrong = count_wrong(first, second);
+        *wrong = count_wrong(_mm512_reduce_or_epi64(headers).cast_unsigned());
     }
 }
 
@@ -217,8 +246,9 @@ pub(super) fn scramble_into_rows(
             };
             for (word, value) in words[to..].iter_mut().zip(&last[from..]) {
                 let [far, middle, near, newest] = history;
-                let before = near << 28 ^ middle >> 36;
-                *word = value ^ before ^ (middle << 40 ^ far >> 24);
+                // Ordered as in `words_avx2_simd.rs`.
+                let before = (near << 28 ^ far >> 24) ^ (middle << 40 ^ middle >> 36);
+                *word = value ^ before;
                 history = [middle, near, newest, *word];
             }
         }
@@ -257,8 +287,7 @@ pub(super) fn store_codewords(payload: &[Payload], rows: &[Row], line: &mut [u8]
         let used = (shift + CODEWORD_BITS) % 8;
         let kept_front = line[0] & ((1 << shift) - 1);
         let kept_back = line[line.len() - 1] & if used == 0 { 0 } else { 0xff << used };
-        let second = payload.is_data | PARITY_BITS;
-        let first = !payload.is_data & DATA_MASK | PARITY_BITS;
+        let headers = _mm512_set1_epi64(line_headers(payload.is_data).cast_signed());
         let (mut block_before, mut before) = (_mm512_setzero_si512(), _mm512_setzero_si512());
         for k in (0..LINE_WORDS).step_by(8) {
             let mut blocks = load(&payload.words, k);
@@ -269,15 +298,11 @@ pub(super) fn store_codewords(payload: &[Payload], rows: &[Row], line: &mut [u8]
             }
             let neighbours = _mm512_alignr_epi64::<7>(blocks, block_before);
             block_before = blocks;
-            let headers = _mm512_or_si512(
-                _mm512_maskz_mov_epi64((first >> k) as u8, load(&HEADER_FIRST, k)),
-                _mm512_maskz_mov_epi64((second >> k) as u8, load(&HEADER_SECOND, k)),
-            );
-            let words = or(
-                headers,
+            let words = _mm512_or_si512(
                 _mm512_sllv_epi64(blocks, load(&LINE_UP, k)),
                 _mm512_srlv_epi64(neighbours, load(&LINE_DOWN, k)),
             );
+            let words = with_bits(words, headers, load(&HEADER, k));
             let low = _mm512_alignr_epi64::<7>(words, before);
             before = words;
             store(&mut line[8 * k..], _mm512_shldv_epi64(words, low, count));

@@ -9,7 +9,8 @@
 
 use core::arch::x86_64::*;
 
-use super::rs_avx2::{hand_out, load_half, store, store_half};
+use super::lanes_avx2::hand_out;
+use super::rs_avx2::{load_half, store, store_half};
 use super::rs_gfni_simd::times;
 use super::tables_gfni::{FROM_AES, IDENTITY, PLACES, POWERS, TO_AES, Vector};
 use super::{Code, Correction, ERRORS_MAX, LANES, PARITY, ROW, Row, apply};

@@ -8,10 +8,11 @@
 //!
 //! 1. syndromes: 32 rows at once by a transform of length 255 = 3·5·17 whose lanes are rows, or row
 //!    by row as a sum of constant vectors. All zero: the row is clean, and that is all;
-//! 2. the locator by the reformulated inversionless Berlekamp-Massey recursion, which keeps future
-//!    discrepancies in a vector: when all of them are zero the rest of the 32 steps is skipped, so
-//!    that v errors cost 2v steps;
-//! 3. positions by evaluation at every byte of the row, values by Forney's formula.
+//! 2. the locator by a recursion of Berlekamp and Massey that keeps future discrepancies in
+//!    vectors: when all of them are zero the rest of the 32 steps is skipped, so that v errors cost
+//!    2v steps;
+//! 3. positions by evaluation at every byte of the row, values by Forney's formula; with AVX2, one
+//!    and two errors in closed form.
 //!
 //! A row is corrected only if the locator has as many distinct roots as its degree, all inside the
 //! part that was sent: by construction the result is then a codeword. Anything else leaves the row
@@ -24,6 +25,12 @@ mod correct_avx2;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod correct_gfni_simd;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
+mod lanes_avx2;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod locator_avx2;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod products_simd;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 mod rs_avx2;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod rs_gfni_simd;
@@ -33,6 +40,8 @@ mod tables;
 mod tables_gfni;
 #[cfg(test)]
 mod tests;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod transform_avx2;
 
 use crate::simd::{Level, Simd};
 
@@ -100,6 +109,14 @@ impl Code {
         first_byte: 8,
         first_mask: 0xff,
     };
+
+    /// Whether an error cannot be one: its value, to be added to this byte, is zero, or in bits
+    /// that are not sent.
+    #[inline(always)]
+    const fn is_outside(self, byte: u8, value: u8) -> bool {
+        value == 0
+            || byte <= self.first_byte && (byte < self.first_byte || value & !self.first_mask != 0)
+    }
 
     /// Data octets of a codeword, counting one that is sent in part.
     pub const fn data_len(self) -> usize {
@@ -218,23 +235,22 @@ impl Codec {
 /// Flips what was wrong in a row, if all of it lies in what was sent.
 ///
 /// `errors` are pairs of a byte of the row and the value to add.
-#[inline]
+#[inline(always)]
 fn apply(code: Code, row: &mut Row, errors: &[(u8, u8)]) -> Correction {
-    let (mut ones, mut zeros) = (0, 0);
-    for &(byte, value) in errors {
-        let outside = byte < code.first_byte
-            || (byte == code.first_byte && value & !code.first_mask != 0)
-            || value == 0;
-        if outside {
-            return Correction::Uncorrectable;
-        }
+    if errors
+        .iter()
+        .any(|&(byte, value)| code.is_outside(byte, value))
+    {
+        return Correction::Uncorrectable;
     }
+    let (mut ones, mut all) = (0, 0);
     for &(byte, value) in errors {
         let received = &mut row.0[usize::from(byte)];
         ones += (*received & value).count_ones();
-        zeros += (!*received & value).count_ones();
+        all += value.count_ones();
         *received ^= value;
     }
+    let zeros = all - ones;
     Correction::Corrected {
         symbols: errors.len() as u8,
         ones: ones as u8,

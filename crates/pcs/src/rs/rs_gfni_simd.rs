@@ -4,12 +4,16 @@
 //!
 //! Batches below `LANES_FROM` rows go through `rs_avx2.rs`, which does row by row what is few.
 
-#![allow(unsafe_code, reason = "calls behind a run-time feature check")]
+#![allow(
+    unsafe_code,
+    reason = "calls behind a run-time feature check; memory that is not cleared"
+)]
 
 use core::arch::x86_64::*;
 
 use super::correct_gfni_simd::correct_lanes;
-use super::rs_avx2::{self, columns, hand_out, parity_of, store};
+use super::lanes_avx2::{Unset, columns, hand_out};
+use super::rs_avx2::{self, parity_of, store};
 use super::tables::SPLIT;
 use super::tables_gfni::{PARITY_PRODUCTS, SEVENTEENTH, product};
 use super::{Code, Correction, LANES, PARITY, ROW, Row};
@@ -140,13 +144,13 @@ const fn power_of_alpha(exponent: usize) -> u8 {
 /// Syndrome j of up to 32 rows in vector j.
 #[target_feature(enable = "avx2,avx512f,avx512bw,avx512vl,gfni")]
 fn transform(rows: &[Row]) -> [__m256i; PARITY] {
-    let zero = _mm256_setzero_si256();
-    let mut bytes = [zero; ROW];
-    columns(rows, &mut bytes);
+    let mut memory = Unset::<ROW>::new();
+    let bytes = columns(rows, &mut memory);
     // By output of the first two transforms (j mod 3, j mod 5), then by c.
-    let mut partial = [[[zero; 17]; 5]; 3];
+    let mut memory = Unset::<{ 3 * 5 * 17 }>::new();
+    let partial = memory.places();
     for (c, by_b) in SPLIT.iter().enumerate() {
-        let mut by_a = [[zero; 5]; 3];
+        let mut by_a = [[_mm256_setzero_si256(); 5]; 3];
         for (b, places) in by_b.iter().enumerate() {
             let x = places.map(|byte| bytes[usize::from(byte)]);
             for (a, y) in transform_3(x).into_iter().enumerate() {
@@ -155,13 +159,15 @@ fn transform(rows: &[Row]) -> [__m256i; PARITY] {
         }
         for (a, x) in by_a.into_iter().enumerate() {
             for (b, y) in transform_5(x).into_iter().enumerate() {
-                partial[a][b][c] = y;
+                partial[(a * 5 + b) * 17 + c].write(y);
             }
         }
     }
-    let mut sums = [zero; PARITY];
+    // SAFETY: a, b and c have gone through all of their values, 3, 5 and 17.
+    let partial = unsafe { memory.vectors() }.as_chunks::<17>().0;
+    let mut sums = [_mm256_setzero_si256(); PARITY];
     for first in 0..15 {
-        let x = &partial[first % 3][first % 5];
+        let x = &partial[first % 3 * 5 + first % 5];
         let (mut one, mut two) = (x[0], x[0]);
         for c in 1..17 {
             one = add(one, times(SEVENTEENTH[first][c - 1], x[c]));

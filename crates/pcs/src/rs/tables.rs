@@ -5,7 +5,7 @@
 //! no part of any codeword. "By nibble" means a vector of 32 constants c twice, once as c & 15 and
 //! once as c >> 4: the two index operands of byte shuffles with a row of `gf256::MUL`.
 
-use crate::gf256::{ORDER, mul_const};
+use crate::gf256::{ORDER, mul_const, products};
 use crate::rs::{PARITY, ROW};
 
 /// A vector of 32 constants, by nibble.
@@ -20,8 +20,8 @@ pub(super) static SYNDROME: [Nibbles; ROW] = syndrome_table();
 /// `CHIEN[k-1][g]` is alpha^(mk) for the 32 bytes m of group g: what coefficient k of a locator is
 /// multiplied by to evaluate it at the inverse of the position of byte m.
 pub(super) static CHIEN: [[Nibbles; ROW / PARITY]; PARITY / 2] = chien_table();
-/// `POSITION_LOG[i][m]` is m·i mod 255.
-pub(super) static POSITION_LOG: [[u8; ROW]; PARITY / 2] = position_table();
+/// A root of y^2 + y = c by c; zero where there is none, and for c = 0.
+pub(super) static QUADRATIC: [u8; 256] = quadratic_table();
 /// Remainder table of one byte: `FEEDBACK[b]` is b·Z^32 mod G(Z), as four little-endian words
 /// whose first byte is the coefficient of Z^31.
 pub(super) static FEEDBACK: [[u64; 4]; 256] = feedback_table();
@@ -97,6 +97,9 @@ const fn remainder_table() -> [Nibbles; ROW - PARITY] {
     table
 }
 
+/// Powers of alpha.
+pub(super) const EXP: [u8; ORDER] = exp_table();
+
 const fn exp_table() -> [u8; ORDER] {
     let mut table = [0; ORDER];
     let mut value = 1;
@@ -147,16 +150,12 @@ const fn chien_table() -> [[Nibbles; ROW / PARITY]; PARITY / 2] {
     table
 }
 
-const fn position_table() -> [[u8; ROW]; PARITY / 2] {
-    let mut table = [[0; ROW]; PARITY / 2];
-    let mut i = 0;
-    while i < PARITY / 2 {
-        let mut m = 0;
-        while m < ROW {
-            table[i][m] = (m * i % ORDER) as u8;
-            m += 1;
-        }
-        i += 1;
+const fn quadratic_table() -> [u8; 256] {
+    let mut table = [0; 256];
+    let mut y = 2;
+    while y < 256 {
+        table[mul_const(y as u8, y as u8 ^ 1) as usize] = y as u8;
+        y += 1;
     }
     table
 }
@@ -210,21 +209,43 @@ pub(super) const fn parity_matrix() -> [[u8; PARITY]; PARITY] {
     matrix
 }
 
-/// `TURN[j][c]` is c·j mod 17.
-pub(super) static TURN: [[u8; 17]; PARITY] = turn_table();
+/// A row of `gf256::MUL`.
+type Products = [u8; 32];
 
-const fn turn_table() -> [[u8; 17]; PARITY] {
-    let mut table = [[0; 17]; PARITY];
+/// The last step of the transform, of length 17, for outputs j = 0 to 14 and j + 15:
+/// `SEVENTEENTHS[j][c-1]` has the products by alpha^(15cj) and by alpha^(15c(j+15)).
+pub(super) static SEVENTEENTHS: [[[Products; 2]; 16]; 15] = {
+    let mut table = [[[[0; 32]; 2]; 16]; 15];
     let mut j = 0;
-    while j < PARITY {
-        let mut c = 0;
+    while j < 15 {
+        let mut c = 1;
         while c < 17 {
-            table[j][c] = (c * j % 17) as u8;
+            table[j][c - 1] = [seventeenth(j, c), seventeenth(j + 15, c)];
             c += 1;
         }
         j += 1;
     }
     table
+};
+
+/// The same for outputs 30 and 31.
+pub(super) static LAST_SEVENTEENTHS: [[Products; 16]; 2] = {
+    let mut table = [[[0; 32]; 16]; 2];
+    let mut j = 0;
+    while j < 2 {
+        let mut c = 1;
+        while c < 17 {
+            table[j][c - 1] = seventeenth(j + 30, c);
+            c += 1;
+        }
+        j += 1;
+    }
+    table
+};
+
+/// Products by alpha^(15cj).
+const fn seventeenth(j: usize, c: usize) -> Products {
+    products(EXP[15 * c * j % ORDER])
 }
 
 /// One step of the transform of length 255 = 3·5·17: byte of the row that holds the coefficient of
