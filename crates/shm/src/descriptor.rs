@@ -17,8 +17,8 @@
 //! | `RETURN_FRAME` | slots 0 to 31 | buffer index | slots 32 to 63 |
 //! | `FRAMED + slot` | bytes (16 bits), headroom left (next 8) | first byte in the pool | metadata |
 //!
-//! In a staging area there is no pool: there `pool` of a `PACKET` is log2 of the bytes of the buffer
-//! that it lay in, or 0, so that the receiver can give it as much room.
+//! In a staging area there is no pool: there `pool` of a `PACKET` is log2 of the bytes of the
+//! buffer that it lay in, or 0, so that the receiver can give it as much room.
 //!
 //! A descriptor from another process says nothing until [`crate::pool`] has checked it.
 

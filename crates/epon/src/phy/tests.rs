@@ -4,9 +4,12 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::chunk::{Content, HEADER_LEN, Header};
 use crate::l1sim;
 use crate::loop_bench::{Counts, LoopBench};
 use catena_engine::nf_bench::NfBench;
+use catena_pcs::params::{BLOCK_BITS, CODEWORD_BITS, Params};
+use catena_pcs::stage::{Direction, Transmit};
 
 fn loop_with(phy: &Value, direction: &str, line: &Value, count: u64) -> (Counts, [Counts; 3]) {
     let port = json!({"chunk": "2046B", "count": count, "size": [60, 300]});
@@ -219,4 +222,104 @@ fn without_coding_nothing_is_touched() {
         (Verdict::Output(0), &b"anything"[..])
     );
     let _ = &l1sim::KIND;
+}
+
+/// A chunk of line bits.
+fn line_chunk(direction: Direction, line: &[u8], bits: usize) -> Vec<u8> {
+    let mut chunk = vec![0; HEADER_LEN];
+    let header = Header {
+        content: Content::Line(direction),
+        trial: 0,
+        bit: 0,
+        codewords: 0,
+        number: 0,
+        count: bits as u32,
+        due: 0,
+    };
+    header.write(&mut chunk);
+    chunk.extend(&line[..bits.div_ceil(8)]);
+    chunk
+}
+
+fn report(bench: &mut NfBench) -> Counts {
+    bench.nf().report().into_iter().collect()
+}
+
+/// Line bits of so many codewords: idle, then a frame, then idle again.
+fn stream(idle: usize, frame: &[u8], codewords: usize) -> Vec<u8> {
+    let params = Params::default();
+    let mut sender = fast::Transmitter::new(Direction::Downstream, params, Simd::best());
+    let mut line = vec![0; (codewords * CODEWORD_BITS).div_ceil(8)];
+    let reach = (idle * CODEWORD_BITS).div_ceil(8);
+    let at = sender.pull(&mut line[..reach], 0);
+    assert_eq!(at, idle * CODEWORD_BITS);
+    sender.push(frame, 1).unwrap();
+    sender.pull(&mut line, at);
+    line
+}
+
+/// Method: code and scrambler are linear, so the difference of two long frames, laid over a short
+/// one, flips an octet of that and leaves valid codewords. The check sequences of the long ones
+/// differ far behind its end.
+#[test]
+fn a_frame_with_a_wrong_check_sequence_in_right_codewords_is_dropped() {
+    let config = json!({"role": "onu", "direction": "receive"});
+    let mut frames = [vec![0x11; 100], vec![0x22; 1400], vec![0x22; 1400]];
+    frames[2][50] ^= 0x40;
+    let [short, long, other] = frames.map(|frame| stream(4, &frame, 16));
+    let bits = 16 * CODEWORD_BITS;
+    let wrong: Vec<u8> = (0..short.len())
+        .map(|at| short[at] ^ long[at] ^ other[at])
+        .collect();
+    for (line, is_right) in [(&short, true), (&wrong, false)] {
+        let mut onu = NfBench::new(&KIND, &config, &["out"]).unwrap();
+        onu.process_one(&line_chunk(Direction::Downstream, line, bits));
+        let counts = report(&mut onu);
+        assert_eq!(counts["codewords_uncorrectable"], 0);
+        assert_eq!(counts["symbols_corrected"], 0);
+        assert_eq!(counts["frames"], u64::from(is_right), "{counts:?}");
+        assert_eq!(counts["frames_fcs"], u64::from(!is_right), "{counts:?}");
+    }
+}
+
+#[test]
+fn lock_takes_as_many_codewords_as_are_set_and_not_fewer() {
+    let line = stream(8, &[0x11; 100], 12);
+    for wanted in [1, 2, 5] {
+        let config = json!({"role": "onu", "direction": "receive", "lock_codewords": wanted});
+        for given in [wanted - 1, wanted] {
+            let mut onu = NfBench::new(&KIND, &config, &["out"]).unwrap();
+            let bits = given * CODEWORD_BITS;
+            onu.process_one(&line_chunk(Direction::Downstream, &line, bits));
+            let locks = u64::from(given == wanted);
+            assert_eq!(report(&mut onu)["locks"], locks, "{given} of {wanted}");
+        }
+    }
+}
+
+#[test]
+fn a_delimiter_may_differ_in_eleven_bits() {
+    let params = Params::default();
+    let (sync, most) = (params.sync_blocks, params.delimiter_errors_max as usize);
+    let mut sender = fast::Transmitter::new(Direction::Upstream, params, Simd::best());
+    sender.push(&[0x33; 100], 1).unwrap();
+    let mut line = vec![0; 4096];
+    let bits = sender.pull(&mut line, 0);
+    let config = json!({"role": "olt", "direction": "receive"});
+    for errors in [0, most, most + 1] {
+        let mut line = line.clone();
+        for error in 0..errors {
+            let bit = (sync + 1) * BLOCK_BITS - 1 - 5 * error;
+            line[bit / 8] ^= 1 << (bit % 8);
+        }
+        let mut olt = NfBench::new(&KIND, &config, &["out"]).unwrap();
+        olt.process_one(&line_chunk(Direction::Upstream, &line, bits));
+        let counts = report(&mut olt);
+        let found = u64::from(errors <= most);
+        assert_eq!(
+            (counts["bursts"], counts["frames"]),
+            (found, found),
+            "{errors}"
+        );
+    }
 }

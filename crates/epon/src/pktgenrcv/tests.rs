@@ -118,6 +118,14 @@ fn stalls_are_told_from_the_latency_of_the_chain() {
 }
 
 #[test]
+fn times_of_the_first_chunks_are_not_counted_and_their_frames_are() {
+    let port = json!({"chunk": "1KiB", "count": 10, "warm_up": 4, "size": 200});
+    let counts = LoopBench::whole(&port, "downstream", &json!({}), &json!({})).run();
+    assert_eq!((counts["chunks_measured"], counts["chunks"]), (6, 10));
+    assert_eq!(counts["frames_returned"], counts["frames"]);
+}
+
+#[test]
 fn a_single_frame_larger_than_a_chunk_crosses_over() {
     let port = json!({"chunk": "1023B", "count": 40, "size": 1996});
     let counts = LoopBench::whole(&port, "downstream", &json!({}), &json!({})).run();
