@@ -151,8 +151,9 @@ impl Interleaving {
         Ok(comparison)
     }
 
-    /// Looks at the data once, after all pairs: for those who ask how much, not whether. A ratio that
-    /// ends its own comparison as soon as it is far enough from 1 is too far from 1 on average.
+    /// Looks at the data once, after all pairs: for those who ask how much, not whether. A ratio
+    /// that ends its own comparison as soon as it is far enough from 1 is too far from 1 on
+    /// average.
     #[must_use]
     pub const fn whole(mut self) -> Self {
         self.is_whole = true;

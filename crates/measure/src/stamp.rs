@@ -36,7 +36,8 @@ fn encode_late(ticks: u64) -> u16 {
     if shift > 30 {
         return u16::MAX;
     }
-    // Below 2^12 after the shift. The leading one of what has so many bits adds one to the exponent.
+    // Below 2^12 after the shift. The leading one of what has so many bits adds one to the
+    // exponent.
     ((shift as u16) << LATE_BITS) + (ticks >> shift) as u16
 }
 

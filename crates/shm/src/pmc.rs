@@ -144,8 +144,8 @@ const fn sign_extended(value: u64, width: u16) -> i64 {
 #[inline]
 fn rdpmc(counter: u32) -> u64 {
     let (low, high): (u32, u32);
-    // SAFETY: only called with a number from a page whose `cap_user_rdpmc` is set, while the page is
-    // mapped: the kernel then lets this process execute the instruction. It touches no memory.
+    // SAFETY: only called with a number from a page whose `cap_user_rdpmc` is set, while the page
+    // is mapped: the kernel then lets this process execute the instruction. It touches no memory.
     unsafe {
         core::arch::asm!(
             "rdpmc", in("ecx") counter, lateout("eax") low, lateout("edx") high,
@@ -220,8 +220,8 @@ impl Event {
 
     #[inline]
     fn read(&self) -> Option<u64> {
-        // SAFETY: the mapping lives as long as `self`, is aligned to pages and larger than a `Page`;
-        // the kernel writes it, which atomics allow.
+        // SAFETY: the mapping lives as long as `self`, is aligned to pages and larger than a
+        // `Page`; the kernel writes it, which atomics allow.
         let page = unsafe { self.page.as_ref() };
         page.read(rdpmc)
     }
@@ -335,7 +335,8 @@ mod tests {
         let read = page.read(|_| {
             reads.set(reads.get() + 1);
             if reads.get() < 3 {
-                // The kernel moved the event to another counter: neither number belongs to the other.
+                // The kernel moved the event to another counter: neither number belongs to the
+                // other.
                 page.lock.fetch_add(2, Ordering::Relaxed);
                 page.offset.fetch_add(1000, Ordering::Relaxed);
             }

@@ -31,7 +31,7 @@ fn the_doctor_examines_this_machine_and_changes_nothing() {
     let ended = place.catena(&["doctor", "--seconds", "0.05", "--json"]);
     let report = ended.assert_code(0).json();
     let findings = report["findings"].as_array().unwrap();
-    assert_eq!(findings.len(), 15);
+    assert_eq!(findings.len(), 16);
     for finding in findings {
         let is_warning = finding["verdict"] == "warning";
         assert_eq!(finding["repair"].is_string(), is_warning, "{finding}");

@@ -1,8 +1,9 @@
 //! A worker's probes: when the clock is read in a turn, and what is noted of it.
 //!
 //! Called by `turn` at the borders of a burst. Off, which is what all turns but one in
-//! [`TURNS_PER_TIMED`] are until a packet with a mark comes, each border is one branch on a flag. The clock is read only for bursts that are timed, or that hold a packet with
-//! a mark; where a burst is taken after others that were not, once before it.
+//! [`TURNS_PER_TIMED`] are until a packet with a mark comes, each border is one branch on a flag.
+//! The clock is read only for bursts that are timed, or that hold a packet with a mark; where a
+//! burst is taken after others that were not, once before it.
 
 use catena_shm::pmc::{Counted, ThreadCounters};
 use catena_shm::record_ring::{RecordPage, RecordWriter};
@@ -78,8 +79,8 @@ pub struct Probe {
     is_tracing: bool,
     is_choosing: bool,
     /// Whether anything is to be noted from here on in this turn: it is timed, or a packet with a
-    /// mark has come. A worker holds no packet between turns, so that without one of those none that
-    /// comes from another node of it has a mark.
+    /// mark has come. A worker holds no packet between turns, so that without one of those none
+    /// that comes from another node of it has a mark.
     is_on: bool,
     /// The last reading of the clock in this turn, and whether something was done since.
     last: u64,

@@ -234,20 +234,20 @@ fn each_kind_of_machine_has_its_verdicts() {
     assert_eq!(
         verdicts(&intel()),
         "virtualization ok, cpufreq WARNING, turbo WARNING, cpuidle WARNING, cpu_dma_latency ok, \
-         smt WARNING, tsc ok, counters ok, rapl ok, isolcpus ok, nohz_full WARNING, huge_pages ok, load ok, \
-         steal ok, cgroup_quota ok, containers ok"
+         smt WARNING, tsc ok, counters ok, rapl ok, isolcpus ok, nohz_full WARNING, \
+         huge_pages ok, load ok, steal ok, cgroup_quota ok, containers ok"
     );
     assert_eq!(
         verdicts(&amd()),
         "virtualization ok, cpufreq ok, turbo ok, cpuidle ok, cpu_dma_latency ok, smt ok, tsc ok, \
-         counters WARNING, rapl ok, isolcpus ok, nohz_full ok, huge_pages ok, load ok, steal ok, cgroup_quota ok, \
-         containers ok"
+         counters WARNING, rapl ok, isolcpus ok, nohz_full ok, huge_pages ok, load ok, steal ok, \
+         cgroup_quota ok, containers ok"
     );
     assert_eq!(
         verdicts(&virtual_machine()),
         "virtualization WARNING, cpufreq -, turbo -, cpuidle -, cpu_dma_latency -, smt -, tsc ok, \
-         counters -, rapl -, isolcpus WARNING, nohz_full -, huge_pages WARNING, load WARNING, steal WARNING, \
-         cgroup_quota ok, containers WARNING"
+         counters -, rapl -, isolcpus WARNING, nohz_full -, huge_pages WARNING, load WARNING, \
+         steal WARNING, cgroup_quota ok, containers WARNING"
     );
     assert_eq!(
         verdicts(&container()),

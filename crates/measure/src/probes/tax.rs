@@ -126,9 +126,9 @@ mod tests {
     use super::*;
     use crate::stats::random::Random;
 
-    /// Goal: the ratio is not the one that a lucky look would have ended with. Method: slices with a
-    /// tenth of noise and a cost of 2 %, of which each look alone could be deceived; over 200 runs,
-    /// the mean is the cost, and its interval holds it in 95 % of them.
+    /// Goal: the ratio is not the one that a lucky look would have ended with. Method: slices with
+    /// a tenth of noise and a cost of 2 %, of which each look alone could be deceived; over 200
+    /// runs, the mean is the cost, and its interval holds it in 95 % of them.
     #[test]
     fn a_cost_beneath_the_noise_is_estimated_without_bias() {
         let run = |seed: u64| {

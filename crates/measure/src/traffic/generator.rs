@@ -1,5 +1,5 @@
-//! `traffic`: sends a profile's packets, each stamped with the time at which it should have left and
-//! with how much later that was done.
+//! `traffic`: sends a profile's packets, each stamped with the time at which it should have left
+//! and with how much later that was done.
 //!
 //! First step of a packet's life. The clock is read once per call; what is due goes, up to the room
 //! there is, and what was not sent in time stays due (open loop, no coordinated omission). A packet
