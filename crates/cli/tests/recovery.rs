@@ -26,27 +26,6 @@ links:
 run: { mode: process }
 ";
 
-fn seed() -> Random {
-    let asked = std::env::var("CATENA_SEED").ok();
-    Random(
-        asked
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(0x00c0_ffee),
-    )
-}
-
-fn packets_out(status: &Value) -> u64 {
-    number(&node(status, "out")["tx_packets"])
-}
-
-/// Packets flow: more have come out than before.
-fn flows(chain: &Running) -> Value {
-    let before = chain.until("an answer", |_| true);
-    chain.until("packets flow", |now| {
-        packets_out(now) > packets_out(&before)
-    })
-}
-
 #[test]
 fn the_owner_of_the_pools_is_killed() {
     let chain = Running::start("owner", CHAIN);

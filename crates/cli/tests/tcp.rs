@@ -43,26 +43,6 @@ links:
 run: { mode: process }
 ";
 
-fn seed() -> Random {
-    let asked = std::env::var("CATENA_SEED").ok();
-    Random(
-        asked
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(0x00c0_ffee),
-    )
-}
-
-fn packets_out(status: &Value) -> u64 {
-    number(&node(status, "out")["tx_packets"])
-}
-
-fn flows(chain: &Running) -> Value {
-    let before = chain.until("an answer", |_| true);
-    chain.until("packets flow", |now| {
-        packets_out(now) > packets_out(&before)
-    })
-}
-
 /// As `assert_conserved`, where a killed worker may have counted a turn less than it did.
 fn assert_accounted(status: &Value) {
     let buffers = &status["buffers"];

@@ -4,6 +4,7 @@ mod aggregation;
 mod documents;
 mod files;
 mod harness;
+mod idle_states;
 mod measure;
 mod measuring;
 mod metrics;

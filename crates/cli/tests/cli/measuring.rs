@@ -5,25 +5,7 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use super::harness::{Place, until};
-
-const IDLE: &str = "tree/sys/devices/system/cpu/cpu0/cpuidle";
-
-/// A tree of a machine with two idle states, below `tree`.
-fn machine(place: &Place) {
-    for (state, latency) in [("state0", "0"), ("state1", "2"), ("state2", "90")] {
-        std::fs::create_dir_all(place.path(&format!("{IDLE}/{state}"))).unwrap();
-        place.write(&format!("{IDLE}/{state}/latency"), latency);
-        place.write(&format!("{IDLE}/{state}/disable"), "0\n");
-    }
-}
-
-fn disabled(place: &Place) -> String {
-    let files = ["state0", "state1", "state2"].map(|state| {
-        let path = place.path(&format!("{IDLE}/{state}/disable"));
-        std::fs::read_to_string(path).unwrap().trim().to_owned()
-    });
-    files.concat()
-}
+use super::idle_states::{disabled, machine};
 
 #[test]
 fn the_doctor_examines_this_machine_and_changes_nothing() {

@@ -5,6 +5,7 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use super::harness::{Ended, Place, until};
+use super::idle_states::{disabled, machine};
 
 /// Options that make a study short, and patient with a busy machine.
 const SHORT: [&str; 7] = ["--noise", "0s", "--repeats", "40", "--out", "out", "--json"];
@@ -180,24 +181,6 @@ fn wrong_studies_start_nothing() {
     }
     assert!(!place.path("out").exists());
     place.assert_nothing_left();
-}
-
-const IDLE: &str = "tree/sys/devices/system/cpu/cpu0/cpuidle";
-
-/// A machine with two idle states that can be switched off, below `tree`.
-fn machine(place: &Place) {
-    for state in ["state0", "state1", "state2"] {
-        std::fs::create_dir_all(place.path(&format!("{IDLE}/{state}"))).unwrap();
-        place.write(&format!("{IDLE}/{state}/disable"), "0\n");
-    }
-}
-
-fn disabled(place: &Place) -> String {
-    let files = ["state0", "state1", "state2"].map(|state| {
-        let path = place.path(&format!("{IDLE}/{state}/disable"));
-        std::fs::read_to_string(path).unwrap().trim().to_owned()
-    });
-    files.concat()
 }
 
 #[test]

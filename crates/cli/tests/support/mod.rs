@@ -231,3 +231,26 @@ pub(crate) fn dither(random: &mut Random, nanos_max: u64) {
         std::hint::spin_loop();
     }
 }
+
+/// The seed that `CATENA_SEED` asks for, or always the same.
+pub(crate) fn seed() -> Random {
+    let asked = std::env::var("CATENA_SEED").ok();
+    Random(
+        asked
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(0x00c0_ffee),
+    )
+}
+
+/// Packets that have left by the port `out`.
+pub(crate) fn packets_out(status: &Value) -> u64 {
+    number(&node(status, "out")["tx_packets"])
+}
+
+/// Packets flow: more have come out than before.
+pub(crate) fn flows(chain: &Running) -> Value {
+    let before = chain.until("an answer", |_| true);
+    chain.until("packets flow", |now| {
+        packets_out(now) > packets_out(&before)
+    })
+}

@@ -15,8 +15,9 @@ const YIELDS_UNDER_LOAD: u32 = 20;
 pub(super) struct Idleness {
     since_ns: Option<u64>,
     yields: u32,
-    yields_max: u32,
-    /// Packets and busy turns when something last stopped moving.
+    /// Known from the first question on.
+    yields_max: Option<u32>,
+    /// Packets and busy turns when that was last asked.
     packets: u64,
     busy_turns: u64,
 }
@@ -26,37 +27,38 @@ impl Idleness {
     pub(super) fn end(&mut self) {
         self.since_ns = None;
         self.yields = 0;
+        self.yields_max = None;
     }
 
-    /// Nothing moves at `now`; for how long already. `packets` and `busy_turns` are sums since the
-    /// start, asked for only when this is new, and `burst` the most packets of a turn.
-    pub(super) fn go_on(
+    /// Nothing moves at `now`; for how long already.
+    pub(super) fn go_on(&mut self, now: u64) -> u64 {
+        now.saturating_sub(*self.since_ns.get_or_insert(now))
+    }
+
+    /// Whether to give way once more before sleeping. `sums` are packets and busy turns since the
+    /// start, asked for only the first time, after spinning: adding up is no part of a lone
+    /// packet's way. `burst` is the most packets of a turn.
+    pub(super) fn may_yield(
         &mut self,
-        now: u64,
         policy: WaitPolicy,
         burst: usize,
         sums: impl FnOnce() -> (u64, u64),
-    ) -> u64 {
-        let since = *self.since_ns.get_or_insert_with(|| {
+    ) -> bool {
+        let max = self.yields_max.unwrap_or_else(|| {
             let (packets, busy_turns) = sums();
             let turns = busy_turns.saturating_sub(self.busy_turns);
             let moved = packets.saturating_sub(self.packets);
             (self.packets, self.busy_turns) = (packets, busy_turns);
             // Half of a burst, since turns that only take buffers back count too.
             let is_loaded = turns > 0 && moved >= turns * burst as u64 / 2;
-            self.yields_max = match policy.yields {
+            match policy.yields {
                 0 => 0,
                 yields if is_loaded => yields.max(YIELDS_UNDER_LOAD),
                 yields => yields,
-            };
-            now
+            }
         });
-        now.saturating_sub(since)
-    }
-
-    /// Whether to give way once more before sleeping.
-    pub(super) fn may_yield(&self) -> bool {
-        self.yields < self.yields_max
+        self.yields_max = Some(max);
+        self.yields < max
     }
 
     /// It gave way.
@@ -78,8 +80,8 @@ mod tests {
     fn yields(idle: &mut Idleness, policy: WaitPolicy, sums: (u64, u64)) -> u32 {
         let mut count = 0;
         loop {
-            idle.go_on(7, policy, 64, || sums);
-            if !idle.may_yield() {
+            idle.go_on(7);
+            if !idle.may_yield(policy, 64, || sums) {
                 break;
             }
             idle.yielded();
@@ -112,9 +114,9 @@ mod tests {
     #[test]
     fn time_counts_from_when_it_began() {
         let mut idle = Idleness::default();
-        assert_eq!(idle.go_on(100, POLICY, 64, || (0, 0)), 0);
-        assert_eq!(idle.go_on(150, POLICY, 64, || unreachable!()), 50);
+        assert_eq!(idle.go_on(100), 0);
+        assert_eq!(idle.go_on(150), 50);
         idle.end();
-        assert_eq!(idle.go_on(200, POLICY, 64, || (0, 0)), 0);
+        assert_eq!(idle.go_on(200), 0);
     }
 }

@@ -192,12 +192,15 @@ impl Runner {
 
     /// Nothing moved: spin, give way, or sleep, by the policy.
     fn idle(&mut self, idle: &mut Idleness, now: u64, next_tick: u64) {
+        let since_ns = idle.go_on(now);
         let sums = || (self.graph.packets(), self.sums.busy_turns);
-        let since_ns = idle.go_on(now, self.wait, self.turn.burst, sums);
         let event = self.turn.next_event.map_or(u64::MAX, |time| time.0);
         if since_ns < self.wait.spin_ns {
             std::hint::spin_loop();
-        } else if idle.may_yield() || event < now + AWAKE_NS || !self.wait.sleeps {
+        } else if idle.may_yield(self.wait, self.turn.burst, sums)
+            || event < now + AWAKE_NS
+            || !self.wait.sleeps
+        {
             idle.yielded();
             self.sums.yields += 1;
             std::thread::yield_now();
