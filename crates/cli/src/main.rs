@@ -12,6 +12,7 @@ mod commands;
 mod line;
 mod measuring;
 mod metrics;
+mod notes;
 #[cfg(test)]
 mod reference;
 mod registry;
@@ -108,7 +109,7 @@ fn main() -> ExitCode {
         Command::Man(args) => commands::man::run(&args),
     };
     result.unwrap_or_else(|failure| {
-        eprintln!("catena: {}", failure.message);
+        errln!("catena: {}", failure.message);
         ExitCode::from(failure.code)
     })
 }

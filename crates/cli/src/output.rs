@@ -1,4 +1,4 @@
-//! The standard output, for all subcommands: a reader that has gone is no failure.
+//! Standard output and error, for all subcommands: a reader that has gone is no failure.
 //!
 //! `catena schema | head -1` closes the pipe early, for which `println!` would panic. Here the rest
 //! is not written, silently; anything else that goes wrong (a full disk) is told once per process.
@@ -20,6 +20,23 @@ macro_rules! outln {
     };
 }
 
+/// As `eprint!`, which panics where the standard error is closed or full.
+macro_rules! err {
+    ($($part:tt)*) => { $crate::output::complain(format_args!($($part)*)) };
+}
+
+/// As `eprintln!`, likewise.
+macro_rules! errln {
+    ($($part:tt)*) => {
+        $crate::output::complain(format_args!("{}\n", format_args!($($part)*)))
+    };
+}
+
+/// Writes to the standard error, if somebody takes it.
+pub(crate) fn complain(text: fmt::Arguments<'_>) {
+    let _ = std::io::stderr().lock().write_fmt(text);
+}
+
 /// Writes to the standard output.
 pub(crate) fn write(text: fmt::Arguments<'_>) {
     /// Whether it was told that nothing can be written. No memory hangs on it: Relaxed.
@@ -29,6 +46,6 @@ pub(crate) fn write(text: fmt::Arguments<'_>) {
         && error.kind() != ErrorKind::BrokenPipe
         && !IS_TOLD.swap(true, Ordering::Relaxed)
     {
-        eprintln!("catena: cannot write to the standard output: {error}");
+        errln!("catena: cannot write to the standard output: {error}");
     }
 }

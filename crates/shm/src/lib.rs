@@ -18,12 +18,14 @@
 //! - [`record_ring`]: records of probes, which any process can read.
 //! - [`fd_passing`]: messages with file descriptors over Unix sockets.
 //! - [`peer`]: the process at the other end of a Unix socket.
+//! - [`confine`]: what a process that runs NFs may not do.
 //! - [`schedule`]: how long a thread may be kept waiting for a core.
 //! - [`tsc`]: the calibrated clock.
 //!
 //! Trust: whatever another process can write is loaded once with an atomic, checked, then used.
 
 pub mod bell;
+pub mod confine;
 pub mod counters;
 pub mod descriptor;
 pub mod fd_passing;

@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         );
     } else {
         for warning in &checked.warnings {
-            eprintln!("{warning}");
+            errln!("{warning}");
         }
         let (nodes, links) = (checked.chain.nodes.len(), checked.chain.links.len());
         outln!(

@@ -8,6 +8,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use catena_engine::chain::Mode;
@@ -16,6 +17,7 @@ use catena_engine::supervisor::probing::ProbeMap;
 use catena_engine::supervisor::runtime_dir::{control_path, default_root};
 use catena_engine::supervisor::status::Status;
 use catena_shm::fd_passing;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
@@ -31,7 +33,9 @@ const RECORD_BYTES: usize = 32 << 10;
 const _: () = assert!(RECORD_BYTES <= fd_passing::MESSAGE_BYTES_MAX);
 /// Longest text: a chain file of 1 MiB whose every character is escaped.
 const TEXT_BYTES_MAX: usize = 8 << 20;
-/// How long the supervisor waits for whoever asks.
+/// How long a connection may take: its supervisor may be stopped, and its queue full.
+const DIAL_PATIENCE: Duration = Duration::from_secs(2);
+/// How long the supervisor waits for whoever asked for the end.
 const SUPERVISOR_PATIENCE: Duration = Duration::from_millis(200);
 /// How long an answer may take: NFs are given 2 s.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
@@ -232,6 +236,7 @@ fn exchange_memory(
     let failed = |error: &dyn ToString| AskError::Failed(error.to_string());
     let socket = dial(path).map_err(|error| match error {
         Errno::NOENT | Errno::CONNREFUSED => AskError::NotRunning,
+        Errno::AGAIN => AskError::Late(DIAL_PATIENCE),
         other => failed(&other),
     })?;
     let bytes = serde_json::to_vec(request).map_err(|error| failed(&error))?;
@@ -270,6 +275,8 @@ fn dial(path: &Path) -> rustix::io::Result<OwnedFd> {
     let address = SocketAddrUnix::new(path)?;
     let kind = SocketType::SEQPACKET;
     let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+    // A listener whose queue is full would make this wait for ever.
+    set_socket_timeout(&socket, Timeout::Send, Some(DIAL_PATIENCE))?;
     connect(&socket, &address)?;
     Ok(socket)
 }
@@ -322,23 +329,123 @@ fn receive_text(
     }
 }
 
-/// The supervisor's side: reads the request of an accepted connection, waiting only briefly.
-pub(crate) fn read_request(socket: &OwnedFd) -> Result<Request, String> {
-    let (text, _) = receive_text(socket, SUPERVISOR_PATIENCE).map_err(|error| error.to_string())?;
-    serde_json::from_slice(&text).map_err(|error| format!("not a request: {error}"))
+/// The supervisor's side: connections whose requests have not come whole. None of them can make it
+/// wait.
+#[derive(Debug, Default)]
+pub(crate) struct Visitors {
+    waiting: Vec<Visitor>,
 }
 
-/// The supervisor's side: answers.
+/// Most of them; the one that has waited longest gives way.
+const VISITORS_MAX: usize = 64;
+/// How long a request may take to come.
+const VISITOR_PATIENCE: Duration = Duration::from_secs(2);
+
+#[derive(Debug)]
+struct Visitor {
+    socket: OwnedFd,
+    text: Vec<u8>,
+    since: Instant,
+}
+
+/// What a visitor has come to.
+enum Visit {
+    Waits,
+    Request(Result<Request, String>),
+}
+
+impl Visitors {
+    /// Their sockets: readable when there is more of a request.
+    pub(crate) fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.waiting.iter().map(|visitor| visitor.socket.as_fd())
+    }
+
+    /// Takes in a connection, whose socket does not block.
+    pub(crate) fn admit(&mut self, socket: OwnedFd) {
+        if self.waiting.len() == VISITORS_MAX {
+            self.waiting.remove(0);
+        }
+        self.waiting.push(Visitor {
+            socket,
+            text: Vec::new(),
+            since: Instant::now(),
+        });
+    }
+
+    /// Reads what has come; gives the requests that are whole, or why one never will be.
+    pub(crate) fn take_requests(&mut self) -> Vec<(OwnedFd, Result<Request, String>)> {
+        let mut taken = Vec::new();
+        for mut visitor in std::mem::take(&mut self.waiting) {
+            match visitor.read() {
+                Visit::Waits => self.waiting.push(visitor),
+                Visit::Request(request) => taken.push((visitor.socket, request)),
+            }
+        }
+        taken
+    }
+}
+
+impl Visitor {
+    fn read(&mut self) -> Visit {
+        let failed = |reason: String| Visit::Request(Err(reason));
+        loop {
+            match fd_passing::receive(&self.socket) {
+                Ok(Some(record)) => self.text.extend(record.bytes),
+                Ok(None) => {
+                    let request = serde_json::from_slice(&self.text);
+                    return Visit::Request(
+                        request.map_err(|error| format!("not a request: {error}")),
+                    );
+                }
+                Err(Errno::AGAIN) if self.since.elapsed() < VISITOR_PATIENCE => {
+                    return Visit::Waits;
+                }
+                Err(Errno::AGAIN) => {
+                    return failed(format!("no request within {VISITOR_PATIENCE:?}"));
+                }
+                Err(error) => return failed(error.to_string()),
+            }
+            if self.text.len() > TEXT_BYTES_MAX {
+                return failed(format!("a request has at most {TEXT_BYTES_MAX} bytes"));
+            }
+        }
+    }
+}
+
+/// The supervisor's side: answers, waiting only briefly.
 pub(crate) fn answer(socket: &OwnedFd, answer: &Answer) {
-    answer_with(socket, answer, None);
+    send_answer(socket, answer, None, SUPERVISOR_PATIENCE);
 }
 
-/// The supervisor's side: answers, with memory.
-pub(crate) fn answer_with(socket: &OwnedFd, answer: &Answer, memory: Option<&OwnedFd>) {
+/// The supervisor's side: answers, perhaps with memory, without waiting at all. Where too many read
+/// too slowly, the connection is closed unanswered.
+pub(crate) fn answer_aside(socket: OwnedFd, answer: Answer, memory: Option<OwnedFd>) {
+    static AT_WORK: AtomicUsize = AtomicUsize::new(0);
+    // Counts threads and guards no memory: Relaxed.
+    if AT_WORK.fetch_add(1, Ordering::Relaxed) >= ANSWERS_MAX {
+        AT_WORK.fetch_sub(1, Ordering::Relaxed);
+        return;
+    }
+    let thread = std::thread::Builder::new().name("answer".to_owned());
+    let spawned = thread.spawn(move || {
+        send_answer(&socket, &answer, memory.as_ref(), VISITOR_PATIENCE);
+        AT_WORK.fetch_sub(1, Ordering::Relaxed);
+    });
+    if spawned.is_err() {
+        AT_WORK.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Answers on their way, at most.
+const ANSWERS_MAX: usize = 64;
+
+fn send_answer(socket: &OwnedFd, answer: &Answer, memory: Option<&OwnedFd>, patience: Duration) {
     let fds: Vec<_> = memory.iter().map(|fd| fd.as_fd()).collect();
-    if let Ok(bytes) = serde_json::to_vec(answer) {
+    let blocks =
+        fcntl_getfl(socket).and_then(|flags| fcntl_setfl(socket, flags - OFlags::NONBLOCK));
+    if let (Ok(()), Ok(bytes)) = (blocks, serde_json::to_vec(answer)) {
         // Whoever asked may be gone.
-        let _ = send_text(socket, &bytes, &fds, SUPERVISOR_PATIENCE);
+        let _ = send_text(socket, &bytes, &fds, patience);
     }
 }
 
@@ -350,6 +457,14 @@ mod tests {
     fn pair() -> (OwnedFd, OwnedFd) {
         let kind = SocketType::SEQPACKET;
         socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap()
+    }
+
+    /// A visitor's own end.
+    fn visit(visitors: &mut Visitors) -> OwnedFd {
+        let (ours, theirs) = pair();
+        fcntl_setfl(&theirs, fcntl_getfl(&theirs).unwrap() | OFlags::NONBLOCK).unwrap();
+        visitors.admit(theirs);
+        ours
     }
 
     #[test]
@@ -364,19 +479,31 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_peer_costs_the_supervisor_its_patience_and_no_more() {
-        let (_ours, theirs) = pair();
-        let began = Instant::now();
-        assert!(read_request(&theirs).is_err());
-        let took = began.elapsed();
-        assert!(took >= SUPERVISOR_PATIENCE / 2, "{took:?}");
-        assert!(took < SUPERVISOR_PATIENCE * 10, "{took:?}");
+    fn silent_peers_cost_the_supervisor_nothing_and_are_given_up() {
+        let mut visitors = Visitors::default();
+        let silent: Vec<_> = (0..VISITORS_MAX).map(|_| visit(&mut visitors)).collect();
+        let talks = visit(&mut visitors);
+        assert_eq!(visitors.waiting.len(), VISITORS_MAX, "the oldest gives way");
+        assert!(visitors.take_requests().is_empty());
+        send_text(&talks, b"\"status\"", &[], ANSWER_PATIENCE).unwrap();
+        let taken = visitors.take_requests();
+        assert_eq!(taken.len(), 1);
+        assert_eq!(taken[0].1, Ok(Request::Status));
+        for visitor in &mut visitors.waiting {
+            visitor.since -= 2 * VISITOR_PATIENCE;
+        }
+        let late = visitors.take_requests();
+        assert_eq!(late.len(), VISITORS_MAX - 1);
+        assert!(late.iter().all(|(_, request)| request.is_err()));
+        drop(silent);
     }
 
     #[test]
     fn what_is_no_request_is_an_error() {
-        let (ours, theirs) = pair();
+        let mut visitors = Visitors::default();
+        let ours = visit(&mut visitors);
         send_text(&ours, b"{\"launch\": 1}", &[], ANSWER_PATIENCE).unwrap();
-        assert!(read_request(&theirs).unwrap_err().contains("not a request"));
+        let taken = visitors.take_requests().remove(0).1;
+        assert!(taken.unwrap_err().contains("not a request"));
     }
 }

@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     if was_left {
-        eprintln!("P or C states that an ended process had changed are restored");
+        errln!("P or C states that an ended process had changed are restored");
     }
     let findings = examine(&tree);
     let cores = noise::cores();
@@ -135,12 +135,12 @@ fn watch(
     let noise = noise::measure(cores, Duration::from_secs_f64(args.seconds), |gone| {
         if shows {
             let left = (args.seconds - gone.as_secs_f64()).max(0.0);
-            eprint!("\rnoise floor{name}: {left:.0} s left ");
+            err!("\rnoise floor{name}: {left:.0} s left ");
             let _ = std::io::stderr().flush();
         }
     });
     if shows {
-        eprint!("\r{:40}\r", "");
+        err!("\r{:40}\r", "");
     }
     if let Some(guard) = guard {
         guard.restore().map_err(Failure::running)?;

@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         out!("{}", probe_text::report(&report));
     }
     if let Some(why) = why_no_tax {
-        eprintln!("cost of the probes: not found: {why}");
+        errln!("cost of the probes: not found: {why}");
     }
     Ok(ExitCode::SUCCESS)
 }

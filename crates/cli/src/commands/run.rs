@@ -15,9 +15,10 @@ use catena_engine::chain::Mode;
 use catena_engine::supervisor::runtime_dir::{control_path, default_root};
 use catena_engine::supervisor::{Event, Options, Supervisor};
 
-use super::control::{Answer, Request, Source, answer, answer_with, read_request};
+use super::control::{Answer, Request, Source, Visitors, answer, answer_aside};
 use super::{Failure, Outcome};
 use crate::metrics::Server;
+use crate::notes::Notes;
 use crate::registry::registry;
 
 #[derive(Debug, clap::Args)]
@@ -28,8 +29,8 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     /// Stop after this many seconds
-    #[arg(long, value_name = "SECONDS")]
-    seconds: Option<f64>,
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    seconds: Option<Duration>,
     /// Run nodes that name no mode in this one, instead of the file's
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     mode: Option<Mode>,
@@ -47,6 +48,17 @@ pub(crate) struct Args {
 pub(super) fn parse_mode(text: &str) -> Result<Mode, String> {
     serde_json::from_value(text.into())
         .map_err(|_| "one of inline, thread, process, container".to_owned())
+}
+
+/// Longest time to run that is understood: some thirty years.
+const SECONDS_MAX: f64 = 1e9;
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok();
+    let seconds = seconds.filter(|seconds| *seconds > 0.0 && *seconds <= SECONDS_MAX);
+    seconds
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| format!("write a number of seconds above 0, at most {SECONDS_MAX}"))
 }
 
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
@@ -68,41 +80,49 @@ pub(crate) fn run(args: &Args) -> Outcome {
         text: std::mem::take(&mut checked.text),
         mode: args.mode,
     };
+    let notes = Notes::to_stderr();
     if !args.quiet {
         for warning in &checked.warnings {
-            eprintln!("{warning}");
+            notes.say(warning.to_string());
         }
     }
     let options = Options {
         registry: registry(),
-        program: std::env::current_exe().map_err(Failure::running)?,
+        program: this_binary().map_err(Failure::running)?,
         runtime_root: default_root(),
         pin: !args.no_pin,
     };
     let signals = signal_pipe()?;
+    prepare_descriptors(&notes);
     // Outlives the supervisor: who asked for the end sees it when nothing is left.
     let mut end_askers = Vec::new();
-    let mut supervisor = Supervisor::start(checked.chain, options).map_err(Failure::running)?;
+    let mut supervisor = Supervisor::start_unless(checked.chain, options, Some(signals.as_fd()))
+        .map_err(Failure::running)?;
     if !args.quiet {
-        eprintln!(
+        notes.say(format!(
             "chain \"{}\" is running; wait policy: {}",
             supervisor.chain().name,
             supervisor.wait_policy().describe()
-        );
+        ));
     }
     if let Some(metrics) = metrics {
         if !args.quiet {
-            eprintln!("metrics: http://{}/metrics", metrics.address());
+            notes.say(format!("metrics: http://{}/metrics", metrics.address()));
         }
-        metrics.serve(control_path(&default_root(), &supervisor.chain().name));
+        let control = control_path(&default_root(), &supervisor.chain().name);
+        if let Err(error) = metrics.serve(control) {
+            notes.say(format!("note: metrics are not served: {error}"));
+        }
     }
     let mut desk = Desk {
         source,
+        visitors: Visitors::default(),
         end_askers: &mut end_askers,
     };
-    watch(&mut supervisor, &signals, args, &mut desk);
+    watch(&mut supervisor, &signals, args, (&notes, &mut desk));
     supervisor.stop(STOP_PATIENCE);
-    tell_events(&mut supervisor, args.quiet);
+    tell_events(&mut supervisor, &notes, args.quiet);
+    drop(notes);
     let status = supervisor.status();
     for socket in &end_askers {
         answer(socket, &Answer::Status(Box::new(status.clone())));
@@ -131,6 +151,35 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
 }
 
+/// The binary that runs here, also after an upgrade has replaced or deleted its file: a child of this
+/// process still has it as its own image when it looks.
+fn this_binary() -> std::io::Result<PathBuf> {
+    let handle = PathBuf::from("/proc/self/exe");
+    if handle.exists() {
+        return Ok(handle);
+    }
+    std::env::current_exe()
+}
+
+/// Lets this process have as many descriptors as it may, and its children none that somebody else
+/// has left open.
+fn prepare_descriptors(notes: &Notes) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let most = Rlimit {
+        current: maximum,
+        maximum,
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, most) {
+        notes.say(format!(
+            "note: the limit of descriptors stays as it is: {error}"
+        ));
+    }
+    if let Err(error) = catena_shm::confine::close_on_exec_from(3) {
+        notes.say(format!("note: workers inherit open descriptors: {error}"));
+    }
+}
+
 /// SIGINT and SIGTERM become readable bytes.
 fn signal_pipe() -> Result<OwnedFd, Failure> {
     let (read, write) = UnixStream::pair().map_err(Failure::running)?;
@@ -142,7 +191,12 @@ fn signal_pipe() -> Result<OwnedFd, Failure> {
 }
 
 /// Serves the chain until it is to be stopped.
-fn watch(supervisor: &mut Supervisor, signals: &OwnedFd, args: &Args, desk: &mut Desk<'_>) {
+fn watch(
+    supervisor: &mut Supervisor,
+    signals: &OwnedFd,
+    args: &Args,
+    (notes, desk): (&Notes, &mut Desk<'_>),
+) {
     let started = Instant::now();
     let mut drain_since: Option<Instant> = None;
     loop {
@@ -152,27 +206,24 @@ fn watch(supervisor: &mut Supervisor, signals: &OwnedFd, args: &Args, desk: &mut
         } else {
             Duration::from_millis(100)
         };
-        let patience = args.seconds.map_or(patience, |s| {
-            patience.min(Duration::from_secs_f64(s / 20.0))
-        });
+        let patience = args
+            .seconds
+            .map_or(patience, |time| patience.min(time / 20));
         // A copy of the listener, so that the supervisor may be changed while it is watched.
         let Ok(control) = supervisor.runtime().control_listener().try_clone_to_owned() else {
             return;
         };
-        let ready = supervisor.step(patience, &[signals.as_fd(), control.as_fd()]);
-        tell_events(supervisor, args.quiet);
+        let mut doors = vec![signals.as_fd(), control.as_fd()];
+        doors.extend(desk.visitors.sockets());
+        let ready = supervisor.step(patience, &doors);
+        tell_events(supervisor, notes, args.quiet);
         let mut end = ready.first().copied().unwrap_or(false);
         if end {
             // Taken out, so that the next one is seen as another.
             let _ = rustix::io::read(signals, &mut [0_u8; 1]);
         }
-        if ready.get(1).copied().unwrap_or(false) {
-            end |= desk.serve(supervisor);
-        }
-        end |= drain_since.is_none()
-            && args
-                .seconds
-                .is_some_and(|seconds| started.elapsed().as_secs_f64() >= seconds);
+        end |= desk.serve(supervisor);
+        end |= drain_since.is_none() && args.seconds.is_some_and(|time| started.elapsed() >= time);
         // NFs that store packets give them out, then begin nothing new.
         if is_ending && drain_since.is_none() && supervisor.stores_packets() {
             supervisor.drain();
@@ -194,40 +245,58 @@ fn watch(supervisor: &mut Supervisor, signals: &OwnedFd, args: &Args, desk: &mut
 /// What is answered on the control socket, beside the supervisor's own knowledge.
 struct Desk<'a> {
     source: Source,
+    /// Those whose requests have not come whole.
+    visitors: Visitors,
     /// Those who asked for the end, to be told when it has come.
     end_askers: &'a mut Vec<OwnedFd>,
 }
 
 impl Desk<'_> {
-    /// Answers one request; says whether the chain is to end.
+    /// Lets in who has come and answers requests that are whole; says whether the chain is to end.
     fn serve(&mut self, supervisor: &mut Supervisor) -> bool {
-        let Some(socket) = supervisor.runtime().accept_control() else {
-            return false;
-        };
-        let text = match read_request(&socket) {
-            Ok(Request::Status) => Answer::Status(Box::new(supervisor.status())),
-            Ok(Request::Chain) => Answer::Chain(self.source.clone()),
-            Ok(Request::Apply(new)) => super::apply::apply(supervisor, &mut self.source, new),
-            Ok(Request::Probe(settings)) => {
+        while let Some(socket) = supervisor.runtime().accept_control() {
+            self.visitors.admit(socket);
+        }
+        let mut end = false;
+        for (socket, request) in self.visitors.take_requests() {
+            match request {
+                Ok(Request::Stop) => {
+                    end = true;
+                    if self.end_askers.len() < END_ASKERS_MAX {
+                        self.end_askers.push(socket);
+                    }
+                }
+                Ok(request) => self.answer(supervisor, socket, request),
+                Err(reason) => answer_aside(socket, Answer::Error(reason), None),
+            }
+        }
+        end
+    }
+
+    fn answer(&mut self, supervisor: &mut Supervisor, socket: OwnedFd, request: Request) {
+        let (answer, memory) = match request {
+            Request::Status => (Answer::Status(Box::new(supervisor.status())), None),
+            Request::Chain => (Answer::Chain(self.source.clone()), None),
+            Request::Apply(new) => {
+                let applied = super::apply::apply(supervisor, &mut self.source, new);
+                (applied, None)
+            }
+            Request::Probe(settings) => {
                 supervisor.probe(settings);
-                Answer::Probing
+                (Answer::Probing, None)
             }
-            Ok(Request::ProbeMap) => probe_map(supervisor),
-            Ok(Request::ProbePage { worker }) => {
-                hand_over_page(supervisor, &socket, worker);
-                return false;
-            }
-            Ok(Request::Control { node, request }) => ask_node(supervisor, &node, request),
-            Ok(Request::Stop) => {
-                self.end_askers.push(socket);
-                return true;
-            }
-            Err(reason) => Answer::Error(reason),
+            Request::ProbeMap => (probe_map(supervisor), None),
+            Request::ProbePage { worker } => probe_page(supervisor, worker),
+            Request::Control { node, request } => (ask_node(supervisor, &node, request), None),
+            // Not answered now: see `serve`.
+            Request::Stop => return,
         };
-        answer(&socket, &text);
-        false
+        answer_aside(socket, answer, memory);
     }
 }
+
+/// Those who are told the end, at most.
+const END_ASKERS_MAX: usize = 64;
 
 fn probe_map(supervisor: &Supervisor) -> Answer {
     let pages = supervisor.probe_pages();
@@ -235,17 +304,17 @@ fn probe_map(supervisor: &Supervisor) -> Answer {
     Answer::ProbeMap(Box::new(supervisor.probe_map()), lives.collect())
 }
 
-fn hand_over_page(supervisor: &Supervisor, socket: &OwnedFd, worker: usize) {
+fn probe_page(supervisor: &Supervisor, worker: usize) -> (Answer, Option<OwnedFd>) {
     let pages = supervisor.probe_pages();
-    match pages.iter().find(|page| page.worker == worker) {
-        Some(page) => {
+    let page = pages.iter().find(|page| page.worker == worker);
+    let copied = page.map(|page| (page, page.fd.try_clone()));
+    match copied {
+        Some((page, Ok(memory))) => {
             let (epoch, len) = (page.epoch, page.len);
-            answer_with(socket, &Answer::ProbePage { epoch, len }, Some(&page.fd));
+            (Answer::ProbePage { epoch, len }, Some(memory))
         }
-        None => answer(
-            socket,
-            &Answer::Error(format!("worker {worker} has no page")),
-        ),
+        Some((_, Err(error))) => (Answer::Error(error.to_string()), None),
+        None => (Answer::Error(format!("worker {worker} has no page")), None),
     }
 }
 
@@ -266,27 +335,32 @@ fn ask_node(supervisor: &mut Supervisor, node: &str, request: serde_json::Value)
     Answer::Error(format!("{node} did not answer within 2 s"))
 }
 
-fn tell_events(supervisor: &mut Supervisor, quiet: bool) {
+fn tell_events(supervisor: &mut Supervisor, notes: &Notes, quiet: bool) {
     while let Some(event) = supervisor.next_event() {
         match event {
             Event::Notice(text) if quiet => drop(text),
-            Event::Notice(text) => eprintln!("note: {text}"),
-            Event::Died { worker, how, lost } => {
-                eprintln!("worker {worker} died ({how}); {lost} packets it held are lost");
-            }
-            Event::Restarted { worker, gap } => {
-                eprintln!(
-                    "worker {worker} runs again after {:.1} ms",
-                    gap.as_secs_f64() * 1e3
-                );
-            }
-            Event::Detached { worker, why } => eprintln!("worker {worker} was detached: {why}"),
-            Event::Accused { by, worker, what } => {
-                eprintln!("worker {by} accuses {worker} of {what}; nothing of it is to be seen");
-            }
-            Event::Recovered { buffers } => {
-                eprintln!("{buffers} buffers that dead workers had kept are home again");
-            }
+            event => notes.say(told(event)),
+        }
+    }
+}
+
+/// An event, for people.
+fn told(event: Event) -> String {
+    match event {
+        Event::Notice(text) => format!("note: {text}"),
+        Event::Died { worker, how, lost } => {
+            format!("worker {worker} died ({how}); {lost} packets it held are lost")
+        }
+        Event::Restarted { worker, gap } => {
+            let gap_ms = gap.as_secs_f64() * 1e3;
+            format!("worker {worker} runs again after {gap_ms:.1} ms")
+        }
+        Event::Detached { worker, why } => format!("worker {worker} was detached: {why}"),
+        Event::Accused { by, worker, what } => {
+            format!("worker {by} accuses {worker} of {what}; nothing of it is to be seen")
+        }
+        Event::Recovered { buffers } => {
+            format!("{buffers} buffers that dead workers had kept are home again")
         }
     }
 }

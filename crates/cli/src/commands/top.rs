@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let ended = watch(&terminal, first, args.interval, &sample).map_err(Failure::running)?;
     drop(terminal);
     if let Some(failure) = ended {
-        eprintln!("{}", failure.message);
+        errln!("{}", failure.message);
     }
     Ok(ExitCode::SUCCESS)
 }

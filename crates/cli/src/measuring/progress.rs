@@ -49,17 +49,17 @@ impl Progress {
             format!(", about {} left", words(left))
         });
         if self.is_terminal {
-            eprint!("\r{:100}\r{text}{left} ", "");
+            err!("\r{:100}\r{text}{left} ", "");
             let _ = std::io::stderr().flush();
         } else {
-            eprintln!("{text}{left}");
+            errln!("{text}{left}");
         }
     }
 
     /// Takes the line away.
     pub(crate) fn clear(&self) {
         if self.is_terminal {
-            eprint!("\r{:100}\r", "");
+            err!("\r{:100}\r", "");
         }
     }
 }

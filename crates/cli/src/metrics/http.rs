@@ -1,12 +1,13 @@
 //! As much of HTTP/1.1 as a scraper needs: GET of two paths, one request per connection.
 //!
-//! Limits: one connection at a time, others wait in the listener's queue; a request has at most
+//! Limits: [`CONNECTIONS_MAX`] connections at a time, more are closed; a request has at most
 //! [`REQUEST_BYTES_MAX`] and must have come after [`PATIENCE`], and as long may its client take to
 //! read the answer. Anything else is refused by its number. RFC 9112.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use catena_engine::supervisor::status::Status;
@@ -19,6 +20,8 @@ use crate::commands::control::{Answer, Request, exchange};
 pub(super) const FRESH_FOR: Duration = Duration::from_millis(100);
 /// How long a client, and the chain, may take.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Most clients at a time; one that says nothing is there for [`PATIENCE`].
+const CONNECTIONS_MAX: usize = 64;
 /// Longest request.
 const REQUEST_BYTES_MAX: usize = 8 << 10;
 
@@ -52,26 +55,46 @@ impl Server {
     }
 
     /// Serves the chain whose control socket this is, to the end of the process.
-    pub(crate) fn serve(self, control: PathBuf) {
+    ///
+    /// # Errors
+    /// There can be no thread for it.
+    pub(crate) fn serve(self, control: PathBuf) -> std::io::Result<()> {
+        let source = Arc::new(Mutex::new(Source {
+            control,
+            latest: None,
+        }));
+        let seats = Arc::new(());
         let serve = move || {
-            let mut source = Source {
-                control,
-                latest: None,
-            };
             for stream in self.listener.incoming() {
                 match stream {
-                    // A client that goes away is not our concern.
-                    Ok(stream) => drop(converse(&stream, &mut || source.status())),
+                    Ok(stream) => seat(stream, &seats, &source),
                     // No descriptor is free, or the like: others may come.
                     Err(_) => std::thread::sleep(FRESH_FOR),
                 }
             }
         };
         let thread = std::thread::Builder::new().name("metrics".to_owned());
-        if let Err(error) = thread.spawn(serve) {
-            eprintln!("note: metrics are not served: {error}");
-        }
+        thread.spawn(serve).map(drop)
     }
+}
+
+/// Serves a connection in a thread of its own, so that a silent client keeps nobody waiting. Where
+/// there is no room for it, it is closed.
+fn seat(stream: TcpStream, seats: &Arc<()>, source: &Arc<Mutex<Source>>) {
+    if Arc::strong_count(seats) > CONNECTIONS_MAX {
+        return;
+    }
+    let (taken, source) = (seats.clone(), source.clone());
+    let thread = std::thread::Builder::new().name("scrape".to_owned());
+    // Without a thread it is closed, too: clients come again.
+    let _ = thread.spawn(move || {
+        // A client that goes away is not our concern.
+        let _ = converse(&stream, &mut || {
+            let source = source.lock();
+            source.map_err(|error| error.to_string())?.status()
+        });
+        drop(taken);
+    });
 }
 
 /// Statuses from the supervisor, none asked for twice in [`FRESH_FOR`].
@@ -335,6 +358,25 @@ mod tests {
         drop(client);
         let _ = server.join().unwrap();
         text
+    }
+
+    #[test]
+    fn silent_clients_keep_nobody_waiting() {
+        let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = server.address();
+        // Nobody listens there: whoever asks is told so, which is an answer.
+        server.serve("/nonexistent/control.sock".into()).unwrap();
+        let silent = || TcpStream::connect(address).unwrap();
+        let silent: Vec<_> = std::iter::repeat_with(silent).take(20).collect();
+        let began = Instant::now();
+        let mut client = TcpStream::connect(address).unwrap();
+        client.write_all(b"GET /healthz HTTP/1.1\r\n\r\n").unwrap();
+        let mut text = String::new();
+        client.read_to_string(&mut text).unwrap();
+        assert!(text.starts_with("HTTP/1.1 503 "), "{text}");
+        // One after the other they would have taken a second each.
+        assert!(began.elapsed() < 10 * PATIENCE, "{:?}", began.elapsed());
+        drop(silent);
     }
 
     #[test]

@@ -213,7 +213,7 @@ impl Plan {
         chain: &Chain,
         epoch: u32,
         token: &str,
-        network: Network,
+        (network, shared_bytes): (Network, u64),
     ) -> Result<Body, SpawnError> {
         let failed = |error: std::io::Error| SpawnError {
             worker: worker.to_owned(),
@@ -243,8 +243,10 @@ impl Plan {
             Network::None => "none",
             Network::Bridge => "bridge",
         };
-        command.args(["--network", network, "--user", "65534:65534"]);
+        command.args(["--network", network, "--user", &user_of(&self.socket_dir)]);
         command.args(["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]);
+        let memory = format!("{}b", shared_bytes.saturating_add(PRIVATE_BYTES_MAX));
+        command.args(["--memory", &memory, "--pids-limit", TASKS_MAX]);
         if let Some(list) = &self.system_calls {
             command.args(["--security-opt", &format!("seccomp={}", list.display())]);
         }
@@ -254,6 +256,8 @@ impl Plan {
         ));
         if self.engine == "podman" {
             command.args(own_limits());
+            // Else it makes /tmp and others writable, in memory.
+            command.arg("--read-only-tmpfs=false");
         }
         if let Ok(options) = std::env::var("CATENA_CONTAINER_RUN_OPTIONS") {
             command.args(options.split_whitespace());
@@ -301,6 +305,28 @@ impl Plan {
 /// Where the token of a worker that is to join lies, in the folder of the workers' socket.
 pub fn token_path(socket_dir: &Path, worker: &str) -> PathBuf {
     socket_dir.join(format!("{worker}.token"))
+}
+
+/// Private memory of a container, at most; what is shared comes on top, as it counts for whoever
+/// touches it first.
+const PRIVATE_BYTES_MAX: u64 = 1 << 30;
+/// Tasks of a container, at most: a worker has two threads.
+const TASKS_MAX: &str = "64";
+/// Users of containers, in a range that the usual systems give to nobody (UIDS-GIDS of systemd).
+const USERS: std::ops::Range<u64> = 1_900_000_000..2_100_000_000;
+
+/// The user that a chain's containers run as: its own, so that no process of the host, nor a
+/// container of another chain, has the same and could look into a worker. Where the engine runs
+/// without root it maps users to its own, and knows but 2^16.
+fn user_of(socket_dir: &Path) -> String {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    if !rustix::process::geteuid().is_root() {
+        return "65534:65534".to_owned();
+    }
+    let mut hasher = DefaultHasher::new();
+    (socket_dir, std::process::id()).hash(&mut hasher);
+    let user = USERS.start + hasher.finish() % (USERS.end - USERS.start);
+    format!("{user}:{user}")
 }
 
 /// The image that a chain's containers are run from.

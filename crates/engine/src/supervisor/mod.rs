@@ -47,7 +47,7 @@ mod sockets;
 pub mod status;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -71,6 +71,7 @@ use crate::supervisor::runtime_dir::RuntimeDir;
 use crate::supervisor::sockets::{Sockets, has_sockets};
 use crate::supervisor::spawn::{Body, SpawnError};
 use crate::wait::{ChosenWait, choose, measure};
+use crate::worker::build::pool_geometry;
 
 /// What the supervisor needs to know besides the chain.
 #[derive(Clone, Debug)]
@@ -105,6 +106,9 @@ pub enum StartError {
     /// The folder of the running chain.
     #[error(transparent)]
     RuntimeDir(#[from] runtime_dir::RuntimeDirError),
+    /// Somebody asked for the end before it had begun.
+    #[error("interrupted before all workers ran; nothing is left of it")]
+    Interrupted,
     /// It took too long.
     #[error("workers {0} did not start within {1:?}")]
     Timeout(String, Duration),
@@ -236,6 +240,18 @@ impl Supervisor {
     /// # Errors
     /// [`StartError`].
     pub fn start(chain: Chain, options: Options) -> Result<Self, StartError> {
+        Self::start_unless(chain, options, None)
+    }
+
+    /// As [`Supervisor::start`], given up when `interrupt` becomes readable.
+    ///
+    /// # Errors
+    /// As [`Supervisor::start`]; [`StartError::Interrupted`].
+    pub fn start_unless(
+        chain: Chain,
+        options: Options,
+        interrupt: Option<BorrowedFd<'_>>,
+    ) -> Result<Self, StartError> {
         // Recovery is a dozen short steps, each of which may wait for a core.
         ask_for_slices(Some(SHORTEST_SLICE));
         let placement = place(&chain).map_err(StartError::Placement)?;
@@ -272,14 +288,14 @@ impl Supervisor {
             runtime,
             containers,
         };
-        let result = supervisor.start_all();
+        let result = supervisor.start_all(interrupt);
         if result.is_err() {
             supervisor.kill_all();
         }
         result.map(|()| supervisor)
     }
 
-    fn start_all(&mut self) -> Result<(), StartError> {
+    fn start_all(&mut self, interrupt: Option<BorrowedFd<'_>>) -> Result<(), StartError> {
         for worker in 0..self.placement.workers.len() {
             let instance = self.spawn(worker, 0)?;
             self.instances.push(instance);
@@ -290,7 +306,10 @@ impl Supervisor {
             .iter()
             .all(|instance| instance.state == State::Running)
         {
-            self.step(Duration::from_millis(50), &[]);
+            let asked = self.step(Duration::from_millis(50), interrupt.as_slice());
+            if asked.contains(&true) {
+                return Err(StartError::Interrupted);
+            }
             if let Some((worker, failed)) = self
                 .instances
                 .iter()
@@ -348,11 +367,19 @@ impl Supervisor {
                 } else {
                     Network::None
                 };
-                let body = plan.start(&spec.name, &self.chain, epoch, &token, network)?;
+                let shared = self.shared_bytes();
+                let body = plan.start(&spec.name, &self.chain, epoch, &token, (network, shared))?;
                 (body, None)
             }
         };
         Ok(Instance::new(epoch, body, socket, token))
+    }
+
+    /// Bytes of all pools, any of which a worker may be the first to touch.
+    fn shared_bytes(&self) -> u64 {
+        let pools = self.placement.pools.iter();
+        let bytes = pools.map(|pool| pool_geometry(pool).bytes());
+        bytes.fold(0, u64::saturating_add)
     }
 
     /// Keeps a process ready that has started and waits for its assignment, so that a restart costs

@@ -78,6 +78,10 @@ pub fn thread(
     Ok((Body::Thread(Some(handle)), ours))
 }
 
+/// Variables of the environment that a worker is given, if they are set: where a library that a port
+/// loads is found, and whether a panic shows its way.
+const KEPT_VARIABLES: [&str; 2] = ["LD_LIBRARY_PATH", "RUST_BACKTRACE"];
+
 /// Starts a worker as a process; gives the supervisor's end of its control connection.
 ///
 /// # Errors
@@ -91,6 +95,13 @@ pub fn process(
     let (ours, theirs) = control_pair(worker)?;
     let child = Command::new(program)
         .args(["worker", "--label", &format!("{chain}/{worker}")])
+        // What this process was told is none of a worker's business.
+        .env_clear()
+        .envs(
+            KEPT_VARIABLES
+                .iter()
+                .filter_map(|name| Some((name, std::env::var_os(name)?))),
+        )
         .env("CATENA_TOKEN", token)
         .stdin(Stdio::from(theirs))
         .process_group(0)

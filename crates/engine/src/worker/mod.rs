@@ -8,12 +8,14 @@
 //! - `build`: from an assignment to a graph.
 //! - `open`: ports, NFs and neighbours' memory.
 //! - `serve`: the control connection to the supervisor.
+//! - `confine`: what a worker in a process of its own gives up.
 //! - `doorbell`: how the control thread reaches the data path.
 //! - `connect`: who connects to whom on TCP links; `address`: where.
 //! - `socket_wait`: sleeping on sockets.
 
 mod address;
 pub mod build;
+mod confine;
 mod connect;
 pub mod doorbell;
 pub mod frames;

@@ -19,12 +19,14 @@ use catena_shm::schedule::{SHORTEST_SLICE, ask_for_slices};
 use catena_shm::tsc::{self, Clock};
 use rustix::event::{Timespec, epoll};
 
+use crate::chain::Mode;
 use crate::chain::registry::Registry;
 use crate::link::RxLink;
 use crate::probe::Tier;
 use crate::protocol::{Assignment, FromWorker, PortClosing, RegionName, ToWorker, VERSION};
 use crate::stats::{RECLAIMED_WORD, WorkerCounters};
 use crate::worker::build::{BuildError, Built, Making, page_layout};
+use crate::worker::confine::confine;
 use crate::worker::connect::{Connector, FIRST_EVENT, Joined};
 use crate::worker::doorbell::Doorbell;
 use crate::worker::open::{Attached, attach};
@@ -92,6 +94,9 @@ pub fn serve(socket: OwnedFd, token: &str, registry: &Registry) -> Result<(), Se
     )?;
     let (assignment, adopted) = receive_assignment(&connection)?;
     enter_netns(&connection, &assignment)?;
+    if assignment.mode == Mode::Process {
+        give_up_rights(&connection, &assignment)?;
+    }
     let making = make(&connection, assignment, adopted, registry)?;
     let assignment = making.assignment().clone();
     let (running, connector) = start(&connection, making)?;
@@ -154,6 +159,22 @@ fn enter_netns(connection: &Connection, assignment: &Assignment) -> Result<(), S
         },
         &[],
     )?;
+    Err(ServeError::Protocol(message))
+}
+
+/// Gives up what a worker does not need; one that cannot does not run.
+fn give_up_rights(connection: &Connection, assignment: &Assignment) -> Result<(), ServeError> {
+    let Err(error) = confine(assignment) else {
+        return Ok(());
+    };
+    let message = format!(
+        "cannot be confined: {error}; run the chain with --mode thread if this kernel lacks seccomp"
+    );
+    let failed = FromWorker::Failed {
+        node: None,
+        message: message.clone(),
+    };
+    connection.send(&failed, &[])?;
     Err(ServeError::Protocol(message))
 }
 

@@ -119,7 +119,7 @@ fn load_profile(file: &Path) -> Result<TrialProfile, Failure> {
 fn load_chain(file: &Path, mode: Option<Mode>) -> Result<Chain, Failure> {
     let checked = super::check::load(file, false, mode)?;
     for warning in &checked.warnings {
-        eprintln!("{warning}");
+        errln!("{warning}");
     }
     Ok(checked.chain)
 }

@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let machine = laboratory::machine(&args.root);
     let tree = Tree::new(&args.root);
     if states::restore_leftovers(&tree, &machine.journal).map_err(Failure::running)? {
-        eprintln!("P or C states that an ended process had changed are restored");
+        errln!("P or C states that an ended process had changed are restored");
     }
     let mut study = load(args)?;
     let unsupported = leave_out_states(&mut study, &machine);
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return Err(enter_namespace());
     }
     for (name, why) in &unsupported {
-        eprintln!("{name}: unsupported here: {why}");
+        errln!("{name}: unsupported here: {why}");
     }
     let mut common = args.common.clone();
     if args.report {
@@ -228,7 +228,7 @@ fn open(study: &Study, bench: &mut Bench) -> Result<(Journal, Contents), Failure
     let opened = Journal::open(&path, &identity, &bench.document.began);
     let (journal, contents) = opened.map_err(Failure::input)?;
     if contents.dropped_len > 0 {
-        eprintln!(
+        errln!(
             "{}: the last line was not written whole; its trial is repeated",
             path.display()
         );
@@ -236,7 +236,7 @@ fn open(study: &Study, bench: &mut Bench) -> Result<(Journal, Contents), Failure
     if !contents.records.is_empty() {
         let done = journal::latest(&contents.records);
         let done = done.values().filter(|record| record.result.is_ok()).count();
-        eprintln!("{done} trials of {} are done", contents.began);
+        errln!("{done} trials of {} are done", contents.began);
     }
     bench.document.began.clone_from(&contents.began);
     let mut commands: Vec<String> = Vec::new();

@@ -223,7 +223,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         )));
     }
     if counts.too_long + counts.empty > 0 {
-        eprintln!("catena: {}: {}", args.capture.display(), left_out(&counts));
+        errln!("catena: {}: {}", args.capture.display(), left_out(&counts));
         return Ok(ExitCode::from(1));
     }
     Ok(ExitCode::SUCCESS)

@@ -118,6 +118,6 @@ fn judged(name: &str, judgement: &Judgement) -> ExitCode {
     if judgement.word.is_good() {
         return ExitCode::SUCCESS;
     }
-    eprintln!("catena: {name}: {}", judgement.text());
+    errln!("catena: {name}: {}", judgement.text());
     ExitCode::from(1)
 }
