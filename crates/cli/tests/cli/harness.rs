@@ -103,15 +103,18 @@ impl Place {
         std::fs::read_to_string(self.path("stderr")).unwrap_or_default()
     }
 
-    /// Processes that were started from here, by what they inherit.
+    /// Processes that were started from here, by what they inherit: the environment, or, as workers
+    /// have none, the folder that they are in.
     pub(crate) fn processes(&self) -> Vec<String> {
         let mark = format!("CATENA_RUNTIME_DIR={}", self.runtime().display());
         let entries = std::fs::read_dir("/proc").unwrap().flatten();
         let processes = entries.filter(|entry| {
             let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-            environment
+            let is_marked = environment
                 .split(|byte| *byte == 0)
-                .any(|variable| variable == mark.as_bytes())
+                .any(|variable| variable == mark.as_bytes());
+            let here = std::fs::read_link(entry.path().join("cwd"));
+            is_marked || here.is_ok_and(|here| here == self.folder.path())
         });
         let names = processes.map(|entry| entry.file_name().to_string_lossy().into_owned());
         names.collect()

@@ -16,4 +16,5 @@ mod probing;
 mod running;
 mod sizes;
 mod study;
+mod supervision;
 mod terminal;

@@ -1,0 +1,254 @@
+//! What must not stop a supervisor, what it must not touch, and what its workers are not given.
+
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::harness::{Place, named, until};
+use super::running::{await_packets, generating};
+
+fn status(place: &Place, chain: &str) -> Value {
+    place.catena(&["status", "--json", chain]).json()
+}
+
+fn worker<'a>(status: &'a Value, name: &str) -> &'a Value {
+    named(&status["workers"], name)
+}
+
+fn pid_of(place: &Place, chain: &str, name: &str) -> Pid {
+    let status = status(place, chain);
+    let pid = worker(&status, name)["pid"].as_i64().unwrap();
+    Pid::from_raw(i32::try_from(pid).unwrap()).unwrap()
+}
+
+/// Kills a worker and waits until its successor runs.
+fn kill_and_await(place: &Place, chain: &str, name: &str) {
+    let before = pid_of(place, chain, name);
+    kill_process(before, Signal::KILL).unwrap();
+    until("the worker runs again", || {
+        let status = status(place, chain);
+        let worker = worker(&status, name);
+        let is_new = worker["pid"].as_i64() != Some(before.as_raw_nonzero().get().into());
+        (is_new && worker["state"] == "running").then_some(())
+    });
+}
+
+/// Ends a chain by its name, and its supervisor's code.
+fn stop(place: &Place, chain: &str, mut child: Child) -> Option<i32> {
+    place.catena(&["stop", chain]).assert_code(0);
+    until("the supervisor ends", || child.try_wait().unwrap()).code()
+}
+
+#[test]
+fn a_supervisor_whose_standard_error_is_closed_goes_on() {
+    let place = Place::new();
+    let file = generating(&place, "deaf");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = place.command(&["run", &file]);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null());
+    let child = child.stderr(writer).spawn().unwrap();
+    until("the chain runs", || {
+        (place.catena(&["status", "deaf"]).code == 0).then_some(())
+    });
+    await_packets(&place, "deaf");
+    kill_and_await(&place, "deaf", "swap");
+    assert_eq!(stop(&place, "deaf", child), Some(0));
+    place.assert_nothing_left();
+}
+
+#[test]
+fn a_supervisor_whose_standard_error_nobody_reads_goes_on() {
+    let place = Place::new();
+    let file = generating(&place, "full");
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    // Full to the brim: the next byte waits for a reader.
+    let flags = fcntl_getfl(writer.as_fd()).unwrap();
+    fcntl_setfl(writer.as_fd(), flags | OFlags::NONBLOCK).unwrap();
+    while writer.write(&[b'.'; 4096]).is_ok() {}
+    while writer.write(b".").is_ok() {}
+    fcntl_setfl(writer.as_fd(), flags).unwrap();
+    let mut command = place.command(&["run", &file]);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null());
+    let child = child.stderr(writer).spawn().unwrap();
+    until("the chain runs", || {
+        (place.catena(&["status", "full"]).code == 0).then_some(())
+    });
+    await_packets(&place, "full");
+    kill_and_await(&place, "full", "swap");
+    assert_eq!(stop(&place, "full", child), Some(0));
+    drop(reader);
+    place.assert_nothing_left();
+}
+
+#[test]
+fn a_time_that_is_none_is_refused() {
+    let place = Place::new();
+    let file = generating(&place, "timed");
+    for wrong in ["nan", "inf", "1e30", "0", "-1", "soon"] {
+        let option = format!("--seconds={wrong}");
+        let ended = place.catena(&["run", &option, &file]);
+        ended.assert_code(2);
+        assert!(ended.stderr.contains("number of seconds"), "{ended:?}");
+    }
+    place.assert_nothing_left();
+}
+
+#[test]
+fn a_signal_ends_a_chain_that_has_not_come_up() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let place = Place::new();
+        let file = generating(&place, "slow");
+        // Nobody runs its containers, so it waits for them.
+        let mut command = place.command(&["run", "--mode", "container", &file]);
+        command.env("CATENA_CONTAINER_ENGINE", "join");
+        let text = std::fs::read_to_string(place.path(&file)).unwrap();
+        place.write(&file, text.replace("run: { mode: process }\n", ""));
+        command.stdin(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+        until("tokens are left", || {
+            let workers = place.runtime().join("slow/workers");
+            let mut files = std::fs::read_dir(workers).ok()?.flatten();
+            files
+                .any(|file| file.file_name().to_string_lossy().ends_with(".token"))
+                .then_some(())
+        });
+        let began = Instant::now();
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        let ended = until("it ends", || child.try_wait().unwrap());
+        assert_eq!(ended.code(), Some(1));
+        let mut said = String::new();
+        child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut said)
+            .unwrap();
+        assert!(said.contains("interrupted"), "{said}");
+        // It would have given up by itself after 30 s.
+        assert!(began.elapsed() < Duration::from_secs(20));
+        place.assert_nothing_left();
+    }
+}
+
+#[test]
+fn workers_are_restarted_after_the_binary_has_gone() {
+    let place = Place::new();
+    let file = generating(&place, "upgraded");
+    let binary = place.path("catena-of-before");
+    std::fs::copy(env!("CARGO_BIN_EXE_catena"), &binary).unwrap();
+    let mut command = Command::new(&binary);
+    command.args(["run", &file]).current_dir(place.path("."));
+    command.env("CATENA_RUNTIME_DIR", place.runtime());
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let child = command.stderr(Stdio::null()).spawn().unwrap();
+    until("the chain runs", || {
+        (place.catena(&["status", "upgraded"]).code == 0).then_some(())
+    });
+    await_packets(&place, "upgraded");
+    std::fs::remove_file(&binary).unwrap();
+    // The first successor is a process that was ready before; the second is started now.
+    for _ in 0..3 {
+        kill_and_await(&place, "upgraded", "swap");
+    }
+    assert_eq!(stop(&place, "upgraded", child), Some(0));
+    place.assert_nothing_left();
+}
+
+#[test]
+fn workers_are_given_nothing_that_they_do_not_need() {
+    let place = Place::new();
+    let file = generating(&place, "bare");
+    place.write("secret", "x");
+    let script = format!(
+        "exec 7<secret; SECRET=x exec {} run {file}",
+        env!("CARGO_BIN_EXE_catena")
+    );
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]).current_dir(place.path("."));
+    command.env("CATENA_RUNTIME_DIR", place.runtime());
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let child = command.stderr(Stdio::null()).spawn().unwrap();
+    until("the chain runs", || {
+        (place.catena(&["status", "bare"]).code == 0).then_some(())
+    });
+    await_packets(&place, "bare");
+    for (name, has_port) in [("swap", false), ("ports", true)] {
+        let pid = pid_of(&place, "bare", name).as_raw_nonzero().get();
+        let of = |file: &str| std::fs::read(format!("/proc/{pid}/{file}")).unwrap();
+        let environment = String::from_utf8(of("environ")).unwrap();
+        let names: Vec<_> = environment
+            .split('\0')
+            .filter_map(|variable| variable.split('=').next())
+            .filter(|name| !name.is_empty())
+            .collect();
+        let known = ["CATENA_TOKEN", "LD_LIBRARY_PATH", "RUST_BACKTRACE"];
+        assert!(names.iter().all(|name| known.contains(name)), "{names:?}");
+        let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+        let open: Vec<PathBuf> = descriptors
+            .flatten()
+            .filter_map(|entry| std::fs::read_link(entry.path()).ok())
+            .collect();
+        assert!(!open.contains(&place.path("secret")), "{open:?}");
+        let states = String::from_utf8(of("status")).unwrap();
+        let state = |key: &str| {
+            let line = states.lines().find(|line| line.starts_with(key));
+            line.unwrap().split_whitespace().nth(1).unwrap().to_owned()
+        };
+        assert_eq!(
+            (state("NoNewPrivs:"), state("Seccomp:")),
+            ("1".into(), "2".into())
+        );
+        if !has_port {
+            assert_eq!(u64::from_str_radix(&state("CapPrm:"), 16), Ok(0));
+        }
+        assert_eq!(u64::from_str_radix(&state("CapInh:"), 16), Ok(0));
+        let limits = String::from_utf8(of("limits")).unwrap();
+        let limit = |name: &str| limits.lines().find(|line| line.starts_with(name)).unwrap();
+        assert!(!limit("Max data size").contains("unlimited"));
+        assert!(!limit("Max open files").contains("unlimited"));
+    }
+    assert_eq!(stop(&place, "bare", child), Some(0));
+    place.assert_nothing_left();
+}
+
+#[test]
+fn a_low_limit_of_descriptors_is_raised_where_it_may_be() {
+    let place = Place::new();
+    let count = 24;
+    let names: Vec<String> = (0..count).map(|number| format!("f{number}")).collect();
+    let nfs: String = names
+        .iter()
+        .map(|name| format!("  {name}: {{ type: macswap }}\n"))
+        .collect();
+    let path = names.join(" -> ");
+    let text = format!(
+        "name: long\nports:\n  in: {{ generator: {{ rate: 1kpps }} }}\n  out: {{ sink: }}\n\
+         nfs:\n{nfs}links: [in -> {path} -> out]\nrun: {{ mode: process, buffers: {{ 2048: 256 }} }}\n"
+    );
+    place.write("long.yaml", text);
+    // Enough for the supervisor at rest, and for few workers.
+    let script = format!(
+        "ulimit -Sn 128; exec {} run --json long.yaml",
+        env!("CARGO_BIN_EXE_catena")
+    );
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]).current_dir(place.path("."));
+    command.env("CATENA_RUNTIME_DIR", place.runtime());
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let log = std::fs::File::create(place.path("stderr")).unwrap();
+    let mut child = command.stderr(log).spawn().unwrap();
+    until("the chain runs", || {
+        assert!(child.try_wait().unwrap().is_none(), "{}", place.log());
+        (place.catena(&["status", "long"]).code == 0).then_some(())
+    });
+    await_packets(&place, "long");
+    assert_eq!(stop(&place, "long", child), Some(0));
+    place.assert_nothing_left();
+}
