@@ -138,8 +138,15 @@ impl Nf for Slanderer {
         };
         let socket = std::io::stdin();
         let mut regions = vec![RegionName::LinkProducer(0), RegionName::LinkConsumer(1)];
-        // Worker 0 owns the pools; this is worker 1.
-        regions.push(RegionName::LaneConsumer { from: 1, to: 0 });
+        // Worker 0 owns the pools, unless everybody has its own; where they are sealed, `out` is a
+        // worker before this one.
+        let label = std::env::args().last().unwrap();
+        let lane = |from| RegionName::LaneConsumer { from, to: 0 };
+        regions.extend(match label.as_str() {
+            "slander-copy/evil" => None,
+            "slander-ro/evil" => Some(lane(2)),
+            _ => Some(lane(1)),
+        });
         for region in regions {
             let record = FromWorker::Violation { region, count };
             let bytes = serde_json::to_vec(&record).unwrap();

@@ -439,12 +439,18 @@ impl Supervisor {
         self.next_request += 1;
         let id = self.next_request;
         let worker = self.placement.worker_of[node];
-        let is_up = self.instances[worker].is_introduced && self.instances[worker].is_live();
-        if is_up {
+        let instance = &self.instances[worker];
+        let refusal = if !(instance.is_introduced && instance.is_live()) {
+            Some("it is being restarted; ask again")
+        } else if !instance.outbox.has_room_for_requests() {
+            Some("it has not taken what it was asked before; ask again")
+        } else {
+            None
+        };
+        if refusal.is_none() {
             self.tell(worker, &ToWorker::Control { id, node, request });
         }
-        let later = "it is being restarted; ask again";
-        let answer = (!is_up).then(|| Err(later.to_owned()));
+        let answer = refusal.map(|later| Err(later.to_owned()));
         self.questions.insert(id, Question { worker, answer });
         if self.questions.len() > QUESTIONS_MAX {
             self.questions.pop_first();
@@ -456,6 +462,11 @@ impl Supervisor {
     pub fn answer(&mut self, id: u64) -> Option<Result<serde_json::Value, String>> {
         self.questions.get(&id)?.answer.as_ref()?;
         self.questions.remove(&id)?.answer
+    }
+
+    /// Nobody waits for the answer to a request any more.
+    pub fn withdraw(&mut self, id: u64) {
+        self.questions.remove(&id);
     }
 
     /// Something worth telling people, if there is anything.

@@ -22,7 +22,7 @@ use crate::stats::{PageLayout, SPARE_BLOCKS};
 use crate::wait::poor_waiting;
 use crate::worker::connect::Door;
 use crate::worker::graph::{Graph, InEdge, OutEdge, Queue, Work, WorkerNode};
-use crate::worker::open::{Attached, attach, open};
+use crate::worker::open::{Attached, attach, check_len, open};
 
 /// Why a worker cannot do what it was assigned.
 #[derive(Debug, thiserror::Error)]
@@ -176,6 +176,7 @@ impl Making {
             let geometry = pool_geometry(pool);
             let owner = match (adoption, adopted.remove(&pool.id)) {
                 (Some(adoption), Some(fd)) => {
+                    check_len(adoption.len, geometry.bytes())?;
                     PoolOwner::adopt(pool.id, geometry, fd, adoption.len, &adoption.out)?
                 }
                 _ => PoolOwner::create(pool.id, geometry, pool_sharing(pool))?,

@@ -7,7 +7,7 @@
 //! - `runner`: the loop, and waiting when a pass moved nothing.
 //! - `build`: from an assignment to a graph.
 //! - `open`: ports, NFs and neighbours' memory.
-//! - `serve`: the control connection to the supervisor.
+//! - `serve`: what the supervisor says, from first word to last; `connection`: how it is heard.
 //! - `doorbell`: how the control thread reaches the data path.
 //! - `connect`: who connects to whom on TCP links; `address`: where.
 //! - `socket_wait`: sleeping on sockets.
@@ -15,6 +15,7 @@
 mod address;
 pub mod build;
 mod connect;
+mod connection;
 pub mod doorbell;
 pub mod frames;
 pub mod graph;

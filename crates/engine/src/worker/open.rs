@@ -6,6 +6,7 @@
 use std::os::fd::OwnedFd;
 
 use catena_shm::pool::PoolView;
+use catena_shm::region::{HUGE_PAGE_BYTES, PAGE_BYTES, RegionError};
 use catena_shm::ring_memory::{RingEnd, Side};
 
 use crate::chain::registry::Registry;
@@ -61,6 +62,7 @@ pub fn attach(
                 .find(|pool| pool.id == id)
                 .ok_or(unknown)?;
             let (geometry, sharing) = (pool_geometry(spec), pool_sharing(spec));
+            check_len(len, geometry.bytes())?;
             return Ok(Attached::View(PoolView::attach(
                 id, geometry, fd, len, sharing,
             )?));
@@ -72,6 +74,23 @@ pub fn attach(
         side,
         geometry.ok_or(unknown)?,
     )?))
+}
+
+/// Refuses memory that is larger or smaller than what is said to lie in it, `bytes`, needs: its
+/// maker rounds up to pages, or to huge pages, and nothing else. A region that is far larger costs
+/// its maker nothing, and whoever touches all of it before use a lot.
+///
+/// # Errors
+/// [`RegionError::WrongSize`].
+pub fn check_len(len: usize, bytes: u64) -> Result<(), RegionError> {
+    let pages = [PAGE_BYTES, HUGE_PAGE_BYTES].map(|page| bytes.next_multiple_of(page as u64));
+    if pages.contains(&(len as u64)) {
+        return Ok(());
+    }
+    Err(RegionError::WrongSize {
+        has: len as u64,
+        announced: bytes,
+    })
 }
 
 /// Opens a port with its wrappers, or builds an NF.
@@ -112,4 +131,27 @@ pub(super) fn open(
         receives: spec.receives,
         state: RxState::More,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_another_size_than_planned_is_refused() {
+        for (len, bytes) in [(4096, 1), (4096, 4096), (2 << 20, 4096), (6 << 20, 5 << 20)] {
+            assert!(check_len(len, bytes).is_ok(), "{len} {bytes}");
+        }
+        let lies = [
+            (0, 1),
+            (4096, 4097),
+            (8192, 4096),
+            (1 << 40, 5 << 20),
+            (4 << 20, 4096),
+        ];
+        for (len, bytes) in lies {
+            let error = check_len(len, bytes).unwrap_err();
+            assert!(error.to_string().contains("announced were"), "{error}");
+        }
+    }
 }

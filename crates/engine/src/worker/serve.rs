@@ -13,7 +13,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use catena_shm::bell;
-use catena_shm::fd_passing::{self, Message};
 use catena_shm::record_ring::RecordPage;
 use catena_shm::schedule::{SHORTEST_SLICE, ask_for_slices};
 use catena_shm::tsc::{self, Clock};
@@ -26,6 +25,7 @@ use crate::protocol::{Assignment, FromWorker, PortClosing, RegionName, ToWorker,
 use crate::stats::{RECLAIMED_WORD, WorkerCounters};
 use crate::worker::build::{BuildError, Built, Making, page_layout};
 use crate::worker::connect::{Connector, FIRST_EVENT, Joined};
+use crate::worker::connection::{Connection, Reports};
 use crate::worker::doorbell::Doorbell;
 use crate::worker::open::{Attached, attach};
 use crate::worker::probe::Probe;
@@ -50,38 +50,13 @@ pub enum ServeError {
     Build(#[from] BuildError),
 }
 
-struct Connection {
-    socket: Arc<OwnedFd>,
-}
-
-impl Connection {
-    fn send(
-        &self,
-        record: &FromWorker,
-        fds: &[std::os::fd::BorrowedFd<'_>],
-    ) -> Result<(), ServeError> {
-        let bytes = serde_json::to_vec(record).map_err(|e| ServeError::Protocol(e.to_string()))?;
-        Ok(fd_passing::send(&*self.socket, &bytes, fds)?)
-    }
-
-    fn receive(&self) -> Result<(ToWorker, Vec<OwnedFd>), ServeError> {
-        let Message { bytes, fds } =
-            fd_passing::receive(&*self.socket)?.ok_or(ServeError::Disconnected)?;
-        let record =
-            serde_json::from_slice(&bytes).map_err(|e| ServeError::Protocol(e.to_string()))?;
-        Ok((record, fds))
-    }
-}
-
 /// Serves one assignment over `socket`, then returns. `token` is what the supervisor knows this
 /// worker by.
 ///
 /// # Errors
 /// [`ServeError`]; the data path has stopped and ports are closed in any case.
 pub fn serve(socket: OwnedFd, token: &str, registry: &Registry) -> Result<(), ServeError> {
-    let connection = Connection {
-        socket: Arc::new(socket),
-    };
+    let mut connection = Connection::new(socket);
     ask_for_slices(Some(SHORTEST_SLICE));
     connection.send(
         &FromWorker::Hello {
@@ -90,13 +65,13 @@ pub fn serve(socket: OwnedFd, token: &str, registry: &Registry) -> Result<(), Se
         },
         &[],
     )?;
-    let (assignment, adopted) = receive_assignment(&connection)?;
+    let (assignment, adopted) = receive_assignment(&mut connection)?;
     enter_netns(&connection, &assignment)?;
-    let making = make(&connection, assignment, adopted, registry)?;
+    let making = make(&mut connection, assignment, adopted, registry)?;
     let assignment = making.assignment().clone();
     let (running, connector) = start(&connection, making)?;
     let mut control = Control {
-        connection: &connection,
+        connection: &mut connection,
         assignment,
         connector,
         running: &running,
@@ -109,7 +84,7 @@ pub fn serve(socket: OwnedFd, token: &str, registry: &Registry) -> Result<(), Se
 }
 
 fn receive_assignment(
-    connection: &Connection,
+    connection: &mut Connection,
 ) -> Result<(Assignment, BTreeMap<u8, OwnedFd>), ServeError> {
     let mut adopted = BTreeMap::new();
     loop {
@@ -159,7 +134,7 @@ fn enter_netns(connection: &Connection, assignment: &Assignment) -> Result<(), S
 
 /// Makes regions and ports, hands the memory over, and takes the neighbours' until `Start`.
 fn make(
-    connection: &Connection,
+    connection: &mut Connection,
     assignment: Assignment,
     adopted: BTreeMap<u8, OwnedFd>,
     registry: &Registry,
@@ -211,6 +186,9 @@ fn one(fds: Vec<OwnedFd>) -> Result<OwnedFd, ServeError> {
     fds.into_iter().next().ok_or_else(missing)
 }
 
+/// Number of the event by which the control thread learns that the data path has said something.
+const REPORTS_EVENT: u64 = SOCKETS_EVENT - 1;
+
 /// The data path of this worker, running.
 struct Running {
     commands: Sender<Command>,
@@ -219,6 +197,8 @@ struct Running {
     thread: JoinHandle<Vec<PortClosing>>,
     /// Where its probes write.
     records: RecordPage,
+    /// What it has to say.
+    reports: Reports,
 }
 
 impl Running {
@@ -234,6 +214,7 @@ impl Running {
             .thread
             .join()
             .map_err(|_| ServeError::Protocol("the data path panicked".to_owned()))?;
+        let _ = self.reports.pass_on(connection);
         // The supervisor may be gone already.
         let _ = connection.send(&FromWorker::Stopped { ports }, &[]);
         Ok(())
@@ -256,7 +237,7 @@ fn start(connection: &Connection, mut making: Making) -> Result<(Running, Connec
     let control = epoll::EventData::new_u64(0);
     epoll::add(
         &*watch,
-        connection.socket.as_fd(),
+        connection.socket().as_fd(),
         control,
         epoll::EventFlags::IN,
     )?;
@@ -266,9 +247,9 @@ fn start(connection: &Connection, mut making: Making) -> Result<(Running, Connec
     let sockets = has_sockets.then(SocketWait::new).transpose()?;
     let (sender, receiver) = channel();
     let doorbell = Arc::new(Doorbell::new(sockets.as_ref().map(SocketWait::bell)));
-    let reporting = Connection {
-        socket: connection.socket.clone(),
-    };
+    let (reporter, reports) = Reports::new()?;
+    let said = epoll::EventData::new_u64(REPORTS_EVENT);
+    epoll::add(&*watch, reports.event(), said, epoll::EventFlags::IN)?;
     // Stored before the first turn: an owner that dies before its next one has done no less.
     counters.store(RECLAIMED_WORD, &[assignment.reclaimed]);
     let runner = Runner {
@@ -283,7 +264,7 @@ fn start(connection: &Connection, mut making: Making) -> Result<(Running, Connec
         commands: receiver,
         doorbell: doorbell.clone(),
         watch: watch.clone(),
-        report: Box::new(move |record| reporting.send(record, &[]).is_ok()),
+        report: Box::new(move |record| reporter.say(record)),
         sums: WorkerCounters {
             reclaimed: assignment.reclaimed,
             ..WorkerCounters::default()
@@ -293,7 +274,7 @@ fn start(connection: &Connection, mut making: Making) -> Result<(Running, Connec
         sockets,
     };
     let core = assignment.core;
-    let hang_up = HangUpOnPanic(connection.socket.clone());
+    let hang_up = HangUpOnPanic(connection.socket().clone());
     let name = assignment
         .nodes
         .first()
@@ -313,6 +294,7 @@ fn start(connection: &Connection, mut making: Making) -> Result<(Running, Connec
         watch,
         thread,
         records,
+        reports,
     };
     Ok((running, connector))
 }
@@ -341,7 +323,7 @@ fn pin(core: Option<usize>) {
 
 /// The control thread while the data path runs.
 struct Control<'a> {
-    connection: &'a Connection,
+    connection: &'a mut Connection,
     assignment: Assignment,
     connector: Connector,
     running: &'a Running,
@@ -380,6 +362,7 @@ impl Control<'_> {
                 match event.data.u64() {
                     0 => control = true,
                     SOCKETS_EVENT => self.running.doorbell.wake(),
+                    REPORTS_EVENT => self.running.reports.pass_on(self.connection)?,
                     event if event >= FIRST_EVENT => {
                         let joined = self.connector.serve(event);
                         joined.into_iter().for_each(|joined| self.join(joined));
@@ -389,9 +372,10 @@ impl Control<'_> {
             }
             self.connector.retry();
             if control {
-                match self.connection.receive()? {
-                    (ToWorker::Stop, _) => return Ok(()),
-                    (record, fds) => self.record(record, fds)?,
+                match self.connection.hear()? {
+                    Some((ToWorker::Stop, _)) => return Ok(()),
+                    Some((record, fds)) => self.record(record, fds)?,
+                    None => {}
                 }
             }
         }
