@@ -166,6 +166,10 @@ pub struct Instance {
     pub is_introduced: bool,
     /// How far it has come with a change of the chain.
     pub changing: Changing,
+    /// Packets of this life that came, and went, by links that are no more.
+    pub rx_gone: u64,
+    /// As above.
+    pub tx_gone: u64,
     /// Whether it leaves the chain for good.
     pub is_retiring: bool,
     /// Whether it passes packets on in place of its nodes.
@@ -204,6 +208,8 @@ impl Instance {
             is_drained: false,
             is_introduced: false,
             changing: Changing::No,
+            rx_gone: 0,
+            tx_gone: 0,
             is_retiring: false,
             is_bypass: false,
             is_detached: false,

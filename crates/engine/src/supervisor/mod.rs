@@ -208,8 +208,8 @@ pub struct Supervisor {
     started: Instant,
     is_draining: bool,
     is_stopping: bool,
-    /// Whether the chain is being changed just now.
-    is_changing: bool,
+    /// How far a change of the chain has come.
+    change: apply::Change,
     /// What probes note, and since when.
     probing: Option<(ProbeSettings, Instant)>,
 }
@@ -262,7 +262,7 @@ impl Supervisor {
             started: Instant::now(),
             is_draining: false,
             is_stopping: false,
-            is_changing: false,
+            change: apply::Change::No,
             probing: None,
             instances: Vec::new(),
             chain,

@@ -284,9 +284,10 @@ impl Making {
         fd: OwnedFd,
     ) -> Result<(), BuildError> {
         match attach(&self.assignment, name, len, fd)? {
-            Attached::End(end) if self.peer_ends.contains_key(&name) => {
+            Attached::End(end) if is_producer(name) && self.peer_ends.contains_key(&name) => {
                 self.successors.push((name, end, start));
             }
+            // Of a receiver only the last counts: its predecessor is dead.
             Attached::End(end) => {
                 self.peer_ends.insert(name, end);
             }
@@ -557,6 +558,13 @@ pub struct Additions {
     pub views: Vec<PoolView>,
     /// Nodes with new settings, by index in the chain.
     pub works: Vec<(usize, Work)>,
+}
+
+fn is_producer(region: RegionName) -> bool {
+    matches!(
+        region,
+        RegionName::LinkProducer(_) | RegionName::LaneProducer { .. }
+    )
 }
 
 /// The set of an owner's links, as its ledger numbers them.

@@ -471,6 +471,14 @@ impl Control<'_> {
             return Ok(making.attach(region, len, start, fd)?);
         }
         let attached = attach(&self.assignment, region, len, fd)?;
+        if let (Some(Change::Inputs(links)), RegionName::LinkProducer(link), Attached::End(end)) =
+            (&mut self.change, region, &attached)
+            && let Some(rx) = links.iter_mut().find(|rx| rx.index() == link)
+        {
+            // Its turn has not come: the data path does not know it yet.
+            rx.replace_producer(end.clone(), start);
+            return Ok(());
+        }
         self.running.command(successor(region, attached, start)?);
         Ok(())
     }
