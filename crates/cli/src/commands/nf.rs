@@ -103,22 +103,25 @@ fn control(chain: &str, node: &str, request: &serde_json::Value) -> Result<(), F
 }
 
 fn as_json(kind: &NfKind) -> serde_json::Value {
+    let plan = kind.example_plan().unwrap_or_default();
     serde_json::json!({
         "name": kind.name,
         "summary": kind.summary,
-        "writes_packets": kind.access == Access::Write,
-        "takes_many_inputs": kind.inputs == Inputs::Many,
+        "writes_packets": plan.access == Access::Write,
+        "takes_many_inputs": plan.inputs == Inputs::Many,
+        "example": kind.example,
         "settings": (kind.schema)(),
     })
 }
 
 fn describe(kind: &NfKind) {
     outln!("{}: {}", kind.name, kind.summary);
-    let access = match kind.access {
+    let plan = kind.example_plan().unwrap_or_default();
+    let access = match plan.access {
         Access::Read => "only reads packets",
         Access::Write => "changes packets (not on ro links)",
     };
-    let inputs = match kind.inputs {
+    let inputs = match plan.inputs {
         Inputs::One => "one input",
         Inputs::Many => "one or more inputs",
         Inputs::Ending => "one or more inputs, at which packets end",

@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::config::parse_config;
-use crate::nf::{Access, BuiltNf, Burst, Frame, Inputs, Nanos, Nf, NfKind, Verdict, WholeFrames};
+use crate::nf::{BuiltNf, Burst, Frame, Nanos, Nf, NfKind, NfPlan, Verdict, WholeFrames};
 
 /// `count` takes no configuration.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -174,14 +174,15 @@ impl WholeFrames for Count {
 pub const KIND: NfKind = NfKind {
     name: "count",
     summary: "Counts packets and bytes, by size, EtherType and IP protocol",
-    access: Access::Read,
-    inputs: Inputs::One,
-    allocates: false,
-    headroom: 0,
+    example: "{}",
     schema: || schemars::schema_for!(Config),
-    build: |config, _outputs| {
+    plan: |config, _outputs| {
         parse_config::<Config>(config)?;
-        Ok(BuiltNf::single(Count::default()))
+        Ok(NfPlan::new())
+    },
+    build: |config, _context| {
+        parse_config::<Config>(config)?;
+        Ok(BuiltNf::new(Count::default()))
     },
 };
 

@@ -425,7 +425,7 @@ impl Supervisor {
         let lanes = &self.placement.lanes;
         let output_count = |node: usize| match &chain.nodes[node].kind {
             crate::chain::NodeKind::Port { .. } => 1,
-            crate::chain::NodeKind::Nf { outputs, .. } => outputs.len(),
+            crate::chain::NodeKind::Nf { plan, .. } => plan.outputs.len(),
         };
         let is_ring = |link: usize| self.placement.rings.iter().any(|ring| ring.link == link);
         let outputs = self.placement.workers[worker].nodes.iter().map(|node| {

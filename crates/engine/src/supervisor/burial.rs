@@ -483,7 +483,7 @@ impl Supervisor {
 }
 
 fn makes_packets(kind: &NodeKind) -> bool {
-    matches!(kind, NodeKind::Nf { kind, .. } if kind.allocates)
+    matches!(kind, NodeKind::Nf { plan, .. } if plan.allocates)
 }
 
 /// Numbers of the owner's links over which buffers can have come to the worker that returns by

@@ -50,12 +50,12 @@ pub fn same_settings(old: &Node, new: &Node) -> bool {
             NodeKind::Nf {
                 kind: a,
                 config: x,
-                outputs: v,
+                plan: v,
             },
             NodeKind::Nf {
                 kind: b,
                 config: y,
-                outputs: w,
+                plan: w,
             },
         ) => a.name == b.name && x == y && v == w,
         _ => false,

@@ -10,7 +10,8 @@ use catena_shm::region::{HUGE_PAGE_BYTES, PAGE_BYTES, RegionError};
 use catena_shm::ring_memory::{RingEnd, Side};
 
 use crate::chain::registry::Registry;
-use crate::nf::Inputs;
+use crate::config::ConfigErrors;
+use crate::nf::BuildContext;
 use crate::port::RxState;
 use crate::protocol::{Assignment, NodeSpec, RegionName};
 use crate::worker::build::{BuildError, lane_geometry, pool_geometry, pool_sharing, ring_geometry};
@@ -109,11 +110,17 @@ pub(super) fn open(
         }
         let kind = registry.nf(&spec.type_name);
         let kind = kind.ok_or_else(|| failed(format!("unknown NF type {}", spec.type_name)))?;
-        let built = (kind.build)(&spec.config, &spec.outputs).map_err(|errors| {
+        let first = |errors: ConfigErrors| {
             failed(errors.first().map(ToString::to_string).unwrap_or_default())
-        })?;
-        if built.nf.ends_paths() != (kind.inputs == Inputs::Ending) {
-            return Err(failed(format!("{} contradicts its kind", spec.type_name)));
+        };
+        let plan = (kind.plan)(&spec.config, &spec.outputs).map_err(first)?;
+        let mut context = BuildContext {
+            core: assignment.core,
+            ..BuildContext::alone(&plan.outputs)
+        };
+        let built = (kind.build)(&spec.config, &mut context).map_err(first)?;
+        if built.nf.ends_paths() != plan.ends_paths() {
+            return Err(failed(format!("{} contradicts its plan", spec.type_name)));
         }
         return Ok(Work::Nf(built.nf));
     }
