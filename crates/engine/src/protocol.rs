@@ -9,6 +9,7 @@
 //! ```text
 //! supervisor                      worker
 //!     | <------------- Hello ------- |
+//!     | -- Adopt, State + fd ------> |   memory that outlives a worker
 //!     | -- Assign -----------------> |   makes regions, opens ports
 //!     | <------------- Made + fd --- |   one per region
 //!     | <------------- Listening --- |   one per TCP link that reaches it
@@ -274,6 +275,17 @@ pub enum ToWorker {
     Assign(Box<Assignment>),
     /// Memory of an adopted pool, before `Assign`.
     Adopt(u8),
+    /// Memory that outlives an NF, with its descriptor, before `Assign` or `Change`.
+    State {
+        /// Node, by index in the chain.
+        node: usize,
+        /// Its name in the node's plan.
+        name: String,
+        /// Its size in bytes.
+        len: usize,
+        /// Whether an NF has had it before.
+        is_taken_over: bool,
+    },
     /// A neighbour's memory, with its descriptor. For a ring end that exists already, its
     /// successor, which publishes from `start` on.
     Attach {

@@ -1,12 +1,12 @@
 //! Hostile worker programs: what speaks to the supervisor instead of a worker of this project.
 
-use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 
 use catena_engine::pools::Pools;
 use catena_engine::protocol::{FromWorker, RegionName, ToWorker, VERSION};
 use catena_engine::worker::build::{Making, page_layout};
 use catena_engine::worker::graph::Graph;
+use catena_engine::worker::node_memory::Brought;
 use catena_engine::worker::serve::serve;
 use catena_shm::counters::Counters;
 use catena_shm::region::{Region, Sharing};
@@ -56,7 +56,7 @@ fn take_part(socket: &OwnedFd, token: &str) -> (Graph, Pools, Counters) {
         let fd = message.fds.into_iter().next();
         match serde_json::from_slice(&message.bytes).unwrap() {
             ToWorker::Assign(assignment) => {
-                let made = Making::start(*assignment, BTreeMap::new(), &registry()).unwrap();
+                let made = Making::start(*assignment, Brought::default(), &registry()).unwrap();
                 for (region, len, fd) in made.made() {
                     say(socket, &FromWorker::Made { region, len }, &[fd]);
                 }

@@ -70,6 +70,7 @@ sources! {
     "../../../shm/src/ring_memory.rs",
     "../../../shm/src/schedule.rs",
     "../../../shm/src/staging.rs",
+    "../../../shm/src/state.rs",
     "../../../shm/src/sync.rs",
     "../../../shm/src/tsc.rs",
 }

@@ -143,6 +143,9 @@ impl Supervisor {
                 self.instances[worker].changing = Changing::Making;
                 // What it makes now is new, whatever it is called.
                 self.instances[worker].made.clear();
+                let nodes: Vec<usize> = delta.nodes.iter().map(|node| node.index).collect();
+                let given = self.give_states(worker, &nodes, true);
+                given.map_err(ApplyError::Failed)?;
                 self.instances[worker].send(&ToWorker::Change(Box::new(delta)));
             }
         }
@@ -230,6 +233,7 @@ impl Supervisor {
 
     /// Nothing of what was prepared is used.
     fn forget(&mut self, old: (Chain, Placement)) {
+        self.forget_new_states();
         let count = old.1.workers.len();
         self.respawns.retain(|worker, _| *worker < count);
         for instance in &mut self.instances {
@@ -275,6 +279,7 @@ impl Supervisor {
         let leaving = old_rings.iter().filter(|ring| !is_kept(ring)).copied();
         let leaving: Vec<RingName> = leaving.collect();
         self.change = Change::Switching(leaving.clone());
+        self.adopt_new_states();
         for (worker, _) in &staying {
             let had = needed_by(old, *worker);
             for region in needed_by(&self.placement, *worker) {

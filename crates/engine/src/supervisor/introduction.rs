@@ -43,6 +43,12 @@ impl Supervisor {
                 });
             }
         }
+        if !self.instances[worker].is_bypass {
+            let nodes = self.placement.workers[worker].nodes.clone();
+            if let Err(why) = self.give_states(worker, &nodes, false) {
+                return self.detach(worker, &format!("its memory cannot be made: {why}"));
+            }
+        }
         let assignment = self.assignment(worker, adoptions);
         self.instances[worker].layout = page_layout(&assignment);
         let record = ToWorker::Assign(Box::new(assignment));

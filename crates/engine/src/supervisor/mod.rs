@@ -19,6 +19,7 @@
 //! - `probing`: what probes of workers note, and who reads it.
 //! - `status`: counters summed over lives, for people and machines.
 //! - `sockets`: introductions over TCP.
+//! - `states`: memory that outlives NFs.
 //! - `runtime_dir`: the folder of a running chain: lock and sockets.
 //!
 //! One loop ([`Supervisor::step`]) serves everything; it never waits for a worker.
@@ -44,6 +45,7 @@ mod memory;
 mod outbox;
 mod respawn;
 mod sockets;
+pub mod states;
 pub mod status;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -70,6 +72,7 @@ use crate::supervisor::memory::Memory;
 use crate::supervisor::runtime_dir::RuntimeDir;
 use crate::supervisor::sockets::{Sockets, has_sockets};
 use crate::supervisor::spawn::{Body, SpawnError};
+use crate::supervisor::states::States;
 use crate::wait::{ChosenWait, choose, measure};
 
 /// What the supervisor needs to know besides the chain.
@@ -195,6 +198,7 @@ pub struct Supervisor {
     instances: Vec<Instance>,
     memory: Memory,
     sockets: Sockets,
+    states: States,
     past: Past,
     events: VecDeque<Event>,
     reclaims: Reclaims,
@@ -249,6 +253,7 @@ impl Supervisor {
         let mut supervisor = Self {
             memory: Memory::default(),
             sockets: Sockets::new(&placement),
+            states: States::default(),
             clock: Clock::calibrate(Duration::from_millis(10)),
             past: Past::default(),
             events: VecDeque::new(),

@@ -17,7 +17,7 @@ pub fn is_link_gone(link: &Link) -> bool {
 }
 
 /// Whether a node can stay where it runs: only its settings and links may differ.
-fn stays(old: &Node, new: &Node) -> bool {
+pub(super) fn stays(old: &Node, new: &Node) -> bool {
     old.name == new.name
         && old.is_port() == new.is_port()
         && (old.mode, old.core, &old.netns) == (new.mode, new.core, &new.netns)

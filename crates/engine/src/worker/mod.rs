@@ -6,6 +6,7 @@
 //! - `probe`: when the clock is read in a turn, and what is noted of it.
 //! - `runner`: the loop, and waiting when a pass moved nothing.
 //! - `build`: from an assignment to a graph.
+//! - `node_memory`: memory that outlives NFs.
 //! - `open`: ports, NFs and neighbours' memory.
 //! - `serve`: what the supervisor says, from first word to last; `connection`: how it is heard.
 //! - `doorbell`: how the control thread reaches the data path.
@@ -20,6 +21,7 @@ pub mod doorbell;
 pub mod frames;
 pub mod graph;
 mod idleness;
+pub mod node_memory;
 pub mod open;
 pub mod probe;
 pub mod runner;

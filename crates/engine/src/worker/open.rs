@@ -11,7 +11,7 @@ use catena_shm::ring_memory::{RingEnd, Side};
 
 use crate::chain::registry::Registry;
 use crate::config::ConfigErrors;
-use crate::nf::BuildContext;
+use crate::nf::{BuildContext, NfKind, NfPlan, NfState};
 use crate::port::RxState;
 use crate::protocol::{Assignment, NodeSpec, RegionName};
 use crate::worker::build::{BuildError, lane_geometry, pool_geometry, pool_sharing, ring_geometry};
@@ -94,28 +94,46 @@ pub fn check_len(len: usize, bytes: u64) -> Result<(), RegionError> {
     })
 }
 
-/// Opens a port with its wrappers, or builds an NF.
+/// The kind and the plan of a node, if it is an NF.
+pub(super) fn plan_of(
+    spec: &NodeSpec,
+    registry: &Registry,
+) -> Result<Option<(&'static NfKind, NfPlan)>, BuildError> {
+    if spec.is_port {
+        return Ok(None);
+    }
+    let failed = |message: String| BuildError::Node {
+        node: spec.index,
+        message,
+    };
+    let kind = registry.nf(&spec.type_name);
+    let kind = kind.ok_or_else(|| failed(format!("unknown NF type {}", spec.type_name)))?;
+    let plan = (kind.plan)(&spec.config, &spec.outputs)
+        .map_err(|errors| failed(errors.first().map(ToString::to_string).unwrap_or_default()))?;
+    Ok(Some((kind, plan)))
+}
+
+/// Opens a port with its wrappers, or builds an NF, with the memory that its plan asks for.
 pub(super) fn open(
     spec: &NodeSpec,
     assignment: &Assignment,
     registry: &Registry,
+    memory: impl FnOnce(&NfPlan) -> Result<Vec<NfState>, String>,
 ) -> Result<Work, BuildError> {
     let failed = |message: String| BuildError::Node {
         node: spec.index,
         message,
     };
-    if !spec.is_port {
-        if assignment.is_bypass {
-            return Ok(Work::Bypass);
-        }
-        let kind = registry.nf(&spec.type_name);
-        let kind = kind.ok_or_else(|| failed(format!("unknown NF type {}", spec.type_name)))?;
+    if !spec.is_port && assignment.is_bypass {
+        return Ok(Work::Bypass);
+    }
+    if let Some((kind, plan)) = plan_of(spec, registry)? {
         let first = |errors: ConfigErrors| {
             failed(errors.first().map(ToString::to_string).unwrap_or_default())
         };
-        let plan = (kind.plan)(&spec.config, &spec.outputs).map_err(first)?;
         let mut context = BuildContext {
             core: assignment.core,
+            state: memory(&plan).map_err(failed)?,
             ..BuildContext::alone(&plan.outputs)
         };
         let built = (kind.build)(&spec.config, &mut context).map_err(first)?;

@@ -5,7 +5,6 @@
 //! stays on the control path; the data path runs in a thread of its own until the supervisor says
 //! `Stop` or the connection ends.
 
-use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -27,6 +26,7 @@ use crate::worker::build::{BuildError, Built, Making, page_layout};
 use crate::worker::connect::{Connector, FIRST_EVENT, Joined};
 use crate::worker::connection::{Connection, Reports};
 use crate::worker::doorbell::Doorbell;
+use crate::worker::node_memory::{Brought, BroughtState, NodeMemory};
 use crate::worker::open::{Attached, attach};
 use crate::worker::probe::Probe;
 use crate::worker::runner::{Command, Runner, SOCKETS_EVENT};
@@ -65,9 +65,10 @@ pub fn serve(socket: OwnedFd, token: &str, registry: &Registry) -> Result<(), Se
         },
         &[],
     )?;
-    let (assignment, adopted) = receive_assignment(&mut connection)?;
+    let (assignment, brought) = receive_assignment(&mut connection)?;
     enter_netns(&connection, &assignment)?;
-    let making = make(&mut connection, assignment, adopted, registry)?;
+    let mut making = make(&mut connection, assignment, brought, registry)?;
+    let memory = making.take_memory();
     let assignment = making.assignment().clone();
     let (running, connector) = start(&connection, making)?;
     let mut control = Control {
@@ -77,22 +78,26 @@ pub fn serve(socket: OwnedFd, token: &str, registry: &Registry) -> Result<(), Se
         running: &running,
         registry,
         change: None,
+        memory,
+        brought: Vec::new(),
     };
     let stopped = control.obey();
     running.stop(&connection)?;
     stopped
 }
 
-fn receive_assignment(
-    connection: &mut Connection,
-) -> Result<(Assignment, BTreeMap<u8, OwnedFd>), ServeError> {
-    let mut adopted = BTreeMap::new();
+fn receive_assignment(connection: &mut Connection) -> Result<(Assignment, Brought), ServeError> {
+    let mut brought = Brought::default();
     loop {
         match connection.receive()? {
             (ToWorker::Adopt(pool), fds) => {
-                adopted.extend(fds.into_iter().next().map(|fd| (pool, fd)));
+                let fd = fds.into_iter().next();
+                brought.pools.extend(fd.map(|fd| (pool, fd)));
             }
-            (ToWorker::Assign(assignment), _) => return Ok((*assignment, adopted)),
+            (record @ ToWorker::State { .. }, fds) => {
+                brought.states.extend(brought_state(record, one(fds)?));
+            }
+            (ToWorker::Assign(assignment), _) => return Ok((*assignment, brought)),
             (other, _) => {
                 return Err(ServeError::Protocol(format!(
                     "unexpected before Assign: {other:?}"
@@ -100,6 +105,25 @@ fn receive_assignment(
             }
         }
     }
+}
+
+fn brought_state(record: ToWorker, fd: OwnedFd) -> Option<BroughtState> {
+    let ToWorker::State {
+        node,
+        name,
+        len,
+        is_taken_over,
+    } = record
+    else {
+        return None;
+    };
+    Some(BroughtState {
+        node,
+        name,
+        len,
+        is_taken_over,
+        fd,
+    })
 }
 
 /// Enters the network namespace that the chain file names; the data path, a thread of this one,
@@ -136,10 +160,10 @@ fn enter_netns(connection: &Connection, assignment: &Assignment) -> Result<(), S
 fn make(
     connection: &mut Connection,
     assignment: Assignment,
-    adopted: BTreeMap<u8, OwnedFd>,
+    brought: Brought,
     registry: &Registry,
 ) -> Result<Making, ServeError> {
-    let mut making = match Making::start(assignment, adopted, registry) {
+    let mut making = match Making::start(assignment, brought, registry) {
         Ok(making) => making,
         Err(error) => {
             let node = match &error {
@@ -330,6 +354,10 @@ struct Control<'a> {
     registry: &'a Registry,
     /// What is being added.
     change: Option<Change>,
+    /// Memory that outlives its NFs.
+    memory: NodeMemory,
+    /// Such memory that has come for a change.
+    brought: Vec<BroughtState>,
 }
 
 /// What is being added to a running worker.
@@ -434,9 +462,13 @@ impl Control<'_> {
             ToWorker::Control { id, node, request } => {
                 running.command(Command::Control(id, node, request));
             }
+            record @ ToWorker::State { .. } => {
+                self.brought.extend(brought_state(record, one(fds)?));
+            }
             ToWorker::Change(delta) => self.begin_change(*delta)?,
             ToWorker::Rewire(rewiring) => {
-                if let Some(Change::Making(making)) = self.change.take() {
+                if let Some(Change::Making(mut making)) = self.change.take() {
+                    self.memory.adopt(making.take_memory());
                     self.adopt_specs(making.assignment().clone());
                     let mut additions = making.additions()?;
                     self.change = Some(Change::Inputs(std::mem::take(&mut additions.rx)));
@@ -448,7 +480,10 @@ impl Control<'_> {
                     running.command(Command::Inputs(inputs, links));
                 }
             }
-            ToWorker::Forget => self.change = None,
+            ToWorker::Forget => {
+                self.change = None;
+                self.brought.clear();
+            }
             other => {
                 let text = format!("unexpected while running: {other:?}");
                 return Err(ServeError::Protocol(text));
@@ -485,7 +520,12 @@ impl Control<'_> {
 
     /// Makes what is to be added and hands it over, as at the start.
     fn begin_change(&mut self, delta: Assignment) -> Result<(), ServeError> {
-        match Making::start(delta, BTreeMap::new(), self.registry) {
+        let brought = Brought {
+            states: std::mem::take(&mut self.brought),
+            ..Brought::default()
+        };
+        let running = Some(&self.memory);
+        match Making::start_beside(delta, brought, self.registry, running) {
             Ok(mut making) => {
                 for (region, len, fd) in making.made() {
                     if !matches!(region, RegionName::Counters | RegionName::Records) {
