@@ -218,3 +218,165 @@ fn settings_that_need_new_workers_are_refused() {
     running.let_pass();
     assert_nothing_lost(&running.stop());
 }
+
+impl Running {
+    /// Kills the worker `name`, if it runs just now.
+    fn kill(&self, name: &str) {
+        let Some(status) = self.status() else { return };
+        let workers = status["workers"].as_array().unwrap();
+        let worker = workers.iter().find(|worker| worker["name"] == name);
+        let pid = worker.and_then(|worker| worker["pid"].as_u64());
+        let Some(pid) = pid.and_then(|pid| rustix::process::Pid::from_raw(pid.try_into().unwrap()))
+        else {
+            return;
+        };
+        // It may have ended by itself.
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+
+    fn counts(&self, node: &str) -> u64 {
+        let request = "{\"show\": \"counts\"}";
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let answer = self.ask(&["nf", "control", "live", node, request]);
+            if answer.status.success() {
+                let counts: Value = serde_json::from_slice(&answer.stdout).unwrap();
+                return counts["packets"].as_u64().unwrap();
+            }
+            assert!(Instant::now() < deadline, "{answer:?}");
+        }
+    }
+}
+
+/// What was made has arrived, once and in order, but for `lost`; every buffer is home.
+fn assert_lost(status: &Value, lost: u64) {
+    let report = &node(status, "end")["report"];
+    for wrong in ["duplicated", "reordered", "corrupted"] {
+        assert_eq!(report[wrong], 0, "{wrong}: {status:#}");
+    }
+    let made = node(status, "gen")["rx_packets"].as_u64().unwrap();
+    let arrived = node(status, "end")["tx_packets"].as_u64().unwrap();
+    assert_eq!(made, arrived + lost, "{status:#}");
+    let buffers = &status["buffers"];
+    assert_eq!(buffers["in_flight"], 0, "{status:#}");
+    assert_eq!(buffers["free"], buffers["allocated"], "{status:#}");
+}
+
+/// Whatever links a node had in its life, what it held when it was killed is all that is lost.
+#[test]
+fn a_node_whose_link_was_replaced_and_that_is_killed_loses_what_it_held() {
+    let running = Running::start(&chain(ONE, "  - gen -> a -> end\n"));
+    let behind = chain(TWO, "  - gen -> a -> b -> end\n");
+    assert!(running.apply(&behind).status.success());
+    running.let_pass();
+    let before = running.wait_for(|_| true);
+    running.kill("a");
+    let status = running.wait_for(|status| status["recovery"]["restarts"] == 1);
+    for direction in ["rx_packets", "tx_packets"] {
+        let of = |status: &Value| node(status, "a")[direction].as_u64().unwrap();
+        assert!(of(&status) >= of(&before), "{direction} fell: {status:#}");
+    }
+    running.let_pass();
+    let status = running.stop();
+    let a = node(&status, "a");
+    let killed = a["killed"].as_u64().unwrap();
+    assert!(killed <= 256, "{status:#}");
+    assert_eq!(
+        a["rx_packets"].as_u64().unwrap(),
+        a["tx_packets"].as_u64().unwrap() + killed,
+        "{status:#}"
+    );
+    assert_lost(&status, killed);
+}
+
+/// Counts lie in memory that outlives the NF.
+#[test]
+fn kills_lose_no_count() {
+    let running = Running::start(&chain("  a: { type: count }\n", "  - gen -> a -> end\n"));
+    let mut before = 0;
+    for lives in 1..=5 {
+        running.let_pass();
+        let counted = running.counts("a");
+        assert!(counted >= before + 100, "{counted} after {before}");
+        before = counted;
+        running.kill("a");
+        running.wait_for(|status| status["recovery"]["restarts"] == lives);
+        let after = running.counts("a");
+        assert!(after >= before, "{after} after {before}");
+    }
+    // What arrives while it is asked is not counted twice either.
+    let passed = running.wait_for(|_| true);
+    let counted = running.counts("a");
+    let status = running.wait_for(|_| true);
+    let a = |status: &Value, what: &str| node(status, "a")[what].as_u64().unwrap();
+    assert!(counted >= a(&passed, "tx_packets"), "{counted}: {passed:#}");
+    assert!(counted <= a(&status, "rx_packets"), "{counted}: {status:#}");
+    running.stop();
+}
+
+/// A worker dies at any time while the chain is changed: the change is made or it is not, nobody
+/// waits long, and what was lost is counted.
+#[test]
+fn kills_in_the_middle_of_a_change_are_survived() {
+    let one = chain(ONE, "  - gen -> a -> end\n");
+    let behind = chain(TWO, "  - gen -> a -> b -> end\n");
+    let before = chain(TWO, "  - gen -> b -> a -> end\n");
+    let running = Running::start(&one);
+    let seed = std::env::var("CATENA_SEED").ok();
+    let mut random = seed
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(0x5eed_u64);
+    let mut below = |end: u64| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random % end
+    };
+    let (mut made, mut refused) = (0, 0);
+    for round in 0..24 {
+        let text = match round % 4 {
+            0 => &behind,
+            2 => &before,
+            _ => &one,
+        };
+        let victim = if below(3) == 0 { "b" } else { "a" };
+        let wait = Duration::from_micros(below(30_000));
+        std::fs::write(running.dir.path().join("new.yaml"), text).unwrap();
+        let start = Instant::now();
+        let child = catena(running.dir.path())
+            .args(["apply", "new.yaml"])
+            .stderr(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        while start.elapsed() < wait {
+            std::hint::spin_loop();
+        }
+        running.kill(victim);
+        let mut said = child.wait_with_output().unwrap();
+        assert!(
+            start.elapsed() < Duration::from_secs(4),
+            "{:?}",
+            start.elapsed()
+        );
+        // Made or not, the same file can be applied until it is.
+        loop {
+            let text = String::from_utf8_lossy(&said.stderr).into_owned();
+            if said.status.success() {
+                made += 1;
+                break;
+            }
+            refused += 1;
+            let is_kind = text.contains("nothing was changed") || text.contains("try again");
+            assert!(is_kind, "{text}");
+            assert!(start.elapsed() < Duration::from_secs(20), "{text}");
+            said = running.ask(&["apply", "new.yaml"]);
+        }
+        running.let_pass();
+    }
+    eprintln!("  {made} changes made, {refused} refused");
+    let status = running.stop();
+    let lost = node(&status, "end")["report"]["lost"].as_u64().unwrap();
+    assert!(status["deaths"].as_u64().unwrap() > 5, "{status:#}");
+    assert_lost(&status, lost);
+}

@@ -9,7 +9,7 @@
 //! ```
 
 use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
-use catena_engine::nf::{Access, BuiltNf, Burst, DropReason, Inputs, Nanos, Nf, NfKind, Verdict};
+use catena_engine::nf::{BuiltNf, Burst, DropReason, Nanos, Nf, NfKind, NfPlan, Verdict};
 use catena_engine::nf_bench::NfBench;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -52,25 +52,28 @@ impl Nf for Sample {
     }
 }
 
-fn build(config: &Value) -> Result<BuiltNf, ConfigErrors> {
-    let Config { every } = parse_config(config)?;
-    if every == 0 {
-        let message = "one packet of 0 cannot pass";
-        return Err(vec![ConfigError::new("every", message, "write 1 or more")]);
+impl Sample {
+    fn of(config: &Value) -> Result<Self, ConfigErrors> {
+        let Config { every } = parse_config(config)?;
+        if every == 0 {
+            let message = "one packet of 0 cannot pass";
+            return Err(vec![ConfigError::new("every", message, "write 1 or more")]);
+        }
+        Ok(Self { every, skip: 0 })
     }
-    Ok(BuiltNf::single(Sample { every, skip: 0 }))
 }
 
 /// The chain file's entry.
 pub const KIND: NfKind = NfKind {
     name: "sample",
     summary: "Passes every n-th packet and drops the others",
-    access: Access::Read,
-    inputs: Inputs::One,
-    allocates: false,
-    headroom: 0,
+    example: r#"{"every": 100}"#,
     schema: || schemars::schema_for!(Config),
-    build: |config, _outputs| build(config),
+    plan: |config, _outputs| {
+        Sample::of(config)?;
+        Ok(NfPlan::new())
+    },
+    build: |config, _context| Ok(BuiltNf::new(Sample::of(config)?)),
 };
 
 fn main() {

@@ -7,14 +7,19 @@
 
 use std::fmt;
 
-use crate::config::{ConfigErrors, PortSide};
 use crate::packet::Packet;
 use crate::pools::Pools;
 
 mod frame;
+mod kind;
 
 pub use crate::drop_reason::DropReason;
 pub use frame::{Frame, Judgement, WholeFrames};
+pub(crate) use kind::check_name;
+pub use kind::{
+    Access, BuildContext, BuiltNf, COUNTER_COUNT_MAX, Inputs, NAME_BYTES_MAX, NfKind, NfPlan,
+    NfState, OUTPUT_COUNT_MAX, OWN_REASON_COUNT_MAX, STATE_COUNT_MAX, StatePlan,
+};
 
 /// Nanoseconds on the engine's monotonic clock. Never wall-clock time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -248,90 +253,5 @@ pub trait Nf: Send {
     /// once the chain has ended. A control request shows them before.
     fn report(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
-    }
-}
-
-/// Whether an NF changes packet bytes. An NF that does cannot read from an `ro` link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Only reads.
-    Read,
-    /// Reads and changes bytes or length.
-    Write,
-}
-
-/// How many links may arrive at an NF.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Inputs {
-    /// Exactly one.
-    One,
-    /// One or more.
-    Many,
-    /// One or more, and packets end there, as at a port: see [`Nf::ends_paths`]. Links may lead
-    /// round in a circle through such an NF.
-    Ending,
-}
-
-/// An NF ready to run, with the names of its outputs.
-pub struct BuiltNf {
-    /// The NF.
-    pub nf: Box<dyn Nf>,
-    /// Names of its outputs; index is the one in [`Verdict::Output`]. A single output is `out`.
-    pub outputs: Vec<String>,
-}
-
-impl BuiltNf {
-    /// An NF with the single output `out`.
-    pub fn single(nf: impl Nf + 'static) -> Self {
-        Self {
-            nf: Box::new(nf),
-            outputs: vec!["out".to_owned()],
-        }
-    }
-
-    /// An NF with named outputs.
-    pub fn named(nf: impl Nf + 'static, outputs: Vec<String>) -> Self {
-        Self {
-            nf: Box::new(nf),
-            outputs,
-        }
-    }
-}
-
-impl fmt::Debug for BuiltNf {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BuiltNf")
-            .field("outputs", &self.outputs)
-            .finish_non_exhaustive()
-    }
-}
-
-/// An NF type as chain files know it.
-pub struct NfKind {
-    /// The word after `type:`.
-    pub name: &'static str,
-    /// One sentence for `catena nf list`.
-    pub summary: &'static str,
-    /// Whether it changes packets.
-    pub access: Access,
-    /// How many links may arrive.
-    pub inputs: Inputs,
-    /// Whether it makes packets of its own (copies): its worker then gets a pool.
-    pub allocates: bool,
-    /// Most bytes that it puts in front of a packet: frames on the way to it leave so much room.
-    pub headroom: u8,
-    /// JSON Schema of its configuration.
-    pub schema: fn() -> schemars::Schema,
-    /// Checks the configuration and builds the NF. `outputs` are the names of the links that leave
-    /// it in the chain file, in file order, for kinds whose outputs are named by their links.
-    pub build:
-        fn(config: &serde_json::Value, outputs: &[PortSide]) -> Result<BuiltNf, ConfigErrors>,
-}
-
-impl fmt::Debug for NfKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NfKind")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
     }
 }

@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use crate::config::{ConfigError, ConfigErrors};
 use crate::nf::{
-    BuiltNf, Burst, Copies, DropReason, Emission, Frame, Judgement, Nanos, NfKind, Verdict,
+    BuildContext, BuiltNf, Burst, Copies, DropReason, Emission, Frame, Judgement, Nanos, NfKind,
+    NfPlan, NfState, Verdict,
 };
 use crate::pools::Pools;
 
@@ -17,6 +18,7 @@ use crate::pools::Pools;
 #[derive(Debug)]
 pub struct NfBench {
     built: BuiltNf,
+    plan: NfPlan,
     pools: Pools,
     copies: Copies,
     /// The time the next burst is processed at.
@@ -65,7 +67,19 @@ impl NfBench {
     /// What is wrong with the configuration, or that there is no memory.
     pub fn new(kind: &NfKind, config: &Value, outputs: &[&str]) -> Result<Self, ConfigErrors> {
         let outputs: Vec<String> = outputs.iter().map(ToString::to_string).collect();
-        let built = (kind.build)(config, &outputs)?;
+        let plan = (kind.plan)(config, &outputs)?;
+        plan.check()
+            .map_err(|fault| vec![ConfigError::new("", fault, "mend the kind")])?;
+        let state = plan.state.iter().map(|state| NfState {
+            name: state.name.clone(),
+            memory: Box::new(vec![0; state.bytes]),
+            is_taken_over: false,
+        });
+        let mut context = BuildContext {
+            state: state.collect(),
+            ..BuildContext::alone(&plan.outputs)
+        };
+        let built = (kind.build)(config, &mut context)?;
         let sizes = [(1, 16, 2), (2, 7, 256), (3, 11, 256), (4, 18, 2)];
         let own = sizes.into_iter().map(|(id, log2_stride, buffer_count)| {
             let geometry = PoolGeometry {
@@ -80,6 +94,7 @@ impl NfBench {
         let pools = Pools::new(own.collect::<Result<_, _>>()?);
         Ok(Self {
             built,
+            plan,
             pools,
             copies: Copies::default(),
             now: Nanos(0),
@@ -89,7 +104,12 @@ impl NfBench {
 
     /// Names of the NF's outputs.
     pub fn outputs(&self) -> &[String] {
-        &self.built.outputs
+        &self.plan.outputs
+    }
+
+    /// What it was planned as.
+    pub fn plan(&self) -> &NfPlan {
+        &self.plan
     }
 
     /// The NF.
@@ -189,7 +209,7 @@ impl NfBench {
     /// What an NF at which packets end sends now, with room for `room` packets at each output, and
     /// when it wants to be asked again.
     pub fn emit(&mut self, room: usize, is_draining: bool) -> (Vec<Emitted>, Option<Nanos>) {
-        let mut rooms = vec![room; self.built.outputs.len()];
+        let mut rooms = vec![room; self.plan.outputs.len()];
         let mut out = Emission::new(&mut self.pools, &mut self.copies, &mut rooms, is_draining);
         let next = self.built.nf.emit(&mut out, self.now);
         let mut emitted = Vec::new();

@@ -20,7 +20,6 @@ use catena_shm::staging;
 use crate::aggregation::FRAME_BYTES;
 use crate::chain::fusion::Fusion;
 use crate::chain::{Aggregate, Chain, Mode, NodeKind, Protocol, Trust};
-use crate::nf::{Inputs, NfKind};
 use crate::pools::POOL_COUNT_MAX;
 use crate::protocol::{Bind, EdgeSpec, LaneSpec, NodeSpec, PoolSpec, RingSpec};
 use crate::supervisor::renumber::{is_gone, is_link_gone};
@@ -315,15 +314,15 @@ fn takes_frames(chain: &Chain, worker_of: &[usize], link: &crate::chain::Link) -
 fn headroom_behind(chain: &Chain, node: usize) -> u8 {
     let mut most = vec![0_u8; chain.nodes.len()];
     for node in topological(chain).into_iter().rev() {
-        let NodeKind::Nf { kind, .. } = &chain.nodes[node].kind else {
+        let NodeKind::Nf { plan, .. } = &chain.nodes[node].kind else {
             continue;
         };
-        if kind.inputs == Inputs::Ending {
+        if plan.ends_paths() {
             continue;
         }
         let links = chain.links_from(node);
         let behind = links.map(|(_, link)| most.get(link.to).copied().unwrap_or(0));
-        most[node] = kind.headroom.saturating_add(behind.max().unwrap_or(0));
+        most[node] = plan.headroom.saturating_add(behind.max().unwrap_or(0));
     }
     most.get(node).copied().unwrap_or(0)
 }
@@ -367,10 +366,7 @@ fn pools(
             .iter()
             .any(|node| match &chain.nodes[*node].kind {
                 NodeKind::Port { role, .. } => role.receives,
-                NodeKind::Nf {
-                    kind: NfKind { allocates, .. },
-                    ..
-                } => *allocates,
+                NodeKind::Nf { plan, .. } => plan.allocates,
             });
         let copies_in = rings
             .iter()
@@ -530,9 +526,9 @@ pub fn node_spec(chain: &Chain, worker_of: &[usize], index: usize) -> NodeSpec {
             let receives = role.receives && chain.links_from(index).next().is_some();
             (true, receives, config, wraps, vec!["out".to_owned()])
         }
-        NodeKind::Nf {
-            config, outputs, ..
-        } => (false, false, config, Vec::new(), outputs.clone()),
+        NodeKind::Nf { config, plan, .. } => {
+            (false, false, config, Vec::new(), plan.outputs.clone())
+        }
     };
     NodeSpec {
         index,

@@ -3,11 +3,13 @@
 //! Control path. The worker makes the memory it will write and hands it over
 //! ([`FromWorker::Made`]); the supervisor passes it on to the neighbours ([`ToWorker::Attach`]).
 //! Either side treats what it receives as untrusted: a record that does not parse, or names what
-//! does not exist, ends the connection, and a dead connection is a dead worker.
+//! does not exist, ends the connection, and a dead connection is a dead worker. A record of any
+//! size is cut into messages ([`parts`]).
 //!
 //! ```text
 //! supervisor                      worker
 //!     | <------------- Hello ------- |
+//!     | -- Adopt, State + fd ------> |   memory that outlives a worker
 //!     | -- Assign -----------------> |   makes regions, opens ports
 //!     | <------------- Made + fd --- |   one per region
 //!     | <------------- Listening --- |   one per TCP link that reaches it
@@ -25,6 +27,11 @@
 //!     | <------------- Stopped ----- |
 //! ```
 
+pub mod parts;
+mod version;
+
+pub use version::VERSION;
+
 use std::net::SocketAddrV4;
 
 use serde::{Deserialize, Serialize};
@@ -32,31 +39,6 @@ use serde::{Deserialize, Serialize};
 use crate::chain::{Aggregate, Mode, Overflow, Trust};
 use crate::probe::ProbeSettings;
 use crate::wait::WaitPolicy;
-
-/// Version of this protocol and of the memory that it hands over; both sides must have the same.
-/// It changes with any change of their source, so that nobody has to remember: what runs in a
-/// container comes from an image that may be older than the supervisor.
-pub const VERSION: u32 = {
-    let protocol = fingerprint(0x811c_9dc5, include_bytes!("protocol.rs"));
-    let counters = fingerprint(protocol, include_bytes!("stats.rs"));
-    let descriptors = fingerprint(counters, include_bytes!("../../shm/src/descriptor.rs"));
-    let pools = fingerprint(descriptors, include_bytes!("../../shm/src/pool.rs"));
-    let streams = fingerprint(pools, include_bytes!("link/tcp.rs"));
-    let marks = fingerprint(streams, include_bytes!("../../shm/src/pool/search.rs"));
-    let rings = fingerprint(marks, include_bytes!("../../shm/src/ring_memory.rs"));
-    let records = fingerprint(rings, include_bytes!("../../shm/src/record_ring.rs"));
-    fingerprint(records, include_bytes!("probe.rs"))
-};
-
-/// FNV-1a of some text, continued from `hash`.
-const fn fingerprint(mut hash: u32, text: &[u8]) -> u32 {
-    let mut at = 0;
-    while at < text.len() {
-        hash = (hash ^ text[at] as u32).wrapping_mul(0x0100_0193);
-        at += 1;
-    }
-    hash
-}
 
 /// A region, by what it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -293,6 +275,17 @@ pub enum ToWorker {
     Assign(Box<Assignment>),
     /// Memory of an adopted pool, before `Assign`.
     Adopt(u8),
+    /// Memory that outlives an NF, with its descriptor, before `Assign` or `Change`.
+    State {
+        /// Node, by index in the chain.
+        node: usize,
+        /// Its name in the node's plan.
+        name: String,
+        /// Its size in bytes.
+        len: usize,
+        /// Whether an NF has had it before.
+        is_taken_over: bool,
+    },
     /// A neighbour's memory, with its descriptor. For a ring end that exists already, its
     /// successor, which publishes from `start` on.
     Attach {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use catena_engine::nf::{DropReason, NfKind};
+use catena_engine::nf::{BuildContext, DropReason, NfKind};
 use catena_engine::nfs::KINDS;
 use serde_json::Value;
 
@@ -99,11 +99,14 @@ fn build_example(yaml: &str, source: &str) -> usize {
                 _ => None,
             })
             .collect();
-        let built = (kind.build)(&Value::Object(config), &outputs);
-        let built = built.unwrap_or_else(|errors| panic!("{source}, {name}: {errors:?}"));
+        let config = Value::Object(config);
+        let plan = (kind.plan)(&config, &outputs);
+        let plan = plan.unwrap_or_else(|errors| panic!("{source}, {name}: {errors:?}"));
         for output in &outputs {
-            assert!(built.outputs.contains(output), "{source}: {name}.{output}");
+            assert!(plan.outputs.contains(output), "{source}: {name}.{output}");
         }
+        let built = (kind.build)(&config, &mut BuildContext::alone(&plan.outputs));
+        assert!(built.is_ok(), "{source}, {name}: {built:?}");
     }
     nfs.len()
 }

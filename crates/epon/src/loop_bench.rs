@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use catena_engine::nf::{BuiltNf, Burst, Copies, DropReason, Nanos, Nf, NfKind, Verdict};
+use catena_engine::nf::{
+    BuildContext, BuiltNf, Burst, Copies, DropReason, Nanos, Nf, NfKind, Verdict,
+};
 use catena_engine::packet::Packet;
 use catena_engine::pools::Pools;
 use catena_engine::port::{Port, RxBurst, RxState};
@@ -37,7 +39,7 @@ impl LoopBench {
         let (kind, dir) = (&pktgenrcv::KIND, Path::new("."));
         (kind.check)(port).expect("a right configuration");
         let built = nfs.iter().map(|(kind, config)| {
-            (kind.build)(config, &["out".to_owned()]).expect("a right configuration")
+            (kind.build)(config, &mut BuildContext::alone(&[])).expect("a right configuration")
         });
         let own = (1..).zip(BUFFERS).map(|(id, (log2_stride, buffer_count))| {
             let geometry = PoolGeometry {
@@ -142,6 +144,6 @@ impl LoopBench {
 
     /// An NF is killed and replaced by one that has just begun.
     pub(crate) fn replace(&mut self, index: usize, kind: &NfKind, config: &Value) {
-        self.nfs[index] = (kind.build)(config, &["out".to_owned()]).expect("as before");
+        self.nfs[index] = (kind.build)(config, &mut BuildContext::alone(&[])).expect("as before");
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use catena_engine::nf::DropReason;
+use catena_engine::nf::{BuildContext, DropReason};
 use catena_epon::{NFS, PORTS};
 use serde_json::Value;
 
@@ -79,9 +79,11 @@ fn every_counter_is_named_and_every_example_builds() {
             for config in example["nfs"].as_object().unwrap().values() {
                 let mut config = config.as_object().unwrap().clone();
                 config.remove("type");
-                let nf = (kind.build)(&Value::Object(config), &["out".to_owned()])
-                    .unwrap()
-                    .nf;
+                let outputs = ["out".to_owned()];
+                let config = Value::Object(config);
+                (kind.plan)(&config, &outputs).unwrap().check().unwrap();
+                let mut context = BuildContext::alone(&outputs);
+                let nf = (kind.build)(&config, &mut context).unwrap().nf;
                 for (counter, _) in nf.report() {
                     assert!(
                         section.contains(&format!("`{counter}`")),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use catena_engine::chain::{Chain, Mode, Registry};
-use catena_engine::nf::{Access, BuiltNf, Burst, Inputs, Nanos, Nf, NfKind};
+use catena_engine::nf::{BuiltNf, Burst, Nanos, Nf, NfKind, NfPlan};
 use catena_engine::packet::Packet;
 use catena_engine::port::{Port, PortKind, PortRole, RxBurst, RxState};
 use catena_engine::probe::{ProbeSettings, Tier};
@@ -81,15 +81,13 @@ impl Nf for Slow {
 static SLOW: NfKind = NfKind {
     name: "slow",
     summary: "Spins",
-    access: Access::Read,
-    inputs: Inputs::One,
-    allocates: false,
-    headroom: 0,
+    example: r#"{"place": 0}"#,
     schema: || schemars::schema_for!(()),
+    plan: |_, _| Ok(NfPlan::new()),
     build: |config, _| {
         let place = config["place"].as_u64().unwrap();
         let place = usize::try_from(place).unwrap();
-        Ok(BuiltNf::single(Slow { place }))
+        Ok(BuiltNf::new(Slow { place }))
     },
 };
 

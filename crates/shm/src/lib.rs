@@ -12,6 +12,7 @@
 //! - [`ring`]: the single-producer single-consumer ring, generic over its memory; model-checked.
 //! - [`ring_memory`]: the ring's memory as two sealed regions, one per side.
 //! - [`staging`]: the byte area through which `copy` links pass packets.
+//! - [`state`]: memory of a network function that outlives it.
 //! - `prefetch`: cache lines fetched before they are needed.
 //! - [`bell`]: sleeping without losing a wake-up, on futexes that the peer cannot write.
 //! - [`counters`]: counter blocks that any process can read.
@@ -41,6 +42,7 @@ pub mod ring;
 pub mod ring_memory;
 pub mod schedule;
 pub mod staging;
+pub mod state;
 pub mod sync;
 pub mod tsc;
 

@@ -32,7 +32,7 @@ use super::Failure;
 const RECORD_BYTES: usize = 32 << 10;
 const _: () = assert!(RECORD_BYTES <= fd_passing::MESSAGE_BYTES_MAX);
 /// Longest text: a chain file of 1 MiB whose every character is escaped.
-const TEXT_BYTES_MAX: usize = 8 << 20;
+pub(super) const TEXT_BYTES_MAX: usize = 8 << 20;
 /// How long a connection may take: its supervisor may be stopped, and its queue full.
 const DIAL_PATIENCE: Duration = Duration::from_secs(2);
 /// How long the supervisor waits for whoever asked for the end.
@@ -240,6 +240,12 @@ fn exchange_memory(
         other => failed(&other),
     })?;
     let bytes = serde_json::to_vec(request).map_err(|error| failed(&error))?;
+    if bytes.len() > TEXT_BYTES_MAX {
+        let reason = format!("the request has {} bytes", bytes.len());
+        return Err(failed(&format!(
+            "{reason}, at most {TEXT_BYTES_MAX} are taken"
+        )));
+    }
     send_text(&socket, &bytes, &[], patience).map_err(|error| match error {
         Errno::PIPE | Errno::CONNRESET => AskError::Ended,
         other => failed(&other),
@@ -443,7 +449,12 @@ fn send_answer(socket: &OwnedFd, answer: &Answer, memory: Option<&OwnedFd>, pati
     let fds: Vec<_> = memory.iter().map(|fd| fd.as_fd()).collect();
     let blocks =
         fcntl_getfl(socket).and_then(|flags| fcntl_setfl(socket, flags - OFlags::NONBLOCK));
-    if let (Ok(()), Ok(bytes)) = (blocks, serde_json::to_vec(answer)) {
+    if let (Ok(()), Ok(mut bytes)) = (blocks, serde_json::to_vec(answer)) {
+        if bytes.len() > TEXT_BYTES_MAX {
+            let reason = format!("the answer has {} bytes", bytes.len());
+            let error = Answer::Error(format!("{reason}, at most {TEXT_BYTES_MAX} are sent"));
+            bytes = serde_json::to_vec(&error).unwrap_or_default();
+        }
         // Whoever asked may be gone.
         let _ = send_text(socket, &bytes, &fds, patience);
     }

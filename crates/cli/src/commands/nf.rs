@@ -1,5 +1,6 @@
 //! `catena nf`: what network functions there are, what each takes, and requests to running ones.
 
+use std::io::Read;
 use std::process::ExitCode;
 
 use catena_engine::nf::{Access, Inputs, NfKind};
@@ -30,9 +31,9 @@ pub(crate) enum Command {
         chain: String,
         /// Name of the network function in the chain
         node: String,
-        /// The request, such as '{"show": "counts"}'
-        #[arg(value_name = "JSON", value_parser = kinds::parse_json)]
-        request: serde_json::Value,
+        /// The request, such as '{"show": "counts"}', or - to read it from the standard input
+        #[arg(value_name = "JSON")]
+        request: String,
     },
 }
 
@@ -63,9 +64,28 @@ pub(crate) fn run(command: &Command) -> Outcome {
             chain,
             node,
             request,
-        } => control(chain, node, request)?,
+        } => control(chain, node, &read_request(request)?)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A request as it was written; one that no command line holds comes by the standard input.
+fn read_request(text: &str) -> Result<serde_json::Value, Failure> {
+    let mut read = String::new();
+    let text = if text == "-" {
+        let input = std::io::stdin().lock();
+        let mut input = input.take(super::control::TEXT_BYTES_MAX as u64 + 1);
+        let count = input.read_to_string(&mut read).map_err(Failure::input)?;
+        if count > super::control::TEXT_BYTES_MAX {
+            let most = super::control::TEXT_BYTES_MAX;
+            let reason = format!("a request may have at most {most} bytes");
+            return Err(Failure::input(reason));
+        }
+        read.as_str()
+    } else {
+        text
+    };
+    kinds::parse_json(text).map_err(Failure::input)
 }
 
 fn control(chain: &str, node: &str, request: &serde_json::Value) -> Result<(), Failure> {
@@ -83,22 +103,25 @@ fn control(chain: &str, node: &str, request: &serde_json::Value) -> Result<(), F
 }
 
 fn as_json(kind: &NfKind) -> serde_json::Value {
+    let plan = kind.example_plan().unwrap_or_default();
     serde_json::json!({
         "name": kind.name,
         "summary": kind.summary,
-        "writes_packets": kind.access == Access::Write,
-        "takes_many_inputs": kind.inputs == Inputs::Many,
+        "writes_packets": plan.access == Access::Write,
+        "takes_many_inputs": plan.inputs == Inputs::Many,
+        "example": kind.example,
         "settings": (kind.schema)(),
     })
 }
 
 fn describe(kind: &NfKind) {
     outln!("{}: {}", kind.name, kind.summary);
-    let access = match kind.access {
+    let plan = kind.example_plan().unwrap_or_default();
+    let access = match plan.access {
         Access::Read => "only reads packets",
         Access::Write => "changes packets (not on ro links)",
     };
-    let inputs = match kind.inputs {
+    let inputs = match plan.inputs {
         Inputs::One => "one input",
         Inputs::Many => "one or more inputs",
         Inputs::Ending => "one or more inputs, at which packets end",

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use catena_engine::chain::{Chain, Plan, diff};
+use catena_engine::supervisor::states::fates;
 
 use super::control::{Answer, Request, Source, Target, unexpected};
 use super::{Failure, Outcome};
@@ -44,7 +45,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Some(_) => super::check::load(&args.file, args.json, source.mode)?.chain,
         None => new,
     };
-    let plan = plan(&source, &new)?;
+    let (plan, fates) = plan(&source, &new)?;
     if args.json {
         super::print_json(&serde_json::json!({ "chain": name, "actions": plan.actions }))?;
     } else if plan.is_empty() {
@@ -54,12 +55,15 @@ pub(crate) fn run(args: &Args) -> Outcome {
         );
     } else {
         out!("{plan}");
+        for line in fates {
+            outln!("{line}");
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// What turns the chain that runs into `new`.
-fn plan(source: &Source, new: &Chain) -> Result<Plan, Failure> {
+/// What turns the chain that runs into `new`, and what becomes of memory that outlives its NFs.
+fn plan(source: &Source, new: &Chain) -> Result<(Plan, Vec<String>), Failure> {
     let old = Chain::parse(&source.text, &source.dir, &registry(), source.mode)
         .map_err(|errors| {
             Failure::running(format!(
@@ -67,5 +71,5 @@ fn plan(source: &Source, new: &Chain) -> Result<Plan, Failure> {
             ))
         })?
         .chain;
-    Ok(diff(&old, new))
+    Ok((diff(&old, new), fates(&old, new)))
 }

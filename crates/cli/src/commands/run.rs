@@ -332,6 +332,7 @@ fn ask_node(supervisor: &mut Supervisor, node: &str, request: serde_json::Value)
             None => {}
         }
     }
+    supervisor.withdraw(id);
     Answer::Error(format!("{node} did not answer within 2 s"))
 }
 

@@ -3,7 +3,7 @@
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use catena_engine::nf::{Access, BuiltNf, Burst, Inputs, Nanos, Nf, NfKind};
+use catena_engine::nf::{BuiltNf, Burst, Nanos, Nf, NfKind, NfPlan};
 use catena_engine::protocol::{FromWorker, RegionName};
 use catena_shm::fd_passing;
 
@@ -88,12 +88,10 @@ impl Nf for Scribbler {
 pub(crate) static SCRIBBLER: NfKind = NfKind {
     name: "scribbler",
     summary: "Writes over all memory it can",
-    access: Access::Read,
-    inputs: Inputs::One,
-    allocates: false,
-    headroom: 0,
+    example: "{}",
     schema: || schemars::schema_for!(()),
-    build: |_, _| Ok(BuiltNf::single(Scribbler)),
+    plan: |_, _| Ok(NfPlan::new()),
+    build: |_, _| Ok(BuiltNf::new(Scribbler)),
 };
 
 /// Panics now and then.
@@ -112,12 +110,10 @@ impl Nf for Panicker {
 pub(crate) static PANICKER: NfKind = NfKind {
     name: "panicker",
     summary: "Panics at every 3000th packet",
-    access: Access::Read,
-    inputs: Inputs::One,
-    allocates: false,
-    headroom: 0,
+    example: "{}",
     schema: || schemars::schema_for!(()),
-    build: |_, _| Ok(BuiltNf::single(Panicker)),
+    plan: |_, _| Ok(NfPlan::new()),
+    build: |_, _| Ok(BuiltNf::new(Panicker)),
 };
 
 /// Accuses all its neighbours, louder each time, over its worker's control connection.
@@ -138,8 +134,15 @@ impl Nf for Slanderer {
         };
         let socket = std::io::stdin();
         let mut regions = vec![RegionName::LinkProducer(0), RegionName::LinkConsumer(1)];
-        // Worker 0 owns the pools; this is worker 1.
-        regions.push(RegionName::LaneConsumer { from: 1, to: 0 });
+        // Worker 0 owns the pools, unless everybody has its own; where they are sealed, `out` is a
+        // worker before this one.
+        let label = std::env::args().last().unwrap();
+        let lane = |from| RegionName::LaneConsumer { from, to: 0 };
+        regions.extend(match label.as_str() {
+            "slander-copy/evil" => None,
+            "slander-ro/evil" => Some(lane(2)),
+            _ => Some(lane(1)),
+        });
         for region in regions {
             let record = FromWorker::Violation { region, count };
             let bytes = serde_json::to_vec(&record).unwrap();
@@ -151,12 +154,10 @@ impl Nf for Slanderer {
 pub(crate) static SLANDERER: NfKind = NfKind {
     name: "slanderer",
     summary: "Accuses its neighbours",
-    access: Access::Read,
-    inputs: Inputs::One,
-    allocates: false,
-    headroom: 0,
+    example: "{}",
     schema: || schemars::schema_for!(()),
-    build: |_, _| Ok(BuiltNf::single(Slanderer)),
+    plan: |_, _| Ok(NfPlan::new()),
+    build: |_, _| Ok(BuiltNf::new(Slanderer)),
 };
 
 /// Answers what nobody asked, as fast as the supervisor takes it.
@@ -179,10 +180,8 @@ impl Nf for Flooder {
 pub(crate) static FLOODER: NfKind = NfKind {
     name: "flooder",
     summary: "Floods the control connection",
-    access: Access::Read,
-    inputs: Inputs::One,
-    allocates: false,
-    headroom: 0,
+    example: "{}",
     schema: || schemars::schema_for!(()),
-    build: |_, _| Ok(BuiltNf::single(Flooder)),
+    plan: |_, _| Ok(NfPlan::new()),
+    build: |_, _| Ok(BuiltNf::new(Flooder)),
 };

@@ -1,12 +1,12 @@
 //! Hostile worker programs: what speaks to the supervisor instead of a worker of this project.
 
-use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 
 use catena_engine::pools::Pools;
 use catena_engine::protocol::{FromWorker, RegionName, ToWorker, VERSION};
-use catena_engine::worker::build::Making;
+use catena_engine::worker::build::{Making, page_layout};
 use catena_engine::worker::graph::Graph;
+use catena_engine::worker::node_memory::Brought;
 use catena_engine::worker::serve::serve;
 use catena_shm::counters::Counters;
 use catena_shm::region::{Region, Sharing};
@@ -56,7 +56,7 @@ fn take_part(socket: &OwnedFd, token: &str) -> (Graph, Pools, Counters) {
         let fd = message.fds.into_iter().next();
         match serde_json::from_slice(&message.bytes).unwrap() {
             ToWorker::Assign(assignment) => {
-                let made = Making::start(*assignment, BTreeMap::new(), &registry()).unwrap();
+                let made = Making::start(*assignment, Brought::default(), &registry()).unwrap();
                 for (region, len, fd) in made.made() {
                     say(socket, &FromWorker::Made { region, len }, &[fd]);
                 }
@@ -151,7 +151,10 @@ fn tell_lie(socket: &OwnedFd, token: &str, lie: &str) {
         };
         match lie {
             "descriptors" => say(socket, &made(RegionName::Counters), &[page.fd(), page.fd()]),
-            "seals" => say(socket, &made(RegionName::Counters), &[unsealed().as_fd()]),
+            "seals" => {
+                let tail = made(RegionName::LinkConsumer(link));
+                say(socket, &tail, &[unsealed().as_fd()]);
+            }
             "size" => {
                 let (region, len) = (RegionName::Counters, 8192);
                 say(socket, &FromWorker::Made { region, len }, &[page.fd()]);
@@ -161,10 +164,23 @@ fn tell_lie(socket: &OwnedFd, token: &str, lie: &str) {
                 &made(RegionName::LinkProducer(link + 1)),
                 &[page.fd()],
             ),
+            // Sealed, and far larger than planned: it costs nothing to make.
+            "vast" => {
+                let len = 1 << 40;
+                let flags = rustix::fs::MemfdFlags::ALLOW_SEALING;
+                let fd = rustix::fs::memfd_create("catena-lie", flags).unwrap();
+                rustix::fs::ftruncate(&fd, len).unwrap();
+                let seals = rustix::fs::SealFlags::SHRINK | rustix::fs::SealFlags::GROW;
+                let seals = seals | rustix::fs::SealFlags::FUTURE_WRITE;
+                rustix::fs::fcntl_add_seals(&fd, seals | rustix::fs::SealFlags::SEAL).unwrap();
+                let (region, len) = (RegionName::Counters, usize::try_from(len).unwrap());
+                say(socket, &FromWorker::Made { region, len }, &[fd.as_fd()]);
+            }
             "twice" => {
+                let bytes = page_layout(&assignment).word_count() * 8;
                 for _ in 0..2 {
-                    let fd = Region::create("catena-lie", 1 << 16, Sharing::ReadOnly).unwrap();
-                    let (region, len) = (RegionName::Counters, 1 << 16);
+                    let fd = Region::create("catena-lie", bytes, Sharing::ReadOnly).unwrap();
+                    let (region, len) = (RegionName::Counters, fd.len());
                     say(socket, &FromWorker::Made { region, len }, &[fd.fd()]);
                 }
             }

@@ -85,6 +85,18 @@ impl Running {
         self.child.as_ref().unwrap().id()
     }
 
+    /// A command of `catena` that meets this chain.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = catena(&self.runtime());
+        command.args(arguments);
+        command
+    }
+
+    /// What such a command says.
+    pub(crate) fn ask(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
     /// The status now; none while the chain does not answer.
     pub(crate) fn try_status(&self) -> Option<Value> {
         let Output { status, stdout, .. } = catena(&self.runtime())

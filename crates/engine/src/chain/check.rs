@@ -172,7 +172,7 @@ fn check_tree(
         return None;
     }
     for (node, draft) in drafts.iter_mut().enumerate() {
-        draft.learn_outputs(report, &graph::output_names(&links, node));
+        draft.plan(report, &graph::output_names(&links, node));
     }
     let wiring = graph::check(report, &drafts, &links);
     let resolved = assemble::trust(report, &drafts, &links);

@@ -361,17 +361,15 @@ fn kind_changes(old: &Side<'_>, before: &Node, new: &Side<'_>, after: &Node) -> 
             ])
         }
         (
-            NodeKind::Nf {
-                config, outputs, ..
-            },
+            NodeKind::Nf { config, plan, .. },
             NodeKind::Nf {
                 config: new_config,
-                outputs: new_outputs,
+                plan: new_plan,
                 ..
             },
         ) => names_of([
             (config != new_config, "config"),
-            (outputs != new_outputs, "outputs"),
+            (plan.outputs != new_plan.outputs, "outputs"),
         ]),
         _ => vec!["type"],
     }

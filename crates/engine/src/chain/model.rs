@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::nf::{Inputs, NfKind};
+use crate::nf::{NfKind, NfPlan};
 use crate::port::{PortKind, PortRole, WrapKind};
 
 /// Most nodes in a chain.
@@ -82,8 +82,8 @@ pub enum NodeKind {
         kind: &'static NfKind,
         /// Its configuration, as JSON.
         config: serde_json::Value,
-        /// Names of its outputs, by index.
-        outputs: Vec<String>,
+        /// What it is planned as.
+        plan: NfPlan,
     },
 }
 
@@ -267,7 +267,7 @@ impl Node {
     pub fn ends_paths(&self) -> bool {
         match &self.kind {
             NodeKind::Port { .. } => true,
-            NodeKind::Nf { kind, .. } => kind.inputs == Inputs::Ending,
+            NodeKind::Nf { plan, .. } => plan.ends_paths(),
         }
     }
 

@@ -3,7 +3,9 @@
 //! The binary assembles one from the `KINDS` lists of the crates it is built with. Control path
 //! only.
 
-use crate::nf::NfKind;
+use std::collections::BTreeSet;
+
+use crate::nf::{NfKind, check_name};
 use crate::port::{PortKind, WrapKind};
 
 /// What chain files choose from.
@@ -18,6 +20,24 @@ pub struct Registry {
 }
 
 impl Registry {
+    /// Holds the kinds to what chain files and metrics need: names of the right form, each once
+    /// among its own, and examples that can be planned.
+    ///
+    /// # Errors
+    /// The first fault, which is that of whoever wrote the kind.
+    pub fn check(&self) -> Result<(), String> {
+        let nfs = self.nfs.iter().map(|kind| kind.name);
+        check_kinds("NF type", nfs)?;
+        check_kinds("port type", self.ports.iter().map(|kind| kind.name))?;
+        check_kinds("wrapper", self.wraps.iter().map(|kind| kind.name))?;
+        for kind in &self.nfs {
+            let plan = kind.example_plan()?;
+            plan.check()
+                .map_err(|fault| format!("the NF type {}: {fault}", kind.name))?;
+        }
+        Ok(())
+    }
+
     /// The NF type named `name`.
     pub fn nf(&self, name: &str) -> Option<&'static NfKind> {
         self.nfs.iter().copied().find(|kind| kind.name == name)
@@ -32,6 +52,17 @@ impl Registry {
     pub fn wrap(&self, name: &str) -> Option<&'static WrapKind> {
         self.wraps.iter().copied().find(|kind| kind.name == name)
     }
+}
+
+fn check_kinds<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<(), String> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        check_name(name).map_err(|fault| format!("the {what} \"{name}\" {fault}"))?;
+        if !seen.insert(name) {
+            return Err(format!("there are two of the {what} {name}"));
+        }
+    }
+    Ok(())
 }
 
 /// The candidate that `name` most likely misspells, if one is close enough to be worth a

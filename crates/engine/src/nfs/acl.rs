@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 use super::matching::{Key, Match, PortRange, Prefix, ProtocolName, RuleSet};
 use crate::config::{ConfigErrors, parse_config};
 use crate::nf::{
-    Access, BuiltNf, Burst, DropReason, Frame, Inputs, Nanos, Nf, NfKind, Verdict, WholeFrames,
+    BuiltNf, Burst, DropReason, Frame, Nanos, Nf, NfKind, NfPlan, Verdict, WholeFrames,
 };
 
 /// Configuration of `acl`.
@@ -97,21 +97,26 @@ struct Rules {
     actions: Vec<Action>,
 }
 
+/// What the rules ask, with their priorities.
+fn matches(rules: &[Rule]) -> Vec<(u32, Match)> {
+    let matches = rules.iter().map(|rule| {
+        let asked = Match {
+            src: rule.src,
+            dst: rule.dst,
+            src_port: rule.src_port,
+            dst_port: rule.dst_port,
+            protocol: rule.protocol,
+            ..Match::default()
+        };
+        (rule.priority, asked)
+    });
+    matches.collect()
+}
+
 impl Rules {
     fn new(rules: &[Rule]) -> Result<Self, ConfigErrors> {
-        let matches = rules.iter().map(|rule| {
-            let asked = Match {
-                src: rule.src,
-                dst: rule.dst,
-                src_port: rule.src_port,
-                dst_port: rule.dst_port,
-                protocol: rule.protocol,
-                ..Match::default()
-            };
-            (rule.priority, asked)
-        });
         Ok(Self {
-            set: RuleSet::new(&matches.collect::<Vec<_>>())?,
+            set: RuleSet::new(&matches(rules))?,
             actions: rules.iter().map(|rule| rule.action).collect(),
         })
     }
@@ -200,14 +205,16 @@ impl WholeFrames for Acl {
 pub const KIND: NfKind = NfKind {
     name: "acl",
     summary: "Permits or denies IP packets by the first rule that matches",
-    access: Access::Read,
-    inputs: Inputs::One,
-    allocates: false,
-    headroom: 0,
+    example: r#"{"rules": [{"action": "permit", "dst": "192.0.2.0/24"}]}"#,
     schema: || schemars::schema_for!(Config),
-    build: |config, _outputs| {
+    plan: |config, _outputs| {
         let config: Config = parse_config(config)?;
-        Ok(BuiltNf::single(Acl {
+        RuleSet::check(&matches(&config.rules))?;
+        Ok(NfPlan::new())
+    },
+    build: |config, _context| {
+        let config: Config = parse_config(config)?;
+        Ok(BuiltNf::new(Acl {
             rules: Rules::new(&config.rules)?,
             default: config.default,
             default_hits: 0,

@@ -35,7 +35,7 @@ use serde_json::{Value, json};
 use super::matching::{EtherTypeName, Key, Match, PortRange, Prefix, ProtocolName, RuleSet};
 use crate::config::{ConfigError, ConfigErrors, parse_config};
 use crate::nf::{
-    Access, BuiltNf, Burst, DropReason, Frame, Inputs, Nanos, Nf, NfKind, Verdict, WholeFrames,
+    BuiltNf, Burst, DropReason, Frame, Nanos, Nf, NfKind, NfPlan, Verdict, WholeFrames,
 };
 
 /// Configuration of `classify`.
@@ -156,59 +156,77 @@ fn output(
     })
 }
 
-fn build(config: &Value) -> Result<BuiltNf, ConfigErrors> {
-    let config: Config = parse_config(config)?;
-    let matches = config.rules.iter().map(|rule| {
-        let asked = Match {
-            src: rule.src,
-            dst: rule.dst,
-            src_port: rule.src_port,
-            dst_port: rule.dst_port,
-            protocol: rule.protocol,
-            ether_type: rule.ether_type,
-            vlan: rule.vlan,
-            dscp: rule.dscp,
-        };
-        (rule.priority, asked)
-    });
-    let rules = RuleSet::new(&matches.collect::<Vec<_>>())?;
-    let mut outputs = Vec::new();
-    let mut verdicts = Vec::with_capacity(config.rules.len());
-    for (index, rule) in config.rules.iter().enumerate() {
-        let path = || format!("rules[{index}].to");
-        verdicts.push(output(&mut outputs, &rule.to, path).map_err(|error| vec![error])?);
-    }
-    let default = match &config.default {
-        Some(name) => {
-            let path = || "default".to_owned();
-            output(&mut outputs, name, path).map_err(|error| vec![error])?
+/// What rules ask, and where each sends its packets.
+struct Routes {
+    matches: Vec<(u32, Match)>,
+    /// Verdict of each rule, in file order.
+    verdicts: Vec<Verdict>,
+    default: Verdict,
+    outputs: Vec<String>,
+}
+
+impl Routes {
+    fn of(config: &Config) -> Result<Self, ConfigErrors> {
+        let matches = config.rules.iter().map(|rule| {
+            let asked = Match {
+                src: rule.src,
+                dst: rule.dst,
+                src_port: rule.src_port,
+                dst_port: rule.dst_port,
+                protocol: rule.protocol,
+                ether_type: rule.ether_type,
+                vlan: rule.vlan,
+                dscp: rule.dscp,
+            };
+            (rule.priority, asked)
+        });
+        let mut outputs = Vec::new();
+        let mut verdicts = Vec::with_capacity(config.rules.len());
+        for (index, rule) in config.rules.iter().enumerate() {
+            let path = || format!("rules[{index}].to");
+            verdicts.push(output(&mut outputs, &rule.to, path).map_err(|error| vec![error])?);
         }
-        None => Verdict::Drop(DropReason::NoMatch),
-    };
-    if outputs.is_empty() {
-        let message = "there is neither a rule nor a default, so all would be dropped";
-        let repair = "write rules, or default: rest";
-        return Err(vec![ConfigError::new("rules", message, repair)]);
+        let default = match &config.default {
+            Some(name) => {
+                let path = || "default".to_owned();
+                output(&mut outputs, name, path).map_err(|error| vec![error])?
+            }
+            None => Verdict::Drop(DropReason::NoMatch),
+        };
+        if outputs.is_empty() {
+            let message = "there is neither a rule nor a default, so all would be dropped";
+            let repair = "write rules, or default: rest";
+            return Err(vec![ConfigError::new("rules", message, repair)]);
+        }
+        Ok(Self {
+            matches: matches.collect(),
+            verdicts,
+            default,
+            outputs,
+        })
     }
-    let nf = Classify {
-        rules,
-        verdicts,
-        default,
-        default_hits: 0,
-    };
-    Ok(BuiltNf::named(nf, outputs))
 }
 
 /// The chain file's entry.
 pub const KIND: NfKind = NfKind {
     name: "classify",
     summary: "Sends each packet to the output named by the first rule that matches",
-    access: Access::Read,
-    inputs: Inputs::One,
-    allocates: false,
-    headroom: 0,
+    example: r#"{"rules": [{"to": "web", "protocol": "tcp", "dst_port": 80}], "default": "rest"}"#,
     schema: || schemars::schema_for!(Config),
-    build: |config, _outputs| build(config),
+    plan: |config, _outputs| {
+        let routes = Routes::of(&parse_config(config)?)?;
+        RuleSet::check(&routes.matches)?;
+        Ok(NfPlan::new().outputs(routes.outputs))
+    },
+    build: |config, _context| {
+        let routes = Routes::of(&parse_config(config)?)?;
+        Ok(BuiltNf::new(Classify {
+            rules: RuleSet::new(&routes.matches)?,
+            verdicts: routes.verdicts,
+            default: routes.default,
+            default_hits: 0,
+        }))
+    },
 };
 
 #[cfg(test)]

@@ -10,8 +10,11 @@
 //!   seen: { type: count }
 //! ```
 //!
-//! Control requests: `{"show": "counts"}` answers with all of them, `{"reset": true}` sets them to
+//! The counts outlive the NF: a kill, or a change of the chain that leaves the node where it is,
+//! loses none. Control requests: `{"show": "counts"}` answers with all of them, `{"reset": true}` sets them to
 //! zero. EtherTypes beyond the first 30 different ones count as `other`.
+
+use std::ops::DerefMut;
 
 use catena_wire::dissect::Dissected;
 use catena_wire::ethernet::EtherType;
@@ -21,7 +24,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::config::parse_config;
-use crate::nf::{Access, BuiltNf, Burst, Frame, Inputs, Nanos, Nf, NfKind, Verdict, WholeFrames};
+use crate::nf::{
+    BuiltNf, Burst, Frame, Nanos, Nf, NfKind, NfPlan, StatePlan, Verdict, WholeFrames,
+};
 
 /// `count` takes no configuration.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -44,56 +49,84 @@ const FCS_LEN: usize = 4;
 /// EtherTypes counted one by one; a search among them stays within a few cache lines.
 const ETHER_TYPE_COUNT_MAX: usize = 30;
 
-#[derive(Clone, Debug)]
+/// Where each count lies, as a number of words of 8 bytes.
+const PACKETS: usize = 0;
+const BYTES: usize = 1;
+const MALFORMED: usize = 2;
+const SIZES: usize = 3;
+const ETHER_TYPES_OTHER: usize = SIZES + SIZE_CLASSES.len();
+const PROTOCOLS: usize = ETHER_TYPES_OTHER + 1;
+/// In order of appearance, each a type and its count; one with count 0 is free.
+const ETHER_TYPES: usize = PROTOCOLS + 256;
+const WORDS: usize = ETHER_TYPES + 2 * ETHER_TYPE_COUNT_MAX;
+
+/// The counts, in memory that outlives the NF. Each is one word, written whole: whatever a kill
+/// leaves is right but for the packet that was being counted.
 struct Counts {
-    packets: u64,
-    bytes: u64,
-    malformed: u64,
-    sizes: [u64; SIZE_CLASSES.len()],
-    /// In order of appearance; a slot with count 0 is free.
-    ether_types: [(EtherType, u64); ETHER_TYPE_COUNT_MAX],
-    ether_types_other: u64,
-    protocols: [u64; 256],
+    memory: Box<dyn DerefMut<Target = [u8]> + Send>,
 }
 
-impl Default for Counts {
-    fn default() -> Self {
-        Self {
-            packets: 0,
-            bytes: 0,
-            malformed: 0,
-            sizes: [0; SIZE_CLASSES.len()],
-            ether_types: [(EtherType(0), 0); ETHER_TYPE_COUNT_MAX],
-            ether_types_other: 0,
-            protocols: [0; 256],
+/// The counts, while they are looked at or added to.
+struct Words<'a>(&'a mut [[u8; 8]]);
+
+impl Words<'_> {
+    fn add(&mut self, at: usize, count: u64) {
+        let sum = u64::from_ne_bytes(self.0[at]).wrapping_add(count);
+        self.0[at] = sum.to_ne_bytes();
+    }
+}
+
+impl Words<'_> {
+    fn add_ether_type(&mut self, ether_type: EtherType) {
+        let known = u64::from(ether_type.0).to_ne_bytes();
+        for slot in 0..ETHER_TYPE_COUNT_MAX {
+            let at = ETHER_TYPES + 2 * slot;
+            let is_free = self.0[at + 1] == [0; 8];
+            if is_free || self.0[at] == known {
+                self.0[at] = known;
+                return self.add(at + 1, 1);
+            }
         }
+        self.add(ETHER_TYPES_OTHER, 1);
     }
 }
 
 impl Counts {
+    fn words(&mut self) -> Words<'_> {
+        Words(self.memory.as_chunks_mut().0)
+    }
+
+    fn get(&self, at: usize) -> u64 {
+        u64::from_ne_bytes(self.memory.as_chunks().0[at])
+    }
+
+    fn range(&self, from: usize, count: usize) -> impl Iterator<Item = u64> {
+        (from..from + count).map(|at| self.get(at))
+    }
+
+    fn reset(&mut self) {
+        self.memory.fill(0);
+    }
+
     fn add(&mut self, frame: &[u8]) {
-        self.packets += 1;
-        self.bytes += frame.len() as u64;
+        let mut words = self.words();
+        words.add(PACKETS, 1);
+        words.add(BYTES, frame.len() as u64);
         let class = SIZE_CLASSES
             .iter()
             .position(|(len_max, _)| frame.len() + FCS_LEN <= *len_max);
-        self.sizes[class.unwrap_or(SIZE_CLASSES.len() - 1)] += 1;
+        words.add(SIZES + class.unwrap_or(SIZE_CLASSES.len() - 1), 1);
         let Ok(dissected) = Dissected::parse(frame) else {
-            self.malformed += 1;
-            return;
+            return words.add(MALFORMED, 1);
         };
         // A length instead of a type is a class of its own, named by its smallest value.
         let ether_type = match dissected.ether_type {
             length if length.is_length() => LENGTH,
             ether_type => ether_type,
         };
-        let mut slots = self.ether_types.iter_mut();
-        match slots.find(|(known, count)| *known == ether_type || *count == 0) {
-            Some(slot) => *slot = (ether_type, slot.1 + 1),
-            None => self.ether_types_other += 1,
-        }
+        words.add_ether_type(ether_type);
         if let Some(ip) = dissected.ip {
-            self.protocols[usize::from(ip.protocol.0)] += 1;
+            words.add(PROTOCOLS + usize::from(ip.protocol.0), 1);
         }
     }
 
@@ -104,27 +137,31 @@ impl Counts {
                 .map(|(name, count)| (name, count.into()))
                 .collect()
         };
-        let sizes = SIZE_CLASSES.iter().zip(&self.sizes);
+        let sizes = SIZE_CLASSES
+            .iter()
+            .zip(self.range(SIZES, SIZE_CLASSES.len()));
         let sizes: Map<_, _> = sizes
-            .map(|((_, name), count)| ((*name).to_owned(), (*count).into()))
+            .map(|((_, name), count)| ((*name).to_owned(), count.into()))
             .collect();
-        let other = ("other".to_owned(), self.ether_types_other);
-        let ether_types = self.ether_types.iter().map(|(ether_type, count)| {
-            let name = match *ether_type {
+        let other = ("other".to_owned(), self.get(ETHER_TYPES_OTHER));
+        let ether_types = (0..ETHER_TYPE_COUNT_MAX).map(|slot| {
+            let at = ETHER_TYPES + 2 * slot;
+            // Whatever stands there: no type is wider.
+            let name = match EtherType(u16::try_from(self.get(at)).unwrap_or(u16::MAX)) {
                 LENGTH => "length".to_owned(),
                 ether_type => ether_type.to_string(),
             };
-            (name, *count)
+            (name, self.get(at + 1))
         });
-        let protocols = (0..=u8::MAX).zip(&self.protocols);
+        let protocols = (0..=u8::MAX).zip(self.range(PROTOCOLS, 256));
         json!({
-            "packets": self.packets,
-            "bytes": self.bytes,
-            "malformed": self.malformed,
+            "packets": self.get(PACKETS),
+            "bytes": self.get(BYTES),
+            "malformed": self.get(MALFORMED),
             "sizes": sizes,
             "ether_types": named(&mut ether_types.chain([other])),
             "protocols": named(
-                &mut protocols.map(|(number, count)| (Protocol(number).to_string(), *count)),
+                &mut protocols.map(|(number, count)| (Protocol(number).to_string(), count)),
             ),
         })
     }
@@ -133,7 +170,6 @@ impl Counts {
 /// How frames with a length in place of an EtherType are counted.
 const LENGTH: EtherType = EtherType(0);
 
-#[derive(Debug, Default)]
 struct Count {
     counts: Counts,
 }
@@ -153,7 +189,7 @@ impl Nf for Count {
         if *request == json!({"show": "counts"}) {
             Ok(self.counts.to_json())
         } else if *request == json!({"reset": true}) {
-            self.counts = Counts::default();
+            self.counts.reset();
             Ok(json!({}))
         } else {
             Err("count answers {\"show\": \"counts\"} and {\"reset\": true}".to_owned())
@@ -170,18 +206,33 @@ impl WholeFrames for Count {
     }
 }
 
+/// Name of its memory.
+const COUNTS: &str = "counts";
+
 /// The chain file's entry.
 pub const KIND: NfKind = NfKind {
     name: "count",
     summary: "Counts packets and bytes, by size, EtherType and IP protocol",
-    access: Access::Read,
-    inputs: Inputs::One,
-    allocates: false,
-    headroom: 0,
+    example: "{}",
     schema: || schemars::schema_for!(Config),
-    build: |config, _outputs| {
+    plan: |config, _outputs| {
         parse_config::<Config>(config)?;
-        Ok(BuiltNf::single(Count::default()))
+        Ok(NfPlan::new().state(StatePlan {
+            name: COUNTS.to_owned(),
+            bytes: 8 * WORDS,
+            layout: 1,
+        }))
+    },
+    build: |config, context| {
+        parse_config::<Config>(config)?;
+        let state = context.take_state(COUNTS);
+        // Without a supervisor there is nobody who keeps it.
+        let memory = state.map_or_else(
+            || Box::new(vec![0_u8; 8 * WORDS]) as Box<dyn DerefMut<Target = [u8]> + Send>,
+            |state| state.memory,
+        );
+        let counts = Counts { memory };
+        Ok(BuiltNf::new(Count { counts }))
     },
 };
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::config::parse_config;
 use crate::nf::{
-    Access, BuiltNf, Burst, DropReason, Frame, Inputs, Nanos, Nf, NfKind, Verdict, WholeFrames,
+    BuiltNf, Burst, DropReason, Frame, Nanos, Nf, NfKind, NfPlan, Verdict, WholeFrames,
 };
 
 /// `macswap` takes no configuration.
@@ -51,14 +51,15 @@ fn swap(bytes: &mut [u8]) -> Verdict {
 pub const KIND: NfKind = NfKind {
     name: "macswap",
     summary: "Exchanges source and destination MAC address",
-    access: Access::Write,
-    inputs: Inputs::One,
-    allocates: false,
-    headroom: 0,
+    example: "{}",
     schema: || schemars::schema_for!(Config),
-    build: |config, _outputs| {
+    plan: |config, _outputs| {
         parse_config::<Config>(config)?;
-        Ok(BuiltNf::single(MacSwap))
+        Ok(NfPlan::new().writes())
+    },
+    build: |config, _context| {
+        parse_config::<Config>(config)?;
+        Ok(BuiltNf::new(MacSwap))
     },
 };
 

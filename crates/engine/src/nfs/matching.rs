@@ -189,18 +189,7 @@ impl RuleSet {
     /// # Errors
     /// All that is wrong, with paths under `rules`.
     pub(crate) fn new(rules: &[(u32, Match)]) -> Result<Self, ConfigErrors> {
-        let mut errors = Vec::new();
-        for (index, (_, rule)) in rules.iter().enumerate() {
-            rule.check(&format!("rules[{index}]"), &mut errors);
-        }
-        if rules.len() > RULE_COUNT_MAX {
-            let message = format!("there are {} rules", rules.len());
-            let repair = format!("write at most {RULE_COUNT_MAX}; NFs may follow one another");
-            errors.push(ConfigError::new("rules", message, repair));
-        }
-        if !errors.is_empty() {
-            return Err(errors);
-        }
+        Self::check(rules)?;
         let mut file_indices: Vec<usize> = (0..rules.len()).collect();
         // Stable, so that equal priorities stay in file order.
         file_indices.sort_by_key(|index| std::cmp::Reverse(rules[*index].0));
@@ -210,6 +199,26 @@ impl RuleSet {
             file_indices,
             hits: vec![0; rules.len()],
         })
+    }
+
+    /// Checks rules without compiling them.
+    ///
+    /// # Errors
+    /// All that is wrong, with paths under `rules`.
+    pub(crate) fn check(rules: &[(u32, Match)]) -> Result<(), ConfigErrors> {
+        let mut errors = Vec::new();
+        for (index, (_, rule)) in rules.iter().enumerate() {
+            rule.check(&format!("rules[{index}]"), &mut errors);
+        }
+        if rules.len() > RULE_COUNT_MAX {
+            let message = format!("there are {} rules", rules.len());
+            let repair = format!("write at most {RULE_COUNT_MAX}; NFs may follow one another");
+            errors.push(ConfigError::new("rules", message, repair));
+        }
+        match errors.is_empty() {
+            true => Ok(()),
+            false => Err(errors),
+        }
     }
 
     /// Index in the file of the first rule that `key` fits; counts the hit.

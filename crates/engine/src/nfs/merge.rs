@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::config::parse_config;
-use crate::nf::{Access, BuiltNf, Burst, Frame, Inputs, Nanos, Nf, NfKind, WholeFrames};
+use crate::nf::{BuiltNf, Burst, Frame, Inputs, Nanos, Nf, NfKind, NfPlan, WholeFrames};
 
 /// `merge` takes no configuration.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -46,14 +46,15 @@ impl WholeFrames for Merge {
 pub const KIND: NfKind = NfKind {
     name: "merge",
     summary: "Joins any number of inputs into one output",
-    access: Access::Read,
-    inputs: Inputs::Many,
-    allocates: false,
-    headroom: 0,
+    example: "{}",
     schema: || schemars::schema_for!(Config),
-    build: |config, _outputs| {
+    plan: |config, _outputs| {
         parse_config::<Config>(config)?;
-        Ok(BuiltNf::single(Merge))
+        Ok(NfPlan::new().inputs(Inputs::Many))
+    },
+    build: |config, _context| {
+        parse_config::<Config>(config)?;
+        Ok(BuiltNf::new(Merge))
     },
 };
 
@@ -84,7 +85,7 @@ mod tests {
 
     #[test]
     fn any_setting_is_refused() {
-        let errors = (KIND.build)(&serde_json::json!({"inputs": 2}), &[]).unwrap_err();
+        let errors = (KIND.plan)(&serde_json::json!({"inputs": 2}), &[]).unwrap_err();
         assert!(errors[0].message.contains("inputs"), "{errors:?}");
     }
 }

@@ -120,7 +120,7 @@ mod tests {
                 let result = bench.process(&frames);
                 prop_assert_eq!(bench.buffers_in_use(), 0, "{} keeps a packet", kind.name);
                 for (packet, frame) in result.packets.iter().zip(&frames) {
-                    let is_read_only = kind.access == Access::Read;
+                    let is_read_only = bench.plan().access == Access::Read;
                     prop_assert!(!is_read_only || packet.bytes == *frame, "{}", kind.name);
                     if let Verdict::Output(output) = packet.verdict {
                         prop_assert!(usize::from(output) < bench.outputs().len(), "{}", kind.name);
@@ -132,7 +132,7 @@ mod tests {
                     prop_assert_eq!(twin.buffers_in_use(), 0, "{} keeps a packet", kind.name);
                 }
                 let copies = result.copies.len() + result.copies_failed.len();
-                prop_assert!(kind.allocates || copies == 0, "{}", kind.name);
+                prop_assert!(bench.plan().allocates || copies == 0, "{}", kind.name);
             }
         }
     }

@@ -23,7 +23,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::config::{ConfigError, ConfigErrors, parse_config};
 use crate::nf::{
-    Access, BuiltNf, Burst, DropReason, Frame, Inputs, Nanos, Nf, NfKind, Verdict, WholeFrames,
+    BuiltNf, Burst, DropReason, Frame, Nanos, Nf, NfKind, NfPlan, Verdict, WholeFrames,
 };
 use crate::units::{ByteSize, Rate, quantity};
 
@@ -154,79 +154,82 @@ impl Policer {
     }
 }
 
-fn build(config: &serde_json::Value) -> Result<BuiltNf, ConfigErrors> {
-    let config: Config = parse_config(config)?;
-    let refuse = |path: &str, message: String, repair: &str| {
-        Err(vec![ConfigError::new(path, message, repair)])
-    };
-    let (unit, rate, units) = match (config.rate, config.burst) {
-        (Rate::PacketsPerSecond(_), BurstSize::Packets(0)) => {
+impl Policer {
+    fn of(config: &serde_json::Value) -> Result<Self, ConfigErrors> {
+        let config: Config = parse_config(config)?;
+        let refuse = |path: &str, message: String, repair: &str| {
+            Err(vec![ConfigError::new(path, message, repair)])
+        };
+        let (unit, rate, units) = match (config.rate, config.burst) {
+            (Rate::PacketsPerSecond(_), BurstSize::Packets(0)) => {
+                return refuse(
+                    "burst",
+                    "a burst of 0 lets nothing pass".to_owned(),
+                    "write 1 or more",
+                );
+            }
+            (Rate::PacketsPerSecond(rate), BurstSize::Packets(packets)) => {
+                (Unit::Packet, rate, u128::from(packets))
+            }
+            (Rate::PacketsPerSecond(_), BurstSize::Bytes(_)) => {
+                return refuse(
+                    "burst",
+                    "the rate is in packets, the burst in bytes".to_owned(),
+                    "write a number of packets like 32, or a rate in bps",
+                );
+            }
+            (Rate::BitsPerSecond(_), BurstSize::Packets(count)) => {
+                return refuse(
+                    "burst",
+                    "the rate is in bits; a burst of bytes needs its unit".to_owned(),
+                    &format!("write bytes like {count}kB, or a rate in pps"),
+                );
+            }
+            (Rate::BitsPerSecond(_), BurstSize::Bytes(bytes))
+                if !(FRAME_LEN_MIN..=BURST_BYTES_MAX).contains(&bytes) =>
+            {
+                return refuse(
+                    "burst",
+                    format!("a burst of {bytes} bytes is out of range"),
+                    "write at least the size of the largest packet, as in 16kB",
+                );
+            }
+            (Rate::BitsPerSecond(rate), BurstSize::Bytes(bytes)) => {
+                (Unit::Bit, rate, u128::from(bytes) * 8)
+            }
+        };
+        // A rate is positive and at most 10^13 per second, so this fits; below 10^-3 it would be none.
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "positive and at most 10^16, see Rate::parse"
+        )]
+        let tokens_per_ns = (rate * 1e3).round() as u128;
+        if tokens_per_ns == 0 {
             return refuse(
-                "burst",
-                "a burst of 0 lets nothing pass".to_owned(),
-                "write 1 or more",
+                "rate",
+                "the rate is below 0.001 per second".to_owned(),
+                "write a higher rate",
             );
         }
-        (Rate::PacketsPerSecond(rate), BurstSize::Packets(packets)) => {
-            (Unit::Packet, rate, u128::from(packets))
-        }
-        (Rate::PacketsPerSecond(_), BurstSize::Bytes(_)) => {
-            return refuse(
-                "burst",
-                "the rate is in packets, the burst in bytes".to_owned(),
-                "write a number of packets like 32, or a rate in bps",
-            );
-        }
-        (Rate::BitsPerSecond(_), BurstSize::Packets(count)) => {
-            return refuse(
-                "burst",
-                "the rate is in bits; a burst of bytes needs its unit".to_owned(),
-                &format!("write bytes like {count}kB, or a rate in pps"),
-            );
-        }
-        (Rate::BitsPerSecond(_), BurstSize::Bytes(bytes))
-            if !(FRAME_LEN_MIN..=BURST_BYTES_MAX).contains(&bytes) =>
-        {
-            return refuse(
-                "burst",
-                format!("a burst of {bytes} bytes is out of range"),
-                "write at least the size of the largest packet, as in 16kB",
-            );
-        }
-        (Rate::BitsPerSecond(rate), BurstSize::Bytes(bytes)) => {
-            (Unit::Bit, rate, u128::from(bytes) * 8)
-        }
-    };
-    // A rate is positive and at most 10^13 per second, so this fits; below 10^-3 it would be none.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "positive and at most 10^16, see Rate::parse"
-    )]
-    let tokens_per_ns = (rate * 1e3).round() as u128;
-    if tokens_per_ns == 0 {
-        return refuse(
-            "rate",
-            "the rate is below 0.001 per second".to_owned(),
-            "write a higher rate",
-        );
+        Ok(Self {
+            bucket: Bucket::full(tokens_per_ns, units * TOKENS_PER_UNIT),
+            unit,
+        })
     }
-    Ok(BuiltNf::single(Policer {
-        bucket: Bucket::full(tokens_per_ns, units * TOKENS_PER_UNIT),
-        unit,
-    }))
 }
 
 /// The chain file's entry.
 pub const KIND: NfKind = NfKind {
     name: "policer",
     summary: "Passes packets up to a rate with a burst, drops the rest",
-    access: Access::Read,
-    inputs: Inputs::One,
-    allocates: false,
-    headroom: 0,
+    example: r#"{"rate": "10kpps", "burst": 32}"#,
     schema: || schemars::schema_for!(Config),
-    build: |config, _outputs| build(config),
+    plan: |config, _outputs| {
+        Policer::of(config)?;
+        Ok(NfPlan::new())
+    },
+    build: |config, _context| Ok(BuiltNf::new(Policer::of(config)?)),
 };
 
 #[cfg(test)]

@@ -19,15 +19,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::config::{ConfigError, ConfigErrors, PortSide, parse_config};
-use crate::nf::{Access, BuiltNf, Burst, Inputs, Nanos, Nf, NfKind};
+use crate::nf::{BuildContext, BuiltNf, Burst, Nanos, Nf, NfKind, NfPlan, OUTPUT_COUNT_MAX};
 
 /// `tee` takes no configuration: its outputs are the links that leave it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {}
-
-/// Most outputs: a verdict names its output in one byte.
-const OUTPUT_COUNT_MAX: usize = 256;
 
 #[derive(Debug)]
 struct Tee {
@@ -46,7 +43,7 @@ impl Nf for Tee {
     }
 }
 
-fn build(config: &serde_json::Value, outputs: &[PortSide]) -> Result<BuiltNf, ConfigErrors> {
+fn plan(config: &serde_json::Value, outputs: &[PortSide]) -> Result<NfPlan, ConfigErrors> {
     parse_config::<Config>(config)?;
     let refuse = |message: String, repair: &str| Err(vec![ConfigError::new("", message, repair)]);
     if let Some(name) = (1..outputs.len()).find_map(|at| {
@@ -58,33 +55,37 @@ fn build(config: &serde_json::Value, outputs: &[PortSide]) -> Result<BuiltNf, Co
             "give each link that leaves a tee an output name of its own, as in tee.left -> a",
         );
     }
-    match u8::try_from(outputs.len().wrapping_sub(1)) {
-        Ok(last) => Ok(BuiltNf::named(
-            Tee {
-                copy_outputs: 1..=last,
-            },
-            outputs.to_vec(),
-        )),
-        Err(_) if outputs.is_empty() => refuse(
+    match outputs.len() {
+        0 => refuse(
             "no link leaves this tee".to_owned(),
             "add a link for each place the packets should go to, as in tee.left -> a",
         ),
-        Err(_) => refuse(
-            format!("{} links leave this tee", outputs.len()),
+        count if count > OUTPUT_COUNT_MAX => refuse(
+            format!("{count} links leave this tee"),
             &format!("use at most {OUTPUT_COUNT_MAX}; a tee may follow a tee"),
         ),
+        _ => Ok(NfPlan::new().outputs(outputs).allocates()),
     }
+}
+
+fn build(
+    config: &serde_json::Value,
+    context: &mut BuildContext<'_>,
+) -> Result<BuiltNf, ConfigErrors> {
+    plan(config, context.outputs)?;
+    let last = u8::try_from(context.outputs.len() - 1).unwrap_or(u8::MAX);
+    Ok(BuiltNf::new(Tee {
+        copy_outputs: 1..=last,
+    }))
 }
 
 /// The chain file's entry.
 pub const KIND: NfKind = NfKind {
     name: "tee",
     summary: "Sends every packet to every output",
-    access: Access::Read,
-    inputs: Inputs::One,
-    allocates: true,
-    headroom: 0,
+    example: "{}",
     schema: || schemars::schema_for!(Config),
+    plan,
     build,
 };
 

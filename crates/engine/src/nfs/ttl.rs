@@ -19,7 +19,7 @@ use serde::Deserialize;
 
 use crate::config::parse_config;
 use crate::nf::{
-    Access, BuiltNf, Burst, DropReason, Frame, Inputs, Nanos, Nf, NfKind, Verdict, WholeFrames,
+    BuiltNf, Burst, DropReason, Frame, Nanos, Nf, NfKind, NfPlan, Verdict, WholeFrames,
 };
 
 /// Configuration of `ttl`.
@@ -104,14 +104,15 @@ impl Ttl {
 pub const KIND: NfKind = NfKind {
     name: "ttl",
     summary: "Takes one hop off the IPv4 time to live or IPv6 hop limit",
-    access: Access::Write,
-    inputs: Inputs::One,
-    allocates: false,
-    headroom: 0,
+    example: "{}",
     schema: || schemars::schema_for!(Config),
-    build: |config, _outputs| {
+    plan: |config, _outputs| {
+        parse_config::<Config>(config)?;
+        Ok(NfPlan::new().writes())
+    },
+    build: |config, _context| {
         let Config { non_ip } = parse_config(config)?;
-        Ok(BuiltNf::single(Ttl { non_ip }))
+        Ok(BuiltNf::new(Ttl { non_ip }))
     },
 };
 

@@ -21,7 +21,7 @@ use serde::Deserialize;
 
 use super::matching::EtherTypeName;
 use crate::config::{ConfigError, ConfigErrors, parse_config};
-use crate::nf::{Access, BuiltNf, Burst, DropReason, Inputs, Nanos, Nf, NfKind, Verdict};
+use crate::nf::{BuiltNf, Burst, DropReason, Nanos, Nf, NfKind, NfPlan, Verdict};
 use crate::packet::Packet;
 
 /// Configuration of `vlan`: exactly one of `push` and `pop`.
@@ -115,57 +115,63 @@ impl Nf for Vlan {
     }
 }
 
-fn build(config: &serde_json::Value) -> Result<BuiltNf, ConfigErrors> {
-    let config: Config = parse_config(config)?;
-    let push = match (config.push, config.pop) {
-        (Some(push), false) => push,
-        (None, true) => return Ok(BuiltNf::single(Vlan::Pop)),
-        (push, _) => {
-            let which = if push.is_some() { "both" } else { "neither" };
-            return Err(vec![ConfigError::new(
-                "",
-                format!("{which} of push and pop is given"),
-                "write push: { id: 100 } or pop: true; use one NF for each tag",
-            )]);
+impl Vlan {
+    fn of(config: &serde_json::Value) -> Result<Self, ConfigErrors> {
+        let config: Config = parse_config(config)?;
+        let push = match (config.push, config.pop) {
+            (Some(push), false) => push,
+            (None, true) => return Ok(Self::Pop),
+            (push, _) => {
+                let which = if push.is_some() { "both" } else { "neither" };
+                return Err(vec![ConfigError::new(
+                    "",
+                    format!("{which} of push and pop is given"),
+                    "write push: { id: 100 } or pop: true; use one NF for each tag",
+                )]);
+            }
+        };
+        let mut errors = Vec::new();
+        if push.id >= vlan::VID_MAX {
+            let message = format!("VLAN identifier {} is out of range", push.id);
+            errors.push(ConfigError::new("push.id", message, "write 0 to 4094"));
         }
-    };
-    let mut errors = Vec::new();
-    if push.id >= vlan::VID_MAX {
-        let message = format!("VLAN identifier {} is out of range", push.id);
-        errors.push(ConfigError::new("push.id", message, "write 0 to 4094"));
+        if push.pcp > 7 {
+            let message = format!("priority code point {} is out of range", push.pcp);
+            errors.push(ConfigError::new("push.pcp", message, "write 0 to 7"));
+        }
+        let EtherTypeName(tpid) = push.tpid;
+        if !tpid.is_vlan() {
+            let message = format!("0x{:04x} is not the TPID of a VLAN tag", tpid.0);
+            let repair = "write 0x8100 for a C-tag or 0x88a8 for an S-tag";
+            errors.push(ConfigError::new("push.tpid", message, repair));
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let tag = vlan::Header {
+            pcp: push.pcp,
+            dei: false,
+            vid: push.id,
+            ether_type: EtherType(0),
+        };
+        Ok(Self::Push { tpid, tag })
     }
-    if push.pcp > 7 {
-        let message = format!("priority code point {} is out of range", push.pcp);
-        errors.push(ConfigError::new("push.pcp", message, "write 0 to 7"));
-    }
-    let EtherTypeName(tpid) = push.tpid;
-    if !tpid.is_vlan() {
-        let message = format!("0x{:04x} is not the TPID of a VLAN tag", tpid.0);
-        let repair = "write 0x8100 for a C-tag or 0x88a8 for an S-tag";
-        errors.push(ConfigError::new("push.tpid", message, repair));
-    }
-    if !errors.is_empty() {
-        return Err(errors);
-    }
-    let tag = vlan::Header {
-        pcp: push.pcp,
-        dei: false,
-        vid: push.id,
-        ether_type: EtherType(0),
-    };
-    Ok(BuiltNf::single(Vlan::Push { tpid, tag }))
 }
 
 /// The chain file's entry.
 pub const KIND: NfKind = NfKind {
     name: "vlan",
     summary: "Pushes or pops one VLAN tag",
-    access: Access::Write,
-    inputs: Inputs::One,
-    allocates: false,
-    headroom: 4,
+    example: r#"{"push": {"id": 100}}"#,
     schema: || schemars::schema_for!(Config),
-    build: |config, _outputs| build(config),
+    plan: |config, _outputs| {
+        let plan = NfPlan::new().writes();
+        Ok(match Vlan::of(config)? {
+            Vlan::Push { .. } => plan.headroom(4),
+            Vlan::Pop => plan,
+        })
+    },
+    build: |config, _context| Ok(BuiltNf::new(Vlan::of(config)?)),
 };
 
 #[cfg(test)]

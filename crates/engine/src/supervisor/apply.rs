@@ -21,8 +21,8 @@ use crate::chain::diff::{Plan, diff};
 use crate::placement::{Placement, node_spec, place_onto};
 use crate::protocol::{Assignment, Rewiring, ToWorker};
 use crate::supervisor::Supervisor;
-use crate::supervisor::instance::{Changing, State};
-use crate::supervisor::memory::{RingName, needed_by, rings};
+use crate::supervisor::instance::{Changing, Instance, State};
+use crate::supervisor::memory::{Memory, RingName, needed_by, rings};
 use crate::supervisor::renumber::{compact, is_gone, is_link_gone, renumber, same_settings};
 
 /// Why a running chain could not be changed. It runs on as it was, unless said otherwise.
@@ -49,6 +49,34 @@ pub enum ApplyError {
     NotDrained(Duration),
 }
 
+/// How far a change of the running chain has come.
+#[derive(Debug, Default)]
+pub(super) enum Change {
+    /// There is none.
+    #[default]
+    No,
+    /// What is new is made; nothing is used yet. Workers that have died since are buried when it is
+    /// decided which chain they belong to: the change fails, and it is the old one.
+    Preparing(Vec<usize>),
+    /// The chain is the new one. Rings of the old one that are still in use.
+    Switching(Vec<RingName>),
+}
+
+impl Change {
+    /// Whether a worker has died while the change was prepared.
+    fn has_lost(&self, worker: usize) -> bool {
+        matches!(self, Self::Preparing(dead) if dead.contains(&worker))
+    }
+
+    /// Rings in use that the placement does not name.
+    pub(super) fn leaving(&self) -> &[RingName] {
+        match self {
+            Self::Switching(rings) => rings,
+            Self::No | Self::Preparing(_) => &[],
+        }
+    }
+}
+
 /// How long new workers may take to start, and old links to run empty.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -65,9 +93,9 @@ impl Supervisor {
         self.check_settled()?;
         // While links come and go it is not known where buffers can be.
         self.end_audits();
-        self.is_changing = true;
+        self.change = Change::Preparing(Vec::new());
         let result = self.change(new);
-        self.is_changing = false;
+        self.change = Change::No;
         result.map(|()| plan)
     }
 
@@ -79,8 +107,18 @@ impl Supervisor {
             std::mem::replace(&mut self.chain, chain),
             std::mem::replace(&mut self.placement, placement),
         );
-        if let Err(error) = self.prepare(&old.0, &old.1) {
+        let prepared = self.prepare(&old.0, &old.1);
+        // From here on deaths are dealt with as they come, in the chain that is then the chain.
+        let dead = match std::mem::replace(&mut self.change, Change::No) {
+            Change::Preparing(dead) => dead,
+            Change::Switching(_) | Change::No => Vec::new(),
+        };
+        if let Err(error) = prepared {
+            let stays = old.1.workers.len();
             self.forget(old);
+            dead.into_iter()
+                .filter(|worker| *worker < stays)
+                .for_each(|worker| self.bury(worker));
             return Err(error);
         }
         self.switch(&old.0, &old.1)
@@ -105,6 +143,9 @@ impl Supervisor {
                 self.instances[worker].changing = Changing::Making;
                 // What it makes now is new, whatever it is called.
                 self.instances[worker].made.clear();
+                let nodes: Vec<usize> = delta.nodes.iter().map(|node| node.index).collect();
+                let given = self.give_states(worker, &nodes, true);
+                given.map_err(ApplyError::Failed)?;
                 self.instances[worker].send(&ToWorker::Change(Box::new(delta)));
             }
         }
@@ -122,9 +163,10 @@ impl Supervisor {
             let mut waiting = false;
             for (worker, instance) in self.instances.iter().enumerate() {
                 let is_new = worker >= old.workers.len();
-                if instance.changing == Changing::Failed || (is_new && !instance.is_live()) {
+                if instance.changing == Changing::Failed || self.change.has_lost(worker) {
                     let name = &self.placement.workers[worker].name;
-                    let why = instance.failure.clone().unwrap_or_default();
+                    let why = instance.failure.clone();
+                    let why = why.unwrap_or_else(|| "ended meanwhile".to_owned());
                     return Err(ApplyError::Failed(format!("{name}: {why}")));
                 }
                 waiting |= instance.changing == Changing::Making
@@ -191,7 +233,13 @@ impl Supervisor {
 
     /// Nothing of what was prepared is used.
     fn forget(&mut self, old: (Chain, Placement)) {
-        for mut instance in self.instances.split_off(old.1.workers.len()) {
+        self.forget_new_states();
+        let count = old.1.workers.len();
+        self.respawns.retain(|worker, _| *worker < count);
+        for instance in &mut self.instances {
+            instance.awaits.retain(|viewer, _| *viewer < count);
+        }
+        for mut instance in self.instances.split_off(count) {
             instance.socket = None;
             if let Some(mut body) = instance.body.take() {
                 body.kill();
@@ -217,14 +265,22 @@ impl Supervisor {
         (self.chain, self.placement) = old;
     }
 
-    /// Steps 2 to 4.
+    /// Steps 2 to 4. A worker that dies from here on is replaced by one that is made for the chain
+    /// as it is to be, and is told nothing of the change.
     fn switch(&mut self, old_chain: &Chain, old: &Placement) -> Result<(), ApplyError> {
         let stays = |worker: usize| !self.placement.workers[worker].nodes.is_empty();
-        let staying: Vec<usize> = (0..old.workers.len())
-            .filter(|worker| stays(*worker))
+        let staying = (0..old.workers.len()).filter(|worker| stays(*worker));
+        let staying: Vec<(usize, u32)> = staying
+            .map(|worker| (worker, self.instances[worker].epoch))
             .collect();
         let old_rings = rings(old);
-        for worker in &staying {
+        let kept = rings(&self.placement);
+        let is_kept = |ring: &&RingName| kept.iter().any(|other| other.producer == ring.producer);
+        let leaving = old_rings.iter().filter(|ring| !is_kept(ring)).copied();
+        let leaving: Vec<RingName> = leaving.collect();
+        self.change = Change::Switching(leaving.clone());
+        self.adopt_new_states();
+        for (worker, _) in &staying {
             let had = needed_by(old, *worker);
             for region in needed_by(&self.placement, *worker) {
                 if let (false, Some(held)) = (had.contains(&region), self.memory.latest(region)) {
@@ -242,33 +298,24 @@ impl Supervisor {
         {
             self.step(Duration::from_millis(5), &[]);
         }
-        for worker in &staying {
-            if self.instances[*worker].changing == Changing::No {
-                // Letting go of a link needs no memory, but the same steps.
-                let empty = Assignment {
-                    nodes: Vec::new(),
-                    edges: Vec::new(),
-                    rings: Vec::new(),
-                    lanes: Vec::new(),
-                    pools: Vec::new(),
-                    starts: Vec::new(),
-                    ..self.assignment(*worker, Vec::new())
-                };
-                self.instances[*worker].send(&ToWorker::Change(Box::new(empty)));
-            }
-            self.instances[*worker].changing = Changing::Rewiring;
-            let rewiring = self.rewiring(*worker);
-            self.instances[*worker].send(&ToWorker::Rewire(Box::new(rewiring)));
+        for life in &staying {
+            self.turn(*life);
         }
         let going: Vec<RingName> = self.going(old_chain, &old_rings);
         let drained = self.run_empty(&staying, &going);
-        for worker in &staying {
-            let inputs = self.inputs(*worker);
-            self.instances[*worker].send(&ToWorker::Inputs(inputs));
-            self.instances[*worker].changing = Changing::No;
+        for life in &staying {
+            let inputs = self.inputs(life.0);
+            if let Some(instance) = self.same_life(*life) {
+                instance.send(&ToWorker::Inputs(inputs));
+                instance.changing = Changing::No;
+            }
         }
         self.retire(old);
         for ring in &going {
+            self.close_accounts(ring, old_chain, &staying);
+        }
+        self.change = Change::No;
+        for ring in &leaving {
             self.memory.forget(ring.producer);
             self.memory.forget(ring.consumer);
         }
@@ -277,6 +324,69 @@ impl Supervisor {
         } else {
             Err(ApplyError::NotDrained(PATIENCE))
         }
+    }
+
+    /// The instance of a worker that was there when the change began.
+    fn same_life(&mut self, (worker, epoch): (usize, u32)) -> Option<&mut Instance> {
+        let instance = &mut self.instances[worker];
+        (instance.epoch == epoch && instance.is_live()).then_some(instance)
+    }
+
+    /// Tells a worker that stays to turn to its new outputs.
+    fn turn(&mut self, life: (usize, u32)) {
+        let worker = life.0;
+        // Letting go of a link needs no memory, but the same steps.
+        let empty = Assignment {
+            nodes: Vec::new(),
+            edges: Vec::new(),
+            rings: Vec::new(),
+            lanes: Vec::new(),
+            pools: Vec::new(),
+            starts: Vec::new(),
+            ..self.assignment(worker, Vec::new())
+        };
+        let rewiring = self.rewiring(worker);
+        let Some(instance) = self.same_life(life) else {
+            return;
+        };
+        if instance.changing == Changing::No {
+            instance.send(&ToWorker::Change(Box::new(empty)));
+        }
+        instance.changing = Changing::Rewiring;
+        instance.send(&ToWorker::Rewire(Box::new(rewiring)));
+    }
+
+    /// A link goes: what passed it stays in its ends' accounts, and what is left in it, because its
+    /// receiver died, is lost and goes home.
+    fn close_accounts(&mut self, ring: &RingName, old_chain: &Chain, staying: &[(usize, u32)]) {
+        let Some(link) = ring.link else { return };
+        let start_of = |memory: &Memory, region| {
+            let mut starts = memory.starts();
+            starts
+                .find(|(name, _)| *name == region)
+                .map_or(0, |(_, index)| index)
+        };
+        let starts = (
+            start_of(&self.memory, ring.producer),
+            start_of(&self.memory, ring.consumer),
+        );
+        let Some(mapped) = self.memory.ring(ring, None) else {
+            return;
+        };
+        let settled = mapped.settled().load(Ordering::Acquire);
+        let tail = mapped.tail().load(Ordering::Acquire);
+        let life = |worker: usize| staying.iter().find(|(stays, _)| *stays == worker).copied();
+        if let Some(sender) = life(ring.from).and_then(|life| self.same_life(life)) {
+            sender.tx_gone += settled.saturating_sub(starts.0);
+        }
+        let Some(receiver) = life(ring.to) else {
+            return;
+        };
+        if let Some(receiver) = self.same_life(receiver) {
+            receiver.rx_gone += tail.saturating_sub(starts.1);
+            return;
+        }
+        self.give_up_waiting(ring, old_chain.links[link].to, starts.1);
     }
 
     /// Rings of links that go, in the order packets take them.
@@ -320,7 +430,7 @@ impl Supervisor {
         let lanes = &self.placement.lanes;
         let output_count = |node: usize| match &chain.nodes[node].kind {
             crate::chain::NodeKind::Port { .. } => 1,
-            crate::chain::NodeKind::Nf { outputs, .. } => outputs.len(),
+            crate::chain::NodeKind::Nf { plan, .. } => plan.outputs.len(),
         };
         let is_ring = |link: usize| self.placement.rings.iter().any(|ring| ring.link == link);
         let outputs = self.placement.workers[worker].nodes.iter().map(|node| {
@@ -358,15 +468,24 @@ impl Supervisor {
     }
 
     /// Step 3: waits until producers have turned and links that go are empty.
-    fn run_empty(&mut self, staying: &[usize], going: &[RingName]) -> bool {
+    fn run_empty(&mut self, staying: &[(usize, u32)], going: &[RingName]) -> bool {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
             self.step(Duration::from_millis(1), &[]);
-            let turned = staying
-                .iter()
-                .all(|worker| self.instances[*worker].changing == Changing::Rewired);
+            let is_there = |(worker, epoch): &(usize, u32)| {
+                let instance = &self.instances[*worker];
+                instance.epoch == *epoch && instance.is_live()
+            };
+            let turned = staying.iter().all(|life| {
+                !is_there(life) || self.instances[life.0].changing == Changing::Rewired
+            });
+            let is_read = |ring: &RingName| {
+                let receiver = staying.iter().find(|(worker, _)| *worker == ring.to);
+                receiver.map_or(self.instances[ring.to].is_live(), is_there)
+            };
             let is_empty = |ring: &RingName| {
-                let Some(mapped) = self.memory.ring(ring, None) else {
+                // What its receiver left behind nobody takes: it is given up in the end.
+                let Some(mapped) = self.memory.ring(ring, None).filter(|_| is_read(ring)) else {
                     return true;
                 };
                 let tail = mapped.tail().load(Ordering::Acquire);

@@ -65,13 +65,17 @@ impl Supervisor {
     ) -> (Vec<Source>, Vec<bool>) {
         let mut sources = Vec::new();
         let mut fds = Vec::new();
+        let (mut timeout, now) = (timeout, Instant::now());
         for (worker, instance) in self.instances.iter().enumerate() {
             if !instance.is_live() {
                 continue;
             }
             if let Some(socket) = &instance.socket {
-                let mut flags = PollFlags::IN;
+                let rests = instance.talk.rests(now);
+                let mut flags = PollFlags::empty();
+                flags.set(PollFlags::IN, rests.is_none());
                 flags.set(PollFlags::OUT, instance.outbox.has_waiting());
+                timeout = rests.map_or(timeout, |rest| timeout.min(rest));
                 sources.push(Source::Worker(worker, instance.epoch));
                 fds.push(PollFd::new(socket, flags));
             }
@@ -110,7 +114,7 @@ impl Supervisor {
     fn tell_the_rest(&self, worker: usize) {
         let instance = &self.instances[worker];
         if let Some(socket) = instance.socket.as_ref().filter(|_| instance.is_live()) {
-            instance.outbox.flush(socket);
+            instance.outbox.flush(socket, Instant::now());
         }
     }
 
@@ -120,7 +124,7 @@ impl Supervisor {
         let mut ended = Vec::new();
         for (worker, instance) in self.instances.iter().enumerate() {
             if instance.is_live()
-                && let Some(why) = instance.outbox.take_refusal()
+                && let Some(why) = instance.outbox.take_refusal(now)
             {
                 ended.push((worker, why));
             }

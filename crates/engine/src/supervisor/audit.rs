@@ -22,6 +22,7 @@ use catena_shm::pool::{SOUGHT, read_ledger};
 
 use crate::chain::Trust;
 use crate::protocol::{RegionName, ToWorker};
+use crate::supervisor::apply::Change;
 use crate::supervisor::burial::Reclaim;
 use crate::supervisor::instance::State;
 use crate::supervisor::memory::{RingName, rings};
@@ -58,7 +59,8 @@ impl Supervisor {
 
     /// Begins to look for what is due, once nobody is being started: that comes first.
     pub(super) fn begin_audits(&mut self) {
-        if self.audits.due.is_empty() || self.is_changing || self.is_stopping {
+        let is_changing = !matches!(self.change, Change::No);
+        if self.audits.due.is_empty() || is_changing || self.is_stopping {
             return;
         }
         let is_settled = |state| matches!(state, State::Running | State::Dead | State::Stopped);

@@ -22,6 +22,7 @@ use catena_shm::sync::Ordering;
 use crate::chain::{NodeKind, Trust};
 use crate::placement::Placement;
 use crate::protocol::{RegionName, ToWorker};
+use crate::supervisor::apply::Change;
 use crate::supervisor::audit;
 use crate::supervisor::instance::State;
 use crate::supervisor::memory::{RingName, rings};
@@ -124,6 +125,13 @@ struct Remains {
 impl Supervisor {
     /// A worker's exit is certain.
     pub(super) fn bury(&mut self, worker: usize) {
+        if let Change::Preparing(dead) = &mut self.change {
+            // Which chain it belongs to is not decided: later.
+            if !dead.contains(&worker) {
+                dead.push(worker);
+            }
+            return;
+        }
         let epoch = self.instances[worker].epoch;
         self.hear_last_words(worker);
         if !self.instances[worker].is_live() || self.instances[worker].epoch != epoch {
@@ -152,7 +160,12 @@ impl Supervisor {
             instance.failure = Some(how.clone());
         }
         self.await_no_more(worker);
-        if self.instances[worker].is_retiring || (!had_run && epoch == 0) {
+        if !had_run && epoch == 0 {
+            return;
+        }
+        if self.has_left(worker) {
+            self.settle_estate(worker);
+            self.respawns.remove(&worker);
             return;
         }
         let is_detached = self.instances[worker].is_detached;
@@ -175,6 +188,11 @@ impl Supervisor {
         self.apply_policy(worker);
         // Whoever kills a worker from outside is not its fault.
         self.schedule(worker, is_detached || !how.contains("signal: 9"));
+    }
+
+    /// Whether the chain has no nodes for a worker any more.
+    fn has_left(&self, worker: usize) -> bool {
+        self.instances[worker].is_retiring || self.placement.workers[worker].nodes.is_empty()
     }
 
     /// A worker ended on request while the chain runs on (it is being replaced).
@@ -241,7 +259,7 @@ impl Supervisor {
     }
 
     /// Whether descriptors on `ring` name buffers of pools: on all but `copy` links.
-    fn shares_buffers(&self, ring: &RingName) -> bool {
+    pub(super) fn shares_buffers(&self, ring: &RingName) -> bool {
         ring.link
             .is_none_or(|link| self.chain.links[link].trust != Trust::Copy)
     }
@@ -254,7 +272,8 @@ impl Supervisor {
 
     fn remains(&self, worker: usize) -> Remains {
         let mut remains = Remains::default();
-        for ring in rings(&self.placement) {
+        let leaving = self.change.leaving().iter().copied();
+        for ring in rings(&self.placement).into_iter().chain(leaving) {
             if ring.to == worker {
                 let tail = self.memory.ring(&ring, None);
                 let tail = tail.map(|mapped| mapped.tail().load(Ordering::Acquire));
@@ -366,6 +385,10 @@ impl Supervisor {
             return lost;
         };
         let mut packets_lost = None;
+        let gone_by_links = (
+            self.instances[worker].rx_gone,
+            self.instances[worker].tx_gone,
+        );
         let spec = self.placement.workers[worker].clone();
         // What came or went over TCP has no cursor.
         let has_sockets = has_sockets(&self.placement, worker);
@@ -384,8 +407,10 @@ impl Supervisor {
                 let links = |ring: &RingName| ring.link.is_some();
                 let rx = remains.inbound.iter().filter(|(ring, _)| links(ring));
                 now.rx_packets = rx.map(|(ring, end)| since(ring.consumer, end.resume)).sum();
+                now.rx_packets = now.rx_packets.saturating_add(gone_by_links.0);
                 let tx = remains.outbound.iter().filter(|(ring, _)| links(ring));
                 now.tx_packets = tx.map(|(ring, end)| since(ring.producer, end.resume)).sum();
+                now.tx_packets = now.tx_packets.saturating_add(gone_by_links.1);
                 let gone = now.tx_packets.saturating_add(now.dropped());
                 // Copies that an NF makes have no cursor: they are what it sent beyond.
                 let beyond = if makes_packets(&self.chain.nodes[*node].kind) {
@@ -458,7 +483,7 @@ impl Supervisor {
 }
 
 fn makes_packets(kind: &NodeKind) -> bool {
-    matches!(kind, NodeKind::Nf { kind, .. } if kind.allocates)
+    matches!(kind, NodeKind::Nf { plan, .. } if plan.allocates)
 }
 
 /// Numbers of the owner's links over which buffers can have come to the worker that returns by

@@ -1,8 +1,9 @@
 //! Evidence: what a worker's own memory says against it.
 //!
 //! A worker that accuses its neighbour may be lying, so its word ends nobody. Each side of a ring
-//! is written by one worker alone; what stands there that no honest worker ever stores is that
-//! worker's doing. Every word is judged by itself, so that a look in the middle of an honest
+//! is written by one worker alone, sealed by the kernel against all others; what stands there that
+//! no honest worker ever stores is that worker's doing, and no peer can forge it. What an honest
+//! worker passes on at another's word (a tag, a buffer's size) is no evidence against it. Every word is judged by itself, so that a look in the middle of an honest
 //! worker's store finds nothing. A worker that covers its tracks is not found out; it has done no
 //! harm either, since its neighbour refuses what is impossible.
 
@@ -121,8 +122,10 @@ impl Bounds<'_> {
                     tag: 1,
                     ..descriptor
                 };
-                (descriptor.kind == kind::PACKET || frame::staged(&as_frame).is_ok())
-                    && descriptor.pool == 0
+                // The pool's place says how large the packet's buffer was, as a power of two.
+                let is_possible =
+                    descriptor.kind == kind::PACKET && u32::from(descriptor.pool) < u32::BITS;
+                (is_possible || frame::staged(&as_frame).is_ok())
                     && (1..=u64::from(bytes)).contains(&len)
             }
             Carries::Returns => {
@@ -170,8 +173,11 @@ fn is_framed(descriptor: &Descriptor) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use catena_shm::pool::{PoolGeometry, PoolOwner};
+    use catena_shm::region::Sharing;
     use catena_shm::ring::{Consumer, Producer};
     use catena_shm::ring_memory::{RingEnd, RingGeometry};
+    use catena_shm::staging::StagingWriter;
     use proptest::prelude::*;
 
     use super::*;
@@ -256,6 +262,43 @@ mod tests {
             }
         }
 
+        /// What is copied says how large its buffer was, whatever pools there are here.
+        #[test]
+        fn nothing_speaks_against_those_who_copy(
+            sent in prop::collection::vec((1_usize..2000, any::<u16>()), 1..40),
+        ) {
+            let ring = ring(1 << 16);
+            let pools = pools();
+            let bounds = Bounds { carries: Carries::Copies(1 << 16), pools: &pools };
+            let mut producer = Producer::new(ring.clone(), 0);
+            let mut consumer = Consumer::new(ring.clone(), 0);
+            let mut writer = StagingWriter::new(0, 1 << 16, 8);
+            let geometry = PoolGeometry {
+                log2_stride: 11,
+                buffer_count: 4,
+                headroom: 0,
+                frames: false,
+            };
+            let mut owner = PoolOwner::create(0, geometry, Sharing::ReadOnly).unwrap();
+            let mut taken = Vec::new();
+            for (len, tag) in sent {
+                let mut packet = owner.alloc(len).unwrap();
+                packet.set_tag(tag);
+                writer.release(producer.tail_seen());
+                if producer.room(1) > 0
+                    && let Some(staged) = writer.stage_packet(&ring, &packet)
+                {
+                    producer.push([staged].into_iter());
+                }
+                prop_assert_eq!(against_producer(&ring, &bounds), None);
+                owner.free(packet);
+                producer.settle();
+                consumer.pull(3, &mut taken);
+                consumer.commit();
+                prop_assert_eq!(against_consumer(&ring), None);
+            }
+        }
+
         /// Whatever two honest descriptors a look mixes up, it holds nothing against anybody.
         #[test]
         fn half_a_store_is_no_evidence(old in packets(), new in packets()) {
@@ -295,6 +338,7 @@ mod tests {
             (Carries::Copies(4096), Descriptor::staged_frame(0, 528, 1)),
             (Carries::Returns, Descriptor::returning_slots(1, 0, 3)),
             (Carries::Copies(4096), Descriptor { len: 4097, ..good }),
+            (Carries::Copies(4096), Descriptor { pool: 32, ..good }),
             (
                 Carries::Copies(4096),
                 Descriptor {

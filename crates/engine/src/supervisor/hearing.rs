@@ -11,25 +11,31 @@ use catena_shm::ring_memory::Side;
 
 use crate::pools::VIOLATION_LIMIT;
 use crate::protocol::{FromWorker, RegionName, VERSION};
-use crate::supervisor::instance::{Changing, Heard, RECORDS_PER_SECOND_MAX, State};
+use crate::supervisor::instance::{Changing, Heard, State};
 use crate::supervisor::spawn::Body;
 use crate::supervisor::{Event, Supervisor, memory, status};
 
-/// Records that are heard of one worker before the next worker's turn comes.
-const RECORDS_AT_A_TIME: usize = 32;
+/// Messages that are heard of one worker before the next worker's turn comes.
+const MESSAGES_AT_A_TIME: usize = 32;
+/// Messages that are heard of one that is dead: more than a connection holds.
+const LAST_MESSAGES_MAX: usize = 4096;
 
 impl Supervisor {
-    /// What a worker has said, a few records at a time. A broken connection, or a record that no
+    /// What a worker has said, a few messages at a time. A broken connection, or a record that no
     /// worker of this version sends, is its death.
     pub(super) fn hear(&mut self, worker: usize) {
         let epoch = self.instances[worker].epoch;
-        for _ in 0..RECORDS_AT_A_TIME {
+        for _ in 0..MESSAGES_AT_A_TIME {
             let instance = &self.instances[worker];
             if !instance.is_live() || instance.epoch != epoch || instance.socket.is_none() {
                 return;
             }
+            if instance.talk.rests(Instant::now()).is_some() && !instance.has_hung_up() {
+                return self.note_talk(worker);
+            }
             match self.instances[worker].receive() {
                 Heard::Record(record, fds) => self.obey(worker, *record, fds),
+                Heard::Part => {}
                 Heard::Garbage(why) => self.detach(worker, &why),
                 Heard::Nothing => return,
                 Heard::End => self.disconnected(worker),
@@ -37,26 +43,34 @@ impl Supervisor {
         }
     }
 
+    /// A worker says so much that it is heard only now and then; told once in its life.
+    fn note_talk(&mut self, worker: usize) {
+        if !std::mem::replace(&mut self.instances[worker].is_talkative, true) {
+            let name = &self.placement.workers[worker].name;
+            self.notice(format!(
+                "worker {name} says more than is heard of one in a second; it is heard more slowly"
+            ));
+        }
+    }
+
     /// A worker's exit is certain, but not all that it said has been heard: its last records count.
+    /// What it left in the connection has an end, unless somebody else has the other side too.
     pub(super) fn hear_last_words(&mut self, worker: usize) {
         let epoch = self.instances[worker].epoch;
-        while self.instances[worker].is_live()
-            && self.instances[worker].epoch == epoch
-            && self.instances[worker].has_word()
-        {
+        for _ in 0..LAST_MESSAGES_MAX {
+            let instance = &self.instances[worker];
+            if !instance.is_live() || instance.epoch != epoch || !instance.has_word() {
+                return;
+            }
             match self.instances[worker].receive() {
                 Heard::Record(record, fds) => self.obey(worker, *record, fds),
+                Heard::Part => {}
                 Heard::Garbage(_) | Heard::Nothing | Heard::End => return,
             }
         }
     }
 
     pub(super) fn obey(&mut self, worker: usize, record: FromWorker, fds: Vec<OwnedFd>) {
-        if !self.instances[worker].talk.count(Instant::now()) {
-            let most = RECORDS_PER_SECOND_MAX;
-            let why = format!("it floods its control connection: over {most} records in a second");
-            return self.detach(worker, &why);
-        }
         let expected = usize::from(matches!(record, FromWorker::Made { .. }));
         if fds.len() != expected {
             let why = format!("a record with {} descriptors, not {expected}", fds.len());

@@ -11,6 +11,7 @@ use catena_shm::ring_memory::RingEnd;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
+use crate::protocol::parts::{FROM_WORKER_BYTES_MAX, Incoming};
 use crate::protocol::{FromWorker, PortClosing, RegionName, ToWorker};
 use crate::stats::PageLayout;
 use crate::supervisor::outbox::Outbox;
@@ -52,6 +53,8 @@ pub struct Held {
 pub enum Heard {
     /// A record with its descriptors.
     Record(Box<FromWorker>, Vec<OwnedFd>),
+    /// Part of a record.
+    Part,
     /// Nothing now.
     Nothing,
     /// The connection has ended.
@@ -77,29 +80,43 @@ pub enum Changing {
     Rewired,
 }
 
-/// Records of one worker within a second, at most: a start of the largest chain takes fewer.
-pub const RECORDS_PER_SECOND_MAX: u32 = 4096;
+/// Messages of one worker that are heard within a second, at most: a start of the largest chain
+/// takes fewer.
+pub const MESSAGES_PER_SECOND_MAX: u32 = 4096;
+/// Their bytes: twice the longest record.
+pub const BYTES_PER_SECOND_MAX: usize = 2 * FROM_WORKER_BYTES_MAX;
 
-/// How much a worker says.
+/// How much a worker says. One that says more is not heard until the second is over: its
+/// connection fills, and whoever speaks there waits. The worker lives, and the others are served.
 #[derive(Debug, Default)]
 pub(super) struct Talk {
     second: Option<Instant>,
-    count: u32,
+    messages: u32,
+    bytes: usize,
 }
 
+const SECOND: Duration = Duration::from_secs(1);
+
 impl Talk {
-    /// Counts one record at time `now`; false if they are too many.
-    pub(super) fn count(&mut self, now: Instant) -> bool {
-        let is_past =
-            |second: Instant| now.saturating_duration_since(second) >= Duration::from_secs(1);
+    /// Counts a message that came at time `now`.
+    pub(super) fn count(&mut self, bytes: usize, now: Instant) {
+        let is_past = |second: Instant| now.saturating_duration_since(second) >= SECOND;
         if self.second.is_none_or(is_past) {
             *self = Self {
                 second: Some(now),
-                count: 0,
+                ..Self::default()
             };
         }
-        self.count += 1;
-        self.count <= RECORDS_PER_SECOND_MAX
+        self.messages = self.messages.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    /// How long it is not to be heard from `now` on, if it has said too much.
+    pub(super) fn rests(&self, now: Instant) -> Option<Duration> {
+        let is_much =
+            self.messages >= MESSAGES_PER_SECOND_MAX || self.bytes >= BYTES_PER_SECOND_MAX;
+        let left = SECOND.saturating_sub(now.saturating_duration_since(self.second?));
+        (is_much && !left.is_zero()).then_some(left)
     }
 }
 
@@ -127,6 +144,10 @@ pub struct Instance {
     pub(super) outbox: Outbox,
     /// How much it says.
     pub(super) talk: Talk,
+    /// What of a record has come.
+    incoming: Incoming,
+    /// Whether people know that it says too much.
+    pub(super) is_talkative: bool,
     /// What it has accused its neighbours of, by their memory.
     pub accusations: BTreeMap<RegionName, u64>,
     /// Its counters page.
@@ -145,6 +166,10 @@ pub struct Instance {
     pub is_introduced: bool,
     /// How far it has come with a change of the chain.
     pub changing: Changing,
+    /// Packets of this life that came, and went, by links that are no more.
+    pub rx_gone: u64,
+    /// As above.
+    pub tx_gone: u64,
     /// Whether it leaves the chain for good.
     pub is_retiring: bool,
     /// Whether it passes packets on in place of its nodes.
@@ -171,6 +196,8 @@ impl Instance {
             started: Instant::now(),
             outbox: Outbox::default(),
             talk: Talk::default(),
+            incoming: Incoming::new(FROM_WORKER_BYTES_MAX),
+            is_talkative: false,
             accusations: BTreeMap::new(),
             counters: None,
             records: None,
@@ -181,6 +208,8 @@ impl Instance {
             is_drained: false,
             is_introduced: false,
             changing: Changing::No,
+            rx_gone: 0,
+            tx_gone: 0,
             is_retiring: false,
             is_bypass: false,
             is_detached: false,
@@ -196,7 +225,7 @@ impl Instance {
     /// Sends a record with memory.
     pub fn send_with(&self, record: &ToWorker, memory: Option<&Arc<OwnedFd>>) {
         if let (Some(socket), Ok(bytes)) = (&self.socket, serde_json::to_vec(record)) {
-            self.outbox.send(socket, bytes, memory);
+            self.outbox.send(socket, bytes, memory, Instant::now());
         }
     }
 
@@ -210,27 +239,42 @@ impl Instance {
         self.send_with(&record, Some(&held.fd));
     }
 
-    /// Receives one record, if there is one.
-    pub fn receive(&self) -> Heard {
+    /// Receives one message, if there is one.
+    pub fn receive(&mut self) -> Heard {
         let Some(socket) = &self.socket else {
             return Heard::End;
         };
-        match fd_passing::receive(socket) {
-            Ok(Some(message)) => match serde_json::from_slice(&message.bytes) {
-                Ok(record) => Heard::Record(Box::new(record), message.fds),
+        let message = match fd_passing::receive(socket) {
+            Ok(Some(message)) => message,
+            Ok(None) => return Heard::End,
+            Err(Errno::AGAIN) => return Heard::Nothing,
+            Err(Errno::MSGSIZE) => {
+                return Heard::Garbage("a record with too many bytes or descriptors".to_owned());
+            }
+            Err(_) => return Heard::End,
+        };
+        self.talk.count(message.bytes.len(), Instant::now());
+        match self.incoming.take(message) {
+            Ok(Some(record)) => match serde_json::from_slice(&record.bytes) {
+                Ok(parsed) => Heard::Record(Box::new(parsed), record.fds),
                 Err(error) => Heard::Garbage(format!("a record that does not parse: {error}")),
             },
-            Ok(None) => Heard::End,
-            Err(Errno::AGAIN) => Heard::Nothing,
-            Err(Errno::MSGSIZE) => {
-                Heard::Garbage("a record with too many bytes or descriptors".to_owned())
-            }
-            Err(_) => Heard::End,
+            Ok(None) => Heard::Part,
+            Err(error) => Heard::Garbage(error.to_string()),
         }
+    }
+
+    /// Whether the other side of its connection is closed: what is left in it has an end.
+    pub(super) fn has_hung_up(&self) -> bool {
+        self.polls(PollFlags::empty())
     }
 
     /// Whether a record, or the connection's end, can be received without waiting.
     pub fn has_word(&self) -> bool {
+        self.polls(PollFlags::IN)
+    }
+
+    fn polls(&self, flags: PollFlags) -> bool {
         let Some(socket) = &self.socket else {
             return false;
         };
@@ -238,7 +282,7 @@ impl Instance {
             tv_sec: 0,
             tv_nsec: 0,
         };
-        let mut fds = [PollFd::new(socket, PollFlags::IN)];
+        let mut fds = [PollFd::new(socket, flags)];
         poll(&mut fds, Some(&at_once)).is_ok_and(|count| count > 0)
     }
 
@@ -253,11 +297,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_is_told_from_a_busy_start() {
+    fn a_flood_is_told_from_a_busy_start_and_has_its_second() {
         let mut talk = Talk::default();
         let start = Instant::now();
-        assert!((0..RECORDS_PER_SECOND_MAX).all(|_| talk.count(start)));
-        assert!(!talk.count(start + Duration::from_millis(999)));
-        assert!(talk.count(start + Duration::from_secs(1)));
+        for _ in 1..MESSAGES_PER_SECOND_MAX {
+            talk.count(10, start);
+            assert_eq!(talk.rests(start), None);
+        }
+        talk.count(10, start);
+        let later = start + Duration::from_millis(600);
+        assert_eq!(talk.rests(later), Some(Duration::from_millis(400)));
+        assert_eq!(talk.rests(start + SECOND), None);
+        talk.count(BYTES_PER_SECOND_MAX, start + SECOND);
+        assert_eq!(talk.rests(start + SECOND), Some(SECOND));
+        assert_eq!(talk.rests(start + 2 * SECOND), None);
     }
 }

@@ -18,6 +18,7 @@ use crate::supervisor::cores::core_for;
 use crate::supervisor::instance::{Held, State};
 use crate::supervisor::{Supervisor, memory};
 use crate::worker::build::{page_layout, pool_geometry, pool_sharing};
+use crate::worker::open::check_len;
 
 impl Supervisor {
     /// Tells a new instance what to build.
@@ -40,6 +41,12 @@ impl Supervisor {
                     len: held.len,
                     out,
                 });
+            }
+        }
+        if !self.instances[worker].is_bypass {
+            let nodes = self.placement.workers[worker].nodes.clone();
+            if let Err(why) = self.give_states(worker, &nodes, false) {
+                return self.detach(worker, &format!("its memory cannot be made: {why}"));
             }
         }
         let assignment = self.assignment(worker, adoptions);
@@ -154,31 +161,30 @@ impl Supervisor {
         fd: &OwnedFd,
     ) -> Result<Option<RingEnd>, String> {
         let spec = |id: u8| self.placement.pools.iter().find(|pool| pool.id == id);
-        let at_least = |bytes: u64| match len as u64 >= bytes {
-            true => Ok(()),
-            false => Err(format!("{len} bytes, needed are {bytes}")),
-        };
         let text = |error: RegionError| error.to_string();
+        // Lies are bounded above, too: neighbours touch all of what they are given.
+        let is_of = |bytes: u64| check_len(len, bytes).map_err(text);
         match region {
             RegionName::Counters => {
                 let words = self.instances[worker].layout.word_count();
+                is_of(words as u64 * 8)?;
                 let copy = fd.try_clone().map_err(|error| error.to_string())?;
                 let counters = Counters::attach(copy, len, words).map_err(text)?;
                 self.instances[worker].counters = Some(counters);
             }
             RegionName::Records => {
                 Region::check(fd, len, Sharing::ReadOnly).map_err(text)?;
-                at_least(RecordPage::bytes() as u64)?;
+                is_of(RecordPage::bytes() as u64)?;
             }
             RegionName::Pool(id) => {
                 let spec = spec(id).ok_or("no such pool")?;
                 Region::check(fd, len, pool_sharing(spec)).map_err(text)?;
-                at_least(pool_geometry(spec).bytes())?;
+                is_of(pool_geometry(spec).bytes())?;
             }
             RegionName::Ledger(id) => {
                 let spec = spec(id).ok_or("no such pool")?;
                 Region::check(fd, len, Sharing::ReadOnly).map_err(text)?;
-                at_least(spec.buffer_count.into())?;
+                is_of(pool_geometry(spec).units().into())?;
             }
             _ => {
                 let found = memory::ring_of(&self.placement, region);

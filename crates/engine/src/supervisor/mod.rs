@@ -19,6 +19,7 @@
 //! - `probing`: what probes of workers note, and who reads it.
 //! - `status`: counters summed over lives, for people and machines.
 //! - `sockets`: introductions over TCP.
+//! - `states`: memory that outlives NFs.
 //! - `runtime_dir`: the folder of a running chain: lock and sockets.
 //!
 //! One loop ([`Supervisor::step`]) serves everything; it never waits for a worker.
@@ -44,6 +45,7 @@ mod memory;
 mod outbox;
 mod respawn;
 mod sockets;
+pub mod states;
 pub mod status;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -70,6 +72,7 @@ use crate::supervisor::memory::Memory;
 use crate::supervisor::runtime_dir::RuntimeDir;
 use crate::supervisor::sockets::{Sockets, has_sockets};
 use crate::supervisor::spawn::{Body, SpawnError};
+use crate::supervisor::states::States;
 use crate::wait::{ChosenWait, choose, measure};
 use crate::worker::build::pool_geometry;
 
@@ -199,6 +202,7 @@ pub struct Supervisor {
     instances: Vec<Instance>,
     memory: Memory,
     sockets: Sockets,
+    states: States,
     past: Past,
     events: VecDeque<Event>,
     reclaims: Reclaims,
@@ -212,8 +216,8 @@ pub struct Supervisor {
     started: Instant,
     is_draining: bool,
     is_stopping: bool,
-    /// Whether the chain is being changed just now.
-    is_changing: bool,
+    /// How far a change of the chain has come.
+    change: apply::Change,
     /// What probes note, and since when.
     probing: Option<(ProbeSettings, Instant)>,
 }
@@ -265,6 +269,7 @@ impl Supervisor {
         let mut supervisor = Self {
             memory: Memory::default(),
             sockets: Sockets::new(&placement),
+            states: States::default(),
             clock: Clock::calibrate(Duration::from_millis(10)),
             past: Past::default(),
             events: VecDeque::new(),
@@ -278,7 +283,7 @@ impl Supervisor {
             started: Instant::now(),
             is_draining: false,
             is_stopping: false,
-            is_changing: false,
+            change: apply::Change::No,
             probing: None,
             instances: Vec::new(),
             chain,
@@ -466,12 +471,18 @@ impl Supervisor {
         self.next_request += 1;
         let id = self.next_request;
         let worker = self.placement.worker_of[node];
-        let is_up = self.instances[worker].is_introduced && self.instances[worker].is_live();
-        if is_up {
+        let instance = &self.instances[worker];
+        let refusal = if !(instance.is_introduced && instance.is_live()) {
+            Some("it is being restarted; ask again")
+        } else if !instance.outbox.has_room_for_requests() {
+            Some("it has not taken what it was asked before; ask again")
+        } else {
+            None
+        };
+        if refusal.is_none() {
             self.tell(worker, &ToWorker::Control { id, node, request });
         }
-        let later = "it is being restarted; ask again";
-        let answer = (!is_up).then(|| Err(later.to_owned()));
+        let answer = refusal.map(|later| Err(later.to_owned()));
         self.questions.insert(id, Question { worker, answer });
         if self.questions.len() > QUESTIONS_MAX {
             self.questions.pop_first();
@@ -483,6 +494,11 @@ impl Supervisor {
     pub fn answer(&mut self, id: u64) -> Option<Result<serde_json::Value, String>> {
         self.questions.get(&id)?.answer.as_ref()?;
         self.questions.remove(&id)?.answer
+    }
+
+    /// Nobody waits for the answer to a request any more.
+    pub fn withdraw(&mut self, id: u64) {
+        self.questions.remove(&id);
     }
 
     /// Something worth telling people, if there is anything.

@@ -1,26 +1,33 @@
 //! Records on their way to a worker: sent at once while it reads, kept in order while it does not.
 //!
 //! The supervisor never waits for a worker. What the socket does not take now is kept here and sent
-//! when it has room again; a worker that leaves more than [`RECORDS_MAX`] records or [`BYTES_MAX`]
-//! bytes waiting does not read, and is ended for it.
+//! when it has room again, a long record part by part. A worker that takes nothing for
+//! [`PATIENCE`], or leaves more than [`BYTES_MAX`] waiting, does not read, and is ended for it.
+//! What others ask of it never comes so far: see [`Outbox::has_room_for_requests`].
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use catena_shm::fd_passing;
 use rustix::io::Errno;
 
-/// Records that may wait: more than the largest chain needs to introduce a worker.
-pub(super) const RECORDS_MAX: usize = 4096;
-/// Their bytes.
-pub(super) const BYTES_MAX: usize = 4 << 20;
+use crate::protocol::parts::{Outgoing, TO_WORKER_BYTES_MAX};
+
+/// Bytes that may wait: two of the longest records.
+pub(super) const BYTES_MAX: usize = 2 * TO_WORKER_BYTES_MAX;
+/// Bytes that may wait when somebody asks a node something.
+const REQUEST_BYTES_MAX: usize = 1 << 20;
+/// For how long a worker may take nothing of what waits for it.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// What a record costs beside its text.
+const RECORD_COST: usize = 128;
 
 /// A record that waits, with memory to be passed on.
 #[derive(Debug)]
 struct Waiting {
-    bytes: Vec<u8>,
+    record: Outgoing,
     memory: Option<Arc<OwnedFd>>,
 }
 
@@ -29,7 +36,10 @@ struct Waiting {
 struct Queue {
     waiting: VecDeque<Waiting>,
     bytes: usize,
+    /// When it last took something, while something waits.
+    took: Option<Instant>,
     refused: Option<String>,
+    is_given_up: bool,
 }
 
 /// Records for one worker, in order. Sending changes nothing else of a worker, so that whoever may
@@ -40,42 +50,53 @@ pub(super) struct Outbox(RefCell<Queue>);
 impl Outbox {
     /// Sends a record, or keeps it until the worker reads. A connection that has ended is found
     /// when it is next read from.
-    pub(super) fn send(&self, socket: &OwnedFd, bytes: Vec<u8>, memory: Option<&Arc<OwnedFd>>) {
+    pub(super) fn send(
+        &self,
+        socket: &OwnedFd,
+        bytes: Vec<u8>,
+        memory: Option<&Arc<OwnedFd>>,
+        now: Instant,
+    ) {
         let mut queue = self.0.borrow_mut();
-        let queue = &mut *queue;
-        if queue.refused.is_some() {
+        if queue.is_given_up {
             return;
         }
-        let record = Waiting {
-            bytes,
+        let mut record = Waiting {
+            record: Outgoing::new(bytes),
             memory: memory.cloned(),
         };
-        if queue.waiting.is_empty() && queue.try_send(socket, &record) {
+        if queue.waiting.is_empty() && queue.try_send(socket, &mut record) {
             return;
         }
-        if queue.waiting.len() == RECORDS_MAX || queue.bytes + record.bytes.len() > BYTES_MAX {
-            queue.refused = Some(format!(
-                "it does not read its control connection: {} records wait for it",
-                queue.waiting.len()
-            ));
-            queue.waiting.clear();
-            return;
+        let cost = record.record.left() + RECORD_COST;
+        if queue.bytes + cost > BYTES_MAX {
+            let count = queue.waiting.len();
+            let why = format!("it does not read its control connection: {count} records wait");
+            return queue.give_up(why);
         }
-        queue.bytes += record.bytes.len();
+        queue.bytes += cost;
+        queue.took.get_or_insert(now);
         queue.waiting.push_back(record);
     }
 
     /// Sends what waits, as far as the socket takes it.
-    pub(super) fn flush(&self, socket: &OwnedFd) {
+    pub(super) fn flush(&self, socket: &OwnedFd, now: Instant) {
         let mut queue = self.0.borrow_mut();
-        let queue = &mut *queue;
-        while let Some(record) = queue.waiting.pop_front() {
-            if !queue.try_send(socket, &record) {
-                queue.waiting.push_front(record);
+        while let Some(mut waiting) = queue.waiting.pop_front() {
+            let before = waiting.record.left();
+            let is_done = queue.try_send(socket, &mut waiting);
+            let left = waiting.record.left();
+            queue.bytes = queue.bytes.saturating_sub(before - left);
+            if is_done || left < before {
+                queue.took = Some(now);
+            }
+            if !is_done {
+                queue.waiting.push_front(waiting);
                 return;
             }
-            queue.bytes -= record.bytes.len();
+            queue.bytes = queue.bytes.saturating_sub(left + RECORD_COST);
         }
+        queue.took = None;
     }
 
     /// Whether records wait for the socket to have room.
@@ -83,22 +104,45 @@ impl Outbox {
         !self.0.borrow().waiting.is_empty()
     }
 
+    /// Whether so little waits that a request to one of its nodes may be added. Requests are not
+    /// the chain's own: whoever asks too much is told so, and the worker lives.
+    pub(super) fn has_room_for_requests(&self) -> bool {
+        self.0.borrow().bytes <= REQUEST_BYTES_MAX
+    }
+
     /// Why the worker can be told nothing more, if so; once.
-    pub(super) fn take_refusal(&self) -> Option<String> {
-        self.0.borrow_mut().refused.take()
+    pub(super) fn take_refusal(&self, now: Instant) -> Option<String> {
+        let mut queue = self.0.borrow_mut();
+        if queue.took.is_some_and(|took| now - took > PATIENCE) {
+            let why = format!(
+                "it does not read its control connection: nothing within {PATIENCE:?}, and {} \
+                 records wait",
+                queue.waiting.len()
+            );
+            queue.give_up(why);
+        }
+        queue.refused.take()
     }
 }
 
 impl Queue {
-    /// Whether `record` is dealt with: sent, or of no use to anybody.
-    fn try_send(&mut self, socket: &OwnedFd, record: &Waiting) -> bool {
-        let memory = record.memory.as_ref().map(|fd| fd.as_fd());
-        match fd_passing::send(socket, &record.bytes, memory.as_slice()) {
+    fn give_up(&mut self, why: String) {
+        self.refused = Some(why);
+        self.is_given_up = true;
+        self.waiting.clear();
+        self.bytes = 0;
+        self.took = None;
+    }
+
+    /// Whether `waiting` is dealt with: sent, or of no use to anybody.
+    fn try_send(&mut self, socket: &OwnedFd, waiting: &mut Waiting) -> bool {
+        let memory = waiting.memory.as_ref().map(|fd| fd.as_fd());
+        match waiting.record.send(socket, memory.as_slice()) {
             Err(Errno::AGAIN) => false,
             // The end of the connection is read as such.
             Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => true,
             Err(error) => {
-                self.refused = Some(format!("a record cannot be sent to it: {error}"));
+                self.give_up(format!("a record cannot be sent to it: {error}"));
                 true
             }
         }
@@ -107,10 +151,12 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
+    use catena_shm::fd_passing;
     use rustix::fs::{OFlags, fcntl_setfl};
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
     use super::*;
+    use crate::protocol::parts::Incoming;
 
     fn pair() -> (OwnedFd, OwnedFd) {
         let kind = SocketType::SEQPACKET;
@@ -120,41 +166,71 @@ mod tests {
         (ours, theirs)
     }
 
+    /// Short ones, and some that no message holds.
     #[test]
     fn what_a_slow_reader_leaves_waiting_arrives_in_order() {
         let (ours, theirs) = pair();
-        let outbox = Outbox::default();
-        let count = 3000_u32;
+        let (outbox, now) = (Outbox::default(), Instant::now());
+        let count = 300_u32;
+        let text = |number: u32| {
+            let times = if number.is_multiple_of(50) {
+                100_000
+            } else {
+                100
+            };
+            number.to_le_bytes().map(|byte| byte | 0x80).repeat(times)
+        };
         for number in 0..count {
-            outbox.send(&ours, number.to_le_bytes().repeat(100), None);
+            outbox.send(&ours, text(number), None, now);
         }
         assert!(outbox.has_waiting(), "the socket took it all");
-        for number in 0..count {
+        let mut incoming = Incoming::new(TO_WORKER_BYTES_MAX);
+        let mut number = 0;
+        while number < count {
             let message = fd_passing::receive(&theirs).unwrap().unwrap();
-            assert_eq!(message.bytes[..4], number.to_le_bytes());
-            outbox.flush(&ours);
+            if let Some(record) = incoming.take(message).unwrap() {
+                assert!(record.bytes == text(number), "{number}");
+                number += 1;
+            }
+            outbox.flush(&ours, now);
         }
-        assert!(!outbox.has_waiting() && outbox.take_refusal().is_none());
+        assert!(!outbox.has_waiting() && outbox.take_refusal(now + 2 * PATIENCE).is_none());
+        assert_eq!(outbox.0.borrow().bytes, 0);
     }
 
     #[test]
-    fn one_that_does_not_read_is_given_up_and_costs_no_more() {
-        let (ours, _theirs) = pair();
-        let outbox = Outbox::default();
-        for _ in 0..2 * RECORDS_MAX {
-            outbox.send(&ours, vec![0; 2000], None);
+    fn one_that_does_not_read_is_given_up_after_a_while_and_one_that_reads_slowly_is_not() {
+        let (ours, theirs) = pair();
+        let (outbox, mut now) = (Outbox::default(), Instant::now());
+        for _ in 0..500 {
+            outbox.send(&ours, vec![b'x'; 20_000], None, now);
         }
-        assert!(outbox.0.borrow().bytes <= BYTES_MAX && !outbox.has_waiting());
-        let why = outbox.take_refusal().unwrap();
+        assert!(!outbox.has_room_for_requests());
+        for _ in 0..50 {
+            now += PATIENCE;
+            assert_eq!(outbox.take_refusal(now), None);
+            // A few at a time: a socket has room only when enough of its queue is free.
+            while fd_passing::receive(&theirs).unwrap().is_some() {
+                let before = outbox.0.borrow().bytes;
+                outbox.flush(&ours, now);
+                if outbox.0.borrow().bytes < before {
+                    break;
+                }
+            }
+        }
+        let why = outbox.take_refusal(now + 2 * PATIENCE).unwrap();
         assert!(why.contains("does not read"), "{why}");
+        assert!(!outbox.has_waiting() && outbox.take_refusal(now + 9 * PATIENCE).is_none());
     }
 
     #[test]
-    fn a_record_that_no_socket_takes_is_said() {
+    fn no_more_is_kept_than_the_limit() {
         let (ours, _theirs) = pair();
-        let outbox = Outbox::default();
-        outbox.send(&ours, vec![0; fd_passing::MESSAGE_BYTES_MAX + 1], None);
-        assert!(outbox.take_refusal().unwrap().contains("cannot be sent"));
-        assert!(!outbox.has_waiting());
+        let (outbox, now) = (Outbox::default(), Instant::now());
+        for _ in 0..2 * BYTES_MAX / (1 << 20) {
+            outbox.send(&ours, vec![b'x'; 1 << 20], None, now);
+            assert!(outbox.0.borrow().bytes <= BYTES_MAX);
+        }
+        assert!(outbox.take_refusal(now).unwrap().contains("does not read"));
     }
 }

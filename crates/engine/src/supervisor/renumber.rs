@@ -17,7 +17,7 @@ pub fn is_link_gone(link: &Link) -> bool {
 }
 
 /// Whether a node can stay where it runs: only its settings and links may differ.
-fn stays(old: &Node, new: &Node) -> bool {
+pub(super) fn stays(old: &Node, new: &Node) -> bool {
     old.name == new.name
         && old.is_port() == new.is_port()
         && (old.mode, old.core, &old.netns) == (new.mode, new.core, &new.netns)
@@ -50,12 +50,12 @@ pub fn same_settings(old: &Node, new: &Node) -> bool {
             NodeKind::Nf {
                 kind: a,
                 config: x,
-                outputs: v,
+                plan: v,
             },
             NodeKind::Nf {
                 kind: b,
                 config: y,
-                outputs: w,
+                plan: w,
             },
         ) => a.name == b.name && x == y && v == w,
         _ => false,

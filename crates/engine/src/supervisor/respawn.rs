@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 
 use catena_shm::ring::packets_in;
 
-use crate::chain::{OnDeath, Trust};
+use crate::chain::OnDeath;
 use crate::protocol::{RegionName, ToWorker};
+use crate::supervisor::apply::Change;
 use crate::supervisor::burial::{Reclaim, links_to};
 use crate::supervisor::instance::State;
-use crate::supervisor::memory::rings;
+use crate::supervisor::memory::{RingName, rings};
 use crate::supervisor::reclaim::{self, Unit};
 use crate::supervisor::{Event, Supervisor};
 
@@ -112,13 +113,14 @@ impl Supervisor {
 
     /// Starts workers whose time has come.
     pub(super) fn respawn_due(&mut self) {
-        if self.is_stopping {
+        if self.is_stopping || matches!(self.change, Change::Preparing(_)) {
             return;
         }
         let now = Instant::now();
         let workers: Vec<usize> = self.respawns.keys().copied().collect();
         for worker in workers {
-            if self.instances[worker].state != State::Dead {
+            let has_left = self.placement.workers[worker].nodes.is_empty();
+            if self.instances[worker].state != State::Dead || has_left {
                 continue;
             }
             self.watch_drain(worker);
@@ -231,7 +233,6 @@ impl Supervisor {
     /// Packets that wait for an owner of sealed pools may lie in those very pools: they cannot stay
     /// until it runs again. They are given up, and its senders drop (`nf_down`) what follows.
     pub(super) fn empty_inputs(&mut self, worker: usize) {
-        let geometries = self.pool_geometries();
         for ring in rings(&self.placement) {
             let (true, Some(link)) = (ring.to == worker, ring.link) else {
                 continue;
@@ -241,33 +242,40 @@ impl Supervisor {
                 .starts()
                 .find(|(region, _)| *region == ring.consumer);
             let from = start.map_or(0, |(_, index)| index);
-            let Some(mapped) = self.memory.ring(&ring, Some(from)) else {
-                continue;
-            };
-            let waiting = catena_shm::ring::published_since(&mapped, from);
-            if waiting.is_empty() {
-                continue;
-            }
-            let count = packets_in(&waiting);
-            self.memory.set_start(ring.consumer, from + count);
-            let to = self.chain.links[link].to;
-            let killed = self.past.killed.entry(to).or_default();
-            *killed = killed.saturating_add(count);
-            let past = self.past.nodes.entry(to).or_default();
-            past.rx_packets = past.rx_packets.saturating_add(count);
-            if self.chain.links[link].trust == Trust::Copy {
-                continue;
-            }
-            for (pool, unit) in reclaim::units_of(&waiting, &geometries) {
-                let own = self.respawns.get_mut(&worker);
-                if own.is_none_or(|respawn| respawn.waits_for.remove(&(pool, unit)).is_none()) {
-                    self.reclaims.waiting.push(Reclaim {
-                        from: worker,
-                        pool,
-                        buffers: vec![unit],
-                        found: false,
-                    });
-                }
+            self.give_up_waiting(&ring, self.chain.links[link].to, from);
+        }
+        self.flush_reclaims();
+    }
+
+    /// Packets that wait in a link from index `from` on are lost to its receiving node `to`: they
+    /// are counted there, and their buffers go home.
+    pub(super) fn give_up_waiting(&mut self, ring: &RingName, to: usize, from: u64) {
+        let geometries = self.pool_geometries();
+        let Some(mapped) = self.memory.ring(ring, Some(from)) else {
+            return;
+        };
+        let waiting = catena_shm::ring::published_since(&mapped, from);
+        if waiting.is_empty() {
+            return;
+        }
+        let count = packets_in(&waiting);
+        self.memory.set_start(ring.consumer, from + count);
+        let killed = self.past.killed.entry(to).or_default();
+        *killed = killed.saturating_add(count);
+        let past = self.past.nodes.entry(to).or_default();
+        past.rx_packets = past.rx_packets.saturating_add(count);
+        if !self.shares_buffers(ring) {
+            return;
+        }
+        for (pool, unit) in reclaim::units_of(&waiting, &geometries) {
+            let own = self.respawns.get_mut(&ring.to);
+            if own.is_none_or(|respawn| respawn.waits_for.remove(&(pool, unit)).is_none()) {
+                self.reclaims.waiting.push(Reclaim {
+                    from: ring.to,
+                    pool,
+                    buffers: vec![unit],
+                    found: false,
+                });
             }
         }
         self.flush_reclaims();

@@ -22,7 +22,8 @@ use crate::stats::{PageLayout, SPARE_BLOCKS};
 use crate::wait::poor_waiting;
 use crate::worker::connect::Door;
 use crate::worker::graph::{Graph, InEdge, OutEdge, Queue, Work, WorkerNode};
-use crate::worker::open::{Attached, attach, open};
+use crate::worker::node_memory::{Brought, NodeMemory, Rebuild, on_trial};
+use crate::worker::open::{Attached, attach, check_len, open};
 
 /// Why a worker cannot do what it was assigned.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +56,8 @@ pub struct Making {
     counters: Counters,
     records: RecordPage,
     works: Vec<Work>,
+    memory: NodeMemory,
+    rebuilds: Vec<(usize, Rebuild)>,
     doors: Vec<Door>,
     /// Remarks for people.
     pub notices: Vec<String>,
@@ -116,16 +119,31 @@ pub fn page_layout(assignment: &Assignment) -> PageLayout {
 }
 
 impl Making {
-    /// Makes this worker's regions and opens its ports. `adopted` are the memories of pools taken
-    /// over.
+    /// Makes this worker's regions and opens its ports. `brought` is memory that it takes over.
     ///
     /// # Errors
     /// What could not be made, opened or built.
     pub fn start(
         assignment: Assignment,
-        mut adopted: BTreeMap<u8, OwnedFd>,
+        brought: Brought,
         registry: &Registry,
     ) -> Result<Self, BuildError> {
+        Self::start_beside(assignment, brought, registry, None)
+    }
+
+    /// As [`Making::start`]; `running` is the memory of the nodes that run here already, if this is
+    /// for a change.
+    ///
+    /// # Errors
+    /// As [`Making::start`].
+    pub fn start_beside(
+        assignment: Assignment,
+        brought: Brought,
+        registry: &Registry,
+        running: Option<&NodeMemory>,
+    ) -> Result<Self, BuildError> {
+        let mut adopted = brought.pools;
+        let memory = NodeMemory::attach(brought.states)?;
         let me = assignment.worker;
         let mut own_ends = BTreeMap::new();
         let mut make = |name, side, geometry| {
@@ -176,6 +194,7 @@ impl Making {
             let geometry = pool_geometry(pool);
             let owner = match (adoption, adopted.remove(&pool.id)) {
                 (Some(adoption), Some(fd)) => {
+                    check_len(adoption.len, geometry.bytes())?;
                     PoolOwner::adopt(pool.id, geometry, fd, adoption.len, &adoption.out)?
                 }
                 _ => PoolOwner::create(pool.id, geometry, pool_sharing(pool))?,
@@ -194,11 +213,20 @@ impl Making {
         );
         let counters = Counters::create(page_layout(&assignment).word_count())?;
         let records = RecordPage::create()?;
-        let works = assignment
-            .nodes
-            .iter()
-            .map(|node| open(node, &assignment, registry))
-            .collect::<Result<_, _>>()?;
+        let (mut works, mut rebuilds) = (Vec::new(), Vec::new());
+        for node in &assignment.nodes {
+            let rebuild = running
+                .map(|running| Rebuild::of(node, &assignment, registry, (running, &memory)))
+                .transpose()?
+                .flatten();
+            works.push(match &rebuild {
+                Some(_) => open(node, &assignment, registry, on_trial)?,
+                None => open(node, &assignment, registry, |plan| {
+                    memory.of(node.index, plan)
+                })?,
+            });
+            rebuilds.extend(rebuild.map(|rebuild| (node.index, rebuild)));
+        }
         let doors = doors(&assignment)?;
         Ok(Self {
             assignment,
@@ -210,6 +238,8 @@ impl Making {
             counters,
             records,
             works,
+            memory,
+            rebuilds,
             doors,
             notices,
         })
@@ -223,6 +253,11 @@ impl Making {
     /// The sockets of the same.
     pub(super) fn take_doors(&mut self) -> Vec<Door> {
         std::mem::take(&mut self.doors)
+    }
+
+    /// Memory that outlives the NFs of this assignment.
+    pub(super) fn take_memory(&mut self) -> NodeMemory {
+        std::mem::take(&mut self.memory)
     }
 
     /// The assignment.
@@ -283,9 +318,10 @@ impl Making {
         fd: OwnedFd,
     ) -> Result<(), BuildError> {
         match attach(&self.assignment, name, len, fd)? {
-            Attached::End(end) if self.peer_ends.contains_key(&name) => {
+            Attached::End(end) if is_producer(name) && self.peer_ends.contains_key(&name) => {
                 self.successors.push((name, end, start));
             }
+            // Of a receiver only the last counts: its predecessor is dead.
             Attached::End(end) => {
                 self.peer_ends.insert(name, end);
             }
@@ -313,6 +349,7 @@ impl Making {
             .zip(works)
             .map(|(n, w)| (n.index, w))
             .collect();
+        additions.rebuilds = std::mem::take(&mut self.rebuilds);
         for lane in &self.assignment.lanes {
             if lane.from == me {
                 additions.return_lanes.push(self.return_lane(lane)?);
@@ -556,6 +593,15 @@ pub struct Additions {
     pub views: Vec<PoolView>,
     /// Nodes with new settings, by index in the chain.
     pub works: Vec<(usize, Work)>,
+    /// Those of them that are built once more, with the memory that those before them leave.
+    pub rebuilds: Vec<(usize, Rebuild)>,
+}
+
+fn is_producer(region: RegionName) -> bool {
+    matches!(
+        region,
+        RegionName::LinkProducer(_) | RegionName::LaneProducer { .. }
+    )
 }
 
 /// The set of an owner's links, as its ledger numbers them.

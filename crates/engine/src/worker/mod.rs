@@ -6,8 +6,9 @@
 //! - `probe`: when the clock is read in a turn, and what is noted of it.
 //! - `runner`: the loop, and waiting when a pass moved nothing.
 //! - `build`: from an assignment to a graph.
+//! - `node_memory`: memory that outlives NFs.
 //! - `open`: ports, NFs and neighbours' memory.
-//! - `serve`: the control connection to the supervisor.
+//! - `serve`: what the supervisor says, from first word to last; `connection`: how it is heard.
 //! - `confine`: what a worker in a process of its own gives up.
 //! - `doorbell`: how the control thread reaches the data path.
 //! - `connect`: who connects to whom on TCP links; `address`: where.
@@ -17,10 +18,12 @@ mod address;
 pub mod build;
 mod confine;
 mod connect;
+mod connection;
 pub mod doorbell;
 pub mod frames;
 pub mod graph;
 mod idleness;
+pub mod node_memory;
 pub mod open;
 pub mod probe;
 pub mod runner;

@@ -6,10 +6,12 @@
 use std::os::fd::OwnedFd;
 
 use catena_shm::pool::PoolView;
+use catena_shm::region::{HUGE_PAGE_BYTES, PAGE_BYTES, RegionError};
 use catena_shm::ring_memory::{RingEnd, Side};
 
 use crate::chain::registry::Registry;
-use crate::nf::Inputs;
+use crate::config::ConfigErrors;
+use crate::nf::{BuildContext, NfKind, NfPlan, NfState};
 use crate::port::RxState;
 use crate::protocol::{Assignment, NodeSpec, RegionName};
 use crate::worker::build::{BuildError, lane_geometry, pool_geometry, pool_sharing, ring_geometry};
@@ -61,6 +63,7 @@ pub fn attach(
                 .find(|pool| pool.id == id)
                 .ok_or(unknown)?;
             let (geometry, sharing) = (pool_geometry(spec), pool_sharing(spec));
+            check_len(len, geometry.bytes())?;
             return Ok(Attached::View(PoolView::attach(
                 id, geometry, fd, len, sharing,
             )?));
@@ -74,27 +77,68 @@ pub fn attach(
     )?))
 }
 
-/// Opens a port with its wrappers, or builds an NF.
+/// Refuses memory that is larger or smaller than what is said to lie in it, `bytes`, needs: its
+/// maker rounds up to pages, or to huge pages, and nothing else. A region that is far larger costs
+/// its maker nothing, and whoever touches all of it before use a lot.
+///
+/// # Errors
+/// [`RegionError::WrongSize`].
+pub fn check_len(len: usize, bytes: u64) -> Result<(), RegionError> {
+    let pages = [PAGE_BYTES, HUGE_PAGE_BYTES].map(|page| bytes.next_multiple_of(page as u64));
+    if pages.contains(&(len as u64)) {
+        return Ok(());
+    }
+    Err(RegionError::WrongSize {
+        has: len as u64,
+        announced: bytes,
+    })
+}
+
+/// The kind and the plan of a node, if it is an NF.
+pub(super) fn plan_of(
+    spec: &NodeSpec,
+    registry: &Registry,
+) -> Result<Option<(&'static NfKind, NfPlan)>, BuildError> {
+    if spec.is_port {
+        return Ok(None);
+    }
+    let failed = |message: String| BuildError::Node {
+        node: spec.index,
+        message,
+    };
+    let kind = registry.nf(&spec.type_name);
+    let kind = kind.ok_or_else(|| failed(format!("unknown NF type {}", spec.type_name)))?;
+    let plan = (kind.plan)(&spec.config, &spec.outputs)
+        .map_err(|errors| failed(errors.first().map(ToString::to_string).unwrap_or_default()))?;
+    Ok(Some((kind, plan)))
+}
+
+/// Opens a port with its wrappers, or builds an NF, with the memory that its plan asks for.
 pub(super) fn open(
     spec: &NodeSpec,
     assignment: &Assignment,
     registry: &Registry,
+    memory: impl FnOnce(&NfPlan) -> Result<Vec<NfState>, String>,
 ) -> Result<Work, BuildError> {
     let failed = |message: String| BuildError::Node {
         node: spec.index,
         message,
     };
-    if !spec.is_port {
-        if assignment.is_bypass {
-            return Ok(Work::Bypass);
-        }
-        let kind = registry.nf(&spec.type_name);
-        let kind = kind.ok_or_else(|| failed(format!("unknown NF type {}", spec.type_name)))?;
-        let built = (kind.build)(&spec.config, &spec.outputs).map_err(|errors| {
+    if !spec.is_port && assignment.is_bypass {
+        return Ok(Work::Bypass);
+    }
+    if let Some((kind, plan)) = plan_of(spec, registry)? {
+        let first = |errors: ConfigErrors| {
             failed(errors.first().map(ToString::to_string).unwrap_or_default())
-        })?;
-        if built.nf.ends_paths() != (kind.inputs == Inputs::Ending) {
-            return Err(failed(format!("{} contradicts its kind", spec.type_name)));
+        };
+        let mut context = BuildContext {
+            core: assignment.core,
+            state: memory(&plan).map_err(failed)?,
+            ..BuildContext::alone(&plan.outputs)
+        };
+        let built = (kind.build)(&spec.config, &mut context).map_err(first)?;
+        if built.nf.ends_paths() != plan.ends_paths() {
+            return Err(failed(format!("{} contradicts its plan", spec.type_name)));
         }
         return Ok(Work::Nf(built.nf));
     }
@@ -112,4 +156,27 @@ pub(super) fn open(
         receives: spec.receives,
         state: RxState::More,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_another_size_than_planned_is_refused() {
+        for (len, bytes) in [(4096, 1), (4096, 4096), (2 << 20, 4096), (6 << 20, 5 << 20)] {
+            assert!(check_len(len, bytes).is_ok(), "{len} {bytes}");
+        }
+        let lies = [
+            (0, 1),
+            (4096, 4097),
+            (8192, 4096),
+            (1 << 40, 5 << 20),
+            (4 << 20, 4096),
+        ];
+        for (len, bytes) in lies {
+            let error = check_len(len, bytes).unwrap_err();
+            assert!(error.to_string().contains("announced were"), "{error}");
+        }
+    }
 }

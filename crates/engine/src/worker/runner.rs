@@ -28,6 +28,7 @@ use crate::worker::build::{Additions, link_set};
 use crate::worker::doorbell::Doorbell;
 use crate::worker::graph::{Graph, Work};
 use crate::worker::idleness::Idleness;
+use crate::worker::node_memory::Rebuild;
 use crate::worker::socket_wait::SocketWait;
 use crate::worker::turn::Turn;
 
@@ -485,9 +486,29 @@ impl Runner {
                 node.replace_work(work);
             }
         }
+        for (index, rebuild) in additions.rebuilds {
+            self.rebuild(index, rebuild);
+        }
         self.graph.set_outputs(&rewiring.outputs, additions.tx);
         self.free_blocks();
         (self.report)(&FromWorker::Rewired);
+    }
+
+    /// Builds an NF again, now that the one before has let go of its memory. Packets wait for it in
+    /// the node's links. One that does not take what was left goes on without, and says so.
+    fn rebuild(&mut self, index: usize, rebuild: Rebuild) {
+        match rebuild.build() {
+            Ok(work) => {
+                if let Some(node) = self.graph.nodes.iter_mut().find(|node| node.index == index) {
+                    node.replace_work(work);
+                }
+            }
+            Err(error) => {
+                let message = format!("it runs without what was left to it: {error}");
+                let node = Some(index);
+                (self.report)(&FromWorker::Failed { node, message });
+            }
+        }
     }
 
     fn set_inputs(&mut self, inputs: &[(usize, Vec<usize>)], links: Vec<RxLink>) {

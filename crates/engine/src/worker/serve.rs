@@ -5,7 +5,6 @@
 //! stays on the control path; the data path runs in a thread of its own until the supervisor says
 //! `Stop` or the connection ends.
 
-use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -13,7 +12,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use catena_shm::bell;
-use catena_shm::fd_passing::{self, Message};
 use catena_shm::record_ring::RecordPage;
 use catena_shm::schedule::{SHORTEST_SLICE, ask_for_slices};
 use catena_shm::tsc::{self, Clock};
@@ -28,7 +26,9 @@ use crate::stats::{RECLAIMED_WORD, WorkerCounters};
 use crate::worker::build::{BuildError, Built, Making, page_layout};
 use crate::worker::confine::confine;
 use crate::worker::connect::{Connector, FIRST_EVENT, Joined};
+use crate::worker::connection::{Connection, Reports};
 use crate::worker::doorbell::Doorbell;
+use crate::worker::node_memory::{Brought, BroughtState, NodeMemory};
 use crate::worker::open::{Attached, attach};
 use crate::worker::probe::Probe;
 use crate::worker::runner::{Command, Runner, SOCKETS_EVENT};
@@ -52,38 +52,13 @@ pub enum ServeError {
     Build(#[from] BuildError),
 }
 
-struct Connection {
-    socket: Arc<OwnedFd>,
-}
-
-impl Connection {
-    fn send(
-        &self,
-        record: &FromWorker,
-        fds: &[std::os::fd::BorrowedFd<'_>],
-    ) -> Result<(), ServeError> {
-        let bytes = serde_json::to_vec(record).map_err(|e| ServeError::Protocol(e.to_string()))?;
-        Ok(fd_passing::send(&*self.socket, &bytes, fds)?)
-    }
-
-    fn receive(&self) -> Result<(ToWorker, Vec<OwnedFd>), ServeError> {
-        let Message { bytes, fds } =
-            fd_passing::receive(&*self.socket)?.ok_or(ServeError::Disconnected)?;
-        let record =
-            serde_json::from_slice(&bytes).map_err(|e| ServeError::Protocol(e.to_string()))?;
-        Ok((record, fds))
-    }
-}
-
 /// Serves one assignment over `socket`, then returns. `token` is what the supervisor knows this
 /// worker by.
 ///
 /// # Errors
 /// [`ServeError`]; the data path has stopped and ports are closed in any case.
 pub fn serve(socket: OwnedFd, token: &str, registry: &Registry) -> Result<(), ServeError> {
-    let connection = Connection {
-        socket: Arc::new(socket),
-    };
+    let mut connection = Connection::new(socket);
     ask_for_slices(Some(SHORTEST_SLICE));
     connection.send(
         &FromWorker::Hello {
@@ -92,37 +67,42 @@ pub fn serve(socket: OwnedFd, token: &str, registry: &Registry) -> Result<(), Se
         },
         &[],
     )?;
-    let (assignment, adopted) = receive_assignment(&connection)?;
+    let (assignment, brought) = receive_assignment(&mut connection)?;
     enter_netns(&connection, &assignment)?;
     if assignment.mode == Mode::Process {
         give_up_rights(&connection, &assignment)?;
     }
-    let making = make(&connection, assignment, adopted, registry)?;
+    let mut making = make(&mut connection, assignment, brought, registry)?;
+    let memory = making.take_memory();
     let assignment = making.assignment().clone();
     let (running, connector) = start(&connection, making)?;
     let mut control = Control {
-        connection: &connection,
+        connection: &mut connection,
         assignment,
         connector,
         running: &running,
         registry,
         change: None,
+        memory,
+        brought: Vec::new(),
     };
     let stopped = control.obey();
     running.stop(&connection)?;
     stopped
 }
 
-fn receive_assignment(
-    connection: &Connection,
-) -> Result<(Assignment, BTreeMap<u8, OwnedFd>), ServeError> {
-    let mut adopted = BTreeMap::new();
+fn receive_assignment(connection: &mut Connection) -> Result<(Assignment, Brought), ServeError> {
+    let mut brought = Brought::default();
     loop {
         match connection.receive()? {
             (ToWorker::Adopt(pool), fds) => {
-                adopted.extend(fds.into_iter().next().map(|fd| (pool, fd)));
+                let fd = fds.into_iter().next();
+                brought.pools.extend(fd.map(|fd| (pool, fd)));
             }
-            (ToWorker::Assign(assignment), _) => return Ok((*assignment, adopted)),
+            (record @ ToWorker::State { .. }, fds) => {
+                brought.states.extend(brought_state(record, one(fds)?));
+            }
+            (ToWorker::Assign(assignment), _) => return Ok((*assignment, brought)),
             (other, _) => {
                 return Err(ServeError::Protocol(format!(
                     "unexpected before Assign: {other:?}"
@@ -130,6 +110,25 @@ fn receive_assignment(
             }
         }
     }
+}
+
+fn brought_state(record: ToWorker, fd: OwnedFd) -> Option<BroughtState> {
+    let ToWorker::State {
+        node,
+        name,
+        len,
+        is_taken_over,
+    } = record
+    else {
+        return None;
+    };
+    Some(BroughtState {
+        node,
+        name,
+        len,
+        is_taken_over,
+        fd,
+    })
 }
 
 /// Enters the network namespace that the chain file names; the data path, a thread of this one,
@@ -180,12 +179,12 @@ fn give_up_rights(connection: &Connection, assignment: &Assignment) -> Result<()
 
 /// Makes regions and ports, hands the memory over, and takes the neighbours' until `Start`.
 fn make(
-    connection: &Connection,
+    connection: &mut Connection,
     assignment: Assignment,
-    adopted: BTreeMap<u8, OwnedFd>,
+    brought: Brought,
     registry: &Registry,
 ) -> Result<Making, ServeError> {
-    let mut making = match Making::start(assignment, adopted, registry) {
+    let mut making = match Making::start(assignment, brought, registry) {
         Ok(making) => making,
         Err(error) => {
             let node = match &error {
@@ -232,6 +231,9 @@ fn one(fds: Vec<OwnedFd>) -> Result<OwnedFd, ServeError> {
     fds.into_iter().next().ok_or_else(missing)
 }
 
+/// Number of the event by which the control thread learns that the data path has said something.
+const REPORTS_EVENT: u64 = SOCKETS_EVENT - 1;
+
 /// The data path of this worker, running.
 struct Running {
     commands: Sender<Command>,
@@ -240,6 +242,8 @@ struct Running {
     thread: JoinHandle<Vec<PortClosing>>,
     /// Where its probes write.
     records: RecordPage,
+    /// What it has to say.
+    reports: Reports,
 }
 
 impl Running {
@@ -255,6 +259,7 @@ impl Running {
             .thread
             .join()
             .map_err(|_| ServeError::Protocol("the data path panicked".to_owned()))?;
+        let _ = self.reports.pass_on(connection);
         // The supervisor may be gone already.
         let _ = connection.send(&FromWorker::Stopped { ports }, &[]);
         Ok(())
@@ -277,7 +282,7 @@ fn start(connection: &Connection, mut making: Making) -> Result<(Running, Connec
     let control = epoll::EventData::new_u64(0);
     epoll::add(
         &*watch,
-        connection.socket.as_fd(),
+        connection.socket().as_fd(),
         control,
         epoll::EventFlags::IN,
     )?;
@@ -287,9 +292,9 @@ fn start(connection: &Connection, mut making: Making) -> Result<(Running, Connec
     let sockets = has_sockets.then(SocketWait::new).transpose()?;
     let (sender, receiver) = channel();
     let doorbell = Arc::new(Doorbell::new(sockets.as_ref().map(SocketWait::bell)));
-    let reporting = Connection {
-        socket: connection.socket.clone(),
-    };
+    let (reporter, reports) = Reports::new()?;
+    let said = epoll::EventData::new_u64(REPORTS_EVENT);
+    epoll::add(&*watch, reports.event(), said, epoll::EventFlags::IN)?;
     // Stored before the first turn: an owner that dies before its next one has done no less.
     counters.store(RECLAIMED_WORD, &[assignment.reclaimed]);
     let runner = Runner {
@@ -304,7 +309,7 @@ fn start(connection: &Connection, mut making: Making) -> Result<(Running, Connec
         commands: receiver,
         doorbell: doorbell.clone(),
         watch: watch.clone(),
-        report: Box::new(move |record| reporting.send(record, &[]).is_ok()),
+        report: Box::new(move |record| reporter.say(record)),
         sums: WorkerCounters {
             reclaimed: assignment.reclaimed,
             ..WorkerCounters::default()
@@ -314,7 +319,7 @@ fn start(connection: &Connection, mut making: Making) -> Result<(Running, Connec
         sockets,
     };
     let core = assignment.core;
-    let hang_up = HangUpOnPanic(connection.socket.clone());
+    let hang_up = HangUpOnPanic(connection.socket().clone());
     let name = assignment
         .nodes
         .first()
@@ -334,6 +339,7 @@ fn start(connection: &Connection, mut making: Making) -> Result<(Running, Connec
         watch,
         thread,
         records,
+        reports,
     };
     Ok((running, connector))
 }
@@ -362,13 +368,17 @@ fn pin(core: Option<usize>) {
 
 /// The control thread while the data path runs.
 struct Control<'a> {
-    connection: &'a Connection,
+    connection: &'a mut Connection,
     assignment: Assignment,
     connector: Connector,
     running: &'a Running,
     registry: &'a Registry,
     /// What is being added.
     change: Option<Change>,
+    /// Memory that outlives its NFs.
+    memory: NodeMemory,
+    /// Such memory that has come for a change.
+    brought: Vec<BroughtState>,
 }
 
 /// What is being added to a running worker.
@@ -401,6 +411,7 @@ impl Control<'_> {
                 match event.data.u64() {
                     0 => control = true,
                     SOCKETS_EVENT => self.running.doorbell.wake(),
+                    REPORTS_EVENT => self.running.reports.pass_on(self.connection)?,
                     event if event >= FIRST_EVENT => {
                         let joined = self.connector.serve(event);
                         joined.into_iter().for_each(|joined| self.join(joined));
@@ -410,9 +421,10 @@ impl Control<'_> {
             }
             self.connector.retry();
             if control {
-                match self.connection.receive()? {
-                    (ToWorker::Stop, _) => return Ok(()),
-                    (record, fds) => self.record(record, fds)?,
+                match self.connection.hear()? {
+                    Some((ToWorker::Stop, _)) => return Ok(()),
+                    Some((record, fds)) => self.record(record, fds)?,
+                    None => {}
                 }
             }
         }
@@ -471,9 +483,13 @@ impl Control<'_> {
             ToWorker::Control { id, node, request } => {
                 running.command(Command::Control(id, node, request));
             }
+            record @ ToWorker::State { .. } => {
+                self.brought.extend(brought_state(record, one(fds)?));
+            }
             ToWorker::Change(delta) => self.begin_change(*delta)?,
             ToWorker::Rewire(rewiring) => {
-                if let Some(Change::Making(making)) = self.change.take() {
+                if let Some(Change::Making(mut making)) = self.change.take() {
+                    self.memory.adopt(making.take_memory());
                     self.adopt_specs(making.assignment().clone());
                     let mut additions = making.additions()?;
                     self.change = Some(Change::Inputs(std::mem::take(&mut additions.rx)));
@@ -485,7 +501,10 @@ impl Control<'_> {
                     running.command(Command::Inputs(inputs, links));
                 }
             }
-            ToWorker::Forget => self.change = None,
+            ToWorker::Forget => {
+                self.change = None;
+                self.brought.clear();
+            }
             other => {
                 let text = format!("unexpected while running: {other:?}");
                 return Err(ServeError::Protocol(text));
@@ -508,13 +527,26 @@ impl Control<'_> {
             return Ok(making.attach(region, len, start, fd)?);
         }
         let attached = attach(&self.assignment, region, len, fd)?;
+        if let (Some(Change::Inputs(links)), RegionName::LinkProducer(link), Attached::End(end)) =
+            (&mut self.change, region, &attached)
+            && let Some(rx) = links.iter_mut().find(|rx| rx.index() == link)
+        {
+            // Its turn has not come: the data path does not know it yet.
+            rx.replace_producer(end.clone(), start);
+            return Ok(());
+        }
         self.running.command(successor(region, attached, start)?);
         Ok(())
     }
 
     /// Makes what is to be added and hands it over, as at the start.
     fn begin_change(&mut self, delta: Assignment) -> Result<(), ServeError> {
-        match Making::start(delta, BTreeMap::new(), self.registry) {
+        let brought = Brought {
+            states: std::mem::take(&mut self.brought),
+            ..Brought::default()
+        };
+        let running = Some(&self.memory);
+        match Making::start_beside(delta, brought, self.registry, running) {
             Ok(mut making) => {
                 for (region, len, fd) in making.made() {
                     if !matches!(region, RegionName::Counters | RegionName::Records) {

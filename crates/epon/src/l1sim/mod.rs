@@ -12,7 +12,7 @@
 mod delay;
 
 use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
-use catena_engine::nf::{Access, BuiltNf, Burst, DropReason, Inputs, Nanos, Nf, NfKind, Verdict};
+use catena_engine::nf::{BuiltNf, Burst, DropReason, Nanos, Nf, NfKind, NfPlan, Verdict};
 use catena_engine::packet::Packet;
 use catena_engine::units::Span;
 use catena_pcs::params::LINE_RATE_BPS;
@@ -81,6 +81,15 @@ fn rate_error(path: &str, rate: f64) -> Option<ConfigError> {
 }
 
 impl Config {
+    fn parse(config: &Value) -> Result<Self, ConfigErrors> {
+        let config: Self = parse_config(config)?;
+        let errors = config.check();
+        match errors.is_empty() {
+            true => Ok(config),
+            false => Err(errors),
+        }
+    }
+
     fn check(&self) -> ConfigErrors {
         let bursts = self.error_bursts;
         let mut errors: ConfigErrors = [
@@ -301,19 +310,13 @@ impl Nf for L1Sim {
 pub const KIND: NfKind = NfKind {
     name: "l1sim",
     summary: "A fibre: bit errors, error bursts, bit slips and delay, repeated by a seed",
-    access: Access::Write,
-    inputs: Inputs::One,
-    allocates: false,
-    headroom: 0,
+    example: "{}",
     schema: || schemars::schema_for!(Config),
-    build: |config, _outputs| {
-        let config: Config = parse_config(config)?;
-        let errors = config.check();
-        if errors.is_empty() {
-            return Ok(BuiltNf::single(L1Sim::new(&config)));
-        }
-        Err(errors)
+    plan: |config, _outputs| {
+        Config::parse(config)?;
+        Ok(NfPlan::new().writes())
     },
+    build: |config, _context| Ok(BuiltNf::new(L1Sim::new(&Config::parse(config)?))),
 };
 
 #[cfg(test)]

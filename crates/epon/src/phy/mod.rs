@@ -12,7 +12,7 @@ mod config;
 mod receive;
 mod transmit;
 
-use catena_engine::nf::{Access, BuiltNf, Burst, DropReason, Inputs, Nanos, Nf, NfKind, Verdict};
+use catena_engine::nf::{BuiltNf, Burst, DropReason, Nanos, Nf, NfKind, NfPlan, Verdict};
 use catena_engine::packet::Packet;
 use catena_pcs::llid::Accept;
 use catena_pcs::{Simd, fast, reference};
@@ -121,14 +121,15 @@ impl Nf for Phy {
 pub const KIND: NfKind = NfKind {
     name: "epon_phy",
     summary: "Turns frames into 10G-EPON line bits, or line bits into frames",
-    access: Access::Write,
-    inputs: Inputs::One,
-    allocates: false,
-    headroom: 0,
+    example: r#"{"role": "olt", "direction": "transmit"}"#,
     schema: || schemars::schema_for!(Config),
-    build: |config, _outputs| {
+    plan: |config, _outputs| {
+        Config::parse(config)?;
+        Ok(NfPlan::new().writes())
+    },
+    build: |config, _context| {
         let config = Config::parse(config)?;
-        Ok(BuiltNf::single(Phy {
+        Ok(BuiltNf::new(Phy {
             half: build(&config),
             custody: Custody::default(),
         }))

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::loop_bench::{Counts, LoopBench};
 use crate::{l1sim, phy};
-use catena_engine::nf::{Access, BuiltNf, Burst, DropReason, Inputs, Nf, NfKind};
+use catena_engine::nf::{BuiltNf, Burst, DropReason, Nf, NfKind, NfPlan};
 
 fn run(port: &Value, nfs: &[(&NfKind, Value)]) -> Counts {
     LoopBench::new(port, nfs).run()
@@ -85,12 +85,10 @@ impl Nf for Staller {
 const STALLER: NfKind = NfKind {
     name: "staller",
     summary: "Keeps its hundredth packet",
-    access: Access::Read,
-    inputs: Inputs::One,
-    allocates: false,
-    headroom: 0,
+    example: "{}",
     schema: || schemars::schema_for!(()),
-    build: |_, _| Ok(BuiltNf::single(Staller { packets: 0 })),
+    plan: |_, _| Ok(NfPlan::new()),
+    build: |_, _| Ok(BuiltNf::new(Staller { packets: 0 })),
 };
 
 #[test]

@@ -49,8 +49,8 @@ fn party<'a>(draft: &'a Draft<'_>) -> Party<'a> {
     Party {
         group: &draft.group,
         is_port: draft.ends_paths(),
-        writes: matches!(&draft.part, Part::Nf { kind: Some(kind), .. }
-            if kind.access == Access::Write),
+        writes: matches!(&draft.part, Part::Nf { plan: Some(plan), .. }
+            if plan.access == Access::Write),
     }
 }
 
@@ -272,14 +272,11 @@ fn node(draft: Draft<'_>) -> Option<Node> {
             wraps,
         },
         Part::Nf {
-            kind,
-            config,
-            outputs,
-            ..
+            kind, config, plan, ..
         } => NodeKind::Nf {
             kind: kind?,
             config: config.to_json(),
-            outputs: outputs?,
+            plan: plan?,
         },
     };
     Some(Node {
@@ -297,8 +294,12 @@ fn node(draft: Draft<'_>) -> Option<Node> {
 fn link_name(nodes: &[Node], link: &LinkDraft, output: u8) -> String {
     let (from, to) = (&nodes[link.from.node], &nodes[link.to.node].name);
     match &from.kind {
-        NodeKind::Nf { outputs, .. } if outputs.len() > 1 => {
-            format!("{}.{} -> {to}", from.name, outputs[usize::from(output)])
+        NodeKind::Nf { plan, .. } if plan.outputs.len() > 1 => {
+            format!(
+                "{}.{} -> {to}",
+                from.name,
+                plan.outputs[usize::from(output)]
+            )
         }
         _ => format!("{} -> {to}", from.name),
     }

@@ -159,7 +159,7 @@ fn check_inputs(report: &mut Report<'_>, links: &Links, node: usize, draft: &Dra
                 );
             }
         }
-        Part::Nf { kind, .. } => {
+        Part::Nf { plan, .. } => {
             if !links.arrives[node] {
                 report.error(
                     draft.at,
@@ -167,7 +167,7 @@ fn check_inputs(report: &mut Report<'_>, links: &Links, node: usize, draft: &Dra
                     format!("add one, like - in -> {}, or remove it", draft.name),
                 );
             }
-            let takes_one = kind.is_some_and(|kind| kind.inputs == Inputs::One);
+            let takes_one = plan.as_ref().is_some_and(|plan| plan.inputs == Inputs::One);
             if let (Some(first), Some(second), true) = (first, arriving.next(), takes_one) {
                 report.error(
                     second.to.at,

@@ -8,14 +8,12 @@ use crate::chain::model::{Mode, OnDeath, Run, WrapSpec};
 use crate::chain::parse::{Entry, Tree, Value};
 use crate::chain::registry::Registry;
 use crate::config::PortSide;
-use crate::nf::{Inputs, NfKind};
+use crate::nf::{NfKind, NfPlan};
 use crate::port::{PortKind, PortRole};
 
 pub(in crate::chain) const ON_DEATHS: &[&str] = &["hold", "bypass", "drop"];
 /// Keys of every node that are not its kind's.
 const PLACE_KEYS: &[&str] = &["mode", "core", "netns", "group", "on_death"];
-/// Most outputs of an NF: a verdict names one in a byte.
-const OUTPUT_COUNT_MAX: usize = 256;
 /// Group of nodes that name none.
 pub(in crate::chain) const GROUP: &str = "default";
 
@@ -47,8 +45,8 @@ pub(super) enum Part {
         kind: Option<&'static NfKind>,
         kind_at: Position,
         config: Tree,
-        /// Names of its outputs, once it could be built.
-        outputs: Option<Vec<String>>,
+        /// What it is planned as, once its configuration is right.
+        plan: Option<NfPlan>,
     },
 }
 
@@ -57,9 +55,9 @@ impl Draft<'_> {
     pub(super) fn outputs(&self) -> Option<Vec<&str>> {
         match &self.part {
             Part::Port { .. } => Some(vec!["out"]),
-            Part::Nf { outputs, .. } => {
-                let outputs = outputs.as_ref()?;
-                Some(outputs.iter().map(String::as_str).collect())
+            Part::Nf { plan, .. } => {
+                let plan = plan.as_ref()?;
+                Some(plan.outputs.iter().map(String::as_str).collect())
             }
         }
     }
@@ -68,7 +66,7 @@ impl Draft<'_> {
     pub(super) fn ends_paths(&self) -> bool {
         match &self.part {
             Part::Port { .. } => true,
-            Part::Nf { kind, .. } => kind.is_some_and(|kind| kind.inputs == Inputs::Ending),
+            Part::Nf { plan, .. } => plan.as_ref().is_some_and(NfPlan::ends_paths),
         }
     }
 
@@ -76,13 +74,13 @@ impl Draft<'_> {
         matches!(self.part, Part::Port { .. })
     }
 
-    /// Builds an NF to learn its outputs; `links` are the names of those its links leave by.
-    pub(super) fn learn_outputs(&mut self, report: &mut Report<'_>, links: &[PortSide]) {
+    /// Plans an NF; `links` are the names of the outputs that its links leave by.
+    pub(super) fn plan(&mut self, report: &mut Report<'_>, links: &[PortSide]) {
         let Part::Nf {
             kind: Some(kind),
             kind_at,
             config,
-            outputs,
+            plan,
         } = &mut self.part
         else {
             return;
@@ -93,13 +91,18 @@ impl Draft<'_> {
             at: *kind_at,
             tree: config,
         };
-        match (kind.build)(&config.to_json(), links) {
-            Ok(built) if built.outputs.len() > OUTPUT_COUNT_MAX => report.error(
-                *kind_at,
-                format!("{} has more than {OUTPUT_COUNT_MAX} outputs", self.name),
-                "split it into several",
-            ),
-            Ok(built) => *outputs = Some(built.outputs),
+        match (kind.plan)(&config.to_json(), links) {
+            Ok(planned) => match planned.check() {
+                Ok(()) => *plan = Some(planned),
+                Err(fault) => report.error(
+                    *kind_at,
+                    format!(
+                        "{} is planned as {} cannot be: {fault}",
+                        self.name, kind.name
+                    ),
+                    "split it into several, or mend the NF",
+                ),
+            },
             Err(errors) => subject.report(report, errors),
         }
     }
@@ -254,7 +257,7 @@ impl Reader<'_> {
             kind,
             kind_at,
             config,
-            outputs: None,
+            plan: None,
         }
     }
 

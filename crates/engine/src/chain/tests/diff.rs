@@ -206,9 +206,7 @@ impl Joined {
 fn settings(node: &Node) -> String {
     let what = match &node.kind {
         NodeKind::Port { config, .. } => config.to_string(),
-        NodeKind::Nf {
-            config, outputs, ..
-        } => format!("{config} {outputs:?}"),
+        NodeKind::Nf { config, plan, .. } => format!("{config} {:?}", plan.outputs),
     };
     let place = (node.mode, node.core, &node.group, node.on_death);
     format!("{} {what} {place:?}", node.type_name())

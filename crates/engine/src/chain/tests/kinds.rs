@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::chain::Registry;
 use crate::config::{ConfigError, ConfigErrors, parse_config};
-use crate::nf::{Access, BuiltNf, Burst, Inputs, Nanos, Nf, NfKind};
+use crate::nf::{BuildContext, BuiltNf, Inputs, NfKind, NfPlan};
 use crate::port::{PortError, PortKind, PortRole, WrapKind};
 use crate::units::{Rate, Share};
 
@@ -26,10 +26,9 @@ pub(super) fn registry() -> Registry {
     }
 }
 
-struct Nothing;
-
-impl Nf for Nothing {
-    fn process(&mut self, _burst: &mut Burst<'_>, _now: Nanos) {}
+/// A check builds nothing.
+fn build(_: &Value, _: &mut BuildContext<'_>) -> Result<BuiltNf, ConfigErrors> {
+    panic!("an NF was built by who only reads the file")
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -47,12 +46,9 @@ struct Policer {
 const POLICER: NfKind = NfKind {
     name: "policer",
     summary: "Drops what exceeds a rate",
-    access: Access::Read,
-    inputs: Inputs::One,
-    allocates: false,
-    headroom: 0,
+    example: r#"{"rate": "1pps"}"#,
     schema: || schemars::schema_for!(Policer),
-    build: |config, _| {
+    plan: |config, _| {
         let config: Policer = parse_config(config)?;
         match config.burst {
             Some(0) => Err(vec![ConfigError::new(
@@ -60,23 +56,22 @@ const POLICER: NfKind = NfKind {
                 "burst cannot be 0",
                 "write 1 or more",
             )]),
-            _ => Ok(BuiltNf::single(Nothing)),
+            _ => Ok(NfPlan::new()),
         }
     },
+    build,
 };
 
 const TEE: NfKind = NfKind {
     name: "tee",
     summary: "Sends every packet to all outputs",
-    access: Access::Read,
-    inputs: Inputs::One,
-    allocates: true,
-    headroom: 0,
+    example: "{}",
     schema: || schemars::schema_for!(Empty),
-    build: |config, outputs| {
+    plan: |config, outputs| {
         parse_config::<Empty>(config)?;
-        Ok(BuiltNf::named(Nothing, outputs.to_vec()))
+        Ok(NfPlan::new().outputs(outputs).allocates())
     },
+    build,
 };
 
 #[derive(Deserialize, JsonSchema)]
@@ -95,12 +90,9 @@ struct Rule {
 const CLASSIFY: NfKind = NfKind {
     name: "classify",
     summary: "Sends each packet to the output of its rule",
-    access: Access::Read,
-    inputs: Inputs::One,
-    allocates: false,
-    headroom: 0,
+    example: r#"{"rules": []}"#,
     schema: || schemars::schema_for!(Classify),
-    build: |config, _| {
+    plan: |config, _| {
         let config: Classify = parse_config(config)?;
         let mut errors = ConfigErrors::new();
         for (index, rule) in config.rules.iter().enumerate() {
@@ -115,29 +107,30 @@ const CLASSIFY: NfKind = NfKind {
         if !errors.is_empty() {
             return Err(errors);
         }
-        let outputs = config.rules.into_iter().map(|rule| rule.to).collect();
-        Ok(BuiltNf::named(Nothing, outputs))
+        Ok(NfPlan::new().outputs(config.rules.into_iter().map(|rule| rule.to)))
     },
+    build,
 };
 
 const MERGE: NfKind = NfKind {
     name: "merge",
     summary: "Joins several links",
-    access: Access::Read,
-    inputs: Inputs::Many,
-    allocates: false,
-    headroom: 0,
+    example: "{}",
     schema: || schemars::schema_for!(Empty),
-    build: |config, _| {
+    plan: |config, _| {
         parse_config::<Empty>(config)?;
-        Ok(BuiltNf::single(Nothing))
+        Ok(NfPlan::new().inputs(Inputs::Many))
     },
+    build,
 };
 
 const COUNT: NfKind = NfKind {
     name: "count",
-    inputs: Inputs::One,
     summary: "Counts packets",
+    plan: |config, _| {
+        parse_config::<Empty>(config)?;
+        Ok(NfPlan::new())
+    },
     ..MERGE
 };
 

@@ -47,14 +47,11 @@ fn a_full_file_gives_the_chain_it_describes() {
     assert_eq!((role.receives, role.sends), (false, true));
     let wraps: Vec<_> = wraps.iter().map(|wrap| wrap.kind.name).collect();
     assert_eq!(wraps, ["trace", "fault"]);
-    let NodeKind::Nf {
-        config, outputs, ..
-    } = &policer.kind
-    else {
+    let NodeKind::Nf { config, plan, .. } = &policer.kind else {
         panic!("an NF");
     };
     assert_eq!(*config, serde_json::json!({"rate": "10kpps", "burst": 32}));
-    assert_eq!(outputs, &["out"]);
+    assert_eq!(plan.outputs, ["out"]);
     assert_eq!(
         chain.run,
         Run {

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::super::super::ipact::{Discipline, Settings, Share};
-use super::super::super::olt::Params;
+use super::super::super::olt::{Olt, Params};
 use super::super::super::simulate::{FIBRE_PS_PER_M, QUANTUM_PS};
 use super::super::super::{ONU_COUNT_MAX, QUANTA_PER_SECOND};
 
@@ -176,7 +176,18 @@ impl Config {
         station("mac", &self.mac).map_err(|error| vec![error])
     }
 
-    pub(super) fn params(&self) -> Result<Params, ConfigErrors> {
+    /// The protocol's machine, which checks what the settings are together.
+    pub(super) fn olt(&self) -> Result<Olt, ConfigErrors> {
+        Olt::new(self.params()?, 0).map_err(|error| {
+            vec![ConfigError::new(
+                "cycle",
+                error.to_string(),
+                "see the message",
+            )]
+        })
+    }
+
+    fn params(&self) -> Result<Params, ConfigErrors> {
         let mut errors = Vec::new();
         let mut span = |path, value, low, high| quanta(&mut errors, path, value, (low, high));
         let cycle_max = span("cycle", self.cycle, us(100), us(1_000_000));

@@ -13,8 +13,8 @@
 
 use std::collections::HashMap;
 
-use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
-use catena_engine::nf::{Access, BuiltNf, Burst, DropReason, Emission, Inputs, Nanos, Nf, NfKind};
+use catena_engine::config::{ConfigErrors, parse_config};
+use catena_engine::nf::{BuiltNf, Burst, DropReason, Emission, Inputs, Nanos, Nf, NfKind, NfPlan};
 use catena_pcs::llid::{BROADCAST, MODE};
 use catena_wire::ethernet::{self, MacAddr};
 use catena_wire::mpcp::{Message, RegisterReq};
@@ -341,15 +341,8 @@ impl Nf for OltMac {
 fn build(config: &Value) -> Result<BuiltNf, ConfigErrors> {
     let config: Config = parse_config(config)?;
     let mac = config.mac()?;
-    let params = config.params()?;
-    let lead = u64::from(params.lead);
-    let olt = Olt::new(params, 0).map_err(|error| {
-        vec![ConfigError::new(
-            "cycle",
-            error.to_string(),
-            "see the message",
-        )]
-    })?;
+    let olt = config.olt()?;
+    let lead = u64::from(olt.params().lead);
     let nf = OltMac {
         olt,
         mac,
@@ -375,18 +368,21 @@ fn build(config: &Value) -> Result<BuiltNf, ConfigErrors> {
         queue_full: 0,
         late_ns_max: 0,
     };
-    let outputs = ["pon", "net"].map(str::to_owned).to_vec();
-    Ok(BuiltNf::named(nf, outputs))
+    Ok(BuiltNf::new(nf))
 }
 
 /// The chain file's entry.
 pub const KIND: NfKind = NfKind {
     name: "olt_mac",
     summary: "MAC of an EPON OLT: finds ONUs and grants their bursts (MPCP, IPACT)",
-    access: Access::Read,
-    inputs: Inputs::Ending,
-    allocates: true,
-    headroom: 0,
+    example: r#"{"mac": "02:00:00:00:00:01"}"#,
     schema: || schemars::schema_for!(Config),
-    build: |config, _outputs| build(config),
+    plan: |config, _outputs| {
+        let config: Config = parse_config(config)?;
+        config.mac()?;
+        config.olt()?;
+        let plan = NfPlan::new().inputs(Inputs::Ending).allocates();
+        Ok(plan.outputs(["pon", "net"]))
+    },
+    build: |config, _context| build(config),
 };

@@ -10,7 +10,7 @@
 
 use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::nf::{
-    Access, BuiltNf, Burst as PacketBurst, DropReason, Emission, Inputs, Nanos, Nf, NfKind,
+    BuiltNf, Burst as PacketBurst, DropReason, Emission, Inputs, Nanos, Nf, NfKind, NfPlan,
 };
 use catena_engine::units::ByteSize;
 use catena_pcs::llid::{Accept, BROADCAST, MODE};
@@ -300,7 +300,8 @@ impl Nf for OnuMac {
     }
 }
 
-fn build(config: &Value) -> Result<BuiltNf, ConfigErrors> {
+/// A configuration that makes sense, and the address that it gives.
+fn checked(config: &Value) -> Result<(Config, MacAddr), ConfigErrors> {
     let config: Config = parse_config(config)?;
     let mut errors = Vec::new();
     let mac: MacAddr = config.mac.parse().unwrap_or_default();
@@ -325,9 +326,14 @@ fn build(config: &Value) -> Result<BuiltNf, ConfigErrors> {
             "write 16KiB to 64MiB",
         ));
     }
-    if !errors.is_empty() {
-        return Err(errors);
+    match errors.is_empty() {
+        true => Ok((config, mac)),
+        false => Err(errors),
     }
+}
+
+fn build(config: &Value) -> Result<BuiltNf, ConfigErrors> {
+    let (config, mac) = checked(config)?;
     let [.., a, b, c, d] = mac.0;
     let seed = config.seed;
     let params = Params {
@@ -353,18 +359,19 @@ fn build(config: &Value) -> Result<BuiltNf, ConfigErrors> {
         foreign: 0,
         late_ns_max: 0,
     };
-    let outputs = ["pon", "user"].map(str::to_owned).to_vec();
-    Ok(BuiltNf::named(nf, outputs))
+    Ok(BuiltNf::new(nf))
 }
 
 /// The chain file's entry.
 pub const KIND: NfKind = NfKind {
     name: "onu_mac",
     summary: "MAC of an EPON ONU: sends users' frames in the slots that its OLT grants",
-    access: Access::Read,
-    inputs: Inputs::Ending,
-    allocates: true,
-    headroom: 0,
+    example: r#"{"mac": "02:00:00:00:01:01"}"#,
     schema: || schemars::schema_for!(Config),
-    build: |config, _outputs| build(config),
+    plan: |config, _outputs| {
+        checked(config)?;
+        let plan = NfPlan::new().inputs(Inputs::Ending).allocates();
+        Ok(plan.outputs(["pon", "user"]))
+    },
+    build: |config, _context| build(config),
 };

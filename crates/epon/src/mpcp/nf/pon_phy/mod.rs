@@ -24,7 +24,7 @@
 //! any more: it is dropped as `frames_unplaced`, and MPCP makes good for it.
 
 use catena_engine::config::parse_config;
-use catena_engine::nf::{Access, BuiltNf, Burst, Emission, Inputs, Nanos, Nf, NfKind, Verdict};
+use catena_engine::nf::{BuiltNf, Burst, Emission, Inputs, Nanos, Nf, NfKind, NfPlan, Verdict};
 use catena_pcs::stage::Direction;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -131,18 +131,19 @@ impl Nf for PonPhy {
 pub const KIND: NfKind = NfKind {
     name: "pon_phy",
     summary: "PHY between the MACs of an EPON: packets with instants to line bits, and back",
-    access: Access::Read,
-    inputs: Inputs::Ending,
-    allocates: true,
-    headroom: 0,
+    example: r#"{"direction": "transmit"}"#,
     schema: || schemars::schema_for!(Config),
-    build: |config, _outputs| {
+    plan: |config, _outputs| {
+        parse_config::<Config>(config)?;
+        Ok(NfPlan::new().inputs(Inputs::Ending).allocates())
+    },
+    build: |config, _context| {
         let config: Config = parse_config(config)?;
         let half = match config.direction {
             Task::Transmit => Half::Transmit(Transmitting::new(config.line())),
             Task::Receive => Half::Receive(Receiving::new(config.line())),
         };
-        Ok(BuiltNf::single(PonPhy {
+        Ok(BuiltNf::new(PonPhy {
             half,
             leaving: FrameQueue::new(QUEUE_BYTES),
         }))

@@ -1,0 +1,376 @@
+//! A kind of NF: what chain files name, planned from a configuration and then built from it.
+//!
+//! Before any packet: `catena check`, placement, `status` and the generated documents ask the
+//! [`NfPlan`] only; a worker builds the NF when it starts. Limits: [`OUTPUT_COUNT_MAX`] outputs, and
+//! the counts and lengths of names that [`NfPlan::check`] holds a plan to.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::DerefMut;
+
+use super::{DropReason, Nf};
+use crate::config::{ConfigErrors, PortSide};
+
+/// Most outputs of an NF: a verdict names one in a byte.
+pub const OUTPUT_COUNT_MAX: usize = 256;
+/// Most counters of its own that a node has.
+pub const COUNTER_COUNT_MAX: usize = 32;
+/// Most drop reasons of its own that a node has.
+pub const OWN_REASON_COUNT_MAX: usize = 32;
+/// Most regions of memory that outlive an NF.
+pub const STATE_COUNT_MAX: usize = 8;
+/// Most bytes of the name of a kind, a counter, a drop reason or a region.
+pub const NAME_BYTES_MAX: usize = 40;
+
+/// Whether an NF changes packet bytes. An NF that does cannot read from an `ro` link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Only reads.
+    Read,
+    /// Reads and changes bytes or length.
+    Write,
+}
+
+/// How many links may arrive at an NF.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inputs {
+    /// Exactly one.
+    One,
+    /// One or more.
+    Many,
+    /// One or more, and packets end there, as at a port: see [`Nf::ends_paths`]. Links may lead
+    /// round in a circle through such an NF.
+    Ending,
+}
+
+/// Memory that outlives an NF: its successor, after a kill or an `apply`, finds it as it was left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatePlan {
+    /// Its name, unique within the node.
+    pub name: String,
+    /// Its size.
+    pub bytes: usize,
+    /// Number of the layout of what lies in it: memory of another layout is not taken over.
+    pub layout: u64,
+}
+
+/// What an NF of one configuration is, before it is built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NfPlan {
+    /// Names of its outputs; the index is the one in [`Verdict::Output`](super::Verdict::Output).
+    pub outputs: Vec<PortSide>,
+    /// Whether it changes packets.
+    pub access: Access,
+    /// How many links may arrive.
+    pub inputs: Inputs,
+    /// Whether it makes packets of its own (copies): its worker then gets a pool.
+    pub allocates: bool,
+    /// Most bytes that it puts in front of a packet: frames on the way to it leave so much room.
+    pub headroom: u8,
+    /// Memory that outlives it.
+    pub state: Vec<StatePlan>,
+    /// Names of its counters, in the order in which [`Nf::counters`] stores them.
+    pub counters: Vec<String>,
+    /// Names of the drop reasons of its own: the one at `n` is [`DropReason::own`]`(n)`.
+    pub drop_reasons: Vec<String>,
+}
+
+impl Default for NfPlan {
+    fn default() -> Self {
+        Self {
+            outputs: vec!["out".to_owned()],
+            access: Access::Read,
+            inputs: Inputs::One,
+            allocates: false,
+            headroom: 0,
+            state: Vec::new(),
+            counters: Vec::new(),
+            drop_reasons: Vec::new(),
+        }
+    }
+}
+
+impl NfPlan {
+    /// An NF that only reads, with one input and the single output `out`, and nothing of its own.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With these outputs.
+    pub fn outputs(mut self, outputs: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.outputs = owned(outputs);
+        self
+    }
+
+    /// As one that changes packets.
+    pub fn writes(mut self) -> Self {
+        self.access = Access::Write;
+        self
+    }
+
+    /// With so many inputs.
+    pub fn inputs(mut self, inputs: Inputs) -> Self {
+        self.inputs = inputs;
+        self
+    }
+
+    /// As one that makes packets of its own.
+    pub fn allocates(mut self) -> Self {
+        self.allocates = true;
+        self
+    }
+
+    /// As one that puts up to `bytes` in front of a packet.
+    pub fn headroom(mut self, bytes: u8) -> Self {
+        self.headroom = bytes;
+        self
+    }
+
+    /// With memory that outlives it.
+    pub fn state(mut self, state: StatePlan) -> Self {
+        self.state.push(state);
+        self
+    }
+
+    /// With counters of these names.
+    pub fn counters(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.counters = owned(names);
+        self
+    }
+
+    /// With drop reasons of these names.
+    pub fn drop_reasons(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.drop_reasons = owned(names);
+        self
+    }
+
+    /// Whether the way of every packet ends at this NF.
+    pub fn ends_paths(&self) -> bool {
+        self.inputs == Inputs::Ending
+    }
+
+    /// Holds the plan to what the engine, counters and metrics can carry.
+    ///
+    /// # Errors
+    /// The first fault: it is the kind's, not that of who wrote the configuration.
+    pub fn check(&self) -> Result<(), String> {
+        if self.outputs.len() > OUTPUT_COUNT_MAX {
+            return Err(format!("more than {OUTPUT_COUNT_MAX} outputs"));
+        }
+        let regions = self.state.iter().map(|state| &state.name);
+        check_names("region", regions, STATE_COUNT_MAX)?;
+        if let Some(empty) = self.state.iter().find(|state| state.bytes == 0) {
+            return Err(format!("the region {} has no bytes", empty.name));
+        }
+        check_own_names(&self.counters, &self.drop_reasons)
+    }
+}
+
+fn owned(names: impl IntoIterator<Item = impl Into<String>>) -> Vec<String> {
+    names.into_iter().map(Into::into).collect()
+}
+
+/// Holds the names of a node's own counters and drop reasons to their limits and their form.
+fn check_own_names(counters: &[String], reasons: &[String]) -> Result<(), String> {
+    check_names("counter", counters, COUNTER_COUNT_MAX)?;
+    check_names("drop reason", reasons, OWN_REASON_COUNT_MAX)?;
+    let is_engines = |name: &&String| {
+        DropReason::ALL
+            .iter()
+            .any(|one| one.name() == name.as_str())
+    };
+    match reasons.iter().find(is_engines) {
+        Some(taken) => Err(format!("the drop reason {taken} is the engine's")),
+        None => Ok(()),
+    }
+}
+
+/// Names that are words of metrics, each once, and no more than `most`.
+fn check_names<'a>(
+    what: &str,
+    names: impl IntoIterator<Item = &'a String>,
+    most: usize,
+) -> Result<(), String> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        check_name(name).map_err(|fault| format!("the {what} \"{name}\" {fault}"))?;
+        if !seen.insert(name) {
+            return Err(format!("the {what} {name} is named twice"));
+        }
+    }
+    if seen.len() > most {
+        return Err(format!("more than {most} names of a {what}"));
+    }
+    Ok(())
+}
+
+/// Whether `name` can stand in a chain file, in JSON and in Prometheus.
+///
+/// # Errors
+/// What is wrong with it, as the end of a sentence.
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
+    let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    match name.as_bytes() {
+        [first, ..] if !first.is_ascii_lowercase() => Err("does not begin with a letter".into()),
+        [] => Err("is empty".into()),
+        name if name.len() > NAME_BYTES_MAX => Err(format!("is over {NAME_BYTES_MAX} bytes long")),
+        name if !name.iter().all(|byte| is_word(*byte)) => {
+            Err("has something other than a to z, 0 to 9 and _".into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A region that the plan asked for.
+pub struct NfState {
+    /// Name in the plan.
+    pub name: String,
+    /// Its bytes, as many as the plan says; zero in a new one.
+    pub memory: Box<dyn DerefMut<Target = [u8]> + Send>,
+    /// Whether a predecessor may have written in it, and may have been killed while it did.
+    pub is_taken_over: bool,
+}
+
+impl fmt::Debug for NfState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NfState")
+            .field("name", &self.name)
+            .field("bytes", &self.memory.len())
+            .field("is_taken_over", &self.is_taken_over)
+            .finish()
+    }
+}
+
+/// What an NF is built with, beside its configuration.
+#[derive(Debug)]
+pub struct BuildContext<'a> {
+    /// Names of its outputs, as planned.
+    pub outputs: &'a [PortSide],
+    /// Which shard of its node it is, from 0.
+    pub shard: u16,
+    /// How many shards its node has, 1 or more.
+    pub shard_count: u16,
+    /// The core that its worker is pinned to, if it is.
+    pub core: Option<usize>,
+    /// The memory that its plan asked for.
+    pub state: Vec<NfState>,
+}
+
+impl<'a> BuildContext<'a> {
+    /// The only shard of a node with these outputs, on any core, without memory that outlives it.
+    pub fn alone(outputs: &'a [PortSide]) -> Self {
+        Self {
+            outputs,
+            shard: 0,
+            shard_count: 1,
+            core: None,
+            state: Vec::new(),
+        }
+    }
+
+    /// Hands over the region named `name`: its plan asked for it, and each is taken once.
+    pub fn take_state(&mut self, name: &str) -> Option<NfState> {
+        let at = self.state.iter().position(|state| state.name == name)?;
+        Some(self.state.swap_remove(at))
+    }
+}
+
+/// An NF ready to run.
+pub struct BuiltNf {
+    /// The NF.
+    pub nf: Box<dyn Nf>,
+}
+
+impl BuiltNf {
+    /// This NF.
+    pub fn new(nf: impl Nf + 'static) -> Self {
+        Self { nf: Box::new(nf) }
+    }
+}
+
+impl fmt::Debug for BuiltNf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BuiltNf").finish_non_exhaustive()
+    }
+}
+
+/// An NF type as chain files know it.
+pub struct NfKind {
+    /// The word after `type:`.
+    pub name: &'static str,
+    /// One sentence for `catena nf list`.
+    pub summary: &'static str,
+    /// A right configuration, as JSON: `catena nf describe` shows it and what is planned of it.
+    pub example: &'static str,
+    /// JSON Schema of its configuration.
+    pub schema: fn() -> schemars::Schema,
+    /// Checks the configuration and says what NF it makes; builds nothing. `outputs` are the names
+    /// of the links that leave it in the chain file, in file order, for kinds whose outputs are
+    /// named by their links.
+    pub plan: fn(config: &serde_json::Value, outputs: &[PortSide]) -> Result<NfPlan, ConfigErrors>,
+    /// Builds the NF of a configuration that [`NfKind::plan`] accepts, in its worker.
+    pub build: fn(
+        config: &serde_json::Value,
+        context: &mut BuildContext<'_>,
+    ) -> Result<BuiltNf, ConfigErrors>,
+}
+
+impl NfKind {
+    /// What the example is planned as, with one link that leaves it.
+    ///
+    /// # Errors
+    /// What is wrong with the example: the kind's fault.
+    pub fn example_plan(&self) -> Result<NfPlan, String> {
+        let config = serde_json::from_str(self.example)
+            .map_err(|error| format!("the example of {}: {error}", self.name))?;
+        (self.plan)(&config, &["out".to_owned()]).map_err(|errors| {
+            let first = errors.first().map(ToString::to_string).unwrap_or_default();
+            format!("the example of {}: {first}", self.name)
+        })
+    }
+}
+
+impl fmt::Debug for NfKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NfKind")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_is_held_to_names_and_limits() {
+        let many = |count: usize| (0..count).map(|index| format!("n{index}"));
+        let right = NfPlan::new().counters(many(32)).drop_reasons(many(32));
+        assert_eq!(right.check(), Ok(()));
+        let region = |name: &str, bytes| StatePlan {
+            name: name.to_owned(),
+            bytes,
+            layout: 1,
+        };
+        let wrong = [
+            (NfPlan::new().counters(many(33)), "more than 32"),
+            (NfPlan::new().drop_reasons(many(33)), "more than 32"),
+            (NfPlan::new().counters(["a", "a"]), "a is named twice"),
+            (NfPlan::new().counters(["Aa"]), "begin with a letter"),
+            (NfPlan::new().counters(["a-b"]), "other than"),
+            (NfPlan::new().counters([""]), "is empty"),
+            (NfPlan::new().counters(["a".repeat(41)]), "over 40"),
+            (NfPlan::new().drop_reasons(["no_buffer"]), "the engine's"),
+            (NfPlan::new().outputs(many(257)), "more than 256"),
+            (NfPlan::new().state(region("s", 0)), "has no bytes"),
+            (
+                NfPlan::new().state(region("s", 1)).state(region("s", 2)),
+                "named twice",
+            ),
+        ];
+        for (plan, fault) in wrong {
+            let found = plan.check().unwrap_err();
+            assert!(found.contains(fault), "{found}");
+        }
+    }
+}
