@@ -12,7 +12,7 @@
 //! - [`ring`]: the single-producer single-consumer ring, generic over its memory; model-checked.
 //! - [`ring_memory`]: the ring's memory as two sealed regions, one per side.
 //! - [`staging`]: the byte area through which `copy` links pass packets.
-//! - `prefetch`: cache lines fetched before they are needed.
+//! - [`prefetch`]: cache lines fetched before they are needed.
 //! - [`bell`]: sleeping without losing a wake-up, on futexes that the peer cannot write.
 //! - [`counters`]: counter blocks that any process can read.
 //! - [`record_ring`]: records of probes, which any process can read.
@@ -32,7 +32,7 @@ pub mod packet;
 pub mod peer;
 pub mod pmc;
 pub mod pool;
-mod prefetch;
+pub mod prefetch;
 pub mod record_ring;
 pub mod region;
 pub mod ring;

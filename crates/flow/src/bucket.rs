@@ -1,0 +1,256 @@
+//! Buckets: where an entry's number is found by its key's hash.
+//!
+//! First memory that a lookup touches. A bucket is one cache line with ten slots:
+//!
+//! | word | bits | holds |
+//! |---|---|---|
+//! | 0, 1 | all | tags of slots 0 to 7, 16 bits each; 0: empty |
+//! | 2 | 0-31 | tags of slots 8 and 9 |
+//! | 2 | 32-47 | how many entries belong here first and live in their other bucket |
+//! | 2 | 48-57 | which slots hold guests: entries that belong first to their other bucket |
+//! | 3-7 | all | entry numbers of slots, 32 bits each |
+//!
+//! A key's other bucket follows from either bucket and the tag, so that entries are moved without
+//! reading their keys. A lookup goes to the other bucket only if the first has sent somebody there.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::Flow;
+use crate::hash::below;
+use crate::raw::Raw;
+use crate::shape::{LINE_WORDS, SLOTS};
+
+/// One bit per slot.
+pub(crate) const ALL_SLOTS: u32 = (1 << SLOTS) - 1;
+const TAG_WORD: usize = 2;
+const AWAY_SHIFT: u32 = 32;
+const GUESTS_SHIFT: u32 = 48;
+const NUMBERS_AT: usize = 3;
+
+/// Where a hash leads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Home {
+    pub(crate) bucket: u32,
+    pub(crate) tag: u16,
+}
+
+impl Home {
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "the low bits are the tag")]
+    pub(crate) fn new(hash: u64, buckets: u32) -> Self {
+        Self {
+            bucket: below(hash, buckets),
+            tag: (hash as u16).max(1),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn other(self, buckets: u32) -> u32 {
+        other_bucket(self.bucket, self.tag, buckets)
+    }
+}
+
+/// The other bucket of a key with this tag, from either of its two.
+#[inline(always)]
+pub(crate) fn other_bucket(bucket: u32, tag: u16, buckets: u32) -> u32 {
+    // The two buckets of a tag add up to the same number, modulo the number of buckets.
+    let sum = below(u64::from(tag).wrapping_mul(0x9e37_79b9_7f4a_7c15), buckets);
+    if sum >= bucket {
+        sum - bucket
+    } else {
+        sum + (buckets - bucket)
+    }
+}
+
+/// Slots whose tag is `tag`, one bit each. `tag` 0 asks for empty slots.
+#[inline(always)]
+pub(crate) fn slots_with(bucket: &[AtomicU64; LINE_WORDS], tag: u16) -> u32 {
+    let word = |at: usize| bucket[at].load(Ordering::Relaxed);
+    matches(word(0), word(1), word(TAG_WORD), tag) & ALL_SLOTS
+}
+
+/// Lanes of 16 bits that equal `tag`, one bit each, four lanes at a time in ordinary arithmetic.
+#[inline(always)]
+fn matches(first: u64, second: u64, third: u64, tag: u16) -> u32 {
+    const LOW: u64 = 0x7fff_7fff_7fff_7fff;
+    let wanted = u64::from(tag) * 0x0001_0001_0001_0001;
+    let lanes = |word: u64| {
+        let differs = word ^ wanted;
+        let equal = !(((differs & LOW) + LOW) | differs) & !LOW;
+        // The top bits of four lanes, side by side.
+        ((equal >> 15).wrapping_mul(0x0000_2000_4000_8001) >> 45) as u32 & 15
+    };
+    lanes(first) | lanes(second) << 4 | lanes(third) << 8
+}
+
+/// Entry number in a slot.
+#[inline(always)]
+pub(crate) fn flow_in(bucket: &[AtomicU64; LINE_WORDS], slot: u32) -> Option<Flow> {
+    // Masks say to the compiler what is so: a slot is below 10.
+    let word = bucket[(NUMBERS_AT + slot as usize / 2) & 7].load(Ordering::Relaxed);
+    Flow::from_low(word >> (32 * (slot & 1)))
+}
+
+/// Whether somebody who belongs here first lives in another bucket.
+#[inline(always)]
+pub(crate) fn has_sent_away(bucket: &[AtomicU64; LINE_WORDS]) -> bool {
+    (bucket[TAG_WORD].load(Ordering::Relaxed) >> AWAY_SHIFT) & 0xffff != 0
+}
+
+impl<'a> Raw<'a> {
+    /// A bucket's line; none if it lies nowhere.
+    #[inline(always)]
+    pub(crate) fn bucket(self, bucket: u32) -> Option<&'a [AtomicU64; LINE_WORDS]> {
+        let at = self.geometry.buckets_at + bucket as usize * LINE_WORDS;
+        self.words.get(at..)?.first_chunk()
+    }
+
+    #[inline]
+    fn bucket_word(self, bucket: u32, word: usize) -> usize {
+        self.geometry.buckets_at + bucket as usize * LINE_WORDS + word
+    }
+
+    /// The lowest empty slot of a bucket.
+    pub(crate) fn empty_slot(self, bucket: u32) -> Option<u32> {
+        let empty = slots_with(self.bucket(bucket)?, 0);
+        (empty != 0).then(|| empty.trailing_zeros())
+    }
+
+    pub(crate) fn tag_in(self, bucket: u32, slot: u32) -> u16 {
+        let word = self.get(self.bucket_word(bucket, slot as usize / 4));
+        (word >> (16 * (slot % 4))) as u16
+    }
+
+    pub(crate) fn is_guest(self, bucket: u32, slot: u32) -> bool {
+        self.get(self.bucket_word(bucket, TAG_WORD)) >> (GUESTS_SHIFT + slot) & 1 != 0
+    }
+
+    pub(crate) fn away(self, bucket: u32) -> u16 {
+        (self.get(self.bucket_word(bucket, TAG_WORD)) >> AWAY_SHIFT) as u16
+    }
+
+    /// One more or one less entry of `bucket` lives elsewhere.
+    fn count_away(self, bucket: u32, is_more: bool) {
+        let at = self.bucket_word(bucket, TAG_WORD);
+        let (word, away) = (self.get(at), self.away(bucket));
+        let away = if is_more {
+            away.saturating_add(1)
+        } else {
+            away.saturating_sub(1)
+        };
+        let mask = 0xffff << AWAY_SHIFT;
+        self.set(at, word & !mask | u64::from(away) << AWAY_SHIFT);
+    }
+
+    /// Puts an entry into an empty slot; `home` is where it belongs first.
+    pub(crate) fn occupy(self, home: Home, bucket: u32, slot: u32, flow: Flow) {
+        let at = self.bucket_word(bucket, NUMBERS_AT + slot as usize / 2);
+        let shift = 32 * (slot & 1);
+        let number = (flow.index() as u64 + 1) << shift;
+        self.set(at, self.get(at) & !(0xffff_ffff << shift) | number);
+        if bucket != home.bucket {
+            let at = self.bucket_word(bucket, TAG_WORD);
+            self.set(at, self.get(at) | 1 << (GUESTS_SHIFT + slot));
+            self.count_away(home.bucket, true);
+        }
+        let at = self.bucket_word(bucket, slot as usize / 4);
+        self.set(at, self.get(at) | u64::from(home.tag) << (16 * (slot % 4)));
+    }
+
+    /// Empties a slot.
+    pub(crate) fn vacate(self, bucket: u32, slot: u32) {
+        let tag = self.tag_in(bucket, slot);
+        if self.is_guest(bucket, slot) {
+            self.count_away(other_bucket(bucket, tag, self.geometry.buckets), false);
+            let at = self.bucket_word(bucket, TAG_WORD);
+            self.set(at, self.get(at) & !(1 << (GUESTS_SHIFT + slot)));
+        }
+        let at = self.bucket_word(bucket, slot as usize / 4);
+        self.set(at, self.get(at) & !(0xffff << (16 * (slot % 4))));
+    }
+
+    /// Moves what is in a slot to an empty slot of its other bucket.
+    pub(crate) fn move_slot(self, bucket: u32, slot: u32, to: u32, to_slot: u32) {
+        let Some(flow) = self.bucket(bucket).and_then(|line| flow_in(line, slot)) else {
+            return;
+        };
+        let home = Home {
+            bucket: if self.is_guest(bucket, slot) { to } else { bucket },
+            tag: self.tag_in(bucket, slot),
+        };
+        self.occupy(home, to, to_slot, flow);
+        self.vacate(bucket, slot);
+    }
+
+    /// The slot that holds an entry.
+    pub(crate) fn slot_of(self, home: Home, flow: Flow) -> Option<(u32, u32)> {
+        [home.bucket, home.other(self.geometry.buckets)]
+            .into_iter()
+            .find_map(|bucket| {
+                let line = self.bucket(bucket)?;
+                slots(slots_with(line, home.tag))
+                    .find(|slot| flow_in(line, *slot) == Some(flow))
+                    .map(|slot| (bucket, slot))
+            })
+    }
+}
+
+/// Slots of a mask, from the lowest.
+#[inline]
+pub(crate) fn slots(mut mask: u32) -> impl Iterator<Item = u32> + Clone {
+    std::iter::from_fn(move || {
+        let slot = (mask != 0).then(|| mask.trailing_zeros());
+        mask &= mask.wrapping_sub(1);
+        slot
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn equal_lanes_are_found(
+            words in [any::<u64>(); 3], tags in proptest::array::uniform12(0u16..4), tag in 0u16..4
+        ) {
+            // Few values, so that many are equal; then any.
+            let small: Vec<u64> = tags
+                .chunks(4)
+                .map(|t| t.iter().rev().fold(0, |word, tag| word << 16 | u64::from(*tag)))
+                .collect();
+            let plain = (0..12).fold(0, |mask, slot| mask | u32::from(tags[slot] == tag) << slot);
+            prop_assert_eq!(matches(small[0], small[1], small[2], tag), plain);
+            let any = words.iter().flat_map(|word| (0..4).map(move |lane| word >> (16 * lane)));
+            let tag = (words[2] >> 16) as u16;
+            let plain = any.enumerate().fold(0, |mask, (at, lane)| {
+                mask | u32::from(lane as u16 == tag) << at
+            });
+            prop_assert_eq!(matches(words[0], words[1], words[2], tag), plain);
+        }
+
+        #[test]
+        fn the_other_bucket_of_the_other_bucket_is_the_first(
+            buckets in 1u32..=1 << 30, at in any::<u32>(), tag in 1u16..
+        ) {
+            let bucket = at % buckets;
+            let other = other_bucket(bucket, tag, buckets);
+            prop_assert!(other < buckets);
+            prop_assert_eq!(other_bucket(other, tag, buckets), bucket);
+        }
+    }
+
+    #[test]
+    fn hashes_spread_over_buckets_and_their_others() {
+        let mut counts = [[0u32; 2]; 50];
+        for key in 0..50_000u64 {
+            let home = Home::new(crate::KeyedHash::new([3, 4]).hash(&[key]), 50);
+            counts[home.bucket as usize][0] += 1;
+            counts[home.other(50) as usize][1] += 1;
+        }
+        // A thousand each, give or take five standard deviations.
+        let far = counts.iter().flatten().find(|count| count.abs_diff(1000) > 160);
+        assert_eq!(far, None, "{counts:?}");
+    }
+}
