@@ -175,7 +175,11 @@ impl<'a> Raw<'a> {
             return;
         };
         let home = Home {
-            bucket: if self.is_guest(bucket, slot) { to } else { bucket },
+            bucket: if self.is_guest(bucket, slot) {
+                to
+            } else {
+                bucket
+            },
             tag: self.tag_in(bucket, slot),
         };
         self.occupy(home, to, to_slot, flow);
@@ -250,7 +254,10 @@ mod tests {
             counts[home.other(50) as usize][1] += 1;
         }
         // A thousand each, give or take five standard deviations.
-        let far = counts.iter().flatten().find(|count| count.abs_diff(1000) > 160);
+        let far = counts
+            .iter()
+            .flatten()
+            .find(|count| count.abs_diff(1000) > 160);
         assert_eq!(far, None, "{counts:?}");
     }
 }

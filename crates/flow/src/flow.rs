@@ -31,7 +31,10 @@ impl Flow {
 
     /// From a link: the low half of a word, a number plus 1.
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "the low half is what is wanted")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the low half is what is wanted"
+    )]
     pub(crate) fn from_low(word: u64) -> Option<Self> {
         NonZeroU32::new(word as u32).map(Self)
     }
@@ -63,7 +66,8 @@ impl Entry<'_> {
     #[inline]
     pub fn set_state(&self, word: usize, value: u64) -> bool {
         let word = self.words.get(self.key_words + 1 + word);
-        word.map(|word| word.store(value, Ordering::Release)).is_some()
+        word.map(|word| word.store(value, Ordering::Release))
+            .is_some()
     }
 
     /// When it was used last, in ns.
@@ -172,7 +176,13 @@ mod tests {
         assert_eq!(Record::read(2, 4, &words), None);
         assert_eq!(Record::read(9, 4, &[0; 16]), None);
         assert!(!record.write(&mut words[..7]));
-        assert!(!Record { key_words: 9, ..record }.write(&mut [0; 15]));
+        assert!(
+            !Record {
+                key_words: 9,
+                ..record
+            }
+            .write(&mut [0; 15])
+        );
     }
 
     #[test]

@@ -92,7 +92,10 @@ fn product(one: u64, other: u64) -> u128 {
 
 /// The upper half of a hash as a number below `count`, each about equally often.
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "the product is below count << 32")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the product is below count << 32"
+)]
 pub(crate) fn below(hash: u64, count: u32) -> u32 {
     (((hash >> 32) * u64::from(count)) >> 32) as u32
 }
@@ -107,7 +110,10 @@ mod tests {
         let key = [1, u64::MAX, 3, 4, 5, 6, 7, 8];
         assert_eq!(hash.hash(&key[..1]), hash.hash_words(&[key[0]]));
         assert_eq!(hash.hash(&key[..2]), hash.hash_words(&[key[0], key[1]]));
-        assert_eq!(hash.hash(&key[..3]), hash.hash_words(&[key[0], key[1], key[2]]));
+        assert_eq!(
+            hash.hash(&key[..3]),
+            hash.hash_words(&[key[0], key[1], key[2]])
+        );
         assert_eq!(hash.hash(&key), hash.hash_words(&key));
     }
 
@@ -141,7 +147,10 @@ mod tests {
             counts[hash.shard(&[key << 16, key % 3], 7) as usize] += 1;
         }
         // 10,000 each, give or take five standard deviations.
-        assert!(counts.iter().all(|count| count.abs_diff(10_000) < 470), "{counts:?}");
+        assert!(
+            counts.iter().all(|count| count.abs_diff(10_000) < 470),
+            "{counts:?}"
+        );
         assert_eq!(hash.shard(&[1], 0), 0);
     }
 }

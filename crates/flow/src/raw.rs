@@ -70,7 +70,9 @@ pub(crate) const TIME_MAX: u64 = LIVE - 1;
 impl<'a> Raw<'a> {
     #[inline(always)]
     pub(crate) fn get(self, at: usize) -> u64 {
-        self.words.get(at).map_or(0, |word| word.load(Ordering::Relaxed))
+        self.words
+            .get(at)
+            .map_or(0, |word| word.load(Ordering::Relaxed))
     }
 
     #[inline(always)]
@@ -204,9 +206,8 @@ impl<'a> Raw<'a> {
 
     /// Takes a free entry. The caller is between [`Raw::begin`] and [`Raw::end`].
     pub(crate) fn take_free(self) -> Option<Flow> {
-        let first = Flow::from_low(self.get(at::FREE)).filter(|flow| {
-            flow.index() < self.fresh() as usize && !self.is_live(*flow)
-        });
+        let first = Flow::from_low(self.get(at::FREE))
+            .filter(|flow| flow.index() < self.fresh() as usize && !self.is_live(*flow));
         if let Some(flow) = first {
             self.set(at::FREE, number(self.links(flow).0));
             return Some(flow);

@@ -92,7 +92,9 @@ impl Shape {
         ];
         // FNV-1a over words: it tells mistakes apart, not attackers.
         parts.iter().fold(0xcbf2_9ce4_8422_2325, |digest, part| {
-            (digest ^ part).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29)
+            (digest ^ part)
+                .wrapping_mul(0x0000_0100_0000_01b3)
+                .rotate_left(29)
         })
     }
 }
@@ -183,10 +185,16 @@ mod tests {
         let shape = Shape::new(2, 4, 1000);
         assert!(shape.words().is_ok());
         for key_words in [0, 9, u32::MAX] {
-            assert_eq!(Shape { key_words, ..shape }.words(), Err(ShapeError::Key(key_words)));
+            assert_eq!(
+                Shape { key_words, ..shape }.words(),
+                Err(ShapeError::Key(key_words))
+            );
         }
         for words in [0, 33, u32::MAX] {
-            let wrong = Shape { state_words: words, ..shape };
+            let wrong = Shape {
+                state_words: words,
+                ..shape
+            };
             assert_eq!(wrong.words(), Err(ShapeError::State(words)));
         }
         for capacity in [0, CAPACITY_MAX + 1] {
@@ -194,7 +202,10 @@ mod tests {
             assert_eq!(wrong.words(), Err(ShapeError::Capacity(capacity)));
         }
         for tick_ns in [0, 8, 1000, 1 << 41] {
-            assert_eq!(Shape { tick_ns, ..shape }.words(), Err(ShapeError::Tick(tick_ns)));
+            assert_eq!(
+                Shape { tick_ns, ..shape }.words(),
+                Err(ShapeError::Tick(tick_ns))
+            );
         }
     }
 

@@ -124,7 +124,9 @@ impl Raw<'_> {
         let shift = (list / LISTS) as u32 * LIST_BITS;
         let turn = (wheel >> shift) & !(LISTS as u64 - 1);
         let begins = (turn | (list % LISTS) as u64) << shift;
-        let tick = self.deadline_of(flow).div_ceil(1 << self.geometry.tick_shift);
+        let tick = self
+            .deadline_of(flow)
+            .div_ceil(1 << self.geometry.tick_shift);
         let has_passed = (list % LISTS) < (wheel >> shift) as usize % LISTS;
         !has_passed && begins <= tick.max(wheel)
     }
@@ -173,7 +175,10 @@ mod tests {
         let wheels = [0, 5, 63, 64, 4095, 1 << 40, TICK_MAX - 1, TICK_MAX];
         for wheel in wheels {
             let ticks = (0..60).flat_map(|bit| [1 << bit, (1u64 << bit) + 17]);
-            for tick in ticks.map(|ahead| wheel.saturating_add(ahead)).chain([0, wheel]) {
+            for tick in ticks
+                .map(|ahead| wheel.saturating_add(ahead))
+                .chain([0, wheel])
+            {
                 let list = list_for(tick, wheel);
                 let level = (list / LISTS) as u32;
                 let begins = ((wheel >> (level * LIST_BITS)) & !63 | (list % LISTS) as u64)

@@ -101,7 +101,10 @@ impl Gcra {
         let (fraction, is_over) = one.fraction.overflowing_add(other.fraction);
         let carry = is_over || fraction >= self.rate;
         Span {
-            ns: one.ns.saturating_add(other.ns).saturating_add(u64::from(carry)),
+            ns: one
+                .ns
+                .saturating_add(other.ns)
+                .saturating_add(u64::from(carry)),
             fraction: if carry {
                 fraction.wrapping_sub(self.rate)
             } else {

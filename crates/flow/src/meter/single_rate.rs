@@ -60,13 +60,7 @@ impl SrTcm {
     /// The colour of a packet (section 3). `before` is the colour that it came with; a colour-blind
     /// meter says green.
     #[inline]
-    pub fn colour(
-        &self,
-        state: &mut SrTcmState,
-        now_ns: u64,
-        cost: u32,
-        before: Colour,
-    ) -> Colour {
+    pub fn colour(&self, state: &mut SrTcmState, now_ns: u64, cost: u32, before: Colour) -> Colour {
         let elapsed_ns = now_ns.saturating_sub(state.at_ns);
         let earned = u128::from(elapsed_ns) * u128::from(self.cir);
         state.at_ns = state.at_ns.max(now_ns);

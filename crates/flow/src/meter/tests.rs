@@ -88,7 +88,11 @@ fn gcra_equals_a_full_bucket_over_random_arrivals() {
         let mut last = 0;
         let mut now = random.magnitude(55);
         for _ in 0..RUN {
-            let cost = if is_packets { 1 } else { random.magnitude(14) as u32 };
+            let cost = if is_packets {
+                1
+            } else {
+                random.magnitude(14) as u32
+            };
             advance(&mut random, &mut now, rate, cost);
             bucket.earn(u128::from(now - last) * u128::from(rate));
             last = now;
@@ -98,11 +102,18 @@ fn gcra_equals_a_full_bucket_over_random_arrivals() {
             }
             // Through its words, as a program would.
             state = GcraState::from_words(state.words());
-            assert_eq!(meter.passes(&mut state, now, cost), expected, "{meter:?} at {now}");
+            assert_eq!(
+                meter.passes(&mut state, now, cost),
+                expected,
+                "{meter:?} at {now}"
+            );
             passed += u64::from(expected);
         }
     }
-    assert!((ARRIVALS / 5..ARRIVALS * 4 / 5).contains(&passed), "{passed} passed: no test");
+    assert!(
+        (ARRIVALS / 5..ARRIVALS * 4 / 5).contains(&passed),
+        "{passed} passed: no test"
+    );
 }
 
 #[test]
@@ -118,7 +129,11 @@ fn srtcm_equals_two_buckets_over_random_arrivals() {
         let mut now = random.magnitude(55);
         for _ in 0..RUN {
             let cost = random.magnitude(14) as u32;
-            let before = if is_blind { Colour::Green } else { random.colour() };
+            let before = if is_blind {
+                Colour::Green
+            } else {
+                random.colour()
+            };
             advance(&mut random, &mut now, rate, cost);
             // RFC 2697 section 3: the committed bucket first, then the excess one.
             let over = committed.earn(u128::from(now - last) * u128::from(rate));
@@ -134,11 +149,18 @@ fn srtcm_equals_two_buckets_over_random_arrivals() {
                 Colour::Red
             };
             state = SrTcmState::from_words(state.words());
-            assert_eq!(meter.colour(&mut state, now, cost, before), expected, "{meter:?}");
+            assert_eq!(
+                meter.colour(&mut state, now, cost, before),
+                expected,
+                "{meter:?}"
+            );
             colours[expected as usize] += 1;
         }
     }
-    assert!(colours.iter().all(|count| *count > ARRIVALS / 20), "{colours:?}");
+    assert!(
+        colours.iter().all(|count| *count > ARRIVALS / 20),
+        "{colours:?}"
+    );
 }
 
 #[test]
@@ -155,7 +177,11 @@ fn trtcm_equals_two_buckets_over_random_arrivals() {
         let mut now = random.magnitude(55);
         for _ in 0..RUN {
             let cost = random.magnitude(14) as u32;
-            let before = if is_blind { Colour::Green } else { random.colour() };
+            let before = if is_blind {
+                Colour::Green
+            } else {
+                random.colour()
+            };
             advance(&mut random, &mut now, cir, cost);
             committed.earn(u128::from(now - last) * u128::from(cir));
             peak.earn(u128::from(now - last) * u128::from(pir));
@@ -173,11 +199,18 @@ fn trtcm_equals_two_buckets_over_random_arrivals() {
                 }
             };
             state = TrTcmState::from_words(state.words());
-            assert_eq!(meter.colour(&mut state, now, cost, before), expected, "{meter:?}");
+            assert_eq!(
+                meter.colour(&mut state, now, cost, before),
+                expected,
+                "{meter:?}"
+            );
             colours[expected as usize] += 1;
         }
     }
-    assert!(colours.iter().all(|count| *count > ARRIVALS / 20), "{colours:?}");
+    assert!(
+        colours.iter().all(|count| *count > ARRIVALS / 20),
+        "{colours:?}"
+    );
 }
 
 #[test]
@@ -197,7 +230,11 @@ fn the_window_equals_gcra_with_a_strict_limit_over_random_arrivals() {
                 arrival = Some(from + i128::from(interval));
             }
             state = WindowState::from_words(state.words());
-            assert_eq!(meter.passes(&mut state, now), expected, "{meter:?} at {now}");
+            assert_eq!(
+                meter.passes(&mut state, now),
+                expected,
+                "{meter:?} at {now}"
+            );
             passed += u64::from(expected);
             now += match random.below(100) {
                 0 => random.magnitude(45),
@@ -207,7 +244,10 @@ fn the_window_equals_gcra_with_a_strict_limit_over_random_arrivals() {
             };
         }
     }
-    assert!((ARRIVALS / 5..ARRIVALS * 9 / 10).contains(&passed), "{passed} passed: no test");
+    assert!(
+        (ARRIVALS / 5..ARRIVALS * 9 / 10).contains(&passed),
+        "{passed} passed: no test"
+    );
 }
 
 #[test]
@@ -217,24 +257,44 @@ fn the_window_lets_one_packet_more_pass_than_the_exact_bucket() {
     let bucket = Gcra::new(100_000_000, 3).expect("a meter");
     let (mut ours, mut exact) = (WindowState::default(), GcraState::default());
     let passed: Vec<[bool; 2]> = (0..5)
-        .map(|now| [window.passes(&mut ours, now), bucket.passes(&mut exact, now, 1)])
+        .map(|now| {
+            [
+                window.passes(&mut ours, now),
+                bucket.passes(&mut exact, now, 1),
+            ]
+        })
         .collect();
     let [yes, no] = [true, false];
-    assert_eq!(passed, [[yes, yes], [yes, yes], [yes, yes], [yes, no], [no, no]]);
+    assert_eq!(
+        passed,
+        [[yes, yes], [yes, yes], [yes, yes], [yes, no], [no, no]]
+    );
 }
 
 #[test]
 fn meters_of_nothing_are_refused() {
     assert_eq!(Gcra::new(0, 1), Err(MeterError::Rate));
     assert!(matches!(Gcra::new(1, 0), Err(MeterError::Burst { .. })));
-    assert!(matches!(Gcra::new(1, 1 << 35), Err(MeterError::Burst { .. })));
+    assert!(matches!(
+        Gcra::new(1, 1 << 35),
+        Err(MeterError::Burst { .. })
+    ));
     assert!(matches!(SrTcm::new(1, 0, 0), Err(MeterError::Burst { .. })));
     assert!(SrTcm::new(1, 0, 1).is_ok());
-    let peak = MeterError::Peak { peak: 1, committed: 2 };
+    let peak = MeterError::Peak {
+        peak: 1,
+        committed: 2,
+    };
     assert_eq!(TrTcm::new(2, 1, 1, 1), Err(peak));
-    assert!(matches!(TrTcm::new(2, 1, 2, 0), Err(MeterError::Burst { .. })));
+    assert!(matches!(
+        TrTcm::new(2, 1, 2, 0),
+        Err(MeterError::Burst { .. })
+    ));
     assert_eq!(Window::new(0, 1), Err(MeterError::Rate));
-    assert!(matches!(Window::new(1 << 60, 5), Err(MeterError::Burst { .. })));
+    assert!(matches!(
+        Window::new(1 << 60, 5),
+        Err(MeterError::Burst { .. })
+    ));
 }
 
 #[test]
@@ -255,5 +315,8 @@ fn any_words_are_a_state_and_time_may_run_backwards() {
     let mut state = SrTcmState::default();
     let meter = SrTcm::new(1_000_000_000, 1, 0).expect("a meter");
     let colours = [100, 50, 100, 101].map(|now| meter.colour(&mut state, now, 1, Colour::Green));
-    assert_eq!(colours, [Colour::Green, Colour::Red, Colour::Red, Colour::Green]);
+    assert_eq!(
+        colours,
+        [Colour::Green, Colour::Red, Colour::Red, Colour::Green]
+    );
 }

@@ -68,13 +68,7 @@ impl TrTcm {
     /// The colour of a packet (section 3). `before` is the colour that it came with; a colour-blind
     /// meter says green.
     #[inline]
-    pub fn colour(
-        &self,
-        state: &mut TrTcmState,
-        now_ns: u64,
-        cost: u32,
-        before: Colour,
-    ) -> Colour {
+    pub fn colour(&self, state: &mut TrTcmState, now_ns: u64, cost: u32, before: Colour) -> Colour {
         let elapsed_ns = u128::from(now_ns.saturating_sub(state.at_ns));
         state.at_ns = state.at_ns.max(now_ns);
         refill(&mut state.committed, elapsed_ns * u128::from(self.cir));

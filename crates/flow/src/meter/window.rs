@@ -48,7 +48,9 @@ impl Window {
             return Err(MeterError::Rate);
         }
         let max = (1 << 62) / interval_ns;
-        let count = i64::try_from(burst).ok().filter(|_| (1..=max).contains(&burst));
+        let count = i64::try_from(burst)
+            .ok()
+            .filter(|_| (1..=max).contains(&burst));
         let count = count.ok_or(MeterError::Burst { burst, max })?;
         Ok(Self {
             interval_ns: interval,

@@ -116,11 +116,7 @@ impl<M: Memory> FlowTable<M> {
     ///
     /// # Errors
     /// Says what does not fit; the memory is unchanged then.
-    pub fn recover(
-        memory: M,
-        shape: &Shape,
-        now_ns: u64,
-    ) -> Result<(Self, Attached), AttachError> {
+    pub fn recover(memory: M, shape: &Shape, now_ns: u64) -> Result<(Self, Attached), AttachError> {
         let table = Self::known(memory, shape)?;
         let attached = table.rebuild(now_ns);
         Ok((table, attached))
@@ -157,7 +153,10 @@ impl<M: Memory> FlowTable<M> {
             return Err(AttachError::Version(raw.get(at::VERSION)));
         }
         let seed = [raw.get(at::SEED), raw.get(at::SEED + 1)];
-        if identity(shape, seed).iter().any(|(at, value)| raw.get(*at) != *value) {
+        if identity(shape, seed)
+            .iter()
+            .any(|(at, value)| raw.get(*at) != *value)
+        {
             return Err(AttachError::OtherShape);
         }
         let hash = KeyedHash::new(seed);
@@ -245,7 +244,10 @@ fn identity(shape: &Shape, seed: [u64; 2]) -> [(usize, u64); 7] {
     [
         (at::VERSION, VERSION),
         (at::DIGEST, shape.digest()),
-        (at::WIDTHS, u64::from(shape.key_words) << 32 | u64::from(shape.state_words)),
+        (
+            at::WIDTHS,
+            u64::from(shape.key_words) << 32 | u64::from(shape.state_words),
+        ),
         (at::CAPACITY, u64::from(shape.capacity)),
         (at::TICK_NS, shape.tick_ns),
         (at::SEED, seed[0]),

@@ -119,7 +119,10 @@ impl<M: Memory> FlowTable<M> {
             let mut left = self.geometry.capacity;
             while let Some(flow) = next {
                 let sound = raw.list_of(flow) == Some(list) && raw.links(flow).1 == previous;
-                left = left.checked_sub(1).filter(|_| sound).ok_or(Defect::List(list))?;
+                left = left
+                    .checked_sub(1)
+                    .filter(|_| sound)
+                    .ok_or(Defect::List(list))?;
                 if !raw.is_live(flow) || !raw.is_listed_in_time(flow, list) {
                     return Err(Defect::Timer(flow.index()));
                 }

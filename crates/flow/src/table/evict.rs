@@ -109,7 +109,10 @@ impl<M: Memory> FlowTable<M> {
                 .filter_map(|flow| {
                     let entry = raw.view(flow);
                     let may_go = entry.is_live() && entry.used_ns() < now_ns;
-                    may_go.then(|| score(&entry)).flatten().map(|score| (score, flow))
+                    may_go
+                        .then(|| score(&entry))
+                        .flatten()
+                        .map(|score| (score, flow))
                 })
                 .min()
                 .map(|(_, flow)| flow)

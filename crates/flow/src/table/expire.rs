@@ -124,12 +124,7 @@ impl<M: Memory> FlowTable<M> {
     }
 
     /// Ends an entry or lists it anew; whether it was removed.
-    fn look_at(
-        &self,
-        flow: Flow,
-        now_ns: u64,
-        ended: &mut impl FnMut(Ended<'_>) -> Fate,
-    ) -> bool {
+    fn look_at(&self, flow: Flow, now_ns: u64, ended: &mut impl FnMut(Ended<'_>) -> Fate) -> bool {
         let raw = self.raw();
         if !raw.is_live(flow) {
             // Memory that somebody else has written: the entry was in a list and is nobody's.

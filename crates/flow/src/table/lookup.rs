@@ -103,9 +103,7 @@ fn pass<const K: usize>(
         let at = elsewhere.trailing_zeros() as usize;
         elsewhere &= elsewhere - 1;
         let home = homes[at % PASS];
-        if let (Some(line), Some(found)) =
-            (raw.bucket(home.other(buckets)), found.get_mut(at))
-        {
+        if let (Some(line), Some(found)) = (raw.bucket(home.other(buckets)), found.get_mut(at)) {
             *found = first_with(raw, line, home.tag);
         }
     }
@@ -156,10 +154,9 @@ fn is_used<const K: usize>(raw: Raw<'_>, flow: Flow, key: &[u64; K], stamp: u64)
     let Some((found, rest)) = raw.entry(flow).split_first_chunk::<K>() else {
         return false;
     };
-    let differs = key
-        .iter()
-        .zip(found)
-        .fold(0, |differs, (one, other)| differs | (one ^ other.load(Ordering::Relaxed)));
+    let differs = key.iter().zip(found).fold(0, |differs, (one, other)| {
+        differs | (one ^ other.load(Ordering::Relaxed))
+    });
     let is_live = rest.first().map_or(0, |old| old.load(Ordering::Relaxed)) & LIVE != 0;
     let is_it = differs == 0 && is_live;
     if is_it {

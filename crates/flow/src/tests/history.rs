@@ -10,7 +10,11 @@ use crate::{
     Ended, Eviction, Fate, FlowTable, HeapMemory, Inserted, Refusal, Shape, Timeouts, Why,
 };
 
-const HISTORIES: u64 = if cfg!(debug_assertions) { 2_000 } else { 20_000 };
+const HISTORIES: u64 = if cfg!(debug_assertions) {
+    2_000
+} else {
+    20_000
+};
 const STEPS: u64 = 120;
 
 /// What the model knows of a flow.
@@ -85,11 +89,13 @@ impl History {
     fn key(&mut self) -> Vec<u64> {
         let number = self.random.below(self.keys);
         let last = self.shape.key_words as u64 - 1;
-        (0..=last).map(|word| if word == last { number } else { word }).collect()
+        (0..=last)
+            .map(|word| if word == last { number } else { word })
+            .collect()
     }
 
     fn timeouts(&mut self) -> Timeouts {
-        let mut span = |random: &mut Random| match random.below(3) {
+        let span = |random: &mut Random| match random.below(3) {
             0 => 0,
             _ => random.next() >> (20 + random.below(40)),
         };
@@ -115,19 +121,26 @@ impl History {
                 self.expire();
             }
         }
-        let has_timers = self.model.values().any(|known| known.deadline_ns().is_some());
+        let has_timers = self
+            .model
+            .values()
+            .any(|known| known.deadline_ns().is_some());
         let first = self.model.values().filter_map(Known::deadline_ns).min();
         let tick_ns = self.shape.tick_ns;
         let next_ns = self.table().next_expiry_ns();
         assert_eq!(next_ns.is_some(), has_timers);
         if let (Some(next_ns), Some(first)) = (next_ns, first) {
             let latest = first.div_ceil(tick_ns) * tick_ns;
-            assert!(next_ns <= latest.max(self.now_ns), "{next_ns} is behind {first}");
+            assert!(
+                next_ns <= latest.max(self.now_ns),
+                "{next_ns} is behind {first}"
+            );
         }
     }
 
     fn look_up(&mut self) {
-        let count = self.random.below(if self.random.below(4) == 0 { 257 } else { 20 });
+        let most = [20, 20, 20, 257][self.random.below(4) as usize];
+        let count = self.random.below(most);
         let keys: Vec<Vec<u64>> = (0..count).map(|_| self.key()).collect();
         let mut found = vec![None; keys.len()];
         let now_ns = self.now_ns;
@@ -138,7 +151,10 @@ impl History {
             if let (Some(flow), Some(known)) = (found, self.model.get_mut(key)) {
                 known.used_ns = now_ns;
                 let table = self.table.as_ref().expect("a table");
-                assert_eq!(table.entry(flow).map(|entry| entry.key(key.len() - 1)), key.last().copied());
+                assert_eq!(
+                    table.entry(flow).map(|entry| entry.key(key.len() - 1)),
+                    key.last().copied()
+                );
                 assert_eq!(table.deadline_ns(flow), known.deadline_ns());
             }
         }
@@ -173,9 +189,11 @@ impl History {
         ][self.random.below(4) as usize];
         let mut gone = None;
         let width = key.len();
-        let inserted = self.table().insert_evicting(&key, timeouts, now_ns, eviction, |_, entry| {
-            gone = Some((0..width).map(|word| entry.key(word)).collect::<Vec<u64>>());
-        });
+        let inserted =
+            self.table()
+                .insert_evicting(&key, timeouts, now_ns, eviction, |_, entry| {
+                    gone = Some((0..width).map(|word| entry.key(word)).collect::<Vec<u64>>());
+                });
         if let Some(gone) = gone {
             assert!(was_full && eviction != Eviction::None && inserted.is_ok());
             let victim = self.model.remove(&gone).expect("a known flow");
@@ -205,7 +223,11 @@ impl History {
         let word = self.random.below(u64::from(self.shape.state_words) + 1) as usize;
         if let Some(flow) = self.table().find(&key) {
             let known = self.model.get_mut(&key).expect("a known flow");
-            let is_word = known.state.get_mut(word).map(|word| *word = value).is_some();
+            let is_word = known
+                .state
+                .get_mut(word)
+                .map(|word| *word = value)
+                .is_some();
             assert_eq!(self.table().set_state(flow, word, value), is_word);
         }
     }
@@ -246,12 +268,16 @@ impl History {
             FlowTable::recover
         };
         let (table, attached) = attach(memory, &self.shape, self.now_ns).expect("a table");
-        assert_eq!((attached.entries as usize, attached.lost), (self.model.len(), 0));
+        assert_eq!(
+            (attached.entries as usize, attached.lost),
+            (self.model.len(), 0)
+        );
         self.table = Some(table);
     }
 
     fn expire(&mut self) {
-        let budget = self.random.below(if self.random.below(2) == 0 { 6 } else { 1000 }) as u32;
+        let most = [6, 1000][self.random.below(2) as usize];
+        let budget = self.random.below(most) as u32;
         let (now_ns, shape) = (self.now_ns, self.shape);
         let kept = match self.random.below(4) {
             0 => Some(Timeouts::idle(1 + self.random.below(1 << 30))),
@@ -261,16 +287,24 @@ impl History {
         let table = table.as_mut().expect("a table");
         let mut removed = 0;
         let done = table.expire(now_ns, budget, |ended: Ended<'_>| {
-            let key: Vec<u64> =
-                (0..shape.key_words as usize).map(|word| ended.entry.key(word)).collect();
+            let key: Vec<u64> = (0..shape.key_words as usize)
+                .map(|word| ended.entry.key(word))
+                .collect();
             let known = model.get_mut(&key).expect("a known flow");
-            assert!(known.deadline_ns().is_some_and(|deadline| deadline <= now_ns));
+            assert!(
+                known
+                    .deadline_ns()
+                    .is_some_and(|deadline| deadline <= now_ns)
+            );
             assert_eq!(ended.why == Why::Hard, known.hard_ns <= now_ns);
             if let Some(timeouts) = kept {
                 known.state[0] = 77;
                 assert!(ended.entry.set_state(0, 77));
                 let state = std::mem::take(&mut known.state);
-                *known = Known { state, ..Known::new(&shape, timeouts, now_ns) };
+                *known = Known {
+                    state,
+                    ..Known::new(&shape, timeouts, now_ns)
+                };
                 return Fate::Keep(timeouts);
             }
             model.remove(&key);
@@ -282,7 +316,9 @@ impl History {
         if !done.is_behind {
             let late = self.model.values().filter_map(Known::deadline_ns);
             let tick_ns = shape.tick_ns;
-            let late: Vec<u64> = late.filter(|deadline| deadline + tick_ns <= now_ns).collect();
+            let late: Vec<u64> = late
+                .filter(|deadline| deadline + tick_ns <= now_ns)
+                .collect();
             assert_eq!(late, [], "left behind at {now_ns}");
         }
     }

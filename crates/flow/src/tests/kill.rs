@@ -79,6 +79,10 @@ fn used(random: &mut Random, flows: u64) -> HeapMemory {
     copy_of(table.memory())
 }
 
+fn attach(memory: &HeapMemory) -> FlowTable<&HeapMemory> {
+    FlowTable::attach(memory, &SHAPE, NOW).expect("a table").0
+}
+
 type Change = fn(&mut FlowTable<&HeapMemory>);
 
 /// Each change, and whether it is one: all of it has happened, or nothing.
@@ -136,8 +140,7 @@ fn a_kill_at_any_store_of_any_change_leaves_a_sound_table() {
     let mut kills = 0;
     for flows in [0, 1, 30, 40, 40] {
         let memory = used(&mut random, flows);
-        let attach = |memory| FlowTable::attach(memory, &SHAPE, NOW).expect("a table").0;
-        let before = contents(&attach(&copy_of(&memory)));
+        let before = contents(&attach(&memory));
         for (name, is_one, change) in CHANGES {
             let whole = copy_of(&memory);
             change(&mut attach(&whole));
@@ -177,11 +180,10 @@ fn a_kill_at_any_store_of_any_change_leaves_a_sound_table() {
 fn a_kill_while_attaching_or_making_leaves_a_table_or_none() {
     let mut random = Random(78);
     let memory = used(&mut random, 40);
-    let before = contents(&FlowTable::attach(&memory, &SHAPE, NOW).expect("a table").0);
-    let recover = |memory| drop(FlowTable::recover(memory, &SHAPE, NOW));
+    let before = contents(&attach(&memory));
     for at in 0.. {
         let killed = copy_of(&memory);
-        if killed_after(at, || recover(&killed)) {
+        if killed_after(at, || drop(FlowTable::recover(&killed, &SHAPE, NOW))) {
             assert!(at > 1000);
             break;
         }

@@ -30,17 +30,29 @@ fn every_entry_can_be_used_and_the_next_is_refused() {
         insert(&mut table, &[key], 0, key);
     }
     assert!(table.is_full());
-    assert_eq!(table.insert(&[50_000], Timeouts::NONE, 0), Err(Refusal::Full));
-    assert!(matches!(table.insert(&[7], Timeouts::NONE, 0), Ok(Inserted::Present(_))));
+    assert_eq!(
+        table.insert(&[50_000], Timeouts::NONE, 0),
+        Err(Refusal::Full)
+    );
+    assert!(matches!(
+        table.insert(&[7], Timeouts::NONE, 0),
+        Ok(Inserted::Present(_))
+    ));
     assert_eq!(table.check(), Ok(()));
     let counters = table.counters();
-    assert_eq!((counters.inserts, counters.full, counters.crowded), (50_000, 1, 0));
+    assert_eq!(
+        (counters.inserts, counters.full, counters.crowded),
+        (50_000, 1, 0)
+    );
     assert_eq!(counters.refused(), 1);
     let mut found = [None; 256];
     let keys: Vec<u64> = (49_872..50_128).collect();
     assert_eq!(table.lookup(&keys, 0, &mut found), 128);
     assert!(found[..128].iter().all(Option::is_some) && found[128..].iter().all(Option::is_none));
-    assert_eq!((table.counters().hits, table.counters().misses()), (128, 128));
+    assert_eq!(
+        (table.counters().hits, table.counters().misses()),
+        (128, 128)
+    );
 }
 
 #[test]
@@ -55,7 +67,8 @@ fn entries_that_all_meet_in_two_buckets_are_moved_and_then_refused() {
     let mut table = table(shape);
     // Strangers in its other bucket, which can go elsewhere.
     let other = wanted.other(6);
-    let moves_on = |key: &u64| home(*key).bucket == other && ![0, other].contains(&home(*key).other(6));
+    let moves_on =
+        |key: &u64| home(*key).bucket == other && ![0, other].contains(&home(*key).other(6));
     let strangers: Vec<u64> = (0..).filter(moves_on).take(8).collect();
     for key in &strangers {
         insert(&mut table, &[*key], 0, 0);
@@ -67,45 +80,70 @@ fn entries_that_all_meet_in_two_buckets_are_moved_and_then_refused() {
     }
     assert_eq!(table.counters().moves, 8);
     let one_more = same.next().expect("a key");
-    assert_eq!(table.insert(&[one_more], Timeouts::NONE, 0), Err(Refusal::Crowded));
+    assert_eq!(
+        table.insert(&[one_more], Timeouts::NONE, 0),
+        Err(Refusal::Crowded)
+    );
     assert_eq!((table.counters().crowded, table.len()), (1, 28));
     assert_eq!(table.check(), Ok(()));
-    assert!(strangers.iter().chain(&twenty).all(|key| table.find(&[*key]).is_some()));
+    assert!(
+        strangers
+            .iter()
+            .chain(&twenty)
+            .all(|key| table.find(&[*key]).is_some())
+    );
     // Eviction makes room there too.
     let timeouts = Timeouts::NONE;
     let mut gone = 0;
-    let inserted =
-        table.insert_evicting(&[one_more], timeouts, 1, Eviction::OldestIdle, |_, _| gone += 1);
+    let inserted = table.insert_evicting(&[one_more], timeouts, 1, Eviction::OldestIdle, |_, _| {
+        gone += 1
+    });
     assert!(matches!(inserted, Ok(Inserted::New(_))));
-    assert_eq!((gone, table.counters().evicted, table.check()), (1, 1, Ok(())));
+    assert_eq!(
+        (gone, table.counters().evicted, table.check()),
+        (1, 1, Ok(()))
+    );
 }
 
 #[test]
 fn policies_evict_whom_they_say_and_nobody_who_is_in_use_now() {
-    let policies = [Eviction::OldestIdle, Eviction::Lowest(0), Eviction::Highest(0)];
-    for (policy, gone) in policies.into_iter().zip([3, 5, 1]) {
-        // All in one bucket or its other: two buckets.
-        let mut table = table(Shape::new(1, 1, 7));
-        for key in 0..7u64 {
-            let flow = insert(&mut table, &[key], 0, if key == 3 { 1 } else { 2 + key });
-            table.set_state(flow, 0, [50, 90, 50, 50, 50, 10, 50][key as usize]);
+    // Two buckets; all keys belong to the same one first.
+    let shape = Shape::new(1, 1, 7);
+    let hash = KeyedHash::new([1, 2]);
+    let keys = (0..).filter(|key| Home::new(hash.hash(&[*key]), 2).bucket == 0);
+    let keys: Vec<u64> = keys.take(8).collect();
+    let policies = [
+        Eviction::OldestIdle,
+        Eviction::Lowest(0),
+        Eviction::Highest(0),
+    ];
+    for (policy, victim) in policies.into_iter().zip([3, 5, 1]) {
+        let mut table = table(shape);
+        for (at, value) in [50, 90, 50, 50, 50, 10, 50].into_iter().enumerate() {
+            let flow = insert(&mut table, &[keys[at]], 0, if at == 3 { 1 } else { 2 });
+            table.set_state(flow, 0, value);
         }
-        // The candidates are those of the first bucket: choose a key whose first bucket has all.
-        let mut victims = Vec::new();
-        for key in 100..140 {
-            let score = |entry: &crate::Entry<'_>| Some(entry.key(0));
-            victims.extend(table.victim(&[key], 20, score));
-            let _ = policy;
+        let mut gone = None;
+        let show = |_, entry: crate::Entry<'_>| gone = Some(entry.key(0));
+        let inserted = table.insert_evicting(&[keys[7]], Timeouts::NONE, 9, policy, show);
+        assert!(matches!(inserted, Ok(Inserted::New(_))));
+        assert_eq!(
+            (gone, table.find(&[keys[victim]])),
+            (Some(keys[victim]), None)
+        );
+        for key in &keys {
+            if let Some(flow) = table.find(&[*key]) {
+                table.touch(flow, 30);
+            }
         }
-        assert!(!victims.is_empty());
-        let all_now: Vec<_> = (0..7).map(|key| table.find(&[key])).collect();
-        for flow in all_now.iter().flatten() {
-            table.touch(*flow, 30);
-        }
-        assert_eq!(table.victim(&[100], 30, |_| Some(0)), None, "all are in use");
-        let refused = table.insert_evicting(&[100], Timeouts::NONE, 30, policy, |_, _| ());
-        assert_eq!(refused, Err(Refusal::Full));
-        let _ = gone;
+        let key = [keys[victim]];
+        let refused = table.insert_evicting(&key, Timeouts::NONE, 30, policy, |_, _| ());
+        assert_eq!(refused, Err(Refusal::Full), "all are in use now");
+        // A policy of the caller's own may spare anybody.
+        let score = |entry: &crate::Entry<'_>| (entry.key(0) == keys[2]).then_some(1);
+        let inserted = table.insert_choosing(&key, Timeouts::NONE, 31, score, |_, _| ());
+        assert!(matches!(inserted, Ok(Inserted::New(_))));
+        assert_eq!((table.find(&[keys[2]]), table.check()), (None, Ok(())));
     }
 }
 
@@ -115,25 +153,48 @@ fn a_clock_that_jumps_ends_a_bounded_number_per_turn() {
     for key in 0..1000 {
         insert(&mut table, &[key], 10 * SECOND, key * 1000);
     }
-    assert_eq!(table.expire(5 * SECOND, 100, |_: Ended<'_>| Fate::Remove).looked_at, 0);
+    assert_eq!(
+        table
+            .expire(5 * SECOND, 100, |_: Ended<'_>| Fate::Remove)
+            .looked_at,
+        0
+    );
     let jump = 100_000 * SECOND;
     let first = table.expire(jump, 100, |_: Ended<'_>| Fate::Remove);
     assert!(first.is_behind && first.removed <= 100 && first.looked_at == 100);
     // Whoever is used before his turn comes lives on.
-    let used = (0..1000).find(|key| table.find(&[*key]).is_some()).expect("most are left");
+    let used = (0..1000)
+        .find(|key| table.find(&[*key]).is_some())
+        .expect("most are left");
     assert_eq!(table.lookup(&[used], jump, &mut [None]), 1);
     let mut turns = 0;
-    while table.expire(jump + turns, 100, |_: Ended<'_>| Fate::Remove).is_behind {
+    while table
+        .expire(jump + turns, 100, |_: Ended<'_>| Fate::Remove)
+        .is_behind
+    {
         turns += 1;
         assert_eq!(table.check(), Ok(()));
     }
     assert!(turns < 100);
-    assert_eq!(contents(&table).into_keys().collect::<Vec<_>>(), [vec![used]]);
+    assert_eq!(
+        contents(&table).into_keys().collect::<Vec<_>>(),
+        [vec![used]]
+    );
     // Back to where it was: nothing ends, and what comes is kept.
-    assert_eq!(table.expire(SECOND, 100, |_: Ended<'_>| Fate::Remove).looked_at, 0);
+    assert_eq!(
+        table
+            .expire(SECOND, 100, |_: Ended<'_>| Fate::Remove)
+            .looked_at,
+        0
+    );
     let flow = insert(&mut table, &[5000], SECOND, 2 * SECOND);
     assert_eq!(table.deadline_ns(flow), Some(3 * SECOND));
-    assert_eq!(table.expire(jump + SECOND, 100, |_: Ended<'_>| Fate::Remove).removed, 1);
+    assert_eq!(
+        table
+            .expire(jump + SECOND, 100, |_: Ended<'_>| Fate::Remove)
+            .removed,
+        1
+    );
     assert_eq!(table.find(&[5000]), None);
 }
 
@@ -145,7 +206,11 @@ fn a_packet_does_not_move_its_entry_in_the_wheel() {
     for now_ns in 1..100 {
         table.lookup(&[1], now_ns * SECOND / 100, &mut [None]);
     }
-    assert_eq!(table.next_expiry_ns(), listed, "listed for its first deadline");
+    assert_eq!(
+        table.next_expiry_ns(),
+        listed,
+        "listed for its first deadline"
+    );
     assert_eq!(table.deadline_ns(flow), Some(SECOND + 99 * SECOND / 100));
     let mut ended = 0;
     let mut count = |_: Ended<'_>| {
@@ -155,7 +220,10 @@ fn a_packet_does_not_move_its_entry_in_the_wheel() {
     let looks = table.expire(SECOND + SECOND / 2, 10, &mut count).looked_at;
     assert!((1..=4).contains(&looks), "{looks} looks");
     assert!(table.next_expiry_ns() > listed);
-    assert_eq!(table.expire(2 * SECOND + SECOND / 100, 10, count).removed, 1);
+    assert_eq!(
+        table.expire(2 * SECOND + SECOND / 100, 10, count).removed,
+        1
+    );
     assert_eq!(ended, 1);
 }
 
@@ -217,11 +285,16 @@ fn a_snapshot_is_restored_into_a_table_of_another_size() {
     let mut cursor = Cursor::default();
     while !from.walk(&mut cursor, 10, |flow, _| {
         let record = from.record(flow).expect("it is there");
-        assert!(matches!(to.insert_record(&record, SECOND), Ok(Inserted::New(_))));
+        assert!(matches!(
+            to.insert_record(&record, SECOND),
+            Ok(Inserted::New(_))
+        ));
     }) {}
     assert_eq!(contents(&to), contents(&from));
     let other = table(Shape::new(2, 3, 10)).insert_record(
-        &from.record(Flow::new(0).expect("a handle")).expect("it is there"),
+        &from
+            .record(Flow::new(0).expect("a handle"))
+            .expect("it is there"),
         0,
     );
     assert_eq!(other, Err(Refusal::Width));
@@ -237,19 +310,34 @@ fn other_shapes_versions_and_memories_are_refused() {
     assert_eq!(attach(words, &shape), Some(AttachError::NoTable));
     drop(FlowTable::create(words, &shape, [1, 2], 0).expect("a table"));
     assert_eq!(attach(words, &shape), None);
-    let short = AttachError::TooSmall { needed, present: needed - 1 };
+    let short = AttachError::TooSmall {
+        needed,
+        present: needed - 1,
+    };
     assert_eq!(attach(&words[..needed - 1], &shape), Some(short));
-    assert_eq!(attach(&memory.words()[1..], &shape), Some(AttachError::Misaligned));
+    assert_eq!(
+        attach(&memory.words()[1..], &shape),
+        Some(AttachError::Misaligned)
+    );
     let others = [
         Shape { schema: 1, ..shape },
-        Shape { tick_ns: 16, ..shape },
-        Shape { capacity: 9, ..shape },
+        Shape {
+            tick_ns: 16,
+            ..shape
+        },
+        Shape {
+            capacity: 9,
+            ..shape
+        },
     ];
     for other in &others {
         assert_eq!(attach(words, other), Some(AttachError::OtherShape));
     }
     words[1].store(9, Ordering::Relaxed);
     assert_eq!(attach(words, &shape), Some(AttachError::Version(9)));
-    let wrong = Shape { key_words: 0, ..shape };
+    let wrong = Shape {
+        key_words: 0,
+        ..shape
+    };
     assert!(matches!(attach(words, &wrong), Some(AttachError::Shape(_))));
 }
