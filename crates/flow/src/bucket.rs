@@ -20,8 +20,16 @@ use crate::hash::below;
 use crate::raw::Raw;
 use crate::shape::{LINE_WORDS, SLOTS};
 
-/// One bit per slot.
-pub(crate) const ALL_SLOTS: u32 = (1 << SLOTS) - 1;
+/// A set of slots: slot s is bit 16 (s mod 4) + s / 4, which is where comparing four tags at a time
+/// leaves it.
+pub(crate) const ALL_SLOTS: u64 = {
+    let (mut all, mut slot) = (0, 0);
+    while slot < SLOTS {
+        all |= 1 << (16 * (slot % 4) + slot / 4);
+        slot += 1;
+    }
+    all
+};
 const TAG_WORD: usize = 2;
 const AWAY_SHIFT: u32 = 32;
 const GUESTS_SHIFT: u32 = 48;
@@ -62,25 +70,26 @@ pub(crate) fn other_bucket(bucket: u32, tag: u16, buckets: u32) -> u32 {
     }
 }
 
-/// Slots whose tag is `tag`, one bit each. `tag` 0 asks for empty slots.
+/// The set of slots whose tag is `tag`. Tag 0 asks for empty slots.
 #[inline(always)]
-pub(crate) fn slots_with(bucket: &[AtomicU64; LINE_WORDS], tag: u16) -> u32 {
-    let word = |at: usize| bucket[at].load(Ordering::Relaxed);
-    matches(word(0), word(1), word(TAG_WORD), tag) & ALL_SLOTS
+pub(crate) fn slots_with(bucket: &[AtomicU64; LINE_WORDS], tag: u16) -> u64 {
+    let wanted = u64::from(tag) * 0x0001_0001_0001_0001;
+    let lanes = |at: usize| equal_lanes(bucket[at].load(Ordering::Relaxed) ^ wanted);
+    (lanes(0) >> 15 | lanes(1) >> 14 | lanes(TAG_WORD) >> 13) & ALL_SLOTS
 }
 
-/// Lanes of 16 bits that equal `tag`, one bit each, four lanes at a time in ordinary arithmetic.
+/// The top bit of each lane of 16 bits that is zero.
 #[inline(always)]
-fn matches(first: u64, second: u64, third: u64, tag: u16) -> u32 {
+fn equal_lanes(differs: u64) -> u64 {
     const LOW: u64 = 0x7fff_7fff_7fff_7fff;
-    let wanted = u64::from(tag) * 0x0001_0001_0001_0001;
-    let lanes = |word: u64| {
-        let differs = word ^ wanted;
-        let equal = !(((differs & LOW) + LOW) | differs) & !LOW;
-        // The top bits of four lanes, side by side.
-        ((equal >> 15).wrapping_mul(0x0000_2000_4000_8001) >> 45) as u32 & 15
-    };
-    lanes(first) | lanes(second) << 4 | lanes(third) << 8
+    !(((differs & LOW) + LOW) | differs) & !LOW
+}
+
+/// The first slot of a set that is not empty.
+#[inline(always)]
+pub(crate) fn first_slot(set: u64) -> u32 {
+    let bit = set.trailing_zeros();
+    (bit & 3) * 4 + bit / 16
 }
 
 /// Entry number in a slot.
@@ -113,7 +122,7 @@ impl<'a> Raw<'a> {
     /// The lowest empty slot of a bucket.
     pub(crate) fn empty_slot(self, bucket: u32) -> Option<u32> {
         let empty = slots_with(self.bucket(bucket)?, 0);
-        (empty != 0).then(|| empty.trailing_zeros())
+        (empty != 0).then(|| first_slot(empty))
     }
 
     pub(crate) fn tag_in(self, bucket: u32, slot: u32) -> u16 {
@@ -199,12 +208,12 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// Slots of a mask, from the lowest.
+/// Slots of a set, the first first.
 #[inline]
-pub(crate) fn slots(mut mask: u32) -> impl Iterator<Item = u32> + Clone {
+pub(crate) fn slots(mut set: u64) -> impl Iterator<Item = u32> + Clone {
     std::iter::from_fn(move || {
-        let slot = (mask != 0).then(|| mask.trailing_zeros());
-        mask &= mask.wrapping_sub(1);
+        let slot = (set != 0).then(|| first_slot(set));
+        set &= set.wrapping_sub(1);
         slot
     })
 }
@@ -216,22 +225,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn equal_lanes_are_found(
-            words in [any::<u64>(); 3], tags in proptest::array::uniform12(0u16..4), tag in 0u16..4
+        fn tags_are_found_where_they_are(
+            few in proptest::array::uniform12(0u16..4), any in any::<[u16; 12]>(), tag in 0u16..4
         ) {
-            // Few values, so that many are equal; then any.
-            let small: Vec<u64> = tags
-                .chunks(4)
-                .map(|t| t.iter().rev().fold(0, |word, tag| word << 16 | u64::from(*tag)))
-                .collect();
-            let plain = (0..12).fold(0, |mask, slot| mask | u32::from(tags[slot] == tag) << slot);
-            prop_assert_eq!(matches(small[0], small[1], small[2], tag), plain);
-            let any = words.iter().flat_map(|word| (0..4).map(move |lane| word >> (16 * lane)));
-            let tag = (words[2] >> 16) as u16;
-            let plain = any.enumerate().fold(0, |mask, (at, lane)| {
-                mask | u32::from(lane as u16 == tag) << at
-            });
-            prop_assert_eq!(matches(words[0], words[1], words[2], tag), plain);
+            for (tags, tag) in [(few, tag), (any, any[4]), (any, any[9]), (any, any[0] ^ 0x8000)] {
+                let mut line = [0u64; LINE_WORDS];
+                for (at, tag) in tags.iter().enumerate() {
+                    line[at / 4] |= u64::from(*tag) << (16 * (at % 4));
+                }
+                let mut found: Vec<u32> = slots(slots_with(&line.map(AtomicU64::new), tag)).collect();
+                found.sort_unstable();
+                let is_it = |slot: &u32| tags[*slot as usize] == tag;
+                prop_assert_eq!(found, (0..SLOTS as u32).filter(is_it).collect::<Vec<_>>());
+            }
         }
 
         #[test]

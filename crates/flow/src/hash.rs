@@ -55,19 +55,20 @@ impl KeyedHash {
     }
 
     /// Hash of a key of 1 to [`KEY_WORDS_MAX`] words, the same as [`KeyedHash::hash_words`] gives.
-    /// Words beyond that count are left out.
+    /// All other lengths have the hash 0.
     #[inline]
     pub fn hash(&self, key: &[u64]) -> u64 {
-        let mut sum = 0u128;
-        let mut keys = self.keys.chunks_exact(2);
-        for (pair, keys) in key.chunks(2).zip(&mut keys) {
-            let second = pair.get(1).copied().unwrap_or(0);
-            sum = sum.wrapping_add(product(
-                pair[0].wrapping_add(keys[0]),
-                second.wrapping_add(keys[1]),
-            ));
+        match *key {
+            [a] => self.hash_words(&[a]),
+            [a, b] => self.hash_words(&[a, b]),
+            [a, b, c] => self.hash_words(&[a, b, c]),
+            [a, b, c, d] => self.hash_words(&[a, b, c, d]),
+            [a, b, c, d, e] => self.hash_words(&[a, b, c, d, e]),
+            [a, b, c, d, e, f] => self.hash_words(&[a, b, c, d, e, f]),
+            [a, b, c, d, e, f, g] => self.hash_words(&[a, b, c, d, e, f, g]),
+            [a, b, c, d, e, f, g, h] => self.hash_words(&[a, b, c, d, e, f, g, h]),
+            _ => 0,
         }
-        self.folded(sum)
     }
 
     /// A number below `count` for a key: which of `count` shards it belongs to. 0 if there are none.
@@ -105,16 +106,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_ways_to_hash_agree() {
+    fn a_hash_is_the_sum_of_products_folded() {
         let hash = KeyedHash::new([7, 9]);
         let key = [1, u64::MAX, 3, 4, 5, 6, 7, 8];
-        assert_eq!(hash.hash(&key[..1]), hash.hash_words(&[key[0]]));
-        assert_eq!(hash.hash(&key[..2]), hash.hash_words(&[key[0], key[1]]));
-        assert_eq!(
-            hash.hash(&key[..3]),
-            hash.hash_words(&[key[0], key[1], key[2]])
-        );
-        assert_eq!(hash.hash(&key), hash.hash_words(&key));
+        for len in 1..=KEY_WORDS_MAX {
+            let mut padded = [0; KEY_WORDS_MAX];
+            padded[..len].copy_from_slice(&key[..len]);
+            let word = |at: usize| u128::from(padded[at].wrapping_add(hash.keys[at]));
+            let pairs = (0..len).step_by(2).map(|at| word(at) * word(at + 1));
+            let sum = pairs.fold(0u128, u128::wrapping_add);
+            assert_eq!(hash.hash(&key[..len]), hash.folded(sum), "{len} words");
+        }
+        assert_eq!((hash.hash(&[]), hash.hash(&[1; 9])), (0, 0));
     }
 
     #[test]

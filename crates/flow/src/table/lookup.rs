@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use catena_shm::prefetch;
 
 use super::{FlowTable, stamp};
-use crate::bucket::{Home, flow_in, has_sent_away, slots_with};
+use crate::bucket::{Home, first_slot, flow_in, has_sent_away, slots_with};
 use crate::counters::Counter;
 use crate::flow::Flow;
 use crate::hash::KeyedHash;
@@ -132,7 +132,7 @@ fn first_with(raw: Raw<'_>, line: &[AtomicU64; LINE_WORDS], tag: u16) -> Option<
     if slots == 0 {
         return None;
     }
-    let flow = flow_in(line, slots.trailing_zeros())?;
+    let flow = flow_in(line, first_slot(slots))?;
     let at = raw.entry_at(flow);
     if let Some(word) = raw.words.get(at) {
         prefetch::line(word);

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use catena_flow::{Eviction, FlowTable, Memory, Shape, Timeouts};
+use catena_flow::{Eviction, FlowTable, Shape, Timeouts};
 use catena_shm::prefetch;
 use catena_shm::region::{Region, Sharing};
 
