@@ -55,11 +55,17 @@ fn measure(flows: u32, time: Duration, peer: &rte_hash::RteHash, into: &mut Meas
     }
     // The first table has given its memory back by now.
     let line = Workload::new(flows, STATE_WORDS_LINE);
-    into.line.push(line.map(|mut workload| workload.rate(Work::Hit, time)));
+    into.line
+        .push(line.map(|mut workload| workload.rate(Work::Hit, time)));
     let rates = peer.rates(flows, time, is_huge);
     for ((.., name), peer) in WORKS.iter().zip(&mut into.peer) {
         if let Some(name) = name {
-            peer.push(rates.as_ref().map_err(Clone::clone).and_then(|rates| rates.of(name)));
+            peer.push(
+                rates
+                    .as_ref()
+                    .map_err(Clone::clone)
+                    .and_then(|rates| rates.of(name)),
+            );
         }
     }
     is_huge
@@ -79,7 +85,8 @@ fn rows(all: &[Measured]) -> Vec<Row> {
     for (flows, measured) in SIZES.iter().zip(all) {
         for (at, (work, name, peer)) in WORKS.iter().enumerate() {
             let metric = format!("{name}, {} flows", words(*flows));
-            let target = matches!(work, Work::Hit | Work::Miss).then_some(Target::RatioAtLeast(1.5));
+            let target =
+                matches!(work, Work::Hit | Work::Miss).then_some(Target::RatioAtLeast(1.5));
             let peer = peer.map(|_| ("rte_hash", &measured.peer[at]));
             rows.push(Row::new(metric, unit, &measured.own[at], peer, target));
         }
@@ -96,7 +103,13 @@ fn rows(all: &[Measured]) -> Vec<Row> {
     let (small, large) = (&all[1], &all[3]);
     let hits = Some(("itself, 100 k", &small.own[0]));
     let target = Some(Target::RatioAtLeast(0.6));
-    rows.push(Row::new("hits, 10 M flows beside 100 k", unit, &large.own[0], hits, target));
+    rows.push(Row::new(
+        "hits, 10 M flows beside 100 k",
+        unit,
+        &large.own[0],
+        hits,
+        target,
+    ));
     rows
 }
 

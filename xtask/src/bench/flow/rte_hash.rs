@@ -38,12 +38,7 @@ impl RteHash {
     }
 
     /// Runs all workloads with so many flows, for so long each.
-    pub(super) fn rates(
-        &self,
-        flows: u32,
-        time: Duration,
-        is_huge: bool,
-    ) -> Result<Rates, String> {
+    pub(super) fn rates(&self, flows: u32, time: Duration, is_huge: bool) -> Result<Rates, String> {
         let program = self.0.as_ref().map_err(Clone::clone)?;
         // Keys, buckets and free list of a power of two of flows, and room to spare.
         let memory_mib = 256 + u64::from(flows.next_power_of_two()) * 64 / (1 << 20);
@@ -77,8 +72,14 @@ impl RteHash {
 
 fn build(work_dir: &Path) -> Result<PathBuf, String> {
     let by_hand = "run: apt-get install libdpdk-dev gcc pkg-config";
-    install::require_file("dpdk/rte_hash.h", &["libdpdk-dev", "gcc", "pkg-config"], work_dir)?;
-    let asked = Command::new("pkg-config").args(["--cflags", "--libs", "libdpdk"]).output();
+    install::require_file(
+        "dpdk/rte_hash.h",
+        &["libdpdk-dev", "gcc", "pkg-config"],
+        work_dir,
+    )?;
+    let asked = Command::new("pkg-config")
+        .args(["--cflags", "--libs", "libdpdk"])
+        .output();
     let flags = asked.map_err(|error| format!("rte_hash: pkg-config: {error}; {by_hand}"))?;
     let (source, program) = (work_dir.join("rte_hash.c"), work_dir.join("rte_hash"));
     std::fs::write(&source, SOURCE).map_err(|error| error.to_string())?;

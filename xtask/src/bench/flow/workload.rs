@@ -147,7 +147,8 @@ impl Workload {
         for (keys, fresh) in self.keys.chunks(BURST).zip(self.fresh) {
             let mut found = [None; BURST];
             self.now_ns += 1000;
-            self.table.lookup(keys.as_flattened(), self.now_ns, &mut found);
+            self.table
+                .lookup(keys.as_flattened(), self.now_ns, &mut found);
             black_box(&found);
             match work {
                 Work::Attack => {
@@ -160,9 +161,13 @@ impl Workload {
                     for key in keys {
                         let table = &mut self.table;
                         let now_ns = self.now_ns;
-                        let _ = black_box(
-                            table.insert_evicting(key, timeouts, now_ns, eviction, |_, _| ()),
-                        );
+                        let _ = black_box(table.insert_evicting(
+                            key,
+                            timeouts,
+                            now_ns,
+                            eviction,
+                            |_, _| (),
+                        ));
                     }
                 }
                 _ => {}
