@@ -199,9 +199,9 @@ impl<'a> Raw<'a> {
     }
 
     /// Entries that have ever been used, as far as the header can be believed.
-    #[expect(clippy::cast_possible_truncation, reason = "at most the capacity")]
     pub(crate) fn fresh(self) -> u32 {
-        self.get(at::FRESH).min(u64::from(self.geometry.capacity)) as u32
+        let capacity = self.geometry.capacity;
+        u32::try_from(self.get(at::FRESH)).map_or(capacity, |fresh| fresh.min(capacity))
     }
 
     /// Takes a free entry. The caller is between [`Raw::begin`] and [`Raw::end`].

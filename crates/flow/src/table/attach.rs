@@ -4,6 +4,8 @@
 //! all parts agree and nothing more is done. If a kill fell into a change, or whoever asks wants
 //! certainty, buckets, wheel and free list are built anew from the entries.
 
+use catena_shm::prefetch;
+
 use super::FlowTable;
 use crate::bucket::Home;
 use crate::counters::Counter;
@@ -12,7 +14,6 @@ use crate::hash::KeyedHash;
 use crate::memory::{LINE_BYTES, Memory};
 use crate::raw::{TIME_MAX, at};
 use crate::shape::{Geometry, Shape, ShapeError};
-use catena_shm::prefetch;
 
 /// `CATFLOW` and a NUL, as the bytes stand in memory on a little-endian machine.
 const MAGIC: u64 = u64::from_le_bytes(*b"CATFLOW\0");
@@ -90,7 +91,7 @@ impl<M: Memory> FlowTable<M> {
     }
 
     /// Attaches to the table that another process has left in `memory`. Takes no time unless a kill
-    /// fell into a change; then as [`FlowTable::recover`].
+    /// fell into a change, or the clock is behind that process's; then as [`FlowTable::recover`].
     ///
     /// The process that wrote it must have ended, and must have been one of ours: what it says of a
     /// complete change is believed. Spoiled memory gives wrong answers, but no panic and no endless
@@ -100,7 +101,9 @@ impl<M: Memory> FlowTable<M> {
     /// Says what does not fit; the memory is unchanged then.
     pub fn attach(memory: M, shape: &Shape, now_ns: u64) -> Result<(Self, Attached), AttachError> {
         let table = Self::known(memory, shape)?;
-        let attached = if table.raw().get(at::BUSY) == 0 {
+        let raw = table.raw();
+        let now_tick = now_ns.min(TIME_MAX) >> table.geometry.tick_shift;
+        let attached = if raw.get(at::BUSY) == 0 && raw.wheel_tick() <= now_tick {
             Attached {
                 entries: table.len(),
                 ..Attached::default()

@@ -3,11 +3,12 @@
 //! Entries never change their number, so a walk by number visits whoever stays throughout exactly
 //! once, and whoever comes or goes meanwhile at most once.
 
+use std::sync::atomic::Ordering;
+
 use super::FlowTable;
 use crate::flow::{Entry, Flow, Record};
 use crate::memory::Memory;
 use crate::raw::TIME_MAX;
-use std::sync::atomic::Ordering;
 
 /// How far a walk has come. The default is the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -199,6 +199,28 @@ fn a_clock_that_jumps_ends_a_bounded_number_per_turn() {
 }
 
 #[test]
+fn a_successor_whose_clock_is_behind_lists_all_entries_anew() {
+    let shape = Shape::new(1, 1, 10);
+    let mut first = table(shape);
+    insert(&mut first, &[1], 10 * SECOND, 500 * SECOND);
+    first.expire(500 * SECOND, 10, |_: Ended<'_>| Fate::Remove);
+    let memory = first.memory();
+    let (same, attached) = FlowTable::attach(memory, &shape, 501 * SECOND).expect("a table");
+    assert!(!attached.is_rebuilt && same.next_expiry_ns() > Some(500 * SECOND));
+    let (mut table, attached) = FlowTable::attach(memory, &shape, SECOND).expect("a table");
+    assert_eq!(
+        (attached.is_rebuilt, attached.entries, table.check()),
+        (true, 1, Ok(()))
+    );
+    assert_eq!(
+        table
+            .expire(12 * SECOND, 10, |_: Ended<'_>| Fate::Remove)
+            .removed,
+        1
+    );
+}
+
+#[test]
 fn a_packet_does_not_move_its_entry_in_the_wheel() {
     let mut table = table(Shape::new(1, 1, 10));
     let flow = insert(&mut table, &[1], SECOND, 0);
