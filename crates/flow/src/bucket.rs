@@ -221,33 +221,42 @@ pub(crate) fn slots(mut set: u64) -> impl Iterator<Item = u32> + Clone {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use crate::tests::Random;
 
-    proptest! {
-        #[test]
-        fn tags_are_found_where_they_are(
-            few in proptest::array::uniform12(0u16..4), any in any::<[u16; 12]>(), tag in 0u16..4
-        ) {
-            for (tags, tag) in [(few, tag), (any, any[4]), (any, any[9]), (any, any[0] ^ 0x8000)] {
-                let mut line = [0u64; LINE_WORDS];
-                for (at, tag) in tags.iter().enumerate() {
-                    line[at / 4] |= u64::from(*tag) << (16 * (at % 4));
-                }
-                let mut found: Vec<u32> = slots(slots_with(&line.map(AtomicU64::new), tag)).collect();
+    #[test]
+    fn tags_are_found_where_they_are() {
+        let mut random = Random(8);
+        for _ in 0..10_000 {
+            // Few values, so that many are equal; or any, and neighbours of what is asked for.
+            let is_few = random.below(2) == 0;
+            let tags: [u16; 12] = std::array::from_fn(|_| match is_few {
+                true => random.below(3) as u16,
+                false => random.next() as u16,
+            });
+            let mut line = [0u64; LINE_WORDS];
+            for (at, tag) in tags.iter().enumerate() {
+                line[at / 4] |= u64::from(*tag) << (16 * (at % 4));
+            }
+            let line = line.map(AtomicU64::new);
+            for tag in [0, 1, tags[4], tags[9], tags[0] ^ 0x8000, tags[1] ^ 1] {
+                let mut found: Vec<u32> = slots(slots_with(&line, tag)).collect();
                 found.sort_unstable();
                 let is_it = |slot: &u32| tags[*slot as usize] == tag;
-                prop_assert_eq!(found, (0..SLOTS as u32).filter(is_it).collect::<Vec<_>>());
+                assert_eq!(found, (0..SLOTS as u32).filter(is_it).collect::<Vec<_>>());
             }
         }
+    }
 
-        #[test]
-        fn the_other_bucket_of_the_other_bucket_is_the_first(
-            buckets in 1u32..=1 << 30, at in any::<u32>(), tag in 1u16..
-        ) {
-            let bucket = at % buckets;
+    #[test]
+    fn the_other_bucket_of_the_other_bucket_is_the_first() {
+        let mut random = Random(9);
+        for _ in 0..10_000 {
+            let buckets = (random.next() >> (34 + random.below(30))) as u32 + 1;
+            let bucket = random.below(u64::from(buckets)) as u32;
+            let tag = (random.next() as u16).max(1);
             let other = other_bucket(bucket, tag, buckets);
-            prop_assert!(other < buckets);
-            prop_assert_eq!(other_bucket(other, tag, buckets), bucket);
+            assert!(other < buckets);
+            assert_eq!(other_bucket(other, tag, buckets), bucket);
         }
     }
 

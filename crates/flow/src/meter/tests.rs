@@ -82,7 +82,8 @@ fn gcra_equals_a_full_bucket_over_random_arrivals() {
     let (mut random, mut passed) = (Random(1), 0u64);
     for _ in 0..ARRIVALS / RUN {
         let is_packets = random.below(2) == 0;
-        let (rate, burst) = (random.magnitude(40), random.magnitude(24));
+        let burst_bits = if is_packets { 8 } else { 18 };
+        let (rate, burst) = (random.magnitude(40), random.magnitude(burst_bits));
         let meter = Gcra::new(rate, burst).expect("a meter");
         let (mut state, mut bucket) = (GcraState::default(), Bucket::full(burst));
         let mut last = 0;
@@ -111,7 +112,7 @@ fn gcra_equals_a_full_bucket_over_random_arrivals() {
         }
     }
     assert!(
-        (ARRIVALS / 5..ARRIVALS * 4 / 5).contains(&passed),
+        (ARRIVALS / 5..ARRIVALS * 9 / 10).contains(&passed),
         "{passed} passed: no test"
     );
 }
