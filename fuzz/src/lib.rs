@@ -4,6 +4,7 @@
 //! Each is called by one target in `fuzz_targets/` with the input of the fuzzer, and by an ordinary
 //! test with generated input, so that `cargo test` runs them all without a fuzzer.
 
+pub mod flow;
 pub mod frame;
 pub mod pcs;
 pub mod peer;

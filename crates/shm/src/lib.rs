@@ -14,6 +14,7 @@
 //! - [`staging`]: the byte area through which `copy` links pass packets.
 //! - [`state`]: memory of a network function that outlives it.
 //! - `prefetch`: cache lines fetched before they are needed.
+//! - [`prefetch`]: cache lines fetched before they are needed.
 //! - [`bell`]: sleeping without losing a wake-up, on futexes that the peer cannot write.
 //! - [`counters`]: counter blocks that any process can read.
 //! - [`record_ring`]: records of probes, which any process can read.
@@ -35,7 +36,7 @@ pub mod packet;
 pub mod peer;
 pub mod pmc;
 pub mod pool;
-mod prefetch;
+pub mod prefetch;
 pub mod record_ring;
 pub mod region;
 pub mod ring;

@@ -10,6 +10,12 @@
 
 use std::ptr::NonNull;
 
+/// Starts to fetch the line in which `value` begins, for reading.
+#[inline(always)]
+pub fn line<T>(value: &T) {
+    for_reading(NonNull::from(value).cast());
+}
+
 /// Starts to fetch the line at `address` for reading.
 #[inline(always)]
 pub(crate) fn for_reading(address: NonNull<u8>) {

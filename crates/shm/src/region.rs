@@ -15,6 +15,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
 
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
@@ -244,6 +245,17 @@ impl Region {
     /// The descriptor, to be passed to a peer.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+
+    /// The whole region as words, for state that outlives a process. Empty if this mapping is
+    /// read-only, since a store would fault. Whoever else maps the region may write it at any time.
+    pub fn words(&self) -> &[AtomicU64] {
+        if !self.writable {
+            return &[];
+        }
+        // SAFETY: the mapping is page-aligned, `len` bytes long, writable and lives as long as
+        // `self`; atomics may be written by others while they are shared.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().cast(), self.len / 8) }
     }
 
     /// Start of the mapping.

@@ -14,6 +14,7 @@ mod cacheline;
 mod chain;
 pub(crate) mod child;
 mod epon;
+mod flow;
 mod generator;
 mod hop;
 mod install;
@@ -76,6 +77,9 @@ enum Name {
     /// Latency of a 10G-EPON PHY as chained functions, by chunk size and bit error rate:
     /// containers over TCP, containers over shared memory, bare metal
     Epon,
+    /// Lookups of the flow table by number of flows, hit, miss, churn and attack, beside DPDK's
+    /// rte_hash
+    Flow,
     /// Rate of the traffic generator over a link and a veth pair, beside tcpreplay and trafgen
     Generator,
     /// One-way time of a lone packet, beside a bare cache line, a yield and a futex
@@ -134,14 +138,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     }
     let work_dir = Rc::new(work_dir::WorkDir::new()?);
     let machine = machine::Machine::probe();
-    if matches!(arguments.name, Name::Pcs) {
-        let rounds = arguments.rounds();
-        let (results, mut notes) = pcs::run(rounds, arguments.quick, work_dir.path());
+    if let Name::Flow | Name::Pcs = arguments.name {
+        let (rounds, quick) = (arguments.rounds(), arguments.quick);
+        let (bench, (results, mut notes)) = match arguments.name {
+            Name::Flow => ("flow", flow::run(rounds, quick, work_dir.path())),
+            _ => ("pcs", pcs::run(rounds, quick, work_dir.path())),
+        };
         notes.insert(0, machine::background_load());
         return publish(
             arguments,
             Report {
-                bench: "pcs".to_owned(),
+                bench: bench.to_owned(),
                 machine,
                 kernel: machine::kernel(),
                 commit: machine::commit(root),
@@ -200,7 +207,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             link::run(&mut session);
             "link"
         }
-        Name::Pcs => unreachable!("handled above"),
+        Name::Flow | Name::Pcs => unreachable!("handled above"),
     };
     let mut notes = session.notes;
     notes.extend(session.testpmd.take_notes());

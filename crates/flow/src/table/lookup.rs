@@ -1,0 +1,166 @@
+//! Looking up a burst: the work of every packet.
+//!
+//! In passes over a few dozen keys: hash and ask for the bucket's line; compare tags and ask for
+//! the entry's line (or, rarely, the other bucket's); compare the key and stamp the entry. Each
+//! pass asks for the memory that the next one needs, so that the misses of many keys overlap.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use catena_shm::prefetch;
+
+use super::{FlowTable, stamp};
+use crate::bucket::{Home, first_slot, flow_in, has_sent_away, slots_with};
+use crate::counters::Counter;
+use crate::flow::Flow;
+use crate::hash::KeyedHash;
+use crate::memory::Memory;
+use crate::raw::{LIVE, Raw};
+use crate::shape::LINE_WORDS;
+
+/// Most keys in one call of [`FlowTable::lookup`].
+pub const BURST_MAX: usize = 256;
+/// Keys in a pass. More lines than a core fetches at once gain nothing, fewer do not hide the time.
+const PASS: usize = 32;
+
+impl<M: Memory> FlowTable<M> {
+    /// Looks up a burst of keys, one after the other in `keys`, and marks the entries that it finds
+    /// as used now. `found` gets one answer per key; its length says how many keys there are, at
+    /// most [`BURST_MAX`]. Gives the number of keys found.
+    ///
+    /// What an entry's timeout has passed is found until [`FlowTable::expire`] has come to it; used
+    /// again before that, it lives on.
+    ///
+    /// If `keys` is not exactly as long as that many keys, or the burst is too long, nothing is
+    /// found.
+    pub fn lookup(&mut self, keys: &[u64], now_ns: u64, found: &mut [Option<Flow>]) -> usize {
+        if keys.len() != found.len() * self.geometry.key_words || found.len() > BURST_MAX {
+            found.fill(None);
+            return 0;
+        }
+        let (raw, hash, stamp) = (self.raw(), &self.hash, stamp(now_ns));
+        let hits = match self.geometry.key_words {
+            1 => lookup::<1>(raw, hash, keys, stamp, found),
+            2 => lookup::<2>(raw, hash, keys, stamp, found),
+            3 => lookup::<3>(raw, hash, keys, stamp, found),
+            4 => lookup::<4>(raw, hash, keys, stamp, found),
+            5 => lookup::<5>(raw, hash, keys, stamp, found),
+            6 => lookup::<6>(raw, hash, keys, stamp, found),
+            7 => lookup::<7>(raw, hash, keys, stamp, found),
+            _ => lookup::<8>(raw, hash, keys, stamp, found),
+        };
+        raw.count(Counter::Lookups, found.len() as u64);
+        raw.count(Counter::Hits, hits as u64);
+        hits
+    }
+}
+
+fn lookup<const K: usize>(
+    raw: Raw<'_>,
+    hash: &KeyedHash,
+    keys: &[u64],
+    stamp: u64,
+    found: &mut [Option<Flow>],
+) -> usize {
+    let (keys, _) = keys.as_chunks::<K>();
+    keys.chunks(PASS)
+        .zip(found.chunks_mut(PASS))
+        .map(|(keys, found)| pass(raw, hash, keys, stamp, found))
+        .sum()
+}
+
+/// Up to [`PASS`] keys.
+#[inline(always)]
+fn pass<const K: usize>(
+    raw: Raw<'_>,
+    hash: &KeyedHash,
+    keys: &[[u64; K]],
+    stamp: u64,
+    found: &mut [Option<Flow>],
+) -> usize {
+    let buckets = raw.geometry.buckets;
+    let mut homes = [Home::default(); PASS];
+    for (key, home) in keys.iter().zip(&mut homes) {
+        *home = Home::new(hash.hash_words(key), buckets);
+        if let Some(line) = raw.bucket(home.bucket) {
+            prefetch::line(&line[0]);
+        }
+    }
+    let mut elsewhere = 0u64;
+    for (at, (home, found)) in homes.iter().zip(found.iter_mut()).enumerate() {
+        let Some(line) = raw.bucket(home.bucket) else {
+            *found = None;
+            continue;
+        };
+        *found = first_with(raw, line, home.tag);
+        if found.is_none() && has_sent_away(line) {
+            elsewhere |= 1 << at;
+            if let Some(line) = raw.bucket(home.other(buckets)) {
+                prefetch::line(&line[0]);
+            }
+        }
+    }
+    while elsewhere != 0 {
+        let at = elsewhere.trailing_zeros() as usize;
+        elsewhere &= elsewhere - 1;
+        let home = homes[at % PASS];
+        if let (Some(line), Some(found)) = (raw.bucket(home.other(buckets)), found.get_mut(at)) {
+            *found = first_with(raw, line, home.tag);
+        }
+    }
+    let mut hits = 0;
+    for ((key, home), found) in keys.iter().zip(&homes).zip(found.iter_mut()) {
+        let Some(flow) = *found else {
+            continue;
+        };
+        if !is_used(raw, flow, key, stamp) {
+            // Another key with this tag stands before it, or in place of it.
+            *found = raw.find(key, *home);
+            let Some(flow) = *found else {
+                continue;
+            };
+            raw.set_stamp(flow, stamp);
+        }
+        hits += 1;
+    }
+    hits
+}
+
+/// The entry in the first slot with a tag, its line on the way.
+#[inline(always)]
+fn first_with(raw: Raw<'_>, line: &[AtomicU64; LINE_WORDS], tag: u16) -> Option<Flow> {
+    let slots = slots_with(line, tag);
+    if slots == 0 {
+        return None;
+    }
+    let flow = flow_in(line, first_slot(slots))?;
+    let at = raw.entry_at(flow);
+    if let Some(word) = raw.words.get(at) {
+        prefetch::line(word);
+    }
+    // State behind the first line is used next.
+    let mut next = LINE_WORDS;
+    while next < raw.geometry.stride {
+        if let Some(word) = raw.words.get(at + next) {
+            prefetch::line(word);
+        }
+        next += LINE_WORDS;
+    }
+    Some(flow)
+}
+
+/// Stamps an entry if it has this key.
+#[inline(always)]
+fn is_used<const K: usize>(raw: Raw<'_>, flow: Flow, key: &[u64; K], stamp: u64) -> bool {
+    let Some((found, rest)) = raw.entry(flow).split_first_chunk::<K>() else {
+        return false;
+    };
+    let differs = key.iter().zip(found).fold(0, |differs, (one, other)| {
+        differs | (one ^ other.load(Ordering::Relaxed))
+    });
+    let is_live = rest.first().map_or(0, |old| old.load(Ordering::Relaxed)) & LIVE != 0;
+    let is_it = differs == 0 && is_live;
+    if is_it {
+        raw.set_stamp(flow, stamp);
+    }
+    is_it
+}
