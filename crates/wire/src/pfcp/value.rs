@@ -15,6 +15,8 @@ pub mod flags;
 pub mod forwarding;
 pub mod node;
 pub mod qos;
+#[cfg(test)]
+mod tests;
 pub mod usage;
 
 macro_rules! numbers {
