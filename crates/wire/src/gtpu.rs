@@ -173,10 +173,7 @@ impl<T: AsRef<[u8]>> View<T> {
         }
         let data = self.bytes.as_ref();
         let first = ExtensionType(data[NEXT_TYPE]);
-        Extensions::trusted(
-            first,
-            &data[HEADER_LEN_MIN + OPTIONAL_LEN..self.payload],
-        )
+        Extensions::trusted(first, &data[HEADER_LEN_MIN + OPTIONAL_LEN..self.payload])
     }
 
     /// Length in bytes with optional fields and extension headers.

@@ -6,15 +6,15 @@
 //! | flags | type | length | [ SEID ] | sequence | priority | information elements ...
 //! ```
 //!
-//! Specification: 3GPP TS 29.244 (R17, 17.7.1), 7.2 (header), 7.3 to 7.5 (messages), 7.6 (errors), 8
-//! (information elements). The length counts what follows the first 4 bytes. Messages about a
+//! Specification: 3GPP TS 29.244 (R17, 17.7.1), 7.2 (header), 7.3 to 7.5 (messages), 7.6 (errors),
+//! 8 (information elements). The length counts what follows the first 4 bytes. Messages about a
 //! session have a SEID, those about a node have none.
 //!
 //! # Reading
 //!
 //! [`Messages`] splits a datagram into the messages bundled in it; each becomes a [`View`].
-//! [`View::ies`] is a [`Group`], from which values are taken by [`key`]s: nothing is allocated, and a
-//! value borrows from the datagram. [`grammar::check`] first, and all of a message is known to be
+//! [`View::ies`] is a [`Group`], from which values are taken by [`key`]s: nothing is allocated, and
+//! a value borrows from the datagram. [`grammar::check`] first, and all of a message is known to be
 //! right before any of it is used; what is wrong is a [`Refusal`], with the cause and the offending
 //! IE of the answer.
 //!
@@ -262,12 +262,19 @@ impl Header {
             return error(Reason::BadVersion);
         }
         let has_seid = flags & FLAG_S != 0;
-        let len = if has_seid { HEADER_LEN_MAX } else { HEADER_LEN_MIN };
+        let len = if has_seid {
+            HEADER_LEN_MAX
+        } else {
+            HEADER_LEN_MIN
+        };
         if bytes.len() < len {
             return error(Reason::Truncated);
         }
         let message_type = MessageType(message_type);
-        if message_type.is_of_session().is_some_and(|is| is != has_seid) {
+        if message_type
+            .is_of_session()
+            .is_some_and(|is| is != has_seid)
+        {
             return error(Reason::Misplaced);
         }
         let last = field::u32(bytes, len - 4..len);

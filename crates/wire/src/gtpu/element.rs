@@ -218,7 +218,11 @@ impl fmt::Display for Element<'_> {
                 write!(f, "Extension Header Type List: {types:02x?}")
             }
             Self::TunnelStatus(pauses) => {
-                write!(f, "GTP-U Tunnel Status Information: SPOC {}", u8::from(*pauses))
+                write!(
+                    f,
+                    "GTP-U Tunnel Status Information: SPOC {}",
+                    u8::from(*pauses)
+                )
             }
             Self::RecoveryTimeStamp(time) => write!(f, "Recovery Time Stamp: {time}"),
             Self::Private { identifier, value } => {

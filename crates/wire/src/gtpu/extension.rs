@@ -365,11 +365,15 @@ impl fmt::Display for Extension<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.value() {
             Ok(Value::PduSession(session)) => session.fmt(f),
-            Ok(Value::ServiceClassIndicator(value)) => write!(f, "{}: {value}", self.extension_type),
+            Ok(Value::ServiceClassIndicator(value)) => {
+                write!(f, "{}: {value}", self.extension_type)
+            }
             Ok(Value::UdpPort(value)) => write!(f, "{}: {value}", self.extension_type),
             Ok(Value::PdcpPduNumber(value)) => write!(f, "{}: {value}", self.extension_type),
             Ok(Value::LongPdcpPduNumber(value)) => write!(f, "{}: {value}", self.extension_type),
-            Ok(Value::Other(content)) => write!(f, "{}: {} bytes", self.extension_type, content.len()),
+            Ok(Value::Other(content)) => {
+                write!(f, "{}: {} bytes", self.extension_type, content.len())
+            }
             Err(error) => write!(f, "{}: {error}", self.extension_type),
         }
     }

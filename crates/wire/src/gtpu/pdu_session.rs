@@ -3,14 +3,16 @@
 //! flow.
 //!
 //! ```text
-//! downlink | 0 | QMP SNP MSNP 0 | PPP RQI QFI | [ PPI ] [ time 8 ] [ sequence 3 ] [ MBS sequence 4 ]
+//! downlink | 0 | QMP SNP MSNP 0 | PPP RQI QFI | [ PPI ] [ time 8 ] [ sequence 3 ]
+//!                                               [ MBS sequence 4 ]
 //! uplink   | 1 | QMP DL UL SNP  | N3  NEW QFI | [ 3 times 8 ] [ DL delay 4 ] [ UL delay 4 ]
-//!                                               [ sequence 3 ] [ N3/N9 delay 4 ] [ new flags [ D1 4 ] ]
+//!                                               [ sequence 3 ] [ N3/N9 delay 4 ]
+//!                                               [ new flags [ D1 delay 4 ] ]
 //! ```
 //!
 //! Specification: TS 38.415 (R17), 5.5.2.1 and 5.5.2.2. It is the content of the extension header
-//! `PDU Session Container`, and padded to whole units of it. Times are 64-bit NTP timestamps, delays
-//! are milliseconds (5.5.3). What is behind the fields of this release is ignored.
+//! `PDU Session Container`, and padded to whole units of it. Times are 64-bit NTP timestamps,
+//! delays are milliseconds (5.5.3). What is behind the fields of this release is ignored.
 
 use crate::octets::{Ended, Octets, Pen};
 use crate::{Layer, ParseError, Reason};
@@ -279,10 +281,6 @@ impl fmt::Display for PduSession {
     }
 }
 
-fn show(
-    f: &mut fmt::Formatter<'_>,
-    name: &str,
-    value: Option<impl fmt::Display>,
-) -> fmt::Result {
+fn show(f: &mut fmt::Formatter<'_>, name: &str, value: Option<impl fmt::Display>) -> fmt::Result {
     value.map_or(Ok(()), |value| write!(f, " {name} {value}"))
 }

@@ -76,12 +76,28 @@ fn wrong_headers_are_refused_by_name() {
         ("20 ff 0000 00000000", Layer::Gtpu, Reason::Unsupported),
         ("30 ff 0001 00000000", Layer::Gtpu, Reason::Truncated),
         ("32 ff 0003 00000000 000000", Layer::Gtpu, Reason::BadLength),
-        ("34 ff 0004 00000000 000000 85", Layer::GtpuExtension, Reason::Truncated),
-        ("34 ff 0008 00000000 000000 85 00100900", Layer::GtpuExtension, Reason::BadLength),
-        ("34 ff 0008 00000000 000000 85 02100900", Layer::GtpuExtension, Reason::Truncated),
+        (
+            "34 ff 0004 00000000 000000 85",
+            Layer::GtpuExtension,
+            Reason::Truncated,
+        ),
+        (
+            "34 ff 0008 00000000 000000 85 00100900",
+            Layer::GtpuExtension,
+            Reason::BadLength,
+        ),
+        (
+            "34 ff 0008 00000000 000000 85 02100900",
+            Layer::GtpuExtension,
+            Reason::Truncated,
+        ),
     ];
     for (text, layer, reason) in table {
-        assert_eq!(View::parse(&hex(text)[..]), Err(layer.error(reason)), "{text}");
+        assert_eq!(
+            View::parse(&hex(text)[..]),
+            Err(layer.error(reason)),
+            "{text}"
+        );
     }
 }
 
@@ -107,7 +123,10 @@ fn chains_are_bounded() {
         let mut buffer = [0; 4 * (EXTENSIONS_MAX + 1)];
         let written = Extensions::write(&mut buffer, &vec![extension; count]);
         assert_eq!(written.is_some(), is_ok, "{count}");
-        assert_eq!(written.is_none_or(|chain| Ok(chain) == Extensions::parse(chain.first(), &bytes)), true);
+        assert_eq!(
+            written.is_none_or(|chain| Ok(chain) == Extensions::parse(chain.first(), &bytes)),
+            true
+        );
     }
 }
 
@@ -124,8 +143,16 @@ fn the_highest_bits_of_a_type_say_who_must_understand_it() {
     for (number, comprehension, by_endpoint, by_intermediate, is_forwarded) in table {
         let kind = ExtensionType(number);
         assert_eq!(kind.comprehension(), comprehension, "{kind}");
-        assert_eq!(kind.must_be_understood(Role::Endpoint), by_endpoint, "{kind}");
-        assert_eq!(kind.must_be_understood(Role::Intermediate), by_intermediate, "{kind}");
+        assert_eq!(
+            kind.must_be_understood(Role::Endpoint),
+            by_endpoint,
+            "{kind}"
+        );
+        assert_eq!(
+            kind.must_be_understood(Role::Intermediate),
+            by_intermediate,
+            "{kind}"
+        );
         assert_eq!(kind.is_forwarded(), is_forwarded, "{kind}");
     }
     // A service class, one that endpoints must understand, one that everybody must.
@@ -170,14 +197,32 @@ fn sessions() -> Vec<(&'static str, PduSession)> {
         ul_sending: 3,
     };
     vec![
-        ("00 09", dl(Downlink { qfi: 9, ..Downlink::default() })),
-        ("00 7f", dl(Downlink { qfi: 63, rqi: true, ..Downlink::default() })),
         (
-            "00 c9 a0 000000",
-            dl(Downlink { qfi: 9, rqi: true, ppi: Some(5), ..Downlink::default() }),
+            "00 09",
+            dl(Downlink {
+                qfi: 9,
+                ..Downlink::default()
+            }),
         ),
         (
-            "0e 89 e0 0000000000000001 000002 00000003 0000",
+            "00 7f",
+            dl(Downlink {
+                qfi: 63,
+                rqi: true,
+                ..Downlink::default()
+            }),
+        ),
+        (
+            "00 c9 a0 000000",
+            dl(Downlink {
+                qfi: 9,
+                rqi: true,
+                ppi: Some(5),
+                ..Downlink::default()
+            }),
+        ),
+        (
+            "0e 89 e0 0000000000000001 000002 00000003",
             dl(Downlink {
                 qfi: 9,
                 rqi: false,
@@ -187,7 +232,13 @@ fn sessions() -> Vec<(&'static str, PduSession)> {
                 mbs_sequence: Some(3),
             }),
         ),
-        ("10 09", ul(Uplink { qfi: 9, ..Uplink::default() })),
+        (
+            "10 09",
+            ul(Uplink {
+                qfi: 9,
+                ..Uplink::default()
+            }),
+        ),
         (
             "1f c9 0000000000000001 0000000000000002 0000000000000003 00000004 00000005 000006 \
              00000007 01 00000008",
@@ -219,7 +270,11 @@ fn pdu_sessions_and_bytes_agree() {
     let longest = sessions().last().unwrap().1;
     assert_eq!(longest.content_len(), CONTENT_LEN_MAX);
     let error = Layer::GtpuExtension.error(Reason::Unsupported);
-    assert_eq!(PduSession::parse(&[0x20, 0]), Err(error), "neither downlink nor uplink");
+    assert_eq!(
+        PduSession::parse(&[0x20, 0]),
+        Err(error),
+        "neither downlink nor uplink"
+    );
     assert_eq!(PduSession::parse(&[0xf0, 0]), Err(error));
 }
 
@@ -232,7 +287,10 @@ fn a_pdu_session_ends_where_its_flags_say() {
         }
         // Of what is left the last field has no zero at its end.
         truncation(&content, content.len(), PduSession::parse);
-        assert!(PduSession::parse(&content).is_ok_and(|found| found == session), "{text}");
+        assert!(
+            PduSession::parse(&content).is_ok_and(|found| found == session),
+            "{text}"
+        );
     }
 }
 
@@ -244,12 +302,27 @@ fn elements_and_bytes_agree() {
         ("0e 07", Element::Recovery(7)),
         ("10 01020304", Element::TeidDataI(0x0102_0304)),
         ("85 0004 c0000201", Element::PeerAddress(v4)),
-        ("85 0010 20010db8 00000000 00000000 00000001", Element::PeerAddress(v6)),
+        (
+            "85 0010 20010db8 00000000 00000000 00000001",
+            Element::PeerAddress(v6),
+        ),
         ("8d 02 85c0", Element::ExtensionHeaderTypes(&[0x85, 0xc0])),
         ("e6 0001 01", Element::TunnelStatus(true)),
         ("e7 0004 e8000001", Element::RecoveryTimeStamp(0xe800_0001)),
-        ("ff 0004 28af aabb", Element::Private { identifier: 10415, value: &[0xaa, 0xbb] }),
-        ("f0 0001 05", Element::Unknown { element_type: 0xf0, value: &[5] }),
+        (
+            "ff 0004 28af aabb",
+            Element::Private {
+                identifier: 10415,
+                value: &[0xaa, 0xbb],
+            },
+        ),
+        (
+            "f0 0001 05",
+            Element::Unknown {
+                element_type: 0xf0,
+                value: &[5],
+            },
+        ),
     ];
     for (text, element) in table {
         let bytes = hex(text);
@@ -261,7 +334,10 @@ fn elements_and_bytes_agree() {
         truncation(&bytes[..], bytes.len(), |bytes| {
             let found: Result<Vec<_>, _> = Elements::new(bytes).collect();
             found.and_then(|found| {
-                found.first().copied().ok_or(Layer::GtpuElement.error(Reason::Truncated))
+                found
+                    .first()
+                    .copied()
+                    .ok_or(Layer::GtpuElement.error(Reason::Truncated))
             })
         });
     }
@@ -271,13 +347,26 @@ fn elements_and_bytes_agree() {
 fn an_error_indication_names_tunnel_and_peer() {
     let bytes = hex("10 01020304 85 0004 c0000201");
     let v4 = "192.0.2.1".parse().unwrap();
-    assert_eq!(Elements::new(&bytes).error_indication(), Ok((0x0102_0304, v4)));
-    assert!(Elements::new(&bytes[..5]).error_indication().is_err(), "no address");
-    assert!(Elements::new(&bytes[5..]).error_indication().is_err(), "no tunnel");
+    assert_eq!(
+        Elements::new(&bytes).error_indication(),
+        Ok((0x0102_0304, v4))
+    );
+    assert!(
+        Elements::new(&bytes[..5]).error_indication().is_err(),
+        "no address"
+    );
+    assert!(
+        Elements::new(&bytes[5..]).error_indication().is_err(),
+        "no tunnel"
+    );
     let unknown = hex("05 00 10 01020304");
     let error = Layer::GtpuElement.error(Reason::Unsupported);
     assert_eq!(Elements::new(&unknown).error_indication(), Err(error));
-    assert_eq!(Elements::new(&unknown).count(), 1, "nothing is read behind an error");
+    assert_eq!(
+        Elements::new(&unknown).count(),
+        1,
+        "nothing is read behind an error"
+    );
 }
 
 #[test]
@@ -289,7 +378,10 @@ fn display_names_message_and_flow() {
     );
     let bytes = hex("32 01 0004 00000000 1122 00 00");
     let shown = Header::parse(&bytes).unwrap().to_string();
-    assert_eq!(shown, "gtpu Echo Request teid 0x00000000 seq 4386 payload 0");
+    assert_eq!(
+        shown,
+        "gtpu Echo Request teid 0x00000000 seq 4386 payload 0"
+    );
     assert_eq!(MessageType(9).to_string(), "message 9");
 }
 
@@ -300,7 +392,10 @@ fn setters_write_one_field() {
     view.set_sequence(0x0304);
     view.set_len(0);
     view.payload_mut().fill(0x11);
-    assert_eq!(view.into_inner(), hex("32 ff 0000 a0b0c0d0 0304 00 00 1111"));
+    assert_eq!(
+        view.into_inner(),
+        hex("32 ff 0000 a0b0c0d0 0304 00 00 1111")
+    );
     let mut view = View::parse(hex("30 ff 0000 00000001")).unwrap();
     view.set_sequence(1);
     assert_eq!(view.into_inner(), hex("30 ff 0000 00000001"));

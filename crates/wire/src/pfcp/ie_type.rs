@@ -399,7 +399,13 @@ impl IeType {
     /// Whether it holds other IEs.
     #[inline]
     pub const fn is_grouped(self) -> bool {
-        matches!(self.definition(), Some(Definition { form: Form::Grouped, .. }))
+        matches!(
+            self.definition(),
+            Some(Definition {
+                form: Form::Grouped,
+                ..
+            })
+        )
     }
 }
 

@@ -242,4 +242,3 @@ macro_rules! value {
     (@at $name:ident $a:lifetime) => { $name<'a> };
 }
 pub(crate) use value;
-

@@ -33,8 +33,7 @@ fn first_missing(group: &Group<'_>, demands: &[(bool, IeType)]) -> Option<IeType
 
 /// Table 7.5.2.2-1: a FAR, unless a predefined rule or a MAR brings one.
 fn create_pdr(group: &Group<'_>) -> Option<IeType> {
-    let has_other =
-        group.has(IeType::ACTIVATE_PREDEFINED_RULES) || group.has(IeType::MAR_ID);
+    let has_other = group.has(IeType::ACTIVATE_PREDEFINED_RULES) || group.has(IeType::MAR_ID);
     first_missing(group, &[(!has_other, IeType::FAR_ID)])
 }
 
@@ -74,7 +73,10 @@ fn create_urr(group: &Group<'_>) -> Result<Option<IeType>, Refusal> {
             (by(ReportingTriggers::EVETH), IeType::EVENT_THRESHOLD),
             (by(ReportingTriggers::QUHTI), IeType::QUOTA_HOLDING_TIME),
             (by(ReportingTriggers::QUVTI), IeType::QUOTA_VALIDITY_TIME),
-            (by(ReportingTriggers::DROTH), IeType::DROPPED_DL_TRAFFIC_THRESHOLD),
+            (
+                by(ReportingTriggers::DROTH),
+                IeType::DROPPED_DL_TRAFFIC_THRESHOLD,
+            ),
             (by(ReportingTriggers::LIUSA), IeType::LINKED_URR_ID),
         ],
     ))
@@ -98,7 +100,10 @@ fn session_report(group: &Group<'_>) -> Result<Option<IeType>, Refusal> {
             (is(ReportType::DLDR), IeType::DOWNLINK_DATA_REPORT),
             (is(ReportType::USAR), IeType::USAGE_REPORT_REPORT),
             (is(ReportType::ERIR), IeType::ERROR_INDICATION_REPORT),
-            (is(ReportType::TMIR), IeType::TSC_MANAGEMENT_INFORMATION_REPORT),
+            (
+                is(ReportType::TMIR),
+                IeType::TSC_MANAGEMENT_INFORMATION_REPORT,
+            ),
             (is(ReportType::SESR), IeType::SESSION_REPORT),
         ],
     ))
@@ -113,12 +118,21 @@ fn node_report(group: &Group<'_>) -> Result<Option<IeType>, Refusal> {
     Ok(first_missing(
         group,
         &[
-            (is(NodeReportType::UPFR), IeType::USER_PLANE_PATH_FAILURE_REPORT),
-            (is(NodeReportType::UPRR), IeType::USER_PLANE_PATH_RECOVERY_REPORT),
+            (
+                is(NodeReportType::UPFR),
+                IeType::USER_PLANE_PATH_FAILURE_REPORT,
+            ),
+            (
+                is(NodeReportType::UPRR),
+                IeType::USER_PLANE_PATH_RECOVERY_REPORT,
+            ),
             (is(NodeReportType::CKDR), IeType::CLOCK_DRIFT_REPORT),
             (is(NodeReportType::GPQR), IeType::GTP_U_PATH_QOS_REPORT),
             (is(NodeReportType::PURR), IeType::PEER_UP_RESTART_REPORT),
-            (is(NodeReportType::VSR), IeType::VENDOR_SPECIFIC_NODE_REPORT_TYPE),
+            (
+                is(NodeReportType::VSR),
+                IeType::VENDOR_SPECIFIC_NODE_REPORT_TYPE,
+            ),
         ],
     ))
 }

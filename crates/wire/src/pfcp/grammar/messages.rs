@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which IEs each message has: mandatory, conditional, optional.
 //!
-//! Specification: TS 29.244 (R17, 17.7.1), 7.4 and 7.5, as they apply to N4. A Version Not Supported
-//! Response has none.
+//! Specification: TS 29.244 (R17, 17.7.1), 7.4 and 7.5, as they apply to N4. A Version Not
+//! Supported Response has none.
 
 use super::{IeType, Members, tables};
 use crate::pfcp::MessageType;

@@ -558,6 +558,9 @@ impl NumberOfUeIpAddresses {
 
     fn emit(&self, pen: &mut Pen<'_>) {
         pen.u8(bit(0b01, &self.v4) | bit(0b10, &self.v6));
-        [self.v4, self.v6].into_iter().flatten().for_each(|number| pen.u32(number));
+        [self.v4, self.v6]
+            .into_iter()
+            .flatten()
+            .for_each(|number| pen.u32(number));
     }
 }

@@ -168,7 +168,9 @@ impl<'a> Iterator for StringsIter<'a> {
 
 impl fmt::Debug for Strings<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.into_iter().map(Quoted)).finish()
+        f.debug_list()
+            .entries(self.into_iter().map(Quoted))
+            .finish()
     }
 }
 
@@ -184,7 +186,12 @@ impl<'a> PfdContents<'a> {
             domain_name_protocol: octets.when(has(4), counted)?,
             ..Self::default()
         };
-        let mut more = |index| octets.when(has(index), counted)?.map(Strings::new).transpose();
+        let mut more = |index| {
+            octets
+                .when(has(index), counted)?
+                .map(Strings::new)
+                .transpose()
+        };
         Ok(Self {
             additional_flow_descriptions: more(5)?,
             additional_urls: more(6)?,
@@ -201,15 +208,24 @@ impl<'a> PfdContents<'a> {
             ("domain_name", self.domain_name),
             ("custom", self.custom),
             ("domain_name_protocol", self.domain_name_protocol),
-            ("additional_flow_descriptions", more(self.additional_flow_descriptions)),
+            (
+                "additional_flow_descriptions",
+                more(self.additional_flow_descriptions),
+            ),
             ("additional_urls", more(self.additional_urls)),
-            ("additional_domain_names", more(self.additional_domain_names)),
+            (
+                "additional_domain_names",
+                more(self.additional_domain_names),
+            ),
         ]
     }
 
     fn emit(&self, pen: &mut Pen<'_>) {
         let fields = self.fields();
-        let flags = fields.iter().rev().fold(0, |flags, (_, value)| flags << 1 | bit(1, value));
+        let flags = fields
+            .iter()
+            .rev()
+            .fold(0, |flags, (_, value)| flags << 1 | bit(1, value));
         pen.put(&[flags, 0]);
         for value in fields.iter().filter_map(|(_, value)| *value) {
             pen.counted_u16(value);
@@ -255,7 +271,12 @@ impl<'a> FlowInformation<'a> {
 
 impl fmt::Debug for FlowInformation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "direction {} {:?}", self.direction, Quoted(self.description))
+        write!(
+            f,
+            "direction {} {:?}",
+            self.direction,
+            Quoted(self.description)
+        )
     }
 }
 
@@ -275,8 +296,11 @@ pub struct MacAddresses {
 impl MacAddresses {
     fn parse(octets: &mut Octets<'_>) -> Result<Self, Fault> {
         let flags = octets.u8()?;
-        let mut address =
-            |index: u8| octets.when(flags >> index & 1 != 0, |octets| octets.array().map(MacAddr));
+        let mut address = |index: u8| {
+            octets.when(flags >> index & 1 != 0, |octets| {
+                octets.array().map(MacAddr)
+            })
+        };
         Ok(Self {
             src: address(0)?,
             dst: address(1)?,
@@ -287,8 +311,14 @@ impl MacAddresses {
 
     fn emit(&self, pen: &mut Pen<'_>) {
         let addresses = [self.src, self.dst, self.src_upper, self.dst_upper];
-        pen.u8(addresses.iter().rev().fold(0, |flags, address| flags << 1 | bit(1, address)));
-        addresses.into_iter().flatten().for_each(|address| pen.put(&address.0));
+        pen.u8(addresses
+            .iter()
+            .rev()
+            .fold(0, |flags, address| flags << 1 | bit(1, address)));
+        addresses
+            .into_iter()
+            .flatten()
+            .for_each(|address| pen.put(&address.0));
     }
 }
 
@@ -320,7 +350,9 @@ impl<'a> MacAddressList<'a> {
                 let len = octets.u8()?;
                 let value = octets.take(len.into())?;
                 let is_there = !value.is_empty();
-                is_there.then(|| VlanTag::parse(&mut Octets(value))).transpose()
+                is_there
+                    .then(|| VlanTag::parse(&mut Octets(value)))
+                    .transpose()
             }
         };
         Ok(Self {
@@ -427,7 +459,10 @@ impl<'a> UserId<'a> {
 
     fn emit(&self, pen: &mut Pen<'_>) {
         let fields = self.fields();
-        pen.u8(fields.iter().rev().fold(0, |flags, (_, value)| flags << 1 | bit(1, value)));
+        pen.u8(fields
+            .iter()
+            .rev()
+            .fold(0, |flags, (_, value)| flags << 1 | bit(1, value)));
         for value in fields.iter().filter_map(|(_, value)| *value) {
             pen.counted_u8(value);
         }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Values about nodes, sessions and buffers.
 
-use super::{BarId, FarId, MarId, PdrId, QerId, SrrId, UrrId, value};
 use super::address::bit;
+use super::{BarId, FarId, MarId, PdrId, QerId, SrrId, UrrId, value};
 use crate::octets::{Octets, Pen};
 use crate::pfcp::ie_type::IeType;
 use crate::pfcp::key::Fault;
@@ -116,7 +116,9 @@ impl DownlinkDataServiceInformation {
     fn emit(&self, pen: &mut Pen<'_>) {
         pen.u8(bit(0b01, &self.paging_policy_indication) | bit(0b10, &self.qfi));
         let both = [self.paging_policy_indication, self.qfi];
-        both.into_iter().flatten().for_each(|value| pen.u8(value & 0x3f));
+        both.into_iter()
+            .flatten()
+            .for_each(|value| pen.u8(value & 0x3f));
     }
 }
 

@@ -159,7 +159,9 @@ impl PacketRates {
             let ul = self.ul.map(|_| additional.ul.unwrap_or_default());
             [ul, self.dl.map(|_| additional.dl.unwrap_or_default())]
         });
-        let rates = [self.ul, self.dl].into_iter().chain(more.unwrap_or_default());
+        let rates = [self.ul, self.dl]
+            .into_iter()
+            .chain(more.unwrap_or_default());
         rates.flatten().for_each(|rate| rate.emit(pen));
     }
 }
@@ -207,8 +209,10 @@ impl PacketRateStatus {
 
     fn emit(&self, pen: &mut Pen<'_>) {
         let both = [self.ul, self.dl];
-        let has_additional =
-            both.iter().flatten().any(|remaining| remaining.additional.is_some());
+        let has_additional = both
+            .iter()
+            .flatten()
+            .any(|remaining| remaining.additional.is_some());
         pen.u8(bit(Self::UL, &self.ul)
             | bit(Self::DL, &self.dl)
             | u8::from(has_additional) * Self::APR);

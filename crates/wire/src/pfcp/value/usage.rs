@@ -47,7 +47,10 @@ impl Volume {
 
 /// Writes a flag for each number that is there, then the numbers.
 fn emit_numbers(pen: &mut Pen<'_>, numbers: &[Option<u64>]) {
-    pen.u8(numbers.iter().rev().fold(0, |flags, number| flags << 1 | bit(1, number)));
+    pen.u8(numbers
+        .iter()
+        .rev()
+        .fold(0, |flags, number| flags << 1 | bit(1, number)));
     numbers.iter().flatten().for_each(|number| pen.u64(*number));
 }
 
