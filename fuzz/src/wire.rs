@@ -7,7 +7,7 @@
 
 use catena_wire::ip::Addresses;
 use catena_wire::tcp::option::{TcpOption, sack_blocks};
-use catena_wire::{arp, ethernet, icmpv4, icmpv6, ipv4, ipv6, mpcp, tcp, udp, vlan};
+use catena_wire::{arp, ethernet, gtpu, icmpv4, icmpv6, ipv4, ipv6, mpcp, pfcp, tcp, udp, vlan};
 use std::fmt::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -66,6 +66,28 @@ entry!(wire_ethernet, ethernet, view => {
     view.payload_mut().fill(0xff);
     view.set_ether_type(ethernet::EtherType(0));
     assert!(view.payload().iter().all(|&byte| byte == 0xff));
+});
+
+entry!(wire_gtpu, gtpu, view => {
+    let len = view.payload().len();
+    let count = view.extensions().into_iter().inspect(|extension| show(extension)).count();
+    assert!(count <= gtpu::extension::EXTENSIONS_MAX);
+    let _ = view.extensions().not_understood(gtpu::Role::Endpoint, |_| false);
+    if let Ok(Some(session)) = view.extensions().pdu_session() {
+        let mut content = [0; gtpu::pdu_session::CONTENT_LEN_MAX];
+        session.emit(&mut content);
+        assert_eq!(gtpu::pdu_session::PduSession::parse(&content), Ok(session));
+    }
+    for element in gtpu::element::Elements::new(view.payload()).flatten() {
+        show(&element);
+        let mut bytes = vec![0; element.len()];
+        element.emit(&mut bytes);
+        let mut again = gtpu::element::Elements::new(&bytes);
+        assert_eq!(again.next(), Some(Ok(element)));
+    }
+    view.set_len(0xffff);
+    view.payload_mut().fill(0xff);
+    assert_eq!(view.payload().len(), len);
 });
 
 entry!(wire_icmpv4, icmpv4, view => {
@@ -146,6 +168,60 @@ entry!(wire_vlan, vlan, view => {
     assert_eq!(view.vid(), vlan::VID_MAX);
 });
 
+/// `pfcp`: headers as all formats, the messages of a datagram, every value that can be read.
+pub fn wire_pfcp(data: &[u8]) {
+    pfcp_header(data);
+    let messages: Vec<_> = pfcp::Messages::new(data).collect();
+    assert!(messages.len() <= pfcp::MESSAGES_MAX + 1);
+    for view in messages.into_iter().flatten() {
+        show(&view);
+        // What passes has all mandatory IEs, and none of them is a surprise later.
+        if view.check().is_ok() && !view.header().message_type.is_response() {
+            let members = view.ies().place().members();
+            for ie_type in members.map_or(&[][..], |members| members.mandatory) {
+                assert!(view.ies().has(*ie_type), "{view}");
+            }
+        }
+        values(&view.ies(), 0);
+        copy(&view);
+    }
+}
+
+entry!(pfcp_header, pfcp, view => {
+    view.payload_mut().fill(0xff);
+    assert!(view.check().is_err() || view.ies().ies().all(|ie| ie.is_ok()));
+});
+
+/// Every value that can be read is written and read again, which `rewrite` compares.
+fn values(group: &pfcp::Group<'_>, depth: usize) {
+    for ie in group.ies().flatten() {
+        let mut bytes = vec![0; ie.value.len() + 64];
+        let _ = pfcp::key::rewrite(ie.ie_type, ie.value, &mut bytes);
+        match ie.group() {
+            Some(inner) if depth < pfcp::grammar::DEPTH_MAX => values(&inner, depth + 1),
+            _ => {}
+        }
+    }
+}
+
+/// A message of the same IEs is the same message, up to the first IE whose length is wrong.
+fn copy(view: &pfcp::View<&[u8]>) {
+    let header = *view.header();
+    let mut bytes = vec![0; view.header_len() + view.payload().len()];
+    let mut writer = pfcp::Writer::new(&mut bytes, &header).expect("there is room");
+    let mut len = view.header_len();
+    for ie in view.ies().ies().flatten() {
+        let vendor = if ie.enterprise.is_some() { 2 } else { 0 };
+        len += pfcp::element::IE_HEADER_LEN + vendor + ie.value.len();
+        writer.put_ie(&ie).expect("there is room");
+    }
+    assert_eq!(writer.finish(), Ok(len));
+    assert_eq!(
+        bytes[view.header_len()..len],
+        view.payload()[..len - view.header_len()]
+    );
+}
+
 /// `dissect`: the offsets are ordered and inside the frame.
 pub fn wire_dissect(data: &[u8]) {
     let Ok(found) = catena_wire::dissect::Dissected::parse(data) else {
@@ -167,15 +243,17 @@ pub fn wire_dissect(data: &[u8]) {
 pub type Entry = fn(&[u8]);
 
 /// Every function above, by name.
-pub const ALL: [(&str, Entry); 11] = [
+pub const ALL: [(&str, Entry); 13] = [
     ("wire_arp", wire_arp),
     ("wire_dissect", wire_dissect),
     ("wire_ethernet", wire_ethernet),
+    ("wire_gtpu", wire_gtpu),
     ("wire_icmpv4", wire_icmpv4),
     ("wire_icmpv6", wire_icmpv6),
     ("wire_ipv4", wire_ipv4),
     ("wire_ipv6", wire_ipv6),
     ("wire_mpcp", wire_mpcp),
+    ("wire_pfcp", wire_pfcp),
     ("wire_tcp", wire_tcp),
     ("wire_udp", wire_udp),
     ("wire_vlan", wire_vlan),

@@ -46,6 +46,14 @@ pub enum Layer {
     TcpOption,
     /// [`mpcp`](crate::mpcp).
     Mpcp,
+    /// The header of [`gtpu`](crate::gtpu).
+    Gtpu,
+    /// An extension header, [`gtpu::extension`](crate::gtpu::extension).
+    GtpuExtension,
+    /// An information element of a GTP-U message, [`gtpu::element`](crate::gtpu::element).
+    GtpuElement,
+    /// The header of [`pfcp`](crate::pfcp).
+    Pfcp,
 }
 
 /// What is wrong with a header.
@@ -91,6 +99,10 @@ impl Layer {
             Self::Tcp => "tcp",
             Self::TcpOption => "tcp_option",
             Self::Mpcp => "mpcp",
+            Self::Gtpu => "gtpu",
+            Self::GtpuExtension => "gtpu_extension",
+            Self::GtpuElement => "gtpu_element",
+            Self::Pfcp => "pfcp",
         }
     }
 }

@@ -45,6 +45,8 @@
 //! | [`udp`] | UDP | RFC 768 |
 //! | [`tcp`] | TCP and its options | RFC 9293 |
 //! | [`mpcp`] | MPCPDUs of EPON | IEEE 802.3 64.3.6, 77.3.6 |
+//! | [`gtpu`] | GTP-U and the PDU session container | 3GPP TS 29.281, TS 38.415 |
+//! | [`pfcp`] | PFCP: messages, information elements | 3GPP TS 29.244 |
 //!
 //! Beside them: [`ip`] (what both IP versions share), [`checksum`] (the Internet checksum, RFC 1071
 //! and RFC 1624), [`options`] (storage for IPv4 and TCP options).
@@ -58,13 +60,16 @@ pub mod dissect;
 mod error;
 pub mod ethernet;
 mod field;
+pub mod gtpu;
 pub mod icmpv4;
 pub mod icmpv6;
 pub mod ip;
 pub mod ipv4;
 pub mod ipv6;
 pub mod mpcp;
+mod octets;
 pub mod options;
+pub mod pfcp;
 pub mod tcp;
 #[cfg(test)]
 mod testing;

@@ -16,6 +16,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use catena_wire::checksum::Sum;
+use catena_wire::gtpu::pdu_session::{Downlink, PduSession, Uplink};
+use catena_wire::gtpu::{self, Extension, ExtensionType, Extensions};
 
 use crate::profile::{Direction, FCS_LEN, Gtpu, IpVersion, PacketShape, Transport};
 use crate::stamp::STAMP_LEN;
@@ -26,7 +28,7 @@ pub const GTPU_LEN: usize = 16;
 const HOST_COUNT: u32 = 65_534;
 const PORT_FIRST: u16 = 49_152;
 const PORT_COUNT: u32 = 16_384;
-const GTPU_PORT: u16 = 2152;
+const GTPU_PORT: u16 = gtpu::PORT;
 const UDP: u8 = 17;
 const TCP: u8 = 6;
 
@@ -342,20 +344,36 @@ fn ip_header(
     }
 }
 
-/// GTP-U with a PDU session container, over a payload that fills `len` bytes with it.
+/// GTP-U with a PDU session container, over a payload that fills `len` bytes with it; the tunnel is
+/// left 0.
 fn gtpu_header(bytes: &mut [u8], gtpu: &Gtpu, len: usize) {
-    // Version 1, protocol type GTP, an extension header follows; G-PDU.
-    bytes[..2].copy_from_slice(&[0x34, 255]);
-    // The length is that of what follows the first 8 bytes.
-    put16(bytes, 2, (len - 8) as u16);
-    // Sequence number and N-PDU number are not used; the next header is a PDU session container.
-    bytes[8..12].copy_from_slice(&[0, 0, 0, 0x85]);
-    let pdu_type = match gtpu.direction {
-        Direction::Downlink => 0x00,
-        Direction::Uplink => 0x10,
+    let session = match gtpu.direction {
+        Direction::Downlink => PduSession::Downlink(Downlink {
+            qfi: gtpu.qfi,
+            ..Downlink::default()
+        }),
+        Direction::Uplink => PduSession::Uplink(Uplink {
+            qfi: gtpu.qfi,
+            ..Uplink::default()
+        }),
     };
-    // One unit of 4 bytes: length, type, QFI, no next header.
-    bytes[12..16].copy_from_slice(&[1, pdu_type, gtpu.qfi & 0x3f, 0]);
+    let mut content = [0; 2];
+    session.emit(&mut content);
+    let container = Extension {
+        extension_type: ExtensionType::PDU_SESSION_CONTAINER,
+        content: &content,
+    };
+    let mut chain = [0; 4];
+    let header = gtpu::Header {
+        message_type: gtpu::MessageType::G_PDU,
+        teid: 0,
+        sequence: None,
+        n_pdu: None,
+        extensions: Extensions::write(&mut chain, &[container]).expect("one unit is enough"),
+        payload_len: len - GTPU_LEN,
+    };
+    debug_assert_eq!(header.header_len(), GTPU_LEN);
+    header.emit(bytes);
 }
 
 /// UDP or TCP over a payload that fills `len` bytes with it; source port and checksum are left 0.

@@ -4,7 +4,9 @@
 use catena_wire::ethernet::{EtherType, MacAddr};
 use catena_wire::ip::Protocol;
 use catena_wire::options::Options;
-use catena_wire::{arp, ethernet, icmpv4, ipv4, ipv6, mpcp, tcp, udp, vlan};
+use catena_wire::{arp, ethernet, gtpu, icmpv4, ipv4, ipv6, mpcp, tcp, udp, vlan};
+
+pub(crate) mod sessions;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// xorshift64* of Vigna, "An experimental exploration of Marsaglia's xorshift generators" (2016).
@@ -118,6 +120,64 @@ fn report() -> Vec<u8> {
     mpcp(mpcp::Message::Report(report))
 }
 
+/// A G-PDU with every kind of field, and an error indication.
+fn tunnelled(packet: &[u8]) -> [Vec<u8>; 2] {
+    use gtpu::element::Element;
+    use gtpu::pdu_session::{Downlink, PduSession};
+    let session = PduSession::Downlink(Downlink {
+        qfi: 9,
+        rqi: true,
+        ppi: Some(3),
+        sending_time: Some(1 << 40),
+        sequence: Some(5),
+        mbs_sequence: Some(6),
+    });
+    let mut content = [0; gtpu::pdu_session::CONTENT_LEN_MAX];
+    session.emit(&mut content);
+    let extensions = [
+        gtpu::Extension {
+            extension_type: gtpu::ExtensionType::PDU_SESSION_CONTAINER,
+            content: &content[..session.content_len()],
+        },
+        gtpu::Extension {
+            extension_type: gtpu::ExtensionType::UDP_PORT,
+            content: &[8, 0x68],
+        },
+    ];
+    let mut chain = [0; 64];
+    let header = gtpu::Header {
+        message_type: gtpu::MessageType::G_PDU,
+        teid: 7,
+        sequence: Some(1),
+        n_pdu: Some(2),
+        extensions: gtpu::Extensions::write(&mut chain, &extensions).expect("they fit"),
+        payload_len: packet.len(),
+    };
+    let mut data = vec![0; header.header_len()];
+    header.emit(&mut data);
+    data.extend(packet);
+    let elements = [
+        Element::TeidDataI(7),
+        Element::PeerAddress(Ipv4Addr::LOCALHOST.into()),
+        Element::RecoveryTimeStamp(1),
+    ];
+    let payload_len = elements.iter().map(Element::len).sum();
+    let header = gtpu::Header {
+        message_type: gtpu::MessageType::ERROR_INDICATION,
+        extensions: gtpu::Extensions::NONE,
+        payload_len,
+        ..header
+    };
+    let mut indication = vec![0; header.header_len() + payload_len];
+    header.emit(&mut indication);
+    let mut at = header.header_len();
+    for element in elements {
+        element.emit(&mut indication[at..]);
+        at += element.len();
+    }
+    [data, indication]
+}
+
 /// Valid frames, each layer of which is also handed to the parser of that layer.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let mut datagram = vec![0; udp::HEADER_LEN + 8];
@@ -194,9 +254,11 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         &[control(), gate()],
         &[control(), report()],
     ];
+    let tunnelled = tunnelled(&layers[1].concat()[ethernet::HEADER_LEN..]);
     let inner = [datagram.clone(), segment_bytes.clone(), echo];
     let suffixes = layers
         .iter()
         .flat_map(|parts| (0..parts.len()).map(|at| parts[at..].concat()));
+    let inner = inner.into_iter().chain(tunnelled).chain(sessions::all());
     suffixes.chain(inner).collect()
 }

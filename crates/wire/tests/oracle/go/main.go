@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Answers of go-pfcp about PFCP: one line for each question on standard input.
+//
+//	build NAME  a message of tests/packets/sessions.rs, as hex
+//	again HEX   the message that go-pfcp reads and writes again
+package main
+
+import (
+	"bufio"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/wmnsk/go-pfcp/ie"
+	"github.com/wmnsk/go-pfcp/message"
+)
+
+const sequence = 0x010203
+
+// Seconds since 1900 as an instant.
+func instant(seconds int64) time.Time {
+	return time.Unix(seconds-2208988800, 0)
+}
+
+func associationSetup() message.Message {
+	return message.NewAssociationSetupResponse(sequence,
+		ie.NewNodeID("192.0.2.1", "", ""),
+		ie.NewCause(ie.CauseRequestAccepted),
+		ie.NewRecoveryTimeStamp(instant(0xe8000001)),
+		ie.NewUPFunctionFeatures(0x10, 0x01),
+	)
+}
+
+func establishment() message.Message {
+	return message.NewSessionEstablishmentRequest(0, 0, 0, sequence, 0,
+		ie.NewNodeID("192.0.2.1", "", ""),
+		ie.NewFSEID(0x0102030405060708, net.ParseIP("192.0.2.1"), nil),
+		ie.NewCreatePDR(
+			ie.NewPDRID(1),
+			ie.NewPrecedence(100),
+			ie.NewPDI(
+				ie.NewSourceInterface(ie.SrcInterfaceAccess),
+				ie.NewFTEID(0x01, 0x01020304, net.ParseIP("192.0.2.2"), nil, 0),
+				ie.NewNetworkInstanceFQDN("n3"),
+				ie.NewUEIPAddress(0x02, "10.0.0.1", "", 0, 0),
+				ie.NewSDFFilter("permit out ip from any to assigned", "\xb8\xfc", "\x0a\x0b\x0c\x0d", "\x01\x23\x45", 3),
+				ie.NewQFI(9),
+			),
+			ie.NewOuterHeaderRemoval(6, 0),
+			ie.NewFARID(1),
+			ie.NewURRID(1),
+			ie.NewQERID(1),
+		),
+		ie.NewCreateFAR(
+			ie.NewFARID(1),
+			ie.NewApplyAction(0x02),
+			ie.NewForwardingParameters(
+				ie.NewDestinationInterface(ie.DstInterfaceCore),
+				ie.NewOuterHeaderCreation(0x0100, 7, "192.0.2.3", "", 0, 0, 0),
+			),
+		),
+		ie.NewCreateURR(
+			ie.NewURRID(1),
+			ie.NewMeasurementMethod(0, 1, 0),
+			ie.NewReportingTriggers(0x02, 0x01),
+			ie.NewVolumeThreshold(0x01, 1<<40, 0, 0),
+			ie.NewVolumeQuota(0x01, 1<<41, 0, 0),
+		),
+		ie.NewCreateQER(
+			ie.NewQERID(1),
+			ie.NewGateStatus(ie.GateStatusOpen, ie.GateStatusClosed),
+			ie.NewMBR(5000000, 5000000000),
+			ie.NewQFI(9),
+		),
+	)
+}
+
+func report() message.Message {
+	return message.NewSessionReportRequest(0, 0, 7, sequence, 0,
+		ie.NewReportType(0, 0, 1, 1),
+		ie.NewDownlinkDataReport(ie.NewPDRID(2)),
+		ie.NewUsageReportWithinSessionReportRequest(
+			ie.NewURRID(1),
+			ie.NewURSEQN(3),
+			ie.NewUsageReportTrigger(0x02, 0x00),
+			ie.NewStartTime(instant(0xe8000001)),
+			ie.NewEndTime(instant(0xe8000003)),
+			ie.NewVolumeMeasurement(0x07, 3<<40, 1<<40, 2<<40, 0, 0, 0),
+			ie.NewDurationMeasurement(2*time.Second),
+		),
+	)
+}
+
+func answer(verb, argument string) (message.Message, error) {
+	switch verb + " " + argument {
+	case "build association_setup":
+		return associationSetup(), nil
+	case "build establishment":
+		return establishment(), nil
+	case "build report":
+		return report(), nil
+	}
+	bytes, err := hex.DecodeString(argument)
+	if err != nil {
+		return nil, err
+	}
+	return message.Parse(bytes)
+}
+
+func main() {
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		verb, argument, _ := strings.Cut(lines.Text(), " ")
+		found, err := answer(verb, argument)
+		if err != nil {
+			fmt.Println("error", err)
+			continue
+		}
+		bytes := make([]byte, found.MarshalLen())
+		if err := found.MarshalTo(bytes); err != nil {
+			fmt.Println("error", err)
+			continue
+		}
+		fmt.Println(hex.EncodeToString(bytes))
+	}
+}

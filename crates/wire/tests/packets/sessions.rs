@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Messages of PFCP as a control plane and a UPF exchange them. Others make the same ones with
+//! their own codecs, in `tests/oracle`.
+
+use catena_wire::pfcp::cause::Cause;
+use catena_wire::pfcp::value::address::{Allocation, FSeid, FTeid, NodeId, UeIpAddress};
+use catena_wire::pfcp::value::detection::SdfFilter;
+use catena_wire::pfcp::value::flags::{
+    ApplyAction, MeasurementMethod, ReportType, ReportingTriggers, UpFunctionFeatures,
+    UsageReportTrigger,
+};
+use catena_wire::pfcp::value::forwarding::{
+    DestinationInterface, OuterHeaderCreation, OuterHeaderRemoval, OuterHeaders, RemovedHeader,
+    SourceInterface, TrafficClass,
+};
+use catena_wire::pfcp::value::qos::{BitRates, GateStatus, Qfi};
+use catena_wire::pfcp::value::usage::{Volume, VolumeMeasurement};
+use catena_wire::pfcp::value::{FarId, PdrId, QerId, Seconds, Time, UrrId};
+use catena_wire::pfcp::{Full, Header, IeType, MessageType, Writer, key};
+use std::net::Ipv4Addr;
+
+const NODE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+
+fn message(
+    message_type: MessageType,
+    seid: Option<u64>,
+    fill: impl FnOnce(&mut Writer<'_>) -> Result<(), Full>,
+) -> Vec<u8> {
+    let header = Header {
+        message_type,
+        seid,
+        sequence: 0x01_0203,
+        priority: None,
+        follow_on: false,
+    };
+    let mut bytes = vec![0; 2000];
+    let mut writer = Writer::new(&mut bytes, &header).expect("there is room");
+    fill(&mut writer).expect("there is room");
+    let len = writer.finish().expect("it is short");
+    bytes.truncate(len);
+    bytes
+}
+
+pub(crate) fn association_setup() -> Vec<u8> {
+    message(MessageType::ASSOCIATION_SETUP_RESPONSE, None, |writer| {
+        writer.put(key::NODE_ID, &NodeId::V4(NODE))?;
+        writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)?;
+        writer.put(key::RECOVERY_TIME_STAMP, &Time(0xe800_0001))?;
+        let features = UpFunctionFeatures::FTUP | UpFunctionFeatures::EMPU;
+        writer.put(key::UP_FUNCTION_FEATURES, &features)
+    })
+}
+
+fn create_pdr(writer: &mut Writer<'_>) -> Result<(), Full> {
+    writer.group(IeType::CREATE_PDR, |pdr| {
+        pdr.put(key::PDR_ID, &PdrId(1))?;
+        pdr.put(key::PRECEDENCE, &100)?;
+        pdr.group(IeType::PDI, |pdi| {
+            pdi.put(key::SOURCE_INTERFACE, &SourceInterface::ACCESS)?;
+            let tunnel = FTeid::Given {
+                teid: 0x0102_0304,
+                v4: Some(Ipv4Addr::new(192, 0, 2, 2)),
+                v6: None,
+            };
+            pdi.put(key::F_TEID, &tunnel)?;
+            // As the labels of a name: what scapy writes, and others pass on.
+            pdi.put(key::NETWORK_INSTANCE, &&b"\x02n3"[..])?;
+            let address = UeIpAddress {
+                v4: Some(Allocation::Given(Ipv4Addr::new(10, 0, 0, 1))),
+                ..UeIpAddress::default()
+            };
+            pdi.put(key::UE_IP_ADDRESS, &address)?;
+            let filter = SdfFilter {
+                flow_description: Some(b"permit out ip from any to assigned"),
+                traffic_class: Some(TrafficClass {
+                    value: 0xb8,
+                    mask: 0xfc,
+                }),
+                spi: Some(0x0a0b_0c0d),
+                flow_label: Some(0x1_2345),
+                filter_id: Some(3),
+            };
+            pdi.put(key::SDF_FILTER, &filter)?;
+            pdi.put(key::QFI, &Qfi(9))
+        })?;
+        let removal = OuterHeaderRemoval {
+            description: RemovedHeader::GTP_U_UDP_IP,
+            extension_deletion: None,
+        };
+        pdr.put(key::OUTER_HEADER_REMOVAL, &removal)?;
+        pdr.put(key::FAR_ID, &FarId(1))?;
+        pdr.put(key::URR_ID, &UrrId(1))?;
+        pdr.put(key::QER_ID, &QerId(1))
+    })
+}
+
+pub(crate) fn establishment() -> Vec<u8> {
+    message(
+        MessageType::SESSION_ESTABLISHMENT_REQUEST,
+        Some(0),
+        |writer| {
+            writer.put(key::NODE_ID, &NodeId::V4(NODE))?;
+            let seid = FSeid {
+                seid: 0x0102_0304_0506_0708,
+                v4: Some(NODE),
+                v6: None,
+            };
+            writer.put(key::F_SEID, &seid)?;
+            create_pdr(writer)?;
+            writer.group(IeType::CREATE_FAR, |far| {
+                far.put(key::FAR_ID, &FarId(1))?;
+                far.put(key::APPLY_ACTION, &ApplyAction::FORW)?;
+                far.group(IeType::FORWARDING_PARAMETERS, |parameters| {
+                    parameters.put(key::DESTINATION_INTERFACE, &DestinationInterface::CORE)?;
+                    let outer = OuterHeaderCreation {
+                        headers: OuterHeaders::GTP_U_UDP_IPV4,
+                        teid: Some(7),
+                        v4: Some(Ipv4Addr::new(192, 0, 2, 3)),
+                        ..OuterHeaderCreation::default()
+                    };
+                    parameters.put(key::OUTER_HEADER_CREATION, &outer)
+                })
+            })?;
+            writer.group(IeType::CREATE_URR, |urr| {
+                urr.put(key::URR_ID, &UrrId(1))?;
+                urr.put(key::MEASUREMENT_METHOD, &MeasurementMethod::VOLUM)?;
+                let triggers = ReportingTriggers::VOLTH | ReportingTriggers::VOLQU;
+                urr.put(key::REPORTING_TRIGGERS, &triggers)?;
+                let volume = |total| Volume {
+                    total: Some(total),
+                    ..Volume::default()
+                };
+                urr.put(key::VOLUME_THRESHOLD, &volume(1 << 40))?;
+                urr.put(key::VOLUME_QUOTA, &volume(1 << 41))
+            })?;
+            writer.group(IeType::CREATE_QER, |qer| {
+                qer.put(key::QER_ID, &QerId(1))?;
+                let gates = GateStatus {
+                    ul_open: true,
+                    dl_open: false,
+                };
+                qer.put(key::GATE_STATUS, &gates)?;
+                // Above 32 bits of bit/s, and of kbit/s.
+                let rates = BitRates {
+                    ul_kbps: 5_000_000,
+                    dl_kbps: 5_000_000_000,
+                };
+                qer.put(key::MBR, &rates)?;
+                qer.put(key::QFI, &Qfi(9))
+            })
+        },
+    )
+}
+
+pub(crate) fn report() -> Vec<u8> {
+    message(MessageType::SESSION_REPORT_REQUEST, Some(7), |writer| {
+        writer.put(key::REPORT_TYPE, &(ReportType::DLDR | ReportType::USAR))?;
+        writer.group(IeType::DOWNLINK_DATA_REPORT, |data| {
+            data.put(key::PDR_ID, &PdrId(2))
+        })?;
+        writer.group(IeType::USAGE_REPORT_REPORT, |report| {
+            report.put(key::URR_ID, &UrrId(1))?;
+            report.put(key::UR_SEQN, &3)?;
+            report.put(key::USAGE_REPORT_TRIGGER, &UsageReportTrigger::VOLTH)?;
+            report.put(key::START_TIME, &Time(0xe800_0001))?;
+            report.put(key::END_TIME, &Time(0xe800_0003))?;
+            let volume = VolumeMeasurement {
+                total: Some(3 << 40),
+                ul: Some(1 << 40),
+                dl: Some(2 << 40),
+                ..VolumeMeasurement::default()
+            };
+            report.put(key::VOLUME_MEASUREMENT, &volume)?;
+            report.put(key::DURATION_MEASUREMENT, &Seconds(2))
+        })
+    })
+}
+
+/// All of them.
+pub(crate) fn all() -> [Vec<u8>; 3] {
+    [association_setup(), establishment(), report()]
+}
