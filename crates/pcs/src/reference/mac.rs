@@ -6,7 +6,8 @@
 //! idle deletion stands.
 //!
 //! Uncertain: 77.2.2 defines the offset within 216 octets (fecOffset); here it is the place of the
-//! start in the codeword, and the gap counts as sent.
+//! start in the codeword, and the gap counts as sent. As in the task force's model, frame and gap
+//! are rounded to columns before borders of codewords are counted.
 
 use crate::counters::Counters;
 use crate::llid::{self, Accept, PreambleError};
@@ -111,17 +112,18 @@ impl FrameMapper {
             .for_each(|&octet| self.put(octet, false, &mut out));
         let end = self.open.len();
         let length = PREAMBLE_LEN + padded.len();
-        let codewords = (offset + length + GAP_LEN) / (8 * DATA_BLOCKS);
-        let wanted = GAP_LEN + codewords * 8 * PARITY_BLOCKS;
         // Down to a multiple of four while the deficit allows, else up.
-        let over = (end + wanted) % 4;
-        if over + self.deficit <= 3 {
+        let over = (end + GAP_LEN) % 4;
+        let gap = if over + self.deficit <= 3 {
             self.deficit += over;
-            self.owed = wanted - over;
+            GAP_LEN - over
         } else {
             self.deficit -= 4 - over;
-            self.owed = wanted + 4 - over;
-        }
+            GAP_LEN + 4 - over
+        };
+        // The next start is in a column: borders are counted behind that rounding.
+        let codewords = (offset + length + gap) / (8 * DATA_BLOCKS);
+        self.owed = gap + codewords * 8 * PARITY_BLOCKS;
         // The termination is part of the gap.
         self.put(TERMINATE, true, &mut out);
         self.owed -= 1;
