@@ -9,14 +9,16 @@
 //! | laser off | nothing | preamble, when a block waits |
 //! | preamble | sync pattern, as often as SyncTime says | delimiter |
 //! | delimiter | burst delimiter once | codewords |
-//! | codewords | 27 blocks and parity | terminator, when nothing waits and more than DelayBound blocks were idle |
+//! | codewords | 27 blocks and parity | terminator, when nothing waits and more than DelayBound blocks into the FIFO were idle |
 //! | terminator | three blocks of zeros | laser off |
 //!
 //! A burst never ends inside a codeword, and never goes from idle to terminator while a frame
-//! waits.
+//! waits. Idle blocks are counted where they enter the FIFO, as the task force's model (FSM_DD)
+//! does: when the last frame's last block leaves it, it holds nothing else. So a burst ends with 0
+//! to 26 idle blocks, and takes no codeword that its frames do not need.
 
 use crate::block::Block;
-use crate::params::Params;
+use crate::params::{PARITY_BLOCKS, Params};
 
 /// Sync pattern. Wire order 10, then BF 40 18 E5 C5 49 BB 59, least significant bits first.
 pub const SYNC_PATTERN: Block = Block {
@@ -69,7 +71,8 @@ enum State {
 pub struct DataDetector {
     state: State,
     sync_blocks: usize,
-    delay_bound: usize,
+    /// Idle blocks that must have been sent when a burst ends.
+    idle_min: usize,
 }
 
 impl DataDetector {
@@ -78,7 +81,10 @@ impl DataDetector {
         Self {
             state: State::LaserOff,
             sync_blocks: params.sync_blocks,
-            delay_bound: params.delay_bound,
+            // While parity is sent the FIFO goes on taking blocks in.
+            idle_min: params.delay_bound.map_or(0, |bound| {
+                (bound + 1).saturating_sub(params.fifo_blocks() + PARITY_BLOCKS)
+            }),
         }
     }
 
@@ -94,7 +100,7 @@ impl DataDetector {
                 left: self.sync_blocks,
             };
         }
-        if matches!(self.state, State::Codewords) && waiting == 0 && idle_run > self.delay_bound {
+        if matches!(self.state, State::Codewords) && waiting == 0 && idle_run >= self.idle_min {
             self.state = State::Terminator {
                 left: TERMINATOR_BLOCKS,
             };

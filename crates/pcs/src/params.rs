@@ -54,8 +54,10 @@ pub struct Params {
     pub terminator_ones_max: u32,
     /// Blocks of sync pattern in front of a burst: SyncTime of discovery. 77.3.3.
     pub sync_blocks: usize,
-    /// Idle blocks after which the data detector ends a burst: DelayBound. 76.3.2.5.
-    pub delay_bound: usize,
+    /// DelayBound: a burst ends at the first codeword's end at which more idle blocks than this
+    /// have gone into the data detector's FIFO. None is [`Params::fifo_blocks`], the least that
+    /// makes sense: bursts then end with 0 to 26 idle blocks. 76.3.2.5.
+    pub delay_bound: Option<usize>,
     /// Idle blocks that open a burst, the first for the descrambler, the second as gap. 76.3.2.1.
     pub opening_idles: usize,
     /// Codewords over which the BER monitor counts wrong headers: 125 us. 76.3.3.4.
@@ -69,6 +71,14 @@ pub struct Params {
     pub start_leaves_error: bool,
 }
 
+impl Params {
+    /// Blocks that wait in the data detector's FIFO while a burst is sent: what comes while the
+    /// sync pattern goes out, two idle blocks, delimiter, start and the block behind it.
+    pub const fn fifo_blocks(&self) -> usize {
+        self.sync_blocks + 5
+    }
+}
+
 impl Default for Params {
     fn default() -> Self {
         Self {
@@ -78,7 +88,7 @@ impl Default for Params {
             delimiter_errors_max: 11,
             terminator_ones_max: 40,
             sync_blocks: 64,
-            delay_bound: 27,
+            delay_bound: None,
             opening_idles: 2,
             ber_window_codewords: 630,
             ber_headers_max: 64,

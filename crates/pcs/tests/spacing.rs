@@ -3,7 +3,7 @@
 //! needed. Method: line bits are taken apart to octets again, and gaps are counted in them.
 
 use catena_pcs::line_file::Listing;
-use catena_pcs::params::{CODEWORD_BITS, DATA_BLOCKS, Params};
+use catena_pcs::params::{BLOCK_BITS, CODEWORD_BITS, DATA_BLOCKS, Params};
 use catena_pcs::stage::{Direction, Transmit};
 use catena_pcs::{Simd, block, fast, reference};
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ const START: (u8, bool) = (0xfb, true);
 const TERMINATE: (u8, bool) = (0xfd, true);
 
 /// Octets of the codewords that stand at bits `from..end` of a line, parity left out.
-fn octets(line: &[u8], from: usize, end: usize) -> Vec<(u8, bool)> {
+fn octets_of(line: &[u8], from: usize, end: usize) -> Vec<(u8, bool)> {
     let blocks = Listing::new(line, from, end).skip(1);
     let blocks = blocks.filter(|listed| listed.place.1 < DATA_BLOCKS);
     blocks
@@ -48,7 +48,7 @@ fn saturated(transmitter: &mut dyn Transmit, lens: &[usize]) -> Vec<usize> {
     let rest = transmitter.waiting_blocks() / DATA_BLOCKS + 2;
     let reach = (at + rest * CODEWORD_BITS).div_ceil(8);
     at += transmitter.pull(&mut line[..reach], at);
-    gaps(&octets(&line, 0, at))
+    gaps(&octets_of(&line, 0, at))
 }
 
 fn transmitters(direction: Direction, params: &Params) -> Vec<Box<dyn Transmit>> {
@@ -96,8 +96,59 @@ proptest! {
                 let codewords = transmitter.waiting_blocks().div_ceil(DATA_BLOCKS);
                 end = pull(transmitter.as_mut(), codewords);
             }
-            let gaps = gaps(&octets(&line, 0, end));
+            let gaps = gaps(&octets_of(&line, 0, end));
             prop_assert!(gaps.iter().all(|gap| *gap >= 9), "{:?}", gaps);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..Default::default() })]
+
+    /// Idle blocks are counted where they enter the data detector's FIFO (FSM_DD): a burst ends
+    /// with the codeword of its last frame, with 0 to 26 idle blocks behind it.
+    #[test]
+    fn a_burst_takes_the_codewords_that_its_frames_need_and_no_more(
+        bursts in prop::collection::vec(prop::collection::vec(60_usize..1500, 1..12), 1..4),
+        sync_blocks in 3_usize..200,
+    ) {
+        let params = Params { sync_blocks, ..Params::default() };
+        for transmitter in &mut transmitters(Direction::Upstream, &params) {
+            for lens in &bursts {
+                for &len in lens {
+                    transmitter.push(&vec![0x55; len], 1).unwrap();
+                }
+                let mut line = vec![0; 60_000];
+                let bits = transmitter.pull(&mut line, 0);
+                // Preamble, check sequence and gap; two idle blocks in front.
+                let octets: usize = lens.iter().map(|len| len + 24).sum();
+                let codewords = (octets + 16).div_ceil(8 * DATA_BLOCKS);
+                let around = (sync_blocks + 1 + 3) * BLOCK_BITS;
+                let found = (bits - around) / CODEWORD_BITS;
+                prop_assert_eq!(bits, around + found * CODEWORD_BITS);
+                prop_assert!(found <= codewords, "{} of {}", found, codewords);
+                let from = (sync_blocks + 1) * BLOCK_BITS;
+                let octets = octets_of(&line, from, from + found * CODEWORD_BITS);
+                let last = octets.iter().rposition(|octet| *octet == TERMINATE).unwrap();
+                let idle = octets.len() / 8 - last / 8 - 1;
+                prop_assert!(idle <= 26, "{} idle blocks at the end", idle);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_longer_delay_bound_keeps_the_laser_on_through_idle_blocks() {
+    for (delay_bound, codewords) in [(None, 1), (Some(69), 1), (Some(72), 1), (Some(200), 6)] {
+        let params = Params {
+            delay_bound,
+            ..Params::default()
+        };
+        for transmitter in &mut transmitters(Direction::Upstream, &params) {
+            transmitter.push(&[0; 60], 1).unwrap();
+            let bits = transmitter.pull(&mut [0; 9000], 0);
+            let found = (bits - 68 * BLOCK_BITS) / CODEWORD_BITS;
+            assert_eq!(found, codewords, "{delay_bound:?}");
         }
     }
 }

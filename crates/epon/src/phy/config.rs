@@ -61,7 +61,8 @@ pub(super) struct Config {
     max_frame: u16,
     /// Blocks of sync pattern in front of a burst (ONU, transmit).
     sync_blocks: Option<u16>,
-    /// Idle blocks after which a burst ends (ONU, transmit).
+    /// Idle blocks into the FIFO after which a burst ends (ONU, transmit); without it, a burst ends
+    /// with the codeword of its last frame.
     delay_bound: Option<u16>,
     /// Codewords in a row whose headers must fit for lock (ONU, receive).
     lock_codewords: Option<u8>,
@@ -191,7 +192,7 @@ impl Config {
         Params {
             frame_len_with_fcs_max: self.max_frame.into(),
             sync_blocks: or(self.sync_blocks, defaults.sync_blocks),
-            delay_bound: or(self.delay_bound, defaults.delay_bound),
+            delay_bound: self.delay_bound.map(usize::from),
             lock_codewords: or(self.lock_codewords.map(u16::from), defaults.lock_codewords),
             loss_codewords: or(self.loss_codewords.map(u16::from), defaults.loss_codewords),
             ..defaults
