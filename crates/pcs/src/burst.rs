@@ -42,6 +42,45 @@ pub const TERMINATOR_BLOCKS: usize = 3;
 /// Bits of the terminator.
 pub const TERMINATOR_BITS: usize = TERMINATOR_BLOCKS * crate::params::BLOCK_BITS;
 
+/// Blocks of sync pattern by which a burst is known to have begun.
+pub const SYNC_BLOCKS_SEEN: u32 = 3;
+/// Bits behind the last of them after which its delimiter will not come: 16 blocks.
+const DELIMITER_PATIENCE: usize = 16 * crate::params::BLOCK_BITS;
+
+/// Watches, while an OLT hunts, for sync patterns that no delimiter follows: bursts whose frames
+/// are lost without a trace of their own.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SyncWatch {
+    blocks: u32,
+    /// Bits since the last block.
+    since: usize,
+}
+
+impl SyncWatch {
+    /// Whether no sync pattern was seen lately.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.blocks == 0
+    }
+
+    /// Goes on by a bit, at which a block of sync pattern begins or not. True if a sync pattern
+    /// turns out to have had no delimiter.
+    pub(crate) fn step(&mut self, is_pattern: bool) -> bool {
+        self.since += 1;
+        let is_missed = self.since > DELIMITER_PATIENCE && self.finish();
+        if is_pattern {
+            self.blocks += 1;
+            self.since = 0;
+        }
+        is_missed
+    }
+
+    /// A delimiter was found, or the line ends. True if a sync pattern was under way.
+    pub(crate) fn finish(&mut self) -> bool {
+        self.since = 0;
+        core::mem::take(&mut self.blocks) >= SYNC_BLOCKS_SEEN
+    }
+}
+
 /// What an ONU sends next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {

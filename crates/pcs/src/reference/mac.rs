@@ -138,7 +138,9 @@ pub struct FrameReader {
     len_max: usize,
     /// Octets since the start, which is the first of them; none outside frames.
     octets: Option<Vec<u8>>,
-    start_block: u64,
+    /// Payload block and line bit of that start.
+    start: (u64, u64),
+    withholds: bool,
 }
 
 impl FrameReader {
@@ -148,15 +150,21 @@ impl FrameReader {
             accept,
             len_max: params.frame_len_with_fcs_max,
             octets: None,
-            start_block: 0,
+            start: (0, 0),
+            withholds: false,
         }
     }
 
-    /// Takes the vector of payload block `block`.
+    /// Frames that end from here on are withheld, or not.
+    pub fn withhold(&mut self, they_are: bool) {
+        self.withholds = they_are;
+    }
+
+    /// Takes the vector of a payload block, which is this one of all and began at this line bit.
     pub fn step(
         &mut self,
         vector: Vector,
-        block: u64,
+        place: (u64, u64),
         counters: &mut Counters,
         sink: &mut dyn FrameSink,
     ) {
@@ -164,7 +172,7 @@ impl FrameReader {
             match (vector.lane(lane), &mut self.octets) {
                 ((START, true), None) => {
                     self.octets = Some(vec![START]);
-                    self.start_block = block;
+                    self.start = place;
                 }
                 ((octet, false), Some(octets)) => octets.push(octet),
                 ((TERMINATE, true), Some(_)) => self.complete(counters, sink),
@@ -218,12 +226,18 @@ impl FrameReader {
             drops.fcs += 1;
             return;
         }
+        if self.withholds {
+            drops.high_ber += 1;
+            return;
+        }
         counters.frames += 1;
         counters.octets += bytes.len() as u64;
+        let (block, bit) = self.start;
         sink.frame(&Received {
             bytes,
             llid,
-            block: self.start_block,
+            block,
+            bit,
         });
     }
 }
