@@ -33,6 +33,8 @@ use super::ipact::{Ipact, SettingsError};
 use super::onu::BROADCAST_LLID;
 use super::{Ending, ONU_COUNT_MAX, quanta_between};
 
+#[cfg(test)]
+mod limit_tests;
 mod params;
 mod station;
 #[cfg(test)]
