@@ -287,6 +287,39 @@ mod tests {
         assert!(Frames::parse(&[], 0).is_ok());
     }
 
+    /// A chunk with room for ten octets, and its header.
+    fn chunk(content: u8, bit: u8, codewords: u32, count: u32) -> Vec<u8> {
+        let mut chunk = vec![0; HEADER_LEN + 10];
+        chunk[..4].copy_from_slice(b"EPCH");
+        (chunk[4], chunk[6]) = (content, bit);
+        chunk[8..12].copy_from_slice(&codewords.to_le_bytes());
+        chunk[16..20].copy_from_slice(&count.to_le_bytes());
+        chunk
+    }
+
+    #[test]
+    fn each_field_of_a_header_has_its_limit() {
+        let is_right = |chunk: &[u8]| Header::parse(chunk).is_ok();
+        for (content, bit, count) in [(0, 0, 10), (1, 0, 2), (2, 7, 73), (3, 0, 80)] {
+            let right = chunk(content, bit, CODEWORDS_MAX, count);
+            assert!(is_right(&right), "{content}");
+            assert!(!is_right(&chunk(content, bit, CODEWORDS_MAX + 1, count)));
+            assert!(!is_right(&chunk(content, bit, 1, count + 1)), "{content}");
+            assert!(!is_right(&chunk(content, bit + 8, 1, 1)), "{content}");
+            let mut other = right.clone();
+            other[3] ^= 1;
+            assert!(!is_right(&other), "no chunk");
+            assert!(!is_right(&right[..HEADER_LEN - 1]));
+        }
+        assert!(
+            !is_right(&chunk(0, 0, 1, 9)),
+            "octets that belong to nothing"
+        );
+        assert!(!is_right(&chunk(0, 1, 1, 10)), "octets have no bit offset");
+        assert!(!is_right(&chunk(1, 1, 1, 2)), "frames have none either");
+        assert!(!is_right(&chunk(4, 0, 1, 10)), "no such content");
+    }
+
     #[test]
     fn sizes_are_whole_groups_of_codewords() {
         assert_eq!(codewords_in(1024), Some(4));
@@ -294,6 +327,9 @@ mod tests {
         assert_eq!(codewords_in(128 * 1024), Some(512));
         assert_eq!(codewords_in(1022), None);
         assert_eq!(codewords_in(1 << 40), None);
+        let most = u64::from(CODEWORDS_MAX / 4 * GROUP_OCTETS);
+        assert_eq!(codewords_in(most), Some(CODEWORDS_MAX));
+        assert_eq!(codewords_in(most + 1023), None);
         assert_eq!(line_octets(512), 130_944);
     }
 }

@@ -33,6 +33,11 @@ pub(crate) struct LoopBench {
 /// Counters by name.
 pub(crate) type Counts = BTreeMap<&'static str, u64>;
 
+/// The engine's clock: each node has a turn of its own here.
+fn now() -> Nanos {
+    Nanos(catena_shm::tsc::kernel_ns())
+}
+
 impl LoopBench {
     /// A loop of one `pktgenrcv` and some NFs.
     pub(crate) fn new(port: &Value, nfs: &[(&NfKind, Value)]) -> Self {
@@ -86,7 +91,7 @@ impl LoopBench {
     pub(crate) fn turn(&mut self) -> RxState {
         let (mut packets, mut drops) = (Vec::new(), [0; DropReason::COUNT]);
         let mut burst = RxBurst::new(&mut self.pools, &mut packets, 64, &mut drops);
-        let state = self.port.rx(&mut burst, Nanos(0));
+        let state = self.port.rx(&mut burst, now());
         for nf in &mut self.nfs {
             if self.copies_chunks {
                 let pools = &mut self.pools;
@@ -102,7 +107,7 @@ impl LoopBench {
             let mut verdicts = vec![Verdict::Output(0); packets.len()];
             let (copies, pools) = (&mut self.copies, &mut self.pools);
             let mut burst = Burst::new(&mut packets, &mut verdicts, copies, pools, 0);
-            nf.nf.process(&mut burst, Nanos(0));
+            nf.nf.process(&mut burst, now());
             let mut kept = Vec::new();
             for (packet, verdict) in packets.into_iter().zip(verdicts) {
                 match verdict {
@@ -116,7 +121,7 @@ impl LoopBench {
             packets = kept;
         }
         let count = packets.len();
-        assert_eq!(self.port.tx(&mut packets, Nanos(0)), count);
+        assert_eq!(self.port.tx(&mut packets, now()), count);
         self.pools.free_all(packets.into_iter());
         state
     }

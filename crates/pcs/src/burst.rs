@@ -9,14 +9,16 @@
 //! | laser off | nothing | preamble, when a block waits |
 //! | preamble | sync pattern, as often as SyncTime says | delimiter |
 //! | delimiter | burst delimiter once | codewords |
-//! | codewords | 27 blocks and parity | terminator, when nothing waits and more than DelayBound blocks were idle |
+//! | codewords | 27 blocks and parity | terminator, when nothing waits and more than DelayBound blocks into the FIFO were idle |
 //! | terminator | three blocks of zeros | laser off |
 //!
 //! A burst never ends inside a codeword, and never goes from idle to terminator while a frame
-//! waits.
+//! waits. Idle blocks are counted where they enter the FIFO, as the task force's model (FSM_DD)
+//! does: when the last frame's last block leaves it, it holds nothing else. So a burst ends with 0
+//! to 26 idle blocks, and takes no codeword that its frames do not need.
 
 use crate::block::Block;
-use crate::params::Params;
+use crate::params::{PARITY_BLOCKS, Params};
 
 /// Sync pattern. Wire order 10, then BF 40 18 E5 C5 49 BB 59, least significant bits first.
 pub const SYNC_PATTERN: Block = Block {
@@ -39,6 +41,45 @@ pub const TERMINATOR: Block = Block {
 pub const TERMINATOR_BLOCKS: usize = 3;
 /// Bits of the terminator.
 pub const TERMINATOR_BITS: usize = TERMINATOR_BLOCKS * crate::params::BLOCK_BITS;
+
+/// Blocks of sync pattern by which a burst is known to have begun.
+pub const SYNC_BLOCKS_SEEN: u32 = 3;
+/// Bits behind the last of them after which its delimiter will not come: 16 blocks.
+const DELIMITER_PATIENCE: usize = 16 * crate::params::BLOCK_BITS;
+
+/// Watches, while an OLT hunts, for sync patterns that no delimiter follows: bursts whose frames
+/// are lost without a trace of their own.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SyncWatch {
+    blocks: u32,
+    /// Bits since the last block.
+    since: usize,
+}
+
+impl SyncWatch {
+    /// Whether no sync pattern was seen lately.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.blocks == 0
+    }
+
+    /// Goes on by a bit, at which a block of sync pattern begins or not. True if a sync pattern
+    /// turns out to have had no delimiter.
+    pub(crate) fn step(&mut self, is_pattern: bool) -> bool {
+        self.since += 1;
+        let is_missed = self.since > DELIMITER_PATIENCE && self.finish();
+        if is_pattern {
+            self.blocks += 1;
+            self.since = 0;
+        }
+        is_missed
+    }
+
+    /// A delimiter was found, or the line ends. True if a sync pattern was under way.
+    pub(crate) fn finish(&mut self) -> bool {
+        self.since = 0;
+        core::mem::take(&mut self.blocks) >= SYNC_BLOCKS_SEEN
+    }
+}
 
 /// What an ONU sends next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +110,8 @@ enum State {
 pub struct DataDetector {
     state: State,
     sync_blocks: usize,
-    delay_bound: usize,
+    /// Idle blocks that must have been sent when a burst ends.
+    idle_min: usize,
 }
 
 impl DataDetector {
@@ -78,7 +120,10 @@ impl DataDetector {
         Self {
             state: State::LaserOff,
             sync_blocks: params.sync_blocks,
-            delay_bound: params.delay_bound,
+            // While parity is sent the FIFO goes on taking blocks in.
+            idle_min: params.delay_bound.map_or(0, |bound| {
+                (bound + 1).saturating_sub(params.fifo_blocks() + PARITY_BLOCKS)
+            }),
         }
     }
 
@@ -94,7 +139,7 @@ impl DataDetector {
                 left: self.sync_blocks,
             };
         }
-        if matches!(self.state, State::Codewords) && waiting == 0 && idle_run > self.delay_bound {
+        if matches!(self.state, State::Codewords) && waiting == 0 && idle_run >= self.idle_min {
             self.state = State::Terminator {
                 left: TERMINATOR_BLOCKS,
             };

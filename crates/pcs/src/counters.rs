@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a receiver counts. Each field says what event it counts; none of them ever goes down.
 
+use crate::burst::TERMINATOR_BITS;
+use crate::params::{BLOCK_BITS, CODEWORD_BITS, PROTECTED_BITS};
+
 /// Counters of a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -9,6 +12,8 @@ pub struct Counters {
     pub line_bits: u64,
     /// Line bits passed over in search of lock or of a burst.
     pub hunted_bits: u64,
+    /// Those of them in front of the first lock or burst.
+    pub first_hunt_bits: u64,
     /// Codeword locks gained (ONU).
     pub locks: u64,
     /// Codeword locks lost (ONU).
@@ -19,6 +24,8 @@ pub struct Counters {
     pub bursts_ended: u64,
     /// Bursts given up after consecutive bad codewords (OLT).
     pub bursts_lost: u64,
+    /// Sync patterns that no burst delimiter followed: bursts that were not received (OLT).
+    pub bursts_missed: u64,
     /// Codewords taken in.
     pub codewords: u64,
     /// Codewords with errors that were corrected.
@@ -33,7 +40,7 @@ pub struct Counters {
     pub zeros_corrected: u64,
     /// Wrong headers before correction.
     pub header_errors: u64,
-    /// Windows of the BER monitor with too many wrong headers.
+    /// Windows of the BER monitor with too many wrong headers, the last, unfinished one included.
     pub high_ber_windows: u64,
     /// Blocks that could not be decoded, those of uncorrectable codewords among them.
     pub blocks_invalid: u64,
@@ -65,6 +72,8 @@ pub struct Drops {
     pub llid: u64,
     /// Wrong frame check sequence.
     pub fcs: u64,
+    /// Withheld while BER was high.
+    pub high_ber: u64,
 }
 
 impl Drops {
@@ -78,15 +87,25 @@ impl Drops {
             + self.crc8
             + self.llid
             + self.fcs
+            + self.high_ber
     }
 }
 
 impl Counters {
-    /// Bit errors before correction per bit of codewords, as far as they were corrected; none
-    /// before the first codeword.
+    /// Line bits that a receiver has done with: hunted over, or taken as codewords, delimiters and
+    /// terminators.
+    pub fn done_bits(&self) -> u64 {
+        self.hunted_bits
+            + self.codewords * CODEWORD_BITS as u64
+            + self.bursts * BLOCK_BITS as u64
+            + self.bursts_ended * TERMINATOR_BITS as u64
+    }
+
+    /// Bit errors before correction per bit that the code protects, as far as they were corrected;
+    /// none before the first codeword.
     pub fn ber(&self) -> Option<f64> {
         let good = self.codewords - self.codewords_uncorrectable;
-        let bits = good * crate::params::CODEWORD_BITS as u64;
+        let bits = good * PROTECTED_BITS as u64;
         let errors = self.ones_corrected + self.zeros_corrected;
         (bits > 0).then(|| errors as f64 / bits as f64)
     }

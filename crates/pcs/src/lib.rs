@@ -37,6 +37,7 @@
 //! claimed before that.
 
 pub mod additive;
+mod ber_monitor;
 pub mod block;
 pub mod burst;
 pub mod counters;

@@ -14,6 +14,9 @@ pub const BLOCKS: usize = DATA_BLOCKS + PARITY_BLOCKS;
 pub const BLOCK_BITS: usize = 66;
 /// Bits of a codeword on the line: four codewords are 1023 bytes.
 pub const CODEWORD_BITS: usize = BLOCKS * BLOCK_BITS;
+/// Bits of a codeword that the code protects: 27 blocks without one header bit each, and 32
+/// octets of parity. The headers of parity blocks, and one of each other, are not among them.
+pub const PROTECTED_BITS: usize = DATA_BLOCKS * 65 + PARITY_BLOCKS * 64;
 /// Line rate in bits per second.
 pub const LINE_RATE_BPS: u64 = 10_312_500_000;
 /// Sync headers of the four parity blocks, first bit on the line in bit 0: 00, 11, 11, 00.
@@ -54,19 +57,35 @@ pub struct Params {
     pub terminator_ones_max: u32,
     /// Blocks of sync pattern in front of a burst: SyncTime of discovery. 77.3.3.
     pub sync_blocks: usize,
-    /// Idle blocks after which the data detector ends a burst: DelayBound. 76.3.2.5.
-    pub delay_bound: usize,
+    /// DelayBound: a burst ends at the first codeword's end at which more idle blocks than this
+    /// have gone into the data detector's FIFO. None is [`Params::fifo_blocks`], the least that
+    /// makes sense: bursts then end with 0 to 26 idle blocks. 76.3.2.5.
+    pub delay_bound: Option<usize>,
     /// Idle blocks that open a burst, the first for the descrambler, the second as gap. 76.3.2.1.
     pub opening_idles: usize,
-    /// Codewords over which the BER monitor counts wrong headers: 125 us. 76.3.3.4.
+    /// Codewords over which the BER monitor counts wrong headers. Uncertain: 76.3.3.4. Here 125 us,
+    /// the window of Clause 49.
     pub ber_window_codewords: u32,
-    /// Wrong headers in that time from which the window has a high BER. 76.3.3.4.
+    /// Wrong headers in that time from which BER is high. Uncertain: 76.3.3.4. Clause 49 has 16,
+    /// which a line at the design point of the PMDs (1e-3, 39 wrong headers) would always exceed;
+    /// here 64, a bit error rate of 1.6e-3.
     pub ber_headers_max: u32,
+    /// Whether frames are withheld while BER is high, as Figure 49-15 does. Uncertain: 76.3.3.4
+    /// may only report it.
+    pub high_ber_withholds: bool,
     /// Longest frame with its check sequence, in octets. The envelope frame of 3.2.7 has 2000.
     pub frame_len_with_fcs_max: usize,
     /// Whether a start block ends the error state of the receiver. Figure 49-15 is read as: only
     /// idle, data and termination do.
     pub start_leaves_error: bool,
+}
+
+impl Params {
+    /// Blocks that wait in the data detector's FIFO while a burst is sent: what comes while the
+    /// sync pattern goes out, two idle blocks, delimiter, start and the block behind it.
+    pub const fn fifo_blocks(&self) -> usize {
+        self.sync_blocks + 5
+    }
 }
 
 impl Default for Params {
@@ -78,10 +97,11 @@ impl Default for Params {
             delimiter_errors_max: 11,
             terminator_ones_max: 40,
             sync_blocks: 64,
-            delay_bound: 27,
+            delay_bound: None,
             opening_idles: 2,
             ber_window_codewords: 630,
             ber_headers_max: 64,
+            high_ber_withholds: false,
             frame_len_with_fcs_max: 2000,
             start_leaves_error: false,
         }

@@ -2,6 +2,7 @@
 //! What every stage looks like, and what the two whole directions look like.
 
 use crate::counters::Counters;
+use crate::params::{BLOCK_BITS, CODEWORD_BITS, DATA_BLOCKS};
 
 /// How far a call came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,8 +88,17 @@ pub struct Received<'a> {
     /// LLID with mode bit.
     pub llid: u16,
     /// Which payload block, counted over all codewords that this receiver took in, held the start:
-    /// the frame's place in stream time.
+    /// the frame's place in the stream of payload.
     pub block: u64,
+    /// Which line bit, counted over all that this receiver took in, that block began at: the
+    /// frame's place in time, what lies between bursts included.
+    pub bit: u64,
+}
+
+/// Line bits from the first payload block of a codeword to the payload block `blocks` behind it.
+pub(crate) const fn line_bits_of(blocks: u64) -> u64 {
+    let per_codeword = DATA_BLOCKS as u64;
+    blocks / per_codeword * CODEWORD_BITS as u64 + blocks % per_codeword * BLOCK_BITS as u64
 }
 
 /// Where a receiver leaves frames.
@@ -134,6 +144,9 @@ pub trait Receive {
 
     /// Where it stands.
     fn verdict(&self) -> Verdict;
+
+    /// Whether the BER monitor finds too many wrong headers (hi_ber).
+    fn is_high_ber(&self) -> bool;
 }
 
 /// Which end of the fibre.

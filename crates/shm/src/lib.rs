@@ -13,7 +13,6 @@
 //! - [`ring_memory`]: the ring's memory as two sealed regions, one per side.
 //! - [`staging`]: the byte area through which `copy` links pass packets.
 //! - [`state`]: memory of a network function that outlives it.
-//! - `prefetch`: cache lines fetched before they are needed.
 //! - [`prefetch`]: cache lines fetched before they are needed.
 //! - [`bell`]: sleeping without losing a wake-up, on futexes that the peer cannot write.
 //! - [`counters`]: counter blocks that any process can read.

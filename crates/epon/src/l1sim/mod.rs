@@ -16,7 +16,6 @@ use catena_engine::nf::{BuiltNf, Burst, DropReason, Nanos, Nf, NfKind, NfPlan, V
 use catena_engine::packet::Packet;
 use catena_engine::units::Span;
 use catena_pcs::params::LINE_RATE_BPS;
-use catena_shm::tsc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -266,13 +265,13 @@ impl L1Sim {
 }
 
 impl Nf for L1Sim {
-    fn process(&mut self, burst: &mut Burst<'_>, _now: Nanos) {
+    fn process(&mut self, burst: &mut Burst<'_>, now: Nanos) {
         for (packet, verdict) in burst.iter_mut() {
-            let held = self.custody.take(packet.bytes(), tsc::ticks());
+            let held = self.custody.take(packet.bytes(), now.0);
             if let Err(reason) = self.chunk(packet) {
                 *verdict = Verdict::Drop(reason);
             } else if let Some(held) = held {
-                self.custody.hand_on(held, packet.bytes_mut(), tsc::ticks());
+                Custody::hand_on(held, packet.bytes_mut(), now.0);
             }
         }
     }

@@ -10,9 +10,9 @@
 //! | registered | registering | REGISTER_REQ of the same address: the ONU was switched off and on |
 //! | registered | absent | it asks; nothing heard for the timeout; its clock drifted |
 //!
-//! The upstream is one line of time at the OLT's receiver. [`Olt`] hands it out from left to right:
-//! a slot begins a guard after the end of the slot before it, whoever has that, so that slots never
-//! overlap. An ONU that is `rtt` away is told to turn its laser on `rtt` earlier. Slots of one ONU
+//! The upstream is one line of time at the OLT's receiver, of which [`Olt`] hands out parts that are
+//! a guard apart. Where it would be idle until a far ONU can send, nearer ones are given slots. An
+//! ONU that is `rtt` away is told to turn its laser on `rtt` earlier. Slots of one ONU
 //! follow its REPORTs: one REPORT, one next slot. A slot from which no REPORT came (GATE or REPORT
 //! was lost) is followed by one for a REPORT only. So an ONU has one slot outstanding at most, and
 //! what it says can cost the others no more than its limit per cycle.
@@ -33,15 +33,19 @@ use super::ipact::{Ipact, SettingsError};
 use super::onu::BROADCAST_LLID;
 use super::{Ending, ONU_COUNT_MAX, quanta_between};
 
+#[cfg(test)]
+mod limit_tests;
 mod params;
 mod station;
 #[cfg(test)]
 mod tests;
+mod timeline;
 
 use params::report_length;
 
-pub use params::Params;
+pub use params::{GUARD_MIN, Params};
 pub use station::{Slot, Station};
+use timeline::Timeline;
 
 /// Slots that an ONU gets to confirm its registration.
 pub const CONFIRM_TRIES: u32 = 3;
@@ -115,8 +119,7 @@ pub struct Olt {
     ipact: Ipact,
     /// By index; the LLID is that of the first, plus the index.
     stations: Vec<Option<Station>>,
-    /// The upstream is handed out up to here, on the OLT's clock at its receiver.
-    free_at: u64,
+    upstream: Timeline,
     next_window: u64,
     /// The last discovery window at the receiver, from the first to the last possible arrival.
     window: Option<(u64, u64)>,
@@ -134,7 +137,7 @@ impl Olt {
         let ipact = Ipact::new(params.dba.clone(), params.onus_max, params.overhead())?;
         Ok(Self {
             stations: (0..params.onus_max).map(|_| None).collect(),
-            free_at: now,
+            upstream: Timeline::new(now, params.guard),
             next_window: now,
             window: None,
             queue: VecDeque::with_capacity(QUEUE_MAX),
@@ -148,7 +151,7 @@ impl Olt {
     /// Starts its clock at `now`, and takes LLIDs that follow from it: an OLT that was restarted
     /// has others than in its life before. To be called once, before anything else.
     pub fn start(&mut self, now: u64) {
-        self.free_at = now;
+        self.upstream = Timeline::new(now, self.params.guard);
         self.next_window = now;
         let lives = (u64::from(BROADCAST_LLID) - 1) / ONU_COUNT_MAX as u64;
         // Lives that begin within 4 ms of each other may share theirs, which costs a timeout.
@@ -193,7 +196,7 @@ impl Olt {
 
     /// Until when the upstream is handed out, on its clock at its receiver.
     pub const fn granted_until(&self) -> u64 {
-        self.free_at
+        self.upstream.end()
     }
 
     /// Whether a discovery window is open for what arrives at `arrival`.
@@ -342,18 +345,17 @@ impl Olt {
         self.ipact.share_among(present);
     }
 
-    /// Earliest instant at the receiver for a slot of an ONU `rtt` away.
+    /// Earliest instant at which light of an ONU `rtt` away can answer a GATE of now.
     fn earliest(&self, rtt: u32, now: u64) -> u64 {
         // A GATE leaves behind the MPCPDUs that wait before it.
         let ahead = (self.queue.len() as u64 + 1) * MPCPDU_QUANTA;
-        let answer = u64::from(self.params.processing + self.params.lead + rtt) + ahead;
-        (self.free_at + u64::from(self.params.guard)).max(now + answer)
+        now + u64::from(self.params.processing + self.params.lead + rtt) + ahead
     }
 
     fn open_window(&mut self, now: u64) {
-        let from = self.earliest(0, now);
-        let to = from + u64::from(self.params.discovery_window) + u64::from(self.params.rtt_max);
-        self.free_at = to;
+        let length = u64::from(self.params.discovery_window) + u64::from(self.params.rtt_max);
+        let from = self.upstream.take_last(self.earliest(0, now), length);
+        let to = from + length;
         self.window = Some((from, to));
         self.next_window = now + self.params.discovery_period;
         self.counters.windows += 1;
@@ -504,12 +506,13 @@ impl Olt {
         let Some(rtt) = self.stations[index].as_ref().map(|station| station.rtt) else {
             return;
         };
-        let from = self.earliest(rtt, now);
+        let earliest = self.earliest(rtt, now);
         let Some(station) = self.stations[index].as_mut() else {
             return;
         };
         let fixed = station.laser_time() + sync_time + report_length();
         let length = (fixed + quanta).min(GRANT_LENGTH_MAX);
+        let from = self.upstream.take(earliest, length.into(), now);
         let to = from + u64::from(length);
         station.give(Slot { from, to });
         let grant = Grant {
@@ -518,7 +521,6 @@ impl Olt {
             force_report: station.registered,
         };
         let llid = station.llid;
-        self.free_at = to;
         self.counters.grants += 1;
         self.counters.granted_quanta += u64::from(length);
         if let Some(gate) = Gate::new(&[grant]) {

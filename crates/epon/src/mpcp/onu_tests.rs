@@ -247,6 +247,99 @@ fn what_was_not_asked_for_is_ignored() {
     assert_eq!(onu.counters().unexpected, 2);
 }
 
+/// Grants as the OLT times them, to a registered ONU; gives how many it keeps.
+fn kept(slots: &[(u32, u16)]) -> (Onu, u64) {
+    let (mut onu, now) = registered();
+    let clock = onu.clock(now);
+    for (wait, length) in slots {
+        let message = gate(&[(clock + wait, *length)]);
+        onu.handle(3, catena_wire::mpcp::DST, &at(clock, message), now);
+    }
+    let kept = onu.slots.len() as u64;
+    (onu, kept)
+}
+
+#[test]
+fn a_grant_has_room_for_a_control_frame_and_comes_in_time() {
+    // Laser on and off, sync pattern, and a codeword.
+    let least = 32 + 32 + SYNC + 13;
+    let (onu, count) = kept(&[(2_000, least - 1)]);
+    assert_eq!((count, onu.counters().grants_refused), (0, 1));
+    assert_eq!(kept(&[(2_000, least)]).1, 1);
+    let (onu, count) = kept(&[(1_023, 1_000)]);
+    assert_eq!((count, onu.counters().grants_late), (0, 1));
+    assert_eq!(kept(&[(1_024, 1_000)]).1, 1);
+}
+
+#[test]
+fn grants_do_not_overlap_and_are_as_many_as_were_announced() {
+    for second in [(2_999, 1_000), (1_001 + 1_000, 1_000), (2_500, 200)] {
+        let (onu, count) = kept(&[(2_000, 1_000), second]);
+        assert_eq!((count, onu.counters().grants_refused), (1, 1), "{second:?}");
+    }
+    assert_eq!(kept(&[(3_000, 1_000), (2_000, 1_000), (4_000, 200)]).1, 3);
+    let many: Vec<(u32, u16)> = (0..9).map(|slot| (2_000 + 1_000 * slot, 500)).collect();
+    let (onu, count) = kept(&many);
+    assert_eq!((count, onu.counters().grants_refused), (8, 1));
+}
+
+#[test]
+fn a_grant_within_the_burst_under_way_is_refused() {
+    let (mut onu, _) = kept(&[(2_000, 5_000)]);
+    let start = onu.next_slot().unwrap();
+    onu.take_burst(start).unwrap();
+    let clock = onu.clock(start);
+    for (wait, refused) in [(4_999, 1), (5_000, 1)] {
+        let message = gate(&[(clock + wait, 1_000)]);
+        onu.handle(3, catena_wire::mpcp::DST, &at(clock, message), start);
+        assert_eq!(onu.counters().grants_refused, refused, "{wait}");
+    }
+    assert_eq!(onu.next_slot(), Some(start + 5_000));
+}
+
+#[test]
+fn only_its_own_registration_and_grants_concern_an_onu() {
+    let mut onu = onu();
+    let dst = catena_wire::mpcp::DST;
+    onu.handle(BROADCAST_LLID, dst, &at(0, discovery(2_000, 400)), 0);
+    // An LLID of which nobody may have.
+    let all = at(500, register(Register::ACK, BROADCAST_LLID));
+    onu.handle(BROADCAST_LLID, MAC, &all, 500);
+    assert_eq!(onu.state(), State::Requested);
+    let (mut onu, now) = registered();
+    let clock = onu.clock(now);
+    for (flags, llid) in [
+        (Register::ACK, 4),
+        (Register::DEREGISTER, 4),
+        (Register::REREGISTER, 2),
+    ] {
+        onu.handle(BROADCAST_LLID, MAC, &at(clock, register(flags, llid)), now);
+        assert_eq!((onu.state(), onu.llid()), (State::Registered, Some(3)));
+    }
+    // A discovery GATE to one ONU, and its grant to all.
+    let other = at(clock, discovery(clock + 2_000, 400));
+    onu.handle(3, dst, &other, now);
+    let other = at(clock, gate(&[(clock + 2_000, 400)]));
+    onu.handle(BROADCAST_LLID, dst, &other, now);
+    assert_eq!(onu.next_slot(), None);
+    assert_eq!(onu.counters().unexpected, 5);
+}
+
+#[test]
+fn a_request_is_for_a_discovery_window() {
+    let mut onu = onu();
+    let dst = catena_wire::mpcp::DST;
+    // To the quantum as long as a request.
+    let length = 32 + 32 + SYNC + 13;
+    onu.handle(BROADCAST_LLID, dst, &at(0, discovery(2_000, length - 1)), 0);
+    assert_eq!(onu.next_slot(), None);
+    onu.handle(BROADCAST_LLID, dst, &at(0, discovery(2_000, length)), 0);
+    assert_eq!(onu.next_slot(), Some(2_000));
+    assert_eq!(onu.take_burst(1_999), None);
+    let burst = onu.take_burst(2_000).unwrap();
+    assert_eq!(burst.laser_off, 2_000 + u64::from(length));
+}
+
 fn messages() -> impl Strategy<Value = Message> {
     prop_oneof![
         (any::<u32>(), any::<u16>()).prop_map(|(start, length)| discovery(start, length)),

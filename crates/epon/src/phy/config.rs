@@ -61,12 +61,19 @@ pub(super) struct Config {
     max_frame: u16,
     /// Blocks of sync pattern in front of a burst (ONU, transmit).
     sync_blocks: Option<u16>,
-    /// Idle blocks after which a burst ends (ONU, transmit).
+    /// Idle blocks into the FIFO after which a burst ends (ONU, transmit); without it, a burst ends
+    /// with the codeword of its last frame.
     delay_bound: Option<u16>,
     /// Codewords in a row whose headers must fit for lock (ONU, receive).
     lock_codewords: Option<u8>,
     /// Bad codewords in a row by which lock or burst is lost (receive).
     loss_codewords: Option<u8>,
+    /// Codewords over which wrong headers are counted (receive).
+    ber_window: Option<u16>,
+    /// Wrong headers in that window from which the bit error rate is high (receive).
+    ber_limit: Option<u16>,
+    /// Whether frames are withheld while the bit error rate is high (receive).
+    ber_withholds: Option<bool>,
 }
 
 const fn yes() -> bool {
@@ -84,6 +91,8 @@ impl Limits {
     /// A receiver looks back at 40 codewords.
     const LOCK: RangeInclusive<u8> = 1..=16;
     const LOSS: RangeInclusive<u8> = 1..=255;
+    /// At most 13 ms.
+    const BER: RangeInclusive<u16> = 1..=u16::MAX;
 
     const fn max_frame() -> u16 {
         2000
@@ -136,6 +145,19 @@ impl Config {
                 !sends,
                 "a receiver",
             ),
+            (
+                "ber_window",
+                self.ber_window.is_some(),
+                !sends,
+                "a receiver",
+            ),
+            ("ber_limit", self.ber_limit.is_some(), !sends, "a receiver"),
+            (
+                "ber_withholds",
+                self.ber_withholds.is_some(),
+                !sends,
+                "a receiver",
+            ),
         ];
         let wrong = settings
             .iter()
@@ -165,6 +187,8 @@ impl Config {
             ("max_frame", Some(self.max_frame), Limits::MAX_FRAME),
             ("sync_blocks", self.sync_blocks, Limits::SYNC_BLOCKS),
             ("delay_bound", self.delay_bound, Limits::DELAY_BOUND),
+            ("ber_window", self.ber_window, Limits::BER),
+            ("ber_limit", self.ber_limit, Limits::BER),
             (
                 "lock_codewords",
                 self.lock_codewords.map(u16::from),
@@ -191,8 +215,13 @@ impl Config {
         Params {
             frame_len_with_fcs_max: self.max_frame.into(),
             sync_blocks: or(self.sync_blocks, defaults.sync_blocks),
-            delay_bound: or(self.delay_bound, defaults.delay_bound),
+            delay_bound: self.delay_bound.map(usize::from),
             lock_codewords: or(self.lock_codewords.map(u16::from), defaults.lock_codewords),
+            ber_window_codewords: self
+                .ber_window
+                .map_or(defaults.ber_window_codewords, u32::from),
+            ber_headers_max: self.ber_limit.map_or(defaults.ber_headers_max, u32::from),
+            high_ber_withholds: self.ber_withholds.unwrap_or(defaults.high_ber_withholds),
             loss_codewords: or(self.loss_codewords.map(u16::from), defaults.loss_codewords),
             ..defaults
         }

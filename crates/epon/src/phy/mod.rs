@@ -16,7 +16,6 @@ use catena_engine::nf::{BuiltNf, Burst, DropReason, Nanos, Nf, NfKind, NfPlan, V
 use catena_engine::packet::Packet;
 use catena_pcs::llid::Accept;
 use catena_pcs::{Simd, fast, reference};
-use catena_shm::tsc;
 use serde_json::{Value, json};
 
 use crate::custody::Custody;
@@ -87,13 +86,13 @@ struct Phy {
 }
 
 impl Nf for Phy {
-    fn process(&mut self, burst: &mut Burst<'_>, _now: Nanos) {
+    fn process(&mut self, burst: &mut Burst<'_>, now: Nanos) {
         for (packet, verdict) in burst.iter_mut() {
-            let held = self.custody.take(packet.bytes(), tsc::ticks());
+            let held = self.custody.take(packet.bytes(), now.0);
             if let Err(reason) = self.half.chunk(packet) {
                 *verdict = Verdict::Drop(reason);
             } else if let Some(held) = held {
-                self.custody.hand_on(held, packet.bytes_mut(), tsc::ticks());
+                Custody::hand_on(held, packet.bytes_mut(), now.0);
             }
         }
     }
@@ -103,11 +102,11 @@ impl Nf for Phy {
             return Err("epon_phy answers {\"show\": \"counts\"}".to_owned());
         }
         let counts = Value::from_iter(self.report());
-        let state = match &self.half {
-            Half::Receive(half) => half.state(),
-            _ => Value::Null,
+        let (state, high_ber) = match &self.half {
+            Half::Receive(half) => (half.state(), json!(half.is_high_ber())),
+            _ => (Value::Null, Value::Null),
         };
-        Ok(json!({"counts": counts, "state": state}))
+        Ok(json!({"counts": counts, "state": state, "high_ber": high_ber}))
     }
 
     fn report(&self) -> Vec<(&'static str, u64)> {

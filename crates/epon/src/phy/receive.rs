@@ -136,6 +136,11 @@ impl Receiving {
         Ok(())
     }
 
+    /// Whether the bit error rate is high.
+    pub(super) fn is_high_ber(&self) -> bool {
+        self.receiver.is_high_ber()
+    }
+
     /// Where the receiver stands, in a word.
     pub(super) fn state(&self) -> Value {
         match self.receiver.verdict() {
@@ -164,19 +169,20 @@ pub(crate) fn counts(
     counters: &Counters,
 ) -> impl Iterator<Item = (&'static str, u64)> + use<> {
     let drops = &counters.drops;
-    let synchronisation = match direction {
-        Direction::Downstream => [
+    let synchronisation: &[_] = match direction {
+        Direction::Downstream => &[
             ("locks", counters.locks),
             ("lock_losses", counters.lock_losses),
-            ("high_ber_windows", counters.high_ber_windows),
         ],
-        Direction::Upstream => [
+        Direction::Upstream => &[
             ("bursts", counters.bursts),
             ("bursts_ended", counters.bursts_ended),
             ("bursts_lost", counters.bursts_lost),
+            ("bursts_missed", counters.bursts_missed),
         ],
     };
     let rest = [
+        ("high_ber_windows", counters.high_ber_windows),
         ("line_bits", counters.line_bits),
         ("hunted_bits", counters.hunted_bits),
         ("codewords", counters.codewords),
@@ -197,6 +203,9 @@ pub(crate) fn counts(
         ("frames_crc8", drops.crc8),
         ("frames_llid", drops.llid),
         ("frames_fcs", drops.fcs),
+        ("frames_high_ber", drops.high_ber),
     ];
-    synchronisation.into_iter().chain(rest)
+    let mut counts = synchronisation.to_vec();
+    counts.extend(rest);
+    counts.into_iter()
 }

@@ -157,12 +157,12 @@ fn packets_that_are_no_chunks_are_dropped_as_malformed() {
 
 #[test]
 fn a_burst_that_its_buffer_does_not_hold_is_dropped_and_the_next_one_is_whole() {
-    let port = json!({"chunk": "8KiB", "count": 4, "size": 1000});
+    let port = json!({"chunk": "10KiB", "count": 4, "size": 1000});
     let long = json!({"role": "onu", "direction": "transmit", "sync_blocks": 1024});
     let olt = json!({"role": "olt", "direction": "receive"});
     let mut chain = LoopBench::new(&port, &[(&KIND, long), (&KIND, olt.clone())]);
     let counts = chain.run();
-    // 8448 bytes of sync pattern leave no room for 8 KiB in 16 KiB.
+    // 8448 bytes of sync pattern leave no room for 10 KiB in 16 KiB.
     assert_eq!(chain.counts(0)["bursts_cut"], 4);
     assert_eq!(chain.dropped, [DropReason::TooLarge; 4]);
     assert_eq!(counts["frames_lost"], counts["frames"]);

@@ -53,9 +53,9 @@ pub(super) struct ArriveCounts {
     pub(super) bit_errors: u64,
     /// Chunks whose time was counted.
     pub(super) measured: u64,
-    /// Those of them that the machine held up, and for how long, in ticks.
+    /// Those of them that the machine held up, and for how long.
     pub(super) stalled: u64,
-    pub(super) stalled_ticks: u64,
+    pub(super) stalled_ns: u64,
 }
 
 /// The receiving half.
@@ -168,8 +168,8 @@ impl Arriving {
         Some(first.sent + self.timeout + 1)
     }
 
-    /// Takes what came back by tick `received`.
-    pub(super) fn take(&mut self, chunk: &[u8], received: u64) {
+    /// Takes what came back by tick `received`, which is `now_ns` of the engine's clock.
+    pub(super) fn take(&mut self, chunk: &[u8], received: u64, now_ns: u64) {
         let Ok(header) = Header::parse(chunk) else {
             self.counts.malformed += 1;
             return;
@@ -180,13 +180,13 @@ impl Arriving {
         }
         let place = self.pending.iter().position(|p| p.number == header.number);
         let pending = place.map(|place| self.pending.remove(place));
-        let held = self.custody.take(chunk, received);
+        let held = self.custody.take(chunk, now_ns);
         match &pending {
             Some(pending) => {
                 self.counts.returned += 1;
                 if pending.is_measured {
                     let ticks = received.saturating_sub(pending.due);
-                    self.time(ticks, held.map_or(0, |held| held.stalled));
+                    self.time(ticks, held.map_or(0, |held| held.stalled_ns));
                     self.samples.record(&Arrival {
                         flow: 0,
                         sequence: self.counts.measured,
@@ -217,19 +217,18 @@ impl Arriving {
         }
     }
 
-    /// Counts a chunk's time, of which `stalled` was the machine's.
-    fn time(&mut self, ticks: u64, stalled: u64) {
+    /// Counts a chunk's time, of which `stalled_ns` were the machine's.
+    fn time(&mut self, ticks: u64, stalled_ns: u64) {
         let ns = self.rate.ns(ticks);
         self.chunk_ns.record(ns);
-        self.net_ns
-            .record(self.rate.ns(ticks.saturating_sub(stalled)));
-        if stalled == 0 {
+        self.net_ns.record(ns.saturating_sub(stalled_ns));
+        if stalled_ns == 0 {
             self.clean_ns.record(ns);
             return;
         }
         self.stalled_ns.record(ns);
         self.counts.stalled += 1;
-        self.counts.stalled_ticks = self.counts.stalled_ticks.saturating_add(stalled.min(ticks));
+        self.counts.stalled_ns = self.counts.stalled_ns.saturating_add(stalled_ns.min(ns));
     }
 
     fn raw(&mut self, number: u32, payload: &[u8]) {

@@ -73,6 +73,8 @@ struct PktGenRcv {
     sending: Sending,
     arriving: Arriving,
     results: Option<PathBuf>,
+    /// A tick of the time-stamp counter, and what the engine's clock showed then.
+    anchor: (u64, Nanos),
     /// Whether nothing is sent but for its time not having come.
     is_early: bool,
     /// How late it is then.
@@ -86,6 +88,7 @@ impl PktGenRcv {
             sending: Sending::new(config, rate),
             arriving: Arriving::new(config, rate),
             results,
+            anchor: (0, Nanos(0)),
             is_early: false,
             lateness: Usual::default(),
         }
@@ -126,11 +129,11 @@ impl PktGenRcv {
             let stalled = match was_early {
                 true => {
                     let late = ticks.saturating_sub(header.due);
-                    self.lateness.judge(late, least)
+                    self.rate.ns(self.lateness.judge(late, least))
                 }
                 false => 0,
             };
-            custody::begin(packet.bytes_mut(), tsc::ticks(), stalled, least);
+            custody::begin(packet.bytes_mut(), now.0, stalled);
             self.arriving
                 .expect(&header, ticks, self.sending.is_measured());
             burst.push(packet);
@@ -146,13 +149,17 @@ impl PktGenRcv {
 
 impl Port for PktGenRcv {
     fn rx(&mut self, burst: &mut RxBurst<'_>, now: Nanos) -> RxState {
-        self.send(burst, tsc::ticks(), now)
+        self.anchor = (tsc::ticks(), now);
+        self.send(burst, self.anchor.0, now)
     }
 
     fn tx(&mut self, packets: &mut [Packet], _now: Nanos) -> usize {
         for packet in packets.iter() {
             // One reading per chunk: what the one before took to be judged is not this one's time.
-            self.arriving.take(packet.bytes(), tsc::ticks());
+            let received = tsc::ticks();
+            let (ticks, now) = self.anchor;
+            let now_ns = self.engine_time(received, ticks, now).0;
+            self.arriving.take(packet.bytes(), received, now_ns);
         }
         packets.len()
     }

@@ -68,7 +68,7 @@ pub(super) fn report(sending: &Sending, arriving: &Arriving) -> Vec<(&'static st
         ("bit_errors", back.bit_errors),
         ("chunks_measured", back.measured),
         ("chunks_stalled", back.stalled),
-        ("stalled_ns", arriving.rate().ns(back.stalled_ticks)),
+        ("stalled_ns", back.stalled_ns),
     ];
     let span_ns = u128::from(arriving.span_ns());
     let line_bits = u128::from(back.measured) * sending.codewords() as u128 * CODEWORD_BITS as u128;

@@ -13,7 +13,7 @@ use crate::counters::Counters;
 use crate::llid::{self, Accept, PreambleError};
 use crate::params::{DATA_BLOCKS, FCS_LEN, FRAME_LEN_WITH_FCS_MIN, PREAMBLE_LEN, Params};
 use crate::simd::Simd;
-use crate::stage::{FrameSink, Received};
+use crate::stage::{FrameSink, Received, line_bits_of};
 use crate::xgmii::{Kind, START};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,12 @@ pub(super) struct FrameDecoder {
     /// Octets since the start; those beyond the limit are counted and not kept.
     octets: Box<[u8]>,
     len: usize,
-    start_block: u64,
+    /// Payload block of that start, and the line bit at which it began.
+    start: (u64, u64),
+    /// First payload block of this lock or burst, and the line bit at which it began.
+    origin: (u64, u64),
+    /// Whether frames that end are withheld.
+    withholds: bool,
     /// Payload blocks taken in.
     blocks: u64,
 }
@@ -58,13 +63,27 @@ impl FrameDecoder {
             is_in_frame: false,
             octets: vec![0; room].into_boxed_slice(),
             len: 0,
-            start_block: 0,
+            start: (0, 0),
+            origin: (0, 0),
+            withholds: false,
             blocks: 0,
         }
     }
 
+    /// A lock or burst begins, with a codeword at line bit `bit`.
+    pub(super) fn begin(&mut self, bit: u64) {
+        self.reset();
+        self.origin = (self.blocks, bit);
+    }
+
+    /// Frames that end from here on are withheld, or not.
+    #[inline]
+    pub(super) fn withhold(&mut self, they_are: bool) {
+        self.withholds = they_are;
+    }
+
     /// Back to the initial state, outside frames.
-    pub(super) fn reset(&mut self) {
+    fn reset(&mut self) {
         self.state = State::Between;
         self.is_in_frame = false;
     }
@@ -185,7 +204,8 @@ impl FrameDecoder {
     fn start(&mut self, word: u64, block: u64) {
         self.state = State::Data;
         self.is_in_frame = true;
-        self.start_block = block;
+        let (first, bit) = self.origin;
+        self.start = (block, bit + line_bits_of(block - first));
         self.octets[0] = START;
         self.len = 1;
         let octets = word.to_le_bytes();
@@ -265,12 +285,18 @@ impl FrameDecoder {
             drops.fcs += 1;
             return;
         }
+        if self.withholds {
+            drops.high_ber += 1;
+            return;
+        }
         counters.frames += 1;
         counters.octets += bytes.len() as u64;
+        let (block, bit) = self.start;
         sink.frame(&Received {
             bytes,
             llid,
-            block: self.start_block,
+            block,
+            bit,
         });
     }
 }

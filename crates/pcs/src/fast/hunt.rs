@@ -4,7 +4,8 @@
 
 use super::line_buffer::LineBuffer;
 use super::words_avx2::distances;
-use crate::burst::DELIMITER;
+use crate::block::Block;
+use crate::burst::{DELIMITER, SYNC_PATTERN, SyncWatch};
 use crate::params::{BLOCK_BITS, BLOCKS, CODEWORD_BITS, DATA_BLOCKS, PARITY_HEADERS};
 use crate::simd::Simd;
 
@@ -71,30 +72,50 @@ fn headers_fit(buffer: &LineBuffer, at: usize, codewords: usize, mut fits: u64) 
 }
 
 /// Looks for the first offset at which 66 bits differ from the delimiter in at most `errors` bits.
-pub(super) fn delimiter(simd: Simd, buffer: &LineBuffer, errors: u32) -> Hunt {
+/// Sync patterns before it are watched, and those without a delimiter counted in `missed`.
+pub(super) fn delimiter(
+    simd: Simd,
+    buffer: &LineBuffer,
+    errors: u32,
+    watch: &mut SyncWatch,
+    missed: &mut u64,
+) -> Hunt {
     let offsets = (buffer.len() + 1).saturating_sub(BLOCK_BITS);
     let mut passed = 0;
     while passed < offsets {
         let count = (offsets - passed).min(64);
         let (low, high) = (buffer.word(passed + 2), buffer.word(passed + 66));
         let headers = (buffer.word(passed), buffer.word(passed + 1));
-        let payload = distances(simd, low, high, DELIMITER.payload);
-        if payload
-            .iter()
-            .any(|&distance| u32::from(distance) <= errors)
-        {
-            for (offset, &distance) in payload[..count].iter().enumerate() {
-                let header = (headers.0 >> offset & 1) | (headers.1 >> offset & 1) << 1;
-                let in_header = (header ^ u64::from(DELIMITER.header)).count_ones();
-                if u32::from(distance) + in_header <= errors {
-                    return Hunt {
-                        passed: passed + offset,
-                        is_found: true,
-                    };
+        let near = |block: Block| {
+            let payload = distances(simd, low, high, block.payload);
+            let mut near = 0_u64;
+            if payload
+                .iter()
+                .any(|&distance| u32::from(distance) <= errors)
+            {
+                for (offset, &distance) in payload[..count].iter().enumerate() {
+                    let header = (headers.0 >> offset & 1) | (headers.1 >> offset & 1) << 1;
+                    let in_header = (header ^ u64::from(block.header)).count_ones();
+                    let is_near = u32::from(distance) + in_header <= errors;
+                    near |= u64::from(is_near) << offset;
                 }
             }
+            near
+        };
+        let (found, sync) = (near(DELIMITER), near(SYNC_PATTERN));
+        let before = count.min(found.trailing_zeros() as usize);
+        if sync != 0 || !watch.is_idle() {
+            for offset in 0..before {
+                *missed += u64::from(watch.step(sync >> offset & 1 == 1));
+            }
         }
-        passed += count;
+        passed += before;
+        if found != 0 {
+            return Hunt {
+                passed,
+                is_found: true,
+            };
+        }
     }
     Hunt {
         passed,

@@ -11,7 +11,8 @@ use super::hunt::{self, Hunt};
 use super::line_buffer::{CODEWORDS, LineBuffer};
 use super::words::{LOAD_OCTETS, Payload};
 use super::words_avx2::{descramble_rows, load_codewords};
-use crate::burst::TERMINATOR_BITS;
+use crate::ber_monitor::BerMonitor;
+use crate::burst::{SyncWatch, TERMINATOR_BITS};
 use crate::counters::Counters;
 use crate::llid::Accept;
 use crate::params::{BLOCK_BITS, CODEWORD_BITS, Params};
@@ -31,8 +32,8 @@ pub struct Receiver {
     batch: Box<Batch>,
     verdict: Verdict,
     bad_run: usize,
-    window_codewords: u32,
-    window_headers: u32,
+    ber_monitor: BerMonitor,
+    watch: SyncWatch,
     is_primed: bool,
     last_scrambled: u64,
     decoder: FrameDecoder,
@@ -72,8 +73,8 @@ impl Receiver {
             }),
             verdict: Verdict::NeverLocked,
             bad_run: 0,
-            window_codewords: 0,
-            window_headers: 0,
+            ber_monitor: BerMonitor::new(&params),
+            watch: SyncWatch::default(),
             is_primed: false,
             last_scrambled: u64::MAX,
             decoder: FrameDecoder::new(simd, accept, &params),
@@ -86,11 +87,16 @@ impl Receiver {
         self.verdict = Verdict::InStep;
         self.bad_run = 0;
         self.is_primed = false;
-        self.decoder.reset();
-        match self.direction {
-            Direction::Downstream => self.counters.locks += 1,
-            Direction::Upstream => self.counters.bursts += 1,
+        self.watch.finish();
+        let counters = &mut self.counters;
+        if counters.locks + counters.bursts == 0 {
+            counters.first_hunt_bits = counters.hunted_bits;
         }
+        match self.direction {
+            Direction::Downstream => counters.locks += 1,
+            Direction::Upstream => counters.bursts += 1,
+        }
+        self.decoder.begin(counters.done_bits());
     }
 
     /// False if more bits are needed.
@@ -98,7 +104,9 @@ impl Receiver {
         let Hunt { passed, is_found } = match self.direction {
             Direction::Downstream => hunt::codewords(&self.buffer, self.params.lock_codewords),
             Direction::Upstream => {
-                hunt::delimiter(self.simd, &self.buffer, self.params.delimiter_errors_max)
+                let errors = self.params.delimiter_errors_max;
+                let missed = &mut self.counters.bursts_missed;
+                hunt::delimiter(self.simd, &self.buffer, errors, &mut self.watch, missed)
             }
         };
         self.counters.hunted_bits += passed as u64;
@@ -225,6 +233,8 @@ impl Receiver {
             let is_failed = correction == Correction::Uncorrectable;
             let is_bad = is_failed || wrong_headers as usize >= self.params.loss_headers;
             self.bad_run = if is_bad { self.bad_run + 1 } else { 0 };
+            let withholds = self.params.high_ber_withholds && self.ber_monitor.is_high();
+            self.decoder.withhold(withholds);
             let skips_first = !core::mem::replace(&mut self.is_primed, true);
             let counters = &mut self.counters;
             if is_failed {
@@ -265,13 +275,8 @@ impl Receiver {
             }
             Correction::Uncorrectable => counters.codewords_uncorrectable += 1,
         }
-        self.window_codewords += 1;
-        self.window_headers += wrong_headers;
-        if self.window_codewords == self.params.ber_window_codewords {
-            let is_high = self.window_headers >= self.params.ber_headers_max;
-            counters.high_ber_windows += u64::from(is_high);
-            (self.window_codewords, self.window_headers) = (0, 0);
-        }
+        let is_beyond = self.ber_monitor.step(wrong_headers);
+        counters.high_ber_windows += u64::from(is_beyond);
     }
 }
 
@@ -306,6 +311,7 @@ impl Receive for Receiver {
         if self.verdict == Verdict::InStep {
             self.decoder.end(Kind::Control, &mut self.counters, sink);
         }
+        self.counters.bursts_missed += u64::from(self.watch.finish());
     }
 
     fn counters(&self) -> &Counters {
@@ -314,5 +320,9 @@ impl Receive for Receiver {
 
     fn verdict(&self) -> Verdict {
         self.verdict
+    }
+
+    fn is_high_ber(&self) -> bool {
+        self.ber_monitor.is_high()
     }
 }

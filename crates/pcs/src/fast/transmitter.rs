@@ -180,17 +180,17 @@ impl Transmitter {
     #[inline]
     fn owe(&mut self, offset: usize, len_with_fcs: usize) {
         let length = PREAMBLE_LEN + len_with_fcs;
-        let codewords = (offset + length + GAP_LEN) / (8 * DATA_BLOCKS);
-        let wanted = GAP_LEN + codewords * 8 * PARITY_BLOCKS;
-        let over = (offset + length + wanted) % 4;
-        // The termination is part of the gap and has been sent.
-        if over + self.deficit <= 3 {
+        let over = (offset + length + GAP_LEN) % 4;
+        let gap = if over + self.deficit <= 3 {
             self.deficit += over;
-            self.owed = wanted - over - 1;
+            GAP_LEN - over
         } else {
             self.deficit -= 4 - over;
-            self.owed = wanted + 4 - over - 1;
-        }
+            GAP_LEN + 4 - over
+        };
+        let codewords = (offset + length + gap) / (8 * DATA_BLOCKS);
+        // The termination is part of the gap and has been sent.
+        self.owed = gap + codewords * 8 * PARITY_BLOCKS - 1;
     }
 
     /// Puts the next codeword's payload at a place of the batch.
@@ -253,6 +253,8 @@ impl Transmit for Transmitter {
         }
         self.queue.make_room((len_with_fcs + self.owed) / 8 + 4);
         self.gap();
+        // A frame waits while parity has its time (FSM_MPCP): idles that are due go in front of it.
+        self.due = 0;
         let lane = self.owed;
         self.owed = 0;
         let offset = 8 * self.passed + lane;

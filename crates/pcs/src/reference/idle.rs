@@ -27,6 +27,11 @@ impl IdleDeletion {
         self.passed
     }
 
+    /// Vectors that are still to be dropped.
+    pub fn due(&self) -> usize {
+        self.due
+    }
+
     /// The most vectors that were due at once.
     pub fn due_max(&self) -> usize {
         self.due_max

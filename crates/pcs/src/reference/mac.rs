@@ -6,7 +6,8 @@
 //! idle deletion stands.
 //!
 //! Uncertain: 77.2.2 defines the offset within 216 octets (fecOffset); here it is the place of the
-//! start in the codeword, and the gap counts as sent.
+//! start in the codeword, and the gap counts as sent. As in the task force's model, frame and gap
+//! are rounded to columns before borders of codewords are counted.
 
 use crate::counters::Counters;
 use crate::llid::{self, Accept, PreambleError};
@@ -111,17 +112,18 @@ impl FrameMapper {
             .for_each(|&octet| self.put(octet, false, &mut out));
         let end = self.open.len();
         let length = PREAMBLE_LEN + padded.len();
-        let codewords = (offset + length + GAP_LEN) / (8 * DATA_BLOCKS);
-        let wanted = GAP_LEN + codewords * 8 * PARITY_BLOCKS;
         // Down to a multiple of four while the deficit allows, else up.
-        let over = (end + wanted) % 4;
-        if over + self.deficit <= 3 {
+        let over = (end + GAP_LEN) % 4;
+        let gap = if over + self.deficit <= 3 {
             self.deficit += over;
-            self.owed = wanted - over;
+            GAP_LEN - over
         } else {
             self.deficit -= 4 - over;
-            self.owed = wanted + 4 - over;
-        }
+            GAP_LEN + 4 - over
+        };
+        // The next start is in a column: borders are counted behind that rounding.
+        let codewords = (offset + length + gap) / (8 * DATA_BLOCKS);
+        self.owed = gap + codewords * 8 * PARITY_BLOCKS;
         // The termination is part of the gap.
         self.put(TERMINATE, true, &mut out);
         self.owed -= 1;
@@ -136,7 +138,9 @@ pub struct FrameReader {
     len_max: usize,
     /// Octets since the start, which is the first of them; none outside frames.
     octets: Option<Vec<u8>>,
-    start_block: u64,
+    /// Payload block and line bit of that start.
+    start: (u64, u64),
+    withholds: bool,
 }
 
 impl FrameReader {
@@ -146,15 +150,21 @@ impl FrameReader {
             accept,
             len_max: params.frame_len_with_fcs_max,
             octets: None,
-            start_block: 0,
+            start: (0, 0),
+            withholds: false,
         }
     }
 
-    /// Takes the vector of payload block `block`.
+    /// Frames that end from here on are withheld, or not.
+    pub fn withhold(&mut self, they_are: bool) {
+        self.withholds = they_are;
+    }
+
+    /// Takes the vector of a payload block, which is this one of all and began at this line bit.
     pub fn step(
         &mut self,
         vector: Vector,
-        block: u64,
+        place: (u64, u64),
         counters: &mut Counters,
         sink: &mut dyn FrameSink,
     ) {
@@ -162,7 +172,7 @@ impl FrameReader {
             match (vector.lane(lane), &mut self.octets) {
                 ((START, true), None) => {
                     self.octets = Some(vec![START]);
-                    self.start_block = block;
+                    self.start = place;
                 }
                 ((octet, false), Some(octets)) => octets.push(octet),
                 ((TERMINATE, true), Some(_)) => self.complete(counters, sink),
@@ -216,12 +226,18 @@ impl FrameReader {
             drops.fcs += 1;
             return;
         }
+        if self.withholds {
+            drops.high_ber += 1;
+            return;
+        }
         counters.frames += 1;
         counters.octets += bytes.len() as u64;
+        let (block, bit) = self.start;
         sink.frame(&Received {
             bytes,
             llid,
-            block: self.start_block,
+            block,
+            bit,
         });
     }
 }

@@ -18,13 +18,14 @@ use super::code_66::Decoder;
 use super::codeword;
 use super::mac::FrameReader;
 use super::scrambler::Descrambler;
+use crate::ber_monitor::BerMonitor;
 use crate::block::Block;
-use crate::burst::{DELIMITER, TERMINATOR_BITS};
+use crate::burst::{DELIMITER, SYNC_PATTERN, SyncWatch, TERMINATOR_BITS};
 use crate::counters::Counters;
 use crate::llid::Accept;
 use crate::params::{BLOCK_BITS, BLOCKS, CODEWORD_BITS, FAILED_HEADER, Params};
 use crate::rs::Correction;
-use crate::stage::{Direction, FrameSink, Receive, Verdict};
+use crate::stage::{Direction, FrameSink, Receive, Verdict, line_bits_of};
 use crate::xgmii::Kind;
 
 /// Line bits to frames, bit by bit.
@@ -35,8 +36,8 @@ pub struct Receiver {
     waiting: VecDeque<bool>,
     verdict: Verdict,
     bad_run: usize,
-    window_codewords: u32,
-    window_headers: u32,
+    ber_monitor: BerMonitor,
+    watch: SyncWatch,
     /// Whether the descrambler has seen a block of this lock or burst.
     is_primed: bool,
     descrambler: Descrambler,
@@ -44,6 +45,8 @@ pub struct Receiver {
     reader: FrameReader,
     /// Payload blocks taken in.
     blocks: u64,
+    /// The first of this lock or burst, and the line bit at which it began.
+    origin: (u64, u64),
     counters: Counters,
 }
 
@@ -55,13 +58,14 @@ impl Receiver {
             waiting: VecDeque::new(),
             verdict: Verdict::NeverLocked,
             bad_run: 0,
-            window_codewords: 0,
-            window_headers: 0,
+            ber_monitor: BerMonitor::new(&params),
+            watch: SyncWatch::default(),
             is_primed: false,
             descrambler: Descrambler::default(),
             decoder: Decoder::new(params.start_leaves_error),
             reader: FrameReader::new(accept, &params),
             blocks: 0,
+            origin: (0, 0),
             counters: Counters::default(),
             params,
         }
@@ -76,10 +80,23 @@ impl Receiver {
         self.bad_run = 0;
         self.is_primed = false;
         self.decoder.reset();
-        match self.direction {
-            Direction::Downstream => self.counters.locks += 1,
-            Direction::Upstream => self.counters.bursts += 1,
+        self.watch.finish();
+        let counters = &mut self.counters;
+        if counters.locks + counters.bursts == 0 {
+            counters.first_hunt_bits = counters.hunted_bits;
         }
+        match self.direction {
+            Direction::Downstream => counters.locks += 1,
+            Direction::Upstream => counters.bursts += 1,
+        }
+        self.origin = (self.blocks, counters.done_bits());
+    }
+
+    /// The payload block that was taken in last but one, and the line bit at which it began.
+    fn place(&self) -> (u64, u64) {
+        let (first, bit) = self.origin;
+        let block = self.blocks - 1;
+        (block, bit + line_bits_of(block - first))
     }
 
     /// Looks for the beginning at the first waiting bit. False if more bits are needed.
@@ -100,11 +117,7 @@ impl Receiver {
                     .enumerate();
                 headers.all(|(block, header)| codeword::header_fits(block, header))
             }),
-            Direction::Upstream => {
-                let delimiter = codeword::line_bits(DELIMITER);
-                let differ = line.iter().zip(&delimiter).filter(|(a, b)| a != b);
-                differ.count() <= self.params.delimiter_errors_max as usize
-            }
+            Direction::Upstream => is_near(line, DELIMITER, &self.params),
         };
         match (is_here, self.direction) {
             (true, Direction::Downstream) => self.begin(),
@@ -112,7 +125,11 @@ impl Receiver {
                 self.front(BLOCK_BITS);
                 self.begin();
             }
-            (false, _) => {
+            (false, direction) => {
+                if direction == Direction::Upstream {
+                    let is_sync = is_near(line, SYNC_PATTERN, &self.params);
+                    self.counters.bursts_missed += u64::from(self.watch.step(is_sync));
+                }
                 self.waiting.pop_front();
                 self.counters.hunted_bits += 1;
             }
@@ -162,6 +179,8 @@ impl Receiver {
         let is_failed = correction == Correction::Uncorrectable;
         let is_bad = is_failed || header_errors >= self.params.loss_headers;
         self.bad_run = if is_bad { self.bad_run + 1 } else { 0 };
+        let withholds = self.params.high_ber_withholds && self.ber_monitor.is_high();
+        self.reader.withhold(withholds);
         for block in blocks {
             let mut plain = self.descrambler.step(block);
             let was_primed = std::mem::replace(&mut self.is_primed, true);
@@ -175,8 +194,8 @@ impl Receiver {
                 self.counters.blocks_invalid += self.decoder.invalid() - before;
             }
             if let Some(vector) = vector {
-                self.reader
-                    .step(vector, self.blocks - 1, &mut self.counters, sink);
+                let place = self.place();
+                self.reader.step(vector, place, &mut self.counters, sink);
             }
             self.blocks += 1;
         }
@@ -200,24 +219,26 @@ impl Receiver {
             }
             Correction::Uncorrectable => counters.codewords_uncorrectable += 1,
         }
-        self.window_codewords += 1;
-        self.window_headers += header_errors as u32;
-        if self.window_codewords == self.params.ber_window_codewords {
-            let is_high = self.window_headers >= self.params.ber_headers_max;
-            counters.high_ber_windows += u64::from(is_high);
-            (self.window_codewords, self.window_headers) = (0, 0);
-        }
+        let is_beyond = self.ber_monitor.step(header_errors as u32);
+        counters.high_ber_windows += u64::from(is_beyond);
     }
 
     /// Leaves lock or burst; the last block counts as followed by one of this kind.
     fn end(&mut self, verdict: Verdict, next: Kind, sink: &mut dyn FrameSink) {
         self.verdict = verdict;
         if let Some(vector) = self.decoder.release(next) {
-            self.reader
-                .step(vector, self.blocks - 1, &mut self.counters, sink);
+            let place = self.place();
+            self.reader.step(vector, place, &mut self.counters, sink);
         }
         self.reader.cut(&mut self.counters);
     }
+}
+
+/// Whether the first bits of a line are those of a block, but for some errors.
+fn is_near(line: &[bool], block: Block, params: &Params) -> bool {
+    let wanted = codeword::line_bits(block);
+    let differ = line.iter().zip(&wanted).filter(|(a, b)| a != b);
+    differ.count() <= params.delimiter_errors_max as usize
 }
 
 impl Receive for Receiver {
@@ -240,6 +261,7 @@ impl Receive for Receiver {
         if self.verdict == Verdict::InStep {
             self.end(Verdict::InStep, Kind::Control, sink);
         }
+        self.counters.bursts_missed += u64::from(self.watch.finish());
     }
 
     fn counters(&self) -> &Counters {
@@ -248,5 +270,9 @@ impl Receive for Receiver {
 
     fn verdict(&self) -> Verdict {
         self.verdict
+    }
+
+    fn is_high_ber(&self) -> bool {
+        self.ber_monitor.is_high()
     }
 }

@@ -106,6 +106,10 @@ impl Transmit for Transmitter {
         }
         let gap = self.mapper.gap();
         self.enqueue(gap);
+        // A frame waits while parity has its time (FSM_MPCP): idles that are due go in front of it.
+        while self.deletion.due() > 0 {
+            self.enqueue([Vector::IDLE]);
+        }
         let vectors = self.mapper.frame(frame, llid, self.deletion.passed());
         self.enqueue(vectors);
         Ok(())

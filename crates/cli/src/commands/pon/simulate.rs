@@ -35,10 +35,18 @@ pub(crate) struct Args {
     #[arg(long, value_name = "US", default_value_t = 1000,
           value_parser = clap::value_parser!(u32).range(50..=1_000_000))]
     cycle: u32,
-    /// Pause between bursts in nanoseconds
+    /// Pause between bursts in nanoseconds, 32 (two quanta) or more
     #[arg(long, value_name = "NS", default_value_t = 256,
-          value_parser = clap::value_parser!(u32).range(..=100_000))]
+          value_parser = clap::value_parser!(u32).range(32..=100_000))]
     guard: u32,
+    /// Sync pattern in front of each burst in nanoseconds (SyncTime)
+    #[arg(long, value_name = "NS", default_value_t = 800,
+          value_parser = clap::value_parser!(u32).range(16..=100_000))]
+    sync: u32,
+    /// Time that lasers take to turn on, and as much to turn off, in nanoseconds
+    #[arg(long, value_name = "NS", default_value_t = 512,
+          value_parser = clap::value_parser!(u32).range(..=4080))]
+    laser: u32,
     /// Distances of the first and the last ONU in metres; the others are spread between
     #[arg(long, value_name = "FROM..TO", default_value = "0..20000",
           value_parser = parse_distances)]
@@ -50,9 +58,14 @@ pub(crate) struct Args {
     /// Share of control frames that are lost
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = parse_share)]
     loss: f64,
-    /// Simulated seconds that are counted; half a second of discovery comes before
+    /// Simulated seconds that are counted
     #[arg(long, default_value = "1", value_parser = parse_seconds)]
     seconds: f64,
+    /// What is simulated and not counted before them, in milliseconds, from when all ONUs have
+    /// registered on, or 5 s have passed
+    #[arg(long, value_name = "MS", default_value_t = 200,
+          value_parser = clap::value_parser!(u64).range(..=10_000))]
+    warm_up: u64,
     /// Repeats a simulation
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -132,10 +145,15 @@ impl Args {
             traffic: self.model(index),
             ..OnuScenario::default()
         };
-        let warm_up_ps = SECOND_PS / 2;
+        let warm_up_ps = self.warm_up * (SECOND_PS / 1000);
+        // Fits: at most 4080 ns.
+        let laser = self.laser.div_ceil(16) as u8;
         Scenario {
             olt: olt::Params {
                 guard: self.guard.div_ceil(16),
+                // Fits: at most 100 us.
+                sync_time: self.sync.div_ceil(16) as u16,
+                laser_max: laser,
                 discovery_period: quanta_of_us(self.discovery * 1000),
                 dba: Settings {
                     discipline: self.discipline(),
@@ -148,6 +166,8 @@ impl Args {
             onus: weights.iter().enumerate().map(onu).collect(),
             duration_ps: warm_up_ps + (self.seconds * SECOND_PS as f64) as u64,
             warm_up_ps,
+            awaits_all: true,
+            laser,
             loss: self.loss,
             seed: self.seed,
             ..Scenario::default()
@@ -202,7 +222,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     match (&reports[..], args.json) {
         ([report], true) if args.sweep.is_empty() => print_json(report)?,
         (_, true) => print_json(&reports)?,
-        ([report], false) if args.sweep.is_empty() => print_one(report),
+        ([report], false) if args.sweep.is_empty() => print_one(report, args.warm_up),
         (_, false) => print_sweep(&reports),
     }
     Ok(ExitCode::SUCCESS)
@@ -212,6 +232,7 @@ fn plot(reports: &[Report]) -> LinePlot {
     let points = |delay: fn(&Report) -> f64| {
         let points = reports
             .iter()
+            .filter(|report| report.delay.count > 0)
             .map(|report| (report.offered_load, delay(report)));
         points.collect::<Vec<_>>()
     };
@@ -221,24 +242,32 @@ fn plot(reports: &[Report]) -> LinePlot {
         .series(Series::new("p99", points(|report| report.delay.p99_us)).with_points())
 }
 
+/// A time in microseconds, as wide as its column; nothing where no frame had one.
+fn us(time: f64, width: usize) -> String {
+    match time.is_nan() {
+        true => format!("{:>width$}", "-"),
+        false => format!("{time:width$.1}"),
+    }
+}
+
 fn print_sweep(reports: &[Report]) {
     outln!("  load  utilisation  mean us   p50 us   p99 us    max us  cycle us  dropped");
     for report in reports {
         let dropped: u64 = report.onus.iter().map(|onu| onu.dropped_frames).sum();
         outln!(
-            "{:6.3}  {:11.3}  {:7.1}  {:7.1}  {:7.1}  {:8.1}  {:8.1}  {dropped:7}",
+            "{:6.3}  {:11.3}  {}  {}  {}  {}  {:8.1}  {dropped:7}",
             report.offered_load,
             report.utilisation,
-            report.delay.mean_us,
-            report.delay.p50_us,
-            report.delay.p99_us,
-            report.delay.max_us,
+            us(report.delay.mean_us, 7),
+            us(report.delay.p50_us, 7),
+            us(report.delay.p99_us, 7),
+            us(report.delay.max_us, 8),
             report.cycle_mean_us,
         );
     }
 }
 
-fn print_one(report: &Report) {
+fn print_one(report: &Report, warm_up_ms: u64) {
     outln!(
         "  onu      km  llid  rtt tq  offered Mb/s  carried Mb/s  mean us   p50 us   p99 us  drops"
     );
@@ -246,14 +275,14 @@ fn print_one(report: &Report) {
         let llid = onu.llid.map_or("-".to_owned(), |llid| llid.to_string());
         let rtt = onu.rtt_quanta.map_or("-".to_owned(), |rtt| rtt.to_string());
         outln!(
-            "{:5}  {:6.1}  {llid:>4}  {rtt:>6}  {:12.1}  {:12.1}  {:7.1}  {:7.1}  {:7.1}  {:5}",
+            "{:5}  {:6.1}  {llid:>4}  {rtt:>6}  {:12.1}  {:12.1}  {}  {}  {}  {:5}",
             onu.onu,
             onu.distance_m as f64 / 1e3,
             onu.offered_bps / 1e6,
             onu.delivered_bps / 1e6,
-            onu.delay.mean_us,
-            onu.delay.p50_us,
-            onu.delay.p99_us,
+            us(onu.delay.mean_us, 7),
+            us(onu.delay.p50_us, 7),
+            us(onu.delay.p99_us, 7),
             onu.dropped_frames,
         );
     }
@@ -265,12 +294,18 @@ fn print_one(report: &Report) {
         report.granted_share * 100.0
     );
     outln!(
-        "delay mean {:.1} us, p50 {:.1} us, p99 {:.1} us, max {:.1} us over {} frames",
-        report.delay.mean_us,
-        report.delay.p50_us,
-        report.delay.p99_us,
-        report.delay.max_us,
+        "delay mean {} us, p50 {} us, p99 {} us, max {} us over {} frames",
+        us(report.delay.mean_us, 0),
+        us(report.delay.p50_us, 0),
+        us(report.delay.p99_us, 0),
+        us(report.delay.max_us, 0),
         report.delay.count
+    );
+    outln!(
+        "counted: {:.1} ms behind a warm-up of {:.1} ms, {} ms of it with all ONUs registered",
+        report.seconds * 1e3 - report.warm_up_ms,
+        report.warm_up_ms,
+        warm_up_ms
     );
     outln!(
         "{} ONUs registered in {} windows, {} requests collided; mean cycle {:.1} us",

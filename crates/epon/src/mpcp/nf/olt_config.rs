@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::super::super::ipact::{Discipline, Settings, Share};
-use super::super::super::olt::{Olt, Params};
+use super::super::super::olt::{GUARD_MIN, Olt, Params};
 use super::super::super::simulate::{FIBRE_PS_PER_M, QUANTUM_PS};
 use super::super::super::{ONU_COUNT_MAX, QUANTA_PER_SECOND};
 
@@ -73,6 +73,12 @@ pub(super) struct Config {
     /// Pause between slots.
     #[serde(default = "guard")]
     guard: Span,
+    /// Sync pattern that the receiver needs in front of a burst (SyncTime).
+    #[serde(default = "sync_time")]
+    sync_time: Span,
+    /// Longest time that an ONU's laser may take to turn on, and to turn off.
+    #[serde(default = "laser_max")]
+    laser_max: Span,
     /// From one discovery window to the next.
     #[serde(default = "discovery_period")]
     discovery_period: Span,
@@ -130,6 +136,19 @@ fn guard() -> Span {
     Span { ns: 512 }
 }
 
+fn sync_time() -> Span {
+    Span { ns: 800 }
+}
+
+fn laser_max() -> Span {
+    Span { ns: 512 }
+}
+
+/// What eight bits of quanta say.
+pub(super) const LASER_MAX: Span = Span {
+    ns: u8::MAX as u64 * QUANTUM_NS,
+};
+
 fn discovery_period() -> Span {
     us(50_000)
 }
@@ -154,7 +173,10 @@ fn timeout() -> Span {
 fn quanta(errors: &mut ConfigErrors, path: &str, span: Span, (low, high): (Span, Span)) -> u64 {
     if span.ns < low.ns || span.ns > high.ns {
         let message = format!("{} ns are out of range", span.ns);
-        let repair = format!("write {} us to {} us", low.ns / 1000, high.ns / 1000);
+        let repair = match (low.ns % 1000, high.ns % 1000) {
+            (0, 0) => format!("write {} us to {} us", low.ns / 1000, high.ns / 1000),
+            _ => format!("write {} ns to {} ns", low.ns, high.ns),
+        };
         errors.push(ConfigError::new(path, message, repair));
     }
     span.ns.clamp(low.ns, high.ns) / QUANTUM_NS
@@ -192,7 +214,17 @@ impl Config {
         let mut span = |path, value, low, high| quanta(&mut errors, path, value, (low, high));
         let cycle_max = span("cycle", self.cycle, us(100), us(1_000_000));
         let cycle_min = span("cycle_min", self.cycle_min, us(0), us(1_000_000));
-        let guard = span("guard", self.guard, us(0), us(100));
+        let guard_min = Span {
+            ns: u64::from(GUARD_MIN) * QUANTUM_NS,
+        };
+        let guard = span("guard", self.guard, guard_min, us(100));
+        let sync_time = span(
+            "sync_time",
+            self.sync_time,
+            Span { ns: QUANTUM_NS },
+            us(100),
+        );
+        let laser_max = span("laser_max", self.laser_max, us(0), LASER_MAX);
         let period = span(
             "discovery_period",
             self.discovery_period,
@@ -234,6 +266,8 @@ impl Config {
         Ok(Params {
             onus_max: self.onus_max,
             guard: narrow(guard),
+            sync_time: u16::try_from(sync_time).unwrap_or(u16::MAX),
+            laser_max: u8::try_from(laser_max).unwrap_or(u8::MAX),
             lead,
             rtt_max: narrow(rtt_ps / QUANTUM_PS) + 16,
             discovery_period: period,

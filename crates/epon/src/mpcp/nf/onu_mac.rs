@@ -12,7 +12,7 @@ use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::nf::{
     BuiltNf, Burst as PacketBurst, DropReason, Emission, Inputs, Nanos, Nf, NfKind, NfPlan,
 };
-use catena_engine::units::ByteSize;
+use catena_engine::units::{ByteSize, Span};
 use catena_pcs::llid::{Accept, BROADCAST, MODE};
 use catena_wire::ethernet::MacAddr;
 use catena_wire::mpcp;
@@ -34,6 +34,8 @@ use super::{MORE_FOLLOW, PON, USER, end_each, nanos_at, quanta_at, widen};
 const DISTANCE_M_MAX: u32 = 100_000;
 /// Limits of a queue: some of the longest frames, and what a slot could not empty in a minute.
 const QUEUE_LIMITS: (u64, u64) = (16 << 10, 64 << 20);
+/// What eight bits of quanta say.
+const LASER_NS_MAX: u64 = u8::MAX as u64 * mpcp::QUANTUM_NS;
 /// How often timers are looked at.
 const TIMER_QUANTA: u64 = quanta_of_us(10_000);
 
@@ -49,12 +51,22 @@ struct Config {
     /// Memory for frames that wait for a slot: 16KiB to 64MiB.
     #[serde(default = "queue")]
     queue: ByteSize,
+    /// Time that its laser takes to turn on.
+    #[serde(default = "laser")]
+    laser_on: Span,
+    /// Time that its laser takes to turn off.
+    #[serde(default = "laser")]
+    laser_off: Span,
     /// Seed of its random waits in discovery windows; without it, its address.
     seed: Option<u64>,
 }
 
 fn distance_m() -> u32 {
     1000
+}
+
+fn laser() -> Span {
+    Span { ns: 512 }
 }
 
 fn queue() -> ByteSize {
@@ -326,6 +338,18 @@ fn checked(config: &Value) -> Result<(Config, MacAddr), ConfigErrors> {
             "write 16KiB to 64MiB",
         ));
     }
+    for (path, span) in [
+        ("laser_on", config.laser_on),
+        ("laser_off", config.laser_off),
+    ] {
+        if span.ns > LASER_NS_MAX {
+            errors.push(ConfigError::new(
+                path,
+                format!("{} ns is too long for a laser", span.ns),
+                format!("write at most {LASER_NS_MAX} ns"),
+            ));
+        }
+    }
     match errors.is_empty() {
         true => Ok((config, mac)),
         false => Err(errors),
@@ -336,8 +360,11 @@ fn build(config: &Value) -> Result<BuiltNf, ConfigErrors> {
     let (config, mac) = checked(config)?;
     let [.., a, b, c, d] = mac.0;
     let seed = config.seed;
+    let quanta = |span: Span| u8::try_from(span.ns.div_ceil(mpcp::QUANTUM_NS)).unwrap_or(u8::MAX);
     let params = Params {
         mac,
+        laser_on: quanta(config.laser_on),
+        laser_off: quanta(config.laser_off),
         seed: seed.unwrap_or_else(|| u64::from(u32::from_be_bytes([a, b, c, d]))),
         ..Params::default()
     };

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use super::super::QUANTA_PER_SECOND;
 use super::*;
 
-const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
+pub(super) const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
 
-fn params() -> Params {
+pub(super) fn params() -> Params {
     Params {
         onus_max: 4,
         discovery_period: 1_000_000,
@@ -16,7 +16,7 @@ fn params() -> Params {
     }
 }
 
-fn request() -> Message {
+pub(super) fn request() -> Message {
     Message::RegisterReq(RegisterReq {
         flags: RegisterReq::REGISTER,
         pending_grants: 8,
@@ -26,37 +26,42 @@ fn request() -> Message {
     })
 }
 
-fn report(demand: u16) -> Message {
+pub(super) fn report(demand: u16) -> Message {
     let mut report = Report::new();
     report.push(&[Some(demand), None, None, None, None, None, None, None]);
     Message::Report(report)
 }
 
 /// A message that arrives at `arrival` from an ONU `rtt` away.
-fn pdu(message: Message, arrival: u64, rtt: u32) -> Header {
+pub(super) fn pdu(message: Message, arrival: u64, rtt: u32) -> Header {
     Header {
         timestamp: (arrival as u32).wrapping_sub(rtt),
         message,
     }
 }
 
-fn drain(olt: &mut Olt, now: u64) -> Vec<Outgoing> {
+pub(super) fn drain(olt: &mut Olt, now: u64) -> Vec<Outgoing> {
     std::iter::from_fn(|| olt.poll(now)).collect()
 }
 
-fn slot_of(olt: &Olt, llid: u16) -> Slot {
+pub(super) fn slot_of(olt: &Olt, llid: u16) -> Slot {
     *olt.station(llid).unwrap().slots().last().unwrap()
 }
 
 /// An OLT with one registered ONU, LLID 1, 5000 quanta away; gives the time.
-fn with_one() -> (Olt, u64) {
-    let mut olt = Olt::new(params(), 0).unwrap();
+pub(super) fn with_one() -> (Olt, u64) {
+    with_one_of(params())
+}
+
+/// The same with other properties.
+pub(super) fn with_one_of(params: Params) -> (Olt, u64) {
+    let mut olt = Olt::new(params, 0).unwrap();
     let sent = drain(&mut olt, 0);
     assert!(
         matches!(sent[..], [Outgoing { llid: BROADCAST_LLID, message: Message::Gate(gate), .. }]
         if gate.discovery.is_some())
     );
-    let arrival = 8_000;
+    let arrival = 8_000 + u64::from(olt.params().lead);
     assert!(olt.is_in_window(arrival));
     olt.handle(
         BROADCAST_LLID,
@@ -302,6 +307,53 @@ fn reports_of_strangers_and_outside_the_slot_give_nothing() {
     assert!(olt.is_granted(1, before.from, before.to));
     assert!(!olt.is_granted(1, before.from, before.to + 13));
     assert!(!olt.is_granted(2, before.from, before.to));
+}
+
+#[test]
+fn a_near_onu_does_not_wait_for_a_far_one() {
+    let near_and_far = [(1_u16, 100_u32), (2, 12_000)];
+    let mut olt = Olt::new(
+        Params {
+            cycle_min: 0,
+            ..params()
+        },
+        0,
+    )
+    .unwrap();
+    drain(&mut olt, 0);
+    let mac = |llid: u16| MacAddr([2, 0, 0, 0, 1, llid as u8]);
+    let mut now = 8_000;
+    for (llid, rtt) in near_and_far {
+        now += 500;
+        let pdu = pdu(request(), now, rtt);
+        olt.handle(BROADCAST_LLID, mac(llid), &pdu, now, now);
+    }
+    drain(&mut olt, now);
+    let mut say = |llid: u16, rtt: u32, message: Message| {
+        let arrival = slot_of(&olt, llid).from + 82;
+        now = now.max(arrival);
+        olt.handle(llid, mac(llid), &pdu(message, arrival, rtt), arrival, now);
+        drain(&mut olt, now);
+        (slot_of(&olt, llid), now)
+    };
+    for (llid, rtt) in near_and_far {
+        let ack = Message::RegisterAck(RegisterAck {
+            flags: 1,
+            echoed_assigned_port: llid,
+            echoed_sync_time: 0,
+        });
+        say(llid, rtt, ack);
+    }
+    for _ in 0..10 {
+        let (far, asked) = say(2, 12_000, report(3_000));
+        assert!(far.from >= asked + 12_000);
+        let (near, asked) = say(1, 100, report(1_000));
+        if near.from < far.from {
+            assert!(near.from <= asked + 1024 + 100 + 50, "{near:?} at {asked}");
+            return;
+        }
+    }
+    panic!("slots of the near ONU come after those of the far one");
 }
 
 /// What comes from the PON, honest or not.

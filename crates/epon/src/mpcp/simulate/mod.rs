@@ -5,7 +5,8 @@
 //! both lost. Downstream, MPCPDUs follow each other at line rate; users' frames downstream wait
 //! for nobody and are not simulated.
 //!
-//! Delay of a frame: from its arrival at the ONU to the arrival of its last octet at the OLT.
+//! Delay of a frame: from its arrival at the ONU to the arrival of its last octet at the OLT. An
+//! ONU that is not registered drops what its users send: it has no link.
 
 mod clock;
 mod line;
@@ -24,6 +25,9 @@ use super::olt;
 
 /// Picoseconds that light takes per metre of fibre: group index 1.468.
 pub const FIBRE_PS_PER_M: u64 = 4_897;
+
+/// How long a simulation waits for all ONUs to register, at most.
+pub const REGISTRATION_PS_MAX: u64 = 5 * SECOND_PS;
 
 /// An ONU of a scenario.
 #[derive(Clone, Debug)]
@@ -67,6 +71,11 @@ pub struct Scenario {
     pub duration_ps: u64,
     /// Frames that arrive before are not counted: discovery goes on, and queues fill.
     pub warm_up_ps: u64,
+    /// Whether the warm-up begins only when all ONUs that are on have registered, or
+    /// [`REGISTRATION_PS_MAX`] after the start. Everything lasts as much longer.
+    pub awaits_all: bool,
+    /// Quanta that the ONUs' lasers take to turn on, and as many to turn off.
+    pub laser: u8,
     /// Queue of an ONU, in octets of frames with preamble, check sequence and gap.
     pub queue_octets: u64,
     /// Share of MPCPDUs that are lost in either direction.
@@ -84,6 +93,8 @@ impl Default for Scenario {
             onus: Vec::new(),
             duration_ps: SECOND_PS,
             warm_up_ps: SECOND_PS / 10,
+            awaits_all: false,
+            laser: 32,
             queue_octets: 10 << 20,
             loss: 0.0,
             olt_restart_ps: None,

@@ -23,8 +23,18 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// Of these delays in nanoseconds, which are sorted here.
+    /// Of these delays in nanoseconds, which are sorted here. Of none, nothing is a number.
     pub(super) fn of(samples_ns: &mut [u32]) -> Self {
+        if samples_ns.is_empty() {
+            return Self {
+                count: 0,
+                mean_us: f64::NAN,
+                p50_us: f64::NAN,
+                p99_us: f64::NAN,
+                p999_us: f64::NAN,
+                max_us: f64::NAN,
+            };
+        }
         samples_ns.sort_unstable();
         let us = |ns: u32| f64::from(ns) / 1e3;
         let rank = |share: f64| {
@@ -35,7 +45,7 @@ impl Delays {
         let sum: f64 = samples_ns.iter().map(|&ns| us(ns)).sum();
         Self {
             count: samples_ns.len() as u64,
-            mean_us: sum / samples_ns.len().max(1) as f64,
+            mean_us: sum / samples_ns.len() as f64,
             p50_us: rank(0.5),
             p99_us: rank(0.99),
             p999_us: rank(0.999),
@@ -67,7 +77,7 @@ pub struct OnuReport {
     pub delivered_frames: u64,
     /// Bits per second of those.
     pub delivered_bps: f64,
-    /// Frames for which its queue had no room.
+    /// Frames for which its queue had no room, or that came while it was not registered.
     pub dropped_frames: u64,
     /// Grants that it used.
     pub grants: u64,
@@ -84,6 +94,8 @@ pub struct Report {
     pub seed: u64,
     /// Simulated time in seconds.
     pub seconds: f64,
+    /// What of it was the warm-up, in milliseconds: frames that came then are not counted.
+    pub warm_up_ms: f64,
     /// Offered load as a share of what the MAC can send (27/31 of 10 Gb/s).
     pub offered_load: f64,
     /// What arrived, as such a share.

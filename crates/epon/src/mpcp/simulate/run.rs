@@ -15,7 +15,7 @@ use super::clock::{Oscillator, QUANTUM_PS};
 use super::line::Line;
 use super::report::{Delays, OnuReport, Report};
 use super::traffic::{Frame, Source};
-use super::{FIBRE_PS_PER_M, OnuScenario, Scenario};
+use super::{FIBRE_PS_PER_M, OnuScenario, REGISTRATION_PS_MAX, Scenario};
 
 /// Picoseconds of a codeword: 2046 bits.
 const CODEWORD_PS: u64 = 198_400;
@@ -120,6 +120,10 @@ struct Simulation<'a> {
     random: Random,
     report: Report,
     cycles: (u64, u64),
+    /// From when on frames are counted, and until when; far away while ONUs register.
+    counted_ps: (u64, u64),
+    /// Quanta that were granted before.
+    granted_before: Option<u64>,
 }
 
 /// Simulates a PON.
@@ -129,10 +133,17 @@ struct Simulation<'a> {
 pub fn run(scenario: &Scenario) -> Result<Report, SettingsError> {
     let mut simulation = Simulation::new(scenario)?;
     while let Some(Reverse(entry)) = simulation.events.pop() {
-        if entry.at_ps > scenario.duration_ps {
+        if entry.at_ps > REGISTRATION_PS_MAX {
+            simulation.begin_warm_up();
+        }
+        if entry.at_ps > simulation.counted_ps.1 {
             break;
         }
         simulation.now_ps = entry.at_ps;
+        if entry.at_ps >= simulation.counted_ps.0 {
+            let granted = simulation.olt.counters().granted_quanta;
+            simulation.granted_before.get_or_insert(granted);
+        }
         simulation.happen(entry.what);
     }
     Ok(simulation.finish())
@@ -156,9 +167,14 @@ impl<'a> Simulation<'a> {
             random: Random::new(random.next()),
             report: empty_report(scenario),
             cycles: (0, 0),
+            counted_ps: match scenario.awaits_all {
+                true => (u64::MAX, u64::MAX),
+                false => (scenario.warm_up_ps, scenario.duration_ps),
+            },
+            granted_before: None,
         };
         for (index, onu) in scenario.onus.iter().enumerate() {
-            let station = Station::new(index, onu, scenario.seed, &mut random);
+            let station = Station::new(index, onu, scenario, &mut random);
             simulation.stations.push(station);
             simulation.at(onu.on_at_ps, Happening::Power(index, true));
             if let Some(off) = onu.off_at_ps {
@@ -170,6 +186,16 @@ impl<'a> Simulation<'a> {
         }
         simulation.poll_olt_at(0);
         Ok(simulation)
+    }
+
+    /// All ONUs are there: counting begins when the warm-up is over. Once only.
+    fn begin_warm_up(&mut self) {
+        if self.counted_ps.0 == u64::MAX {
+            let scenario = self.scenario;
+            let counted_ps = scenario.duration_ps.saturating_sub(scenario.warm_up_ps);
+            let from = self.now_ps + scenario.warm_up_ps;
+            self.counted_ps = (from, from + counted_ps);
+        }
     }
 
     fn at(&mut self, at_ps: u64, what: Happening) {
@@ -223,7 +249,7 @@ impl<'a> Simulation<'a> {
         let seed = station.lives << 32 ^ self.scenario.seed << 8 ^ onu as u64;
         station.grants_before += station.onu.counters().grants;
         station.requests_before += station.onu.counters().requests;
-        station.onu = Onu::new(params(station.mac, seed));
+        station.onu = Onu::new(params(station.mac, seed, self.scenario.laser));
         self.at(self.now_ps + ONU_TIMER_PS, Happening::OnuTimer(onu));
     }
 
@@ -274,6 +300,10 @@ impl<'a> Simulation<'a> {
                     station.report.registered_ms.get_or_insert(at_ms);
                     station.report.rtt_quanta = Some(rtt);
                 }
+                let is_on = self.stations.iter().filter(|station| station.is_on);
+                if self.olt.registered() == is_on.count() {
+                    self.begin_warm_up();
+                }
             }
         }
     }
@@ -310,11 +340,14 @@ impl<'a> Simulation<'a> {
             station.oscillator.time_ps(burst.laser_off) + station.fibre_ps,
         );
         let first_ps = station.oscillator.time_ps(burst.first_octet);
-        let warm_up = self.scenario.warm_up_ps;
-        station.arrive(self.now_ps, self.scenario);
-        let pdu = station.fill(&burst, first_ps, warm_up);
+        let counted_from = self.counted_ps.0;
+        station.arrive(self.now_ps, self.scenario, counted_from);
+        if burst.purpose != Purpose::Frames {
+            station.forget(counted_from);
+        }
+        let pdu = station.fill(&burst, first_ps, counted_from);
         if burst.purpose == Purpose::Frames
-            && self.now_ps >= warm_up
+            && self.now_ps >= counted_from
             && let Some(last) = station.last_slot_ps.replace(self.now_ps)
         {
             self.cycles.0 += self.now_ps - last;
@@ -373,15 +406,17 @@ impl<'a> Simulation<'a> {
 
     fn finish(mut self) -> Report {
         self.note_events();
-        let seconds = self
-            .scenario
-            .duration_ps
-            .saturating_sub(self.scenario.warm_up_ps) as f64;
-        let seconds = seconds / super::SECOND_PS as f64;
+        let (from_ps, end_ps) = self.counted_ps;
+        let counted_ps = end_ps.saturating_sub(from_ps);
+        let seconds = counted_ps as f64 / super::SECOND_PS as f64;
+        self.report.seconds = end_ps as f64 / super::SECOND_PS as f64;
+        self.report.warm_up_ms = from_ps as f64 / 1e9;
         self.report.add_olt(self.olt.counters());
         self.report.registered = self.olt.registered();
-        let line = self.scenario.duration_ps / QUANTUM_PS;
-        self.report.granted_share = self.olt.counters().granted_quanta as f64 / line.max(1) as f64;
+        let line = counted_ps / QUANTUM_PS;
+        let granted = self.olt.counters().granted_quanta;
+        let granted = granted.saturating_sub(self.granted_before.unwrap_or(granted));
+        self.report.granted_share = granted as f64 / line.max(1) as f64;
         if self.cycles.1 > 0 {
             self.report.cycle_mean_us = self.cycles.0 as f64 / self.cycles.1 as f64 / 1e6;
         }
@@ -389,7 +424,7 @@ impl<'a> Simulation<'a> {
         for mut station in self.stations {
             // What came after its last burst is offered, too.
             if station.is_on {
-                station.arrive(self.scenario.duration_ps, self.scenario);
+                station.arrive(end_ps, self.scenario, from_ps);
             }
             let counters = *station.onu.counters();
             let mac = station.mac;
@@ -414,10 +449,12 @@ impl<'a> Simulation<'a> {
     }
 }
 
-fn params(mac: MacAddr, seed: u64) -> onu::Params {
+fn params(mac: MacAddr, seed: u64, laser: u8) -> onu::Params {
     onu::Params {
         mac,
         seed,
+        laser_on: laser,
+        laser_off: laser,
         ..onu::Params::default()
     }
 }
@@ -429,13 +466,13 @@ pub fn mac_of(onu: usize) -> MacAddr {
 }
 
 impl Station {
-    fn new(index: usize, scenario: &OnuScenario, seed: u64, random: &mut Random) -> Self {
+    fn new(index: usize, scenario: &OnuScenario, whole: &Scenario, random: &mut Random) -> Self {
         let mac = mac_of(index);
         let fibre_ps = scenario.distance_m * FIBRE_PS_PER_M;
         let phase_ps = random.below(PHASE_MAX_PS);
         let mut source = Source::new(scenario.traffic, scenario.load_bps, random.next());
         Self {
-            onu: Onu::new(params(mac, seed ^ index as u64)),
+            onu: Onu::new(params(mac, whole.seed ^ index as u64, whole.laser)),
             is_on: false,
             lives: 0,
             mac,
@@ -457,11 +494,11 @@ impl Station {
 
     /// Queues the frames that have come until `now_ps`. Only bursts take frames out, so that this
     /// is soon enough at each of them.
-    fn arrive(&mut self, now_ps: u64, scenario: &Scenario) {
+    fn arrive(&mut self, now_ps: u64, scenario: &Scenario, counted_from_ps: u64) {
         while let Some(frame) = self.coming.filter(|frame| frame.at_ps <= now_ps) {
             self.coming = self.source.next_frame();
             let octets = frame_octets(usize::from(frame.len));
-            let counts = frame.at_ps >= scenario.warm_up_ps;
+            let counts = frame.at_ps >= counted_from_ps;
             self.report.offered_frames += u64::from(counts);
             self.offered_octets += if counts { octets } else { 0 };
             if self.queue_octets + octets > scenario.queue_octets {
@@ -471,6 +508,15 @@ impl Station {
             self.queue_octets += octets;
             self.queue.push_back(frame);
         }
+    }
+
+    /// It was not registered until now: what its users sent is gone.
+    fn forget(&mut self, counted_from_ps: u64) {
+        let counted = self.queue.iter();
+        let counted = counted.filter(|frame| frame.at_ps >= counted_from_ps);
+        self.report.dropped_frames += counted.count() as u64;
+        self.queue.clear();
+        self.queue_octets = 0;
     }
 
     /// Fills a burst whose first octet leaves at `first_ps`; gives the MPCPDU that opens it.
@@ -508,7 +554,8 @@ const fn until_received(offset: u64) -> u64 {
 fn empty_report(scenario: &Scenario) -> Report {
     Report {
         seed: scenario.seed,
-        seconds: scenario.duration_ps as f64 / super::SECOND_PS as f64,
+        seconds: 0.0,
+        warm_up_ms: 0.0,
         offered_load: 0.0,
         utilisation: 0.0,
         granted_share: 0.0,

@@ -223,3 +223,94 @@ fn a_seed_repeats_a_simulation() {
     scenario.seed += 1;
     assert_ne!(first, run(&scenario).unwrap());
 }
+
+/// A PON like that of the command, of which near saturation much depends on what is counted.
+fn nearly_full(seed: u64) -> Scenario {
+    Scenario {
+        awaits_all: true,
+        warm_up_ps: 100 * MS,
+        seed,
+        olt: olt::Params {
+            discovery_period: quanta_of_us(100_000),
+            ..olt::Params::default()
+        },
+        ..pon(16, 0.9, 400)
+    }
+}
+
+#[test]
+fn what_came_before_registration_is_not_counted() {
+    let mut rounds = 0;
+    for seed in 1..4 {
+        let mut scenario = nearly_full(seed);
+        // Equally far, and so many that requests collide.
+        scenario
+            .onus
+            .iter_mut()
+            .for_each(|onu| onu.distance_m = 5_000);
+        scenario.olt.discovery_window = 8_000;
+        let report = run(&scenario).unwrap();
+        check(&report);
+        assert_eq!(report.registered, 16);
+        let last = report.onus.iter().filter_map(|onu| onu.registered_ms);
+        let last = last.fold(0.0, f64::max);
+        assert!((report.warm_up_ms - last - 100.0).abs() < 0.1, "{report:?}");
+        assert!((report.seconds * 1e3 - last - 400.0).abs() < 0.1);
+        rounds += u64::from(last > 100.0);
+        let dropped: u64 = report.onus.iter().map(|onu| onu.dropped_frames).sum();
+        assert_eq!(dropped, 0, "all that is counted came to ONUs with a link");
+        // No backlog of the time before: no more arrives than is sent.
+        let surplus = report.utilisation - report.offered_load;
+        assert!(surplus < 0.002, "{surplus} in {report:?}");
+        assert!(report.delay.p99_us < 5_000.0, "{:?}", report.delay);
+    }
+    assert!(rounds > 1, "requests collided in {rounds} of 3");
+}
+
+#[test]
+fn an_onu_that_never_registers_does_not_hold_up_the_count_for_ever() {
+    let mut scenario = pon(2, 0.0, 400);
+    scenario.awaits_all = true;
+    scenario.onus[1].clock_ppb = 20_000_000;
+    scenario.olt.discovery_period = quanta_of_us(1_000_000);
+    let report = run(&scenario).unwrap();
+    let waited = REGISTRATION_PS_MAX as f64 / 1e9;
+    assert!(
+        (report.warm_up_ms - waited - 200.0).abs() < 2_000.0,
+        "{}",
+        report.warm_up_ms
+    );
+}
+
+#[test]
+fn near_onus_wait_no_longer_than_a_poll_of_their_own() {
+    let mut scenario = pon(2, 0.02, 400);
+    scenario.onus[0].distance_m = 0;
+    let report = run(&scenario).unwrap();
+    check(&report);
+    let (near, far) = (&report.onus[0], &report.onus[1]);
+    // A cycle of 125 us, of which the far ONU's is longer by its round trip of 196 us.
+    assert!(near.delay.mean_us < 200.0, "{:?}", near.delay);
+    assert!(
+        far.delay.mean_us > near.delay.mean_us + 100.0,
+        "{:?}",
+        far.delay
+    );
+}
+
+#[test]
+fn no_frames_have_no_delay() {
+    let report = run(&pon(2, 0.0, 50)).unwrap();
+    assert_eq!(report.delay.count, 0);
+    assert!(report.delay.mean_us.is_nan() && report.onus[1].delay.max_us.is_nan());
+}
+
+#[test]
+fn two_quanta_of_guard_keep_bursts_apart() {
+    for seed in 1..6 {
+        let mut scenario = pon(8, 0.5, 100);
+        scenario.olt.guard = olt::GUARD_MIN;
+        scenario.seed = seed;
+        check(&run(&scenario).unwrap());
+    }
+}

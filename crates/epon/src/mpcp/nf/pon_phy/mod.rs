@@ -23,8 +23,9 @@
 //! A frame whose codewords came with an earlier chunk (while lock was looked for) has no instant
 //! any more: it is dropped as `frames_unplaced`, and MPCP makes good for it.
 
-use catena_engine::config::parse_config;
+use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::nf::{BuiltNf, Burst, Emission, Inputs, Nanos, Nf, NfKind, NfPlan, Verdict};
+use catena_pcs::params::Params;
 use catena_pcs::stage::Direction;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -59,6 +60,12 @@ struct Config {
     role: Role,
     /// Whether it turns packets into line bits or line bits into packets.
     direction: Task,
+    /// Blocks of sync pattern in front of a burst (ONU, transmit), 1 to 1024; with the delimiter no
+    /// longer than the `sync_time` of the OLT, of which a quantum is two and a half blocks.
+    sync_blocks: Option<u16>,
+    /// Idle blocks into the FIFO after which a burst ends (ONU, transmit), 1 to 4096; without it, a
+    /// burst ends with the codeword of its last frame.
+    delay_bound: Option<u16>,
 }
 
 impl Config {
@@ -68,6 +75,40 @@ impl Config {
             (Role::Olt, Task::Transmit) | (Role::Onu, Task::Receive) => Direction::Downstream,
             (Role::Onu, Task::Transmit) | (Role::Olt, Task::Receive) => Direction::Upstream,
         }
+    }
+
+    /// Parameters of the coding.
+    ///
+    /// # Errors
+    /// Settings out of range, or of another role.
+    fn params(self) -> Result<Params, ConfigErrors> {
+        let is_sender = (self.role, self.direction) == (Role::Onu, Task::Transmit);
+        let mut errors = Vec::new();
+        for (path, value, most) in [
+            ("sync_blocks", self.sync_blocks, 1024),
+            ("delay_bound", self.delay_bound, 4096),
+        ] {
+            let Some(value) = value else { continue };
+            if !is_sender {
+                errors.push(ConfigError::new(
+                    path,
+                    format!("{path} is a setting of an ONU that transmits"),
+                    "remove it, or correct role and direction",
+                ));
+            } else if !(1..=most).contains(&value) {
+                let repair = format!("write 1 to {most}");
+                errors.push(ConfigError::new(path, format!("{path} is {value}"), repair));
+            }
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let defaults = Params::default();
+        Ok(Params {
+            sync_blocks: self.sync_blocks.map_or(defaults.sync_blocks, usize::from),
+            delay_bound: self.delay_bound.map(usize::from),
+            ..defaults
+        })
     }
 }
 
@@ -134,13 +175,14 @@ pub const KIND: NfKind = NfKind {
     example: r#"{"direction": "transmit"}"#,
     schema: || schemars::schema_for!(Config),
     plan: |config, _outputs| {
-        parse_config::<Config>(config)?;
+        parse_config::<Config>(config)?.params()?;
         Ok(NfPlan::new().inputs(Inputs::Ending).allocates())
     },
     build: |config, _context| {
         let config: Config = parse_config(config)?;
+        let params = config.params()?;
         let half = match config.direction {
-            Task::Transmit => Half::Transmit(Transmitting::new(config.line())),
+            Task::Transmit => Half::Transmit(Transmitting::new(config.line(), params)),
             Task::Receive => Half::Receive(Receiving::new(config.line())),
         };
         Ok(BuiltNf::new(PonPhy {

@@ -44,6 +44,8 @@ pub(super) struct Receiving {
 #[derive(Debug, Default)]
 struct Counts {
     chunks: u64,
+    /// Those of them, each a granted burst, in which no burst was found.
+    burstless: u64,
     malformed: u64,
     unplaced: u64,
     queue_full: u64,
@@ -74,6 +76,7 @@ impl Receiving {
         let line = &bytes[HEADER_LEN..];
         let (bit, count) = (usize::from(header.bit), header.count as usize);
         let codewords_before = self.receiver.counters().codewords;
+        let bursts_before = self.receiver.counters().bursts;
         self.found.clear();
         self.octets.clear();
         self.receive(line, bit, count);
@@ -82,6 +85,9 @@ impl Receiving {
             self.receive(&DARK, 0, DARK_CODEWORDS * CODEWORD_BITS);
         }
         self.counts.chunks += 1;
+        let is_upstream = self.direction == Direction::Upstream;
+        let has_burst = self.receiver.counters().bursts > bursts_before;
+        self.counts.burstless += u64::from(is_upstream && !has_burst);
         let first = match self.direction {
             Direction::Downstream => self.first_block(count),
             Direction::Upstream => Some(BLOCKS * codewords_before + OPENING_BLOCKS),
@@ -155,6 +161,9 @@ impl Receiving {
             ("frames_unplaced", counts.unplaced),
             ("queue_full", counts.queue_full),
         ];
+        if self.direction == Direction::Upstream {
+            report.push(("chunks_burstless", counts.burstless));
+        }
         report.extend(receiver_counts(self.direction, self.receiver.counters()));
         report
     }

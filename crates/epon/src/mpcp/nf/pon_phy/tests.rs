@@ -5,11 +5,12 @@ use catena_engine::nf_bench::{Emitted, NfBench};
 use catena_pcs::llid::{BROADCAST, MODE};
 use serde_json::json;
 
-use super::super::super::burst_time::{frame_octets, quanta_to};
+use super::super::super::burst_time::{frame_octets, quanta_for, quanta_to};
 use super::super::MORE_FOLLOW;
 use super::super::pon_packet::{PON_HEADER_LEN, PonPacket, write_frame};
 use super::super::tests::{Pon, frame, numbers};
 use super::*;
+use crate::chunk::Header;
 use crate::l1sim;
 
 fn phy(role: &str, direction: &str) -> NfBench {
@@ -212,6 +213,78 @@ fn frames_of_a_burst_come_at_their_instants_and_a_burst_is_one_chunk() {
         assert_eq!(instants(&back)[0], first);
     }
     assert_eq!(counter(&mut olt, "bursts_ended"), 17);
+}
+
+/// What an ONU is granted for a burst: its MPCPDU has a codeword of its own, as the OLT counts it.
+fn granted_bits(octets: u64, sync_time: u64) -> u64 {
+    let slot = sync_time + quanta_for(frame_octets(0)) + quanta_for(octets - frame_octets(0));
+    slot * 165
+}
+
+#[test]
+fn no_burst_is_longer_than_its_grant() {
+    let mut onu = phy("onu", "transmit");
+    for number in 0..400_usize {
+        let count = 1 + number % 9;
+        let lens: Vec<usize> = (0..=count)
+            .map(|frame| match frame {
+                0 => 60,
+                _ => 60 + (number * 389 + frame * 727) % 1437,
+            })
+            .collect();
+        let chunks = pass(&mut onu, &burst(5, 100_000 * number as u32, &lens));
+        let header = Header::parse(&chunks[0].bytes).unwrap();
+        // Its terminator is sent while the laser turns off.
+        let bits = u64::from(header.count) - 3 * 66;
+        let octets = lens.iter().map(|&len| frame_octets(len)).sum();
+        assert!(bits <= granted_bits(octets, 50), "{lens:?}: {bits}");
+        // The gap behind the last frame may need no codeword of its own.
+        let codewords = (bits - 65 * 66) / 2046;
+        let needed = quanta_for(octets) * 10 / 124;
+        assert!(
+            (needed - 1..=needed).contains(&codewords),
+            "{lens:?}: {codewords}"
+        );
+    }
+}
+
+#[test]
+fn sync_time_and_delay_bound_are_settings_of_an_onu_that_sends() {
+    let length = |config: serde_json::Value| {
+        let mut onu = NfBench::new(&KIND, &config, &["out"]).unwrap();
+        let chunks = pass(&mut onu, &burst(5, 1000, &[60]));
+        Header::parse(&chunks[0].bytes).unwrap().count
+    };
+    let base = length(json!({"role": "onu", "direction": "transmit"}));
+    assert_eq!(base, (65 + 31 + 3) * 66);
+    let with = |key: &str, value: u16| json!({"role": "onu", "direction": "transmit", key: value});
+    assert_eq!(length(with("sync_blocks", 124)), base + 60 * 66);
+    assert_eq!(length(with("delay_bound", 200)), base + 5 * 2046);
+    for wrong in [
+        with("sync_blocks", 0),
+        with("sync_blocks", 1025),
+        with("delay_bound", 0),
+        with("delay_bound", 4097),
+        json!({"role": "olt", "direction": "transmit", "sync_blocks": 9}),
+        json!({"role": "onu", "direction": "receive", "delay_bound": 9}),
+    ] {
+        assert!(NfBench::new(&KIND, &wrong, &["out"]).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_chunk_without_a_burst_is_counted() {
+    let (mut onu, mut olt) = (phy("onu", "transmit"), phy("olt", "receive"));
+    let mut chunks = pass(&mut onu, &burst(5, 1000, &[100, 60]));
+    // Its delimiter, behind 64 blocks of sync pattern.
+    let first = HEADER_LEN + 64 * 66 / 8;
+    for octet in &mut chunks[0].bytes[first..first + 9] {
+        *octet ^= 0x55;
+    }
+    chunks.extend(pass(&mut onu, &burst(5, 9000, &[100, 60])));
+    assert_eq!(instants(&pass(&mut olt, &chunks)).len(), 2);
+    assert_eq!(counter(&mut olt, "chunks_burstless"), 1);
+    assert_eq!(counter(&mut olt, "bursts_missed"), 1);
 }
 
 #[test]

@@ -34,6 +34,7 @@ struct Open {
 /// The transmitting half.
 pub(super) struct Transmitting {
     direction: Direction,
+    params: Params,
     transmitter: fast::Transmitter,
     /// A header, and the longest chunk's line bits.
     chunk: Box<[u8]>,
@@ -54,15 +55,16 @@ struct Counts {
     queue_full: u64,
 }
 
-fn transmitter(direction: Direction) -> fast::Transmitter {
-    fast::Transmitter::new(direction, Params::default(), Simd::best())
+fn transmitter(direction: Direction, params: &Params) -> fast::Transmitter {
+    fast::Transmitter::new(direction, params.clone(), Simd::best())
 }
 
 impl Transmitting {
-    pub(super) fn new(direction: Direction) -> Self {
+    pub(super) fn new(direction: Direction, params: Params) -> Self {
         Self {
             direction,
-            transmitter: transmitter(direction),
+            transmitter: transmitter(direction, &params),
+            params,
             chunk: vec![0; HEADER_LEN + LINE_LEN_MAX].into(),
             open: None,
             is_cutting: false,
@@ -171,7 +173,7 @@ impl Transmitting {
     /// A burst is longer than a chunk can be: what was made has no end, and what is left no front.
     fn cut(&mut self) -> DropReason {
         self.open = None;
-        self.transmitter = transmitter(self.direction);
+        self.transmitter = transmitter(self.direction, &self.params);
         self.counts.bursts_cut += 1;
         DropReason::TooLarge
     }

@@ -1,0 +1,233 @@
+//! What an OLT refuses: each limit by itself, on both sides of it.
+
+use super::tests::{MAC, drain, params, pdu, report, request, slot_of, with_one};
+use super::*;
+
+fn register_req(laser_on_time: u8, laser_off_time: u8) -> RegisterReq {
+    RegisterReq {
+        flags: RegisterReq::REGISTER,
+        pending_grants: 8,
+        information: DiscoveryInformation::UPSTREAM_10G,
+        laser_on_time,
+        laser_off_time,
+    }
+}
+
+/// Whether an OLT whose window is open registers who asks like this, at `arrival`.
+fn takes(request: RegisterReq, rtt: u32, arrival: u64) -> bool {
+    let mut olt = Olt::new(params(), 0).unwrap();
+    drain(&mut olt, 0);
+    let asked = pdu(Message::RegisterReq(request), arrival, rtt);
+    olt.handle(BROADCAST_LLID, MAC, &asked, arrival, arrival);
+    olt.stations().count() == 1
+}
+
+#[test]
+fn a_request_has_limits() {
+    let rtt_max = params().rtt_max;
+    let right = register_req(32, 32);
+    assert!(takes(right, rtt_max, 20_000));
+    assert!(!takes(right, rtt_max + 1, 20_000), "too far");
+    assert!(!takes(register_req(33, 32), 100, 8_000), "laser on");
+    assert!(!takes(register_req(32, 33), 100, 8_000), "laser off");
+    let flags = RegisterReq::DEREGISTER;
+    assert!(!takes(RegisterReq { flags, ..right }, 100, 8_000));
+    let mut olt = Olt::new(params(), 0).unwrap();
+    drain(&mut olt, 0);
+    let (from, to) = olt.window.unwrap();
+    assert_eq!(to - from, 16_000 + u64::from(rtt_max));
+    assert!(takes(right, 100, from) && takes(right, 100, to));
+    assert!(!takes(right, 100, from - 1) && !takes(right, 100, to + 1));
+}
+
+/// An OLT that waits for the REGISTER_ACK of LLID 1, and when it would come.
+fn waiting() -> (Olt, u64) {
+    let mut olt = Olt::new(params(), 0).unwrap();
+    drain(&mut olt, 0);
+    olt.handle(
+        BROADCAST_LLID,
+        MAC,
+        &pdu(request(), 8_000, 5_000),
+        8_000,
+        8_000,
+    );
+    drain(&mut olt, 8_000);
+    let arrival = slot_of(&olt, 1).from + 82;
+    (olt, arrival)
+}
+
+fn ack(flags: u8, llid: u16) -> Message {
+    Message::RegisterAck(RegisterAck {
+        flags,
+        echoed_assigned_port: llid,
+        echoed_sync_time: 50,
+    })
+}
+
+#[test]
+fn a_registration_is_confirmed_once_in_its_slot_and_under_its_own_name() {
+    let (_, arrival) = waiting();
+    for (message, arrival, registered, known) in [
+        (ack(RegisterAck::ACK, 1), arrival, 1, 1),
+        (ack(RegisterAck::ACK, 2), arrival, 0, 1),
+        (ack(RegisterAck::ACK, 1), arrival + 200, 0, 1),
+        (ack(RegisterAck::ACK, 1), arrival - 200, 0, 1),
+        (ack(0, 1), arrival, 0, 0),
+    ] {
+        let (mut olt, _) = waiting();
+        olt.handle(1, MAC, &pdu(message, arrival, 5_000), arrival, arrival);
+        assert_eq!(
+            (olt.registered(), olt.stations().count()),
+            (registered, known),
+            "{message:?}"
+        );
+    }
+    let (mut olt, _) = with_one();
+    let arrival = slot_of(&olt, 1).from + 82;
+    let again = pdu(ack(RegisterAck::ACK, 1), arrival, 5_000);
+    olt.handle(1, MAC, &again, arrival, arrival);
+    assert_eq!(
+        (olt.counters().registrations, olt.counters().unexpected),
+        (1, 1)
+    );
+}
+
+#[test]
+fn who_is_not_registered_cannot_report() {
+    let (mut olt, arrival) = waiting();
+    olt.handle(
+        1,
+        MAC,
+        &pdu(report(5_000), arrival, 5_000),
+        arrival,
+        arrival,
+    );
+    assert_eq!(olt.counters().reports_unsolicited, 1);
+    assert_eq!(olt.station(1).unwrap().demand(), 0);
+}
+
+#[test]
+fn a_slot_has_one_report_and_drift_is_its_margin() {
+    let drift = u64::from(params().drift_max);
+    for (off, answered) in [(-83 - drift as i64, 0), (-82 - drift as i64, 1)] {
+        let (mut olt, _) = with_one();
+        let arrival = (slot_of(&olt, 1).from + 82).saturating_add_signed(off);
+        olt.handle(1, MAC, &pdu(report(0), arrival, 5_000), arrival, arrival);
+        assert_eq!(olt.counters().reports, answered, "{off}");
+    }
+    for (off, answered) in [(drift + 1, 0), (drift, 1)] {
+        let (mut olt, _) = with_one();
+        let arrival = slot_of(&olt, 1).to + off;
+        olt.handle(1, MAC, &pdu(report(0), arrival, 5_000), arrival, arrival);
+        assert_eq!(olt.counters().reports, answered, "{off}");
+        olt.handle(
+            1,
+            MAC,
+            &pdu(report(9_000), arrival, 5_000),
+            arrival,
+            arrival,
+        );
+        assert_eq!(olt.counters().reports, answered, "the second of a slot");
+    }
+}
+
+#[test]
+fn what_is_granted_is_known_to_the_quantum_and_for_some_slots() {
+    let (olt, _) = with_one();
+    let (slot, drift) = (slot_of(&olt, 1), 12);
+    for (from, to, granted) in [
+        (slot.from - drift, slot.to + drift, true),
+        (slot.from - drift - 1, slot.to, false),
+        (slot.from, slot.to + drift + 1, false),
+    ] {
+        assert_eq!(olt.is_granted(1, from, to), granted, "{from} {to}");
+    }
+    let (mut olt, _) = with_one();
+    let first = slot_of(&olt, 1);
+    for round in 1..20 {
+        let arrival = slot_of(&olt, 1).from + 82;
+        olt.handle(1, MAC, &pdu(report(0), arrival, 5_000), arrival, arrival);
+        let due = olt.next_due();
+        drain(&mut olt, due);
+        let station = olt.station(1).unwrap();
+        assert!(station.slots().count() <= 8);
+        // That of the registration was one more.
+        assert_eq!(
+            olt.is_granted(1, first.from, first.to),
+            round < 8,
+            "{round}"
+        );
+    }
+}
+
+#[test]
+fn a_grant_is_no_longer_than_a_gate_can_say() {
+    let mut params = params();
+    params.dba.cycle_max = 4_000_000;
+    params.dba.discipline = super::super::ipact::Discipline::Gated;
+    let (mut olt, _) = super::tests::with_one_of(params);
+    let arrival = slot_of(&olt, 1).from + 82;
+    olt.handle(
+        1,
+        MAC,
+        &pdu(report(u16::MAX), arrival, 5_000),
+        arrival,
+        arrival,
+    );
+    let due = olt.next_due();
+    let sent = drain(&mut olt, due);
+    let Message::Gate(gate) = sent[0].message else {
+        panic!("{sent:?}")
+    };
+    let slot = slot_of(&olt, 1);
+    assert_eq!(u64::from(gate.grants()[0].length), slot.to - slot.from);
+    assert!(slot.to - slot.from > 65_000, "{slot:?}");
+}
+
+#[test]
+fn polls_are_a_shortest_cycle_apart_and_a_gate_has_its_lead() {
+    for (cycle_min, lead) in [(20_000, 0), (0, 0), (0, 7_000)] {
+        let (mut olt, _) = super::tests::with_one_of(Params {
+            cycle_min,
+            lead,
+            ..params()
+        });
+        let before = slot_of(&olt, 1);
+        let arrival = before.from + 82;
+        olt.handle(1, MAC, &pdu(report(0), arrival, 5_000), arrival, arrival);
+        let due = olt.next_due();
+        drain(&mut olt, due.max(arrival));
+        let slot = slot_of(&olt, 1);
+        let apart = u64::from(cycle_min.max(82 + 1024 + lead + 5_000));
+        assert!(
+            (apart..apart + 40).contains(&(slot.from - before.from)),
+            "{slot:?} {before:?}"
+        );
+    }
+}
+
+#[test]
+fn what_waits_and_what_is_told_is_bounded() {
+    let (mut olt, now) = with_one();
+    for number in 0..10_000_u32 {
+        let stranger = MacAddr([6, 0, 0, 0, (number >> 8) as u8, number as u8]);
+        olt.handle(1, stranger, &pdu(report(0), now, 5_000), now, now);
+    }
+    assert_eq!(olt.queue.len(), QUEUE_MAX);
+    for _ in 0..1000 {
+        olt.tell(Event::Deregistered {
+            llid: 1,
+            ending: Ending::Told,
+        });
+    }
+    assert_eq!(olt.events.len(), 4 * ONU_COUNT_MAX);
+}
+
+#[test]
+fn who_asks_again_before_it_was_registered_has_lost_no_registration() {
+    let (mut olt, _) = waiting();
+    let again = pdu(request(), 9_000, 5_000);
+    olt.handle(BROADCAST_LLID, MAC, &again, 9_000, 9_000);
+    assert_eq!(olt.counters().deregistrations, 0);
+    assert_eq!(olt.next_event(), None);
+}
