@@ -202,6 +202,11 @@ pub trait Port: Send {
     /// Receives up to `burst.room()` packets at time `now`. Must not block.
     fn rx(&mut self, burst: &mut RxBurst<'_>, now: Nanos) -> RxState;
 
+    /// Told at time `now`, where [`Port::rx`] would have been called, that the chain takes nothing:
+    /// its first link is full or congested. Until the next `rx` the worker may sleep. For ports to
+    /// which it matters who is late, they or the chain.
+    fn blocked(&mut self, _now: Nanos) {}
+
     /// Sends packets in order at time `now`. Returns how many were sent; the rest is dropped by the
     /// engine and counted `tx_failed`. Must not block.
     fn tx(&mut self, packets: &mut [Packet], now: Nanos) -> usize;

@@ -19,6 +19,11 @@ use crate::stats::quantile;
 /// Name of what no component accounts for.
 pub const UNATTRIBUTED: &str = "unattributed";
 
+/// Name of what a packet's latency has beyond its residence between the first and the last probe.
+pub const OUTSIDE: &str = "outside residence";
+/// A part of the latency that lies outside the residence and is not remarkable.
+pub const OUTSIDE_MAX: f64 = 0.1;
+
 /// One traced packet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
@@ -132,6 +137,39 @@ impl Blame {
             residence_ns: residence_mean,
             closure_error: ratio(closure, residence_mean).unwrap_or(0.0),
         })
+    }
+
+    /// The same table held against the mean latency that was measured at both ends, apart from the
+    /// probes: what they do not see, before the first and behind the last of them, is a row of its
+    /// own, and shares of the mean are shares of that latency. Components and residence alone add up
+    /// by construction, whatever they miss.
+    #[must_use]
+    pub fn against(mut self, measured_ns: f64) -> Self {
+        if !(measured_ns.is_finite() && measured_ns > 0.0) {
+            return self;
+        }
+        for share in &mut self.shares {
+            share.of_mean = share.mean_ns / measured_ns;
+        }
+        let outside_ns = measured_ns - self.residence_ns;
+        self.shares.push(Share {
+            component: OUTSIDE.to_owned(),
+            mean_ns: outside_ns,
+            of_mean: outside_ns / measured_ns,
+            of_p99: None,
+            of_variance: None,
+            cycles: None,
+            instructions: None,
+        });
+        self
+    }
+
+    /// The part of the measured latency that lies outside the residence, if it was held against
+    /// one; below 0 if packets that were followed stayed longer than all did.
+    pub fn outside(&self) -> Option<f64> {
+        let mut shares = self.shares.iter();
+        let outside = shares.find(|share| share.component == OUTSIDE)?;
+        Some(outside.of_mean)
     }
 
     /// The same table with what the processor counted: for each trace, in each component.
@@ -397,5 +435,21 @@ mod tests {
         let residence_ns = residence / f64::from(count);
         assert!(LittleCheck::of(occupancy, rate_pps, residence_ns).holds());
         assert!(!LittleCheck::of(occupancy, rate_pps, residence_ns * 1.1).holds());
+    }
+
+    /// A delay that no probe sees: 1 ms behind a residence of 20 us.
+    #[test]
+    fn what_lies_outside_the_probes_is_a_row_of_its_own() {
+        let trace = Trace {
+            parts_ns: vec![15_000.0, 5000.0],
+            residence_ns: 20_000.0,
+        };
+        let blame = Blame::of(&["ring wait", "NF"], &[trace]).unwrap();
+        assert!(blame.closes() && blame.outside().is_none());
+        let held = blame.against(1_020_000.0);
+        assert!((held.outside().unwrap() - 1.0 / 1.02).abs() < 1e-12);
+        assert!(held.outside().unwrap() > OUTSIDE_MAX);
+        let sum: f64 = held.shares.iter().map(|share| share.of_mean).sum();
+        assert!((sum - 1.0).abs() < 1e-12, "{sum}");
     }
 }

@@ -14,6 +14,9 @@
 
 use serde::{Deserialize, Serialize};
 
+pub mod holm;
+pub mod power;
+
 use crate::stats::Interval;
 use crate::stats::quantile::median;
 use crate::stats::random::Random;
@@ -110,6 +113,17 @@ pub struct Interleaving {
     log_ratios: Vec<f64>,
     result: Option<Comparison>,
     is_whole: bool,
+}
+
+/// The part of the allowed error that looks up to number `look` may have spent.
+fn spent(false_alarms: f64, look: usize) -> f64 {
+    let share = look as f64 / LOOKS as f64;
+    false_alarms * share.powi(3)
+}
+
+/// The error that the last look may spend.
+fn last_error(false_alarms: f64) -> f64 {
+    spent(false_alarms, LOOKS) - spent(false_alarms, LOOKS - 1)
 }
 
 fn draw(random: &mut Random) -> Side {
@@ -215,12 +229,13 @@ impl Interleaving {
     }
 
     fn look(&self, look: usize) -> Comparison {
-        let spent = |look: usize| {
-            let share = look as f64 / LOOKS as f64;
-            self.plan.false_alarms * share.powi(3)
+        let false_alarms = self.plan.false_alarms;
+        let spent_before = if self.is_whole {
+            0.0
+        } else {
+            spent(false_alarms, look - 1)
         };
-        let spent_before = if self.is_whole { 0.0 } else { spent(look - 1) };
-        let error = spent(look) - spent_before;
+        let error = spent(false_alarms, look) - spent_before;
         let count = self.log_ratios.len();
         let medians: Vec<_> = (0..BATCHES)
             .filter_map(|batch| {

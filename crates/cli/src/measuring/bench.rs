@@ -1,9 +1,11 @@
 //! Trials that count: each is repeated until it says something of the device, and all are noted.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use catena_engine::chain::Chain;
 use catena_engine::supervisor::runtime_dir::default_root;
 use catena_measure::device::{
     Device, DeviceError, Fate, Offer, Outcome as TrialOutcome, Setting, TrialProfile,
@@ -11,6 +13,7 @@ use catena_measure::device::{
 use catena_measure::doctor::energy::gbps_per_watt;
 use catena_measure::flow_quality::Quality;
 use catena_measure::latency::stall::{NoiseBracket, NoiseFloor};
+use catena_measure::latency::{Direction, Latency};
 use catena_measure::report::{Document, TrialRow};
 use catena_measure::traffic::send_record::SendRecord;
 
@@ -36,6 +39,21 @@ pub(crate) enum Measured {
     Interrupted,
 }
 
+/// How trials are run, and which of them count.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TrialSetting {
+    /// How often a trial that does not count is repeated.
+    pub(crate) repeats: u32,
+    /// How long is sent before each.
+    pub(crate) warmup: Duration,
+    /// Share of a trial that other work may take from its workers.
+    pub(crate) rivals_max: f64,
+    /// How long the noise floor is watched before and after all of them.
+    pub(crate) noise: Duration,
+    /// The reading of a wattmeter.
+    pub(crate) watts: Option<f64>,
+}
+
 /// A measurement: its document, and what happened so far.
 #[derive(Debug)]
 pub(crate) struct Bench {
@@ -43,8 +61,7 @@ pub(crate) struct Bench {
     pub(crate) output: Output,
     pub(crate) progress: Progress,
     setting: Setting,
-    repeats: u32,
-    noise: Duration,
+    trials: TrialSetting,
     before: Option<NoiseFloor>,
     /// Largest error of the offered load over all trials that count.
     pub(crate) load_error: f64,
@@ -111,37 +128,52 @@ impl Bench {
     pub(crate) fn begin(
         title: &str,
         output: Output,
-        repeats: u32,
-        noise: Duration,
-        watts: Option<f64>,
+        trials: TrialSetting,
     ) -> Result<Self, Failure> {
         let setting = Setting {
             registry: registry(),
             program: std::env::current_exe().map_err(Failure::running)?,
             runtime_root: default_root(),
             is_interrupted: interruption()?,
+            rivals_max: trials.rivals_max,
         };
+        let noise = trials.noise;
         let before = (!noise.is_zero()).then(|| environment::noise_floor(noise));
         Ok(Self {
             document: environment::document(title),
             output,
             progress: Progress::new(),
             setting,
-            repeats,
-            noise,
+            trials,
             before,
             load_error: 0.0,
             quality: Quality::default(),
             sent: SendRecord::default(),
             power: Power {
-                watts,
+                watts: trials.watts,
                 ..Power::default()
             },
         })
     }
 
+    /// What to offer in a trial of this measurement.
+    pub(crate) const fn offer(
+        &self,
+        load_pps: Option<f64>,
+        duration: Duration,
+        samples: usize,
+    ) -> Offer {
+        Offer {
+            load_pps,
+            warmup: self.trials.warmup,
+            duration,
+            packet_count: None,
+            samples,
+        }
+    }
+
     /// A chain as a device of this measurement.
-    pub(crate) fn device(&self, chain: catena_engine::chain::Chain) -> Result<Device, Failure> {
+    pub(crate) fn device(&self, chain: Chain) -> Result<Device, Failure> {
         Device::new(chain, self.setting.clone(), self.output.trial()).map_err(Failure::input)
     }
 
@@ -167,7 +199,7 @@ impl Bench {
     ) -> Result<Measured, DeviceError> {
         let mut last = Fate::Valid;
         let mut limited = 0;
-        for _ in 0..=self.repeats {
+        for _ in 0..=self.trials.repeats {
             let outcome = match device.run(profile, offer) {
                 Ok(outcome) => outcome,
                 Err(DeviceError::Interrupted) => return Ok(Measured::Interrupted),
@@ -190,6 +222,36 @@ impl Bench {
             Fate::GeneratorLimited => Measured::GeneratorLimited,
             other => Measured::Invalid(other.name().unwrap_or_default()),
         })
+    }
+
+    /// What the tester adds by itself: latency without a device, in one trial that is none of the
+    /// report's. It is stated and not subtracted.
+    pub(crate) fn baseline(
+        &mut self,
+        alone: Chain,
+        profile: &TrialProfile,
+        offer: &Offer,
+    ) -> Result<Option<(String, String)>, Failure> {
+        self.progress.show("the tester without a device", 0.0);
+        let mut alone = self.device(alone)?;
+        let outcome = match alone.run(profile, offer) {
+            Ok(outcome) => outcome,
+            Err(DeviceError::Interrupted) => return Ok(None),
+            Err(error) => return Err(Failure::running(error)),
+        };
+        let latency = Latency::of(Direction::OneWay, &outcome.samples()).delay;
+        let ns = |value: Option<i64>| value.map_or_else(|| "n/a".to_owned(), |ns| ns.to_string());
+        let value = match outcome.fate().name() {
+            Some(why) => format!("not known: {why}"),
+            None => format!(
+                "p50 {} ns, p99 {} ns, longest {} ns, in one trial without a device; not \
+                 subtracted",
+                ns(latency.quantile(0.5)),
+                ns(latency.quantile(0.99)),
+                ns(latency.max_ns)
+            ),
+        };
+        Ok(Some(("tester's own baseline".to_owned(), value)))
     }
 
     fn note(&mut self, outcome: &TrialOutcome, fate: &Fate, name: &str) {
@@ -231,6 +293,7 @@ impl Bench {
         let environment = &mut self.document.environment;
         environment.push(("workers".to_owned(), held.to_owned()));
         environment.push(("device".to_owned(), describe_chain(device)));
+        environment.extend(device.description());
         self.conclude(as_json)
     }
 
@@ -238,7 +301,7 @@ impl Bench {
     pub(crate) fn conclude(mut self, as_json: bool) -> Result<(), Failure> {
         self.progress.clear();
         if let Some(before) = self.before.take() {
-            let bracket = NoiseBracket::of(before, environment::noise_floor(self.noise));
+            let bracket = NoiseBracket::of(before, environment::noise_floor(self.trials.noise));
             if bracket.is_noisy {
                 let word = " The machine's noise changed by more than a factor of 2 meanwhile.";
                 self.document.summary += word;
@@ -248,9 +311,14 @@ impl Bench {
         self.describe_packets();
         self.document.environment.push((
             "trials".to_owned(),
-            "the chain is started anew for each; effective duration is the sending time; counts \
-             are read after it has drained and stopped; waits of RFC 2544 section 23 are not kept"
-                .to_owned(),
+            format!(
+                "the chain is started anew for each; {:?} of traffic before each are not counted; \
+                 effective duration is the sending time behind that; counts are read after it has \
+                 drained and stopped; waits of RFC 2544 section 23 are not kept; other work may \
+                 take {} % of a trial from its workers",
+                self.trials.warmup,
+                self.trials.rivals_max * 100.0
+            ),
         ));
         self.output.write(&self.document)?;
         if as_json {
@@ -281,10 +349,37 @@ impl Bench {
             ("lost".to_owned(), lost.to_string()),
             ("trials that do not count".to_owned(), invalid.to_string()),
         ];
+        rows.extend(causes(trials));
         rows.extend(lateness_row(&self.sent));
+        rows.extend(held_row(&self.sent));
         rows.extend(self.power.rows());
         self.document.results.extend(rows);
     }
+}
+
+/// How many trials do not count for each cause.
+fn causes(trials: &[TrialRow]) -> Vec<(String, String)> {
+    let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+    for why in trials.iter().filter_map(|row| row.invalid.as_deref()) {
+        match why.strip_prefix("disturbed: ") {
+            Some(all) => all
+                .split(", ")
+                .for_each(|one| *counts.entry(one).or_default() += 1),
+            None => {
+                // Numbers differ from trial to trial.
+                let cause = why.split(':').next().unwrap_or(why);
+                *counts.entry(cause).or_default() += 1;
+            }
+        }
+    }
+    let rows = counts.into_iter();
+    rows.map(|(cause, count)| {
+        (
+            format!("trials that do not count: {cause}"),
+            count.to_string(),
+        )
+    })
+    .collect()
 }
 
 /// How late the generator was with all packets that it sent at a load, lost ones among them.
@@ -302,6 +397,17 @@ fn lateness_row(sent: &SendRecord) -> Option<(String, String)> {
             sent.late_max_ns
         );
         ("generator's lateness, all packets sent".to_owned(), text)
+    })
+}
+
+/// What the device did not take in when it was due.
+fn held_row(sent: &SendRecord) -> Option<(String, String)> {
+    (sent.held + sent.entry_lost > 0).then(|| {
+        let text = format!(
+            "{} packets, longest {} ns; {} more lost because the entry was full",
+            sent.held, sent.held_max_ns, sent.entry_lost
+        );
+        ("held back by the device at its entry".to_owned(), text)
     })
 }
 

@@ -218,12 +218,8 @@ impl<'a> Laboratory<'a> {
             .map_err(Failure::input)?
             .chain;
         let mut device = bench.device(chain)?.over_ports(&TESTER_PORTS);
-        let offer = Offer {
-            load_pps: record.load_pps,
-            duration: Duration::from_nanos(self.study.trial_ns),
-            packet_count: None,
-            samples: self.study.samples as usize,
-        };
+        let duration = Duration::from_nanos(self.study.trial_ns);
+        let offer = bench.offer(record.load_pps, duration, self.study.samples as usize);
         let frame_len = profile.profile().mean_frame_len();
         let is_probed = block == self.study.blocks;
         let title = if is_probed {

@@ -1,8 +1,9 @@
 //! Probes in the trials of a measurement: their reports, and their cost.
 
 use catena_engine::probe::{ProbeSettings, Tier};
-use catena_measure::device::{Device, DeviceError, TrialProfile};
+use catena_measure::device::{Device, DeviceError, Outcome as TrialOutcome, TrialProfile};
 use catena_measure::probes::ProbeReport;
+use catena_measure::stats::mean;
 
 use super::bench::Bench;
 use super::probe_text;
@@ -32,9 +33,23 @@ impl Probing {
         }
     }
 
-    /// Takes what was found in the trial that has just ended.
-    pub(crate) fn take(&mut self, device: &mut Device) {
-        self.reports.extend(device.take_probe_report());
+    /// Takes what was found in the trial that has just ended, and holds it against the latency that
+    /// was measured in it.
+    pub(crate) fn take(&mut self, device: &mut Device, outcome: &TrialOutcome) {
+        let samples = outcome.samples();
+        let delays: Vec<_> = samples
+            .iter()
+            .map(|sample| sample.delay_from_sent_ns() as f64)
+            .collect();
+        let measured_ns = mean(&delays);
+        self.reports
+            .extend(device.take_probe_report().map(|mut report| {
+                if let (Some(path), Some(measured_ns)) = (report.paths.first_mut(), measured_ns) {
+                    path.blame = path.blame.clone().against(measured_ns);
+                    path.by_kind = path.by_kind.clone().against(measured_ns);
+                }
+                report
+            }));
     }
 
     /// Finds what the probes cost, unless the measurement was cut short, and adds everything to the

@@ -8,7 +8,19 @@ use super::harness::{Ended, Place, until};
 use super::idle_states::{disabled, machine};
 
 /// Options that make a study short, and patient with a busy machine.
-const SHORT: [&str; 7] = ["--noise", "0s", "--repeats", "40", "--out", "out", "--json"];
+const SHORT: [&str; 11] = [
+    "--noise",
+    "0s",
+    "--repeats",
+    "40",
+    "--warmup",
+    "10ms",
+    "--rivals",
+    "1",
+    "--out",
+    "out",
+    "--json",
+];
 
 const SMALL: &str = "\
 name: small

@@ -123,6 +123,7 @@ impl Turn {
             // Blocked, not idle: the link's bell will tell. Nothing is taken in, so work that could
             // not be finished is not begun.
             *state = RxState::Idle;
+            port.blocked(now);
             return false;
         }
         let frames = match node.outputs.first() {

@@ -13,7 +13,8 @@ use crate::probe::NodeCost;
 use crate::stats::NodeCounters;
 use crate::worker::graph::{Queue, WorkerNode};
 
-/// Gives as many packets as there is room for; takes as many as it is told to.
+/// Gives as many packets as there is room for; takes as many as it is told to, which stands first in
+/// its list. Behind that, the list grows by one when the port is told that the chain takes nothing.
 struct Pacing {
     rooms: Arc<Mutex<Vec<usize>>>,
 }
@@ -24,6 +25,10 @@ impl Port for Pacing {
     fn rx(&mut self, burst: &mut RxBurst<'_>, _now: Nanos) -> RxState {
         while burst.room() > 0 && burst.push_copy(&[1; 60]) {}
         RxState::More
+    }
+
+    fn blocked(&mut self, _now: Nanos) {
+        self.rooms.lock().unwrap().push(0);
     }
 
     fn tx(&mut self, packets: &mut [Packet], _now: Nanos) -> usize {
@@ -100,6 +105,8 @@ fn a_fused_port_takes_no_more_than_it_says() {
         assert!(graph.queues[0].packets.is_empty());
         assert_eq!(turn.next_event, (room == 0).then_some(LATER));
     }
+    let told = rooms.lock().unwrap().len() - 1;
+    assert_eq!(told, 2, "once in each turn without room");
     assert_eq!(pools.own()[0].free_count(), 64);
 }
 

@@ -24,15 +24,18 @@ use crate::traffic::conditions::Disturbance;
 use crate::traffic::generator::SendResults;
 use crate::traffic::receiver::ReceiveResults;
 
+mod describe;
 mod outcome;
 mod probing;
 mod profile;
+mod rivals;
 mod together;
 mod watch;
 
 pub use outcome::{Fate, LOOPS, Outcome};
 pub use profile::TrialProfile;
-pub use together::{Turns, take_turns};
+pub use rivals::RIVALS_MAX;
+pub use together::{Taken, Turns, take_turns};
 
 use probing::Probes;
 use watch::Watch;
@@ -48,6 +51,9 @@ pub struct Setting {
     pub runtime_root: PathBuf,
     /// Set from outside to end a trial early.
     pub is_interrupted: Arc<AtomicBool>,
+    /// Share of a trial that other work may take from its workers; [`RIVALS_MAX`] unless there is a
+    /// reason.
+    pub rivals_max: f64,
 }
 
 impl std::fmt::Debug for Setting {
@@ -61,12 +67,26 @@ impl std::fmt::Debug for Setting {
 pub struct Offer {
     /// Packets per second; as many as there is room for if absent.
     pub load_pps: Option<f64>,
+    /// How long to send before, for nothing to count: caches, tables and the scheduler settle. A
+    /// burst of so many packets has none.
+    pub warmup: Duration,
     /// How long.
     pub duration: Duration,
     /// Exactly so many packets.
     pub packet_count: Option<u64>,
     /// Most samples of latency to keep.
     pub samples: usize,
+}
+
+impl Offer {
+    /// How long to send before the trial.
+    pub fn warmup(&self) -> Duration {
+        if self.packet_count.is_some() {
+            // A longest burst is one into a device that is empty.
+            return Duration::ZERO;
+        }
+        self.warmup
+    }
 }
 
 /// Why there is no outcome.
@@ -99,8 +119,6 @@ pub enum DeviceError {
 
 /// How long the chain may take beyond the trial itself.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Turns with a full link, for each turn with work, from which on the chain is the slower side.
-const BLOCKED_TURNS: u64 = 4;
 /// How long the generator waits where it reaches the device over ports: nothing else keeps it from
 /// sending before the device is up. Containers take a few hundred milliseconds.
 const DELAY: Duration = Duration::from_millis(500);
@@ -119,6 +137,8 @@ pub struct Device {
     folder: PathBuf,
     number: u8,
     is_pinned: Option<bool>,
+    /// What the last trial sent.
+    profile: Option<Value>,
     /// Ports by which the tester reaches the device.
     tester: Vec<String>,
     meter: Option<EnergyMeter>,
@@ -128,7 +148,6 @@ pub struct Device {
 /// What happened while the chain ran.
 struct Passed {
     disturbances: Vec<Disturbance>,
-    is_held_back: bool,
     tester_lost: u64,
     energy: Option<Energy>,
 }
@@ -161,6 +180,7 @@ impl Device {
             folder: folder.to_owned(),
             number: 0,
             is_pinned: None,
+            profile: None,
             tester: Vec::new(),
             meter: EnergyMeter::open(&Tree::new("/")),
             probes: Probes::default(),
@@ -222,6 +242,8 @@ impl Device {
             config.insert("trial".into(), json!(self.number));
             config.insert("results".into(), json!(self.folder.join("sent.json")));
             config.insert("duration".into(), json!(format!("{ns}ns")));
+            let warmup = offer.warmup().as_nanos();
+            config.insert("warmup".into(), json!(format!("{warmup}ns")));
             if is_endless {
                 config.insert("delay".into(), json!(format!("{}ms", DELAY.as_millis())));
             }
@@ -245,6 +267,7 @@ impl Device {
     /// error.
     pub fn run(&mut self, profile: &TrialProfile, offer: &Offer) -> Result<Outcome, DeviceError> {
         self.number = self.number.wrapping_add(1);
+        self.profile = Some(profile.at(offer.load_pps));
         let files = ["sent.json", "received.json"].map(|name| self.folder.join(name));
         for file in &files {
             let _ = std::fs::remove_file(file);
@@ -255,7 +278,7 @@ impl Device {
         let mut outcome = Outcome::new(*offer, sent, received, passed.disturbances);
         outcome.energy = passed.energy;
         Ok(if self.tester.is_empty() {
-            outcome.held_back(passed.is_held_back)
+            outcome
         } else {
             outcome.over_ports(passed.tester_lost)
         })
@@ -291,11 +314,11 @@ impl Device {
         let mut supervisor = self.start(profile, offer)?;
         let workers = supervisor.status().workers;
         let pids: Vec<_> = workers.iter().filter_map(|worker| worker.pid).collect();
-        let watch = Watch::begin(Tree::new("/"), &pids);
+        let mut watch = Watch::begin(Tree::new("/"), &pids, self.setting.rivals_max);
         self.is_pinned = Some(watch.thread_count() >= workers.len());
         let (before, began) = (self.read_meter(), Instant::now());
         self.probes.begin(&mut supervisor);
-        let ended = self.serve(&mut supervisor, offer);
+        let ended = self.serve(&mut supervisor, offer, &mut watch);
         self.probes.end(&supervisor);
         let after = self.read_meter();
         let seconds = began.elapsed().as_secs_f64();
@@ -315,7 +338,6 @@ impl Device {
             let meter = self.meter.as_ref().zip(before.zip(after));
             Ok(Passed {
                 disturbances,
-                is_held_back: self.is_held_back(&status),
                 tester_lost: self.tester_lost(&status),
                 energy: meter.map(|(meter, (before, after))| Energy {
                     joules: meter.joules(&before, &after),
@@ -325,21 +347,6 @@ impl Device {
         } else {
             Err(self.failed(errors.join("; ")))
         }
-    }
-
-    /// Whether the link that the generator feeds was full for so many of its worker's turns that
-    /// the chain was the bottleneck: a port is not even called while there is no room for a burst,
-    /// so it cannot tell that from being slow itself. Turns with work are the longer ones.
-    fn is_held_back(&self, status: &Status) -> bool {
-        let node = &self.chain.nodes[self.traffic].name;
-        let worker = status.nodes.iter().find(|found| found.name == *node);
-        let worker = worker.map(|found| found.worker.as_str());
-        let mut workers = status.workers.iter();
-        let worker = workers.find(|found| Some(found.name.as_str()) == worker);
-        let links = self.chain.links_from(self.traffic);
-        let blocked = links.filter_map(|(index, _)| status.links.get(index));
-        let blocked: u64 = blocked.map(|link| link.blocked).sum();
-        worker.is_some_and(|worker| blocked > BLOCKED_TURNS * worker.busy_turns)
     }
 
     fn read_meter(&self) -> Option<EnergyReading> {
@@ -365,13 +372,22 @@ impl Device {
         self.chain.nodes.iter().enumerate().any(receives)
     }
 
-    fn serve(&mut self, supervisor: &mut Supervisor, offer: &Offer) -> Result<(), DeviceError> {
-        let deadline = Instant::now() + offer.duration + PATIENCE;
+    fn serve(
+        &mut self,
+        supervisor: &mut Supervisor,
+        offer: &Offer,
+        watch: &mut Watch,
+    ) -> Result<(), DeviceError> {
+        let warm = Instant::now() + offer.warmup();
+        let deadline = Instant::now() + offer.warmup() + offer.duration + PATIENCE;
         let is_endless = self.is_endless();
         let mut runs_since = None;
         while !supervisor.is_finished() {
             supervisor.step(self.probes.patience(), &[]);
             self.probes.poll();
+            if Instant::now() > warm {
+                watch.sample();
+            }
             if is_endless {
                 let is_running = |supervisor: &Supervisor| {
                     let workers = supervisor.status().workers;
@@ -380,7 +396,7 @@ impl Device {
                 if runs_since.is_none() && is_running(supervisor) {
                     runs_since = Some(Instant::now());
                 }
-                let whole = DELAY + offer.duration + SETTLE;
+                let whole = DELAY + offer.warmup() + offer.duration + SETTLE;
                 if runs_since.is_some_and(|since: Instant| since.elapsed() > whole) {
                     break;
                 }

@@ -75,7 +75,6 @@ pub struct Outcome {
     /// Energy that the machine's meters counted meanwhile, if it has any.
     pub energy: Option<Energy>,
     rate: TickRate,
-    is_held_back: bool,
     is_over_ports: bool,
 }
 
@@ -86,9 +85,7 @@ impl Outcome {
         received: ReceiveResults,
         disturbances: Vec<Disturbance>,
     ) -> Self {
-        let record = &sent.record;
         Self {
-            is_held_back: record.behind_by_chain > record.behind_by_generator,
             is_over_ports: false,
             tester_lost: 0,
             energy: None,
@@ -100,43 +97,27 @@ impl Outcome {
         }
     }
 
-    /// The same, with what the supervisor saw of the first link.
-    pub(super) const fn held_back(mut self, is_held_back: bool) -> Self {
-        self.is_held_back |= is_held_back;
-        self
-    }
-
     /// The same, offered over ports of the tester, which dropped `lost`: what its first link would
     /// not take is then the tester's own limit, and nothing else tells how the device does.
     pub(super) const fn over_ports(mut self, lost: u64) -> Self {
         self.is_over_ports = true;
-        self.is_held_back = false;
-        self.tester_lost = lost;
+        self.tester_lost = lost + self.sent.record.entry_lost;
         self
     }
 
-    /// Packets that should have been offered.
+    /// Packets that should have been offered: all that were due.
     pub const fn intended(&self) -> u64 {
-        let record = &self.sent.record;
-        record.sent + record.unsent - record.unstamped
+        self.sent.record.intended()
     }
 
-    /// Whole packets that came back, each once. Where the chain held the generator back, those
-    /// that could only be sent after the end are lost: a line would not have waited for them.
+    /// Whole packets that came back, each once.
     pub fn forwarded(&self) -> u64 {
         let duplicates: u64 = self
             .flows()
             .iter()
             .map(|flow| flow.quality.duplicates)
             .sum();
-        let record = &self.sent.record;
-        let late = if self.is_held_back {
-            record.after_end
-        } else {
-            0
-        };
-        let whole = self.received.record.stamped.saturating_sub(duplicates);
-        whole.saturating_sub(late)
+        self.received.record.stamped.saturating_sub(duplicates)
     }
 
     /// What became of the flows that were followed.
@@ -190,8 +171,8 @@ impl Outcome {
     fn is_generator_limited(&self) -> bool {
         match self.sent.shortfall {
             Shortfall::None => false,
-            Shortfall::Chain if !self.is_over_ports => false,
-            Shortfall::Chain | Shortfall::Generator => !self.is_held_back,
+            Shortfall::Chain => self.is_over_ports,
+            Shortfall::Generator => true,
         }
     }
 
@@ -211,15 +192,15 @@ impl Outcome {
 
     /// Relative error of the offered load that is the generator's.
     pub fn offered_load_error(&self) -> f64 {
-        if self.is_held_back || self.offer.load_pps.is_none() {
+        if self.offer.load_pps.is_none() {
             return 0.0;
         }
-        let record = &self.sent.record;
-        let last_ns = self.rate.ns(record.last.saturating_sub(record.start));
         let stalls = self.sent.stalls.iter();
         let stalled: u64 = stalls.map(|stall| stall.end - stall.start).sum();
         let end_ns = u64::try_from(self.offer.duration.as_nanos()).unwrap_or(u64::MAX);
-        record.shortfall_share(end_ns, last_ns, self.rate.ns(stalled))
+        self.sent
+            .record
+            .shortfall_share(end_ns, self.rate.ns(stalled))
     }
 
     /// Nanoseconds from the start of the traffic to a tick.
@@ -294,6 +275,7 @@ mod tests {
         let offer = Offer {
             load_pps: Some(1000.0),
             duration: Duration::from_millis(100),
+            warmup: Duration::ZERO,
             packet_count: None,
             samples: 10,
         };
@@ -313,7 +295,6 @@ mod tests {
             stalls_missed: 0,
             ns_per_tick: 1.0,
             offered_by_flow: vec![sent + unsent],
-            slice_rates_pps: Vec::new(),
         };
         let flow = FlowResult {
             flow: 0,
@@ -342,6 +323,8 @@ mod tests {
             range: None,
             stalls: Vec::new(),
             ns_per_tick: 1.0,
+            slice_rates_pps: Vec::new(),
+            slice_strays: 0,
         };
         Outcome::new(offer, sent, received, Vec::new())
     }
@@ -356,15 +339,18 @@ mod tests {
     }
 
     #[test]
-    fn what_a_chain_took_too_late_is_lost_and_a_slow_generator_is_no_device() {
-        let mut held = outcome(100, 0, 100);
-        held.sent.record.after_end = 7;
-        assert_eq!(held.forwarded(), 100);
-        let mut held = held.held_back(true);
-        assert_eq!(held.forwarded(), 93);
-        held.sent.shortfall = Shortfall::Generator;
+    fn what_the_entry_had_no_room_for_is_lost_and_a_slow_generator_is_no_device() {
+        let mut held = outcome(93, 0, 93);
+        held.sent.record.entry_lost = 7;
+        held.sent.shortfall = Shortfall::Chain;
+        assert_eq!((held.intended(), held.forwarded()), (100, 93));
         assert_eq!(held.fate(), Fate::Valid);
-        held.is_held_back = false;
+        let reached = held.clone().over_ports(0);
+        assert_eq!(
+            (reached.fate(), reached.tester_lost),
+            (Fate::GeneratorLimited, 7)
+        );
+        held.sent.shortfall = Shortfall::Generator;
         assert_eq!(held.fate(), Fate::GeneratorLimited);
         held.disturbances = vec![Disturbance::Steal];
         assert_eq!(held.fate().name().unwrap(), "disturbed: Steal");

@@ -103,6 +103,7 @@ impl Device {
         let pairs = u32::try_from(measure.pairs()).unwrap_or(u32::MAX);
         let offer = Offer {
             load_pps,
+            warmup: Duration::ZERO,
             // It is stopped when all pairs are done.
             duration: FIRST + (SLICE + SETTLING) * (20 * pairs),
             packet_count: None,

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use super::{DRAIN, Device, DeviceError, PATIENCE, TrialProfile};
 use crate::compare::Side;
 use crate::traffic::TickRate;
-use crate::traffic::generator::SendResults;
+use crate::traffic::receiver::ReceiveResults;
 
 /// How two devices take turns.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,20 +47,21 @@ impl Device {
         };
         set(self.traffic, &|config| {
             config.insert("profile".into(), profile.at(None));
-            config.insert("results".into(), json!(self.results_of(side)));
             config.insert("slices".into(), slices.clone());
-            config.remove("duration");
-            config.remove("count");
+            for field in ["results", "duration", "warmup", "count"] {
+                config.remove(field);
+            }
         });
         set(self.receiver, &|config| {
-            config.remove("results");
+            config.insert("results".into(), json!(self.results_of(side)));
+            config.insert("slices".into(), slices.clone());
             config.insert("samples".into(), json!(2));
         });
         chain
     }
 
     fn results_of(&self, side: Side) -> std::path::PathBuf {
-        self.folder.join(format!("sent-{side:?}.json"))
+        self.folder.join(format!("received-{side:?}.json"))
     }
 
     fn launch(&self, chain: Chain) -> Result<Supervisor, DeviceError> {
@@ -80,7 +81,16 @@ fn runs(supervisor: &Supervisor) -> bool {
     workers.iter().all(|worker| worker.state == "running")
 }
 
-/// Packets per second of both devices in each pair.
+/// What arrived in slices.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Taken {
+    /// Packets per second of each device in its slice of each pair.
+    pub rates_pps: [Vec<f64>; 2],
+    /// Share of each device's packets that arrived in the other's turn: its queues had not drained.
+    pub stray_shares: [f64; 2],
+}
+
+/// Packets per second of both devices in each pair, as they arrive.
 ///
 /// # Errors
 /// A chain failed or did not start in time, or the user asked for the end.
@@ -88,7 +98,7 @@ pub fn take_turns(
     devices: [&Device; 2],
     profile: &TrialProfile,
     turns: &Turns,
-) -> Result<[Vec<f64>; 2], DeviceError> {
+) -> Result<Taken, DeviceError> {
     let sides = [Side::A, Side::B];
     let begin = Instant::now() + START;
     let rate = TickRate::measure(Duration::from_millis(20));
@@ -108,16 +118,19 @@ pub fn take_turns(
         supervisor.stop(Duration::from_secs(5));
     }
     ended?;
-    let mut rates = Vec::new();
-    for ((device, side), supervisor) in devices.into_iter().zip(sides).zip(&supervisors) {
+    let mut taken = Taken::default();
+    let sides = devices.into_iter().zip(sides).zip(&supervisors);
+    for (index, ((device, side), supervisor)) in sides.enumerate() {
         if supervisor.status().deaths > 0 {
             return Err(device.failed("a worker died during the comparison"));
         }
-        let sent: SendResults = device.read(&device.results_of(side))?;
-        rates.push(sent.slice_rates_pps);
+        let received: ReceiveResults = device.read(&device.results_of(side))?;
+        let strays = received.slice_strays as f64;
+        let all = (received.record.stamped as f64).max(1.0);
+        taken.stray_shares[index] = strays / all;
+        taken.rates_pps[index] = received.slice_rates_pps;
     }
-    let mut rates = rates.into_iter();
-    Ok([(); 2].map(|()| rates.next().unwrap_or_default()))
+    Ok(taken)
 }
 
 /// Serves both until they have come to their end.

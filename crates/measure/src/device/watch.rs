@@ -1,8 +1,9 @@
 //! What happens to a chain's cores and threads during a trial.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::rivals::{Frequencies, Reading};
 use crate::doctor::Tree;
 use crate::traffic::TickRate;
 use crate::traffic::conditions::{Conditions, Disturbance};
@@ -16,6 +17,12 @@ pub(super) struct Watch {
     before: BTreeMap<usize, Conditions>,
     /// Clocks and control group, where no thread is held anywhere.
     anywhere: Conditions,
+    pids: Vec<u32>,
+    began: Instant,
+    rivals: Reading,
+    frequencies: Frequencies,
+    /// Share of the time that other work may take.
+    rivals_max: f64,
 }
 
 /// Threads of processes that may run on one core only, by that core. Others may move as the
@@ -40,8 +47,9 @@ fn held_threads(tree: &Tree, pids: &[u32]) -> BTreeMap<usize, Vec<String>> {
 }
 
 impl Watch {
-    /// Looks at the threads of `pids` and of this process.
-    pub(super) fn begin(tree: Tree, pids: &[u32]) -> Self {
+    /// Looks at the threads of `pids` and of this process; other work may take a share of
+    /// `rivals_max` from them.
+    pub(super) fn begin(tree: Tree, pids: &[u32], rivals_max: f64) -> Self {
         let mut all = pids.to_vec();
         all.push(std::process::id());
         all.sort_unstable();
@@ -54,8 +62,20 @@ impl Watch {
             rate: TickRate::measure(Duration::from_millis(10)),
             before: before.collect(),
             anywhere: Conditions::read_of(&tree, 0, &[]),
+            rivals: Reading::of(&tree, threads.values().flatten(), &all),
+            pids: all,
+            began: Instant::now(),
+            frequencies: Frequencies::default(),
+            rivals_max,
             threads,
             tree,
+        }
+    }
+
+    /// Notes the clock frequency of the cores, while packets are measured.
+    pub(super) fn sample(&mut self) {
+        for core in self.threads.keys() {
+            self.frequencies.sample(&self.tree, *core);
         }
     }
 
@@ -77,6 +97,11 @@ impl Watch {
             // Steal of a core on which nothing was held says little.
             found.extend(all.into_iter().filter(|what| *what != Disturbance::Steal));
         }
+        let held = self.threads.values().flatten();
+        let rivals = Reading::of(&self.tree, held, &self.pids);
+        let elapsed_ns = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        found.extend(self.rivals.judge(&rivals, elapsed_ns, self.rivals_max));
+        found.extend(self.frequencies.judge());
         found.sort_unstable();
         found.dedup();
         found
@@ -101,7 +126,7 @@ mod tests {
         write(root, "proc/7/task/7/sched", "se.nr_migrations : 4\n");
         write(root, "proc/7/task/8/status", "Cpus_allowed_list:\t0-3\n");
         write(root, "proc/7/task/8/sched", "se.nr_migrations : 4\n");
-        let watch = Watch::begin(Tree::new(root), &[7]);
+        let watch = Watch::begin(Tree::new(root), &[7], 1.0);
         assert_eq!(watch.thread_count(), 1);
         assert!(!watch.end().contains(&Disturbance::Migration));
         write(root, "proc/7/task/8/sched", "se.nr_migrations : 5\n");
@@ -117,7 +142,7 @@ mod tests {
         write(root, "proc/7/task/7/status", "Cpus_allowed_list:\t3\n");
         let stat = |stolen: u64| format!("cpu3 1 1 1 1 1 1 1 {stolen} 0 0\n");
         write(root, "proc/stat", &stat(10));
-        let watch = Watch::begin(Tree::new(root), &[7, 9]);
+        let watch = Watch::begin(Tree::new(root), &[7, 9], 1.0);
         assert!(!watch.end().contains(&Disturbance::Steal));
         write(root, "proc/stat", &stat(1_000_000));
         assert!(watch.end().contains(&Disturbance::Steal));

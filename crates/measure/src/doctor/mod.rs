@@ -11,6 +11,7 @@
 mod contention;
 pub mod energy;
 mod isolation;
+mod kernel;
 pub mod noise;
 mod processor;
 mod state_journal;
@@ -98,5 +99,9 @@ pub fn examine(tree: &Tree) -> Vec<Finding> {
         contention::steal(tree),
         contention::quota(tree),
         contention::engines(tree),
+        kernel::command_line(tree),
+        kernel::mitigations(tree),
+        kernel::preemption(tree),
+        kernel::tick(),
     ]
 }

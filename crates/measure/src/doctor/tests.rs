@@ -235,25 +235,29 @@ fn each_kind_of_machine_has_its_verdicts() {
         verdicts(&intel()),
         "virtualization ok, cpufreq WARNING, turbo WARNING, cpuidle WARNING, cpu_dma_latency ok, \
          smt WARNING, tsc ok, counters ok, rapl ok, isolcpus ok, nohz_full WARNING, \
-         huge_pages ok, load ok, steal ok, cgroup_quota ok, containers ok"
+         huge_pages ok, load ok, steal ok, cgroup_quota ok, containers ok, \
+         kernel command line -, mitigations -, preemption -, kernel tick ok"
     );
     assert_eq!(
         verdicts(&amd()),
         "virtualization ok, cpufreq ok, turbo ok, cpuidle ok, cpu_dma_latency ok, smt ok, tsc ok, \
          counters WARNING, rapl ok, isolcpus ok, nohz_full ok, huge_pages ok, load ok, steal ok, \
-         cgroup_quota ok, containers ok"
+         cgroup_quota ok, containers ok, \
+         kernel command line -, mitigations -, preemption -, kernel tick ok"
     );
     assert_eq!(
         verdicts(&virtual_machine()),
         "virtualization WARNING, cpufreq -, turbo -, cpuidle -, cpu_dma_latency -, smt -, tsc ok, \
          counters -, rapl -, isolcpus WARNING, nohz_full -, huge_pages WARNING, load WARNING, \
-         steal WARNING, cgroup_quota ok, containers WARNING"
+         steal WARNING, cgroup_quota ok, containers WARNING, \
+         kernel command line -, mitigations -, preemption -, kernel tick ok"
     );
     assert_eq!(
         verdicts(&container()),
         "virtualization WARNING, cpufreq -, turbo -, cpuidle -, cpu_dma_latency -, smt -, \
          tsc WARNING, counters -, rapl -, isolcpus -, nohz_full -, huge_pages -, load -, steal -, \
-         cgroup_quota WARNING, containers WARNING"
+         cgroup_quota WARNING, containers WARNING, \
+         kernel command line -, mitigations -, preemption -, kernel tick ok"
     );
 }
 

@@ -23,6 +23,8 @@ use crate::stats::histogram::Histogram;
 use crate::stats::{self, Interval, quantile};
 
 pub mod stall;
+pub mod standing;
+pub mod steady;
 
 /// Which way was measured; the two are never mixed or compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

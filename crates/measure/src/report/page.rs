@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Document, LatencyResult, Throughput, figures};
-use crate::blame::Blame;
+use crate::blame::{Blame, OUTSIDE_MAX};
 use crate::compare::Comparison;
 use crate::latency::Distribution;
 use crate::plot::{css, escape};
@@ -347,6 +347,14 @@ fn blame(page: &mut String, document: &Document) {
             blame.traces,
             percent(blame.closure_error)
         );
+        if let Some(outside) = blame.outside().filter(|share| share.abs() > OUTSIDE_MAX) {
+            let _ = writeln!(
+                page,
+                "<p>{} of the measured latency lie OUTSIDE the probes: before the first node, \
+                 behind the last, or in what wraps a port.</p>",
+                percent(outside)
+            );
+        }
     }
 }
 

@@ -1,5 +1,5 @@
 //! What trials at one load say about a goal: load classification and conditional throughput, as in
-//! the appendices of draft-ietf-bmwg-mlrsearch-15.
+//! the appendices of RFC 9971, read as draft-ietf-bmwg-mlrsearch-15.
 
 use serde::{Deserialize, Serialize};
 

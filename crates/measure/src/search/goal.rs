@@ -1,4 +1,4 @@
-//! Search goals of MLRsearch (draft-ietf-bmwg-mlrsearch-15, section "Goal Terms").
+//! Search goals of MLRsearch (RFC 9971, section "Goal Terms"; read as draft-ietf-bmwg-mlrsearch-15).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! MLRsearch: throughput for several goals in one search (draft-ietf-bmwg-mlrsearch-15).
+//! MLRsearch: throughput for several goals in one search (RFC 9971).
 //!
 //! This is the draft's Controller. Every trial counts for every goal. For each goal the search goes
 //! from coarse to fine: short trials, wide intervals and little time per load first, each phase

@@ -38,6 +38,11 @@ fn normal_cdf(z: f64) -> f64 {
     t_cdf(z, 1e9)
 }
 
+/// The chance that Student's t with `freedom` degrees of freedom is at most `t`.
+pub fn t_probability(t: f64, freedom: usize) -> f64 {
+    t_cdf(t, freedom.max(1) as f64)
+}
+
 /// Distribution function of t: one half of the regularized incomplete beta function.
 fn t_cdf(t: f64, freedom: f64) -> f64 {
     let x = freedom / (freedom + t * t);

@@ -7,6 +7,10 @@
 //! The effect of a level is its ratio to the first level of its factor. Within a block, every
 //! combination with it is paired with the one that differs from it in this factor alone; the mean
 //! of the logarithms of the ratios is the block's value. What disturbs a whole block falls out.
+//!
+//! A study makes many comparisons. Their p-values are corrected for their number (Holm), and only a
+//! corrected one says that a level makes a difference: the chance of any false one in the whole
+//! report is 5 %.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +21,7 @@ use super::cell::{Cell, FACTORS, MODE, PORT};
 use super::journal::latest;
 use super::record::{Measured, Record};
 use crate::blame::Blame;
-use crate::compare::Verdict;
+use crate::compare::{Verdict, holm};
 use crate::doctor::energy::gbps_per_watt;
 use crate::probes::tax::Tax;
 use crate::report::OverTime;
@@ -95,8 +99,31 @@ pub struct Effect {
     pub ratio: Spread,
     /// Pairs of trials.
     pub pairs: usize,
+    /// The p-value of no difference, corrected for the number of comparisons; none without an
+    /// interval, and in older documents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p_corrected: Option<f64>,
     /// What it means.
     pub verdict: Verdict,
+}
+
+impl Effect {
+    /// What `ratio` means, given its corrected p-value.
+    fn judge(&mut self) {
+        let Some((interval, p)) = self.ratio.interval.zip(self.p_corrected) else {
+            self.verdict = Verdict::Inconclusive;
+            return;
+        };
+        self.verdict = if interval.low > 1.0 - MARGIN && interval.high < 1.0 + MARGIN {
+            Verdict::Same
+        } else if p > holm::LEVEL {
+            Verdict::Inconclusive
+        } else if interval.estimate > 1.0 {
+            Verdict::Higher
+        } else {
+            Verdict::Lower
+        };
+    }
 }
 
 /// A value that trials have.
@@ -226,21 +253,6 @@ impl Spread {
             }),
         })
     }
-
-    fn verdict(&self) -> Verdict {
-        let Some(interval) = self.interval else {
-            return Verdict::Inconclusive;
-        };
-        if interval.low > 1.0 - MARGIN && interval.high < 1.0 + MARGIN {
-            Verdict::Same
-        } else if interval.low > 1.0 {
-            Verdict::Higher
-        } else if interval.high < 1.0 {
-            Verdict::Lower
-        } else {
-            Verdict::Inconclusive
-        }
-    }
 }
 
 /// The trials of a study by block and cell.
@@ -364,7 +376,11 @@ impl<'a> Trials<'a> {
                 (FACTORS[other].to_owned(), level)
             }),
             metric: metric.name.to_owned(),
-            verdict: ratio.verdict(),
+            verdict: Verdict::Inconclusive,
+            // As it is; all of them are corrected together.
+            p_corrected: ratio
+                .interval
+                .map(|interval| holm::p_value(&interval, blocks.len() - 1)),
             ratio,
             pairs,
         })
@@ -385,6 +401,15 @@ impl<'a> Trials<'a> {
                     );
                 }
             }
+        }
+        let raw: Vec<_> = effects
+            .iter()
+            .filter_map(|effect| effect.p_corrected)
+            .collect();
+        let mut corrected = holm::corrected(&raw).into_iter();
+        for effect in &mut effects {
+            effect.p_corrected = effect.p_corrected.and_then(|_| corrected.next());
+            effect.judge();
         }
         effects
     }

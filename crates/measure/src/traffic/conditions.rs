@@ -31,6 +31,13 @@ pub enum Disturbance {
     Steal,
     /// The processor slowed down for heat, or a control group held the process back.
     Throttling,
+    /// Other work ran on a worker's core for more than the stated share of the time.
+    Preemption,
+    /// Other processes used more than the stated share of all cores, where workers are held on
+    /// none.
+    Contention,
+    /// The clock frequency of a worker's core changed by more than a tenth.
+    Frequency,
 }
 
 /// The conditions of the calling thread at one time.

@@ -1,148 +1,58 @@
 //! `traffic`: sends a profile's packets, each stamped with the time at which it should have left
-//! and with how much later that was done.
+//! and with how late the tester was with it.
 //!
 //! First step of a packet's life. The clock is read once per call; what is due goes, up to the room
-//! there is, and what was not sent in time stays due (open loop, no coordinated omission). A packet
-//! costs the copy of a template, a stamp and, where there are several flows, a few stores.
+//! there is, and what was not sent in time stays due (open loop, no coordinated omission). While the
+//! chain takes nothing, what is due waits in a bounded buffer, and is lost where that is full: see
+//! `entry_buffer`. A packet costs the copy of a template, a stamp and, where there are several
+//! flows, a few stores.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
-use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::nf::Nanos;
 use catena_engine::packet::Packet;
-use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState};
-use catena_engine::units::Span;
+use catena_engine::port::{Port, PortError, RxBurst, RxState};
 use catena_port::buffer_wait::Buffer;
 use catena_shm::tsc;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::entry_buffer::{ENTRY_SIZE, ENTRY_SIZE_MAX, EntryBuffer, Refused};
 use super::plan::Plan;
 use super::send_record::{SendRecord, Shortfall};
-use super::slices::{Moment, SliceConfig, Slices};
+use super::slices::{Moment, Slices};
+use super::source::{Due, Source};
 use super::stall_recorder::{StallInterval, StallRecorder};
 use super::tick_rate::TickRate;
 use crate::flow_quality::sink::FLOW_COUNT_MAX;
-use crate::profile::Profile;
+
+mod config;
+
+pub use config::KIND;
 
 /// How long after the planned end packets that are due are still sent.
 pub const GRACE_NS: u64 = 20_000_000;
-/// How long after the planned end a packet still counts as sent in time.
-pub const LATE_END_NS: u64 = 10_000;
+/// How long after the planned end what waits at the device's entry may still go in: the wait for
+/// residual frames of RFC 2544 section 23.
+pub const ENTRY_GRACE_NS: u64 = 2_000_000_000;
+/// From this wait on the engine may sleep; a shorter one it spends awake.
+const SLEEP_NS: u64 = 80_000;
 /// Gaps between calls above this are stalls.
 pub const STALL_THRESHOLD_NS: u64 = 5_000;
+/// Gaps from this on are no work of the loop's, however long its bursts: the thread did not run.
+const ABSENCE_NS: u64 = 50_000;
 /// Most stalls kept.
 pub const STALL_COUNT_MAX: usize = 65_536;
-/// How long the clock is measured when the port opens.
-const CALIBRATION: Duration = Duration::from_millis(20);
-
-/// What to send, and for how long.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Config {
-    /// The profile: a file, or the profile itself.
-    profile: Source,
-    /// How long to send; without it, and without `count`, for ever.
-    duration: Option<Span>,
-    /// How many packets to send.
-    count: Option<u64>,
-    /// How long to wait before the first packet, so that whatever is reached over ports is up.
-    delay: Option<Span>,
-    /// Number in the stamps, by which the receiver tells trials apart.
-    #[serde(default)]
-    trial: u8,
-    /// Write what was sent, as JSON, to this file when the chain ends.
-    results: Option<PathBuf>,
-    /// Take turns with another chain's generator.
-    slices: Option<SliceConfig>,
-}
-
-/// Where a profile is.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(
-    untagged,
-    expecting = "this is no profile; write the path of a file, or the profile's own keys"
-)]
-enum Source {
-    File(PathBuf),
-    Here(serde_json::Map<String, serde_json::Value>),
-}
-
-/// The chain file's entry.
-pub const KIND: PortKind = PortKind {
-    name: "traffic",
-    summary: "Sends a profile's packets, stamped with the time at which each is due",
-    schema: || schemars::schema_for!(Config),
-    check: |config| {
-        inline_profile(&parse_config::<Config>(config)?)?;
-        Ok(PortRole {
-            receives: true,
-            sends: false,
-        })
-    },
-    open,
-};
-
-/// The profile that stands in the chain file, if it does.
-fn inline_profile(config: &Config) -> Result<Option<Profile>, ConfigErrors> {
-    let Source::Here(profile) = &config.profile else {
-        return Ok(None);
-    };
-    let profile = Profile::from_json(&serde_json::Value::Object(profile.clone()));
-    profile.map(Some).map_err(|errors| {
-        let within = |error: ConfigError| ConfigError {
-            path: match error.path.as_str() {
-                "" => "profile".to_owned(),
-                path => format!("profile.{path}"),
-            },
-            ..error
-        };
-        errors.into_iter().map(within).collect()
-    })
-}
-
-fn open(config: &serde_json::Value, dir: &Path) -> Result<Box<dyn Port>, PortError> {
-    let refused = |errors: ConfigErrors| {
-        let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        PortError(lines.join("; "))
-    };
-    let config: Config = parse_config(config).map_err(refused)?;
-    let (profile, dir) = match (&config.profile, inline_profile(&config).map_err(refused)?) {
-        (Source::File(file), _) => {
-            let path = dir.join(file);
-            let profile = Profile::KIND.load(&path);
-            let profile = profile.map_err(|errors| PortError(errors.to_string()))?;
-            (profile, path.parent().unwrap_or(dir).to_owned())
-        }
-        (Source::Here(_), Some(profile)) => (profile, dir.to_owned()),
-        (Source::Here(_), None) => return Err(PortError("there is no profile".to_owned())),
-    };
-    let plan = Plan::new(&profile, &dir).map_err(PortError)?;
-    let mut port = TrafficPort::new(plan, config.trial, TickRate::measure(CALIBRATION));
-    port.end_ns = config.duration.map(|span| span.ns);
-    port.left = config.count;
-    port.delay_ns = config.delay.map_or(0, |span| span.ns);
-    port.results = config.results.map(|path| dir.join(path));
-    port.slices = config.slices.map(|slices| Slices::new(&slices, port.rate));
-    Ok(Box::new(port))
-}
-
 /// The port.
 #[derive(Debug)]
 pub struct TrafficPort {
-    plan: Plan,
+    source: Source,
+    entry: EntryBuffer,
     trial: u8,
     rate: TickRate,
-    is_max: bool,
     start: Option<u64>,
     delay_ns: u64,
-    end_ns: Option<u64>,
-    left: Option<u64>,
-    /// The engine may sleep until this tick: before it, no gap is a stall.
-    wake_at: Option<u64>,
-    /// Whether the last call was held back by the chain, which then may not call for a while.
-    is_held_back: bool,
+    /// The engine may sleep until the next call: the time until then is no stall.
+    may_sleep: bool,
     /// The most room that a call ever had.
     room_max: usize,
     record: SendRecord,
@@ -151,20 +61,28 @@ pub struct TrafficPort {
     slices: Option<Slices>,
 }
 
+/// A call's time.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    /// Tick at which the traffic began.
+    start: u64,
+    /// Tick of the call.
+    now: u64,
+    /// Nanoseconds between them.
+    elapsed_ns: u64,
+}
+
 impl TrafficPort {
     /// A port that sends `plan` for ever; see [`Self::until`].
     pub fn new(plan: Plan, trial: u8, rate: TickRate) -> Self {
         Self {
-            is_max: plan.is_max(),
-            plan,
+            source: Source::new(plan),
+            entry: EntryBuffer::new(ENTRY_SIZE as usize),
             trial,
             rate,
             start: None,
             delay_ns: 0,
-            end_ns: None,
-            left: None,
-            wake_at: None,
-            is_held_back: false,
+            may_sleep: false,
             room_max: 0,
             record: SendRecord::default(),
             stalls: StallRecorder::new(rate.ticks(STALL_THRESHOLD_NS), STALL_COUNT_MAX),
@@ -173,10 +91,24 @@ impl TrafficPort {
         }
     }
 
-    /// Ends the traffic `end_ns` after its first call.
+    /// Ends the traffic `end_ns` after its beginning, which is that of the trial's own packets.
     #[must_use]
-    pub const fn until(mut self, end_ns: u64) -> Self {
-        self.end_ns = Some(end_ns);
+    pub fn until(mut self, end_ns: u64) -> Self {
+        self.source.end_at(end_ns);
+        self
+    }
+
+    /// Sends for `warmup_ns` before.
+    #[must_use]
+    pub fn after(mut self, warmup_ns: u64) -> Self {
+        self.source.warm_up(warmup_ns);
+        self
+    }
+
+    /// Lets `size` packets wait at the device's entry.
+    #[must_use]
+    pub fn with_entry(mut self, size: u32) -> Self {
+        self.entry = EntryBuffer::new(size.min(ENTRY_SIZE_MAX) as usize);
         self
     }
 
@@ -192,149 +124,242 @@ impl TrafficPort {
 
     /// Whether the offered load fell short of the plan, and whose fault that is.
     pub fn shortfall(&self) -> Shortfall {
-        let Some(end_ns) = self.end_ns.filter(|_| !self.is_max) else {
+        let Some(end_ns) = self.source.end_ns().filter(|_| !self.source.is_max()) else {
             return Shortfall::None;
         };
-        let last_ns = self
-            .rate
-            .ns(self.record.last.saturating_sub(self.record.start));
+        let duration_ns = end_ns - self.source.warmup_ns();
         let stalled_ns = self.rate.ns(self.stalls.stalled());
-        self.record.shortfall(end_ns, last_ns, stalled_ns)
+        self.record.shortfall(duration_ns, stalled_ns)
+    }
+
+    fn note_refused(&mut self, refused: Refused) {
+        self.record.entry_lost += refused.lost;
+        self.record.unsent += refused.unsent;
     }
 
     /// Counts what was due before the end and is not going to be sent.
     fn give_up(&mut self) {
-        let Some(end_ns) = self.end_ns.filter(|_| !self.is_max) else {
+        let Some(end_ns) = self.source.end_ns().filter(|_| !self.source.is_max()) else {
             return;
         };
-        while self.plan.due_ns() < end_ns && self.left != Some(0) {
-            self.plan.take();
-            self.left = self.left.map(|left| left - 1);
-            self.record.unsent += 1;
+        if self.entry.is_used() {
+            let refused = self.entry.admit(&mut self.source, end_ns);
+            self.note_refused(refused);
+            let refused = self.entry.give_up();
+            self.note_refused(refused);
+        }
+        while let Some(due) = self.source.take_due(end_ns) {
+            self.record.unsent += u64::from(!due.is_warmup);
+        }
+    }
+
+    /// The time of a call, if the traffic has begun; otherwise how long to wait.
+    fn begin(&mut self, now: u64) -> Result<Call, u64> {
+        let start = match self.start {
+            Some(start) => start,
+            None => {
+                let start = now + self.rate.ticks(self.delay_ns);
+                self.start = Some(start);
+                self.record.start = start + self.rate.ticks(self.source.warmup_ns());
+                start
+            }
+        };
+        if now < start {
+            return Err(self.rate.ns(start - now));
+        }
+        Ok(Call {
+            start,
+            now,
+            elapsed_ns: self.rate.ns(now - start),
+        })
+    }
+
+    /// Notes the gap since the last call; says whether this thread was absent in it, though it
+    /// wanted to run.
+    fn note_gap(&mut self, now: u64) -> bool {
+        // The chain held it back, or it had nothing to do: neither is the machine's.
+        if std::mem::take(&mut self.may_sleep) || self.entry.is_blocked() {
+            self.stalls.resume(now);
+            return false;
+        }
+        let gap = self.stalls.poll(now);
+        gap.is_some_and(|gap| self.rate.ns(gap.end - gap.start) > ABSENCE_NS)
+    }
+
+    /// Nothing is to be done for `wait_ns`.
+    fn wait(&mut self, engine_now: Nanos, wait_ns: u64) -> RxState {
+        self.may_sleep = wait_ns >= SLEEP_NS;
+        RxState::Until(engine_now.plus(wait_ns))
+    }
+
+    /// The chain takes nothing at tick `now`.
+    pub fn held_back(&mut self, now: u64) {
+        // From the last call on, if that used up what room there was.
+        self.entry.block();
+        self.note_gap(now);
+        if self.source.is_max() || self.slices.is_some() {
+            return;
+        }
+        if let Ok(call) = self.begin(now) {
+            let refused = self.entry.admit(&mut self.source, call.elapsed_ns);
+            self.note_refused(refused);
         }
     }
 
     /// Sends what is due at tick `now`, into `burst`; `engine_now` is the same instant on the
     /// engine's clock.
     pub fn send_due(&mut self, burst: &mut RxBurst<'_>, now: u64, engine_now: Nanos) -> RxState {
-        if let Some(wake_at) = self.wake_at.take() {
-            self.stalls.resume(wake_at.min(now));
-        } else if std::mem::take(&mut self.is_held_back) {
-            self.stalls.resume(now);
-        }
-        self.stalls.poll(now);
+        let was_absent = self.note_gap(now);
         match self.slices.as_ref().map(|slices| slices.at(now)) {
             Some(Moment::Over) => return RxState::Finished,
             Some(Moment::Wait(tick)) => {
-                self.wake_at = Some(tick);
-                return RxState::Until(engine_now.plus(self.rate.ns(tick - now)));
+                let wait_ns = self.rate.ns(tick - now);
+                return self.wait(engine_now, wait_ns);
             }
             Some(Moment::Own) | None => {}
         }
-        let sent_before = self.record.sent;
-        let start = *self.start.get_or_insert_with(|| {
-            self.record.start = now + self.rate.ticks(self.delay_ns);
-            self.record.start
-        });
-        if now < start {
-            self.wake_at = Some(start);
-            return RxState::Until(engine_now.plus(self.rate.ns(start - now)));
+        let call = match self.begin(now) {
+            Ok(call) => call,
+            Err(wait_ns) => return self.wait(engine_now, wait_ns),
+        };
+        if was_absent {
+            self.entry.ready(call.elapsed_ns);
         }
-        let elapsed_ns = self.rate.ns(now.saturating_sub(start));
+        if self.entry.is_used() && !self.source.is_max() {
+            let refused = self.entry.admit(&mut self.source, call.elapsed_ns);
+            self.note_refused(refused);
+        }
+        self.entry.unblock();
         let room = burst.room();
         self.room_max = self.room_max.max(room);
         let mut is_out_of_buffers = false;
         while burst.room() > 0 {
-            let due_ns = if self.is_max {
-                elapsed_ns
-            } else {
-                self.plan.due_ns()
-            };
-            if self.left == Some(0) || self.end_ns.is_some_and(|end_ns| due_ns >= end_ns) {
-                return RxState::Finished;
+            if self.entry.is_empty() {
+                let due_ns = self.source.due_ns(call.elapsed_ns);
+                if self.source.is_over(due_ns) {
+                    return RxState::Finished;
+                }
+                if due_ns > call.elapsed_ns {
+                    self.entry.ready(call.elapsed_ns);
+                    return self.wait(engine_now, due_ns - call.elapsed_ns);
+                }
             }
-            if due_ns > elapsed_ns {
-                self.wake_at = Some(start + self.rate.ticks(due_ns));
-                return RxState::Until(engine_now.plus(due_ns - elapsed_ns));
-            }
-            let ends = self.end_ns.map(|end_ns| end_ns + GRACE_NS);
-            if ends.is_some_and(|ends| elapsed_ns >= ends) {
+            if self.is_past_grace(call.elapsed_ns) {
                 self.give_up();
                 return RxState::Finished;
             }
-            let len = self.plan.len_max();
-            let Some(packet) = burst.try_alloc(len) else {
-                match Buffer::ask(burst, len) {
-                    Buffer::Ready => continue,
-                    Buffer::Busy => {
-                        is_out_of_buffers = true;
-                        break;
-                    }
-                    Buffer::Never => {
-                        self.plan.take();
-                        self.record.unsent += 1;
-                        continue;
-                    }
-                }
-            };
-            self.send_one(burst, packet, start, now, elapsed_ns);
+            if self.send_next(burst, call).is_none() {
+                is_out_of_buffers = true;
+                break;
+            }
         }
-        if let Some(slices) = &mut self.slices {
-            slices.count(now, self.record.sent - sent_before);
-        }
-        self.note_backlog(elapsed_ns, is_out_of_buffers || room < self.room_max);
+        self.note_backlog(call.elapsed_ns, is_out_of_buffers || room < self.room_max);
         RxState::More
     }
 
-    /// Fills `packet`, which has room for the longest, with the next.
+    fn is_past_grace(&self, elapsed_ns: u64) -> bool {
+        let grace_ns = if self.entry.is_empty() {
+            GRACE_NS
+        } else {
+            ENTRY_GRACE_NS
+        };
+        let end_ns = self.source.end_ns();
+        end_ns.is_some_and(|end_ns| elapsed_ns >= end_ns + grace_ns)
+    }
+
+    /// Sends the packet whose turn it is; `None` if there is no buffer for it now.
+    #[inline]
+    fn send_next(&mut self, burst: &mut RxBurst<'_>, call: Call) -> Option<()> {
+        let waiting = self.entry.pop();
+        let len = match &waiting {
+            Some(waiting) => waiting.due.planned.len,
+            None => self.source.plan().len_max(),
+        };
+        // Before a packet is taken from the plan: what cannot be sent now stays there.
+        let Some(packet) = burst.try_alloc(len) else {
+            let answer = Buffer::ask(burst, len);
+            if answer == Buffer::Never {
+                let due = waiting.map(|waiting| waiting.due);
+                let due = due.or_else(|| self.source.take_due(call.elapsed_ns))?;
+                self.record.unsent += u64::from(!due.is_warmup);
+                return Some(());
+            }
+            if let Some(waiting) = waiting {
+                self.entry.put_back(waiting);
+            }
+            return (answer == Buffer::Ready).then_some(());
+        };
+        let found = match waiting {
+            Some(waiting) => Some((waiting.due, waiting.late_ns)),
+            None => {
+                let due = self.source.take_due(call.elapsed_ns);
+                due.map(|due| (due, call.elapsed_ns - due.planned.due_ns))
+            }
+        };
+        match found {
+            Some((due, late_ns)) => {
+                self.send_one(burst, packet, due, call, late_ns);
+                Some(())
+            }
+            None => {
+                burst.discard(packet);
+                None
+            }
+        }
+    }
+
+    /// Fills `packet` with `due`, with which the tester is `late_ns` late.
     #[inline]
     fn send_one(
         &mut self,
         burst: &mut RxBurst<'_>,
         mut packet: Packet,
-        start: u64,
-        now: u64,
-        elapsed_ns: u64,
+        Due { planned, is_warmup }: Due,
+        call: Call,
+        late_ns: u64,
     ) {
-        let planned = self.plan.take();
         if planned.len != packet.len() && packet.set_len(planned.len).is_err() {
             // A plan never gives a longer packet than it announced.
             burst.discard(packet);
             self.record.unsent += 1;
             return;
         }
-        let (intended, late_ns) = if self.is_max {
-            (now, 0)
+        let intended = if self.source.is_max() {
+            call.now
         } else {
-            let late_ns = elapsed_ns - planned.due_ns;
-            (start + self.rate.ticks(planned.due_ns), late_ns)
+            call.start + self.rate.ticks(planned.due_ns)
         };
-        let times = (intended, now.saturating_sub(intended));
-        self.plan
-            .write(&planned, self.trial, times, packet.bytes_mut());
+        let times = (intended, self.rate.ticks(late_ns));
+        let trial = Source::trial_number(self.trial, is_warmup);
+        self.source
+            .plan()
+            .write(&planned, trial, times, packet.bytes_mut());
         burst.push(packet);
-        self.record.last = now;
-        let ends = self.end_ns.filter(|_| !self.is_max);
-        if ends.is_some_and(|end_ns| elapsed_ns > end_ns + LATE_END_NS) {
-            self.record.after_end += 1;
+        if is_warmup {
+            self.record.warmup += 1;
+            return;
         }
-        if let Some(left) = &mut self.left {
-            *left -= 1;
-        }
+        let ready_ns = planned.due_ns + late_ns;
+        self.record.last = call.now;
+        self.record
+            .note_ready(ready_ns.saturating_sub(self.source.warmup_ns()));
+        self.record.note_held(call.elapsed_ns - ready_ns);
         self.record
             .note_sent(planned.len, late_ns, planned.flow.is_some());
     }
 
-    /// Notes that a call ended before all that was due had gone.
+    /// Notes that a call ended with its room used up, and why if something is still due.
     fn note_backlog(&mut self, elapsed_ns: u64, is_held_back: bool) {
-        if self.is_max || self.plan.due_ns() > elapsed_ns {
+        if self.source.is_max() {
             return;
         }
-        self.is_held_back = is_held_back;
-        if is_held_back {
+        let is_behind = !self.entry.is_empty() || self.source.due_ns(elapsed_ns) <= elapsed_ns;
+        if is_behind && is_held_back {
+            self.entry.block();
             self.record.behind_by_chain += 1;
-        } else {
-            self.record.behind_by_generator += 1;
+        } else if self.entry.is_empty() {
+            self.entry.ready(elapsed_ns);
+            self.record.behind_by_generator += u64::from(is_behind);
         }
     }
 }
@@ -354,14 +379,15 @@ pub struct SendResults {
     pub ns_per_tick: f64,
     /// Packets of each flow that were sent or due, from flow 0; of the first flows only.
     pub offered_by_flow: Vec<u64>,
-    /// Packets per second in the own slice of each pair, where there are slices.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub slice_rates_pps: Vec<f64>,
 }
 
 impl Port for TrafficPort {
     fn rx(&mut self, burst: &mut RxBurst<'_>, now: Nanos) -> RxState {
         self.send_due(burst, tsc::ticks(), now)
+    }
+
+    fn blocked(&mut self, _now: Nanos) {
+        self.held_back(tsc::ticks());
     }
 
     fn tx(&mut self, _packets: &mut [Packet], _now: Nanos) -> usize {
@@ -373,7 +399,7 @@ impl Port for TrafficPort {
         let Some(path) = &self.results else {
             return Ok(());
         };
-        let offered = self.plan.taken_by_flow();
+        let offered = self.source.taken_by_flow();
         let results = SendResults {
             record: self.record.clone(),
             shortfall: self.shortfall(),
@@ -381,10 +407,6 @@ impl Port for TrafficPort {
             stalls_missed: self.stalls.missed(),
             ns_per_tick: self.rate.ns_per_tick(),
             offered_by_flow: offered.iter().take(FLOW_COUNT_MAX).copied().collect(),
-            slice_rates_pps: self
-                .slices
-                .as_ref()
-                .map_or_else(Vec::new, Slices::rates_pps),
         };
         super::receiver::write_results(path, &results)
     }
@@ -393,12 +415,18 @@ impl Port for TrafficPort {
         vec![
             ("made", self.record.sent),
             ("unsent", self.record.unsent),
+            ("entry_lost", self.record.entry_lost),
+            ("warmup", self.record.warmup),
             ("unstamped", self.record.unstamped),
             ("late_max_ns", self.record.late_max_ns),
+            ("held_max_ns", self.record.held_max_ns),
             ("behind_by_chain", self.record.behind_by_chain),
             ("behind_by_generator", self.record.behind_by_generator),
             ("stalled_ns", self.rate.ns(self.stalls.stalled())),
-            ("flow_numbers", u64::from(self.plan.flow_number_end())),
+            (
+                "flow_numbers",
+                u64::from(self.source.plan().flow_number_end()),
+            ),
         ]
     }
 }

@@ -1,9 +1,12 @@
 //! The port at times of the test's choosing.
 
+use std::path::Path;
+
 use super::*;
 use catena_port::port_bench::PortBench;
 use serde_json::json;
 
+use crate::profile::Profile;
 use crate::stamp::Stamp;
 
 /// A port whose ticks are nanoseconds.
@@ -23,6 +26,10 @@ impl Port for Driven {
 
     fn tx(&mut self, _packets: &mut [Packet], _now: Nanos) -> usize {
         0
+    }
+
+    fn blocked(&mut self, now: Nanos) {
+        self.0.held_back(now.0);
     }
 
     fn report(&self) -> Vec<(&'static str, u64)> {
@@ -70,22 +77,121 @@ fn a_generator_that_cannot_keep_up_says_so() {
             assert!(calls < 200_000);
         }
         let of = |name: &str| bench.counter(name);
-        (
+        [
             of("unsent"),
+            of("entry_lost"),
             of("behind_by_chain"),
             of("behind_by_generator"),
-        )
+        ]
     };
-    let (unsent, by_chain, by_generator) = slow(4, 1);
+    let [unsent, lost, by_chain, by_generator] = slow(4, 1);
     // 100 ms and 20 ms of grace at 4 Mpps leave 520,000 of 1,000,000.
     assert!((519_990..=520_010).contains(&unsent), "{unsent}");
-    assert!(by_generator > 100_000 && by_chain == 0);
-    // The same when there once was more room: the chain holds back.
-    let (_, by_chain, by_generator) = slow(4, 32);
+    assert!(by_generator > 100_000 && (lost, by_chain) == (0, 0));
+    // The same when there once was more room: the chain holds back, and what its entry has no
+    // place for is lost: all but 400,000 and a full buffer.
+    let [unsent, lost, by_chain, by_generator] = slow(4, 32);
+    assert_eq!(unsent, 0);
+    assert!((599_000..=599_600).contains(&lost), "{lost}");
     assert!(
-        by_chain > 100_000 && by_generator <= 1,
+        by_chain > 90_000 && by_generator <= 1,
         "{by_chain} {by_generator}"
     );
+}
+
+/// A device that freezes for 200 ms under 50,000 packets/s: 10,000 are due meanwhile, of which the
+/// entry keeps as many as it has places.
+#[test]
+fn a_frozen_chain_loses_what_its_entry_has_no_room_for() {
+    let port = port(&json!({ "load": { "rate": "50kpps" } })).until(400_000_000);
+    let mut bench = PortBench::new(Box::new(Driven(port.with_entry(300))));
+    bench.now = Nanos(1);
+    let mut frames = Vec::new();
+    while bench.now.0 < 100_000_000 {
+        frames.extend(bench.rx(32).packets);
+        bench.now = bench.now.plus(20_000);
+    }
+    let stalled = bench.counter("stalled_ns");
+    let thawed = bench.now.plus(200_000_000);
+    while bench.now < thawed {
+        let now = bench.now;
+        bench.port().blocked(now);
+        // The worker sleeps as long as it likes.
+        bench.now = now.plus(7_000_000).min(thawed);
+    }
+    frames.extend(bench.rx(32).packets);
+    assert_eq!(bench.counter("stalled_ns"), stalled);
+    let (rest, state) = bench.rx_all(32);
+    assert_eq!(state, RxState::Finished);
+    // 10,001 were due from the last call before on.
+    assert_eq!(bench.counter("entry_lost"), 10_001 - 300);
+    assert_eq!(frames.len() + rest.len(), 20_000 - 9_701);
+    assert_eq!(bench.counter("unsent"), 0);
+    // What waited is the device's latency and not the tester's lateness.
+    assert!(bench.counter("held_max_ns") > 199_000_000);
+    assert!(bench.counter("late_max_ns") <= 20_000);
+    let latest = rest
+        .iter()
+        .map(|(_, frame)| Stamp::read(frame).unwrap().late);
+    assert!(latest.max() <= Some(20_000));
+}
+
+#[test]
+fn a_generator_that_did_not_run_is_the_tester_s_and_loses_nothing() {
+    let mut bench = bench(&json!({ "load": { "rate": "50kpps" } }), 400_000_000);
+    bench.rx(32);
+    bench.rx(32);
+    bench.now = bench.now.plus(10_000);
+    bench.rx(32);
+    bench.now = bench.now.plus(200_000_000);
+    let late = bench.rx(64).packets.len();
+    // The link is full of what came late: that is not the device's loss either.
+    for _ in 0..10 {
+        let now = bench.now;
+        bench.port().blocked(now);
+        bench.now = now.plus(10_000);
+    }
+    let (rest, _) = bench.rx_all(64);
+    assert_eq!(bench.counter("entry_lost") + bench.counter("unsent"), 0);
+    assert_eq!(1 + late + rest.len(), 20_000);
+    assert!(bench.counter("late_max_ns") >= 199_900_000);
+    assert!(bench.counter("held_max_ns") <= 1_000_000);
+}
+
+#[test]
+fn sleeping_until_the_next_packet_is_no_stall_and_a_gap_while_awake_is() {
+    let mut slow = bench(&json!({ "load": { "rate": "5kpps" } }), 1_000_000_000);
+    for _ in 0..1000 {
+        let RxState::Until(time) = slow.rx(32).state else {
+            panic!("5 kpps are no load");
+        };
+        // A timer's slack.
+        slow.now = time.plus(60_000);
+    }
+    assert_eq!(slow.counter("stalled_ns"), 0);
+    assert_eq!(slow.counter("late_max_ns"), 60_000);
+    let mut fast = bench(&json!({ "load": { "rate": "1Mpps" } }), 1_000_000_000);
+    fast.rx(32);
+    fast.now = Nanos(50_000);
+    fast.rx(64);
+    assert_eq!(fast.counter("stalled_ns"), 50_000);
+}
+
+#[test]
+fn a_warm_up_is_another_trials_and_nothing_of_it_counts() {
+    let port = port(&json!({ "load": { "rate": "1Mpps" } })).after(5000);
+    let mut bench = PortBench::new(Box::new(Driven(port.until(3000))));
+    let (all, state) = bench.rx_all(32);
+    let seen: Vec<_> = all
+        .iter()
+        .map(|(_, frame)| Stamp::read(frame).unwrap())
+        .map(|stamp| (stamp.trial, stamp.sequence, stamp.intended))
+        .collect();
+    let expected = (0..5).map(|n| (7 + 128, n, 1000 * n));
+    let expected = expected.chain((0..3).map(|n| (7, n, 5000 + 1000 * n)));
+    assert_eq!(seen, expected.collect::<Vec<_>>());
+    assert_eq!(state, RxState::Finished);
+    assert_eq!((bench.counter("made"), bench.counter("warmup")), (3, 5));
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! ```
 //!
 //! - [`schedule`], [`plan`]: pure; the same profile and seed give the same packets and times.
+//! - [`entry_buffer`]: where packets wait, and are lost, while the chain takes nothing.
 //! - [`generator`], [`receiver`]: the ports `traffic` and `receiver`, in chains and in trials.
 //! - [`send_record`]: what a generator did with its plan, and whether it kept up.
 //! - [`stall_recorder`], [`latency_recorder`]: what the loops note, in bounded memory.
@@ -15,6 +16,7 @@
 //!   [`TrialOutcome`](trial::TrialOutcome) out.
 
 pub mod conditions;
+pub mod entry_buffer;
 mod flow_picker;
 pub mod generator;
 pub mod latency_recorder;
@@ -24,6 +26,7 @@ mod replay;
 pub mod schedule;
 pub mod send_record;
 pub mod slices;
+mod source;
 pub mod stall_recorder;
 mod template;
 mod tick_rate;

@@ -4,6 +4,7 @@
 //! not depend on when they are sent. [`Plan::write`] turns a planned packet into bytes.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use catena_port::random::Random;
 
@@ -49,7 +50,8 @@ enum Content {
         flows: FlowPicker,
     },
     Replay {
-        capture: Capture,
+        /// Shared by all copies of the plan: it may be large.
+        capture: Arc<Capture>,
         next: usize,
         recorded: Option<Recorded>,
     },
@@ -86,7 +88,7 @@ impl Plan {
                     }
                 });
                 let content = Content::Replay {
-                    capture,
+                    capture: Arc::new(capture),
                     next: 0,
                     recorded,
                 };

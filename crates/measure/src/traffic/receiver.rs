@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::generator::{STALL_COUNT_MAX, STALL_THRESHOLD_NS};
 use super::latency_recorder::{LatencyRecorder, LatencySample};
+use super::slices::{SliceConfig, Slices};
 use super::stall_recorder::{StallInterval, StallRecorder};
 use super::tick_rate::TickRate;
 use crate::flow_quality::sink::{FLOW_COUNT, FLOW_COUNT_MAX, FlowResult, FlowSink};
@@ -101,6 +102,7 @@ pub struct ReceiverPort<S> {
     stalls: StallRecorder,
     sink: S,
     results: Option<PathBuf>,
+    slices: Option<Slices>,
 }
 
 impl<S: ArrivalSink> ReceiverPort<S> {
@@ -116,6 +118,7 @@ impl<S: ArrivalSink> ReceiverPort<S> {
             stalls: StallRecorder::new(rate.ticks(STALL_THRESHOLD_NS), STALL_COUNT_MAX),
             sink,
             results: None,
+            slices: None,
         }
     }
 
@@ -234,6 +237,12 @@ pub struct ReceiveResults {
     pub stalls: Vec<StallInterval>,
     /// Nanoseconds in a tick.
     pub ns_per_tick: f64,
+    /// Packets per second that arrived in the own slice of each pair, where there are slices.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slice_rates_pps: Vec<f64>,
+    /// Packets that arrived in the other side's turn.
+    #[serde(default)]
+    pub slice_strays: u64,
 }
 
 /// Writes a results file, all of it or none.
@@ -260,7 +269,11 @@ impl<S: ArrivalSink> Port for ReceiverPort<S> {
             self.stalls.resume(received);
         }
         self.was_full = packets.len() >= self.burst_max.max(2);
+        let before = self.record.stamped;
         self.take_burst(packets.iter().map(Packet::bytes), received);
+        if let Some(slices) = &mut self.slices {
+            slices.count(received, self.record.stamped - before);
+        }
         packets.len()
     }
 
@@ -281,6 +294,11 @@ impl<S: ArrivalSink> Port for ReceiverPort<S> {
             range: self.latencies.range(),
             stalls: self.stalls.intervals().to_vec(),
             ns_per_tick: self.rate.ns_per_tick(),
+            slice_rates_pps: self
+                .slices
+                .as_ref()
+                .map_or_else(Vec::new, Slices::rates_pps),
+            slice_strays: self.slices.as_ref().map_or(0, Slices::strays),
         };
         write_results(path, &results)
     }
@@ -318,6 +336,8 @@ struct Config {
     flows: usize,
     /// Write what arrived, as JSON, to this file when the chain ends.
     results: Option<PathBuf>,
+    /// Count what arrives in slices, in turns with another chain.
+    slices: Option<SliceConfig>,
 }
 
 impl Default for Config {
@@ -327,6 +347,7 @@ impl Default for Config {
             samples: SAMPLE_COUNT,
             flows: FLOW_COUNT,
             results: None,
+            slices: None,
         }
     }
 }
@@ -370,6 +391,7 @@ pub const KIND: PortKind = PortKind {
             FlowSink::new(config.flows),
         );
         port.results = config.results.map(|path| dir.join(path));
+        port.slices = config.slices.map(|slices| Slices::new(&slices, rate));
         Ok(Box::new(port))
     },
 };

@@ -1,11 +1,11 @@
 //! What a generator did with its plan, and whether it kept up with it.
 //!
-//! A packet is late from its due time on; nothing that is due is skipped. A generator is behind
-//! when a call ends with packets still due, and the cause is the chain's where the chain gave less
-//! room than it ever gave, or no buffer. At the end of the trial the shortfall of the offered load
-//! is judged: the packets that were never sent, or the time that sending took beyond the planned
-//! end, less what the machine stalled. Above [`SHORTFALL_MAX`] the trial is not one at the load it
-//! was meant for.
+//! A packet is late from its due time on; nothing that is due is skipped. What of that is the
+//! tester's is its lateness here; while the chain took nothing, the time is the device's and is
+//! counted as held. At the end of the trial the shortfall of the offered load is judged: the packets
+//! that were never sent by the tester's fault, or the time by which it was ready with the last one
+//! only after the planned end, less what the machine stalled. Above [`SHORTFALL_MAX`] the trial is
+//! not one at the load it was meant for. What found no room at the device's entry is its loss.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +24,7 @@ pub enum Shortfall {
     None,
     /// The generator could not make packets fast enough: the trial says nothing of the device.
     Generator,
-    /// The chain took no more: what it did not take is its loss.
+    /// The chain took less than was offered to it: what it did not take is its loss.
     Chain,
 }
 
@@ -61,18 +61,30 @@ pub struct SendRecord {
     pub bytes: u64,
     /// Packets among them without a stamp.
     pub unstamped: u64,
-    /// Packets that were due before the end and not sent.
+    /// Packets that were due before the end and not sent by the tester's fault.
     pub unsent: u64,
-    /// Packets among those sent that left only after the planned end.
+    /// Packets that were due while the chain took nothing and its entry was full: lost.
     #[serde(default)]
-    pub after_end: u64,
-    /// Ticks at the start of the schedule.
+    pub entry_lost: u64,
+    /// Packets of the warm-up that were sent; no other count has them.
+    #[serde(default)]
+    pub warmup: u64,
+    /// Ticks at the start of the schedule, behind the warm-up.
     pub start: u64,
     /// Ticks of the burst that sent the last packet.
     pub last: u64,
-    /// Most nanoseconds that a packet was late.
+    /// Nanoseconds from the start until the tester was ready with the last packet.
+    #[serde(default)]
+    pub ready_ns: u64,
+    /// Packets that the chain held back after the tester was ready with them.
+    #[serde(default)]
+    pub held: u64,
+    /// Most nanoseconds for which it did.
+    #[serde(default)]
+    pub held_max_ns: u64,
+    /// Most nanoseconds that the tester was late with a packet.
     pub late_max_ns: u64,
-    /// Packets by lateness (see [`LATENESS_CLASS_COUNT`]).
+    /// Packets by the tester's lateness (see [`LATENESS_CLASS_COUNT`]).
     #[serde(with = "counts")]
     pub lateness: [u64; LATENESS_CLASS_COUNT],
     /// Calls that ended with packets still due, for lack of room or buffers.
@@ -88,9 +100,13 @@ impl Default for SendRecord {
             bytes: 0,
             unstamped: 0,
             unsent: 0,
-            after_end: 0,
+            entry_lost: 0,
+            warmup: 0,
             start: 0,
             last: 0,
+            ready_ns: 0,
+            held: 0,
+            held_max_ns: 0,
             late_max_ns: 0,
             lateness: [0; LATENESS_CLASS_COUNT],
             behind_by_chain: 0,
@@ -100,6 +116,19 @@ impl Default for SendRecord {
 }
 
 impl SendRecord {
+    /// Notes when the tester was ready with a packet, from the start.
+    #[inline]
+    pub(super) fn note_ready(&mut self, ready_ns: u64) {
+        self.ready_ns = self.ready_ns.max(ready_ns);
+    }
+
+    /// Counts a packet that the chain held back for `held_ns`, if it did.
+    #[inline]
+    pub(super) fn note_held(&mut self, held_ns: u64) {
+        self.held += u64::from(held_ns > 0);
+        self.held_max_ns = self.held_max_ns.max(held_ns);
+    }
+
     /// Counts a packet that left `late_ns` after it was due.
     #[inline]
     pub(super) fn note_sent(&mut self, len: usize, late_ns: u64, is_stamped: bool) {
@@ -115,9 +144,12 @@ impl SendRecord {
         self.lateness[class.min(LATENESS_CLASS_COUNT - 1)] += 1;
     }
 
-    /// Adds the packets of another record, with how late they were.
+    /// Adds the packets of another record, with how late they were and how long they were held.
     pub fn add_lateness(&mut self, other: &Self) {
         self.sent += other.sent;
+        self.held += other.held;
+        self.entry_lost += other.entry_lost;
+        self.held_max_ns = self.held_max_ns.max(other.held_max_ns);
         self.late_max_ns = self.late_max_ns.max(other.late_max_ns);
         for (sum, count) in self.lateness.iter_mut().zip(&other.lateness) {
             *sum += count;
@@ -142,23 +174,33 @@ impl SendRecord {
         })
     }
 
-    /// Relative error of the offered load. `end_ns` is the planned end, `last_ns` when the last
-    /// packet left, both from the start; `stalled_ns` is what the machine took.
-    pub fn shortfall_share(&self, end_ns: u64, last_ns: u64, stalled_ns: u64) -> f64 {
-        let planned = self.sent + self.unsent;
-        let unsent = self.unsent as f64 / planned.max(1) as f64;
-        let overrun = last_ns.saturating_sub(end_ns).saturating_sub(stalled_ns);
+    /// Packets that were due, with and without a stamp.
+    pub const fn due(&self) -> u64 {
+        self.sent + self.unsent + self.entry_lost
+    }
+
+    /// Packets that should have come back with a stamp.
+    pub const fn intended(&self) -> u64 {
+        self.due() - self.unstamped
+    }
+
+    /// Relative error of the offered load that is the tester's. `end_ns` is the planned end from the
+    /// start; `stalled_ns` is what the machine took.
+    pub fn shortfall_share(&self, end_ns: u64, stalled_ns: u64) -> f64 {
+        let unsent = self.unsent as f64 / self.due().max(1) as f64;
+        let overrun = self.ready_ns.saturating_sub(end_ns);
+        let overrun = overrun.saturating_sub(stalled_ns);
         unsent.max(overrun as f64 / end_ns.max(1) as f64)
     }
 
     /// Whose fault a shortfall is.
-    pub fn shortfall(&self, end_ns: u64, last_ns: u64, stalled_ns: u64) -> Shortfall {
-        if self.shortfall_share(end_ns, last_ns, stalled_ns) <= SHORTFALL_MAX {
-            Shortfall::None
-        } else if self.behind_by_chain > self.behind_by_generator {
+    pub fn shortfall(&self, end_ns: u64, stalled_ns: u64) -> Shortfall {
+        if self.shortfall_share(end_ns, stalled_ns) > SHORTFALL_MAX {
+            Shortfall::Generator
+        } else if self.entry_lost as f64 > SHORTFALL_MAX * self.due() as f64 {
             Shortfall::Chain
         } else {
-            Shortfall::Generator
+            Shortfall::None
         }
     }
 }
@@ -200,23 +242,17 @@ mod tests {
     fn a_shortfall_has_a_cause_and_stalls_are_none() {
         let mut record = SendRecord {
             sent: 1000,
+            ready_ns: 1_001_000,
             ..SendRecord::default()
         };
-        assert_eq!(record.shortfall(1_000_000, 1_001_000, 0), Shortfall::None);
-        assert_eq!(
-            record.shortfall(1_000_000, 1_100_000, 0),
-            Shortfall::Generator
-        );
-        assert_eq!(
-            record.shortfall(1_000_000, 1_100_000, 99_000),
-            Shortfall::None
-        );
+        assert_eq!(record.shortfall(1_000_000, 0), Shortfall::None);
+        record.ready_ns = 1_100_000;
+        assert_eq!(record.shortfall(1_000_000, 0), Shortfall::Generator);
+        assert_eq!(record.shortfall(1_000_000, 99_000), Shortfall::None);
+        record.entry_lost = 100;
+        assert_eq!(record.shortfall(1_000_000, 99_000), Shortfall::Chain);
+        assert_eq!((record.due(), record.intended()), (1100, 1100));
         record.unsent = 100;
-        assert_eq!(
-            record.shortfall(1_000_000, 900_000, 0),
-            Shortfall::Generator
-        );
-        record.behind_by_chain = 5;
-        assert_eq!(record.shortfall(1_000_000, 900_000, 0), Shortfall::Chain);
+        assert_eq!(record.shortfall(1_000_000, 99_000), Shortfall::Generator);
     }
 }

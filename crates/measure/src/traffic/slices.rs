@@ -2,9 +2,12 @@
 //!
 //! Both are told the same beginning, on the time-stamp counter that they share, and the same seed;
 //! so each knows without a word whose turn it is. A pair is a slice of each side in random order.
-//! What is counted is what left in a slice after its first fifth, in which the other chain's last
-//! packets go and this one's workers wake up. At the highest load, over links that block, that is
-//! what the chain took.
+//!
+//! What is counted is what *arrives*, at the receiver. What leaves the generator says little: it
+//! fills buffers and links as well, however slow the device behind them is. A slice has three parts:
+//! in the first the buffers fill, and what they held back in the other side's turn goes (a token
+//! bucket); in the second the device works at its limit and arrivals are counted; in the third the
+//! generator is silent and the device drains, so that it leaves the core to the other.
 
 use catena_engine::units::Span;
 use schemars::JsonSchema;
@@ -13,8 +16,10 @@ use serde::Deserialize;
 use super::tick_rate::TickRate;
 use crate::compare::{Side, firsts};
 
-/// Part of a slice that is not counted, as its inverse.
-const SETTLING_PART: u64 = 5;
+/// Tenths of a slice before arrivals are counted.
+const SETTLING_TENTHS: u64 = 3;
+/// Tenths of a slice at whose end the generator falls silent, and counting ends.
+const SENDING_TENTHS: u64 = 8;
 /// Most pairs.
 const PAIR_COUNT_MAX: u32 = 1 << 20;
 
@@ -53,8 +58,10 @@ pub struct Slices {
     firsts: Vec<Side>,
     start: u64,
     length: u64,
+    /// Seconds in which arrivals are counted in each slice.
     seconds: f64,
     counts: Vec<u64>,
+    strays: u64,
 }
 
 impl Slices {
@@ -65,9 +72,10 @@ impl Slices {
             side: config.side,
             firsts: firsts(config.seed, pairs),
             start: config.start,
-            length: rate.ticks(config.length.ns).max(SETTLING_PART),
-            seconds: config.length.ns as f64 / 1e9,
+            length: rate.ticks(config.length.ns).max(10),
+            seconds: config.length.ns as f64 / 1e10 * (SENDING_TENTHS - SETTLING_TENTHS) as f64,
             counts: vec![0; pairs],
+            strays: 0,
         }
     }
 
@@ -88,34 +96,43 @@ impl Slices {
                 None => return Moment::Over,
                 Some((_, true)) => {
                     let begin = self.start + number * self.length;
-                    let is_now = now >= begin;
-                    return if is_now {
-                        Moment::Own
-                    } else {
-                        Moment::Wait(begin)
-                    };
+                    if now < begin {
+                        return Moment::Wait(begin);
+                    }
+                    if now - begin < self.length / 10 * SENDING_TENTHS {
+                        return Moment::Own;
+                    }
+                    number += 1;
                 }
                 Some((_, false)) => number += 1,
             }
         }
     }
 
-    /// Counts packets that left at `now`.
+    /// Counts packets that arrived at `now`.
     pub fn count(&mut self, now: u64, packets: u64) {
         let since = now.saturating_sub(self.start);
         let (number, within) = (since / self.length, since % self.length);
-        if within >= self.length / SETTLING_PART
-            && let Some((pair, true)) = self.slice(number)
-        {
-            self.counts[pair] += packets;
+        match self.slice(number) {
+            Some((pair, true)) => {
+                let tenth = self.length / 10;
+                if (tenth * SETTLING_TENTHS..tenth * SENDING_TENTHS).contains(&within) {
+                    self.counts[pair] += packets;
+                }
+            }
+            Some((_, false)) | None => self.strays += packets,
         }
+    }
+
+    /// Packets that arrived in the other side's turn: the device had not drained.
+    pub const fn strays(&self) -> u64 {
+        self.strays
     }
 
     /// Packets per second in the counted part of each pair's own slice.
     pub fn rates_pps(&self) -> Vec<f64> {
-        let counted = self.seconds * (1.0 - 1.0 / SETTLING_PART as f64);
         let counts = self.counts.iter();
-        counts.map(|count| *count as f64 / counted).collect()
+        counts.map(|count| *count as f64 / self.seconds).collect()
     }
 }
 
@@ -135,12 +152,20 @@ mod tests {
     }
 
     #[test]
-    fn at_every_tick_it_is_exactly_one_sides_turn() {
+    fn never_both_send_and_each_falls_silent_before_its_turn_ends() {
         let (a, b) = (slices(Side::A), slices(Side::B));
+        let mut sending = 0;
         for now in (10_000..110_000).step_by(100) {
             let own = [a.at(now), b.at(now)].map(|moment| moment == Moment::Own);
-            assert!(own[0] != own[1], "{now}");
+            let is_draining = now % 1000 >= 800;
+            assert_eq!(
+                own,
+                [own[0] && !is_draining, !own[0] && !is_draining],
+                "{now}"
+            );
+            sending += u64::from(own[0] | own[1]);
         }
+        assert_eq!(sending, 800);
         assert_eq!([a.at(110_000), b.at(110_000)], [Moment::Over; 2]);
         for side in [&a, &b] {
             let Moment::Wait(first) = side.at(0) else {
@@ -152,16 +177,21 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_in_the_own_slice_after_its_first_fifth_is_counted() {
+    fn what_arrives_in_the_middle_of_the_own_slice_is_counted() {
         let mut a = slices(Side::A);
         for now in (10_000..110_000).step_by(10) {
             a.count(now, 1);
         }
-        // 80 packets in 800 ns of each pair.
+        // 50 packets in 500 ns of each pair.
         assert!(
             a.rates_pps()
                 .iter()
                 .all(|rate| (rate / 1e8 - 1.0).abs() < 1e-9)
         );
+        assert_eq!(a.strays(), 50 * 100);
     }
 }
+
+#[cfg(test)]
+#[path = "slices_tests.rs"]
+mod turns;

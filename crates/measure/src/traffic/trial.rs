@@ -102,16 +102,14 @@ impl<S> TrialOutcome<S> {
     /// Packets that the device took or should have taken, and that did not come back whole.
     /// Below 0 where more came back than was sent: the trial is invalid, or the device copies.
     pub const fn device_lost(&self) -> i64 {
-        let offered = self.sent.sent + self.sent.unsent - self.sent.unstamped;
-        offered.cast_signed()
+        self.sent.intended().cast_signed()
             - self.received.stamped.cast_signed()
             - self.receiver_lost.cast_signed()
     }
 
     /// Share of the offered packets that the device lost.
     pub fn loss_ratio(&self) -> f64 {
-        let offered = self.sent.sent + self.sent.unsent - self.sent.unstamped;
-        self.device_lost() as f64 / offered.max(1) as f64
+        self.device_lost() as f64 / self.sent.intended().max(1) as f64
     }
 }
 

@@ -160,6 +160,10 @@ impl Port for Capture {
         state
     }
 
+    fn blocked(&mut self, now: Nanos) {
+        self.inner.blocked(now);
+    }
+
     fn tx(&mut self, packets: &mut [Packet], now: Nanos) -> usize {
         let sent = self.inner.tx(packets, now).min(packets.len());
         self.see(&packets[..sent], Direction::Sent, now);

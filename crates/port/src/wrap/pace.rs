@@ -104,6 +104,10 @@ impl Port for Pace {
         }
     }
 
+    fn blocked(&mut self, now: Nanos) {
+        self.inner.blocked(now);
+    }
+
     fn tx(&mut self, packets: &mut [Packet], now: Nanos) -> usize {
         let sent = self.inner.tx(packets, now).min(packets.len());
         if let Some(pacer) = &mut self.tx

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use catena_engine::chain::Mode;
 use catena_engine::units::Rate;
-use catena_measure::compare::{Interleaving, Plan, Side, Verdict};
+use catena_measure::compare::power::Power;
+use catena_measure::compare::{Interleaving, Plan, Side, Verdict, firsts};
 use catena_measure::device::{
     Device, DeviceError, Offer, Outcome as TrialOutcome, TrialProfile, Turns, take_turns,
 };
@@ -35,9 +36,16 @@ pub(crate) struct Args {
     /// How long a trial is, or a slice of --together [default: 50ms, or 5ms]
     #[arg(long, value_name = "SPAN", value_parser = parse_length)]
     trial: Option<Duration>,
-    /// Pairs of trials at most; at least 100 [default: 200, or 800 with --together]
+    /// Pairs of trials at most; at least 100 [default: what --resolve needs, up to --within]
     #[arg(long, value_name = "COUNT")]
     pairs: Option<usize>,
+    /// Difference that is to be seen in 4 of 5 cases, as a share; a few pairs that do not count say
+    /// before the run how many it takes
+    #[arg(long, value_name = "SHARE", default_value_t = 0.02, value_parser = parse_resolve)]
+    resolve: f64,
+    /// How long the pairs may take
+    #[arg(long, value_name = "SPAN", default_value = "60s", value_parser = parse_length)]
+    within: Duration,
     /// Differences below this share do not matter
     #[arg(long, value_name = "SHARE", default_value_t = 0.01)]
     margin: f64,
@@ -59,6 +67,18 @@ const TRIAL: Duration = Duration::from_millis(50);
 const SLICE: Duration = Duration::from_millis(5);
 /// Samples of latency in a trial: enough for a median.
 const SAMPLES: usize = 1 << 16;
+/// Share of a side's packets that may come in the other's turn without a word.
+const STRAYS_MAX: f64 = 0.01;
+/// Pairs of trials, and of slices, that say what the others are going to show.
+const PILOT_TRIALS: usize = 10;
+const PILOT_SLICES: usize = 100;
+
+fn parse_resolve(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if share > 0.0 && share < 1.0 => Ok(share),
+        _ => Err("give a share above 0 and below 1, like 0.02".to_owned()),
+    }
+}
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let profile = match &args.profile {
@@ -66,14 +86,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
         None => TrialProfile::empty().map_err(Failure::input)?,
     };
     let load = args.rate.map(|rate| pps(rate, &profile)).transpose()?;
-    let pairs = args.pairs.unwrap_or(if args.together { 800 } else { 200 });
-    let plan = Plan {
-        pairs_max: pairs,
-        false_alarms: FALSE_ALARMS,
-        margin: args.margin,
-        seed: args.seed,
-    };
-    let interleaving = Interleaving::new(plan).map_err(Failure::input)?;
+    if let Some(pairs) = args.pairs {
+        // Refused before anything starts.
+        Interleaving::new(args.plan(pairs)).map_err(Failure::input)?;
+    }
     let chains = [
         load_chain(&args.a, args.mode)?,
         load_chain(&args.b, args.mode)?,
@@ -83,22 +99,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let [a, b] = chains.map(|chain| bench.device(chain));
     let mut devices = [a?, b?];
     let cut = if args.together {
-        let length = args.trial.unwrap_or(SLICE);
-        together(&mut bench, &devices, &profile, (plan, length))?
+        together(&mut bench, &devices, &profile, args)?
     } else {
-        let offer = Offer {
-            load_pps: load,
-            duration: args.trial.unwrap_or(TRIAL),
-            packet_count: None,
-            samples: SAMPLES,
-        };
-        in_turns(
-            &mut bench,
-            &mut devices,
-            &profile,
-            (&offer, pairs),
-            interleaving,
-        )?
+        let offer = bench.offer(load, args.trial.unwrap_or(TRIAL), SAMPLES);
+        in_turns(&mut bench, &mut devices, &profile, &offer, args)?
     };
     if let Some(why) = &cut {
         bench.document.summary += &format!("No verdict, cut short: {why}.");
@@ -121,52 +125,139 @@ fn value(outcome: &TrialOutcome) -> Result<f64, String> {
     median(&delays).ok_or_else(|| "no packet came back".to_owned())
 }
 
+impl Args {
+    const fn plan(&self, pairs_max: usize) -> Plan {
+        Plan {
+            pairs_max,
+            false_alarms: FALSE_ALARMS,
+            margin: self.margin,
+            seed: self.seed,
+        }
+    }
+
+    /// The plan of a comparison whose pairs differ as those of a pilot, of which each takes `pair`;
+    /// says before it is run what it will show.
+    fn planned(&self, bench: &mut Bench, power: &Power, pair: Duration) -> Plan {
+        let affordable = self.within.as_secs_f64() / pair.as_secs_f64().max(1e-6);
+        let plan = match self.pairs {
+            Some(pairs) => self.plan(pairs),
+            None => power.plan(self.resolve, affordable as usize, self.margin, self.seed),
+        };
+        let text = power_text(power, &plan, self.resolve, pair);
+        eprintln!("power: {text}");
+        let row = "power, said before the run".to_owned();
+        bench.document.results.push((row, text));
+        plan
+    }
+}
+
+/// What a plan will show, and what a difference of `resolve` would take where that is more.
+fn power_text(power: &Power, plan: &Plan, resolve: f64, pair: Duration) -> String {
+    let detectable = power.detectable(plan.pairs_max);
+    let mut text = format!(
+        "{} pairs, some {:.0} s, show differences from {:.2} % on in 4 of 5 cases",
+        plan.pairs_max,
+        pair.as_secs_f64() * plan.pairs_max as f64,
+        detectable * 100.0
+    );
+    if detectable > resolve * 1.001 {
+        let needed = power.pairs_for(resolve);
+        text += &format!(
+            "; {:.2} % would take {needed} pairs, some {:.0} s, since the ratios of single pairs \
+             spread by {:.1} %",
+            resolve * 100.0,
+            pair.as_secs_f64() * needed as f64,
+            power.deviation.exp_m1() * 100.0
+        );
+    }
+    text
+}
+
+/// Rates of both sides in slices as they arrived, or why there are none.
+type Slices = Result<Vec<(f64, f64)>, String>;
+
+/// Lets both devices take turns in `pairs` slices each.
+fn slices(
+    bench: &mut Bench,
+    devices: &[Device; 2],
+    profile: &TrialProfile,
+    turns: Turns,
+) -> Result<Slices, Failure> {
+    let whole = turns.slice * 2 * turns.pairs;
+    let text = format!("{} pairs of slices of {:?}", turns.pairs, turns.slice);
+    bench.progress.show_left(&text, Some(whole));
+    let [a, b] = devices;
+    let taken = match take_turns([a, b], profile, &turns) {
+        Ok(taken) => taken,
+        Err(DeviceError::Interrupted) => return Ok(Err("interrupted".to_owned())),
+        Err(error) => return Err(Failure::running(error)),
+    };
+    for (name, share) in ["A", "B"].iter().zip(taken.stray_shares) {
+        if share > STRAYS_MAX {
+            let row = format!("{name}'s packets that came in the other's turn");
+            let text = format!("{:.1} %: its queues do not drain in a slice", share * 100.0);
+            bench.document.results.push((row, text));
+        }
+    }
+    let [a, b] = taken.rates_pps;
+    // Half a packet in the counted half of a slice, where none came.
+    let least = 1.0 / turns.slice.as_secs_f64();
+    let pairs = a.into_iter().zip(b).filter(|(a, b)| *a > 0.0 || *b > 0.0);
+    Ok(Ok(pairs
+        .map(|(a, b)| (a.max(least), b.max(least)))
+        .collect()))
+}
+
 /// Keeps both chains up while they take turns; gives why there is no verdict, if there is none.
 fn together(
     bench: &mut Bench,
     devices: &[Device; 2],
     profile: &TrialProfile,
-    (mut plan, slice): (Plan, Duration),
+    args: &Args,
 ) -> Result<Option<String>, Failure> {
-    let [a, b] = devices;
     let is_contained = |device: &Device| {
         let mut nodes = device.chain().nodes.iter();
         nodes.any(|node| node.mode == Mode::Container)
     };
-    if is_contained(a) || is_contained(b) {
+    if devices.iter().any(is_contained) {
         let why = "--together starts both chains at once, which containers are too slow for; leave \
                    it out";
         return Err(Failure::input(why));
     }
-    let turns = Turns {
-        pairs: u32::try_from(plan.pairs_max).unwrap_or(u32::MAX),
+    let slice = args.trial.unwrap_or(SLICE);
+    let turns = |pairs: usize, seed| Turns {
+        pairs: u32::try_from(pairs).unwrap_or(u32::MAX),
         slice,
-        seed: plan.seed,
+        seed,
     };
-    let whole = slice * 2 * turns.pairs;
-    let text = format!("{} pairs of slices of {slice:?}", plan.pairs_max);
-    bench.progress.show_left(&text, Some(whole));
-    let rates = match take_turns([a, b], profile, &turns) {
+    let pilot = match slices(bench, devices, profile, turns(PILOT_SLICES, !args.seed))? {
+        Ok(pilot) => pilot,
+        Err(why) => return Ok(Some(why)),
+    };
+    let ratios: Vec<_> = pilot.iter().map(|(a, b)| b / a).collect();
+    let power = match Power::of(&ratios, FALSE_ALARMS) {
+        Ok(power) => power,
+        Err(_) => return Ok(Some("nothing came through in a pilot's slices".to_owned())),
+    };
+    let mut plan = args.planned(bench, &power, slice * 2);
+    let rates = match slices(bench, devices, profile, turns(plan.pairs_max, args.seed))? {
         Ok(rates) => rates,
-        Err(DeviceError::Interrupted) => return Ok(Some("interrupted".to_owned())),
-        Err(error) => return Err(Failure::running(error)),
+        Err(why) => return Ok(Some(why)),
     };
-    // Where the machine took the core for a whole slice there is no ratio.
-    let pairs = rates[0].iter().zip(&rates[1]);
-    let pairs: Vec<_> = pairs.filter(|(a, b)| **a > 0.0 && **b > 0.0).collect();
-    let missing = plan.pairs_max - pairs.len();
-    let row = "pairs without a value, because one side moved nothing".to_owned();
+    // Where nothing came on either side there is no ratio.
+    let missing = plan.pairs_max - rates.len();
+    let row = "pairs without a value, because nothing came on either side".to_owned();
     bench.document.results.push((row, missing.to_string()));
-    plan.pairs_max = pairs.len();
+    plan.pairs_max = rates.len();
     let mut interleaving = match Interleaving::new(plan) {
-        Ok(interleaving) => interleaving,
+        Ok(interleaving) => interleaving.whole(),
         Err(error) => return Ok(Some(error.to_string())),
     };
-    for (a, b) in pairs {
+    for (a, b) in rates {
         for _ in 0..2 {
             let value = match interleaving.next() {
-                Some(Side::A) => *a,
-                Some(Side::B) => *b,
+                Some(Side::A) => a,
+                Some(Side::B) => b,
                 None => break,
             };
             interleaving.report(value).map_err(Failure::running)?;
@@ -175,8 +266,55 @@ fn together(
     describe(
         bench,
         &interleaving,
-        "forwarding rate at the highest load, in slices",
+        "back-pressured capacity, as it arrives, in slices",
     )
+}
+
+/// Runs one trial of a side; gives its value, or why there is none.
+fn trial(
+    bench: &mut Bench,
+    device: &mut Device,
+    profile: &TrialProfile,
+    offer: &Offer,
+    name: &str,
+) -> Result<Result<f64, String>, Failure> {
+    Ok(match bench.measure(device, profile, offer, name)? {
+        Measured::Valid(outcome) => value(&outcome).map_err(|why| format!("{name}: {why}")),
+        Measured::GeneratorLimited => Err("the generator does not sustain the load".to_owned()),
+        Measured::Invalid(why) => Err(why),
+        Measured::Interrupted => Err("interrupted".to_owned()),
+    })
+}
+
+/// Runs a few pairs that do not count; gives their ratios and how long one took.
+fn pilot(
+    bench: &mut Bench,
+    devices: &mut [Device; 2],
+    profile: &TrialProfile,
+    offer: &Offer,
+    seed: u64,
+) -> Result<Result<(Vec<f64>, Duration), String>, Failure> {
+    let mut ratios = Vec::new();
+    let began = Instant::now();
+    for (count, first) in firsts(!seed, PILOT_TRIALS).into_iter().enumerate() {
+        let text = format!("pilot pair {} of {PILOT_TRIALS}", count + 1);
+        bench.progress.show(&text, 0.0);
+        let order = match first {
+            Side::A => [0, 1],
+            Side::B => [1, 0],
+        };
+        let mut values = [0.0; 2];
+        for side in order {
+            let name = ["A, pilot", "B, pilot"][side];
+            match trial(bench, &mut devices[side], profile, offer, name)? {
+                Ok(value) => values[side] = value,
+                Err(why) => return Ok(Err(why)),
+            }
+        }
+        ratios.push(values[1] / values[0]);
+    }
+    let pair = began.elapsed() / u32::try_from(PILOT_TRIALS).unwrap_or(1);
+    Ok(Ok((ratios, pair)))
 }
 
 /// Runs the pairs; gives why it was cut short, if it was.
@@ -184,14 +322,25 @@ fn in_turns(
     bench: &mut Bench,
     devices: &mut [Device; 2],
     profile: &TrialProfile,
-    (offer, pairs): (&Offer, usize),
-    mut interleaving: Interleaving,
+    offer: &Offer,
+    args: &Args,
 ) -> Result<Option<String>, Failure> {
     let what = if offer.load_pps.is_some() {
         "median latency"
     } else {
-        "forwarding rate at the highest load"
+        "back-pressured capacity"
     };
+    let (ratios, pair) = match pilot(bench, devices, profile, offer, args.seed)? {
+        Ok(pilot) => pilot,
+        Err(why) => return Ok(Some(why)),
+    };
+    let power = match Power::of(&ratios, FALSE_ALARMS) {
+        Ok(power) => power,
+        Err(error) => return Ok(Some(error.to_string())),
+    };
+    let plan = args.planned(bench, &power, pair);
+    let pairs = plan.pairs_max;
+    let mut interleaving = Interleaving::new(plan).map_err(Failure::input)?;
     let mut count = 0_usize;
     while let Some(side) = interleaving.next() {
         let share = count as f64 / (2 * pairs) as f64;
@@ -201,17 +350,9 @@ fn in_turns(
             Side::A => (&mut devices[0], "A"),
             Side::B => (&mut devices[1], "B"),
         };
-        let outcome = match bench.measure(device, profile, offer, name)? {
-            Measured::Valid(outcome) => outcome,
-            Measured::GeneratorLimited => {
-                return Ok(Some("the generator does not sustain the load".to_owned()));
-            }
-            Measured::Invalid(why) => return Ok(Some(why)),
-            Measured::Interrupted => return Ok(Some("interrupted".to_owned())),
-        };
-        let value = match value(&outcome) {
+        let value = match trial(bench, device, profile, offer, name)? {
             Ok(value) => value,
-            Err(why) => return Ok(Some(format!("{name}: {why}"))),
+            Err(why) => return Ok(Some(why)),
         };
         interleaving
             .report(value)

@@ -4,15 +4,17 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use catena_engine::units::Rate;
-use catena_measure::device::{LOOPS, Offer, Outcome as TrialOutcome};
+use catena_measure::device::{LOOPS, Outcome as TrialOutcome};
 use catena_measure::latency::stall::Attribution;
+use catena_measure::latency::standing;
+use catena_measure::latency::steady::{self, Steadiness};
 use catena_measure::latency::{Direction, Distribution, Latency, Sample, quantile_intervals};
 use catena_measure::report::{LatencyResult, OverTime};
 use catena_measure::stats::bootstrap::Resampling;
 use catena_measure::stats::histogram::Histogram;
 use catena_measure::study::record::RECOVERY_NS;
 
-use super::{Common, Under, parse_count, parse_length, parse_rate, pps};
+use super::{Common, Under, parse_count, parse_length, parse_rate, pps, row};
 use crate::commands::probe::DEFAULT_GAP;
 use crate::commands::{Failure, Outcome};
 use crate::measuring::bench::Measured;
@@ -67,12 +69,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut bench = args.common.begin(&title)?;
     let mut device = bench.device(chain)?;
     let mut probing = args.probes.then(|| Probing::begin(&mut device, args.gap));
-    let offer = Offer {
-        load_pps: Some(load),
-        duration: args.trial,
-        packet_count: None,
-        samples: args.samples,
-    };
+    let offer = bench.offer(Some(load), args.trial, args.samples);
+    let alone = row(&[], args.under.mode)?;
+    let baseline = bench.baseline(alone, &profile, &offer)?;
     let mut trials = Vec::new();
     let mut cut = None;
     for trial in 0..args.trials {
@@ -82,7 +81,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         match bench.measure(&mut device, &profile, &offer, &name)? {
             Measured::Valid(outcome) => {
                 if let Some(probing) = &mut probing {
-                    probing.take(&mut device);
+                    probing.take(&mut device, &outcome);
                 }
                 trials.push(*outcome);
             }
@@ -112,6 +111,22 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     let result = pooled(&name, &trials);
     document.results.extend(rows(&result));
+    let steadiness = steadiness(&trials);
+    let (row, words) = steady_words(steadiness);
+    document
+        .results
+        .push(("steady state".to_owned(), row.to_owned()));
+    document.summary += words;
+    let tagged = trials.iter().map(|trial| trial.received.samples.len());
+    let stride = trials.iter().map(|trial| trial.received.stride).max();
+    let tagged = tagged.min().unwrap_or(0);
+    document.results.extend(standing::rows(
+        trials.len(),
+        args.trial,
+        tagged,
+        stride.unwrap_or(1),
+    ));
+    document.results.extend(baseline);
     document.latency.push(result);
     if let Some(why) = &cut {
         document.summary += &format!(" Cut short: {why}.");
@@ -164,6 +179,42 @@ fn pooled(name: &str, trials: &[TrialOutcome]) -> LatencyResult {
         intervals_ns: quantile_intervals(&slices, &QUANTILES, &Resampling::with_block(BLOCK)),
         attribution: Some(Attribution::of(&flights, &stalls, &LOOPS, RECOVERY_NS)),
         over_time: trials.first().and_then(over_time),
+    }
+}
+
+/// Whether what comes first in the trials differs from what comes later.
+fn steadiness(trials: &[TrialOutcome]) -> Steadiness {
+    let samples: Vec<_> = trials
+        .iter()
+        .map(|trial| {
+            let length_ns = u64::try_from(trial.offer.duration.as_nanos()).unwrap_or(u64::MAX);
+            (trial.samples(), length_ns)
+        })
+        .collect();
+    steady::judge(
+        samples
+            .iter()
+            .map(|(found, length_ns)| (found.as_slice(), *length_ns)),
+    )
+}
+
+/// What is said of it: in its row, and in the summary.
+const fn steady_words(steadiness: Steadiness) -> (&'static str, &'static str) {
+    match steadiness {
+        Steadiness::Steady => ("yes: no transient and no drift could be shown", ""),
+        Steadiness::Transient => (
+            "no: the beginning of the trials differs from the rest",
+            " NOT STEADY: the beginning of the trials differs from the rest; lengthen --warmup.",
+        ),
+        Steadiness::Drift => (
+            "no: delays rise or fall along the trials",
+            " NOT STEADY: delays rise or fall along the trials; lengthen --trial, and look at the \
+             machine.",
+        ),
+        Steadiness::TooFew => (
+            "not known: give 3 trials or more, of 400 packets or more",
+            "",
+        ),
     }
 }
 
@@ -227,7 +278,7 @@ fn rows(result: &LatencyResult) -> Vec<(String, String)> {
         )
     };
     rows.push((
-        "latency from actual sending".to_owned(),
+        "latency from when the tester was ready".to_owned(),
         line(&latency.delay_from_sent),
     ));
     rows.push((

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use catena_engine::chain::{Chain, Mode};
 use catena_engine::units::{Rate, Span};
-use catena_measure::device::TrialProfile;
+use catena_measure::device::{RIVALS_MAX, TrialProfile};
 
 use super::{Failure, Outcome};
-use crate::measuring::bench::Bench;
+use crate::measuring::bench::{Bench, TrialSetting};
 use crate::measuring::output::Output;
 use crate::registry::registry;
 
@@ -64,10 +64,17 @@ pub(crate) struct Common {
     /// Folder for report.html, report.json and trials.csv
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
-    /// Repeat a trial that does not count (clock step, migration, steal, throttling, generator too
-    /// slow) at most so often
+    /// Repeat a trial that does not count (clock step, migration, steal, throttling, other work on
+    /// its cores, generator too slow) at most so often
     #[arg(long, value_name = "TIMES", default_value_t = 5)]
     repeats: u32,
+    /// Send for so long before each trial, for nothing to count
+    #[arg(long, value_name = "SPAN", default_value = "100ms", value_parser = parse_span)]
+    warmup: Duration,
+    /// Other work may take this share of a trial's time from its workers; beyond, the trial does
+    /// not count
+    #[arg(long, value_name = "SHARE", default_value_t = RIVALS_MAX, value_parser = parse_share)]
+    rivals: f64,
     /// How long to watch the machine's noise floor before and after; 0s leaves it out
     #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = parse_span)]
     noise: Duration,
@@ -83,7 +90,14 @@ pub(crate) struct Common {
 impl Common {
     fn begin(&self, title: &str) -> Result<Bench, Failure> {
         let output = Output::create(&self.out)?;
-        Bench::begin(title, output, self.repeats, self.noise, self.watts)
+        let setting = TrialSetting {
+            repeats: self.repeats,
+            warmup: self.warmup,
+            rivals_max: self.rivals,
+            noise: self.noise,
+            watts: self.watts,
+        };
+        Bench::begin(title, output, setting)
     }
 }
 
@@ -159,6 +173,14 @@ fn parse_watts(text: &str) -> Result<f64, String> {
     match text.trim_end_matches('W').parse::<f64>() {
         Ok(watts) if watts > 0.0 && watts.is_finite() => Ok(watts),
         _ => Err("give watts above 0, like 87.5".to_owned()),
+    }
+}
+
+/// A share from 0 to 1.
+fn parse_share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err("give a share from 0 to 1, like 0.02".to_owned()),
     }
 }
 

@@ -165,15 +165,14 @@ impl Searching<'_> {
                 trial.load_pps
             );
             self.bench.progress.show(&text, share);
+            // A burst ends by its count.
+            let duration = match trial.packet_count {
+                Some(_) => trial.duration + Duration::from_millis(1),
+                None => trial.duration,
+            };
             let offer = Offer {
-                load_pps: Some(trial.load_pps),
-                // A burst ends by its count.
-                duration: match trial.packet_count {
-                    Some(_) => trial.duration + Duration::from_millis(1),
-                    None => trial.duration,
-                },
                 packet_count: trial.packet_count,
-                samples: 2,
+                ..self.bench.offer(Some(trial.load_pps), duration, 2)
             };
             match self
                 .bench
@@ -196,12 +195,8 @@ impl Searching<'_> {
     /// What generator and receiver sustain in one loop without a device.
     fn tester_limit(&mut self) -> Result<Result<f64, String>, Failure> {
         let mut alone = self.bench.device(row(&[], self.args.under.mode)?)?;
-        let offer = Offer {
-            load_pps: None,
-            duration: self.args.trial.unwrap_or(Duration::from_millis(200)),
-            packet_count: None,
-            samples: 2,
-        };
+        let duration = self.args.trial.unwrap_or(Duration::from_millis(200));
+        let offer = self.bench.offer(None, duration, 2);
         let mut best = 0.0_f64;
         for _ in 0..TESTER_TRIALS {
             self.bench.progress.show("the tester without a device", 0.0);

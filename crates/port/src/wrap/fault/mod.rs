@@ -179,6 +179,10 @@ impl Port for Fault {
         }
     }
 
+    fn blocked(&mut self, now: Nanos) {
+        self.inner.blocked(now);
+    }
+
     fn tx(&mut self, packets: &mut [Packet], now: Nanos) -> usize {
         self.now = now;
         self.send_ready(now);

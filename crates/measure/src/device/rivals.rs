@@ -1,0 +1,193 @@
+//! Other work on a chain's cores: how much of a trial it took.
+//!
+//! A worker that is held on a core waits in the kernel's queue while others run there; the kernel
+//! counts that time. Where workers are not held on cores, since there are fewer cores than workers,
+//! they wait for each other as well, and only what processes outside the chain ran can be told.
+//! Both are judged against one bound, which a report states. A clock that changed its speed while
+//! packets were measured is named too.
+
+use std::collections::BTreeMap;
+
+use crate::doctor::Tree;
+use crate::traffic::conditions::Disturbance;
+
+/// Share of a trial that other work may take from its workers, unless told otherwise.
+pub const RIVALS_MAX: f64 = 0.02;
+/// Ratio of the highest to the lowest clock frequency of a core from which on it changed.
+const FREQUENCY_RATIO_MAX: f64 = 1.1;
+/// Ticks of processor time, 10 ms each, that counting in ticks may be off by.
+const TICKS_OFF: u64 = 2;
+
+/// Counts of one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Reading {
+    /// Nanoseconds that each held thread has waited for its core.
+    waited_ns: BTreeMap<String, u64>,
+    /// Ticks that all cores have run anything.
+    busy: Option<u64>,
+    /// Ticks that the chain's processes have run.
+    own: u64,
+    cores: u64,
+}
+
+impl Reading {
+    /// Of held threads, by their folders below `/proc`, and of all processes of a chain.
+    pub(super) fn of<'a>(
+        tree: &Tree,
+        held: impl Iterator<Item = &'a String>,
+        pids: &[u32],
+    ) -> Self {
+        let waited = held.filter_map(|thread| {
+            // proc_pid_schedstat: time run, time waited to run, number of runs.
+            let text = tree.read(&format!("{thread}/schedstat"))?;
+            let waited = text.split_whitespace().nth(1)?.parse().ok()?;
+            Some((thread.clone(), waited))
+        });
+        let stat = tree.read("/proc/stat").unwrap_or_default();
+        let cores = stat.lines().filter(|line| {
+            let core = line.strip_prefix("cpu");
+            core.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        });
+        Self {
+            waited_ns: waited.collect(),
+            busy: busy_ticks(&stat),
+            own: pids.iter().filter_map(|pid| own_ticks(tree, *pid)).sum(),
+            cores: cores.count().max(1) as u64,
+        }
+    }
+
+    /// What other work did until `after`, `elapsed_ns` later, beyond the share `bound`.
+    pub(super) fn judge(&self, after: &Self, elapsed_ns: u64, bound: f64) -> Option<Disturbance> {
+        if !self.waited_ns.is_empty() {
+            let waits = self.waited_ns.iter().filter_map(|(thread, before)| {
+                let after = after.waited_ns.get(thread)?;
+                Some(after.saturating_sub(*before))
+            });
+            let longest = waits.max().unwrap_or(0);
+            return (longest as f64 > elapsed_ns as f64 * bound).then_some(Disturbance::Preemption);
+        }
+        let all = after.busy?.saturating_sub(self.busy?);
+        let own = after.own.saturating_sub(self.own);
+        let others = all.saturating_sub(own).saturating_sub(TICKS_OFF) as f64 * 1e7;
+        let whole = elapsed_ns as f64 * self.cores as f64;
+        (others > whole * bound).then_some(Disturbance::Contention)
+    }
+}
+
+/// Ticks of all cores with work: user, nice, system, interrupts of both kinds (proc_stat(5)).
+fn busy_ticks(stat: &str) -> Option<u64> {
+    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let columns: Vec<u64> = line
+        .split_whitespace()
+        .map_while(|column| column.parse().ok())
+        .collect();
+    let work = [0, 1, 2, 5, 6].map(|at| columns.get(at).copied());
+    work.into_iter().sum()
+}
+
+/// Ticks that a process has run; the name before them may hold anything, so counted from its end.
+fn own_ticks(tree: &Tree, pid: u32) -> Option<u64> {
+    let text = tree.read(&format!("/proc/{pid}/stat"))?;
+    let (_, rest) = text.rsplit_once(')')?;
+    let mut columns = rest.split_whitespace().skip(11);
+    let user: u64 = columns.next()?.parse().ok()?;
+    let system: u64 = columns.next()?.parse().ok()?;
+    Some(user + system)
+}
+
+/// The clock frequency of some cores over time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Frequencies(BTreeMap<usize, (u64, u64)>);
+
+impl Frequencies {
+    /// Notes the frequency of a core, where the kernel tells it.
+    pub(super) fn sample(&mut self, tree: &Tree, core: usize) {
+        let path = format!("/sys/devices/system/cpu/cpu{core}/cpufreq/scaling_cur_freq");
+        if let Some(khz) = tree.number(&path) {
+            let range = self.0.entry(core).or_insert((khz, khz));
+            *range = (range.0.min(khz), range.1.max(khz));
+        }
+    }
+
+    /// Whether that of some core changed.
+    pub(super) fn judge(&self) -> Option<Disturbance> {
+        let mut ranges = self.0.values();
+        let has_changed =
+            ranges.any(|(low, high)| *high as f64 > *low as f64 * FREQUENCY_RATIO_MAX);
+        has_changed.then_some(Disturbance::Frequency)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn write(root: &std::path::Path, path: &str, text: &str) {
+        let path = root.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn a_hog_on_a_held_worker_s_core_is_named_and_a_quiet_one_is_not() {
+        let root = tempfile::tempdir().unwrap();
+        let tree = Tree::new(root.path());
+        let thread = "/proc/7/task/8".to_owned();
+        let read = |waited_ns: u64| {
+            write(
+                root.path(),
+                "proc/7/task/8/schedstat",
+                &format!("5 {waited_ns} 9\n"),
+            );
+            Reading::of(&tree, std::iter::once(&thread), &[7])
+        };
+        let before = read(1000);
+        assert_eq!(before.judge(&read(1000), SECOND, RIVALS_MAX), None);
+        assert_eq!(before.judge(&read(19_000_000), SECOND, RIVALS_MAX), None);
+        // Half of the core.
+        let hogged = read(500_000_000);
+        let found = before.judge(&hogged, SECOND, RIVALS_MAX);
+        assert_eq!(found, Some(Disturbance::Preemption));
+        assert_eq!(before.judge(&hogged, SECOND, 1.0), None);
+    }
+
+    #[test]
+    fn where_no_worker_is_held_the_work_of_others_counts() {
+        let root = tempfile::tempdir().unwrap();
+        let tree = Tree::new(root.path());
+        let read = |all: u64, own: u64| {
+            let stat = format!("cpu  {all} 0 0 900 5 0 0 0 0 0\ncpu0 1 0\ncpu1 1 0\nintr 5\n");
+            write(root.path(), "proc/stat", &stat);
+            let of_process = format!("7 (a) b) S 1 1 1 1 1 1 1 1 1 1 {own} 3 0 0\n");
+            write(root.path(), "proc/7/stat", &of_process);
+            Reading::of(&tree, std::iter::empty(), &[7, 9])
+        };
+        let before = read(100, 10);
+        // Both cores run nothing but the chain.
+        assert_eq!(before.judge(&read(300, 208), SECOND, RIVALS_MAX), None);
+        // A quarter of both is somebody else's.
+        let hogged = read(300, 160);
+        let found = before.judge(&hogged, SECOND, RIVALS_MAX);
+        assert_eq!(found, Some(Disturbance::Contention));
+    }
+
+    #[test]
+    fn a_clock_that_changes_speed_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        let tree = Tree::new(root.path());
+        let mut found = Frequencies::default();
+        found.sample(&tree, 1);
+        for (khz, expected) in [
+            (2_000_000, None),
+            (2_100_000, None),
+            (3_000_000, Some(Disturbance::Frequency)),
+        ] {
+            let path = "sys/devices/system/cpu/cpu1/cpufreq/scaling_cur_freq";
+            write(root.path(), path, &format!("{khz}\n"));
+            found.sample(&tree, 1);
+            assert_eq!(found.judge(), expected);
+        }
+    }
+}
