@@ -13,7 +13,7 @@ pub use lanes::{HomeLane, ReturnLane, Suspicion, VIOLATION_LIMIT};
 
 use catena_shm::bell::{self, WaitWord};
 use catena_shm::descriptor::Descriptor;
-use catena_shm::pool::{LinkSet, PoolOwner, PoolView, Violation};
+use catena_shm::pool::{LinkSet, PoolOwner, PoolView, UnitRun, Violation};
 
 use crate::drop_reason::DropReason;
 use crate::packet::Packet;
@@ -147,7 +147,8 @@ impl Pools {
 
     /// Descriptors and returns refused because no honest peer would send them.
     pub fn violations(&self) -> u64 {
-        self.violations
+        let refused = self.lanes.iter().map(|lane| lane.refused);
+        self.violations + refused.sum::<u64>()
     }
 
     /// Largest packet that can be allocated here.
@@ -202,12 +203,7 @@ impl Pools {
         let first = self.own.iter().position(fits).unwrap_or(self.own.len());
         let mut left = count;
         for pool in self.own.iter_mut().skip(first).take(2) {
-            while left > 0
-                && let Some(packet) = pool.alloc(len)
-            {
-                fill(packet);
-                left -= 1;
-            }
+            left -= pool.alloc_each(left, len, &mut fill);
         }
         count - left
     }
@@ -286,10 +282,12 @@ impl Pools {
         if self.own.is_empty() {
             return;
         }
-        for packet in packets {
-            if let Place::Own(index) = self.places[usize::from(packet.pool())] {
-                self.own[usize::from(index)].send_out(packet.unit(), link);
+        let mut rest = packets;
+        while let Some(run) = UnitRun::at_start_of(rest) {
+            if let Place::Own(index) = self.places[usize::from(run.pool)] {
+                self.own[usize::from(index)].send_out_slots(run.group, run.mask, link);
             }
+            rest = &rest[run.count..];
         }
     }
 
@@ -317,18 +315,9 @@ impl Pools {
     #[inline]
     pub fn release(&mut self, packets: &[Packet]) {
         let mut rest = packets;
-        while let Some(packet) = rest.first() {
-            let count = if packet.is_framed() {
-                self.release_run(rest)
-            } else {
-                match self.places[usize::from(packet.pool())] {
-                    Place::Own(index) => self.own[usize::from(index)].release(packet),
-                    Place::Lane(lane) => self.lanes[usize::from(lane)].give_back(packet),
-                    Place::Unknown => debug_assert!(false, "a packet of no known pool"),
-                }
-                1
-            };
-            rest = &rest[count..];
+        while let Some(run) = UnitRun::at_start_of(rest) {
+            self.release_slots(run.pool, run.group, run.mask);
+            rest = &rest[run.count..];
         }
     }
 
@@ -416,18 +405,16 @@ impl Pools {
         for home in homes {
             scratch.clear();
             home.inlet.pull(256, scratch);
-            // Last first: the free list is a stack, and buffers are handed out again in the order
-            // in which they came, which lies densest in memory.
-            for descriptor in scratch.iter().rev() {
+            for descriptor in scratch.iter() {
                 let place = places.get(usize::from(descriptor.pool));
-                if let (Some(Place::Own(index)), Some((buffer, mask))) =
+                if let (Some(Place::Own(index)), Some((group, mask))) =
                     (place, descriptor.returned_slots())
                 {
                     let own = &mut own[usize::from(*index)];
-                    let taken = own.take_home_slots(buffer, mask, &home.links);
+                    let taken = own.take_home_slots(group, mask, &home.links);
                     *violations += u64::from(taken.is_err());
                     home.violations += u64::from(taken.is_err());
-                    count += 1;
+                    count += mask.count_ones() as usize;
                     continue;
                 }
                 let (Some(Place::Own(index)), Some(indices)) = (place, descriptor.returned())
@@ -436,7 +423,7 @@ impl Pools {
                     home.violations += 1;
                     continue;
                 };
-                for buffer_index in indices.rev() {
+                for buffer_index in indices {
                     let taken = own[usize::from(*index)].take_home(buffer_index, &home.links);
                     *violations += u64::from(taken.is_err());
                     home.violations += u64::from(taken.is_err());

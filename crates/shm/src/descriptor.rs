@@ -14,8 +14,10 @@
 //! | `RETURN + n` | buffer index | second index, if n > 1 | third index, if n > 2 |
 //! | `FRAME` | slots 0 to 31 | start of the buffer in the pool | slots 32 to 63 |
 //! | `STAGED_FRAME` | bytes | first byte in the area | count of slots |
-//! | `RETURN_FRAME` | slots 0 to 31 | buffer index | slots 32 to 63 |
+//! | `RETURN_FRAME` | units 0 to 31 | group | units 32 to 63 |
 //! | `FRAMED + slot` | bytes (16 bits), headroom left (next 8) | first byte in the pool | metadata |
+//!
+//! A group is the buffer of a frame, whose units are its slots, or a slab of 64 neighbouring buffers.
 //!
 //! In a staging area there is no pool: there `pool` of a `PACKET` is log2 of the bytes of the
 //! buffer that it lay in, or 0, so that the receiver can give it as much room.
@@ -47,7 +49,8 @@ pub mod kind {
     pub const FRAME: u8 = 0x20;
     /// A frame of `tag` packets in a staging area: `len` bytes from `offset` on.
     pub const STAGED_FRAME: u8 = 0x21;
-    /// The slots of the mask, of the frame in the buffer with index `offset`, go home.
+    /// The units of the mask go home: slots of the frame in the buffer with index `offset`, or in a
+    /// plain pool buffers of the slab with that number.
     pub const RETURN_FRAME: u8 = 0x30;
     /// `FRAMED | slot`, slot in 0..=63: one packet of a frame; the frame's table is not read.
     pub const FRAMED: u8 = 0x40;
@@ -193,28 +196,29 @@ impl Descriptor {
         (self.tag as u64) << 32 | self.len as u64
     }
 
-    /// A descriptor that carries the slots of `mask` in buffer `buffer_index` home.
+    /// A descriptor that carries the units of `mask` in group `group` home: slots of a frame's
+    /// buffer, or buffers of a slab.
     #[inline]
-    pub const fn returning_slots(pool: u8, buffer_index: u32, mask: u64) -> Self {
-        Self::with_mask(kind::RETURN_FRAME, pool, buffer_index, mask)
+    pub const fn returning_slots(pool: u8, group: u32, mask: u64) -> Self {
+        Self::with_mask(kind::RETURN_FRAME, pool, group, mask)
     }
 
-    /// Adds slots to a descriptor that carries slots of the same buffer home. False, and unchanged,
+    /// Adds units to a descriptor that carries units of the same group home. False, and unchanged,
     /// if it carries something else, or one of them already.
     #[inline]
-    pub const fn add_slots(&mut self, pool: u8, buffer_index: u32, mask: u64) -> bool {
+    pub const fn add_slots(&mut self, pool: u8, group: u32, mask: u64) -> bool {
         let fits = self.kind == kind::RETURN_FRAME
             && self.pool == pool
-            && self.offset == buffer_index
+            && self.offset == group
             && self.mask() & mask == 0;
         if fits {
-            *self = Self::returning_slots(pool, buffer_index, self.mask() | mask);
+            *self = Self::returning_slots(pool, group, self.mask() | mask);
         }
         fits
     }
 
-    /// Buffer index and mask of the slots that come home, if this is a descriptor of slots, and not
-    /// of none.
+    /// Group and mask of the units that come home, if this is a descriptor of units, and not of
+    /// none.
     #[inline]
     pub const fn returned_slots(&self) -> Option<(u32, u64)> {
         if self.kind != kind::RETURN_FRAME || self.mask() == 0 {

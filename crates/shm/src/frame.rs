@@ -9,7 +9,7 @@
 //!    0  count of slots used (u16), headroom (u16), 4 bytes of zero, link and epoch (u64)
 //!   16  64 entries of 8 bytes: offset in the buffer (u16), length (u16), tag (u32)
 //!  528  packets in the order of their slots, each with its headroom in front, each starting at a
-//!       multiple of 16
+//!       multiple of 16 from which it reaches over no more cache lines than it must
 //! ```
 //!
 //! The first 16 bytes are for whoever looks at a dump: nothing believes them. An entry is read
@@ -98,15 +98,21 @@ const fn lowest(count: u32) -> u64 {
     }
 }
 
+/// Where a packet of `len` bytes starts, if it is put behind one that ends at `end`: it shares a
+/// cache line with its neighbour only if it takes no further one for that.
 #[inline]
-const fn start_behind(end: usize, headroom: usize) -> usize {
-    (end + headroom).next_multiple_of(ALIGNMENT)
+const fn start_behind(end: usize, len: usize, headroom: usize) -> usize {
+    let start = (end + headroom).next_multiple_of(ALIGNMENT);
+    if start % LINE + len > len.next_multiple_of(LINE) {
+        return start.next_multiple_of(LINE);
+    }
+    start
 }
 
 /// Where a packet of `len` bytes ends, if it is put behind one that ends at `end`.
 #[inline]
 pub const fn end_behind(end: usize, len: usize, headroom: u32) -> usize {
-    start_behind(end, headroom as usize) + len
+    start_behind(end, len, headroom as usize) + len
 }
 
 /// Bytes of a frame of packets with these lengths, in this order.
@@ -128,9 +134,7 @@ pub struct FrameWriter {
     count: u32,
     limit: usize,
     headroom: usize,
-    /// Where the next packet starts.
-    start: usize,
-    /// Where the last one ends.
+    /// Where the last packet ends.
     end: usize,
     /// Lines below this have been fetched.
     fetched: usize,
@@ -147,23 +151,23 @@ impl FrameWriter {
     /// nobody else uses; `frame` is a multiple of 16.
     #[inline]
     pub(crate) unsafe fn at(frame: NonNull<u8>, offset: u32, limit: usize, headroom: u32) -> Self {
-        let start = start_behind(PACKETS_OFFSET as usize, headroom as usize);
+        let fetched = (PACKETS_OFFSET as usize + headroom as usize) & !(LINE - 1);
         Self {
             frame,
             offset,
             count: 0,
             limit: limit.min(FRAME_BYTES_MAX),
             headroom: headroom as usize,
-            start,
             end: PACKETS_OFFSET as usize,
-            fetched: start & !(LINE - 1),
+            fetched,
         }
     }
 
     /// Whether a packet of `len` bytes has room.
     #[inline]
     pub fn fits(&self, len: usize) -> bool {
-        self.count < SLOTS_PER_FRAME && len <= self.limit.saturating_sub(self.start)
+        let start = start_behind(self.end, len, self.headroom);
+        self.count < SLOTS_PER_FRAME && len <= self.limit.saturating_sub(start)
     }
 
     /// Copies a packet into the next slot, and says which; none if it has no room or no bytes.
@@ -183,14 +187,14 @@ impl FrameWriter {
         if len == 0 || !self.fits(len) {
             return None;
         }
-        let (slot, start) = (self.count, self.start);
+        let slot = self.count;
+        let start = start_behind(self.end, len, self.headroom);
         let word = Entry::new(start, len, tag).0;
         // SAFETY: the table lies in front of `start`, so it lies in the frame, and `slot` is below
         // the maximum.
         unsafe { entry(self.frame, slot) }.store(word, Ordering::Relaxed);
         self.count += 1;
         self.end = start + len;
-        self.start = start_behind(self.end, self.headroom);
         self.fetch_ahead(slot);
         Some((slot, start))
     }
@@ -209,7 +213,7 @@ impl FrameWriter {
             let line = unsafe { self.frame.add(TABLE_OFFSET + 8 * slot as usize + LINE) };
             prefetch::for_writing(line);
         }
-        let wanted = (self.start + AHEAD).min(self.limit);
+        let wanted = (self.end + AHEAD).min(self.limit);
         while self.fetched < wanted {
             // SAFETY: below `limit`, so in the frame.
             prefetch::for_writing(unsafe { self.frame.add(self.fetched) });

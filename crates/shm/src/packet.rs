@@ -244,6 +244,38 @@ impl Packet {
         }
     }
 
+    /// Log2 of the bytes that the units of one group take in the pool (see
+    /// [`crate::pool::UnitRun`]).
+    #[inline]
+    fn group_log2(&self) -> u8 {
+        self.log2_stride() + if self.is_framed() { 0 } else { 6 }
+    }
+
+    /// The group of its unit: its frame's buffer, or its slab of buffers.
+    #[inline]
+    pub(crate) fn unit_group(&self) -> u32 {
+        self.offset() >> self.group_log2()
+    }
+
+    /// Which unit of its group it is.
+    #[inline]
+    pub(crate) fn unit_in_group(&self) -> u32 {
+        if self.is_framed() {
+            self.slot()
+        } else {
+            self.buffer_index() % SLOTS_PER_FRAME
+        }
+    }
+
+    /// Whether both are of one group.
+    #[inline]
+    pub(crate) fn shares_group(&self, other: &Self) -> bool {
+        const SAME: u64 = FRAMED | 0x7f << LOG2_SHIFT | 0xff;
+        let differs = (self.info ^ other.info) & SAME;
+        let apart = (self.place ^ other.place) >> 32 >> other.group_log2();
+        differs | apart == 0
+    }
+
     /// Whether this process may change it.
     #[inline]
     pub fn is_writable(&self) -> bool {

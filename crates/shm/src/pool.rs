@@ -4,15 +4,17 @@
 //! ends up with one sends its index home through a return ring. There is no shared free list, so no
 //! process can corrupt another's allocation, and a killed one leaves nothing half-changed:
 //!
-//! - The *free list* is private memory of the owner, last in first out, so that hot buffers are
-//!   reused.
+//! - The *free list* is private memory of the owner: slabs of 64 neighbouring buffers, handed out
+//!   again in the order in which they came home (see `slabs`).
 //! - The *ledger*, one byte per buffer, lies in memory that only the owner writes: 0 while the
 //!   buffer is at home, else the number of the link by which it left. It outlives the owner, and
 //!   from it, the unfinished turn and the return rings, the undertaker knows what is still out.
 //! - A buffer that comes home is taken back only if the ledger says it is out by a link that leads
 //!   to the one who returns it: a peer cannot free twice, nor free what it never had.
 //!
-//! The unit of account is the buffer, or in a frame pool the slot of a buffer: see `frames`.
+//! The unit of account is the buffer, or in a frame pool the slot of a buffer: see `frames`. 64
+//! neighbouring units are a *group*: a slab of buffers, or the slots of one frame. What leaves or
+//! comes home together is a group's number and a mask, and in the ledger one cache line.
 //!
 //! [`PoolView`] is everybody else's side: it turns a descriptor into a [`Packet`] after checking,
 //! in 64 bits, that it lies in one buffer of the pool.
@@ -22,10 +24,16 @@
 )]
 
 mod frames;
+mod link_set;
 mod search;
+mod slabs;
+mod units;
 
+pub use link_set::LinkSet;
 pub use search::SOUGHT;
+pub use units::UnitRun;
 
+use std::collections::VecDeque;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -35,6 +43,7 @@ use crate::packet::Packet;
 use crate::prefetch;
 use crate::region::{Region, RegionError, Sharing};
 use crate::sync::{AtomicU8, Ordering};
+use slabs::{FreeSlabs, SLAB};
 
 /// Buffers of one pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,38 +94,6 @@ impl PoolGeometry {
     }
 }
 
-/// A set of links, by the owner's number for them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LinkSet([u64; 4]);
-
-impl LinkSet {
-    /// Every link.
-    pub const ALL: Self = Self([u64::MAX; 4]);
-
-    /// Adds link number `link`.
-    pub fn insert(&mut self, link: u8) {
-        self.0[usize::from(link >> 6)] |= 1 << (link & 63);
-    }
-
-    /// Takes link number `link` out.
-    pub fn remove(&mut self, link: u8) {
-        self.0[usize::from(link >> 6)] &= !(1 << (link & 63));
-    }
-
-    /// Whether some link is in both.
-    pub fn meets(&self, other: &Self) -> bool {
-        self.0
-            .iter()
-            .zip(&other.0)
-            .any(|(ours, theirs)| ours & theirs != 0)
-    }
-
-    /// Whether it holds link number `link`.
-    pub fn contains(&self, link: u8) -> bool {
-        self.0[usize::from(link >> 6)] >> (link & 63) & 1 == 1
-    }
-}
-
 /// A returned or arriving buffer that cannot be what the peer says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation;
@@ -128,7 +105,10 @@ pub struct PoolOwner {
     geometry: PoolGeometry,
     region: Arc<Region>,
     ledger: Arc<Region>,
-    free: Vec<u32>,
+    /// Buffers at home, in a plain pool.
+    slabs: FreeSlabs,
+    /// Buffers of which no slot is alive, in a frame pool: the next one to be used first.
+    free_frames: VecDeque<u32>,
     out_count: u32,
     /// As the geometry says.
     units: u32,
@@ -142,9 +122,9 @@ pub struct PoolOwner {
 
 const HOME: u8 = 0;
 
-/// How many allocations ahead a buffer's first cache line is fetched for writing: as many as a core
-/// keeps under way at once.
-const PREFETCH_DISTANCE: usize = 12;
+/// Bytes of a pool that go round even if fewer were enough: what a core's second cache holds. More
+/// of them go round only if that many are in use at the same time.
+const CYCLE_BYTES: u32 = 1 << 20;
 
 impl PoolOwner {
     /// Makes a pool. `sharing` says whether the group's members may change packets.
@@ -195,14 +175,16 @@ impl PoolOwner {
     ) -> Result<Self, RegionError> {
         let count = geometry.buffer_count;
         let units = geometry.units();
-        let ledger = Region::create("catena-ledger", units as usize, Sharing::ReadOnly)?;
+        let whole_groups = units.next_multiple_of(SLOTS_PER_FRAME) as usize;
+        let ledger = Region::create("catena-ledger", whole_groups, Sharing::ReadOnly)?;
         ledger.prefault();
         let mut owner = Self {
             id,
             geometry,
             region,
             ledger: Arc::new(ledger),
-            free: Vec::with_capacity(count as usize),
+            slabs: FreeSlabs::new(if geometry.frames { 0 } else { count }),
+            free_frames: VecDeque::with_capacity(if geometry.frames { count as usize } else { 0 }),
             out_count: 0,
             units,
             plain_count: if geometry.frames { 0 } else { count },
@@ -215,17 +197,32 @@ impl PoolOwner {
                 owner.alive[(unit / SLOTS_PER_FRAME) as usize] |= 1 << (unit % SLOTS_PER_FRAME);
             }
         }
-        // Lowest index on top.
-        for index in (0..count).rev() {
-            let is_home = match owner.alive.get(index as usize) {
-                Some(slots) => *slots == 0,
-                None => owner.ledger_of(index).load(Ordering::Relaxed) == HOME,
-            };
-            if is_home {
-                owner.free.push(index);
+        owner.bring_home();
+        Ok(owner)
+    }
+
+    /// Puts on the free list what the ledger says is at home: lowest index first.
+    fn bring_home(&mut self) {
+        if self.geometry.frames {
+            let free = (0_u32..).zip(&self.alive).filter(|(_, alive)| **alive == 0);
+            self.free_frames.extend(free.map(|(index, _)| index));
+            return;
+        }
+        let slabs = self.units.div_ceil(SLAB);
+        let in_cycle = (CYCLE_BYTES / SLAB) >> self.geometry.log2_stride;
+        let home_of = |owner: &Self, slab: u32| {
+            let buffers = slab * SLAB..((slab + 1) * SLAB).min(owner.units);
+            let home = buffers.filter(|at| owner.ledger_of(*at).load(Ordering::Relaxed) == HOME);
+            home.fold(0, |mask, at| mask | 1_u64 << (at % SLAB))
+        };
+        let in_cycle = in_cycle.max(2).min(slabs);
+        for slab in (0..in_cycle).chain((in_cycle..slabs).rev()) {
+            match home_of(self, slab) {
+                0 => {}
+                home if slab < in_cycle => self.slabs.put_back(slab, home),
+                home => self.slabs.put_spare(slab, home),
             }
         }
-        Ok(owner)
     }
 
     #[inline]
@@ -262,7 +259,9 @@ impl PoolOwner {
 
     /// Buffers at home and not in use.
     pub fn free_count(&self) -> u32 {
-        u32::try_from(self.free.len()).expect("at most buffer_count")
+        #[expect(clippy::cast_possible_truncation, reason = "at most buffer_count")]
+        let frames = self.free_frames.len() as u32;
+        self.slabs.count() + frames
     }
 
     /// Units that have left by a link and not come home.
@@ -284,21 +283,40 @@ impl PoolOwner {
     /// use or `len` is 0 or too large.
     #[inline]
     pub fn alloc(&mut self, len: usize) -> Option<Packet> {
+        let mut packet = None;
+        self.alloc_each(1, len, |made| packet = Some(made));
+        packet
+    }
+
+    /// Up to `count` packets as [`PoolOwner::alloc`] makes them, given to `each` one after the
+    /// other. Gives how many there were.
+    #[inline(always)]
+    pub fn alloc_each(&mut self, count: usize, len: usize, mut each: impl FnMut(Packet)) -> usize {
         if len == 0 || len > self.geometry.packet_len_max() {
-            return None;
+            return 0;
         }
-        let index = self.free.pop()?;
-        if let Some(ahead) = self.free.len().checked_sub(PREFETCH_DISTANCE) {
-            self.prefetch(self.free[ahead]);
-        }
-        let offset = (index << self.geometry.log2_stride) + self.geometry.headroom;
         #[expect(clippy::cast_possible_truncation, reason = "at most packet_len_max")]
         let len = len as u32;
-        let (base, log2) = (self.region.base(), self.geometry.log2_stride);
-        // SAFETY: the buffer lies in the pool (index below buffer_count) and the packet in the
-        // buffer (checked above); it was on the free list, so no handle of it exists; the owner's
-        // mapping is writable and lives as long as the worker.
-        Some(unsafe { Packet::at(base, offset, len, self.id, log2, true) })
+        let (base, log2, pool) = (self.region.base(), self.geometry.log2_stride, self.id);
+        let headroom = self.geometry.headroom;
+        // The line with the next packet's start is with whoever read the last one there.
+        let fetch = |index: u32| {
+            let offset = (index << log2) + headroom;
+            // SAFETY: `index` is below buffer_count, so the address lies in the mapping.
+            prefetch::for_writing(unsafe { base.add(offset as usize) });
+        };
+        let mut made = 0;
+        while made < count
+            && let Some(index) = self.slabs.take(fetch)
+        {
+            let offset = (index << log2) + headroom;
+            // SAFETY: the buffer lies in the pool (index below buffer_count) and the packet in the
+            // buffer (checked above); it was on the free list, so no handle of it exists; the
+            // owner's mapping is writable and lives as long as the worker.
+            each(unsafe { Packet::at(base, offset, len, pool, log2, true) });
+            made += 1;
+        }
+        made
     }
 
     /// Takes a packet of this pool back.
@@ -311,10 +329,8 @@ impl PoolOwner {
     #[inline]
     pub fn release(&mut self, packet: &Packet) {
         debug_assert_eq!(packet.pool(), self.id);
-        if packet.is_framed() {
-            return self.free_slots(packet.buffer_index(), 1 << packet.slot());
-        }
-        self.free.push(packet.buffer_index());
+        let unit = packet.unit();
+        self.free_slots(unit / SLOTS_PER_FRAME, 1 << (unit % SLOTS_PER_FRAME));
     }
 
     /// Notes that a unit, for a plain pool the buffer, leaves by link number `link` (not 0).
@@ -333,17 +349,8 @@ impl PoolOwner {
     #[inline]
     pub fn take_home(&mut self, index: u32, links: &LinkSet) -> Result<(), Violation> {
         self.arrive(index, links)?;
-        self.free.push(index);
+        self.slabs.put_back(index / SLAB, 1 << (index % SLAB));
         Ok(())
-    }
-
-    /// Starts to fetch where the next packet in buffer `index` will be written: its cache line is
-    /// with the one who read the last.
-    #[inline]
-    fn prefetch(&self, index: u32) {
-        let offset = (index << self.geometry.log2_stride) + self.geometry.headroom;
-        // SAFETY: `index` is below buffer_count, so the address lies in the mapping.
-        prefetch::for_writing(unsafe { self.region.base().add(offset as usize) });
     }
 
     /// Notes that buffer `index` has come back in hand over a link (a packet that went round).

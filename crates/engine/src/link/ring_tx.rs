@@ -164,7 +164,8 @@ impl RingTx {
         self.counters.bytes += bytes - lost;
         self.published |= sent > 0;
         if self.trust == Trust::Copy {
-            pools.free_all(packets.drain(..));
+            pools.release(packets);
+            packets.clear();
         } else {
             pools.free_all(packets.drain(sent..));
             // After publishing, in the same turn: the ledger says who has the buffers.

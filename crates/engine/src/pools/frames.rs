@@ -53,13 +53,13 @@ impl Pools {
         frame
     }
 
-    /// Slots of one frame go home.
+    /// Units of one group go home: slots of a frame, or buffers of a slab.
     #[inline]
-    pub fn release_slots(&mut self, pool: u8, buffer: u32, mask: u64) {
+    pub fn release_slots(&mut self, pool: u8, group: u32, mask: u64) {
         match self.places[usize::from(pool)] {
-            Place::Own(index) => self.own[usize::from(index)].free_slots(buffer, mask),
+            Place::Own(index) => self.own[usize::from(index)].free_slots(group, mask),
             Place::Lane(lane) => {
-                self.lanes[usize::from(lane)].give_back_slots(pool, buffer, mask);
+                self.lanes[usize::from(lane)].give_back_slots(pool, group, mask);
             }
             Place::Unknown => debug_assert!(false, "a packet of no known pool"),
         }
@@ -162,23 +162,5 @@ impl Pools {
         fill(bytes);
         let checked = pool.check_copied(index, len, slots, each);
         checked.map_err(|_| DropReason::BadDescriptor)
-    }
-
-    /// Releases the packets at the start of `packets` that lie in one frame; gives how many.
-    #[inline]
-    pub(super) fn release_run(&mut self, packets: &[Packet]) -> usize {
-        let first = &packets[0];
-        let (pool, buffer) = (first.pool(), first.buffer_index());
-        let mut mask = 0_u64;
-        let mut count = 0;
-        for packet in packets {
-            if !packet.is_framed() || (packet.pool(), packet.buffer_index()) != (pool, buffer) {
-                break;
-            }
-            mask |= 1 << packet.slot();
-            count += 1;
-        }
-        self.release_slots(pool, buffer, mask);
-        count
     }
 }

@@ -9,7 +9,6 @@ use catena_shm::ring::Producer;
 use catena_shm::ring_memory::{MappedRing, RingEnd};
 
 use crate::link::Inlet;
-use crate::packet::Packet;
 
 /// The way home to one owner, for buffers that ended here.
 #[derive(Debug)]
@@ -22,6 +21,8 @@ pub struct ReturnLane {
     /// The owner's pools.
     pub pools: Vec<u8>,
     pub(super) pending: Vec<Descriptor>,
+    /// Buffers that were not noted: see [`ReturnLane::give_back_slots`].
+    pub(super) refused: u64,
     pub(super) published: bool,
     pub(super) suspicion: Suspicion,
 }
@@ -34,36 +35,34 @@ impl ReturnLane {
             producer,
             pools,
             pending: Vec::with_capacity(1024),
+            refused: 0,
             published: false,
             suspicion: Suspicion::default(),
         }
     }
 
-    /// Notes a buffer to be returned; up to three share a descriptor.
+    /// Notes buffers of one slab, or packets of one frame, to be returned: the units of `mask`.
+    /// Those of one group that follow each other share a descriptor.
+    ///
+    /// The lane's ring has a slot for every unit of the owner's, so an owner that has fewer of them
+    /// out than there are never finds more noted here than that. One that takes none home and sends
+    /// them again does: what is too much is not noted, and counts as the owner's violation. Nothing
+    /// is lost by that but what the owner itself has given away twice.
     #[inline]
-    pub(super) fn give_back(&mut self, packet: &Packet) {
-        let (pool, buffer_index) = (packet.pool(), packet.buffer_index());
+    pub(super) fn give_back_slots(&mut self, pool: u8, group: u32, mask: u64) {
         let extended = self
             .pending
             .last_mut()
-            .is_some_and(|last| last.add_return(pool, buffer_index));
-        if !extended {
-            self.pending
-                .push(Descriptor::returning(pool, &[buffer_index]));
+            .is_some_and(|last| last.add_slots(pool, group, mask));
+        if extended {
+            return;
         }
-    }
-
-    /// Notes packets of a frame to be returned; those of one frame share a descriptor.
-    #[inline]
-    pub(super) fn give_back_slots(&mut self, pool: u8, buffer_index: u32, mask: u64) {
-        let extended = self
-            .pending
-            .last_mut()
-            .is_some_and(|last| last.add_slots(pool, buffer_index, mask));
-        if !extended {
-            let returned = Descriptor::returning_slots(pool, buffer_index, mask);
-            self.pending.push(returned);
+        if self.pending.len() >= self.producer.slot_count() as usize {
+            self.refused += u64::from(mask.count_ones());
+            return;
         }
+        let returned = Descriptor::returning_slots(pool, group, mask);
+        self.pending.push(returned);
     }
 
     /// Publishes what is pending. Only a peer that does not take its buffers home leaves a rest.
@@ -75,14 +74,19 @@ impl ReturnLane {
 
     /// Violations of the owner, once there are too many for an accident.
     pub fn accusation(&mut self) -> Option<u64> {
-        self.suspicion.due(self.producer.violations())
+        self.suspicion.due(self.violations())
+    }
+
+    /// What the owner did that no honest one would.
+    fn violations(&self) -> u64 {
+        self.producer.violations() + self.refused
     }
 
     /// The owner has been replaced: from now on its cursor is read from `consumer`.
     pub fn replace_consumer(&mut self, consumer: RingEnd) {
         self.producer
             .replace_memory(|ring| MappedRing::new(ring.producer, consumer));
-        self.suspicion.forgive(self.producer.violations());
+        self.suspicion.forgive(self.violations());
         // What was published meanwhile looked for a sleeper in the old one's memory.
         self.published = true;
     }

@@ -58,8 +58,8 @@ fn a_copy_can_have_as_much_room_as_its_original() {
     assert_eq!(few.alloc_like(60, 255).map(|packet| packet.pool()), Ok(1));
 }
 
-#[test]
-fn buffers_freed_elsewhere_come_home() {
+/// A worker that owns eight buffers, one that has them over link 4, and the lane between them.
+fn owner_and_holder() -> (Pools, Pools) {
     let mut ours = Pools::new(vec![owner(1, 7, 8)]);
     let mut theirs = Pools::new(vec![]);
     theirs.add_view(ours.own()[0].view());
@@ -75,6 +75,12 @@ fn buffers_freed_elsewhere_come_home() {
     let mut links = LinkSet::default();
     links.insert(4);
     ours.add_home_lane(HomeLane::new(1, Inlet::new(ring, 0), links));
+    (ours, theirs)
+}
+
+#[test]
+fn buffers_freed_elsewhere_come_home() {
+    let (mut ours, mut theirs) = owner_and_holder();
     for _ in 0..20 {
         let packets: Vec<_> = (0..8).map(|_| ours.alloc(64).unwrap()).collect();
         for packet in packets {
@@ -94,4 +100,52 @@ fn buffers_freed_elsewhere_come_home() {
         );
     }
     assert_eq!(ours.violations(), 0);
+}
+
+#[test]
+fn a_burst_goes_home_by_one_descriptor_and_in_one_piece() {
+    let (mut ours, mut theirs) = owner_and_holder();
+    let mut packets = Vec::new();
+    assert_eq!(ours.alloc_each(9, 64, |packet| packets.push(packet)), 8);
+    ours.send_out(&packets, 4);
+    let arrived: Vec<_> = packets
+        .iter()
+        .map(|packet| theirs.packet(&packet.descriptor()).unwrap())
+        .collect();
+    theirs.release(&arrived);
+    assert_eq!(
+        theirs.lanes[0].pending,
+        [Descriptor::returning_slots(1, 0, 0xff)]
+    );
+    theirs.publish_returns();
+    assert_eq!(ours.take_returns(), 8);
+    assert_eq!(ours.own()[0].out_count(), 0);
+}
+
+#[test]
+fn an_owner_that_takes_nothing_home_fills_the_lane_and_no_more() {
+    let (mut ours, mut theirs) = owner_and_holder();
+    let packets: Vec<_> = (0..2).map(|_| ours.alloc(64).unwrap()).collect();
+    // The same two buffers arrive again and again, though they never went home.
+    for round in 0..200 {
+        for packet in &packets {
+            let again = theirs.packet(&packet.descriptor()).unwrap();
+            theirs.free(again);
+        }
+        theirs.publish_returns();
+        theirs.settle_return_lanes();
+        assert!(theirs.lanes[0].pending.len() <= 16, "{round}");
+        // A ring full, and as much again that waits; each descriptor has both.
+        let honest = round < 2 * 16;
+        assert!(!honest || theirs.violations() == 0, "{round}");
+    }
+    let refused = 2 * (200 - 2 * 16);
+    assert_eq!(theirs.violations(), refused);
+    assert_eq!(theirs.lanes[0].accusation(), Some(refused));
+    // What was noted goes home once the owner looks; it believes each buffer once.
+    ours.send_out(&packets, 4);
+    assert_eq!(ours.take_returns(), 2 * 16);
+    let own = &ours.own()[0];
+    assert_eq!((own.out_count(), own.free_count()), (0, 8));
+    assert_eq!(ours.violations(), 15);
 }

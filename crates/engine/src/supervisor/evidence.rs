@@ -130,9 +130,7 @@ impl Bounds<'_> {
             }
             Carries::Returns => {
                 let count = spec.map_or(u32::MAX, |pool| pool.buffer_count);
-                let is_possible = if descriptor.kind == kind::RETURN_FRAME {
-                    spec.is_none_or(is_of_frames)
-                } else {
+                let is_possible = descriptor.kind == kind::RETURN_FRAME || {
                     let plain = spec.is_none_or(is_plain);
                     descriptor.returned().is_some() && plain && descriptor.len < count
                 };
@@ -144,15 +142,15 @@ impl Bounds<'_> {
     /// `offset` and `tag`.
     fn allow_second(&self, descriptor: Descriptor) -> bool {
         let most = |of: fn(&PoolSpec) -> u64| self.pools.iter().map(of).max().unwrap_or(u64::MAX);
-        let (offset, tag) = (u64::from(descriptor.offset), u64::from(descriptor.tag));
+        let offset = u64::from(descriptor.offset);
         match self.carries {
             // It may be of a larger pool that has gone.
             Carries::Packets => true,
             Carries::Copies(bytes) => offset < u64::from(bytes),
             Carries::Returns => {
                 let count = most(|pool| pool.buffer_count.into());
-                // A mask of slots may have any bit.
-                offset < count && (tag < count || self.pools.iter().any(|pool| pool.frames))
+                // `tag` is the half of a mask, which may have any bit, or an index.
+                offset < count
             }
         }
     }
@@ -336,7 +334,7 @@ mod tests {
             (Carries::Packets, Descriptor::staged_frame(0, 600, 1)),
             (Carries::Copies(4096), Descriptor::frame(0, 0, 3)),
             (Carries::Copies(4096), Descriptor::staged_frame(0, 528, 1)),
-            (Carries::Returns, Descriptor::returning_slots(1, 0, 3)),
+            (Carries::Returns, Descriptor::returning_slots(1, 64, 3)),
             (Carries::Copies(4096), Descriptor { len: 4097, ..good }),
             (Carries::Copies(4096), Descriptor { pool: 32, ..good }),
             (

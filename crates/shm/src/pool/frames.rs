@@ -2,23 +2,19 @@
 //!
 //! Between the pool's owner and the links: as `pool`, but the unit of account is a slot of a buffer
 //! (unit = buffer index * 64 + slot). A buffer is on the free list exactly while none of its slots
-//! is alive, that is in hand or out. The ledger's 64 bytes of a buffer are one cache line and are
-//! handled as eight words. Whatever a peer says about several slots is done for all or for none.
+//! is alive, that is in hand or out.
 #![allow(
     unsafe_code,
     reason = "makes packets from checked offsets in a mapping"
 )]
 
-use super::{HOME, LinkSet, PoolGeometry, PoolOwner, PoolView, Violation};
+use super::units::slots;
+use super::{LinkSet, PoolGeometry, PoolOwner, PoolView, Violation};
 use crate::descriptor::{Descriptor, SLOTS_PER_FRAME, kind};
 use crate::frame::{self, FramePlace, FrameView, FrameWriter, PACKETS_OFFSET};
 use crate::packet::Packet;
 use crate::prefetch;
-use crate::sync::{AtomicU64, Ordering};
 
-const SLOTS: usize = SLOTS_PER_FRAME as usize;
-/// A byte of each in a word.
-const ONES: u64 = 0x0101_0101_0101_0101;
 /// Lines of the next frame that are fetched when one is begun: from the start, and of its packets.
 const LINES_AHEAD: [usize; 6] = [0, 64, 512, 576, 640, 704];
 
@@ -28,48 +24,7 @@ pub(super) fn is_valid(geometry: PoolGeometry) -> bool {
         && u64::from(geometry.headroom) + u64::from(PACKETS_OFFSET) < 1 << geometry.log2_stride
 }
 
-/// 0xff in byte n for bit n.
-#[inline]
-const fn spread(bits: u8) -> u64 {
-    let each = (bits as u64).wrapping_mul(ONES) & 0x8040_2010_0804_0201;
-    ((each + 0x7f * ONES) >> 7 & ONES) * 0xff
-}
-
-/// For each word of a buffer's ledger that `mask` touches: its number, and 0xff in each byte that
-/// counts.
-#[inline]
-fn words(mask: u64) -> impl Iterator<Item = (usize, u64)> {
-    let bytes = mask.to_le_bytes().into_iter().enumerate();
-    bytes
-        .filter(|(_, bits)| *bits != 0)
-        .map(|(word, bits)| (word, spread(bits)))
-}
-
-fn slots(mask: u64) -> impl Iterator<Item = u32> {
-    let mut rest = mask;
-    std::iter::from_fn(move || {
-        let slot = rest.trailing_zeros();
-        rest &= rest.wrapping_sub(1);
-        (slot < SLOTS_PER_FRAME).then_some(slot)
-    })
-}
-
 impl PoolOwner {
-    #[inline]
-    fn ledger_line(&self, index: u32) -> &[AtomicU64; SLOTS / 8] {
-        assert!(
-            (index as usize) < self.alive.len(),
-            "buffer outside its frame pool"
-        );
-        // SAFETY: the ledger of a frame pool has 64 bytes per buffer; atomics that only this
-        // process writes, and in this thread.
-        unsafe {
-            self.ledger
-                .at::<[AtomicU64; SLOTS / 8]>(index as usize * SLOTS)
-                .as_ref()
-        }
-    }
-
     #[inline]
     fn bytes_per_buffer(&self) -> usize {
         1 << self.geometry.log2_stride
@@ -82,8 +37,8 @@ impl PoolOwner {
         if !self.geometry.frames {
             return None;
         }
-        let index = self.free.pop()?;
-        if let Some(next) = self.free.last() {
+        let index = self.free_frames.pop_front()?;
+        if let Some(next) = self.free_frames.front() {
             let offset = (*next as usize) << self.geometry.log2_stride;
             for line in LINES_AHEAD {
                 // SAFETY: a buffer of a frame pool has 1024 bytes or more, and lies in the pool.
@@ -99,7 +54,7 @@ impl PoolOwner {
     /// If a packet of it is alive.
     pub fn free_frame(&mut self, index: u32) {
         assert_eq!(self.alive[index as usize], 0, "packets of the frame live");
-        self.free.push(index);
+        self.free_frames.push_front(index);
     }
 
     /// Begins a frame in a buffer of its own, with `headroom` bytes in front of each packet. None
@@ -186,7 +141,7 @@ impl PoolOwner {
         let index = offset >> log2;
         self.alive[index as usize] = mask;
         if mask == 0 {
-            self.free.push(index);
+            self.free_frames.push_front(index);
         }
         made
     }
@@ -198,13 +153,13 @@ impl PoolOwner {
             let (offset, _) = frame.finish(0);
             let index = offset >> self.geometry.log2_stride;
             if self.alive[index as usize] == 0 {
-                self.free.push(index);
+                self.free_frames.push_front(index);
             }
         }
     }
 
     #[inline]
-    fn is_open(&self, index: u32) -> bool {
+    pub(super) fn is_open(&self, index: u32) -> bool {
         let offset = index << self.geometry.log2_stride;
         self.open
             .as_ref()
@@ -247,7 +202,7 @@ impl PoolOwner {
         assert_eq!(self.alive[index as usize], 0, "packets of the frame live");
         let mask = frame::copied_mask(len, count).filter(|_| len <= self.bytes_per_buffer());
         let Some(mask) = mask else {
-            self.free.push(index);
+            self.free_frames.push_front(index);
             return Err(Violation);
         };
         let place = FramePlace {
@@ -262,7 +217,7 @@ impl PoolOwner {
         let bad = unsafe { place.packets(mask, each) };
         self.alive[index as usize] = mask & !bad;
         if mask == bad {
-            self.free.push(index);
+            self.free_frames.push_front(index);
         }
         Ok(bad)
     }
@@ -273,98 +228,6 @@ impl PoolOwner {
         debug_assert!(packet.is_framed() && packet.pool() == self.id);
         self.free_slots(packet.buffer_index(), 1 << packet.slot());
     }
-
-    /// Takes back packets of one frame, which are in hand: those of `mask`. The buffer is free with
-    /// the last one.
-    #[inline]
-    pub fn free_slots(&mut self, index: u32, mask: u64) {
-        let alive = &mut self.alive[index as usize];
-        debug_assert_eq!(*alive & mask, mask, "freed twice");
-        let before = *alive;
-        *alive = before & !mask;
-        if before != 0 && *alive == 0 && !self.is_open(index) {
-            self.free.push(index);
-        }
-    }
-
-    /// Notes that the packets of `mask`, of the frame in buffer `index`, leave by link number
-    /// `link` (not 0).
-    #[inline]
-    pub fn send_out_slots(&mut self, index: u32, mask: u64, link: u8) {
-        debug_assert_ne!(link, HOME);
-        debug_assert_eq!(self.alive[index as usize] & mask, mask, "sent after freed");
-        let pattern = u64::from(link) * ONES;
-        let line = self.ledger_line(index);
-        for (word, bytes) in words(mask) {
-            let left = line[word].load(Ordering::Relaxed);
-            debug_assert_eq!(left & bytes, 0, "sent twice");
-            line[word].store(left & !bytes | pattern & bytes, Ordering::Relaxed);
-        }
-        self.out_count += mask.count_ones();
-    }
-
-    /// Takes the packets of `mask` in buffer `index`, returned by a peer that is reached over
-    /// `links`; the buffer is free with the last one.
-    ///
-    /// # Errors
-    /// [`Violation`] if one of them is not out by one of these links; nothing changes then.
-    #[inline]
-    pub fn take_home_slots(
-        &mut self,
-        index: u32,
-        mask: u64,
-        links: &LinkSet,
-    ) -> Result<(), Violation> {
-        self.arrive_slots(index, mask, links)?;
-        self.free_slots(index, mask);
-        Ok(())
-    }
-
-    /// Notes that packets of buffer `index` have come back in hand over a link: those of `mask`.
-    ///
-    /// # Errors
-    /// [`Violation`] if one of them is not out by one of `links`; nothing changes then.
-    #[inline]
-    pub fn arrive_slots(
-        &mut self,
-        index: u32,
-        mask: u64,
-        links: &LinkSet,
-    ) -> Result<(), Violation> {
-        if index as usize >= self.alive.len() || mask == 0 {
-            return Err(Violation);
-        }
-        let line = self.ledger_line(index);
-        check_out(line, mask, links)?;
-        for (word, bytes) in words(mask) {
-            let left = line[word].load(Ordering::Relaxed);
-            line[word].store(left & !bytes, Ordering::Relaxed);
-        }
-        self.out_count -= mask.count_ones();
-        Ok(())
-    }
-}
-
-/// Whether all slots of `mask`, which is not 0, are out by one of `links`.
-#[inline]
-fn check_out(line: &[AtomicU64; SLOTS / 8], mask: u64, links: &LinkSet) -> Result<(), Violation> {
-    let link_of = |slot: u32| {
-        let word = line[slot as usize / 8].load(Ordering::Relaxed);
-        word.to_le_bytes()[slot as usize % 8]
-    };
-    let is_out = |link| link != HOME && links.contains(link);
-    // Most often all left together.
-    let first = link_of(mask.trailing_zeros());
-    let pattern = u64::from(first) * ONES;
-    let differs = words(mask).fold(0, |differs, (word, bytes)| {
-        differs | (line[word].load(Ordering::Relaxed) ^ pattern) & bytes
-    });
-    let all = if differs == 0 {
-        is_out(first)
-    } else {
-        slots(mask).all(|slot| is_out(link_of(slot)))
-    };
-    if all { Ok(()) } else { Err(Violation) }
 }
 
 impl PoolGeometry {
@@ -372,21 +235,21 @@ impl PoolGeometry {
     /// are as the descriptor has them, in the pool or not.
     pub fn units_of(self, descriptor: &Descriptor) -> Vec<u32> {
         let buffer = descriptor.offset >> self.log2_stride;
-        let of_buffer = |buffer: u32, mask| {
-            slots(mask).map(move |slot| buffer.wrapping_mul(SLOTS_PER_FRAME) + slot)
+        let of_group = |group: u32, mask| {
+            slots(mask).map(move |slot| group.wrapping_mul(SLOTS_PER_FRAME) + slot)
         };
         if let Some(buffers) = descriptor.returned() {
             buffers.collect()
-        } else if let Some((buffer, mask)) = descriptor.returned_slots() {
-            of_buffer(buffer, mask).collect()
+        } else if let Some((group, mask)) = descriptor.returned_slots() {
+            of_group(group, mask).collect()
         } else if !self.frames {
             vec![buffer]
         } else if descriptor.kind == kind::FRAME {
-            of_buffer(buffer, descriptor.mask()).collect()
+            of_group(buffer, descriptor.mask()).collect()
         } else {
             let slot = descriptor.framed_parts().map(|(slot, ..)| slot);
             slot.into_iter()
-                .flat_map(|slot| of_buffer(buffer, 1 << slot))
+                .flat_map(|slot| of_group(buffer, 1 << slot))
                 .collect()
         }
     }

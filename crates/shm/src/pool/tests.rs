@@ -131,3 +131,90 @@ fn a_new_owner_continues_where_the_ledger_says() {
     assert_eq!(heir.take_home(index, &LinkSet::ALL), Ok(()));
     assert_eq!(heir.free_count(), 8);
 }
+
+/// Two slabs, the second of them not whole.
+fn two_slabs() -> PoolOwner {
+    let geometry = PoolGeometry {
+        buffer_count: 100,
+        ..GEOMETRY
+    };
+    PoolOwner::create(3, geometry, Sharing::ReadWrite).unwrap()
+}
+
+fn all_out(owner: &mut PoolOwner, link: u8) -> Vec<Packet> {
+    let packets: Vec<_> = std::iter::from_fn(|| owner.alloc(64)).collect();
+    let mut rest = packets.as_slice();
+    while let Some(run) = UnitRun::at_start_of(rest) {
+        owner.send_out_slots(run.group, run.mask, link);
+        rest = &rest[run.count..];
+    }
+    packets
+}
+
+#[test]
+fn a_burst_leaves_and_comes_home_by_slabs() {
+    let mut owner = two_slabs();
+    let packets = all_out(&mut owner, 5);
+    let first = UnitRun::at_start_of(&packets).unwrap();
+    assert_eq!((first.group, first.mask, first.count), (0, u64::MAX, 64));
+    let second = UnitRun::at_start_of(&packets[64..]).unwrap();
+    let mask = u64::MAX >> 28;
+    assert_eq!((second.group, second.mask, second.count), (1, mask, 36));
+    let (fd, len) = owner.ledger();
+    let geometry = owner.geometry();
+    let ledger = read_ledger(fd.try_clone_to_owned().unwrap(), len, geometry).unwrap();
+    assert!(ledger.into_iter().eq((0..100).map(|unit| (unit, 5))));
+    assert_eq!((owner.out_count(), owner.free_count()), (100, 0));
+    assert_eq!(owner.take_home_slots(1, mask, &LinkSet::ALL), Ok(()));
+    assert_eq!(owner.take_home_slots(0, 1 << 9, &LinkSet::ALL), Ok(()));
+    assert_eq!((owner.out_count(), owner.free_count()), (63, 37));
+    let again: Vec<u32> = std::iter::from_fn(|| owner.alloc(64))
+        .map(|packet| packet.buffer_index())
+        .collect();
+    assert!(again.into_iter().eq((64..100).chain([9])));
+}
+
+#[test]
+fn a_slab_comes_home_all_or_none() {
+    let mut owner = two_slabs();
+    let _packets = all_out(&mut owner, 5);
+    let (mut via_five, mut via_six) = (LinkSet::default(), LinkSet::default());
+    via_five.insert(5);
+    via_six.insert(6);
+    owner.take_home(7, &via_five).unwrap();
+    for (group, mask, links, why) in [
+        (0, 0b1100_0000, via_five, "one of them is at home"),
+        (0, 0b1, via_six, "another link"),
+        (1, 1 << 36, via_five, "behind the last buffer"),
+        (1, u64::MAX, via_five, "some behind the last buffer"),
+        (2, 1, via_five, "no such slab"),
+        (u32::MAX, 1, via_five, "no such slab"),
+        (0, 0, via_five, "nothing"),
+    ] {
+        assert_eq!(
+            owner.take_home_slots(group, mask, &links),
+            Err(Violation),
+            "{why}"
+        );
+        assert_eq!((owner.out_count(), owner.free_count()), (99, 1), "{why}");
+    }
+}
+
+#[test]
+fn what_the_owner_freed_itself_is_used_next_and_what_came_home_last() {
+    let mut owner = two_slabs();
+    let mut packets: Vec<_> = std::iter::from_fn(|| owner.alloc(64)).take(64).collect();
+    owner.send_out(3, 5);
+    owner.take_home(3, &LinkSet::ALL).unwrap();
+    let hot = packets.remove(63);
+    assert_eq!(hot.buffer_index(), 63);
+    // The slab waits already, behind the other one.
+    owner.free(hot);
+    let next: Vec<u32> = std::iter::from_fn(|| owner.alloc(64))
+        .map(|packet| packet.buffer_index())
+        .collect();
+    assert!(next.into_iter().eq((64..100).chain([3, 63])));
+    let last = packets.pop().unwrap();
+    owner.free(last);
+    assert_eq!(owner.alloc(64).unwrap().buffer_index(), 62);
+}

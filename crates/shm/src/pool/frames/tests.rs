@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::pool::read_ledger;
+use crate::pool::units::words;
 use crate::region::Sharing;
 
 const COUNT: u32 = 3;
@@ -248,7 +249,9 @@ fn a_frame_pool_has_no_plain_buffers_and_a_plain_pool_no_frames() {
     assert!(plain.alloc_frame().is_none() && plain.begin_frame(0).is_none());
     let packet = plain.alloc(60).unwrap();
     plain.send_out(packet.buffer_index(), 1);
-    assert_eq!(plain.take_home_slots(0, 1, &LinkSet::ALL), Err(Violation));
+    let beyond = 1 << COUNT;
+    let taken = plain.take_home_slots(0, beyond, &LinkSet::ALL);
+    assert_eq!(taken, Err(Violation));
     assert!(plain.frame_bytes(0, 1).is_none());
 }
 
