@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::nf::Nanos;
+use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
 use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState};
 use catena_engine::units::Span;
@@ -73,6 +74,17 @@ enum Source {
 pub const KIND: PortKind = PortKind {
     name: "traffic",
     summary: "Sends a profile's packets, stamped with the time at which each is due",
+    counters: &[
+        "made",
+        "unsent",
+        "unstamped",
+        "late_max_ns",
+        "behind_by_chain",
+        "behind_by_generator",
+        "stalled_ns",
+        "flow_numbers",
+    ],
+    drop_reasons: &[],
     schema: || schemars::schema_for!(Config),
     check: |config| {
         inline_profile(&parse_config::<Config>(config)?)?;
@@ -389,8 +401,8 @@ impl Port for TrafficPort {
         super::receiver::write_results(path, &results)
     }
 
-    fn report(&self) -> Vec<(&'static str, u64)> {
-        vec![
+    fn counters(&self, out: &mut CounterSink<'_>) {
+        out.extend([
             ("made", self.record.sent),
             ("unsent", self.record.unsent),
             ("unstamped", self.record.unstamped),
@@ -399,7 +411,7 @@ impl Port for TrafficPort {
             ("behind_by_generator", self.record.behind_by_generator),
             ("stalled_ns", self.rate.ns(self.stalls.stalled())),
             ("flow_numbers", u64::from(self.plan.flow_number_end())),
-        ]
+        ]);
     }
 }
 

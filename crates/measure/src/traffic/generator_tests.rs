@@ -1,6 +1,7 @@
 //! The port at times of the test's choosing.
 
 use super::*;
+use catena_engine::own_counters::CounterSink;
 use catena_port::port_bench::PortBench;
 use serde_json::json;
 
@@ -25,8 +26,8 @@ impl Port for Driven {
         0
     }
 
-    fn report(&self) -> Vec<(&'static str, u64)> {
-        self.0.report()
+    fn counters(&self, out: &mut CounterSink<'_>) {
+        self.0.counters(out);
     }
 }
 

@@ -25,6 +25,7 @@
 
 use catena_engine::config::parse_config;
 use catena_engine::nf::{BuiltNf, Burst, Emission, Inputs, Nanos, Nf, NfKind, NfPlan, Verdict};
+use catena_engine::own_counters::CounterSink;
 use catena_pcs::stage::Direction;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -119,10 +120,10 @@ impl Nf for PonPhy {
         Ok(json!({ "counters": Value::from_iter(self.report()) }))
     }
 
-    fn report(&self) -> Vec<(&'static str, u64)> {
+    fn counters(&self, out: &mut CounterSink<'_>) {
         match &self.half {
-            Half::Transmit(half) => half.report(),
-            Half::Receive(half) => half.report(),
+            Half::Transmit(half) => half.counters(out),
+            Half::Receive(half) => half.counters(out),
         }
     }
 }
@@ -134,8 +135,13 @@ pub const KIND: NfKind = NfKind {
     example: r#"{"direction": "transmit"}"#,
     schema: || schemars::schema_for!(Config),
     plan: |config, _outputs| {
-        parse_config::<Config>(config)?;
-        Ok(NfPlan::new().inputs(Inputs::Ending).allocates())
+        let config: Config = parse_config(config)?;
+        let counters = match config.direction {
+            Task::Transmit => transmit::counter_names(config.line()),
+            Task::Receive => receive::counter_names(config.line()),
+        };
+        let plan = NfPlan::new().inputs(Inputs::Ending).allocates();
+        Ok(plan.counters(counters))
     },
     build: |config, _context| {
         let config: Config = parse_config(config)?;
