@@ -132,7 +132,7 @@ impl Nf for PonPhy {
 pub const KIND: NfKind = NfKind {
     name: "pon_phy",
     summary: "PHY between the MACs of an EPON: packets with instants to line bits, and back",
-    example: r#"{"direction": "transmit"}"#,
+    example: r#"{"role": "olt", "direction": "transmit"}"#,
     schema: || schemars::schema_for!(Config),
     plan: |config, _outputs| {
         let config: Config = parse_config(config)?;
