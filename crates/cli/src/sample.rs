@@ -33,6 +33,8 @@ fn node(name: &str, type_name: &str, worker: &str, rx: u64, tx: u64) -> NodeStat
         tx_packets: tx,
         tx_bytes: tx * 100,
         drops: [].into(),
+        own_drop_reasons: Vec::new(),
+        counters: [].into(),
         killed: 0,
         cost: catena_engine::probe::NodeCost::default(),
         report: [].into(),
@@ -70,6 +72,8 @@ fn link(name: &str, kind: &str, trust: &str, packets: u64, occupancy: u64) -> Li
 pub(crate) fn status() -> Status {
     let mut police = node("police", "policer", "police", 1000, 960);
     police.drops = [("policer_red".to_owned(), 40)].into();
+    police.own_drop_reasons = vec!["policer_red".to_owned()];
+    police.counters = [("marked".to_owned(), 3)].into();
     Status {
         chain: "web".to_owned(),
         pid: 4242,

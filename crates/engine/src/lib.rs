@@ -15,6 +15,7 @@ pub mod link;
 pub mod nf;
 pub mod nf_bench;
 pub mod nfs;
+pub mod own_counters;
 pub mod packet;
 pub mod placement;
 pub mod pools;

@@ -7,6 +7,7 @@
 
 use std::fmt;
 
+use crate::own_counters::CounterSink;
 use crate::packet::Packet;
 use crate::pools::Pools;
 
@@ -15,11 +16,11 @@ mod kind;
 
 pub use crate::drop_reason::DropReason;
 pub use frame::{Frame, Judgement, WholeFrames};
-pub(crate) use kind::check_name;
 pub use kind::{
     Access, BuildContext, BuiltNf, COUNTER_COUNT_MAX, Inputs, NAME_BYTES_MAX, NfKind, NfPlan,
     NfState, OUTPUT_COUNT_MAX, OWN_REASON_COUNT_MAX, STATE_COUNT_MAX, StatePlan,
 };
+pub(crate) use kind::{check_name, check_own_names};
 
 /// Nanoseconds on the engine's monotonic clock. Never wall-clock time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -249,9 +250,14 @@ pub trait Nf: Send {
         Err("this NF takes no control requests".to_owned())
     }
 
-    /// Counters of the NF's own, beside those that the engine keeps, by name: what its status says
-    /// once the chain has ended. A control request shows them before.
+    /// Gives the values of what it counts itself, by the names of its plan and in their order:
+    /// called on the data path, when the node's other counters are stored.
+    fn counters(&self, _out: &mut CounterSink<'_>) {}
+
+    /// All that it counts itself, by name; in an NF's status once the chain has ended.
     fn report(&self) -> Vec<(&'static str, u64)> {
-        Vec::new()
+        let mut list = Vec::new();
+        self.counters(&mut CounterSink::list(&mut list));
+        list
     }
 }

@@ -80,6 +80,11 @@ impl NfBench {
             ..BuildContext::alone(&plan.outputs)
         };
         let built = (kind.build)(config, &mut context)?;
+        let named = built.nf.report();
+        if !named.iter().map(|(name, _)| *name).eq(&plan.counters) {
+            let fault = format!("counts {named:?}, planned {:?}", plan.counters);
+            return Err(vec![ConfigError::new("", fault, "mend the kind")]);
+        }
         let sizes = [(1, 16, 2), (2, 7, 256), (3, 11, 256), (4, 18, 2)];
         let own = sizes.into_iter().map(|(id, log2_stride, buffer_count)| {
             let geometry = PoolGeometry {

@@ -539,6 +539,7 @@ pub fn node_spec(chain: &Chain, worker_of: &[usize], index: usize) -> NodeSpec {
         config: config.clone(),
         wraps,
         outputs,
+        counters: node.kind.counter_names(),
         fan: fan(chain, worker_of, index),
     }
 }

@@ -11,6 +11,7 @@ use std::os::fd::BorrowedFd;
 use crate::aggregation::PACKED_LEN_MAX;
 use crate::config::ConfigErrors;
 use crate::nf::{DropReason, Nanos, WholeFrames};
+use crate::own_counters::CounterSink;
 use crate::packet::Packet;
 use crate::pools::Pools;
 
@@ -251,9 +252,15 @@ pub trait Port: Send {
         Ok(())
     }
 
-    /// Counters of the port's own, beside those that the engine keeps, by name.
+    /// Gives the values of what it counts itself, by the names of its kind and in their order:
+    /// called on the data path, when the node's other counters are stored.
+    fn counters(&self, _out: &mut CounterSink<'_>) {}
+
+    /// All that it counts itself, by name; in a port's status once the chain has ended.
     fn report(&self) -> Vec<(&'static str, u64)> {
-        Vec::new()
+        let mut list = Vec::new();
+        self.counters(&mut CounterSink::list(&mut list));
+        list
     }
 }
 
@@ -279,6 +286,10 @@ pub struct PortKind {
     pub name: &'static str,
     /// One sentence for `catena port list`.
     pub summary: &'static str,
+    /// Names of its counters, whatever its configuration: those of another one stay 0.
+    pub counters: &'static [&'static str],
+    /// Names of the drop reasons of its own: the one at `n` is [`DropReason::own`]`(n)`.
+    pub drop_reasons: &'static [&'static str],
     /// JSON Schema of its configuration.
     pub schema: fn() -> schemars::Schema,
     /// Checks the configuration without touching the world.
@@ -301,6 +312,8 @@ pub struct WrapKind {
     pub name: &'static str,
     /// One sentence for `catena port list`.
     pub summary: &'static str,
+    /// Names of its counters, beside those of the port inside.
+    pub counters: &'static [&'static str],
     /// Whether it limits [`Port::tx_room`]: packets then reach it one by one, never in frames.
     pub takes_singly: bool,
     /// JSON Schema of its configuration.

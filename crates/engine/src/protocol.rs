@@ -173,6 +173,8 @@ pub struct NodeSpec {
     pub wraps: Vec<(String, serde_json::Value)>,
     /// Names of outputs.
     pub outputs: Vec<String>,
+    /// Names of what the node counts itself.
+    pub counters: Vec<String>,
     /// By how much the room of its outputs is divided.
     pub fan: usize,
 }

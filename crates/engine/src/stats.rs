@@ -8,8 +8,11 @@
 //!
 //! A page says what its worker wrote, which may be anything: sums over pages saturate.
 
+use std::collections::BTreeMap;
+
 use crate::drop_reason::DropReason;
 pub use crate::link::{RxCounters, TxCounters};
+use crate::nf::{COUNTER_COUNT_MAX, OWN_REASON_COUNT_MAX};
 use crate::probe::{NodeCost, Occupancy};
 
 use crate::aggregation::PackCounters;
@@ -18,7 +21,7 @@ use crate::link::OCCUPANCY_CLASSES;
 /// Words of the worker block.
 pub const WORKER_WORDS: usize = 10;
 /// Words of a node block.
-pub const NODE_WORDS: usize = 4 + DropReason::COUNT;
+pub const NODE_WORDS: usize = 4 + DropReason::COUNT + COUNTER_COUNT_MAX;
 /// Blocks of each kind that a page has beyond those it starts with.
 pub const SPARE_BLOCKS: usize = 16;
 /// Words of a sending link's block.
@@ -102,7 +105,7 @@ impl WorkerCounters {
 
 /// What a node received, sent and dropped. For a port, `rx` is from the world and `tx` to the
 /// world.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeCounters {
     /// Packets that arrived at the node.
     pub rx_packets: u64,
@@ -114,6 +117,14 @@ pub struct NodeCounters {
     pub tx_bytes: u64,
     /// Packets dropped by it or on its outputs, by [`DropReason::index`].
     pub drops: [u64; DropReason::COUNT],
+    /// What the node counts itself, in the order of the names of its plan.
+    pub own: [u64; COUNTER_COUNT_MAX],
+}
+
+impl Default for NodeCounters {
+    fn default() -> Self {
+        Self::from_words(&[0; NODE_WORDS])
+    }
 }
 
 impl NodeCounters {
@@ -126,7 +137,8 @@ impl NodeCounters {
             self.tx_packets,
             self.tx_bytes,
         ]);
-        words[4..].copy_from_slice(&self.drops);
+        words[4..4 + DropReason::COUNT].copy_from_slice(&self.drops);
+        words[4 + DropReason::COUNT..].copy_from_slice(&self.own);
         words
     }
 
@@ -138,9 +150,36 @@ impl NodeCounters {
             tx_packets: words[2],
             tx_bytes: words[3],
             drops: [0; DropReason::COUNT],
+            own: [0; COUNTER_COUNT_MAX],
         };
-        counters.drops.copy_from_slice(&words[4..]);
+        let (drops, own) = words[4..].split_at(DropReason::COUNT);
+        counters.drops.copy_from_slice(drops);
+        counters.own.copy_from_slice(own);
         counters
+    }
+
+    /// Drops by name, those that occurred; `own` are the names of the node's own reasons. A reason
+    /// without a name is shown by its number: its packets are packets all the same.
+    pub fn drops_by_name(&self, own: &[String]) -> BTreeMap<String, u64> {
+        let all = (0..).take(OWN_REASON_COUNT_MAX).map(DropReason::own);
+        let all = DropReason::ALL.into_iter().chain(all);
+        let counted = all.map(|reason| (reason, self.drops[reason.index()]));
+        let counted = counted.filter(|(_, count)| *count > 0);
+        let named = counted.map(|(reason, count)| match reason.name_among(own) {
+            Some(name) => (name.to_owned(), count),
+            None => (format!("{reason:?}"), count),
+        });
+        named.collect()
+    }
+
+    /// What the node counts itself, by name; two wrappers of a kind share one.
+    pub fn own_by_name(&self, names: &[String]) -> BTreeMap<String, u64> {
+        let mut named = BTreeMap::new();
+        for (name, value) in names.iter().zip(self.own) {
+            let sum: &mut u64 = named.entry(name.clone()).or_default();
+            *sum = sum.saturating_add(value);
+        }
+        named
     }
 
     /// Sum of all drops.
@@ -156,6 +195,9 @@ impl NodeCounters {
         self.tx_bytes = self.tx_bytes.saturating_add(other.tx_bytes);
         for (sum, drops) in self.drops.iter_mut().zip(other.drops) {
             *sum = sum.saturating_add(drops);
+        }
+        for (sum, own) in self.own.iter_mut().zip(other.own) {
+            *sum = sum.saturating_add(own);
         }
     }
 }
@@ -314,6 +356,8 @@ mod tests {
             ..Default::default()
         };
         node.drops[DropReason::LinkFull.index()] = 9;
+        node.drops[DropReason::COUNT - 1] = 8;
+        (node.own[0], node.own[COUNTER_COUNT_MAX - 1]) = (7, 6);
         assert_eq!(NodeCounters::from_words(&node.words()), node);
         let rx = RxCounters {
             packets: 5,
@@ -327,6 +371,22 @@ mod tests {
             ..Default::default()
         };
         assert_eq!(TxCounters::from_words(&tx.words()), tx);
+    }
+
+    #[test]
+    fn lives_are_summed_by_name_and_no_drop_is_lost() {
+        let names = ["seen", "late", "seen"].map(str::to_owned);
+        let mut life = NodeCounters::default();
+        life.own[..3].copy_from_slice(&[1, 2, 3]);
+        life.drops[DropReason::own(0).index()] = 4;
+        life.drops[DropReason::own(1).index()] = 5;
+        let mut sum = life;
+        sum.add(&life);
+        let own = sum.own_by_name(&names);
+        assert_eq!((own["seen"], own["late"]), (8, 4));
+        let drops = sum.drops_by_name(&["refused".to_owned()]);
+        assert_eq!((drops["refused"], drops["own(1)"]), (8, 10));
+        assert_eq!(drops.len(), 2);
     }
 
     #[test]

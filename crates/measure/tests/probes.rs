@@ -101,6 +101,8 @@ const fn role(receives: bool) -> PortRole {
 static SOURCE: PortKind = PortKind {
     name: "source",
     summary: "Makes packets",
+    counters: &[],
+    drop_reasons: &[],
     schema: || schemars::schema_for!(()),
     check: |_| Ok(role(true)),
     open: |_, _| Ok(Box::new(Source { next: Nanos(0) })),
@@ -109,6 +111,8 @@ static SOURCE: PortKind = PortKind {
 static DRAIN: PortKind = PortKind {
     name: "drain",
     summary: "Takes packets",
+    counters: &[],
+    drop_reasons: &[],
     schema: || schemars::schema_for!(()),
     check: |_| Ok(role(false)),
     open: |_, _| Ok(Box::new(Drain)),

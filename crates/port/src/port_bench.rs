@@ -45,6 +45,18 @@ pub struct Received {
     pub state: RxState,
 }
 
+/// That the kind names all that the port counts, but for the first `of_inner` of them.
+fn named(port: &dyn Port, of_inner: usize, kind: &str, names: &[&str]) -> Result<(), PortError> {
+    let counted = port.report();
+    let own = counted.iter().skip(of_inner).map(|(name, _)| *name);
+    match own.into_iter().find(|name| !names.contains(name)) {
+        Some(name) => Err(PortError(format!(
+            "{kind} counts {name} and does not name it"
+        ))),
+        None => Ok(()),
+    }
+}
+
 impl PortBench {
     /// Puts `port` on the bench.
     ///
@@ -85,7 +97,9 @@ impl PortBench {
     /// What is wrong with the configuration or the world.
     pub fn open(kind: &PortKind, config: &Value, dir: &Path) -> Result<Self, PortError> {
         (kind.check)(config).map_err(crate::opening::refused)?;
-        Ok(Self::new((kind.open)(config, dir)?))
+        let port = (kind.open)(config, dir)?;
+        named(port.as_ref(), 0, kind.name, kind.counters)?;
+        Ok(Self::new(port))
     }
 
     /// Checks a configuration and wraps `inner`.
@@ -99,7 +113,10 @@ impl PortBench {
         inner: Box<dyn Port>,
     ) -> Result<Self, PortError> {
         (kind.check)(config).map_err(crate::opening::refused)?;
-        Ok(Self::new((kind.wrap)(config, dir, inner)?))
+        let of_inner = inner.report().len();
+        let port = (kind.wrap)(config, dir, inner)?;
+        named(port.as_ref(), of_inner, kind.name, kind.counters)?;
+        Ok(Self::new(port))
     }
 
     /// Receives up to `limit` packets and frees their buffers.

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use catena_engine::nf::Nanos;
+use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
 use catena_engine::port::{Port, PortError, RxBurst, RxState};
 
@@ -72,7 +73,7 @@ impl Port for ScriptedPort {
         self.close_error.clone().map_or(Ok(()), Err)
     }
 
-    fn report(&self) -> Vec<(&'static str, u64)> {
-        vec![("scripted", 1)]
+    fn counters(&self, out: &mut CounterSink<'_>) {
+        out.extend([("scripted", 1)]);
     }
 }

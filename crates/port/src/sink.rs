@@ -12,6 +12,7 @@
 
 use catena_engine::config::parse_config;
 use catena_engine::nf::{Frame, Nanos, Verdict, WholeFrames};
+use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
 use catena_engine::port::{Port, PortKind, PortRole, RxBurst, RxState};
 use catena_wire::checksum::Sum;
@@ -37,6 +38,18 @@ struct Config {
 pub const KIND: PortKind = PortKind {
     name: "sink",
     summary: "Takes every packet, and checks the numbers of a generator's",
+    counters: &[
+        "packets",
+        "bytes",
+        "verified",
+        "lost",
+        "duplicated",
+        "reordered",
+        "stale",
+        "corrupted",
+        "unnumbered",
+    ],
+    drop_reasons: &[],
     schema: || schemars::schema_for!(Config),
     check: |config| {
         parse_config::<Config>(config)?;
@@ -82,12 +95,11 @@ impl Port for Sink {
         Some(self)
     }
 
-    fn report(&self) -> Vec<(&'static str, u64)> {
-        let mut entries = vec![("packets", self.packets), ("bytes", self.bytes)];
+    fn counters(&self, out: &mut CounterSink<'_>) {
+        out.extend([("packets", self.packets), ("bytes", self.bytes)]);
         if let Some(verification) = &self.verification {
-            entries.extend(verification.report());
+            out.extend(verification.report());
         }
-        entries
     }
 }
 

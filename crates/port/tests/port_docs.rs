@@ -100,6 +100,23 @@ fn every_section_is_linked_has_limits_and_an_example() {
 }
 
 #[test]
+fn every_counter_is_named() {
+    let text = reference();
+    let ports = PORTS.iter().map(|kind| (kind.name, kind.counters));
+    let wraps = WRAPS.iter().map(|kind| (kind.name, kind.counters));
+    for (name, counters) in ports.chain(wraps) {
+        assert!(!counters.is_empty(), "{name} counts something");
+        let section = section(&text, name);
+        for counter in counters {
+            assert!(
+                section.contains(&format!("`{counter}`")),
+                "{name}: {counter}"
+            );
+        }
+    }
+}
+
+#[test]
 fn names_of_kinds_are_unique() {
     let names = PORTS.iter().map(|kind| kind.name);
     let names: Vec<_> = names.chain(WRAPS.iter().map(|kind| kind.name)).collect();

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use catena_engine::config::parse_config;
 use catena_engine::nf::{Frame, Nanos, Verdict, WholeFrames};
+use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
 use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState};
 use catena_shm::tsc;
@@ -96,11 +97,10 @@ impl Port for Sink {
         Some(self)
     }
 
-    fn report(&self) -> Vec<(&'static str, u64)> {
-        self.latencies
-            .as_ref()
-            .map(Latencies::report)
-            .unwrap_or_default()
+    fn counters(&self, out: &mut CounterSink<'_>) {
+        if let (Some(latencies), false) = (&self.latencies, out.is_live()) {
+            out.extend(latencies.report());
+        }
     }
 }
 
@@ -154,6 +154,8 @@ impl Sink {
 pub(super) const KIND: PortKind = PortKind {
     name: "bench-sink",
     summary: "Reads every byte of every packet",
+    counters: &[],
+    drop_reasons: &[],
     schema: || schemars::schema_for!(Config),
     check: |config| {
         parse_config::<Config>(config)?;

@@ -200,6 +200,8 @@ const CALIBRATION: Duration = Duration::from_millis(50);
 pub(super) const KIND: PortKind = PortKind {
     name: "bench-source",
     summary: "Packets for benchmarks, every byte written",
+    counters: &[],
+    drop_reasons: &[],
     schema: || schemars::schema_for!(Config),
     check: |config| {
         let config = parse_config::<Config>(config)?;

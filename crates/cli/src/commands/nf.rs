@@ -110,6 +110,8 @@ fn as_json(kind: &NfKind) -> serde_json::Value {
         "writes_packets": plan.access == Access::Write,
         "takes_many_inputs": plan.inputs == Inputs::Many,
         "example": kind.example,
+        "drop_reasons": plan.drop_reasons,
+        "counters": plan.counters,
         "settings": (kind.schema)(),
     })
 }
@@ -127,6 +129,12 @@ fn describe(kind: &NfKind) {
         Inputs::Ending => "one or more inputs, at which packets end",
     };
     outln!("{access}; {inputs}");
+    for (what, names) in [("drops as", &plan.drop_reasons), ("counts", &plan.counters)] {
+        if !names.is_empty() {
+            outln!("{what} {}", names.join(", "));
+        }
+    }
+    outln!("example (this is planned of it): {}", kind.example);
     kinds::print_settings(&(kind.schema)());
     outln!("\nThe reference is docs/reference/nfs.md; `--json` prints the schema.");
 }

@@ -104,9 +104,23 @@ pub(super) const FAMILIES: &[Family] = &[
         help: "Packets dropped, by reason",
         write: |samples, status| {
             for node in &status.nodes {
-                for reason in DropReason::ALL.map(DropReason::name) {
+                let own = node.own_drop_reasons.iter().map(String::as_str);
+                for reason in DropReason::ALL.map(DropReason::name).into_iter().chain(own) {
                     let count = node.drops.get(reason).copied().unwrap_or(0);
                     samples.add(&[&node.name, &node.type_name, reason], count);
+                }
+            }
+        },
+    },
+    Family {
+        name: "catena_node_own",
+        kind: Type::Gauge,
+        labels: &["node", "type", "counter"],
+        help: "What a port or an NF counts itself, by name, over all its lives",
+        write: |samples, status| {
+            for node in &status.nodes {
+                for (counter, value) in &node.counters {
+                    samples.add(&[&node.name, &node.type_name, counter], *value);
                 }
             }
         },

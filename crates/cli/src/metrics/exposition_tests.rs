@@ -62,7 +62,16 @@ fn numbers_are_those_of_the_status() {
     assert!(
         drops.contains(&r#"chain="web",node="police",type="policer",reason="policer_red"} 40"#)
     );
-    assert_eq!(drops.len(), status().nodes.len() * DropReason::COUNT);
+    assert_eq!(
+        drops.len(),
+        status().nodes.len() * DropReason::ENGINE_COUNT + 1,
+        "and one of an own"
+    );
+    let own = lines(&text, "catena_node_own");
+    assert_eq!(
+        own,
+        [r#"chain="web",node="police",type="policer",counter="marked"} 3"#]
+    );
     let links = lines(&text, "catena_link_packets_total");
     assert_eq!(
         links,

@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 
 use catena_engine::supervisor::status::AggregationStatus;
 
-use super::rates::{DropRates, LinkRates, NodeRates, Rates, WorkerRates};
+use super::rates::{CounterRates, DropRates, LinkRates, NodeRates, Rates, WorkerRates};
 use crate::render::duration;
 
 /// How a line is drawn.
@@ -192,6 +192,18 @@ impl Look {
             ));
             lines.extend(rates.drops.iter().map(|drop| drop_line(drop, name_width)));
         }
+        if !rates.counters.is_empty() {
+            lines.push(Line::new(Style::Plain, ""));
+            lines.push(Line::new(
+                Style::Title,
+                format!(
+                    "{} COUNTER                 PER S     TOTAL",
+                    fit("COUNTS", name_width)
+                ),
+            ));
+            let counters = rates.counters.iter();
+            lines.extend(counters.map(|counter| counter_line(counter, name_width)));
+        }
         lines
     }
 
@@ -362,6 +374,19 @@ fn violations_note(violations: u64) -> String {
         0 => String::new(),
         count => format!("  {count} violations"),
     }
+}
+
+fn counter_line(counter: &CounterRates, name_width: usize) -> Line {
+    Line::new(
+        Style::Plain,
+        format!(
+            "{} {:<20} {:>8}  {:>8}",
+            fit(&counter.node, name_width),
+            counter.counter,
+            si(counter.per_s),
+            count(counter.total)
+        ),
+    )
 }
 
 fn drop_line(drop: &DropRates, name_width: usize) -> Line {

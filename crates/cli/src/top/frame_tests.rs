@@ -45,8 +45,8 @@ swap -> out        ring   copy      960   768k  [######--]   384 block
 DROPS OF REASON                PPS     TOTAL
 police   policer_red            40        60
 
-
-
+COUNTS   COUNTER                 PER S     TOTAL
+police   marked                      0         3
 
 q quit  j/k scroll  s sort: file order  space pause  ? help";
     assert_eq!(

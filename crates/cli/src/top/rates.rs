@@ -21,6 +21,8 @@ pub(crate) struct Rates {
     pub(crate) nodes: Vec<NodeRates>,
     pub(crate) links: Vec<LinkRates>,
     pub(crate) drops: Vec<DropRates>,
+    /// What ports and NFs count themselves, as far as it is not 0.
+    pub(crate) counters: Vec<CounterRates>,
     pub(crate) buffers: BufferStatus,
     pub(crate) deaths: u64,
 }
@@ -84,6 +86,15 @@ pub(crate) struct DropRates {
     pub(crate) total: u64,
 }
 
+/// One of what a port or an NF counts itself.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct CounterRates {
+    pub(crate) node: String,
+    pub(crate) counter: String,
+    pub(crate) per_s: f64,
+    pub(crate) total: u64,
+}
+
 /// Turns differences of counters into rates.
 #[derive(Clone, Copy)]
 struct Interval {
@@ -129,6 +140,10 @@ pub(crate) fn rates(before: &Status, after: &Status) -> Rates {
         let old = before.nodes.iter().find(|old| old.name == node.name);
         drop_rates(old, node, interval)
     });
+    let counters = after.nodes.iter().flat_map(|node| {
+        let old = before.nodes.iter().find(|old| old.name == node.name);
+        counter_rates(old, node, interval)
+    });
     Rates {
         chain: after.chain.clone(),
         pid: after.pid,
@@ -139,6 +154,7 @@ pub(crate) fn rates(before: &Status, after: &Status) -> Rates {
         nodes: nodes.collect(),
         links: links.collect(),
         drops: drops.collect(),
+        counters: counters.collect(),
         buffers: after.buffers,
         deaths: after.deaths,
     }
@@ -205,6 +221,27 @@ fn link_rates(before: Option<&LinkStatus>, after: &LinkStatus, interval: Interva
         violations: after.violations,
         aggregation: after.aggregation.clone(),
     }
+}
+
+fn counter_rates(
+    before: Option<&NodeStatus>,
+    after: &NodeStatus,
+    interval: Interval,
+) -> Vec<CounterRates> {
+    let counted = after.counters.iter().filter(|(_, total)| **total > 0);
+    let rates = counted.map(|(counter, total)| CounterRates {
+        node: after.name.clone(),
+        counter: counter.clone(),
+        per_s: interval.rate(
+            before
+                .and_then(|old| old.counters.get(counter))
+                .copied()
+                .unwrap_or(0),
+            *total,
+        ),
+        total: *total,
+    });
+    rates.collect()
 }
 
 fn drop_rates(

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::nf::{NfKind, NfPlan};
+use crate::nf::{COUNTER_COUNT_MAX, NfKind, NfPlan};
 use crate::port::{PortKind, PortRole, WrapKind};
 
 /// Most nodes in a chain.
@@ -253,6 +253,34 @@ impl Chain {
             .iter()
             .enumerate()
             .filter(move |(_, link)| link.to == node)
+    }
+}
+
+impl NodeKind {
+    /// Names of what the node counts itself, as many as its block of counters holds; a wrapper's
+    /// follow those of the port inside.
+    pub fn counter_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = match self {
+            Self::Port { kind, wraps, .. } => {
+                let wraps = wraps.iter().flat_map(|wrap| wrap.kind.counters);
+                let names = kind.counters.iter().chain(wraps);
+                names.map(|name| (*name).to_owned()).collect()
+            }
+            Self::Nf { plan, .. } => plan.counters.clone(),
+        };
+        names.truncate(COUNTER_COUNT_MAX);
+        names
+    }
+
+    /// Names of the drop reasons of the node's own.
+    pub fn drop_reason_names(&self) -> Vec<String> {
+        match self {
+            Self::Port { kind, .. } => {
+                let names = kind.drop_reasons.iter();
+                names.map(|name| (*name).to_owned()).collect()
+            }
+            Self::Nf { plan, .. } => plan.drop_reasons.clone(),
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::nf::{NfKind, check_name};
+use crate::nf::{NfKind, check_name, check_own_names};
 use crate::port::{PortKind, WrapKind};
 
 /// What chain files choose from.
@@ -30,6 +30,16 @@ impl Registry {
         check_kinds("NF type", nfs)?;
         check_kinds("port type", self.ports.iter().map(|kind| kind.name))?;
         check_kinds("wrapper", self.wraps.iter().map(|kind| kind.name))?;
+        for kind in &self.ports {
+            let [counters, reasons] = [kind.counters, kind.drop_reasons].map(|names| {
+                names
+                    .iter()
+                    .map(|name| (*name).to_owned())
+                    .collect::<Vec<_>>()
+            });
+            check_own_names(&counters, &reasons)
+                .map_err(|fault| format!("the port type {}: {fault}", kind.name))?;
+        }
         for kind in &self.nfs {
             let plan = kind.example_plan()?;
             plan.check()

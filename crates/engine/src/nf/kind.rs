@@ -1,8 +1,8 @@
 //! A kind of NF: what chain files name, planned from a configuration and then built from it.
 //!
 //! Before any packet: `catena check`, placement, `status` and the generated documents ask the
-//! [`NfPlan`] only; a worker builds the NF when it starts. Limits: [`OUTPUT_COUNT_MAX`] outputs, and
-//! the counts and lengths of names that [`NfPlan::check`] holds a plan to.
+//! [`NfPlan`] only; a worker builds the NF when it starts. Limits: [`OUTPUT_COUNT_MAX`] outputs,
+//! and the counts and lengths of names that [`NfPlan::check`] holds a plan to.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -97,7 +97,7 @@ impl NfPlan {
     }
 
     /// With these outputs.
-    pub fn outputs(mut self, outputs: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    pub fn outputs(mut self, outputs: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         self.outputs = owned(outputs);
         self
     }
@@ -133,13 +133,13 @@ impl NfPlan {
     }
 
     /// With counters of these names.
-    pub fn counters(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    pub fn counters(mut self, names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         self.counters = owned(names);
         self
     }
 
     /// With drop reasons of these names.
-    pub fn drop_reasons(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    pub fn drop_reasons(mut self, names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         self.drop_reasons = owned(names);
         self
     }
@@ -166,12 +166,15 @@ impl NfPlan {
     }
 }
 
-fn owned(names: impl IntoIterator<Item = impl Into<String>>) -> Vec<String> {
-    names.into_iter().map(Into::into).collect()
+fn owned(names: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<String> {
+    names
+        .into_iter()
+        .map(|name| name.as_ref().to_owned())
+        .collect()
 }
 
 /// Holds the names of a node's own counters and drop reasons to their limits and their form.
-fn check_own_names(counters: &[String], reasons: &[String]) -> Result<(), String> {
+pub(crate) fn check_own_names(counters: &[String], reasons: &[String]) -> Result<(), String> {
     check_names("counter", counters, COUNTER_COUNT_MAX)?;
     check_names("drop reason", reasons, OWN_REASON_COUNT_MAX)?;
     let is_engines = |name: &&String| {

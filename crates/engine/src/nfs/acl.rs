@@ -34,6 +34,8 @@ use crate::nf::{
     BuiltNf, Burst, DropReason, Frame, Nanos, Nf, NfKind, NfPlan, Verdict, WholeFrames,
 };
 
+const ACL_DENY: DropReason = DropReason::own(0);
+
 /// Configuration of `acl`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -148,7 +150,7 @@ impl Acl {
         };
         match action {
             Action::Permit => Verdict::Output(0),
-            Action::Deny => Verdict::Drop(DropReason::AclDeny),
+            Action::Deny => Verdict::Drop(ACL_DENY),
         }
     }
 
@@ -210,7 +212,7 @@ pub const KIND: NfKind = NfKind {
     plan: |config, _outputs| {
         let config: Config = parse_config(config)?;
         RuleSet::check(&matches(&config.rules))?;
-        Ok(NfPlan::new())
+        Ok(NfPlan::new().drop_reasons(["acl_deny"]))
     },
     build: |config, _context| {
         let config: Config = parse_config(config)?;
@@ -234,7 +236,7 @@ mod tests {
     use crate::nfs::frames::{IpPacket, ethernet, tagged};
 
     const PASS: Verdict = Verdict::Output(0);
-    const DENY: Verdict = Verdict::Drop(DropReason::AclDeny);
+    const DENY: Verdict = Verdict::Drop(ACL_DENY);
 
     fn bench(config: Value) -> NfBench {
         NfBench::new(&KIND, &config, &[]).unwrap()

@@ -38,6 +38,8 @@ use crate::nf::{
     BuiltNf, Burst, DropReason, Frame, Nanos, Nf, NfKind, NfPlan, Verdict, WholeFrames,
 };
 
+const NO_MATCH: DropReason = DropReason::own(0);
+
 /// Configuration of `classify`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -191,7 +193,7 @@ impl Routes {
                 let path = || "default".to_owned();
                 output(&mut outputs, name, path).map_err(|error| vec![error])?
             }
-            None => Verdict::Drop(DropReason::NoMatch),
+            None => Verdict::Drop(NO_MATCH),
         };
         if outputs.is_empty() {
             let message = "there is neither a rule nor a default, so all would be dropped";
@@ -216,7 +218,8 @@ pub const KIND: NfKind = NfKind {
     plan: |config, _outputs| {
         let routes = Routes::of(&parse_config(config)?)?;
         RuleSet::check(&routes.matches)?;
-        Ok(NfPlan::new().outputs(routes.outputs))
+        let plan = NfPlan::new().outputs(routes.outputs);
+        Ok(plan.drop_reasons(["no_match"]))
     },
     build: |config, _context| {
         let routes = Routes::of(&parse_config(config)?)?;
@@ -309,7 +312,7 @@ mod tests {
     #[test]
     fn without_a_default_what_matches_nothing_is_dropped() {
         let mut bench = bench(json!({"rules": rules()}));
-        let no_match = Verdict::Drop(DropReason::NoMatch);
+        let no_match = Verdict::Drop(NO_MATCH);
         assert_eq!(verdicts(&mut bench)[5], no_match);
     }
 

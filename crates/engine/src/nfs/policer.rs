@@ -27,6 +27,8 @@ use crate::nf::{
 };
 use crate::units::{ByteSize, Rate, quantity};
 
+const POLICER_RED: DropReason = DropReason::own(0);
+
 /// Configuration of `policer`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -149,7 +151,7 @@ impl Policer {
         if self.bucket.take(units * TOKENS_PER_UNIT) {
             Verdict::Output(0)
         } else {
-            Verdict::Drop(DropReason::PolicerRed)
+            Verdict::Drop(POLICER_RED)
         }
     }
 }
@@ -227,7 +229,7 @@ pub const KIND: NfKind = NfKind {
     schema: || schemars::schema_for!(Config),
     plan: |config, _outputs| {
         Policer::of(config)?;
-        Ok(NfPlan::new())
+        Ok(NfPlan::new().drop_reasons(["policer_red"]))
     },
     build: |config, _context| Ok(BuiltNf::new(Policer::of(config)?)),
 };
@@ -241,7 +243,7 @@ mod tests {
     use crate::nf_bench::NfBench;
 
     const SECOND: u64 = 1_000_000_000;
-    const RED: Verdict = Verdict::Drop(DropReason::PolicerRed);
+    const RED: Verdict = Verdict::Drop(POLICER_RED);
 
     fn bench(rate: &str, burst: serde_json::Value) -> NfBench {
         let config = json!({"rate": rate, "burst": burst});

@@ -22,6 +22,9 @@ use crate::nf::{
     BuiltNf, Burst, DropReason, Frame, Nanos, Nf, NfKind, NfPlan, Verdict, WholeFrames,
 };
 
+const TTL_EXPIRED: DropReason = DropReason::own(0);
+const NOT_IP: DropReason = DropReason::own(1);
+
 /// Configuration of `ttl`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -93,8 +96,8 @@ impl Ttl {
         Verdict::Drop(match decrement(bytes) {
             Ok(Some(true)) => return Verdict::Output(0),
             Ok(None) if self.non_ip == NonIp::Pass => return Verdict::Output(0),
-            Ok(Some(false)) => DropReason::TtlExpired,
-            Ok(None) => DropReason::NotIp,
+            Ok(Some(false)) => TTL_EXPIRED,
+            Ok(None) => NOT_IP,
             Err(_) => DropReason::Malformed,
         })
     }
@@ -108,7 +111,8 @@ pub const KIND: NfKind = NfKind {
     schema: || schemars::schema_for!(Config),
     plan: |config, _outputs| {
         parse_config::<Config>(config)?;
-        Ok(NfPlan::new().writes())
+        let plan = NfPlan::new().writes();
+        Ok(plan.drop_reasons(["ttl_expired", "not_ip"]))
     },
     build: |config, _context| {
         let Config { non_ip } = parse_config(config)?;
@@ -169,7 +173,7 @@ mod tests {
         for ttl in [0, 1] {
             for frame in [packet(ttl).ports(1, 2), packet_v6(ttl).ports(1, 2)] {
                 let result = bench.process_one(&frame);
-                assert_eq!(result.verdict, Verdict::Drop(DropReason::TtlExpired));
+                assert_eq!(result.verdict, Verdict::Drop(TTL_EXPIRED));
                 assert_eq!(result.bytes, frame);
             }
         }
@@ -193,7 +197,7 @@ mod tests {
             for (config, verdict) in [
                 (json!({}), Verdict::Output(0)),
                 (json!({"non_ip": "pass"}), Verdict::Output(0)),
-                (json!({"non_ip": "drop"}), Verdict::Drop(DropReason::NotIp)),
+                (json!({"non_ip": "drop"}), Verdict::Drop(NOT_IP)),
             ] {
                 let result = bench(config).process_one(&frame);
                 assert_eq!(result.verdict, verdict);

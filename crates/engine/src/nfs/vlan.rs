@@ -24,6 +24,8 @@ use crate::config::{ConfigError, ConfigErrors, parse_config};
 use crate::nf::{BuiltNf, Burst, DropReason, Nanos, Nf, NfKind, NfPlan, Verdict};
 use crate::packet::Packet;
 
+const NO_VLAN_TAG: DropReason = DropReason::own(0);
+
 /// Configuration of `vlan`: exactly one of `push` and `pop`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -90,7 +92,7 @@ fn pop(packet: &mut Packet) -> Result<(), DropReason> {
         return Err(DropReason::Malformed);
     };
     if !EtherType(u16::from_be_bytes([high, low])).is_vlan() {
-        return Err(DropReason::NoVlanTag);
+        return Err(NO_VLAN_TAG);
     }
     if bytes.len() < ethernet::HEADER_LEN + TAG_LEN {
         return Err(DropReason::Malformed);
@@ -168,7 +170,7 @@ pub const KIND: NfKind = NfKind {
         let plan = NfPlan::new().writes();
         Ok(match Vlan::of(config)? {
             Vlan::Push { .. } => plan.headroom(4),
-            Vlan::Pop => plan,
+            Vlan::Pop => plan.drop_reasons(["no_vlan_tag"]),
         })
     },
     build: |config, _context| Ok(BuiltNf::new(Vlan::of(config)?)),
@@ -208,7 +210,7 @@ mod tests {
         assert_eq!(bench.process_one(&outer).bytes, inner);
         assert_eq!(bench.process_one(&inner).bytes, plain);
         let none = bench.process_one(&plain);
-        assert_eq!(none.verdict, Verdict::Drop(DropReason::NoVlanTag));
+        assert_eq!(none.verdict, Verdict::Drop(NO_VLAN_TAG));
         assert_eq!(none.bytes, plain);
         assert_eq!(bench.buffers_in_use(), 0);
     }
@@ -282,5 +284,17 @@ mod tests {
             let text = errors[0].to_string();
             assert!(text.contains(expected), "{config}: {text}");
         }
+    }
+
+    #[test]
+    fn the_plan_is_that_of_the_configuration() {
+        let plan = |config| (KIND.plan)(&config, &[]).unwrap();
+        let push = plan(json!({"push": {"id": 5}}));
+        let pop = plan(json!({"pop": true}));
+        assert_eq!((push.headroom, push.drop_reasons.len()), (4, 0));
+        assert_eq!(
+            (pop.headroom, pop.drop_reasons),
+            (0, vec!["no_vlan_tag".to_owned()])
+        );
     }
 }

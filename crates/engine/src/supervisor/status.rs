@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::aggregation::PackCounters;
 use crate::chain::{Aggregate, NodeKind};
-use crate::drop_reason::DropReason;
 use crate::link::OCCUPANCY_CLASSES;
 use crate::probe::{NodeCost, Occupancy};
 use crate::protocol::RegionName;
@@ -161,12 +160,18 @@ pub struct NodeStatus {
     pub tx_bytes: u64,
     /// Drops by reason; reasons that never occurred are left out.
     pub drops: BTreeMap<String, u64>,
+    /// Names of the drop reasons of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub own_drop_reasons: Vec<String>,
+    /// What it counts itself, by name: sums over the lives of its worker.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counters: BTreeMap<String, u64>,
     /// Packets it held when it was killed.
     pub killed: u64,
     /// What timed bursts cost here, in this life of its worker.
     #[serde(default)]
     pub cost: NodeCost,
-    /// Own counters of a port or an NF, known when the chain has ended.
+    /// All that a port or an NF counted in its last life, known when the chain has ended.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub report: BTreeMap<String, u64>,
     /// What a port said when it closed, if something failed.
@@ -417,12 +422,10 @@ impl Supervisor {
         if let Some(page) = &instance.counters {
             counters.add(&node_counters(page, instance.layout, node));
         }
-        let drops = DropReason::ALL
-            .iter()
-            .map(|reason| (reason.name().to_owned(), counters.drops[reason.index()]))
-            .filter(|(_, count)| *count > 0)
-            .collect();
         let spec = &self.chain.nodes[node];
+        let own_drop_reasons = spec.kind.drop_reason_names();
+        let drops = counters.drops_by_name(&own_drop_reasons);
+        let own_counters = counters.own_by_name(&spec.kind.counter_names());
         let closing = self.instances[worker]
             .closings
             .iter()
@@ -440,6 +443,8 @@ impl Supervisor {
             tx_packets: counters.tx_packets,
             tx_bytes: counters.tx_bytes,
             drops,
+            own_drop_reasons,
+            counters: own_counters,
             killed: self.past.killed.get(&node).copied().unwrap_or(0),
             cost: instance
                 .counters

@@ -472,6 +472,7 @@ impl Making {
             graph.nodes.push(WorkerNode {
                 index: spec.index,
                 name: spec.name.clone(),
+                counter_names: spec.counters.clone(),
                 is_end: work.ends_paths(),
                 work,
                 inputs: Vec::new(),

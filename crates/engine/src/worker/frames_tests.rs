@@ -28,7 +28,7 @@ fn sort_out(bytes: &mut [u8]) -> Verdict {
     *bytes.last_mut().unwrap() += 1;
     match bytes[0] {
         output @ 0..=2 => Verdict::Output(output),
-        _ => Verdict::Drop(DropReason::PolicerRed),
+        _ => Verdict::Drop(DropReason::own(0)),
     }
 }
 
@@ -105,6 +105,7 @@ fn run(bursts: &[Vec<Vec<u8>>], whole: bool) -> Outcome {
     let node = WorkerNode {
         index: 0,
         name: String::new(),
+        counter_names: Vec::new(),
         work: Work::Nf(Box::new(Sorter { whole, frames: 0 })),
         inputs: vec![InEdge::Link(Box::new(input))],
         outputs: outputs.into(),

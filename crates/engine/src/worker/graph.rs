@@ -8,6 +8,7 @@
 use crate::drop_reason::DropReason;
 use crate::link::{RxLink, TxLink};
 use crate::nf::{Nanos, Nf};
+use crate::own_counters::CounterSink;
 use crate::packet::Packet;
 use crate::port::{Port, RxState};
 use crate::probe::NodeCost;
@@ -95,6 +96,8 @@ pub struct WorkerNode {
     pub index: usize,
     /// Its name.
     pub name: String,
+    /// Names of what it counts itself.
+    pub counter_names: Vec<String>,
     /// What it does.
     pub work: Work,
     /// Its inputs, in chain order.
@@ -342,6 +345,19 @@ impl WorkerNode {
         self.is_end = self.work.ends_paths();
         if let Work::Port { port, .. } = &mut work {
             let _ = port.close();
+        }
+    }
+
+    /// Reads what the node counts itself.
+    pub fn read_own_counters(&mut self) {
+        if self.counter_names.is_empty() {
+            return;
+        }
+        let mut out = CounterSink::live(&self.counter_names, &mut self.counters.own);
+        match &self.work {
+            Work::Port { port, .. } => port.counters(&mut out),
+            Work::Nf(nf) => nf.counters(&mut out),
+            Work::Bypass => {}
         }
     }
 

@@ -324,7 +324,9 @@ impl Runner {
             counters.store(at, &[id as u64 + 1]);
             counters.store(at + 1, words);
         };
-        for (n, node) in self.graph.nodes.iter().take(layout.node_count).enumerate() {
+        let nodes = self.graph.nodes.iter_mut().take(layout.node_count);
+        for (n, node) in nodes.enumerate() {
+            node.read_own_counters();
             store(layout.node(n), node.index, &node.counters.words());
         }
         if self.turn.probe.is_timed() | (self.turn.probe.moments() > 0) {

@@ -60,6 +60,7 @@ fn port(receives: bool, rooms: &Arc<Mutex<Vec<usize>>>) -> WorkerNode {
     WorkerNode {
         index: usize::from(!receives),
         name: String::new(),
+        counter_names: Vec::new(),
         work: Work::Port {
             port,
             receives,
@@ -178,6 +179,7 @@ fn station(held: usize, input: usize, output: usize) -> WorkerNode {
     WorkerNode {
         index: input,
         name: String::new(),
+        counter_names: Vec::new(),
         is_end: work.ends_paths(),
         work,
         inputs: vec![InEdge::Local { queue: input }],

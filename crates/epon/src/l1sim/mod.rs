@@ -13,6 +13,7 @@ mod delay;
 
 use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::nf::{BuiltNf, Burst, DropReason, Nanos, Nf, NfKind, NfPlan, Verdict};
+use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
 use catena_engine::units::Span;
 use catena_pcs::params::LINE_RATE_BPS;
@@ -289,9 +290,9 @@ impl Nf for L1Sim {
         }
     }
 
-    fn report(&self) -> Vec<(&'static str, u64)> {
+    fn counters(&self, out: &mut CounterSink<'_>) {
         let counts = &self.counts;
-        let mut report = vec![
+        out.extend([
             ("chunks", counts.chunks),
             ("chunks_malformed", counts.malformed),
             ("bits", counts.bits),
@@ -299,11 +300,23 @@ impl Nf for L1Sim {
             ("error_bursts", counts.bursts),
             ("bits_inserted", counts.bits_inserted),
             ("bits_deleted", counts.bits_deleted),
-        ];
-        report.extend(self.custody.report());
-        report
+        ]);
+        out.extend(self.custody.report());
     }
 }
+
+/// Names of its counters.
+const COUNTERS: &[&str] = &[
+    "chunks",
+    "chunks_malformed",
+    "bits",
+    "bit_errors",
+    "error_bursts",
+    "bits_inserted",
+    "bits_deleted",
+    "stalls",
+    "stalled_ns",
+];
 
 /// The chain file's entry.
 pub const KIND: NfKind = NfKind {
@@ -313,7 +326,7 @@ pub const KIND: NfKind = NfKind {
     schema: || schemars::schema_for!(Config),
     plan: |config, _outputs| {
         Config::parse(config)?;
-        Ok(NfPlan::new().writes())
+        Ok(NfPlan::new().writes().counters(COUNTERS))
     },
     build: |config, _context| Ok(BuiltNf::new(L1Sim::new(&Config::parse(config)?))),
 };

@@ -13,6 +13,7 @@ mod receive;
 mod transmit;
 
 use catena_engine::nf::{BuiltNf, Burst, DropReason, Nanos, Nf, NfKind, NfPlan, Verdict};
+use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
 use catena_pcs::llid::Accept;
 use catena_pcs::{Simd, fast, reference};
@@ -70,11 +71,11 @@ impl Half {
         }
     }
 
-    fn report(&self) -> Vec<(&'static str, u64)> {
+    fn counters(&self, out: &mut CounterSink<'_>) {
         match self {
-            Self::Bypass => Vec::new(),
-            Self::Transmit(half) => half.report(),
-            Self::Receive(half) => half.report(),
+            Self::Bypass => {}
+            Self::Transmit(half) => half.counters(out),
+            Self::Receive(half) => half.counters(out),
         }
     }
 }
@@ -109,11 +110,21 @@ impl Nf for Phy {
         Ok(json!({"counts": counts, "state": state, "high_ber": high_ber}))
     }
 
-    fn report(&self) -> Vec<(&'static str, u64)> {
-        let mut report = self.half.report();
-        report.extend(self.custody.report());
-        report
+    fn counters(&self, out: &mut CounterSink<'_>) {
+        self.half.counters(out);
+        out.extend(self.custody.report());
     }
+}
+
+/// Names of the counters of an end and direction.
+fn counter_names(config: &Config) -> Vec<&'static str> {
+    let mut names: Vec<&str> = match config.direction {
+        _ if !config.pcs => Vec::new(),
+        Task::Transmit => transmit::counter_names(config.line()),
+        Task::Receive => receive::counter_names(config.line()),
+    };
+    names.extend(Custody::default().report().map(|(name, _)| name));
+    names
 }
 
 /// The chain file's entry.
@@ -123,8 +134,8 @@ pub const KIND: NfKind = NfKind {
     example: r#"{"role": "olt", "direction": "transmit"}"#,
     schema: || schemars::schema_for!(Config),
     plan: |config, _outputs| {
-        Config::parse(config)?;
-        Ok(NfPlan::new().writes())
+        let config = Config::parse(config)?;
+        Ok(NfPlan::new().writes().counters(counter_names(&config)))
     },
     build: |config, _context| {
         let config = Config::parse(config)?;

@@ -4,6 +4,7 @@
 //! buffer does not hold goes with the next one.
 
 use catena_engine::nf::DropReason;
+use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
 use catena_pcs::counters::Counters;
 use catena_pcs::stage::{Direction, FrameSink, Receive, Received, Verdict};
@@ -152,15 +153,21 @@ impl Receiving {
         .into()
     }
 
-    pub(super) fn report(&self) -> Vec<(&'static str, u64)> {
-        let mut report = vec![
+    pub(super) fn counters(&self, out: &mut CounterSink<'_>) {
+        out.extend([
             ("chunks", self.chunks),
             ("chunks_malformed", self.malformed),
             ("frames_refused", self.store.refused),
-        ];
-        report.extend(counts(self.direction, self.receiver.counters()));
-        report
+        ]);
+        out.extend(counts(self.direction, self.receiver.counters()));
     }
+}
+
+/// Names of what a receiver of this direction counts.
+pub(super) fn counter_names(line: Direction) -> Vec<&'static str> {
+    let mut names = vec!["chunks", "chunks_malformed", "frames_refused"];
+    names.extend(counts(line, &Counters::default()).map(|(name, _)| name));
+    names
 }
 
 /// A receiver's counters by name, as far as they are of this direction.

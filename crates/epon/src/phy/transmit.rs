@@ -5,6 +5,7 @@
 //! header says; an ONU's is one burst, from the sync pattern to the terminator.
 
 use catena_engine::nf::DropReason;
+use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
 use catena_pcs::params::{CODEWORD_BITS, DATA_BLOCKS};
 use catena_pcs::stage::{Direction, PushError, Transmit};
@@ -207,18 +208,18 @@ impl Transmitting {
         Ok(at)
     }
 
-    pub(super) fn report(&self) -> Vec<(&'static str, u64)> {
+    pub(super) fn counters(&self, out: &mut CounterSink<'_>) {
         let counts = &self.counts;
-        let mut report = vec![
+        out.extend([
             ("chunks", counts.chunks),
             ("chunks_malformed", counts.malformed),
             ("frames", counts.frames),
             ("octets", counts.octets),
             ("frames_oversize", counts.oversize),
             ("line_bits", counts.line_bits),
-        ];
+        ]);
         match self.direction {
-            Direction::Downstream => report.extend([
+            Direction::Downstream => out.extend([
                 ("codewords", counts.codewords),
                 ("frames_overfull", counts.overfull),
                 (
@@ -227,11 +228,29 @@ impl Transmitting {
                 ),
             ]),
             Direction::Upstream => {
-                report.extend([("bursts", counts.bursts), ("bursts_cut", counts.bursts_cut)]);
+                out.extend([("bursts", counts.bursts), ("bursts_cut", counts.bursts_cut)]);
             }
         }
-        report
     }
+}
+
+/// Names of what a transmitter of this direction counts.
+pub(super) fn counter_names(line: Direction) -> Vec<&'static str> {
+    let mut names = vec![
+        "chunks",
+        "chunks_malformed",
+        "frames",
+        "octets",
+        "frames_oversize",
+        "line_bits",
+    ];
+    match line {
+        Direction::Downstream => {
+            names.extend(["codewords", "frames_overfull", "deletion_debt_max"]);
+        }
+        Direction::Upstream => names.extend(["bursts", "bursts_cut"]),
+    }
+    names
 }
 
 impl<'a> Aside<'a> {

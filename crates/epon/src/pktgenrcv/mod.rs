@@ -29,6 +29,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use catena_engine::nf::Nanos;
+use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
 use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState};
 use catena_measure::traffic::TickRate;
@@ -47,6 +48,8 @@ const CALIBRATION: Duration = Duration::from_millis(20);
 pub const KIND: PortKind = PortKind {
     name: "pktgenrcv",
     summary: "Sends chunks of frames around a loop and judges what comes back",
+    counters: &[],
+    drop_reasons: &[],
     schema: || schemars::schema_for!(Config),
     check: |config| {
         Config::parse(config)?;
@@ -178,8 +181,10 @@ impl Port for PktGenRcv {
         }
     }
 
-    fn report(&self) -> Vec<(&'static str, u64)> {
-        results::report(&self.sending, &self.arriving)
+    fn counters(&self, out: &mut CounterSink<'_>) {
+        if !out.is_live() {
+            out.extend(results::report(&self.sending, &self.arriving));
+        }
     }
 }
 

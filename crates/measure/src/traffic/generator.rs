@@ -10,6 +10,7 @@
 use std::path::PathBuf;
 
 use catena_engine::nf::Nanos;
+use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
 use catena_engine::port::{Port, PortError, RxBurst, RxState};
 use catena_port::buffer_wait::Buffer;
@@ -411,8 +412,8 @@ impl Port for TrafficPort {
         super::receiver::write_results(path, &results)
     }
 
-    fn report(&self) -> Vec<(&'static str, u64)> {
-        vec![
+    fn counters(&self, out: &mut CounterSink<'_>) {
+        out.extend([
             ("made", self.record.sent),
             ("unsent", self.record.unsent),
             ("entry_lost", self.record.entry_lost),
@@ -427,7 +428,7 @@ impl Port for TrafficPort {
                 "flow_numbers",
                 u64::from(self.source.plan().flow_number_end()),
             ),
-        ]
+        ]);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::*;
+use catena_engine::own_counters::CounterSink;
 use catena_port::port_bench::PortBench;
 use serde_json::json;
 
@@ -32,8 +33,8 @@ impl Port for Driven {
         self.0.held_back(now.0);
     }
 
-    fn report(&self) -> Vec<(&'static str, u64)> {
-        self.0.report()
+    fn counters(&self, out: &mut CounterSink<'_>) {
+        self.0.counters(out);
     }
 }
 

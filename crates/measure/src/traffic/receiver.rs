@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use catena_engine::config::parse_config;
 use catena_engine::nf::Nanos;
+use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
 use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState};
 use catena_shm::tsc;
@@ -303,24 +304,29 @@ impl<S: ArrivalSink> Port for ReceiverPort<S> {
         write_results(path, &results)
     }
 
-    fn report(&self) -> Vec<(&'static str, u64)> {
+    fn counters(&self, out: &mut CounterSink<'_>) {
+        let record = &self.record;
+        out.extend([
+            ("packets", record.packets),
+            ("stamped", record.stamped),
+            ("corrupted", record.corrupted),
+            ("other_trial", record.other_trial),
+            ("foreign", record.foreign),
+            ("bursts", record.bursts),
+            ("full_bursts", record.full_bursts),
+        ]);
+        if out.is_live() {
+            return;
+        }
         let ns = |ticks: i64| self.rate.ns(ticks.max(0).cast_unsigned());
         let (least, most) = self.latencies.range().unwrap_or((0, 0));
         let mean = self.latencies.mean().unwrap_or(0.0).max(0.0) * self.rate.ns_per_tick();
-        let mut entries = vec![
-            ("packets", self.record.packets),
-            ("stamped", self.record.stamped),
-            ("corrupted", self.record.corrupted),
-            ("other_trial", self.record.other_trial),
-            ("foreign", self.record.foreign),
-            ("bursts", self.record.bursts),
-            ("full_bursts", self.record.full_bursts),
+        out.extend([
             ("latency_min_ns", ns(least)),
             ("latency_mean_ns", mean as u64),
             ("latency_max_ns", ns(most)),
-        ];
-        entries.extend(self.sink.report());
-        entries
+        ]);
+        out.extend(self.sink.report());
     }
 }
 
@@ -356,6 +362,16 @@ impl Default for Config {
 pub const KIND: PortKind = PortKind {
     name: "receiver",
     summary: "Takes a profile's packets and records latencies from the time each was due",
+    counters: &[
+        "packets",
+        "stamped",
+        "corrupted",
+        "other_trial",
+        "foreign",
+        "bursts",
+        "full_bursts",
+    ],
+    drop_reasons: &[],
     schema: || schemars::schema_for!(Config),
     check: |config| {
         let config: Config = parse_config(config)?;

@@ -246,6 +246,8 @@ impl<S: ArrivalSink> Loop<S> {
 
 #[cfg(test)]
 mod tests {
+    use catena_engine::own_counters::CounterSink;
+
     use super::*;
     use std::collections::VecDeque;
 
@@ -303,8 +305,8 @@ mod tests {
             packets.len()
         }
 
-        fn report(&self) -> Vec<(&'static str, u64)> {
-            vec![("kernel_drops", self.ring_drops)]
+        fn counters(&self, out: &mut CounterSink<'_>) {
+            out.put("kernel_drops", self.ring_drops);
         }
     }
 

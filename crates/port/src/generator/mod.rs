@@ -16,6 +16,7 @@ use std::borrow::Cow;
 
 use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::nf::Nanos;
+use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
 use catena_engine::port::{Port, PortKind, PortRole, RxBurst, RxState};
 use catena_engine::units::Rate;
@@ -246,6 +247,8 @@ impl Config {
 pub const KIND: PortKind = PortKind {
     name: "generator",
     summary: "Makes numbered UDP packets at a rate",
+    counters: &["made", "held_back", "numbered"],
+    drop_reasons: &[],
     schema: || schemars::schema_for!(Config),
     check: |config| {
         parse_config::<Config>(config)?.check()?;
@@ -359,15 +362,15 @@ impl Port for Generator {
         0
     }
 
-    fn report(&self) -> Vec<(&'static str, u64)> {
+    fn counters(&self, out: &mut CounterSink<'_>) {
         let sum: usize = self.templates.iter().map(Template::len).sum();
         let len = sum / self.templates.len();
         let held_back = self.pacer.map_or(0, |pacer| pacer.missed(len));
         let numbered = self.templates.iter().all(Template::is_numbered);
-        vec![
+        out.extend([
             ("made", self.made),
             ("held_back", held_back),
             ("numbered", u64::from(numbered)),
-        ]
+        ]);
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::nf::{DropReason, Nanos};
+use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
 use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState};
 use catena_engine::units::{ByteSize, Span};
@@ -203,6 +204,17 @@ impl Config {
 pub const KIND: PortKind = PortKind {
     name: "packet_socket",
     summary: "Exchanges packets with a network interface by the kernel's packet sockets",
+    counters: &[
+        "kernel_drops",
+        "ring_full",
+        "ring_malformed",
+        "interface_down",
+        "unsegmented",
+        "cut_by_ring",
+        "rejected",
+        "queue_full",
+    ],
+    drop_reasons: &[],
     schema: || schemars::schema_for!(Config),
     check: |config| parse_config::<Config>(config)?.check(),
     open: |config, _dir| {
@@ -346,8 +358,8 @@ impl Port for PacketSocketPort {
         self.failure.take().map_or(Ok(()), Err)
     }
 
-    fn report(&self) -> Vec<(&'static str, u64)> {
-        vec![
+    fn counters(&self, out: &mut CounterSink<'_>) {
+        out.extend([
             ("kernel_drops", self.statistics.drops),
             ("ring_full", self.statistics.freezes),
             ("ring_malformed", self.statistics.malformed),
@@ -356,7 +368,7 @@ impl Port for PacketSocketPort {
             ("cut_by_ring", self.counts.cut_by_ring),
             ("rejected", self.counts.rejected),
             ("queue_full", self.counts.queue_full),
-        ]
+        ]);
     }
 }
 

@@ -169,6 +169,8 @@ impl Config {
 pub const KIND: PortKind = PortKind {
     name: "pcap",
     summary: "Receives packets from a capture file, or sends them to one",
+    counters: &["laps", "cut_short", "in_file", "refused"],
+    drop_reasons: &[],
     schema: || schemars::schema_for!(Config),
     check: |config| parse_config::<Config>(config)?.check(),
     open: |config, dir| {

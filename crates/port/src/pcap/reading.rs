@@ -7,6 +7,7 @@
 use std::path::Path;
 
 use catena_engine::nf::Nanos;
+use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
 use catena_engine::port::{Port, PortError, RxBurst, RxState};
 
@@ -200,7 +201,7 @@ impl Port for Reading {
         self.failure.take().map_or(Ok(()), Err)
     }
 
-    fn report(&self) -> Vec<(&'static str, u64)> {
-        vec![("laps", self.laps), ("cut_short", self.cut_short)]
+    fn counters(&self, out: &mut CounterSink<'_>) {
+        out.extend([("laps", self.laps), ("cut_short", self.cut_short)]);
     }
 }

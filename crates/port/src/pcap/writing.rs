@@ -7,6 +7,7 @@
 use std::path::Path;
 
 use catena_engine::nf::Nanos;
+use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
 use catena_engine::port::{Port, PortError, RxBurst, RxState};
 
@@ -103,9 +104,9 @@ impl Port for Writing {
         }
     }
 
-    fn report(&self) -> Vec<(&'static str, u64)> {
+    fn counters(&self, out: &mut CounterSink<'_>) {
         let open = self.writer.as_ref();
         let written = open.map_or(self.in_file, CaptureWriter::written_record_count);
-        vec![("in_file", written), ("refused", self.refused)]
+        out.extend([("in_file", written), ("refused", self.refused)]);
     }
 }

@@ -8,6 +8,7 @@ use std::os::fd::BorrowedFd;
 
 use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::nf::Nanos;
+use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
 use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState};
 use schemars::JsonSchema;
@@ -74,6 +75,8 @@ impl Config {
 pub const KIND: PortKind = PortKind {
     name: "tap",
     summary: "Exchanges packets with this host's network stack by a TAP interface",
+    counters: &["interface_down", "too_short", "queue_full"],
+    drop_reasons: &[],
     schema: || schemars::schema_for!(Config),
     check: |config| parse_config::<Config>(config)?.check(),
     open: |config, _dir| {
@@ -192,12 +195,12 @@ impl Port for TapPort {
         self.failure.take().map_or(Ok(()), Err)
     }
 
-    fn report(&self) -> Vec<(&'static str, u64)> {
-        vec![
+    fn counters(&self, out: &mut CounterSink<'_>) {
+        out.extend([
             ("interface_down", self.down),
             ("too_short", self.too_short),
             ("queue_full", self.queue_full),
-        ]
+        ]);
     }
 }
 

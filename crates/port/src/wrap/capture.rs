@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::nf::Nanos;
+use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
 use catena_engine::port::{Port, PortError, RxBurst, RxState, WrapKind};
 use catena_engine::units::ByteSize;
@@ -61,6 +62,7 @@ impl Config {
 pub const KIND: WrapKind = WrapKind {
     name: "capture",
     summary: "Writes the packets that pass to a pcapng file",
+    counters: &["captured", "not_captured"],
     schema: || schemars::schema_for!(Config),
     takes_singly: false,
     check: |config| parse_config::<Config>(config)?.check(),
@@ -195,11 +197,10 @@ impl Port for Capture {
         inner.and(self.failure.take().map_or(finished, Err))
     }
 
-    fn report(&self) -> Vec<(&'static str, u64)> {
-        let mut entries = self.inner.report();
-        entries.push(("captured", self.captured));
-        entries.push(("not_captured", self.not_captured));
-        entries
+    fn counters(&self, out: &mut CounterSink<'_>) {
+        self.inner.counters(out);
+        out.put("captured", self.captured);
+        out.put("not_captured", self.not_captured);
     }
 }
 

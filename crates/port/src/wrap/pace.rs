@@ -12,6 +12,7 @@ use std::os::fd::BorrowedFd;
 
 use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::nf::Nanos;
+use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
 use catena_engine::port::{Port, PortError, RxBurst, RxState, WrapKind};
 use catena_engine::units::Rate;
@@ -48,6 +49,7 @@ impl Config {
 pub const KIND: WrapKind = WrapKind {
     name: "pace",
     summary: "Limits the rate at which packets are received and sent",
+    counters: &["rx_paced"],
     schema: || schemars::schema_for!(Config),
     takes_singly: true,
     check: |config| parse_config::<Config>(config)?.check(),
@@ -151,10 +153,9 @@ impl Port for Pace {
         self.inner.close()
     }
 
-    fn report(&self) -> Vec<(&'static str, u64)> {
-        let mut entries = self.inner.report();
-        entries.push(("rx_paced", self.rx_waits));
-        entries
+    fn counters(&self, out: &mut CounterSink<'_>) {
+        self.inner.counters(out);
+        out.put("rx_paced", self.rx_waits);
     }
 }
 

@@ -16,6 +16,7 @@ use std::path::PathBuf;
 
 use catena_engine::config::parse_config;
 use catena_engine::nf::Nanos;
+use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
 use catena_engine::port::{Port, PortError, RxBurst, RxState, WrapKind};
 use catena_wire::dissect::Dissected;
@@ -51,6 +52,7 @@ fn one_hundred() -> u64 {
 pub const KIND: WrapKind = WrapKind {
     name: "trace",
     summary: "Shows the first packets that pass, a line each",
+    counters: &["traced"],
     schema: || schemars::schema_for!(Config),
     takes_singly: false,
     check: |config| parse_config::<Config>(config).map(drop),
@@ -174,10 +176,9 @@ impl Port for Trace {
         inner.and(self.failure.take().map_or(flushed, Err))
     }
 
-    fn report(&self) -> Vec<(&'static str, u64)> {
-        let mut entries = self.inner.report();
-        entries.push(("traced", self.shown));
-        entries
+    fn counters(&self, out: &mut CounterSink<'_>) {
+        self.inner.counters(out);
+        out.put("traced", self.shown);
     }
 }
 

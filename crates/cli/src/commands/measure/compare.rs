@@ -144,7 +144,7 @@ impl Args {
             None => power.plan(self.resolve, affordable as usize, self.margin, self.seed),
         };
         let text = power_text(power, &plan, self.resolve, pair);
-        eprintln!("power: {text}");
+        errln!("power: {text}");
         let row = "power, said before the run".to_owned();
         bench.document.results.push((row, text));
         plan

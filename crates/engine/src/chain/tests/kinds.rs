@@ -144,6 +144,8 @@ struct Pcap {
 const PCAP: PortKind = PortKind {
     name: "pcap",
     summary: "Reads or writes a capture file",
+    counters: &[],
+    drop_reasons: &[],
     schema: || schemars::schema_for!(Pcap),
     check: |config| {
         let config: Pcap = parse_config(config)?;
@@ -165,6 +167,8 @@ const PCAP: PortKind = PortKind {
 const TAP: PortKind = PortKind {
     name: "tap",
     summary: "A tap interface",
+    counters: &[],
+    drop_reasons: &[],
     schema: || schemars::schema_for!(Empty),
     check: |config| {
         parse_config::<Empty>(config)?;
@@ -183,6 +187,7 @@ fn check_empty(config: &Value) -> Result<(), ConfigErrors> {
 const TRACE: WrapKind = WrapKind {
     name: "trace",
     summary: "Prints packets",
+    counters: &[],
     schema: || schemars::schema_for!(Empty),
     takes_singly: false,
     check: check_empty,
@@ -199,6 +204,7 @@ struct Fault {
 const FAULT: WrapKind = WrapKind {
     name: "fault",
     summary: "Loses packets",
+    counters: &[],
     schema: || schemars::schema_for!(Fault),
     takes_singly: false,
     check: |config| parse_config::<Fault>(config).map(|_| ()),

@@ -4,6 +4,7 @@ use super::{check_text, short};
 use crate::chain::{
     Chain, Mode, NodeKind, OnDeath, Overflow, Protocol, Registry, Run, Trust, WaitChoice,
 };
+use crate::nf::{NfKind, NfPlan};
 
 pub(super) const FULL: &str = "\
 name: hello
@@ -229,4 +230,53 @@ fn a_file_is_loaded_with_its_folder() {
             .contains("none.yaml: error: cannot read the chain file")
     );
     std::fs::remove_dir_all(&dir).unwrap();
+}
+
+/// As many rules as an ACL may have cost a search structure of megabytes: a check makes none.
+#[test]
+fn a_file_with_thousands_of_rules_is_checked_without_building() {
+    static ACL: NfKind = NfKind {
+        build: |_, _| panic!("a check builds nothing"),
+        ..crate::nfs::acl::KIND
+    };
+    let mut registry = super::kinds::registry();
+    registry.nfs.push(&ACL);
+    let rule = |index: u32| {
+        format!(
+            "{{ action: deny, src: 10.{}.{}.0/24 }}",
+            index / 256,
+            index % 256
+        )
+    };
+    let rules: Vec<String> = (0..4096).map(rule).collect();
+    let text = |rules: &[String]| {
+        format!(
+            "name: many\nports:\n  in: {{ pcap: {{ read: a }} }}\n  out: {{ pcap: {{ write: b }} }}\n\
+             nfs:\n  edge: {{ type: acl, rules: [ {} ] }}\nlinks:\n  - in -> edge -> out\n",
+            rules.join(", ")
+        )
+    };
+    let dir = std::path::Path::new(".");
+    let checked = Chain::parse(&text(&rules), dir, &registry, None).unwrap();
+    let NodeKind::Nf { plan, .. } = &checked.chain.nodes[2].kind else {
+        panic!("an NF");
+    };
+    assert_eq!(plan.drop_reasons, ["acl_deny"]);
+    let many = vec![rules[0].clone(); 4097];
+    assert!(Chain::parse(&text(&many), dir, &registry, None).is_err());
+}
+
+#[test]
+fn a_plan_that_counters_cannot_carry_is_an_error_of_the_file() {
+    static GREEDY: NfKind = NfKind {
+        name: "greedy",
+        plan: |_, _| Ok(NfPlan::new().counters((0..33).map(|index| format!("n{index}")))),
+        ..crate::nfs::count::KIND
+    };
+    let mut registry = super::kinds::registry();
+    registry.nfs.push(&GREEDY);
+    let text = "name: many\nports:\n  in: { pcap: { read: a } }\n  out: { pcap: { write: b } }\n\
+                nfs:\n  edge: { type: greedy }\nlinks:\n  - in -> edge -> out\n";
+    let errors = Chain::parse(text, std::path::Path::new("."), &registry, None).unwrap_err();
+    assert!(errors.to_string().contains("more than 32"), "{errors}");
 }

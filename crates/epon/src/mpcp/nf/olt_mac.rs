@@ -15,6 +15,7 @@ use std::collections::HashMap;
 
 use catena_engine::config::{ConfigErrors, parse_config};
 use catena_engine::nf::{BuiltNf, Burst, DropReason, Emission, Inputs, Nanos, Nf, NfKind, NfPlan};
+use catena_engine::own_counters::CounterSink;
 use catena_pcs::llid::{BROADCAST, MODE};
 use catena_wire::ethernet::{self, MacAddr};
 use catena_wire::mpcp::{Message, RegisterReq};
@@ -313,9 +314,9 @@ impl Nf for OltMac {
         Ok(json!({ "onus": onus, "counters": counters }))
     }
 
-    fn report(&self) -> Vec<(&'static str, u64)> {
+    fn counters(&self, out: &mut CounterSink<'_>) {
         let olt = self.olt.counters();
-        vec![
+        out.extend([
             ("registered", self.olt.registered() as u64),
             ("registrations", olt.registrations),
             ("deregistrations", olt.deregistrations),
@@ -334,7 +335,7 @@ impl Nf for OltMac {
             ("malformed", self.malformed),
             ("queue_full", self.queue_full),
             ("late_us_max", self.late_ns_max / 1000),
-        ]
+        ]);
     }
 }
 
@@ -371,6 +372,28 @@ fn build(config: &Value) -> Result<BuiltNf, ConfigErrors> {
     Ok(BuiltNf::new(nf))
 }
 
+/// Names of its counters.
+const COUNTERS: &[&str] = &[
+    "registered",
+    "registrations",
+    "deregistrations",
+    "refused",
+    "windows",
+    "collisions",
+    "grants",
+    "reports",
+    "reports_missed",
+    "reports_unsolicited",
+    "unexpected",
+    "frames_up",
+    "frames_down",
+    "overlaps",
+    "outside_slot",
+    "malformed",
+    "queue_full",
+    "late_us_max",
+];
+
 /// The chain file's entry.
 pub const KIND: NfKind = NfKind {
     name: "olt_mac",
@@ -382,7 +405,7 @@ pub const KIND: NfKind = NfKind {
         config.mac()?;
         config.olt()?;
         let plan = NfPlan::new().inputs(Inputs::Ending).allocates();
-        Ok(plan.outputs(["pon", "net"]))
+        Ok(plan.outputs(["pon", "net"]).counters(COUNTERS))
     },
     build: |config, _context| build(config),
 };

@@ -12,6 +12,7 @@ use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::nf::{
     BuiltNf, Burst as PacketBurst, DropReason, Emission, Inputs, Nanos, Nf, NfKind, NfPlan,
 };
+use catena_engine::own_counters::CounterSink;
 use catena_engine::units::{ByteSize, Span};
 use catena_pcs::llid::{Accept, BROADCAST, MODE};
 use catena_wire::ethernet::MacAddr;
@@ -286,9 +287,9 @@ impl Nf for OnuMac {
         }))
     }
 
-    fn report(&self) -> Vec<(&'static str, u64)> {
+    fn counters(&self, out: &mut CounterSink<'_>) {
         let onu = self.onu.counters();
-        vec![
+        out.extend([
             (
                 "registered",
                 u64::from(self.onu.state() == State::Registered),
@@ -308,7 +309,7 @@ impl Nf for OnuMac {
             ("malformed", self.malformed),
             ("foreign", self.foreign),
             ("late_us_max", self.late_ns_max / 1000),
-        ]
+        ]);
     }
 }
 
@@ -389,6 +390,26 @@ fn build(config: &Value) -> Result<BuiltNf, ConfigErrors> {
     Ok(BuiltNf::new(nf))
 }
 
+/// Names of its counters.
+const COUNTERS: &[&str] = &[
+    "registered",
+    "registrations",
+    "requests",
+    "grants",
+    "grants_late",
+    "grants_refused",
+    "timeouts",
+    "drifts",
+    "deregistrations",
+    "bursts",
+    "frames_up",
+    "frames_down",
+    "queue_full",
+    "malformed",
+    "foreign",
+    "late_us_max",
+];
+
 /// The chain file's entry.
 pub const KIND: NfKind = NfKind {
     name: "onu_mac",
@@ -398,7 +419,7 @@ pub const KIND: NfKind = NfKind {
     plan: |config, _outputs| {
         checked(config)?;
         let plan = NfPlan::new().inputs(Inputs::Ending).allocates();
-        Ok(plan.outputs(["pon", "user"]))
+        Ok(plan.outputs(["pon", "user"]).counters(COUNTERS))
     },
     build: |config, _context| build(config),
 };

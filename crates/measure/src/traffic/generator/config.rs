@@ -65,6 +65,20 @@ enum ProfileAt {
 pub const KIND: PortKind = PortKind {
     name: "traffic",
     summary: "Sends a profile's packets, stamped with the time at which each is due",
+    counters: &[
+        "made",
+        "unsent",
+        "entry_lost",
+        "warmup",
+        "unstamped",
+        "late_max_ns",
+        "held_max_ns",
+        "behind_by_chain",
+        "behind_by_generator",
+        "stalled_ns",
+        "flow_numbers",
+    ],
+    drop_reasons: &[],
     schema: || schemars::schema_for!(Config),
     check: |config| {
         let config = parse_config::<Config>(config)?;

@@ -27,6 +27,7 @@ use std::os::fd::BorrowedFd;
 use std::slice;
 
 use catena_engine::nf::{DropReason, Nanos};
+use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
 use catena_engine::port::{Port, PortError, RxBurst, RxState, WrapKind};
 
@@ -42,6 +43,21 @@ const BURST_MAX: usize = 256;
 pub const KIND: WrapKind = WrapKind {
     name: "fault",
     summary: "Loses, damages, duplicates, delays and reorders packets by a seed",
+    counters: &[
+        "rx_lost",
+        "rx_corrupted",
+        "rx_duplicated",
+        "rx_reordered",
+        "rx_held",
+        "rx_skipped",
+        "tx_lost",
+        "tx_corrupted",
+        "tx_duplicated",
+        "tx_reordered",
+        "tx_held",
+        "tx_skipped",
+        "tx_refused_late",
+    ],
     schema: || schemars::schema_for!(Config),
     takes_singly: true,
     check: |config| catena_engine::config::parse_config::<Config>(config)?.check(),
@@ -266,8 +282,8 @@ impl Port for Fault {
         self.inner.close()
     }
 
-    fn report(&self) -> Vec<(&'static str, u64)> {
-        let mut entries = self.inner.report();
+    fn counters(&self, out: &mut CounterSink<'_>) {
+        self.inner.counters(out);
         if let Some(lane) = &self.rx {
             let names = [
                 "rx_lost",
@@ -277,7 +293,7 @@ impl Port for Fault {
                 "rx_held",
                 "rx_skipped",
             ];
-            entries.extend(names.into_iter().zip(lane.counts()));
+            out.extend(names.into_iter().zip(lane.counts()));
         }
         if let Some(lane) = &self.tx {
             let names = [
@@ -288,9 +304,8 @@ impl Port for Fault {
                 "tx_held",
                 "tx_skipped",
             ];
-            entries.extend(names.into_iter().zip(lane.counts()));
-            entries.push(("tx_refused_late", self.tx_refused_late));
+            out.extend(names.into_iter().zip(lane.counts()));
+            out.put("tx_refused_late", self.tx_refused_late);
         }
-        entries
     }
 }

@@ -25,6 +25,7 @@
 
 use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::nf::{BuiltNf, Burst, Emission, Inputs, Nanos, Nf, NfKind, NfPlan, Verdict};
+use catena_engine::own_counters::CounterSink;
 use catena_pcs::params::Params;
 use catena_pcs::stage::Direction;
 use schemars::JsonSchema;
@@ -160,10 +161,10 @@ impl Nf for PonPhy {
         Ok(json!({ "counters": Value::from_iter(self.report()) }))
     }
 
-    fn report(&self) -> Vec<(&'static str, u64)> {
+    fn counters(&self, out: &mut CounterSink<'_>) {
         match &self.half {
-            Half::Transmit(half) => half.report(),
-            Half::Receive(half) => half.report(),
+            Half::Transmit(half) => half.counters(out),
+            Half::Receive(half) => half.counters(out),
         }
     }
 }
@@ -172,11 +173,17 @@ impl Nf for PonPhy {
 pub const KIND: NfKind = NfKind {
     name: "pon_phy",
     summary: "PHY between the MACs of an EPON: packets with instants to line bits, and back",
-    example: r#"{"direction": "transmit"}"#,
+    example: r#"{"role": "olt", "direction": "transmit"}"#,
     schema: || schemars::schema_for!(Config),
     plan: |config, _outputs| {
-        parse_config::<Config>(config)?.params()?;
-        Ok(NfPlan::new().inputs(Inputs::Ending).allocates())
+        let config: Config = parse_config(config)?;
+        config.params()?;
+        let counters = match config.direction {
+            Task::Transmit => transmit::counter_names(config.line()),
+            Task::Receive => receive::counter_names(config.line()),
+        };
+        let plan = NfPlan::new().inputs(Inputs::Ending).allocates();
+        Ok(plan.counters(counters))
     },
     build: |config, _context| {
         let config: Config = parse_config(config)?;

@@ -1,6 +1,7 @@
 //! Line bits to packets of the PON's side, each with the instant at which it begins.
 
 use catena_engine::nf::DropReason;
+use catena_engine::own_counters::CounterSink;
 use catena_pcs::llid::Accept;
 use catena_pcs::params::{CODEWORD_BITS, DATA_BLOCKS, Params};
 use catena_pcs::stage::{Direction, Receive, Received, Verdict};
@@ -153,18 +154,27 @@ impl Receiving {
         outcome
     }
 
-    pub(super) fn report(&self) -> Vec<(&'static str, u64)> {
+    pub(super) fn counters(&self, out: &mut CounterSink<'_>) {
         let counts = &self.counts;
-        let mut report = vec![
+        out.extend([
             ("chunks", counts.chunks),
             ("malformed", counts.malformed),
             ("frames_unplaced", counts.unplaced),
             ("queue_full", counts.queue_full),
-        ];
+        ]);
         if self.direction == Direction::Upstream {
-            report.push(("chunks_burstless", counts.burstless));
+            out.put("chunks_burstless", counts.burstless);
         }
-        report.extend(receiver_counts(self.direction, self.receiver.counters()));
-        report
+        out.extend(receiver_counts(self.direction, self.receiver.counters()));
     }
+}
+
+/// Names of what a receiver of this direction counts.
+pub(super) fn counter_names(line: Direction) -> Vec<&'static str> {
+    let mut names = vec!["chunks", "malformed", "frames_unplaced", "queue_full"];
+    if line == Direction::Upstream {
+        names.push("chunks_burstless");
+    }
+    names.extend(receiver_counts(line, &Default::default()).map(|(name, _)| name));
+    names
 }

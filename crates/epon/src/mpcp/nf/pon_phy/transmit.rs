@@ -2,6 +2,7 @@
 //! upstream.
 
 use catena_engine::nf::DropReason;
+use catena_engine::own_counters::CounterSink;
 use catena_pcs::params::{CODEWORD_BITS, DATA_BLOCKS, Params};
 use catena_pcs::stage::{Direction, PushError, Transmit};
 use catena_pcs::{Simd, fast};
@@ -207,20 +208,28 @@ impl Transmitting {
         DropReason::Consumed
     }
 
-    pub(super) fn report(&self) -> Vec<(&'static str, u64)> {
+    pub(super) fn counters(&self, out: &mut CounterSink<'_>) {
         let counts = &self.counts;
-        let mut report = vec![
+        out.extend([
             ("packets", counts.packets),
             ("malformed", counts.malformed),
             ("chunks", counts.chunks),
             ("line_bits", counts.line_bits),
             ("queue_full", counts.queue_full),
-        ];
+        ]);
         if self.direction == Direction::Upstream {
-            report.push(("bursts_cut", counts.bursts_cut));
+            out.put("bursts_cut", counts.bursts_cut);
         }
-        report
     }
+}
+
+/// Names of what a transmitter of this direction counts.
+pub(super) fn counter_names(line: Direction) -> Vec<&'static str> {
+    let mut names = vec!["packets", "malformed", "chunks", "line_bits", "queue_full"];
+    if line == Direction::Upstream {
+        names.push("bursts_cut");
+    }
+    names
 }
 
 /// Whether a packet at this instant is the next of a burst.
