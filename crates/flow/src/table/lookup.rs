@@ -1,6 +1,6 @@
 //! Looking up a burst: the work of every packet.
 //!
-//! In passes over a few dozen keys: hash and ask for the bucket's line; compare tags and ask for
+//! In passes over 64 keys: hash and ask for the bucket's line; compare tags and ask for
 //! the entry's line (or, rarely, the other bucket's); compare the key and stamp the entry. Each
 //! pass asks for the memory that the next one needs, so that the misses of many keys overlap.
 
@@ -19,8 +19,8 @@ use crate::shape::LINE_WORDS;
 
 /// Most keys in one call of [`FlowTable::lookup`].
 pub const BURST_MAX: usize = 256;
-/// Keys in a pass. More lines than a core fetches at once gain nothing, fewer do not hide the time.
-const PASS: usize = 32;
+/// Keys in a pass: more than the lines that a core fetches at once. `elsewhere` has a bit for each.
+const PASS: usize = 64;
 
 impl<M: Memory> FlowTable<M> {
     /// Looks up a burst of keys, one after the other in `keys`, and marks the entries that it finds
