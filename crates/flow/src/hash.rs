@@ -71,7 +71,7 @@ impl KeyedHash {
         }
     }
 
-    /// A number below `count` for a key: which of `count` shards it belongs to. 0 if there are none.
+    /// Which of `count` shards a key belongs to, from 0; 0 if there are none.
     #[inline]
     pub fn shard(&self, key: &[u64], count: u32) -> u32 {
         below(self.hash(key), count)
