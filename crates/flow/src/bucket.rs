@@ -44,7 +44,6 @@ pub(crate) struct Home {
 
 impl Home {
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "the low bits are the tag")]
     pub(crate) fn new(hash: u64, buckets: u32) -> Self {
         Self {
             bucket: below(hash, buckets),

@@ -31,10 +31,6 @@ impl Flow {
 
     /// From a link: the low half of a word, a number plus 1.
     #[inline(always)]
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "the low half is what is wanted"
-    )]
     pub(crate) fn from_low(word: u64) -> Option<Self> {
         NonZeroU32::new(word as u32).map(Self)
     }

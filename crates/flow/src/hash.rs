@@ -71,14 +71,13 @@ impl KeyedHash {
         }
     }
 
-    /// A number below `count` for a key: which of `count` shards it belongs to. 0 if there are none.
+    /// Which of `count` shards a key belongs to, from 0; 0 if there are none.
     #[inline]
     pub fn shard(&self, key: &[u64], count: u32) -> u32 {
         below(self.hash(key), count)
     }
 
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
     fn folded(&self, sum: u128) -> u64 {
         let (low, high) = (sum as u64, (sum >> 64) as u64);
         let mixed = product(low ^ self.fold[0], high ^ self.fold[1]);
@@ -93,10 +92,6 @@ fn product(one: u64, other: u64) -> u128 {
 
 /// The upper half of a hash as a number below `count`, each about equally often.
 #[inline(always)]
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the product is below count << 32"
-)]
 pub(crate) fn below(hash: u64, count: u32) -> u32 {
     (((hash >> 32) * u64::from(count)) >> 32) as u32
 }

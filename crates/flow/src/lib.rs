@@ -57,8 +57,8 @@
 //!   Keys that are not in the table cost one line of memory each, mostly.
 //! - **Kills.** The memory may be shared ([`Memory`]) and holds no address. A process that is
 //!   killed at any instruction leaves a table to which a successor can attach
-//!   ([`FlowTable::attach`]): each entry is there or not, with its state. A word of state is written
-//!   whole; several words are written in the order of the calls.
+//!   ([`FlowTable::attach`]): each entry is there or not, with its state. A word of state is
+//!   written whole; several words are written in the order of the calls.
 //! - **Sharing.** One thread owns a table. Flows are split between threads by shard
 //!   ([`KeyedHash::shard`]), each with a table of its own; an entry changes tables by
 //!   [`FlowTable::extract`] and [`FlowTable::insert_record`].

@@ -67,6 +67,15 @@ pub(crate) const LIVE: u64 = 1 << 63;
 /// The latest time a stamp can hold.
 pub(crate) const TIME_MAX: u64 = LIVE - 1;
 
+/// Every store to a table's memory.
+#[inline(always)]
+pub(crate) fn store(word: &AtomicU64, value: u64) {
+    #[cfg(test)]
+    crate::tests::kill::before_store();
+    // Pairs with nothing while this process lives: see the head of this file.
+    word.store(value, Ordering::Release);
+}
+
 impl<'a> Raw<'a> {
     #[inline(always)]
     pub(crate) fn get(self, at: usize) -> u64 {
@@ -77,11 +86,8 @@ impl<'a> Raw<'a> {
 
     #[inline(always)]
     pub(crate) fn set(self, at: usize, value: u64) {
-        #[cfg(test)]
-        crate::tests::kill::before_store();
         if let Some(word) = self.words.get(at) {
-            // Pairs with nothing while this process lives: see the head of this file.
-            word.store(value, Ordering::Release);
+            store(word, value);
         }
     }
 

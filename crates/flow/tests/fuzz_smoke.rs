@@ -11,7 +11,7 @@ mod entries;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-const ITERATIONS: usize = 20_000;
+const ITERATIONS: usize = 5_000;
 
 #[test]
 fn entry_functions_hold_on_generated_bytes() {

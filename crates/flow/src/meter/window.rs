@@ -4,7 +4,7 @@
 //! window that ends an interval after it; one within the window slides it on by an interval; one
 //! not behind Tmin is dropped. Conditions are looked at before the update, and Tmin itself belongs
 //! to neither side, so that up to `burst` + 1 packets pass that are close together but not at the
-//! same instant: one more than an exact bucket would let pass. [`Gcra`](super::Gcra) is that bucket.
+//! same instant: one more than an exact bucket would let pass, which [`Gcra`](super::Gcra) is.
 
 use super::MeterError;
 

@@ -1,6 +1,6 @@
 //! Looking up a burst: the work of every packet.
 //!
-//! In passes over a few dozen keys: hash and ask for the bucket's line; compare tags and ask for
+//! In passes over 64 keys: hash and ask for the bucket's line; compare tags and ask for
 //! the entry's line (or, rarely, the other bucket's); compare the key and stamp the entry. Each
 //! pass asks for the memory that the next one needs, so that the misses of many keys overlap.
 
@@ -14,13 +14,13 @@ use crate::counters::Counter;
 use crate::flow::Flow;
 use crate::hash::KeyedHash;
 use crate::memory::Memory;
-use crate::raw::{LIVE, Raw};
+use crate::raw::{LIVE, Raw, store};
 use crate::shape::LINE_WORDS;
 
 /// Most keys in one call of [`FlowTable::lookup`].
 pub const BURST_MAX: usize = 256;
-/// Keys in a pass. More lines than a core fetches at once gain nothing, fewer do not hide the time.
-const PASS: usize = 32;
+/// Keys in a pass: more than the lines that a core fetches at once. `elsewhere` has a bit for each.
+const PASS: usize = 64;
 
 impl<M: Memory> FlowTable<M> {
     /// Looks up a burst of keys, one after the other in `keys`, and marks the entries that it finds
@@ -54,6 +54,15 @@ impl<M: Memory> FlowTable<M> {
     }
 }
 
+/// The parts of a table that lookups read, each checked once for its end.
+#[derive(Clone, Copy)]
+struct Parts<'a> {
+    raw: Raw<'a>,
+    buckets: &'a [[AtomicU64; LINE_WORDS]],
+    entries: &'a [AtomicU64],
+    stamp: u64,
+}
+
 fn lookup<const K: usize>(
     raw: Raw<'_>,
     hash: &KeyedHash,
@@ -61,106 +70,120 @@ fn lookup<const K: usize>(
     stamp: u64,
     found: &mut [Option<Flow>],
 ) -> usize {
+    let geometry = raw.geometry;
+    let part = |from: usize, to: usize| raw.words.get(from..to).unwrap_or_default();
+    let parts = Parts {
+        raw,
+        buckets: part(geometry.buckets_at, geometry.entries_at).as_chunks().0,
+        entries: part(geometry.entries_at, geometry.timers_at),
+        stamp,
+    };
     let (keys, _) = keys.as_chunks::<K>();
     keys.chunks(PASS)
         .zip(found.chunks_mut(PASS))
-        .map(|(keys, found)| pass(raw, hash, keys, stamp, found))
+        .map(|(keys, found)| parts.pass(hash, keys, found))
         .sum()
 }
 
-/// Up to [`PASS`] keys.
-#[inline(always)]
-fn pass<const K: usize>(
-    raw: Raw<'_>,
-    hash: &KeyedHash,
-    keys: &[[u64; K]],
-    stamp: u64,
-    found: &mut [Option<Flow>],
-) -> usize {
-    let buckets = raw.geometry.buckets;
-    let mut homes = [Home::default(); PASS];
-    for (key, home) in keys.iter().zip(&mut homes) {
-        *home = Home::new(hash.hash_words(key), buckets);
-        if let Some(line) = raw.bucket(home.bucket) {
-            prefetch::line(&line[0]);
-        }
-    }
-    let mut elsewhere = 0u64;
-    for (at, (home, found)) in homes.iter().zip(found.iter_mut()).enumerate() {
-        let Some(line) = raw.bucket(home.bucket) else {
-            *found = None;
-            continue;
-        };
-        *found = first_with(raw, line, home.tag);
-        if found.is_none() && has_sent_away(line) {
-            elsewhere |= 1 << at;
-            if let Some(line) = raw.bucket(home.other(buckets)) {
-                prefetch::line(&line[0]);
+impl Parts<'_> {
+    /// Up to [`PASS`] keys.
+    #[inline(always)]
+    fn pass<const K: usize>(
+        self,
+        hash: &KeyedHash,
+        keys: &[[u64; K]],
+        found: &mut [Option<Flow>],
+    ) -> usize {
+        let count = self.raw.geometry.buckets;
+        let mut homes = [Home::default(); PASS];
+        for (key, home) in keys.iter().zip(&mut homes) {
+            *home = Home::new(hash.hash_words(key), count);
+            if let Some(line) = self.buckets.get(home.bucket as usize) {
+                prefetch::line(line);
             }
         }
-    }
-    while elsewhere != 0 {
-        let at = elsewhere.trailing_zeros() as usize;
-        elsewhere &= elsewhere - 1;
-        let home = homes[at % PASS];
-        if let (Some(line), Some(found)) = (raw.bucket(home.other(buckets)), found.get_mut(at)) {
-            *found = first_with(raw, line, home.tag);
+        let mut elsewhere = 0u64;
+        for (at, (home, found)) in homes.iter().zip(found.iter_mut()).enumerate() {
+            let Some(line) = self.buckets.get(home.bucket as usize) else {
+                *found = None;
+                continue;
+            };
+            *found = self.first_with(line, home.tag);
+            if found.is_none() && has_sent_away(line) {
+                elsewhere |= 1 << at;
+                if let Some(line) = self.buckets.get(home.other(count) as usize) {
+                    prefetch::line(line);
+                }
+            }
         }
-    }
-    let mut hits = 0;
-    for ((key, home), found) in keys.iter().zip(&homes).zip(found.iter_mut()) {
-        let Some(flow) = *found else {
-            continue;
-        };
-        if !is_used(raw, flow, key, stamp) {
-            // Another key with this tag stands before it, or in place of it.
-            *found = raw.find(key, *home);
+        while elsewhere != 0 {
+            let at = elsewhere.trailing_zeros() as usize;
+            elsewhere &= elsewhere - 1;
+            let home = homes[at % PASS];
+            let line = self.buckets.get(home.other(count) as usize);
+            if let (Some(line), Some(found)) = (line, found.get_mut(at)) {
+                *found = self.first_with(line, home.tag);
+            }
+        }
+        let mut hits = 0;
+        for ((key, home), found) in keys.iter().zip(&homes).zip(found.iter_mut()) {
             let Some(flow) = *found else {
                 continue;
             };
-            raw.set_stamp(flow, stamp);
+            if !self.is_used(flow, key) {
+                // Another key with this tag stands before it, or in place of it.
+                *found = self.raw.find(key, *home);
+                let Some(flow) = *found else {
+                    continue;
+                };
+                self.raw.set_stamp(flow, self.stamp);
+            }
+            hits += 1;
         }
-        hits += 1;
+        hits
     }
-    hits
-}
 
-/// The entry in the first slot with a tag, its line on the way.
-#[inline(always)]
-fn first_with(raw: Raw<'_>, line: &[AtomicU64; LINE_WORDS], tag: u16) -> Option<Flow> {
-    let slots = slots_with(line, tag);
-    if slots == 0 {
-        return None;
-    }
-    let flow = flow_in(line, first_slot(slots))?;
-    let at = raw.entry_at(flow);
-    if let Some(word) = raw.words.get(at) {
-        prefetch::line(word);
-    }
-    // State behind the first line is used next.
-    let mut next = LINE_WORDS;
-    while next < raw.geometry.stride {
-        if let Some(word) = raw.words.get(at + next) {
+    /// The entry in the first slot with a tag, its lines on the way.
+    #[inline(always)]
+    fn first_with(self, line: &[AtomicU64; LINE_WORDS], tag: u16) -> Option<Flow> {
+        let slots = slots_with(line, tag);
+        if slots == 0 {
+            return None;
+        }
+        let flow = flow_in(line, first_slot(slots))?;
+        let stride = self.raw.geometry.stride;
+        let at = flow.index() * stride;
+        if let Some(word) = self.entries.get(at) {
             prefetch::line(word);
         }
-        next += LINE_WORDS;
+        // State behind the first line is used next.
+        let mut next = LINE_WORDS;
+        while next < stride {
+            if let Some(word) = self.entries.get(at + next) {
+                prefetch::line(word);
+            }
+            next += LINE_WORDS;
+        }
+        Some(flow)
     }
-    Some(flow)
-}
 
-/// Stamps an entry if it has this key.
-#[inline(always)]
-fn is_used<const K: usize>(raw: Raw<'_>, flow: Flow, key: &[u64; K], stamp: u64) -> bool {
-    let Some((found, rest)) = raw.entry(flow).split_first_chunk::<K>() else {
-        return false;
-    };
-    let differs = key.iter().zip(found).fold(0, |differs, (one, other)| {
-        differs | (one ^ other.load(Ordering::Relaxed))
-    });
-    let is_live = rest.first().map_or(0, |old| old.load(Ordering::Relaxed)) & LIVE != 0;
-    let is_it = differs == 0 && is_live;
-    if is_it {
-        raw.set_stamp(flow, stamp);
+    /// Stamps an entry if it has this key.
+    #[inline(always)]
+    fn is_used<const K: usize>(self, flow: Flow, key: &[u64; K]) -> bool {
+        let entry = self.entries.get(flow.index() * self.raw.geometry.stride..);
+        let Some((found, rest)) = entry.and_then(|entry| entry.split_first_chunk::<K>()) else {
+            return false;
+        };
+        let Some(stamp) = rest.first() else {
+            return false;
+        };
+        let differs = key.iter().zip(found).fold(0, |differs, (one, other)| {
+            differs | (one ^ other.load(Ordering::Relaxed))
+        });
+        let is_it = differs == 0 && stamp.load(Ordering::Relaxed) & LIVE != 0;
+        if is_it {
+            store(stamp, self.stamp);
+        }
+        is_it
     }
-    is_it
 }

@@ -176,6 +176,14 @@ fn a_kill_at_any_store_of_any_change_leaves_a_sound_table() {
     assert!(kills > 5_000, "{kills} kills are no test");
 }
 
+fn recover(memory: &HeapMemory) {
+    let _ = FlowTable::recover(memory, &SHAPE, NOW);
+}
+
+fn make(memory: &HeapMemory) {
+    let _ = FlowTable::create(memory, &SHAPE, [1, 2], NOW);
+}
+
 #[test]
 fn a_kill_while_attaching_or_making_leaves_a_table_or_none() {
     let mut random = Random(78);
@@ -183,7 +191,7 @@ fn a_kill_while_attaching_or_making_leaves_a_table_or_none() {
     let before = contents(&attach(&memory));
     for at in 0.. {
         let killed = copy_of(&memory);
-        if killed_after(at, || drop(FlowTable::recover(&killed, &SHAPE, NOW))) {
+        if killed_after(at, || recover(&killed)) {
             assert!(at > 1000);
             break;
         }
@@ -194,7 +202,7 @@ fn a_kill_while_attaching_or_making_leaves_a_table_or_none() {
     }
     for at in 0.. {
         let killed = copy_of(&memory);
-        if killed_after(at, || drop(FlowTable::create(&killed, &SHAPE, [1, 2], NOW))) {
+        if killed_after(at, || make(&killed)) {
             break;
         }
         match FlowTable::attach(&killed, &SHAPE, NOW) {
