@@ -7,12 +7,12 @@
 //! `tests/setup/mobile.sh` makes the Python, `tests/setup/go.sh` the Go program; what is missing is
 //! said.
 
-mod packets;
+#[path = "packets/sessions.rs"]
+mod sessions;
 
 use catena_wire::gtpu::element::Elements;
 use catena_wire::gtpu::pdu_session::{Downlink, PduSession, Uplink};
 use catena_wire::{gtpu, pfcp};
-use packets::sessions;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -357,7 +357,7 @@ fn tshark_reads_our_pfcp() {
         (1, "pfcp.f_teid.teid", "0x01020304"),
         (1, "pfcp.ue_ip_addr_ipv4", "10.0.0.1"),
         (1, "pfcp.flow_desc", "permit out ip from any to assigned"),
-        (1, "pfcp.sdf_filter_id", "0x00000003"),
+        (1, "pfcp.sdf_filter_id", "3"),
         (1, "pfcp.out_hdr_desc", "6"),
         (1, "pfcp.outer_hdr_creation.teid", "0x00000007"),
         (1, "pfcp.volume_threshold.tovol", "1099511627776"),
