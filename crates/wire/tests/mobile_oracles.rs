@@ -115,6 +115,47 @@ fn pycrate_reads_our_messages() {
     }
 }
 
+/// Groups of which pycrate (of release 16) wants something else, and why.
+const OTHER_MEMBERS: [(pfcp::IeType, &str); 3] = [
+    (
+        pfcp::IeType::DUPLICATING_PARAMETERS,
+        "mandatory on Sxa only",
+    ),
+    (pfcp::IeType::AGGREGATED_URRS, "mandatory on Sxb only"),
+    (
+        pfcp::IeType::USAGE_REPORT_REPORT,
+        "it has the list of another group there",
+    ),
+];
+
+#[test]
+fn pycrate_wants_the_same_mandatory_ies() {
+    let groups = pfcp::IeType::ALL.iter().copied();
+    let groups: Vec<_> = groups.filter(|ie_type| ie_type.is_grouped()).collect();
+    let questions: Vec<_> = groups
+        .iter()
+        .map(|group| format!("mandatory {}", group.0))
+        .collect();
+    let test = "pycrate_wants_the_same_mandatory_ies";
+    let Some(answers) = ask_python(test, &questions) else {
+        return;
+    };
+    let mut compared = 0;
+    for (group, answer) in groups.iter().zip(answers) {
+        let is_other = OTHER_MEMBERS.iter().any(|(other, _)| other == group);
+        if answer == "unknown" || is_other {
+            continue;
+        }
+        let members = pfcp::grammar::Members::of_group(*group).expect("it is a group");
+        let mut ours: Vec<u16> = members.mandatory.iter().map(|ie_type| ie_type.0).collect();
+        ours.sort_unstable();
+        let ours: Vec<_> = ours.iter().map(u16::to_string).collect();
+        assert_eq!(ours.join(" "), answer, "{group}, table {}", members.table);
+        compared += 1;
+    }
+    assert!(compared > 80, "only {compared} groups were compared");
+}
+
 #[test]
 fn go_pfcp_makes_the_same_messages_and_reads_ours() {
     let build = messages().map(|(name, _)| format!("build {name}"));
