@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Goal: PFCP and GTP-U mean here what they mean to others. Method: the messages of
-//! `packets/sessions.rs` are also made by scapy and by go-pfcp from values that are written
-//! down there again, and must be the same bytes. Ours are read by scapy, pycrate and go-pfcp, which build
-//! them again from the fields that they found; and by tshark, field by field.
+//! `packets/sessions.rs` are also made by scapy and by go-pfcp from values that are written down
+//! there again, and must be the same bytes. Ours are read by scapy, pycrate and go-pfcp, which
+//! build them again from the fields that they found; and by tshark, field by field.
 //!
 //! `tests/setup/mobile.sh` makes the Python, `tests/setup/go.sh` the Go program; what is missing is
 //! said.

@@ -104,8 +104,8 @@ impl Place {
         }
     }
 
-    /// Whether `ie_type` of length 0 stands here for its removal (TS 29.244, 5.6.3): in what updates
-    /// a rule, and where the specification says so of one IE.
+    /// Whether `ie_type` of length 0 stands here for its removal (TS 29.244, 5.6.3): in what
+    /// updates a rule, and where the specification says so of one IE.
     pub const fn removes_by_null(self, ie_type: IeType) -> bool {
         match self {
             Self::Message(MessageType::SESSION_MODIFICATION_REQUEST) => !ie_type.is_grouped(),
