@@ -122,7 +122,9 @@ fn wrong_lengths_and_values_name_the_ie() {
             "000f 0000",
             Err(Cause::MANDATORY_IE_MISSING.because_of(IeType::PDR_ID)),
         ),
-        // Trace Information of null length ends the trace.
+        // Trace Information has no typed value, and seven octets at least. Of null length it ends
+        // the trace.
+        ("0098 0006 010203040506", length(IeType::TRACE_INFORMATION)),
         ("0098 0000", Ok(())),
         // Update FAR with a contradicting action; an offending action in an update of a QER is not
         // expected there, and skipped.
@@ -140,6 +142,28 @@ fn wrong_lengths_and_values_name_the_ie() {
     for (ie, expected) in table {
         assert_eq!(check(&modification(ie)), expected, "{ie}");
     }
+}
+
+#[test]
+fn what_is_fixed_has_its_length() {
+    let header = of_node(MessageType::ASSOCIATION_SETUP_REQUEST);
+    let setup = |len: usize| {
+        message(&header, |writer| {
+            writer.put(key::NODE_ID, &NodeId::V4(PEER))?;
+            writer.put(key::RECOVERY_TIME_STAMP, &Time(1))?;
+            let value = &[7; 20][..len];
+            let (ie_type, enterprise) = (IeType::NF_INSTANCE_ID, None);
+            writer.put_ie(&Ie {
+                ie_type,
+                enterprise,
+                value,
+            })
+        })
+    };
+    let refusal = Cause::INVALID_LENGTH.because_of(IeType::NF_INSTANCE_ID);
+    assert_eq!(check(&setup(16)), Ok(()));
+    assert_eq!(check(&setup(17)), Err(refusal));
+    assert_eq!(check(&setup(15)), Err(refusal));
 }
 
 /// Open5GS #4423: an Outer Header Creation of null length. Null removes in an update and is an
