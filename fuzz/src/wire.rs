@@ -70,7 +70,7 @@ entry!(wire_ethernet, ethernet, view => {
 
 entry!(wire_gtpu, gtpu, view => {
     let len = view.payload().len();
-    let count = view.extensions().into_iter().inspect(|extension| show(extension)).count();
+    let count = view.extensions().into_iter().inspect(show).count();
     assert!(count <= gtpu::extension::EXTENSIONS_MAX);
     let _ = view.extensions().not_understood(gtpu::Role::Endpoint, |_| false);
     if let Ok(Some(session)) = view.extensions().pdu_session() {

@@ -14,7 +14,7 @@
 //!
 //! Deliberately unsupported: GTP' (protocol type 0) and versions other than 1.
 
-use crate::octets::{Octets, Pen};
+use crate::octets::{Ended, Octets, Pen};
 use crate::{Layer, ParseError, Reason, field};
 use core::{fmt, ops::Range};
 
@@ -351,16 +351,11 @@ impl fmt::Display for Header<'_> {
     }
 }
 
-/// Maps the end of the bytes to a reason of this format.
-const fn cut(_: crate::octets::Ended) -> Reason {
-    Reason::Truncated
-}
-
 /// Reads all fields of `bytes` with `read`, or says that they end too early.
 fn fields<'a, T>(
     bytes: &'a [u8],
     layer: Layer,
-    read: impl FnOnce(&mut Octets<'a>) -> Result<T, crate::octets::Ended>,
+    read: impl FnOnce(&mut Octets<'a>) -> Result<T, Ended>,
 ) -> Result<T, ParseError> {
-    read(&mut Octets(bytes)).map_err(|ended| layer.error(cut(ended)))
+    read(&mut Octets(bytes)).map_err(|Ended| layer.error(Reason::Truncated))
 }

@@ -166,12 +166,12 @@ impl<T: AsRef<[u8]>> View<T> {
     /// the view.
     ///
     /// # Errors
-    /// Those of [`Header::parse`]; `BadLength` when the length ends before the header does,
+    /// Those of [`Header::peek`]; `BadLength` when the length ends before the header does,
     /// `Truncated` when the bytes end before the length.
     #[inline]
     pub fn parse(bytes: T) -> Result<Self, ParseError> {
         let data = bytes.as_ref();
-        let header = Header::parse(data)?;
+        let header = Header::peek(data)?;
         let end = LEN.end + usize::from(field::u16(data, LEN));
         if end < header.header_len() {
             return Err(Layer::Pfcp.error(Reason::BadLength));
@@ -246,6 +246,14 @@ pub struct Header {
 }
 
 impl Header {
+    /// Reads the header of the message in `bytes`, which must hold the whole message.
+    ///
+    /// # Errors
+    /// Those of [`View::parse`].
+    pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
+        View::parse(bytes).map(|view| view.header)
+    }
+
     /// Reads the header at the front of `bytes`, whatever its length field says: an answer to a
     /// message of a wrong length needs it (TS 29.244, 7.6.3).
     ///
@@ -253,7 +261,7 @@ impl Header {
     /// `BadVersion` for versions other than 1; `Truncated` when the bytes end before the header;
     /// `Misplaced` for a SEID in a message about a node, or none in one about a session.
     #[inline]
-    pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
+    pub fn peek(bytes: &[u8]) -> Result<Self, ParseError> {
         let error = |reason| Err(Layer::Pfcp.error(reason));
         let [flags, message_type, ..] = *bytes else {
             return error(Reason::Truncated);
@@ -358,7 +366,7 @@ impl<'a> Messages<'a> {
     fn split(&mut self) -> Result<View<&'a [u8]>, Unreadable> {
         let unreadable = |error: ParseError| Unreadable {
             error,
-            header: Header::parse(self.rest).ok(),
+            header: Header::peek(self.rest).ok(),
         };
         let view = View::parse(self.rest).map_err(unreadable)?;
         let (bytes, rest) = self.rest.split_at(view.end);

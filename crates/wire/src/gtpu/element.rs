@@ -9,7 +9,7 @@
 //! Specification: TS 29.281 (R17), 8. The length has two bytes, in an extension header type list
 //! one. An element of an unknown type below 128 ends the walk, since nobody knows how long it is.
 
-use super::{MessageType, fields};
+use super::fields;
 use crate::octets::{Ended, Octets, Pen};
 use crate::{Layer, ParseError, Reason};
 use core::{fmt, net::IpAddr};
@@ -234,9 +234,4 @@ impl fmt::Display for Element<'_> {
             } => write!(f, "element {element_type}: {} bytes", value.len()),
         }
     }
-}
-
-/// Whether a message of this type carries information elements rather than a user's packet.
-pub const fn is_signalling(message_type: MessageType) -> bool {
-    !matches!(message_type, MessageType::G_PDU)
 }

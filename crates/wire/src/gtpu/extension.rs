@@ -225,7 +225,7 @@ impl<'a> Extensions<'a> {
             return None;
         }
         let mut pen = Pen::new(bytes);
-        let types = extensions.iter().map(|extension| extension.extension_type);
+        let mut types = extensions.iter().map(|extension| extension.extension_type);
         let following = types.clone().skip(1).chain([ExtensionType::NONE]);
         for (extension, next) in extensions.iter().zip(following) {
             let units = (extension.content.len() + 2).div_ceil(4);
@@ -237,7 +237,7 @@ impl<'a> Extensions<'a> {
         }
         let (len, is_whole) = (pen.len(), pen.is_whole());
         is_whole.then_some(Self {
-            first: types.clone().next().unwrap_or(ExtensionType::NONE),
+            first: types.next().unwrap_or(ExtensionType::NONE),
             bytes: &bytes[..len],
         })
     }
@@ -273,10 +273,8 @@ impl<'a> Extensions<'a> {
         role: Role,
         is_understood: impl Fn(ExtensionType) -> bool,
     ) -> Option<ExtensionType> {
-        let types = self.into_iter().map(|extension| extension.extension_type);
-        types
-            .into_iter()
-            .find(|&kind| kind.must_be_understood(role) && !is_understood(kind))
+        let mut types = self.into_iter().map(|extension| extension.extension_type);
+        types.find(|&kind| kind.must_be_understood(role) && !is_understood(kind))
     }
 
     /// What the PDU session container says, if there is one; it stands first (TS 29.281, 5.2.1).

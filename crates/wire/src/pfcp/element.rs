@@ -199,12 +199,12 @@ impl<'a> Group<'a> {
     }
 
     /// The first group of this type inside this one.
-    pub fn group(&self, ie_type: IeType) -> Option<Group<'a>> {
+    pub fn group(&self, ie_type: IeType) -> Option<Self> {
         self.groups(ie_type).next()
     }
 
     /// Every group of this type inside this one.
-    pub fn groups(&self, ie_type: IeType) -> impl Iterator<Item = Group<'a>> + use<'a> {
+    pub fn groups(&self, ie_type: IeType) -> impl Iterator<Item = Self> + use<'a> {
         self.all(ie_type).filter_map(|ie| ie.group())
     }
 

@@ -104,27 +104,36 @@ impl Place {
         }
     }
 
-    /// Whether an IE of length 0 removes what was provisioned (TS 29.244, 5.6.3).
-    pub const fn removes_by_null(self) -> bool {
-        matches!(
-            self,
-            Self::Message(MessageType::SESSION_MODIFICATION_REQUEST)
-                | Self::Group(
-                    IeType::UPDATE_PDR
-                        | IeType::UPDATE_FAR
-                        | IeType::UPDATE_FORWARDING_PARAMETERS
-                        | IeType::UPDATE_DUPLICATING_PARAMETERS
-                        | IeType::UPDATE_URR
-                        | IeType::UPDATE_QER
-                        | IeType::UPDATE_BAR
-                        | IeType::UPDATE_BAR_REPORT_RESPONSE
-                        | IeType::UPDATE_TRAFFIC_ENDPOINT
-                        | IeType::UPDATE_MAR
-                        | IeType::UPDATE_FORWARDING_ACTION_3GPP
-                        | IeType::UPDATE_FORWARDING_ACTION_NON_3GPP
-                        | IeType::UPDATE_SRR
-                )
-        )
+    /// Whether `ie_type` of length 0 stands here for its removal (TS 29.244, 5.6.3): in what
+    /// updates a rule, and where the specification says so of one IE.
+    pub const fn removes_by_null(self, ie_type: IeType) -> bool {
+        match self {
+            Self::Message(MessageType::SESSION_MODIFICATION_REQUEST) => !ie_type.is_grouped(),
+            Self::Message(MessageType::ASSOCIATION_UPDATE_REQUEST) => matches!(
+                ie_type,
+                IeType::CLOCK_DRIFT_CONTROL_INFORMATION
+                    | IeType::GTP_U_PATH_QOS_CONTROL_INFORMATION
+            ),
+            Self::Group(IeType::PDI) => {
+                matches!(ie_type, IeType::REDUNDANT_TRANSMISSION_PARAMETERS)
+            }
+            Self::Group(
+                IeType::UPDATE_PDR
+                | IeType::UPDATE_FAR
+                | IeType::UPDATE_FORWARDING_PARAMETERS
+                | IeType::UPDATE_DUPLICATING_PARAMETERS
+                | IeType::UPDATE_URR
+                | IeType::UPDATE_QER
+                | IeType::UPDATE_BAR
+                | IeType::UPDATE_BAR_REPORT_RESPONSE
+                | IeType::UPDATE_TRAFFIC_ENDPOINT
+                | IeType::UPDATE_MAR
+                | IeType::UPDATE_FORWARDING_ACTION_3GPP
+                | IeType::UPDATE_FORWARDING_ACTION_NON_3GPP
+                | IeType::UPDATE_SRR,
+            ) => true,
+            _ => false,
+        }
     }
 }
 
@@ -146,7 +155,8 @@ macro_rules! tables {
 }
 use tables;
 
-/// Checks the IEs of a message as the module says. Unknown messages are discarded without an
+/// Checks the IEs of a message as the module says. A heartbeat request is answered all the same
+/// (TS 29.244, 7.6.6), which is up to its receiver. Unknown messages are discarded without an
 /// answer (TS 29.244, 7.6.4): they pass here, and [`Members::of_message`] does not know them.
 ///
 /// # Errors
@@ -194,7 +204,7 @@ fn member(
         return Ok(());
     };
     let is_identity = presence == Presence::Mandatory;
-    if ie.value.is_empty() && place.removes_by_null() && !is_identity {
+    if ie.value.is_empty() && place.removes_by_null(ie.ie_type) && !is_identity {
         return Ok(());
     }
     if let Some(inner) = ie.group() {

@@ -4,6 +4,7 @@
 build NAME      a message of tests/packets/sessions.rs made by scapy, as hex
 scapy HEX       the PFCP message that scapy reads and builds again from the fields it found
 pycrate HEX     the same by pycrate
+mandatory TYPE  which IEs pycrate wants in the grouped IE of this number, or "unknown"
 gtp-build NAME  a GTP-U message made by scapy
 gtp-scapy HEX   what scapy reads of a G-PDU: tunnel, QFI and length of the packet in it
 gtp-pycrate HEX the GTP-U message that pycrate reads and builds again
@@ -14,7 +15,7 @@ import sys
 
 logging.getLogger("scapy").setLevel(logging.ERROR)
 
-from pycrate_mobile.TS29244_PFCP import parse_PFCP
+from pycrate_mobile.TS29244_PFCP import PFCPIELUT, PFCPIEs, parse_PFCP
 from pycrate_mobile.TS29281_GTPU import parse_GTPU
 from scapy.contrib.gtp import *
 from scapy.contrib.pfcp import *
@@ -132,7 +133,17 @@ def by_pycrate(parse, data):
     return other.to_bytes()
 
 
+def mandatory(number):
+    group = PFCPIELUT.get(number)
+    if not (isinstance(group, type) and issubclass(group, PFCPIEs)):
+        return "unknown"
+    wanted = group.MAND if isinstance(group.MAND, (tuple, set)) else (group.MAND,)
+    return " ".join(str(int(one)) for one in sorted(wanted))
+
+
 def answer(verb, argument):
+    if verb == "mandatory":
+        return mandatory(int(argument))
     if verb in ("build", "gtp-build"):
         return bytes(globals()[argument]()).hex()
     data = bytes.fromhex(argument)

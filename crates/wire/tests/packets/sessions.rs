@@ -177,6 +177,7 @@ pub(crate) fn report() -> Vec<u8> {
 }
 
 /// All of them.
+#[allow(dead_code, reason = "some tests name each")]
 pub(crate) fn all() -> [Vec<u8>; 3] {
     [association_setup(), establishment(), report()]
 }

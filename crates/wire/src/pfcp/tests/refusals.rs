@@ -118,7 +118,14 @@ fn wrong_lengths_and_values_name_the_ie() {
         ("000f 0005 0038 0001 00", length(IeType::PDR_ID)),
         ("000f 0004 0038 0000", length(IeType::PDR_ID)),
         ("000f 0006 0038 0003 0001", length(IeType::PDR_ID)),
-        ("000f 0000", Ok(())),
+        (
+            "000f 0000",
+            Err(Cause::MANDATORY_IE_MISSING.because_of(IeType::PDR_ID)),
+        ),
+        // Trace Information has no typed value, and seven octets at least. Of null length it ends
+        // the trace.
+        ("0098 0006 010203040506", length(IeType::TRACE_INFORMATION)),
+        ("0098 0000", Ok(())),
         // Update FAR with a contradicting action; an offending action in an update of a QER is not
         // expected there, and skipped.
         (
@@ -135,6 +142,28 @@ fn wrong_lengths_and_values_name_the_ie() {
     for (ie, expected) in table {
         assert_eq!(check(&modification(ie)), expected, "{ie}");
     }
+}
+
+#[test]
+fn what_is_fixed_has_its_length() {
+    let header = of_node(MessageType::ASSOCIATION_SETUP_REQUEST);
+    let setup = |len: usize| {
+        message(&header, |writer| {
+            writer.put(key::NODE_ID, &NodeId::V4(PEER))?;
+            writer.put(key::RECOVERY_TIME_STAMP, &Time(1))?;
+            let value = &[7; 20][..len];
+            let (ie_type, enterprise) = (IeType::NF_INSTANCE_ID, None);
+            writer.put_ie(&Ie {
+                ie_type,
+                enterprise,
+                value,
+            })
+        })
+    };
+    let refusal = Cause::INVALID_LENGTH.because_of(IeType::NF_INSTANCE_ID);
+    assert_eq!(check(&setup(16)), Ok(()));
+    assert_eq!(check(&setup(17)), Err(refusal));
+    assert_eq!(check(&setup(15)), Err(refusal));
 }
 
 /// Open5GS #4423: an Outer Header Creation of null length. Null removes in an update and is an
@@ -158,6 +187,21 @@ fn null_length_removes_in_updates_only() {
         modification("0003 001a 006c 0004 00000001 002c 0001 02 0004 0009 002a 0001 01 0054 0000");
     let refusal = Cause::INVALID_LENGTH.because_of(IeType::OUTER_HEADER_CREATION);
     assert_eq!(check(&create), Err(refusal));
+    // The specification says it of two groups of an association, and of no other.
+    for (ie_type, expected) in [
+        (IeType::CLOCK_DRIFT_CONTROL_INFORMATION, Ok(())),
+        (
+            IeType::UE_IP_ADDRESS_POOL_INFORMATION,
+            Err(Cause::MANDATORY_IE_MISSING.because_of(IeType::UE_IP_ADDRESS_POOL_IDENTITY)),
+        ),
+    ] {
+        let header = of_node(MessageType::ASSOCIATION_UPDATE_REQUEST);
+        let bytes = message(&header, |writer| {
+            writer.put(key::NODE_ID, &NodeId::V4(PEER))?;
+            writer.put_null(ie_type)
+        });
+        assert_eq!(check(&bytes), expected, "{ie_type}");
+    }
     // A rule's own number is never removed.
     let unnamed = modification("000a 0004 006c 0000");
     assert_eq!(

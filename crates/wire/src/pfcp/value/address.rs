@@ -45,6 +45,11 @@ pub(super) const fn bit<T: Copy>(bit: u8, value: &Option<T>) -> u8 {
     if value.is_some() { bit } else { 0 }
 }
 
+/// `bit` if `is_set`.
+pub(super) const fn flag(bit: u8, is_set: bool) -> u8 {
+    if is_set { bit } else { 0 }
+}
+
 /// Who a node is (8.2.38).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NodeId<'a> {
@@ -172,7 +177,7 @@ impl FTeid {
                 put_addresses(pen, v4, v6);
             }
             Self::Choose { v4, v6, choose_id } => {
-                let versions = u8::from(v4) * Self::V4 | u8::from(v6) * Self::V6;
+                let versions = flag(Self::V4, v4) | flag(Self::V6, v6);
                 pen.u8(versions | Self::CH | bit(Self::CHID, &choose_id));
                 if let Some(id) = choose_id {
                     pen.u8(id);
@@ -240,7 +245,7 @@ impl UeIpAddress {
         let (v6, v6_flag) = place(self.v6, Self::V6, Self::CHV6);
         pen.u8(v4_flag
             | v6_flag
-            | u8::from(self.is_destination) * Self::SD
+            | flag(Self::SD, self.is_destination)
             | bit(Self::IPV6D, &self.prefix_delegation_bits)
             | bit(Self::IP6PL, &self.prefix_len));
         put_addresses(pen, v4, v6);
@@ -322,11 +327,11 @@ impl<'a> RemoteGtpUPeer<'a> {
             | bit(Self::DI, &self.destination_interface)
             | bit(Self::NI, &self.network_instance));
         put_addresses(pen, self.v4, self.v6);
-        for field in [self.destination_interface, self.network_instance] {
-            if let Some(field) = field {
-                pen.counted_u16(field);
-            }
-        }
+        let fields = [self.destination_interface, self.network_instance];
+        fields
+            .into_iter()
+            .flatten()
+            .for_each(|field| pen.counted_u16(field));
     }
 }
 

@@ -65,12 +65,12 @@ macro_rules! flags {
                     return Err(Fault::Length);
                 }
                 bytes[..present].copy_from_slice(octets.take(present)?);
-                let flags = <$int>::from_le_bytes(bytes);
-                $(const { assert!(stringify!($nonzero).len() > 0) };
+                let flags = <$int>::from_le_bytes(bytes) & Self::ALL.0;
+                $(const { assert!(!stringify!($nonzero).is_empty()) };
                 if flags == 0 {
                     return Err(Fault::Value);
                 })?
-                Ok(Self(flags & Self::ALL.0))
+                Ok(Self(flags))
             }
 
             #[allow(dead_code, reason = "not every set is a whole value")]

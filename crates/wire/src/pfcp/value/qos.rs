@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Values of QoS enforcement: gates, rates, markings.
 
-use super::address::bit;
+use super::address::{bit, flag};
 use super::forwarding::TrafficClass;
 use super::value;
 use crate::octets::{Ended, Octets, Pen};
@@ -213,9 +213,7 @@ impl PacketRateStatus {
             .iter()
             .flatten()
             .any(|remaining| remaining.additional.is_some());
-        pen.u8(bit(Self::UL, &self.ul)
-            | bit(Self::DL, &self.dl)
-            | u8::from(has_additional) * Self::APR);
+        pen.u8(bit(Self::UL, &self.ul) | bit(Self::DL, &self.dl) | flag(Self::APR, has_additional));
         for remaining in both.iter().flatten() {
             pen.u16(remaining.packets);
             if has_additional {

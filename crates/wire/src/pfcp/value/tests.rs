@@ -112,6 +112,7 @@ fn contradictions_and_reserved_values_are_refused() {
         (IeType::USAGE_REPORT_TRIGGER, "0000"),
         (IeType::MEASUREMENT_METHOD, "00"),
         (IeType::REPORT_TYPE, "00"),
+        (IeType::REPORT_TYPE, "80"),
         (IeType::NODE_REPORT_TYPE, "00"),
         (IeType::VOLUME_THRESHOLD, "00"),
         (IeType::VOLUME_MEASUREMENT, "00"),
@@ -122,6 +123,22 @@ fn contradictions_and_reserved_values_are_refused() {
             key::check(ie_type, &hex(text)),
             Err(Fault::Value),
             "{ie_type} {text}"
+        );
+    }
+    for (len, is_name) in [(63, true), (64, false)] {
+        let name = [&[2, len][..], &[b'a'; 64][..len.into()]].concat();
+        assert_eq!(
+            key::check(IeType::NODE_ID, &name).is_ok(),
+            is_name,
+            "a label of {len}"
+        );
+    }
+    for (labels, is_name) in [(127, true), (128, false)] {
+        let name = [&[2][..], &b"\x01a".repeat(labels)].concat();
+        assert_eq!(
+            key::check(IeType::NODE_ID, &name).is_ok(),
+            is_name,
+            "{labels} labels"
         );
     }
     let count = IeType::DL_BUFFERING_SUGGESTED_PACKET_COUNT;

@@ -50,7 +50,8 @@ func establishment() message.Message {
 				ie.NewSDFFilter("permit out ip from any to assigned", "\xb8\xfc", "\x0a\x0b\x0c\x0d", "\x01\x23\x45", 3),
 				ie.NewQFI(9),
 			),
-			ie.NewOuterHeaderRemoval(6, 0),
+			// NewOuterHeaderRemoval writes the octet that deletes extension headers, always.
+			ie.New(ie.OuterHeaderRemoval, []byte{6}),
 			ie.NewFARID(1),
 			ie.NewURRID(1),
 			ie.NewQERID(1),

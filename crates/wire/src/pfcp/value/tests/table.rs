@@ -329,6 +329,13 @@ pub(super) const TABLE: &[(IeType, &str, usize, &str)] = &[
     ),
     (
         IeType::OUTER_HEADER_CREATION,
+        "0800 20010db8000000000000000000000001 0050",
+        20,
+        "OuterHeaderCreation { headers: UDP_IPV6, teid: None, v4: None, v6: Some(2001:db8::1), \
+         port: Some(80), c_tag: None, s_tag: None }",
+    ),
+    (
+        IeType::OUTER_HEADER_CREATION,
         "c402 c0000201 0050 040001 040002",
         14,
         "OuterHeaderCreation { headers: UDP_IPV4|C_TAG|S_TAG|N6_INDICATION, teid: None, v4: \
