@@ -159,8 +159,8 @@ fn a_longer_delay_bound_keeps_the_laser_on_through_idle_blocks() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..Default::default() })]
 
-    /// Goal: what the receiver's XGMII shows is what the sender's showed, all of it later by the same
-    /// time. Method: vectors of a MAC through deletion and insertion, where each start is.
+    /// Goal: what the receiver's XGMII shows is what the sender's showed, all of it later by the
+    /// same time. Method: vectors of a MAC through deletion and insertion, one by one.
     #[test]
     fn starts_come_out_of_idle_insertion_after_the_same_delay(
         frames in prop::collection::vec((0_usize..60, 60_usize..1997), 1..60),

@@ -76,8 +76,8 @@ impl Stage for IdleDeletion {
     }
 }
 
-/// Puts idle vectors back, with the same delay for all: 31 vectors come out for 27 that go in, and a
-/// FIFO lends what a frame needs while parity has its time (FSM_II of the task force's model).
+/// Puts idle vectors back, with the same delay for all: 31 vectors come out for 27 that go in, and
+/// a FIFO lends what a frame needs while parity has its time (FSM_II of the task force's model).
 ///
 /// Before each start and control vector the FIFO is filled up with idles, so that a start leaves it
 /// after as many vectors as it holds. A MAC that leaves room for parity and whose frames wait for
