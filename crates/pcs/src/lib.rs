@@ -30,13 +30,11 @@
 //! that it need not insert idles: whoever wants an XGMII puts [`reference::idle::IdleInsertion`]
 //! behind.
 //!
-//! Beside them: [`rs`], which also has RS(248,216) of XGS-PON; [`additive`], the scrambler of
-//! XGS-PON; [`line_file`], bits in files.
+//! Beside them: [`rs`], the code itself; [`line_file`], bits in files.
 //!
 //! What the sources leave open is in [`params`], each with the clause to check. Conformance is not
 //! claimed before that.
 
-pub mod additive;
 mod ber_monitor;
 pub mod block;
 pub mod burst;

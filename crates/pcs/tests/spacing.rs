@@ -4,7 +4,10 @@
 
 use catena_pcs::line_file::Listing;
 use catena_pcs::params::{BLOCK_BITS, CODEWORD_BITS, DATA_BLOCKS, Params};
-use catena_pcs::stage::{Direction, Transmit};
+use catena_pcs::reference::idle::{IdleDeletion, IdleInsertion};
+use catena_pcs::reference::mac::FrameMapper;
+use catena_pcs::stage::{Direction, Stage, Transmit};
+use catena_pcs::xgmii::Vector;
 use catena_pcs::{Simd, block, fast, reference};
 use proptest::prelude::*;
 
@@ -150,5 +153,54 @@ fn a_longer_delay_bound_keeps_the_laser_on_through_idle_blocks() {
             let found = (bits - 68 * BLOCK_BITS) / CODEWORD_BITS;
             assert_eq!(found, codewords, "{delay_bound:?}");
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..Default::default() })]
+
+    /// Goal: what the receiver's XGMII shows is what the sender's showed, all of it later by the
+    /// same time. Method: vectors of a MAC through deletion and insertion, one by one.
+    #[test]
+    fn starts_come_out_of_idle_insertion_after_the_same_delay(
+        frames in prop::collection::vec((0_usize..60, 60_usize..1997), 1..60),
+    ) {
+        let (mut mapper, mut deletion) = (FrameMapper::default(), IdleDeletion::default());
+        let (mut sent, mut kept, mut passed_due) = (Vec::new(), Vec::new(), 0);
+        let mut put = |vector: Vector, deletion: &mut IdleDeletion| {
+            sent.push(vector);
+            kept.extend(deletion.step(vector));
+        };
+        for (idle, len) in &frames {
+            mapper.gap().into_iter().for_each(|vector| put(vector, &mut deletion));
+            for _ in 0..*idle {
+                put(mapper.idle(), &mut deletion);
+            }
+            while deletion.due() > 0 {
+                put(Vector::IDLE, &mut deletion);
+                passed_due += 1;
+            }
+            for vector in mapper.frame(&vec![0; *len], 1, deletion.passed()) {
+                put(vector, &mut deletion);
+            }
+        }
+        for _ in 0..100 {
+            put(mapper.idle(), &mut deletion);
+        }
+        prop_assert!(passed_due <= 4 * frames.len());
+        let mut insertion = IdleInsertion::default();
+        let mut out = vec![Vector::IDLE; 2 * kept.len() + 10];
+        let progress = insertion.process(&kept, &mut out);
+        prop_assert_eq!(progress.consumed, kept.len());
+        prop_assert_eq!(progress.produced, kept.len() + kept.len() / 27 * 4);
+        let delay = insertion.delay();
+        prop_assert_eq!(delay, 40);
+        // Not only starts: frames are whole, and where they were.
+        let back = &out[delay..progress.produced];
+        let both = sent.len().min(back.len());
+        for at in 0..both {
+            prop_assert_eq!(back[at], sent[at], "vector {}", at);
+        }
+        prop_assert!(both + 50 > sent.len());
     }
 }

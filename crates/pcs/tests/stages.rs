@@ -242,7 +242,7 @@ proptest! {
             vectors.extend(vec![Vector::IDLE; random.below(60)]);
             vectors.extend(vec![Vector { data: 5, ctrl: 0 }; random.below(60)]);
         }
-        vectors.extend(vec![Vector::IDLE; 60]);
+        vectors.extend(vec![Vector::IDLE; 300]);
         let kept = run(Wrapped(idle::IdleDeletion::default()), &vectors, &mut random, 1);
         let kept: Vec<Vector> = kept.into_iter().map(|v| v.0).collect();
         let back = run(Wrapped(idle::IdleInsertion::default()), &kept, &mut random, 1);

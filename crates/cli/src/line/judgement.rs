@@ -7,6 +7,8 @@ use catena_pcs::line_file::Header;
 use catena_pcs::stage::{Direction, Verdict};
 use serde_json::{Value, json};
 
+use super::before_lock::BeforeLock;
+
 /// One word for a whole file, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Word {
@@ -106,6 +108,10 @@ impl Judgement {
             ),
             (counters.lock_losses, "losses of lock"),
             (counters.bursts_lost, "bursts lost before their end"),
+            (
+                counters.bursts_missed,
+                "sync patterns without a burst delimiter, whose bursts were not received",
+            ),
             // Frames for others are no damage.
             (
                 counters.drops.total() - counters.drops.llid,
@@ -116,6 +122,37 @@ impl Judgement {
             if count > 0 {
                 self.add(Word::Damaged, format!("{what}: {count}"));
             }
+        }
+    }
+
+    /// Adds what the receiver does not know: what it passed over before lock, and what follows the
+    /// line.
+    pub(crate) fn add_surroundings(&mut self, before: BeforeLock, trailing_octets: u64) {
+        if before.frames > 0 {
+            self.add(
+                Word::Damaged,
+                format!(
+                    "frames begun before lock: {}, in {} codewords in which headers are wrong",
+                    before.frames, before.codewords
+                ),
+            );
+        }
+        if trailing_octets > 0 {
+            self.add(
+                Word::Damaged,
+                format!(
+                    "octets behind the end of the line: {trailing_octets}; a file holds one line, \
+                     so split it where the next one begins"
+                ),
+            );
+        }
+    }
+
+    /// Compares bursts with those that were granted.
+    pub(crate) fn add_grants(&mut self, granted: u64, counters: &Counters) {
+        if counters.bursts != granted {
+            let reason = format!("bursts received: {} of {granted} granted", counters.bursts);
+            self.add(Word::Damaged, reason);
         }
     }
 
@@ -165,11 +202,13 @@ pub(crate) fn counters_json(counters: &Counters) -> Value {
     json!({
         "line_bits": counters.line_bits,
         "hunted_bits": counters.hunted_bits,
+        "first_hunt_bits": counters.first_hunt_bits,
         "locks": counters.locks,
         "lock_losses": counters.lock_losses,
         "bursts": counters.bursts,
         "bursts_ended": counters.bursts_ended,
         "bursts_lost": counters.bursts_lost,
+        "bursts_missed": counters.bursts_missed,
         "codewords": counters.codewords,
         "codewords_corrected": counters.codewords_corrected,
         "codewords_uncorrectable": counters.codewords_uncorrectable,
@@ -186,7 +225,7 @@ pub(crate) fn counters_json(counters: &Counters) -> Value {
     })
 }
 
-fn drops(counters: &Counters) -> [(&'static str, u64); 8] {
+fn drops(counters: &Counters) -> [(&'static str, u64); 9] {
     let drops = &counters.drops;
     [
         ("coding", drops.coding),
@@ -197,6 +236,7 @@ fn drops(counters: &Counters) -> [(&'static str, u64); 8] {
         ("crc8", drops.crc8),
         ("llid", drops.llid),
         ("fcs", drops.fcs),
+        ("high_ber", drops.high_ber),
     ]
 }
 
@@ -216,8 +256,8 @@ pub(crate) fn counters_text(header: &Header, counters: &Counters) -> String {
         ),
         Direction::Upstream => writeln!(
             text,
-            "bursts: {}, ended {}, lost {}",
-            counters.bursts, counters.bursts_ended, counters.bursts_lost
+            "bursts: {}, ended {}, lost {}, missed {}",
+            counters.bursts, counters.bursts_ended, counters.bursts_lost, counters.bursts_missed
         ),
     };
     let _ = writeln!(

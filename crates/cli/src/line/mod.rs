@@ -2,6 +2,7 @@
 //! made of them, and progress. The commands are in `commands/pcs`, the coding in `crates/pcs`, the
 //! format in `docs/reference/line-file.md`.
 
+pub(crate) mod before_lock;
 pub(crate) mod judgement;
 pub(crate) mod progress;
 pub(crate) mod reading;

@@ -18,6 +18,7 @@ pub(crate) struct LineReader {
     file: File,
     header: Header,
     present_bits: u64,
+    trailing_octets: u64,
     piece: Vec<u8>,
 }
 
@@ -38,14 +39,16 @@ impl LineReader {
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let name = path.display().to_string();
         let fail = |error: std::io::Error| Failure::running(format!("{name}: {error}"));
-        let file = File::open(path).map_err(fail)?;
-        let metadata = file.metadata().map_err(fail)?;
+        // To open a FIFO would wait for whoever writes to it.
+        let metadata = std::fs::metadata(path).map_err(fail)?;
         if !metadata.is_file() {
             return Err(Failure::running(format!(
                 "{name}: is no regular file, and a line file is read from more than one place; \
                  copy it into a file first"
             )));
         }
+        let file = File::open(path).map_err(fail)?;
+        let metadata = file.metadata().map_err(fail)?;
         let mut bytes = [0; HEADER_LEN];
         let len = HEADER_LEN.min(usize::try_from(metadata.len()).unwrap_or(HEADER_LEN));
         file.read_exact_at(&mut bytes[..len], 0).map_err(fail)?;
@@ -55,7 +58,10 @@ impl LineReader {
                  docs/reference/line-file.md says how to put bits from elsewhere into one"
             ))
         })?;
-        let held = 8 * (metadata.len() - HEADER_LEN as u64);
+        let octets = metadata.len() - HEADER_LEN as u64;
+        let held = 8 * octets;
+        let line_octets = header.bit_count.saturating_add(header.offset.into());
+        let line_octets = line_octets.div_ceil(8);
         Ok(Self {
             name,
             file,
@@ -63,6 +69,7 @@ impl LineReader {
             present_bits: held
                 .saturating_sub(header.offset.into())
                 .min(header.bit_count),
+            trailing_octets: octets.saturating_sub(line_octets),
             piece: Vec::new(),
         })
     }
@@ -78,6 +85,11 @@ impl LineReader {
     /// Line bits in the file: less than the header says if it was cut off.
     pub(crate) fn present_bits(&self) -> u64 {
         self.present_bits
+    }
+
+    /// Octets behind the line, which belong to nothing.
+    pub(crate) fn trailing_octets(&self) -> u64 {
+        self.trailing_octets
     }
 
     /// Line bits from bit `from` on: `count` of them, less at the end or where more would be too

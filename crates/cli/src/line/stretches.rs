@@ -4,8 +4,6 @@
 //! its counters, so the sum says where it stands. While it gains lock or finds a delimiter it
 //! cannot also have taken codewords before, because fewer bits than that are waiting in it then.
 
-use catena_pcs::burst::TERMINATOR_BITS;
-use catena_pcs::counters::Counters;
 use catena_pcs::params::{BLOCK_BITS, CODEWORD_BITS};
 use catena_pcs::stage::{Receive, Received};
 
@@ -29,14 +27,6 @@ impl Stretch {
     }
 }
 
-/// Bits that a receiver has done with, if it has taken so many codewords.
-fn done_bits(counters: &Counters, codewords: u64) -> u64 {
-    counters.hunted_bits
-        + codewords * CODEWORD_BITS as u64
-        + counters.bursts * BLOCK_BITS as u64
-        + counters.bursts_ended * TERMINATOR_BITS as u64
-}
-
 /// Gives a whole file to a receiver and notes where it was in step.
 ///
 /// # Errors
@@ -58,14 +48,15 @@ pub(crate) fn find(
             let before = *receiver.counters();
             receiver.receive(bits.bytes, bits.offset + from, count, &mut ignore);
             let after = receiver.counters();
+            let new_codewords = after.codewords - before.codewords;
             if after.locks + after.bursts > before.locks + before.bursts {
                 stretches.push(Stretch {
-                    start: done_bits(after, before.codewords),
+                    start: after.done_bits() - new_codewords * CODEWORD_BITS as u64,
                     codewords: 0,
                 });
             }
             if let Some(last) = stretches.last_mut() {
-                last.codewords += after.codewords - before.codewords;
+                last.codewords += new_codewords;
             }
             from += count;
         }

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
 
 use catena_pcs::line_file::Header;
@@ -26,6 +26,8 @@ pub(crate) struct LineWriter {
     header: Header,
     errors: BitErrors,
     flipped: u64,
+    /// Line bits in whole bytes that were written.
+    written_bits: u64,
     /// Bits up to `end` are waiting; the first ones may be those of a byte that is not full.
     buffer: Vec<u8>,
     end: usize,
@@ -45,6 +47,13 @@ impl LineWriter {
         errors: BitErrors,
     ) -> Result<Self, Failure> {
         let name = path.display().to_string();
+        // Asked before it is opened: that would wait for whoever reads it.
+        let kind = std::fs::metadata(path).map(|metadata| metadata.file_type());
+        if kind.is_ok_and(|kind| kind.is_fifo() || kind.is_socket()) {
+            return Err(Failure::running(format!(
+                "{name}: is a pipe, and the header of a line file is written last; write to a file"
+            )));
+        }
         let file = File::create(path)
             .map_err(|error| Failure::running(format!("{name}: cannot be created: {error}")))?;
         let mut writer = Self {
@@ -57,6 +66,7 @@ impl LineWriter {
             },
             errors,
             flipped: 0,
+            written_bits: 0,
             buffer: vec![0; BUFFER_BITS / 8],
             end: first_bit.into(),
         };
@@ -69,7 +79,7 @@ impl LineWriter {
     fn failure(&self, error: &std::io::Error) -> Failure {
         Failure::running(format!(
             "{}: writing stopped after {} line bits: {error}",
-            self.name, self.header.bit_count
+            self.name, self.written_bits
         ))
     }
 
@@ -85,6 +95,7 @@ impl LineWriter {
         let written = self.write(&buffer[..whole]);
         self.buffer = buffer;
         written?;
+        self.written_bits += 8 * whole as u64;
         let rest = self.end % 8;
         let open = if rest > 0 { self.buffer[whole] } else { 0 };
         self.buffer[..whole].fill(0);

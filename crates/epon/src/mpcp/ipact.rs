@@ -298,6 +298,19 @@ mod tests {
         assert!(much.contains("guarantee less"), "{much}");
         let many = refused(settings(Discipline::Limited, vec![greedy; 33]), 2);
         assert!(many.contains("33"), "{many}");
+        let many = refused(settings(Discipline::Limited, Vec::new()), 33);
+        assert!(many.contains("33"), "{many}");
+    }
+
+    #[test]
+    fn a_limit_is_within_what_a_gate_can_say() {
+        let long = Settings {
+            cycle_max: 4_000_000,
+            ..settings(Discipline::Fixed, Vec::new())
+        };
+        let ipact = Ipact::new(long, 2, 500).unwrap();
+        assert_eq!(ipact.limit(0), GRANT_LENGTH_MAX - 500);
+        assert_eq!(ipact.grant(0, 0), GRANT_LENGTH_MAX - 500);
     }
 
     proptest! {

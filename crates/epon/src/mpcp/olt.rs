@@ -10,12 +10,12 @@
 //! | registered | registering | REGISTER_REQ of the same address: the ONU was switched off and on |
 //! | registered | absent | it asks; nothing heard for the timeout; its clock drifted |
 //!
-//! The upstream is one line of time at the OLT's receiver, of which [`Olt`] hands out parts that are
-//! a guard apart. Where it would be idle until a far ONU can send, nearer ones are given slots. An
-//! ONU that is `rtt` away is told to turn its laser on `rtt` earlier. Slots of one ONU
-//! follow its REPORTs: one REPORT, one next slot. A slot from which no REPORT came (GATE or REPORT
-//! was lost) is followed by one for a REPORT only. So an ONU has one slot outstanding at most, and
-//! what it says can cost the others no more than its limit per cycle.
+//! The upstream is one line of time at the OLT's receiver. [`Olt`] hands out parts of it, a guard
+//! apart. Where it would be idle until a far ONU can send, nearer ones are given slots. An ONU that
+//! is `rtt` away is told to turn its laser on `rtt` earlier. Slots of one ONU follow its REPORTs:
+//! one REPORT, one next slot. A slot from which no REPORT came (GATE or REPORT was lost) is
+//! followed by one for a REPORT only. So an ONU has one slot outstanding at most, and what it says
+//! can cost the others no more than its limit per cycle.
 //!
 //! A discovery window takes its part of the line of time, and the round trip of the farthest ONU
 //! behind it. What arrives there may collide; what collided is not given to [`Olt::handle`].

@@ -156,6 +156,66 @@ fn packets_that_are_no_chunks_are_dropped_as_malformed() {
 }
 
 #[test]
+fn a_function_takes_chunks_of_its_own_content_only() {
+    let of = |content: Content| {
+        let mut chunk = vec![0; HEADER_LEN];
+        let header = Header {
+            content,
+            trial: 0,
+            bit: 0,
+            codewords: 1,
+            number: 0,
+            count: 0,
+            due: 0,
+        };
+        header.write(&mut chunk);
+        chunk
+    };
+    let contents = [
+        Content::Raw,
+        Content::Frames,
+        Content::Line(Direction::Downstream),
+        Content::Line(Direction::Upstream),
+    ];
+    for (role, direction, own) in [
+        ("olt", "transmit", 1),
+        ("onu", "transmit", 1),
+        ("onu", "receive", 2),
+        ("olt", "receive", 3),
+    ] {
+        let config = json!({"role": role, "direction": direction});
+        let mut bench = NfBench::new(&KIND, &config, &["out"]).unwrap();
+        for (index, content) in contents.into_iter().enumerate() {
+            let found = bench.process_one(&of(content)).verdict;
+            let is_refused = found == Verdict::Drop(DropReason::Malformed);
+            assert_eq!(is_refused, index != own, "{role} {direction}: {content:?}");
+        }
+    }
+}
+
+#[test]
+fn a_high_bit_error_rate_is_shown_and_withholds_frames_if_wanted() {
+    let port = json!({"chunk": "8KiB", "count": 60, "size": 500, "timeout": "1ms"});
+    for withholds in [false, true] {
+        let phy = json!({"role": "onu", "direction": "receive", "ber_window": 20,
+                         "ber_limit": 2, "ber_withholds": withholds});
+        let nfs = [
+            (&KIND, json!({"role": "olt", "direction": "transmit"})),
+            (&l1sim::KIND, json!({"ber": 3e-3})),
+            (&KIND, phy),
+        ];
+        let mut chain = LoopBench::new(&port, &nfs);
+        let counts = chain.run();
+        let receiver = chain.counts(2);
+        assert!(receiver["high_ber_windows"] > 10);
+        let withheld = receiver["frames_high_ber"];
+        assert_eq!(withheld > counts["frames"] / 2, withholds, "{withheld}");
+        let shown = chain.nf(2).control(&json!({"show": "counts"})).unwrap();
+        assert_eq!(shown["high_ber"], true);
+    }
+}
+
+#[test]
 fn a_burst_that_its_buffer_does_not_hold_is_dropped_and_the_next_one_is_whole() {
     let port = json!({"chunk": "10KiB", "count": 4, "size": 1000});
     let long = json!({"role": "onu", "direction": "transmit", "sync_blocks": 1024});
@@ -191,6 +251,18 @@ fn wrong_settings_are_refused_with_a_repair() {
         ),
         (
             json!({"role": "onu", "direction": "transmit", "loss_codewords": 3}),
+            "a receiver",
+        ),
+        (
+            json!({"role": "olt", "direction": "receive", "ber_window": 0}),
+            "1 to 65535",
+        ),
+        (
+            json!({"role": "onu", "direction": "receive", "ber_limit": 0}),
+            "1 to 65535",
+        ),
+        (
+            json!({"role": "olt", "direction": "transmit", "ber_withholds": true}),
             "a receiver",
         ),
         (

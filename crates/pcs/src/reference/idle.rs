@@ -4,7 +4,9 @@
 //!
 //! Uncertain: which vectors may be dropped. Here, eight idles, and vectors that no block can carry.
 
-use crate::params::{DATA_BLOCKS, PARITY_BLOCKS};
+use std::collections::VecDeque;
+
+use crate::params::{DATA_BLOCKS, PARITY_BLOCKS, Params};
 use crate::stage::{Progress, Stage};
 use crate::xgmii::{Kind, Vector};
 
@@ -74,12 +76,60 @@ impl Stage for IdleDeletion {
     }
 }
 
-/// Puts idle vectors back: four become due with every 27 that pass, and those due stand in front
-/// of the next start or control vector.
-#[derive(Clone, Debug, Default)]
+/// Puts idle vectors back, with the same delay for all: 31 vectors come out for 27 that go in, and
+/// a FIFO lends what a frame needs while parity has its time (FSM_II of the task force's model).
+///
+/// Before each start and control vector the FIFO is filled up with idles, so that a start leaves it
+/// after as many vectors as it holds. A MAC that leaves room for parity and whose frames wait for
+/// idles that are due ([`IdleDeletion::due`]) then sees them come out as it sent them.
+#[derive(Clone, Debug)]
 pub struct IdleInsertion {
+    fifo: VecDeque<Vector>,
+    depth: usize,
+    /// Vectors that came since parity had its time.
     passed: usize,
-    due: usize,
+    /// Vectors that are to leave before the next comes.
+    owed: usize,
+}
+
+impl IdleInsertion {
+    /// For frames of the length that the parameters allow.
+    pub fn new(params: &Params) -> Self {
+        let depth = PARITY_BLOCKS * params.frame_len_with_fcs_max.div_ceil(8 * DATA_BLOCKS) + 1;
+        Self {
+            fifo: vec![Vector::IDLE; depth - 1].into(),
+            depth,
+            passed: 0,
+            owed: 0,
+        }
+    }
+
+    /// By how many vectors starts are delayed.
+    pub fn delay(&self) -> usize {
+        self.depth - 1
+    }
+
+    fn take(&mut self, vector: Vector) {
+        let kind = super::code_66::encode(vector).1;
+        if matches!(kind, Kind::Start | Kind::Control) {
+            while self.fifo.len() + 1 < self.depth {
+                self.fifo.push_back(Vector::IDLE);
+            }
+        }
+        self.fifo.push_back(vector);
+        self.passed += 1;
+        self.owed += 1;
+        if self.passed == DATA_BLOCKS {
+            self.passed = 0;
+            self.owed += PARITY_BLOCKS;
+        }
+    }
+}
+
+impl Default for IdleInsertion {
+    fn default() -> Self {
+        Self::new(&Params::default())
+    }
 }
 
 impl Stage for IdleInsertion {
@@ -88,26 +138,18 @@ impl Stage for IdleInsertion {
 
     fn process(&mut self, input: &[Vector], output: &mut [Vector]) -> Progress {
         let mut progress = Progress::default();
-        for &vector in input {
-            let kind = super::code_66::encode(vector).1;
-            let is_place = matches!(kind, Kind::Start | Kind::Control);
-            while is_place && self.due > 0 && progress.produced < output.len() {
-                output[progress.produced] = Vector::IDLE;
+        loop {
+            while self.owed > 0 && progress.produced < output.len() {
+                output[progress.produced] = self.fifo.pop_front().unwrap_or(Vector::IDLE);
                 progress.produced += 1;
-                self.due -= 1;
+                self.owed -= 1;
             }
-            if progress.produced == output.len() {
-                break;
-            }
-            output[progress.produced] = vector;
-            progress.produced += 1;
+            let next = input.get(progress.consumed).filter(|_| self.owed == 0);
+            let Some(vector) = next else {
+                return progress;
+            };
+            self.take(*vector);
             progress.consumed += 1;
-            self.passed += 1;
-            if self.passed == DATA_BLOCKS {
-                self.passed = 0;
-                self.due += PARITY_BLOCKS;
-            }
         }
-        progress
     }
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reed-Solomon with 32 parity octets over GF(2^8): RS(255,223) of 10G-EPON and, shortened by
-//! seven, RS(248,216) of XGS-PON. The fast path.
+//! Reed-Solomon with 32 parity octets over GF(2^8): RS(255,223) of 10G-EPON. The fast path.
 //!
 //! A codeword lies in a [`Row`] of 256 bytes, right-aligned: data, then P31..P0. What precedes the
 //! data is zero and is not sent. Encoding is a sum of constant vectors, one per data byte. Decoding
@@ -103,11 +102,6 @@ impl Code {
     pub const EPON: Self = Self {
         first_byte: 4,
         first_mask: 0xe0,
-    };
-    /// RS(248,216) of XGS-PON (ITU-T G.9807.1 C.10.1.3): the same code without seven octets.
-    pub const XGS_PON: Self = Self {
-        first_byte: 8,
-        first_mask: 0xff,
     };
 
     /// Whether an error cannot be one: its value, to be added to this byte, is zero, or in bits

@@ -59,7 +59,7 @@ fn spoil(code: Code, row: &mut Row, count: usize, random: &mut impl FnMut() -> u
 #[test]
 fn up_to_sixteen_errors_are_corrected_and_more_are_refused() {
     let mut random = generator(1);
-    for code in [Code::FULL, Code::EPON, Code::XGS_PON] {
+    for code in [Code::FULL, Code::EPON] {
         for simd in Simd::all() {
             let codec = Codec::new(code, simd);
             for batch in [1, 2, 5, 11, 12, 31, 32, 40] {

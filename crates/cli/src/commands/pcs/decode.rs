@@ -4,17 +4,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use catena_pcs::llid::Accept;
-use catena_pcs::params::{BLOCK_BITS, CODEWORD_BITS, DATA_BLOCKS};
-use catena_pcs::stage::Received;
+use catena_pcs::stage::{Direction, Received};
 use catena_port::capture::{CaptureError, CaptureFormat, CaptureWriter};
 use serde_json::json;
 
 use super::super::{Failure, Outcome};
-use super::Coding;
-use crate::line::check_distinct;
+use super::{Coding, Monitor};
 use crate::line::judgement::{Judgement, counters_json, counters_text, direction_name};
 use crate::line::progress::Progress;
 use crate::line::reading::LineReader;
+use crate::line::{before_lock, check_distinct};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -25,19 +24,22 @@ pub(crate) struct Args {
     /// Take only frames for the ONU with this LLID, broadcasts among them
     #[arg(long, value_name = "LLID", value_parser = super::parse_llid)]
     onu: Option<u16>,
+    /// Upstream: bursts that were granted; another number of them is damage
+    #[arg(long, value_name = "COUNT")]
+    grants: Option<u64>,
     #[command(flatten)]
     coding: Coding,
+    #[command(flatten)]
+    monitor: Monitor,
     /// Print verdict and counts as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Time in the stream of a payload block, from the first codeword on: its place in bits at
-/// 10.3125 Gb/s, which is 165 bits in 16 ns.
-fn stream_ns(block: u64) -> u64 {
-    let (codeword, place) = (block / DATA_BLOCKS as u64, block % DATA_BLOCKS as u64);
-    let bits = codeword * CODEWORD_BITS as u64 + place * BLOCK_BITS as u64;
-    bits.saturating_mul(16) / 165
+/// Time of a line bit, from the first one on: 10.3125 Gb/s are 165 bits in 16 ns.
+fn line_ns(bit: u64) -> u64 {
+    // Fits: a 165th of 16 times as much.
+    (u128::from(bit) * 16 / 165) as u64
 }
 
 /// Frames on their way into a capture.
@@ -53,7 +55,7 @@ impl Sink {
         if self.failure.is_none() {
             // Fits: frames have at most some thousand octets.
             let len = frame.bytes.len() as u32;
-            let written = self.writer.write(stream_ns(frame.block), frame.bytes, len);
+            let written = self.writer.write(line_ns(frame.bit), frame.bytes, len);
             self.failure = written.err();
         }
     }
@@ -63,8 +65,15 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut reader = LineReader::open(&args.line)?;
     check_distinct(&args.line, &args.capture)?;
     let direction = reader.header().direction;
+    if direction == Direction::Downstream && args.grants.is_some() {
+        return Err(Failure::input(format!(
+            "--grants is for upstream, and {} is downstream, one stream without end; leave it out",
+            reader.name()
+        )));
+    }
     let accept = args.onu.map_or(Accept::Any, Accept::Onu);
-    let mut receiver = args.coding.receiver(direction, accept);
+    let params = args.monitor.set(args.coding.params());
+    let mut receiver = args.coding.receiver(direction, accept, params);
     let format = CaptureFormat::from_path(&args.capture);
     let mut sink = Sink {
         writer: CaptureWriter::create(&args.capture, format).map_err(Failure::running)?,
@@ -93,8 +102,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
     drop(progress);
     sink.failure.map_or(Ok(()), Err).map_err(Failure::running)?;
     sink.writer.finish().map_err(Failure::running)?;
-    let (header, counters) = (reader.header(), receiver.counters());
-    let judgement = Judgement::new(header, reader.present_bits(), counters, receiver.verdict());
+    let counters = receiver.counters();
+    let before = before_lock::find(&mut reader, counters)?;
+    let header = reader.header();
+    let mut judgement = Judgement::new(header, reader.present_bits(), counters, receiver.verdict());
+    judgement.add_surroundings(before, reader.trailing_octets());
+    if let Some(granted) = args.grants {
+        judgement.add_grants(granted, counters);
+    }
     if args.json {
         let llids = sink.by_llid.iter();
         let llids: BTreeMap<String, u64> = llids
@@ -109,6 +124,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
             "present_bits": reader.present_bits(),
             "verdict": judgement.word.name(),
             "reasons": judgement.reasons(),
+            "high_ber": receiver.is_high_ber(),
             "counters": counters_json(counters),
             "frames_by_llid": llids,
         }))?;
@@ -130,10 +146,11 @@ mod tests {
     #[test]
     fn four_codewords_take_the_time_of_1023_octets() {
         // 198.4 ns a codeword, of which 6.4 ns a block.
-        assert_eq!(stream_ns(0), 0);
-        assert_eq!(stream_ns(1), 6);
-        assert_eq!(stream_ns(27), 198);
-        assert_eq!(stream_ns(27 * 5), 992);
-        assert_eq!(stream_ns(27 * 5_040_323), 1_000_000_083);
+        assert_eq!(line_ns(0), 0);
+        assert_eq!(line_ns(66), 6);
+        assert_eq!(line_ns(2046), 198);
+        assert_eq!(line_ns(2046 * 5), 992);
+        assert_eq!(line_ns(2046 * 5_040_323), 1_000_000_083);
+        assert_eq!(line_ns(u64::MAX), 1_788_787_158_593_894_363);
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use catena_pcs::params::Params;
 use catena_pcs::stage::{Direction, PushError, Transmit};
 use catena_port::capture::{CaptureError, CaptureReader};
 use serde_json::json;
@@ -55,6 +56,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BITS", default_value_t = 1024,
           value_parser = clap::value_parser!(u64).range(..=FILL_MAX))]
     silence: u64,
+    /// Upstream: blocks of sync pattern in front of a burst (SyncTime)
+    #[arg(long, value_name = "BLOCKS", default_value_t = 64,
+          value_parser = clap::value_parser!(u16).range(1..=1024))]
+    sync_blocks: u16,
+    /// Upstream: idle blocks into the FIFO after which a burst ends (DelayBound); without it, a
+    /// burst ends with the codeword of its last frame
+    #[arg(long, value_name = "BLOCKS", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    delay_bound: Option<u16>,
     #[command(flatten)]
     coding: Coding,
     /// Print the counts as JSON
@@ -81,6 +90,16 @@ fn parse_rate(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(rate) if (0.0..=0.5).contains(&rate) => Ok(rate),
         _ => Err("a bit error rate is 0 to 0.5; at 0.5 nothing is left of the line".to_owned()),
+    }
+}
+
+impl Args {
+    fn params(&self) -> Params {
+        Params {
+            sync_blocks: self.sync_blocks.into(),
+            delay_bound: self.delay_bound.map(usize::from),
+            ..self.coding.params()
+        }
     }
 }
 
@@ -203,7 +222,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut encoding = Encoding {
         args,
         direction,
-        transmitter: args.coding.transmitter(direction),
+        transmitter: args.coding.transmitter(direction, args.params()),
         writer: LineWriter::create(&args.line, direction, args.first_bit, errors)?,
         counts: Counts::default(),
         in_burst: 0,

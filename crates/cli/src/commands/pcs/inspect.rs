@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::super::{Failure, Outcome};
 use super::{Coding, tolerate};
+use crate::line::before_lock;
 use crate::line::judgement::{Judgement, counters_json, counters_text, direction_name};
 use crate::line::progress::Progress;
 use crate::line::reading::LineReader;
@@ -113,13 +114,16 @@ fn block_json(listed: &Listed) -> Value {
 pub(crate) fn run(args: &Args) -> Outcome {
     let mut reader = LineReader::open(&args.line)?;
     let direction = reader.header().direction;
-    let mut receiver = args.coding.receiver(direction, Accept::Any);
+    let params = args.coding.params();
+    let mut receiver = args.coding.receiver(direction, Accept::Any, params);
     let present_bits = reader.present_bits();
     let mut progress = Progress::new(format!("reading {}", reader.name()), present_bits);
     let stretches = stretches::find(&mut reader, receiver.as_mut(), &mut progress)?;
     drop(progress);
     let (header, counters) = (*reader.header(), *receiver.counters());
-    let judgement = Judgement::new(&header, present_bits, &counters, receiver.verdict());
+    let before = before_lock::find(&mut reader, &counters)?;
+    let mut judgement = Judgement::new(&header, present_bits, &counters, receiver.verdict());
+    judgement.add_surroundings(before, reader.trailing_octets());
     let mut output = Output {
         to: BufWriter::new(std::io::stdout().lock()),
         is_json: args.json,

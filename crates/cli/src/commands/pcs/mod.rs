@@ -62,19 +62,44 @@ impl Coding {
         }
     }
 
-    fn transmitter(&self, direction: Direction) -> Box<dyn Transmit> {
-        let params = self.params();
+    fn transmitter(&self, direction: Direction, params: Params) -> Box<dyn Transmit> {
         match self.reference {
             true => Box::new(reference::Transmitter::new(direction, params)),
             false => Box::new(fast::Transmitter::new(direction, params, Simd::best())),
         }
     }
 
-    fn receiver(&self, direction: Direction, accept: Accept) -> Box<dyn Receive> {
-        let params = self.params();
+    fn receiver(&self, direction: Direction, accept: Accept, params: Params) -> Box<dyn Receive> {
         match self.reference {
             true => Box::new(reference::Receiver::new(direction, accept, params)),
             false => Box::new(fast::Receiver::new(direction, accept, params, Simd::best())),
+        }
+    }
+}
+
+/// The BER monitor, which counts wrong headers before correction.
+#[derive(Debug, clap::Args)]
+struct Monitor {
+    /// Codewords of a window of the BER monitor; 630 take 125 us
+    #[arg(long, value_name = "CODEWORDS", default_value_t = 630,
+          value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    ber_window: u32,
+    /// Wrong headers in a window from which the bit error rate is high
+    #[arg(long, value_name = "HEADERS", default_value_t = 64,
+          value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    ber_limit: u32,
+    /// Give out no frames while the bit error rate is high
+    #[arg(long)]
+    withhold: bool,
+}
+
+impl Monitor {
+    fn set(&self, params: Params) -> Params {
+        Params {
+            ber_window_codewords: self.ber_window,
+            ber_headers_max: self.ber_limit,
+            high_ber_withholds: self.withhold,
+            ..params
         }
     }
 }

@@ -24,6 +24,8 @@ use catena_engine::nf::{Burst, DropReason, Nanos, Verdict};
 use catena_wire::mpcp::QUANTUM_NS;
 
 mod frame_queue;
+#[cfg(test)]
+mod limit_tests;
 mod olt_mac;
 mod onu_mac;
 mod pon_packet;

@@ -141,6 +141,38 @@ mod tests {
     }
 
     #[test]
+    fn frames_apart_are_bursts_apart_and_few_are_kept() {
+        let mut receiver = Receiver::new();
+        assert!(!receiver.hear(1, 0, 100));
+        assert!(!receiver.hear(1, 100 + JOIN, 200), "of one burst");
+        assert!(!receiver.hear(1, 400, 500), "of another");
+        assert!(!receiver.hear(2, 300, 350), "between them");
+        assert!(receiver.hear(2, 90, 110));
+        for number in 0..1_000 {
+            receiver.hear(3, 1_000 * (number + 1), 1_000 * (number + 1) + 10);
+        }
+        assert_eq!(receiver.bursts.len(), KEPT);
+    }
+
+    #[test]
+    fn a_window_holds_so_many_requests() {
+        let mut receiver = Receiver::new();
+        let request = |number: u64| Request {
+            src: MacAddr([2; 6]),
+            pdu: Header {
+                timestamp: 0,
+                message: Message::RegisterReq(RegisterReq::default()),
+            },
+            arrival: 100 * number,
+            end: 100 * number + 10,
+        };
+        for number in 0..REQUESTS_MAX as u64 {
+            assert!(receiver.keep(request(number)));
+        }
+        assert!(!receiver.keep(request(9_999)));
+    }
+
+    #[test]
     fn requests_that_touch_are_taken_and_those_that_overlap_are_lost() {
         let mut receiver = Receiver::new();
         for (arrival, end) in [(0, 100), (100, 200), (300, 400), (350, 450), (449, 500)] {

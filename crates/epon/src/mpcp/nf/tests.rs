@@ -127,6 +127,11 @@ impl Pon {
         }
     }
 
+    /// One step of so many microseconds.
+    pub(super) fn run_us(&mut self, us: u64) {
+        self.step(1_000 * us);
+    }
+
     pub(super) fn run_ms(&mut self, ms: u64) {
         let end = self.now + ms * MS;
         while self.now < end {

@@ -6,8 +6,8 @@ use super::super::burst_time::{frame_octets, quanta_for};
 use super::super::ipact::Settings;
 use super::super::{ONU_COUNT_MAX, QUANTA_PER_SECOND, quanta_of_us};
 
-/// Least pause between slots in quanta: instants are counted to the nearest quantum at both ends, so
-/// that two bursts may come nearer to each other by as much.
+/// Least pause between slots in quanta: instants are counted to the nearest quantum at both ends,
+/// so that two bursts may come nearer to each other by as much.
 pub const GUARD_MIN: u32 = 2;
 
 /// Properties of an OLT. Times are in quanta.

@@ -43,8 +43,8 @@ impl Timeline {
         self.free_at
     }
 
-    /// Hands out `length`, from `earliest` on: in the first gap that holds it with a guard on either
-    /// side, or behind all others. Gives where it begins.
+    /// Hands out `length`, from `earliest` on: in the first gap that holds it with a guard on
+    /// either side, or behind all others. Gives where it begins.
     pub(super) fn take(&mut self, earliest: u64, length: u64, now: u64) -> u64 {
         self.gaps.retain(|gap| gap.to > now);
         let begin = |gap: &Gap| earliest.max(gap.from + self.guard);

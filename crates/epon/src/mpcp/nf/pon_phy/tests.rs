@@ -273,6 +273,26 @@ fn sync_time_and_delay_bound_are_settings_of_an_onu_that_sends() {
 }
 
 #[test]
+fn line_bits_of_the_other_direction_and_of_nothing_are_malformed() {
+    let up = pass(&mut phy("onu", "transmit"), &burst(5, 1000, &[100]));
+    let mut downstream = phy("onu", "receive");
+    assert!(pass(&mut downstream, &up).is_empty());
+    assert_eq!(counter(&mut downstream, "malformed"), 1);
+    assert_eq!(counter(&mut downstream, "line_bits"), 0);
+}
+
+#[test]
+fn a_burst_goes_on_where_its_last_frame_ended_and_nowhere_else() {
+    let apart = |quanta: u32| {
+        let mut packets = burst(5, 1000, &[100, 100]);
+        let next = 1000 + quanta_to(frame_octets(100)) as u32 + quanta;
+        packets[1].bytes[..4].copy_from_slice(&next.to_le_bytes());
+        pass(&mut phy("onu", "transmit"), &packets).len()
+    };
+    assert_eq!((apart(0), apart(8), apart(9)), (1, 1, 2));
+}
+
+#[test]
 fn a_chunk_without_a_burst_is_counted() {
     let (mut onu, mut olt) = (phy("onu", "transmit"), phy("olt", "receive"));
     let mut chunks = pass(&mut onu, &burst(5, 1000, &[100, 60]));
