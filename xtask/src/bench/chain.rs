@@ -1,27 +1,36 @@
 //! `bench chain`: the end-to-end rate of chains of 1, 2, 4 and 8 NFs at 64 bytes, by mode.
 //!
-//! - `inline`: time per packet and NF, at most 5 ns; beside it one testpmd core between two null
-//!   ports, which also hands each packet through one forwarder.
-//! - `thread`: rate, no target.
-//! - `process`: rate beside a chain of as many memif forwarders that poll, both over two cores.
-//!   Eight processes must reach 1 Mpps; pollers that share a core take turns by scheduler slices.
+//! - `inline`: time per packet over the number of NFs as a line: what each further NF costs, beside
+//!   the same NF in a bare loop over packets that are written and read in full, and what is there
+//!   without any. One testpmd core between two null ports, which also hands each packet through one
+//!   forwarder, stands beside a single NF.
+//! - `thread` and `process`: rates; eight processes must reach 1 Mpps. Pollers that share two cores
+//!   by slices of the scheduler are no peer: processes of others stand in `bench aggregation`.
 //!
 //! SPDX-License-Identifier: Apache-2.0
 
 use super::Session;
-use super::own::Mode;
+use super::floor;
+use super::own::{Mode, OwnRate, Packing};
 use super::report::{Row, Target};
 use super::series::Series;
+use super::{FLOOR_SPAN, SHORT_RUN};
 
 const PACKET_SIZE: usize = 64;
+/// Short inline runs of a length in a round.
+const SHORT_RUNS: u32 = 3;
+/// What the engine may add to an NF, and what a chain may take without any.
+const NF_BUDGET_NS: f64 = 0.7;
+const FIXED_BUDGET_NS: f64 = 10.0;
 
 struct Figures {
     length: usize,
-    /// Nanoseconds per packet and NF.
+    /// Nanoseconds per packet.
     inline: Series,
     thread: Series,
     process: Series,
-    memif: Series,
+    /// Nanoseconds per packet of the bare loop.
+    bare: Series,
 }
 
 /// Measures and adds the rows.
@@ -48,22 +57,18 @@ pub(super) fn run(session: &mut Session) {
         add_rows(session, figures, &null);
     }
     session.note_range("testpmd null to null, 64 B", "ns per packet", &null);
-    session.notes.push(
-        "memif chain: generator, NFs and sink are a process each, dealt round-robin over the two \
-         cores; the mean rate at the sink"
-            .to_owned(),
-    );
+    add_lines(session, &all);
 }
 
 impl Figures {
     fn new(length: usize) -> Self {
-        let [inline, thread, process, memif] = std::array::from_fn(|_| Series::default());
+        let [inline, thread, process, bare] = std::array::from_fn(|_| Series::default());
         Self {
             length,
             inline,
             thread,
             process,
-            memif,
+            bare,
         }
     }
 }
@@ -75,43 +80,94 @@ fn measure(session: &mut Session, figures: &mut Figures) {
     figures
         .process
         .push(own(Mode::Process).map(|rate| rate.mpps));
-    let rate = session
-        .testpmd
-        .memif_chain(length, PACKET_SIZE, seconds, cores);
-    figures.memif.push(rate.map(|rate| rate.mpps));
     figures.thread.push(own(Mode::Thread).map(|rate| rate.mpps));
-    figures
-        .inline
-        .push(own(Mode::Inline).map(|rate| rate.ns_per_packet / length as f64));
+    let what = format!("chain --mode inline --length {length} --size {PACKET_SIZE}");
+    for _ in 0..SHORT_RUNS {
+        let run = || {
+            let Session { own, cores, .. } = &*session;
+            own.packed::<OwnRate>(&what, Packing::Off, SHORT_RUN, *cores)
+        };
+        let mut quiet = session.quiet;
+        let outcome = quiet.run(run);
+        figures.inline.push(outcome.map(|rate| rate.ns_per_packet));
+        let bare = quiet.run(|| floor::inline(length, FLOOR_SPAN, cores[0]));
+        figures.bare.push(bare);
+        session.quiet = quiet;
+    }
+}
+
+/// Adds the lines through the times of all lengths.
+fn add_lines(session: &mut Session, all: &[Figures]) {
+    let line = |series: fn(&Figures) -> &Series| {
+        let points = all.iter().filter_map(|figures| {
+            let time = series(figures).median()?;
+            Some((figures.length as f64, time))
+        });
+        line_through(&points.collect::<Vec<_>>())
+    };
+    let (own, bare) = (line(|f| &f.inline), line(|f| &f.bare));
+    let one = |value: Option<f64>| {
+        let mut series = Series::default();
+        series.push(value.ok_or("inline chains of one length only"));
+        series
+    };
+    let slopes = (one(own.map(|l| l.1)), one(bare.map(|l| l.1)));
+    let target = bare.map(|line| Target::AtMost(line.1 + NF_BUDGET_NS));
+    let peer = Some(("bare loop", &slopes.1));
+    let metric = "inline, per further NF, 64 B";
+    session
+        .rows
+        .push(Row::new(metric, "ns", &slopes.0, peer, target));
+    let fixed = (one(own.map(|l| l.0)), one(bare.map(|l| l.0)));
+    let peer = Some(("bare loop", &fixed.1));
+    let metric = "inline, without an NF, 64 B";
+    let target = Some(Target::AtMost(FIXED_BUDGET_NS));
+    session
+        .rows
+        .push(Row::new(metric, "ns", &fixed.0, peer, target));
+}
+
+/// Value at 0 and slope of the line of least squares; none with fewer than two places.
+fn line_through(points: &[(f64, f64)]) -> Option<(f64, f64)> {
+    let count = points.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
+    let (x, y) = (mean(|p| p.0), mean(|p| p.1));
+    let spread: f64 = points.iter().map(|p| (p.0 - x) * (p.0 - x)).sum();
+    let both: f64 = points.iter().map(|p| (p.0 - x) * (p.1 - y)).sum();
+    (spread > 0.0).then(|| (y - x * both / spread, both / spread))
 }
 
 fn add_rows(session: &mut Session, figures: &Figures, null: &Series) {
     let length = figures.length;
     let name = |mode: Mode| format!("chain of {length} {mode}, {PACKET_SIZE} B");
-    let memif_name = format!("memif chain of {length}");
-    let memif = Some((memif_name.as_str(), &figures.memif));
     let null = (length == 1).then_some(("testpmd null to null", null));
-    let inline_target = Some(Target::AtMost(5.0));
     let process_target = (length == 8).then_some(Target::AtLeast(1.0));
+    let bare = Some(("bare loop", &figures.bare));
     session.rows.extend([
-        Row::new(
-            name(Mode::Inline),
-            "ns/packet/NF",
-            &figures.inline,
-            null,
-            inline_target,
-        ),
-        Row::new(name(Mode::Thread), "Mpps", &figures.thread, memif, None),
+        Row::new(name(Mode::Inline), "ns", &figures.inline, bare, None),
+        Row::new(name(Mode::Inline), "ns", &figures.inline, null, None),
+        Row::new(name(Mode::Thread), "Mpps", &figures.thread, None, None),
         Row::new(
             name(Mode::Process),
             "Mpps",
             &figures.process,
-            memif,
+            None,
             process_target,
         ),
     ]);
-    session.note_range(&name(Mode::Inline), "ns per packet and NF", &figures.inline);
+    session.note_range(&name(Mode::Inline), "ns per packet", &figures.inline);
     session.note_range(&name(Mode::Thread), "Mpps", &figures.thread);
     session.note_range(&name(Mode::Process), "Mpps", &figures.process);
-    session.note_range(&memif_name, "Mpps", &figures.memif);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_a_slope_and_a_value_at_0() {
+        let points = [(1.0, 12.0), (2.0, 15.0), (4.0, 21.0), (8.0, 33.0)];
+        assert_eq!(line_through(&points), Some((9.0, 3.0)));
+        assert_eq!(line_through(&points[..1]), None);
+    }
 }

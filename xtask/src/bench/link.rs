@@ -1,13 +1,16 @@
 //! `bench link`: the rate of one link between two processes, one core each.
 //!
-//! Peers: memif (the receiver copies; both copy) and vhost-user with a packed ring. Targets hold
-//! for 64-byte packets: in `shared` at least 4 times each peer, in `copy` at least twice; `copy`
-//! is held against the faster memif too, which copies once less. Large packets have no target.
+//! The measure is the floor, bare loops that do the same work in the same round (see
+//! [`super::floor`]), for 64-byte packets: time per packet at most so many times the floor's. Peers
+//! stand beside it at their best: memif (the receiver copies; both copy) and vhost-user with a
+//! packed ring, each by the burst and ring size that gives it most. Bundles are held against the
+//! fastest memif. Large packets have no target.
 //!
 //! SPDX-License-Identifier: Apache-2.0
 
 use super::Session;
-use super::own::Trust;
+use super::floor::Work;
+use super::own::{Packing, Trust};
 use super::report::{Row, Target};
 use super::series::Series;
 use super::testpmd::MemifCopy;
@@ -26,12 +29,40 @@ struct Figures {
     vhost_user: Series,
 }
 
+/// A link beside its floor: options, packing, the floor's work and slots, and how many times the
+/// floor it may take.
+const BESIDE_FLOOR: [(&str, &str, Packing, (Work, u64), f64); 4] = [
+    (
+        "shared",
+        "--trust shared",
+        Packing::Off,
+        (Work::Plain, 512),
+        1.4,
+    ),
+    ("ro", "--trust ro", Packing::Off, (Work::Plain, 512), 1.4),
+    ("copy", "--trust copy", Packing::Off, (Work::Copy, 512), 1.5),
+    (
+        "shared, in bundles, 2048 slots",
+        "--trust shared --burst 256 --slots 2048",
+        Packing::On,
+        (Work::Bundle, 2048),
+        1.6,
+    ),
+];
+
+/// Short windows of each link in a round.
+const WINDOWS: u32 = 5;
+
 /// Measures and adds the rows.
 pub(super) fn run(session: &mut Session) {
     let sizes: &[usize] = if session.quick { &[64] } else { &[64, 1500] };
+    let floors = beside_floors(session);
     for &size in sizes {
         let figures = measure(session, size);
         add_rows(session, size, &figures);
+        if size == 64 {
+            add_bundles(session, &floors, &figures);
+        }
     }
     let core = session.cores[0];
     let mut null = Series::default();
@@ -45,6 +76,46 @@ pub(super) fn run(session: &mut Session) {
         None,
         None,
     ));
+}
+
+/// Links and their floors in turn; adds the rows, and gives the links' times per packet.
+fn beside_floors(session: &mut Session) -> [Series; 4] {
+    let mut all: [[Series; 2]; 4] = Default::default();
+    let windows = if session.quick { 2 } else { WINDOWS };
+    for round in 0..session.rounds {
+        session.progress(round, "links beside bare loops");
+        for (series, (_, options, packing, floor, _)) in all.iter_mut().zip(BESIDE_FLOOR) {
+            let what = format!("link {options} --size 64");
+            let [own, bare] = session.beside_floor((&what, packing), floor, windows);
+            series[0].extend(own);
+            series[1].extend(bare);
+        }
+    }
+    for ([own, bare], (name, _, _, (work, _), bound)) in all.iter().zip(BESIDE_FLOOR) {
+        let metric = format!("link {name}, 64 B");
+        let target = Some(Target::RatioAtMost(bound));
+        let floor = work.to_string();
+        let row = Row::new(&metric, "ns", own, Some((&floor, bare)), target);
+        session.rows.push(row);
+        session.note_range(&metric, "ns", own);
+        session.note_range(&format!("  {floor}"), "ns", bare);
+    }
+    all.map(|[own, _]| own)
+}
+
+/// Bundles beside the fastest memif.
+fn add_bundles(session: &mut Session, [.., bundles]: &[Series; 4], figures: &Figures) {
+    let mpps = bundles.inverse(1000.0);
+    let median = |series: &Series| series.median().unwrap_or(0.0);
+    let fastest = if median(&figures.memif) >= median(&figures.memif_copy) {
+        (MEMIF, &figures.memif)
+    } else {
+        (MEMIF_COPY, &figures.memif_copy)
+    };
+    let target = Some(Target::RatioAtLeast(3.0));
+    let metric = "link shared, in bundles, 64 B";
+    let row = Row::new(metric, "Mpps", &mpps, Some(fastest), target);
+    session.rows.push(row);
 }
 
 /// Own side and peers in turn, `rounds` times.
@@ -74,45 +145,20 @@ fn measure(session: &mut Session, size: usize) -> Figures {
 }
 
 fn add_rows(session: &mut Session, size: usize, figures: &Figures) {
-    let target = |bound| (size == 64).then_some(Target::RatioAtLeast(bound));
     let rows = [
-        (
-            "shared",
-            &figures.shared,
-            MEMIF,
-            &figures.memif,
-            target(4.0),
-        ),
-        (
-            "shared",
-            &figures.shared,
-            VHOST_USER,
-            &figures.vhost_user,
-            target(4.0),
-        ),
-        ("copy", &figures.copy, MEMIF, &figures.memif, target(2.0)),
-        (
-            "copy",
-            &figures.copy,
-            MEMIF_COPY,
-            &figures.memif_copy,
-            target(2.0),
-        ),
-        (
-            "copy",
-            &figures.copy,
-            VHOST_USER,
-            &figures.vhost_user,
-            target(2.0),
-        ),
-        ("ro", &figures.ro, MEMIF, &figures.memif, None),
-        ("ro", &figures.ro, VHOST_USER, &figures.vhost_user, None),
+        ("shared", &figures.shared, MEMIF, &figures.memif),
+        ("shared", &figures.shared, VHOST_USER, &figures.vhost_user),
+        ("copy", &figures.copy, MEMIF, &figures.memif),
+        ("copy", &figures.copy, MEMIF_COPY, &figures.memif_copy),
+        ("copy", &figures.copy, VHOST_USER, &figures.vhost_user),
+        ("ro", &figures.ro, MEMIF, &figures.memif),
+        ("ro", &figures.ro, VHOST_USER, &figures.vhost_user),
     ];
-    for (trust, own, name, peer, target) in rows {
+    for (trust, own, name, peer) in rows {
         let metric = format!("link {trust}, {size} B");
         session
             .rows
-            .push(Row::new(metric, "Mpps", own, Some((name, peer)), target));
+            .push(Row::new(metric, "Mpps", own, Some((name, peer)), None));
     }
     let ranges = [
         ("link shared", &figures.shared),

@@ -59,6 +59,12 @@ pub(crate) fn background_load() -> String {
     format!("other load before the start: {share} % of all cores")
 }
 
+/// Core time of all cores that was not idle since boot, steal included.
+pub(crate) fn busy_seconds() -> Option<f64> {
+    let (busy, _) = cpu_ticks()?;
+    Some(busy as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
 /// Busy and all ticks of all cores since boot (proc_stat(5): idle and iowait are not busy).
 fn cpu_ticks() -> Option<(u64, u64)> {
     let text = std::fs::read_to_string("/proc/stat").ok()?;

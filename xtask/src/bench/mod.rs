@@ -15,6 +15,7 @@ mod chain;
 pub(crate) mod child;
 mod epon;
 mod flow;
+mod floor;
 mod generator;
 mod hop;
 mod install;
@@ -23,6 +24,7 @@ mod machine;
 mod own;
 mod page;
 mod pcs;
+mod quiet;
 mod report;
 mod series;
 mod stats;
@@ -39,6 +41,12 @@ use series::Series;
 
 /// Measurement time of `--quick`; leaves 5 s of a minute for the end of the last run.
 const QUICK_LIMIT: Duration = Duration::from_secs(55);
+
+/// Of a short run: seconds before the measurement and measured.
+const SHORT_RUN: (f64, f64) = (0.1, 0.3);
+
+/// How long bare loops run for one figure.
+const FLOOR_SPAN: Duration = Duration::from_millis(200);
 
 /// What to measure.
 #[derive(clap::Args, Debug)]
@@ -72,7 +80,7 @@ enum Name {
     /// What packing packets into frames gains: by packet size, by chain, and in latency by load;
     /// beside testpmd forwarders behind OVS-DPDK
     Aggregation,
-    /// Rate of chains of 1 to 8 NFs by execution mode, beside a chain of memif forwarders
+    /// Rate of chains of 1 to 8 NFs by execution mode, inline beside the same NFs in a bare loop
     Chain,
     /// Latency of a 10G-EPON PHY as chained functions, by chunk size and bit error rate:
     /// containers over TCP, containers over shared memory, bare metal
@@ -82,9 +90,9 @@ enum Name {
     Flow,
     /// Rate of the traffic generator over a link and a veth pair, beside tcpreplay and trafgen
     Generator,
-    /// One-way time of a lone packet, beside a bare cache line, a yield and a futex
+    /// One-way time of a lone packet, beside a paced bare ring, a cache line, a yield and a futex
     Hop,
-    /// Rate of one link by trust, beside memif and vhost-user
+    /// Rate of one link by trust and packing, beside bare loops, memif and vhost-user
     Link,
     /// 10G-EPON coding on one core, by stage and whole, beside libfec
     Pcs,
@@ -100,6 +108,8 @@ struct Session {
     cores: [usize; 2],
     own: own::Own,
     testpmd: testpmd::Testpmd,
+    /// Repeats short runs that were disturbed.
+    quiet: quiet::Quiet,
     deadline: Option<Instant>,
     rows: Vec<Row>,
     notes: Vec<String>,
@@ -115,6 +125,34 @@ impl Session {
     fn is_late(&self) -> bool {
         self.deadline
             .is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    /// Catena's time per packet and that of a bare loop that does the same work, `windows` times in
+    /// turn: short runs, of which disturbed ones are repeated on both sides.
+    fn beside_floor(
+        &mut self,
+        (what, packing): (&str, own::Packing),
+        (work, slots): (floor::Work, u64),
+        windows: u32,
+    ) -> [Series; 2] {
+        let [mut own, mut bare] = [Series::default(), Series::default()];
+        for _ in 0..windows {
+            if self.is_late() {
+                own.push::<&str>(Err("no time was left"));
+                break;
+            }
+            let run = || {
+                self.own
+                    .packed::<own::OwnRate>(what, packing, SHORT_RUN, self.cores)
+            };
+            own.push(self.quiet.run(run).map(|rate| rate.ns_per_packet));
+            let floor = floor::rate(work, slots, FLOOR_SPAN, self.cores);
+            if let Ok(floor) = &floor {
+                self.quiet.count_windows(floor.windows, floor.rejected);
+            }
+            bare.push(floor.map(|floor| floor.ns_per_packet));
+        }
+        [own, bare]
     }
 
     /// Says on standard error what is being measured.
@@ -168,6 +206,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         cores: cacheline::first_two_cores()?,
         own: own::Own::build(root, Rc::clone(&work_dir)),
         testpmd: testpmd::Testpmd::new(work_dir),
+        quiet: quiet::Quiet::default(),
         deadline: None,
         rows: Vec::new(),
         notes: vec![machine::background_load()],
@@ -210,6 +249,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         Name::Flow | Name::Pcs => unreachable!("handled above"),
     };
     let mut notes = session.notes;
+    notes.extend(session.quiet.notes());
     notes.extend(session.testpmd.take_notes());
     let report = Report {
         bench: bench.to_owned(),

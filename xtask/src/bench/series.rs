@@ -22,6 +22,12 @@ impl Series {
         }
     }
 
+    /// Adds the values of `other`.
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.values.extend(other.values);
+        self.error = self.error.take().or(other.error);
+    }
+
     /// Median over the rounds that gave a value.
     pub(crate) fn median(&self) -> Option<f64> {
         median(&self.values)
@@ -31,6 +37,14 @@ impl Series {
     pub(crate) fn scaled(&self, factor: f64) -> Self {
         Self {
             values: self.values.iter().map(|value| value * factor).collect(),
+            error: self.error.clone(),
+        }
+    }
+
+    /// `factor` over each value: a rate from times, or times from a rate.
+    pub(crate) fn inverse(&self, factor: f64) -> Self {
+        Self {
+            values: self.values.iter().map(|value| factor / value).collect(),
             error: self.error.clone(),
         }
     }

@@ -1,15 +1,18 @@
-//! DPDK's `dpdk-testpmd` as a peer: memif, vhost-user, a memif chain and a bare forwarding core.
+//! DPDK's `dpdk-testpmd` as a peer: memif, vhost-user and a bare forwarding core.
 //!
 //! Each peer is a set of polling processes, started from the receiving end back to the generator,
 //! since a connecting end fails at once when nobody listens. A rate is read from the receiver
 //! while traffic flows: its first interval with packets is start-up and is left out, and the
 //! processes are killed before any of them stops by itself, so no interval is cut short.
 //!
-//! `--in-memory` keeps huge pages in memfds, so that nothing is left on a hugetlbfs and none need
-//! be mounted; with too few huge pages free the peers run on 4 KiB pages, which a note says.
+//! A peer is measured at its best: on huge pages, which are made for the command where that is
+//! allowed, and with the burst and ring size of [`TUNINGS`] that give it most in a short run before
+//! its first. `--in-memory` keeps huge pages in memfds, so that nothing is left on a hugetlbfs and
+//! none need be mounted; with too few huge pages the peers run on 4 KiB pages, which a note says.
 //!
 //! SPDX-License-Identifier: Apache-2.0
 
+mod huge_pages;
 mod ovs;
 mod run;
 mod vswitch;
@@ -21,6 +24,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use super::work_dir::WorkDir;
+use huge_pages::HugePages;
 use run::{Process, Run};
 pub(crate) use vswitch::Shape;
 
@@ -34,6 +38,54 @@ pub(crate) struct PeerRate {
     /// Million packets per second.
     pub(crate) mpps: f64,
 }
+
+/// How a peer moves packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Tuning {
+    /// Packets per burst of its loop.
+    burst: u32,
+    /// Binary logarithm of the descriptors of a ring.
+    log2_ring: u32,
+}
+
+/// What is tried for each peer and packet size; the first without trying where time is short.
+const TUNINGS: [Tuning; 5] = [
+    Tuning {
+        burst: 64,
+        log2_ring: 10,
+    },
+    Tuning {
+        burst: 32,
+        log2_ring: 9,
+    },
+    Tuning {
+        burst: 32,
+        log2_ring: 10,
+    },
+    Tuning {
+        burst: 64,
+        log2_ring: 11,
+    },
+    Tuning {
+        burst: 64,
+        log2_ring: 12,
+    },
+];
+
+impl Tuning {
+    /// Options of testpmd, behind the `--`.
+    fn options(self) -> [String; 3] {
+        let descriptors = 1 << self.log2_ring;
+        [
+            format!("--burst={}", self.burst),
+            format!("--rxd={descriptors}"),
+            format!("--txd={descriptors}"),
+        ]
+    }
+}
+
+/// Measured seconds of each tuning that is tried.
+const TUNING_SECONDS: u32 = 1;
 
 /// A process that polls alone on its core and gets less than this share of it was disturbed.
 const UNDISTURBED_SHARE: f64 = 0.95;
@@ -80,6 +132,10 @@ pub(crate) struct Testpmd {
     runs: u32,
     notes: Vec<String>,
     disturbances: BTreeMap<&'static str, Disturbance>,
+    /// The best of [`TUNINGS`], by peer and packet size.
+    tunings: BTreeMap<(&'static str, usize), Tuning>,
+    /// Given back with this.
+    _huge_pages: Option<HugePages>,
 }
 
 impl Testpmd {
@@ -93,7 +149,41 @@ impl Testpmd {
             runs: 0,
             notes: Vec::new(),
             disturbances: BTreeMap::new(),
+            tunings: BTreeMap::new(),
+            _huge_pages: HugePages::reserve(),
         }
+    }
+
+    /// The tuning that gives a peer most: found by a short run of each, the first time.
+    fn tuning(
+        &mut self,
+        key: (&'static str, usize),
+        mut run: impl FnMut(&mut Self, Tuning) -> Result<PeerRate, PeerMissing>,
+    ) -> Tuning {
+        if self.deadline.is_some() {
+            return TUNINGS[0];
+        }
+        if let Some(known) = self.tunings.get(&key) {
+            return *known;
+        }
+        let mut best = (0.0, TUNINGS[0]);
+        for tuning in TUNINGS {
+            if let Ok(rate) = run(self, tuning)
+                && rate.mpps > best.0
+            {
+                best = (rate.mpps, tuning);
+            }
+        }
+        let ((peer, size), (mpps, tuning)) = (key, best);
+        self.notes.push(format!(
+            "{peer}, {size} B: best of {} tunings with bursts of {} and rings of {} \
+             ({mpps:.1} Mpps in a short run)",
+            TUNINGS.len(),
+            tuning.burst,
+            1 << tuning.log2_ring
+        ));
+        self.tunings.insert(key, tuning);
+        tuning
     }
 
     /// Sets the time by which all runs must have ended.
@@ -136,7 +226,8 @@ impl Testpmd {
         Ok(rate)
     }
 
-    /// One memif between two processes, one core each; the receiver's median rate.
+    /// One memif between two processes, one core each; the receiver's median rate at the best
+    /// tuning.
     pub(crate) fn memif(
         &mut self,
         packet_size: usize,
@@ -144,78 +235,68 @@ impl Testpmd {
         cores: [usize; 2],
         copy: MemifCopy,
     ) -> Result<PeerRate, PeerMissing> {
+        let key = match copy {
+            MemifCopy::Receiver => ("memif zero-copy", packet_size),
+            MemifCopy::Both => ("memif", packet_size),
+        };
+        let tuning = self.tuning(key, |testpmd, tuning| {
+            testpmd.memif_with(packet_size, TUNING_SECONDS, cores, (copy, tuning))
+        });
+        self.memif_with(packet_size, seconds, cores, (copy, tuning))
+    }
+
+    fn memif_with(
+        &mut self,
+        packet_size: usize,
+        seconds: u32,
+        cores: [usize; 2],
+        (copy, tuning): (MemifCopy, Tuning),
+    ) -> Result<PeerRate, PeerMissing> {
         let mut run = Run::begin(self, "memif", 2)?;
+        run.set_options(tuning.options());
         let socket = run.socket(0);
-        let server = memif_vdev(0, "server", &socket, None);
+        let server = memif_vdev("server", &socket, None, tuning);
         let sink = run.start("sink", cores[0], &[server], &["--forward-mode=rxonly"])?;
         let sink = run.listening(sink, &socket)?;
-        let client = memif_vdev(0, "client", &socket, Some(copy));
+        let client = memif_vdev("client", &socket, Some(copy), tuning);
         let _generator = run.start_generator(cores[1], client, packet_size)?;
         self.alone(&run, sink, seconds)
     }
 
-    /// vhost-user with a packed ring: receiver is the host's end, sender the guest's.
+    /// vhost-user with a packed ring: receiver is the host's end, sender the guest's; at the best
+    /// tuning.
     pub(crate) fn vhost_user(
         &mut self,
         packet_size: usize,
         seconds: u32,
         cores: [usize; 2],
     ) -> Result<PeerRate, PeerMissing> {
+        let tuning = self.tuning(("vhost-user", packet_size), |testpmd, tuning| {
+            testpmd.vhost_user_with(packet_size, TUNING_SECONDS, cores, tuning)
+        });
+        self.vhost_user_with(packet_size, seconds, cores, tuning)
+    }
+
+    fn vhost_user_with(
+        &mut self,
+        packet_size: usize,
+        seconds: u32,
+        cores: [usize; 2],
+        tuning: Tuning,
+    ) -> Result<PeerRate, PeerMissing> {
         let mut run = Run::begin(self, "vhost-user", 2)?;
+        run.set_options(tuning.options());
         let socket = run.socket(0);
         let host = format!("net_vhost0,iface={},queues=1", socket.display());
         let sink = run.start("sink", cores[0], &[host], &["--forward-mode=rxonly"])?;
         let sink = run.listening(sink, &socket)?;
         let guest = format!(
-            "net_virtio_user0,path={},queues=1,packed_vq=1,mrg_rxbuf=0,in_order=1",
-            socket.display()
+            "net_virtio_user0,path={},queues=1,packed_vq=1,mrg_rxbuf=0,in_order=1,queue_size={}",
+            socket.display(),
+            1 << tuning.log2_ring
         );
         let _generator = run.start_generator(cores[1], guest, packet_size)?;
         self.alone(&run, sink, seconds)
-    }
-
-    /// `length` forwarders in a row between a generator and a sink, each a process that polls,
-    /// dealt round-robin over `cores`; the mean rate at the sink.
-    ///
-    /// Pollers that share a core take turns by scheduler slices, so packets arrive in bursts and
-    /// whole intervals may be empty: a median over intervals would mislead.
-    pub(crate) fn memif_chain(
-        &mut self,
-        length: usize,
-        packet_size: usize,
-        seconds: u32,
-        cores: [usize; 2],
-    ) -> Result<PeerRate, PeerMissing> {
-        let mut run = Run::begin(self, "memif chain", length as u64 + 2)?;
-        let core = |place: usize| cores[place % cores.len()];
-        let socket = run.socket(length);
-        let server = memif_vdev(0, "server", &socket, None);
-        let sink = run.start(
-            "sink",
-            core(length + 1),
-            &[server],
-            &["--forward-mode=rxonly"],
-        )?;
-        let sink = run.listening(sink, &socket)?;
-        let mut forwarders = Vec::new();
-        for index in (0..length).rev() {
-            let upstream = run.socket(index);
-            let vdevs = [
-                memif_vdev(0, "server", &upstream, None),
-                memif_vdev(
-                    1,
-                    "client",
-                    &run.socket(index + 1),
-                    Some(MemifCopy::Receiver),
-                ),
-            ];
-            let name = format!("nf{index}");
-            let nf = run.start(&name, core(index + 1), &vdevs, &["--forward-mode=mac"])?;
-            forwarders.push(run.listening(nf, &upstream)?);
-        }
-        let client = memif_vdev(0, "client", &run.socket(0), Some(MemifCopy::Receiver));
-        let _generator = run.start_generator(core(0), client, packet_size)?;
-        run.mean_rate(sink, seconds)
     }
 
     /// One core that forwards between two null ports (no link, no copy): packets per second over
@@ -237,11 +318,11 @@ impl Testpmd {
 }
 
 /// The `--vdev` argument of one end of a memif.
-fn memif_vdev(port: u32, role: &str, socket: &Path, copy: Option<MemifCopy>) -> String {
+fn memif_vdev(role: &str, socket: &Path, copy: Option<MemifCopy>, tuning: Tuning) -> String {
     let zero_copy = match copy {
         Some(MemifCopy::Receiver) => ",zero-copy=yes",
         Some(MemifCopy::Both) | None => "",
     };
-    let socket = socket.display();
-    format!("net_memif{port},role={role},socket={socket},socket-abstract=no{zero_copy}")
+    let (socket, rsize) = (socket.display(), tuning.log2_ring);
+    format!("net_memif0,role={role},socket={socket},socket-abstract=no,rsize={rsize}{zero_copy}")
 }

@@ -216,6 +216,7 @@ mod tests {
             config: config.into(),
             wraps: Vec::new(),
             outputs: vec!["out".to_owned()],
+            counters: Vec::new(),
             fan: 1,
         }
     }

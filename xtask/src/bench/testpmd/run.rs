@@ -43,6 +43,8 @@ pub(super) struct Run {
     pub(super) huge_pages: bool,
     work_dir: Rc<WorkDir>,
     process_ids: Vec<u32>,
+    /// Of every testpmd of the run.
+    options: Vec<String>,
 }
 
 impl Run {
@@ -79,7 +81,13 @@ impl Run {
             huge_pages,
             work_dir,
             process_ids: Vec::new(),
+            options: Vec::new(),
         })
+    }
+
+    /// Starts every testpmd of the run with these, too.
+    pub(super) fn set_options(&mut self, options: impl IntoIterator<Item = String>) {
+        self.options = options.into_iter().collect();
     }
 
     pub(super) fn missing(&self, reason: impl Into<String>) -> PeerMissing {
@@ -121,6 +129,7 @@ impl Run {
         }
         arguments.push("--".into());
         arguments.extend(mode.iter().copied().map(Into::into));
+        arguments.extend(self.options.iter().cloned());
         arguments.push(format!("--total-num-mbufs={BUFFERS}"));
         arguments
     }
