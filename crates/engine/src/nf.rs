@@ -10,6 +10,7 @@ use std::fmt;
 use crate::packet::Packet;
 use crate::pools::Pools;
 
+pub mod exchange;
 mod frame;
 mod kind;
 
@@ -238,6 +239,12 @@ pub trait Nf: Send {
 
     /// Whether it has something that must leave before the chain may end.
     fn holds_packets(&self) -> bool {
+        false
+    }
+
+    /// Takes up to `budget` values that its control half has sent, between two turns; gives whether
+    /// more may wait (see [`exchange`]).
+    fn exchange(&mut self, _budget: usize) -> bool {
         false
     }
 
