@@ -11,6 +11,7 @@ use crate::own_counters::CounterSink;
 use crate::packet::Packet;
 use crate::pools::Pools;
 
+pub mod exchange;
 mod frame;
 mod kind;
 
@@ -239,6 +240,12 @@ pub trait Nf: Send {
 
     /// Whether it has something that must leave before the chain may end.
     fn holds_packets(&self) -> bool {
+        false
+    }
+
+    /// Takes up to `budget` values that its control half has sent, between two turns; gives whether
+    /// more may wait (see [`exchange`]).
+    fn exchange(&mut self, _budget: usize) -> bool {
         false
     }
 

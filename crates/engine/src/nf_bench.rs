@@ -8,6 +8,7 @@ use catena_shm::region::Sharing;
 use serde_json::Value;
 
 use crate::config::{ConfigError, ConfigErrors};
+use crate::nf::exchange::{BUDGET, Handled};
 use crate::nf::{
     BuildContext, BuiltNf, Burst, Copies, DropReason, Emission, Frame, Judgement, Nanos, NfKind,
     NfPlan, NfState, Verdict,
@@ -120,6 +121,21 @@ impl NfBench {
     /// The NF.
     pub fn nf(&mut self) -> &mut dyn crate::nf::Nf {
         self.built.nf.as_mut()
+    }
+
+    /// Answers a control request as a worker does: the control half first, if there is one.
+    ///
+    /// # Errors
+    /// What the NF says.
+    pub fn control(&mut self, request: &Value) -> Result<Value, String> {
+        if let Some(half) = &mut self.built.control {
+            let handled = half.control(request);
+            while self.built.nf.exchange(BUDGET) {}
+            if let Handled::Answered(result) = handled {
+                return result;
+            }
+        }
+        self.built.nf.control(request)
     }
 
     /// Processes one frame.

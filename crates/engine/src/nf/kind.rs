@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::DerefMut;
 
+use super::exchange::NfControl;
 use super::{DropReason, Nf};
 use crate::config::{ConfigErrors, PortSide};
 
@@ -282,12 +283,23 @@ impl<'a> BuildContext<'a> {
 pub struct BuiltNf {
     /// The NF.
     pub nf: Box<dyn Nf>,
+    /// Its control half, which runs on its worker's control thread.
+    pub control: Option<Box<dyn NfControl>>,
 }
 
 impl BuiltNf {
     /// This NF.
     pub fn new(nf: impl Nf + 'static) -> Self {
-        Self { nf: Box::new(nf) }
+        Self {
+            nf: Box::new(nf),
+            control: None,
+        }
+    }
+
+    /// With a control half.
+    pub fn with_control(mut self, control: impl NfControl + 'static) -> Self {
+        self.control = Some(Box::new(control));
+        self
     }
 }
 

@@ -22,7 +22,7 @@
 //!
 //! Control requests: `{"show": "hits"}` answers how often each rule decided, in file order;
 //! `{"rules": [...]}` replaces all rules between two bursts, or none if one is wrong, and sets the
-//! hits to zero.
+//! hits to zero; packets do not wait while they are prepared.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -30,6 +30,7 @@ use serde_json::{Value, json};
 
 use super::matching::{Key, Match, PortRange, Prefix, ProtocolName, RuleSet};
 use crate::config::{ConfigErrors, parse_config};
+use crate::nf::exchange::{BUSY, ControlEnd, DataEnd, Handled, NfControl, exchange};
 use crate::nf::{
     BuiltNf, Burst, DropReason, Frame, Nanos, Nf, NfKind, NfPlan, Verdict, WholeFrames,
 };
@@ -126,7 +127,8 @@ impl Rules {
 
 #[derive(Debug)]
 struct Acl {
-    rules: Rules,
+    rules: Box<Rules>,
+    exchange: DataEnd<Rules, Rules>,
     default: Action,
     default_hits: u64,
     non_ip: Action,
@@ -153,8 +155,18 @@ impl Acl {
             Action::Deny => Verdict::Drop(ACL_DENY),
         }
     }
+}
 
-    fn replace_rules(&mut self, request: &Value) -> Result<Value, String> {
+/// Rules on their way to the data half, and old ones on their way back.
+const EXCHANGE_CAPACITY: usize = 4;
+
+/// The control half: rules take a while to prepare, and packets do not wait for it.
+struct AclControl {
+    exchange: ControlEnd<Rules, Rules>,
+}
+
+impl AclControl {
+    fn replace_rules(&self, request: &Value) -> Result<Value, String> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Request {
@@ -165,9 +177,21 @@ impl Acl {
             format!("no rule was replaced: {}", sentences.join("; "))
         };
         let request: Request = parse_config(request).map_err(sentences)?;
-        self.rules = Rules::new(&request.rules).map_err(sentences)?;
-        (self.default_hits, self.non_ip_hits) = (0, 0);
+        let rules = Rules::new(&request.rules).map_err(sentences)?;
+        // Old ones end here.
+        while self.exchange.receive().is_some() {}
+        let sent = self.exchange.send(Box::new(rules));
+        sent.map_err(|_| BUSY.to_owned())?;
         Ok(json!({"rules": request.rules.len()}))
+    }
+}
+
+impl NfControl for AclControl {
+    fn control(&mut self, request: &Value) -> Handled {
+        match request.get("rules") {
+            Some(_) => Handled::Answered(self.replace_rules(request)),
+            None => Handled::Passed,
+        }
     }
 }
 
@@ -182,6 +206,13 @@ impl Nf for Acl {
         Some(self)
     }
 
+    fn exchange(&mut self, budget: usize) -> bool {
+        self.exchange.drain(budget, |rules| {
+            (self.default_hits, self.non_ip_hits) = (0, 0);
+            Some(std::mem::replace(&mut self.rules, rules))
+        })
+    }
+
     fn control(&mut self, request: &Value) -> Result<Value, String> {
         if *request == json!({"show": "hits"}) {
             return Ok(json!({
@@ -189,9 +220,6 @@ impl Nf for Acl {
                 "default": self.default_hits,
                 "non_ip": self.non_ip_hits,
             }));
-        }
-        if request.get("rules").is_some() {
-            return self.replace_rules(request);
         }
         Err("acl answers {\"show\": \"hits\"} and {\"rules\": [...]}".to_owned())
     }
@@ -216,13 +244,16 @@ pub const KIND: NfKind = NfKind {
     },
     build: |config, _context| {
         let config: Config = parse_config(config)?;
-        Ok(BuiltNf::new(Acl {
-            rules: Rules::new(&config.rules)?,
+        let (control, data) = exchange(EXCHANGE_CAPACITY);
+        let acl = Acl {
+            rules: Box::new(Rules::new(&config.rules)?),
+            exchange: data,
             default: config.default,
             default_hits: 0,
             non_ip: config.non_ip,
             non_ip_hits: 0,
-        }))
+        };
+        Ok(BuiltNf::new(acl).with_control(AclControl { exchange: control }))
     },
 };
 
@@ -279,7 +310,7 @@ mod tests {
         assert_eq!(verdict(&mut bench, &bad.ports(1, 80)), DENY);
         assert_eq!(verdict(&mut bench, &v6.ports(1000, 1)), PASS);
         assert_eq!(verdict(&mut bench, &v6.ports(2001, 1)), DENY);
-        let hits = bench.nf().control(&json!({"show": "hits"})).unwrap();
+        let hits = bench.control(&json!({"show": "hits"})).unwrap();
         assert_eq!(hits, json!({"rules": [2, 1, 1], "default": 2, "non_ip": 0}));
         assert_eq!(bench.buffers_in_use(), 0);
     }
@@ -326,18 +357,18 @@ mod tests {
         let frame = IpPacket::default().ports(1, 2);
         assert_eq!(verdict(&mut bench, &frame), PASS);
         let wrong = json!({"rules": [{"action": "deny"}, {"action": "deny", "src": "10.0.0.1/8"}]});
-        let error = bench.nf().control(&wrong).unwrap_err();
+        let error = bench.control(&wrong).unwrap_err();
         assert!(error.contains("rules[1].src"), "{error}");
         assert!(error.contains("10.0.0.0/8"), "{error}");
         assert_eq!(verdict(&mut bench, &frame), PASS);
-        let hits = bench.nf().control(&json!({"show": "hits"})).unwrap();
+        let hits = bench.control(&json!({"show": "hits"})).unwrap();
         assert_eq!(hits["rules"], json!([2]));
 
         let right = json!({"rules": [{"action": "deny"}]});
-        let answer = bench.nf().control(&right).unwrap();
+        let answer = bench.control(&right).unwrap();
         assert_eq!(answer, json!({"rules": 1}));
         assert_eq!(verdict(&mut bench, &frame), DENY);
-        let hits = bench.nf().control(&json!({"show": "hits"})).unwrap();
+        let hits = bench.control(&json!({"show": "hits"})).unwrap();
         assert_eq!(hits["rules"], json!([1]));
     }
 
@@ -349,7 +380,7 @@ mod tests {
             json!({"rules": [], "default": "permit"}),
             json!(null),
         ] {
-            assert!(bench.nf().control(&request).is_err(), "{request}");
+            assert!(bench.control(&request).is_err(), "{request}");
         }
     }
 

@@ -101,7 +101,7 @@ impl Counts {
     }
 
     fn range(&self, from: usize, count: usize) -> impl Iterator<Item = u64> {
-        (from..from + count).map(|at| self.get(at))
+        (from..from + count).map(move |at| self.get(at))
     }
 
     fn reset(&mut self) {

@@ -379,14 +379,13 @@ impl Supervisor {
         if let Some(sender) = life(ring.from).and_then(|life| self.same_life(life)) {
             sender.tx_gone += settled.saturating_sub(starts.0);
         }
-        let Some(receiver) = life(ring.to) else {
-            return;
-        };
-        if let Some(receiver) = self.same_life(receiver) {
+        if let Some(receiver) = life(ring.to).and_then(|life| self.same_life(life)) {
             receiver.rx_gone += tail.saturating_sub(starts.1);
             return;
         }
-        self.give_up_waiting(ring, old_chain.links[link].to, starts.1);
+        // One that is dead has left its start where its successor would go on.
+        let from = starts.1.max(tail);
+        self.give_up_waiting(ring, old_chain.links[link].to, from);
     }
 
     /// Rings of links that go, in the order packets take them.

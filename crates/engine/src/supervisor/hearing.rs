@@ -124,10 +124,14 @@ impl Supervisor {
             (FromWorker::Failed { node, message }, _) => {
                 let name = node.and_then(|node| self.chain.nodes.get(node));
                 let name = name.map_or(String::new(), |node| format!("{}: ", node.name));
-                instance.failure = Some(format!("{name}{message}"));
-                if instance.changing == Changing::Making {
-                    instance.changing = Changing::Failed;
+                let said = format!("{name}{message}");
+                match (instance.changing, instance.state) {
+                    (Changing::Making, _) => instance.changing = Changing::Failed,
+                    // What it says of a change that is made is no failure of the worker's.
+                    (_, State::Running) => return self.notice(said),
+                    _ => {}
                 }
+                instance.failure = Some(said);
             }
             (FromWorker::Synced { id }, _) => {
                 self.synced(worker, id);

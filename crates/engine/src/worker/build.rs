@@ -16,13 +16,14 @@ use catena_shm::ring_memory::{MappedRing, RingEnd, RingGeometry, Side};
 
 use crate::chain::registry::Registry;
 use crate::link::{Inlet, RxLink, TxLink};
+use crate::nf::exchange::NfControl;
 use crate::pools::{HomeLane, Pools, ReturnLane};
 use crate::protocol::{Assignment, LaneSpec, PoolSpec, RegionName, RingSpec};
 use crate::stats::{PageLayout, SPARE_BLOCKS};
 use crate::wait::poor_waiting;
 use crate::worker::connect::Door;
 use crate::worker::graph::{Graph, InEdge, OutEdge, Queue, Work, WorkerNode};
-use crate::worker::node_memory::{Brought, NodeMemory, Rebuild, on_trial};
+use crate::worker::node_memory::{Brought, NewControls, NodeMemory, Rebuild, on_trial};
 use crate::worker::open::{Attached, attach, check_len, open};
 
 /// Why a worker cannot do what it was assigned.
@@ -45,7 +46,6 @@ pub enum BuildError {
 }
 
 /// Regions made by this worker and regions received, before they are joined.
-#[derive(Debug)]
 pub struct Making {
     assignment: Assignment,
     own_ends: BTreeMap<RegionName, RingEnd>,
@@ -58,10 +58,14 @@ pub struct Making {
     works: Vec<Work>,
     memory: NodeMemory,
     rebuilds: Vec<(usize, Rebuild)>,
+    controls: Controls,
     doors: Vec<Door>,
     /// Remarks for people.
     pub notices: Vec<String>,
 }
+
+/// Control halves by node, none where there is none.
+pub(super) type Controls = Vec<(usize, Option<Box<dyn NfControl>>)>;
 
 /// Geometry of a pool.
 pub fn pool_geometry(spec: &PoolSpec) -> PoolGeometry {
@@ -118,6 +122,14 @@ pub fn page_layout(assignment: &Assignment) -> PageLayout {
     }
 }
 
+impl std::fmt::Debug for Making {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Making")
+            .field("assignment", &self.assignment)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Making {
     /// Makes this worker's regions and opens its ports. `brought` is memory that it takes over.
     ///
@@ -140,7 +152,7 @@ impl Making {
         assignment: Assignment,
         brought: Brought,
         registry: &Registry,
-        running: Option<&NodeMemory>,
+        running: Option<(&NodeMemory, &NewControls)>,
     ) -> Result<Self, BuildError> {
         let mut adopted = brought.pools;
         let memory = NodeMemory::attach(brought.states)?;
@@ -213,18 +225,23 @@ impl Making {
         );
         let counters = Counters::create(page_layout(&assignment).word_count())?;
         let records = RecordPage::create()?;
-        let (mut works, mut rebuilds) = (Vec::new(), Vec::new());
+        let (mut works, mut rebuilds, mut controls) = (Vec::new(), Vec::new(), Vec::new());
         for node in &assignment.nodes {
             let rebuild = running
-                .map(|running| Rebuild::of(node, &assignment, registry, (running, &memory)))
+                .map(|(running, controls)| {
+                    let both = (running, &memory);
+                    Rebuild::of(node, &assignment, registry, both, controls.clone())
+                })
                 .transpose()?
                 .flatten();
-            works.push(match &rebuild {
+            let (work, control) = match &rebuild {
                 Some(_) => open(node, &assignment, registry, on_trial)?,
                 None => open(node, &assignment, registry, |plan| {
                     memory.of(node.index, plan)
                 })?,
-            });
+            };
+            works.push(work);
+            controls.push((node.index, control));
             rebuilds.extend(rebuild.map(|rebuild| (node.index, rebuild)));
         }
         let doors = doors(&assignment)?;
@@ -240,6 +257,7 @@ impl Making {
             works,
             memory,
             rebuilds,
+            controls,
             doors,
             notices,
         })
@@ -253,6 +271,11 @@ impl Making {
     /// The sockets of the same.
     pub(super) fn take_doors(&mut self) -> Vec<Door> {
         std::mem::take(&mut self.doors)
+    }
+
+    /// Control halves of its NFs; none for a node that has none.
+    pub(super) fn take_controls(&mut self) -> Controls {
+        std::mem::take(&mut self.controls)
     }
 
     /// Memory that outlives the NFs of this assignment.

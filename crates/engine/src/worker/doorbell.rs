@@ -10,6 +10,8 @@ use catena_shm::bell::{self, WaitWord};
 #[derive(Debug, Default)]
 pub struct Doorbell {
     flag: AtomicBool,
+    /// Whether control halves have sent something.
+    has_values: AtomicBool,
     rung: AtomicU32,
     /// Rung too, for a data path that sleeps on sockets.
     event: Option<Arc<OwnedFd>>,
@@ -28,6 +30,23 @@ impl Doorbell {
     pub fn command(&self) {
         self.flag.store(true, Ordering::Release);
         self.wake();
+    }
+
+    /// Wakes the data path and makes it take what control halves have sent.
+    pub(super) fn values(&self) {
+        self.has_values.store(true, Ordering::Release);
+        self.command();
+    }
+
+    /// Whether control halves have sent something since this was asked.
+    pub(super) fn take_values(&self) -> bool {
+        self.has_values.swap(false, Ordering::Acquire)
+    }
+
+    /// The data path has not taken everything: it goes on after its next turn.
+    pub(super) fn has_more_values(&self) {
+        self.has_values.store(true, Ordering::Relaxed);
+        self.flag.store(true, Ordering::Release);
     }
 
     /// Whether there are commands; looked at every turn, so the flag is written only if there are.

@@ -8,10 +8,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::os::fd::OwnedFd;
+use std::sync::mpsc::Sender;
 
 use catena_shm::state::{self, StateRegion};
 
 use crate::chain::registry::Registry;
+use crate::nf::exchange::NfControl;
 use crate::nf::{NfPlan, NfState};
 use crate::protocol::{Assignment, NodeSpec};
 use crate::worker::build::BuildError;
@@ -118,6 +120,9 @@ pub(super) fn on_trial(plan: &NfPlan) -> Result<Vec<NfState>, String> {
 /// An NF with memory that another one still has: to be built when that is gone.
 pub struct Rebuild(Box<dyn FnOnce() -> Result<Work, BuildError> + Send>);
 
+/// Where the control half of an NF that was built again goes.
+pub(super) type NewControls = Sender<(usize, Option<Box<dyn NfControl>>)>;
+
 impl fmt::Debug for Rebuild {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Rebuild")
@@ -140,6 +145,7 @@ impl Rebuild {
         assignment: &Assignment,
         registry: &Registry,
         (kept, new): (&NodeMemory, &NodeMemory),
+        controls: NewControls,
     ) -> Result<Option<Self>, BuildError> {
         let Some((_, plan)) = plan_of(spec, registry)? else {
             return Ok(None);
@@ -160,9 +166,11 @@ impl Rebuild {
         let (spec, assignment) = (spec.clone(), assignment.clone());
         let registry = registry.clone();
         Ok(Some(Self(Box::new(move || {
-            open(&spec, &assignment, &registry, |plan| {
-                memory.of(spec.index, plan)
-            })
+            let memory_of = |plan: &NfPlan| memory.of(spec.index, plan);
+            let (work, control) = open(&spec, &assignment, &registry, memory_of)?;
+            // Without a control thread there is nobody to ask it.
+            let _ = controls.send((spec.index, control));
+            Ok(work)
         }))))
     }
 }
@@ -274,7 +282,9 @@ mod tests {
         let new = NodeMemory::default();
         let rebuild = || {
             let both = (&memory, &new);
-            let rebuild = Rebuild::of(&node(2), &assignment(), &registry, both).unwrap();
+            let controls = std::sync::mpsc::channel().0;
+            let rebuild = Rebuild::of(&node(2), &assignment(), &registry, both, controls);
+            let rebuild = rebuild.unwrap();
             rebuild.expect("its plan asks for memory")
         };
         // On trial it has memory of no consequence; while the other runs it cannot have its own.

@@ -11,6 +11,7 @@ use catena_shm::ring_memory::{RingEnd, Side};
 
 use crate::chain::registry::Registry;
 use crate::config::ConfigErrors;
+use crate::nf::exchange::NfControl;
 use crate::nf::{BuildContext, NfKind, NfPlan, NfState};
 use crate::port::RxState;
 use crate::protocol::{Assignment, NodeSpec, RegionName};
@@ -119,13 +120,13 @@ pub(super) fn open(
     assignment: &Assignment,
     registry: &Registry,
     memory: impl FnOnce(&NfPlan) -> Result<Vec<NfState>, String>,
-) -> Result<Work, BuildError> {
+) -> Result<(Work, Option<Box<dyn NfControl>>), BuildError> {
     let failed = |message: String| BuildError::Node {
         node: spec.index,
         message,
     };
     if !spec.is_port && assignment.is_bypass {
-        return Ok(Work::Bypass);
+        return Ok((Work::Bypass, None));
     }
     if let Some((kind, plan)) = plan_of(spec, registry)? {
         let first = |errors: ConfigErrors| {
@@ -140,7 +141,7 @@ pub(super) fn open(
         if built.nf.ends_paths() != plan.ends_paths() {
             return Err(failed(format!("{} contradicts its plan", spec.type_name)));
         }
-        return Ok(Work::Nf(built.nf));
+        return Ok((Work::Nf(built.nf), built.control));
     }
     let kind = registry.port(&spec.type_name);
     let kind = kind.ok_or_else(|| failed(format!("unknown port type {}", spec.type_name)))?;
@@ -151,11 +152,12 @@ pub(super) fn open(
         let wrap = wrap.ok_or_else(|| failed(format!("unknown wrapper {name}")))?;
         port = (wrap.wrap)(config, dir, port).map_err(|error| failed(error.to_string()))?;
     }
-    Ok(Work::Port {
+    let work = Work::Port {
         port,
         receives: spec.receives,
         state: RxState::More,
-    })
+    };
+    Ok((work, None))
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use rustix::event::epoll;
 
 use crate::link::RxLink;
 use crate::nf::Nanos;
+use crate::nf::exchange::BUDGET;
 use crate::pools::Pools;
 use crate::port::RxState;
 use crate::probe::ProbeSettings;
@@ -361,8 +362,24 @@ impl Runner {
         }
     }
 
+    /// Lets NFs take what their control halves have sent, each a bounded number between two turns.
+    fn exchange(&mut self) {
+        let mut has_more = false;
+        for node in &mut self.graph.nodes {
+            if let Work::Nf(nf) = &mut node.work {
+                has_more |= nf.exchange(BUDGET);
+            }
+        }
+        if has_more {
+            self.doorbell.has_more_values();
+        }
+    }
+
     /// Carries out what the control thread asked; false to stop.
     fn obey(&mut self) -> bool {
+        if self.doorbell.take_values() {
+            self.exchange();
+        }
         while let Ok(command) = self.commands.try_recv() {
             match command {
                 Command::ReplaceProducer(link, end, start) => {

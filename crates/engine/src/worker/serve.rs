@@ -5,9 +5,10 @@
 //! stays on the control path; the data path runs in a thread of its own until the supervisor says
 //! `Stop` or the connection ends.
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -20,15 +21,16 @@ use rustix::event::{Timespec, epoll};
 use crate::chain::Mode;
 use crate::chain::registry::Registry;
 use crate::link::RxLink;
+use crate::nf::exchange::{Handled, NfControl};
 use crate::probe::Tier;
 use crate::protocol::{Assignment, FromWorker, PortClosing, RegionName, ToWorker, VERSION};
 use crate::stats::{RECLAIMED_WORD, WorkerCounters};
-use crate::worker::build::{BuildError, Built, Making, page_layout};
+use crate::worker::build::{BuildError, Built, Controls, Making, page_layout};
 use crate::worker::confine::confine;
 use crate::worker::connect::{Connector, FIRST_EVENT, Joined};
 use crate::worker::connection::{Connection, Reports};
 use crate::worker::doorbell::Doorbell;
-use crate::worker::node_memory::{Brought, BroughtState, NodeMemory};
+use crate::worker::node_memory::{Brought, BroughtState, NewControls, NodeMemory};
 use crate::worker::open::{Attached, attach};
 use crate::worker::probe::Probe;
 use crate::worker::runner::{Command, Runner, SOCKETS_EVENT};
@@ -74,6 +76,8 @@ pub fn serve(socket: OwnedFd, token: &str, registry: &Registry) -> Result<(), Se
     }
     let mut making = make(&mut connection, assignment, brought, registry)?;
     let memory = making.take_memory();
+    let controls = making.take_controls();
+    let (new_controls, rebuilt) = channel();
     let assignment = making.assignment().clone();
     let (running, connector) = start(&connection, making)?;
     let mut control = Control {
@@ -85,7 +89,11 @@ pub fn serve(socket: OwnedFd, token: &str, registry: &Registry) -> Result<(), Se
         change: None,
         memory,
         brought: Vec::new(),
+        controls: BTreeMap::new(),
+        new_controls,
+        rebuilt,
     };
+    control.adopt_controls(controls);
     let stopped = control.obey();
     running.stop(&connection)?;
     stopped
@@ -379,6 +387,11 @@ struct Control<'a> {
     memory: NodeMemory,
     /// Such memory that has come for a change.
     brought: Vec<BroughtState>,
+    /// Control halves of its NFs.
+    controls: BTreeMap<usize, Box<dyn NfControl>>,
+    /// Those of NFs that the data path has built again come by this.
+    new_controls: NewControls,
+    rebuilt: Receiver<(usize, Option<Box<dyn NfControl>>)>,
 }
 
 /// What is being added to a running worker.
@@ -481,7 +494,7 @@ impl Control<'_> {
                 running.command(Command::Probe(settings));
             }
             ToWorker::Control { id, node, request } => {
-                running.command(Command::Control(id, node, request));
+                self.ask(id, node, request)?;
             }
             record @ ToWorker::State { .. } => {
                 self.brought.extend(brought_state(record, one(fds)?));
@@ -490,6 +503,7 @@ impl Control<'_> {
             ToWorker::Rewire(rewiring) => {
                 if let Some(Change::Making(mut making)) = self.change.take() {
                     self.memory.adopt(making.take_memory());
+                    self.adopt_controls(making.take_controls());
                     self.adopt_specs(making.assignment().clone());
                     let mut additions = making.additions()?;
                     self.change = Some(Change::Inputs(std::mem::take(&mut additions.rx)));
@@ -510,6 +524,33 @@ impl Control<'_> {
                 return Err(ServeError::Protocol(text));
             }
         }
+        Ok(())
+    }
+
+    /// Nodes have these control halves from now on.
+    fn adopt_controls(&mut self, controls: Controls) {
+        for (node, control) in controls {
+            match control {
+                Some(control) => drop(self.controls.insert(node, control)),
+                None => drop(self.controls.remove(&node)),
+            }
+        }
+    }
+
+    /// Asks a node something: its control half here, or the data path.
+    fn ask(&mut self, id: u64, node: usize, request: serde_json::Value) -> Result<(), ServeError> {
+        let rebuilt = self.rebuilt.try_iter().collect();
+        self.adopt_controls(rebuilt);
+        if let Some(half) = self.controls.get_mut(&node) {
+            let handled = half.control(&request);
+            self.running.doorbell.values();
+            if let Handled::Answered(result) = handled {
+                return self
+                    .connection
+                    .send(&FromWorker::Answer { id, result }, &[]);
+            }
+        }
+        self.running.command(Command::Control(id, node, request));
         Ok(())
     }
 
@@ -545,7 +586,7 @@ impl Control<'_> {
             states: std::mem::take(&mut self.brought),
             ..Brought::default()
         };
-        let running = Some(&self.memory);
+        let running = Some((&self.memory, &self.new_controls));
         match Making::start_beside(delta, brought, self.registry, running) {
             Ok(mut making) => {
                 for (region, len, fd) in making.made() {
