@@ -33,6 +33,7 @@ fn node(name: &str, type_name: &str, worker: &str, rx: u64, tx: u64) -> NodeStat
         tx_packets: tx,
         tx_bytes: tx * 100,
         drops: [].into(),
+        held: 0,
         killed: 0,
         cost: catena_engine::probe::NodeCost::default(),
         report: [].into(),

@@ -47,11 +47,13 @@ pub enum DropReason {
     BadDescriptor,
     /// Consumed by design: a sink, or an NF that only observes.
     Consumed,
+    /// Held by a network function that ended, or was replaced, before it had sent it.
+    Unsent,
 }
 
 impl DropReason {
     /// Number of reasons; also the number of words reserved per node in the counters page.
-    pub const COUNT: usize = 19;
+    pub const COUNT: usize = 20;
 
     /// All reasons, in counter order.
     pub const ALL: [Self; Self::COUNT] = [
@@ -74,6 +76,7 @@ impl DropReason {
         Self::FaultInjected,
         Self::BadDescriptor,
         Self::Consumed,
+        Self::Unsent,
     ];
 
     /// The name used in counters, JSON and metrics.
@@ -98,6 +101,7 @@ impl DropReason {
             Self::FaultInjected => "fault_injected",
             Self::BadDescriptor => "bad_descriptor",
             Self::Consumed => "consumed",
+            Self::Unsent => "unsent",
         }
     }
 

@@ -18,7 +18,9 @@ use crate::link::OCCUPANCY_CLASSES;
 /// Words of the worker block.
 pub const WORKER_WORDS: usize = 10;
 /// Words of a node block.
-pub const NODE_WORDS: usize = 4 + DropReason::COUNT;
+pub const NODE_WORDS: usize = 6 + DropReason::COUNT;
+/// Which of them is [`NodeCounters::made`].
+pub const MADE_WORD: usize = 4 + DropReason::COUNT;
 /// Blocks of each kind that a page has beyond those it starts with.
 pub const SPARE_BLOCKS: usize = 16;
 /// Words of a sending link's block.
@@ -104,7 +106,7 @@ impl WorkerCounters {
 /// world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeCounters {
-    /// Packets that arrived at the node.
+    /// Packets that arrived at the node, or that it made.
     pub rx_packets: u64,
     /// Their bytes.
     pub rx_bytes: u64,
@@ -114,6 +116,10 @@ pub struct NodeCounters {
     pub tx_bytes: u64,
     /// Packets dropped by it or on its outputs, by [`DropReason::index`].
     pub drops: [u64; DropReason::COUNT],
+    /// Packets that it made, copies among them; part of `rx_packets`.
+    pub made: u64,
+    /// Packets that it holds now: received = sent + dropped + held.
+    pub held: u64,
 }
 
 impl NodeCounters {
@@ -126,7 +132,8 @@ impl NodeCounters {
             self.tx_packets,
             self.tx_bytes,
         ]);
-        words[4..].copy_from_slice(&self.drops);
+        words[4..MADE_WORD].copy_from_slice(&self.drops);
+        words[MADE_WORD..].copy_from_slice(&[self.made, self.held]);
         words
     }
 
@@ -138,8 +145,10 @@ impl NodeCounters {
             tx_packets: words[2],
             tx_bytes: words[3],
             drops: [0; DropReason::COUNT],
+            made: words[MADE_WORD],
+            held: words[MADE_WORD + 1],
         };
-        counters.drops.copy_from_slice(&words[4..]);
+        counters.drops.copy_from_slice(&words[4..MADE_WORD]);
         counters
     }
 
@@ -157,6 +166,8 @@ impl NodeCounters {
         for (sum, drops) in self.drops.iter_mut().zip(other.drops) {
             *sum = sum.saturating_add(drops);
         }
+        self.made = self.made.saturating_add(other.made);
+        self.held = self.held.saturating_add(other.held);
     }
 }
 
@@ -314,6 +325,7 @@ mod tests {
             ..Default::default()
         };
         node.drops[DropReason::LinkFull.index()] = 9;
+        (node.made, node.held) = (2, 1);
         assert_eq!(NodeCounters::from_words(&node.words()), node);
         let rx = RxCounters {
             packets: 5,

@@ -394,6 +394,27 @@ impl<M: RingMemory> Consumer<M> {
         count
     }
 
+    /// Shows the descriptors of up to `max` packets to `each`, as long as it says that it has made
+    /// use of them, and leaves them in the ring; says how many packets it has. What it makes of them
+    /// is to have no effect before [`Consumer::take`]. In one loop with what becomes of a descriptor,
+    /// the next slot is on its way meanwhile.
+    #[inline]
+    pub fn peek_each(&self, max: usize, mut each: impl FnMut(&Descriptor) -> bool) -> usize {
+        // As in `peek_burst`.
+        let max = max.min((self.tail + u64::from(self.slot_count) - self.read) as usize);
+        let mut count = 0;
+        while count < max
+            && let Some(descriptor) = self.peek(self.read + count as u64)
+        {
+            let span = descriptor.span() as usize;
+            if span > max - count || !each(&descriptor) {
+                break;
+            }
+            count += span;
+        }
+        count
+    }
+
     /// Takes `count` packets, which are the whole of one or more of the descriptors that
     /// [`Consumer::peek_burst`] has just given. To be called before anything is published that
     /// follows from them.

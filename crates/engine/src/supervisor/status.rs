@@ -2,7 +2,7 @@
 //! machines.
 //!
 //! One value serves `status`, `top`, JSON, Prometheus and the final table. For every NF,
-//! `rx_packets = tx_packets + sum of drops + killed` once the chain is at rest.
+//! `rx_packets = tx_packets + sum of drops + held + killed` once the chain is at rest.
 
 use std::collections::BTreeMap;
 
@@ -161,6 +161,9 @@ pub struct NodeStatus {
     pub tx_bytes: u64,
     /// Drops by reason; reasons that never occurred are left out.
     pub drops: BTreeMap<String, u64>,
+    /// Packets it holds now.
+    #[serde(default)]
+    pub held: u64,
     /// Packets it held when it was killed.
     pub killed: u64,
     /// What timed bursts cost here, in this life of its worker.
@@ -440,6 +443,7 @@ impl Supervisor {
             tx_packets: counters.tx_packets,
             tx_bytes: counters.tx_bytes,
             drops,
+            held: counters.held,
             killed: self.past.killed.get(&node).copied().unwrap_or(0),
             cost: instance
                 .counters

@@ -2,9 +2,12 @@
 //!
 //! - `graph`: its nodes and edges.
 //! - `turn`: one pass of the loop; the path of a packet.
+//! - `seal`: the end of a pass.
 //! - `frames`: the short way of packets in frames through NFs that take them whole.
 //! - `probe`: when the clock is read in a turn, and what is noted of it.
+//! - `holding`: what NFs hold between turns.
 //! - `runner`: the loop, and waiting when a pass moved nothing.
+//! - `accounts`: when counters are stored.
 //! - `build`: from an assignment to a graph.
 //! - `open`: ports, NFs and neighbours' memory.
 //! - `serve`: the control connection to the supervisor.
@@ -12,16 +15,19 @@
 //! - `connect`: who connects to whom on TCP links; `address`: where.
 //! - `socket_wait`: sleeping on sockets.
 
+mod accounts;
 mod address;
 pub mod build;
 mod connect;
 pub mod doorbell;
 pub mod frames;
 pub mod graph;
+pub mod holding;
 mod idleness;
 pub mod open;
 pub mod probe;
 pub mod runner;
+mod seal;
 pub mod serve;
 pub mod socket_wait;
 pub mod turn;
