@@ -136,9 +136,9 @@ impl<'a> Burst<'a> {
     }
 
     /// Takes packet `index` out of the burst as it is now, and gives it to the NF, which sends it
-    /// at some other time ([`Emission::send_kept`]): only for NFs that say so ([`Nf::emits`]). Moved
-    /// if its buffer is of a pool owned here and holds nothing else, else copied. Its verdict is set,
-    /// and what else is done to it in this burst is lost.
+    /// at some other time ([`Emission::send_kept`]): only for NFs that say so ([`Nf::emits`]).
+    /// Moved if its buffer is of a pool owned here and holds nothing else, else copied. Its verdict
+    /// is set, and what else is done to it in this burst is lost.
     ///
     /// None if there is no buffer for the copy, or it was taken before: then it is still of the
     /// burst. How many may be held is for the NF to limit: they are buffers of the worker's pools.

@@ -199,8 +199,8 @@ impl NfBench {
         self.hold.count()
     }
 
-    /// What an NF that keeps or makes packets sends now, with room for `room` packets at each output, and
-    /// when it wants to be asked again.
+    /// What an NF that keeps or makes packets sends now, with room for `room` packets at each
+    /// output, and when it wants to be asked again.
     pub fn emit(&mut self, room: usize, is_draining: bool) -> (Vec<Emitted>, Option<Nanos>) {
         let mut rooms = vec![room; self.built.outputs.len()];
         let mut out = Emission::new(&mut self.pools, &mut self.hold, &mut rooms, is_draining);

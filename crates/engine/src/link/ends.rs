@@ -141,8 +141,8 @@ impl TxLink {
     }
 
     /// Sends `packets` packets, `bytes` long in all, by descriptors of frames that
-    /// [`TxLink::takes_views`] allowed, and for which [`TxLink::room`] said that there is room. Gives
-    /// what did not fit after all.
+    /// [`TxLink::takes_views`] allowed, and for which [`TxLink::room`] said that there is room.
+    /// Gives what did not fit after all.
     #[inline]
     pub fn send_views(
         &mut self,

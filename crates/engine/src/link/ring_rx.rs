@@ -83,8 +83,8 @@ impl RingRx {
 
     /// Counts what waits, before anything is pulled in this turn, for so many random moments since
     /// the turn before; `slept` if the worker has slept meanwhile, which it does over empty links.
-    /// Known from cursors: no slot is looked at, and what the sender's unfinished turn has published
-    /// is not seen yet.
+    /// Known from cursors: no slot is looked at, and what the sender's unfinished turn has
+    /// published is not seen yet.
     pub fn count_waiting(&mut self, moments: u64, slept: bool) {
         let waiting = self.waiting();
         let halves = if slept {

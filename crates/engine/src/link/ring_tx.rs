@@ -226,8 +226,8 @@ impl RingTx {
     }
 
     /// Sends `packets` packets, `bytes` long in all, by descriptors of frames that
-    /// [`RingTx::takes_views`] allowed, and for which [`RingTx::room`] said that there is room. Gives
-    /// what did not fit after all.
+    /// [`RingTx::takes_views`] allowed, and for which [`RingTx::room`] said that there is room.
+    /// Gives what did not fit after all.
     pub fn send_views(
         &mut self,
         views: &[Descriptor],

@@ -38,7 +38,8 @@ pub struct Turn {
     pub receiving: bool,
     /// Whether NFs may send packets of their own making; false in the last turns.
     pub emitting: bool,
-    /// When a port that has nothing now will have something, if it said so, or an NF is to be asked.
+    /// When a port that has nothing now will have something, if it said so, or an NF is to be
+    /// asked.
     pub next_event: Option<Nanos>,
     /// What is noted of packets on their way.
     pub probe: Probe,
@@ -380,8 +381,8 @@ impl Turn {
     }
 
     /// Counts packets of the NF's own making: as received, so that received = sent + dropped + held
-    /// holds for every node. Before they leave, so that the account of a worker that is killed knows
-    /// of them: no cursor does.
+    /// holds for every node. Before they leave, so that the account of a worker that is killed
+    /// knows of them: no cursor does.
     fn count_made(&self, node: &mut WorkerNode, position: usize) {
         let (made, bytes) = node.holding.hold.take_made();
         if made == 0 {
