@@ -108,6 +108,63 @@ fn links_in_documents_lead_somewhere() {
     assert_eq!((found[0].line, found[1].line), (2, 3));
 }
 
+/// The function that a link names, as in ``[`Turn::receive`](turn.rs#L90)``, with file and line.
+fn named_functions(line: &str) -> impl Iterator<Item = (&str, String, usize)> {
+    line.split("[`").skip(1).filter_map(|rest| {
+        let (name, rest) = rest.split_once("`](")?;
+        let (path, rest) = rest.split_once(".rs#L")?;
+        let number = rest.split(')').next()?.parse().ok()?;
+        Some((name.rsplit("::").next()?, format!("{path}.rs"), number))
+    })
+}
+
+/// The paths of packets that documents show as lists of links to lines.
+fn function_links(files: &[File]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in files.iter().filter(|file| file.is(".md")) {
+        for (index, line) in prose(&file.text) {
+            for (name, target, number) in named_functions(line) {
+                let path = joined(&file.path, &target);
+                let source = path.and_then(|path| files.iter().find(|other| other.path == path));
+                let Some(source) = source else { continue };
+                let begins = |line: &str| {
+                    let head = line.split(['(', '<']).next().unwrap_or(line);
+                    head.split("fn ").nth(1).is_some_and(|found| found == name)
+                };
+                let at_line = source.text.lines().nth(number.saturating_sub(1));
+                if at_line.is_some_and(begins) {
+                    continue;
+                }
+                let is = source.text.lines().position(begins);
+                let message = match is {
+                    Some(is) => format!("{name} is at line {} of {target} now", is + 1),
+                    None => format!("{target} has no function {name}"),
+                };
+                findings.push(at(file, index, message));
+            }
+        }
+    }
+    findings
+}
+
+#[test]
+fn links_to_functions_name_their_lines() {
+    report(&function_links(&repository()));
+    let files = [
+        sample(
+            "docs/a.md",
+            "[`A::f`](../b.rs#L2) [`f`](../b.rs#L1)\n[`g`](../b.rs#L2), then [`h`](../b.rs#L3)\n",
+        ),
+        sample("b.rs", "struct A;\n    pub fn f(&self) {}\nfn h<T>() {}\n"),
+    ];
+    let found = function_links(&files);
+    let messages: Vec<_> = found.iter().map(|finding| &finding.message[..]).collect();
+    assert_eq!(
+        messages,
+        ["f is at line 2 of ../b.rs now", "../b.rs has no function g"]
+    );
+}
+
 /// Folders whose files documents name in backticks.
 const FOLDERS: &[&str] = &[
     "crates/", "chains/", "docs/", "fuzz/", "tests/", "xtask/", ".ci/",

@@ -133,6 +133,9 @@ fn node_row(node: &NodeStatus) -> Vec<String> {
         .iter()
         .map(|(reason, count)| format!("{reason} {count}"))
         .collect();
+    if node.held > 0 {
+        drops.push(format!("held {}", node.held));
+    }
     if node.killed > 0 {
         drops.push(format!("killed {}", node.killed));
     }

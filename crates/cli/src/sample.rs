@@ -35,6 +35,7 @@ fn node(name: &str, type_name: &str, worker: &str, rx: u64, tx: u64) -> NodeStat
         drops: [].into(),
         own_drop_reasons: Vec::new(),
         counters: [].into(),
+        held: 0,
         killed: 0,
         cost: catena_engine::probe::NodeCost::default(),
         report: [].into(),

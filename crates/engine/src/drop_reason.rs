@@ -16,7 +16,7 @@ use crate::nf::OWN_REASON_COUNT_MAX;
 pub struct DropReason(u8);
 
 /// How many reasons are the engine's.
-const ENGINE: u8 = 13;
+const ENGINE: u8 = 14;
 
 /// Names of the engine's reasons, by number.
 const NAMES: [&str; ENGINE as usize] = [
@@ -33,6 +33,7 @@ const NAMES: [&str; ENGINE as usize] = [
     "fault_injected",
     "bad_descriptor",
     "consumed",
+    "unsent",
 ];
 
 #[expect(
@@ -66,6 +67,8 @@ impl DropReason {
     pub const BadDescriptor: Self = Self(11);
     /// Consumed by design: a sink, or an NF that only observes.
     pub const Consumed: Self = Self(12);
+    /// Held by a network function that ended, or was replaced, before it had sent it.
+    pub const Unsent: Self = Self(13);
 }
 
 impl DropReason {

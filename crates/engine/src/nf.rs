@@ -13,10 +13,12 @@ use crate::pools::Pools;
 
 pub mod exchange;
 mod frame;
+mod keep;
 mod kind;
 
 pub use crate::drop_reason::DropReason;
 pub use frame::{Frame, Judgement, WholeFrames};
+pub use keep::{Emission, Hold, Kept, Moved};
 pub use kind::{
     Access, BuildContext, BuiltNf, COUNTER_COUNT_MAX, Inputs, NAME_BYTES_MAX, NfKind, NfPlan,
     NfState, OUTPUT_COUNT_MAX, OWN_REASON_COUNT_MAX, STATE_COUNT_MAX, StatePlan,
@@ -46,6 +48,20 @@ pub enum Verdict {
     Output(u8),
     /// Is dropped and counted under the reason.
     Drop(DropReason),
+    /// Stays with the NF: what [`Burst::keep`] leaves. One that says so otherwise is consumed.
+    Kept,
+}
+
+impl Verdict {
+    /// It as one word, 0 for the first output: many are compared at a time so.
+    #[inline]
+    pub(crate) const fn word(self) -> u16 {
+        match self {
+            Self::Output(output) => output as u16,
+            Self::Drop(reason) => 0x100 | reason.index() as u16,
+            Self::Kept => 0x200,
+        }
+    }
 }
 
 /// A burst of packets lent to an NF for one call.
@@ -55,7 +71,7 @@ pub enum Verdict {
 pub struct Burst<'a> {
     packets: &'a mut [Packet],
     verdicts: &'a mut [Verdict],
-    copies: &'a mut Copies,
+    hold: &'a mut Hold,
     pools: &'a mut Pools,
     input: u8,
 }
@@ -68,7 +84,7 @@ impl<'a> Burst<'a> {
     pub fn new(
         packets: &'a mut [Packet],
         verdicts: &'a mut [Verdict],
-        copies: &'a mut Copies,
+        hold: &'a mut Hold,
         pools: &'a mut Pools,
         input: u8,
     ) -> Self {
@@ -77,7 +93,7 @@ impl<'a> Burst<'a> {
         Self {
             packets,
             verdicts,
-            copies,
+            hold,
             pools,
             input,
         }
@@ -108,86 +124,48 @@ impl<'a> Burst<'a> {
         self.packets
     }
 
+    /// Packet `index`.
+    pub fn packet(&mut self, index: usize) -> &mut Packet {
+        &mut self.packets[index]
+    }
+
+    /// Says what becomes of packet `index`.
+    pub fn set_verdict(&mut self, index: usize, verdict: Verdict) {
+        self.verdicts[index] = verdict;
+    }
+
     /// Sends a copy of packet `index` to `output`, beside whatever its verdict says.
     ///
     /// Returns false, and counts `no_buffer` or `too_large`, if the copy could not be made. At most
     /// one copy per packet and output may be made in a burst.
     pub fn copy_to(&mut self, index: usize, output: u8) -> bool {
-        match self.pools.copy_of(&self.packets[index]) {
-            Ok(copy) => {
-                self.copies.packets.push((output, copy));
-                true
-            }
-            Err(reason) => {
-                self.copies.failed.push(reason);
-                false
-            }
-        }
-    }
-}
-
-/// Takes the packets of an NF's own making in one turn (see [`Nf::emit`]).
-pub struct Emission<'a> {
-    pools: &'a mut Pools,
-    copies: &'a mut Copies,
-    /// Packets that each output still takes.
-    rooms: &'a mut [usize],
-    is_draining: bool,
-}
-
-impl<'a> Emission<'a> {
-    /// Packets of `pools` into `copies`, as many as `rooms` says for each output.
-    pub fn new(
-        pools: &'a mut Pools,
-        copies: &'a mut Copies,
-        rooms: &'a mut [usize],
-        is_draining: bool,
-    ) -> Self {
-        Self {
-            pools,
-            copies,
-            rooms,
-            is_draining,
-        }
+        self.hold.copy_out(self.pools, &self.packets[index], output)
     }
 
-    /// Whether the chain comes to its end: what is held goes out, nothing new is begun.
-    pub fn is_draining(&self) -> bool {
-        self.is_draining
+    /// Takes packet `index` out of the burst as it is now, and gives it to the NF, which sends it
+    /// at some other time ([`Emission::send_kept`]): only for NFs that say so ([`Nf::emits`]).
+    /// Moved if its buffer is of a pool owned here and holds nothing else, else copied. Its verdict
+    /// is set, and what else is done to it in this burst is lost.
+    ///
+    /// None if there is no buffer for the copy, or it was taken before: then it is still of the
+    /// burst. How many may be held is for the NF to limit: they are buffers of the worker's pools.
+    pub fn keep(&mut self, index: usize) -> Option<Kept> {
+        let packet = &self.packets[index];
+        let kept = self.hold.keep(self.pools, index, packet)?;
+        self.verdicts[index] = Verdict::Kept;
+        Some(kept)
     }
 
-    /// How many more packets can leave by `output` now.
-    pub fn room(&self, output: u8) -> usize {
-        self.rooms.get(usize::from(output)).copied().unwrap_or(0)
+    /// Makes a copy of packet `index` as it is now and gives it to the NF, as [`Burst::keep`]. None
+    /// if there is no buffer for it.
+    pub fn clone_of(&mut self, index: usize) -> Option<Kept> {
+        self.hold.copy(self.pools, &self.packets[index])
     }
 
-    /// Sends a packet of `len` bytes with `tag` by `output`, once `fill` has written its bytes.
-    /// Returns false, and sends nothing, if there is no room or no buffer: it can be tried again.
-    pub fn send(&mut self, output: u8, len: usize, tag: u16, fill: impl FnOnce(&mut [u8])) -> bool {
-        let Some(room) = self
-            .rooms
-            .get_mut(usize::from(output))
-            .filter(|room| **room > 0)
-        else {
-            return false;
-        };
-        let Ok(mut packet) = self.pools.alloc(len) else {
-            return false;
-        };
-        *room -= 1;
-        fill(packet.bytes_mut());
-        packet.set_tag(tag);
-        self.copies.packets.push((output, packet));
-        true
-    }
-}
-
-impl fmt::Debug for Emission<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Emission")
-            .field("rooms", &self.rooms)
-            .field("is_draining", &self.is_draining)
-            .finish_non_exhaustive()
+    /// Makes a packet of `len` bytes with `tag` that `fill` writes, and gives it to the NF, as
+    /// [`Burst::keep`]. None if there is no buffer for it.
+    pub fn make(&mut self, len: usize, tag: u16, fill: impl FnOnce(&mut [u8])) -> Option<Kept> {
+        self.hold.make(self.pools, (len, tag), fill)
     }
 }
 
@@ -198,15 +176,6 @@ impl fmt::Debug for Burst<'_> {
             .field("input", &self.input)
             .finish()
     }
-}
-
-/// Copies made during one burst (see [`Burst::copy_to`]); the engine's, reused from burst to burst.
-#[derive(Debug, Default)]
-pub struct Copies {
-    /// Output index and packet.
-    pub packets: Vec<(u8, Packet)>,
-    /// One reason per copy that could not be made.
-    pub failed: Vec<DropReason>,
 }
 
 /// A network function.
@@ -226,19 +195,30 @@ pub trait Nf: Send {
     fn tick(&mut self, _now: Nanos) {}
 
     /// Whether every packet's way ends here: the NF copies what it needs of a packet, drops it as
-    /// [`DropReason::Consumed`] or with the reason for which it refuses it, and what leaves is of
-    /// its own making ([`Nf::emit`]). Its kind says [`Inputs::Ending`].
+    /// [`DropReason::Consumed`] or with the reason for which it refuses it, or keeps it, and what
+    /// leaves does so by [`Nf::emit`]. Its kind says [`Inputs::Ending`].
     fn ends_paths(&self) -> bool {
         false
     }
 
-    /// Sends packets of its own making at time `now`: called every turn, for NFs that end paths.
-    /// Gives when it is to be called again, if nothing arrives before.
+    /// Whether it keeps packets, or makes some of its own: then [`Nf::emit`] is called. Always the
+    /// same answer.
+    fn emits(&self) -> bool {
+        self.ends_paths()
+    }
+
+    /// Sends packets that it holds and packets of its own making, at time `now`. Gives the instant
+    /// at which it is to be called again.
+    ///
+    /// Called first when the worker begins; then when that instant has come, after a burst or a
+    /// control request, at every tick, and when there may be room or a buffer that it found missing
+    /// the last time.
     fn emit(&mut self, _out: &mut Emission<'_>, _now: Nanos) -> Option<Nanos> {
         None
     }
 
-    /// Whether it has something that must leave before the chain may end.
+    /// Whether it has something that must leave before the chain may end, beside packets that it
+    /// has kept.
     fn holds_packets(&self) -> bool {
         false
     }

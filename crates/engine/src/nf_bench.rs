@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::config::{ConfigError, ConfigErrors};
 use crate::nf::exchange::{BUDGET, Handled};
 use crate::nf::{
-    BuildContext, BuiltNf, Burst, Copies, DropReason, Emission, Frame, Judgement, Nanos, NfKind,
-    NfPlan, NfState, Verdict,
+    BuildContext, BuiltNf, Burst, DropReason, Emission, Frame, Hold, Judgement, Moved, Nanos,
+    NfKind, NfPlan, NfState, Verdict,
 };
 use crate::pools::Pools;
 
@@ -21,7 +21,9 @@ pub struct NfBench {
     built: BuiltNf,
     plan: NfPlan,
     pools: Pools,
-    copies: Copies,
+    hold: Hold,
+    /// Why packets were dropped that it had kept.
+    pub drops: Vec<DropReason>,
     /// The time the next burst is processed at.
     pub now: Nanos,
     /// Tag of the packets that it processes.
@@ -102,7 +104,8 @@ impl NfBench {
             built,
             plan,
             pools,
-            copies: Copies::default(),
+            hold: Hold::default(),
+            drops: Vec::new(),
             now: Nanos(0),
             tag: 0,
         })
@@ -169,26 +172,31 @@ impl NfBench {
         let mut burst = Burst::new(
             &mut packets,
             &mut verdicts,
-            &mut self.copies,
+            &mut self.hold,
             &mut self.pools,
             input,
         );
         self.built.nf.process(&mut burst, self.now);
         let mut result = ProcessedBurst::default();
-        for (packet, verdict) in packets.into_iter().zip(verdicts) {
-            let bytes = packet.bytes().to_vec();
+        self.hold.begin_moves(|at| verdicts[at] = Verdict::Kept);
+        for (index, (packet, verdict)) in packets.into_iter().zip(verdicts).enumerate() {
             result.packets.push(Processed {
                 verdict,
-                bytes,
+                bytes: packet.bytes().to_vec(),
                 tag: packet.tag(),
             });
-            self.pools.free(packet);
+            match self.hold.move_in(index, packet) {
+                Moved::Held => {}
+                Moved::Copied(packet) | Moved::NotTaken(packet) => self.pools.free(packet),
+            }
         }
-        for (output, copy) in self.copies.packets.drain(..) {
+        self.hold.end_moves();
+        self.hold.take_made();
+        for (output, copy) in self.hold.leaving() {
             result.copies.push((output, copy.bytes().to_vec()));
             self.pools.free(copy);
         }
-        result.copies_failed.append(&mut self.copies.failed);
+        result.copies_failed.extend(self.hold.dropped());
         result
     }
 
@@ -227,14 +235,21 @@ impl NfBench {
         Some(result)
     }
 
-    /// What an NF at which packets end sends now, with room for `room` packets at each output, and
-    /// when it wants to be asked again.
+    /// Packets that the NF holds.
+    pub fn held(&self) -> u64 {
+        self.hold.count()
+    }
+
+    /// What an NF that keeps or makes packets sends now, with room for `room` packets at each
+    /// output, and when it wants to be asked again.
     pub fn emit(&mut self, room: usize, is_draining: bool) -> (Vec<Emitted>, Option<Nanos>) {
         let mut rooms = vec![room; self.plan.outputs.len()];
-        let mut out = Emission::new(&mut self.pools, &mut self.copies, &mut rooms, is_draining);
+        let mut out = Emission::new(&mut self.pools, &mut self.hold, &mut rooms, is_draining);
         let next = self.built.nf.emit(&mut out, self.now);
         let mut emitted = Vec::new();
-        for (output, packet) in self.copies.packets.drain(..) {
+        self.hold.take_made();
+        self.drops.extend(self.hold.dropped());
+        for (output, packet) in self.hold.leaving() {
             emitted.push(Emitted {
                 output,
                 bytes: packet.bytes().to_vec(),
@@ -245,7 +260,7 @@ impl NfBench {
         (emitted, next)
     }
 
-    /// Buffers in use: 0 after every burst, unless the NF keeps packets it should not.
+    /// Buffers in use: after every burst as many as it holds, unless it loses some.
     pub fn buffers_in_use(&self) -> u32 {
         let own = self.pools.own().iter();
         own.map(|pool| pool.geometry().buffer_count - pool.free_count())

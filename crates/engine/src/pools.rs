@@ -151,6 +151,11 @@ impl Pools {
         self.violations + refused.sum::<u64>()
     }
 
+    /// Counts descriptors that were refused.
+    pub(crate) fn count_violations(&mut self, count: u64) {
+        self.violations += count;
+    }
+
     /// Largest packet that can be allocated here.
     pub fn packet_len_max(&self) -> usize {
         self.own
@@ -229,6 +234,17 @@ impl Pools {
         Ok(copy)
     }
 
+    /// As [`Pools::copy_of`], in a buffer in which it can grow as the original can.
+    ///
+    /// # Errors
+    /// As [`Pools::alloc`].
+    pub fn copy_like(&mut self, packet: &Packet) -> Result<Packet, DropReason> {
+        let mut copy = self.alloc_like(packet.len(), packet.buffer_log2())?;
+        copy.bytes_mut().copy_from_slice(packet.bytes());
+        copy.set_tag(packet.tag());
+        Ok(copy)
+    }
+
     /// The packet that a descriptor from link number `link` names.
     ///
     /// # Errors
@@ -239,6 +255,42 @@ impl Pools {
         let packet = self.checked_packet(descriptor);
         self.violations += u64::from(packet.is_err());
         packet
+    }
+
+    /// As [`Pools::packet`], without a word of it in any account: [`Pools::arrived`] is to follow
+    /// once the descriptor has been taken. Says whether the pool is owned here.
+    #[inline(always)]
+    pub fn look_at(&self, descriptor: &Descriptor) -> Result<(Packet, bool), Violation> {
+        let id = usize::from(descriptor.pool);
+        let view = self.views.get(id).and_then(Option::as_ref);
+        let packet = view.ok_or(Violation)?.packet(descriptor)?;
+        Ok((packet, matches!(self.places[id], Place::Own(_))))
+    }
+
+    /// Notes that packets made by [`Pools::look_at`], those from `first` on, are in hand, and takes
+    /// out those of own pools that cannot have come: gives their number.
+    pub fn arrived(&mut self, packets: &mut Vec<Packet>, first: usize) -> u64 {
+        let (own, places) = (&mut self.own, &self.places);
+        let (mut index, mut bad) = (0, 0);
+        packets.retain(|packet| {
+            index += 1;
+            let Place::Own(place) = places[usize::from(packet.pool())] else {
+                return true;
+            };
+            if index <= first {
+                return true;
+            }
+            let own = &mut own[usize::from(place)];
+            let arrived = if packet.is_framed() {
+                own.arrive_slots(packet.buffer_index(), 1 << packet.slot(), &LinkSet::ALL)
+            } else {
+                own.arrive(packet.buffer_index(), &LinkSet::ALL)
+            };
+            bad += u64::from(arrived.is_err());
+            arrived.is_ok()
+        });
+        self.violations += bad;
+        bad
     }
 
     #[inline(always)]

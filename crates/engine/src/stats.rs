@@ -21,7 +21,11 @@ use crate::link::OCCUPANCY_CLASSES;
 /// Words of the worker block.
 pub const WORKER_WORDS: usize = 10;
 /// Words of a node block.
-pub const NODE_WORDS: usize = 4 + DropReason::COUNT + COUNTER_COUNT_MAX;
+pub const NODE_WORDS: usize = 6 + DropReason::COUNT + COUNTER_COUNT_MAX;
+/// Which of them is [`NodeCounters::made`].
+pub const MADE_WORD: usize = 4 + DropReason::COUNT;
+/// Which of them is the first of [`NodeCounters::own`].
+const OWN_WORD: usize = MADE_WORD + 2;
 /// Blocks of each kind that a page has beyond those it starts with.
 pub const SPARE_BLOCKS: usize = 16;
 /// Words of a sending link's block.
@@ -107,7 +111,7 @@ impl WorkerCounters {
 /// world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeCounters {
-    /// Packets that arrived at the node.
+    /// Packets that arrived at the node, or that it made.
     pub rx_packets: u64,
     /// Their bytes.
     pub rx_bytes: u64,
@@ -117,6 +121,10 @@ pub struct NodeCounters {
     pub tx_bytes: u64,
     /// Packets dropped by it or on its outputs, by [`DropReason::index`].
     pub drops: [u64; DropReason::COUNT],
+    /// Packets that it made, copies among them; part of `rx_packets`.
+    pub made: u64,
+    /// Packets that it holds now: received = sent + dropped + held.
+    pub held: u64,
     /// What the node counts itself, in the order of the names of its plan.
     pub own: [u64; COUNTER_COUNT_MAX],
 }
@@ -137,8 +145,9 @@ impl NodeCounters {
             self.tx_packets,
             self.tx_bytes,
         ]);
-        words[4..4 + DropReason::COUNT].copy_from_slice(&self.drops);
-        words[4 + DropReason::COUNT..].copy_from_slice(&self.own);
+        words[4..MADE_WORD].copy_from_slice(&self.drops);
+        words[MADE_WORD..OWN_WORD].copy_from_slice(&[self.made, self.held]);
+        words[OWN_WORD..].copy_from_slice(&self.own);
         words
     }
 
@@ -150,11 +159,12 @@ impl NodeCounters {
             tx_packets: words[2],
             tx_bytes: words[3],
             drops: [0; DropReason::COUNT],
+            made: words[MADE_WORD],
+            held: words[MADE_WORD + 1],
             own: [0; COUNTER_COUNT_MAX],
         };
-        let (drops, own) = words[4..].split_at(DropReason::COUNT);
-        counters.drops.copy_from_slice(drops);
-        counters.own.copy_from_slice(own);
+        counters.drops.copy_from_slice(&words[4..MADE_WORD]);
+        counters.own.copy_from_slice(&words[OWN_WORD..]);
         counters
     }
 
@@ -199,6 +209,8 @@ impl NodeCounters {
         for (sum, own) in self.own.iter_mut().zip(other.own) {
             *sum = sum.saturating_add(own);
         }
+        self.made = self.made.saturating_add(other.made);
+        self.held = self.held.saturating_add(other.held);
     }
 }
 
@@ -358,6 +370,7 @@ mod tests {
         node.drops[DropReason::LinkFull.index()] = 9;
         node.drops[DropReason::COUNT - 1] = 8;
         (node.own[0], node.own[COUNTER_COUNT_MAX - 1]) = (7, 6);
+        (node.made, node.held) = (2, 1);
         assert_eq!(NodeCounters::from_words(&node.words()), node);
         let rx = RxCounters {
             packets: 5,

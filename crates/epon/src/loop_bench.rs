@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use catena_engine::nf::{
-    BuildContext, BuiltNf, Burst, Copies, DropReason, Nanos, Nf, NfKind, Verdict,
+    BuildContext, BuiltNf, Burst, DropReason, Hold, Nanos, Nf, NfKind, Verdict,
 };
 use catena_engine::packet::Packet;
 use catena_engine::pools::Pools;
@@ -23,7 +23,7 @@ pub(crate) struct LoopBench {
     port: Box<dyn Port>,
     nfs: Vec<BuiltNf>,
     pools: Pools,
-    copies: Copies,
+    hold: Hold,
     /// Whether chunks are copied between nodes, as links that copy do.
     pub(crate) copies_chunks: bool,
     /// Chunks that NFs dropped, by reason.
@@ -59,7 +59,7 @@ impl LoopBench {
             port: (kind.open)(port, dir).expect("nothing to open"),
             nfs: built.collect(),
             pools: Pools::new(own.collect()),
-            copies: Copies::default(),
+            hold: Hold::default(),
             copies_chunks: false,
             dropped: Vec::new(),
         }
@@ -105,8 +105,8 @@ impl LoopBench {
                 packets = packets.into_iter().map(copy).collect();
             }
             let mut verdicts = vec![Verdict::Output(0); packets.len()];
-            let (copies, pools) = (&mut self.copies, &mut self.pools);
-            let mut burst = Burst::new(&mut packets, &mut verdicts, copies, pools, 0);
+            let (hold, pools) = (&mut self.hold, &mut self.pools);
+            let mut burst = Burst::new(&mut packets, &mut verdicts, hold, pools, 0);
             nf.nf.process(&mut burst, now());
             let mut kept = Vec::new();
             for (packet, verdict) in packets.into_iter().zip(verdicts) {

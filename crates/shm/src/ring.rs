@@ -8,7 +8,8 @@
 //! | call | side | writes | makes visible |
 //! |---|---|---|---|
 //! | `Producer::push`   | producer | slots     | the burst, all at once |
-//! | `Producer::settle` | producer | `settled` | to the undertaker: sends up to here belong to finished turns |
+//! | `Producer::settle` | producer | `settled` | to the undertaker: sends up to here belong to
+//! finished turns |
 //! | `Consumer::pull`   | consumer | `read`    | to the undertaker: slots up to here are in hand |
 //! | `Consumer::commit` | consumer | `tail`    | slots up to here are free again |
 //!
@@ -389,6 +390,27 @@ impl<M: RingMemory> Consumer<M> {
                 break;
             }
             into.push(descriptor);
+            count += span;
+        }
+        count
+    }
+
+    /// Shows the descriptors of up to `max` packets to `each`, as long as it says that it has made
+    /// use of them, and leaves them in the ring; says how many packets it has. What it makes of
+    /// them is to have no effect before [`Consumer::take`]. In one loop with what becomes of a
+    /// descriptor, the next slot is on its way meanwhile.
+    #[inline]
+    pub fn peek_each(&self, max: usize, mut each: impl FnMut(&Descriptor) -> bool) -> usize {
+        // As in `peek_burst`.
+        let max = max.min((self.tail + u64::from(self.slot_count) - self.read) as usize);
+        let mut count = 0;
+        while count < max
+            && let Some(descriptor) = self.peek(self.read + count as u64)
+        {
+            let span = descriptor.span() as usize;
+            if span > max - count || !each(&descriptor) {
+                break;
+            }
             count += span;
         }
         count

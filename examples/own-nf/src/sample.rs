@@ -107,7 +107,7 @@ mod tests {
             let verdicts = result.packets.iter().map(|packet| packet.verdict);
             assert!(verdicts.eq(expected));
         }
-        assert_eq!(bench.buffers_in_use(), 0, "an NF keeps no packet");
+        assert_eq!(bench.buffers_in_use(), 0, "this NF keeps no packet");
     }
 
     #[test]

@@ -126,6 +126,13 @@ pub(super) const FAMILIES: &[Family] = &[
         },
     },
     Family {
+        name: "catena_node_held_packets",
+        kind: Type::Gauge,
+        labels: NODE,
+        help: "Packets that the node holds",
+        write: |samples, status| nodes(samples, status, |node| node.held),
+    },
+    Family {
         name: "catena_node_killed_packets_total",
         kind: Type::Counter,
         labels: NODE,

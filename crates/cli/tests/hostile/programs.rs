@@ -1,6 +1,7 @@
 //! Hostile worker programs: what speaks to the supervisor instead of a worker of this project.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use catena_engine::pools::Pools;
 use catena_engine::protocol::{FromWorker, RegionName, ToWorker, VERSION};
@@ -44,7 +45,7 @@ pub(crate) fn work(label: &str) {
 }
 
 /// Comes up as an honest worker does.
-fn take_part(socket: &OwnedFd, token: &str) -> (Graph, Pools, Counters) {
+fn take_part(socket: &OwnedFd, token: &str) -> (Graph, Pools, Arc<Counters>) {
     let hello = FromWorker::Hello {
         version: VERSION,
         token: token.to_owned(),

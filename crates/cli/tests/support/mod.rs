@@ -208,7 +208,10 @@ pub(crate) fn assert_conserved(status: &Value) {
                 .sum();
             assert_eq!(
                 number(&node["rx_packets"]),
-                number(&node["tx_packets"]) + drops + number(&node["killed"]),
+                number(&node["tx_packets"])
+                    + drops
+                    + number(&node["held"])
+                    + number(&node["killed"]),
                 "{} in {status:#}",
                 node["name"]
             );

@@ -142,6 +142,7 @@ impl TxLink {
 
     /// Sends `packets` packets, `bytes` long in all, by descriptors of frames that
     /// [`TxLink::takes_views`] allowed, and for which [`TxLink::room`] said that there is room.
+    /// Gives what did not fit after all.
     #[inline]
     pub fn send_views(
         &mut self,
@@ -149,10 +150,17 @@ impl TxLink {
         packets: u64,
         bytes: u64,
         pools: &mut Pools,
-    ) {
+    ) -> Dropped {
         match self {
             Self::Ring(link) => link.send_views(views, packets, bytes, pools),
-            Self::Tcp(_) => debug_assert!(false, "takes no views"),
+            Self::Tcp(_) => {
+                pools.release_described(views);
+                Dropped {
+                    packets,
+                    bytes,
+                    reason: DropReason::LinkFull,
+                }
+            }
         }
     }
 
@@ -211,8 +219,13 @@ impl TxLink {
         }
     }
 
+    /// Whether the last turn needed room, and the receiver was not asked to ring before it.
+    pub fn lacks_bell(&self) -> bool {
+        matches!(self, Self::Ring(link) if link.lacks_bell())
+    }
+
     /// After sleeping.
-    pub fn after_sleep(&self) {
+    pub fn after_sleep(&mut self) {
         if let Self::Ring(link) = self {
             link.after_sleep();
         }

@@ -83,11 +83,10 @@ impl RingRx {
 
     /// Counts what waits, before anything is pulled in this turn, for so many random moments since
     /// the turn before; `slept` if the worker has slept meanwhile, which it does over empty links.
+    /// Known from cursors: no slot is looked at, and what the sender's unfinished turn has
+    /// published is not seen yet.
     pub fn count_waiting(&mut self, moments: u64, slept: bool) {
-        self.descriptors.clear();
-        let slots = self.inlet.consumer().slot_count() as usize;
-        let waiting = self.inlet.peek_burst(slots, &mut self.descriptors) as u64;
-        self.descriptors.clear();
+        let waiting = self.waiting();
         let halves = if slept {
             0
         } else {
@@ -97,6 +96,14 @@ impl RingRx {
         self.occupancy.halves += halves * moments;
         self.occupancy.samples += moments;
         self.left_behind = None;
+    }
+
+    /// Packets that wait, by what the sender says of its finished turns: at most a lap.
+    fn waiting(&self) -> u64 {
+        let consumer = self.inlet.consumer();
+        let slots = u64::from(consumer.slot_count());
+        let read = consumer.read_index();
+        consumer.published().saturating_sub(read).min(slots)
     }
 
     /// Takes up to `max` packets into `packets`; they are the caller's, their slots stay taken
@@ -115,11 +122,40 @@ impl RingRx {
         count
     }
 
+    /// Makes packets of descriptors as it reads them: so the bytes of the first are on their way
+    /// while the last is looked at. From the first frame on, in two steps.
     fn pull_in_place(&mut self, max: usize, pools: &mut Pools, packets: &mut Vec<Packet>) -> usize {
-        let count = self.inlet.pull(max, &mut self.descriptors);
         let already = packets.len();
-        self.counters.violations += accept(&self.descriptors, pools, packets);
-        self.counters.bytes += bytes_of(&packets[already..]);
+        let (mut bytes, mut bad, mut comes_home) = (0, 0, false);
+        let mut count = self.inlet.peek_each(max, |descriptor| {
+            if descriptor.kind == kind::FRAME {
+                return false;
+            }
+            match pools.look_at(descriptor) {
+                Ok((packet, is_own)) => {
+                    bytes += packet.len() as u64;
+                    comes_home |= is_own;
+                    packets.push(packet);
+                }
+                Err(_) => bad += 1,
+            }
+            true
+        });
+        self.inlet.take(count);
+        if bad > 0 {
+            pools.count_violations(bad);
+        }
+        if comes_home {
+            bad += pools.arrived(packets, already);
+        }
+        if count < max {
+            let framed = packets.len();
+            count += self.inlet.pull(max - count, &mut self.descriptors);
+            bad += accept(&self.descriptors, pools, packets);
+            bytes += bytes_of(&packets[framed..]);
+        }
+        self.counters.violations += bad;
+        self.counters.bytes += bytes;
         self.counters.packets += count as u64;
         count
     }
@@ -191,7 +227,7 @@ impl RingRx {
         let consumer = self.inlet.consumer();
         let slots = u64::from(consumer.slot_count());
         let read = consumer.read_index();
-        let waiting = consumer.published().saturating_sub(read).min(slots);
+        let waiting = self.waiting();
         if waiting * 4 < slots * 3 || consumer.tail_index() != read {
             return;
         }
@@ -297,6 +333,12 @@ impl RingRx {
                 bell::wake(ring.consumer.bell().rung);
             }
         }
+    }
+
+    /// Whether the sender sleeps until there is room.
+    #[cfg(test)]
+    pub fn is_sender_waiting(&self) -> bool {
+        self.inlet.ring().producer.bell().is_waiting()
     }
 
     /// Before sleeping: asks the sender to ring.

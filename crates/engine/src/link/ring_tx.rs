@@ -28,7 +28,11 @@ pub struct RingTx {
     descriptors: Vec<Descriptor>,
     packer: Packer,
     published: bool,
+    /// Whether room was looked for in vain in this turn, and in the one before.
     blocked: bool,
+    was_blocked: bool,
+    /// Whether the receiver is asked to ring when there is room.
+    is_armed: bool,
     peer_down: bool,
     congested: bool,
     suspicion: Suspicion,
@@ -67,6 +71,8 @@ impl RingTx {
             packer: Packer::new(aggregate, frame_headroom.into(), number.into()),
             published: false,
             blocked: false,
+            was_blocked: false,
+            is_armed: false,
             peer_down: false,
             congested: false,
             suspicion: Suspicion::default(),
@@ -194,13 +200,19 @@ impl RingTx {
         self.packer.describe(packets, pools, &mut self.descriptors);
         let descriptors = self.descriptors.iter().copied();
         let published = self.producer.push_packets(sent, descriptors);
-        debug_assert_eq!(published, sent, "room was asked before");
         // After publishing, in the same turn: the ledger says who has the buffers.
-        pools.send_out_described(&self.descriptors, self.number);
-        self.counters.packets += u64::from(sent);
-        self.counters.bytes += bytes - dropped.bytes;
-        self.published |= sent > 0;
-        dropped
+        let gone = descriptors_of(&self.descriptors, published);
+        pools.send_out_described(&self.descriptors[..gone], self.number);
+        // None is left, since room was asked before.
+        let (lost, lost_bytes) = pools.release_described(&self.descriptors[gone..]);
+        self.counters.packets += u64::from(published);
+        self.counters.bytes += (bytes - dropped.bytes).saturating_sub(lost_bytes);
+        self.published |= published > 0;
+        Dropped {
+            packets: dropped.packets + lost,
+            bytes: dropped.bytes + lost_bytes,
+            ..dropped
+        }
     }
 
     /// Whether frames go on over this link as views of them: [`RingTx::send_views`]. Only where
@@ -216,24 +228,33 @@ impl RingTx {
 
     /// Sends `packets` packets, `bytes` long in all, by descriptors of frames that
     /// [`RingTx::takes_views`] allowed, and for which [`RingTx::room`] said that there is room.
+    /// Gives what did not fit after all.
     pub fn send_views(
         &mut self,
         views: &[Descriptor],
         packets: u64,
         bytes: u64,
         pools: &mut Pools,
-    ) {
+    ) -> Dropped {
         #[expect(clippy::cast_possible_truncation, reason = "at most a lap")]
         let published = self
             .producer
             .push_packets(packets as u32, views.iter().copied());
-        debug_assert_eq!(u64::from(published), packets, "room was claimed before");
         // After publishing, in the same turn: the ledger says who has the buffers.
-        pools.send_out_described(views, self.number);
-        self.packer.pass_on_views(views.len(), packets, bytes);
-        self.counters.packets += packets;
+        let gone = descriptors_of(views, published);
+        pools.send_out_described(&views[..gone], self.number);
+        // None is left, since room was claimed before.
+        let (lost, lost_bytes) = pools.release_described(&views[gone..]);
+        let bytes = bytes.saturating_sub(lost_bytes);
+        self.packer.pass_on_views(gone, published.into(), bytes);
+        self.counters.packets += u64::from(published);
         self.counters.bytes += bytes;
-        self.published = true;
+        self.published |= published > 0;
+        Dropped {
+            packets: lost,
+            bytes: lost_bytes,
+            reason: DropReason::LinkFull,
+        }
     }
 
     fn send_copies(&mut self, packets: &[Packet], shares: bool) -> usize {
@@ -303,7 +324,8 @@ impl RingTx {
         self.producer.settle();
         self.counters.packed = self.packer.counters;
         self.counters.violations = self.producer.violations();
-        self.counters.blocked += u64::from(self.blocked);
+        self.was_blocked = std::mem::take(&mut self.blocked);
+        self.counters.blocked += u64::from(self.was_blocked);
     }
 
     /// Violations of the receiver, once there are too many for an accident.
@@ -339,7 +361,8 @@ impl RingTx {
 
     /// Before sleeping: asks the receiver to ring when it has made room, if this side needs room.
     pub fn prepare_to_sleep(&mut self, words: &mut Vec<WaitWord>) {
-        if std::mem::take(&mut self.blocked) {
+        if self.was_blocked {
+            self.is_armed = true;
             let ring = self.producer.memory();
             ring.producer.bell().set_waiting(true);
             let peer = ring.consumer.bell();
@@ -347,8 +370,26 @@ impl RingTx {
         }
     }
 
-    /// After sleeping.
-    pub fn after_sleep(&self) {
-        self.producer.memory().producer.bell().set_waiting(false);
+    /// Whether the last turn needed room, and the receiver was not asked to ring before it.
+    pub fn lacks_bell(&self) -> bool {
+        self.was_blocked && !self.is_armed
     }
+
+    /// After sleeping.
+    pub fn after_sleep(&mut self) {
+        if std::mem::take(&mut self.is_armed) {
+            self.producer.memory().producer.bell().set_waiting(false);
+        }
+    }
+}
+
+/// How many of `descriptors`, from the first on, hold `packets` packets.
+fn descriptors_of(descriptors: &[Descriptor], packets: u32) -> usize {
+    let mut left = packets;
+    let fits = descriptors.iter().take_while(|descriptor| {
+        let rest = left.checked_sub(descriptor.span());
+        left = rest.unwrap_or(0);
+        rest.is_some()
+    });
+    fits.count()
 }

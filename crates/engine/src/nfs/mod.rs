@@ -8,6 +8,7 @@ use crate::nf::NfKind;
 pub mod acl;
 pub mod classify;
 pub mod count;
+pub mod delay;
 #[cfg(test)]
 mod frames;
 pub mod macswap;
@@ -23,6 +24,7 @@ pub const KINDS: &[&NfKind] = &[
     &acl::KIND,
     &classify::KIND,
     &count::KIND,
+    &delay::KIND,
     &macswap::KIND,
     &merge::KIND,
     &policer::KIND,
@@ -56,6 +58,7 @@ mod tests {
                 json!({"rules": [to, {"to": "b", "vlan": 5, "dscp": 0}]}),
             ),
             ("count", json!({})),
+            ("delay", json!({"time": "1ms", "limit": 3})),
             ("macswap", json!({})),
             ("merge", json!({})),
             ("policer", json!({"rate": "1pps", "burst": 2})),
@@ -118,7 +121,8 @@ mod tests {
             let frames: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
             for (index, (kind, mut bench)) in benches().into_iter().enumerate() {
                 let result = bench.process(&frames);
-                prop_assert_eq!(bench.buffers_in_use(), 0, "{} keeps a packet", kind.name);
+                let held = u32::try_from(bench.held()).unwrap();
+                prop_assert_eq!(bench.buffers_in_use(), held, "{} loses a packet", kind.name);
                 for (packet, frame) in result.packets.iter().zip(&frames) {
                     let is_read_only = bench.plan().access == Access::Read;
                     prop_assert!(!is_read_only || packet.bytes == *frame, "{}", kind.name);

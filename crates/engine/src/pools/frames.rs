@@ -61,8 +61,28 @@ impl Pools {
             Place::Lane(lane) => {
                 self.lanes[usize::from(lane)].give_back_slots(pool, group, mask);
             }
-            Place::Unknown => debug_assert!(false, "a packet of no known pool"),
+            // No packet comes of a pool that is not known.
+            Place::Unknown => self.violations += 1,
         }
+    }
+
+    /// Ends the life of packets in hand that `descriptors` name. Gives how many, and their bytes.
+    pub fn release_described(&mut self, descriptors: &[Descriptor]) -> (u64, u64) {
+        let (mut packets, mut bytes) = (0, 0);
+        for descriptor in descriptors {
+            let view = self.views.get(usize::from(descriptor.pool));
+            let Some(Some(view)) = view else { continue };
+            if let Ok(frame) = view.frame(descriptor) {
+                frame.each(|_, packet| bytes += packet.len() as u64);
+                self.release_slots(frame.pool(), frame.buffer_index(), frame.mask());
+                packets += u64::from(frame.mask().count_ones());
+            } else if let Ok(packet) = view.packet(descriptor) {
+                bytes += packet.len() as u64;
+                self.free(packet);
+                packets += 1;
+            }
+        }
+        (packets, bytes)
     }
 
     #[inline]
@@ -74,6 +94,9 @@ impl Pools {
         let id = usize::from(descriptor.pool);
         let view = self.views.get(id).and_then(Option::as_ref);
         let view = view.ok_or(Violation)?;
+        // Before the account changes: a slot that came home by a descriptor of which no packet can
+        // be made would be nobody's.
+        let _ = view.frame(descriptor)?;
         let buffer = view.frame_index(descriptor);
         if let Place::Own(index) = self.places[id] {
             let own = &mut self.own[usize::from(index)];

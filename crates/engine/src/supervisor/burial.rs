@@ -19,7 +19,7 @@ use catena_shm::pool::PoolGeometry;
 use catena_shm::ring::RingMemory;
 use catena_shm::sync::Ordering;
 
-use crate::chain::{NodeKind, Trust};
+use crate::chain::Trust;
 use crate::placement::Placement;
 use crate::protocol::{RegionName, ToWorker};
 use crate::supervisor::apply::Change;
@@ -378,7 +378,8 @@ impl Supervisor {
     /// Adds the counters of a dead instance to the past, so that received = sent + dropped + killed
     /// holds for a node that had a worker of its own. `lost` is how many of the buffers that it
     /// held it had not passed on; a packet that it had passed on as a copy is not lost, though its
-    /// buffer is among them. Gives how many packets were lost.
+    /// buffer is among them. What its NFs held between turns is lost too. Gives how many packets
+    /// were lost.
     fn account(&mut self, worker: usize, remains: &Remains, lost: u64) -> u64 {
         let layout = self.instances[worker].layout;
         let Some(counters) = self.instances[worker].counters.take() else {
@@ -389,6 +390,7 @@ impl Supervisor {
             self.instances[worker].rx_gone,
             self.instances[worker].tx_gone,
         );
+        let mut held = 0_u64;
         let spec = self.placement.workers[worker].clone();
         // What came or went over TCP has no cursor.
         let has_sockets = has_sockets(&self.placement, worker);
@@ -411,19 +413,21 @@ impl Supervisor {
                 let tx = remains.outbound.iter().filter(|(ring, _)| links(ring));
                 now.tx_packets = tx.map(|(ring, end)| since(ring.producer, end.resume)).sum();
                 now.tx_packets = now.tx_packets.saturating_add(gone_by_links.1);
+                // What an NF makes has no cursor, and is in the page before it leaves.
+                now.rx_packets = now.rx_packets.saturating_add(now.made);
                 let gone = now.tx_packets.saturating_add(now.dropped());
-                // Copies that an NF makes have no cursor: they are what it sent beyond.
-                let beyond = if makes_packets(&self.chain.nodes[*node].kind) {
-                    gone.saturating_add(lost)
-                } else {
-                    gone
-                };
-                now.rx_packets = now.rx_packets.max(beyond);
+                now.rx_packets = now.rx_packets.max(gone);
+                // Held packets are among those: they came and did not go.
                 let here = now.rx_packets - gone;
                 packets_lost = Some(here);
                 let killed = self.past.killed.entry(*node).or_default();
                 *killed = killed.saturating_add(here);
+            } else if now.held > 0 {
+                held = held.saturating_add(now.held);
+                let killed = self.past.killed.entry(*node).or_default();
+                *killed = killed.saturating_add(now.held);
             }
+            now.held = 0;
             past.add(&now);
         }
         for ring in self
@@ -439,7 +443,7 @@ impl Supervisor {
             let now = super::status::rx_counters(&counters, layout, ring.link);
             self.past.rx.entry(ring.link).or_default().add(&now);
         }
-        packets_lost.unwrap_or(lost)
+        packets_lost.unwrap_or(lost.saturating_add(held))
     }
 
     /// Tells owners that run to take home what the dead held.
@@ -480,10 +484,6 @@ impl Supervisor {
             page.is_none_or(|page| page.load(crate::stats::RECLAIMED_WORD) < *number)
         });
     }
-}
-
-fn makes_packets(kind: &NodeKind) -> bool {
-    matches!(kind, NodeKind::Nf { plan, .. } if plan.allocates)
 }
 
 /// Numbers of the owner's links over which buffers can have come to the worker that returns by

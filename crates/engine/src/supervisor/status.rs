@@ -2,7 +2,7 @@
 //! machines.
 //!
 //! One value serves `status`, `top`, JSON, Prometheus and the final table. For every NF,
-//! `rx_packets = tx_packets + sum of drops + killed` once the chain is at rest.
+//! `rx_packets = tx_packets + sum of drops + held + killed` once the chain is at rest.
 
 use std::collections::BTreeMap;
 
@@ -166,6 +166,9 @@ pub struct NodeStatus {
     /// What it counts itself, by name: sums over the lives of its worker.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counters: BTreeMap<String, u64>,
+    /// Packets it holds now.
+    #[serde(default)]
+    pub held: u64,
     /// Packets it held when it was killed.
     pub killed: u64,
     /// What timed bursts cost here, in this life of its worker.
@@ -445,6 +448,7 @@ impl Supervisor {
             drops,
             own_drop_reasons,
             counters: own_counters,
+            held: counters.held,
             killed: self.past.killed.get(&node).copied().unwrap_or(0),
             cost: instance
                 .counters

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use catena_shm::counters::Counters;
 use catena_shm::pool::{LinkSet, PoolGeometry, PoolOwner, PoolView};
@@ -23,6 +24,7 @@ use crate::stats::{PageLayout, SPARE_BLOCKS};
 use crate::wait::poor_waiting;
 use crate::worker::connect::Door;
 use crate::worker::graph::{Graph, InEdge, OutEdge, Queue, Work, WorkerNode};
+use crate::worker::holding::Holding;
 use crate::worker::node_memory::{Brought, NewControls, NodeMemory, Rebuild, on_trial};
 use crate::worker::open::{Attached, attach, check_len, open};
 
@@ -405,7 +407,7 @@ impl Making {
         Ok(Built {
             graph,
             pools,
-            counters: self.counters,
+            counters: Arc::new(self.counters),
             records: self.records,
             assignment: self.assignment,
         })
@@ -497,6 +499,8 @@ impl Making {
                 name: spec.name.clone(),
                 counter_names: spec.counters.clone(),
                 is_end: work.ends_paths(),
+                holding: Holding::of(&work),
+                has_dropped: false,
                 work,
                 inputs: Vec::new(),
                 outputs: spec.outputs.iter().map(|_| OutEdge::Open).collect(),
@@ -593,7 +597,7 @@ pub struct Built {
     /// Its pools.
     pub pools: Pools,
     /// Its counters page.
-    pub counters: Counters,
+    pub counters: Arc<Counters>,
     /// Where its probes write.
     pub records: RecordPage,
     /// What it was assigned.

@@ -8,6 +8,7 @@ use catena_shm::descriptor::Descriptor;
 use catena_shm::frame::FrameView;
 
 use crate::drop_reason::DropReason;
+use crate::link::Dropped;
 use crate::nf::{Frame, Judgement, Nanos, Verdict};
 use crate::pools::Pools;
 use crate::worker::graph::{Graph, InEdge, OutEdge, Work, WorkerNode};
@@ -176,13 +177,22 @@ impl FrameTurn {
             if views.packets == 0 {
                 continue;
             }
-            let Some(OutEdge::Link(link)) = node.outputs.get_mut(output) else {
-                debug_assert!(false, "sorted by outputs that are links");
-                continue;
+            let dropped = match node.outputs.get_mut(output) {
+                Some(OutEdge::Link(link)) => {
+                    link.send_views(&views.descriptors, views.packets, views.bytes, pools)
+                }
+                _ => {
+                    pools.release_described(&views.descriptors);
+                    Dropped {
+                        packets: views.packets,
+                        bytes: views.bytes,
+                        reason: DropReason::NotConnected,
+                    }
+                }
             };
-            link.send_views(&views.descriptors, views.packets, views.bytes, pools);
-            node.counters.tx_packets += views.packets;
-            node.counters.tx_bytes += views.bytes;
+            node.count_drops(dropped.reason, dropped.packets);
+            node.counters.tx_packets += views.packets - dropped.packets;
+            node.counters.tx_bytes += views.bytes.saturating_sub(dropped.bytes);
             views.descriptors.clear();
             (views.packets, views.bytes) = (0, 0);
         }
@@ -234,6 +244,8 @@ fn sort(
                 DropReason::NotConnected
             }
             Verdict::Drop(reason) => reason,
+            // Nothing can be kept out of a whole frame.
+            Verdict::Kept => DropReason::Consumed,
         };
         dropped |= 1 << slot;
         node.count_drops(reason, 1);

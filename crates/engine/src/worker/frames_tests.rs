@@ -13,6 +13,7 @@ use crate::packet::Packet;
 use crate::probe::NodeCost;
 use crate::protocol::RingSpec;
 use crate::stats::NodeCounters;
+use crate::worker::holding::Holding;
 use crate::worker::turn::Turn;
 use catena_shm::tsc::Clock;
 
@@ -113,6 +114,8 @@ fn run(bursts: &[Vec<Vec<u8>>], whole: bool) -> Outcome {
         counters: NodeCounters::default(),
         cost: NodeCost::default(),
         is_end: false,
+        has_dropped: false,
+        holding: Holding::default(),
     };
     let mut graph = Graph {
         nodes: vec![node],

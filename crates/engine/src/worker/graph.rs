@@ -10,9 +10,11 @@ use crate::link::{RxLink, TxLink};
 use crate::nf::{Nanos, Nf};
 use crate::own_counters::CounterSink;
 use crate::packet::Packet;
+use crate::pools::Pools;
 use crate::port::{Port, RxState};
 use crate::probe::NodeCost;
 use crate::stats::NodeCounters;
+use crate::worker::holding::Holding;
 
 /// Where packets of a node's output go.
 #[derive(Debug)]
@@ -106,6 +108,10 @@ pub struct WorkerNode {
     pub outputs: Vec<OutEdge>,
     /// Whether packets end here although it is no port: see [`Nf::ends_paths`].
     pub is_end: bool,
+    /// Whether it has dropped anything since its counters were stored.
+    pub has_dropped: bool,
+    /// What it holds between turns.
+    pub holding: Holding,
     /// By how much the room of its outputs is divided: above 1 where copies of a packet can meet
     /// again within this worker.
     pub fan: usize,
@@ -146,6 +152,24 @@ pub struct Graph {
     pub port_rooms: Vec<usize>,
     /// For each node, whether a link its packets can leave by is above its watermark.
     pub congested: Vec<bool>,
+    /// What nodes have said of their room.
+    pub asking: Asking,
+}
+
+/// The question for room that is being answered.
+#[derive(Debug, Default)]
+pub struct Asking {
+    question: u64,
+    /// By node.
+    answers: Vec<Answer>,
+}
+
+/// How much room a node said that there is, and to which question.
+#[derive(Clone, Copy, Debug, Default)]
+struct Answer {
+    /// Number of the question, packets wanted and needed.
+    asked: (u64, usize, usize),
+    room: usize,
 }
 
 impl Graph {
@@ -153,15 +177,46 @@ impl Graph {
     /// `wanted`. Packets already queued for it are subtracted. `need` is how many it takes or none:
     /// see [`TxLink::room`].
     pub fn room(&mut self, position: usize, wanted: usize, need: usize) -> usize {
+        self.begin_question();
+        self.room_of(position, wanted, need)
+    }
+
+    /// How many packets can leave node `position` by `output`, at most `wanted`; nothing is said
+    /// of an output that is not connected. `need` as in [`Graph::room`].
+    pub fn output_room(
+        &mut self,
+        position: usize,
+        output: usize,
+        wanted: usize,
+        need: usize,
+    ) -> Option<usize> {
+        self.begin_question();
+        self.room_behind(position, output, wanted, need)
+    }
+
+    /// What was found for an earlier question is of no more use.
+    fn begin_question(&mut self) {
+        self.asking.question += 1;
+        let count = self.nodes.len();
+        self.asking.answers.resize(count, Answer::default());
+    }
+
+    /// Each node is asked once in a question, by however many ways it is reached; unless they ask
+    /// for different numbers, which takes copies that are made on one way only.
+    fn room_of(&mut self, position: usize, wanted: usize, need: usize) -> usize {
         if self.nodes[position].is_end {
             // What it is given goes no further.
             return wanted;
         }
+        let asked = (self.asking.question, wanted, need);
+        if self.asking.answers[position].asked == asked {
+            return self.asking.answers[position].room;
+        }
         let fan = self.nodes[position].fan;
-        let (wanted, need) = (wanted * fan, need * fan);
-        let mut room = wanted;
+        let (all, need) = (wanted * fan, need * fan);
+        let mut room = all;
         for output in 0..self.nodes[position].outputs.len() {
-            if let Some(here) = self.output_room(position, output, wanted, need) {
+            if let Some(here) = self.room_behind(position, output, all, need) {
                 room = room.min(here);
             }
         }
@@ -171,7 +226,9 @@ impl Graph {
         } else {
             room
         };
-        shared.saturating_sub(queued)
+        let room = shared.saturating_sub(queued);
+        self.asking.answers[position] = Answer { asked, room };
+        room
     }
 
     /// Packets that wait for node `position` in this turn.
@@ -181,9 +238,7 @@ impl Graph {
         here.map(|(_, queue)| queue.packets.len()).sum()
     }
 
-    /// How many packets can leave node `position` by `output`, at most `wanted`; nothing is said
-    /// of an output that is not connected. `need` as in [`Graph::room`].
-    pub fn output_room(
+    fn room_behind(
         &mut self,
         position: usize,
         output: usize,
@@ -202,7 +257,7 @@ impl Graph {
                     // What it is given ends there: what it sends may come round to it again.
                     wanted.min(takes).saturating_sub(self.queued_for(target))
                 } else {
-                    self.room(target, wanted.min(takes), need)
+                    self.room_of(target, wanted.min(takes), need)
                 })
             }
         }
@@ -211,7 +266,7 @@ impl Graph {
     /// Whether an NF has something that must leave before the chain may end.
     pub fn holds_packets(&self) -> bool {
         self.nodes.iter().any(|node| match &node.work {
-            Work::Nf(nf) => nf.holds_packets(),
+            Work::Nf(nf) => nf.holds_packets() || node.holding.hold.count() > 0,
             _ => false,
         })
     }
@@ -339,10 +394,12 @@ impl Graph {
 
 impl WorkerNode {
     /// Gives the node other settings. A port that goes is closed; what it says is of no consequence
-    /// for the one that comes.
-    pub fn replace_work(&mut self, mut work: Work) {
+    /// for the one that comes. What an NF that goes still held is dropped.
+    pub fn replace_work(&mut self, mut work: Work, pools: &mut Pools) {
         std::mem::swap(&mut self.work, &mut work);
         self.is_end = self.work.ends_paths();
+        self.let_go(pools);
+        self.holding.begin(&self.work);
         if let Work::Port { port, .. } = &mut work {
             let _ = port.close();
         }
@@ -361,8 +418,22 @@ impl WorkerNode {
         }
     }
 
+    /// Drops what its NF holds.
+    pub fn let_go(&mut self, pools: &mut Pools) {
+        for packet in self.holding.hold.drain() {
+            self.counters.drops[DropReason::Unsent.index()] += 1;
+            self.has_dropped = true;
+            pools.free(packet);
+        }
+    }
+
     /// Counts `count` drops of this node.
     pub fn count_drops(&mut self, reason: DropReason, count: u64) {
         self.counters.drops[reason.index()] += count;
+        self.has_dropped |= count > 0;
     }
 }
+
+#[cfg(test)]
+#[path = "graph_tests.rs"]
+mod tests;

@@ -2,9 +2,12 @@
 //!
 //! - `graph`: its nodes and edges.
 //! - `turn`: one pass of the loop; the path of a packet.
+//! - `seal`: the end of a pass.
 //! - `frames`: the short way of packets in frames through NFs that take them whole.
 //! - `probe`: when the clock is read in a turn, and what is noted of it.
+//! - `holding`: what NFs hold between turns.
 //! - `runner`: the loop, and waiting when a pass moved nothing.
+//! - `accounts`: when counters are stored.
 //! - `build`: from an assignment to a graph.
 //! - `node_memory`: memory that outlives NFs.
 //! - `open`: ports, NFs and neighbours' memory.
@@ -14,6 +17,7 @@
 //! - `connect`: who connects to whom on TCP links; `address`: where.
 //! - `socket_wait`: sleeping on sockets.
 
+mod accounts;
 mod address;
 pub mod build;
 mod confine;
@@ -22,11 +26,13 @@ mod connection;
 pub mod doorbell;
 pub mod frames;
 pub mod graph;
+pub mod holding;
 mod idleness;
 pub mod node_memory;
 pub mod open;
 pub mod probe;
 pub mod runner;
+mod seal;
 pub mod serve;
 pub mod socket_wait;
 pub mod turn;

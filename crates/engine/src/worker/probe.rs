@@ -79,8 +79,8 @@ pub struct Probe {
     is_tracing: bool,
     is_choosing: bool,
     /// Whether anything is to be noted from here on in this turn: it is timed, or a packet with a
-    /// mark has come. A worker holds no packet between turns, so that without one of those none
-    /// that comes from another node of it has a mark.
+    /// mark has come. Without one of those none that comes from another
+    /// node of it has a mark, but such as an NF held: these are seen where they go on.
     is_on: bool,
     /// The last reading of the clock in this turn, and whether something was done since.
     last: u64,
@@ -410,7 +410,7 @@ impl Probe {
             self.visit.counts.work = self.counted_since();
             let mut verdicts = verdicts.iter();
             self.follow(packets, |_| match verdicts.next() {
-                Some(Verdict::Drop(_)) => None,
+                Some(Verdict::Drop(_) | Verdict::Kept) => None,
                 Some(Verdict::Output(output)) => Some(*output),
                 None => Some(0),
             });

@@ -121,7 +121,7 @@ pub struct Runner {
     /// How it waits.
     pub wait: WaitPolicy,
     /// Its counters page.
-    pub counters: Counters,
+    pub counters: Arc<Counters>,
     /// Where blocks lie in the page.
     pub layout: PageLayout,
     /// Commands from the control thread.
@@ -140,6 +140,8 @@ pub struct Runner {
     pub words: Vec<WaitWord>,
     /// What it sleeps on if it has TCP links.
     pub sockets: Option<SocketWait>,
+    /// When all counters were stored last.
+    pub stored_at: u64,
 }
 
 impl std::fmt::Debug for Runner {
@@ -158,6 +160,7 @@ impl Runner {
         let mut ticks = 0_u32;
         let mut finished_said = false;
         let mut busy_since = None;
+        self.prepare();
         loop {
             if self.doorbell.is_rung() && !self.obey() {
                 break;
@@ -182,7 +185,7 @@ impl Runner {
             if self.turn.run(&mut self.graph, &mut self.pools, Nanos(now)) {
                 self.sums.busy_turns += 1;
                 busy_since = Some(now);
-                self.store_counters();
+                self.store_some(now);
                 idle.end();
             } else {
                 self.sums.idle_turns += 1;
@@ -192,6 +195,19 @@ impl Runner {
         self.finish()
     }
 
+    /// Before the first turn.
+    fn prepare(&mut self) {
+        self.turn.page = Some((self.counters.clone(), self.layout));
+        let own = self.pools.own().iter();
+        let plain = own.filter(|pool| !pool.geometry().frames);
+        let buffers: usize = plain.map(|pool| pool.free_count() as usize).sum();
+        for node in &mut self.graph.nodes {
+            if node.holding.emits {
+                node.holding.hold.reserve(buffers);
+            }
+        }
+    }
+
     /// Nothing moved: spin, give way, or sleep, by the policy.
     fn idle(&mut self, idle: &mut Idleness, now: u64, next_tick: u64) {
         let since_ns = idle.go_on(now);
@@ -199,21 +215,27 @@ impl Runner {
         let event = self.turn.next_event.map_or(u64::MAX, |time| time.0);
         if since_ns < self.wait.spin_ns {
             std::hint::spin_loop();
+            if self.is_behind(now) {
+                self.store_counters(now);
+            }
         } else if idle.may_yield(self.wait, self.turn.burst, sums)
             || event < now + AWAKE_NS
             || !self.wait.sleeps
         {
             idle.yielded();
             self.sums.yields += 1;
+            if self.is_behind(now) {
+                self.store_counters(now);
+            }
             std::thread::yield_now();
             self.turn.probe.gave_way();
         } else {
-            self.sleep(next_tick.min(event));
+            self.sleep(now, next_tick);
         }
     }
 
-    fn sleep(&mut self, until: u64) {
-        self.store_counters();
+    fn sleep(&mut self, now: u64, until: u64) {
+        self.store_counters(now);
         let mut words = std::mem::take(&mut self.words);
         words.clear();
         words.push(self.doorbell.word());
@@ -234,7 +256,15 @@ impl Runner {
         // The last look: whoever published before seeing that we wait is found now.
         let now = self.clock.now_ns();
         let moved = self.turn.run(&mut self.graph, &mut self.pools, Nanos(now));
-        if !moved && !self.doorbell.has_command() {
+        if moved {
+            self.sums.busy_turns += 1;
+        }
+        // It may also have found a link full that had room before, or an instant that is near.
+        let event = self.turn.next_event.map_or(u64::MAX, |time| time.0);
+        let is_heard = !self.graph.tx_links_mut().any(|link| link.lacks_bell());
+        if !moved && is_heard && event >= now + AWAKE_NS && !self.doorbell.has_command() {
+            // The rest is waited for awake, so that the instant is met.
+            let until = until.min(event - AWAKE_NS);
             self.sums.sleeps += 1;
             let time = Duration::from_nanos(until.saturating_sub(now));
             match &self.sockets {
@@ -291,6 +321,7 @@ impl Runner {
         for node in &mut self.graph.nodes {
             if let Work::Nf(nf) = &mut node.work {
                 nf.tick(Nanos(now));
+                node.holding.is_due = node.holding.emits;
             }
         }
         self.turn.probe.tick(Nanos(now));
@@ -302,63 +333,6 @@ impl Runner {
     fn tell_drained(&mut self) {
         if !self.turn.receiving && !self.drained_said && !self.graph.holds_packets() {
             self.drained_said = (self.report)(&FromWorker::Drained);
-        }
-    }
-
-    fn store_counters(&mut self) {
-        self.sums.violations = self.pools.violations();
-        self.sums.buffers_free = self
-            .pools
-            .own()
-            .iter()
-            .map(|p| u64::from(p.free_count()))
-            .sum();
-        self.sums.buffers_out = self
-            .pools
-            .own()
-            .iter()
-            .map(|p| u64::from(p.out_count()))
-            .sum();
-        self.counters.store(0, &self.sums.words());
-        let (layout, counters) = (self.layout, &self.counters);
-        let store = |at: usize, id: usize, words: &[u64]| {
-            counters.store(at, &[id as u64 + 1]);
-            counters.store(at + 1, words);
-        };
-        let nodes = self.graph.nodes.iter_mut().take(layout.node_count);
-        for (n, node) in nodes.enumerate() {
-            node.read_own_counters();
-            store(layout.node(n), node.index, &node.counters.words());
-        }
-        if self.turn.probe.is_timed() | (self.turn.probe.moments() > 0) {
-            for (n, node) in self.graph.nodes.iter().take(layout.node_count).enumerate() {
-                store(layout.cost(n), node.index, &node.cost.words());
-            }
-            for (n, link) in self.graph.rx_links_mut().take(layout.rx_count).enumerate() {
-                store(layout.occupancy(n), link.index(), &link.occupancy().words());
-            }
-        }
-        for (n, link) in self.graph.tx_links_mut().take(layout.tx_count).enumerate() {
-            store(layout.tx(n), link.index(), &link.counters().words());
-        }
-        for (n, link) in self.graph.rx_links_mut().take(layout.rx_count).enumerate() {
-            store(layout.rx(n), link.index(), &link.counters().words());
-        }
-    }
-
-    /// After links came or went: blocks behind the last one are free.
-    fn free_blocks(&mut self) {
-        let layout = self.layout;
-        let (tx, rx) = (
-            self.graph.tx_links_mut().count(),
-            self.graph.rx_links_mut().count(),
-        );
-        for n in tx..layout.tx_count {
-            self.counters.store(layout.tx(n), &[0]);
-        }
-        for n in rx..layout.rx_count {
-            self.counters.store(layout.rx(n), &[0]);
-            self.counters.store(layout.occupancy(n), &[0]);
         }
     }
 
@@ -502,7 +476,7 @@ impl Runner {
         }
         for (index, work) in additions.works {
             if let Some(node) = self.graph.nodes.iter_mut().find(|node| node.index == index) {
-                node.replace_work(work);
+                node.replace_work(work, &mut self.pools);
             }
         }
         for (index, rebuild) in additions.rebuilds {
@@ -519,7 +493,7 @@ impl Runner {
         match rebuild.build() {
             Ok(work) => {
                 if let Some(node) = self.graph.nodes.iter_mut().find(|node| node.index == index) {
-                    node.replace_work(work);
+                    node.replace_work(work, &mut self.pools);
                 }
             }
             Err(error) => {
@@ -573,8 +547,11 @@ impl Runner {
 
     fn answer(&mut self, id: u64, node: usize, request: &serde_json::Value) {
         let found = self.graph.nodes.iter_mut().find(|here| here.index == node);
-        let result = match found.map(|node| &mut node.work) {
-            Some(Work::Nf(nf)) => nf.control(request),
+        let result = match found.map(|node| (&mut node.work, &mut node.holding)) {
+            Some((Work::Nf(nf), holding)) => {
+                holding.is_due = holding.emits;
+                nf.control(request)
+            }
             Some(_) => Err("this node takes no control requests".to_owned()),
             None => Err("this node does not run here".to_owned()),
         };
@@ -598,7 +575,10 @@ impl Runner {
                 break;
             }
         }
-        self.store_counters();
+        for node in &mut self.graph.nodes {
+            node.let_go(&mut self.pools);
+        }
+        self.store_counters(self.clock.now_ns());
         let mut closings = Vec::new();
         for node in &mut self.graph.nodes {
             let (error, report) = match &mut node.work {
@@ -618,3 +598,7 @@ impl Runner {
         closings
     }
 }
+
+#[cfg(test)]
+#[path = "runner_tests.rs"]
+mod tests;

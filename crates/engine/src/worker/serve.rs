@@ -325,6 +325,7 @@ fn start(connection: &Connection, mut making: Making) -> Result<(Running, Connec
         drained_said: false,
         words: Vec::with_capacity(bell::WORDS_MAX),
         sockets,
+        stored_at: 0,
     };
     let core = assignment.core;
     let hang_up = HangUpOnPanic(connection.socket().clone());

@@ -1,26 +1,32 @@
 //! One turn of a worker: the run loop's body, and the path of a packet through it.
 //!
 //! 1. Buffers come home.
-//! 2. Ports receive; NFs at which packets end send what they have made.
-//! 3. Each NF takes what has arrived and its verdicts are carried out: those at which packets end
-//!    last, so that nothing is left for the next turn.
+//! 2. Ports receive; NFs at which packets end send what they hold or have made.
+//! 3. Each NF takes what has arrived and its verdicts are carried out; then it sends what it holds
+//!    or has made. Those at which packets end are last and send in the next turn, so that no queue
+//!    holds a packet between turns.
 //! 4. Ports send.
 //! 5. The turn is sealed: returns are published, tails committed, heads settled, sleeping
 //!    neighbours woken. This order makes recovery exact (see [`catena_shm::ring`]).
 //!
-//! Between turns a worker holds no packet.
+//! Between turns a worker holds only packets that its NFs have kept, in buffers of pools that it
+//! owns: to whoever buries it they are at home.
 
-use catena_shm::bell;
+use std::sync::Arc;
+
+use catena_shm::counters::Counters;
 
 use crate::drop_reason::DropReason;
 use crate::link::{Dropped, bytes_of};
-use crate::nf::{Burst, Copies, Emission, Nanos, Verdict};
+use crate::nf::{Burst, Emission, Moved, Nanos, Verdict};
 use crate::packet::Packet;
 use crate::pools::Pools;
 use crate::port::{RxBurst, RxState};
+use crate::stats::{MADE_WORD, PageLayout};
 use crate::worker::frames::FrameTurn;
 use crate::worker::graph::{Graph, InEdge, OutEdge, Work, WorkerNode};
 use crate::worker::probe::{Exit, Probe};
+use crate::worker::seal::seal;
 
 /// What a turn needs besides the graph; its vectors are kept from turn to turn, so that the data
 /// path does not allocate.
@@ -32,13 +38,15 @@ pub struct Turn {
     pub receiving: bool,
     /// Whether NFs may send packets of their own making; false in the last turns.
     pub emitting: bool,
-    /// When a port that has nothing now will have something, if it said so.
+    /// When a port that has nothing now will have something, if it said so, or an NF is to be
+    /// asked.
     pub next_event: Option<Nanos>,
     /// What is noted of packets on their way.
     pub probe: Probe,
+    /// The counters page, for what must stand there before packets leave.
+    pub page: Option<(Arc<Counters>, PageLayout)>,
     packets: Vec<Packet>,
     verdicts: Vec<Verdict>,
-    copies: Copies,
     by_output: Vec<Vec<Packet>>,
     frames: FrameTurn,
     rooms: Vec<usize>,
@@ -53,9 +61,9 @@ impl Turn {
             emitting: true,
             next_event: None,
             probe,
+            page: None,
             packets: Vec::with_capacity(burst),
             verdicts: Vec::with_capacity(burst),
-            copies: Copies::default(),
             by_output: Vec::new(),
             frames: FrameTurn::default(),
             rooms: Vec::new(),
@@ -78,7 +86,7 @@ impl Turn {
             }
         }
         for position in 0..graph.nodes.len() {
-            if self.emitting && graph.nodes[position].is_end {
+            if graph.nodes[position].is_end {
                 moved |= self.emit_from(graph, pools, position, now);
             }
         }
@@ -87,6 +95,7 @@ impl Turn {
                 let node = &graph.nodes[position];
                 if node.is_end == ends && !matches!(node.work, Work::Port { .. }) {
                     moved |= self.process(graph, pools, position, now);
+                    moved |= !ends && self.emit_from(graph, pools, position, now);
                 }
             }
         }
@@ -151,7 +160,8 @@ impl Turn {
         true
     }
 
-    /// Step 2: an NF at which packets end sends what it has made.
+    /// Steps 2 and 3: an NF sends what it holds or makes, if it is time to ask it.
+    #[inline]
     fn emit_from(
         &mut self,
         graph: &mut Graph,
@@ -159,19 +169,37 @@ impl Turn {
         position: usize,
         now: Nanos,
     ) -> bool {
+        let holding = &graph.nodes[position].holding;
+        if !(holding.emits && self.emitting) {
+            return false;
+        }
+        let asked = holding.is_to_be_asked(now) && self.ask(graph, pools, position, now);
+        let next = graph.nodes[position].holding.next;
+        self.next_event = [self.next_event, next].into_iter().flatten().min();
+        asked
+    }
+
+    /// Asks an NF for what it sends now.
+    fn ask(&mut self, graph: &mut Graph, pools: &mut Pools, position: usize, now: Nanos) -> bool {
         self.rooms.clear();
         for output in 0..graph.nodes[position].outputs.len() {
             // What is not connected takes anything, and drops it.
             let room = graph.output_room(position, output, self.burst, 1);
             self.rooms.push(room.unwrap_or(self.burst));
         }
-        let Work::Nf(nf) = &mut graph.nodes[position].work else {
+        let node = &mut graph.nodes[position];
+        let Work::Nf(nf) = &mut node.work else {
             return false;
         };
-        let mut out = Emission::new(pools, &mut self.copies, &mut self.rooms, !self.receiving);
+        let holding = &mut node.holding;
+        let mut out = Emission::new(pools, &mut holding.hold, &mut self.rooms, !self.receiving)
+            .with_shared_room(node.fan > 1);
         let next = nf.emit(&mut out, now);
-        self.next_event = [self.next_event, next].into_iter().flatten().min();
-        if self.copies.packets.is_empty() {
+        holding.waits = out.waits();
+        // What waits for room is told by a bell: its instant, which is over, keeps nobody awake.
+        holding.next = next.filter(|next| *next > now || !holding.waits);
+        holding.is_due = false;
+        if node.holding.hold.is_idle() {
             return false;
         }
         self.verdicts.clear();
@@ -223,11 +251,12 @@ impl Turn {
             let mut burst = Burst::new(
                 &mut self.packets,
                 &mut self.verdicts,
-                &mut self.copies,
+                &mut node.holding.hold,
                 pools,
                 input as u8,
             );
             nf.process(&mut burst, now);
+            node.holding.is_due = node.holding.emits;
             if node.is_end {
                 for verdict in &mut self.verdicts {
                     if matches!(verdict, Verdict::Output(_)) {
@@ -273,53 +302,23 @@ impl Turn {
 
     /// Moves each packet by its verdict.
     fn carry_out(&mut self, graph: &mut Graph, pools: &mut Pools, position: usize) {
+        let node = &mut graph.nodes[position];
         // Looks at all of them, without a branch for each: most often all are alike.
-        let elsewhere = |any, verdict: &Verdict| any | (*verdict != Verdict::Output(0));
-        if self.copies.packets.is_empty()
-            && self.copies.failed.is_empty()
-            && !self.verdicts.iter().fold(false, elsewhere)
-        {
-            let bytes = bytes_of(&self.packets);
-            emit(graph, pools, position, 0, &mut self.packets, bytes);
+        let words = self.verdicts.iter().map(|verdict| verdict.word());
+        if node.holding.hold.is_idle() && words.fold(0, |all, word| all | word) == 0 {
+            if !self.packets.is_empty() {
+                let bytes = bytes_of(&self.packets);
+                emit(graph, pools, position, 0, &mut self.packets, bytes);
+            }
             return;
         }
-        let output_count = graph.nodes[position].outputs.len().max(1);
+        let output_count = node.outputs.len().max(1);
         if self.by_output.len() < output_count {
             self.by_output
                 .resize_with(output_count, || Vec::with_capacity(256));
         }
-        let node = &mut graph.nodes[position];
-        for (packet, verdict) in self.packets.drain(..).zip(&self.verdicts) {
-            match verdict {
-                Verdict::Output(output) if usize::from(*output) < output_count => {
-                    self.by_output[usize::from(*output)].push(packet);
-                }
-                Verdict::Output(_) => {
-                    node.count_drops(DropReason::NotConnected, 1);
-                    pools.free(packet);
-                }
-                Verdict::Drop(reason) => {
-                    node.count_drops(*reason, 1);
-                    pools.free(packet);
-                }
-            }
-        }
-        for (output, copy) in self.copies.packets.drain(..) {
-            // A copy is a packet of the NF's own making: it counts as received, so that received =
-            // sent + dropped holds for every node.
-            node.counters.rx_packets += 1;
-            node.counters.rx_bytes += copy.len() as u64;
-            if usize::from(output) < output_count {
-                self.by_output[usize::from(output)].push(copy);
-            } else {
-                node.count_drops(DropReason::NotConnected, 1);
-                pools.free(copy);
-            }
-        }
-        for reason in self.copies.failed.drain(..) {
-            node.counters.rx_packets += 1;
-            node.count_drops(reason, 1);
-        }
+        self.sort(node, pools, output_count);
+        self.count_made(node, position);
         for output in 0..output_count {
             let mut packets = std::mem::take(&mut self.by_output[output]);
             if !packets.is_empty() {
@@ -327,6 +326,76 @@ impl Turn {
                 emit(graph, pools, position, output, &mut packets, bytes);
             }
             self.by_output[output] = packets;
+        }
+    }
+
+    /// Puts each packet where its verdict, or the NF that holds it, sends it.
+    fn sort(&mut self, node: &mut WorkerNode, pools: &mut Pools, output_count: usize) {
+        let WorkerNode {
+            holding,
+            counters,
+            has_dropped,
+            ..
+        } = node;
+        let hold = &mut holding.hold;
+        let mut drop = |pools: &mut Pools, packet, reason: DropReason| {
+            counters.drops[reason.index()] += 1;
+            *has_dropped = true;
+            pools.free(packet);
+        };
+        let verdicts = &mut self.verdicts;
+        hold.begin_moves(|at| {
+            if let Some(verdict) = verdicts.get_mut(at) {
+                *verdict = Verdict::Kept;
+            }
+        });
+        for (index, (packet, verdict)) in self.packets.drain(..).zip(verdicts).enumerate() {
+            match verdict {
+                Verdict::Output(output) if usize::from(*output) < output_count => {
+                    self.by_output[usize::from(*output)].push(packet);
+                }
+                Verdict::Output(_) => drop(pools, packet, DropReason::NotConnected),
+                Verdict::Drop(reason) => drop(pools, packet, *reason),
+                Verdict::Kept => match hold.move_in(index, packet) {
+                    Moved::Held => {}
+                    Moved::Copied(original) => pools.free(original),
+                    Moved::NotTaken(packet) => drop(pools, packet, DropReason::Consumed),
+                },
+            }
+        }
+        hold.end_moves();
+        for (output, packet) in hold.leaving() {
+            if usize::from(output) < output_count {
+                self.by_output[usize::from(output)].push(packet);
+            } else {
+                drop(pools, packet, DropReason::NotConnected);
+            }
+        }
+        for reason in hold.dropped() {
+            counters.drops[reason.index()] += 1;
+            *has_dropped = true;
+        }
+        if !holding.emits && holding.hold.count() > 0 {
+            // It would never be asked for them.
+            node.let_go(pools);
+        }
+    }
+
+    /// Counts packets of the NF's own making: as received, so that received = sent + dropped + held
+    /// holds for every node. Before they leave, so that the account of a worker that is killed
+    /// knows of them: no cursor does.
+    fn count_made(&self, node: &mut WorkerNode, position: usize) {
+        let (made, bytes) = node.holding.hold.take_made();
+        if made == 0 {
+            return;
+        }
+        node.counters.made += made;
+        node.counters.rx_packets += made;
+        node.counters.rx_bytes += bytes;
+        if let Some((page, layout)) = &self.page
+            && position < layout.node_count
+        {
+            page.store(layout.node(position) + 1 + MADE_WORD, &[node.counters.made]);
         }
     }
 
@@ -492,30 +561,6 @@ fn emit(
     }
 }
 
-/// Step 5: makes the turn final.
-fn seal(graph: &mut Graph, pools: &mut Pools) {
-    pools.publish_returns();
-    commit_inputs(graph);
-    pools.commit_home_lanes();
-    for link in graph.tx_links_mut() {
-        link.settle();
-    }
-    pools.settle_return_lanes();
-    if !(pools.has_news() || graph.has_news()) {
-        // An idle turn: nobody needs to be woken, so the fence, which is most of what such a turn
-        // would cost, is left out.
-        return;
-    }
-    bell::full_fence();
-    for link in graph.tx_links_mut() {
-        link.wake_peer();
-    }
-    for link in graph.rx_links_mut() {
-        link.wake_peer();
-    }
-    pools.wake_owners();
-}
-
 /// Counts what a link has dropped on the way to node `position`: received, and dropped. What a port
 /// receives comes from the world, so for a port only the drop is counted.
 fn count_link_drops(graph: &mut Graph, position: usize, input: usize) {
@@ -541,32 +586,6 @@ fn entry_is_congested(graph: &mut Graph, position: usize) -> bool {
         OutEdge::Local { queue } => graph.congested[graph.queue_targets[*queue]],
         OutEdge::Link(link) => link.is_congested(),
     })
-}
-
-/// Gives back the slots of what was pulled, and passes congestion on towards the chain's entry: an
-/// input of a node is congested if any link that its packets can leave by is. What a port has been
-/// given to send ends there.
-fn commit_inputs(graph: &mut Graph) {
-    for position in (0..graph.nodes.len()).rev() {
-        let node = &mut graph.nodes[position];
-        let mut congested = false;
-        if !matches!(node.work, Work::Port { .. }) && !node.is_end {
-            for output in &mut node.outputs {
-                congested |= match output {
-                    OutEdge::Open => false,
-                    OutEdge::Local { queue } => graph.congested[graph.queue_targets[*queue]],
-                    OutEdge::Link(link) => link.is_congested(),
-                };
-            }
-        }
-        graph.congested[position] = congested;
-        for input in &mut node.inputs {
-            if let InEdge::Link(link) = input {
-                link.commit();
-                link.set_congested(congested);
-            }
-        }
-    }
 }
 
 #[cfg(test)]

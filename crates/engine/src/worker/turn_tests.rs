@@ -12,6 +12,7 @@ use crate::port::Port;
 use crate::probe::NodeCost;
 use crate::stats::NodeCounters;
 use crate::worker::graph::{Queue, WorkerNode};
+use crate::worker::holding::Holding;
 
 /// Gives as many packets as there is room for; takes as many as it is told to, which stands first in
 /// its list. Behind that, the list grows by one when the port is told that the chain takes nothing.
@@ -69,6 +70,8 @@ fn port(receives: bool, rooms: &Arc<Mutex<Vec<usize>>>) -> WorkerNode {
         inputs,
         outputs,
         is_end: false,
+        has_dropped: false,
+        holding: Holding::default(),
         fan: 1,
         counters: NodeCounters::default(),
         cost: NodeCost::default(),
@@ -181,6 +184,8 @@ fn station(held: usize, input: usize, output: usize) -> WorkerNode {
         name: String::new(),
         counter_names: Vec::new(),
         is_end: work.ends_paths(),
+        has_dropped: false,
+        holding: Holding::of(&work),
         work,
         inputs: vec![InEdge::Local { queue: input }],
         outputs: vec![OutEdge::Local { queue: output }],

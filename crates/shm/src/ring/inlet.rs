@@ -70,6 +70,13 @@ impl<M: RingMemory> Inlet<M> {
             .peek_burst(max.min(self.until_successor()), into)
     }
 
+    /// Shows up to `max` descriptors to `each`: see [`Consumer::peek_each`].
+    #[inline]
+    pub fn peek_each(&self, max: usize, each: impl FnMut(&Descriptor) -> bool) -> usize {
+        self.consumer
+            .peek_each(max.min(self.until_successor()), each)
+    }
+
     /// Takes `count` of the descriptors that [`Inlet::peek_burst`] has just given.
     pub fn take(&mut self, count: usize) {
         self.consumer.take(count);
