@@ -17,7 +17,8 @@
 //! | `RETURN_FRAME` | units 0 to 31 | group | units 32 to 63 |
 //! | `FRAMED + slot` | bytes (16 bits), headroom left (next 8) | first byte in the pool | metadata |
 //!
-//! A group is the buffer of a frame, whose units are its slots, or a slab of 64 neighbouring buffers.
+//! A group is the buffer of a frame, whose units are its slots, or a slab of 64 neighbouring
+//! buffers.
 //!
 //! In a staging area there is no pool: there `pool` of a `PACKET` is log2 of the bytes of the
 //! buffer that it lay in, or 0, so that the receiver can give it as much room.

@@ -29,25 +29,46 @@ struct Figures {
     vhost_user: Series,
 }
 
-/// A link beside its floor: options, packing, the floor's work and slots, and how many times the
-/// floor it may take.
-const BESIDE_FLOOR: [(&str, &str, Packing, (Work, u64), f64); 4] = [
-    (
-        "shared",
-        "--trust shared",
-        Packing::Off,
-        (Work::Plain, 512),
-        1.4,
-    ),
-    ("ro", "--trust ro", Packing::Off, (Work::Plain, 512), 1.4),
-    ("copy", "--trust copy", Packing::Off, (Work::Copy, 512), 1.5),
-    (
-        "shared, in bundles, 2048 slots",
-        "--trust shared --burst 256 --slots 2048",
-        Packing::On,
-        (Work::Bundle, 2048),
-        1.6,
-    ),
+/// A link, and the floor beside it.
+struct Beside {
+    name: &'static str,
+    options: &'static str,
+    packing: Packing,
+    /// What the floor does, and with how many packets in flight.
+    floor: (Work, u64),
+    /// How many times the floor's time it may take.
+    bound: f64,
+}
+
+const BESIDE_FLOOR: [Beside; 4] = [
+    Beside {
+        name: "shared",
+        options: "--trust shared",
+        packing: Packing::Off,
+        floor: (Work::Plain, 512),
+        bound: 1.4,
+    },
+    Beside {
+        name: "ro",
+        options: "--trust ro",
+        packing: Packing::Off,
+        floor: (Work::Plain, 512),
+        bound: 1.4,
+    },
+    Beside {
+        name: "copy",
+        options: "--trust copy",
+        packing: Packing::Off,
+        floor: (Work::Copy, 512),
+        bound: 1.5,
+    },
+    Beside {
+        name: "shared, in bundles, 2048 slots",
+        options: "--trust shared --burst 256 --slots 2048",
+        packing: Packing::On,
+        floor: (Work::Bundle, 2048),
+        bound: 1.6,
+    },
 ];
 
 /// Short windows of each link in a round.
@@ -84,17 +105,18 @@ fn beside_floors(session: &mut Session) -> [Series; 4] {
     let windows = if session.quick { 2 } else { WINDOWS };
     for round in 0..session.rounds {
         session.progress(round, "links beside bare loops");
-        for (series, (_, options, packing, floor, _)) in all.iter_mut().zip(BESIDE_FLOOR) {
-            let what = format!("link {options} --size 64");
-            let [own, bare] = session.beside_floor((&what, packing), floor, windows);
+        for (series, beside) in all.iter_mut().zip(BESIDE_FLOOR) {
+            let what = format!("link {} --size 64", beside.options);
+            let own = (what.as_str(), beside.packing);
+            let [own, bare] = session.beside_floor(own, beside.floor, windows);
             series[0].extend(own);
             series[1].extend(bare);
         }
     }
-    for ([own, bare], (name, _, _, (work, _), bound)) in all.iter().zip(BESIDE_FLOOR) {
-        let metric = format!("link {name}, 64 B");
-        let target = Some(Target::RatioAtMost(bound));
-        let floor = work.to_string();
+    for ([own, bare], beside) in all.iter().zip(BESIDE_FLOOR) {
+        let metric = format!("link {}, 64 B", beside.name);
+        let target = Some(Target::RatioAtMost(beside.bound));
+        let floor = beside.floor.0.to_string();
         let row = Row::new(&metric, "ns", own, Some((&floor, bare)), target);
         session.rows.push(row);
         session.note_range(&metric, "ns", own);

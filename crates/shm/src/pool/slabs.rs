@@ -3,8 +3,8 @@
 //! Between the pool's owner and its buffers. A burst takes neighbours from one slab and they come
 //! home together, so that a word stands for what would else be 64 entries. Slabs that come home
 //! from others go to the back: what came last is hot in the other core, and what was away longest
-//! is cheapest to write. Buffers that the owner frees itself are hot here and go to the front. Slabs
-//! that would make the round longer than a core's cache are spare until nothing else is left.
+//! is cheapest to write. Buffers that the owner frees itself are hot here and go to the front.
+//! Slabs that would make the round longer than a core's cache are spare until nothing else is left.
 
 use std::collections::VecDeque;
 
@@ -17,8 +17,8 @@ const FETCH_AHEAD: u32 = 12;
 
 /// Buffers that are at home.
 ///
-/// A slab waits, or is spare, exactly while buffers of it are noted in `home`; those of the slab that is being
-/// handed out have been taken out of it.
+/// A slab waits, or is spare, exactly while buffers of it are noted in `home`; those of the slab
+/// that is being handed out have been taken out of it.
 #[derive(Debug)]
 pub(super) struct FreeSlabs {
     /// Of each slab: its buffers that are at home and not being handed out.
@@ -153,7 +153,9 @@ mod tests {
     proptest! {
         /// Whatever comes and goes: every buffer is at home or out, and none twice.
         #[test]
-        fn every_buffer_is_handed_out_once(steps in prop::collection::vec((0_u8..5, 1_usize..90), 1..200)) {
+        fn every_buffer_is_handed_out_once(
+            steps in prop::collection::vec((0_u8..5, 1_usize..90), 1..200),
+        ) {
             const BUFFERS: u32 = 300;
             let mut free = FreeSlabs::new(BUFFERS);
             let mut out: Vec<u32> = (0..BUFFERS).collect();

@@ -1,8 +1,8 @@
 //! Short windows of a loop that never waits, and which of them were disturbed.
 //!
 //! A loop looks at the counter once per burst. From one look to the next takes far less than
-//! [`GAP_US`]; where it takes more, the core was taken away: by another thread, by the host (steal),
-//! or by the kernel. Such a window does not count, whichever side it happened to.
+//! [`GAP_US`]; where it takes more, the core was taken away: by another thread, by the host
+//! (steal), or by the kernel. Such a window does not count, whichever side it happened to.
 //!
 //! SPDX-License-Identifier: Apache-2.0
 
