@@ -112,6 +112,7 @@ impl LoopBench {
             for (packet, verdict) in packets.into_iter().zip(verdicts) {
                 match verdict {
                     Verdict::Output(_) => kept.push(packet),
+                    Verdict::Kept => unreachable!("no NF of the loop keeps packets"),
                     Verdict::Drop(reason) => {
                         self.dropped.push(reason);
                         self.pools.free(packet);

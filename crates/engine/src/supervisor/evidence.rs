@@ -3,9 +3,10 @@
 //! A worker that accuses its neighbour may be lying, so its word ends nobody. Each side of a ring
 //! is written by one worker alone, sealed by the kernel against all others; what stands there that
 //! no honest worker ever stores is that worker's doing, and no peer can forge it. What an honest
-//! worker passes on at another's word (a tag, a buffer's size) is no evidence against it. Every word is judged by itself, so that a look in the middle of an honest
-//! worker's store finds nothing. A worker that covers its tracks is not found out; it has done no
-//! harm either, since its neighbour refuses what is impossible.
+//! worker passes on at another's word (a tag, a buffer's size) is no evidence against it. Every
+//! word is judged by itself, so that a look in the middle of an honest worker's store finds
+//! nothing. A worker that covers its tracks is not found out; it has done no harm either, since its
+//! neighbour refuses what is impossible.
 
 use catena_shm::descriptor::{Descriptor, kind};
 use catena_shm::frame;
