@@ -141,8 +141,8 @@ impl Blame {
 
     /// The same table held against the mean latency that was measured at both ends, apart from the
     /// probes: what they do not see, before the first and behind the last of them, is a row of its
-    /// own, and shares of the mean are shares of that latency. Components and residence alone add up
-    /// by construction, whatever they miss.
+    /// own, and shares of the mean are shares of that latency. Components and residence alone add
+    /// up by construction, whatever they miss.
     #[must_use]
     pub fn against(mut self, measured_ns: f64) -> Self {
         if !(measured_ns.is_finite() && measured_ns > 0.0) {

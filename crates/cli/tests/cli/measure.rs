@@ -428,13 +428,14 @@ fn a_device_that_holds_the_tester_back_loses_and_is_late_itself() {
     assert!(!held.starts_with("0 packets"), "{held}");
 }
 
-/// A difference of known sign that no busy machine hides: a policer of 10 kpps against none. Buffers
-/// empty as fast for both, so by what leaves the generators they are alike. Small differences are
-/// found in simulated time, and by `cargo xtask bench truth`.
+/// A difference of known sign that no busy machine hides: a policer of 10 kpps against none.
+/// Buffers empty as fast for both, so by what leaves the generators they are alike. Small
+/// differences are found in simulated time, and by `cargo xtask bench truth`.
 #[test]
 fn differences_that_are_there_are_found_by_what_arrives() {
     let place = place();
-    let policed = "name: policed\nports: { in: { traffic: { profile: {} } }, out: { receiver: {} } }\n\
+    let policed = "name: policed\n\
+                   ports: { in: { traffic: { profile: {} } }, out: { receiver: {} } }\n\
                    nfs: { police: { type: policer, rate: 10kpps, burst: 4 } }\n\
                    links: [in -> police -> out]\n";
     place.write("policed.yaml", policed);

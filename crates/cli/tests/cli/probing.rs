@@ -125,7 +125,8 @@ fn trials_are_probed() {
     let place = Place::new();
     place.write("profile.yaml", "name: small\nsizes: 64\n");
     let arguments = "measure latency profile.yaml --nf ttl macswap --mode thread --rate 20kpps \
-                     --trial 200ms --trials 2 --probes --gap 8 --noise 0s --repeats 40 --rivals 1 --out out";
+                     --trial 200ms --trials 2 --probes --gap 8 --noise 0s --repeats 40 --rivals 1 \
+                     --out out";
     let ended = place.catena(&arguments.split_whitespace().collect::<Vec<_>>());
     ended.assert_code(0);
     let read = |name: &str| std::fs::read_to_string(place.path("out").join(name)).unwrap();

@@ -14,8 +14,9 @@ use crate::stats::NodeCounters;
 use crate::worker::graph::{Queue, WorkerNode};
 use crate::worker::holding::Holding;
 
-/// Gives as many packets as there is room for; takes as many as it is told to, which stands first in
-/// its list. Behind that, the list grows by one when the port is told that the chain takes nothing.
+/// Gives as many packets as there is room for; takes as many as it is told to, which stands first
+/// in its list. Behind that, the list grows by one when the port is told that the chain takes
+/// nothing.
 struct Pacing {
     rooms: Arc<Mutex<Vec<usize>>>,
 }

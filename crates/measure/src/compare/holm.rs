@@ -1,9 +1,10 @@
 //! Several comparisons in one report: how sure they are together.
 //!
-//! Of twenty comparisons of equals one says "different" at 95 %, so a report that makes many must ask
-//! more of each. Holm's procedure (1979) orders them by their p-values and multiplies the least by
-//! the number of all, the next by one fewer, and so on: the chance of any false verdict in the whole
-//! report stays at the level that was asked for, however the comparisons depend on each other.
+//! Of twenty comparisons of equals one says "different" at 95 %, so a report that makes many must
+//! ask more of each. Holm's procedure (1979) orders them by their p-values and multiplies the least
+//! by the number of all, the next by one fewer, and so on: the chance of any false verdict in the
+//! whole report stays at the level that was asked for, however the comparisons depend on each
+//! other.
 
 use crate::stats::Interval;
 use crate::stats::student::{t_probability, t_quantile};

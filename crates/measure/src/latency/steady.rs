@@ -2,16 +2,16 @@
 //!
 //! A warm-up is discarded before each trial; whether it was long enough, the samples themselves
 //! say. Each trial is cut into slices of equal length, and each slice has a value: the share of its
-//! packets that took longer than nine in ten of all packets of the trial. A transient raises that of
-//! the first slice, a drift raises or lowers it along the trial. Two tests by ranks, so that one
+//! packets that took longer than nine in ten of all packets of the trial. A transient raises that
+//! of the first slice, a drift raises or lowers it along the trial. Two tests by ranks, so that one
 //! stall of the machine, however long, is one slice and no more:
 //!
-//! - *transient*: the sum over trials of the first slice's rank, which in a steady state is any rank
-//!   with the same chance;
+//! - *transient*: the sum over trials of the first slice's rank, which in a steady state is any
+//!   rank with the same chance;
 //! - *drift*: Kendall's S of the slices against time, summed over trials.
 //!
-//! Each is allowed half of [`FALSE_ALARMS`]. Slices that follow each other are not quite independent,
-//! so a drift is called more often than that where the machine itself wanders.
+//! Each is allowed half of [`FALSE_ALARMS`]. Slices that follow each other are not quite
+//! independent, so a drift is called more often than that where the machine itself wanders.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,5 @@
-//! Search goals of MLRsearch (RFC 9971, section "Goal Terms"; read as draft-ietf-bmwg-mlrsearch-15).
+//! Search goals of MLRsearch (RFC 9971, section "Goal Terms"; read as
+//! draft-ietf-bmwg-mlrsearch-15).
 
 use std::time::Duration;
 

@@ -2,9 +2,9 @@
 //! and with how late the tester was with it.
 //!
 //! First step of a packet's life. The clock is read once per call; what is due goes, up to the room
-//! there is, and what was not sent in time stays due (open loop, no coordinated omission). While the
-//! chain takes nothing, what is due waits in a bounded buffer, and is lost where that is full: see
-//! `entry_buffer`. A packet costs the copy of a template, a stamp and, where there are several
+//! there is, and what was not sent in time stays due (open loop, no coordinated omission). While
+//! the chain takes nothing, what is due waits in a bounded buffer, and is lost where that is full:
+//! see `entry_buffer`. A packet costs the copy of a template, a stamp and, where there are several
 //! flows, a few stores.
 
 use std::path::PathBuf;

@@ -2,10 +2,11 @@
 //!
 //! A packet is late from its due time on; nothing that is due is skipped. What of that is the
 //! tester's is its lateness here; while the chain took nothing, the time is the device's and is
-//! counted as held. At the end of the trial the shortfall of the offered load is judged: the packets
-//! that were never sent by the tester's fault, or the time by which it was ready with the last one
-//! only after the planned end, less what the machine stalled. Above [`SHORTFALL_MAX`] the trial is
-//! not one at the load it was meant for. What found no room at the device's entry is its loss.
+//! counted as held. At the end of the trial the shortfall of the offered load is judged: the
+//! packets that were never sent by the tester's fault, or the time by which it was ready with the
+//! last one only after the planned end, less what the machine stalled. Above [`SHORTFALL_MAX`] the
+//! trial is not one at the load it was meant for. What found no room at the device's entry is its
+//! loss.
 
 use serde::{Deserialize, Serialize};
 
@@ -184,8 +185,8 @@ impl SendRecord {
         self.due() - self.unstamped
     }
 
-    /// Relative error of the offered load that is the tester's. `end_ns` is the planned end from the
-    /// start; `stalled_ns` is what the machine took.
+    /// Relative error of the offered load that is the tester's. `end_ns` is the planned end from
+    /// the start; `stalled_ns` is what the machine took.
     pub fn shortfall_share(&self, end_ns: u64, stalled_ns: u64) -> f64 {
         let unsent = self.unsent as f64 / self.due().max(1) as f64;
         let overrun = self.ready_ns.saturating_sub(end_ns);

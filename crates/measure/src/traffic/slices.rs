@@ -4,10 +4,10 @@
 //! so each knows without a word whose turn it is. A pair is a slice of each side in random order.
 //!
 //! What is counted is what *arrives*, at the receiver. What leaves the generator says little: it
-//! fills buffers and links as well, however slow the device behind them is. A slice has three parts:
-//! in the first the buffers fill, and what they held back in the other side's turn goes (a token
-//! bucket); in the second the device works at its limit and arrivals are counted; in the third the
-//! generator is silent and the device drains, so that it leaves the core to the other.
+//! fills buffers and links as well, however slow the device behind them is. A slice has three
+//! parts: in the first the buffers fill, and what they held back in the other side's turn goes (a
+//! token bucket); in the second the device works at its limit and arrivals are counted; in the
+//! third the generator is silent and the device drains, so that it leaves the core to the other.
 
 use catena_engine::units::Span;
 use schemars::JsonSchema;
