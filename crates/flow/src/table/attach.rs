@@ -115,7 +115,7 @@ impl<M: Memory> FlowTable<M> {
     }
 
     /// Attaches as [`FlowTable::attach`] does, and builds all that leads to entries anew: whatever
-    /// else stands in the memory, the table is sound afterwards. Takes some 50 ns per entry.
+    /// else stands in the memory, the table is sound afterwards. Takes time per entry ever used.
     ///
     /// # Errors
     /// Says what does not fit; the memory is unchanged then.
