@@ -1,7 +1,7 @@
 //! A thousand workers are killed, one after another, at random points of their turns. After each:
 //! what is lost is what the victim held, at most a burst unless it holds packets between turns; no
-//! buffer is out of its pool and nowhere; and packets pass its successor soon after the kill itself,
-//! not only after the supervisor heard.
+//! buffer is out of its pool and nowhere; and packets pass its successor soon after the kill
+//! itself, not only after the supervisor heard.
 //!
 //! The supervisor runs in this process, its workers are those of the real binary. `CATENA_KILLS`
 //! sets the number of kills, `CATENA_SEED` the seed.
@@ -166,8 +166,8 @@ fn describe(times: impl Iterator<Item = Duration>) -> (String, Duration) {
     (text, at(990))
 }
 
-/// Kills so many workers of `chain`, one after another, and returns how long packets waited. `holds`
-/// is how many packets `b` may hold between turns.
+/// Kills so many workers of `chain`, one after another, and returns how long packets waited.
+/// `holds` is how many packets `b` may hold between turns.
 fn kill_many(chain: &str, holds: u64, count: u64, seed: u64) -> (String, Duration) {
     let dir = tempfile::tempdir().unwrap();
     let mut supervisor = start(chain, dir.path());

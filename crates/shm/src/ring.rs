@@ -8,7 +8,8 @@
 //! | call | side | writes | makes visible |
 //! |---|---|---|---|
 //! | `Producer::push`   | producer | slots     | the burst, all at once |
-//! | `Producer::settle` | producer | `settled` | to the undertaker: sends up to here belong to finished turns |
+//! | `Producer::settle` | producer | `settled` | to the undertaker: sends up to here belong to
+//! finished turns |
 //! | `Consumer::pull`   | consumer | `read`    | to the undertaker: slots up to here are in hand |
 //! | `Consumer::commit` | consumer | `tail`    | slots up to here are free again |
 //!
@@ -395,9 +396,9 @@ impl<M: RingMemory> Consumer<M> {
     }
 
     /// Shows the descriptors of up to `max` packets to `each`, as long as it says that it has made
-    /// use of them, and leaves them in the ring; says how many packets it has. What it makes of them
-    /// is to have no effect before [`Consumer::take`]. In one loop with what becomes of a descriptor,
-    /// the next slot is on its way meanwhile.
+    /// use of them, and leaves them in the ring; says how many packets it has. What it makes of
+    /// them is to have no effect before [`Consumer::take`]. In one loop with what becomes of a
+    /// descriptor, the next slot is on its way meanwhile.
     #[inline]
     pub fn peek_each(&self, max: usize, mut each: impl FnMut(&Descriptor) -> bool) -> usize {
         // As in `peek_burst`.

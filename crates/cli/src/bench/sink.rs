@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use catena_engine::config::parse_config;
-use catena_engine::nf::{Frame, Nanos, Verdict, WholeFrames};
+use catena_engine::nf::Nanos;
 use catena_engine::packet::Packet;
-use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState};
+use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState, TxBurst};
 use catena_shm::tsc;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -92,8 +92,11 @@ impl Port for Sink {
         packets.len()
     }
 
-    fn whole_frames(&mut self) -> Option<&mut dyn WholeFrames> {
-        Some(self)
+    fn tx_burst(&mut self, burst: &mut TxBurst<'_>, _now: Nanos) -> usize {
+        let arrived = self.latencies.as_mut().and_then(Latencies::arrival);
+        burst.read(|bytes| self.read(arrived, bytes));
+        std::hint::black_box(self.sum);
+        burst.count()
     }
 
     fn report(&self) -> Vec<(&'static str, u64)> {
@@ -101,17 +104,6 @@ impl Port for Sink {
             .as_ref()
             .map(Latencies::report)
             .unwrap_or_default()
-    }
-}
-
-impl WholeFrames for Sink {
-    fn process_frame(&mut self, frame: &mut Frame<'_>, _now: Nanos) {
-        let arrived = self.latencies.as_mut().and_then(Latencies::arrival);
-        frame.judge(|bytes| {
-            self.read(arrived, bytes);
-            Verdict::Output(0)
-        });
-        std::hint::black_box(self.sum);
     }
 }
 

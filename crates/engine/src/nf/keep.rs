@@ -3,7 +3,8 @@
 //! Beside the path of a packet: [`Burst::keep`](super::Burst::keep) takes one out of it and
 //! [`Emission::send_kept`] puts it back. The engine has the packets, the NF has tickets: so what is
 //! held is known at every instant, and is given back when the NF goes. All of it lies in pools that
-//! the worker owns, whose ledger calls it home: should the worker be killed, not one buffer is lost.
+//! the worker owns, whose ledger calls it home: should the worker be killed, not one buffer is
+//! lost.
 
 use std::fmt;
 

@@ -30,9 +30,7 @@ use serde_json::{Value, json};
 
 use super::matching::{Key, Match, PortRange, Prefix, ProtocolName, RuleSet};
 use crate::config::{ConfigErrors, parse_config};
-use crate::nf::{
-    Access, BuiltNf, Burst, DropReason, Frame, Inputs, Nanos, Nf, NfKind, Verdict, WholeFrames,
-};
+use crate::nf::{Access, BuiltNf, Burst, DropReason, Inputs, Nanos, Nf, NfKind, Verdict};
 
 /// Configuration of `acl`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -166,13 +164,7 @@ impl Acl {
 
 impl Nf for Acl {
     fn process(&mut self, burst: &mut Burst<'_>, _now: Nanos) {
-        for (packet, verdict) in burst.iter_mut() {
-            *verdict = self.decide(packet.bytes());
-        }
-    }
-
-    fn whole_frames(&mut self) -> Option<&mut dyn WholeFrames> {
-        Some(self)
+        burst.judge(|bytes| self.decide(bytes));
     }
 
     fn control(&mut self, request: &Value) -> Result<Value, String> {
@@ -187,12 +179,6 @@ impl Nf for Acl {
             return self.replace_rules(request);
         }
         Err("acl answers {\"show\": \"hits\"} and {\"rules\": [...]}".to_owned())
-    }
-}
-
-impl WholeFrames for Acl {
-    fn process_frame(&mut self, frame: &mut Frame<'_>, _now: Nanos) {
-        frame.judge(|bytes| self.decide(bytes));
     }
 }
 

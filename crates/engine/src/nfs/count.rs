@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::config::parse_config;
-use crate::nf::{Access, BuiltNf, Burst, Frame, Inputs, Nanos, Nf, NfKind, Verdict, WholeFrames};
+use crate::nf::{Access, BuiltNf, Burst, Inputs, Nanos, Nf, NfKind, Verdict};
 
 /// `count` takes no configuration.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -140,13 +140,10 @@ struct Count {
 
 impl Nf for Count {
     fn process(&mut self, burst: &mut Burst<'_>, _now: Nanos) {
-        for (packet, _) in burst.iter_mut() {
-            self.counts.add(packet.bytes());
-        }
-    }
-
-    fn whole_frames(&mut self) -> Option<&mut dyn WholeFrames> {
-        Some(self)
+        burst.judge(|bytes| {
+            self.counts.add(bytes);
+            Verdict::Output(0)
+        });
     }
 
     fn control(&mut self, request: &Value) -> Result<Value, String> {
@@ -158,15 +155,6 @@ impl Nf for Count {
         } else {
             Err("count answers {\"show\": \"counts\"} and {\"reset\": true}".to_owned())
         }
-    }
-}
-
-impl WholeFrames for Count {
-    fn process_frame(&mut self, frame: &mut Frame<'_>, _now: Nanos) {
-        frame.judge(|bytes| {
-            self.counts.add(bytes);
-            Verdict::Output(0)
-        });
     }
 }
 

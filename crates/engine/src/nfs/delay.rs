@@ -1,8 +1,9 @@
 //! `delay`: holds every packet for a time, as a long fibre or a slow network would.
 //!
-//! Packets leave in the order in which they came, each when its time is over and never before. Those
-//! that arrive while as many are held as `limit` says, or for which the worker has no buffer, are
-//! dropped as `no_buffer`. Should its worker be killed, what it holds is lost and counted as killed.
+//! Packets leave in the order in which they came, each when its time is over and never before.
+//! Those that arrive while as many are held as `limit` says, or for which the worker has no buffer,
+//! are dropped as `no_buffer`. Should its worker be killed, what it holds is lost and counted as
+//! killed.
 //!
 //! ```yaml
 //! nfs:

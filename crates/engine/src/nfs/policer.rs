@@ -22,9 +22,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 
 use crate::config::{ConfigError, ConfigErrors, parse_config};
-use crate::nf::{
-    Access, BuiltNf, Burst, DropReason, Frame, Inputs, Nanos, Nf, NfKind, Verdict, WholeFrames,
-};
+use crate::nf::{Access, BuiltNf, Burst, DropReason, Inputs, Nanos, Nf, NfKind, Verdict};
 use crate::units::{ByteSize, Rate, quantity};
 
 /// Configuration of `policer`.
@@ -122,20 +120,7 @@ struct Policer {
 impl Nf for Policer {
     fn process(&mut self, burst: &mut Burst<'_>, now: Nanos) {
         self.bucket.fill(now);
-        for (packet, verdict) in burst.iter_mut() {
-            *verdict = self.police(packet.len());
-        }
-    }
-
-    fn whole_frames(&mut self) -> Option<&mut dyn WholeFrames> {
-        Some(self)
-    }
-}
-
-impl WholeFrames for Policer {
-    fn process_frame(&mut self, frame: &mut Frame<'_>, now: Nanos) {
-        self.bucket.fill(now);
-        frame.judge(|bytes| self.police(bytes.len()));
+        burst.judge(|bytes| self.police(bytes.len()));
     }
 }
 

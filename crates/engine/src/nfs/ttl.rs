@@ -18,9 +18,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::config::parse_config;
-use crate::nf::{
-    Access, BuiltNf, Burst, DropReason, Frame, Inputs, Nanos, Nf, NfKind, Verdict, WholeFrames,
-};
+use crate::nf::{Access, BuiltNf, Burst, DropReason, Inputs, Nanos, Nf, NfKind, Verdict};
 
 /// Configuration of `ttl`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -71,19 +69,7 @@ fn decrement(frame: &mut [u8]) -> Result<Option<bool>, ParseError> {
 
 impl Nf for Ttl {
     fn process(&mut self, burst: &mut Burst<'_>, _now: Nanos) {
-        for (packet, verdict) in burst.iter_mut() {
-            *verdict = self.hop(packet.bytes_mut());
-        }
-    }
-
-    fn whole_frames(&mut self) -> Option<&mut dyn WholeFrames> {
-        Some(self)
-    }
-}
-
-impl WholeFrames for Ttl {
-    fn process_frame(&mut self, frame: &mut Frame<'_>, _now: Nanos) {
-        frame.judge_mut(|bytes| self.hop(bytes));
+        burst.judge_mut(|bytes| self.hop(bytes));
     }
 }
 

@@ -359,8 +359,8 @@ impl Supervisor {
     /// Adds the counters of a dead instance to the past, so that received = sent + dropped + killed
     /// holds for a node that had a worker of its own. `lost` is how many of the buffers that it
     /// held it had not passed on; a packet that it had passed on as a copy is not lost, though its
-    /// buffer is among them. What its NFs held between turns is lost too. Gives how many packets were
-    /// lost.
+    /// buffer is among them. What its NFs held between turns is lost too. Gives how many packets
+    /// were lost.
     fn account(&mut self, worker: usize, remains: &Remains, lost: u64) -> u64 {
         let layout = self.instances[worker].layout;
         let Some(counters) = self.instances[worker].counters.take() else {

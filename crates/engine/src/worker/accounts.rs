@@ -1,8 +1,8 @@
 //! When a worker's counters are stored in its page, where others read them.
 //!
 //! Behind a turn: not each of them, since the page's lines are in other cores while somebody looks.
-//! Whoever buries this worker knows what it received and sent from cursors, which are exact; what no
-//! cursor knows is stored at once: drops here, packets of an NF's own making before they leave
+//! Whoever buries this worker knows what it received and sent from cursors, which are exact; what
+//! no cursor knows is stored at once: drops here, packets of an NF's own making before they leave
 //! (`Turn::count_made`).
 
 use crate::worker::runner::Runner;
@@ -11,7 +11,8 @@ use crate::worker::runner::Runner;
 const STORE_NS: u64 = 20_000;
 
 impl Runner {
-    /// After a turn that moved something: stores all counters, if it is time, or what must not wait.
+    /// After a turn that moved something: stores all counters, if it is time, or what must not
+    /// wait.
     pub(super) fn store_some(&mut self, now: u64) {
         let probe = &self.turn.probe;
         let is_noted = probe.is_timed() | (probe.moments() > 0);

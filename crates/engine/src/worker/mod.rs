@@ -2,8 +2,8 @@
 //!
 //! - `graph`: its nodes and edges.
 //! - `turn`: one pass of the loop; the path of a packet.
+//! - `split`: bundles whose packets part.
 //! - `seal`: the end of a pass.
-//! - `frames`: the short way of packets in frames through NFs that take them whole.
 //! - `probe`: when the clock is read in a turn, and what is noted of it.
 //! - `holding`: what NFs hold between turns.
 //! - `runner`: the loop, and waiting when a pass moved nothing.
@@ -20,7 +20,6 @@ mod address;
 pub mod build;
 mod connect;
 pub mod doorbell;
-pub mod frames;
 pub mod graph;
 pub mod holding;
 mod idleness;
@@ -30,4 +29,5 @@ pub mod runner;
 mod seal;
 pub mod serve;
 pub mod socket_wait;
+mod split;
 pub mod turn;
