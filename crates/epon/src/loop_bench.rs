@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use catena_engine::nf::{BuiltNf, Burst, Copies, DropReason, Nanos, Nf, NfKind, Verdict};
+use catena_engine::load::Load;
+use catena_engine::nf::{BuiltNf, Burst, DropReason, Hold, Nanos, Nf, NfKind, Verdict};
 use catena_engine::packet::Packet;
 use catena_engine::pools::Pools;
 use catena_engine::port::{Port, RxBurst, RxState};
@@ -21,7 +22,7 @@ pub(crate) struct LoopBench {
     port: Box<dyn Port>,
     nfs: Vec<BuiltNf>,
     pools: Pools,
-    copies: Copies,
+    hold: Hold,
     /// Whether chunks are copied between nodes, as links that copy do.
     pub(crate) copies_chunks: bool,
     /// Chunks that NFs dropped, by reason.
@@ -52,7 +53,7 @@ impl LoopBench {
             port: (kind.open)(port, dir).expect("nothing to open"),
             nfs: built.collect(),
             pools: Pools::new(own.collect()),
-            copies: Copies::default(),
+            hold: Hold::default(),
             copies_chunks: false,
             dropped: Vec::new(),
         }
@@ -97,14 +98,15 @@ impl LoopBench {
                 };
                 packets = packets.into_iter().map(copy).collect();
             }
-            let mut verdicts = vec![Verdict::Output(0); packets.len()];
-            let (copies, pools) = (&mut self.copies, &mut self.pools);
-            let mut burst = Burst::new(&mut packets, &mut verdicts, copies, pools, 0);
+            let (mut load, mut verdicts) = (Load::default(), Vec::new());
+            load.packets = packets;
+            let (hold, pools) = (&mut self.hold, &mut self.pools);
+            let mut burst = Burst::new(&mut load, &mut verdicts, hold, pools, 0);
             nf.nf.process(&mut burst, Nanos(0));
             let mut kept = Vec::new();
-            for (packet, verdict) in packets.into_iter().zip(verdicts) {
+            for (packet, verdict) in load.packets.into_iter().zip(verdicts) {
                 match verdict {
-                    Verdict::Output(_) => kept.push(packet),
+                    Verdict::Output(_) | Verdict::Kept => kept.push(packet),
                     Verdict::Drop(reason) => {
                         self.dropped.push(reason);
                         self.pools.free(packet);
