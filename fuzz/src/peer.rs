@@ -10,6 +10,7 @@ use std::cell::RefCell;
 
 use catena_engine::chain::{Aggregate, Overflow, Trust};
 use catena_engine::link::{Inlet, RxLink};
+use catena_engine::load::Load;
 use catena_engine::pools::{HomeLane, Pools, ReturnLane};
 use catena_engine::protocol::{FromWorker, RingSpec, ToWorker};
 use catena_shm::descriptor::Descriptor;
@@ -118,7 +119,8 @@ fn descriptors(data: &[u8]) -> Vec<Descriptor> {
 pub fn peer_descriptors(data: &[u8]) {
     VICTIM.with_borrow_mut(|victim| {
         let said = descriptors(data);
-        let mut packets = Vec::new();
+        let mut load = Load::default();
+        let bundles = data.len().is_multiple_of(2);
         for (which, link) in [&mut victim.in_place, &mut victim.copied]
             .into_iter()
             .enumerate()
@@ -128,10 +130,11 @@ pub fn peer_descriptors(data: &[u8]) {
             let sent = victim.peer[which].push_packets(wanted, said.iter().copied());
             victim.peer[which].settle();
             // As a turn does: what a link brings is dealt with before it is committed.
-            while link.pull(64, &mut victim.pools, &mut packets) > 0 {}
+            while link.pull(64, &mut victim.pools, &mut load, bundles) > 0 {}
             link.commit();
             assert_eq!(u64::from(sent), all, "everything said was taken");
-            for mut packet in packets.drain(..) {
+            load.take_apart(&mut victim.pools);
+            for mut packet in load.packets.drain(..) {
                 let len = packet.len();
                 assert!(len > 0 && len <= 1 << 13);
                 if [1, 3].contains(&packet.pool()) {
@@ -143,6 +146,7 @@ pub fn peer_descriptors(data: &[u8]) {
                 }
                 victim.pools.free(packet);
             }
+            load.forget();
             victim.pools.publish_returns();
             victim.pools.settle_return_lanes();
             while victim.returned.pull(64, &mut Vec::new()) > 0 {}

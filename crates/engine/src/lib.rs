@@ -12,6 +12,7 @@ pub mod chain;
 pub mod config;
 pub mod drop_reason;
 pub mod link;
+pub mod load;
 pub mod nf;
 pub mod nf_bench;
 pub mod nfs;

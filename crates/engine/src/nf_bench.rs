@@ -8,10 +8,11 @@ use catena_shm::region::Sharing;
 use serde_json::Value;
 
 use crate::config::{ConfigError, ConfigErrors};
+use crate::load::Load;
 use crate::nf::exchange::{BUDGET, Handled};
 use crate::nf::{
-    BuildContext, BuiltNf, Burst, DropReason, Emission, Frame, Hold, Judgement, Moved, Nanos,
-    NfKind, NfPlan, NfState, Verdict,
+    BuildContext, BuiltNf, Burst, DropReason, Emission, Hold, Moved, Nanos, NfKind, NfPlan,
+    NfState, Verdict,
 };
 use crate::pools::Pools;
 
@@ -156,30 +157,50 @@ impl NfBench {
     /// # Panics
     /// If there are more frames than buffers on the bench.
     pub fn process_from(&mut self, input: u8, frames: &[&[u8]]) -> ProcessedBurst {
-        let mut packets: Vec<_> = frames
-            .iter()
-            .map(|frame| {
-                let mut packet = self
-                    .pools
-                    .alloc(frame.len())
-                    .expect("a buffer on the bench");
-                packet.bytes_mut().copy_from_slice(frame);
-                packet.set_tag(self.tag);
-                packet
-            })
-            .collect();
-        let mut verdicts = vec![Verdict::Output(0); packets.len()];
-        let mut burst = Burst::new(
-            &mut packets,
-            &mut verdicts,
-            &mut self.hold,
-            &mut self.pools,
-            input,
-        );
+        let mut load = Load::default();
+        for frame in frames {
+            let packet = self.pools.alloc(frame.len());
+            let mut packet = packet.expect("a buffer on the bench");
+            packet.bytes_mut().copy_from_slice(frame);
+            packet.set_tag(self.tag);
+            load.packets.push(packet);
+        }
+        self.process_load(&mut load, input)
+    }
+
+    /// Processes packets as one bundle from input 0; they must fit one.
+    ///
+    /// # Panics
+    /// If they do not.
+    pub fn process_bundle(&mut self, packets: &[&[u8]]) -> ProcessedBurst {
+        let mut writer = self.pools.begin_frame(64).expect("a frame on the bench");
+        for packet in packets {
+            let added = writer.add(packet, self.tag.into());
+            added.expect("packets that fit one frame");
+        }
+        let frame = self.pools.finish_frame(writer, 0).expect("a packet");
+        self.pools.send_out_described(&[frame], 1);
+        let bundle = self.pools.frame_view(&frame).expect("an honest frame");
+        let (bytes, bad) = bundle.check();
+        assert_eq!(bad, 0, "the frame's table is whole");
+        let mut load = Load::default();
+        load.push_bundle(bundle, bytes);
+        self.process_load(&mut load, 0)
+    }
+
+    fn process_load(&mut self, load: &mut Load, input: u8) -> ProcessedBurst {
+        let mut verdicts = Vec::new();
+        let mut burst = Burst::new(load, &mut verdicts, &mut self.hold, &mut self.pools, input);
         self.built.nf.process(&mut burst, self.now);
         let mut result = ProcessedBurst::default();
         self.hold.begin_moves(|at| verdicts[at] = Verdict::Kept);
-        for (index, (packet, verdict)) in packets.into_iter().zip(verdicts).enumerate() {
+        assert_eq!(
+            load.take_apart(&mut self.pools),
+            0,
+            "the NF leaves tables whole"
+        );
+        let packets = load.packets.drain(..);
+        for (index, (packet, verdict)) in packets.zip(verdicts).enumerate() {
             result.packets.push(Processed {
                 verdict,
                 bytes: packet.bytes().to_vec(),
@@ -198,41 +219,6 @@ impl NfBench {
         }
         result.copies_failed.extend(self.hold.dropped());
         result
-    }
-
-    /// Processes packets as one frame from input 0, if the NF takes whole frames; they must fit
-    /// one.
-    ///
-    /// # Panics
-    /// If they do not, or the NF has changed the frame's table.
-    pub fn process_frame(&mut self, packets: &[&[u8]]) -> Option<ProcessedBurst> {
-        let nf = self.built.nf.whole_frames()?;
-        let mut writer = self.pools.begin_frame(64).expect("a frame on the bench");
-        for packet in packets {
-            writer.add(packet, 0).expect("packets that fit one frame");
-        }
-        let frame = self.pools.finish_frame(writer, 0).expect("a packet");
-        self.pools.send_out_described(&[frame], 1);
-        let mut view = self.pools.frame_view(&frame).expect("an honest frame");
-        let mut judgement = Judgement::default();
-        let mut lent = Frame::new(&mut view, &mut judgement, 0);
-        nf.process_frame(&mut lent, self.now);
-        lent.finish();
-        assert_eq!(judgement.bad, 0, "the frame's table is whole");
-        let mut result = ProcessedBurst::default();
-        view.each(|_, bytes| {
-            result.packets.push(Processed {
-                verdict: Verdict::Output(0),
-                bytes: bytes.to_vec(),
-                tag: 0,
-            });
-        });
-        for (slot, verdict, _) in judgement.elsewhere() {
-            result.packets[slot as usize].verdict = verdict;
-        }
-        self.pools
-            .release_slots(view.pool(), view.buffer_index(), view.mask());
-        Some(result)
     }
 
     /// Packets that the NF holds.

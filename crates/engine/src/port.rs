@@ -10,7 +10,8 @@ use std::os::fd::BorrowedFd;
 
 use crate::aggregation::PACKED_LEN_MAX;
 use crate::config::ConfigErrors;
-use crate::nf::{DropReason, Nanos, WholeFrames};
+use crate::load::Load;
+use crate::nf::{DropReason, Nanos};
 use crate::own_counters::CounterSink;
 use crate::packet::Packet;
 use crate::pools::Pools;
@@ -190,6 +191,57 @@ impl fmt::Debug for RxBurst<'_> {
     }
 }
 
+/// What a port is to send in one call.
+pub struct TxBurst<'a> {
+    load: &'a mut Load,
+    pools: &'a mut Pools,
+}
+
+impl<'a> TxBurst<'a> {
+    /// All that `load` has.
+    pub fn new(load: &'a mut Load, pools: &'a mut Pools) -> Self {
+        Self { load, pools }
+    }
+
+    /// Number of packets.
+    pub fn count(&self) -> usize {
+        self.load.count()
+    }
+
+    /// Every packet, with a handle.
+    pub fn packets(&mut self) -> &mut [Packet] {
+        self.load.take_apart(self.pools);
+        &mut self.load.packets
+    }
+
+    /// Shows `each` the bytes of every packet, in order.
+    #[inline]
+    pub fn read(&mut self, mut each: impl FnMut(&[u8])) {
+        if self.is_mixed() {
+            self.load.take_apart(self.pools);
+        }
+        self.load
+            .packets
+            .iter()
+            .for_each(|packet| each(packet.bytes()));
+        for (_, bundle) in &self.load.bundles {
+            bundle.each(|_, bytes| each(bytes));
+        }
+    }
+
+    fn is_mixed(&self) -> bool {
+        !self.load.bundles.is_empty() && !self.load.packets.is_empty()
+    }
+}
+
+impl fmt::Debug for TxBurst<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TxBurst")
+            .field("count", &self.count())
+            .finish_non_exhaustive()
+    }
+}
+
 /// What went wrong when a port was opened or closed: a sentence for people, with the repair.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0}")]
@@ -212,13 +264,9 @@ pub trait Port: Send {
     /// engine and counted `tx_failed`. Must not block.
     fn tx(&mut self, packets: &mut [Packet], now: Nanos) -> usize;
 
-    /// The port as one that sends whole frames too, if it can: a verdict of [`Verdict::Output`]
-    /// says sent, [`Verdict::Drop`] that it was not. Asked for each frame: always the same answer.
-    ///
-    /// [`Verdict::Output`]: crate::nf::Verdict::Output
-    /// [`Verdict::Drop`]: crate::nf::Verdict::Drop
-    fn whole_frames(&mut self) -> Option<&mut dyn WholeFrames> {
-        None
+    /// As [`Port::tx`], for a burst as it travelled: for ports that only read, and need no handles.
+    fn tx_burst(&mut self, burst: &mut TxBurst<'_>, now: Nanos) -> usize {
+        self.tx(burst.packets(), now)
     }
 
     /// How many packets [`Port::tx`] would take now. A port that paces says 0 until it is time; the

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use catena_engine::load::Load;
 use catena_engine::nf::{
     BuildContext, BuiltNf, Burst, DropReason, Hold, Nanos, Nf, NfKind, Verdict,
 };
@@ -104,15 +105,15 @@ impl LoopBench {
                 };
                 packets = packets.into_iter().map(copy).collect();
             }
-            let mut verdicts = vec![Verdict::Output(0); packets.len()];
+            let (mut load, mut verdicts) = (Load::default(), Vec::new());
+            load.packets = packets;
             let (hold, pools) = (&mut self.hold, &mut self.pools);
-            let mut burst = Burst::new(&mut packets, &mut verdicts, hold, pools, 0);
+            let mut burst = Burst::new(&mut load, &mut verdicts, hold, pools, 0);
             nf.nf.process(&mut burst, now());
             let mut kept = Vec::new();
-            for (packet, verdict) in packets.into_iter().zip(verdicts) {
+            for (packet, verdict) in load.packets.into_iter().zip(verdicts) {
                 match verdict {
-                    Verdict::Output(_) => kept.push(packet),
-                    Verdict::Kept => unreachable!("no NF of the loop keeps packets"),
+                    Verdict::Output(_) | Verdict::Kept => kept.push(packet),
                     Verdict::Drop(reason) => {
                         self.dropped.push(reason);
                         self.pools.free(packet);

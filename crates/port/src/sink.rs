@@ -11,10 +11,10 @@
 //! Limits: 24 bytes for each of [`FLOW_COUNT_MAX`] flows, touched when used.
 
 use catena_engine::config::parse_config;
-use catena_engine::nf::{Frame, Nanos, Verdict, WholeFrames};
+use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
-use catena_engine::port::{Port, PortKind, PortRole, RxBurst, RxState};
+use catena_engine::port::{Port, PortKind, PortRole, RxBurst, RxState, TxBurst};
 use catena_wire::checksum::Sum;
 use catena_wire::dissect::{Dissected, Transport};
 use catena_wire::ip::Addresses;
@@ -81,18 +81,13 @@ impl Port for Sink {
     }
 
     fn tx(&mut self, packets: &mut [Packet], _now: Nanos) -> usize {
-        self.packets += packets.len() as u64;
-        for packet in packets.iter() {
-            self.bytes += packet.len() as u64;
-            if let Some(verification) = &mut self.verification {
-                verification.see(packet.bytes());
-            }
-        }
+        packets.iter().for_each(|packet| self.see(packet.bytes()));
         packets.len()
     }
 
-    fn whole_frames(&mut self) -> Option<&mut dyn WholeFrames> {
-        Some(self)
+    fn tx_burst(&mut self, burst: &mut TxBurst<'_>, _now: Nanos) -> usize {
+        burst.read(|bytes| self.see(bytes));
+        burst.count()
     }
 
     fn counters(&self, out: &mut CounterSink<'_>) {
@@ -103,16 +98,14 @@ impl Port for Sink {
     }
 }
 
-impl WholeFrames for Sink {
-    fn process_frame(&mut self, frame: &mut Frame<'_>, _now: Nanos) {
-        frame.judge(|bytes| {
-            self.packets += 1;
-            self.bytes += bytes.len() as u64;
-            if let Some(verification) = &mut self.verification {
-                verification.see(bytes);
-            }
-            Verdict::Output(0)
-        });
+impl Sink {
+    #[inline]
+    fn see(&mut self, bytes: &[u8]) {
+        self.packets += 1;
+        self.bytes += bytes.len() as u64;
+        if let Some(verification) = &mut self.verification {
+            verification.see(bytes);
+        }
     }
 }
 

@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use catena_engine::config::parse_config;
-use catena_engine::nf::{Frame, Nanos, Verdict, WholeFrames};
+use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
-use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState};
+use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState, TxBurst};
 use catena_shm::tsc;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -93,25 +93,17 @@ impl Port for Sink {
         packets.len()
     }
 
-    fn whole_frames(&mut self) -> Option<&mut dyn WholeFrames> {
-        Some(self)
+    fn tx_burst(&mut self, burst: &mut TxBurst<'_>, _now: Nanos) -> usize {
+        let arrived = self.latencies.as_mut().and_then(Latencies::arrival);
+        burst.read(|bytes| self.read(arrived, bytes));
+        std::hint::black_box(self.sum);
+        burst.count()
     }
 
     fn counters(&self, out: &mut CounterSink<'_>) {
         if let (Some(latencies), false) = (&self.latencies, out.is_live()) {
             out.extend(latencies.report());
         }
-    }
-}
-
-impl WholeFrames for Sink {
-    fn process_frame(&mut self, frame: &mut Frame<'_>, _now: Nanos) {
-        let arrived = self.latencies.as_mut().and_then(Latencies::arrival);
-        frame.judge(|bytes| {
-            self.read(arrived, bytes);
-            Verdict::Output(0)
-        });
-        std::hint::black_box(self.sum);
     }
 }
 

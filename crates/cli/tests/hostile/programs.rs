@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use catena_engine::load::Load;
 use catena_engine::pools::Pools;
 use catena_engine::protocol::{FromWorker, RegionName, ToWorker, VERSION};
 use catena_engine::worker::build::{Making, page_layout};
@@ -82,25 +83,25 @@ fn take_part(socket: &OwnedFd, token: &str) -> (Graph, Pools, Arc<Counters>) {
 /// all of them. Then ends as its chain's name says.
 fn keep(socket: &OwnedFd, token: &str, chain: &str) {
     let (mut graph, mut pools, _counters) = take_part(socket, token);
-    let (mut taken, mut passed, mut kept) = (Vec::new(), Vec::new(), 0);
+    let (mut taken, mut passed, mut kept) = (Load::default(), Load::default(), 0);
     let mut seen = 0_u64;
     loop {
         let has_room = graph.tx_links_mut().all(|link| link.room(64, 1) >= 64);
         for link in graph.rx_links_mut().filter(|_| has_room) {
-            link.pull(64, &mut pools, &mut taken);
+            link.pull(64, &mut pools, &mut taken, false);
         }
-        for packet in taken.drain(..) {
+        for packet in taken.packets.drain(..) {
             seen += 1;
             if kept < GREED && seen.is_multiple_of(2) {
                 // Neither sent on nor freed.
                 kept += 1;
             } else {
-                passed.push(packet);
+                passed.packets.push(packet);
             }
         }
         for link in graph.tx_links_mut() {
-            let bytes = catena_engine::link::bytes_of(&passed);
-            link.send(&mut passed, bytes, &mut pools);
+            passed.count_bytes();
+            link.send(&mut passed, &mut pools);
         }
         pools.publish_returns();
         graph.rx_links_mut().for_each(|link| link.commit());

@@ -7,16 +7,14 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use catena_shm::bell::WaitWord;
-use catena_shm::descriptor::Descriptor;
-use catena_shm::frame::FrameView;
 use catena_shm::ring_memory::{MappedRing, RingEnd};
 
 use super::ring_rx::RingRx;
 use super::ring_tx::RingTx;
 use super::tcp::{TcpRx, TcpTx};
-use super::{Dropped, Inlet, RxCounters, TxCounters};
+use super::{Dropped, Inlet, RxCounters, TxCounters, bytes_of};
 use crate::drop_reason::DropReason;
-use crate::packet::Packet;
+use crate::load::Load;
 use crate::pools::Pools;
 use crate::probe::Occupancy;
 use crate::protocol::RingSpec;
@@ -126,42 +124,11 @@ impl TxLink {
         either!(self, link => link.room(wanted, need))
     }
 
-    /// Sends packets in order and empties `packets`, which hold `bytes` in all. What does not fit
-    /// is dropped; gives how much and why.
+    /// Sends all of `load` in order, and empties it. What does not fit is dropped; gives how much
+    /// and why.
     #[inline]
-    pub fn send(&mut self, packets: &mut Vec<Packet>, bytes: u64, pools: &mut Pools) -> Dropped {
-        either!(self, link => link.send(packets, bytes, pools))
-    }
-
-    /// Whether frames go on over this link as views of them: [`TxLink::send_views`]. Over TCP they
-    /// are taken apart.
-    #[inline]
-    pub fn takes_views(&self) -> bool {
-        matches!(self, Self::Ring(link) if link.takes_views())
-    }
-
-    /// Sends `packets` packets, `bytes` long in all, by descriptors of frames that
-    /// [`TxLink::takes_views`] allowed, and for which [`TxLink::room`] said that there is room.
-    /// Gives what did not fit after all.
-    #[inline]
-    pub fn send_views(
-        &mut self,
-        views: &[Descriptor],
-        packets: u64,
-        bytes: u64,
-        pools: &mut Pools,
-    ) -> Dropped {
-        match self {
-            Self::Ring(link) => link.send_views(views, packets, bytes, pools),
-            Self::Tcp(_) => {
-                pools.release_described(views);
-                Dropped {
-                    packets,
-                    bytes,
-                    reason: DropReason::LinkFull,
-                }
-            }
-        }
+    pub fn send(&mut self, load: &mut Load, pools: &mut Pools) -> Dropped {
+        either!(self, link => link.send(load, pools))
     }
 
     /// Whether the chain's entry should take nothing in: this link, or one further on, is more than
@@ -301,11 +268,19 @@ impl RxLink {
         }
     }
 
-    /// Takes up to `max` packets into `packets`; they are the caller's, their slots stay taken
-    /// until [`RxLink::commit`].
+    /// Takes up to `max` packets into `load`; they are the caller's, their slots stay taken until
+    /// [`RxLink::commit`]. Those that share a buffer come as bundles, if `bundles` says so.
     #[inline]
-    pub fn pull(&mut self, max: usize, pools: &mut Pools, packets: &mut Vec<Packet>) -> usize {
-        either!(self, link => link.pull(max, pools, packets))
+    pub fn pull(&mut self, max: usize, pools: &mut Pools, load: &mut Load, bundles: bool) -> usize {
+        match self {
+            Self::Ring(link) => link.pull(max, pools, load, bundles),
+            Self::Tcp(link) => {
+                let already = load.packets.len();
+                let count = link.pull(max, pools, &mut load.packets);
+                load.bytes += bytes_of(&load.packets[already..]);
+                count
+            }
+        }
     }
 
     /// Packets that were taken and dropped since the last call, by reason: they count for the node
@@ -345,33 +320,6 @@ impl RxLink {
     #[inline]
     pub fn next_span(&self) -> Option<usize> {
         either!(self, link => link.next_span())
-    }
-
-    /// As [`RxLink::next_span`], if a frame waits first and can be taken whole.
-    #[inline]
-    pub fn next_frame_span(&self) -> Option<usize> {
-        match self {
-            Self::Ring(link) => link.next_frame_span(),
-            Self::Tcp(_) => None,
-        }
-    }
-
-    /// Takes the frames that wait first, whole, `max` packets at most, into `frames`.
-    /// [`RxLink::count_frames`] counts what is in them.
-    #[inline]
-    pub fn pull_frames(&mut self, max: usize, pools: &mut Pools, frames: &mut Vec<FrameView>) {
-        if let Self::Ring(link) = self {
-            link.pull_frames(max, pools, frames);
-        }
-    }
-
-    /// Counts what frames of [`RxLink::pull_frames`] held: packets and their bytes, and entries
-    /// that no honest sender would have written.
-    #[inline]
-    pub fn count_frames(&mut self, packets: u64, bytes: u64, bad_slots: u64) {
-        if let Self::Ring(link) = self {
-            link.count_frames(packets, bytes, bad_slots);
-        }
     }
 
     /// Whether the sender may be waiting for what was committed since it was last looked after.

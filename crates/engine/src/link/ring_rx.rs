@@ -2,15 +2,15 @@
 
 use catena_shm::bell::{self, WaitWord};
 use catena_shm::descriptor::{Descriptor, kind};
-use catena_shm::frame::{self, FrameView};
+use catena_shm::frame;
 use catena_shm::ring_memory::{MappedRing, RingEnd};
 use catena_shm::staging;
 use catena_shm::sync::Ordering;
 
 use super::{Inlet, OCCUPANCY_CLASSES, RxCounters, bytes_of};
-use crate::aggregation::THIN;
 use crate::chain::{Overflow, Trust};
 use crate::drop_reason::DropReason;
+use crate::load::Load;
 use crate::packet::Packet;
 use crate::pools::{Pools, Suspicion};
 use crate::probe::Occupancy;
@@ -106,15 +106,18 @@ impl RingRx {
         consumer.published().saturating_sub(read).min(slots)
     }
 
-    /// Takes up to `max` packets into `packets`; they are the caller's, their slots stay taken
-    /// until [`RingRx::commit`].
-    pub fn pull(&mut self, max: usize, pools: &mut Pools, packets: &mut Vec<Packet>) -> usize {
+    /// Takes up to `max` packets into `load`; they are the caller's, their slots stay taken until
+    /// [`RingRx::commit`]. Those that share a buffer come as bundles, if `bundles` says so.
+    pub fn pull(&mut self, max: usize, pools: &mut Pools, load: &mut Load, bundles: bool) -> usize {
         self.descriptors.clear();
         self.shed(pools);
+        let before = load.bytes;
         let count = match self.trust {
-            Trust::Shared | Trust::Ro => self.pull_in_place(max, pools, packets),
-            Trust::Copy => self.pull_copies(max, pools, packets),
+            Trust::Shared | Trust::Ro => self.pull_in_place(max, pools, load, bundles),
+            Trust::Copy => self.pull_copies(max, pools, load),
         };
+        self.counters.bytes += load.bytes - before;
+        self.counters.packets += count as u64;
         self.left_behind = (count >= max).then_some(count as u64);
         if count > 0 {
             self.count_occupancy(count);
@@ -123,19 +126,36 @@ impl RingRx {
     }
 
     /// Makes packets of descriptors as it reads them: so the bytes of the first are on their way
-    /// while the last is looked at. From the first frame on, in two steps.
-    fn pull_in_place(&mut self, max: usize, pools: &mut Pools, packets: &mut Vec<Packet>) -> usize {
-        let already = packets.len();
-        let (mut bytes, mut bad, mut comes_home) = (0, 0, false);
-        let mut count = self.inlet.peek_each(max, |descriptor| {
-            if descriptor.kind == kind::FRAME {
-                return false;
+    /// while the last is looked at.
+    fn pull_in_place(
+        &mut self,
+        max: usize,
+        pools: &mut Pools,
+        load: &mut Load,
+        bundles: bool,
+    ) -> usize {
+        let already = load.packets.len();
+        let bundles_before = load.bundles.len();
+        let (mut bad, mut comes_home, mut bad_slots) = (0, false, false);
+        let count = self.inlet.peek_each(max, |descriptor| {
+            if descriptor.kind != kind::FRAME {
+                match pools.look_at(descriptor) {
+                    Ok((packet, is_own)) => {
+                        load.bytes += packet.len() as u64;
+                        comes_home |= is_own;
+                        load.packets.push(packet);
+                    }
+                    Err(_) => bad += 1,
+                }
+                return true;
             }
-            match pools.look_at(descriptor) {
-                Ok((packet, is_own)) => {
-                    bytes += packet.len() as u64;
+            match pools.look_at_frame(descriptor) {
+                Ok((bundle, is_own)) => {
+                    let (bytes, wrong) = bundle.check();
+                    load.bytes += bytes;
                     comes_home |= is_own;
-                    packets.push(packet);
+                    bad_slots |= wrong != 0;
+                    load.push_bundle(bundle, bytes);
                 }
                 Err(_) => bad += 1,
             }
@@ -146,23 +166,23 @@ impl RingRx {
             pools.count_violations(bad);
         }
         if comes_home {
-            bad += pools.arrived(packets, already);
+            bad += pools.arrived(&mut load.packets, already);
+            bad += pools.arrived_bundles(load, bundles_before);
         }
-        if count < max {
-            let framed = packets.len();
-            count += self.inlet.pull(max - count, &mut self.descriptors);
-            bad += accept(&self.descriptors, pools, packets);
-            bytes += bytes_of(&packets[framed..]);
+        if bad_slots {
+            bad += pools.release_bad_slots(load, bundles_before);
+        }
+        if !bundles {
+            bad += load.take_apart(pools);
         }
         self.counters.violations += bad;
-        self.counters.bytes += bytes;
-        self.counters.packets += count as u64;
         count
     }
 
     /// Copies packets out of the staging area. One for which there is no buffer now stays in the
     /// link, and so do those behind it.
-    fn pull_copies(&mut self, max: usize, pools: &mut Pools, packets: &mut Vec<Packet>) -> usize {
+    fn pull_copies(&mut self, max: usize, pools: &mut Pools, load: &mut Load) -> usize {
+        let packets = &mut load.packets;
         self.inlet.peek_burst(max, &mut self.descriptors);
         let ring = self.inlet.ring();
         let fetch = |descriptor: &Descriptor| {
@@ -197,8 +217,7 @@ impl RingRx {
             count += descriptor.span() as usize;
         }
         self.inlet.take(count);
-        self.counters.bytes += bytes_of(&packets[already..]);
-        self.counters.packets += count as u64;
+        load.bytes += bytes_of(&packets[already..]);
         count
     }
 
@@ -268,49 +287,6 @@ impl RingRx {
     pub fn next_span(&self) -> Option<usize> {
         let next = self.inlet.peek_next()?;
         Some(next.span() as usize)
-    }
-
-    /// As [`RingRx::next_span`], if a frame waits first, in buffers that are shared, on a link that
-    /// discards nothing.
-    #[inline]
-    pub fn next_frame_span(&self) -> Option<usize> {
-        if self.trust == Trust::Copy || self.overflow == Overflow::DropHead {
-            return None;
-        }
-        let next = self.inlet.peek_next()?;
-        (next.kind == kind::FRAME).then(|| next.span() as usize)
-    }
-
-    /// Takes the frames that wait first, whole, `max` packets at most, into `frames`. None if they
-    /// hold so few packets that they are better packed again. [`RingRx::count_frames`] counts what
-    /// is in them.
-    pub fn pull_frames(&mut self, max: usize, pools: &mut Pools, frames: &mut Vec<FrameView>) {
-        self.descriptors.clear();
-        self.inlet.peek_burst(max, &mut self.descriptors);
-        let is_frame = |descriptor: &&Descriptor| descriptor.kind == kind::FRAME;
-        let run = self.descriptors.iter().take_while(is_frame).count();
-        let run = &self.descriptors[..run];
-        let count: usize = run.iter().map(|frame| frame.span() as usize).sum();
-        if run.len() > 1 && count < THIN * run.len() {
-            return;
-        }
-        self.inlet.take(count);
-        for descriptor in run {
-            match pools.frame_view(descriptor) {
-                Ok(view) => frames.push(view),
-                Err(_) => self.counters.violations += 1,
-            }
-        }
-        self.left_behind = self.inlet.has_next().then_some(count as u64);
-        self.count_occupancy(count);
-    }
-
-    /// Counts what frames of [`RingRx::pull_frames`] held: packets and their bytes, and entries
-    /// that no honest sender would have written.
-    pub fn count_frames(&mut self, packets: u64, bytes: u64, bad_slots: u64) {
-        self.counters.packets += packets + bad_slots;
-        self.counters.bytes += bytes;
-        self.counters.violations += bad_slots;
     }
 
     #[inline]

@@ -8,9 +8,10 @@ use catena_shm::staging::StagingWriter;
 use catena_shm::sync::Ordering;
 
 use super::{Dropped, TxCounters, bytes_of};
-use crate::aggregation::Packer;
+use crate::aggregation::{Packer, THIN};
 use crate::chain::{Overflow, Trust};
 use crate::drop_reason::DropReason;
+use crate::load::Load;
 use crate::packet::Packet;
 use crate::pools::{Pools, Suspicion};
 use crate::protocol::RingSpec;
@@ -138,18 +139,62 @@ impl RingTx {
         room
     }
 
-    /// Sends packets in order and empties `packets`, which hold `bytes` in all. What does not fit
-    /// is dropped; gives how much and why.
-    pub fn send(&mut self, packets: &mut Vec<Packet>, bytes: u64, pools: &mut Pools) -> Dropped {
+    /// Sends all of `load` in order, and empties it. What does not fit is dropped; gives how much
+    /// and why.
+    pub fn send(&mut self, load: &mut Load, pools: &mut Pools) -> Dropped {
+        let (count, bytes) = (load.count() as u64, load.bytes);
         if self.peer_down {
-            let packets_lost = packets.len() as u64;
-            pools.free_all(packets.drain(..));
+            load.release(pools);
             return Dropped {
-                packets: packets_lost,
+                packets: count,
                 bytes,
                 reason: DropReason::NfDown,
             };
         }
+        if load.bundles.is_empty() {
+            let dropped = self.send_packets(&mut load.packets, bytes, pools);
+            load.forget();
+            return dropped;
+        }
+        if self.passes_on(load) {
+            return self.send_bundles(load, pools);
+        }
+        // Packed again, or one by one.
+        let lost = load.take_apart(pools);
+        let mut dropped = self.send_packets(&mut load.packets, bytes, pools);
+        load.forget();
+        dropped.packets += lost;
+        dropped
+    }
+
+    /// Whether bundles go on as they are: where room was claimed before, so that all of one fits,
+    /// packets share descriptors anyway, and there are not so few in each that packing them anew
+    /// pays.
+    fn passes_on(&self, load: &Load) -> bool {
+        let is_thin = load.bundles.len() > 1 && load.bundled() < THIN * load.bundles.len();
+        load.packets.is_empty() && !is_thin && self.takes_views()
+    }
+
+    /// Sends bundles as they are, by their descriptors.
+    fn send_bundles(&mut self, load: &mut Load, pools: &mut Pools) -> Dropped {
+        self.descriptors.clear();
+        let bundles = load.bundles.iter();
+        let views = bundles.map(|(_, bundle)| bundle.descriptor(bundle.mask()));
+        self.descriptors.extend(views);
+        let views = std::mem::take(&mut self.descriptors);
+        let dropped = self.send_views(&views, load.count() as u64, load.bytes, pools);
+        self.descriptors = views;
+        load.forget();
+        dropped
+    }
+
+    /// Sends packets in order and empties `packets`, which hold `bytes` in all.
+    fn send_packets(
+        &mut self,
+        packets: &mut Vec<Packet>,
+        bytes: u64,
+        pools: &mut Pools,
+    ) -> Dropped {
         let count = packets.len();
         let shares = self.packer.wants(count, bytes);
         if shares && self.trust != Trust::Copy {
@@ -185,7 +230,7 @@ impl RingTx {
         }
     }
 
-    /// As [`RingTx::send`], for a burst whose packets are to share descriptors.
+    /// As [`RingTx::send_packets`], for a burst whose packets are to share descriptors.
     fn send_frames(&mut self, packets: &mut Vec<Packet>, bytes: u64, pools: &mut Pools) -> Dropped {
         #[expect(clippy::cast_possible_truncation, reason = "bursts are small")]
         let wanted = packets.len() as u32;
@@ -215,10 +260,8 @@ impl RingTx {
         }
     }
 
-    /// Whether frames go on over this link as views of them: [`RingTx::send_views`]. Only where
-    /// room was claimed before, so that all of a view fits.
     #[inline]
-    pub fn takes_views(&self) -> bool {
+    fn takes_views(&self) -> bool {
         self.trust != Trust::Copy
             && self.overflow == Overflow::Block
             && self.producer.slot_count() >= SLOTS_PER_FRAME
@@ -226,10 +269,9 @@ impl RingTx {
             && self.packer.is_packing()
     }
 
-    /// Sends `packets` packets, `bytes` long in all, by descriptors of frames that
-    /// [`RingTx::takes_views`] allowed, and for which [`RingTx::room`] said that there is room.
-    /// Gives what did not fit after all.
-    pub fn send_views(
+    /// Sends `packets` packets, `bytes` long in all, by descriptors of bundles. Gives what did not
+    /// fit although room was claimed.
+    fn send_views(
         &mut self,
         views: &[Descriptor],
         packets: u64,

@@ -31,9 +31,7 @@ use serde_json::{Value, json};
 use super::matching::{Key, Match, PortRange, Prefix, ProtocolName, RuleSet};
 use crate::config::{ConfigErrors, parse_config};
 use crate::nf::exchange::{BUSY, ControlEnd, DataEnd, Handled, NfControl, exchange};
-use crate::nf::{
-    BuiltNf, Burst, DropReason, Frame, Nanos, Nf, NfKind, NfPlan, Verdict, WholeFrames,
-};
+use crate::nf::{BuiltNf, Burst, DropReason, Nanos, Nf, NfKind, NfPlan, Verdict};
 
 const ACL_DENY: DropReason = DropReason::own(0);
 
@@ -197,13 +195,7 @@ impl NfControl for AclControl {
 
 impl Nf for Acl {
     fn process(&mut self, burst: &mut Burst<'_>, _now: Nanos) {
-        for (packet, verdict) in burst.iter_mut() {
-            *verdict = self.decide(packet.bytes());
-        }
-    }
-
-    fn whole_frames(&mut self) -> Option<&mut dyn WholeFrames> {
-        Some(self)
+        burst.judge(|bytes| self.decide(bytes));
     }
 
     fn exchange(&mut self, budget: usize) -> bool {
@@ -222,12 +214,6 @@ impl Nf for Acl {
             }));
         }
         Err("acl answers {\"show\": \"hits\"} and {\"rules\": [...]}".to_owned())
-    }
-}
-
-impl WholeFrames for Acl {
-    fn process_frame(&mut self, frame: &mut Frame<'_>, _now: Nanos) {
-        frame.judge(|bytes| self.decide(bytes));
     }
 }
 

@@ -34,9 +34,7 @@ use serde_json::{Value, json};
 
 use super::matching::{EtherTypeName, Key, Match, PortRange, Prefix, ProtocolName, RuleSet};
 use crate::config::{ConfigError, ConfigErrors, parse_config};
-use crate::nf::{
-    BuiltNf, Burst, DropReason, Frame, Nanos, Nf, NfKind, NfPlan, Verdict, WholeFrames,
-};
+use crate::nf::{BuiltNf, Burst, DropReason, Nanos, Nf, NfKind, NfPlan, Verdict};
 
 const NO_MATCH: DropReason = DropReason::own(0);
 
@@ -93,13 +91,7 @@ struct Classify {
 
 impl Nf for Classify {
     fn process(&mut self, burst: &mut Burst<'_>, _now: Nanos) {
-        for (packet, verdict) in burst.iter_mut() {
-            *verdict = self.decide(packet.bytes());
-        }
-    }
-
-    fn whole_frames(&mut self) -> Option<&mut dyn WholeFrames> {
-        Some(self)
+        burst.judge(|bytes| self.decide(bytes));
     }
 
     fn control(&mut self, request: &Value) -> Result<Value, String> {
@@ -108,12 +100,6 @@ impl Nf for Classify {
         } else {
             Err("classify answers {\"show\": \"hits\"}".to_owned())
         }
-    }
-}
-
-impl WholeFrames for Classify {
-    fn process_frame(&mut self, frame: &mut Frame<'_>, _now: Nanos) {
-        frame.judge(|bytes| self.decide(bytes));
     }
 }
 

@@ -24,9 +24,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::config::parse_config;
-use crate::nf::{
-    BuiltNf, Burst, Frame, Nanos, Nf, NfKind, NfPlan, StatePlan, Verdict, WholeFrames,
-};
+use crate::nf::{BuiltNf, Burst, Nanos, Nf, NfKind, NfPlan, StatePlan, Verdict};
 
 /// `count` takes no configuration.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -176,13 +174,10 @@ struct Count {
 
 impl Nf for Count {
     fn process(&mut self, burst: &mut Burst<'_>, _now: Nanos) {
-        for (packet, _) in burst.iter_mut() {
-            self.counts.add(packet.bytes());
-        }
-    }
-
-    fn whole_frames(&mut self) -> Option<&mut dyn WholeFrames> {
-        Some(self)
+        burst.judge(|bytes| {
+            self.counts.add(bytes);
+            Verdict::Output(0)
+        });
     }
 
     fn control(&mut self, request: &Value) -> Result<Value, String> {
@@ -194,15 +189,6 @@ impl Nf for Count {
         } else {
             Err("count answers {\"show\": \"counts\"} and {\"reset\": true}".to_owned())
         }
-    }
-}
-
-impl WholeFrames for Count {
-    fn process_frame(&mut self, frame: &mut Frame<'_>, _now: Nanos) {
-        frame.judge(|bytes| {
-            self.counts.add(bytes);
-            Verdict::Output(0)
-        });
     }
 }
 

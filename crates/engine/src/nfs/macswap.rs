@@ -7,9 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::config::parse_config;
-use crate::nf::{
-    BuiltNf, Burst, DropReason, Frame, Nanos, Nf, NfKind, NfPlan, Verdict, WholeFrames,
-};
+use crate::nf::{BuiltNf, Burst, DropReason, Nanos, Nf, NfKind, NfPlan, Verdict};
 
 /// `macswap` takes no configuration.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -21,19 +19,7 @@ struct MacSwap;
 
 impl Nf for MacSwap {
     fn process(&mut self, burst: &mut Burst<'_>, _now: Nanos) {
-        for (packet, verdict) in burst.iter_mut() {
-            *verdict = swap(packet.bytes_mut());
-        }
-    }
-
-    fn whole_frames(&mut self) -> Option<&mut dyn WholeFrames> {
-        Some(self)
-    }
-}
-
-impl WholeFrames for MacSwap {
-    fn process_frame(&mut self, frame: &mut Frame<'_>, _now: Nanos) {
-        frame.judge_mut(swap);
+        burst.judge_mut(swap);
     }
 }
 

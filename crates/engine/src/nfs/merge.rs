@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::config::parse_config;
-use crate::nf::{BuiltNf, Burst, Frame, Inputs, Nanos, Nf, NfKind, NfPlan, WholeFrames};
+use crate::nf::{BuiltNf, Burst, Inputs, Nanos, Nf, NfKind, NfPlan};
 
 /// `merge` takes no configuration.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -31,15 +31,6 @@ struct Merge;
 impl Nf for Merge {
     /// Leaves every verdict at "output 0".
     fn process(&mut self, _burst: &mut Burst<'_>, _now: Nanos) {}
-
-    fn whole_frames(&mut self) -> Option<&mut dyn WholeFrames> {
-        Some(self)
-    }
-}
-
-impl WholeFrames for Merge {
-    /// Leaves every packet at "output 0".
-    fn process_frame(&mut self, _frame: &mut Frame<'_>, _now: Nanos) {}
 }
 
 /// The chain file's entry.

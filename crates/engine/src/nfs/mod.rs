@@ -131,10 +131,9 @@ mod tests {
                     }
                 }
                 let (_, mut twin) = benches().swap_remove(index);
-                if let Some(whole) = twin.process_frame(&frames) {
-                    prop_assert_eq!(&whole, &result, "{} judges frames otherwise", kind.name);
-                    prop_assert_eq!(twin.buffers_in_use(), 0, "{} keeps a packet", kind.name);
-                }
+                let bundled = twin.process_bundle(&frames);
+                prop_assert_eq!(&bundled, &result, "{} judges bundles otherwise", kind.name);
+                prop_assert_eq!(twin.buffers_in_use(), held, "{} loses a packet", kind.name);
                 let copies = result.copies.len() + result.copies_failed.len();
                 prop_assert!(bench.plan().allocates || copies == 0, "{}", kind.name);
             }

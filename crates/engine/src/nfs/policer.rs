@@ -22,9 +22,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 
 use crate::config::{ConfigError, ConfigErrors, parse_config};
-use crate::nf::{
-    BuiltNf, Burst, DropReason, Frame, Nanos, Nf, NfKind, NfPlan, Verdict, WholeFrames,
-};
+use crate::nf::{BuiltNf, Burst, DropReason, Nanos, Nf, NfKind, NfPlan, Verdict};
 use crate::units::{ByteSize, Rate, quantity};
 
 const POLICER_RED: DropReason = DropReason::own(0);
@@ -124,20 +122,7 @@ struct Policer {
 impl Nf for Policer {
     fn process(&mut self, burst: &mut Burst<'_>, now: Nanos) {
         self.bucket.fill(now);
-        for (packet, verdict) in burst.iter_mut() {
-            *verdict = self.police(packet.len());
-        }
-    }
-
-    fn whole_frames(&mut self) -> Option<&mut dyn WholeFrames> {
-        Some(self)
-    }
-}
-
-impl WholeFrames for Policer {
-    fn process_frame(&mut self, frame: &mut Frame<'_>, now: Nanos) {
-        self.bucket.fill(now);
-        frame.judge(|bytes| self.police(bytes.len()));
+        burst.judge(|bytes| self.police(bytes.len()));
     }
 }
 

@@ -18,9 +18,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::config::parse_config;
-use crate::nf::{
-    BuiltNf, Burst, DropReason, Frame, Nanos, Nf, NfKind, NfPlan, Verdict, WholeFrames,
-};
+use crate::nf::{BuiltNf, Burst, DropReason, Nanos, Nf, NfKind, NfPlan, Verdict};
 
 const TTL_EXPIRED: DropReason = DropReason::own(0);
 const NOT_IP: DropReason = DropReason::own(1);
@@ -74,19 +72,7 @@ fn decrement(frame: &mut [u8]) -> Result<Option<bool>, ParseError> {
 
 impl Nf for Ttl {
     fn process(&mut self, burst: &mut Burst<'_>, _now: Nanos) {
-        for (packet, verdict) in burst.iter_mut() {
-            *verdict = self.hop(packet.bytes_mut());
-        }
-    }
-
-    fn whole_frames(&mut self) -> Option<&mut dyn WholeFrames> {
-        Some(self)
-    }
-}
-
-impl WholeFrames for Ttl {
-    fn process_frame(&mut self, frame: &mut Frame<'_>, _now: Nanos) {
-        frame.judge_mut(|bytes| self.hop(bytes));
+        burst.judge_mut(|bytes| self.hop(bytes));
     }
 }
 

@@ -105,7 +105,7 @@ fn pop(packet: &mut Packet) -> Result<(), DropReason> {
 
 impl Nf for Vlan {
     fn process(&mut self, burst: &mut Burst<'_>, _now: Nanos) {
-        for (packet, verdict) in burst.iter_mut() {
+        burst.each(|packet, verdict| {
             let result = match *self {
                 Self::Push { tpid, tag } => push(packet, tpid, tag),
                 Self::Pop => pop(packet),
@@ -113,7 +113,7 @@ impl Nf for Vlan {
             if let Err(reason) = result {
                 *verdict = Verdict::Drop(reason);
             }
-        }
+        });
     }
 }
 

@@ -9,6 +9,7 @@ use catena_shm::pool::{LinkSet, PoolOwner, Violation};
 
 use super::{Place, Pools};
 use crate::drop_reason::DropReason;
+use crate::load::Load;
 use crate::packet::Packet;
 
 impl Pools {
@@ -51,6 +52,50 @@ impl Pools {
         }
         self.violations += u64::from(frame.is_err());
         frame
+    }
+
+    /// As [`Pools::frame_view`], without a word of it in any account: [`Pools::arrived_bundles`] is
+    /// to follow once the descriptor has been taken. Says whether the pool is owned here.
+    #[inline]
+    pub fn look_at_frame(&self, descriptor: &Descriptor) -> Result<(FrameView, bool), Violation> {
+        let id = usize::from(descriptor.pool);
+        let view = self.views.get(id).and_then(Option::as_ref);
+        let frame = view.ok_or(Violation)?.frame(descriptor)?;
+        Ok((frame, matches!(self.places[id], Place::Own(_))))
+    }
+
+    /// Notes that bundles made by [`Pools::look_at_frame`], those from `first` on, are in hand, and
+    /// takes out those of own pools that cannot have come: gives their number.
+    pub fn arrived_bundles(&mut self, load: &mut Load, first: usize) -> u64 {
+        let mut bad = 0;
+        let (own, places) = (&mut self.own, &self.places);
+        load.retain_bundles(first, |bundle| {
+            let Place::Own(place) = places[usize::from(bundle.pool())] else {
+                return bundle.mask();
+            };
+            let own = &mut own[usize::from(place)];
+            let arrived = own.arrive_slots(bundle.buffer_index(), bundle.mask(), &LinkSet::ALL);
+            bad += u64::from(arrived.is_err());
+            if arrived.is_ok() { bundle.mask() } else { 0 }
+        });
+        self.violations += bad;
+        bad
+    }
+
+    /// Has slots go home whose entries no honest peer would have written, of bundles from `first`
+    /// on: gives their number.
+    pub fn release_bad_slots(&mut self, load: &mut Load, first: usize) -> u64 {
+        let mut count = 0;
+        load.retain_bundles(first, |bundle| {
+            let (_, bad) = bundle.check();
+            if bad != 0 {
+                self.release_slots(bundle.pool(), bundle.buffer_index(), bad);
+                count += u64::from(bad.count_ones());
+            }
+            bundle.mask() & !bad
+        });
+        self.violations += count;
+        count
     }
 
     /// Units of one group go home: slots of a frame, or buffers of a slab.

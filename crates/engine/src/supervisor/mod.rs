@@ -58,7 +58,8 @@ use catena_shm::schedule::{SHORTEST_SLICE, ask_for_slices};
 use catena_shm::tsc::Clock;
 
 use crate::chain::registry::Registry;
-use crate::chain::{Chain, Mode};
+use crate::chain::{Chain, Mode, NodeKind};
+use crate::nf::Inputs;
 use crate::placement::{Placement, place};
 use crate::probe::ProbeSettings;
 use crate::protocol::ToWorker;
@@ -433,12 +434,14 @@ impl Supervisor {
         page.map_or(0, |page| page.load(BUFFERS_OUT_WORD))
     }
 
-    /// Whether an NF of the chain makes packets of its own: it must be drained at the end.
+    /// Whether an NF of the chain may hold packets, or makes some of its own: it must be drained at
+    /// the end.
     pub fn stores_packets(&self) -> bool {
-        let nodes = &self.chain.nodes;
-        nodes
-            .iter()
-            .any(|node| node.ends_paths() && !node.is_port())
+        let may_hold = |kind: &NodeKind| {
+            matches!(kind, NodeKind::Nf { plan, .. }
+                if plan.allocates || plan.inputs == Inputs::Ending)
+        };
+        self.chain.nodes.iter().any(|node| may_hold(&node.kind))
     }
 
     /// Whether every worker's sources have come to their end.

@@ -17,13 +17,14 @@ use catena_shm::ring_memory::{MappedRing, RingEnd, RingGeometry, Side};
 
 use crate::chain::registry::Registry;
 use crate::link::{Inlet, RxLink, TxLink};
+use crate::load::Load;
 use crate::nf::exchange::NfControl;
 use crate::pools::{HomeLane, Pools, ReturnLane};
 use crate::protocol::{Assignment, LaneSpec, PoolSpec, RegionName, RingSpec};
 use crate::stats::{PageLayout, SPARE_BLOCKS};
 use crate::wait::poor_waiting;
 use crate::worker::connect::Door;
-use crate::worker::graph::{Graph, InEdge, OutEdge, Queue, Work, WorkerNode};
+use crate::worker::graph::{Graph, InEdge, OutEdge, Work, WorkerNode};
 use crate::worker::holding::Holding;
 use crate::worker::node_memory::{Brought, NewControls, NodeMemory, Rebuild, on_trial};
 use crate::worker::open::{Attached, attach, check_len, open};
@@ -530,10 +531,9 @@ impl Making {
                 (Some(spec), _, _) => self.join_ring(&mut graph, spec, from, to, output)?,
                 (None, Some(from), Some(to)) => {
                     let queue = graph.queues.len();
-                    graph.queues.push(Queue {
-                        packets: Vec::with_capacity(2 * usize::from(self.assignment.burst)),
-                        bytes: 0,
-                    });
+                    graph
+                        .queues
+                        .push(Load::with_capacity(2 * usize::from(self.assignment.burst)));
                     graph.queue_targets.push(to);
                     set_output(&mut graph, from, output, OutEdge::Local { queue })?;
                     graph.nodes[to].inputs.push(InEdge::Local { queue });

@@ -7,9 +7,9 @@
 
 use crate::drop_reason::DropReason;
 use crate::link::{RxLink, TxLink};
+use crate::load::Load;
 use crate::nf::{Nanos, Nf};
 use crate::own_counters::CounterSink;
-use crate::packet::Packet;
 use crate::pools::Pools;
 use crate::port::{Port, RxState};
 use crate::probe::NodeCost;
@@ -121,30 +121,13 @@ pub struct WorkerNode {
     pub cost: NodeCost,
 }
 
-/// Packets between two nodes of a worker.
-#[derive(Debug, Default)]
-pub struct Queue {
-    /// The packets, in order.
-    pub packets: Vec<Packet>,
-    /// Their bytes.
-    pub bytes: u64,
-}
-
-impl Queue {
-    /// Moves all packets into `into`, which is empty; gives their bytes.
-    pub fn take(&mut self, into: &mut Vec<Packet>) -> u64 {
-        std::mem::swap(into, &mut self.packets);
-        std::mem::take(&mut self.bytes)
-    }
-}
-
 /// All nodes of a worker, in topological order, and the queues between them.
 #[derive(Debug, Default)]
 pub struct Graph {
     /// The nodes.
     pub nodes: Vec<WorkerNode>,
     /// Local queues; empty between turns.
-    pub queues: Vec<Queue>,
+    pub queues: Vec<Load>,
     /// For each queue, the node (by position) that it feeds.
     pub queue_targets: Vec<usize>,
     /// For each node, how many packets it can be given in this turn without waiting: a port that
@@ -235,7 +218,7 @@ impl Graph {
     fn queued_for(&self, position: usize) -> usize {
         let queues = self.queue_targets.iter().zip(&self.queues);
         let here = queues.filter(|(target, _)| **target == position);
-        here.map(|(_, queue)| queue.packets.len()).sum()
+        here.map(|(_, queue)| queue.count()).sum()
     }
 
     fn room_behind(

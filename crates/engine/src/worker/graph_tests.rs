@@ -25,7 +25,7 @@ fn node(index: usize, outputs: Vec<OutEdge>) -> WorkerNode {
 fn diamonds(count: usize) -> Graph {
     let mut graph = Graph::default();
     let edge = |graph: &mut Graph, target| {
-        graph.queues.push(Queue::default());
+        graph.queues.push(Load::default());
         graph.queue_targets.push(target);
         OutEdge::Local {
             queue: graph.queues.len() - 1,

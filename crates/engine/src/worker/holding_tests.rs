@@ -9,11 +9,12 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::drop_reason::DropReason;
+use crate::load::Load;
 use crate::nf::{Burst, Emission, Kept, Nf, Verdict};
 use crate::pools::{Pools, ReturnLane};
 use crate::probe::NodeCost;
 use crate::stats::NodeCounters;
-use crate::worker::graph::{Graph, InEdge, OutEdge, Queue, WorkerNode};
+use crate::worker::graph::{Graph, InEdge, OutEdge, WorkerNode};
 use crate::worker::probe::Probe;
 use crate::worker::turn::Turn;
 
@@ -134,7 +135,7 @@ fn graph() -> Graph {
     };
     Graph {
         nodes: vec![node, behind(1), behind(2)],
-        queues: vec![Queue::default(), Queue::default(), Queue::default()],
+        queues: vec![Load::default(), Load::default(), Load::default()],
         queue_targets: vec![0, 1, 2],
         congested: vec![false; 3],
         ..Graph::default()
@@ -170,7 +171,7 @@ proptest! {
             let gone = counters.tx_packets + counters.dropped();
             prop_assert_eq!(counters.rx_packets, gone + held);
             for queue in [1, 2] {
-                pools.free_all(graph.queues[queue].packets.drain(..));
+                graph.queues[queue].release(&mut pools);
             }
             // All that is held lies in pools of this worker.
             prop_assert_eq!(u64::from(24 - pools.own()[0].free_count()), held);

@@ -2,8 +2,8 @@
 //!
 //! - `graph`: its nodes and edges.
 //! - `turn`: one pass of the loop; the path of a packet.
+//! - `split`: bundles whose packets part.
 //! - `seal`: the end of a pass.
-//! - `frames`: the short way of packets in frames through NFs that take them whole.
 //! - `probe`: when the clock is read in a turn, and what is noted of it.
 //! - `holding`: what NFs hold between turns.
 //! - `runner`: the loop, and waiting when a pass moved nothing.
@@ -24,7 +24,6 @@ mod confine;
 mod connect;
 mod connection;
 pub mod doorbell;
-pub mod frames;
 pub mod graph;
 pub mod holding;
 mod idleness;
@@ -35,4 +34,5 @@ pub mod runner;
 mod seal;
 pub mod serve;
 pub mod socket_wait;
+mod split;
 pub mod turn;

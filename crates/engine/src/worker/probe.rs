@@ -9,6 +9,7 @@ use catena_shm::pmc::{Counted, ThreadCounters};
 use catena_shm::record_ring::{RecordPage, RecordWriter};
 use catena_shm::tsc::Clock;
 
+use crate::load::Load;
 use crate::nf::{Nanos, Verdict};
 use crate::packet::Packet;
 use crate::probe::{
@@ -331,41 +332,22 @@ impl Probe {
 
     /// A burst has been taken out of a link (`from_link`) or a queue; the node's work begins.
     #[inline]
-    pub fn arrived(&mut self, packets: &[Packet], from_link: bool) {
+    pub fn arrived(&mut self, load: &Load, from_link: bool) {
         if self.is_on | (self.is_tracing & from_link) {
             let marks = if self.is_tracing {
-                any_mark(packets)
+                any_mark(&load.packets)
             } else {
                 0
             };
             self.is_on |= marks != 0;
-            self.note_arrival(packets.len(), marks, !from_link);
+            self.note_arrival(load.count(), marks, !from_link);
         }
     }
 
-    /// Whether packets are followed: then each is looked at, and none is taken in a whole frame.
+    /// Whether packets are followed: then each is looked at, and none stays in a bundle.
     #[inline]
     pub fn is_tracing(&self) -> bool {
         self.is_tracing
-    }
-
-    /// As [`Probe::arrived`], for `count` packets in whole frames, while nothing is traced.
-    #[inline]
-    pub fn frames_arrived(&mut self, count: usize) {
-        if self.is_on {
-            self.note_arrival(count, 0, false);
-        }
-    }
-
-    /// As [`Probe::processed`], or [`Probe::transmitted`] if the node `ends` their way.
-    #[inline]
-    pub fn frames_judged(&mut self, ends: bool) {
-        if self.is_on && self.is_seen {
-            self.visit.left = self.now();
-            if ends {
-                self.visit.flags = VisitFlags::new(VisitFlags::TERMINAL);
-            }
-        }
     }
 
     fn note_arrival(&mut self, count: usize, marks: u16, from_queue: bool) {

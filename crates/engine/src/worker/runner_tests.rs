@@ -11,6 +11,7 @@ use catena_shm::ring_memory::{MappedRing, RingGeometry, Side};
 use super::*;
 use crate::chain::{Aggregate, Overflow, Trust};
 use crate::link::{Inlet, TxLink};
+use crate::load::Load;
 use crate::port::{Port, RxBurst};
 use crate::probe::NodeCost;
 use crate::protocol::RingSpec;
@@ -120,8 +121,10 @@ fn a_link_found_full_in_the_last_look_is_not_slept_over() {
     let outputs = vec![OutEdge::Link(Box::new(output))];
     let mut runner = runner(node(Work::Bypass, inputs, outputs), Pools::new(vec![owner]));
     let mut send = |runner: &mut Runner| {
-        let mut packets = vec![runner.pools.alloc(60).unwrap()];
-        let sent = feed.send(&mut packets, 60, &mut runner.pools);
+        let mut load = Load::default();
+        load.packets.push(runner.pools.alloc(60).unwrap());
+        load.count_bytes();
+        let sent = feed.send(&mut load, &mut runner.pools);
         assert_eq!(sent.packets, 0);
         feed.settle();
     };
@@ -145,7 +148,7 @@ fn a_link_found_full_in_the_last_look_is_not_slept_over() {
                 std::thread::yield_now();
             }
             // Of a pool that is not known here: refused, and its slot given back all the same.
-            behind.pull(1, &mut pools, &mut Vec::new());
+            behind.pull(1, &mut pools, &mut Load::default(), true);
             behind.commit();
             bell::full_fence();
             behind.wake_peer();

@@ -18,15 +18,15 @@ use catena_shm::counters::Counters;
 
 use crate::drop_reason::DropReason;
 use crate::link::{Dropped, bytes_of};
+use crate::load::Load;
 use crate::nf::{Burst, Emission, Moved, Nanos, Verdict};
-use crate::packet::Packet;
 use crate::pools::Pools;
-use crate::port::{RxBurst, RxState};
+use crate::port::{RxBurst, RxState, TxBurst};
 use crate::stats::{MADE_WORD, PageLayout};
-use crate::worker::frames::FrameTurn;
 use crate::worker::graph::{Graph, InEdge, OutEdge, Work, WorkerNode};
 use crate::worker::probe::{Exit, Probe};
 use crate::worker::seal::seal;
+use crate::worker::split::{drop, split};
 
 /// What a turn needs besides the graph; its vectors are kept from turn to turn, so that the data
 /// path does not allocate.
@@ -45,10 +45,9 @@ pub struct Turn {
     pub probe: Probe,
     /// The counters page, for what must stand there before packets leave.
     pub page: Option<(Arc<Counters>, PageLayout)>,
-    packets: Vec<Packet>,
+    load: Load,
     verdicts: Vec<Verdict>,
-    by_output: Vec<Vec<Packet>>,
-    frames: FrameTurn,
+    by_output: Vec<Load>,
     rooms: Vec<usize>,
 }
 
@@ -62,10 +61,9 @@ impl Turn {
             next_event: None,
             probe,
             page: None,
-            packets: Vec::with_capacity(burst),
+            load: Load::with_capacity(burst),
             verdicts: Vec::with_capacity(burst),
             by_output: Vec::new(),
-            frames: FrameTurn::default(),
             rooms: Vec::new(),
         }
     }
@@ -140,22 +138,26 @@ impl Turn {
             _ => None,
         };
         self.probe.before_taking();
-        let mut burst = RxBurst::new(pools, &mut self.packets, room, &mut node.counters.drops)
-            .in_frames(frames);
+        let mut burst = RxBurst::new(
+            pools,
+            &mut self.load.packets,
+            room,
+            &mut node.counters.drops,
+        )
+        .in_frames(frames);
         *state = port.rx(&mut burst, now);
         pools.close_frame();
         if let RxState::Until(time) = *state {
             self.next_event = Some(self.next_event.map_or(time, |next| next.min(time)));
         }
-        let count = self.packets.len() as u64;
+        let count = self.load.count() as u64;
         if count == 0 {
             return matches!(state, RxState::More);
         }
-        let bytes = bytes_of(&self.packets);
         node.counters.rx_packets += count;
-        node.counters.rx_bytes += bytes;
-        self.probe.received(&mut self.packets);
-        emit(graph, pools, position, 0, &mut self.packets, bytes);
+        node.counters.rx_bytes += self.load.count_bytes();
+        self.probe.received(&mut self.load.packets);
+        emit(graph, pools, position, 0, &mut self.load);
         note_sent(&mut self.probe, &mut graph.nodes[position], None);
         true
     }
@@ -218,38 +220,27 @@ impl Turn {
         let mut moved = false;
         for input in 0..graph.nodes[position].inputs.len() {
             count_waiting(&self.probe, &mut graph.nodes[position].inputs[input]);
-            let from = (position, input, self.burst);
-            if self
-                .frames
-                .process(graph, pools, &mut self.probe, from, now)
-            {
-                moved = true;
-                continue;
-            }
-            let bytes = self.pull(graph, pools, position, input);
-            if self.packets.is_empty() {
+            self.pull(graph, pools, position, input);
+            if self.load.is_empty() {
                 continue;
             }
             moved = true;
             let node = &mut graph.nodes[position];
-            node.counters.rx_packets += self.packets.len() as u64;
-            node.counters.rx_bytes += bytes;
-            self.probe
-                .arrived(&self.packets, node.inputs[input].is_link());
+            node.counters.rx_packets += self.load.count() as u64;
+            node.counters.rx_bytes += self.load.bytes;
+            self.probe.arrived(&self.load, node.inputs[input].is_link());
             let Work::Nf(nf) = &mut node.work else {
-                self.probe.processed(&self.packets, &[]);
-                emit(graph, pools, position, 0, &mut self.packets, bytes);
+                self.probe.processed(&self.load.packets, &[]);
+                emit(graph, pools, position, 0, &mut self.load);
                 note_sent(&mut self.probe, &mut graph.nodes[position], Some(input));
                 continue;
             };
-            self.verdicts.clear();
-            self.verdicts.resize(self.packets.len(), Verdict::Output(0));
             #[expect(
                 clippy::cast_possible_truncation,
                 reason = "at most 255 links reach a node"
             )]
             let mut burst = Burst::new(
-                &mut self.packets,
+                &mut self.load,
                 &mut self.verdicts,
                 &mut node.holding.hold,
                 pools,
@@ -264,38 +255,33 @@ impl Turn {
                     }
                 }
             }
-            self.probe.processed(&self.packets, &self.verdicts);
+            self.probe.processed(&self.load.packets, &self.verdicts);
             self.carry_out(graph, pools, position);
             note_sent(&mut self.probe, &mut graph.nodes[position], Some(input));
         }
         moved
     }
 
-    /// Takes packets of one input into `self.packets`, as many as can be passed on; gives their
-    /// bytes.
-    fn pull(&mut self, graph: &mut Graph, pools: &mut Pools, position: usize, input: usize) -> u64 {
-        debug_assert!(self.packets.is_empty());
+    /// Takes packets of one input into `self.load`, as many as can be passed on.
+    fn pull(&mut self, graph: &mut Graph, pools: &mut Pools, position: usize, input: usize) {
         match &mut graph.nodes[position].inputs[input] {
             // Room was reserved when the packets were queued.
-            InEdge::Local { queue } => graph.queues[*queue].take(&mut self.packets),
+            InEdge::Local { queue } => graph.queues[*queue].append_to(&mut self.load),
             InEdge::Link(link) => {
                 let Some(need) = link.next_span() else {
-                    return 0;
+                    return;
                 };
                 let room = graph.room(position, self.burst.max(need), need);
                 let InEdge::Link(link) = &mut graph.nodes[position].inputs[input] else {
-                    return 0;
+                    return;
                 };
-                let before = link.counters().bytes;
                 if room >= need {
                     self.probe.before_taking();
-                    link.pull(room, pools, &mut self.packets);
+                    link.pull(room, pools, &mut self.load, !self.probe.is_tracing());
                 } else {
                     link.shed(pools);
                 }
-                let bytes = link.counters().bytes - before;
                 count_link_drops(graph, position, input);
-                bytes
             }
         }
     }
@@ -306,26 +292,26 @@ impl Turn {
         // Looks at all of them, without a branch for each: most often all are alike.
         let words = self.verdicts.iter().map(|verdict| verdict.word());
         if node.holding.hold.is_idle() && words.fold(0, |all, word| all | word) == 0 {
-            if !self.packets.is_empty() {
-                let bytes = bytes_of(&self.packets);
-                emit(graph, pools, position, 0, &mut self.packets, bytes);
+            if !self.load.is_empty() {
+                self.load.count_bytes();
+                emit(graph, pools, position, 0, &mut self.load);
             }
             return;
         }
         let output_count = node.outputs.len().max(1);
         if self.by_output.len() < output_count {
             self.by_output
-                .resize_with(output_count, || Vec::with_capacity(256));
+                .resize_with(output_count, || Load::with_capacity(256));
         }
         self.sort(node, pools, output_count);
         self.count_made(node, position);
         for output in 0..output_count {
-            let mut packets = std::mem::take(&mut self.by_output[output]);
-            if !packets.is_empty() {
-                let bytes = bytes_of(&packets);
-                emit(graph, pools, position, output, &mut packets, bytes);
+            let mut load = std::mem::take(&mut self.by_output[output]);
+            if !load.is_empty() {
+                load.count_bytes();
+                emit(graph, pools, position, output, &mut load);
             }
-            self.by_output[output] = packets;
+            self.by_output[output] = load;
         }
     }
 
@@ -338,10 +324,9 @@ impl Turn {
             ..
         } = node;
         let hold = &mut holding.hold;
-        let mut drop = |pools: &mut Pools, packet, reason: DropReason| {
-            counters.drops[reason.index()] += 1;
+        let mut count_drops = |reason: DropReason, count: u64| {
+            counters.drops[reason.index()] += count;
             *has_dropped = true;
-            pools.free(packet);
         };
         let verdicts = &mut self.verdicts;
         hold.begin_moves(|at| {
@@ -349,31 +334,52 @@ impl Turn {
                 *verdict = Verdict::Kept;
             }
         });
-        for (index, (packet, verdict)) in self.packets.drain(..).zip(verdicts).enumerate() {
-            match verdict {
-                Verdict::Output(output) if usize::from(*output) < output_count => {
-                    self.by_output[usize::from(*output)].push(packet);
+        let by_output = &mut self.by_output[..output_count];
+        let mut index = 0;
+        let mut bundles = self.load.bundles.drain(..).peekable();
+        for (at, packet) in self.load.packets.drain(..).enumerate() {
+            while let Some((_, bundle)) = bundles.next_if(|(before, _)| *before <= at) {
+                let verdicts = &verdicts[index..];
+                index += split(bundle, verdicts, by_output, pools, &mut count_drops);
+            }
+            match verdicts[index] {
+                Verdict::Output(output) if usize::from(output) < output_count => {
+                    by_output[usize::from(output)].packets.push(packet);
                 }
-                Verdict::Output(_) => drop(pools, packet, DropReason::NotConnected),
-                Verdict::Drop(reason) => drop(pools, packet, *reason),
+                Verdict::Output(_) => {
+                    drop(&mut count_drops, pools, packet, DropReason::NotConnected)
+                }
+                Verdict::Drop(reason) => drop(&mut count_drops, pools, packet, reason),
                 Verdict::Kept => match hold.move_in(index, packet) {
                     Moved::Held => {}
                     Moved::Copied(original) => pools.free(original),
-                    Moved::NotTaken(packet) => drop(pools, packet, DropReason::Consumed),
+                    Moved::NotTaken(packet) => {
+                        drop(&mut count_drops, pools, packet, DropReason::Consumed)
+                    }
                 },
             }
+            index += 1;
         }
+        for (_, bundle) in bundles {
+            index += split(
+                bundle,
+                &verdicts[index..],
+                by_output,
+                pools,
+                &mut count_drops,
+            );
+        }
+        self.load.forget();
         hold.end_moves();
         for (output, packet) in hold.leaving() {
             if usize::from(output) < output_count {
-                self.by_output[usize::from(output)].push(packet);
+                by_output[usize::from(output)].packets.push(packet);
             } else {
-                drop(pools, packet, DropReason::NotConnected);
+                drop(&mut count_drops, pools, packet, DropReason::NotConnected);
             }
         }
         for reason in hold.dropped() {
-            counters.drops[reason.index()] += 1;
-            *has_dropped = true;
+            count_drops(reason, 1);
         }
         if !holding.emits && holding.hold.count() > 0 {
             // It would never be asked for them.
@@ -418,14 +424,6 @@ impl Turn {
         }
         for input in 0..node.inputs.len() {
             count_waiting(&self.probe, &mut graph.nodes[position].inputs[input]);
-            let from = (position, input, self.burst);
-            if self
-                .frames
-                .transmit(graph, pools, &mut self.probe, from, now)
-            {
-                moved = true;
-                continue;
-            }
             let taken = self.take_for_port(graph, pools, position, input, now);
             count_link_drops(graph, position, input);
             if taken == 0 {
@@ -436,22 +434,28 @@ impl Turn {
             let Work::Port { port, .. } = &mut node.work else {
                 return moved;
             };
-            self.probe
-                .arrived(&self.packets, node.inputs[input].is_link());
-            let sent = port.tx(&mut self.packets, now).min(self.packets.len());
-            self.probe.transmitted(&self.packets[..sent]);
+            self.probe.arrived(&self.load, node.inputs[input].is_link());
+            let mut burst = TxBurst::new(&mut self.load, pools);
+            let sent = port.tx_burst(&mut burst, now);
+            let count = self.load.count();
+            let sent = sent.min(count);
+            let bytes = if sent == count {
+                self.load.count_bytes()
+            } else {
+                bytes_of(&self.load.packets[..sent.min(self.load.packets.len())])
+            };
+            let handled = sent.min(self.load.packets.len());
+            self.probe.transmitted(&self.load.packets[..handled]);
             note_sent(&mut self.probe, node, Some(input));
             node.counters.tx_packets += sent as u64;
-            node.counters.tx_bytes += bytes_of(&self.packets[..sent]);
-            let failed = (self.packets.len() - sent) as u64;
-            node.count_drops(DropReason::TxFailed, failed);
-            pools.release(&self.packets);
-            self.packets.clear();
+            node.counters.tx_bytes += bytes;
+            node.count_drops(DropReason::TxFailed, (taken - sent) as u64);
+            self.load.release(pools);
         }
         moved
     }
 
-    /// Takes what has arrived for a port over one input into `self.packets`, and says how many.
+    /// Takes what has arrived for a port over one input into `self.load`, and says how many.
     fn take_for_port(
         &mut self,
         graph: &mut Graph,
@@ -464,8 +468,8 @@ impl Turn {
         let link = match &mut node.inputs[input] {
             InEdge::Local { queue } => {
                 // Room was reserved when the packets were queued.
-                graph.queues[*queue].take(&mut self.packets);
-                return self.packets.len();
+                graph.queues[*queue].append_to(&mut self.load);
+                return self.load.count();
             }
             InEdge::Link(link) => link,
         };
@@ -484,7 +488,8 @@ impl Turn {
         };
         self.probe.before_taking();
         let most = room.min(self.burst.max(need));
-        link.pull(most, pools, &mut self.packets)
+        link.pull(most, pools, &mut self.load, !self.probe.is_tracing());
+        self.load.count()
     }
 }
 
@@ -513,35 +518,21 @@ fn count_waiting(probe: &Probe, input: &mut InEdge) {
     }
 }
 
-/// Passes packets, `bytes` long in all, on by one output of a node.
-fn emit(
-    graph: &mut Graph,
-    pools: &mut Pools,
-    position: usize,
-    output: usize,
-    packets: &mut Vec<Packet>,
-    bytes: u64,
-) {
+/// Passes a load on by one output of a node, and empties it.
+fn emit(graph: &mut Graph, pools: &mut Pools, position: usize, output: usize, load: &mut Load) {
     let node = &mut graph.nodes[position];
-    let count = packets.len() as u64;
-    let is_port = matches!(node.work, Work::Port { .. });
+    let (count, bytes) = (load.count() as u64, load.bytes);
     let dropped = match node.outputs.get_mut(output) {
         Some(OutEdge::Local { queue }) => {
-            let queue = &mut graph.queues[*queue];
-            if queue.packets.is_empty() {
-                std::mem::swap(&mut queue.packets, packets);
-            } else {
-                queue.packets.append(packets);
-            }
-            queue.bytes += bytes;
+            load.append_to(&mut graph.queues[*queue]);
             None
         }
         Some(OutEdge::Link(link)) => {
-            let dropped = link.send(packets, bytes, pools);
+            let dropped = link.send(load, pools);
             (dropped.packets > 0).then_some(dropped)
         }
         Some(OutEdge::Open) | None => {
-            pools.free_all(packets.drain(..));
+            load.release(pools);
             Some(Dropped {
                 packets: count,
                 bytes,
@@ -553,9 +544,9 @@ fn emit(
     let mut gone = (count, bytes);
     if let Some(dropped) = dropped {
         node.count_drops(dropped.reason, dropped.packets);
-        gone = (count - dropped.packets, bytes - dropped.bytes);
+        gone = (count - dropped.packets, bytes.saturating_sub(dropped.bytes));
     }
-    if !is_port {
+    if !matches!(node.work, Work::Port { .. }) {
         node.counters.tx_packets += gone.0;
         node.counters.tx_bytes += gone.1;
     }
@@ -591,3 +582,7 @@ fn entry_is_congested(graph: &mut Graph, position: usize) -> bool {
 #[cfg(test)]
 #[path = "turn_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "bundles_tests.rs"]
+mod bundles_tests;

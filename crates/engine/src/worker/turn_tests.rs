@@ -8,10 +8,11 @@ use catena_shm::tsc::Clock;
 
 use super::*;
 use crate::nf::Nf;
+use crate::packet::Packet;
 use crate::port::Port;
 use crate::probe::NodeCost;
 use crate::stats::NodeCounters;
-use crate::worker::graph::{Queue, WorkerNode};
+use crate::worker::graph::WorkerNode;
 use crate::worker::holding::Holding;
 
 /// Gives as many packets as there is room for; takes as many as it is told to, which stands first
@@ -86,7 +87,7 @@ fn a_fused_port_takes_no_more_than_it_says() {
     let rooms = Arc::new(Mutex::new(vec![0]));
     let mut graph = Graph {
         nodes: vec![port(true, &rooms), port(false, &rooms)],
-        queues: vec![Queue::default()],
+        queues: vec![Load::default()],
         queue_targets: vec![1],
         congested: vec![false; 2],
         ..Graph::default()
@@ -107,7 +108,7 @@ fn a_fused_port_takes_no_more_than_it_says() {
         sent += room.min(32) as u64;
         assert_eq!(graph.nodes[0].counters.rx_packets, sent, "room {room}");
         assert_eq!(graph.nodes[1].counters.tx_packets, sent, "room {room}");
-        assert!(graph.queues[0].packets.is_empty());
+        assert!(graph.queues[0].is_empty());
         assert_eq!(turn.next_event, (room == 0).then_some(LATER));
     }
     let told = rooms.lock().unwrap().len() - 1;
@@ -123,7 +124,7 @@ fn a_fused_loop_through_a_port_ends_at_the_port() {
     node.inputs = vec![InEdge::Local { queue: 0 }];
     let mut graph = Graph {
         nodes: vec![node],
-        queues: vec![Queue::default()],
+        queues: vec![Load::default()],
         queue_targets: vec![0],
         congested: vec![false],
         ..Graph::default()
@@ -145,7 +146,7 @@ fn a_fused_loop_through_a_port_ends_at_the_port() {
             (counters.rx_packets, counters.tx_packets),
             (4 * turns, 4 * turns)
         );
-        assert!(graph.queues[0].packets.is_empty());
+        assert!(graph.queues[0].is_empty());
     }
     assert_eq!(pools.own()[0].free_count(), 64);
 }
@@ -200,7 +201,7 @@ fn station(held: usize, input: usize, output: usize) -> WorkerNode {
 fn circle(held: usize) -> (Graph, Pools) {
     let graph = Graph {
         nodes: vec![station(held, 0, 1), station(0, 1, 0)],
-        queues: vec![Queue::default(), Queue::default()],
+        queues: vec![Load::default(), Load::default()],
         queue_targets: vec![0, 1],
         congested: vec![false; 2],
         ..Graph::default()
@@ -222,7 +223,7 @@ fn packets_go_round_through_nfs_at_which_they_end() {
     for turns in 1..6_u64 {
         assert!(turn.run(&mut graph, &mut pools, Nanos(turns)));
         assert!(
-            graph.queues.iter().all(|queue| queue.packets.is_empty()),
+            graph.queues.iter().all(|queue| queue.is_empty()),
             "nothing is left over"
         );
         assert_eq!(pools.own()[0].free_count(), 64);

@@ -7,6 +7,7 @@
 
 use super::{Entry, FramePlace};
 use crate::descriptor::{Descriptor, SLOTS_PER_FRAME};
+use crate::packet::Packet;
 
 /// Packets of one frame, in hand.
 ///
@@ -81,6 +82,74 @@ impl FrameView {
             // other; `&mut self` says that nobody else reads them now; the mapping is writable.
             each(slot, unsafe { std::slice::from_raw_parts_mut(start, len) });
         })
+    }
+
+    /// Looks at all entries, and has the packets fetched. Gives the sum of their bytes and the mask
+    /// of slots whose entries are bad.
+    #[inline]
+    pub fn check(&self) -> (u64, u64) {
+        let mut bytes = 0;
+        let note = |_, _, entry: Entry| {
+            bytes += entry.len();
+            // SAFETY: offsets of good entries lie in the buffer, which is mapped.
+            let start = unsafe {
+                let frame = self.place.base.add(self.place.offset as usize);
+                frame.add(entry.offset() as usize)
+            };
+            crate::prefetch::for_reading(start);
+        };
+        // SAFETY: by the constructor's contract.
+        let bad = unsafe { self.place.walk(self.mask, note) };
+        (bytes, bad)
+    }
+
+    /// Takes the slots of `mask`, which are in hand, out of this view, as one of their own.
+    pub fn split_off(&mut self, mask: u64) -> Self {
+        debug_assert_eq!(mask & !self.mask, 0, "slots not in hand");
+        self.mask &= !mask;
+        Self {
+            place: self.place,
+            mask,
+        }
+    }
+
+    /// Leaves the slots of `mask` to the caller, who has them go home.
+    pub fn leave(&mut self, mask: u64) {
+        self.mask &= !mask;
+    }
+
+    /// Gives `each` a handle of every packet, in order. Gives the mask of slots whose entries are
+    /// bad: these have no packet, and are the caller's.
+    #[inline]
+    pub fn into_packets(self, each: impl FnMut(Packet)) -> u64 {
+        // SAFETY: by the constructor's contract; this view is used up, so that no other handle of
+        // its slots exists.
+        unsafe { self.place.packets(self.mask, each) }
+    }
+
+    /// Gives `each` slot and handle of every packet, in order, and writes back to the frame's table
+    /// what it changes. Gives the change of the sum of bytes, and the mask of slots that it could
+    /// not be written back for: the table may only be read here. Their handles go to `stuck`.
+    #[inline]
+    pub fn each_packet(
+        &mut self,
+        mut each: impl FnMut(u32, &mut Packet),
+        mut stuck: impl FnMut(u32, Packet),
+    ) -> (i64, u64) {
+        let (mut change, mut stuck_slots) = (0, 0);
+        let give = |mut packet: Packet| {
+            let (slot, before) = (packet.slot(), packet.len() as i64);
+            each(slot, &mut packet);
+            change += packet.len() as i64 - before;
+            if !packet.rewrite() {
+                stuck_slots |= 1 << slot;
+                stuck(slot, packet);
+            }
+        };
+        // SAFETY: by the constructor's contract; `&mut self` says that no other handle of its slots
+        // is in use, and each is forgotten before the next.
+        unsafe { self.place.packets(self.mask, give) };
+        (change, stuck_slots)
     }
 
     /// Gives each good packet's slot, start and length. The whole table is read first, so that the

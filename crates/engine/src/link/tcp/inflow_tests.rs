@@ -150,7 +150,7 @@ proptest! {
                     packets.push(packet);
                 }
                 let bytes = lengths[sent..sent + room].iter().sum::<usize>() as u64;
-                let dropped = tx.send(&mut packets, bytes, &mut ours);
+                let dropped = tx.send_packets(&mut packets, bytes, &mut ours);
                 prop_assert_eq!(dropped.packets, 0);
                 sent += room;
             }
@@ -200,7 +200,7 @@ proptest! {
             let mut packet = ours.alloc(len).unwrap();
             packet.bytes_mut().copy_from_slice(&contents(number, len));
             packet.set_tag(number as u16);
-            tx.send(&mut vec![packet], len as u64, &mut ours)
+            tx.send_packets(&mut vec![packet], len as u64, &mut ours)
         };
         for (number, len) in lengths.iter().enumerate() {
             prop_assert_eq!(fill(&mut tx, number, *len).packets, 0);
@@ -296,7 +296,7 @@ fn a_slow_receiver_presses_back() {
         tx.reconnect(Some(&pipe));
         let mut send = |tx: &mut TcpTx<&Pipe>| {
             let packet = ours.alloc(1000).unwrap();
-            tx.send(&mut vec![packet], 1000, &mut ours).packets
+            tx.send_packets(&mut vec![packet], 1000, &mut ours).packets
         };
         *pipe.script.borrow_mut() = VecDeque::from([500, 0, 0, 0, 0]);
         assert_eq!(send(&mut tx), 0, "a part of it is sent");

@@ -14,6 +14,7 @@ use super::{Conduit, HEADER_BYTES, Header};
 use crate::chain::Overflow;
 use crate::drop_reason::DropReason;
 use crate::link::{Dropped, TxCounters, bytes_of};
+use crate::load::Load;
 use crate::packet::Packet;
 use crate::pools::Pools;
 use crate::protocol::RingSpec;
@@ -91,9 +92,23 @@ impl<S: Conduit> TcpTx<S> {
         0
     }
 
-    /// Sends packets in order and empties `packets`, which hold `bytes` in all. What does not fit
-    /// is dropped; gives how much and why.
-    pub fn send(&mut self, packets: &mut Vec<Packet>, bytes: u64, pools: &mut Pools) -> Dropped {
+    /// Sends all of `load` in order, and empties it. What does not fit is dropped; gives how much
+    /// and why.
+    pub fn send(&mut self, load: &mut Load, pools: &mut Pools) -> Dropped {
+        let bytes = load.bytes;
+        let torn = load.take_apart(pools);
+        let mut dropped = self.send_packets(&mut load.packets, bytes, pools);
+        load.forget();
+        dropped.packets += torn;
+        dropped
+    }
+
+    pub(super) fn send_packets(
+        &mut self,
+        packets: &mut Vec<Packet>,
+        bytes: u64,
+        pools: &mut Pools,
+    ) -> Dropped {
         let count = packets.len();
         let (taken, reason) = if self.peer_down {
             (0, DropReason::NfDown)

@@ -1,58 +1,54 @@
-//! Frames that an NF takes whole become what the same packets become one by one.
+//! Packets in bundles become what the same packets become one by one.
 
 use catena_shm::pool::{PoolGeometry, PoolOwner};
 use catena_shm::region::Sharing;
 use catena_shm::ring_memory::{MappedRing, RingEnd, RingGeometry, Side};
 use proptest::prelude::*;
 
+use catena_shm::tsc::Clock;
+
 use super::*;
 use crate::chain::{Aggregate, Overflow, Trust};
 use crate::link::{Inlet, RxLink, TxLink};
-use crate::nf::{Burst, Nf, WholeFrames};
+use crate::load::Load;
+use crate::nf::{Burst, Nf, Verdict};
 use crate::packet::Packet;
 use crate::probe::NodeCost;
 use crate::protocol::RingSpec;
 use crate::stats::NodeCounters;
 use crate::worker::holding::Holding;
-use crate::worker::turn::Turn;
-use catena_shm::tsc::Clock;
 
 const SLOTS: u32 = 256;
 
-/// Sends each packet where its first byte says, and counts it in its last.
+/// Sends each packet where its first byte says, and counts it in its last. Changes the length and
+/// the tag of some.
 struct Sorter {
-    whole: bool,
-    frames: u32,
+    handles: bool,
 }
 
-fn sort_out(bytes: &mut [u8]) -> Verdict {
+fn sort_out(packet: &mut Packet, verdict: &mut Verdict) {
+    let bytes = packet.bytes_mut();
     *bytes.last_mut().unwrap() += 1;
-    match bytes[0] {
+    *verdict = match bytes[0] {
         output @ 0..=2 => Verdict::Output(output),
+        3 => {
+            packet.set_tag(5);
+            packet.pull_front(1).unwrap();
+            Verdict::Output(1)
+        }
         _ => Verdict::Drop(DropReason::own(0)),
-    }
+    };
 }
 
 impl Nf for Sorter {
     fn process(&mut self, burst: &mut Burst<'_>, _now: Nanos) {
-        for (packet, verdict) in burst.iter_mut() {
-            *verdict = sort_out(packet.bytes_mut());
+        if self.handles {
+            for (packet, verdict) in burst.iter_mut() {
+                sort_out(packet, verdict);
+            }
+        } else {
+            burst.each(sort_out);
         }
-    }
-
-    fn whole_frames(&mut self) -> Option<&mut dyn WholeFrames> {
-        self.whole.then_some(self)
-    }
-
-    fn control(&mut self, _request: &serde_json::Value) -> Result<serde_json::Value, String> {
-        Ok(self.frames.into())
-    }
-}
-
-impl WholeFrames for Sorter {
-    fn process_frame(&mut self, frame: &mut Frame<'_>, _now: Nanos) {
-        self.frames += 1;
-        frame.judge_mut(sort_out);
     }
 }
 
@@ -94,11 +90,11 @@ fn link(index: usize) -> (TxLink, RxLink) {
     (TxLink::ring(&spec, mapped(), 0), receiving)
 }
 
-/// What came out of each output, in order; the NF's counters; how many frames it took whole.
-type Outcome = ([Vec<Vec<u8>>; 2], NodeCounters, u64);
+/// What came out of each output, in order, with its tag; the NF's counters; how many bundles came.
+type Outcome = ([Vec<(Vec<u8>, u16)>; 2], NodeCounters, usize);
 
 /// Bursts of packets through the NF, over links before and behind it.
-fn run(bursts: &[Vec<Vec<u8>>], whole: bool) -> Outcome {
+fn run(bursts: &[Vec<Vec<u8>>], handles: bool) -> Outcome {
     let mut pools = pools();
     let (mut feed, input) = link(0);
     let ((first, mut from_first), (second, mut from_second)) = (link(1), link(2));
@@ -107,7 +103,7 @@ fn run(bursts: &[Vec<Vec<u8>>], whole: bool) -> Outcome {
         index: 0,
         name: String::new(),
         counter_names: Vec::new(),
-        work: Work::Nf(Box::new(Sorter { whole, frames: 0 })),
+        work: Work::Nf(Box::new(Sorter { handles })),
         inputs: vec![InEdge::Link(Box::new(input))],
         outputs: outputs.into(),
         fan: 1,
@@ -124,37 +120,36 @@ fn run(bursts: &[Vec<Vec<u8>>], whole: bool) -> Outcome {
     };
     let mut turn = Turn::new(32, Probe::new(Clock::from_parts([0; 3]), None, 1));
     let mut out = [Vec::new(), Vec::new()];
+    let mut bundles = 0;
     for burst in bursts {
-        let mut packets: Vec<Packet> = Vec::new();
+        let mut load = Load::default();
         for bytes in burst {
             let mut packet = pools.alloc(bytes.len()).unwrap();
             packet.bytes_mut().copy_from_slice(bytes);
-            packets.push(packet);
+            load.packets.push(packet);
         }
-        let bytes = crate::link::bytes_of(&packets);
-        assert_eq!(feed.send(&mut packets, bytes, &mut pools).packets, 0);
+        load.count_bytes();
+        assert_eq!(feed.send(&mut load, &mut pools).packets, 0);
         feed.settle();
         while turn.run(&mut graph, &mut pools, Nanos(1)) {}
         for (link, out) in [&mut from_first, &mut from_second]
             .into_iter()
             .zip(&mut out)
         {
-            let mut packets = Vec::new();
-            link.pull(usize::MAX, &mut pools, &mut packets);
+            let mut load = Load::default();
+            link.pull(usize::MAX, &mut pools, &mut load, true);
             link.commit();
-            out.extend(packets.iter().map(|packet| packet.bytes().to_vec()));
-            pools.free_all(packets.into_iter());
+            bundles += load.bundles.len();
+            assert_eq!(load.take_apart(&mut pools), 0);
+            let packets = load.packets.iter();
+            out.extend(packets.map(|packet| (packet.bytes().to_vec(), packet.tag())));
+            load.release(&mut pools);
         }
     }
     for pool in pools.own() {
         assert_eq!(pool.free_count(), pool.geometry().buffer_count);
     }
-    let node = &mut graph.nodes[0];
-    let Work::Nf(nf) = &mut node.work else {
-        unreachable!("put in above")
-    };
-    let frames = nf.control(&serde_json::Value::Null).unwrap();
-    (out, node.counters, frames.as_u64().unwrap())
+    (out, graph.nodes[0].counters, bundles)
 }
 
 fn bursts() -> impl Strategy<Value = Vec<Vec<Vec<u8>>>> {
@@ -169,16 +164,15 @@ fn bursts() -> impl Strategy<Value = Vec<Vec<Vec<u8>>>> {
 
 proptest! {
     #[test]
-    fn whole_frames_become_what_their_packets_do(bursts in bursts()) {
-        let (singly, counters, none) = run(&bursts, false);
-        let (whole, as_frames, frames) = run(&bursts, true);
-        prop_assert_eq!(whole, singly);
-        prop_assert_eq!(as_frames, counters);
-        prop_assert_eq!(none, 0);
-        // Frames of few packets are rather packed again than taken whole.
+    fn bundles_become_what_their_packets_do(bursts in bursts()) {
+        let (singly, counters, _) = run(&bursts, true);
+        let (bundled, as_bundles, bundles) = run(&bursts, false);
+        prop_assert_eq!(bundled, singly);
+        prop_assert_eq!(as_bundles, counters);
+        // Bundles of few packets are rather packed again.
         let shares = |burst: &Vec<Vec<u8>>| {
-            burst.len() >= 4 && burst.iter().all(|packet| packet.len() <= 512)
+            burst.len() >= 8 && burst.iter().all(|packet| packet.len() <= 512 && packet[0] == 0)
         };
-        prop_assert!(frames > 0 || !bursts.iter().any(shares), "frames are taken whole");
+        prop_assert!(bundles > 0 || !bursts.iter().any(shares), "bundles go on as they are");
     }
 }
