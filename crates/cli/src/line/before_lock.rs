@@ -1,6 +1,7 @@
 //! What a receiver passed over before it found lock: codewords with too many wrong headers, and the
 //! frames that begin in them. Noise in front of a line is none of it.
 
+use catena_pcs::block::Block;
 use catena_pcs::counters::Counters;
 use catena_pcs::line_file::{Listed, Listing};
 use catena_pcs::params::{BLOCKS, CODEWORD_BITS, DATA_BLOCKS};
@@ -54,12 +55,22 @@ pub(crate) fn find(reader: &mut LineReader, counters: &Counters) -> Result<Befor
             // The very first block has none before it that would descramble it.
             let blocks = codeword[..DATA_BLOCKS].iter();
             let blocks = blocks.filter(|listed| listed.place != (0, 0));
-            let starts = blocks.filter(|listed| listed.block.kind() == Kind::Start);
+            let starts = blocks.filter(|listed| is_start(listed));
             found.frames += starts.count() as u64;
         }
         next = end;
     }
     Ok(found)
+}
+
+/// Whether a frame starts in this block. Nothing is corrected here, and a wrong header must not
+/// hide a start.
+fn is_start(listed: &Listed) -> bool {
+    let block = match listed.header_fits {
+        true => listed.block,
+        false => Block::control(listed.block.payload),
+    };
+    block.kind() == Kind::Start
 }
 
 // A window must fit what is read at once.
