@@ -101,7 +101,9 @@ run: { mode: process }
     };
     let (sent, received) = (read("sent.json"), read("received.json"));
     let count = |results: &Value, name: &str| results["record"][name].as_u64().unwrap();
-    assert_eq!(count(&sent, "sent") + count(&sent, "unsent"), 10_000);
+    // A busy machine may let the chain stand still until its entry is full.
+    let due = ["sent", "unsent", "entry_lost"].map(|name| count(&sent, name));
+    assert_eq!(due.iter().sum::<u64>(), 10_000);
     let arrived = count(&received, "stamped");
     assert_eq!(arrived, count(&sent, "sent"));
     assert_eq!(
