@@ -29,6 +29,7 @@ mod report;
 mod series;
 mod stats;
 mod testpmd;
+mod truth;
 pub(crate) mod work_dir;
 
 use std::error::Error;
@@ -96,6 +97,8 @@ enum Name {
     Link,
     /// 10G-EPON coding on one core, by stage and whole, beside libfec
     Pcs,
+    /// What the tools of measurement say of delays, losses, rates and differences that are known
+    Truth,
 }
 
 /// What each benchmark works with and adds to.
@@ -245,6 +248,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         Name::Link => {
             link::run(&mut session);
             "link"
+        }
+        Name::Truth => {
+            truth::run(&mut session);
+            "truth"
         }
         Name::Flow | Name::Pcs => unreachable!("handled above"),
     };

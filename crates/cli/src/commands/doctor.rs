@@ -9,6 +9,7 @@ use catena_engine::supervisor::runtime_dir::default_root;
 use catena_measure::doctor::noise::{self, CoreNoise};
 use catena_measure::doctor::states::{self, StateGuard, States};
 use catena_measure::doctor::tsc_offset::{self, TscOffset};
+use catena_measure::doctor::wakeup::{self, Wakeups};
 use catena_measure::doctor::{Finding, Tree, Verdict, examine};
 use catena_measure::traffic::TickRate;
 use serde_json::{Value, json};
@@ -87,9 +88,15 @@ pub(crate) fn run(args: &Args) -> Outcome {
         _ => None,
     };
     let rate = TickRate::measure(Duration::from_millis(20));
+    let wakeups = if args.seconds > 0.0 {
+        wakeup::measure(&cores)
+    } else {
+        Vec::new()
+    };
     if !args.json {
         print_findings(&findings);
         print_offset(offset.as_ref(), rate);
+        print_wakeups(&wakeups);
     }
     let settings: Vec<Option<States>> = match &args.states {
         Some(list) => list.0.iter().copied().map(Some).collect(),
@@ -106,7 +113,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
     }
     if args.json {
-        super::print_json(&as_json(&findings, offset.as_ref(), rate, &all))?;
+        super::print_json(&as_json(&findings, offset.as_ref(), rate, &wakeups, &all))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -212,6 +219,34 @@ fn print_offset(offset: Option<&TscOffset>, rate: TickRate) {
     }
 }
 
+/// How late sleeping cores answered, whatever tables of idle states say.
+fn print_wakeups(wakeups: &[Wakeups]) {
+    for core in wakeups {
+        let verdict = if core.is_late() {
+            Verdict::Warning
+        } else {
+            Verdict::Ok
+        };
+        let us = |ns: u64| ns as f64 / 1000.0;
+        outln!(
+            "{:<16} {:<12} core {}: sleeps end {:.0} us late in the middle, 9 in 10 within {:.0} us, \
+             the worst {:.0} us",
+            "wake-up",
+            word(verdict),
+            core.core,
+            us(core.p50_ns),
+            us(core.p90_ns),
+            us(core.longest_ns)
+        );
+        if verdict == Verdict::Warning {
+            outln!(
+                "{:<29} repair: let workers spin (run.wait: spin), or keep the core awake",
+                ""
+            );
+        }
+    }
+}
+
 fn print_watched(watched: &Watched) {
     let name = watched
         .states
@@ -233,9 +268,15 @@ fn print_watched(watched: &Watched) {
         let switches = core.switches.map_or(String::new(), |count| {
             format!(", {:.0} of them context switches", count as f64 / seconds)
         });
+        let stolen = core.stolen_share.map_or(String::new(), |share| {
+            format!(
+                " ({:.3} % stolen by the hypervisor, as it says)",
+                share * 100.0
+            )
+        });
         outln!(
-            "{:<16} {:<12} core {}: {:.3} % of {seconds:.1} s stalled, {:.0} gaps above 1 us a \
-             second{switches}, longest {:.0} us",
+            "{:<16} {:<12} core {}: {:.3} % of {seconds:.1} s stalled{stolen}, {:.0} gaps above 1 us \
+             a second{switches}, longest {:.0} us",
             format!("noise{name}"),
             word(verdict),
             core.core,
@@ -250,6 +291,7 @@ fn as_json(
     findings: &[Finding],
     offset: Option<&TscOffset>,
     rate: TickRate,
+    wakeups: &[Wakeups],
     watched: &[Watched],
 ) -> Value {
     let noise = watched.iter().map(|watched| {
@@ -273,6 +315,7 @@ fn as_json(
             })
         }),
         "ns_per_tick": rate.ns_per_tick(),
+        "wakeups": wakeups,
         "noise": noise.collect::<Vec<_>>(),
     })
 }

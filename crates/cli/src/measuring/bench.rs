@@ -14,7 +14,7 @@ use catena_measure::doctor::energy::gbps_per_watt;
 use catena_measure::flow_quality::Quality;
 use catena_measure::latency::stall::{NoiseBracket, NoiseFloor};
 use catena_measure::latency::{Direction, Latency};
-use catena_measure::report::{Document, TrialRow};
+use catena_measure::report::{Document, TrialRow, time};
 use catena_measure::traffic::send_record::SendRecord;
 
 use super::environment;
@@ -240,11 +240,11 @@ impl Bench {
             Err(error) => return Err(Failure::running(error)),
         };
         let latency = Latency::of(Direction::OneWay, &outcome.samples()).delay;
-        let ns = |value: Option<i64>| value.map_or_else(|| "n/a".to_owned(), |ns| ns.to_string());
+        let ns = |value: Option<i64>| value.map_or_else(|| "n/a".to_owned(), |ns| time(ns as f64));
         let value = match outcome.fate().name() {
             Some(why) => format!("not known: {why}"),
             None => format!(
-                "p50 {} ns, p99 {} ns, longest {} ns, in one trial without a device; not \
+                "p50 {}, p99 {}, longest {}, in one trial without a device; not \
                  subtracted",
                 ns(latency.quantile(0.5)),
                 ns(latency.quantile(0.99)),
@@ -386,15 +386,15 @@ fn causes(trials: &[TrialRow]) -> Vec<(String, String)> {
 fn lateness_row(sent: &SendRecord) -> Option<(String, String)> {
     let quantile = |q| match sent.lateness_at_most(q) {
         Some(0) => "in time".to_owned(),
-        Some(ns) => format!("at most {ns} ns"),
+        Some(ns) => format!("at most {}", time(ns as f64)),
         None => "n/a".to_owned(),
     };
     (sent.sent > 0).then(|| {
         let text = format!(
-            "p50 {}, p99 {}, longest {} ns",
+            "p50 {}, p99 {}, longest {}",
             quantile(0.5),
             quantile(0.99),
-            sent.late_max_ns
+            time(sent.late_max_ns as f64)
         );
         ("generator's lateness, all packets sent".to_owned(), text)
     })
@@ -404,8 +404,10 @@ fn lateness_row(sent: &SendRecord) -> Option<(String, String)> {
 fn held_row(sent: &SendRecord) -> Option<(String, String)> {
     (sent.held + sent.entry_lost > 0).then(|| {
         let text = format!(
-            "{} packets, longest {} ns; {} more lost because the entry was full",
-            sent.held, sent.held_max_ns, sent.entry_lost
+            "{} packets, longest {}; {} more lost because the entry was full",
+            sent.held,
+            time(sent.held_max_ns as f64),
+            sent.entry_lost
         );
         ("held back by the device at its entry".to_owned(), text)
     })

@@ -1,4 +1,4 @@
-//! The folder of a measurement: report.html, report.json, trials.csv.
+//! The folder of a measurement: report.html, report.json, trials.csv, its figures and their data.
 
 use std::path::{Path, PathBuf};
 
@@ -54,8 +54,23 @@ impl Output {
         if let Some(study) = &document.study {
             forms.push(("cells.csv", summary::csv(study)));
         }
+        if let Some(latency) = report::latency_csv(document) {
+            forms.push(("latency.csv", latency));
+        }
         for (name, text) in forms {
             self.write_file(name, &text)?;
+        }
+        self.write_figures(&report::figures(document))
+    }
+
+    /// Writes figures as `figure-1.svg` and so on, and removes those of a longer report before.
+    fn write_figures(&self, figures: &[String]) -> Result<(), Failure> {
+        for (number, figure) in (1..).zip(figures) {
+            self.write_file(&format!("figure-{number}.svg"), figure)?;
+        }
+        let mut stale = figures.len() + 1;
+        while std::fs::remove_file(self.folder.join(format!("figure-{stale}.svg"))).is_ok() {
+            stale += 1;
         }
         Ok(())
     }

@@ -88,8 +88,18 @@ fn assert_whole(place: &Place, document: &Value) {
     ] {
         assert!(environment.iter().any(|row| row[0] == name), "{name}");
     }
-    let left = std::fs::read_dir(place.path("out")).unwrap().count();
-    assert_eq!(left, 3, "the folder of trials is gone");
+    let entries = std::fs::read_dir(place.path("out")).unwrap().flatten();
+    let names: Vec<_> = entries
+        .map(|entry| entry.file_name().into_string().unwrap())
+        .collect();
+    assert!(
+        !names.iter().any(|name| name.starts_with("trial-")),
+        "{names:?}"
+    );
+    let figures = names.iter().filter(|name| name.ends_with(".svg")).count();
+    assert_eq!(figures, page.matches("<figure>").count(), "{names:?}");
+    let has_latency = !document["latency"].as_array().unwrap().is_empty();
+    assert_eq!(names.contains(&"latency.csv".to_owned()), has_latency);
 }
 
 fn measure(place: &Place, arguments: &[&str]) -> Value {

@@ -13,7 +13,12 @@ fn the_doctor_examines_this_machine_and_changes_nothing() {
     let ended = place.catena(&["doctor", "--seconds", "0.05", "--json"]);
     let report = ended.assert_code(0).json();
     let findings = report["findings"].as_array().unwrap();
-    assert_eq!(findings.len(), 16);
+    assert_eq!(findings.len(), 20);
+    let wakeups = report["wakeups"].as_array().unwrap();
+    assert!(
+        wakeups.iter().all(|core| core["p50_ns"].is_u64()),
+        "{report}"
+    );
     for finding in findings {
         let is_warning = finding["verdict"] == "warning";
         assert_eq!(finding["repair"].is_string(), is_warning, "{finding}");
@@ -101,7 +106,9 @@ run: { mode: process }
     };
     let (sent, received) = (read("sent.json"), read("received.json"));
     let count = |results: &Value, name: &str| results["record"][name].as_u64().unwrap();
-    assert_eq!(count(&sent, "sent") + count(&sent, "unsent"), 10_000);
+    // A busy machine may let the chain stand still until its entry is full.
+    let due = ["sent", "unsent", "entry_lost"].map(|name| count(&sent, name));
+    assert_eq!(due.iter().sum::<u64>(), 10_000);
     let arrived = count(&received, "stamped");
     assert_eq!(arrived, count(&sent, "sent"));
     assert_eq!(

@@ -11,6 +11,8 @@
 //! A node with other settings is exchanged between two turns of its worker, links and neighbours
 //! untouched; its state starts anew.
 
+mod links;
+
 use std::time::{Duration, Instant};
 
 use catena_shm::ring::RingMemory;
@@ -19,10 +21,10 @@ use catena_shm::sync::Ordering;
 use crate::chain::Chain;
 use crate::chain::diff::{Plan, diff};
 use crate::placement::{Placement, node_spec, place_onto};
-use crate::protocol::{Assignment, Rewiring, ToWorker};
+use crate::protocol::{Assignment, ToWorker};
 use crate::supervisor::Supervisor;
 use crate::supervisor::instance::{Changing, Instance, State};
-use crate::supervisor::memory::{Memory, RingName, needed_by, rings};
+use crate::supervisor::memory::{RingName, needed_by, rings};
 use crate::supervisor::renumber::{compact, is_gone, is_link_gone, renumber, same_settings};
 
 /// Why a running chain could not be changed. It runs on as it was, unless said otherwise.
@@ -354,116 +356,6 @@ impl Supervisor {
         }
         instance.changing = Changing::Rewiring;
         instance.send(&ToWorker::Rewire(Box::new(rewiring)));
-    }
-
-    /// A link goes: what passed it stays in its ends' accounts, and what is left in it, because its
-    /// receiver died, is lost and goes home.
-    fn close_accounts(&mut self, ring: &RingName, old_chain: &Chain, staying: &[(usize, u32)]) {
-        let Some(link) = ring.link else { return };
-        let start_of = |memory: &Memory, region| {
-            let mut starts = memory.starts();
-            starts
-                .find(|(name, _)| *name == region)
-                .map_or(0, |(_, index)| index)
-        };
-        let starts = (
-            start_of(&self.memory, ring.producer),
-            start_of(&self.memory, ring.consumer),
-        );
-        let Some(mapped) = self.memory.ring(ring, None) else {
-            return;
-        };
-        let settled = mapped.settled().load(Ordering::Acquire);
-        let tail = mapped.tail().load(Ordering::Acquire);
-        let life = |worker: usize| staying.iter().find(|(stays, _)| *stays == worker).copied();
-        if let Some(sender) = life(ring.from).and_then(|life| self.same_life(life)) {
-            sender.tx_gone += settled.saturating_sub(starts.0);
-        }
-        if let Some(receiver) = life(ring.to).and_then(|life| self.same_life(life)) {
-            receiver.rx_gone += tail.saturating_sub(starts.1);
-            return;
-        }
-        // One that is dead has left its start where its successor would go on.
-        let from = starts.1.max(tail);
-        self.give_up_waiting(ring, old_chain.links[link].to, from);
-    }
-
-    /// Rings of links that go, in the order packets take them.
-    fn going(&self, old_chain: &Chain, old_rings: &[RingName]) -> Vec<RingName> {
-        let kept: Vec<_> = self.placement.rings.iter().map(|ring| ring.link).collect();
-        let mut going: Vec<RingName> = old_rings
-            .iter()
-            .filter(|ring| ring.link.is_some_and(|link| !kept.contains(&link)))
-            .copied()
-            .collect();
-        let before = |node: usize| -> usize {
-            // Longest way from an entry, in the old chain.
-            let mut depth = 0;
-            let mut front = vec![node];
-            while depth <= old_chain.nodes.len() {
-                let feeders: Vec<usize> = old_chain
-                    .links
-                    .iter()
-                    .filter(|link| {
-                        front.contains(&link.to) && !old_chain.nodes[link.to].ends_paths()
-                    })
-                    .map(|link| link.from)
-                    .collect();
-                if feeders.is_empty() {
-                    break;
-                }
-                front = feeders;
-                depth += 1;
-            }
-            depth
-        };
-        going.sort_by_key(|ring| {
-            ring.link
-                .map_or(0, |link| before(old_chain.links[link].from))
-        });
-        going
-    }
-
-    fn rewiring(&self, worker: usize) -> Rewiring {
-        let chain = &self.chain;
-        let lanes = &self.placement.lanes;
-        let output_count = |node: usize| match &chain.nodes[node].kind {
-            crate::chain::NodeKind::Port { .. } => 1,
-            crate::chain::NodeKind::Nf { plan, .. } => plan.outputs.len(),
-        };
-        let is_ring = |link: usize| self.placement.rings.iter().any(|ring| ring.link == link);
-        let outputs = self.placement.workers[worker].nodes.iter().map(|node| {
-            let mut links = vec![None; output_count(*node)];
-            for (index, link) in chain.links_from(*node).filter(|(index, _)| is_ring(*index)) {
-                if let Some(slot) = links.get_mut(usize::from(link.output)) {
-                    *slot = Some(index);
-                }
-            }
-            (*node, links)
-        });
-        let home = lanes.iter().filter(|lane| lane.to == worker);
-        let away = lanes.iter().filter(|lane| lane.from == worker);
-        Rewiring {
-            outputs: outputs.collect(),
-            home_links: home.map(|lane| (lane.from, lane.links.clone())).collect(),
-            lane_pools: away.map(|lane| (lane.to, lane.pools.clone())).collect(),
-        }
-    }
-
-    fn inputs(&self, worker: usize) -> Vec<(usize, Vec<usize>)> {
-        let nodes = self.placement.workers[worker].nodes.iter();
-        let is_ring = |link: usize| self.placement.rings.iter().any(|ring| ring.link == link);
-        nodes
-            .map(|node| {
-                let mut links: Vec<_> = self
-                    .chain
-                    .links_to(*node)
-                    .filter(|(index, _)| is_ring(*index))
-                    .collect();
-                links.sort_by_key(|(_, link)| link.input);
-                (*node, links.into_iter().map(|(index, _)| index).collect())
-            })
-            .collect()
     }
 
     /// Step 3: waits until producers have turned and links that go are empty.

@@ -9,21 +9,24 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use catena_shm::counters::Counters;
-use catena_shm::pool::{LinkSet, PoolGeometry, PoolOwner, PoolView};
+use catena_shm::pool::{LinkSet, PoolOwner, PoolView};
 use catena_shm::record_ring::RecordPage;
-use catena_shm::region::{RegionError, Sharing};
+use catena_shm::region::RegionError;
 use catena_shm::ring::Producer;
-use catena_shm::ring_memory::{MappedRing, RingEnd, RingGeometry, Side};
+use catena_shm::ring_memory::{MappedRing, RingEnd, Side};
 
 use crate::chain::registry::Registry;
 use crate::link::{Inlet, RxLink, TxLink};
 use crate::load::Load;
 use crate::nf::exchange::NfControl;
 use crate::pools::{HomeLane, Pools, ReturnLane};
-use crate::protocol::{Assignment, LaneSpec, PoolSpec, RegionName, RingSpec};
-use crate::stats::{PageLayout, SPARE_BLOCKS};
+use crate::protocol::{Assignment, LaneSpec, RegionName, RingSpec};
 use crate::wait::poor_waiting;
+pub use crate::worker::built::{Additions, Built};
 use crate::worker::connect::Door;
+pub use crate::worker::geometry::{
+    lane_geometry, page_layout, pool_geometry, pool_sharing, ring_geometry,
+};
 use crate::worker::graph::{Graph, InEdge, OutEdge, Work, WorkerNode};
 use crate::worker::holding::Holding;
 use crate::worker::node_memory::{Brought, NewControls, NodeMemory, Rebuild, on_trial};
@@ -69,61 +72,6 @@ pub struct Making {
 
 /// Control halves by node, none where there is none.
 pub(super) type Controls = Vec<(usize, Option<Box<dyn NfControl>>)>;
-
-/// Geometry of a pool.
-pub fn pool_geometry(spec: &PoolSpec) -> PoolGeometry {
-    PoolGeometry {
-        log2_stride: spec.log2_stride,
-        buffer_count: spec.buffer_count,
-        headroom: spec.headroom,
-        frames: spec.frames,
-    }
-}
-
-/// Geometry of a link's ring.
-pub fn ring_geometry(spec: &RingSpec) -> RingGeometry {
-    RingGeometry {
-        slot_count: spec.slot_count,
-        staging_bytes: spec.staging_bytes,
-    }
-}
-
-/// Geometry of a lane's ring.
-pub fn lane_geometry(spec: &LaneSpec) -> RingGeometry {
-    RingGeometry {
-        slot_count: spec.slot_count,
-        staging_bytes: 0,
-    }
-}
-
-/// Whether neighbours may write a pool.
-pub fn pool_sharing(spec: &PoolSpec) -> Sharing {
-    if spec.writable {
-        Sharing::ReadWrite
-    } else {
-        Sharing::ReadOnly
-    }
-}
-
-/// Layout of a worker's counters page.
-pub fn page_layout(assignment: &Assignment) -> PageLayout {
-    let worker = assignment.worker;
-    let rings = |sends: bool| {
-        let here = move |ring: &&RingSpec| {
-            if sends {
-                ring.from == worker
-            } else {
-                ring.to == worker
-            }
-        };
-        assignment.rings.iter().filter(here).count()
-    };
-    PageLayout {
-        node_count: assignment.nodes.len(),
-        tx_count: rings(true) + SPARE_BLOCKS,
-        rx_count: rings(false) + SPARE_BLOCKS,
-    }
-}
 
 impl std::fmt::Debug for Making {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -587,42 +535,6 @@ fn packet_len_max(assignment: &Assignment) -> usize {
     own.map(|pool| pool_geometry(pool).packet_len_max())
         .max()
         .unwrap_or(0)
-}
-
-/// A worker, ready to run.
-#[derive(Debug)]
-pub struct Built {
-    /// Its nodes and edges.
-    pub graph: Graph,
-    /// Its pools.
-    pub pools: Pools,
-    /// Its counters page.
-    pub counters: Arc<Counters>,
-    /// Where its probes write.
-    pub records: RecordPage,
-    /// What it was assigned.
-    pub assignment: Assignment,
-}
-
-/// What a running worker adds.
-#[derive(Debug, Default)]
-pub struct Additions {
-    /// New sending links.
-    pub tx: Vec<TxLink>,
-    /// New receiving links.
-    pub rx: Vec<RxLink>,
-    /// New ways home for buffers that end here.
-    pub return_lanes: Vec<ReturnLane>,
-    /// New ways home for buffers of pools owned here.
-    pub home_lanes: Vec<HomeLane>,
-    /// New pools owned here.
-    pub owners: Vec<PoolOwner>,
-    /// New pools seen here.
-    pub views: Vec<PoolView>,
-    /// Nodes with new settings, by index in the chain.
-    pub works: Vec<(usize, Work)>,
-    /// Those of them that are built once more, with the memory that those before them leave.
-    pub rebuilds: Vec<(usize, Rebuild)>,
 }
 
 fn is_producer(region: RegionName) -> bool {

@@ -10,9 +10,12 @@
 //! - `accounts`: when counters are stored.
 //! - `build`: from an assignment to a graph.
 //! - `node_memory`: memory that outlives NFs.
+//! - `built`: what comes of it.
+//! - `geometry`: sizes of its memory.
+//! - `finishing`: its last turns.
 //! - `open`: ports, NFs and neighbours' memory.
 //! - `serve`: what the supervisor says, from first word to last; `connection`: how it is heard.
-//! - `confine`: what a worker in a process of its own gives up.
+//! - `confine`: where a worker runs, and what one in a process of its own gives up.
 //! - `doorbell`: how the control thread reaches the data path.
 //! - `connect`: who connects to whom on TCP links; `address`: where.
 //! - `socket_wait`: sleeping on sockets.
@@ -20,10 +23,13 @@
 mod accounts;
 mod address;
 pub mod build;
+mod built;
 mod confine;
 mod connect;
 mod connection;
 pub mod doorbell;
+mod finishing;
+mod geometry;
 pub mod graph;
 pub mod holding;
 mod idleness;

@@ -557,46 +557,6 @@ impl Runner {
         };
         (self.report)(&FromWorker::Answer { id, result });
     }
-
-    /// Last turns: ports send what they hold, then close.
-    fn finish(mut self) -> Vec<PortClosing> {
-        self.turn.receiving = false;
-        self.turn.emitting = false;
-        let deadline = self.clock.now_ns() + 5_000_000_000;
-        while self.clock.now_ns() < deadline {
-            let now = Nanos(self.clock.now_ns());
-            let moved = self.turn.run(&mut self.graph, &mut self.pools, now);
-            let holds = self.graph.nodes.iter().any(|node| match &node.work {
-                Work::Port { port, .. } => port.holds_packets(),
-                _ => false,
-            });
-            let holds = holds || self.graph.tx_links_mut().any(|link| link.holds_packets());
-            if !moved && !holds {
-                break;
-            }
-        }
-        for node in &mut self.graph.nodes {
-            node.let_go(&mut self.pools);
-        }
-        self.store_counters(self.clock.now_ns());
-        let mut closings = Vec::new();
-        for node in &mut self.graph.nodes {
-            let (error, report) = match &mut node.work {
-                Work::Port { port, .. } => (port.close().err(), port.report()),
-                Work::Nf(nf) => (None, nf.report()),
-                Work::Bypass => continue,
-            };
-            let report = report.into_iter();
-            closings.push(PortClosing {
-                node: node.index,
-                report: report
-                    .map(|(name, value)| (name.to_owned(), value))
-                    .collect(),
-                error: error.map(|error| error.to_string()),
-            });
-        }
-        closings
-    }
 }
 
 #[cfg(test)]

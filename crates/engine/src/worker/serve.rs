@@ -26,7 +26,7 @@ use crate::probe::Tier;
 use crate::protocol::{Assignment, FromWorker, PortClosing, RegionName, ToWorker, VERSION};
 use crate::stats::{RECLAIMED_WORD, WorkerCounters};
 use crate::worker::build::{BuildError, Built, Controls, Making, page_layout};
-use crate::worker::confine::confine;
+use crate::worker::confine::{enter_netns, give_up_rights, pin};
 use crate::worker::connect::{Connector, FIRST_EVENT, Joined};
 use crate::worker::connection::{Connection, Reports};
 use crate::worker::doorbell::Doorbell;
@@ -137,52 +137,6 @@ fn brought_state(record: ToWorker, fd: OwnedFd) -> Option<BroughtState> {
         is_taken_over,
         fd,
     })
-}
-
-/// Enters the network namespace that the chain file names; the data path, a thread of this one,
-/// inherits it.
-fn enter_netns(connection: &Connection, assignment: &Assignment) -> Result<(), ServeError> {
-    let Some(name) = &assignment.netns else {
-        return Ok(());
-    };
-    let path = format!("/run/netns/{name}");
-    let entered = std::fs::File::open(&path)
-        .map_err(|error| error.to_string())
-        .and_then(|file| {
-            let kind = Some(rustix::thread::LinkNameSpaceType::Network);
-            rustix::thread::move_into_link_name_space(file.as_fd(), kind)
-                .map_err(|error| error.to_string())
-        });
-    let Err(error) = entered else { return Ok(()) };
-    let node = assignment.nodes.first().map(|node| node.index);
-    let message = format!(
-        "cannot enter the network namespace {path}: {error}; make it with `ip netns add {name}`, \
-         and run as root"
-    );
-    connection.send(
-        &FromWorker::Failed {
-            node,
-            message: message.clone(),
-        },
-        &[],
-    )?;
-    Err(ServeError::Protocol(message))
-}
-
-/// Gives up what a worker does not need; one that cannot does not run.
-fn give_up_rights(connection: &Connection, assignment: &Assignment) -> Result<(), ServeError> {
-    let Err(error) = confine(assignment) else {
-        return Ok(());
-    };
-    let message = format!(
-        "cannot be confined: {error}; run the chain with --mode thread if this kernel lacks seccomp"
-    );
-    let failed = FromWorker::Failed {
-        node: None,
-        message: message.clone(),
-    };
-    connection.send(&failed, &[])?;
-    Err(ServeError::Protocol(message))
 }
 
 /// Makes regions and ports, hands the memory over, and takes the neighbours' until `Start`.
@@ -362,16 +316,6 @@ impl Drop for HangUpOnPanic {
         if std::thread::panicking() {
             let _ = rustix::net::shutdown(&*self.0, rustix::net::Shutdown::Both);
         }
-    }
-}
-
-/// Pins this thread to a core; a core that is not allowed is reported by the chain's checker, and a
-/// container may be allowed fewer, in which case the thread stays where the kernel puts it.
-fn pin(core: Option<usize>) {
-    if let Some(core) = core {
-        let mut set = rustix::thread::CpuSet::new();
-        set.set(core);
-        let _ = rustix::thread::sched_setaffinity(None, &set);
     }
 }
 

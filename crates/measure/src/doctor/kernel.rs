@@ -57,6 +57,12 @@ pub(super) fn preemption(tree: &Tree) -> Finding {
     }
 }
 
+/// Ticks of the kernel in a second, by the step of its coarse clock.
+pub fn tick_hz() -> Option<f64> {
+    let ns = clock_getres(ClockId::MonotonicCoarse).tv_nsec;
+    (ns > 0).then(|| 1e9 / ns as f64)
+}
+
 /// How often the kernel ticks: sleeps and time slices are multiples of that. The coarse clock steps
 /// once in a tick, so its resolution is a tick.
 pub(super) fn tick() -> Finding {

@@ -2,8 +2,8 @@
 //!
 //! Every probe says `ok`, `warning` or `unsupported`, what it saw, and the command that repairs it.
 //! Probes read files under a root that is given to them, so that tests examine trees of other
-//! machines. What a file cannot say is measured: the noise floor ([`noise`]) and the offset of the
-//! cores' time-stamp counters ([`tsc_offset`]).
+//! machines. What a file cannot say is measured: the noise floor ([`noise`]), the offset of the
+//! cores' time-stamp counters ([`tsc_offset`]) and how late a sleeping core answers ([`wakeup`]).
 //!
 //! - [`states`]: sets P and C states for a while and restores them, also after a crash.
 //! - [`energy`]: joules from RAPL or from a wattmeter.
@@ -20,10 +20,12 @@ pub mod states;
 mod tests;
 mod tree;
 pub mod tsc_offset;
+pub mod wakeup;
 
 use serde::Serialize;
 
 pub(crate) use contention::throttled_count;
+pub use kernel::tick_hz;
 pub use tree::Tree;
 
 /// How a machine does in one respect.

@@ -11,7 +11,9 @@ use catena_shm::tsc;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
 
+use super::Tree;
 use crate::traffic::TickRate;
+use crate::traffic::conditions::stolen_ticks;
 use crate::traffic::stall_recorder::StallRecorder;
 
 /// Gaps from here on count.
@@ -40,6 +42,9 @@ pub struct CoreNoise {
     pub classes: [u64; CLASS_COUNT],
     /// Context switches that the thread did not ask for.
     pub switches: Option<u64>,
+    /// Share of the time that the hypervisor says it took of the core, to 10 ms. What it does not
+    /// say is among the stalls all the same.
+    pub stolen_share: Option<f64>,
 }
 
 impl CoreNoise {
@@ -103,6 +108,8 @@ pub fn measure(
 fn watch(core: usize, span: Duration, rate: TickRate) -> CoreNoise {
     let mut gaps = Gaps::new(rate);
     let switches_before = switches();
+    let tree = Tree::new("/");
+    let stolen_before = stolen_ticks(&tree, core);
     let length = rate.ticks(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX));
     let start = tsc::ticks();
     loop {
@@ -114,11 +121,17 @@ fn watch(core: usize, span: Duration, rate: TickRate) -> CoreNoise {
     }
     let watched_ns = rate.ns(tsc::ticks().saturating_sub(start));
     let switches = switches().zip(switches_before);
-    gaps.into_noise(
+    let stolen = stolen_ticks(&tree, core).zip(stolen_before);
+    let mut noise = gaps.into_noise(
         core,
         watched_ns,
         switches.map(|(after, before)| after - before),
-    )
+    );
+    noise.stolen_share = stolen.map(|(after, before)| {
+        // Ticks of 10 ms.
+        after.saturating_sub(before) as f64 * 1e7 / watched_ns.max(1) as f64
+    });
+    noise
 }
 
 /// Gaps by length; fed with the clock's readings.
@@ -155,6 +168,7 @@ impl Gaps {
             longest_ns: self.rate.ns(self.stalls.longest()),
             classes: self.classes,
             switches,
+            stolen_share: None,
         }
     }
 }

@@ -40,12 +40,16 @@ pub trait Figure {
 
     /// An SVG document that carries its own colours.
     fn to_svg(&self) -> String {
-        let fragment = self.fragment();
-        // The fragment's first tag ends at the first '>': attribute values are escaped.
-        let end = fragment.find('>').map_or(0, |index| index + 1);
-        let (open, rest) = fragment.split_at(end);
-        format!("{open}<style>{}</style>{rest}\n", css())
+        standalone(&self.fragment())
     }
+}
+
+/// The SVG document that a figure's fragment is with colours of its own.
+pub fn standalone(fragment: &str) -> String {
+    // The fragment's first tag ends at the first '>': attribute values are escaped.
+    let end = fragment.find('>').map_or(0, |index| index + 1);
+    let (open, rest) = fragment.split_at(end);
+    format!("{open}<style>{}</style>{rest}\n", css())
 }
 
 /// A stretch of an axis that is set apart from the rest, such as where samples are too few or where

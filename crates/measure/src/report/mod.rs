@@ -18,6 +18,7 @@ use crate::stats::histogram::Histogram;
 use crate::study::summary::StudyResults;
 
 mod figures;
+mod files;
 mod over_time;
 mod page;
 mod study_figures;
@@ -25,6 +26,7 @@ mod study_page;
 #[cfg(test)]
 mod tests;
 
+pub use files::{figures, latency_csv, time};
 pub use over_time::OverTime;
 pub use page::html;
 

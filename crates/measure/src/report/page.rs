@@ -35,7 +35,7 @@ pub fn html(document: &Document) -> String {
         escape(&document.summary),
         escape(&document.began)
     );
-    results(&mut page, document);
+    // What was found, then all values, then what they are worth.
     throughput(&mut page, document);
     latency(&mut page, document);
     if let Some(study) = &document.study {
@@ -43,6 +43,7 @@ pub fn html(document: &Document) -> String {
     }
     blame(&mut page, document);
     comparisons(&mut page, document);
+    results(&mut page, document);
     noise(&mut page, document);
     environment(&mut page, document);
     trials(&mut page, document);
@@ -183,7 +184,11 @@ fn latency_rows(result: &LatencyResult) -> Vec<Vec<String>> {
     let (name, latency) = (result.name.as_str(), &result.latency);
     let mut rows = vec![
         distribution_row(name, "from intended sending", &latency.delay),
-        distribution_row(name, "from actual sending", &latency.delay_from_sent),
+        distribution_row(
+            name,
+            "from when the tester was ready",
+            &latency.delay_from_sent,
+        ),
         distribution_row(name, "tester lateness", &latency.tester_lateness),
         distribution_row(name, "IPDV (RFC 3393)", &latency.ipdv_rfc3393.signed),
         distribution_row(name, "PDV (RFC 5481)", &latency.pdv_rfc5481),

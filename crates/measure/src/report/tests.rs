@@ -225,3 +225,46 @@ fn the_example_of_the_reference_page_is_read() {
         );
     }
 }
+
+#[test]
+fn figures_and_their_data_are_files_of_their_own() {
+    let document = document();
+    let drawn = figures(&document);
+    assert_eq!(drawn.len(), html(&document).matches("<figure>").count());
+    assert!(drawn.len() > 1);
+    for figure in &drawn {
+        assert!(
+            figure.starts_with("<svg") && figure.contains("<style>"),
+            "{figure:.80}"
+        );
+        assert!(figure.trim_end().ends_with("</svg>"));
+    }
+    let data = latency_csv(&document).unwrap();
+    let packets = data.lines().skip(1).map(|line| {
+        let count = line.rsplit(',').next().unwrap();
+        count.parse::<u64>().unwrap()
+    });
+    let all: u64 = document
+        .latency
+        .iter()
+        .map(|one| one.histogram.count())
+        .sum();
+    assert_eq!(packets.sum::<u64>(), all);
+    assert_eq!(latency_csv(&Document::new("", "")), None);
+}
+
+#[test]
+fn times_have_three_digits_and_a_unit() {
+    for (ns, text) in [
+        (0.0, "0 ns"),
+        (391.4, "391 ns"),
+        (999.6, "1.00 us"),
+        (48_552.0, "48.6 us"),
+        (7_085_595.0, "7.09 ms"),
+        (-1_500_000.0, "-1.50 ms"),
+        (999_600_000.0, "1.00 s"),
+        (123_456.0, "123 us"),
+    ] {
+        assert_eq!(time(ns), text);
+    }
+}

@@ -15,6 +15,7 @@ pub mod document;
 pub mod journal;
 pub mod record;
 pub mod summary;
+pub mod suspicion;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

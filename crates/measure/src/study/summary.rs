@@ -20,6 +20,7 @@ use super::Study;
 use super::cell::{Cell, FACTORS, MODE, PORT};
 use super::journal::latest;
 use super::record::{Measured, Record};
+use super::suspicion::Suspicion;
 use crate::blame::Blame;
 use crate::compare::{Verdict, holm};
 use crate::doctor::energy::gbps_per_watt;
@@ -51,6 +52,9 @@ pub struct StudyResults {
     pub cells: Vec<CellResult>,
     /// What each level does against the first of its factor.
     pub effects: Vec<Effect>,
+    /// Rates that stay the same over factors that must matter; see [`super::suspicion`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suspicions: Vec<Suspicion>,
 }
 
 /// A value with its interval over blocks, from two blocks on.
@@ -108,6 +112,28 @@ pub struct Effect {
 }
 
 impl Effect {
+    /// What it says, as a sentence; the verdict is that of the corrected p-value.
+    pub fn sentence(&self) -> String {
+        let within = self.within.as_ref();
+        let place = within.map_or(String::new(), |(factor, level)| {
+            format!(" with {factor} {level}")
+        });
+        let interval = self.ratio.interval.map_or_else(
+            || "one block, no interval".to_owned(),
+            |interval| format!("{:.3} to {:.3}", interval.low, interval.high),
+        );
+        let verdict = match self.verdict {
+            Verdict::Higher => "higher",
+            Verdict::Lower => "lower",
+            Verdict::Same => "the same within 5 %",
+            Verdict::Inconclusive => "no difference shown",
+        };
+        format!(
+            "{} of {} {} over {}{place}: x {:.3} ({interval}), {verdict}",
+            self.metric, self.factor, self.level, self.against, self.ratio.estimate
+        )
+    }
+
     /// What `ratio` means, given its corrected p-value.
     fn judge(&mut self) {
         let Some((interval, p)) = self.ratio.interval.zip(self.p_corrected) else {
@@ -425,19 +451,50 @@ pub fn summarise(study: &Study, records: &[Record]) -> StudyResults {
         .map(|cell| trials.result(cell))
         .collect();
     keep_some_maps(&mut cells);
+    let factors: Vec<(String, Vec<String>)> = factors
+        .map(|(factor, levels)| {
+            let levels = levels.iter().map(|level| level.text.clone());
+            ((*factor).to_owned(), levels.collect())
+        })
+        .collect();
     StudyResults {
-        factors: factors
-            .map(|(factor, levels)| {
-                let levels = levels.iter().map(|level| level.text.clone());
-                ((*factor).to_owned(), levels.collect())
-            })
-            .collect(),
+        // They depend on the machine's kernel, which is not in the records.
+        suspicions: Vec::new(),
+        factors,
         blocks: study.blocks,
         planned: trials.cells.len() * study.blocks as usize,
         done: trials.by_cell.values().map(BTreeMap::len).sum(),
         cells,
         effects: trials.effects(),
     }
+}
+
+/// What a study's comparisons say together, made of their table alone: differences first, and how
+/// many comparisons showed none. At most `most` sentences of differences.
+pub fn findings(effects: &[Effect], most: usize) -> String {
+    let differs = |effect: &&Effect| matches!(effect.verdict, Verdict::Higher | Verdict::Lower);
+    let count = effects.iter().filter(differs).count();
+    let same = effects
+        .iter()
+        .filter(|effect| effect.verdict == Verdict::Same);
+    let mut text = format!(
+        "Of {} comparisons, corrected for their number, {count} show a difference, {} show that \
+         there is none of 5 % or more, and {} show neither.",
+        effects.len(),
+        same.clone().count(),
+        effects.len() - count - same.count()
+    );
+    let mut found: Vec<_> = effects.iter().filter(differs).collect();
+    // The surest first.
+    let p = |effect: &Effect| effect.p_corrected.unwrap_or(1.0);
+    found.sort_by(|a, b| p(a).total_cmp(&p(b)));
+    for effect in found.iter().take(most) {
+        text += &format!(" {}.", effect.sentence());
+    }
+    if count > most {
+        text += &format!(" The other {} stand in the table.", count - most);
+    }
+    text
 }
 
 /// Which kind of component takes the time, of every combination whose packets were followed.

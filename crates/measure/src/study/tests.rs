@@ -286,3 +286,41 @@ ports:
         4
     );
 }
+
+/// What is said in words is made of the table: it names each difference there, and nothing else.
+#[test]
+fn the_words_of_a_study_are_those_of_its_table() {
+    use super::summary::{Effect, Spread, findings};
+    use crate::compare::Verdict;
+
+    let effect = |level: &str, ratio: f64, p: f64, verdict| Effect {
+        factor: "port".to_owned(),
+        level: level.to_owned(),
+        against: "link".to_owned(),
+        within: None,
+        metric: "latency p99".to_owned(),
+        ratio: Spread {
+            estimate: ratio,
+            interval: None,
+        },
+        pairs: 5,
+        p_corrected: Some(p),
+        verdict,
+    };
+    let effects = [
+        effect("tap", 2.03, 0.01, Verdict::Higher),
+        effect("veth", 1.9, 0.2, Verdict::Inconclusive),
+        effect("raw", 0.5, 0.001, Verdict::Lower),
+        effect("loop", 1.01, 0.6, Verdict::Same),
+    ];
+    let text = findings(&effects, 5);
+    assert!(text.starts_with("Of 4 comparisons"), "{text}");
+    assert!(text.contains("2 show a difference, 1 show that there is none"));
+    let places = ["raw over link: x 0.500", "tap over link: x 2.030"].map(|part| text.find(part));
+    assert!(
+        places[0].is_some() && places[0] < places[1],
+        "the surest first: {text}"
+    );
+    assert!(!text.contains("veth") && !text.contains("loop"), "{text}");
+    assert!(findings(&effects, 1).contains("The other 1 stand in the table"));
+}

@@ -59,6 +59,17 @@ fn clock_ns(clock: ClockId) -> u64 {
         + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
+/// Ticks of 1/100 s that the hypervisor took of a core so far.
+pub(crate) fn stolen_ticks(tree: &Tree, core: usize) -> Option<u64> {
+    let stat = tree.read("/proc/stat")?;
+    let line = format!("cpu{core} ");
+    // proc_stat(5): steal is the eighth column.
+    stat.lines().find_map(|found| {
+        let columns = found.strip_prefix(&line)?;
+        columns.split_whitespace().nth(7)?.parse().ok()
+    })
+}
+
 impl Conditions {
     /// Reads the clocks, and the files of `tree`.
     pub fn read(tree: &Tree) -> Self {
@@ -88,13 +99,7 @@ impl Conditions {
     }
 
     fn of_files(tree: &Tree, core: usize) -> Self {
-        let stat = tree.read("/proc/stat").unwrap_or_default();
-        let line = format!("cpu{core} ");
-        // proc_stat(5): steal is the eighth column.
-        let stolen = stat.lines().find_map(|found| {
-            let columns = found.strip_prefix(&line)?;
-            columns.split_whitespace().nth(7)?.parse().ok()
-        });
+        let stolen = stolen_ticks(tree, core);
         let heat = format!("/sys/devices/system/cpu/cpu{core}/thermal_throttle");
         let heat = tree.number(&format!("{heat}/core_throttle_count"));
         let held_back = crate::doctor::throttled_count(tree);

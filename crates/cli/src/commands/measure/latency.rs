@@ -9,7 +9,7 @@ use catena_measure::latency::stall::Attribution;
 use catena_measure::latency::standing;
 use catena_measure::latency::steady::{self, Steadiness};
 use catena_measure::latency::{Direction, Distribution, Latency, Sample, quantile_intervals};
-use catena_measure::report::{LatencyResult, OverTime};
+use catena_measure::report::{LatencyResult, OverTime, time};
 use catena_measure::stats::bootstrap::Resampling;
 use catena_measure::stats::histogram::Histogram;
 use catena_measure::study::record::RECOVERY_NS;
@@ -110,6 +110,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         document.summary += " No packet came back in some trial.";
     }
     let result = pooled(&name, &trials);
+    document.summary += &headline(&result);
     document.results.extend(rows(&result));
     let steadiness = steadiness(&trials);
     let (row, words) = steady_words(steadiness);
@@ -182,6 +183,18 @@ fn pooled(name: &str, trials: &[TrialOutcome]) -> LatencyResult {
     }
 }
 
+/// The numbers that most readers came for.
+fn headline(result: &LatencyResult) -> String {
+    let latency = &result.latency;
+    let value = |ns: Option<i64>| ns.map_or_else(|| "n/a".to_owned(), |ns| time(ns as f64));
+    format!(
+        " Median {}, p99 {}, PDV (RFC 8219) {}.",
+        value(latency.delay.quantile(0.5)),
+        value(latency.delay.quantile(0.99)),
+        value(latency.pdv_rfc8219_ns)
+    )
+}
+
 /// Whether what comes first in the trials differs from what comes later.
 fn steadiness(trials: &[TrialOutcome]) -> Steadiness {
     let samples: Vec<_> = trials
@@ -238,8 +251,7 @@ fn over_time(trial: &TrialOutcome) -> Option<OverTime> {
 
 /// The numbers for people, each by the name of its definition.
 fn rows(result: &LatencyResult) -> Vec<(String, String)> {
-    let ns =
-        |value: Option<f64>| value.map_or_else(|| "n/a".to_owned(), |ns| format!("{ns:.0} ns"));
+    let ns = |value: Option<f64>| value.map_or_else(|| "n/a".to_owned(), time);
     let whole = |value: Option<i64>| ns(value.map(|value| value as f64));
     let latency = &result.latency;
     let mut rows = vec![
@@ -301,8 +313,10 @@ fn rows(result: &LatencyResult) -> Vec<(String, String)> {
         rows.push((
             format!("p{} with its 95 % interval", q * 100.0),
             format!(
-                "{:.0} ns ({:.0} to {:.0})",
-                interval.estimate, interval.low, interval.high
+                "{} ({} to {})",
+                time(interval.estimate),
+                time(interval.low),
+                time(interval.high)
             ),
         ));
     }

@@ -7,14 +7,15 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use catena_measure::compare::Verdict;
-use catena_measure::doctor::Tree;
 use catena_measure::doctor::states::{self, States};
+use catena_measure::doctor::{Tree, tick_hz};
 use catena_measure::probes::tax::Tax;
 use catena_measure::report::Document;
 use catena_measure::stats::quantile::median;
 use catena_measure::study::cell::STATES;
 use catena_measure::study::journal::{self, Contents, Journal};
 use catena_measure::study::summary::{self, Effect, StudyResults};
+use catena_measure::study::suspicion::suspicions;
 use catena_measure::study::wire::WireKind;
 use catena_measure::study::{Level, Record, Study, Unit};
 
@@ -299,9 +300,13 @@ fn run_units(
     Ok(None)
 }
 
+/// Differences that the summary names; the table has all.
+const FINDINGS_MAX: usize = 12;
+
 /// Puts what was found into the document; gives the results.
 fn describe(study: &Study, records: &[Record], document: &mut Document) -> StudyResults {
-    let results = summary::summarise(study, records);
+    let mut results = summary::summarise(study, records);
+    results.suspicions = suspicions(&results.factors, &results.cells, tick_hz());
     document.blame = summary::blamed(study, records);
     let of_mode = |effect: &&Effect| effect.factor == "mode" && effect.within.is_none();
     let rows = results.effects.iter().filter(of_mode).map(|effect| {
@@ -312,6 +317,10 @@ fn describe(study: &Study, records: &[Record], document: &mut Document) -> Study
         (name, sentence(effect))
     });
     document.results.extend(rows);
+    let suspect = results.suspicions.iter();
+    document
+        .results
+        .extend(suspect.map(|one| ("SUSPICIOUS rate at max".to_owned(), one.sentence())));
     document
         .results
         .extend(probe_costs(&summary::taxed(study, records)));
@@ -322,6 +331,15 @@ fn describe(study: &Study, records: &[Record], document: &mut Document) -> Study
         results.cells.len(),
         results.done
     );
+    if !results.effects.is_empty() {
+        document.summary += &format!(" {}", summary::findings(&results.effects, FINDINGS_MAX));
+    }
+    if !results.suspicions.is_empty() {
+        document.summary += &format!(
+            " {} rates stay the same over factors that must matter: see SUSPICIOUS.",
+            results.suspicions.len()
+        );
+    }
     results
 }
 

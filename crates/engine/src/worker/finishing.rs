@@ -1,0 +1,49 @@
+//! The end of a worker: its last turns, in which ports send what they hold, and what is said when
+//! they are closed.
+
+use crate::nf::Nanos;
+use crate::protocol::PortClosing;
+use crate::worker::graph::Work;
+use crate::worker::runner::Runner;
+
+impl Runner {
+    /// Last turns: ports send what they hold, then close.
+    pub(super) fn finish(mut self) -> Vec<PortClosing> {
+        self.turn.receiving = false;
+        self.turn.emitting = false;
+        let deadline = self.clock.now_ns() + 5_000_000_000;
+        while self.clock.now_ns() < deadline {
+            let now = Nanos(self.clock.now_ns());
+            let moved = self.turn.run(&mut self.graph, &mut self.pools, now);
+            let holds = self.graph.nodes.iter().any(|node| match &node.work {
+                Work::Port { port, .. } => port.holds_packets(),
+                _ => false,
+            });
+            let holds = holds || self.graph.tx_links_mut().any(|link| link.holds_packets());
+            if !moved && !holds {
+                break;
+            }
+        }
+        for node in &mut self.graph.nodes {
+            node.let_go(&mut self.pools);
+        }
+        self.store_counters(self.clock.now_ns());
+        let mut closings = Vec::new();
+        for node in &mut self.graph.nodes {
+            let (error, report) = match &mut node.work {
+                Work::Port { port, .. } => (port.close().err(), port.report()),
+                Work::Nf(nf) => (None, nf.report()),
+                Work::Bypass => continue,
+            };
+            let report = report.into_iter();
+            closings.push(PortClosing {
+                node: node.index,
+                report: report
+                    .map(|(name, value)| (name.to_owned(), value))
+                    .collect(),
+                error: error.map(|error| error.to_string()),
+            });
+        }
+        closings
+    }
+}

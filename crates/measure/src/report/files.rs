@@ -1,0 +1,47 @@
+//! The parts of a report as files of their own: figures as SVG, and their data as CSV.
+
+use super::{Document, html, quoted};
+use crate::plot::standalone;
+
+const OPEN: &str = "<figure>";
+const CLOSE: &str = "</figure>";
+
+/// Every figure of the page, in its order, as an SVG document that stands alone.
+pub fn figures(document: &Document) -> Vec<String> {
+    let page = html(document);
+    let parts = page.split(OPEN).skip(1);
+    let fragments = parts.filter_map(|part| part.split_once(CLOSE).map(|(figure, _)| figure));
+    fragments.map(standalone).collect()
+}
+
+/// The data of the figures of latency as CSV (RFC 4180): for each bucket of each distribution its
+/// least value and how many packets are in it; `None` without latencies.
+pub fn latency_csv(document: &Document) -> Option<String> {
+    if document.latency.is_empty() {
+        return None;
+    }
+    let mut text = String::from("name,from_ns,to_ns,packets\n");
+    for result in &document.latency {
+        let name = quoted(&result.name);
+        for (from, to, count) in result.histogram.buckets() {
+            text.push_str(&format!("{name},{from},{to},{count}\n"));
+        }
+    }
+    Some(text)
+}
+
+/// Nanoseconds in the unit that people read them in.
+pub fn time(ns: f64) -> String {
+    let (value, unit) = match ns.abs() {
+        large if large >= 999_500_000.0 => (ns / 1e9, "s"),
+        large if large >= 999_500.0 => (ns / 1e6, "ms"),
+        large if large >= 999.5 => (ns / 1e3, "us"),
+        _ => return format!("{ns:.0} ns"),
+    };
+    // Three digits that count.
+    match value.abs() {
+        large if large >= 99.95 => format!("{value:.0} {unit}"),
+        large if large >= 9.995 => format!("{value:.1} {unit}"),
+        _ => format!("{value:.2} {unit}"),
+    }
+}
