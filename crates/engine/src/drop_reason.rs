@@ -98,7 +98,7 @@ impl DropReason {
 
     /// The name used in counters, JSON and metrics, at a node whose own reasons have the names
     /// `own`; nothing if it has no such reason.
-    pub fn name_among<'a>(self, own: &'a [String]) -> Option<&'a str> {
+    pub fn name_among(self, own: &[String]) -> Option<&str> {
         match NAMES.get(self.index()) {
             Some(name) => Some(name),
             None => own

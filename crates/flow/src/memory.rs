@@ -46,7 +46,7 @@ impl<M: Memory + ?Sized> Memory for Arc<M> {
 impl Memory for Region {
     #[inline(always)]
     fn words(&self) -> &[AtomicU64] {
-        Region::words(self)
+        Self::words(self)
     }
 }
 

@@ -77,8 +77,8 @@ fn scrolling_stops_at_the_last_line() {
     let mut look = look(80, Some(10));
     look.scroll = 10_000;
     let frame = look.frame(&rates);
-    assert!(frame[8].text.contains("policer_red"), "{}", text(&frame));
-    assert!(frame[9].text.ends_with("  11-17/17"), "{}", text(&frame));
+    assert!(frame[8].text.contains("marked"), "{}", text(&frame));
+    assert!(frame[9].text.ends_with("  14-20/20"), "{}", text(&frame));
     look.scroll = look.scroll_max(&rates);
     assert_eq!(look.frame(&rates), frame);
 }

@@ -64,10 +64,10 @@ impl Nf for Whim {
             let whim = out.kept(&kept).unwrap().bytes()[0];
             if due > now {
                 self.held.push((due, kept));
-            } else if whim % 5 == 0 {
+            } else if whim.is_multiple_of(5) {
                 out.drop_kept(kept, DropReason::own(0));
             } else {
-                let twin = (whim % 7 == 0).then(|| out.clone_kept(&kept)).flatten();
+                let twin = whim.is_multiple_of(7).then(|| out.clone_kept(&kept)).flatten();
                 self.held.extend(twin.map(|twin| (now.plus(5), twin)));
                 out.kept_mut(&mut kept).unwrap().bytes_mut()[0] |= 1;
                 if let Err(kept) = out.send_kept(kept, whim % 2) {

@@ -347,14 +347,14 @@ impl Turn {
                     by_output[usize::from(output)].packets.push(packet);
                 }
                 Verdict::Output(_) => {
-                    drop(&mut count_drops, pools, packet, DropReason::NotConnected)
+                    drop(&mut count_drops, pools, packet, DropReason::NotConnected);
                 }
                 Verdict::Drop(reason) => drop(&mut count_drops, pools, packet, reason),
                 Verdict::Kept => match hold.move_in(index, packet) {
                     Moved::Held => {}
                     Moved::Copied(original) => pools.free(original),
                     Moved::NotTaken(packet) => {
-                        drop(&mut count_drops, pools, packet, DropReason::Consumed)
+                        drop(&mut count_drops, pools, packet, DropReason::Consumed);
                     }
                 },
             }

@@ -206,4 +206,5 @@ impl Raw<'_> {
     }
 }
 
-const _: () = assert!(LOOKED_AT_MAX < u8::MAX as usize && SLOTS < u8::MAX as usize);
+const _: () = assert!(LOOKED_AT_MAX < u8::MAX as usize);
+const _: () = assert!(SLOTS < u8::MAX as usize);

@@ -57,22 +57,24 @@ impl Windows {
 
     #[inline(always)]
     fn look_at(&mut self, now: u64, packets: u64) {
-        self.disturbed |= now.saturating_sub(self.last) > self.gap;
+        let is_pause = now.saturating_sub(self.last) > self.gap;
+        self.disturbed |= is_pause;
         self.last = now;
         if now.saturating_sub(self.start) >= self.window * (self.current as u64 + 1) {
-            self.end_window(now, packets);
+            self.end_window(now, packets, is_pause);
         }
     }
 
     #[cold]
-    fn end_window(&mut self, now: u64, packets: u64) {
+    fn end_window(&mut self, now: u64, packets: u64, is_pause: bool) {
         // What a gap has skipped was disturbed, and so was what it began in.
         let current = ((now - self.start) / self.window) as usize;
         while self.current < current {
             self.ends.push((packets, self.disturbed));
             self.current += 1;
         }
-        self.disturbed = false;
+        // A pause that ends in this window lies in it, too.
+        self.disturbed = is_pause;
     }
 }
 

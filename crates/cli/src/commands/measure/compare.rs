@@ -235,9 +235,8 @@ fn together(
         Err(why) => return Ok(Some(why)),
     };
     let ratios: Vec<_> = pilot.iter().map(|(a, b)| b / a).collect();
-    let power = match Power::of(&ratios, FALSE_ALARMS) {
-        Ok(power) => power,
-        Err(_) => return Ok(Some("nothing came through in a pilot's slices".to_owned())),
+    let Ok(power) = Power::of(&ratios, FALSE_ALARMS) else {
+        return Ok(Some("nothing came through in a pilot's slices".to_owned()));
     };
     let mut plan = args.planned(bench, &power, slice * 2);
     let rates = match slices(bench, devices, profile, turns(plan.pairs_max, args.seed))? {

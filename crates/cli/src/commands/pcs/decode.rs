@@ -151,6 +151,6 @@ mod tests {
         assert_eq!(line_ns(2046), 198);
         assert_eq!(line_ns(2046 * 5), 992);
         assert_eq!(line_ns(2046 * 5_040_323), 1_000_000_083);
-        assert_eq!(line_ns(u64::MAX), 1_788_787_158_593_894_363);
+        assert_eq!(line_ns(u64::MAX), 1_788_775_182_905_168_641);
     }
 }
