@@ -471,7 +471,9 @@ proptest! {
             let _ = view.extensions().pdu_session();
             let shown = view.extensions().into_iter().map(|extension| extension.to_string());
             prop_assert!(shown.count() <= EXTENSIONS_MAX);
-            let _ = Elements::new(view.payload()).map(|element| element.map(|it| it.len())).count();
+            for element in Elements::new(view.payload()).flatten() {
+                prop_assert!(element.len() <= bytes.len());
+            }
             let _ = Elements::new(view.payload()).error_indication();
         }
     }
