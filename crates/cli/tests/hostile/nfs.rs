@@ -136,7 +136,7 @@ impl Nf for Slanderer {
         let mut regions = vec![RegionName::LinkProducer(0), RegionName::LinkConsumer(1)];
         // Worker 0 owns the pools, unless everybody has its own; where they are sealed, `out` is a
         // worker before this one.
-        let label = std::env::args().last().unwrap();
+        let label = std::env::args().next_back().unwrap();
         let lane = |from| RegionName::LaneConsumer { from, to: 0 };
         regions.extend(match label.as_str() {
             "slander-copy/evil" => None,

@@ -37,7 +37,7 @@ fn rates(side: Side, device: Simulated, seed: u64, pairs: u32) -> Vec<f64> {
     let steps = SLICE_NS * 2 * u64::from(pairs) / STEP_NS;
     for step in 0..steps {
         let now = step * STEP_NS;
-        if now % SLICE_NS == 0 {
+        if now.is_multiple_of(SLICE_NS) {
             // The machine: 1 % from slice to slice, and half a core now and then.
             speed = (0.01 * random.normal()).exp();
             if random.unit() < 0.01 {
