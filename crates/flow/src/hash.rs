@@ -115,9 +115,12 @@ mod tests {
         assert_eq!((hash.hash(&[]), hash.hash(&[1; 9])), (0, 0));
     }
 
+    /// Changes a bit of seed or key.
+    type Change<'a> = &'a dyn Fn(u32, &mut [u64; 2], &mut [u64; 3]);
+
     #[test]
     fn each_bit_of_seed_and_key_changes_about_half_of_the_hash() {
-        let flips = |change: &dyn Fn(u32, &mut [u64; 2], &mut [u64; 3])| {
+        let flips = |change: Change<'_>| {
             let mut sum = 0;
             for round in 0..1000u64 {
                 let (mut seed, mut key) = ([round, !round], [round * 3, 1, 0]);

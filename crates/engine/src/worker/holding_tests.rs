@@ -67,7 +67,10 @@ impl Nf for Whim {
             } else if whim.is_multiple_of(5) {
                 out.drop_kept(kept, DropReason::own(0));
             } else {
-                let twin = whim.is_multiple_of(7).then(|| out.clone_kept(&kept)).flatten();
+                let twin = whim
+                    .is_multiple_of(7)
+                    .then(|| out.clone_kept(&kept))
+                    .flatten();
                 self.held.extend(twin.map(|twin| (now.plus(5), twin)));
                 out.kept_mut(&mut kept).unwrap().bytes_mut()[0] |= 1;
                 if let Err(kept) = out.send_kept(kept, whim % 2) {

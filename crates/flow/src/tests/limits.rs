@@ -96,7 +96,7 @@ fn entries_that_all_meet_in_two_buckets_are_moved_and_then_refused() {
     let timeouts = Timeouts::NONE;
     let mut gone = 0;
     let inserted = table.insert_evicting(&[one_more], timeouts, 1, Eviction::OldestIdle, |_, _| {
-        gone += 1
+        gone += 1;
     });
     assert!(matches!(inserted, Ok(Inserted::New(_))));
     assert_eq!(
