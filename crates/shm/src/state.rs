@@ -1,12 +1,13 @@
 //! Memory of a network function that outlives it: its tables, counts and sessions.
 //!
-//! Beside a packet's life. The supervisor makes it ([`create`]) and keeps the descriptor; the worker
+//! Beside a packet's life. The supervisor makes it ([`create`]) and keeps the descriptor; the
+//! worker
 //! that runs the function maps it ([`StateRegion::attach`]); a successor, after a kill or a change
 //! of the chain, maps the same memory and finds it as it was left. In it lie offsets, never
 //! pointers, and whatever a kill can leave there is for the function to mend.
 //!
-//! One mapping at a time: the kernel holds a lock on the memory for whoever has it mapped, and takes
-//! it back when that process is gone. So a function has its memory as plain bytes.
+//! One mapping at a time: the kernel holds a lock on the memory for whoever has it mapped, and
+//! takes it back when that process is gone. So a function has its memory as plain bytes.
 #![allow(
     unsafe_code,
     reason = "makes a slice of a mapping that nobody else has"
@@ -126,7 +127,8 @@ impl Deref for State {
 
     fn deref(&self) -> &[u8] {
         let region = &self.region.0.region;
-        // SAFETY: so many bytes are mapped, checked in `StateRegion::take`, while `self` holds the region. Nobody else refers to
+        // SAFETY: so many bytes are mapped, checked in `StateRegion::take`, while `self` holds the
+        // region. Nobody else refers to
         // them: `is_taken` is set while a `State` of this mapping lives, the lock keeps every other
         // mapping out that is made by `StateRegion::attach`, and the supervisor, which has the
         // descriptor, maps it only before it hands it out. The size is sealed.

@@ -151,8 +151,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
 }
 
-/// The binary that runs here, also after an upgrade has replaced or deleted its file: a child of this
-/// process still has it as its own image when it looks.
+/// The binary that runs here, also after an upgrade has replaced or deleted its file: a child of
+/// this process still has it as its own image when it looks.
 fn this_binary() -> std::io::Result<PathBuf> {
     let handle = PathBuf::from("/proc/self/exe");
     if handle.exists() {

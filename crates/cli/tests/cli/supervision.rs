@@ -230,7 +230,8 @@ fn a_low_limit_of_descriptors_is_raised_where_it_may_be() {
     let path = names.join(" -> ");
     let text = format!(
         "name: long\nports:\n  in: {{ generator: {{ rate: 1kpps }} }}\n  out: {{ sink: }}\n\
-         nfs:\n{nfs}links: [in -> {path} -> out]\nrun: {{ mode: process, buffers: {{ 2048: 256 }} }}\n"
+         nfs:\n{nfs}links: [in -> {path} -> out]\n\
+         run: {{ mode: process, buffers: {{ 2048: 256 }} }}\n"
     );
     place.write("long.yaml", text);
     // Enough for the supervisor at rest, and for few workers.

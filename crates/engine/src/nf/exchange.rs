@@ -29,8 +29,8 @@ pub enum Handled {
 
 /// The control half of an NF.
 pub trait NfControl: Send {
-    /// Answers a control request, on the control thread. It may take its time, but for every request
-    /// to its worker.
+    /// Answers a control request, on the control thread. It may take its time, but for every
+    /// request to its worker.
     fn control(&mut self, request: &Value) -> Handled;
 }
 

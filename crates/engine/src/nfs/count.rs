@@ -11,8 +11,8 @@
 //! ```
 //!
 //! The counts outlive the NF: a kill, or a change of the chain that leaves the node where it is,
-//! loses none. Control requests: `{"show": "counts"}` answers with all of them, `{"reset": true}` sets them to
-//! zero. EtherTypes beyond the first 30 different ones count as `other`.
+//! loses none. Control requests: `{"show": "counts"}` answers with all of them, `{"reset": true}`
+//! sets them to zero. EtherTypes beyond the first 30 different ones count as `other`.
 
 use std::ops::DerefMut;
 

@@ -185,7 +185,8 @@ impl Policer {
                 (Unit::Bit, rate, u128::from(bytes) * 8)
             }
         };
-        // A rate is positive and at most 10^13 per second, so this fits; below 10^-3 it would be none.
+        // A rate is positive and at most 10^13 per second, so this fits; below 10^-3 it would be
+        // none.
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,

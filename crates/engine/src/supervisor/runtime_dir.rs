@@ -111,8 +111,9 @@ impl RuntimeDir {
     /// Makes the folder for chain `name` and takes its lock.
     ///
     /// # Errors
-    /// [`RuntimeDirError::Busy`] if the chain runs already; [`RuntimeDirError::Io`] if the folder is
-    /// another user's, a symbolic link, or holds what Catena did not make: nothing of it is touched.
+    /// [`RuntimeDirError::Busy`] if the chain runs already; [`RuntimeDirError::Io`] if the folder
+    /// is another user's, a symbolic link, or holds what Catena did not make: nothing of it is
+    /// touched.
     pub fn create(root: &Path, name: &str) -> Result<Self, RuntimeDirError> {
         let path = root.join(name);
         let at = |place: &Path, reason: &dyn ToString| RuntimeDirError::Io {

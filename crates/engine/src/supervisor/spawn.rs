@@ -78,8 +78,8 @@ pub fn thread(
     Ok((Body::Thread(Some(handle)), ours))
 }
 
-/// Variables of the environment that a worker is given, if they are set: where a library that a port
-/// loads is found, and whether a panic shows its way.
+/// Variables of the environment that a worker is given, if they are set: where a library that a
+/// port loads is found, and whether a panic shows its way.
 const KEPT_VARIABLES: [&str; 2] = ["LD_LIBRARY_PATH", "RUST_BACKTRACE"];
 
 /// Starts a worker as a process; gives the supervisor's end of its control connection.

@@ -45,8 +45,8 @@ pub(super) fn states_of(node: &Node) -> &[StatePlan] {
     }
 }
 
-/// What becomes of the memory of nodes that are in both chains, for people: one line for each region
-/// that a node with other settings keeps, or does not.
+/// What becomes of the memory of nodes that are in both chains, for people: one line for each
+/// region that a node with other settings keeps, or does not.
 pub fn fates(old: &Chain, new: &Chain) -> Vec<String> {
     let mut lines = Vec::new();
     for before in &old.nodes {

@@ -5,7 +5,8 @@
 //! the data path, a thread of this one:
 //!
 //! - it gains no rights by any program (`no_new_privs`);
-//! - of root's capabilities it keeps those by which ports open interfaces and files, and none at all
+//! - of root's capabilities it keeps those by which ports open interfaces and files, and none at
+//!   all
 //!   if it runs no port;
 //! - its private memory and its descriptors are limited;
 //! - system calls that no worker needs are refused ([`catena_shm::confine`]).
@@ -24,8 +25,8 @@ use crate::worker::serve::ServeError;
 
 /// Descriptors of a worker, at most: two for each end of a ring or lane, and those of its ports.
 const DESCRIPTORS_MAX: u64 = 8192;
-/// Private memory of a worker, at least, and as a part of the machine's. Pools and what outlives the
-/// worker are shared memory and do not count.
+/// Private memory of a worker, at least, and as a part of the machine's. Pools and what outlives
+/// the worker are shared memory and do not count.
 const MEMORY_MIN: u64 = 1 << 30;
 const MEMORY_PART: u64 = 2;
 
