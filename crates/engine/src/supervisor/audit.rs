@@ -37,6 +37,9 @@ pub(super) struct Audits {
     due: BTreeMap<usize, BTreeSet<usize>>,
     /// Begun: the number of the question that the owner answers when it has marked them.
     open: BTreeMap<usize, (u64, BTreeSet<usize>)>,
+    /// The links of the last that was begun, by owner. Marks may stand in its ledger as long as the
+    /// owner has not read that the search has ended, so also when it dies before.
+    last: BTreeMap<usize, BTreeSet<usize>>,
 }
 
 impl Supervisor {
@@ -82,6 +85,7 @@ impl Supervisor {
             let seek = links.iter().copied().collect();
             instance.send(&ToWorker::Seek { links: seek });
             instance.send(&ToWorker::Sync { id });
+            self.audits.last.insert(owner, links.clone());
             self.audits.open.insert(owner, (id, links));
         }
     }
@@ -211,7 +215,7 @@ impl Supervisor {
 
     /// A dead owner's ledger without marks: what was looked for left by one of those links.
     pub(super) fn unmarked(&self, owner: usize, ledger: Vec<(u32, u8)>) -> Vec<(u32, u8)> {
-        let links = self.audits.open.get(&owner).map(|(_, links)| links);
+        let links = self.audits.last.get(&owner);
         let link = links.and_then(|links| links.first());
         let number = link.map_or(1, |link| u8::try_from(link + 1).unwrap_or(SOUGHT));
         let of = |link| if link == SOUGHT { number } else { link };
