@@ -33,7 +33,7 @@ fn own_counters_and_reasons_are_live_and_outlive_a_kill() {
     let before = running.until("all three are seen", |status| {
         counted(status).iter().all(|count| *count > 100)
     });
-    let victims = ["police", "out"];
+    let victims = ["police", "ports"];
     for victim in victims {
         assert!(support::signal(&before, victim, Signal::KILL));
     }

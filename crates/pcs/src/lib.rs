@@ -2,7 +2,7 @@
 //! 10G-EPON physical coding sublayer (10GBASE-PR, IEEE 802.3 Clauses 49 and 76): Ethernet frames to
 //! line bits and back, for OLT and ONU, downstream and in upstream bursts.
 //!
-//! There are two implementations of everything: [`reference`], written from the standard's text,
+//! There are two implementations of everything: [`mod@reference`], written from the standard's text,
 //! bit by bit and slow, and [`fast`], on whole words with vector instructions, for the line rate of
 //! 10.3125 Gb/s on a core. Tests hold them equal. Neither does I/O or reads a clock; the fast one
 //! takes its memory when it is made.
@@ -15,7 +15,7 @@
 //!
 //! # The stages
 //!
-//! | transmit, in order | receive, in reverse order | [`reference`] | [`fast::stages`] |
+//! | transmit, in order | receive, in reverse order | [`mod@reference`] | [`fast::stages`] |
 //! |---|---|---|---|
 //! | frame to vectors: preamble, LLID, CRC-8, FCS, gap | vectors to frames | `mac` | in the whole direction |
 //! | idle deletion | idle insertion | `idle` | in the whole direction |

@@ -100,7 +100,12 @@ fn a_study_is_killed_goes_on_and_keeps_every_trial() {
     });
     // The killed supervisor's own folder; `assert_nothing_left` looks at what later ones leave.
     for entry in std::fs::read_dir(place.runtime()).unwrap().flatten() {
-        std::fs::remove_dir_all(entry.path()).unwrap();
+        let path = entry.path();
+        if path.is_dir() {
+            std::fs::remove_dir_all(path).unwrap();
+        } else {
+            std::fs::remove_file(path).unwrap();
+        }
     }
     let before = journal(&place);
     // What a crash in the midst of a line leaves.

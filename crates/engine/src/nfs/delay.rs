@@ -2,8 +2,8 @@
 //!
 //! Packets leave in the order in which they came, each when its time is over and never before.
 //! Those that arrive while as many are held as `limit` says, or for which the worker has no buffer,
-//! are dropped as `no_buffer`. Should its worker be killed, what it holds is lost and counted as
-//! killed.
+//! are dropped as `no_buffer`. Should it be replaced, what it holds is dropped as `unsent`; should
+//! its worker be killed, it is lost and counted as killed.
 //!
 //! ```yaml
 //! nfs:

@@ -1,6 +1,6 @@
 //! Records on the control connection, whatever their size: cut into messages, put together again.
 //!
-//! Control path. A message that begins with [`MORE`] carries a part of a record, and more follow;
+//! Control path. A message that begins with `MORE` carries a part of a record, and more follow;
 //! any other message ends the record, and most records are that one message. JSON holds no such
 //! byte, so no record can be taken for a part. Descriptors come with the first message. A sender
 //! finishes one record before it begins the next.

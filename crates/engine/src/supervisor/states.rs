@@ -1,6 +1,6 @@
 //! Memory that outlives NFs: made here, kept here, and given to whoever runs the node next.
 //!
-//! A node's plan names it ([`StatePlan`](crate::nf::StatePlan)). The first instance of its worker
+//! A node's plan names it ([`StatePlan`]). The first instance of its worker
 //! gets it, its successor after a death, and the NF with other settings after a change, if name,
 //! size and layout are the same; else that one gets new memory, which `catena plan` says. It is
 //! handed on only after the kernel has confirmed the exit of whoever had it; within one worker the

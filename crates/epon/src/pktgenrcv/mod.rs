@@ -14,8 +14,8 @@
 //! is handed over; at a rate, chunks have due times of their own, and their time counts from then
 //! (open loop, no coordinated omission).
 //!
-//! - [`sending`]: which chunk goes when, and what is in it.
-//! - [`arriving`]: which chunks and frames are back, and what is wrong with them.
+//! - `sending`: which chunk goes when, and what is in it.
+//! - `arriving`: which chunks and frames are back, and what is wrong with them.
 //!
 //! A chunk that does not return within `timeout` is lost: whoever held it was killed. The loop goes
 //! on.

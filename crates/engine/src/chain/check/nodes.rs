@@ -29,6 +29,8 @@ pub(super) struct Draft<'t> {
     pub(super) netns: Option<(String, Position)>,
     pub(super) group: String,
     pub(super) on_death: OnDeath,
+    /// Where the file says that it is bypassed when it dies.
+    pub(super) bypass_at: Option<Position>,
     pub(super) part: Part,
 }
 
@@ -105,6 +107,19 @@ impl Draft<'_> {
             },
             Err(errors) => subject.report(report, errors),
         }
+        self.check_bypass(report);
+    }
+
+    /// What packets end at cannot be bypassed.
+    fn check_bypass(&self, report: &mut Report<'_>) {
+        if let (Some(at), true) = (self.bypass_at, self.ends_paths()) {
+            let noun = if self.is_port() { "port " } else { "" };
+            report.error(
+                at,
+                format!("{noun}{} cannot be bypassed: packets end there", self.name),
+                "write hold or drop",
+            );
+        }
     }
 }
 
@@ -162,6 +177,7 @@ impl Reader<'_> {
             netns: None,
             group: GROUP.to_owned(),
             on_death: OnDeath::default(),
+            bypass_at: None,
             part: if is_port {
                 self.port(report, node, entries)
             } else {
@@ -206,13 +222,10 @@ impl Reader<'_> {
         }
         if let Some(entry) = entry(entries, "on_death") {
             draft.on_death = choice(report, entry, ON_DEATHS).unwrap_or_default();
-            if draft.ends_paths() && draft.on_death == OnDeath::Bypass {
-                let noun = if draft.is_port() { "port " } else { "" };
-                report.error(
-                    entry.tree.at,
-                    format!("{noun}{} cannot be bypassed: packets end there", draft.name),
-                    "write hold or drop",
-                );
+            draft.bypass_at = (draft.on_death == OnDeath::Bypass).then_some(entry.tree.at);
+            // An NF says so in its plan, which is not made yet.
+            if draft.is_port() {
+                draft.check_bypass(report);
             }
         }
     }
