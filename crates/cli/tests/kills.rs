@@ -57,7 +57,7 @@ const BURST: u64 = 64;
 /// How long packets may wait, for 99 of 100 kills.
 const GAP_P99: Duration = Duration::from_millis(10);
 /// How often that is measured, until it is met.
-const ROUNDS_MAX: u64 = 3;
+const ROUNDS_MAX: u64 = 5;
 
 fn asked(name: &str, default: u64) -> u64 {
     let asked = std::env::var(name).ok();

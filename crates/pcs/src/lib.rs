@@ -2,10 +2,10 @@
 //! 10G-EPON physical coding sublayer (10GBASE-PR, IEEE 802.3 Clauses 49 and 76): Ethernet frames to
 //! line bits and back, for OLT and ONU, downstream and in upstream bursts.
 //!
-//! There are two implementations of everything: [`mod@reference`], written from the standard's text,
-//! bit by bit and slow, and [`fast`], on whole words with vector instructions, for the line rate of
-//! 10.3125 Gb/s on a core. Tests hold them equal. Neither does I/O or reads a clock; the fast one
-//! takes its memory when it is made.
+//! There are two implementations of everything: [`mod@reference`], written from the standard's
+//! text, bit by bit and slow, and [`fast`], on whole words with vector instructions, for the line
+//! rate of 10.3125 Gb/s on a core. Tests hold them equal. Neither does I/O or reads a clock; the
+//! fast one takes its memory when it is made.
 //!
 //! # Where to start
 //!

@@ -268,7 +268,7 @@ ports:
   in:  {{ generator: {{ rate: 1kpps }} }}
   out: {{ sink: {{}} }}
 nfs:
-  mid: {{ type: count }}
+  mid: {{ type: macswap }}
 links:
   - in -> mid
   - mid -> out
