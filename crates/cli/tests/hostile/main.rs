@@ -168,7 +168,7 @@ nfs:
   split: {{ type: tee }}
   good:  {{ type: macswap }}
   evil:  {{ type: scribbler, group: strangers }}
-  last:  {{ type: count, group: strangers }}
+  last:  {{ type: merge, group: strangers }}
 links:
   - in -> split
   - split.good -> good
@@ -331,9 +331,9 @@ ports:
   end:  {{ sink: {{}} }}
 nfs:
   split: {{ type: tee }}
-  good:  {{ type: count }}
-  evil:  {{ type: count }}
-  last:  {{ type: count }}
+  good:  {{ type: merge }}
+  evil:  {{ type: merge }}
+  last:  {{ type: merge }}
 links:
   - in -> split
   - {{ link: split.good -> good, trust: {trust} }}
@@ -424,7 +424,7 @@ ports:
   out: {{ sink: {{ verify: true }} }}
 nfs:
   evil: {{ type: slanderer }}
-  good: {{ type: count }}
+  good: {{ type: merge }}
 links:
   - {{ link: in -> evil, trust: {trust} }}
   - {{ link: evil -> good, trust: {trust} }}
@@ -485,7 +485,7 @@ fn assert_unharmed(running: Running, why: &str) {
 }
 
 fn deaf() {
-    let mut running = beside("deaf", "count");
+    let mut running = beside("deaf", "merge");
     let evil = running.supervisor.chain().node_index("evil").unwrap();
     let start = Instant::now();
     // Each step would wait for ever if it waited for the one that does not listen.
@@ -542,7 +542,7 @@ fn flooded() {
 
 /// It says its last word, and lives on.
 fn undead() {
-    let mut running = beside("undead", "count");
+    let mut running = beside("undead", "merge");
     let evil = running.supervisor.chain().node_index("evil").unwrap();
     running.supervisor.request(evil, serde_json::Value::Null);
     running.until("its successor runs", Duration::from_secs(20), |status| {
