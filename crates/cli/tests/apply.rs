@@ -354,8 +354,9 @@ fn kills_in_the_middle_of_a_change_are_survived() {
         }
         running.kill(victim);
         let mut said = child.wait_with_output().unwrap();
+        // A change may wait for somebody's answer until patience (5 s) ends, and is given up then.
         assert!(
-            start.elapsed() < Duration::from_secs(4),
+            start.elapsed() < Duration::from_secs(20),
             "{:?}",
             start.elapsed()
         );

@@ -54,8 +54,9 @@ const LIMIT: u64 = 4000;
 
 /// Packets in a burst: what a worker can hold in a turn.
 const BURST: u64 = 64;
-/// How long packets may wait, for 99 of 100 kills.
-const GAP_P99: Duration = Duration::from_millis(10);
+/// How long packets may wait, for 99 of 100 kills. On an idle machine it is about 10 ms, and what
+/// is measured is printed; others that use its cores are not to fail a test.
+const GAP_P99: Duration = Duration::from_millis(30);
 /// How often that is measured, until it is met.
 const ROUNDS_MAX: u64 = 5;
 

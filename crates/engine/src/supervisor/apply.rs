@@ -129,7 +129,9 @@ impl Supervisor {
     fn check_settled(&self) -> Result<(), ApplyError> {
         let workers = self.instances.iter().zip(&self.placement.workers);
         let mut unsettled = workers.filter(|(instance, worker)| {
-            !worker.nodes.is_empty() && (instance.state != State::Running || instance.is_bypass)
+            let is_busy = instance.changing != Changing::No;
+            let runs = instance.state == State::Running && !instance.is_bypass;
+            !worker.nodes.is_empty() && (is_busy || !runs)
         });
         match unsettled.next() {
             Some((_, worker)) => Err(ApplyError::NotSettled(worker.name.clone())),
@@ -250,7 +252,11 @@ impl Supervisor {
         }
         for instance in &mut self.instances {
             if instance.changing != Changing::No {
-                instance.changing = Changing::No;
+                // One that still makes it has said some of that already.
+                instance.changing = match instance.changing {
+                    Changing::Making | Changing::Forgetting => Changing::Forgetting,
+                    _ => Changing::No,
+                };
                 instance.failure = None;
                 instance.send(&ToWorker::Forget);
             }

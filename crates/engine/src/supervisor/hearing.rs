@@ -92,6 +92,9 @@ impl Supervisor {
                     self.take_memory(worker, region, len, fd);
                 }
             }
+            // Nobody wants it any more.
+            (FromWorker::Made { .. }, State::Running)
+                if instance.changing == Changing::Forgetting => {}
             (FromWorker::Listening { link, address }, State::Making) => {
                 self.listens(worker, link, address);
             }
@@ -109,12 +112,14 @@ impl Supervisor {
                 self.show_pools(worker);
                 self.introduce();
             }
-            (FromWorker::AllMade { .. }, State::Running) => {
-                if instance.changing == Changing::Making {
+            (FromWorker::AllMade { .. }, State::Running) => match instance.changing {
+                Changing::Making => {
                     instance.changing = Changing::Made;
                     self.introduce();
                 }
-            }
+                Changing::Forgetting => instance.changing = Changing::No,
+                _ => {}
+            },
             (FromWorker::Rewired, State::Running) => instance.changing = Changing::Rewired,
             (FromWorker::Started, State::Made) => {
                 instance.state = State::Running;
@@ -126,6 +131,10 @@ impl Supervisor {
                 let name = name.map_or(String::new(), |node| format!("{}: ", node.name));
                 let said = format!("{name}{message}");
                 match (instance.changing, instance.state) {
+                    (Changing::Forgetting, _) => {
+                        instance.changing = Changing::No;
+                        return;
+                    }
                     (Changing::Making, _) => instance.changing = Changing::Failed,
                     // What it says of a change that is made is no failure of the worker's.
                     (_, State::Running) => return self.notice(said),

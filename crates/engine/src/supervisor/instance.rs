@@ -74,6 +74,8 @@ pub enum Changing {
     Made,
     /// It could not.
     Failed,
+    /// It was told to forget it, and has not said the last of it.
+    Forgetting,
     /// It was told to turn to its new outputs.
     Rewiring,
     /// It has turned.
