@@ -404,8 +404,11 @@ impl Supervisor {
             })
             .collect();
         let deadline = Instant::now() + PATIENCE;
-        while going.iter().any(|worker| self.buffers_out(*worker) > 0) && Instant::now() < deadline
-        {
+        // One that has died waits for none: its page says for ever what it last stored.
+        let waits = |supervisor: &Self, worker: usize| {
+            supervisor.instances[worker].is_live() && supervisor.buffers_out(worker) > 0
+        };
+        while going.iter().any(|worker| waits(self, *worker)) && Instant::now() < deadline {
             self.step(Duration::from_millis(5), &[]);
         }
         for worker in &going {
