@@ -53,7 +53,7 @@ run: { mode: process }
 const LIMIT: u64 = 4000;
 
 /// Packets in a burst: what a worker can hold in a turn.
-const BURST: u64 = 64;
+const BURST: u64 = 128;
 /// How long packets may wait, for 99 of 100 kills. On an idle machine it is about 10 ms, and what
 /// is measured is printed; others that use its cores are not to fail a test.
 const GAP_P99: Duration = Duration::from_millis(30);

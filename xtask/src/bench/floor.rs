@@ -213,7 +213,11 @@ mod tests {
         if cores[0] == cores[1] {
             return;
         }
-        for (work, slots) in [(Work::Plain, 512), (Work::Copy, 512), (Work::Bundle, 2048)] {
+        for (work, slots) in [
+            (Work::Plain, 1024),
+            (Work::Copy, 1024),
+            (Work::Bundle, 2048),
+        ] {
             // On a busy machine every window may be disturbed; then nothing must be said.
             match rate(work, slots, Duration::from_millis(60), cores) {
                 Ok(floor) => assert!(floor.ns_per_packet > 0.1 && floor.rejected < floor.windows),

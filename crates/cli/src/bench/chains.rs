@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 /// What the links of a benchmark say.
 #[derive(Clone, Debug)]
 pub(crate) struct Links {
-    pub(crate) slots: u32,
+    /// Slots of all links; the chain file's default if absent.
+    pub(crate) slots: Option<u32>,
     /// Trust of all links; the chain's own choice if absent.
     pub(crate) trust: Option<String>,
     /// `aggregate` of the links from the source and to the sink; left out if absent.
@@ -115,7 +116,10 @@ impl ChainText {
     /// Keys of a link beside its path.
     fn keys(&self, is_outer: bool) -> String {
         let links = &self.links;
-        let mut keys = format!(", slots: {}", links.slots);
+        let mut keys = String::new();
+        if let Some(slots) = links.slots {
+            let _ = write!(keys, ", slots: {slots}");
+        }
         if let Some(trust) = &links.trust {
             let _ = write!(keys, ", trust: {trust}");
         }
@@ -142,7 +146,7 @@ mod tests {
             cores: Some([0, 1]),
             sink_apart: false,
             links: Links {
-                slots: 512,
+                slots: Some(512),
                 trust: None,
                 outer: None,
                 inner: None,

@@ -81,12 +81,12 @@ pub(crate) struct Common {
     /// Cores of the two sides
     #[arg(long, value_delimiter = ',', default_values_t = [0, 1])]
     cores: Vec<usize>,
-    /// Packets in a burst
-    #[arg(long, default_value_t = 64)]
-    burst: u16,
-    /// Slots of links
-    #[arg(long, default_value_t = 512)]
-    slots: u32,
+    /// Packets in a burst; left to the chain file's default if absent
+    #[arg(long)]
+    burst: Option<u16>,
+    /// Slots of links; left to the chain file's default if absent
+    #[arg(long)]
+    slots: Option<u32>,
     /// How idle workers wait
     #[arg(long, default_value = "auto")]
     wait: String,
@@ -190,13 +190,15 @@ fn generator(
         ),
         None => format!("{{ receiver: {{ samples: 65536 }}, core: {to}"),
     };
+    let slots = common
+        .slots
+        .map_or_else(String::new, |n| format!(", slots: {n}"));
     // Profiles count the FCS; every other size here does not.
     let frame_len = common.size + catena_measure::profile::FCS_LEN;
     Ok(format!(
         "ports:\n  source: {{ traffic: {{ profile: {{ sizes: {frame_len}, \
          flows: {{ count: {flows} }} }} }}, core: {from} }}\n  sink: {sink} }}\n\
-         links:\n  - {{ link: source -> sink, slots: {} }}\n",
-        common.slots
+         links:\n  - {{ link: source -> sink{slots} }}\n"
     ))
 }
 
@@ -227,11 +229,13 @@ fn chain_text(common: &Common, load: Load) -> Result<ChainText, Failure> {
 }
 
 fn start(common: &Common, chain: &str, mode: &str, name: &str) -> Result<Supervisor, Failure> {
+    let burst = common
+        .burst
+        .map_or_else(String::new, |n| format!(", burst: {n}"));
     let text = format!(
-        "name: bench-{name}-{}\n{chain}run: {{ mode: {mode}, wait: {}, burst: {} }}\n",
+        "name: bench-{name}-{}\n{chain}run: {{ mode: {mode}, wait: {}{burst} }}\n",
         std::process::id(),
         common.wait,
-        common.burst,
     );
     let registry = crate::bench::registry();
     let checked = Chain::parse(&text, std::path::Path::new("."), &registry, None)

@@ -19,12 +19,16 @@ use crate::port::{PortKind, PortRole, WrapKind};
 pub const NODE_COUNT_MAX: usize = 64;
 /// Most links in a chain: an owner's ledger numbers the links of its worker from 1 in one byte.
 pub const LINK_COUNT_MAX: usize = 200;
-/// Fewest and most slots of a link; the default is [`SLOT_COUNT`].
+/// Fewest and most slots of a link; the defaults are [`SLOT_COUNT`] and [`SLOT_COUNT_PACKING`].
 pub const SLOT_COUNT_LIMITS: (u32, u32) = (2, 16_384);
-/// Slots of a link unless the file says otherwise: small enough that what is in flight stays in L2.
-pub const SLOT_COUNT: u32 = 512;
+/// Slots of a link that packs nothing, unless the file says otherwise: small enough that what is
+/// in flight stays in L2.
+pub const SLOT_COUNT: u32 = 1024;
+/// Slots of a link that may pack packets, unless the file says otherwise. Slots count packets: with
+/// fewer, so few bundles are in flight that their two sides wait for each other.
+pub const SLOT_COUNT_PACKING: u32 = 2048;
 /// Packets in a burst unless the file says otherwise.
-pub const BURST: u16 = 64;
+pub const BURST: u16 = 128;
 /// Fewest and most packets in a burst.
 pub const BURST_LIMITS: (u16, u16) = (1, 256);
 

@@ -12,7 +12,9 @@ use super::check::links::{AGGREGATES, OVERFLOWS, PROTOCOLS, TRUSTS};
 use super::check::nodes::{GROUP, ON_DEATHS};
 use super::check::run::WAITS;
 use super::check::{DEFAULT_IMAGE, MODES};
-use super::model::{BURST, BURST_LIMITS, NODE_COUNT_MAX, SLOT_COUNT, SLOT_COUNT_LIMITS};
+use super::model::{
+    BURST, BURST_LIMITS, NODE_COUNT_MAX, SLOT_COUNT, SLOT_COUNT_LIMITS, SLOT_COUNT_PACKING,
+};
 use super::registry::Registry;
 
 /// The form of names; the same as the checker's.
@@ -178,7 +180,12 @@ fn link() -> Value {
                         "description": "What becomes of a packet for which there is no slot",
                         "enum": OVERFLOWS
                     },
-                    "slots": { "description": format!("{SLOT_COUNT} unless given"), "enum": slots },
+                    "slots": {
+                        "description": format!(
+                            "{SLOT_COUNT_PACKING} unless given, {SLOT_COUNT} if nothing is packed"
+                        ),
+                        "enum": slots
+                    },
                     "protocol": { "description": "How packets are handed over", "enum": PROTOCOLS },
                     "aggregate": {
                         "description": "Whether small packets share frames; auto unless given",

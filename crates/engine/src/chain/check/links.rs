@@ -4,7 +4,8 @@ use super::Drafts;
 use super::fields::{choice, entry, integer, known_keys, suggestion};
 use crate::chain::diagnostic::{Position, Report};
 use crate::chain::model::{
-    Aggregate, LINK_COUNT_MAX, Overflow, Protocol, SLOT_COUNT, SLOT_COUNT_LIMITS, Trust,
+    Aggregate, LINK_COUNT_MAX, Overflow, Protocol, SLOT_COUNT, SLOT_COUNT_LIMITS,
+    SLOT_COUNT_PACKING, Trust,
 };
 use crate::chain::parse::{Entry, Tree, Value};
 use crate::chain::registry::nearest;
@@ -64,7 +65,8 @@ impl LinkOptions {
             (Some((Protocol::Flag, _)), _) => 1,
             (Some((Protocol::Tcp, _)), _) => 0,
             (_, Some((slots, _))) => slots,
-            _ => SLOT_COUNT,
+            _ if matches!(self.aggregate, Some((Aggregate::Off, _))) => SLOT_COUNT,
+            _ => SLOT_COUNT_PACKING,
         }
     }
 
