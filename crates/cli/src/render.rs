@@ -188,9 +188,9 @@ fn link_row(link: &LinkStatus) -> Vec<String> {
     if link.discarded > 0 {
         let _ = write!(notes, " ({} discarded)", link.discarded);
     }
-    if link.aggregation.frames > 0 {
-        let per_frame = link.aggregation.packets_per_frame;
-        let _ = write!(notes, " ({per_frame:.1} packets per frame)");
+    if link.aggregation.bundles > 0 {
+        let per_bundle = link.aggregation.packets_per_bundle;
+        let _ = write!(notes, " ({per_bundle:.1} packets per bundle)");
     }
     vec![
         link.name.clone(),

@@ -37,8 +37,8 @@ pub struct RxBurst<'a> {
     packets: &'a mut Vec<Packet>,
     limit: usize,
     drops: &'a mut [u64; DropReason::COUNT],
-    /// Headroom of packets, if small ones are to lie together in frames.
-    frame_headroom: Option<u32>,
+    /// Headroom of packets, if small ones are to lie together in bundles.
+    bundle_headroom: Option<u32>,
 }
 
 impl<'a> RxBurst<'a> {
@@ -54,24 +54,24 @@ impl<'a> RxBurst<'a> {
             packets,
             limit,
             drops,
-            frame_headroom: None,
+            bundle_headroom: None,
         }
     }
 
-    /// Small packets are to lie together in frames, each with `headroom` bytes in front, because
-    /// the link behind aggregates. The engine closes the last frame.
-    pub fn in_frames(mut self, headroom: Option<u32>) -> Self {
-        self.frame_headroom = headroom;
+    /// Small packets are to lie together in bundles, each with `headroom` bytes in front, because
+    /// the link behind aggregates. The engine closes the last bundle.
+    pub fn in_bundles(mut self, headroom: Option<u32>) -> Self {
+        self.bundle_headroom = headroom;
         self
     }
 
     #[inline]
-    fn alloc_framed(&mut self, len: usize) -> Option<Packet> {
-        let headroom = self.frame_headroom?;
+    fn alloc_bundled(&mut self, len: usize) -> Option<Packet> {
+        let headroom = self.bundle_headroom?;
         if len > PACKED_LEN_MAX {
             return None;
         }
-        self.pools.alloc_framed(len, headroom)
+        self.pools.alloc_bundled(len, headroom)
     }
 
     /// The same call for at most `most` more packets: what a wrapper passes on to the port inside.
@@ -81,7 +81,7 @@ impl<'a> RxBurst<'a> {
             pools: self.pools,
             packets: self.packets,
             drops: self.drops,
-            frame_headroom: self.frame_headroom,
+            bundle_headroom: self.bundle_headroom,
         }
     }
 
@@ -104,7 +104,7 @@ impl<'a> RxBurst<'a> {
     /// The reason, already counted, if there is no buffer of that size.
     #[inline]
     pub fn alloc(&mut self, len: usize) -> Result<Packet, DropReason> {
-        if let Some(packet) = self.alloc_framed(len) {
+        if let Some(packet) = self.alloc_bundled(len) {
             return Ok(packet);
         }
         self.pools
@@ -136,10 +136,10 @@ impl<'a> RxBurst<'a> {
             packets.push(packet);
         };
         let mut done = 0;
-        if let Some(headroom) = self.frame_headroom.filter(|_| len <= PACKED_LEN_MAX) {
+        if let Some(headroom) = self.bundle_headroom.filter(|_| len <= PACKED_LEN_MAX) {
             while done < count {
                 let wanted = count - done;
-                let made = self.pools.fill_frame(wanted, len, headroom, &mut receive);
+                let made = self.pools.fill_bundle(wanted, len, headroom, &mut receive);
                 done += made;
                 if made == 0 {
                     break;
@@ -362,7 +362,7 @@ pub struct WrapKind {
     pub summary: &'static str,
     /// Names of its counters, beside those of the port inside.
     pub counters: &'static [&'static str],
-    /// Whether it limits [`Port::tx_room`]: packets then reach it one by one, never in frames.
+    /// Whether it limits [`Port::tx_room`]: packets then reach it one by one, never in bundles.
     pub takes_singly: bool,
     /// JSON Schema of its configuration.
     pub schema: fn() -> schemars::Schema,

@@ -52,7 +52,7 @@ impl LoopBench {
                 log2_stride,
                 buffer_count,
                 headroom: 64,
-                frames: false,
+                bundles: false,
             };
             PoolOwner::create(id, geometry, Sharing::ReadWrite).expect("memory for a test")
         });

@@ -78,7 +78,7 @@ impl PortBench {
                     log2_stride,
                     buffer_count,
                     headroom: 64,
-                    frames: false,
+                    bundles: false,
                 };
                 PoolOwner::create(id, geometry, Sharing::ReadWrite).expect("memory for a test")
             });

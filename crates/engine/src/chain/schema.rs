@@ -181,7 +181,7 @@ fn link() -> Value {
                     "slots": { "description": format!("{SLOT_COUNT} unless given"), "enum": slots },
                     "protocol": { "description": "How packets are handed over", "enum": PROTOCOLS },
                     "aggregate": {
-                        "description": "Whether small packets share frames; auto unless given",
+                        "description": "Whether small packets share bundles; auto unless given",
                         "enum": AGGREGATES
                     }
                 }

@@ -216,7 +216,7 @@ pub struct LinkStatus {
     pub discarded: u64,
     /// Descriptors and cursors no honest peer would write.
     pub violations: u64,
-    /// How small packets share frames.
+    /// How small packets share bundles.
     pub aggregation: AggregationStatus,
 }
 
@@ -229,12 +229,12 @@ pub struct AggregationStatus {
     pub is_packing: bool,
     /// Why, or why not.
     pub reason: String,
-    /// Frames sent.
-    pub frames: u64,
+    /// Bundles sent.
+    pub bundles: u64,
     /// Packets in them.
-    pub framed_packets: u64,
-    /// Packets per frame on average; 0 without frames.
-    pub packets_per_frame: f64,
+    pub bundled_packets: u64,
+    /// Packets per bundle on average; 0 without bundles.
+    pub packets_per_bundle: f64,
     /// Bytes copied to pack them.
     pub packed_bytes: u64,
 }
@@ -563,7 +563,7 @@ impl Supervisor {
 fn aggregation_status(mode: Aggregate, packed: &PackCounters) -> AggregationStatus {
     #[expect(clippy::cast_precision_loss, reason = "means for people")]
     let (mean, burst, len) = (
-        packed.framed_packets as f64 / packed.frames.max(1) as f64,
+        packed.bundled_packets as f64 / packed.bundles.max(1) as f64,
         packed.burst_mean_x16 as f64 / 16.0,
         packed.len_mean_x16 as f64 / 16.0,
     );
@@ -575,9 +575,9 @@ fn aggregation_status(mode: Aggregate, packed: &PackCounters) -> AggregationStat
             Aggregate::On => "asked for by the chain file".to_owned(),
             Aggregate::Auto => format!("{burst:.1} packets per burst of {len:.0} B on average"),
         },
-        frames: packed.frames,
-        framed_packets: packed.framed_packets,
-        packets_per_frame: mean,
+        bundles: packed.bundles,
+        bundled_packets: packed.bundled_packets,
+        packets_per_bundle: mean,
         packed_bytes: packed.packed_bytes,
     }
 }

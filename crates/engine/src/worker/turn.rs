@@ -133,8 +133,8 @@ impl Turn {
             port.blocked(now);
             return false;
         }
-        let frames = match node.outputs.first() {
-            Some(OutEdge::Link(link)) => link.makes_frames(),
+        let bundles = match node.outputs.first() {
+            Some(OutEdge::Link(link)) => link.makes_bundles(),
             _ => None,
         };
         self.probe.before_taking();
@@ -144,9 +144,9 @@ impl Turn {
             room,
             &mut node.counters.drops,
         )
-        .in_frames(frames);
+        .in_bundles(bundles);
         *state = port.rx(&mut burst, now);
-        pools.close_frame();
+        pools.close_bundle();
         if let RxState::Until(time) = *state {
             self.next_event = Some(self.next_event.map_or(time, |next| next.min(time)));
         }

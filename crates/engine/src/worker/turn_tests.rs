@@ -96,7 +96,7 @@ fn a_fused_port_takes_no_more_than_it_says() {
         log2_stride: 7,
         buffer_count: 64,
         headroom: 64,
-        frames: false,
+        bundles: false,
     };
     let owner = PoolOwner::create(0, geometry, Sharing::ReadWrite).unwrap();
     let mut pools = Pools::new(vec![owner]);
@@ -133,7 +133,7 @@ fn a_fused_loop_through_a_port_ends_at_the_port() {
         log2_stride: 7,
         buffer_count: 64,
         headroom: 64,
-        frames: false,
+        bundles: false,
     };
     let owner = PoolOwner::create(0, geometry, Sharing::ReadWrite).unwrap();
     let mut pools = Pools::new(vec![owner]);
@@ -210,7 +210,7 @@ fn circle(held: usize) -> (Graph, Pools) {
         log2_stride: 7,
         buffer_count: 64,
         headroom: 64,
-        frames: false,
+        bundles: false,
     };
     let owner = PoolOwner::create(0, geometry, Sharing::ReadWrite).unwrap();
     (graph, Pools::new(vec![owner]))

@@ -324,7 +324,7 @@ mod tests {
             log2_stride: 7,
             buffer_count: 512,
             headroom: 0,
-            frames: false,
+            bundles: false,
         };
         let owner = PoolOwner::create(1, geometry, Sharing::ReadWrite).unwrap();
         let mut pools = Pools::new(vec![owner]);
