@@ -140,15 +140,9 @@ fn node_row(node: &NodeStatus) -> Vec<String> {
         drops.push(format!("killed {}", node.killed));
     }
     // NFs have many counters, most of them of what rarely happens.
-    // The last report has more, but of the last life only.
-    let live = node.counters.iter();
-    let rest = node
-        .report
-        .iter()
-        .filter(|(name, _)| !node.counters.contains_key(*name));
-    let counters = live.chain(rest);
     drops.extend(
-        counters
+        node.counters
+            .iter()
             .filter(|(_, value)| node.kind == "port" || **value > 0)
             .map(|(name, value)| format!("[{name} {value}]")),
     );

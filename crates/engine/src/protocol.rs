@@ -448,6 +448,6 @@ pub struct PortClosing {
     pub node: usize,
     /// What failed.
     pub error: Option<String>,
-    /// Its own counters.
-    pub report: Vec<(String, u64)>,
+    /// Counters of its own that have no word in the counters page.
+    pub counters: Vec<(String, u64)>,
 }

@@ -316,11 +316,12 @@ fn measure(common: &Common, load: Load, chain: &str, mode: &str, name: &str) -> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the sink reported when it closed.
+/// What the sink counted, latencies included.
 fn latencies(status: &Status) -> Map<String, Value> {
     let sink = status.nodes.iter().find(|node| node.name == "sink");
-    let report = sink.map(|node| node.report.clone()).unwrap_or_default();
-    report
+    let counters = sink.map(|node| node.counters.clone());
+    counters
+        .unwrap_or_default()
         .into_iter()
         .map(|(name, value)| (name, value.into()))
         .collect()

@@ -162,7 +162,7 @@ fn two_hundred_thousand_buffers_go_round() {
     let status = ended.assert_code(0).json();
     assert_conserved(&status);
     assert_eq!(
-        named(&status["nodes"], "out")["report"]["verified"],
+        named(&status["nodes"], "out")["counters"]["verified"],
         300_000
     );
     // Beside what the chain says, 64 bundles of each worker that sends.

@@ -163,7 +163,8 @@ pub struct NodeStatus {
     /// Names of the drop reasons of its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub own_drop_reasons: Vec<String>,
-    /// What it counts itself, by name: sums over the lives of its worker.
+    /// What it counts itself, by name: sums over the lives of its worker. What is too much for
+    /// every turn (percentiles) is of the last life, and there once the chain has ended.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counters: BTreeMap<String, u64>,
     /// Packets it holds now.
@@ -174,9 +175,6 @@ pub struct NodeStatus {
     /// What timed bursts cost here, in this life of its worker.
     #[serde(default)]
     pub cost: NodeCost,
-    /// All that a port or an NF counted in its last life, known when the chain has ended.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub report: BTreeMap<String, u64>,
     /// What a port said when it closed, if something failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -428,11 +426,14 @@ impl Supervisor {
         let spec = &self.chain.nodes[node];
         let own_drop_reasons = spec.kind.drop_reason_names();
         let drops = counters.drops_by_name(&own_drop_reasons);
-        let own_counters = counters.own_by_name(&spec.kind.counter_names());
+        let mut own_counters = counters.own_by_name(&spec.kind.counter_names());
         let closing = self.instances[worker]
             .closings
             .iter()
             .find(|closing| closing.node == node);
+        if let Some(closing) = closing {
+            own_counters.extend(closing.counters.iter().cloned());
+        }
         NodeStatus {
             name: spec.name.clone(),
             kind: match spec.kind {
@@ -456,9 +457,6 @@ impl Supervisor {
                 .map_or_else(NodeCost::default, |page| {
                     node_cost(page, instance.layout, node)
                 }),
-            report: closing
-                .map(|c| c.report.iter().cloned().collect())
-                .unwrap_or_default(),
             error: closing.and_then(|closing| closing.error.clone()),
         }
     }
