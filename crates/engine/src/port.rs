@@ -191,46 +191,62 @@ impl fmt::Debug for RxBurst<'_> {
     }
 }
 
-/// What a port is to send in one call.
-pub struct TxBurst<'a> {
-    load: &'a mut Load,
-    pools: &'a mut Pools,
+/// What a port is to send in one call, as it travelled: packets in bundles have no handles unless
+/// the port asks for them.
+pub struct TxBurst<'a>(Sending<'a>);
+
+enum Sending<'a> {
+    Load(&'a mut Load, &'a mut Pools),
+    Packets(&'a mut [Packet]),
 }
 
 impl<'a> TxBurst<'a> {
     /// All that `load` has.
     pub fn new(load: &'a mut Load, pools: &'a mut Pools) -> Self {
-        Self { load, pools }
+        Self(Sending::Load(load, pools))
+    }
+
+    /// Packets that have handles already: what a wrapper passes on.
+    pub fn of(packets: &'a mut [Packet]) -> Self {
+        Self(Sending::Packets(packets))
     }
 
     /// Number of packets.
     pub fn count(&self) -> usize {
-        self.load.count()
+        match &self.0 {
+            Sending::Load(load, _) => load.count(),
+            Sending::Packets(packets) => packets.len(),
+        }
     }
 
-    /// Every packet, with a handle.
+    /// Every packet, with a handle that lasts as long as the burst: for ports that look at packets
+    /// more than once or in another order. Those in bundles are taken apart for it.
     pub fn packets(&mut self) -> &mut [Packet] {
-        self.load.take_apart(self.pools);
-        &mut self.load.packets
+        match &mut self.0 {
+            Sending::Load(load, pools) => {
+                load.take_apart(pools);
+                &mut load.packets
+            }
+            Sending::Packets(packets) => packets,
+        }
     }
 
     /// Shows `each` the bytes of every packet, in order.
     #[inline]
     pub fn read(&mut self, mut each: impl FnMut(&[u8])) {
-        if self.is_mixed() {
-            self.load.take_apart(self.pools);
-        }
-        self.load
-            .packets
-            .iter()
-            .for_each(|packet| each(packet.bytes()));
-        for (_, bundle) in &self.load.bundles {
-            bundle.each(|_, bytes| each(bytes));
-        }
-    }
-
-    fn is_mixed(&self) -> bool {
-        !self.load.bundles.is_empty() && !self.load.packets.is_empty()
+        let packets: &[Packet] = match &mut self.0 {
+            Sending::Load(load, pools) => {
+                if !load.bundles.is_empty() && !load.packets.is_empty() {
+                    load.take_apart(pools);
+                }
+                for (_, bundle) in &load.bundles {
+                    bundle.each(|_, bytes| each(bytes));
+                }
+                &load.packets
+            }
+            Sending::Packets(packets) => packets,
+        };
+        packets.iter().for_each(|packet| each(packet.bytes()));
     }
 }
 
@@ -261,12 +277,9 @@ pub trait Port: Send {
     fn blocked(&mut self, _now: Nanos) {}
 
     /// Sends packets in order at time `now`. Returns how many were sent; the rest is dropped by the
-    /// engine and counted `tx_failed`. Must not block.
-    fn tx(&mut self, packets: &mut [Packet], now: Nanos) -> usize;
-
-    /// As [`Port::tx`], for a burst as it travelled: for ports that only read, and need no handles.
-    fn tx_burst(&mut self, burst: &mut TxBurst<'_>, now: Nanos) -> usize {
-        self.tx(burst.packets(), now)
+    /// engine and counted `tx_failed`. Must not block. A port that does not send is never asked.
+    fn tx(&mut self, _burst: &mut TxBurst<'_>, _now: Nanos) -> usize {
+        0
     }
 
     /// How many packets [`Port::tx`] would take now. A port that paces says 0 until it is time; the

@@ -12,7 +12,7 @@ use super::*;
 use crate::chain::{Aggregate, Overflow, Trust};
 use crate::link::{Inlet, TxLink};
 use crate::load::Load;
-use crate::port::{Port, RxBurst};
+use crate::port::{Port, RxBurst, TxBurst};
 use crate::probe::NodeCost;
 use crate::protocol::RingSpec;
 use crate::stats::NodeCounters;
@@ -170,8 +170,8 @@ impl Port for Soon {
         RxState::Until(due)
     }
 
-    fn tx(&mut self, packets: &mut [crate::packet::Packet], _now: Nanos) -> usize {
-        packets.len()
+    fn tx(&mut self, burst: &mut TxBurst<'_>, _now: Nanos) -> usize {
+        burst.count()
     }
 }
 

@@ -8,7 +8,6 @@ use catena_shm::tsc::Clock;
 
 use super::*;
 use crate::nf::Nf;
-use crate::packet::Packet;
 use crate::port::Port;
 use crate::probe::NodeCost;
 use crate::stats::NodeCounters;
@@ -34,12 +33,12 @@ impl Port for Pacing {
         self.rooms.lock().unwrap().push(0);
     }
 
-    fn tx(&mut self, packets: &mut [Packet], _now: Nanos) -> usize {
+    fn tx(&mut self, burst: &mut TxBurst<'_>, _now: Nanos) -> usize {
         let mut rooms = self.rooms.lock().unwrap();
         rooms[0] = rooms[0]
-            .checked_sub(packets.len())
+            .checked_sub(burst.count())
             .expect("more than it takes");
-        packets.len()
+        burst.count()
     }
 
     fn tx_room(&mut self, _now: Nanos) -> usize {
