@@ -4,8 +4,8 @@
 //! Each is called by one target in `fuzz_targets/` with the input of the fuzzer, and by an ordinary
 //! test with generated input, so that `cargo test` runs them all without a fuzzer.
 
+pub mod bundle;
 pub mod flow;
-pub mod frame;
 pub mod pcs;
 pub mod peer;
 pub mod wire;

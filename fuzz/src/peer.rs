@@ -24,15 +24,15 @@ const POOL: PoolGeometry = PoolGeometry {
     log2_stride: 7,
     buffer_count: COUNT,
     headroom: 64,
-    frames: false,
+    bundles: false,
 };
-const FRAMES: PoolGeometry = PoolGeometry {
+const BUNDLES: PoolGeometry = PoolGeometry {
     log2_stride: 13,
     buffer_count: 4,
     headroom: 0,
-    frames: true,
+    bundles: true,
 };
-/// Room for 16 descriptors of whole frames.
+/// Room for 16 descriptors of whole bundles.
 const STAGED: RingGeometry = RingGeometry {
     slot_count: 1024,
     staging_bytes: 1 << 16,
@@ -54,8 +54,8 @@ fn owner(id: u8, geometry: PoolGeometry) -> PoolOwner {
     PoolOwner::create(id, geometry, Sharing::ReadWrite).expect("memory for a pool")
 }
 
-/// A worker that owns pools 1 and, of frames, 3; sees the peer's pools 2 and, of frames, 4; and is
-/// given what the peer writes.
+/// A worker that owns pools 1 and, of bundles, 3; sees the peer's pools 2 and, of bundles, 4; and
+/// is given what the peer writes.
 struct Victim {
     pools: Pools,
     in_place: RxLink,
@@ -69,9 +69,9 @@ impl Victim {
     fn new() -> Self {
         let rings = [ring(PLAIN), ring(STAGED), ring(PLAIN)];
         let [in_place, copied, home] = rings.clone();
-        let mut pools = Pools::new(vec![owner(1, POOL), owner(3, FRAMES)]);
+        let mut pools = Pools::new(vec![owner(1, POOL), owner(3, BUNDLES)]);
         pools.add_view(owner(2, POOL).view());
-        pools.add_view(owner(4, FRAMES).view());
+        pools.add_view(owner(4, BUNDLES).view());
         let lane = ring(PLAIN);
         let returns = Producer::new(lane.clone(), 0);
         pools.add_return_lane(ReturnLane::new(1, returns, vec![2, 4]));
@@ -89,7 +89,7 @@ impl Victim {
                 trust,
                 overflow: Overflow::Block,
                 aggregate: Aggregate::Auto,
-                frame_headroom: 0,
+                bundle_headroom: 0,
             };
             RxLink::ring(&spec, Inlet::new(ring, 0))
         };
@@ -126,7 +126,7 @@ pub fn peer_descriptors(data: &[u8]) {
             .enumerate()
         {
             let all = packets_in(&said);
-            let wanted = u32::try_from(all).expect("sixteen frames");
+            let wanted = u32::try_from(all).expect("sixteen bundles");
             let sent = victim.peer[which].push_packets(wanted, said.iter().copied());
             victim.peer[which].settle();
             // As a turn does: what a link brings is dealt with before it is committed.
@@ -152,13 +152,13 @@ pub fn peer_descriptors(data: &[u8]) {
             while victim.returned.pull(64, &mut Vec::new()) > 0 {}
             victim.returned.commit();
         }
-        let free = |frames: bool| {
+        let free = |bundles: bool| {
             let own = victim.pools.own().iter();
-            own.filter(|pool| pool.geometry().frames == frames)
+            own.filter(|pool| pool.geometry().bundles == bundles)
                 .map(PoolOwner::free_count)
                 .sum::<u32>()
         };
-        assert_eq!((free(false), free(true)), (COUNT, FRAMES.buffer_count));
+        assert_eq!((free(false), free(true)), (COUNT, BUNDLES.buffer_count));
     });
 }
 
@@ -179,7 +179,7 @@ pub fn peer_returns(data: &[u8]) {
         victim.peer[2].settle();
         pools.take_returns();
         pools.commit_home_lanes();
-        // The pool of frames comes first.
+        // The pool of bundles comes first.
         let (free, still) = (pools.own()[1].free_count(), pools.own()[1].out_count());
         assert_eq!(free + still, COUNT, "allocated = free + out");
         assert!(

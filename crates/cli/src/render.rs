@@ -140,15 +140,9 @@ fn node_row(node: &NodeStatus) -> Vec<String> {
         drops.push(format!("killed {}", node.killed));
     }
     // NFs have many counters, most of them of what rarely happens.
-    // The last report has more, but of the last life only.
-    let live = node.counters.iter();
-    let rest = node
-        .report
-        .iter()
-        .filter(|(name, _)| !node.counters.contains_key(*name));
-    let counters = live.chain(rest);
     drops.extend(
-        counters
+        node.counters
+            .iter()
             .filter(|(_, value)| node.kind == "port" || **value > 0)
             .map(|(name, value)| format!("[{name} {value}]")),
     );
@@ -188,9 +182,9 @@ fn link_row(link: &LinkStatus) -> Vec<String> {
     if link.discarded > 0 {
         let _ = write!(notes, " ({} discarded)", link.discarded);
     }
-    if link.aggregation.frames > 0 {
-        let per_frame = link.aggregation.packets_per_frame;
-        let _ = write!(notes, " ({per_frame:.1} packets per frame)");
+    if link.aggregation.bundles > 0 {
+        let per_bundle = link.aggregation.packets_per_bundle;
+        let _ = write!(notes, " ({per_bundle:.1} packets per bundle)");
     }
     vec![
         link.name.clone(),

@@ -38,7 +38,6 @@ fn node(name: &str, type_name: &str, worker: &str, rx: u64, tx: u64) -> NodeStat
         held: 0,
         killed: 0,
         cost: catena_engine::probe::NodeCost::default(),
-        report: [].into(),
         error: None,
     }
 }

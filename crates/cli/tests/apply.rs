@@ -113,9 +113,9 @@ fn rx(status: &Value, name: &str) -> u64 {
 
 /// Everything the generator made has arrived, once, in order; every buffer is home.
 fn assert_nothing_lost(status: &Value) {
-    let report = &node(status, "end")["report"];
+    let counters = &node(status, "end")["counters"];
     for wrong in ["lost", "duplicated", "reordered", "corrupted"] {
-        assert_eq!(report[wrong], 0, "{wrong}: {status:#}");
+        assert_eq!(counters[wrong], 0, "{wrong}: {status:#}");
     }
     assert_eq!(
         node(status, "gen")["rx_packets"],
@@ -250,9 +250,9 @@ impl Running {
 
 /// What was made has arrived, once and in order, but for `lost`; every buffer is home.
 fn assert_lost(status: &Value, lost: u64) {
-    let report = &node(status, "end")["report"];
+    let counters = &node(status, "end")["counters"];
     for wrong in ["duplicated", "reordered", "corrupted"] {
-        assert_eq!(report[wrong], 0, "{wrong}: {status:#}");
+        assert_eq!(counters[wrong], 0, "{wrong}: {status:#}");
     }
     let made = node(status, "gen")["rx_packets"].as_u64().unwrap();
     let arrived = node(status, "end")["tx_packets"].as_u64().unwrap();
@@ -377,7 +377,7 @@ fn kills_in_the_middle_of_a_change_are_survived() {
     }
     eprintln!("  {made} changes made, {refused} refused");
     let status = running.stop();
-    let lost = node(&status, "end")["report"]["lost"].as_u64().unwrap();
+    let lost = node(&status, "end")["counters"]["lost"].as_u64().unwrap();
     assert!(status["deaths"].as_u64().unwrap() > 5, "{status:#}");
     assert_lost(&status, lost);
 }

@@ -232,14 +232,14 @@ fn a_pon_runs_in_containers(engine: &'static str) {
     for name in ["olt", "fibre", "onu"] {
         assert_eq!(worker(&status, name)["mode"], "container");
     }
-    let report = &node(&status, "loop")["report"];
-    assert_eq!(number(report, "chunks"), 2000);
+    let counters = &node(&status, "loop")["counters"];
+    assert_eq!(number(counters, "chunks"), 2000);
     for name in ["chunks_lost", "frames_lost", "frames_corrupted"] {
-        assert_eq!(number(report, name), 0, "{name}");
+        assert_eq!(number(counters, name), 0, "{name}");
     }
-    let report = &node(&status, "onu")["report"];
-    assert!(number(report, "codewords_corrected") > 1000, "{report}");
-    assert_eq!(number(report, "codewords_uncorrectable"), 0);
+    let counters = &node(&status, "onu")["counters"];
+    assert!(number(counters, "codewords_corrected") > 1000, "{counters}");
+    assert_eq!(number(counters, "codewords_uncorrectable"), 0);
     assert_eq!(status["buffers"]["free"], status["buffers"]["allocated"]);
     assert_eq!(bench.containers(), "");
 }
@@ -341,7 +341,11 @@ fn tcp_links_cross_containers(engine: &'static str) {
     });
     assert!(bench.command(&["stop", "box"]).status().unwrap().success());
     let status = chain.finish();
-    assert_eq!(node(&status, "out")["report"]["corrupted"], 0, "{status:#}");
+    assert_eq!(
+        node(&status, "out")["counters"]["corrupted"],
+        0,
+        "{status:#}"
+    );
     assert_eq!(status["buffers"]["in_flight"], 0, "{status:#}");
     assert_eq!(status["buffers"]["free"], status["buffers"]["allocated"]);
 }
@@ -470,9 +474,9 @@ fn containers_come_and_go_in_a_running_chain(engine: &'static str) {
     assert_eq!(status["nodes"].as_array().unwrap().len(), 3);
     assert!(bench.command(&["stop", "box"]).status().unwrap().success());
     let status = chain.finish();
-    let report = &node(&status, "out")["report"];
+    let counters = &node(&status, "out")["counters"];
     for wrong in ["lost", "duplicated", "reordered", "corrupted"] {
-        assert_eq!(number(report, wrong), 0, "{wrong}: {status:#}");
+        assert_eq!(number(counters, wrong), 0, "{wrong}: {status:#}");
     }
     let (in_, out) = (node(&status, "in"), node(&status, "out"));
     assert_eq!(number(in_, "rx_packets"), number(out, "tx_packets"));

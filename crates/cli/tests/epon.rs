@@ -77,15 +77,18 @@ fn killed_functions_are_replaced(direction: &str, protocol: &str) {
     assert!(state == "in_step" || state == "between_bursts", "{state}");
     let status = chain.stop();
     assert_conserved(&status);
-    let report = &node(&status, "loop")["report"];
-    let count = |name: &str| number(&report[name]);
-    assert_eq!(count("frames_corrupted"), 0, "{report}");
-    assert_eq!(count("frames_duplicated"), 0, "{report}");
+    let counters = &node(&status, "loop")["counters"];
+    let count = |name: &str| number(&counters[name]);
+    assert_eq!(count("frames_corrupted"), 0, "{counters}");
+    assert_eq!(count("frames_duplicated"), 0, "{counters}");
     // Two chunks under way: no kill can cost more.
-    assert!(count("chunks_lost") <= 18, "{report}");
+    assert!(count("chunks_lost") <= 18, "{counters}");
     let back = count("frames_returned") + count("frames_lost");
-    assert_eq!(back, count("frames"), "{report}");
-    assert!(count("frames_returned") > count("frames_lost"), "{report}");
+    assert_eq!(back, count("frames"), "{counters}");
+    assert!(
+        count("frames_returned") > count("frames_lost"),
+        "{counters}"
+    );
 }
 
 /// A chunk that is copied from process to process lies in as large a buffer as before, so that a
@@ -111,15 +114,15 @@ fn chunks_grow_behind_links_that_copy() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{direction}: {said}");
         let status: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let report = &node(&status, "loop")["report"];
-        let count = |name: &str| number(&report[name]);
-        assert_eq!(count("chunks"), 300, "{direction}: {report}");
+        let counters = &node(&status, "loop")["counters"];
+        let count = |name: &str| number(&counters[name]);
+        assert_eq!(count("chunks"), 300, "{direction}: {counters}");
         for lost in ["chunks_lost", "frames_lost", "frames_corrupted"] {
-            assert_eq!(count(lost), 0, "{direction}: {lost}: {report}");
+            assert_eq!(count(lost), 0, "{direction}: {lost}: {counters}");
         }
         assert!(
             count("frames") > 300 && count("chunks_measured") == 300,
-            "{report}"
+            "{counters}"
         );
         assert_conserved(&status);
     }
@@ -206,6 +209,6 @@ fn workers_that_others_start_join_their_chain_and_join_again() {
     }
     assert_conserved(&status);
     assert_eq!(number(&status["deaths"]), 1);
-    let report = &node(&status, "loop")["report"];
-    assert_eq!(number(&report["frames_corrupted"]), 0, "{report}");
+    let counters = &node(&status, "loop")["counters"];
+    assert_eq!(number(&counters["frames_corrupted"]), 0, "{counters}");
 }

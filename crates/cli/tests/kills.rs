@@ -219,7 +219,7 @@ fn kill_many(chain: &str, holds: u64, count: u64, seed: u64) -> (String, Duratio
     assert_conserved(&serde_json::to_value(&end).unwrap());
     assert_eq!(end.deaths, count);
     let node = |name: &str| end.nodes.iter().find(|node| node.name == name).unwrap();
-    let sink = &node("out").report;
+    let sink = &node("out").counters;
     for wrong in ["duplicated", "corrupted", "stale", "reordered"] {
         assert_eq!(sink[wrong], 0, "{sink:?}");
     }

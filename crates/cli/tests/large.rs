@@ -78,9 +78,9 @@ fn control(chain: &Running, request: &Value) -> Result<Value, String> {
 
 fn assert_unharmed(status: &Value) {
     assert_eq!(number(&status["deaths"]), 0, "{status:#}");
-    let report = &node(status, "out")["report"];
+    let counters = &node(status, "out")["counters"];
     for wrong in ["lost", "duplicated", "reordered", "corrupted"] {
-        assert_eq!(report[wrong], 0, "{wrong}: {status:#}");
+        assert_eq!(counters[wrong], 0, "{wrong}: {status:#}");
     }
     support::assert_conserved(status);
 }

@@ -70,7 +70,7 @@ fn stations_that_are_killed_register_again() {
     }
     let status = chain.stop();
     assert_conserved(&status);
-    let report = &node(&status, "olt")["report"];
-    assert_eq!(number(&report["overlaps"]), 0, "{report}");
-    assert_eq!(number(&report["malformed"]), 0, "{report}");
+    let counters = &node(&status, "olt")["counters"];
+    assert_eq!(number(&counters["overlaps"]), 0, "{counters}");
+    assert_eq!(number(&counters["malformed"]), 0, "{counters}");
 }

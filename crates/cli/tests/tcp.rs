@@ -71,8 +71,8 @@ fn packets_pass_and_the_counts_are_exact() {
             flows(&chain);
             let last = chain.stop();
             assert_conserved(&last);
-            assert_eq!(node(&last, "out")["report"]["corrupted"], 0, "{last:#}");
-            assert_eq!(node(&last, "out")["report"]["lost"], 0, "{last:#}");
+            assert_eq!(node(&last, "out")["counters"]["corrupted"], 0, "{last:#}");
+            assert_eq!(node(&last, "out")["counters"]["lost"], 0, "{last:#}");
         }
     }
 }
@@ -98,7 +98,7 @@ fn workers_are_killed_on_either_side_of_a_connection() {
         flows(&chain);
         let last = chain.stop();
         assert_accounted(&last);
-        assert_eq!(node(&last, "out")["report"]["corrupted"], 0, "{last:#}");
+        assert_eq!(node(&last, "out")["counters"]["corrupted"], 0, "{last:#}");
     }
 }
 
@@ -173,7 +173,7 @@ fn whoever_else_connects_gets_and_changes_nothing() {
     flows(&chain);
     let last = chain.stop();
     assert_accounted(&last);
-    assert_eq!(node(&last, "out")["report"]["corrupted"], 0, "{last:#}");
+    assert_eq!(node(&last, "out")["counters"]["corrupted"], 0, "{last:#}");
 }
 
 /// Namespaces joined by a bridge, removed with the test.

@@ -1,13 +1,13 @@
 //! Aggregation: how the packets of one burst share descriptors (PA-Flow, CloudCom 2017).
 //!
 //! Inside [`crate::link::TxLink::send`], between the NF's verdicts and the ring: packets that
-//! already lie together in a frame go on as a view of it; small packets that lie alone are copied
-//! into a frame of this worker's own; everything else gets a descriptor of its own. Nothing waits:
+//! already lie together in a bundle go on as a view of it; small packets that lie alone are copied
+//! into a bundle of this worker's own; everything else gets a descriptor of its own. Nothing waits:
 //! only packets of the burst at hand are looked at, and a lone packet never comes here. The order
 //! of packets is kept.
 
-use catena_shm::descriptor::{Descriptor, SLOTS_PER_FRAME};
-use catena_shm::frame;
+use catena_shm::bundle;
+use catena_shm::descriptor::{Descriptor, SLOTS_PER_BUNDLE};
 use catena_shm::ring_memory::MappedRing;
 use catena_shm::staging::StagingWriter;
 
@@ -15,11 +15,12 @@ use crate::chain::Aggregate;
 use crate::packet::Packet;
 use crate::pools::Pools;
 
-/// Largest packet that is copied into a frame, in bytes: copying more costs more than a descriptor.
+/// Largest packet that is copied into a bundle, in bytes: copying more costs more than a
+/// descriptor.
 pub const PACKED_LEN_MAX: usize = 512;
-/// Bytes of a frame: 64 packets of 64 B with room to spare, or a dozen of 512 B.
-pub const FRAME_BYTES: u32 = 8192;
-/// Packets per frame, on average, below which frames are packed again with their neighbours.
+/// Bytes of a bundle: 64 packets of 64 B with room to spare, or a dozen of 512 B.
+pub const BUNDLE_BYTES: u32 = 8192;
+/// Packets per bundle, on average, below which bundles are packed again with their neighbours.
 pub(crate) const THIN: usize = 4;
 
 /// `auto` begins to pack when bursts are at least this long on average, and ends below the other.
@@ -32,10 +33,10 @@ const PLACES: u32 = 4;
 /// What packing did, in the order of the words of its counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PackCounters {
-    /// Frames sent, packed here or passed on as views.
-    pub frames: u64,
+    /// Bundles sent, packed here or passed on as views.
+    pub bundles: u64,
     /// Packets in them.
-    pub framed_packets: u64,
+    pub bundled_packets: u64,
     /// Bytes copied by packing.
     pub packed_bytes: u64,
     /// Whether packets are being packed now: 0 or 1.
@@ -61,7 +62,7 @@ pub struct Packer {
 
 impl Packer {
     /// Packs by `mode`, with `headroom` bytes in front of each packet. `mark` is written into the
-    /// frames for whoever looks at a dump: the link's number.
+    /// bundles for whoever looks at a dump: the link's number.
     pub fn new(mode: Aggregate, headroom: u32, mark: u64) -> Self {
         Self {
             mode,
@@ -93,19 +94,19 @@ impl Packer {
         self.is_packing && count > 1
     }
 
-    /// Takes note of a burst that went on as `views` of frames, without [`Packer::describe`].
+    /// Takes note of a burst that went on as `views` of bundles, without [`Packer::describe`].
     #[inline]
     pub fn pass_on_views(&mut self, views: usize, packets: u64, bytes: u64) {
         #[expect(clippy::cast_possible_truncation, reason = "bursts are small")]
         self.note(packets as usize, bytes);
-        self.counters.frames += views as u64;
-        self.counters.framed_packets += packets;
+        self.counters.bundles += views as u64;
+        self.counters.bundled_packets += packets;
     }
 
-    /// Headroom of the frames in which packets for this link are best made, if they are to share
-    /// frames: then they need not be copied into one. Not while they come one by one.
+    /// Headroom of the bundles in which packets for this link are best made, if they are to share
+    /// bundles: then they need not be copied into one. Not while they come one by one.
     #[inline]
-    pub fn makes_frames(&self) -> Option<u32> {
+    pub fn makes_bundles(&self) -> Option<u32> {
         let several = self.burst_mean >= 2 << PLACES;
         (self.is_packing && several).then_some(self.headroom)
     }
@@ -135,7 +136,7 @@ impl Packer {
     }
 
     /// Makes descriptors of `packets`, which are this link's from now on: they are in the
-    /// descriptors, or copied into a frame and freed.
+    /// descriptors, or copied into a bundle and freed.
     pub fn describe(
         &mut self,
         packets: &mut Vec<Packet>,
@@ -146,7 +147,7 @@ impl Packer {
         let mut rest = packets.as_slice();
         while let Some(first) = rest.first() {
             let mut view = View::default();
-            if first.is_framed() {
+            if first.is_bundled() {
                 view = View::of(rest);
                 // Looked for only when there is a short one: most often there is none.
                 if view.count < THIN && *thin.get_or_insert_with(|| is_thin(packets)) {
@@ -161,9 +162,9 @@ impl Packer {
                 }
                 count => {
                     let (pool, offset) = (first.pool(), first.buffer_offset());
-                    into.push(Descriptor::frame(pool, offset, view.mask));
-                    self.counters.frames += 1;
-                    self.counters.framed_packets += count as u64;
+                    into.push(Descriptor::bundle(pool, offset, view.mask));
+                    self.counters.bundles += 1;
+                    self.counters.bundled_packets += count as u64;
                     count
                 }
             };
@@ -172,42 +173,42 @@ impl Packer {
         packets.clear();
     }
 
-    /// Copies the small packets at the start of `packets` into a frame of this worker's own and
-    /// frees them. One that is alone, too large, or for which there is no frame, gets a descriptor
+    /// Copies the small packets at the start of `packets` into a bundle of this worker's own and
+    /// frees them. One that is alone, too large, or for which there is no bundle, gets a descriptor
     /// of its own. Gives how many are dealt with, at least 1.
     fn pack(&mut self, packets: &[Packet], pools: &mut Pools, into: &mut Vec<Descriptor>) -> usize {
         let run = small_run(packets);
-        let frame = if run > 1 {
-            pools.begin_frame(self.headroom)
+        let bundle = if run > 1 {
+            pools.begin_bundle(self.headroom)
         } else {
             None
         };
-        let Some(mut frame) = frame else {
+        let Some(mut bundle) = bundle else {
             into.push(packets[0].descriptor());
             return 1;
         };
         let mut count = 0;
         let mut bytes = 0;
         for packet in &packets[..run] {
-            if frame.add(packet.bytes(), packet.metadata()).is_none() {
+            if bundle.add(packet.bytes(), packet.metadata()).is_none() {
                 break;
             }
             bytes += packet.len() as u64;
             count += 1;
         }
-        into.extend(pools.finish_frame(frame, self.mark));
+        into.extend(pools.finish_bundle(bundle, self.mark));
         pools.release(&packets[..count]);
         self.count_packed(count, bytes);
         count
     }
 
     fn count_packed(&mut self, packets: usize, bytes: u64) {
-        self.counters.frames += 1;
-        self.counters.framed_packets += packets as u64;
+        self.counters.bundles += 1;
+        self.counters.bundled_packets += packets as u64;
         self.counters.packed_bytes += bytes;
     }
 
-    /// Copies `packets` into the staging area of a `copy` link, small ones together in frames, as
+    /// Copies `packets` into the staging area of a `copy` link, small ones together in bundles, as
     /// many as there is room for. Gives how many; they are still the caller's.
     pub fn stage(
         &mut self,
@@ -218,9 +219,9 @@ impl Packer {
     ) -> usize {
         let mut done = 0;
         while done < packets.len() {
-            let (run, len) = frame_run(&packets[done..], self.headroom);
+            let (run, len) = bundle_run(&packets[done..], self.headroom);
             let staged = if run > 1 {
-                self.stage_frame(&packets[done..done + run], len, ring, staging)
+                self.stage_bundle(&packets[done..done + run], len, ring, staging)
             } else {
                 staging.stage_packet(ring, &packets[done])
             };
@@ -231,7 +232,7 @@ impl Packer {
         done
     }
 
-    fn stage_frame(
+    fn stage_bundle(
         &mut self,
         packets: &[Packet],
         len: usize,
@@ -240,11 +241,11 @@ impl Packer {
     ) -> Option<Descriptor> {
         let mut bytes = 0;
         let (headroom, mark) = (self.headroom, self.mark);
-        #[expect(clippy::cast_possible_truncation, reason = "at most a frame of them")]
+        #[expect(clippy::cast_possible_truncation, reason = "at most a bundle of them")]
         let count = packets.len() as u32;
-        let descriptor = staging.stage_frame(ring, (len, count), headroom, mark, |frame| {
+        let descriptor = staging.stage_bundle(ring, (len, count), headroom, mark, |bundle| {
             for packet in packets {
-                let added = frame.add(packet.bytes(), packet.metadata());
+                let added = bundle.add(packet.bytes(), packet.metadata());
                 debug_assert!(added.is_some(), "the length was computed for them");
                 bytes += packet.len() as u64;
             }
@@ -254,7 +255,7 @@ impl Packer {
     }
 }
 
-/// Packets at the start of a burst that lie in one frame, in order, and can go on as a view of it.
+/// Packets at the start of a burst that lie in one bundle, in order, and can go on as a view of it.
 #[derive(Clone, Copy, Default)]
 struct View {
     mask: u64,
@@ -262,14 +263,14 @@ struct View {
 }
 
 impl View {
-    /// Those at the start of `packets`, whose first lies in a frame: at least one.
+    /// Those at the start of `packets`, whose first lies in a bundle: at least one.
     #[inline]
     fn of(packets: &[Packet]) -> Self {
         let first = &packets[0];
         let (mut mask, mut count) = (0_u64, 0);
         for packet in packets {
             let slot = packet.slot();
-            let follows = packet.shares_frame(first) && mask >> slot == 0;
+            let follows = packet.shares_bundle(first) && mask >> slot == 0;
             if !follows || !packet.rewrite() {
                 break;
             }
@@ -281,23 +282,23 @@ impl View {
     }
 }
 
-/// How many packets at the start of `packets` are small, at most a frame of them; at least 1.
+/// How many packets at the start of `packets` are small, at most a bundle of them; at least 1.
 fn small_run(packets: &[Packet]) -> usize {
     let small = packets
         .iter()
-        .take(SLOTS_PER_FRAME as usize)
+        .take(SLOTS_PER_BUNDLE as usize)
         .take_while(|packet| packet.len() <= PACKED_LEN_MAX);
     small.count().max(1)
 }
 
-/// How many packets at the start of `packets` fit one frame together, at least 1, and the bytes of
-/// that frame.
-fn frame_run(packets: &[Packet], headroom: u32) -> (usize, usize) {
-    let mut end = frame::PACKETS_OFFSET as usize;
+/// How many packets at the start of `packets` fit one bundle together, at least 1, and the bytes of
+/// that bundle.
+fn bundle_run(packets: &[Packet], headroom: u32) -> (usize, usize) {
+    let mut end = bundle::PACKETS_OFFSET as usize;
     let mut run = 0;
-    for packet in packets.iter().take(SLOTS_PER_FRAME as usize) {
-        let behind = frame::end_behind(end, packet.len(), headroom);
-        if packet.len() > PACKED_LEN_MAX || behind > FRAME_BYTES as usize {
+    for packet in packets.iter().take(SLOTS_PER_BUNDLE as usize) {
+        let behind = bundle::end_behind(end, packet.len(), headroom);
+        if packet.len() > PACKED_LEN_MAX || behind > BUNDLE_BYTES as usize {
             break;
         }
         end = behind;
@@ -306,20 +307,20 @@ fn frame_run(packets: &[Packet], headroom: u32) -> (usize, usize) {
     (run.max(1), end)
 }
 
-/// Whether the frames among `packets` hold so few of them that packing again pays.
+/// Whether the bundles among `packets` hold so few of them that packing again pays.
 fn is_thin(packets: &[Packet]) -> bool {
-    let mut frames = 0;
-    let mut framed = 0;
+    let mut bundles = 0;
+    let mut bundled = 0;
     let mut last = None;
     for packet in packets {
         let place = packet
-            .is_framed()
+            .is_bundled()
             .then(|| (packet.pool(), packet.buffer_index()));
-        framed += usize::from(place.is_some());
-        frames += usize::from(place.is_some() && place != last);
+        bundled += usize::from(place.is_some());
+        bundles += usize::from(place.is_some() && place != last);
         last = place;
     }
-    frames > 1 && framed < THIN * frames
+    bundles > 1 && bundled < THIN * bundles
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! long as they go on together; whoever wants handles takes it apart ([`Load::take_apart`]). The
 //! order is that in which packets came.
 
-use catena_shm::frame::FrameView;
+use catena_shm::bundle::BundleView;
 
 use crate::link::bytes_of;
 use crate::packet::Packet;
@@ -18,7 +18,7 @@ pub struct Load {
     /// Packets with a buffer, or a handle, to themselves.
     pub packets: Vec<Packet>,
     /// Bundles, each with the number of packets in front of it.
-    pub bundles: Vec<(usize, FrameView)>,
+    pub bundles: Vec<(usize, BundleView)>,
     /// Bytes of all.
     pub bytes: u64,
     /// Packets in bundles, and their bytes.
@@ -61,7 +61,7 @@ impl Load {
 
     /// Puts a bundle, with so many bytes in its packets, behind all others.
     #[inline]
-    pub fn push_bundle(&mut self, bundle: FrameView, bytes: u64) {
+    pub fn push_bundle(&mut self, bundle: BundleView, bytes: u64) {
         self.bundled += bundle.mask().count_ones() as usize;
         self.bundled_bytes += bytes;
         self.bundles.push((self.packets.len(), bundle));
@@ -114,7 +114,7 @@ impl Load {
         let mut packets = std::mem::take(&mut self.spare);
         let mut lost = 0;
         let mut next = self.bundles.drain(..).peekable();
-        let mut open = |bundle: FrameView, packets: &mut Vec<Packet>| {
+        let mut open = |bundle: BundleView, packets: &mut Vec<Packet>| {
             let (pool, buffer) = (bundle.pool(), bundle.buffer_index());
             let bad = bundle.into_packets(|packet| packets.push(packet));
             if bad != 0 {
@@ -137,7 +137,11 @@ impl Load {
     }
 
     /// Leaves of each bundle from `first` on the slots that `keep` says.
-    pub(crate) fn retain_bundles(&mut self, first: usize, mut keep: impl FnMut(&FrameView) -> u64) {
+    pub(crate) fn retain_bundles(
+        &mut self,
+        first: usize,
+        mut keep: impl FnMut(&BundleView) -> u64,
+    ) {
         for (_, bundle) in &mut self.bundles[first..] {
             let gone = bundle.mask() & !keep(bundle);
             bundle.leave(gone);

@@ -95,7 +95,7 @@ impl NfBench {
                 log2_stride,
                 buffer_count,
                 headroom: 64,
-                frames: id == 1,
+                bundles: id == 1,
             };
             PoolOwner::create(id, geometry, Sharing::ReadWrite)
                 .map_err(|error| vec![ConfigError::new("", error.to_string(), "free some memory")])
@@ -173,16 +173,16 @@ impl NfBench {
     /// # Panics
     /// If they do not.
     pub fn process_bundle(&mut self, packets: &[&[u8]]) -> ProcessedBurst {
-        let mut writer = self.pools.begin_frame(64).expect("a frame on the bench");
+        let mut writer = self.pools.begin_bundle(64).expect("a bundle on the bench");
         for packet in packets {
             let added = writer.add(packet, self.tag.into());
-            added.expect("packets that fit one frame");
+            added.expect("packets that fit one bundle");
         }
-        let frame = self.pools.finish_frame(writer, 0).expect("a packet");
-        self.pools.send_out_described(&[frame], 1);
-        let bundle = self.pools.frame_view(&frame).expect("an honest frame");
+        let whole = self.pools.finish_bundle(writer, 0).expect("a packet");
+        self.pools.send_out_described(&[whole], 1);
+        let bundle = self.pools.bundle_view(&whole).expect("an honest bundle");
         let (bytes, bad) = bundle.check();
-        assert_eq!(bad, 0, "the frame's table is whole");
+        assert_eq!(bad, 0, "the bundle's table is whole");
         let mut load = Load::default();
         load.push_bundle(bundle, bytes);
         self.process_load(&mut load, 0)

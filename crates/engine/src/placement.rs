@@ -13,11 +13,11 @@
 
 use std::collections::BTreeSet;
 
-use catena_shm::frame::SLOTS_PER_FRAME;
+use catena_shm::bundle::SLOTS_PER_BUNDLE;
 use catena_shm::ring::SLOT_COUNT_MAX;
 use catena_shm::staging;
 
-use crate::aggregation::FRAME_BYTES;
+use crate::aggregation::BUNDLE_BYTES;
 use crate::chain::fusion::Fusion;
 use crate::chain::{Aggregate, Chain, Mode, NodeKind, Protocol, Trust};
 use crate::pools::POOL_COUNT_MAX;
@@ -62,12 +62,12 @@ pub struct Placement {
 /// Buffers of every pool owner unless the chain says otherwise: bytes per buffer, buffers.
 pub const SIZE_CLASSES: [(u32, u32); 4] = [(128, 8192), (2048, 4096), (16_384, 128), (262_144, 32)];
 
-/// Most frames that one worker owns.
-const FRAME_COUNT_MAX: u32 = 1024;
+/// Most bundles that one worker owns.
+const BUNDLE_COUNT_MAX: u32 = 1024;
 
-/// Most buffers that one worker may own, beside frames: for each, and for each packet of a frame,
+/// Most buffers that one worker may own, beside bundles: for each, and for each packet of a bundle,
 /// there is a slot in the lane by which another worker returns it.
-pub const BUFFER_COUNT_MAX: u32 = SLOT_COUNT_MAX - FRAME_COUNT_MAX * SLOTS_PER_FRAME;
+pub const BUFFER_COUNT_MAX: u32 = SLOT_COUNT_MAX - BUNDLE_COUNT_MAX * SLOTS_PER_BUNDLE;
 
 /// Why a chain cannot be placed, and what to do.
 pub const TOO_MANY_POOLS: (&str, &str) = (
@@ -268,12 +268,12 @@ fn rings(chain: &Chain, workers: &[WorkerSpec], worker_of: &[usize]) -> Vec<Ring
             },
             trust: edge.trust,
             overflow: edge.overflow,
-            aggregate: if takes_frames(chain, worker_of, edge) {
+            aggregate: if takes_bundles(chain, worker_of, edge) {
                 edge.aggregate
             } else {
                 Aggregate::Off
             },
-            frame_headroom: headroom_behind(chain, edge.to),
+            bundle_headroom: headroom_behind(chain, edge.to),
             tcp: (edge.protocol == Protocol::Tcp)
                 .then(|| bind(&workers[worker_of[edge.from]], &workers[worker_of[edge.to]])),
         })
@@ -290,9 +290,9 @@ fn bind(from: &WorkerSpec, to: &WorkerSpec) -> Bind {
     }
 }
 
-/// Whether frames may travel on a link: not through a single slot, and not where a port in the
+/// Whether bundles may travel on a link: not through a single slot, and not where a port in the
 /// receiver's own loop takes packets one by one.
-fn takes_frames(chain: &Chain, worker_of: &[usize], link: &crate::chain::Link) -> bool {
+fn takes_bundles(chain: &Chain, worker_of: &[usize], link: &crate::chain::Link) -> bool {
     let mut open = vec![link.to];
     let mut seen = BTreeSet::new();
     while let Some(node) = open.pop() {
@@ -371,17 +371,17 @@ fn pools(
         let copies_in = rings
             .iter()
             .any(|ring| ring.to == index && ring.trust == Trust::Copy);
-        let frames = frames_needed(rings, index);
+        let bundles = bundles_needed(rings, index);
         let mut classes = Vec::new();
         if makes || copies_in {
             let plain = size_classes(&chain.run.buffers).into_iter();
             classes.extend(plain.map(|(bytes, count)| (bytes, count, false)));
         }
-        classes.extend(frames.map(|count| (FRAME_BYTES, count, true)));
+        classes.extend(bundles.map(|count| (BUNDLE_BYTES, count, true)));
         let writable = !reaches_read_only(rings, index);
-        for (bytes, buffer_count, frames) in classes {
+        for (bytes, buffer_count, bundles) in classes {
             let kept = old.iter().find(|pool| {
-                (pool.owner, pool.frames) == (index, frames)
+                (pool.owner, pool.bundles) == (index, bundles)
                     && pool.log2_stride == bytes.trailing_zeros() as u8
             });
             if let Some(kept) = kept {
@@ -402,10 +402,10 @@ fn pools(
                 id: next_id as u8,
                 log2_stride: bytes.trailing_zeros() as u8,
                 buffer_count,
-                headroom: if frames { 0 } else { headroom(bytes) },
+                headroom: if bundles { 0 } else { headroom(bytes) },
                 owner: index,
                 writable,
-                frames,
+                bundles,
             });
             next_id += 1;
         }
@@ -413,16 +413,16 @@ fn pools(
     Ok(pools)
 }
 
-/// How many frames worker `index` needs: enough to fill the links that it sends frames into, and
-/// to copy what comes over `copy` links, when frames are an eighth full. None if it has none.
-fn frames_needed(rings: &[RingSpec], index: usize) -> Option<u32> {
+/// How many bundles worker `index` needs: enough to fill the links that it sends bundles into, and
+/// to copy what comes over `copy` links, when bundles are an eighth full. None if it has none.
+fn bundles_needed(rings: &[RingSpec], index: usize) -> Option<u32> {
     let ring_slots = rings.iter().filter(|ring| {
         let makes = ring.from == index && ring.trust != Trust::Copy;
         let copies = ring.to == index && ring.trust == Trust::Copy;
         ring.aggregate != Aggregate::Off && (makes || copies)
     });
     let slots: u32 = ring_slots.map(|ring| ring.slot_count).sum();
-    (slots > 0).then(|| (slots / 8).clamp(16, FRAME_COUNT_MAX))
+    (slots > 0).then(|| (slots / 8).clamp(16, BUNDLE_COUNT_MAX))
 }
 
 /// Whether packets of `owner` go over an `ro` link somewhere: its pools are then sealed for all
@@ -442,7 +442,7 @@ fn lanes(pools: &[PoolSpec], rings: &[RingSpec], worker_count: usize) -> Vec<Lan
         if own.is_empty() {
             continue;
         }
-        // Every buffer, and every packet of a frame, may come home by itself.
+        // Every buffer, and every packet of a bundle, may come home by itself.
         let units = |pool: &&PoolSpec| pool_geometry(pool).units();
         let units: u32 = own.iter().map(units).sum();
         for from in reach(rings, owner, None) {

@@ -6,7 +6,7 @@
 //! home. Lanes are published once per turn.
 
 mod audit;
-mod frames;
+mod bundles;
 mod lanes;
 
 pub use lanes::{HomeLane, ReturnLane, Suspicion, VIOLATION_LIMIT};
@@ -281,7 +281,7 @@ impl Pools {
                 return true;
             }
             let own = &mut own[usize::from(place)];
-            let arrived = if packet.is_framed() {
+            let arrived = if packet.is_bundled() {
                 own.arrive_slots(packet.buffer_index(), 1 << packet.slot(), &LinkSet::ALL)
             } else {
                 own.arrive(packet.buffer_index(), &LinkSet::ALL)
@@ -305,7 +305,7 @@ impl Pools {
         if let Place::Own(index) = self.places[id] {
             // A buffer of our own that went round: it must be out, or the peer made it up.
             let own = &mut self.own[usize::from(index)];
-            if packet.is_framed() {
+            if packet.is_bundled() {
                 own.arrive_slots(packet.buffer_index(), 1 << packet.slot(), &LinkSet::ALL)?;
             } else {
                 own.arrive(packet.buffer_index(), &LinkSet::ALL)?;

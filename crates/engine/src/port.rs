@@ -37,8 +37,8 @@ pub struct RxBurst<'a> {
     packets: &'a mut Vec<Packet>,
     limit: usize,
     drops: &'a mut [u64; DropReason::COUNT],
-    /// Headroom of packets, if small ones are to lie together in frames.
-    frame_headroom: Option<u32>,
+    /// Headroom of packets, if small ones are to lie together in bundles.
+    bundle_headroom: Option<u32>,
 }
 
 impl<'a> RxBurst<'a> {
@@ -54,24 +54,24 @@ impl<'a> RxBurst<'a> {
             packets,
             limit,
             drops,
-            frame_headroom: None,
+            bundle_headroom: None,
         }
     }
 
-    /// Small packets are to lie together in frames, each with `headroom` bytes in front, because
-    /// the link behind aggregates. The engine closes the last frame.
-    pub fn in_frames(mut self, headroom: Option<u32>) -> Self {
-        self.frame_headroom = headroom;
+    /// Small packets are to lie together in bundles, each with `headroom` bytes in front, because
+    /// the link behind aggregates. The engine closes the last bundle.
+    pub fn in_bundles(mut self, headroom: Option<u32>) -> Self {
+        self.bundle_headroom = headroom;
         self
     }
 
     #[inline]
-    fn alloc_framed(&mut self, len: usize) -> Option<Packet> {
-        let headroom = self.frame_headroom?;
+    fn alloc_bundled(&mut self, len: usize) -> Option<Packet> {
+        let headroom = self.bundle_headroom?;
         if len > PACKED_LEN_MAX {
             return None;
         }
-        self.pools.alloc_framed(len, headroom)
+        self.pools.alloc_bundled(len, headroom)
     }
 
     /// The same call for at most `most` more packets: what a wrapper passes on to the port inside.
@@ -81,7 +81,7 @@ impl<'a> RxBurst<'a> {
             pools: self.pools,
             packets: self.packets,
             drops: self.drops,
-            frame_headroom: self.frame_headroom,
+            bundle_headroom: self.bundle_headroom,
         }
     }
 
@@ -104,7 +104,7 @@ impl<'a> RxBurst<'a> {
     /// The reason, already counted, if there is no buffer of that size.
     #[inline]
     pub fn alloc(&mut self, len: usize) -> Result<Packet, DropReason> {
-        if let Some(packet) = self.alloc_framed(len) {
+        if let Some(packet) = self.alloc_bundled(len) {
             return Ok(packet);
         }
         self.pools
@@ -136,10 +136,10 @@ impl<'a> RxBurst<'a> {
             packets.push(packet);
         };
         let mut done = 0;
-        if let Some(headroom) = self.frame_headroom.filter(|_| len <= PACKED_LEN_MAX) {
+        if let Some(headroom) = self.bundle_headroom.filter(|_| len <= PACKED_LEN_MAX) {
             while done < count {
                 let wanted = count - done;
-                let made = self.pools.fill_frame(wanted, len, headroom, &mut receive);
+                let made = self.pools.fill_bundle(wanted, len, headroom, &mut receive);
                 done += made;
                 if made == 0 {
                     break;
@@ -191,46 +191,62 @@ impl fmt::Debug for RxBurst<'_> {
     }
 }
 
-/// What a port is to send in one call.
-pub struct TxBurst<'a> {
-    load: &'a mut Load,
-    pools: &'a mut Pools,
+/// What a port is to send in one call, as it travelled: packets in bundles have no handles unless
+/// the port asks for them.
+pub struct TxBurst<'a>(Sending<'a>);
+
+enum Sending<'a> {
+    Load(&'a mut Load, &'a mut Pools),
+    Packets(&'a mut [Packet]),
 }
 
 impl<'a> TxBurst<'a> {
     /// All that `load` has.
     pub fn new(load: &'a mut Load, pools: &'a mut Pools) -> Self {
-        Self { load, pools }
+        Self(Sending::Load(load, pools))
+    }
+
+    /// Packets that have handles already: what a wrapper passes on.
+    pub fn of(packets: &'a mut [Packet]) -> Self {
+        Self(Sending::Packets(packets))
     }
 
     /// Number of packets.
     pub fn count(&self) -> usize {
-        self.load.count()
+        match &self.0 {
+            Sending::Load(load, _) => load.count(),
+            Sending::Packets(packets) => packets.len(),
+        }
     }
 
-    /// Every packet, with a handle.
+    /// Every packet, with a handle that lasts as long as the burst: for ports that look at packets
+    /// more than once or in another order. Those in bundles are taken apart for it.
     pub fn packets(&mut self) -> &mut [Packet] {
-        self.load.take_apart(self.pools);
-        &mut self.load.packets
+        match &mut self.0 {
+            Sending::Load(load, pools) => {
+                load.take_apart(pools);
+                &mut load.packets
+            }
+            Sending::Packets(packets) => packets,
+        }
     }
 
     /// Shows `each` the bytes of every packet, in order.
     #[inline]
     pub fn read(&mut self, mut each: impl FnMut(&[u8])) {
-        if self.is_mixed() {
-            self.load.take_apart(self.pools);
-        }
-        self.load
-            .packets
-            .iter()
-            .for_each(|packet| each(packet.bytes()));
-        for (_, bundle) in &self.load.bundles {
-            bundle.each(|_, bytes| each(bytes));
-        }
-    }
-
-    fn is_mixed(&self) -> bool {
-        !self.load.bundles.is_empty() && !self.load.packets.is_empty()
+        let packets: &[Packet] = match &mut self.0 {
+            Sending::Load(load, pools) => {
+                if !load.bundles.is_empty() && !load.packets.is_empty() {
+                    load.take_apart(pools);
+                }
+                for (_, bundle) in &load.bundles {
+                    bundle.each(|_, bytes| each(bytes));
+                }
+                &load.packets
+            }
+            Sending::Packets(packets) => packets,
+        };
+        packets.iter().for_each(|packet| each(packet.bytes()));
     }
 }
 
@@ -261,12 +277,9 @@ pub trait Port: Send {
     fn blocked(&mut self, _now: Nanos) {}
 
     /// Sends packets in order at time `now`. Returns how many were sent; the rest is dropped by the
-    /// engine and counted `tx_failed`. Must not block.
-    fn tx(&mut self, packets: &mut [Packet], now: Nanos) -> usize;
-
-    /// As [`Port::tx`], for a burst as it travelled: for ports that only read, and need no handles.
-    fn tx_burst(&mut self, burst: &mut TxBurst<'_>, now: Nanos) -> usize {
-        self.tx(burst.packets(), now)
+    /// engine and counted `tx_failed`. Must not block. A port that does not send is never asked.
+    fn tx(&mut self, _burst: &mut TxBurst<'_>, _now: Nanos) -> usize {
+        0
     }
 
     /// How many packets [`Port::tx`] would take now. A port that paces says 0 until it is time; the
@@ -362,7 +375,7 @@ pub struct WrapKind {
     pub summary: &'static str,
     /// Names of its counters, beside those of the port inside.
     pub counters: &'static [&'static str],
-    /// Whether it limits [`Port::tx_room`]: packets then reach it one by one, never in frames.
+    /// Whether it limits [`Port::tx_room`]: packets then reach it one by one, never in bundles.
     pub takes_singly: bool,
     /// JSON Schema of its configuration.
     pub schema: fn() -> schemars::Schema,

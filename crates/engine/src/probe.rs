@@ -165,7 +165,7 @@ impl VisitFlags {
     pub const SLEPT: u8 = 8;
     /// The worker had given way to others.
     pub const YIELDED: u8 = 16;
-    /// The link it left by packs small packets into frames.
+    /// The link it left by packs small packets into bundles.
     pub const PACKED: u8 = 32;
     /// No visit: what the processor counted in the visit whose record lies before this one.
     pub const COUNTS: u8 = 64;

@@ -86,8 +86,8 @@ pub struct PoolSpec {
     pub owner: usize,
     /// Whether other workers may write it.
     pub writable: bool,
-    /// Whether its buffers are frames.
-    pub frames: bool,
+    /// Whether its buffers are bundles.
+    pub bundles: bool,
 }
 
 /// Where the receiver of a TCP link listens.
@@ -130,10 +130,10 @@ pub struct RingSpec {
     pub trust: Trust,
     /// What happens when it is full.
     pub overflow: Overflow,
-    /// Whether small packets share frames.
+    /// Whether small packets share bundles.
     pub aggregate: Aggregate,
-    /// Bytes that frames leave in front of each packet, for the NFs on the way.
-    pub frame_headroom: u8,
+    /// Bytes that bundles leave in front of each packet, for the NFs on the way.
+    pub bundle_headroom: u8,
     /// For a TCP link, where its receiver listens. It has neither slots nor memory; as many bytes
     /// as a staging area would have are kept for a connection that takes no more.
     pub tcp: Option<Bind>,
@@ -448,6 +448,6 @@ pub struct PortClosing {
     pub node: usize,
     /// What failed.
     pub error: Option<String>,
-    /// Its own counters.
-    pub report: Vec<(String, u64)>,
+    /// Counters of its own that have no word in the counters page.
+    pub counters: Vec<(String, u64)>,
 }

@@ -223,8 +223,8 @@ impl TxCounters {
             self.wakes,
             self.blocked,
             self.violations,
-            self.packed.frames,
-            self.packed.framed_packets,
+            self.packed.bundles,
+            self.packed.bundled_packets,
             self.packed.packed_bytes,
             self.packed.is_packing,
             self.packed.burst_mean_x16,
@@ -236,8 +236,8 @@ impl TxCounters {
     pub fn from_words(words: &[u64; TX_WORDS]) -> Self {
         let [packets, bytes, wakes, blocked, violations, packed @ ..] = *words;
         let [
-            frames,
-            framed_packets,
+            bundles,
+            bundled_packets,
             packed_bytes,
             is_packing,
             burst_mean_x16,
@@ -250,8 +250,8 @@ impl TxCounters {
             blocked,
             violations,
             packed: PackCounters {
-                frames,
-                framed_packets,
+                bundles,
+                bundled_packets,
                 packed_bytes,
                 is_packing,
                 burst_mean_x16,
@@ -270,8 +270,8 @@ impl TxCounters {
         let (packed, other) = (&mut self.packed, other.packed);
         // What the latest instance decides, and sums of what all of them did.
         *packed = PackCounters {
-            frames: packed.frames.saturating_add(other.frames),
-            framed_packets: packed.framed_packets.saturating_add(other.framed_packets),
+            bundles: packed.bundles.saturating_add(other.bundles),
+            bundled_packets: packed.bundled_packets.saturating_add(other.bundled_packets),
             packed_bytes: packed.packed_bytes.saturating_add(other.packed_bytes),
             ..other
         };

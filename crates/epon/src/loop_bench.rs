@@ -9,7 +9,7 @@ use catena_engine::nf::{
 };
 use catena_engine::packet::Packet;
 use catena_engine::pools::Pools;
-use catena_engine::port::{Port, RxBurst, RxState};
+use catena_engine::port::{Port, RxBurst, RxState, TxBurst};
 use catena_shm::pool::{PoolGeometry, PoolOwner};
 use catena_shm::region::Sharing;
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ impl LoopBench {
                 log2_stride,
                 buffer_count,
                 headroom: 64,
-                frames: false,
+                bundles: false,
             };
             PoolOwner::create(id, geometry, Sharing::ReadWrite).expect("memory for a test")
         });
@@ -123,7 +123,7 @@ impl LoopBench {
             packets = kept;
         }
         let count = packets.len();
-        assert_eq!(self.port.tx(&mut packets, now()), count);
+        assert_eq!(self.port.tx(&mut TxBurst::of(&mut packets), now()), count);
         self.pools.free_all(packets.into_iter());
         state
     }

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 use catena_engine::chain::{Chain, Mode, Registry};
 use catena_engine::nf::{BuiltNf, Burst, Nanos, Nf, NfKind, NfPlan};
-use catena_engine::packet::Packet;
-use catena_engine::port::{Port, PortKind, PortRole, RxBurst, RxState};
+use catena_engine::port::{Port, PortKind, PortRole, RxBurst, RxState, TxBurst};
 use catena_engine::probe::{ProbeSettings, Tier};
 use catena_engine::supervisor::{Options, Supervisor};
 use catena_measure::probes::Collector;
@@ -49,10 +48,6 @@ impl Port for Source {
         }
         RxState::Until(self.next)
     }
-
-    fn tx(&mut self, _packets: &mut [Packet], _now: Nanos) -> usize {
-        0
-    }
 }
 
 struct Drain;
@@ -62,9 +57,9 @@ impl Port for Drain {
         RxState::Idle
     }
 
-    fn tx(&mut self, packets: &mut [Packet], _now: Nanos) -> usize {
+    fn tx(&mut self, burst: &mut TxBurst<'_>, _now: Nanos) -> usize {
         spin(3);
-        packets.len()
+        burst.count()
     }
 }
 

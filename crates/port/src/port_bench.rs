@@ -9,7 +9,7 @@ use std::path::Path;
 use catena_engine::nf::{DropReason, Nanos};
 use catena_engine::packet::Packet;
 use catena_engine::pools::Pools;
-use catena_engine::port::{Port, PortError, PortKind, RxBurst, RxState, WrapKind};
+use catena_engine::port::{Port, PortError, PortKind, RxBurst, RxState, TxBurst, WrapKind};
 use catena_shm::pool::{PoolGeometry, PoolOwner};
 use catena_shm::region::Sharing;
 use serde_json::Value;
@@ -78,7 +78,7 @@ impl PortBench {
                     log2_stride,
                     buffer_count,
                     headroom: 64,
-                    frames: false,
+                    bundles: false,
                 };
                 PoolOwner::create(id, geometry, Sharing::ReadWrite).expect("memory for a test")
             });
@@ -166,7 +166,7 @@ impl PortBench {
             .iter()
             .map(|frame| self.packet(frame.as_ref()))
             .collect();
-        let sent = self.port.tx(&mut packets, self.now);
+        let sent = self.port.tx(&mut TxBurst::of(&mut packets), self.now);
         for packet in packets {
             self.pools.free(packet);
         }

@@ -4,8 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
-use catena_engine::packet::Packet;
-use catena_engine::port::{Port, PortError, RxBurst, RxState};
+use catena_engine::port::{Port, PortError, RxBurst, RxState, TxBurst};
 
 /// What the port was told, shared with the test.
 #[derive(Debug, Default)]
@@ -57,7 +56,8 @@ impl Port for ScriptedPort {
         RxState::More
     }
 
-    fn tx(&mut self, packets: &mut [Packet], now: Nanos) -> usize {
+    fn tx(&mut self, burst: &mut TxBurst<'_>, now: Nanos) -> usize {
+        let packets = burst.packets();
         let sent = self.takes.unwrap_or(usize::MAX).min(packets.len());
         let mut heard = self.heard.lock().unwrap();
         heard.sent.extend(

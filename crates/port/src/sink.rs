@@ -13,7 +13,6 @@
 use catena_engine::config::parse_config;
 use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
-use catena_engine::packet::Packet;
 use catena_engine::port::{Port, PortKind, PortRole, RxBurst, RxState, TxBurst};
 use catena_wire::checksum::Sum;
 use catena_wire::dissect::{Dissected, Transport};
@@ -80,12 +79,7 @@ impl Port for Sink {
         RxState::Finished
     }
 
-    fn tx(&mut self, packets: &mut [Packet], _now: Nanos) -> usize {
-        packets.iter().for_each(|packet| self.see(packet.bytes()));
-        packets.len()
-    }
-
-    fn tx_burst(&mut self, burst: &mut TxBurst<'_>, _now: Nanos) -> usize {
+    fn tx(&mut self, burst: &mut TxBurst<'_>, _now: Nanos) -> usize {
         burst.read(|bytes| self.see(bytes));
         burst.count()
     }

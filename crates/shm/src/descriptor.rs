@@ -12,12 +12,12 @@
 //! |---|---|---|---|
 //! | `PACKET` | bytes | first byte in the pool, or in the area | metadata |
 //! | `RETURN + n` | buffer index | second index, if n > 1 | third index, if n > 2 |
-//! | `FRAME` | slots 0 to 31 | start of the buffer in the pool | slots 32 to 63 |
-//! | `STAGED_FRAME` | bytes | first byte in the area | count of slots |
-//! | `RETURN_FRAME` | units 0 to 31 | group | units 32 to 63 |
-//! | `FRAMED + slot` | bytes (16 bits), headroom left (next 8) | first byte in the pool | metadata |
+//! | `BUNDLE` | slots 0 to 31 | start of the buffer in the pool | slots 32 to 63 |
+//! | `STAGED_BUNDLE` | bytes | first byte in the area | count of slots |
+//! | `RETURN_UNITS` | units 0 to 31 | group | units 32 to 63 |
+//! | `BUNDLED + slot` | bytes (16 bits), headroom left (next 8) | byte in the pool | metadata |
 //!
-//! A group is the buffer of a frame, whose units are its slots, or a slab of 64 neighbouring
+//! A group is the buffer of a bundle, whose units are its slots, or a slab of 64 neighbouring
 //! buffers.
 //!
 //! In a staging area there is no pool: there `pool` of a `PACKET` is log2 of the bytes of the
@@ -46,19 +46,19 @@ pub mod kind {
     pub const PACKET: u8 = 0;
     /// `RETURN + n`, n in 1..=3: n buffers go home; `len`, `offset`, `tag` are their indices.
     pub const RETURN: u8 = 0x10;
-    /// Packets of the frame that starts at `offset`: those in the mask of `len` and `tag`.
-    pub const FRAME: u8 = 0x20;
-    /// A frame of `tag` packets in a staging area: `len` bytes from `offset` on.
-    pub const STAGED_FRAME: u8 = 0x21;
-    /// The units of the mask go home: slots of the frame in the buffer with index `offset`, or in a
-    /// plain pool buffers of the slab with that number.
-    pub const RETURN_FRAME: u8 = 0x30;
-    /// `FRAMED | slot`, slot in 0..=63: one packet of a frame; the frame's table is not read.
-    pub const FRAMED: u8 = 0x40;
+    /// Packets of the bundle that starts at `offset`: those in the mask of `len` and `tag`.
+    pub const BUNDLE: u8 = 0x20;
+    /// A bundle of `tag` packets in a staging area: `len` bytes from `offset` on.
+    pub const STAGED_BUNDLE: u8 = 0x21;
+    /// The units of the mask go home: slots of the bundle in the buffer with index `offset`, or in
+    /// a plain pool buffers of the slab with that number.
+    pub const RETURN_UNITS: u8 = 0x30;
+    /// `BUNDLED | slot`, slot in 0..=63: one packet of a bundle; the bundle's table is not read.
+    pub const BUNDLED: u8 = 0x40;
 }
 
-/// Packets that one frame can hold.
-pub const SLOTS_PER_FRAME: u32 = 64;
+/// Packets that one bundle can hold.
+pub const SLOTS_PER_BUNDLE: u32 = 64;
 
 /// Buffers that one return descriptor can carry.
 pub const RETURNS_PER_DESCRIPTOR: usize = 3;
@@ -88,18 +88,18 @@ impl Descriptor {
     }
 
     /// How many indices of the ring it takes up: as many as it carries packets, so that a link's
-    /// cursors count packets. At least 1 and at most [`SLOTS_PER_FRAME`], whatever a peer wrote.
+    /// cursors count packets. At least 1 and at most [`SLOTS_PER_BUNDLE`], whatever a peer wrote.
     #[inline]
     pub const fn span(&self) -> u32 {
         match self.kind {
-            kind::FRAME => {
+            kind::BUNDLE => {
                 let count = self.len.count_ones() + self.tag.count_ones();
                 if count == 0 { 1 } else { count }
             }
-            kind::STAGED_FRAME => match self.tag {
+            kind::STAGED_BUNDLE => match self.tag {
                 0 => 1,
-                1..=SLOTS_PER_FRAME => self.tag,
-                _ => SLOTS_PER_FRAME,
+                1..=SLOTS_PER_BUNDLE => self.tag,
+                _ => SLOTS_PER_BUNDLE,
             },
             _ => 1,
         }
@@ -160,7 +160,7 @@ impl Descriptor {
     }
 }
 
-/// Frames: see [`crate::frame`].
+/// Bundles: see [`crate::bundle`].
 impl Descriptor {
     #[expect(clippy::cast_possible_truncation, reason = "takes the halves")]
     const fn with_mask(kind: u8, pool: u8, offset: u32, mask: u64) -> Self {
@@ -173,17 +173,17 @@ impl Descriptor {
         }
     }
 
-    /// The packets of `mask` in the frame whose buffer starts at `buffer_offset` of the pool.
+    /// The packets of `mask` in the bundle whose buffer starts at `buffer_offset` of the pool.
     #[inline]
-    pub const fn frame(pool: u8, buffer_offset: u32, mask: u64) -> Self {
-        Self::with_mask(kind::FRAME, pool, buffer_offset, mask)
+    pub const fn bundle(pool: u8, buffer_offset: u32, mask: u64) -> Self {
+        Self::with_mask(kind::BUNDLE, pool, buffer_offset, mask)
     }
 
-    /// A frame of `count` packets that lies in a staging area: `len` bytes from `offset` on.
+    /// A bundle of `count` packets that lies in a staging area: `len` bytes from `offset` on.
     #[inline]
-    pub const fn staged_frame(offset: u32, len: u32, count: u32) -> Self {
+    pub const fn staged_bundle(offset: u32, len: u32, count: u32) -> Self {
         Self {
-            kind: kind::STAGED_FRAME,
+            kind: kind::STAGED_BUNDLE,
             pool: 0,
             len,
             offset,
@@ -191,24 +191,24 @@ impl Descriptor {
         }
     }
 
-    /// The slots that a `FRAME` or `RETURN_FRAME` descriptor names: bit n for slot n.
+    /// The slots that a `BUNDLE` or `RETURN_UNITS` descriptor names: bit n for slot n.
     #[inline]
     pub const fn mask(&self) -> u64 {
         (self.tag as u64) << 32 | self.len as u64
     }
 
-    /// A descriptor that carries the units of `mask` in group `group` home: slots of a frame's
+    /// A descriptor that carries the units of `mask` in group `group` home: slots of a bundle's
     /// buffer, or buffers of a slab.
     #[inline]
     pub const fn returning_slots(pool: u8, group: u32, mask: u64) -> Self {
-        Self::with_mask(kind::RETURN_FRAME, pool, group, mask)
+        Self::with_mask(kind::RETURN_UNITS, pool, group, mask)
     }
 
     /// Adds units to a descriptor that carries units of the same group home. False, and unchanged,
     /// if it carries something else, or one of them already.
     #[inline]
     pub const fn add_slots(&mut self, pool: u8, group: u32, mask: u64) -> bool {
-        let fits = self.kind == kind::RETURN_FRAME
+        let fits = self.kind == kind::RETURN_UNITS
             && self.pool == pool
             && self.offset == group
             && self.mask() & mask == 0;
@@ -222,28 +222,28 @@ impl Descriptor {
     /// none.
     #[inline]
     pub const fn returned_slots(&self) -> Option<(u32, u64)> {
-        if self.kind != kind::RETURN_FRAME || self.mask() == 0 {
+        if self.kind != kind::RETURN_UNITS || self.mask() == 0 {
             return None;
         }
         Some((self.offset, self.mask()))
     }
 
-    /// The packet of `len` bytes at `offset` of the pool that is in `slot` of its frame, with
+    /// The packet of `len` bytes at `offset` of the pool that is in `slot` of its bundle, with
     /// `headroom` bytes left in front of it.
     ///
     /// # Panics
     /// If there is no such slot.
     #[inline]
-    pub const fn framed(
+    pub const fn bundled(
         slot: u32,
         pool: u8,
         offset: u32,
         (len, headroom): (u16, u8),
         tag: u32,
     ) -> Self {
-        assert!(slot < SLOTS_PER_FRAME);
+        assert!(slot < SLOTS_PER_BUNDLE);
         #[expect(clippy::cast_possible_truncation, reason = "below 64")]
-        let kind = kind::FRAMED | slot as u8;
+        let kind = kind::BUNDLED | slot as u8;
         Self {
             kind,
             pool,
@@ -253,11 +253,11 @@ impl Descriptor {
         }
     }
 
-    /// Slot, bytes and headroom, if this is a descriptor of one packet of a frame.
+    /// Slot, bytes and headroom, if this is a descriptor of one packet of a bundle.
     #[inline]
-    pub const fn framed_parts(&self) -> Option<(u32, u64, u64)> {
-        let slot = (self.kind ^ kind::FRAMED) as u32;
-        if slot >= SLOTS_PER_FRAME || self.len >> 24 != 0 {
+    pub const fn bundled_parts(&self) -> Option<(u32, u64, u64)> {
+        let slot = (self.kind ^ kind::BUNDLED) as u32;
+        if slot >= SLOTS_PER_BUNDLE || self.len >> 24 != 0 {
             return None;
         }
         Some((slot, (self.len & 0xffff) as u64, (self.len >> 16) as u64))
@@ -269,12 +269,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_of_a_frame_travel_and_come_home_as_a_mask() {
+    fn slots_of_a_bundle_travel_and_come_home_as_a_mask() {
         let mask = 0x8000_0001_0000_0003;
-        let there = Descriptor::frame(3, 4096, mask);
+        let there = Descriptor::bundle(3, 4096, mask);
         assert_eq!(
             (there.kind, there.offset, there.mask()),
-            (kind::FRAME, 4096, mask)
+            (kind::BUNDLE, 4096, mask)
         );
         assert!(there.returned_slots().is_none() && there.returned().is_none());
         let mut home = Descriptor::returning_slots(3, 7, 1 << 63);
@@ -296,19 +296,19 @@ mod tests {
     }
 
     #[test]
-    fn one_packet_of_a_frame_says_slot_length_and_headroom() {
-        for slot in 0..SLOTS_PER_FRAME {
-            let one = Descriptor::framed(slot, 3, 5000, (u16::MAX, 255), 9);
-            assert_eq!(one.framed_parts(), Some((slot, 65_535, 255)));
+    fn one_packet_of_a_bundle_says_slot_length_and_headroom() {
+        for slot in 0..SLOTS_PER_BUNDLE {
+            let one = Descriptor::bundled(slot, 3, 5000, (u16::MAX, 255), 9);
+            assert_eq!(one.bundled_parts(), Some((slot, 65_535, 255)));
             assert!(one.returned().is_none() && one.returned_slots().is_none());
         }
-        let one = Descriptor::framed(63, 3, 5000, (60, 0), 9);
+        let one = Descriptor::bundled(63, 3, 5000, (60, 0), 9);
         assert_eq!((one.kind, one.len, one.tag), (0x7f, 60, 9));
         for kind in (0..0x40).chain(0x80..=0xff) {
-            assert!(Descriptor { kind, ..one }.framed_parts().is_none());
+            assert!(Descriptor { kind, ..one }.bundled_parts().is_none());
         }
         let len = 1 << 24;
-        assert!(Descriptor { len, ..one }.framed_parts().is_none());
+        assert!(Descriptor { len, ..one }.bundled_parts().is_none());
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! - [`pmc`]: cycles and instructions of a thread, where the machine lets user space read them.
 //! - [`pool`]: buffers of one size, allocated by one owner, checked by everybody else.
 //! - [`descriptor`]: the 16 bytes that travel through a ring.
-//! - [`frame`]: buffers that hold many packets.
+//! - [`bundle`]: buffers that hold many packets.
 //! - [`ring`]: the single-producer single-consumer ring, generic over its memory; model-checked.
 //! - [`ring_memory`]: the ring's memory as two sealed regions, one per side.
 //! - [`staging`]: the byte area through which `copy` links pass packets.
@@ -26,11 +26,11 @@
 //! Trust: whatever another process can write is loaded once with an atomic, checked, then used.
 
 pub mod bell;
+pub mod bundle;
 pub mod confine;
 pub mod counters;
 pub mod descriptor;
 pub mod fd_passing;
-pub mod frame;
 pub mod packet;
 pub mod peer;
 pub mod pmc;

@@ -11,9 +11,9 @@
 //!                        ^ offset in the pool
 //! ```
 //!
-//! In a frame the buffer is shared among packets, and headroom is what lies between this packet and
-//! the one before it (see [`crate::frame`]). A handle never reaches beyond that, nor behind the end
-//! that it once had.
+//! In a bundle the buffer is shared among packets, and headroom is what lies between this packet
+//! and the one before it (see [`crate::bundle`]). A handle never reaches beyond that, nor behind
+//! the end that it once had.
 //!
 //! What exclusivity means here: between taking a descriptor and giving it on, this process is the
 //! only one that touches the bytes, *if all processes that may write the pool follow the protocol*.
@@ -27,7 +27,7 @@
 use std::fmt;
 use std::ptr::NonNull;
 
-use crate::descriptor::SLOTS_PER_FRAME;
+use crate::descriptor::SLOTS_PER_BUNDLE;
 
 /// A packet in a pool's buffer.
 ///
@@ -38,17 +38,17 @@ pub struct Packet {
     data: NonNull<u8>,
     /// Offset in the pool (high half) and length (low half).
     place: u64,
-    /// Metadata (high half); headroom left (8 bits), slot (6), framed (1), writable (1), moved (1),
-    /// where the first two and the last count for packets of a frame only; log2 of the stride (7),
-    /// pool (8).
+    /// Metadata (high half); headroom left (8 bits), slot (6), bundled (1), writable (1), moved
+    /// (1), where the first two and the last count for packets of a bundle only; log2 of the stride
+    /// (7), pool (8).
     info: u64,
 }
 
 const HEADROOM_SHIFT: u32 = 24;
 const SLOT_SHIFT: u32 = 18;
-const FRAMED: u64 = 1 << 17;
+const BUNDLED: u64 = 1 << 17;
 const WRITABLE_SHIFT: u32 = 16;
-/// The frame's table says another place, length or tag.
+/// The bundle's table says another place, length or tag.
 const MOVED: u64 = 1 << 15;
 const LOG2_SHIFT: u32 = 8;
 
@@ -88,11 +88,11 @@ impl Packet {
         }
     }
 
-    /// Makes this the packet in `slot` of its frame, with `headroom` bytes left to it: 255 at most.
-    /// What lies further in front, and what lies behind, belongs to other packets.
+    /// Makes this the packet in `slot` of its bundle, with `headroom` bytes left to it: 255 at
+    /// most. What lies further in front, and what lies behind, belongs to other packets.
     #[inline]
     pub(crate) fn in_slot(mut self, slot: u32, headroom: u64) -> Self {
-        self.info |= FRAMED | u64::from(slot) << SLOT_SHIFT;
+        self.info |= BUNDLED | u64::from(slot) << SLOT_SHIFT;
         self.set_headroom_left(headroom);
         self
     }
@@ -102,7 +102,7 @@ impl Packet {
         self.info = self.info & !(0xff << HEADROOM_SHIFT) | headroom.min(0xff) << HEADROOM_SHIFT;
     }
 
-    /// Whether the frame's table may say another place, length or tag than the handle.
+    /// Whether the bundle's table may say another place, length or tag than the handle.
     #[inline]
     pub(crate) fn has_moved(&self) -> bool {
         self.info & MOVED != 0
@@ -133,10 +133,10 @@ impl Packet {
         self.place as u32
     }
 
-    /// Log2 of the bytes of its buffer; 0 in a frame, where it cannot grow behind.
+    /// Log2 of the bytes of its buffer; 0 in a bundle, where it cannot grow behind.
     #[inline]
     pub fn buffer_log2(&self) -> u8 {
-        if self.is_framed() {
+        if self.is_bundled() {
             return 0;
         }
         self.log2_stride()
@@ -212,33 +212,33 @@ impl Packet {
         self.offset() & !self.offset_mask()
     }
 
-    /// Whether it lies in a frame, with other packets in the same buffer.
+    /// Whether it lies in a bundle, with other packets in the same buffer.
     #[inline]
-    pub fn is_framed(&self) -> bool {
-        self.info & FRAMED != 0
+    pub fn is_bundled(&self) -> bool {
+        self.info & BUNDLED != 0
     }
 
-    /// Whether both lie in frames, and in the same one.
+    /// Whether both lie in bundles, and in the same one.
     #[inline]
-    pub fn shares_frame(&self, other: &Self) -> bool {
-        const SAME: u64 = FRAMED | 0x7f << LOG2_SHIFT | 0xff;
+    pub fn shares_bundle(&self, other: &Self) -> bool {
+        const SAME: u64 = BUNDLED | 0x7f << LOG2_SHIFT | 0xff;
         let differs = (self.info ^ other.info) & SAME;
         let apart = (self.place ^ other.place) >> 32 >> self.log2_stride();
-        differs | apart == 0 && self.is_framed()
+        differs | apart == 0 && self.is_bundled()
     }
 
-    /// Its slot in its frame; 0 for a packet that lies alone in its buffer.
+    /// Its slot in its bundle; 0 for a packet that lies alone in its buffer.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "takes 6 bits")]
     pub fn slot(&self) -> u32 {
         (self.info >> SLOT_SHIFT) as u32 & 0x3f
     }
 
-    /// Its unit of account in the pool: the buffer, or the slot of a frame pool.
+    /// Its unit of account in the pool: the buffer, or the slot of a bundle pool.
     #[inline]
     pub fn unit(&self) -> u32 {
-        if self.is_framed() {
-            self.buffer_index() * SLOTS_PER_FRAME + self.slot()
+        if self.is_bundled() {
+            self.buffer_index() * SLOTS_PER_BUNDLE + self.slot()
         } else {
             self.buffer_index()
         }
@@ -248,10 +248,10 @@ impl Packet {
     /// [`crate::pool::UnitRun`]).
     #[inline]
     fn group_log2(&self) -> u8 {
-        self.log2_stride() + if self.is_framed() { 0 } else { 6 }
+        self.log2_stride() + if self.is_bundled() { 0 } else { 6 }
     }
 
-    /// The group of its unit: its frame's buffer, or its slab of buffers.
+    /// The group of its unit: its bundle's buffer, or its slab of buffers.
     #[inline]
     pub(crate) fn unit_group(&self) -> u32 {
         self.offset() >> self.group_log2()
@@ -260,17 +260,17 @@ impl Packet {
     /// Which unit of its group it is.
     #[inline]
     pub(crate) fn unit_in_group(&self) -> u32 {
-        if self.is_framed() {
+        if self.is_bundled() {
             self.slot()
         } else {
-            self.buffer_index() % SLOTS_PER_FRAME
+            self.buffer_index() % SLOTS_PER_BUNDLE
         }
     }
 
     /// Whether both are of one group.
     #[inline]
     pub(crate) fn shares_group(&self, other: &Self) -> bool {
-        const SAME: u64 = FRAMED | 0x7f << LOG2_SHIFT | 0xff;
+        const SAME: u64 = BUNDLED | 0x7f << LOG2_SHIFT | 0xff;
         let differs = (self.info ^ other.info) & SAME;
         let apart = (self.place ^ other.place) >> 32 >> other.group_log2();
         differs | apart == 0
@@ -319,26 +319,26 @@ impl Packet {
         self.set_metadata(u32::from(mark) << 16 | u32::from(self.tag()));
     }
 
-    /// The metadata that the frame's table says.
+    /// The metadata that the bundle's table says.
     #[inline]
     pub(crate) fn with_metadata(mut self, metadata: u32) -> Self {
         self.info |= u64::from(metadata) << 32;
         self
     }
 
-    /// Free bytes in front; of a packet in a frame, 255 at most.
+    /// Free bytes in front; of a packet in a bundle, 255 at most.
     #[inline]
     pub fn headroom(&self) -> usize {
-        if self.is_framed() {
+        if self.is_bundled() {
             return (self.info >> HEADROOM_SHIFT & 0xff) as usize;
         }
         self.offset_in_buffer()
     }
 
-    /// Free bytes behind; none in a frame, even after shrinking.
+    /// Free bytes behind; none in a bundle, even after shrinking.
     #[inline]
     pub fn tailroom(&self) -> usize {
-        if self.is_framed() {
+        if self.is_bundled() {
             return 0;
         }
         (1 << self.log2_stride()) - self.headroom() - self.len()
@@ -361,7 +361,7 @@ impl Packet {
     }
 
     fn move_start_back(&mut self, count: u32) {
-        if self.is_framed() {
+        if self.is_bundled() {
             self.set_headroom_left(self.headroom() as u64 - u64::from(count));
         }
         // SAFETY: at most the headroom, so the start stays in the buffer.
@@ -378,7 +378,7 @@ impl Packet {
             return Err(NoRoom);
         }
         let count = u32::try_from(count).map_err(|_| NoRoom)?;
-        if self.is_framed() {
+        if self.is_bundled() {
             self.set_headroom_left(self.headroom() as u64 + u64::from(count));
         }
         // SAFETY: less than `len`, so the start stays within the packet.
@@ -407,7 +407,7 @@ impl fmt::Debug for Packet {
             .field("pool", &self.pool())
             .field("offset", &self.offset())
             .field("len", &self.len())
-            .field("slot", &self.is_framed().then(|| self.slot()))
+            .field("slot", &self.is_bundled().then(|| self.slot()))
             .finish()
     }
 }

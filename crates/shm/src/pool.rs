@@ -12,8 +12,8 @@
 //! - A buffer that comes home is taken back only if the ledger says it is out by a link that leads
 //!   to the one who returns it: a peer cannot free twice, nor free what it never had.
 //!
-//! The unit of account is the buffer, or in a frame pool the slot of a buffer: see `frames`. 64
-//! neighbouring units are a *group*: a slab of buffers, or the slots of one frame. What leaves or
+//! The unit of account is the buffer, or in a bundle pool the slot of a buffer: see `bundles`. 64
+//! neighbouring units are a *group*: a slab of buffers, or the slots of one bundle. What leaves or
 //! comes home together is a group's number and a mask, and in the ledger one cache line.
 //!
 //! [`PoolView`] is everybody else's side: it turns a descriptor into a [`Packet`] after checking,
@@ -23,7 +23,7 @@
     reason = "makes packets from checked offsets in a mapping"
 )]
 
-mod frames;
+mod bundles;
 mod link_set;
 mod search;
 mod slabs;
@@ -37,8 +37,8 @@ use std::collections::VecDeque;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use crate::descriptor::{Descriptor, SLOTS_PER_FRAME};
-use crate::frame::FrameWriter;
+use crate::bundle::BundleWriter;
+use crate::descriptor::{Descriptor, SLOTS_PER_BUNDLE};
 use crate::packet::Packet;
 use crate::prefetch;
 use crate::region::{Region, RegionError, Sharing};
@@ -54,8 +54,8 @@ pub struct PoolGeometry {
     pub buffer_count: u32,
     /// Bytes kept free in front of a received packet.
     pub headroom: u32,
-    /// Whether its buffers are frames of many packets each, and only that.
-    pub frames: bool,
+    /// Whether its buffers are bundles of many packets each, and only that.
+    pub bundles: bool,
 }
 
 /// Most bytes a pool may have: offsets are 32 bits.
@@ -67,18 +67,18 @@ impl PoolGeometry {
         u64::from(self.buffer_count) << self.log2_stride
     }
 
-    /// Units of account: buffers, or slots of a frame pool.
+    /// Units of account: buffers, or slots of a bundle pool.
     pub fn units(self) -> u32 {
-        if self.frames {
-            self.buffer_count.saturating_mul(SLOTS_PER_FRAME)
+        if self.bundles {
+            self.buffer_count.saturating_mul(SLOTS_PER_BUNDLE)
         } else {
             self.buffer_count
         }
     }
 
-    /// Largest packet that has a buffer to itself, behind its headroom; 0 in a frame pool.
+    /// Largest packet that has a buffer to itself, behind its headroom; 0 in a bundle pool.
     pub fn packet_len_max(self) -> usize {
-        if self.frames {
+        if self.bundles {
             return 0;
         }
         (1_usize << self.log2_stride) - self.headroom as usize
@@ -90,7 +90,7 @@ impl PoolGeometry {
             && self.buffer_count > 0
             && u64::from(self.headroom) < 1 << self.log2_stride
             && self.bytes() <= POOL_BYTES_MAX
-            && (!self.frames || frames::is_valid(self))
+            && (!self.bundles || bundles::is_valid(self))
     }
 }
 
@@ -107,17 +107,17 @@ pub struct PoolOwner {
     ledger: Arc<Region>,
     /// Buffers at home, in a plain pool.
     slabs: FreeSlabs,
-    /// Buffers of which no slot is alive, in a frame pool: the next one to be used first.
-    free_frames: VecDeque<u32>,
+    /// Buffers of which no slot is alive, in a bundle pool: the next one to be used first.
+    free_bundles: VecDeque<u32>,
     out_count: u32,
     /// As the geometry says.
     units: u32,
-    /// Buffers that can be had and returned whole: none in a frame pool.
+    /// Buffers that can be had and returned whole: none in a bundle pool.
     plain_count: u32,
-    /// Of each buffer of a frame pool: the slots that are in hand or out.
+    /// Of each buffer of a bundle pool: the slots that are in hand or out.
     alive: Vec<u64>,
-    /// The frame that [`PoolOwner::alloc_framed`] is filling.
-    open: Option<FrameWriter>,
+    /// The bundle that [`PoolOwner::alloc_bundled`] is filling.
+    open: Option<BundleWriter>,
 }
 
 const HOME: u8 = 0;
@@ -175,7 +175,7 @@ impl PoolOwner {
     ) -> Result<Self, RegionError> {
         let count = geometry.buffer_count;
         let units = geometry.units();
-        let whole_groups = units.next_multiple_of(SLOTS_PER_FRAME) as usize;
+        let whole_groups = units.next_multiple_of(SLOTS_PER_BUNDLE) as usize;
         let ledger = Region::create("catena-ledger", whole_groups, Sharing::ReadOnly)?;
         ledger.prefault();
         let mut owner = Self {
@@ -183,18 +183,22 @@ impl PoolOwner {
             geometry,
             region,
             ledger: Arc::new(ledger),
-            slabs: FreeSlabs::new(if geometry.frames { 0 } else { count }),
-            free_frames: VecDeque::with_capacity(if geometry.frames { count as usize } else { 0 }),
+            slabs: FreeSlabs::new(if geometry.bundles { 0 } else { count }),
+            free_bundles: VecDeque::with_capacity(if geometry.bundles {
+                count as usize
+            } else {
+                0
+            }),
             out_count: 0,
             units,
-            plain_count: if geometry.frames { 0 } else { count },
-            alive: vec![0; if geometry.frames { count as usize } else { 0 }],
+            plain_count: if geometry.bundles { 0 } else { count },
+            alive: vec![0; if geometry.bundles { count as usize } else { 0 }],
             open: None,
         };
         for &(unit, link) in out.iter().filter(|(unit, _)| *unit < units) {
             owner.send_out(unit, link.max(1));
-            if geometry.frames {
-                owner.alive[(unit / SLOTS_PER_FRAME) as usize] |= 1 << (unit % SLOTS_PER_FRAME);
+            if geometry.bundles {
+                owner.alive[(unit / SLOTS_PER_BUNDLE) as usize] |= 1 << (unit % SLOTS_PER_BUNDLE);
             }
         }
         owner.bring_home();
@@ -203,9 +207,9 @@ impl PoolOwner {
 
     /// Puts on the free list what the ledger says is at home: lowest index first.
     fn bring_home(&mut self) {
-        if self.geometry.frames {
+        if self.geometry.bundles {
             let free = (0_u32..).zip(&self.alive).filter(|(_, alive)| **alive == 0);
-            self.free_frames.extend(free.map(|(index, _)| index));
+            self.free_bundles.extend(free.map(|(index, _)| index));
             return;
         }
         let slabs = self.units.div_ceil(SLAB);
@@ -260,8 +264,8 @@ impl PoolOwner {
     /// Buffers at home and not in use.
     pub fn free_count(&self) -> u32 {
         #[expect(clippy::cast_possible_truncation, reason = "at most buffer_count")]
-        let frames = self.free_frames.len() as u32;
-        self.slabs.count() + frames
+        let bundles = self.free_bundles.len() as u32;
+        self.slabs.count() + bundles
     }
 
     /// Units that have left by a link and not come home.
@@ -274,7 +278,7 @@ impl PoolOwner {
         PoolView {
             id: self.id,
             log2_stride: self.geometry.log2_stride,
-            frames: self.geometry.frames,
+            bundles: self.geometry.bundles,
             region: self.region.clone(),
         }
     }
@@ -330,7 +334,7 @@ impl PoolOwner {
     pub fn release(&mut self, packet: &Packet) {
         debug_assert_eq!(packet.pool(), self.id);
         let unit = packet.unit();
-        self.free_slots(unit / SLOTS_PER_FRAME, 1 << (unit % SLOTS_PER_FRAME));
+        self.free_slots(unit / SLOTS_PER_BUNDLE, 1 << (unit % SLOTS_PER_BUNDLE));
     }
 
     /// Notes that a unit, for a plain pool the buffer, leaves by link number `link` (not 0).
@@ -344,7 +348,7 @@ impl PoolOwner {
     /// Takes buffer `index`, returned by a peer that is reached over `links`, onto the free list.
     ///
     /// # Errors
-    /// [`Violation`] if that buffer is not out by one of these links, or is a frame's; nothing
+    /// [`Violation`] if that buffer is not out by one of these links, or is a bundle's; nothing
     /// changes then.
     #[inline]
     pub fn take_home(&mut self, index: u32, links: &LinkSet) -> Result<(), Violation> {
@@ -356,7 +360,7 @@ impl PoolOwner {
     /// Notes that buffer `index` has come back in hand over a link (a packet that went round).
     ///
     /// # Errors
-    /// [`Violation`] if that buffer is not out by one of `links`, or is a frame's; nothing changes
+    /// [`Violation`] if that buffer is not out by one of `links`, or is a bundle's; nothing changes
     /// then.
     #[inline]
     pub fn arrive(&mut self, index: u32, links: &LinkSet) -> Result<(), Violation> {
@@ -400,7 +404,7 @@ pub fn read_ledger(
 pub struct PoolView {
     id: u8,
     log2_stride: u8,
-    frames: bool,
+    bundles: bool,
     region: Arc<Region>,
 }
 
@@ -423,7 +427,7 @@ impl PoolView {
         Ok(Self {
             id,
             log2_stride: geometry.log2_stride,
-            frames: geometry.frames,
+            bundles: geometry.bundles,
             region: Arc::new(region),
         })
     }
@@ -434,7 +438,7 @@ impl PoolView {
     }
 
     /// The packet that `descriptor` names, if it lies within one buffer of this pool: one that has
-    /// its buffer to itself, or in a frame pool one of a frame (`FRAMED`).
+    /// its buffer to itself, or in a bundle pool one of a bundle (`BUNDLED`).
     ///
     /// The descriptor must be a private copy (the ring gives one). That its sender holds the buffer
     /// cannot be checked here; inside a trust group it is taken at its word.
@@ -448,8 +452,8 @@ impl PoolView {
         let fits = len != 0
             && (offset & (stride - 1)) + len <= stride
             && offset + len <= self.region.len() as u64;
-        if self.frames {
-            return self.framed(descriptor);
+        if self.bundles {
+            return self.bundled(descriptor);
         }
         if descriptor.kind != crate::descriptor::kind::PACKET || !fits {
             return Err(Violation);
@@ -480,8 +484,8 @@ impl Packet {
     pub fn descriptor(&self) -> Descriptor {
         #[expect(clippy::cast_possible_truncation, reason = "made from a u32")]
         let len = self.len() as u32;
-        if self.is_framed() {
-            return self.framed_descriptor();
+        if self.is_bundled() {
+            return self.bundled_descriptor();
         }
         Descriptor {
             kind: 0,

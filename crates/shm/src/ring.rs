@@ -19,9 +19,9 @@
 //! the consumer, which looks at that slot, sees nothing of the burst or all of it. One publish per
 //! burst.
 //!
-//! **Frames.** A descriptor that carries n packets takes up n indices: it lies in the slot of the
+//! **Bundles.** A descriptor that carries n packets takes up n indices: it lies in the slot of the
 //! first, and the slots of the others are passed over by both sides. So every cursor counts
-//! packets, and a link holds no more packets in frames than it would hold singly. A slot that is
+//! packets, and a link holds no more packets in bundles than it would hold singly. A slot that is
 //! passed over keeps what was written there laps ago; before publishing, the producer makes sure
 //! that the slot behind the burst, which is where the consumer looks next, cannot pass for a new
 //! one.

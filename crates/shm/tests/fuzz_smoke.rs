@@ -1,8 +1,8 @@
-//! The entry functions of the fuzz targets for frames hold on a stable compiler, in every test run:
-//! random bytes, and steps that are nearly right, from a fixed seed.
+//! The entry functions of the fuzz targets for bundles hold on a stable compiler, in every test
+//! run: random bytes, and steps that are nearly right, from a fixed seed.
 #![cfg(not(loom))]
 
-#[path = "../../../fuzz/src/frame.rs"]
+#[path = "../../../fuzz/src/bundle.rs"]
 #[allow(
     unreachable_pub,
     reason = "public for the fuzz targets, private to this test"
@@ -66,7 +66,7 @@ fn step(random: &mut Random) -> Vec<u8> {
 }
 
 #[test]
-fn entry_functions_hold_on_whatever_a_peer_writes_into_frames() {
+fn entry_functions_hold_on_whatever_a_peer_writes_into_bundles() {
     let mut random = Random(0x0ca7_e4a0_f4a3_e001);
     for iteration in 0..ITERATIONS {
         let (name, entry) = entries::ALL[(random.next() % entries::ALL.len() as u64) as usize];

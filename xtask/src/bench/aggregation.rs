@@ -1,12 +1,12 @@
-//! `bench aggregation`: what packing packets into frames gains and costs, three experiments beside
+//! `bench aggregation`: what packing packets into bundles gains and costs, three experiments beside
 //! each other and beside testpmd forwarders behind OVS-DPDK (see `testpmd/vswitch`).
 //!
 //! 1. Rate by packet size: one link between two processes, and two NFs in processes; packing off,
 //!    on the first and last link only, and everywhere.
 //! 2. Rate of 1, 2 and 4 NFs in processes and of a branch, the same modes.
-//! 3. Latency by load, off and auto, with the share of packets that travelled in frames. The source
-//!    stamps the time at which a packet was due; at saturation, where nothing is due, the time at
-//!    which it was written.
+//! 3. Latency by load, off and auto, with the share of packets that travelled in bundles. The
+//!    source stamps the time at which a packet was due; at saturation, where nothing is due, the
+//!    time at which it was written.
 //!
 //! Own side: the source and the first half of the NFs on the first core, the rest on the second.
 //! Both sides use the same two cores in the same run.
@@ -34,8 +34,8 @@ struct Point {
     p50_ns: Series,
     p99_ns: Series,
     mean_ns: Series,
-    framed_share: Series,
-    packets_per_frame: Series,
+    bundled_share: Series,
+    packets_per_bundle: Series,
 }
 
 impl Point {
@@ -49,12 +49,12 @@ impl Point {
             (&mut self.p99_ns, loaded.and_then(|run| run.p99_ns)),
             (&mut self.mean_ns, loaded.and_then(|run| run.mean_ns)),
             (
-                &mut self.framed_share,
-                loaded.and_then(|run| run.framed_share),
+                &mut self.bundled_share,
+                loaded.and_then(|run| run.bundled_share),
             ),
             (
-                &mut self.packets_per_frame,
-                loaded.and_then(|run| run.packets_per_frame),
+                &mut self.packets_per_bundle,
+                loaded.and_then(|run| run.packets_per_bundle),
             ),
         ];
         for (series, value) in optional {

@@ -78,7 +78,7 @@ impl Arguments {
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 enum Name {
-    /// What packing packets into frames gains: by packet size, by chain, and in latency by load;
+    /// What packing packets into bundles gains: by packet size, by chain, and in latency by load;
     /// beside testpmd forwarders behind OVS-DPDK
     Aggregation,
     /// Rate of chains of 1 to 8 NFs by execution mode, inline beside the same NFs in a bare loop

@@ -94,12 +94,12 @@ pub(crate) struct OwnLoaded {
     pub(crate) p50_ns: Option<f64>,
     pub(crate) p99_ns: Option<f64>,
     pub(crate) mean_ns: Option<f64>,
-    /// Share of packets that crossed links in frames.
-    pub(crate) framed_share: Option<f64>,
-    pub(crate) packets_per_frame: Option<f64>,
+    /// Share of packets that crossed links in bundles.
+    pub(crate) bundled_share: Option<f64>,
+    pub(crate) packets_per_bundle: Option<f64>,
 }
 
-/// Which links of a chain may pack packets into frames.
+/// Which links of a chain may pack packets into bundles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Packing {
     /// None.

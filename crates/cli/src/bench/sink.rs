@@ -8,7 +8,6 @@ use std::time::Duration;
 use catena_engine::config::parse_config;
 use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
-use catena_engine::packet::Packet;
 use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState, TxBurst};
 use catena_shm::tsc;
 use schemars::JsonSchema;
@@ -84,16 +83,7 @@ impl Port for Sink {
         RxState::Finished
     }
 
-    fn tx(&mut self, packets: &mut [Packet], _now: Nanos) -> usize {
-        let arrived = self.latencies.as_mut().and_then(Latencies::arrival);
-        for packet in packets.iter() {
-            self.read(arrived, packet.bytes());
-        }
-        std::hint::black_box(self.sum);
-        packets.len()
-    }
-
-    fn tx_burst(&mut self, burst: &mut TxBurst<'_>, _now: Nanos) -> usize {
+    fn tx(&mut self, burst: &mut TxBurst<'_>, _now: Nanos) -> usize {
         let arrived = self.latencies.as_mut().and_then(Latencies::arrival);
         burst.read(|bytes| self.read(arrived, bytes));
         std::hint::black_box(self.sum);

@@ -187,10 +187,6 @@ impl Port for Source {
             }
         }
     }
-
-    fn tx(&mut self, _packets: &mut [Packet], _now: Nanos) -> usize {
-        0
-    }
 }
 
 /// How long the counter is measured against the kernel's clock.

@@ -320,19 +320,20 @@ fn measure(common: &Common, load: Load, chain: &str, mode: &str, name: &str) -> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the sink reported when it closed.
+/// What the sink counted, latencies included.
 fn latencies(status: &Status) -> Map<String, Value> {
     let sink = status.nodes.iter().find(|node| node.name == "sink");
-    let report = sink.map(|node| node.report.clone()).unwrap_or_default();
-    report
+    let counters = sink.map(|node| node.counters.clone());
+    counters
+        .unwrap_or_default()
         .into_iter()
         .map(|(name, value)| (name, value.into()))
         .collect()
 }
 
-/// How many of the packets on all links travelled in frames, and how many a frame held.
+/// How many of the packets on all links travelled in bundles, and how many a bundle held.
 ///
-/// A status without counters of frames gives no members.
+/// A status without counters of bundles gives no members.
 #[expect(clippy::cast_precision_loss, reason = "ratios for people")]
 fn packing(links: &Value) -> Map<String, Value> {
     let links = links.as_array().map_or(&[][..], Vec::as_slice);
@@ -345,13 +346,13 @@ fn packing(links: &Value) -> Map<String, Value> {
     let mut members = Map::new();
     let counted = (
         sum("/tx_packets"),
-        sum("/aggregation/frames"),
-        sum("/aggregation/framed_packets"),
+        sum("/aggregation/bundles"),
+        sum("/aggregation/bundled_packets"),
     );
-    if let (Some(packets), Some(frames), Some(framed)) = counted {
+    if let (Some(packets), Some(bundles), Some(bundled)) = counted {
         let ratio = |part: u64, whole: u64| json!(part as f64 / whole.max(1) as f64);
-        members.insert("framed_share".to_owned(), ratio(framed, packets));
-        members.insert("packets_per_frame".to_owned(), ratio(framed, frames));
+        members.insert("bundled_share".to_owned(), ratio(bundled, packets));
+        members.insert("packets_per_bundle".to_owned(), ratio(bundled, bundles));
     }
     members
 }
@@ -388,18 +389,18 @@ mod tests {
     #[test]
     fn packing_is_told_over_all_links() {
         let links = json!([
-            { "tx_packets": 100, "aggregation": { "frames": 2, "framed_packets": 60 } },
-            { "tx_packets": 100, "aggregation": { "frames": 0, "framed_packets": 0 } },
+            { "tx_packets": 100, "aggregation": { "bundles": 2, "bundled_packets": 60 } },
+            { "tx_packets": 100, "aggregation": { "bundles": 0, "bundled_packets": 0 } },
         ]);
         let told = Value::Object(packing(&links));
         assert_eq!(
             told,
-            json!({ "framed_share": 0.3, "packets_per_frame": 30.0 })
+            json!({ "bundled_share": 0.3, "packets_per_bundle": 30.0 })
         );
     }
 
     #[test]
-    fn links_that_count_no_frames_tell_nothing() {
+    fn links_that_count_no_bundles_tell_nothing() {
         assert!(packing(&json!([{ "tx_packets": 100 }])).is_empty());
     }
 }

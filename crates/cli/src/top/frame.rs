@@ -349,9 +349,9 @@ fn link_line(link: &LinkRates, name_width: usize) -> Line {
     )
 }
 
-/// Packets per frame, bytes copied for that, and why; nothing while packets go one by one.
+/// Packets per bundle, bytes copied for that, and why; nothing while packets go one by one.
 fn aggregation_note(aggregation: &AggregationStatus) -> String {
-    if aggregation.frames == 0 {
+    if aggregation.bundles == 0 {
         return String::new();
     }
     #[expect(clippy::cast_precision_loss, reason = "bytes for people")]
@@ -362,8 +362,8 @@ fn aggregation_note(aggregation: &AggregationStatus) -> String {
         "not now: "
     };
     format!(
-        "  {:.1}/frame, {}B copied ({now}{})",
-        aggregation.packets_per_frame,
+        "  {:.1}/bundle, {}B copied ({now}{})",
+        aggregation.packets_per_bundle,
         si(copied),
         aggregation.reason,
     )

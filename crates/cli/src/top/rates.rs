@@ -73,7 +73,7 @@ pub(crate) struct LinkRates {
     pub(crate) occupancy: u64,
     pub(crate) slot_count: u32,
     pub(crate) violations: u64,
-    /// How packets share frames, since the start.
+    /// How packets share bundles, since the start.
     pub(crate) aggregation: AggregationStatus,
 }
 

@@ -34,20 +34,20 @@ fn run(aggregate: &str, trust: &str) -> ([Vec<Vec<u8>>; 2], Value) {
     (out, status)
 }
 
-fn frames(status: &Value) -> u64 {
+fn bundles(status: &Value) -> u64 {
     let links = status["links"].as_array().unwrap().iter();
     links
-        .map(|link| link["aggregation"]["frames"].as_u64().unwrap())
+        .map(|link| link["aggregation"]["bundles"].as_u64().unwrap())
         .sum()
 }
 
-/// Headers are put in front of packets in frames (`vlan`), branches take views of them, and on
-/// `copy` links they are copied whole: byte for byte what comes out without frames.
+/// Headers are put in front of packets in bundles (`vlan`), branches take views of them, and on
+/// `copy` links they are copied whole: byte for byte what comes out without bundles.
 #[test]
 fn what_comes_out_does_not_depend_on_aggregation() {
     for trust in ["shared", "copy"] {
         let (plain, status) = run("off", trust);
-        assert_eq!(frames(&status), 0, "{status:#}");
+        assert_eq!(bundles(&status), 0, "{status:#}");
         let total: usize = plain.iter().map(Vec::len).sum();
         assert_eq!(total, 20 * 911);
         for aggregate in ["on", "auto"] {
@@ -57,7 +57,7 @@ fn what_comes_out_does_not_depend_on_aggregation() {
                 "{aggregate} {trust}: other packets, or another order"
             );
             if aggregate == "on" {
-                assert!(frames(&status) > 0, "{status:#}");
+                assert!(bundles(&status) > 0, "{status:#}");
             }
         }
     }

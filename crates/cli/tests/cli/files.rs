@@ -213,7 +213,7 @@ fn a_disk_that_becomes_full_is_told_and_the_chain_goes_on() {
         pcap_records(&web())[..written.len()],
         "whole records only"
     );
-    assert_eq!(out["report"]["in_file"], written.len());
+    assert_eq!(out["counters"]["in_file"], written.len());
     place.assert_nothing_left();
 }
 

@@ -222,7 +222,7 @@ fn injected_loss_is_found_to_the_packet() {
         .catena(&["run", "counted.yaml", "--json"])
         .assert_code(0)
         .json();
-    let injected = named(&status["nodes"], "out")["report"]["tx_lost"]
+    let injected = named(&status["nodes"], "out")["counters"]["tx_lost"]
         .as_u64()
         .unwrap();
     assert!(injected > 50, "{injected}");

@@ -39,11 +39,11 @@ fn number(value: &Value) -> u64 {
 
 /// What the sink says: how many came, and how many numbers between the first and the last did not.
 fn sink(status: &Value) -> (u64, u64) {
-    let report = &named(&status["nodes"], "out")["report"];
-    assert_eq!(report["corrupted"], 0);
-    assert_eq!(report["duplicated"], 0);
-    assert_eq!(report["reordered"], 0);
-    (number(&report["verified"]), number(&report["lost"]))
+    let counters = &named(&status["nodes"], "out")["counters"];
+    assert_eq!(counters["corrupted"], 0);
+    assert_eq!(counters["duplicated"], 0);
+    assert_eq!(counters["reordered"], 0);
+    (number(&counters["verified"]), number(&counters["lost"]))
 }
 
 /// Every packet that was taken in has been worked on and arrives: the pressure of the slow end has
@@ -59,7 +59,7 @@ fn block_sheds_at_the_entry_and_loses_nothing_behind_it() {
         let source = named(&status["nodes"], "in");
         assert_eq!(number(&source["rx_packets"]), COUNT);
         assert_eq!(drops(source), 0, "{source:#}");
-        let shed = number(&source["report"]["held_back"]);
+        let shed = number(&source["counters"]["held_back"]);
         assert!(shed > COUNT, "held back at the entry: {source:#}");
         for name in ["work", "work2"] {
             let node = named(&status["nodes"], name);

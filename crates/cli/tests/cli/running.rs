@@ -109,9 +109,9 @@ fn a_signal_drains_the_chain_and_prints_the_last_counters() {
         let out = named(&status["nodes"], "out");
         let made = &named(&status["nodes"], "in")["rx_packets"];
         assert_eq!(&out["tx_packets"], made, "drained: {status:#}");
-        let report = &out["report"];
+        let counters = &out["counters"];
         for trouble in ["lost", "duplicated", "corrupted"] {
-            assert_eq!(report[trouble], 0, "{report}");
+            assert_eq!(counters[trouble], 0, "{counters}");
         }
         place.assert_nothing_left();
     }

@@ -139,7 +139,7 @@ fn the_file_chooses_sizes_of_buffers() {
     );
     let ended = place.catena(&["run", "--json", "chain.yaml"]);
     let status = ended.assert_code(0).json();
-    // 8192 of 128 B, 4096 of 2 KiB, 128 of 16 KiB, what the file says, and the frames of three
+    // 8192 of 128 B, 4096 of 2 KiB, 128 of 16 KiB, what the file says, and the bundles of three
     // workers that send.
     assert_eq!(
         status["buffers"]["allocated"],
@@ -162,10 +162,10 @@ fn two_hundred_thousand_buffers_go_round() {
     let status = ended.assert_code(0).json();
     assert_conserved(&status);
     assert_eq!(
-        named(&status["nodes"], "out")["report"]["verified"],
+        named(&status["nodes"], "out")["counters"]["verified"],
         300_000
     );
-    // Beside what the chain says, 64 frames of each worker that sends.
+    // Beside what the chain says, 64 bundles of each worker that sends.
     assert_eq!(
         status["buffers"]["allocated"],
         200_000 + 4096 + 128 + 32 + 2 * 64

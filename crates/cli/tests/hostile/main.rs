@@ -210,9 +210,9 @@ run: {{ mode: process }}
     let (made, out) = (node(&status, "in").rx_packets, node(&status, "out"));
     // Few on a machine with much else to do: the generator makes up for 100 us only.
     assert!(made > 100, "{status:#?}");
-    assert_eq!(out.report["verified"], made, "{status:#?}");
+    assert_eq!(out.counters["verified"], made, "{status:#?}");
     for what in ["lost", "duplicated", "reordered", "stale", "corrupted"] {
-        assert_eq!(out.report[what], 0, "{status:#?}");
+        assert_eq!(out.counters[what], 0, "{status:#?}");
     }
 }
 
@@ -317,8 +317,8 @@ run: { mode: thread }
     let mad = node(&status, "mad");
     assert_eq!(mad.rx_packets, mad.tx_packets + mad.killed, "{status:#?}");
     assert!(mad.killed > 0, "{status:#?}");
-    assert_eq!(out.report["verified"] + mad.killed, made, "{status:#?}");
-    assert_eq!(out.report["duplicated"], 0);
+    assert_eq!(out.counters["verified"] + mad.killed, made, "{status:#?}");
+    assert_eq!(out.counters["duplicated"], 0);
 }
 
 /// A chain with a keeper: an honest branch beside it, and an honest function behind it.
@@ -379,7 +379,7 @@ fn kept() {
             assert_eq!(worker.violations, 0, "{status:#?}");
         }
         let (made, out) = (node(&status, "in").rx_packets, node(&status, "out"));
-        assert_eq!(out.report["verified"], made, "{status:#?}");
+        assert_eq!(out.counters["verified"], made, "{status:#?}");
     }
 }
 
@@ -443,7 +443,7 @@ run: {{ mode: process }}
     assert!(status.detached.is_empty(), "{status:#?}");
     assert_eq!(status.accusations.len(), count, "{status:#?}");
     let (made, out) = (node(&status, "in").rx_packets, node(&status, "out"));
-    assert_eq!(out.report["verified"], made, "{status:#?}");
+    assert_eq!(out.counters["verified"], made, "{status:#?}");
 }
 
 /// A chain of one NF, hostile, with an honest one beside it.
@@ -481,7 +481,7 @@ fn assert_unharmed(running: Running, why: &str) {
         "{status:#?}"
     );
     let (made, out) = (node(&status, "in").rx_packets, node(&status, "out"));
-    assert_eq!(out.report["verified"], made, "{status:#?}");
+    assert_eq!(out.counters["verified"], made, "{status:#?}");
 }
 
 fn deaf() {
@@ -537,7 +537,7 @@ fn flooded() {
     assert!(status.detached.is_empty(), "{status:#?}");
     assert_eq!(status.deaths, 0, "{status:#?}");
     let (made, out) = (node(&status, "in").rx_packets, node(&status, "out"));
-    assert_eq!(out.report["verified"], made, "{status:#?}");
+    assert_eq!(out.counters["verified"], made, "{status:#?}");
 }
 
 /// It says its last word, and lives on.
@@ -551,6 +551,6 @@ fn undead() {
     });
     let status = running.stop();
     let (made, out) = (node(&status, "in").rx_packets, node(&status, "out"));
-    assert_eq!(out.report["verified"], made, "{status:#?}");
+    assert_eq!(out.counters["verified"], made, "{status:#?}");
     assert_eq!(status.buffers.free, status.buffers.allocated, "{status:#?}");
 }

@@ -9,19 +9,19 @@ use super::*;
 
 const LINK: u8 = 4;
 
-/// Pools as a worker that sends has them: 128 B, 2 KiB, and so many frames.
-fn pools(frames: u32) -> Pools {
-    let pool = |id, log2_stride, buffer_count, frames| {
+/// Pools as a worker that sends has them: 128 B, 2 KiB, and so many bundles.
+fn pools(bundles: u32) -> Pools {
+    let pool = |id, log2_stride, buffer_count, bundles| {
         let geometry = PoolGeometry {
             log2_stride,
             buffer_count,
-            headroom: if frames { 0 } else { 64 },
-            frames,
+            headroom: if bundles { 0 } else { 64 },
+            bundles,
         };
         PoolOwner::create(id, geometry, Sharing::ReadWrite).unwrap()
     };
     let mut own = vec![pool(1, 7, 256, false), pool(2, 11, 256, false)];
-    own.push(pool(3, 13, frames, true));
+    own.push(pool(3, 13, bundles, true));
     Pools::new(own)
 }
 
@@ -48,8 +48,8 @@ fn describe(packer: &mut Packer, packets: &mut Vec<Packet>, pools: &mut Pools) -
 fn arrive(descriptors: &[Descriptor], pools: &mut Pools) -> Vec<Packet> {
     let mut packets = Vec::new();
     for descriptor in descriptors {
-        if descriptor.kind == kind::FRAME {
-            let bad = pools.frame_packets(descriptor, |packet| packets.push(packet));
+        if descriptor.kind == kind::BUNDLE {
+            let bad = pools.bundle_packets(descriptor, |packet| packets.push(packet));
             assert_eq!(bad, Ok(0));
         } else {
             packets.push(pools.packet(descriptor).unwrap());
@@ -83,7 +83,7 @@ fn small_packets_share_and_large_ones_go_alone() {
 }
 
 #[test]
-fn a_frame_is_passed_on_without_a_copy_and_split_into_views() {
+fn a_bundle_is_passed_on_without_a_copy_and_split_into_views() {
     let mut pools = pools(4);
     let mut packer = Packer::new(Aggregate::On, 0, 1);
     let mut packets = burst(&mut pools, &[60; 12]);
@@ -109,7 +109,7 @@ fn a_frame_is_passed_on_without_a_copy_and_split_into_views() {
 }
 
 #[test]
-fn thin_frames_are_packed_again() {
+fn thin_bundles_are_packed_again() {
     let mut pools = pools(16);
     let mut packer = Packer::new(Aggregate::On, 0, 1);
     let mut thin = Vec::new();
@@ -126,7 +126,7 @@ fn thin_frames_are_packed_again() {
 }
 
 #[test]
-fn without_a_free_frame_packets_go_one_by_one() {
+fn without_a_free_bundle_packets_go_one_by_one() {
     let mut pools = pools(1);
     let mut packer = Packer::new(Aggregate::On, 0, 1);
     let mut packets = burst(&mut pools, &[60; 4]);
@@ -161,16 +161,16 @@ fn auto_begins_with_large_bursts_of_small_packets_and_ends_late() {
 }
 
 proptest! {
-    /// Any sizes, any packets dropped on the way, any number of frames: what is left arrives in
+    /// Any sizes, any packets dropped on the way, any number of bundles: what is left arrives in
     /// order with its bytes, every descriptor counts its packets, and everything comes home.
     #[test]
     fn bursts_arrive_whole_and_come_home(
         lens in prop::collection::vec(prop_oneof![40_usize..200, 400_usize..700], 1..64),
         dropped in prop::collection::vec(any::<bool>(), 64),
-        frames in 0_u32..4,
+        bundles in 0_u32..4,
         hops in 1_usize..4,
     ) {
-        let mut pools = pools(frames.max(1));
+        let mut pools = pools(bundles.max(1));
         let mut packer = Packer::new(Aggregate::On, 4, 1);
         let mut packets = burst(&mut pools, &lens);
         for hop in 0..hops {

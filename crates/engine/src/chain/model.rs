@@ -121,7 +121,7 @@ pub struct Link {
     pub slot_count: u32,
     /// How packets are handed over.
     pub protocol: Protocol,
-    /// Whether small packets share frames.
+    /// Whether small packets share bundles.
     pub aggregate: Aggregate,
 }
 
@@ -196,14 +196,14 @@ pub enum Protocol {
     Tcp,
 }
 
-/// Whether small packets that are in hand together share a frame (PA-Flow).
+/// Whether small packets that are in hand together share a bundle (PA-Flow).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Aggregate {
     /// While bursts are large and packets small.
     #[default]
     Auto,
-    /// Never; frames that arrive travel on packet by packet.
+    /// Never; bundles that arrive travel on packet by packet.
     Off,
     /// Whenever two small packets are in hand.
     On,

@@ -188,7 +188,7 @@ fn link() -> Value {
                     },
                     "protocol": { "description": "How packets are handed over", "enum": PROTOCOLS },
                     "aggregate": {
-                        "description": "Whether small packets share frames; auto unless given",
+                        "description": "Whether small packets share bundles; auto unless given",
                         "enum": AGGREGATES
                     }
                 }

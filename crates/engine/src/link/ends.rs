@@ -75,7 +75,7 @@ impl TxLink {
         u8::try_from(self.index() + 1).unwrap_or(u8::MAX)
     }
 
-    /// Whether small packets are being packed into frames now.
+    /// Whether small packets are being packed into bundles now.
     #[inline]
     pub fn is_packing(&self) -> bool {
         matches!(self, Self::Ring(link) if link.is_packing())
@@ -116,7 +116,7 @@ impl TxLink {
         either!(self, link => link.set_peer_down());
     }
 
-    /// How many packets may be sent now without loss: what the sender may pull. A frame cannot be
+    /// How many packets may be sent now without loss: what the sender may pull. A bundle cannot be
     /// pulled in parts: an empty link claims room for the `need` packets of one that is larger than
     /// the whole link, so that it does not wait for ever; what is too much then is dropped.
     #[inline]
@@ -154,12 +154,12 @@ impl TxLink {
         }
     }
 
-    /// Headroom of the frames in which packets for this link are best made; none if they are best
+    /// Headroom of the bundles in which packets for this link are best made; none if they are best
     /// made singly.
     #[inline]
-    pub fn makes_frames(&self) -> Option<u32> {
+    pub fn makes_bundles(&self) -> Option<u32> {
         match self {
-            Self::Ring(link) => link.makes_frames(),
+            Self::Ring(link) => link.makes_bundles(),
             Self::Tcp(_) => None,
         }
     }
@@ -316,7 +316,7 @@ impl RxLink {
         }
     }
 
-    /// How many packets have to be pulled together, if any wait: 1, or those of a frame.
+    /// How many packets have to be pulled together, if any wait: 1, or those of a bundle.
     #[inline]
     pub fn next_span(&self) -> Option<usize> {
         either!(self, link => link.next_span())

@@ -1,8 +1,8 @@
 //! The receiving side of a link through shared memory.
 
 use catena_shm::bell::{self, WaitWord};
+use catena_shm::bundle;
 use catena_shm::descriptor::{Descriptor, kind};
-use catena_shm::frame;
 use catena_shm::ring_memory::{MappedRing, RingEnd};
 use catena_shm::staging;
 use catena_shm::sync::Ordering;
@@ -138,7 +138,7 @@ impl RingRx {
         let bundles_before = load.bundles.len();
         let (mut bad, mut comes_home, mut bad_slots) = (0, false, false);
         let count = self.inlet.peek_each(max, |descriptor| {
-            if descriptor.kind != kind::FRAME {
+            if descriptor.kind != kind::BUNDLE {
                 match pools.look_at(descriptor) {
                     Ok((packet, is_own)) => {
                         load.bytes += packet.len() as u64;
@@ -149,7 +149,7 @@ impl RingRx {
                 }
                 return true;
             }
-            match pools.look_at_frame(descriptor) {
+            match pools.look_at_bundle(descriptor) {
                 Ok((bundle, is_own)) => {
                     let (bytes, wrong) = bundle.check();
                     load.bytes += bytes;
@@ -197,8 +197,8 @@ impl RingRx {
             if let Some(ahead) = self.descriptors.get(index + FETCH_AHEAD) {
                 fetch(ahead);
             }
-            let copied = if descriptor.kind == kind::STAGED_FRAME {
-                copy_frame_in(ring, descriptor, pools, |packet| packets.push(packet))
+            let copied = if descriptor.kind == kind::STAGED_BUNDLE {
+                copy_bundle_in(ring, descriptor, pools, |packet| packets.push(packet))
             } else {
                 copy_in(ring, descriptor, pools).map(|packet| {
                     packets.push(packet);
@@ -282,7 +282,7 @@ impl RingRx {
         }
     }
 
-    /// How many packets have to be pulled together, if any wait: 1, or those of a frame.
+    /// How many packets have to be pulled together, if any wait: 1, or those of a bundle.
     #[inline]
     pub fn next_span(&self) -> Option<usize> {
         let next = self.inlet.peek_next()?;
@@ -336,13 +336,13 @@ impl RingRx {
 fn accept(descriptors: &[Descriptor], pools: &mut Pools, packets: &mut Vec<Packet>) -> u64 {
     let mut bad = 0;
     for descriptor in descriptors {
-        if descriptor.kind == kind::FRAME {
-            pools.prefetch_frame(descriptor);
+        if descriptor.kind == kind::BUNDLE {
+            pools.prefetch_bundle(descriptor);
         }
     }
     for descriptor in descriptors {
-        if descriptor.kind == kind::FRAME {
-            let slots = pools.frame_packets(descriptor, |packet| packets.push(packet));
+        if descriptor.kind == kind::BUNDLE {
+            let slots = pools.bundle_packets(descriptor, |packet| packets.push(packet));
             bad += slots.map_or(1, |slots| slots.count_ones().into());
             continue;
         }
@@ -354,18 +354,18 @@ fn accept(descriptors: &[Descriptor], pools: &mut Pools, packets: &mut Vec<Packe
     bad
 }
 
-/// Copies a frame out of the staging area in one piece; gives the number of its entries that no
+/// Copies a bundle out of the staging area in one piece; gives the number of its entries that no
 /// honest sender would have written.
-fn copy_frame_in(
+fn copy_bundle_in(
     ring: &MappedRing,
     descriptor: &Descriptor,
     pools: &mut Pools,
     each: impl FnMut(Packet),
 ) -> Result<u64, DropReason> {
-    let (whole, slots) = frame::staged(descriptor).map_err(|_| DropReason::BadDescriptor)?;
+    let (whole, slots) = bundle::staged(descriptor).map_err(|_| DropReason::BadDescriptor)?;
     let bytes = staging::staged(ring, &whole).map_err(|_| DropReason::BadDescriptor)?;
     let fill = |to: &mut [u8]| bytes.copy_to(to);
-    let bad = pools.adopt_frame(bytes.len(), slots, fill, each)?;
+    let bad = pools.adopt_bundle(bytes.len(), slots, fill, each)?;
     Ok(bad.count_ones().into())
 }
 

@@ -1,7 +1,7 @@
 //! The sending side of a link through shared memory.
 
 use catena_shm::bell::{self, WaitWord};
-use catena_shm::descriptor::{Descriptor, SLOTS_PER_FRAME};
+use catena_shm::descriptor::{Descriptor, SLOTS_PER_BUNDLE};
 use catena_shm::ring::Producer;
 use catena_shm::ring_memory::{MappedRing, RingEnd};
 use catena_shm::staging::StagingWriter;
@@ -50,7 +50,7 @@ impl RingTx {
             trust,
             overflow,
             aggregate,
-            frame_headroom,
+            bundle_headroom,
             ..
         } = *spec;
         let geometry = ring.producer.geometry();
@@ -69,7 +69,7 @@ impl RingTx {
             overflow,
             staging,
             descriptors: Vec::with_capacity(256),
-            packer: Packer::new(aggregate, frame_headroom.into(), number.into()),
+            packer: Packer::new(aggregate, bundle_headroom.into(), number.into()),
             published: false,
             blocked: false,
             was_blocked: false,
@@ -86,7 +86,7 @@ impl RingTx {
         self.number
     }
 
-    /// Whether small packets are being packed into frames now.
+    /// Whether small packets are being packed into bundles now.
     pub fn is_packing(&self) -> bool {
         self.packer.is_packing()
     }
@@ -111,7 +111,7 @@ impl RingTx {
         self.peer_down = true;
     }
 
-    /// How many packets may be sent now without loss: what the sender may pull. A frame cannot be
+    /// How many packets may be sent now without loss: what the sender may pull. A bundle cannot be
     /// pulled in parts: an empty link claims room for the `need` packets of one that is larger than
     /// the whole link, so that it does not wait for ever; what is too much then is dropped.
     #[inline]
@@ -198,7 +198,7 @@ impl RingTx {
         let count = packets.len();
         let shares = self.packer.wants(count, bytes);
         if shares && self.trust != Trust::Copy {
-            return self.send_frames(packets, bytes, pools);
+            return self.send_packed(packets, bytes, pools);
         }
         let sent = match self.trust {
             Trust::Shared | Trust::Ro => {
@@ -231,7 +231,12 @@ impl RingTx {
     }
 
     /// As [`RingTx::send_packets`], for a burst whose packets are to share descriptors.
-    fn send_frames(&mut self, packets: &mut Vec<Packet>, bytes: u64, pools: &mut Pools) -> Dropped {
+    fn send_packed(
+        &mut self,
+        packets: &mut Vec<Packet>,
+        bytes: u64,
+        pools: &mut Pools,
+    ) -> Dropped {
         #[expect(clippy::cast_possible_truncation, reason = "bursts are small")]
         let wanted = packets.len() as u32;
         let sent = self.producer.room(wanted).min(wanted);
@@ -264,7 +269,7 @@ impl RingTx {
     fn takes_views(&self) -> bool {
         self.trust != Trust::Copy
             && self.overflow == Overflow::Block
-            && self.producer.slot_count() >= SLOTS_PER_FRAME
+            && self.producer.slot_count() >= SLOTS_PER_BUNDLE
             && !self.peer_down
             && self.packer.is_packing()
     }
@@ -375,12 +380,12 @@ impl RingTx {
         self.suspicion.due(self.counters.violations)
     }
 
-    /// Headroom of the frames in which packets for this link are best made; none if they are best
+    /// Headroom of the bundles in which packets for this link are best made; none if they are best
     /// made singly.
     #[inline]
-    pub fn makes_frames(&self) -> Option<u32> {
+    pub fn makes_bundles(&self) -> Option<u32> {
         (self.trust != Trust::Copy)
-            .then(|| self.packer.makes_frames())
+            .then(|| self.packer.makes_bundles())
             .flatten()
     }
 

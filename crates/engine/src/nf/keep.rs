@@ -157,7 +157,7 @@ impl Hold {
             return None;
         }
         // One of many in a buffer would hold all of the buffer: it is copied.
-        if pools.owns(packet.pool()) && !packet.is_framed() {
+        if pools.owns(packet.pool()) && !packet.is_bundled() {
             let ticket = self.ticket();
             self.taken.push((at, Some(ticket)));
             return Some(Kept(ticket));

@@ -66,7 +66,7 @@ pub struct NfPlan {
     pub inputs: Inputs,
     /// Whether it makes packets of its own (copies): its worker then gets a pool.
     pub allocates: bool,
-    /// Most bytes that it puts in front of a packet: frames on the way to it leave so much room.
+    /// Most bytes that it puts in front of a packet: bundles on the way to it leave so much room.
     pub headroom: u8,
     /// Memory that outlives it.
     pub state: Vec<StatePlan>,

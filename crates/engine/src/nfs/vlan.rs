@@ -241,7 +241,7 @@ mod tests {
                     log2_stride: 11,
                     buffer_count: 2,
                     headroom: 64,
-                    frames: false,
+                    bundles: false,
                 },
                 catena_shm::region::Sharing::ReadWrite,
             )

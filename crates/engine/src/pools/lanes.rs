@@ -41,7 +41,7 @@ impl ReturnLane {
         }
     }
 
-    /// Notes buffers of one slab, or packets of one frame, to be returned: the units of `mask`.
+    /// Notes buffers of one slab, or packets of one bundle, to be returned: the units of `mask`.
     /// Those of one group that follow each other share a descriptor.
     ///
     /// The lane's ring has a slot for every unit of the owner's, so an owner that has fewer of them

@@ -25,7 +25,7 @@ fn owner(id: u8, log2_stride: u8, buffer_count: u32) -> PoolOwner {
         log2_stride,
         buffer_count,
         headroom: 64,
-        frames: false,
+        bundles: false,
     };
     PoolOwner::create(id, geometry, Sharing::ReadWrite).unwrap()
 }
@@ -150,32 +150,32 @@ fn an_owner_that_takes_nothing_home_fills_the_lane_and_no_more() {
     assert_eq!(ours.violations(), 15);
 }
 
-/// A descriptor of slots that are out, with an offset that no frame has: no packet comes of it, and
-/// the slots stay out, so that they can still come home.
+/// A descriptor of slots that are out, with an offset that no bundle has: no packet comes of it,
+/// and the slots stay out, so that they can still come home.
 #[test]
-fn a_frame_that_is_refused_leaves_its_slots_out() {
+fn a_bundle_that_is_refused_leaves_its_slots_out() {
     let geometry = PoolGeometry {
         log2_stride: 13,
         buffer_count: 2,
         headroom: 0,
-        frames: true,
+        bundles: true,
     };
     let owner = PoolOwner::create(1, geometry, Sharing::ReadWrite).unwrap();
     let mut pools = Pools::new(vec![owner]);
-    let mut frame = pools.begin_frame(0).unwrap();
-    frame.add(&[1; 60], 0).unwrap();
-    frame.add(&[2; 60], 0).unwrap();
-    let whole = pools.finish_frame(frame, 0).unwrap();
+    let mut bundle = pools.begin_bundle(0).unwrap();
+    bundle.add(&[1; 60], 0).unwrap();
+    bundle.add(&[2; 60], 0).unwrap();
+    let whole = pools.finish_bundle(bundle, 0).unwrap();
     pools.send_out_described(&[whole], 4);
     let mut wrong = whole;
     wrong.offset += 16;
     let none = |_| panic!("a packet of it");
-    assert!(pools.frame_packets(&wrong, none).is_err());
-    assert!(pools.frame_view(&wrong).is_err());
+    assert!(pools.bundle_packets(&wrong, none).is_err());
+    assert!(pools.bundle_view(&wrong).is_err());
     assert_eq!(pools.own()[0].out_count(), 2);
     let mut packets = Vec::new();
     assert_eq!(
-        pools.frame_packets(&whole, |packet| packets.push(packet)),
+        pools.bundle_packets(&whole, |packet| packets.push(packet)),
         Ok(0)
     );
     pools.free_all(packets.drain(..));

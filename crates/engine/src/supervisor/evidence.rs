@@ -8,8 +8,8 @@
 //! nothing. A worker that covers its tracks is not found out; it has done no harm either, since its
 //! neighbour refuses what is impossible.
 
+use catena_shm::bundle;
 use catena_shm::descriptor::{Descriptor, kind};
-use catena_shm::frame;
 use catena_shm::ring::{INDEX_MAX, RingMemory};
 use catena_shm::ring_memory::{MappedRing, Side};
 use catena_shm::sync::Ordering;
@@ -112,26 +112,26 @@ impl Bounds<'_> {
                 let most = spec.map_or(u64::from(u32::MAX), |pool| 1 << pool.log2_stride);
                 let is_possible = match descriptor.kind {
                     kind::PACKET => spec.is_none_or(is_plain) && (1..=most).contains(&len),
-                    kind::FRAME => spec.is_none_or(is_of_frames),
-                    _ => spec.is_none_or(is_of_frames) && is_framed(&descriptor),
+                    kind::BUNDLE => spec.is_none_or(is_of_bundles),
+                    _ => spec.is_none_or(is_of_bundles) && is_bundled(&descriptor),
                 };
                 is_possible && is_pool
             }
             Carries::Copies(bytes) => {
-                // How many packets a frame has is in the other word.
-                let as_frame = Descriptor {
+                // How many packets a bundle has is in the other word.
+                let as_bundle = Descriptor {
                     tag: 1,
                     ..descriptor
                 };
                 // The pool's place says how large the packet's buffer was, as a power of two.
                 let is_possible =
                     descriptor.kind == kind::PACKET && u32::from(descriptor.pool) < u32::BITS;
-                (is_possible || frame::staged(&as_frame).is_ok())
+                (is_possible || bundle::staged(&as_bundle).is_ok())
                     && (1..=u64::from(bytes)).contains(&len)
             }
             Carries::Returns => {
                 let count = spec.map_or(u32::MAX, |pool| pool.buffer_count);
-                let is_possible = descriptor.kind == kind::RETURN_FRAME || {
+                let is_possible = descriptor.kind == kind::RETURN_UNITS || {
                     let plain = spec.is_none_or(is_plain);
                     descriptor.returned().is_some() && plain && descriptor.len < count
                 };
@@ -157,16 +157,16 @@ impl Bounds<'_> {
     }
 }
 
-fn is_of_frames(pool: &PoolSpec) -> bool {
-    pool.frames
+fn is_of_bundles(pool: &PoolSpec) -> bool {
+    pool.bundles
 }
 
 fn is_plain(pool: &PoolSpec) -> bool {
-    !pool.frames
+    !pool.bundles
 }
 
-fn is_framed(descriptor: &Descriptor) -> bool {
-    let parts = descriptor.framed_parts();
+fn is_bundled(descriptor: &Descriptor) -> bool {
+    let parts = descriptor.bundled_parts();
     parts.is_some_and(|(_, len, _)| len > 0)
 }
 
@@ -200,30 +200,30 @@ mod tests {
             headroom: 64,
             owner: 0,
             writable: false,
-            frames: false,
+            bundles: false,
         }
     }
 
     fn pools() -> Vec<PoolSpec> {
-        let frames = PoolSpec {
-            frames: true,
+        let bundles = PoolSpec {
+            bundles: true,
             ..pool(3, 13, 16)
         };
-        vec![pool(0, 7, 64), pool(1, 11, 16), frames]
+        vec![pool(0, 7, 64), pool(1, 11, 16), bundles]
     }
 
     /// A packet of one of the pools, or of one that is not there any more.
     fn packets() -> impl Strategy<Value = Descriptor> {
-        prop_oneof![plain_packets(), frames(), framed_packets()]
+        prop_oneof![plain_packets(), bundles(), bundled_packets()]
     }
 
-    fn frames() -> impl Strategy<Value = Descriptor> {
-        (0_u32..16, 1_u64..).prop_map(|(buffer, mask)| Descriptor::frame(3, buffer << 13, mask))
+    fn bundles() -> impl Strategy<Value = Descriptor> {
+        (0_u32..16, 1_u64..).prop_map(|(buffer, mask)| Descriptor::bundle(3, buffer << 13, mask))
     }
 
-    fn framed_packets() -> impl Strategy<Value = Descriptor> {
+    fn bundled_packets() -> impl Strategy<Value = Descriptor> {
         (0_u32..64, any::<u8>(), any::<u32>()).prop_map(|(slot, headroom, tag)| {
-            Descriptor::framed(slot, 3, 4096, (60, headroom), tag)
+            Descriptor::bundled(slot, 3, 4096, (60, headroom), tag)
         })
     }
 
@@ -276,7 +276,7 @@ mod tests {
                 log2_stride: 11,
                 buffer_count: 4,
                 headroom: 0,
-                frames: false,
+                bundles: false,
             };
             let mut owner = PoolOwner::create(0, geometry, Sharing::ReadOnly).unwrap();
             let mut taken = Vec::new();
@@ -331,10 +331,10 @@ mod tests {
             (Carries::Packets, Descriptor { len: 129, ..good }),
             (Carries::Packets, Descriptor { len: 0, ..good }),
             (Carries::Packets, Descriptor { pool: 3, ..good }),
-            (Carries::Packets, Descriptor::frame(1, 0, 3)),
-            (Carries::Packets, Descriptor::staged_frame(0, 600, 1)),
-            (Carries::Copies(4096), Descriptor::frame(0, 0, 3)),
-            (Carries::Copies(4096), Descriptor::staged_frame(0, 528, 1)),
+            (Carries::Packets, Descriptor::bundle(1, 0, 3)),
+            (Carries::Packets, Descriptor::staged_bundle(0, 600, 1)),
+            (Carries::Copies(4096), Descriptor::bundle(0, 0, 3)),
+            (Carries::Copies(4096), Descriptor::staged_bundle(0, 528, 1)),
             (Carries::Returns, Descriptor::returning_slots(1, 64, 3)),
             (Carries::Copies(4096), Descriptor { len: 4097, ..good }),
             (Carries::Copies(4096), Descriptor { pool: 32, ..good }),

@@ -21,7 +21,7 @@ use catena_shm::Descriptor;
 use catena_shm::pool::PoolGeometry;
 use catena_shm::ring::{INDEX_MAX, RingMemory, estate_of_producer, packets_in, published_between};
 
-/// A unit of account: pool, and index of a buffer, or of a slot in a frame pool.
+/// A unit of account: pool, and index of a buffer, or of a slot in a bundle pool.
 pub type Unit = (u8, u32);
 
 /// What a dead consumer left on one ring.
@@ -134,7 +134,7 @@ mod tests {
         log2_stride: 7,
         buffer_count: 64,
         headroom: 64,
-        frames: false,
+        bundles: false,
     };
 
     fn ring() -> MappedRing {

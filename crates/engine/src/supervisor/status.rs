@@ -163,7 +163,8 @@ pub struct NodeStatus {
     /// Names of the drop reasons of its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub own_drop_reasons: Vec<String>,
-    /// What it counts itself, by name: sums over the lives of its worker.
+    /// What it counts itself, by name: sums over the lives of its worker. What is too much for
+    /// every turn (percentiles) is of the last life, and there once the chain has ended.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counters: BTreeMap<String, u64>,
     /// Packets it holds now.
@@ -174,9 +175,6 @@ pub struct NodeStatus {
     /// What timed bursts cost here, in this life of its worker.
     #[serde(default)]
     pub cost: NodeCost,
-    /// All that a port or an NF counted in its last life, known when the chain has ended.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub report: BTreeMap<String, u64>,
     /// What a port said when it closed, if something failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -216,7 +214,7 @@ pub struct LinkStatus {
     pub discarded: u64,
     /// Descriptors and cursors no honest peer would write.
     pub violations: u64,
-    /// How small packets share frames.
+    /// How small packets share bundles.
     pub aggregation: AggregationStatus,
 }
 
@@ -229,12 +227,12 @@ pub struct AggregationStatus {
     pub is_packing: bool,
     /// Why, or why not.
     pub reason: String,
-    /// Frames sent.
-    pub frames: u64,
+    /// Bundles sent.
+    pub bundles: u64,
     /// Packets in them.
-    pub framed_packets: u64,
-    /// Packets per frame on average; 0 without frames.
-    pub packets_per_frame: f64,
+    pub bundled_packets: u64,
+    /// Packets per bundle on average; 0 without bundles.
+    pub packets_per_bundle: f64,
     /// Bytes copied to pack them.
     pub packed_bytes: u64,
 }
@@ -428,11 +426,14 @@ impl Supervisor {
         let spec = &self.chain.nodes[node];
         let own_drop_reasons = spec.kind.drop_reason_names();
         let drops = counters.drops_by_name(&own_drop_reasons);
-        let own_counters = counters.own_by_name(&spec.kind.counter_names());
+        let mut own_counters = counters.own_by_name(&spec.kind.counter_names());
         let closing = self.instances[worker]
             .closings
             .iter()
             .find(|closing| closing.node == node);
+        if let Some(closing) = closing {
+            own_counters.extend(closing.counters.iter().cloned());
+        }
         NodeStatus {
             name: spec.name.clone(),
             kind: match spec.kind {
@@ -456,9 +457,6 @@ impl Supervisor {
                 .map_or_else(NodeCost::default, |page| {
                     node_cost(page, instance.layout, node)
                 }),
-            report: closing
-                .map(|c| c.report.iter().cloned().collect())
-                .unwrap_or_default(),
             error: closing.and_then(|closing| closing.error.clone()),
         }
     }
@@ -563,7 +561,7 @@ impl Supervisor {
 fn aggregation_status(mode: Aggregate, packed: &PackCounters) -> AggregationStatus {
     #[expect(clippy::cast_precision_loss, reason = "means for people")]
     let (mean, burst, len) = (
-        packed.framed_packets as f64 / packed.frames.max(1) as f64,
+        packed.bundled_packets as f64 / packed.bundles.max(1) as f64,
         packed.burst_mean_x16 as f64 / 16.0,
         packed.len_mean_x16 as f64 / 16.0,
     );
@@ -575,9 +573,9 @@ fn aggregation_status(mode: Aggregate, packed: &PackCounters) -> AggregationStat
             Aggregate::On => "asked for by the chain file".to_owned(),
             Aggregate::Auto => format!("{burst:.1} packets per burst of {len:.0} B on average"),
         },
-        frames: packed.frames,
-        framed_packets: packed.framed_packets,
-        packets_per_frame: mean,
+        bundles: packed.bundles,
+        bundled_packets: packed.bundled_packets,
+        packets_per_bundle: mean,
         packed_bytes: packed.packed_bytes,
     }
 }

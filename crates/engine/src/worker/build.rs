@@ -529,8 +529,8 @@ fn doors(assignment: &Assignment) -> Result<Vec<Door>, BuildError> {
 /// Longest packet that a worker's own pools hold.
 fn packet_len_max(assignment: &Assignment) -> usize {
     let own = assignment.pools.iter().filter(|pool| {
-        // Frames are filled with packets that came in one piece.
-        pool.owner == assignment.worker && !pool.frames
+        // Bundles are filled with packets that came in one piece.
+        pool.owner == assignment.worker && !pool.bundles
     });
     own.map(|pool| pool_geometry(pool).packet_len_max())
         .max()

@@ -53,13 +53,13 @@ impl Nf for Sorter {
 }
 
 fn pools() -> Pools {
-    let pool = |id, log2_stride, buffer_count, frames| {
-        let headroom = if frames { 0 } else { 64 };
+    let pool = |id, log2_stride, buffer_count, bundles| {
+        let headroom = if bundles { 0 } else { 64 };
         let geometry = PoolGeometry {
             log2_stride,
             buffer_count,
             headroom,
-            frames,
+            bundles,
         };
         PoolOwner::create(id, geometry, Sharing::ReadWrite).unwrap()
     };
@@ -80,7 +80,7 @@ fn link(index: usize) -> (TxLink, RxLink) {
         trust: Trust::Shared,
         overflow: Overflow::Block,
         aggregate: Aggregate::On,
-        frame_headroom: 0,
+        bundle_headroom: 0,
         tcp: None,
     };
     let producer = RingEnd::create(Side::Producer, geometry, 0).unwrap();

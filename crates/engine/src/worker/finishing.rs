@@ -27,23 +27,23 @@ impl Runner {
         for node in &mut self.graph.nodes {
             node.let_go(&mut self.pools);
         }
-        self.store_counters(self.clock.now_ns());
         let mut closings = Vec::new();
         for node in &mut self.graph.nodes {
-            let (error, report) = match &mut node.work {
+            let (error, counted) = match &mut node.work {
                 Work::Port { port, .. } => (port.close().err(), port.report()),
                 Work::Nf(nf) => (None, nf.report()),
                 Work::Bypass => continue,
             };
-            let report = report.into_iter();
+            let has_word = |name: &str| node.counter_names.iter().any(|known| known == name);
+            let rest = counted.into_iter().filter(|(name, _)| !has_word(name));
             closings.push(PortClosing {
                 node: node.index,
-                report: report
-                    .map(|(name, value)| (name.to_owned(), value))
-                    .collect(),
+                counters: rest.map(|(name, value)| (name.to_owned(), value)).collect(),
                 error: error.map(|error| error.to_string()),
             });
         }
+        // Behind the closing, which counts too.
+        self.store_counters(self.clock.now_ns());
         closings
     }
 }

@@ -13,7 +13,7 @@ pub fn pool_geometry(spec: &PoolSpec) -> PoolGeometry {
         log2_stride: spec.log2_stride,
         buffer_count: spec.buffer_count,
         headroom: spec.headroom,
-        frames: spec.frames,
+        bundles: spec.bundles,
     }
 }
 

@@ -87,7 +87,7 @@ fn pool(id: u8, buffer_count: u32) -> PoolOwner {
         log2_stride: 7,
         buffer_count,
         headroom: 64,
-        frames: false,
+        bundles: false,
     };
     PoolOwner::create(id, geometry, Sharing::ReadWrite).unwrap()
 }

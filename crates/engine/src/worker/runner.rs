@@ -199,7 +199,7 @@ impl Runner {
     fn prepare(&mut self) {
         self.turn.page = Some((self.counters.clone(), self.layout));
         let own = self.pools.own().iter();
-        let plain = own.filter(|pool| !pool.geometry().frames);
+        let plain = own.filter(|pool| !pool.geometry().bundles);
         let buffers: usize = plain.map(|pool| pool.free_count() as usize).sum();
         for node in &mut self.graph.nodes {
             if node.holding.emits {

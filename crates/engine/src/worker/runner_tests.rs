@@ -12,7 +12,7 @@ use super::*;
 use crate::chain::{Aggregate, Overflow, Trust};
 use crate::link::{Inlet, TxLink};
 use crate::load::Load;
-use crate::port::{Port, RxBurst};
+use crate::port::{Port, RxBurst, TxBurst};
 use crate::probe::NodeCost;
 use crate::protocol::RingSpec;
 use crate::stats::NodeCounters;
@@ -37,7 +37,7 @@ fn link(index: usize, slot_count: u32) -> (TxLink, RxLink) {
         trust: Trust::Shared,
         overflow: Overflow::Block,
         aggregate: Aggregate::Off,
-        frame_headroom: 0,
+        bundle_headroom: 0,
         tcp: None,
     };
     let producer = RingEnd::create(Side::Producer, geometry, 0).unwrap();
@@ -113,7 +113,7 @@ fn a_link_found_full_in_the_last_look_is_not_slept_over() {
         log2_stride: 7,
         buffer_count: 8,
         headroom: 64,
-        frames: false,
+        bundles: false,
     };
     let owner = PoolOwner::create(0, geometry, Sharing::ReadWrite).unwrap();
     let ((mut feed, input), (output, mut behind)) = (link(0, 1), link(1, 1));
@@ -170,8 +170,8 @@ impl Port for Soon {
         RxState::Until(due)
     }
 
-    fn tx(&mut self, packets: &mut [crate::packet::Packet], _now: Nanos) -> usize {
-        packets.len()
+    fn tx(&mut self, burst: &mut TxBurst<'_>, _now: Nanos) -> usize {
+        burst.count()
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Part of a turn, when verdicts are carried out and are not all alike.
 
-use catena_shm::frame::FrameView;
+use catena_shm::bundle::BundleView;
 
 use crate::drop_reason::DropReason;
 use crate::load::Load;
@@ -24,7 +24,7 @@ pub(super) fn drop(
 /// Puts the packets of a bundle where their verdicts, the first of `verdicts`, send them: as parts
 /// of it. Gives how many there are.
 pub(super) fn split(
-    mut bundle: FrameView,
+    mut bundle: BundleView,
     verdicts: &[Verdict],
     by_output: &mut [Load],
     pools: &mut Pools,

@@ -133,8 +133,8 @@ impl Turn {
             port.blocked(now);
             return false;
         }
-        let frames = match node.outputs.first() {
-            Some(OutEdge::Link(link)) => link.makes_frames(),
+        let bundles = match node.outputs.first() {
+            Some(OutEdge::Link(link)) => link.makes_bundles(),
             _ => None,
         };
         self.probe.before_taking();
@@ -144,9 +144,9 @@ impl Turn {
             room,
             &mut node.counters.drops,
         )
-        .in_frames(frames);
+        .in_bundles(bundles);
         *state = port.rx(&mut burst, now);
-        pools.close_frame();
+        pools.close_bundle();
         if let RxState::Until(time) = *state {
             self.next_event = Some(self.next_event.map_or(time, |next| next.min(time)));
         }
@@ -419,7 +419,7 @@ impl Turn {
             return false;
         };
         if port.holds_packets() {
-            port.tx(&mut [], now);
+            port.tx(&mut TxBurst::of(&mut []), now);
             moved = true;
         }
         for input in 0..node.inputs.len() {
@@ -436,12 +436,13 @@ impl Turn {
             };
             self.probe.arrived(&self.load, node.inputs[input].is_link());
             let mut burst = TxBurst::new(&mut self.load, pools);
-            let sent = port.tx_burst(&mut burst, now);
+            let sent = port.tx(&mut burst, now);
             let count = self.load.count();
             let sent = sent.min(count);
             let bytes = if sent == count {
                 self.load.count_bytes()
             } else {
+                self.load.take_apart(pools);
                 bytes_of(&self.load.packets[..sent.min(self.load.packets.len())])
             };
             let handled = sent.min(self.load.packets.len());

@@ -8,7 +8,6 @@ use catena_shm::tsc::Clock;
 
 use super::*;
 use crate::nf::Nf;
-use crate::packet::Packet;
 use crate::port::Port;
 use crate::probe::NodeCost;
 use crate::stats::NodeCounters;
@@ -34,12 +33,12 @@ impl Port for Pacing {
         self.rooms.lock().unwrap().push(0);
     }
 
-    fn tx(&mut self, packets: &mut [Packet], _now: Nanos) -> usize {
+    fn tx(&mut self, burst: &mut TxBurst<'_>, _now: Nanos) -> usize {
         let mut rooms = self.rooms.lock().unwrap();
         rooms[0] = rooms[0]
-            .checked_sub(packets.len())
+            .checked_sub(burst.count())
             .expect("more than it takes");
-        packets.len()
+        burst.count()
     }
 
     fn tx_room(&mut self, _now: Nanos) -> usize {
@@ -96,7 +95,7 @@ fn a_fused_port_takes_no_more_than_it_says() {
         log2_stride: 7,
         buffer_count: 64,
         headroom: 64,
-        frames: false,
+        bundles: false,
     };
     let owner = PoolOwner::create(0, geometry, Sharing::ReadWrite).unwrap();
     let mut pools = Pools::new(vec![owner]);
@@ -133,7 +132,7 @@ fn a_fused_loop_through_a_port_ends_at_the_port() {
         log2_stride: 7,
         buffer_count: 64,
         headroom: 64,
-        frames: false,
+        bundles: false,
     };
     let owner = PoolOwner::create(0, geometry, Sharing::ReadWrite).unwrap();
     let mut pools = Pools::new(vec![owner]);
@@ -210,7 +209,7 @@ fn circle(held: usize) -> (Graph, Pools) {
         log2_stride: 7,
         buffer_count: 64,
         headroom: 64,
-        frames: false,
+        bundles: false,
     };
     let owner = PoolOwner::create(0, geometry, Sharing::ReadWrite).unwrap();
     (graph, Pools::new(vec![owner]))

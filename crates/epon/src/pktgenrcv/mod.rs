@@ -30,8 +30,7 @@ use std::time::Duration;
 
 use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
-use catena_engine::packet::Packet;
-use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState};
+use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState, TxBurst};
 use catena_measure::traffic::TickRate;
 use catena_port::buffer_wait::Buffer;
 use catena_shm::tsc;
@@ -156,15 +155,15 @@ impl Port for PktGenRcv {
         self.send(burst, self.anchor.0, now)
     }
 
-    fn tx(&mut self, packets: &mut [Packet], _now: Nanos) -> usize {
-        for packet in packets.iter() {
+    fn tx(&mut self, burst: &mut TxBurst<'_>, _now: Nanos) -> usize {
+        burst.read(|bytes| {
             // One reading per chunk: what the one before took to be judged is not this one's time.
             let received = tsc::ticks();
             let (ticks, now) = self.anchor;
             let now_ns = self.engine_time(received, ticks, now).0;
-            self.arriving.take(packet.bytes(), received, now_ns);
-        }
-        packets.len()
+            self.arriving.take(bytes, received, now_ns);
+        });
+        burst.count()
     }
 
     fn close(&mut self) -> Result<(), PortError> {

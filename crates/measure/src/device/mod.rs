@@ -358,7 +358,7 @@ impl Device {
         let ports = status.nodes.iter();
         let ports = ports.filter(|node| self.tester.contains(&node.name));
         let lost = ports.map(|node| {
-            let by_kernel = node.report.get("kernel_drops").copied().unwrap_or(0);
+            let by_kernel = node.counters.get("kernel_drops").copied().unwrap_or(0);
             node.drops.values().sum::<u64>() + by_kernel
         });
         lost.sum()

@@ -391,10 +391,6 @@ impl Port for TrafficPort {
         self.held_back(tsc::ticks());
     }
 
-    fn tx(&mut self, _packets: &mut [Packet], _now: Nanos) -> usize {
-        0
-    }
-
     fn close(&mut self) -> Result<(), PortError> {
         self.give_up();
         let Some(path) = &self.results else {

@@ -25,10 +25,6 @@ impl Port for Driven {
         self.0.send_due(burst, now.0, now)
     }
 
-    fn tx(&mut self, _packets: &mut [Packet], _now: Nanos) -> usize {
-        0
-    }
-
     fn blocked(&mut self, now: Nanos) {
         self.0.held_back(now.0);
     }

@@ -12,7 +12,7 @@ use catena_engine::config::parse_config;
 use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
-use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState};
+use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState, TxBurst};
 use catena_shm::tsc;
 use catena_wire::dissect::{Dissected, Transport};
 use schemars::JsonSchema;
@@ -261,8 +261,9 @@ impl<S: ArrivalSink> Port for ReceiverPort<S> {
         RxState::Finished
     }
 
-    fn tx(&mut self, packets: &mut [Packet], _now: Nanos) -> usize {
+    fn tx(&mut self, burst: &mut TxBurst<'_>, _now: Nanos) -> usize {
         let received = tsc::ticks();
+        let packets = burst.packets();
         // Between bursts that are not full the worker may have slept on purpose.
         if self.was_full {
             self.stalls.poll(received);

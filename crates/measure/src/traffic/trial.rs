@@ -13,7 +13,7 @@ use std::time::Duration;
 use catena_engine::nf::{DropReason, Nanos};
 use catena_engine::packet::Packet;
 use catena_engine::pools::Pools;
-use catena_engine::port::{Port, RxBurst, RxState};
+use catena_engine::port::{Port, RxBurst, RxState, TxBurst};
 use catena_shm::tsc;
 
 use super::conditions::{Conditions, Disturbance};
@@ -218,7 +218,7 @@ impl<S: ArrivalSink> Loop<S> {
         let engine_now = Nanos(self.rate.ns(now));
         let state = self.generator.send_due(&mut burst, now, engine_now);
         if !self.packets.is_empty() || ways.out.holds_packets() {
-            let taken = ways.out.tx(&mut self.packets, engine_now);
+            let taken = ways.out.tx(&mut TxBurst::of(&mut self.packets), engine_now);
             self.refused += (self.packets.len() - taken.min(self.packets.len())) as u64;
             self.packets.drain(..).for_each(|packet| pools.free(packet));
         }
@@ -282,9 +282,9 @@ mod tests {
             RxState::More
         }
 
-        fn tx(&mut self, packets: &mut [Packet], _now: Nanos) -> usize {
+        fn tx(&mut self, burst: &mut TxBurst<'_>, _now: Nanos) -> usize {
             let start = tsc::ticks();
-            for packet in packets.iter() {
+            for packet in burst.packets().iter() {
                 self.taken += 1;
                 if self.loses > 0 && self.taken.is_multiple_of(self.loses) {
                     continue;
@@ -302,7 +302,7 @@ mod tests {
             while tsc::ticks() - start < self.slow_ticks {
                 std::hint::spin_loop();
             }
-            packets.len()
+            burst.count()
         }
 
         fn counters(&self, out: &mut CounterSink<'_>) {
@@ -324,7 +324,7 @@ mod tests {
             log2_stride: 7,
             buffer_count: 512,
             headroom: 0,
-            frames: false,
+            bundles: false,
         };
         let owner = PoolOwner::create(1, geometry, Sharing::ReadWrite).unwrap();
         let mut pools = Pools::new(vec![owner]);

@@ -17,7 +17,6 @@ use std::borrow::Cow;
 use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
-use catena_engine::packet::Packet;
 use catena_engine::port::{Port, PortKind, PortRole, RxBurst, RxState};
 use catena_engine::units::Rate;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -356,10 +355,6 @@ impl Port for Generator {
             self.made += 1;
             self.advance(len);
         }
-    }
-
-    fn tx(&mut self, _packets: &mut [Packet], _now: Nanos) -> usize {
-        0
     }
 
     fn counters(&self, out: &mut CounterSink<'_>) {

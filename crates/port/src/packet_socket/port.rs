@@ -12,7 +12,7 @@ use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::nf::{DropReason, Nanos};
 use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
-use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState};
+use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState, TxBurst};
 use catena_engine::units::{ByteSize, Span};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -325,7 +325,8 @@ impl Port for PacketSocketPort {
         }
     }
 
-    fn tx(&mut self, packets: &mut [Packet], _now: Nanos) -> usize {
+    fn tx(&mut self, burst: &mut TxBurst<'_>, _now: Nanos) -> usize {
+        let packets = burst.packets();
         let (mut taken, mut rejected) = (0, 0);
         for _ in 0..TRIES {
             let frames = packets[taken..].iter().map(Packet::bytes);

@@ -8,7 +8,6 @@ use std::path::Path;
 
 use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
-use catena_engine::packet::Packet;
 use catena_engine::port::{Port, PortError, RxBurst, RxState};
 
 use super::{Config, Laps, Pace};
@@ -191,10 +190,6 @@ impl Port for Reading {
             self.kept.clear();
             self.finish_packet();
         }
-    }
-
-    fn tx(&mut self, _packets: &mut [Packet], _now: Nanos) -> usize {
-        0
     }
 
     fn close(&mut self) -> Result<(), PortError> {

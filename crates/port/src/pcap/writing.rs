@@ -8,8 +8,7 @@ use std::path::Path;
 
 use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
-use catena_engine::packet::Packet;
-use catena_engine::port::{Port, PortError, RxBurst, RxState};
+use catena_engine::port::{Port, PortError, RxBurst, RxState, TxBurst};
 
 use super::Config;
 use crate::capture::CaptureWriter;
@@ -57,14 +56,13 @@ impl Port for Writing {
         RxState::Finished
     }
 
-    fn tx(&mut self, packets: &mut [Packet], now: Nanos) -> usize {
+    fn tx(&mut self, burst: &mut TxBurst<'_>, now: Nanos) -> usize {
         let timestamp_ns = self.wall_clock.at(now);
         let mut sent = 0;
-        for packet in packets.iter() {
+        burst.read(|bytes| {
             let Some(writer) = self.writer.as_mut().filter(|writer| !writer.is_closed()) else {
-                break;
+                return;
             };
-            let bytes = packet.bytes();
             let written = &bytes[..bytes.len().min(self.snap_len)];
             // Fits: a pool, and so a packet, is below 4 GiB.
             match writer.write(timestamp_ns, written, bytes.len() as u32) {
@@ -73,7 +71,7 @@ impl Port for Writing {
                     self.failure.get_or_insert_with(|| failed(error));
                 }
             }
-        }
+        });
         if now.since(self.flushed_at) >= FLUSH_AFTER_NS {
             self.flushed_at = now;
             if let Some(writer) = self.writer.as_mut().filter(|writer| !writer.is_closed())
@@ -82,7 +80,7 @@ impl Port for Writing {
                 self.failure.get_or_insert_with(|| failed(error));
             }
         }
-        self.refused += (packets.len() - sent) as u64;
+        self.refused += (burst.count() - sent) as u64;
         sent
     }
 

@@ -9,8 +9,7 @@ use std::os::fd::BorrowedFd;
 use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
-use catena_engine::packet::Packet;
-use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState};
+use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState, TxBurst};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -166,24 +165,27 @@ impl Port for TapPort {
         RxState::More
     }
 
-    fn tx(&mut self, packets: &mut [Packet], _now: Nanos) -> usize {
-        let mut sent = 0;
-        for packet in packets.iter() {
-            match self.send(packet.bytes()) {
+    fn tx(&mut self, burst: &mut TxBurst<'_>, _now: Nanos) -> usize {
+        let (mut sent, mut is_over) = (0, false);
+        burst.read(|bytes| {
+            if is_over {
+                return;
+            }
+            match self.send(bytes) {
                 Ok(true) => sent += 1,
                 Ok(false) => {
                     self.queue_full += 1;
-                    break;
+                    is_over = true;
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => {
                     self.too_short += 1;
                 }
                 Err(error) => {
                     self.note(&error);
-                    break;
+                    is_over = true;
                 }
             }
-        }
+        });
         sent
     }
 

@@ -11,7 +11,7 @@ use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
-use catena_engine::port::{Port, PortError, RxBurst, RxState, WrapKind};
+use catena_engine::port::{Port, PortError, RxBurst, RxState, TxBurst, WrapKind};
 use catena_engine::units::ByteSize;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -166,9 +166,10 @@ impl Port for Capture {
         self.inner.blocked(now);
     }
 
-    fn tx(&mut self, packets: &mut [Packet], now: Nanos) -> usize {
-        let sent = self.inner.tx(packets, now).min(packets.len());
-        self.see(&packets[..sent], Direction::Sent, now);
+    fn tx(&mut self, burst: &mut TxBurst<'_>, now: Nanos) -> usize {
+        let count = burst.packets().len();
+        let sent = self.inner.tx(burst, now).min(count);
+        self.see(&burst.packets()[..sent], Direction::Sent, now);
         sent
     }
 

@@ -14,7 +14,7 @@ use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
-use catena_engine::port::{Port, PortError, RxBurst, RxState, WrapKind};
+use catena_engine::port::{Port, PortError, RxBurst, RxState, TxBurst, WrapKind};
 use catena_engine::units::Rate;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -110,14 +110,15 @@ impl Port for Pace {
         self.inner.blocked(now);
     }
 
-    fn tx(&mut self, packets: &mut [Packet], now: Nanos) -> usize {
-        let sent = self.inner.tx(packets, now).min(packets.len());
+    fn tx(&mut self, burst: &mut TxBurst<'_>, now: Nanos) -> usize {
+        let count = burst.packets().len();
+        let sent = self.inner.tx(burst, now).min(count);
         if let Some(pacer) = &mut self.tx
             && sent > 0
         {
             pacer.begin(now, self.tx_len);
             self.tx_len = 0;
-            for packet in &packets[..sent] {
+            for packet in &burst.packets()[..sent] {
                 pacer.spend(packet.len());
                 self.tx_len = self.tx_len.max(packet.len());
             }

@@ -18,7 +18,7 @@ use catena_engine::config::parse_config;
 use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
-use catena_engine::port::{Port, PortError, RxBurst, RxState, WrapKind};
+use catena_engine::port::{Port, PortError, RxBurst, RxState, TxBurst, WrapKind};
 use catena_wire::dissect::Dissected;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -145,9 +145,10 @@ impl Port for Trace {
         self.inner.blocked(now);
     }
 
-    fn tx(&mut self, packets: &mut [Packet], now: Nanos) -> usize {
-        let sent = self.inner.tx(packets, now).min(packets.len());
-        self.see(&packets[..sent], Direction::Sent, now);
+    fn tx(&mut self, burst: &mut TxBurst<'_>, now: Nanos) -> usize {
+        let count = burst.packets().len();
+        let sent = self.inner.tx(burst, now).min(count);
+        self.see(&burst.packets()[..sent], Direction::Sent, now);
         sent
     }
 

@@ -46,7 +46,7 @@ mod tests {
         log2_stride: 7,
         buffer_count: 8,
         headroom: 64,
-        frames: false,
+        bundles: false,
     };
 
     #[test]

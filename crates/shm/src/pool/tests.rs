@@ -6,7 +6,7 @@ const GEOMETRY: PoolGeometry = PoolGeometry {
     log2_stride: 7,
     buffer_count: 8,
     headroom: 64,
-    frames: false,
+    bundles: false,
 };
 
 fn owner() -> PoolOwner {

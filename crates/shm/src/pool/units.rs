@@ -1,7 +1,7 @@
 //! Groups of units: what leaves, comes home and is freed together, as a number and a mask.
 //!
-//! Between the pool's owner and the links, for plain pools and pools of frames alike. A group is a
-//! slab of 64 buffers, or the slots of one frame; unit n of it is bit n of a mask. Its 64 bytes of
+//! Between the pool's owner and the links, for plain pools and pools of bundles alike. A group is a
+//! slab of 64 buffers, or the slots of one bundle; unit n of it is bit n of a mask. Its 64 bytes of
 //! the ledger are one cache line and are handled as eight words, so that the account of a burst
 //! costs some stores for each group and not one for each packet. Whatever a peer says about several
 //! units is done for all or for none.
@@ -11,11 +11,11 @@
 )]
 
 use super::{HOME, LinkSet, PoolOwner, Violation};
-use crate::descriptor::SLOTS_PER_FRAME;
+use crate::descriptor::SLOTS_PER_BUNDLE;
 use crate::packet::Packet;
 use crate::sync::{AtomicU64, Ordering};
 
-const UNITS: usize = SLOTS_PER_FRAME as usize;
+const UNITS: usize = SLOTS_PER_BUNDLE as usize;
 /// A byte of each in a word.
 const ONES: u64 = 0x0101_0101_0101_0101;
 
@@ -41,7 +41,7 @@ pub(super) fn slots(mask: u64) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {
         let slot = rest.trailing_zeros();
         rest &= rest.wrapping_sub(1);
-        (slot < SLOTS_PER_FRAME).then_some(slot)
+        (slot < SLOTS_PER_BUNDLE).then_some(slot)
     })
 }
 
@@ -50,7 +50,7 @@ pub(super) fn slots(mask: u64) -> impl Iterator<Item = u32> {
 pub struct UnitRun {
     /// Their pool.
     pub pool: u8,
-    /// Their group: a slab of buffers, or the buffer of their frame.
+    /// Their group: a slab of buffers, or the buffer of their bundle.
     pub group: u32,
     /// Their units in it.
     pub mask: u64,
@@ -84,7 +84,7 @@ impl PoolOwner {
     #[inline]
     fn ledger_line(&self, group: u32) -> &[AtomicU64; UNITS / 8] {
         assert!(
-            group < self.units.div_ceil(SLOTS_PER_FRAME),
+            group < self.units.div_ceil(SLOTS_PER_BUNDLE),
             "group outside its pool"
         );
         // SAFETY: the ledger has 64 bytes per group, the last one included; atomics that only this
@@ -96,19 +96,20 @@ impl PoolOwner {
         }
     }
 
-    /// Takes back units of one group, which are in hand: those of `mask`, one at least. A frame's
+    /// Takes back units of one group, which are in hand: those of `mask`, one at least. A bundle's
     /// buffer is free with its last slot.
     #[inline]
     pub fn free_slots(&mut self, group: u32, mask: u64) {
-        if !self.geometry.frames {
+        if !self.geometry.bundles {
             return self.slabs.put_front(group, mask);
         }
         if self.end_slots(group, mask) {
-            self.free_frames.push_front(group);
+            self.free_bundles.push_front(group);
         }
     }
 
-    /// Notes that slots of a frame are not alive any more, and says whether its buffer is free now.
+    /// Notes that slots of a bundle are not alive any more, and says whether its buffer is free
+    /// now.
     #[inline]
     fn end_slots(&mut self, index: u32, mask: u64) -> bool {
         let alive = &mut self.alive[index as usize];
@@ -138,7 +139,7 @@ impl PoolOwner {
     }
 
     /// Takes units of one group, those of `mask`, returned by a peer that is reached over `links`;
-    /// a frame's buffer is free with its last slot.
+    /// a bundle's buffer is free with its last slot.
     ///
     /// # Errors
     /// [`Violation`] if one of them is not out by one of these links; nothing changes then.
@@ -150,10 +151,10 @@ impl PoolOwner {
         links: &LinkSet,
     ) -> Result<(), Violation> {
         self.arrive_slots(group, mask, links)?;
-        if !self.geometry.frames {
+        if !self.geometry.bundles {
             self.slabs.put_back(group, mask);
         } else if self.end_slots(group, mask) {
-            self.free_frames.push_back(group);
+            self.free_bundles.push_back(group);
         }
         Ok(())
     }
@@ -170,7 +171,7 @@ impl PoolOwner {
         links: &LinkSet,
     ) -> Result<(), Violation> {
         // Behind the last unit of a pool whose last group is not whole the ledger says: at home.
-        if group >= self.units.div_ceil(SLOTS_PER_FRAME) || mask == 0 {
+        if group >= self.units.div_ceil(SLOTS_PER_BUNDLE) || mask == 0 {
             return Err(Violation);
         }
         let line = self.ledger_line(group);

@@ -203,16 +203,16 @@ mod plain {
         assert_eq!(published_since(&memory, 5).len(), 4);
     }
 
-    /// A descriptor of the packets `from..from + span` (one frame, unless the span is 1).
+    /// A descriptor of the packets `from..from + span` (one bundle, unless the span is 1).
     fn spanning(from: u32, span: u32) -> Descriptor {
         if span == 1 {
             return numbered(from);
         }
-        Descriptor::frame(0, from, u64::MAX >> (64 - span))
+        Descriptor::bundle(0, from, u64::MAX >> (64 - span))
     }
 
     #[test]
-    fn a_frame_takes_up_as_many_indices_as_it_has_packets() {
+    fn a_bundle_takes_up_as_many_indices_as_it_has_packets() {
         let (mut producer, mut consumer) = ring(8, 0);
         let sent = [spanning(0, 3), spanning(3, 1), spanning(4, 4)];
         assert_eq!(producer.push_packets(8, sent.into_iter()), 8);
@@ -223,7 +223,7 @@ mod plain {
             (8, sent.to_vec())
         );
         let mut got = Vec::new();
-        assert_eq!(consumer.pull(2, &mut got), 0, "a frame is not split");
+        assert_eq!(consumer.pull(2, &mut got), 0, "a bundle is not split");
         assert_eq!(consumer.pull(5, &mut got), 4);
         assert!(consumer.commit());
         assert_eq!(producer.room(8), 4);
@@ -233,7 +233,7 @@ mod plain {
         assert_eq!((end, sent.len(), is_corrupt), (8, 0, false));
     }
 
-    /// A slot that frames pass over lap after lap keeps its old sequence; when the sequence comes
+    /// A slot that bundles pass over lap after lap keeps its old sequence; when the sequence comes
     /// round to the same number, it must not look new.
     #[test]
     fn a_slot_passed_over_for_a_whole_cycle_is_not_new() {
@@ -331,7 +331,7 @@ mod plain {
     proptest! {
         /// Descriptors of one to many packets against a queue of packets with the same limits.
         #[test]
-        fn frames_behave_like_so_many_packets(
+        fn bundles_behave_like_so_many_packets(
             log2 in 2_u32..8,
             start in 0_u64..1 << 20,
             steps in prop::collection::vec((0_u8..3, 1_u32..64), 1..200),
@@ -343,8 +343,8 @@ mod plain {
             for (what, amount) in steps {
                 match what {
                     0 => {
-                        let frame = [spanning(next, amount)];
-                        let sent = producer.push_packets(amount, frame.into_iter());
+                        let bundle = [spanning(next, amount)];
+                        let sent = producer.push_packets(amount, bundle.into_iter());
                         producer.settle();
                         prop_assert_eq!(sent, if amount <= slot_count - used { amount } else { 0 });
                         if sent > 0 {

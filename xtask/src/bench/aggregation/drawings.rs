@@ -195,15 +195,15 @@ fn latency(figures: &Figures, path: Path) -> Drawing {
 
 fn shares(figures: &Figures) -> Drawing {
     let x = Axis::new("load (packets per second)").si().log();
-    let y = Axis::new("packets in frames").percent().fixed(0.0, 1.0);
-    let mut plot = LinePlot::new("Share of packets in frames by load, 64 B", x, y);
+    let y = Axis::new("packets in bundles").percent().fixed(0.0, 1.0);
+    let mut plot = LinePlot::new("Share of packets in bundles by load, 64 B", x, y);
     for path in [Path::Hop, Path::Chain] {
-        let points = by_load(figures, path, Packing::Auto, |point| &point.framed_share);
+        let points = by_load(figures, path, Packing::Auto, |point| &point.bundled_share);
         plot = plot.series(line(&format!("{path}, auto"), points.into_iter()));
     }
     Drawing {
         svg: plot.fragment(),
-        caption: "Of all crossings of links, those of packets in frames. A packet that finds no \
+        caption: "Of all crossings of links, those of packets in bundles. A packet that finds no \
                   other waiting travels plain."
             .to_owned(),
     }

@@ -109,13 +109,17 @@ impl Table<'_> {
 
     /// How packets travelled, where that was counted.
     fn packing(&mut self, metric: &str, point: &Point) {
-        if point.framed_share.median().is_none_or(|share| share == 0.0) {
+        if point
+            .bundled_share
+            .median()
+            .is_none_or(|share| share == 0.0)
+        {
             return;
         }
-        let share = format!("{metric}: share in frames");
-        self.row(share, "of packets", &point.framed_share, None, None);
-        let each = format!("{metric}: packets per frame");
-        self.row(each, "packets", &point.packets_per_frame, None, None);
+        let share = format!("{metric}: share in bundles");
+        self.row(share, "of packets", &point.bundled_share, None, None);
+        let each = format!("{metric}: packets per bundle");
+        self.row(each, "packets", &point.packets_per_bundle, None, None);
     }
 
     fn latencies(&mut self, figures: &Figures) {

@@ -287,9 +287,9 @@ fn parse(text: &str) -> Result<Found, String> {
         serde_json::from_str(text).map_err(|error| format!("result not understood: {error}"))?;
     let nodes = status["nodes"].as_array().ok_or("no nodes in the result")?;
     let node = nodes.iter().find(|node| node["name"] == NODES[0]);
-    let report = &node.ok_or("no loop in the result")?["report"];
+    let counters = &node.ok_or("no loop in the result")?["counters"];
     let number = |name: &str| {
-        let value = report[name].as_u64();
+        let value = counters[name].as_u64();
         value.ok_or_else(|| format!("the loop does not say {name}"))
     };
     let (sent, back) = (number("chunks")?, number("chunks_returned")?);
@@ -318,7 +318,7 @@ mod tests {
     fn a_result_is_read_and_losses_are_no_result() {
         let result = |lost: u32| {
             format!(
-                r#"{{"nodes":[{{"name":"olt"}},{{"name":"loop","report":{{"chunks":9,
+                r#"{{"nodes":[{{"name":"olt"}},{{"name":"loop","counters":{{"chunks":9,
                 "chunks_returned":9,"chunks_lost":{lost},"frames_lost":0,"frames_corrupted":0,
                 "latency_ns_p50":29500,"latency_ns_p99":510000,"clean_latency_ns_p99":51000,
                 "chunks_measured":8,"chunks_stalled":2,"line_bps":2000000000}}}}]}}"#

@@ -349,7 +349,7 @@ fn not_over_tcp(report: &mut Report<'_>, options: &LinkOptions) {
     if let Some((Aggregate::On, at)) = options.aggregate {
         report.error(
             at,
-            "a link of protocol tcp sends each burst as one stretch of bytes, so it has no frames",
+            "a link of protocol tcp sends each burst as one stretch of bytes, so it has no bundles",
             "remove aggregate, or write protocol: ring",
         );
     }

@@ -22,7 +22,7 @@ fn pools() -> Pools {
             log2_stride,
             buffer_count,
             headroom: 64,
-            frames: false,
+            bundles: false,
         };
         PoolOwner::create(id, geometry, Sharing::ReadWrite).unwrap()
     };
@@ -88,7 +88,7 @@ fn spec(overflow: Overflow) -> RingSpec {
         trust: Trust::Copy,
         overflow,
         aggregate: Aggregate::Off,
-        frame_headroom: 0,
+        bundle_headroom: 0,
         tcp: Some(Bind::Loopback),
     }
 }

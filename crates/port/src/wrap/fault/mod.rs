@@ -29,7 +29,7 @@ use std::slice;
 use catena_engine::nf::{DropReason, Nanos};
 use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
-use catena_engine::port::{Port, PortError, RxBurst, RxState, WrapKind};
+use catena_engine::port::{Port, PortError, RxBurst, RxState, TxBurst, WrapKind};
 
 pub use config::{Config, HOLD_LIMITS};
 
@@ -119,6 +119,11 @@ fn waiting(lane: &Lane, now: Nanos) -> Option<RxState> {
     })
 }
 
+/// A burst of one packet.
+fn one(packet: &mut Packet) -> TxBurst<'_> {
+    TxBurst::of(slice::from_mut(packet))
+}
+
 impl Fault {
     /// Sends waiting packets whose time has come, as long as the port inside has room.
     fn send_ready(&mut self, now: Nanos) {
@@ -131,7 +136,7 @@ impl Fault {
         let Some(lane) = tx else { return };
         while lane.ready_len(now).is_some() && inner.tx_room(now) > 0 {
             lane.take_ready(now, |packet| {
-                let sent = inner.tx(slice::from_mut(packet), now);
+                let sent = inner.tx(&mut one(packet), now);
                 *tx_refused_late += u64::from(sent == 0);
             });
         }
@@ -199,12 +204,13 @@ impl Port for Fault {
         self.inner.blocked(now);
     }
 
-    fn tx(&mut self, packets: &mut [Packet], now: Nanos) -> usize {
+    fn tx(&mut self, burst: &mut TxBurst<'_>, now: Nanos) -> usize {
         self.now = now;
         self.send_ready(now);
-        if self.tx.is_none() || packets.is_empty() {
-            return self.inner.tx(packets, now);
+        if self.tx.is_none() || burst.count() == 0 {
+            return self.inner.tx(burst, now);
         }
+        let packets = burst.packets();
         let mut refused = 0;
         // Packets from here to `index` are plain and go together.
         let mut run = 0;
@@ -217,7 +223,9 @@ impl Port for Fault {
             lane.pass(index - run);
             let plain = &mut packets[run..index];
             if !plain.is_empty() {
-                refused += plain.len() - self.inner.tx(plain, now).min(plain.len());
+                let count = plain.len();
+                let sent = self.inner.tx(&mut TxBurst::of(plain), now);
+                refused += count - sent.min(count);
             }
             run = index + 1;
             if fate.is_lost {
@@ -231,16 +239,17 @@ impl Port for Fault {
                     fate.corrupt(packet.bytes_mut());
                 }
                 lane.pass(1);
-                refused += 1 - self.inner.tx(slice::from_mut(packet), now).min(1);
+                refused += 1 - self.inner.tx(&mut one(packet), now).min(1);
                 if fate.is_duplicated {
-                    self.inner.tx(slice::from_mut(packet), now);
+                    self.inner.tx(&mut one(packet), now);
                 }
             }
             self.send_ready(now);
         }
         let rest = &mut packets[run..];
         if !rest.is_empty() {
-            refused += rest.len() - self.inner.tx(rest, now).min(rest.len());
+            let count = rest.len();
+            refused += count - self.inner.tx(&mut TxBurst::of(rest), now).min(count);
         }
         packets.len() - refused
     }
@@ -276,7 +285,7 @@ impl Port for Fault {
         if let Some(lane) = &mut self.tx {
             let late = &mut self.tx_refused_late;
             lane.take_all(|packet| {
-                *late += u64::from(inner.tx(slice::from_mut(packet), now) == 0);
+                *late += u64::from(inner.tx(&mut one(packet), now) == 0);
             });
         }
         self.inner.close()

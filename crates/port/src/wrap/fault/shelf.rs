@@ -48,7 +48,7 @@ impl Shelf {
                 log2_stride,
                 buffer_count: capacity / divisor,
                 headroom: 0,
-                frames: false,
+                bundles: false,
             };
             PoolOwner::create(id, geometry, Sharing::ReadWrite)
                 .map_err(|error| PortError(format!("no memory for waiting packets: {error}")))

@@ -2,17 +2,17 @@
 
 use super::*;
 
-/// Frames of two packets, and single ones, while the consumer looks at every moment: each
+/// Bundles of two packets, and single ones, while the consumer looks at every moment: each
 /// arrives once, whole and in order, and a slot that was passed over is never taken.
 #[test]
-fn loom_frames_pass_over_slots_that_nobody_takes() {
+fn loom_bundles_pass_over_slots_that_nobody_takes() {
     loom::model(|| {
         let heap = Heap::new(2);
         let mut producer = Producer::new(heap.clone(), 0);
         let mut consumer = Consumer::new(heap, 0);
         let producing = loom::thread::spawn(move || {
-            let first = Descriptor::frame(0, 1, 0b11);
-            let second = Descriptor::frame(0, 2, 0b11);
+            let first = Descriptor::bundle(0, 1, 0b11);
+            let second = Descriptor::bundle(0, 2, 0b11);
             let mut sent = producer.push_packets(2, [first].into_iter());
             producer.settle();
             sent += producer.push_packets(2, [second].into_iter());
@@ -31,7 +31,7 @@ fn loom_frames_pass_over_slots_that_nobody_takes() {
         assert_eq!(taken, sent);
         for (index, descriptor) in got.iter().enumerate() {
             let which = u32::try_from(index).unwrap() + 1;
-            assert_eq!(*descriptor, Descriptor::frame(0, which, 0b11));
+            assert_eq!(*descriptor, Descriptor::bundle(0, which, 0b11));
         }
     });
 }

@@ -1,4 +1,4 @@
-//! Frame pools: the account of slots, and checks of frames that arrive.
+//! Bundle pools: the account of slots, and checks of bundles that arrive.
 //!
 //! Between the pool's owner and the links: as `pool`, but the unit of account is a slot of a buffer
 //! (unit = buffer index * 64 + slot). A buffer is on the free list exactly while none of its slots
@@ -10,15 +10,15 @@
 
 use super::units::slots;
 use super::{LinkSet, PoolGeometry, PoolOwner, PoolView, Violation};
-use crate::descriptor::{Descriptor, SLOTS_PER_FRAME, kind};
-use crate::frame::{self, FramePlace, FrameView, FrameWriter, PACKETS_OFFSET};
+use crate::bundle::{self, BundlePlace, BundleView, BundleWriter, PACKETS_OFFSET};
+use crate::descriptor::{Descriptor, SLOTS_PER_BUNDLE, kind};
 use crate::packet::Packet;
 use crate::prefetch;
 
-/// Lines of the next frame that are fetched when one is begun: from the start, and of its packets.
+/// Lines of the next bundle that are fetched when one is begun: from the start, and of its packets.
 const LINES_AHEAD: [usize; 6] = [0, 64, 512, 576, 640, 704];
 
-/// Whether a frame pool can have this geometry.
+/// Whether a bundle pool can have this geometry.
 pub(super) fn is_valid(geometry: PoolGeometry) -> bool {
     (10..=16).contains(&geometry.log2_stride)
         && u64::from(geometry.headroom) + u64::from(PACKETS_OFFSET) < 1 << geometry.log2_stride
@@ -30,74 +30,74 @@ impl PoolOwner {
         1 << self.geometry.log2_stride
     }
 
-    /// A buffer of a frame pool for a new frame, or none if all are in use, or this is none. Then
-    /// [`PoolOwner::frame_bytes`] and [`PoolOwner::check_copied`], or [`PoolOwner::free_frame`].
+    /// A buffer of a bundle pool for a new bundle, or none if all are in use, or this is none. Then
+    /// [`PoolOwner::bundle_bytes`] and [`PoolOwner::check_copied`], or [`PoolOwner::free_bundle`].
     #[inline]
-    pub fn alloc_frame(&mut self) -> Option<u32> {
-        if !self.geometry.frames {
+    pub fn alloc_bundle(&mut self) -> Option<u32> {
+        if !self.geometry.bundles {
             return None;
         }
-        let index = self.free_frames.pop_front()?;
-        if let Some(next) = self.free_frames.front() {
+        let index = self.free_bundles.pop_front()?;
+        if let Some(next) = self.free_bundles.front() {
             let offset = (*next as usize) << self.geometry.log2_stride;
             for line in LINES_AHEAD {
-                // SAFETY: a buffer of a frame pool has 1024 bytes or more, and lies in the pool.
+                // SAFETY: a buffer of a bundle pool has 1024 bytes or more, and lies in the pool.
                 prefetch::for_writing(unsafe { self.region.base().add(offset + line) });
             }
         }
         Some(index)
     }
 
-    /// Puts back a buffer from [`PoolOwner::alloc_frame`] in which nothing was made.
+    /// Puts back a buffer from [`PoolOwner::alloc_bundle`] in which nothing was made.
     ///
     /// # Panics
     /// If a packet of it is alive.
-    pub fn free_frame(&mut self, index: u32) {
-        assert_eq!(self.alive[index as usize], 0, "packets of the frame live");
-        self.free_frames.push_front(index);
+    pub fn free_bundle(&mut self, index: u32) {
+        assert_eq!(self.alive[index as usize], 0, "packets of the bundle live");
+        self.free_bundles.push_front(index);
     }
 
-    /// Begins a frame in a buffer of its own, with `headroom` bytes in front of each packet. None
-    /// if all buffers are in use, or this is no frame pool.
+    /// Begins a bundle in a buffer of its own, with `headroom` bytes in front of each packet. None
+    /// if all buffers are in use, or this is no bundle pool.
     #[inline]
-    pub fn begin_frame(&mut self, headroom: u32) -> Option<FrameWriter> {
-        let index = self.alloc_frame()?;
+    pub fn begin_bundle(&mut self, headroom: u32) -> Option<BundleWriter> {
+        let index = self.alloc_bundle()?;
         let offset = index << self.geometry.log2_stride;
         // SAFETY: the buffer lies in the pool, which the owner may write and which stays mapped for
         // the worker's life; it was on the free list, so nobody uses it; buffers start at multiples
         // of their size.
         Some(unsafe {
             let start = self.region.base().add(offset as usize);
-            FrameWriter::at(start, offset, self.bytes_per_buffer(), headroom)
+            BundleWriter::at(start, offset, self.bytes_per_buffer(), headroom)
         })
     }
 
-    /// Ends a frame of this pool: its packets are in hand. Gives the descriptor that names them
-    /// all, or none, and the buffer back, if there are none. `mark`: as [`FrameWriter::finish`].
+    /// Ends a bundle of this pool: its packets are in hand. Gives the descriptor that names them
+    /// all, or none, and the buffer back, if there are none. `mark`: as [`BundleWriter::finish`].
     #[inline]
-    pub fn finish_frame(&mut self, frame: FrameWriter, mark: u64) -> Option<Descriptor> {
-        let (offset, mask) = frame.finish(mark);
+    pub fn finish_bundle(&mut self, bundle: BundleWriter, mark: u64) -> Option<Descriptor> {
+        let (offset, mask) = bundle.finish(mark);
         let index = offset >> self.geometry.log2_stride;
         if mask == 0 {
-            self.free_frame(index);
+            self.free_bundle(index);
             return None;
         }
         self.alive[index as usize] = mask;
-        Some(Descriptor::frame(self.id, offset, mask))
+        Some(Descriptor::bundle(self.id, offset, mask))
     }
 
-    /// A packet of `len` undefined bytes in the frame that is being filled, or in a new one, with
+    /// A packet of `len` undefined bytes in the bundle that is being filled, or in a new one, with
     /// `headroom` bytes in front. None if there is no buffer, or the packet is too large or empty.
-    /// [`PoolOwner::close_frame`] ends it.
+    /// [`PoolOwner::close_bundle`] ends it.
     #[inline]
-    pub fn alloc_framed(&mut self, len: usize, headroom: u32) -> Option<Packet> {
-        if self.open.as_ref().is_none_or(|frame| !frame.fits(len)) {
-            self.close_frame();
-            self.open = Some(self.begin_frame(headroom)?);
+    pub fn alloc_bundled(&mut self, len: usize, headroom: u32) -> Option<Packet> {
+        if self.open.as_ref().is_none_or(|bundle| !bundle.fits(len)) {
+            self.close_bundle();
+            self.open = Some(self.begin_bundle(headroom)?);
         }
-        let frame = self.open.as_mut()?;
-        let (slot, start) = frame.reserve(len, 0)?;
-        let offset = frame.offset();
+        let bundle = self.open.as_mut()?;
+        let (slot, start) = bundle.reserve(len, 0)?;
+        let offset = bundle.offset();
         let log2 = self.geometry.log2_stride;
         self.alive[(offset >> log2) as usize] |= 1 << slot;
         #[expect(clippy::cast_possible_truncation, reason = "within a buffer of 64 KiB")]
@@ -110,24 +110,24 @@ impl PoolOwner {
     }
 
     /// Gives `each` up to `count` packets of `len` undefined bytes that lie together in a new
-    /// frame, with `headroom` bytes in front of each. Says how many: what fits one frame, none if
+    /// bundle, with `headroom` bytes in front of each. Says how many: what fits one bundle, none if
     /// there is no buffer.
     #[inline]
-    pub fn fill_frame(
+    pub fn fill_bundle(
         &mut self,
         count: usize,
         len: usize,
         headroom: u32,
         mut each: impl FnMut(Packet),
     ) -> usize {
-        let Some(mut frame) = self.begin_frame(headroom) else {
+        let Some(mut bundle) = self.begin_bundle(headroom) else {
             return 0;
         };
         let (base, pool, log2) = (self.region.base(), self.id, self.geometry.log2_stride);
-        let offset = frame.offset();
+        let offset = bundle.offset();
         let mut made = 0;
         while made < count
-            && let Some((slot, start)) = frame.reserve(len, 0)
+            && let Some((slot, start)) = bundle.reserve(len, 0)
         {
             #[expect(clippy::cast_possible_truncation, reason = "within a buffer of 64 KiB")]
             let (start, len) = (start as u32, len as u32);
@@ -137,23 +137,23 @@ impl PoolOwner {
             each(packet.in_slot(slot, headroom.into()));
             made += 1;
         }
-        let (_, mask) = frame.finish(0);
+        let (_, mask) = bundle.finish(0);
         let index = offset >> log2;
         self.alive[index as usize] = mask;
         if mask == 0 {
-            self.free_frames.push_front(index);
+            self.free_bundles.push_front(index);
         }
         made
     }
 
-    /// Ends the frame that [`PoolOwner::alloc_framed`] is filling; its packets stay in hand.
+    /// Ends the bundle that [`PoolOwner::alloc_bundled`] is filling; its packets stay in hand.
     #[inline]
-    pub fn close_frame(&mut self) {
-        if let Some(frame) = self.open.take() {
-            let (offset, _) = frame.finish(0);
+    pub fn close_bundle(&mut self) {
+        if let Some(bundle) = self.open.take() {
+            let (offset, _) = bundle.finish(0);
             let index = offset >> self.geometry.log2_stride;
             if self.alive[index as usize] == 0 {
-                self.free_frames.push_front(index);
+                self.free_bundles.push_front(index);
             }
         }
     }
@@ -163,18 +163,18 @@ impl PoolOwner {
         let offset = index << self.geometry.log2_stride;
         self.open
             .as_ref()
-            .is_some_and(|frame| frame.offset() == offset)
+            .is_some_and(|bundle| bundle.offset() == offset)
     }
 
-    /// The first `len` bytes of a buffer from [`PoolOwner::alloc_frame`], to copy a whole frame
+    /// The first `len` bytes of a buffer from [`PoolOwner::alloc_bundle`], to copy a whole bundle
     /// into. None if it has fewer, or packets of it are alive.
-    pub fn frame_bytes(&mut self, index: u32, len: usize) -> Option<&mut [u8]> {
+    pub fn bundle_bytes(&mut self, index: u32, len: usize) -> Option<&mut [u8]> {
         let free = *self.alive.get(index as usize)? == 0;
         if !free || len > self.bytes_per_buffer() {
             return None;
         }
         let offset = (index as usize) << self.geometry.log2_stride;
-        // SAFETY: within the buffer; no packet of it exists, and plain packets of a frame pool
+        // SAFETY: within the buffer; no packet of it exists, and plain packets of a bundle pool
         // never do; the mapping is writable.
         Some(unsafe {
             let start = self.region.base().add(offset);
@@ -182,15 +182,15 @@ impl PoolOwner {
         })
     }
 
-    /// Makes packets of a frame of `count` slots that was copied in `len` bytes into the buffer
-    /// `index` from [`PoolOwner::alloc_frame`]; they are in hand then. Gives the mask of slots
+    /// Makes packets of a bundle of `count` slots that was copied in `len` bytes into the buffer
+    /// `index` from [`PoolOwner::alloc_bundle`]; they are in hand then. Gives the mask of slots
     /// whose entries are bad, 0 if none is: these have no packet, and nobody owes them. If no slot
     /// is good the buffer is free again.
     ///
     /// What lay in the buffer before, behind `len`, is in no packet.
     ///
     /// # Errors
-    /// [`Violation`] if no frame can have that length or count; the buffer is free again.
+    /// [`Violation`] if no bundle can have that length or count; the buffer is free again.
     #[inline]
     pub fn check_copied(
         &mut self,
@@ -199,13 +199,13 @@ impl PoolOwner {
         count: u32,
         each: impl FnMut(Packet),
     ) -> Result<u64, Violation> {
-        assert_eq!(self.alive[index as usize], 0, "packets of the frame live");
-        let mask = frame::copied_mask(len, count).filter(|_| len <= self.bytes_per_buffer());
+        assert_eq!(self.alive[index as usize], 0, "packets of the bundle live");
+        let mask = bundle::copied_mask(len, count).filter(|_| len <= self.bytes_per_buffer());
         let Some(mask) = mask else {
-            self.free_frames.push_front(index);
+            self.free_bundles.push_front(index);
             return Err(Violation);
         };
-        let place = FramePlace {
+        let place = BundlePlace {
             base: self.region.base(),
             offset: index << self.geometry.log2_stride,
             limit: len as u64,
@@ -217,15 +217,15 @@ impl PoolOwner {
         let bad = unsafe { place.packets(mask, each) };
         self.alive[index as usize] = mask & !bad;
         if mask == bad {
-            self.free_frames.push_front(index);
+            self.free_bundles.push_front(index);
         }
         Ok(bad)
     }
 
-    /// Takes a packet of a frame back, which is in hand.
+    /// Takes a packet of a bundle back, which is in hand.
     #[inline]
     pub fn free_slot(&mut self, packet: Packet) {
-        debug_assert!(packet.is_framed() && packet.pool() == self.id);
+        debug_assert!(packet.is_bundled() && packet.pool() == self.id);
         self.free_slots(packet.buffer_index(), 1 << packet.slot());
     }
 }
@@ -236,18 +236,18 @@ impl PoolGeometry {
     pub fn units_of(self, descriptor: &Descriptor) -> Vec<u32> {
         let buffer = descriptor.offset >> self.log2_stride;
         let of_group = |group: u32, mask| {
-            slots(mask).map(move |slot| group.wrapping_mul(SLOTS_PER_FRAME) + slot)
+            slots(mask).map(move |slot| group.wrapping_mul(SLOTS_PER_BUNDLE) + slot)
         };
         if let Some(buffers) = descriptor.returned() {
             buffers.collect()
         } else if let Some((group, mask)) = descriptor.returned_slots() {
             of_group(group, mask).collect()
-        } else if !self.frames {
+        } else if !self.bundles {
             vec![buffer]
-        } else if descriptor.kind == kind::FRAME {
+        } else if descriptor.kind == kind::BUNDLE {
             of_group(buffer, descriptor.mask()).collect()
         } else {
-            let slot = descriptor.framed_parts().map(|(slot, ..)| slot);
+            let slot = descriptor.bundled_parts().map(|(slot, ..)| slot);
             slot.into_iter()
                 .flat_map(|slot| of_group(buffer, 1 << slot))
                 .collect()
@@ -260,9 +260,9 @@ impl PoolOwner {
     #[inline]
     pub fn send_out_described(&mut self, descriptor: &Descriptor, link: u8) {
         let index = descriptor.offset >> self.geometry.log2_stride;
-        if descriptor.kind == kind::FRAME {
+        if descriptor.kind == kind::BUNDLE {
             self.send_out_slots(index, descriptor.mask(), link);
-        } else if let Some((slot, ..)) = descriptor.framed_parts() {
+        } else if let Some((slot, ..)) = descriptor.bundled_parts() {
             self.send_out_slots(index, 1 << slot, link);
         } else {
             self.send_out(index, link);
@@ -274,46 +274,46 @@ impl PoolOwner {
     /// # Errors
     /// [`Violation`] if it is not out by one of `links`; nothing changes then.
     pub fn take_unit_home(&mut self, unit: u32, links: &LinkSet) -> Result<(), Violation> {
-        if !self.geometry.frames {
+        if !self.geometry.bundles {
             return self.take_home(unit, links);
         }
-        let (index, slot) = (unit / SLOTS_PER_FRAME, unit % SLOTS_PER_FRAME);
+        let (index, slot) = (unit / SLOTS_PER_BUNDLE, unit % SLOTS_PER_BUNDLE);
         self.take_home_slots(index, 1 << slot, links)
     }
 }
 
 impl PoolView {
-    /// Starts to fetch the table of a frame, if `descriptor` names one of this pool.
+    /// Starts to fetch the table of a bundle, if `descriptor` names one of this pool.
     #[inline]
-    pub fn prefetch_frame(&self, descriptor: &Descriptor) {
+    pub fn prefetch_bundle(&self, descriptor: &Descriptor) {
         if (descriptor.offset as usize) < self.region.len() {
             // SAFETY: within the region.
             prefetch::for_reading(unsafe { self.region.base().add(descriptor.offset as usize) });
         }
     }
 
-    /// The index of the buffer that a `FRAME` descriptor names; not checked further.
+    /// The index of the buffer that a `BUNDLE` descriptor names; not checked further.
     #[inline]
-    pub fn frame_index(&self, descriptor: &Descriptor) -> u32 {
+    pub fn bundle_index(&self, descriptor: &Descriptor) -> u32 {
         descriptor.offset >> self.log2_stride
     }
 
-    /// Gives the packets that a `FRAME` descriptor names, in the order of their slots, and the mask
-    /// of slots whose entries in the frame's table are bad, 0 if none is.
+    /// Gives the packets that a `BUNDLE` descriptor names, in the order of their slots, and the
+    /// mask of slots whose entries in the bundle's table are bad, 0 if none is.
     ///
     /// The descriptor must be a private copy. A bad slot has no packet but is in the receiver's
     /// hands like the others: it is to be returned, so that the owner's account stays exact, and to
     /// be counted as a violation of whoever sent it.
     ///
     /// # Errors
-    /// [`Violation`] if the descriptor names no frame of this pool; nothing is in hand then.
+    /// [`Violation`] if the descriptor names no bundle of this pool; nothing is in hand then.
     #[inline]
     pub fn packets(
         &self,
         descriptor: &Descriptor,
         each: impl FnMut(Packet),
     ) -> Result<u64, Violation> {
-        let place = self.frame_place(descriptor)?;
+        let place = self.bundle_place(descriptor)?;
         // SAFETY: a whole buffer with room for a table, checked in 64 bits on a private copy; the
         // sender gave the slots up by publishing the descriptor, and whoever breaks that rule is a
         // member of this pool's trust group; the mapping lives as long as the worker.
@@ -323,31 +323,31 @@ impl PoolView {
         })
     }
 
-    /// What a `FRAME` descriptor names, as one: its packets are in the receiver's hands, bad slots
+    /// What a `BUNDLE` descriptor names, as one: its packets are in the receiver's hands, bad slots
     /// included. As [`PoolView::packets`] without a handle for each.
     ///
     /// # Errors
-    /// [`Violation`] if the descriptor names no frame of this pool; nothing is in hand then.
+    /// [`Violation`] if the descriptor names no bundle of this pool; nothing is in hand then.
     #[inline]
-    pub fn frame(&self, descriptor: &Descriptor) -> Result<FrameView, Violation> {
-        let place = self.frame_place(descriptor)?;
+    pub fn bundle(&self, descriptor: &Descriptor) -> Result<BundleView, Violation> {
+        let place = self.bundle_place(descriptor)?;
         // SAFETY: as in `packets`.
-        Ok(unsafe { FrameView::at(place, descriptor.mask()) })
+        Ok(unsafe { BundleView::at(place, descriptor.mask()) })
     }
 
-    /// Where the frame lies that a descriptor names, if it is whole and has room for a table.
+    /// Where the bundle lies that a descriptor names, if it is whole and has room for a table.
     #[inline]
-    fn frame_place(&self, descriptor: &Descriptor) -> Result<FramePlace, Violation> {
+    fn bundle_place(&self, descriptor: &Descriptor) -> Result<BundlePlace, Violation> {
         let (offset, stride) = (u64::from(descriptor.offset), 1_u64 << self.log2_stride);
-        if descriptor.kind != kind::FRAME
-            || !self.holds_frames()
+        if descriptor.kind != kind::BUNDLE
+            || !self.holds_bundles()
             || descriptor.mask() == 0
             || offset & (stride - 1) != 0
             || offset + stride > self.region.len() as u64
         {
             return Err(Violation);
         }
-        Ok(FramePlace {
+        Ok(BundlePlace {
             base: self.region.base(),
             offset: descriptor.offset,
             limit: stride,
@@ -357,23 +357,23 @@ impl PoolView {
         })
     }
 
-    /// Whether this is a pool of frames; their entries reach 64 KiB.
+    /// Whether this is a pool of bundles; their entries reach 64 KiB.
     #[inline]
-    fn holds_frames(&self) -> bool {
-        self.frames && (10..=16).contains(&self.log2_stride)
+    fn holds_bundles(&self) -> bool {
+        self.bundles && (10..=16).contains(&self.log2_stride)
     }
 
-    /// The packet that a `FRAMED` descriptor names, as [`PoolView::packet`].
+    /// The packet that a `BUNDLED` descriptor names, as [`PoolView::packet`].
     #[inline(never)]
-    pub(super) fn framed(&self, descriptor: &Descriptor) -> Result<Packet, Violation> {
-        let (slot, len, headroom) = descriptor.framed_parts().ok_or(Violation)?;
+    pub(super) fn bundled(&self, descriptor: &Descriptor) -> Result<Packet, Violation> {
+        let (slot, len, headroom) = descriptor.bundled_parts().ok_or(Violation)?;
         let (offset, stride) = (u64::from(descriptor.offset), 1_u64 << self.log2_stride);
         let within = offset & (stride - 1);
         let fits = len != 0
             && within >= u64::from(PACKETS_OFFSET) + headroom
             && within + len <= stride
             && offset + len <= self.region.len() as u64;
-        if !self.holds_frames() || !fits {
+        if !self.holds_bundles() || !fits {
             return Err(Violation);
         }
         let (log2, writable) = (self.log2_stride, self.region.is_writable());

@@ -14,7 +14,7 @@ const POOL: PoolGeometry = PoolGeometry {
     log2_stride: 14,
     buffer_count: COUNT,
     headroom: 0,
-    frames: true,
+    bundles: true,
 };
 
 fn owner() -> PoolOwner {
@@ -91,11 +91,11 @@ fn check(owner: &PoolOwner, model: &Model) {
 }
 
 fn pack(owner: &mut PoolOwner, count: u32) -> Option<(u32, u64)> {
-    let mut frame = owner.begin_frame(0)?;
+    let mut bundle = owner.begin_bundle(0)?;
     for _ in 0..count {
-        frame.add(&[1; 60], 0).unwrap();
+        bundle.add(&[1; 60], 0).unwrap();
     }
-    let made = owner.finish_frame(frame, 0).unwrap();
+    let made = owner.finish_bundle(bundle, 0).unwrap();
     Some((made.offset >> POOL.log2_stride, made.mask()))
 }
 
@@ -196,7 +196,7 @@ proptest! {
 }
 
 #[test]
-fn views_of_one_frame_come_home_one_by_one() {
+fn views_of_one_bundle_come_home_one_by_one() {
     let mut owner = owner();
     let (buffer, mask) = pack(&mut owner, 10).unwrap();
     assert_eq!(mask, 0x3ff);
@@ -233,7 +233,7 @@ fn views_of_one_frame_come_home_one_by_one() {
 }
 
 #[test]
-fn a_frame_pool_has_no_plain_buffers_and_a_plain_pool_no_frames() {
+fn a_bundle_pool_has_no_plain_buffers_and_a_plain_pool_no_bundles() {
     let mut owner = owner();
     assert!(owner.alloc(1).is_none() && POOL.packet_len_max() == 0);
     let (buffer, _) = pack(&mut owner, 2).unwrap();
@@ -242,21 +242,21 @@ fn a_frame_pool_has_no_plain_buffers_and_a_plain_pool_no_frames() {
         assert_eq!(owner.take_home(index, &LinkSet::ALL), Err(Violation));
     }
     let plain = PoolGeometry {
-        frames: false,
+        bundles: false,
         ..POOL
     };
     let mut plain = PoolOwner::create(4, plain, Sharing::ReadWrite).unwrap();
-    assert!(plain.alloc_frame().is_none() && plain.begin_frame(0).is_none());
+    assert!(plain.alloc_bundle().is_none() && plain.begin_bundle(0).is_none());
     let packet = plain.alloc(60).unwrap();
     plain.send_out(packet.buffer_index(), 1);
     let beyond = 1 << COUNT;
     let taken = plain.take_home_slots(0, beyond, &LinkSet::ALL);
     assert_eq!(taken, Err(Violation));
-    assert!(plain.frame_bytes(0, 1).is_none());
+    assert!(plain.bundle_bytes(0, 1).is_none());
 }
 
 #[test]
-fn a_frame_pool_has_buffers_of_1_to_64_kib() {
+fn a_bundle_pool_has_buffers_of_1_to_64_kib() {
     let valid = |log2_stride, headroom| {
         PoolGeometry {
             log2_stride,

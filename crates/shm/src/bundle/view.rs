@@ -1,35 +1,35 @@
-//! A view of a frame: packets that arrived by one descriptor, in hand together.
+//! A view of a bundle: packets that arrived by one descriptor, in hand together.
 //!
-//! For NFs that take whole frames: between [`crate::pool::PoolView::frame`] and the descriptor by
+//! For NFs that take whole bundles: between [`crate::pool::PoolView::bundle`] and the descriptor by
 //! which what is left of it goes on. It spares a handle per packet, which is most of what a small
 //! packet costs an NF that does little.
 #![allow(unsafe_code, reason = "bytes of packets are raw memory of a pool")]
 
-use super::{Entry, FramePlace};
-use crate::descriptor::{Descriptor, SLOTS_PER_FRAME};
+use super::{BundlePlace, Entry};
+use crate::descriptor::{Descriptor, SLOTS_PER_BUNDLE};
 use crate::packet::Packet;
 
-/// Packets of one frame, in hand.
+/// Packets of one bundle, in hand.
 ///
 /// Like a [`crate::packet::Packet`] it is the only handle of them in use; whoever holds it passes
 /// them on or frees them.
 #[must_use = "packets that are not passed on or freed keep their buffer"]
 #[derive(Debug)]
-pub struct FrameView {
-    place: FramePlace,
+pub struct BundleView {
+    place: BundlePlace,
     mask: u64,
 }
 
 // SAFETY: the only handle of its packets, as a packet is; the mapping outlives it.
-unsafe impl Send for FrameView {}
+unsafe impl Send for BundleView {}
 
-impl FrameView {
-    /// The packets of `mask`, which is not 0, in the frame at `place`.
+impl BundleView {
+    /// The packets of `mask`, which is not 0, in the bundle at `place`.
     ///
     /// # Safety
-    /// As [`FramePlace::packets`], while this exists.
+    /// As [`BundlePlace::packets`], while this exists.
     #[inline]
-    pub(crate) unsafe fn at(place: FramePlace, mask: u64) -> Self {
+    pub(crate) unsafe fn at(place: BundlePlace, mask: u64) -> Self {
         // SAFETY: a table is in the buffer, by the contract.
         unsafe { place.prefetch(mask) };
         Self { place, mask }
@@ -57,7 +57,7 @@ impl FrameView {
     #[inline]
     pub fn descriptor(&self, mask: u64) -> Descriptor {
         debug_assert!(mask != 0 && mask & !self.mask == 0, "slots not in hand");
-        Descriptor::frame(self.place.pool, self.place.offset, mask)
+        Descriptor::bundle(self.place.pool, self.place.offset, mask)
     }
 
     /// Gives `each` slot and bytes of every packet, in order. Gives the mask of slots whose entries
@@ -70,7 +70,7 @@ impl FrameView {
         })
     }
 
-    /// As [`FrameView::each`], to change the bytes.
+    /// As [`BundleView::each`], to change the bytes.
     ///
     /// # Panics
     /// If the pool is mapped for reading only; a checked chain has no such NF on such a link.
@@ -93,8 +93,8 @@ impl FrameView {
             bytes += entry.len();
             // SAFETY: offsets of good entries lie in the buffer, which is mapped.
             let start = unsafe {
-                let frame = self.place.base.add(self.place.offset as usize);
-                frame.add(entry.offset() as usize)
+                let bundle = self.place.base.add(self.place.offset as usize);
+                bundle.add(entry.offset() as usize)
             };
             crate::prefetch::for_reading(start);
         };
@@ -127,9 +127,9 @@ impl FrameView {
         unsafe { self.place.packets(self.mask, each) }
     }
 
-    /// Gives `each` slot and handle of every packet, in order, and writes back to the frame's table
-    /// what it changes. Gives the change of the sum of bytes, and the mask of slots that it could
-    /// not be written back for: the table may only be read here. Their handles go to `stuck`.
+    /// Gives `each` slot and handle of every packet, in order, and writes back to the bundle's
+    /// table what it changes. Gives the change of the sum of bytes, and the mask of slots that it
+    /// could not be written back for: the table may only be read here. Their handles go to `stuck`.
     #[inline]
     pub fn each_packet(
         &mut self,
@@ -159,10 +159,10 @@ impl FrameView {
         // SAFETY: by the constructor's contract the buffer is mapped; offsets have 16 bits, and
         // those of good entries lie in the buffer.
         let start = |entry: Entry| unsafe {
-            let frame = self.place.base.add(self.place.offset as usize);
-            frame.add(entry.offset() as usize)
+            let bundle = self.place.base.add(self.place.offset as usize);
+            bundle.add(entry.offset() as usize)
         };
-        let mut entries = [Entry(0); SLOTS_PER_FRAME as usize];
+        let mut entries = [Entry(0); SLOTS_PER_BUNDLE as usize];
         let note = |slot, _, entry| {
             crate::prefetch::for_reading(start(entry));
             entries[slot as usize] = entry;

@@ -1,4 +1,4 @@
-//! Frames written and read: as sent, apart from each other, and whatever the table says.
+//! Bundles written and read: as sent, apart from each other, and whatever the table says.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ const POOL: PoolGeometry = PoolGeometry {
     log2_stride: 16,
     buffer_count: 3,
     headroom: 64,
-    frames: true,
+    bundles: true,
 };
 const STRIDE: usize = 1 << 16;
 
@@ -25,11 +25,11 @@ fn owner(log2_stride: u8) -> PoolOwner {
 }
 
 /// The pool as another process sees it. To be kept while packets of it are.
-fn view(owner: &PoolOwner, frames: bool) -> PoolView {
+fn view(owner: &PoolOwner, bundles: bool) -> PoolView {
     let (fd, len) = owner.memory();
     let fd = fd.try_clone_to_owned().unwrap();
     let geometry = PoolGeometry {
-        frames,
+        bundles,
         ..owner.geometry()
     };
     PoolView::attach(3, geometry, fd, len, Sharing::ReadWrite).unwrap()
@@ -55,13 +55,13 @@ fn set_entry(owner: &PoolOwner, buffer: u32, slot: usize, offset: u16, len: u16)
 }
 
 fn pack(owner: &mut PoolOwner, sizes: &[usize], headroom: u32) -> Descriptor {
-    let mut frame = owner.begin_frame(headroom).unwrap();
+    let mut bundle = owner.begin_bundle(headroom).unwrap();
     for (n, size) in sizes.iter().enumerate() {
         let n = u8::try_from(n).unwrap();
-        assert_eq!(frame.add(&vec![n; *size], n.into()), Some(n.into()));
+        assert_eq!(bundle.add(&vec![n; *size], n.into()), Some(n.into()));
     }
-    assert_eq!(frame.used(), bytes_of(sizes.iter().copied(), headroom));
-    owner.finish_frame(frame, 1).unwrap()
+    assert_eq!(bundle.used(), bytes_of(sizes.iter().copied(), headroom));
+    owner.finish_bundle(bundle, 1).unwrap()
 }
 
 fn read(view: &PoolView, descriptor: &Descriptor) -> Vec<Packet> {
@@ -107,7 +107,7 @@ proptest! {
         let descriptor = pack(&mut owner, &sizes, headroom);
         let all = descriptor.mask();
         prop_assert_eq!(all.count_ones() as usize, sizes.len());
-        let part = Descriptor::frame(3, descriptor.offset, (all & view_of).max(1));
+        let part = Descriptor::bundle(3, descriptor.offset, (all & view_of).max(1));
         let theirs = view(&owner, true);
         for descriptor in [descriptor, part] {
             let packets = read(&theirs, &descriptor);
@@ -137,18 +137,18 @@ proptest! {
         let mut area = StagingWriter::new(0, geometry.staging_bytes, geometry.slot_count);
         let len = bytes_of(sizes.iter().copied(), headroom);
         let count = u32::try_from(sizes.len()).unwrap();
-        let descriptor = area.stage_frame(&ring, (len, count), headroom, 1, |frame| {
+        let descriptor = area.stage_bundle(&ring, (len, count), headroom, 1, |bundle| {
             for (n, size) in sizes.iter().enumerate() {
                 let n = u8::try_from(n).unwrap();
-                assert!(frame.add(&vec![n; *size], n.into()).is_some());
+                assert!(bundle.add(&vec![n; *size], n.into()).is_some());
             }
         }).unwrap();
         let mut owner = owner(16);
         let (bytes, count) = staged(&descriptor).unwrap();
         prop_assert_eq!((bytes.len as usize, count as usize), (len, sizes.len()));
-        let index = owner.alloc_frame().unwrap();
+        let index = owner.alloc_bundle().unwrap();
         let here = staging::staged(&ring, &bytes).unwrap();
-        here.copy_to(owner.frame_bytes(index, len).unwrap());
+        here.copy_to(owner.bundle_bytes(index, len).unwrap());
         let mut packets = Vec::new();
         let bad = owner.check_copied(index, len, count, |packet| packets.push(packet));
         prop_assert_eq!(bad, Ok(0));
@@ -161,7 +161,7 @@ proptest! {
         prop_assert_eq!(owner.free_count(), 3);
     }
 
-    /// However packets of one frame are changed, each has only its own bytes, here and at the next
+    /// However packets of one bundle are changed, each has only its own bytes, here and at the next
     /// reader.
     #[test]
     fn packets_never_reach_their_neighbours(
@@ -210,7 +210,7 @@ proptest! {
         }
     }
 
-    /// Any table and mask: good packets lie in the frame and apart, and every slot is accounted
+    /// Any table and mask: good packets lie in the bundle and apart, and every slot is accounted
     /// for.
     #[test]
     fn any_table_gives_packets_in_bounds(
@@ -221,24 +221,24 @@ proptest! {
         count in 0_u32..70,
     ) {
         let mut owner = owner(12);
-        let index = owner.alloc_frame().unwrap();
+        let index = owner.alloc_bundle().unwrap();
         let bytes: Vec<u8> = table
             .iter()
             .map(|(offset, len)| Entry::new((*offset).into(), (*len).into(), 0))
             .flat_map(|entry| entry.0.to_ne_bytes())
             .collect();
-        owner.frame_bytes(index, 528).unwrap()[TABLE_OFFSET..].copy_from_slice(&bytes);
+        owner.bundle_bytes(index, 528).unwrap()[TABLE_OFFSET..].copy_from_slice(&bytes);
         let mut packets = Vec::new();
         let theirs = view(&owner, true);
         let bad = theirs
-            .packets(&Descriptor::frame(3, index << 12, mask), |packet| packets.push(packet))
+            .packets(&Descriptor::bundle(3, index << 12, mask), |packet| packets.push(packet))
             .unwrap();
         let start = (index as usize) << 12;
         assert_apart(&packets, start + 528, start + 4096);
         let good = packets.iter().fold(0, |good, packet| good | 1 << packet.slot());
         prop_assert_eq!((good & bad, good | bad), (0, mask));
         // Taken whole, it has the same packets.
-        let whole = theirs.frame(&Descriptor::frame(3, index << 12, mask)).unwrap();
+        let whole = theirs.bundle(&Descriptor::bundle(3, index << 12, mask)).unwrap();
         let mut seen = Vec::new();
         prop_assert_eq!(whole.each(|slot, bytes| seen.push((slot, bytes.as_ptr_range()))), bad);
         let singly = packets.iter().map(|packet| (packet.slot(), packet.bytes().as_ptr_range()));
@@ -294,7 +294,7 @@ fn every_wrong_entry_is_refused_and_only_that() {
     let mut slots = Vec::new();
     let bad = theirs.packets(&descriptor, |packet| slots.push(packet.slot()));
     assert_eq!((bad, slots), (Ok(1 << 2), vec![0, 1, 3]));
-    let alone = Descriptor::frame(3, 0, 1 << 2);
+    let alone = Descriptor::bundle(3, 0, 1 << 2);
     assert_eq!(
         theirs.packets(&alone, |_| panic!("it overlaps")),
         Ok(1 << 2)
@@ -313,7 +313,7 @@ fn every_wrong_descriptor_is_refused() {
             ..good
         },
         Descriptor {
-            kind: kind::RETURN_FRAME,
+            kind: kind::RETURN_UNITS,
             ..good
         },
         Descriptor { kind: 0x21, ..good },
@@ -336,13 +336,13 @@ fn every_wrong_descriptor_is_refused() {
     }
     let plain = view(&owner, false);
     assert_eq!(
-        plain.packets(&good, |_| panic!("no frame pool")),
+        plain.packets(&good, |_| panic!("no bundle pool")),
         Err(Violation)
     );
     assert!(theirs.packet(&good).is_err() && plain.packet(&good).is_err());
     let one = read(&theirs, &good)[1].descriptor();
     assert!(theirs.packet(&one).is_ok());
-    assert!(plain.packet(&one).is_err(), "no frame pool");
+    assert!(plain.packet(&one).is_err(), "no bundle pool");
     let len = one.len;
     for bad in [
         Descriptor {
@@ -350,7 +350,7 @@ fn every_wrong_descriptor_is_refused() {
             ..one
         },
         Descriptor {
-            kind: kind::FRAME,
+            kind: kind::BUNDLE,
             ..one
         },
         Descriptor { kind: 0x80, ..one },
@@ -414,8 +414,8 @@ fn every_wrong_descriptor_is_refused() {
 }
 
 #[test]
-fn a_staged_frame_of_a_wrong_size_is_refused() {
-    let good = Descriptor::staged_frame(64, 600, 64);
+fn a_staged_bundle_of_a_wrong_size_is_refused() {
+    let good = Descriptor::staged_bundle(64, 600, 64);
     assert!(staged(&good).is_ok());
     for bad in [
         Descriptor {
@@ -443,29 +443,29 @@ fn a_staged_frame_of_a_wrong_size_is_refused() {
 }
 
 #[test]
-fn a_full_frame_takes_no_more() {
+fn a_full_bundle_takes_no_more() {
     let mut pool = owner(10);
-    let mut frame = pool.begin_frame(0).unwrap();
-    assert!(frame.add(&[], 0).is_none(), "no bytes");
-    assert!(frame.add(&[1; 497], 0).is_none() && !frame.fits(497));
-    assert!(frame.fits(496) && frame.add(&[1; 496], 0).is_some());
-    assert!(frame.add(&[1], 0).is_none());
-    assert_eq!((frame.used(), frame.count()), (1024, 1));
-    assert!(pool.finish_frame(frame, 0).is_some());
-    let nothing = pool.begin_frame(2000).unwrap();
+    let mut bundle = pool.begin_bundle(0).unwrap();
+    assert!(bundle.add(&[], 0).is_none(), "no bytes");
+    assert!(bundle.add(&[1; 497], 0).is_none() && !bundle.fits(497));
+    assert!(bundle.fits(496) && bundle.add(&[1; 496], 0).is_some());
+    assert!(bundle.add(&[1], 0).is_none());
+    assert_eq!((bundle.used(), bundle.count()), (1024, 1));
+    assert!(pool.finish_bundle(bundle, 0).is_some());
+    let nothing = pool.begin_bundle(2000).unwrap();
     assert!(!nothing.fits(1));
-    assert!(pool.finish_frame(nothing, 0).is_none());
+    assert!(pool.finish_bundle(nothing, 0).is_none());
     assert_eq!(pool.free_count(), 2);
     let mut wide = owner(16);
-    let mut frame = wide.begin_frame(0).unwrap();
+    let mut bundle = wide.begin_bundle(0).unwrap();
     for n in 0..64 {
-        assert_eq!(frame.add(&[1], n), Some(n));
+        assert_eq!(bundle.add(&[1], n), Some(n));
     }
-    assert_eq!(frame.add(&[1], 0), None, "64 slots");
-    assert_eq!(wide.finish_frame(frame, 0).unwrap().mask(), u64::MAX);
-    let mut frame = wide.begin_frame(0).unwrap();
-    assert!(frame.add(&vec![1; 65_009], 0).is_none() && frame.add(&vec![1; 65_008], 9).is_some());
-    let descriptor = wide.finish_frame(frame, 0).unwrap();
+    assert_eq!(bundle.add(&[1], 0), None, "64 slots");
+    assert_eq!(wide.finish_bundle(bundle, 0).unwrap().mask(), u64::MAX);
+    let mut bundle = wide.begin_bundle(0).unwrap();
+    assert!(bundle.add(&vec![1; 65_009], 0).is_none() && bundle.add(&vec![1; 65_008], 9).is_some());
+    let descriptor = wide.finish_bundle(bundle, 0).unwrap();
     assert_eq!(read(&wide.view(), &descriptor)[0].len(), 65_008);
 }
 

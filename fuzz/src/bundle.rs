@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Frames in memory that a hostile peer writes between our steps. For any bytes:
+//! Bundles in memory that a hostile peer writes between our steps. For any bytes:
 //!
-//! - a packet that is made of a frame lies behind its table and in its buffer, apart from all
+//! - a packet that is made of a bundle lies behind its table and in its buffer, apart from all
 //!   others made with it, and stays there however it is changed;
 //! - every slot that a descriptor names is either a packet or reported bad;
 //! - slots come home once, and only those that are out; in the end every buffer is free.
@@ -9,8 +9,8 @@
 use std::cell::RefCell;
 
 use catena_shm::Packet;
+use catena_shm::bundle::{PACKETS_OFFSET, staged};
 use catena_shm::descriptor::Descriptor;
-use catena_shm::frame::{PACKETS_OFFSET, staged};
 use catena_shm::pool::{LinkSet, PoolGeometry, PoolOwner, PoolView};
 use catena_shm::region::Sharing;
 
@@ -21,7 +21,7 @@ const POOL: PoolGeometry = PoolGeometry {
     log2_stride: LOG2_STRIDE,
     buffer_count: COUNT,
     headroom: 32,
-    frames: true,
+    bundles: true,
 };
 const LINK: u8 = 9;
 
@@ -37,10 +37,10 @@ struct Victim {
 impl Victim {
     fn new() -> Self {
         let owner = PoolOwner::create(1, POOL, Sharing::ReadWrite).expect("memory for a pool");
-        let attach = |frames| {
+        let attach = |bundles| {
             let (fd, len) = owner.memory();
             let fd = fd.try_clone_to_owned().expect("a descriptor");
-            let geometry = PoolGeometry { frames, ..POOL };
+            let geometry = PoolGeometry { bundles, ..POOL };
             PoolView::attach(1, geometry, fd, len, Sharing::ReadWrite).expect("a mapping")
         };
         Self {
@@ -62,16 +62,16 @@ impl Victim {
         bytes.bytes_mut().copy_from_slice(&word.to_le_bytes());
     }
 
-    /// The owner packs a frame and sends it out.
+    /// The owner packs a bundle and sends it out.
     fn send(&mut self, count: u64, len: u64) {
-        let Some(mut frame) = self.owner.begin_frame(POOL.headroom) else {
+        let Some(mut bundle) = self.owner.begin_bundle(POOL.headroom) else {
             return;
         };
         for n in 0..count % 65 {
             let bytes = [n.to_le_bytes()[0]; 256];
-            let _ = frame.add(&bytes[..(len % 257) as usize], 0);
+            let _ = bundle.add(&bytes[..(len % 257) as usize], 0);
         }
-        if let Some(made) = self.owner.finish_frame(frame, 0) {
+        if let Some(made) = self.owner.finish_bundle(bundle, 0) {
             let index = made.offset >> LOG2_STRIDE;
             self.owner.send_out_slots(index, made.mask(), LINK);
             self.out[index as usize] = made.mask();
@@ -122,17 +122,17 @@ impl Victim {
         }
     }
 
-    /// A frame arrives over a `copy` link; its bytes are what the peer left in the buffer.
+    /// A bundle arrives over a `copy` link; its bytes are what the peer left in the buffer.
     fn receive_copy(&mut self, descriptor: &Descriptor) {
         let Ok((bytes, count)) = staged(descriptor) else {
             return;
         };
-        let Some(index) = self.owner.alloc_frame() else {
+        let Some(index) = self.owner.alloc_bundle() else {
             return;
         };
         let len = bytes.len as usize;
-        if self.owner.frame_bytes(index, len).is_none() {
-            self.owner.free_frame(index);
+        if self.owner.bundle_bytes(index, len).is_none() {
+            self.owner.free_bundle(index);
             return;
         }
         let mut packets = Vec::new();
@@ -191,7 +191,7 @@ thread_local! {
 }
 
 /// Steps of 17 bytes: what happens, and two words of it.
-pub fn frame(data: &[u8]) {
+pub fn bundle(data: &[u8]) {
     VICTIM.with_borrow_mut(|victim| {
         for step in data.chunks_exact(17).take(64) {
             let word =
@@ -219,4 +219,4 @@ pub fn frame(data: &[u8]) {
 pub type Entry = (&'static str, fn(&[u8]));
 
 /// Every entry function, by name.
-pub const ALL: &[Entry] = &[("frame", frame)];
+pub const ALL: &[Entry] = &[("bundle", bundle)];

@@ -1,9 +1,9 @@
-//! Frames: buffers that hold many small packets, which pass a link in one hand-over.
+//! Bundles: buffers that hold many small packets, which pass a link in one hand-over.
 //!
-//! Between NFs: the sending side of a link packs what it has in hand into a frame
-//! ([`FrameWriter`]), the receiving side makes ordinary packets of it
+//! Between NFs: the sending side of a link packs what it has in hand into a bundle
+//! ([`BundleWriter`]), the receiving side makes ordinary packets of it
 //! ([`crate::pool::PoolView::packets`]), which NFs change in place.
-//! `docs/adr/0010-frames-are-buffers-of-many-packets.md` has the reasons.
+//! `docs/adr/0010-bundles-are-buffers-of-many-packets.md` has the reasons.
 //!
 //! ```text
 //!    0  count of slots used (u16), headroom (u16), 4 bytes of zero, link and epoch (u64)
@@ -15,7 +15,7 @@
 //! The first 16 bytes are for whoever looks at a dump: nothing believes them. An entry is read
 //! once, as one word, and checked in 64 bits. What a packet may grow into is what lies between it
 //! and the end of the slot before it, by that slot's entry: ends never grow, so two holders of
-//! packets of one frame, in one process or in two, never reach the same byte.
+//! packets of one bundle, in one process or in two, never reach the same byte.
 #![allow(
     unsafe_code,
     reason = "writes and reads entries and packets in raw memory of a pool or staging area"
@@ -23,7 +23,7 @@
 
 use std::ptr::NonNull;
 
-pub use crate::descriptor::SLOTS_PER_FRAME;
+pub use crate::descriptor::SLOTS_PER_BUNDLE;
 use crate::descriptor::{Descriptor, kind};
 use crate::packet::Packet;
 use crate::pool::Violation;
@@ -36,8 +36,8 @@ use crate::sync::{AtomicU64, Ordering};
 const TABLE_OFFSET: usize = 16;
 /// Where the first packet's headroom begins.
 pub const PACKETS_OFFSET: u32 = 528;
-/// Most bytes a frame can have: offsets are 16 bits.
-pub const FRAME_BYTES_MAX: usize = 1 << 16;
+/// Most bytes a bundle can have: offsets are 16 bits.
+pub const BUNDLE_BYTES_MAX: usize = 1 << 16;
 
 /// Packets start at multiples of this.
 const ALIGNMENT: usize = 16;
@@ -72,16 +72,16 @@ impl Entry {
     }
 }
 
-/// The entry of `slot` in the frame at `frame`.
+/// The entry of `slot` in the bundle at `bundle`.
 ///
 /// # Safety
-/// `frame` is a multiple of 16 and the start of [`PACKETS_OFFSET`] or more mapped bytes, which stay
-/// mapped for `'a`; `slot` is below [`SLOTS_PER_FRAME`].
+/// `bundle` is a multiple of 16 and the start of [`PACKETS_OFFSET`] or more mapped bytes, which
+/// stay mapped for `'a`; `slot` is below [`SLOTS_PER_BUNDLE`].
 #[inline]
-unsafe fn entry<'a>(frame: NonNull<u8>, slot: u32) -> &'a AtomicU64 {
+unsafe fn entry<'a>(bundle: NonNull<u8>, slot: u32) -> &'a AtomicU64 {
     // SAFETY: within the table, by the caller's contract, and aligned; an atomic.
     unsafe {
-        frame
+        bundle
             .add(TABLE_OFFSET + 8 * slot as usize)
             .cast::<AtomicU64>()
             .as_ref()
@@ -94,7 +94,7 @@ const fn lowest(count: u32) -> u64 {
     if count == 0 {
         0
     } else {
-        u64::MAX >> (SLOTS_PER_FRAME - count)
+        u64::MAX >> (SLOTS_PER_BUNDLE - count)
     }
 }
 
@@ -115,21 +115,21 @@ pub const fn end_behind(end: usize, len: usize, headroom: u32) -> usize {
     start_behind(end, len, headroom as usize) + len
 }
 
-/// Bytes of a frame of packets with these lengths, in this order.
+/// Bytes of a bundle of packets with these lengths, in this order.
 pub fn bytes_of(lens: impl IntoIterator<Item = usize>, headroom: u32) -> usize {
     lens.into_iter().fold(PACKETS_OFFSET as usize, |end, len| {
         end_behind(end, len, headroom)
     })
 }
 
-/// Fills a frame.
+/// Fills a bundle.
 ///
 /// Dropped unfinished, its buffer is lost to its pool.
-#[must_use = "a frame that is not finished keeps its buffer"]
+#[must_use = "a bundle that is not finished keeps its buffer"]
 #[derive(Debug)]
-pub struct FrameWriter {
-    frame: NonNull<u8>,
-    /// Where the frame starts in its pool.
+pub struct BundleWriter {
+    bundle: NonNull<u8>,
+    /// Where the bundle starts in its pool.
     offset: u32,
     count: u32,
     limit: usize,
@@ -141,22 +141,22 @@ pub struct FrameWriter {
 }
 
 // SAFETY: the writer is the only one who holds the bytes, like a packet.
-unsafe impl Send for FrameWriter {}
+unsafe impl Send for BundleWriter {}
 
-impl FrameWriter {
-    /// Begins a frame of at most `limit` bytes.
+impl BundleWriter {
+    /// Begins a bundle of at most `limit` bytes.
     ///
     /// # Safety
-    /// `[frame, frame+limit)` is writable memory that stays mapped while this exists, and that
-    /// nobody else uses; `frame` is a multiple of 16.
+    /// `[bundle, bundle+limit)` is writable memory that stays mapped while this exists, and that
+    /// nobody else uses; `bundle` is a multiple of 16.
     #[inline]
-    pub(crate) unsafe fn at(frame: NonNull<u8>, offset: u32, limit: usize, headroom: u32) -> Self {
+    pub(crate) unsafe fn at(bundle: NonNull<u8>, offset: u32, limit: usize, headroom: u32) -> Self {
         let fetched = (PACKETS_OFFSET as usize + headroom as usize) & !(LINE - 1);
         Self {
-            frame,
+            bundle,
             offset,
             count: 0,
-            limit: limit.min(FRAME_BYTES_MAX),
+            limit: limit.min(BUNDLE_BYTES_MAX),
             headroom: headroom as usize,
             end: PACKETS_OFFSET as usize,
             fetched,
@@ -167,21 +167,21 @@ impl FrameWriter {
     #[inline]
     pub fn fits(&self, len: usize) -> bool {
         let start = start_behind(self.end, len, self.headroom);
-        self.count < SLOTS_PER_FRAME && len <= self.limit.saturating_sub(start)
+        self.count < SLOTS_PER_BUNDLE && len <= self.limit.saturating_sub(start)
     }
 
     /// Copies a packet into the next slot, and says which; none if it has no room or no bytes.
     #[inline]
     pub fn add(&mut self, bytes: &[u8], tag: u32) -> Option<u32> {
         let (slot, start) = self.reserve(bytes.len(), tag)?;
-        // SAFETY: `start + len` is at most `limit`, so the bytes lie in the frame, which only this
+        // SAFETY: `start + len` is at most `limit`, so the bytes lie in the bundle, which only this
         // writer uses; the source is this process's own or a packet in hand.
-        unsafe { copy(bytes, self.frame.add(start)) };
+        unsafe { copy(bytes, self.bundle.add(start)) };
         Some(slot)
     }
 
     /// Takes the next slot for a packet of `len` bytes, which are undefined, and says which it is
-    /// and where in the frame it starts; none if it has no room or no bytes.
+    /// and where in the bundle it starts; none if it has no room or no bytes.
     #[inline]
     pub(crate) fn reserve(&mut self, len: usize, tag: u32) -> Option<(u32, usize)> {
         if len == 0 || !self.fits(len) {
@@ -190,16 +190,16 @@ impl FrameWriter {
         let slot = self.count;
         let start = start_behind(self.end, len, self.headroom);
         let word = Entry::new(start, len, tag).0;
-        // SAFETY: the table lies in front of `start`, so it lies in the frame, and `slot` is below
+        // SAFETY: the table lies in front of `start`, so it lies in the bundle, and `slot` is below
         // the maximum.
-        unsafe { entry(self.frame, slot) }.store(word, Ordering::Relaxed);
+        unsafe { entry(self.bundle, slot) }.store(word, Ordering::Relaxed);
         self.count += 1;
         self.end = start + len;
         self.fetch_ahead(slot);
         Some((slot, start))
     }
 
-    /// Start of the frame in its pool.
+    /// Start of the bundle in its pool.
     #[inline]
     pub(crate) fn offset(&self) -> u32 {
         self.offset
@@ -209,14 +209,14 @@ impl FrameWriter {
     fn fetch_ahead(&mut self, slot: u32) {
         // A line of the table holds eight entries; the first was fetched with the buffer.
         if slot.is_multiple_of(8) {
-            // SAFETY: at most where the packets begin, so in the frame.
-            let line = unsafe { self.frame.add(TABLE_OFFSET + 8 * slot as usize + LINE) };
+            // SAFETY: at most where the packets begin, so in the bundle.
+            let line = unsafe { self.bundle.add(TABLE_OFFSET + 8 * slot as usize + LINE) };
             prefetch::for_writing(line);
         }
         let wanted = (self.end + AHEAD).min(self.limit);
         while self.fetched < wanted {
-            // SAFETY: below `limit`, so in the frame.
-            prefetch::for_writing(unsafe { self.frame.add(self.fetched) });
+            // SAFETY: below `limit`, so in the bundle.
+            prefetch::for_writing(unsafe { self.bundle.add(self.fetched) });
             self.fetched += LINE;
         }
     }
@@ -233,15 +233,15 @@ impl FrameWriter {
         self.end
     }
 
-    /// Writes the frame's first words: `mark` is for dumps, by convention link and epoch. Gives the
-    /// start of the buffer in its pool and the mask of the slots used.
+    /// Writes the bundle's first words: `mark` is for dumps, by convention link and epoch. Gives
+    /// the start of the buffer in its pool and the mask of the slots used.
     #[inline]
     pub fn finish(self, mark: u64) -> (u32, u64) {
         if self.count > 0 {
             let word = u64::from(self.count) | (self.headroom as u64 & 0xffff) << 16;
-            // SAFETY: the first 16 bytes of the frame, which has at least a table, since a packet
+            // SAFETY: the first 16 bytes of the bundle, which has at least a table, since a packet
             // lies behind it; an aligned atomic.
-            let words = unsafe { self.frame.cast::<[AtomicU64; 2]>().as_ref() };
+            let words = unsafe { self.bundle.cast::<[AtomicU64; 2]>().as_ref() };
             words[0].store(word, Ordering::Relaxed);
             words[1].store(mark, Ordering::Relaxed);
         }
@@ -281,9 +281,9 @@ unsafe fn copy(bytes: &[u8], to: NonNull<u8>) {
     }
 }
 
-/// A frame in this process's mapping of a pool: what its packets are made with.
+/// A bundle in this process's mapping of a pool: what its packets are made with.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FramePlace {
+pub(crate) struct BundlePlace {
     /// Start of the mapping.
     pub base: NonNull<u8>,
     /// Start of the buffer in it.
@@ -295,7 +295,7 @@ pub(crate) struct FramePlace {
     pub writable: bool,
 }
 
-impl FramePlace {
+impl BundlePlace {
     /// Gives slot, floor and entry of the packets of `mask` in ascending order, and the mask of
     /// slots whose entries are bad. What lies between floor and start of a packet is its headroom.
     ///
@@ -309,9 +309,9 @@ impl FramePlace {
     #[inline(always)]
     unsafe fn walk(self, mask: u64, mut each: impl FnMut(u32, u64, Entry)) -> u64 {
         // SAFETY: the buffer lies in the mapping.
-        let frame = unsafe { self.base.add(self.offset as usize) };
+        let bundle = unsafe { self.base.add(self.offset as usize) };
         // SAFETY: a table is in the buffer, by the contract; slots below 64 are asked for.
-        let read = |slot| Entry(unsafe { entry(frame, slot) }.load(Ordering::Relaxed));
+        let read = |slot| Entry(unsafe { entry(bundle, slot) }.load(Ordering::Relaxed));
         let (mut rest, mut bad) = (mask, 0);
         let (mut floor, mut next) = (u64::from(PACKETS_OFFSET), 0);
         while rest != 0 {
@@ -336,8 +336,8 @@ impl FramePlace {
     /// Gives the packets of `mask` in ascending order, and the mask of slots whose entries are bad.
     ///
     /// # Safety
-    /// As [`FramePlace::walk`], and: the mapping stays valid while the packets exist; no handles of
-    /// the slots of `mask` are in use; if `writable`, the mapping is.
+    /// As [`BundlePlace::walk`], and: the mapping stays valid while the packets exist; no handles
+    /// of the slots of `mask` are in use; if `writable`, the mapping is.
     #[inline]
     pub(crate) unsafe fn packets(self, mask: u64, mut each: impl FnMut(Packet)) -> u64 {
         let give = |slot, floor, entry: Entry| {
@@ -367,7 +367,7 @@ impl FramePlace {
     /// Starts to fetch the lines of the table that `mask` needs.
     ///
     /// # Safety
-    /// As [`FramePlace::packets`].
+    /// As [`BundlePlace::packets`].
     #[inline]
     pub(crate) unsafe fn prefetch(self, mask: u64) {
         let first = TABLE_OFFSET + 8 * mask.trailing_zeros() as usize;
@@ -380,20 +380,20 @@ impl FramePlace {
 }
 
 impl Packet {
-    /// Makes the frame's table say where this packet lies now, and its tag, so that it can travel
-    /// as part of a `FRAME`. False if that cannot be, and it has to travel by itself: it was
-    /// changed and the table may not be written here, or it does not lie in a frame.
+    /// Makes the bundle's table say where this packet lies now, and its tag, so that it can travel
+    /// as part of a `BUNDLE`. False if that cannot be, and it has to travel by itself: it was
+    /// changed and the table may not be written here, or it does not lie in a bundle.
     ///
     /// The entry is written only if it differs: the line may be in several caches.
     #[inline]
     pub fn rewrite(&self) -> bool {
-        if !self.is_framed() {
+        if !self.is_bundled() {
             return false;
         }
         if !self.has_moved() {
             return true;
         }
-        // SAFETY: a framed packet lies in a buffer that starts with a table; buffers are multiples
+        // SAFETY: a bundled packet lies in a buffer that starts with a table; buffers are multiples
         // of their size, 1 KiB or more.
         let entry = unsafe { entry(self.buffer_start(), self.slot()) };
         let now = Entry::new(self.offset_in_buffer(), self.len(), self.metadata()).0;
@@ -406,15 +406,15 @@ impl Packet {
         self.is_writable()
     }
 
-    /// The descriptor of a packet in a frame, by itself.
+    /// The descriptor of a packet in a bundle, by itself.
     #[inline]
-    pub(crate) fn framed_descriptor(&self) -> Descriptor {
+    pub(crate) fn bundled_descriptor(&self) -> Descriptor {
         #[expect(
             clippy::cast_possible_truncation,
             reason = "a buffer has 2^16 bytes, and its table comes first; headroom has 8 bits"
         )]
         let room = (self.len() as u16, self.headroom() as u8);
-        Descriptor::framed(
+        Descriptor::bundled(
             self.slot(),
             self.pool(),
             self.offset(),
@@ -425,35 +425,35 @@ impl Packet {
 }
 
 impl StagingWriter {
-    /// Builds a frame of `count` packets in `len` bytes (see [`bytes_of`]) in the area of `ring`
+    /// Builds a bundle of `count` packets in `len` bytes (see [`bytes_of`]) in the area of `ring`
     /// and gives the descriptor to publish, or none if there is no room now. As with
     /// [`StagingWriter::stage`], the caller publishes it before it stages anything else.
     ///
     /// `fill` adds just these packets, in the order for which `len` was computed.
     #[inline]
-    pub fn stage_frame(
+    pub fn stage_bundle(
         &mut self,
         ring: &MappedRing,
         (len, count): (usize, u32),
         headroom: u32,
         mark: u64,
-        fill: impl FnOnce(&mut FrameWriter),
+        fill: impl FnOnce(&mut BundleWriter),
     ) -> Option<Descriptor> {
-        if len <= PACKETS_OFFSET as usize || len > FRAME_BYTES_MAX {
+        if len <= PACKETS_OFFSET as usize || len > BUNDLE_BYTES_MAX {
             return None;
         }
         let mut made = (0, 0);
         let place = self.stage_with(ring, len, count, |to| {
             // SAFETY: `len` bytes in the area, which only this side writes, and which nothing else
             // uses until the descriptor is published; staged bytes start at a cache line.
-            let mut frame = unsafe { FrameWriter::at(to, 0, len, headroom) };
-            fill(&mut frame);
-            debug_assert_eq!(frame.count(), count, "as many as room was taken for");
-            made = (frame.used(), frame.count());
-            frame.finish(mark);
+            let mut bundle = unsafe { BundleWriter::at(to, 0, len, headroom) };
+            fill(&mut bundle);
+            debug_assert_eq!(bundle.count(), count, "as many as room was taken for");
+            made = (bundle.used(), bundle.count());
+            bundle.finish(mark);
         })?;
         #[expect(clippy::cast_possible_truncation, reason = "at most 2^16")]
-        Some(Descriptor::staged_frame(
+        Some(Descriptor::staged_bundle(
             place.offset,
             made.0 as u32,
             made.1,
@@ -461,18 +461,19 @@ impl StagingWriter {
     }
 }
 
-/// What a descriptor of a frame in a staging area says: the descriptor of its bytes as if they were
-/// one packet, with which [`crate::staging`] checks and copies them, and the count of its packets.
+/// What a descriptor of a bundle in a staging area says: the descriptor of its bytes as if they
+/// were one packet, with which [`crate::staging`] checks and copies them, and the count of its
+/// packets.
 ///
 /// # Errors
-/// [`Violation`] if it is none, or no frame can have that length or count.
+/// [`Violation`] if it is none, or no bundle can have that length or count.
 pub fn staged(descriptor: &Descriptor) -> Result<(Descriptor, u32), Violation> {
     let (len, count) = (descriptor.len as usize, descriptor.tag);
-    if descriptor.kind != kind::STAGED_FRAME
+    if descriptor.kind != kind::STAGED_BUNDLE
         || len <= PACKETS_OFFSET as usize
-        || len > FRAME_BYTES_MAX
+        || len > BUNDLE_BYTES_MAX
         || count == 0
-        || count > SLOTS_PER_FRAME
+        || count > SLOTS_PER_BUNDLE
     {
         return Err(Violation);
     }
@@ -486,13 +487,13 @@ pub fn staged(descriptor: &Descriptor) -> Result<(Descriptor, u32), Violation> {
 
 /// Checks what [`crate::pool::PoolOwner::check_copied`] needs, and gives the mask of the slots.
 pub(crate) fn copied_mask(len: usize, count: u32) -> Option<u64> {
-    let fits = len > PACKETS_OFFSET as usize && count > 0 && count <= SLOTS_PER_FRAME;
+    let fits = len > PACKETS_OFFSET as usize && count > 0 && count <= SLOTS_PER_BUNDLE;
     fits.then(|| lowest(count))
 }
 
 mod view;
 
-pub use view::FrameView;
+pub use view::BundleView;
 
 #[cfg(all(test, not(loom)))]
 mod tests;

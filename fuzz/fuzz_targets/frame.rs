@@ -1,6 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-//! Fuzzes `catena_fuzz::frame::frame`.
-
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| catena_fuzz::frame::frame(data));
