@@ -12,11 +12,14 @@ mod workload;
 use std::path::Path;
 use std::time::Duration;
 
+use super::huge_pages::HugePages;
 use super::report::{Row, Target};
 use super::series::Series;
 use workload::{Work, Workload};
 
 const SIZES: [u32; 4] = [1_000, 100_000, 1_000_000, 10_000_000];
+/// Pages of 2 MB for the largest table: rte_hash wants 1.25 GiB for 10 M flows, ours less.
+const HUGE_PAGES: u64 = 720;
 /// Words of state: with a key of two words, an entry of 32 bytes, as large as rte_hash's.
 const STATE_WORDS: u32 = 1;
 /// With a key of two words, an entry of a whole line.
@@ -117,6 +120,7 @@ fn rows(all: &[Measured]) -> Vec<Row> {
 pub(super) fn run(rounds: u32, quick: bool, work_dir: &Path) -> (Vec<Row>, Vec<String>) {
     let time = Duration::from_millis(if quick { 80 } else { 200 });
     let peer = rte_hash::RteHash::build(work_dir);
+    let _huge_pages = HugePages::reserve(HUGE_PAGES);
     let mut all: Vec<Measured> = SIZES.iter().map(|_| Measured::default()).collect();
     let mut is_huge = false;
     for round in 0..rounds {

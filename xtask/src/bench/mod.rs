@@ -18,6 +18,7 @@ mod floor;
 mod flow;
 mod generator;
 mod hop;
+mod huge_pages;
 mod install;
 mod link;
 mod machine;

@@ -12,7 +12,6 @@
 //!
 //! SPDX-License-Identifier: Apache-2.0
 
-mod huge_pages;
 mod ovs;
 mod run;
 mod vswitch;
@@ -23,11 +22,13 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Instant;
 
+use super::huge_pages::HugePages;
 use super::work_dir::WorkDir;
-use huge_pages::HugePages;
 use run::{Process, Run};
 pub(crate) use vswitch::Shape;
 
+/// Pages of 2 MB that the largest peer needs: a switch and its guests.
+const HUGE_PAGES: u64 = 320;
 /// The program, and the packages that hold it and its drivers on Debian and Ubuntu.
 const PROGRAM: &str = "dpdk-testpmd";
 const PACKAGES: [&str; 2] = ["dpdk", "dpdk-dev"];
@@ -150,7 +151,7 @@ impl Testpmd {
             notes: Vec::new(),
             disturbances: BTreeMap::new(),
             tunings: BTreeMap::new(),
-            _huge_pages: HugePages::reserve(),
+            _huge_pages: HugePages::reserve(HUGE_PAGES),
         }
     }
 
