@@ -1,7 +1,7 @@
 //! A worker's pools: those it owns, those it only sees, and the way home for the latter.
 //!
 //! First and last step of a packet's life. Ports and copying NFs get buffers by [`Pools::alloc`];
-//! descriptors from links become packets by [`Pools::packet`]; whoever is done with a packet calls
+//! descriptors from links become packets by [`Pools::look_at`]; whoever is done with a packet calls
 //! [`Pools::free`], which puts it on the free list of a pool owned here, or on the lane that leads
 //! home. Lanes are published once per turn.
 
@@ -13,7 +13,8 @@ pub use lanes::{HomeLane, ReturnLane, Suspicion, VIOLATION_LIMIT};
 
 use catena_shm::bell::{self, WaitWord};
 use catena_shm::descriptor::Descriptor;
-use catena_shm::pool::{LinkSet, PoolOwner, PoolView, UnitRun, Violation};
+use catena_shm::pool::{LinkSet, PoolOwner, PoolView, UnitRun};
+use catena_shm::snapshots::{Refused, Snapshots};
 
 use crate::drop_reason::DropReason;
 use crate::packet::Packet;
@@ -37,6 +38,8 @@ pub struct Pools {
     lanes: Vec<ReturnLane>,
     homes: Vec<HomeLane>,
     scratch: Vec<Descriptor>,
+    /// Copies of packets of pools that this worker may only read, of this turn.
+    snapshots: Snapshots,
     violations: u64,
     search: audit::Search,
 }
@@ -51,6 +54,7 @@ impl Pools {
             lanes: Vec::new(),
             homes: Vec::new(),
             scratch: Vec::with_capacity(1024),
+            snapshots: Snapshots::default(),
             violations: 0,
             search: audit::Search::default(),
             own,
@@ -102,6 +106,9 @@ impl Pools {
     /// Adds the view of a pool that another worker owns.
     pub fn add_view(&mut self, view: PoolView) {
         let id = usize::from(view.id());
+        if !view.is_writable() {
+            self.snapshots.make_room_for(view.buffer_bytes());
+        }
         if id < POOL_COUNT_MAX {
             self.views[id] = Some(view);
         }
@@ -245,26 +252,31 @@ impl Pools {
         Ok(copy)
     }
 
-    /// The packet that a descriptor from link number `link` names.
+    /// The packet that a descriptor from a link names, without a word of it in any account:
+    /// [`Pools::has_seen_all`] is to follow, and once the descriptor has been taken
+    /// [`Pools::arrived`]. Says whether the pool is owned here. The packet of a pool that may only
+    /// be read here lies in a copy, until the turn ends.
     ///
     /// # Errors
-    /// [`Violation`], counted, if no honest peer would have sent it. The packet's buffer, if there
-    /// is one, is not touched.
+    /// [`Refused`] if no honest peer would have sent it, or no more copies can be made in this
+    /// turn. The packet's buffer, if there is one, is not touched.
     #[inline(always)]
-    pub fn packet(&mut self, descriptor: &Descriptor) -> Result<Packet, Violation> {
-        let packet = self.checked_packet(descriptor);
-        self.violations += u64::from(packet.is_err());
-        packet
-    }
-
-    /// As [`Pools::packet`], without a word of it in any account: [`Pools::arrived`] is to follow
-    /// once the descriptor has been taken. Says whether the pool is owned here.
-    #[inline(always)]
-    pub fn look_at(&self, descriptor: &Descriptor) -> Result<(Packet, bool), Violation> {
+    pub fn look_at(&mut self, descriptor: &Descriptor) -> Result<(Packet, bool), Refused> {
         let id = usize::from(descriptor.pool);
         let view = self.views.get(id).and_then(Option::as_ref);
-        let packet = view.ok_or(Violation)?.packet(descriptor)?;
+        let view = view.ok_or(Refused::Violation)?;
+        let packet = if view.is_writable() {
+            view.packet(descriptor)?
+        } else {
+            view.copied(descriptor, &mut self.snapshots)?
+        };
         Ok((packet, matches!(self.places[id], Place::Own(_))))
+    }
+
+    /// After the last descriptor of a burst: what lies in copies is there now.
+    #[inline]
+    pub fn has_seen_all(&mut self) {
+        self.snapshots.fill();
     }
 
     /// Notes that packets made by [`Pools::look_at`], those from `first` on, are in hand, and takes
@@ -291,27 +303,6 @@ impl Pools {
         });
         self.violations += bad;
         bad
-    }
-
-    #[inline(always)]
-    fn checked_packet(&mut self, descriptor: &Descriptor) -> Result<Packet, Violation> {
-        let id = usize::from(descriptor.pool);
-        let view = self
-            .views
-            .get(id)
-            .and_then(Option::as_ref)
-            .ok_or(Violation)?;
-        let packet = view.packet(descriptor)?;
-        if let Place::Own(index) = self.places[id] {
-            // A buffer of our own that went round: it must be out, or the peer made it up.
-            let own = &mut self.own[usize::from(index)];
-            if packet.is_bundled() {
-                own.arrive_slots(packet.buffer_index(), 1 << packet.slot(), &LinkSet::ALL)?;
-            } else {
-                own.arrive(packet.buffer_index(), &LinkSet::ALL)?;
-            }
-        }
-        Ok(packet)
     }
 
     /// As [`Pools::send_out`], for packets that `descriptors` name.
@@ -373,8 +364,10 @@ impl Pools {
         }
     }
 
-    /// Publishes what [`Pools::free`] put on the lanes. Once per turn, before tails are committed.
+    /// Publishes what [`Pools::free`] put on the lanes. Once per turn, before tails are committed,
+    /// when all packets of pools that are not owned here have been given on.
     pub fn publish_returns(&mut self) {
+        self.snapshots.forget();
         for lane in &mut self.lanes {
             if !lane.pending.is_empty() {
                 lane.publish();

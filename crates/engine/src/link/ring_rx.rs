@@ -4,6 +4,7 @@ use catena_shm::bell::{self, WaitWord};
 use catena_shm::bundle;
 use catena_shm::descriptor::{Descriptor, kind};
 use catena_shm::ring_memory::{MappedRing, RingEnd};
+use catena_shm::snapshots::Refused;
 use catena_shm::staging;
 use catena_shm::sync::Ordering;
 
@@ -28,7 +29,6 @@ pub struct RingRx {
     trust: Trust,
     overflow: Overflow,
     descriptors: Vec<Descriptor>,
-    stale: Vec<Packet>,
     /// Packets taken from the link and dropped, since the node last asked: too old, no buffer.
     dropped: [(DropReason, u64); 2],
     committed: bool,
@@ -50,7 +50,6 @@ impl RingRx {
             trust: spec.trust,
             overflow: spec.overflow,
             descriptors: Vec::with_capacity(256),
-            stale: Vec::new(),
             dropped: [(DropReason::LinkStale, 0), (DropReason::NoBuffer, 0)],
             committed: false,
             suspicion: Suspicion::default(),
@@ -145,7 +144,8 @@ impl RingRx {
                         comes_home |= is_own;
                         load.packets.push(packet);
                     }
-                    Err(_) => bad += 1,
+                    Err(Refused::Violation) => bad += 1,
+                    Err(Refused::Full) => return false,
                 }
                 return true;
             }
@@ -157,10 +157,12 @@ impl RingRx {
                     bad_slots |= wrong != 0;
                     load.push_bundle(bundle, bytes);
                 }
-                Err(_) => bad += 1,
+                Err(Refused::Violation) => bad += 1,
+                Err(Refused::Full) => return false,
             }
             true
         });
+        pools.has_seen_all();
         self.inlet.take(count);
         if bad > 0 {
             pools.count_violations(bad);
@@ -257,11 +259,7 @@ impl RingRx {
         self.counters.discarded += count as u64;
         self.dropped[0].1 += count as u64;
         if self.trust != Trust::Copy {
-            let mut stale = std::mem::take(&mut self.stale);
-            let bad = accept(&self.descriptors, pools, &mut stale);
-            self.counters.violations += bad;
-            pools.free_all(stale.drain(..));
-            self.stale = stale;
+            self.counters.violations += pools.discard(&self.descriptors);
         }
         self.descriptors.clear();
     }
@@ -329,29 +327,6 @@ impl RingRx {
     pub fn after_sleep(&self) {
         self.inlet.ring().consumer.bell().set_waiting(false);
     }
-}
-
-/// Makes packets of descriptors whose buffers are shared; gives the number of violations.
-#[inline]
-fn accept(descriptors: &[Descriptor], pools: &mut Pools, packets: &mut Vec<Packet>) -> u64 {
-    let mut bad = 0;
-    for descriptor in descriptors {
-        if descriptor.kind == kind::BUNDLE {
-            pools.prefetch_bundle(descriptor);
-        }
-    }
-    for descriptor in descriptors {
-        if descriptor.kind == kind::BUNDLE {
-            let slots = pools.bundle_packets(descriptor, |packet| packets.push(packet));
-            bad += slots.map_or(1, |slots| slots.count_ones().into());
-            continue;
-        }
-        match pools.packet(descriptor) {
-            Ok(packet) => packets.push(packet),
-            Err(_) => bad += 1,
-        }
-    }
-    bad
 }
 
 /// Copies a bundle out of the staging area in one piece; gives the number of its entries that no

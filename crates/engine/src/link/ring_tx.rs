@@ -231,12 +231,7 @@ impl RingTx {
     }
 
     /// As [`RingTx::send_packets`], for a burst whose packets are to share descriptors.
-    fn send_packed(
-        &mut self,
-        packets: &mut Vec<Packet>,
-        bytes: u64,
-        pools: &mut Pools,
-    ) -> Dropped {
+    fn send_packed(&mut self, packets: &mut Vec<Packet>, bytes: u64, pools: &mut Pools) -> Dropped {
         #[expect(clippy::cast_possible_truncation, reason = "bursts are small")]
         let wanted = packets.len() as u32;
         let sent = self.producer.room(wanted).min(wanted);

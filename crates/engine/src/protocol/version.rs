@@ -74,6 +74,7 @@ sources! {
     "../../../shm/src/ring/inlet.rs",
     "../../../shm/src/ring_memory.rs",
     "../../../shm/src/schedule.rs",
+    "../../../shm/src/snapshots.rs",
     "../../../shm/src/staging.rs",
     "../../../shm/src/state.rs",
     "../../../shm/src/sync.rs",
