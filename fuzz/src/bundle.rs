@@ -82,10 +82,8 @@ impl Victim {
     fn receive(&self, descriptor: &Descriptor) {
         let mut packets = Vec::new();
         let size = self.owner.memory().1;
-        if let Ok(bad) = self
-            .reader
-            .packets(descriptor, |packet| packets.push(packet))
-        {
+        if let Ok(bundle) = self.reader.bundle(descriptor) {
+            let bad = bundle.into_packets(|packet| packets.push(packet));
             let good = packets
                 .iter()
                 .fold(0, |mask, packet| mask | 1_u64 << packet.slot());

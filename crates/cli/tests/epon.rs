@@ -62,7 +62,7 @@ fn frames_flow_at(chain: &Running, name: &str, receiver: &str) {
 fn killed_functions_are_replaced(direction: &str, protocol: &str) {
     let name = format!("pon-{direction}-{protocol}");
     let chain = Running::start(&name, &self::chain(direction, protocol));
-    let mut random = Random(0xe907);
+    let mut random = Random::new(0xe907);
     for round in 0..9 {
         frames_flow(&chain, &name);
         let victim = ["receiver", "sender", "fibre"][round % 3];

@@ -172,7 +172,7 @@ fn describe(times: impl Iterator<Item = Duration>) -> (String, Duration) {
 fn kill_many(chain: &str, holds: u64, count: u64, seed: u64) -> (String, Duration) {
     let dir = tempfile::tempdir().unwrap();
     let mut supervisor = start(chain, dir.path());
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     until(&mut supervisor, "packets flow", |status| {
         worker(status, "c").busy_turns > 0
     });

@@ -78,3 +78,6 @@ pub struct Dropped {
 pub fn bytes_of(packets: &[Packet]) -> u64 {
     packets.iter().map(|packet| packet.len() as u64).sum()
 }
+
+#[cfg(test)]
+mod read_only_tests;

@@ -180,11 +180,13 @@ impl NfBench {
         }
         let whole = self.pools.finish_bundle(writer, 0).expect("a packet");
         self.pools.send_out_described(&[whole], 1);
-        let bundle = self.pools.bundle_view(&whole).expect("an honest bundle");
+        let looked = self.pools.look_at_bundle(&whole);
+        let (bundle, _) = looked.expect("an honest bundle");
         let (bytes, bad) = bundle.check();
         assert_eq!(bad, 0, "the bundle's table is whole");
         let mut load = Load::default();
         load.push_bundle(bundle, bytes);
+        assert_eq!(self.pools.arrived_bundles(&mut load, 0), 0);
         self.process_load(&mut load, 0)
     }
 

@@ -1,19 +1,20 @@
 //! A worker's pools: those it owns, those it only sees, and the way home for the latter.
 //!
 //! First and last step of a packet's life. Ports and copying NFs get buffers by [`Pools::alloc`];
-//! descriptors from links become packets by [`Pools::packet`]; whoever is done with a packet calls
+//! descriptors from links become packets by [`Pools::look_at`]; whoever is done with a packet calls
 //! [`Pools::free`], which puts it on the free list of a pool owned here, or on the lane that leads
 //! home. Lanes are published once per turn.
 
 mod audit;
 mod bundles;
 mod lanes;
+mod returns;
 
 pub use lanes::{HomeLane, ReturnLane, Suspicion, VIOLATION_LIMIT};
 
-use catena_shm::bell::{self, WaitWord};
 use catena_shm::descriptor::Descriptor;
-use catena_shm::pool::{LinkSet, PoolOwner, PoolView, UnitRun, Violation};
+use catena_shm::pool::{LinkSet, PoolOwner, PoolView, UnitRun};
+use catena_shm::snapshots::{Refused, Snapshots};
 
 use crate::drop_reason::DropReason;
 use crate::packet::Packet;
@@ -37,6 +38,8 @@ pub struct Pools {
     lanes: Vec<ReturnLane>,
     homes: Vec<HomeLane>,
     scratch: Vec<Descriptor>,
+    /// Copies of packets of pools that this worker may only read, of this turn.
+    snapshots: Snapshots,
     violations: u64,
     search: audit::Search,
 }
@@ -51,6 +54,7 @@ impl Pools {
             lanes: Vec::new(),
             homes: Vec::new(),
             scratch: Vec::with_capacity(1024),
+            snapshots: Snapshots::default(),
             violations: 0,
             search: audit::Search::default(),
             own,
@@ -102,6 +106,9 @@ impl Pools {
     /// Adds the view of a pool that another worker owns.
     pub fn add_view(&mut self, view: PoolView) {
         let id = usize::from(view.id());
+        if !view.is_writable() {
+            self.snapshots.make_room_for(view.buffer_bytes());
+        }
         if id < POOL_COUNT_MAX {
             self.views[id] = Some(view);
         }
@@ -245,26 +252,31 @@ impl Pools {
         Ok(copy)
     }
 
-    /// The packet that a descriptor from link number `link` names.
+    /// The packet that a descriptor from a link names, without a word of it in any account:
+    /// [`Pools::has_seen_all`] is to follow, and once the descriptor has been taken
+    /// [`Pools::arrived`]. Says whether the pool is owned here. The packet of a pool that may only
+    /// be read here lies in a copy, until the turn ends.
     ///
     /// # Errors
-    /// [`Violation`], counted, if no honest peer would have sent it. The packet's buffer, if there
-    /// is one, is not touched.
+    /// [`Refused`] if no honest peer would have sent it, or no more copies can be made in this
+    /// turn. The packet's buffer, if there is one, is not touched.
     #[inline(always)]
-    pub fn packet(&mut self, descriptor: &Descriptor) -> Result<Packet, Violation> {
-        let packet = self.checked_packet(descriptor);
-        self.violations += u64::from(packet.is_err());
-        packet
-    }
-
-    /// As [`Pools::packet`], without a word of it in any account: [`Pools::arrived`] is to follow
-    /// once the descriptor has been taken. Says whether the pool is owned here.
-    #[inline(always)]
-    pub fn look_at(&self, descriptor: &Descriptor) -> Result<(Packet, bool), Violation> {
+    pub fn look_at(&mut self, descriptor: &Descriptor) -> Result<(Packet, bool), Refused> {
         let id = usize::from(descriptor.pool);
         let view = self.views.get(id).and_then(Option::as_ref);
-        let packet = view.ok_or(Violation)?.packet(descriptor)?;
+        let view = view.ok_or(Refused::Violation)?;
+        let packet = if view.is_writable() {
+            view.packet(descriptor)?
+        } else {
+            view.copied(descriptor, &mut self.snapshots)?
+        };
         Ok((packet, matches!(self.places[id], Place::Own(_))))
+    }
+
+    /// After the last descriptor of a burst: what lies in copies is there now.
+    #[inline]
+    pub fn has_seen_all(&mut self) {
+        self.snapshots.fill();
     }
 
     /// Notes that packets made by [`Pools::look_at`], those from `first` on, are in hand, and takes
@@ -291,27 +303,6 @@ impl Pools {
         });
         self.violations += bad;
         bad
-    }
-
-    #[inline(always)]
-    fn checked_packet(&mut self, descriptor: &Descriptor) -> Result<Packet, Violation> {
-        let id = usize::from(descriptor.pool);
-        let view = self
-            .views
-            .get(id)
-            .and_then(Option::as_ref)
-            .ok_or(Violation)?;
-        let packet = view.packet(descriptor)?;
-        if let Place::Own(index) = self.places[id] {
-            // A buffer of our own that went round: it must be out, or the peer made it up.
-            let own = &mut self.own[usize::from(index)];
-            if packet.is_bundled() {
-                own.arrive_slots(packet.buffer_index(), 1 << packet.slot(), &LinkSet::ALL)?;
-            } else {
-                own.arrive(packet.buffer_index(), &LinkSet::ALL)?;
-            }
-        }
-        Ok(packet)
     }
 
     /// As [`Pools::send_out`], for packets that `descriptors` name.
@@ -373,38 +364,6 @@ impl Pools {
         }
     }
 
-    /// Publishes what [`Pools::free`] put on the lanes. Once per turn, before tails are committed.
-    pub fn publish_returns(&mut self) {
-        for lane in &mut self.lanes {
-            if !lane.pending.is_empty() {
-                lane.publish();
-            }
-        }
-    }
-
-    /// Whether buffers wait to be published on a lane (its ring was full).
-    pub fn has_pending_returns(&self) -> bool {
-        self.lanes.iter().any(|lane| !lane.pending.is_empty())
-    }
-
-    /// Whether buffers were returned since owners were last looked after.
-    pub fn has_news(&self) -> bool {
-        self.lanes.iter().any(|lane| lane.published)
-    }
-
-    /// Wakes owners that wait for buffers. After `full_fence`.
-    pub fn wake_owners(&mut self) {
-        for lane in &mut self.lanes {
-            if std::mem::take(&mut lane.published) {
-                let ring = lane.producer.memory();
-                if ring.consumer.bell().is_waiting() {
-                    ring.producer.bell().ring();
-                    bell::wake(ring.producer.bell().rung);
-                }
-            }
-        }
-    }
-
     /// Takes home buffers that the dead worker `from` held, on the supervisor's word. One that is
     /// not out by a link which leads to that worker is none of it: a hostile worker's memory lied.
     pub fn reclaim(&mut self, from: usize, pool: u8, units: &[u32]) {
@@ -416,88 +375,6 @@ impl Pools {
         for unit in units {
             let taken = self.own[usize::from(*index)].take_unit_home(*unit, &home.links);
             self.violations += u64::from(taken.is_err());
-        }
-    }
-
-    /// Whether some pool owned here has no free buffer.
-    pub fn is_starved(&self) -> bool {
-        self.own.iter().any(|pool| pool.free_count() == 0)
-    }
-
-    /// Before sleeping: asks those who return buffers to ring, if buffers are wanted.
-    pub fn prepare_to_sleep(&self, words: &mut Vec<WaitWord>) {
-        if self.is_starved() {
-            for home in &self.homes {
-                let ring = home.inlet.ring();
-                ring.consumer.bell().set_waiting(true);
-                let peer = ring.producer.bell();
-                words.push(WaitWord::new(peer.rung, peer.rung()));
-            }
-        }
-    }
-
-    /// After sleeping.
-    pub fn after_sleep(&self) {
-        for home in &self.homes {
-            home.inlet.ring().consumer.bell().set_waiting(false);
-        }
-    }
-
-    /// Takes home what peers have returned. First thing in a turn. Gives the number of buffers.
-    pub fn take_returns(&mut self) -> usize {
-        let Self {
-            homes,
-            own,
-            places,
-            scratch,
-            violations,
-            ..
-        } = self;
-        let mut count = 0;
-        for home in homes {
-            scratch.clear();
-            home.inlet.pull(256, scratch);
-            for descriptor in scratch.iter() {
-                let place = places.get(usize::from(descriptor.pool));
-                if let (Some(Place::Own(index)), Some((group, mask))) =
-                    (place, descriptor.returned_slots())
-                {
-                    let own = &mut own[usize::from(*index)];
-                    let taken = own.take_home_slots(group, mask, &home.links);
-                    *violations += u64::from(taken.is_err());
-                    home.violations += u64::from(taken.is_err());
-                    count += mask.count_ones() as usize;
-                    continue;
-                }
-                let (Some(Place::Own(index)), Some(indices)) = (place, descriptor.returned())
-                else {
-                    *violations += 1;
-                    home.violations += 1;
-                    continue;
-                };
-                for buffer_index in indices {
-                    let taken = own[usize::from(*index)].take_home(buffer_index, &home.links);
-                    *violations += u64::from(taken.is_err());
-                    home.violations += u64::from(taken.is_err());
-                    count += 1;
-                }
-            }
-        }
-        count
-    }
-
-    /// Commits the home lanes and settles the return lanes: part of the end of a turn.
-    pub fn commit_home_lanes(&mut self) {
-        for home in &mut self.homes {
-            home.inlet.commit();
-            home.follow();
-        }
-    }
-
-    /// Settles the return lanes: the very end of a turn.
-    pub fn settle_return_lanes(&mut self) {
-        for lane in &mut self.lanes {
-            lane.producer.settle();
         }
     }
 }

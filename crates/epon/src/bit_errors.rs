@@ -3,25 +3,7 @@
 //! Errors are independent of each other: the distance from one to the next is drawn from the
 //! geometric distribution, so that work goes with the number of errors and not with that of bits.
 
-/// Pseudo-random words: splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
-/// generators", 2014). Never for secrets.
-#[derive(Clone, Debug)]
-pub struct Random(pub u64);
-
-impl Random {
-    /// The next 64 bits.
-    #[expect(
-        clippy::should_implement_trait,
-        reason = "it has no end, so it is no iterator"
-    )]
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
-    }
-}
+pub use catena_measure::stats::random::Random;
 
 /// Events along a line, each bit with the same chance and independent of each other.
 #[derive(Clone, Debug)]
@@ -37,7 +19,7 @@ impl Events {
     /// At `rate` events per bit, 0 to below 1.
     pub fn new(rate: f64, seed: u64) -> Self {
         let mut events = Self {
-            random: Random(seed),
+            random: Random::new(seed),
             ln_good: (-rate).ln_1p(),
             left: 0,
         };
@@ -51,7 +33,7 @@ impl Events {
             return u64::MAX;
         }
         // 53 bits, above 0 and up to 1; the quotient is not negative and saturates.
-        let uniform = ((self.random.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+        let uniform = ((self.random.bits() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
         (uniform.ln() / self.ln_good) as u64
     }
 

@@ -281,12 +281,12 @@ unsafe fn copy(bytes: &[u8], to: NonNull<u8>) {
     }
 }
 
-/// A bundle in this process's mapping of a pool: what its packets are made with.
+/// A bundle in this process's mapping of a pool, or in a copy: what its packets are made with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BundlePlace {
-    /// Start of the mapping.
-    pub base: NonNull<u8>,
-    /// Start of the buffer in it.
+    /// Start of the buffer, or of the copy.
+    pub start: NonNull<u8>,
+    /// Start of the buffer in the pool.
     pub offset: u32,
     /// Bytes of the buffer that count.
     pub limit: u64,
@@ -304,14 +304,11 @@ impl BundlePlace {
     /// says; and none reaches a packet of another view, if the others keep to the protocol.
     ///
     /// # Safety
-    /// The buffer lies in the mapping, has [`PACKETS_OFFSET`] bytes or more, and starts at a
-    /// multiple of its size.
+    /// The buffer is mapped, has [`PACKETS_OFFSET`] bytes or more, and starts at a multiple of 16.
     #[inline(always)]
     unsafe fn walk(self, mask: u64, mut each: impl FnMut(u32, u64, Entry)) -> u64 {
-        // SAFETY: the buffer lies in the mapping.
-        let bundle = unsafe { self.base.add(self.offset as usize) };
         // SAFETY: a table is in the buffer, by the contract; slots below 64 are asked for.
-        let read = |slot| Entry(unsafe { entry(bundle, slot) }.load(Ordering::Relaxed));
+        let read = |slot| Entry(unsafe { entry(self.start, slot) }.load(Ordering::Relaxed));
         let (mut rest, mut bad) = (mask, 0);
         let (mut floor, mut next) = (u64::from(PACKETS_OFFSET), 0);
         while rest != 0 {
@@ -345,15 +342,11 @@ impl BundlePlace {
             let (offset, len) = (entry.offset() as u32, entry.len() as u32);
             // SAFETY: `walk` found it to lie in the buffer, and apart from all other packets given.
             let packet = unsafe {
-                let (pool, log2) = (self.pool, self.log2_stride);
-                Packet::at(
-                    self.base,
-                    self.offset + offset,
-                    len,
-                    pool,
-                    log2,
-                    self.writable,
-                )
+                let (data, named) = (
+                    self.start.add(offset as usize),
+                    (self.pool, self.log2_stride),
+                );
+                Packet::lying_at(data, self.offset + offset, len, named, self.writable)
             }
             .in_slot(slot, entry.offset() - floor)
             .with_metadata(entry.tag());
@@ -362,6 +355,31 @@ impl BundlePlace {
         };
         // SAFETY: the caller's contract.
         unsafe { self.walk(mask, give) }
+    }
+
+    /// Behind the last good packet of `mask`, from the start of the buffer; behind the table, if
+    /// there is none.
+    ///
+    /// # Safety
+    /// As [`BundlePlace::walk`].
+    pub(crate) unsafe fn end_of(self, mask: u64) -> usize {
+        let mut end = u64::from(PACKETS_OFFSET);
+        // SAFETY: the caller's contract.
+        unsafe { self.walk(mask, |_, _, entry| end = entry.end()) };
+        #[expect(clippy::cast_possible_truncation, reason = "at most 2^17")]
+        let end = end as usize;
+        end
+    }
+
+    /// Bytes of the good packets of `mask`.
+    ///
+    /// # Safety
+    /// As [`BundlePlace::walk`].
+    pub(crate) unsafe fn bytes_of(self, mask: u64) -> u64 {
+        let mut bytes = 0;
+        // SAFETY: the caller's contract.
+        unsafe { self.walk(mask, |_, _, entry| bytes += entry.len()) };
+        bytes
     }
 
     /// Starts to fetch the lines of the table that `mask` needs.
@@ -374,7 +392,7 @@ impl BundlePlace {
         let last = TABLE_OFFSET + 8 * (63 - (mask | 1).leading_zeros()) as usize;
         for line in (first / LINE)..=(last / LINE) {
             // SAFETY: a line of the table, in the buffer.
-            prefetch::for_reading(unsafe { self.base.add(self.offset as usize + line * LINE) });
+            prefetch::for_reading(unsafe { self.start.add(line * LINE) });
         }
     }
 }
@@ -393,6 +411,9 @@ impl Packet {
         if !self.has_moved() {
             return true;
         }
+        if !self.is_writable() {
+            return false;
+        }
         // SAFETY: a bundled packet lies in a buffer that starts with a table; buffers are multiples
         // of their size, 1 KiB or more.
         let entry = unsafe { entry(self.buffer_start(), self.slot()) };
@@ -400,10 +421,8 @@ impl Packet {
         if entry.load(Ordering::Relaxed) == now {
             return true;
         }
-        if self.is_writable() {
-            entry.store(now, Ordering::Relaxed);
-        }
-        self.is_writable()
+        entry.store(now, Ordering::Relaxed);
+        true
     }
 
     /// The descriptor of a packet in a bundle, by itself.

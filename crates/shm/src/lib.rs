@@ -11,6 +11,7 @@
 //! - [`bundle`]: buffers that hold many packets.
 //! - [`ring`]: the single-producer single-consumer ring, generic over its memory; model-checked.
 //! - [`ring_memory`]: the ring's memory as two sealed regions, one per side.
+//! - [`snapshots`]: private copies of packets that another process may still write.
 //! - [`staging`]: the byte area through which `copy` links pass packets.
 //! - [`state`]: memory of a network function that outlives it.
 //! - [`prefetch`]: cache lines fetched before they are needed.
@@ -41,6 +42,7 @@ pub mod region;
 pub mod ring;
 pub mod ring_memory;
 pub mod schedule;
+pub mod snapshots;
 pub mod staging;
 pub mod state;
 pub mod sync;

@@ -17,8 +17,8 @@
 //!
 //! What exclusivity means here: between taking a descriptor and giving it on, this process is the
 //! only one that touches the bytes, *if all processes that may write the pool follow the protocol*.
-//! Those are the members of one trust group; a chain across groups uses `copy` links, whose packets
-//! lie in memory that no other process can write.
+//! Those are the members of one trust group. Where this process may only read the pool, the handle
+//! points at a private copy ([`crate::snapshots`]): its maker need not be a member.
 #![allow(
     unsafe_code,
     reason = "packet bytes are raw memory of a pool; this file turns them into slices"
@@ -77,8 +77,27 @@ impl Packet {
         log2_stride: u8,
         writable: bool,
     ) -> Self {
-        // SAFETY: `offset` lies within the mapping, by the caller's contract.
-        let data = unsafe { base.add(offset as usize) };
+        // SAFETY: `offset` lies within the mapping; the rest is the caller's contract.
+        unsafe {
+            let data = base.add(offset as usize);
+            Self::lying_at(data, offset, len, (pool, log2_stride), writable)
+        }
+    }
+
+    /// The packet at `offset` of its pool, and its pool and log2 of the stride there, with its bytes
+    /// at `data`.
+    ///
+    /// # Safety
+    /// As [`Packet::at`], where `data` is that place in the mapping, or, if not `writable`, that of
+    /// as many bytes that nobody writes while the packet is looked at.
+    #[inline]
+    pub(crate) unsafe fn lying_at(
+        data: NonNull<u8>,
+        offset: u32,
+        len: u32,
+        (pool, log2_stride): (u8, u8),
+        writable: bool,
+    ) -> Self {
         Self {
             data,
             place: u64::from(offset) << 32 | u64::from(len),
@@ -351,9 +370,10 @@ impl Packet {
     /// Grows the packet by `count` bytes in front, contents undefined, for a header.
     ///
     /// # Errors
-    /// [`NoRoom`] if the headroom is smaller; the packet is unchanged.
+    /// [`NoRoom`] if the headroom is smaller, or this process may only read it; the packet is
+    /// unchanged.
     pub fn push_front(&mut self, count: usize) -> Result<(), NoRoom> {
-        if count > self.headroom() {
+        if count > self.headroom() || !self.is_writable() {
             return Err(NoRoom);
         }
         self.move_start_back(u32::try_from(count).map_err(|_| NoRoom)?);
@@ -390,9 +410,15 @@ impl Packet {
     /// Grows or shrinks the packet at its end to `len` bytes; new bytes are undefined.
     ///
     /// # Errors
-    /// [`NoRoom`] if `len` is 0 or the tailroom is too small; the packet is unchanged.
+    /// [`NoRoom`] if `len` is 0, the tailroom is too small, or it is to grow and this process may
+    /// only read it; the packet is unchanged.
     pub fn set_len(&mut self, len: usize) -> Result<(), NoRoom> {
-        if len == 0 || len > self.len() + self.tailroom() {
+        let room = if self.is_writable() {
+            self.tailroom()
+        } else {
+            0
+        };
+        if len == 0 || len > self.len() + room {
             return Err(NoRoom);
         }
         let len = u32::try_from(len).map_err(|_| NoRoom)?;

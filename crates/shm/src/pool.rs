@@ -17,7 +17,8 @@
 //! comes home together is a group's number and a mask, and in the ledger one cache line.
 //!
 //! [`PoolView`] is everybody else's side: it turns a descriptor into a [`Packet`] after checking,
-//! in 64 bits, that it lies in one buffer of the pool.
+//! in 64 bits, that it lies in one buffer of the pool; where it may only read, into one that lies in
+//! a copy.
 #![allow(
     unsafe_code,
     reason = "makes packets from checked offsets in a mapping"
@@ -29,6 +30,7 @@ mod search;
 mod slabs;
 mod units;
 
+pub use bundles::Named;
 pub use link_set::LinkSet;
 pub use search::SOUGHT;
 pub use units::UnitRun;
@@ -42,6 +44,7 @@ use crate::descriptor::{Descriptor, SLOTS_PER_BUNDLE};
 use crate::packet::Packet;
 use crate::prefetch;
 use crate::region::{Region, RegionError, Sharing};
+use crate::snapshots::{Refused, Snapshots};
 use crate::sync::{AtomicU8, Ordering};
 use slabs::{FreeSlabs, SLAB};
 
@@ -437,6 +440,29 @@ impl PoolView {
         self.id
     }
 
+    /// Whether this process may write it: then [`PoolView::packet`] and [`PoolView::bundle`] make
+    /// packets of it, else [`PoolView::copied`] and [`PoolView::copied_bundle`].
+    #[inline]
+    pub fn is_writable(&self) -> bool {
+        self.region.is_writable()
+    }
+
+    /// Bytes of its buffers.
+    pub fn buffer_bytes(&self) -> usize {
+        1 << self.log2_stride
+    }
+
+    /// Whether `descriptor` names bytes within one buffer of a plain pool.
+    #[inline(always)]
+    fn fits(&self, descriptor: &Descriptor) -> bool {
+        let (offset, len) = (u64::from(descriptor.offset), u64::from(descriptor.len));
+        let stride = 1_u64 << self.log2_stride;
+        let is_within = len != 0
+            && (offset & (stride - 1)) + len <= stride
+            && offset + len <= self.region.len() as u64;
+        is_within && descriptor.kind == crate::descriptor::kind::PACKET && !self.bundles
+    }
+
     /// The packet that `descriptor` names, if it lies within one buffer of this pool: one that has
     /// its buffer to itself, or in a bundle pool one of a bundle (`BUNDLED`).
     ///
@@ -444,21 +470,15 @@ impl PoolView {
     /// cannot be checked here; inside a trust group it is taken at its word.
     ///
     /// # Errors
-    /// [`Violation`] if any field is out of bounds.
+    /// [`Violation`] if any field is out of bounds, or this process may only read the pool.
     #[inline(always)]
     pub fn packet(&self, descriptor: &Descriptor) -> Result<Packet, Violation> {
-        let (offset, len) = (u64::from(descriptor.offset), u64::from(descriptor.len));
-        let stride = 1_u64 << self.log2_stride;
-        let fits = len != 0
-            && (offset & (stride - 1)) + len <= stride
-            && offset + len <= self.region.len() as u64;
         if self.bundles {
             return self.bundled(descriptor);
         }
-        if descriptor.kind != crate::descriptor::kind::PACKET || !fits {
+        if !self.fits(descriptor) || !self.region.is_writable() {
             return Err(Violation);
         }
-        let writable = self.region.is_writable();
         // SAFETY: bounds checked above, in 64 bits, on a private copy; the sender gave the buffer
         // up by publishing the descriptor, and whoever breaks that rule is a member of this pool's
         // trust group; the mapping lives as long as the worker.
@@ -469,11 +489,48 @@ impl PoolView {
                 descriptor.len,
                 self.id,
                 self.log2_stride,
-                writable,
+                true,
             )
         };
         packet.set_metadata(descriptor.tag);
         packet.prefetch();
+        Ok(packet)
+    }
+
+    /// As [`PoolView::packet`], with the packet's bytes in a copy: they are there once
+    /// [`Snapshots::fill`] has been called, and until [`Snapshots::forget`] is. For pools that this
+    /// process may only read, whose maker it trusts with nothing.
+    ///
+    /// # Errors
+    /// [`Refused`] if any field is out of bounds, or there is no place for the copy.
+    #[inline]
+    pub fn copied(
+        &self,
+        descriptor: &Descriptor,
+        snapshots: &mut Snapshots,
+    ) -> Result<Packet, Refused> {
+        let (len, in_bundle) = if self.bundles {
+            let (slot, len, headroom) = self.check_bundled(descriptor)?;
+            (len, Some((slot, headroom)))
+        } else if self.fits(descriptor) {
+            (descriptor.len, None)
+        } else {
+            return Err(Refused::Violation);
+        };
+        // SAFETY: the bytes lie in the mapping, checked above in 64 bits on a private copy; the
+        // mapping lives as long as the worker.
+        let copy = unsafe {
+            let from = self.region.base().add(descriptor.offset as usize);
+            snapshots.begin(from, len as usize)
+        };
+        let (data, named) = (copy.ok_or(Refused::Full)?, (self.id, self.log2_stride));
+        // SAFETY: so many bytes of this worker's own; who names the buffer as its own is its peers'
+        // matter, since nothing here is written.
+        let mut packet = unsafe { Packet::lying_at(data, descriptor.offset, len, named, false) };
+        if let Some((slot, headroom)) = in_bundle {
+            packet = packet.in_slot(slot, headroom);
+        }
+        packet.set_metadata(descriptor.tag);
         Ok(packet)
     }
 }

@@ -8,7 +8,6 @@
 //! Ethernet header, which NFs may change. Shorter packets carry none.
 
 pub(crate) mod chains;
-mod histogram;
 mod sink;
 mod source;
 

@@ -1,7 +1,7 @@
 //! `bench-sink`: reads every byte of every packet, and, if asked, the stamps.
 //!
 //! It reports latencies in nanoseconds when it closes: `p50_ns`, `p99_ns`, `p999_ns`, `mean_ns`,
-//! `max_ns` and `samples`. A burst is one arrival: the counter is read once for all of it.
+//! `max_ns`, as far as there are enough, and `samples`. A burst is one arrival: the counter is read once for all of it.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use catena_engine::config::parse_config;
 use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
 use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState, TxBurst};
+use catena_measure::stats::histogram::Histogram;
 use catena_shm::tsc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::STAMP;
-use super::histogram::Histogram;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -55,7 +55,7 @@ impl Latencies {
     fn add(&mut self, arrived: u64, bytes: &[u8]) {
         if let Some(stamp) = bytes.get(STAMP).and_then(|b| b.first_chunk::<8>()) {
             let ticks = arrived.saturating_sub(u64::from_le_bytes(*stamp));
-            self.histogram.add(ticks);
+            self.histogram.record(ticks);
         }
     }
 
@@ -66,15 +66,19 @@ impl Latencies {
         reason = "nanoseconds for people"
     )]
     fn report(&self) -> Vec<(&'static str, u64)> {
-        let ns = |ticks: u64| (ticks as f64 * self.ns_per_tick) as u64;
-        vec![
-            ("p50_ns", ns(self.histogram.percentile(500))),
-            ("p99_ns", ns(self.histogram.percentile(990))),
-            ("p999_ns", ns(self.histogram.percentile(999))),
-            ("mean_ns", ns(self.histogram.mean())),
-            ("max_ns", ns(self.histogram.max())),
-            ("samples", self.histogram.count()),
-        ]
+        let ns = |ticks: f64| (ticks * self.ns_per_tick) as u64;
+        let quantile = |q| self.histogram.quantile(q).map(|ticks| ticks as f64);
+        let values = [
+            ("p50_ns", quantile(0.5)),
+            ("p99_ns", quantile(0.99)),
+            ("p999_ns", quantile(0.999)),
+            ("mean_ns", self.histogram.mean()),
+            ("max_ns", self.histogram.max().map(|ticks| ticks as f64)),
+        ];
+        let known = values
+            .into_iter()
+            .filter_map(|(name, ticks)| Some((name, ns(ticks?))));
+        known.chain([("samples", self.histogram.count())]).collect()
     }
 }
 

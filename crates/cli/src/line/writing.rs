@@ -154,7 +154,7 @@ impl LineWriter {
             let step = count.min(room) as usize;
             if let Some(random) = &mut noise {
                 for bit in self.end..self.end + step {
-                    self.buffer[bit / 8] |= ((random.next() >> 63) as u8) << (bit % 8);
+                    self.buffer[bit / 8] |= ((random.bits() >> 63) as u8) << (bit % 8);
                 }
             }
             self.take(step);
@@ -198,9 +198,9 @@ mod tests {
         let mut writer = LineWriter::create(&path, Direction::Upstream, 5, none).unwrap();
         let mut wanted = Vec::new();
         for (count, seed) in [(3, 1), (1_000_000, 0), (2_500_001, 2), (66, 0)] {
-            let noise = (seed > 0).then_some(Random(seed));
-            let mut random = Random(seed);
-            wanted.extend((0..count).map(|_| seed > 0 && random.next() >> 63 == 1));
+            let noise = (seed > 0).then_some(Random::new(seed));
+            let mut random = Random::new(seed);
+            wanted.extend((0..count).map(|_| seed > 0 && random.bits() >> 63 == 1));
             writer.fill(count, noise).unwrap();
         }
         let torn = LineReader::open(&path).unwrap();

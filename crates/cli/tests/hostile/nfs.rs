@@ -5,30 +5,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use catena_engine::nf::{BuiltNf, Burst, Nanos, Nf, NfKind, NfPlan};
 use catena_engine::protocol::{FromWorker, RegionName};
+use catena_measure::stats::random::Random;
 use catena_shm::fd_passing;
 
-/// Random numbers (xorshift).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    /// A word that a ring, a ledger or a counter might take for something.
-    fn word(&mut self) -> u64 {
-        match self.next() % 6 {
-            0 => self.next(),
-            1 => u64::MAX,
-            2 => self.next() % 4096,
-            3 => 0,
-            // A descriptor of one of the first laps, its fields at random.
-            4 => (self.next() & !(0xffff << 32)) | (0x8000 + self.next() % 64) << 32,
-            _ => (0x8000 + self.next() % 64) << 32 | (self.next() & 0xff),
-        }
+/// A word that a ring, a ledger or a counter might take for something.
+fn word(random: &mut Random) -> u64 {
+    match random.below(6) {
+        0 => random.bits(),
+        1 => u64::MAX,
+        2 => random.below(4096),
+        3 => 0,
+        // A descriptor of one of the first laps, its fields at random.
+        4 => (random.bits() & !(0xffff << 32)) | (0x8000 + random.below(64)) << 32,
+        _ => (0x8000 + random.below(64)) << 32 | random.below(256),
     }
 }
 
@@ -60,19 +49,19 @@ fn scribble() -> ! {
         }
     }
     assert!(!writable.is_empty());
-    let mut random = Random(u64::from(std::process::id()) | 1);
+    let mut random = Random::new(std::process::id().into());
     loop {
-        let (start, end) = writable[random.next() as usize % writable.len()];
+        let (start, end) = writable[random.bits() as usize % writable.len()];
         // Heads of regions, where the cursors are, as often as all the rest.
-        let span = if random.next().is_multiple_of(2) {
+        let span = if random.bits().is_multiple_of(2) {
             256
         } else {
             end - start
         };
-        let at = start + random.next() % (span / 8) * 8;
+        let at = start + random.bits() % (span / 8) * 8;
         let mut bytes = Vec::new();
-        for _ in 0..=random.next() % 32 {
-            bytes.extend(random.word().to_ne_bytes());
+        for _ in 0..=random.bits() % 32 {
+            bytes.extend(word(&mut random).to_ne_bytes());
         }
         bytes.truncate(usize::try_from(end - at).unwrap());
         memory.write_all_at(&bytes, at).unwrap();

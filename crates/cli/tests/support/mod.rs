@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+pub(crate) use catena_measure::stats::random::Random;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -226,18 +227,6 @@ pub(crate) fn assert_conserved(status: &Value) {
     }
 }
 
-/// A generator of random numbers (xorshift), so that a run can be repeated from its seed.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
-}
-
 /// Passes a short time awake, so that what follows meets the chain at any point of a turn.
 pub(crate) fn dither(random: &mut Random, nanos_max: u64) {
     let time = Duration::from_nanos(random.below(nanos_max));
@@ -250,11 +239,8 @@ pub(crate) fn dither(random: &mut Random, nanos_max: u64) {
 /// The seed that `CATENA_SEED` asks for, or always the same.
 pub(crate) fn seed() -> Random {
     let asked = std::env::var("CATENA_SEED").ok();
-    Random(
-        asked
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(0x00c0_ffee),
-    )
+    let asked = asked.and_then(|text| text.parse().ok());
+    Random::new(asked.unwrap_or(0x00c0_ffee))
 }
 
 /// Packets that have left by the port `out`.

@@ -6,6 +6,7 @@ use catena_shm::region::Sharing;
 use proptest::prelude::*;
 
 use super::*;
+use crate::load::Load;
 
 const LINK: u8 = 4;
 
@@ -46,16 +47,21 @@ fn describe(packer: &mut Packer, packets: &mut Vec<Packet>, pools: &mut Pools) -
 
 /// The packets that descriptors name, as they would come back to their owner.
 fn arrive(descriptors: &[Descriptor], pools: &mut Pools) -> Vec<Packet> {
-    let mut packets = Vec::new();
+    let mut load = Load::default();
     for descriptor in descriptors {
         if descriptor.kind == kind::BUNDLE {
-            let bad = pools.bundle_packets(descriptor, |packet| packets.push(packet));
-            assert_eq!(bad, Ok(0));
+            let (bundle, _) = pools.look_at_bundle(descriptor).unwrap();
+            let (bytes, bad) = bundle.check();
+            assert_eq!(bad, 0);
+            load.push_bundle(bundle, bytes);
         } else {
-            packets.push(pools.packet(descriptor).unwrap());
+            load.packets.push(pools.look_at(descriptor).unwrap().0);
         }
     }
-    packets
+    assert_eq!(pools.arrived(&mut load.packets, 0), 0);
+    assert_eq!(pools.arrived_bundles(&mut load, 0), 0);
+    assert_eq!(load.take_apart(pools), 0);
+    load.packets
 }
 
 fn spans(descriptors: &[Descriptor]) -> Vec<u32> {

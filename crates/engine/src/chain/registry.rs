@@ -78,14 +78,15 @@ fn check_kinds<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<(
 /// The candidate that `name` most likely misspells, if one is close enough to be worth a
 /// suggestion: within a third of its length in edits, and at least one shared letter.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let wanted: Vec<char> = name.chars().take(NAME_CHARS_MAX).collect();
-    let allowed = (wanted.len() / 3).max(1);
+    let (wanted, wanted_len) = beginning_of(name);
+    let allowed = (wanted_len / 3).max(1);
     candidates
         .into_iter()
-        .map(|candidate| (edit_distance(&wanted, candidate), candidate))
-        .filter(|&(distance, candidate)| {
-            let candidate_len = candidate.chars().count();
-            distance <= allowed && distance < candidate_len.max(wanted.len())
+        .filter_map(|candidate| {
+            let (start, len) = beginning_of(candidate);
+            let distance = strsim::osa_distance(wanted, start);
+            let is_near = distance <= allowed && distance < len.max(wanted_len);
+            is_near.then_some((distance, candidate))
         })
         .min_by_key(|&(distance, _)| distance)
         .map(|(_, candidate)| candidate)
@@ -94,44 +95,16 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 /// Longer names are compared by their beginning: the cost is quadratic, and files may be hostile.
 const NAME_CHARS_MAX: usize = 64;
 
-/// Fewest insertions, removals, replacements and swaps of neighbours that turn one into the other
-/// (optimal string alignment).
-fn edit_distance(left: &[char], right: &str) -> usize {
-    let right: Vec<char> = right.chars().take(NAME_CHARS_MAX).collect();
-    let mut before: Vec<usize> = vec![0; right.len() + 1];
-    let mut last: Vec<usize> = (0..=right.len()).collect();
-    for (i, &a) in left.iter().enumerate() {
-        let mut row = vec![i + 1; right.len() + 1];
-        for (j, &b) in right.iter().enumerate() {
-            let replaced = last[j] + usize::from(a != b);
-            row[j + 1] = replaced.min(last[j + 1] + 1).min(row[j] + 1);
-            let swapped = i > 0 && j > 0 && a == right[j - 1] && b == left[i - 1];
-            if swapped {
-                row[j + 1] = row[j + 1].min(before[j - 1] + 1);
-            }
-        }
-        before = std::mem::replace(&mut last, row);
-    }
-    last[right.len()]
+/// The part of a name that is compared, and its length in characters.
+fn beginning_of(name: &str) -> (&str, usize) {
+    let end = name.char_indices().nth(NAME_CHARS_MAX);
+    let start = end.map_or(name, |(end, _)| &name[..end]);
+    (start, start.chars().count())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn distance(left: &str, right: &str) -> usize {
-        edit_distance(&left.chars().collect::<Vec<_>>(), right)
-    }
-
-    #[test]
-    fn distances_count_edits() {
-        assert_eq!(distance("", ""), 0);
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("policer", "policer"), 0);
-        assert_eq!(distance("policr", "policer"), 1);
-        assert_eq!(distance("polcier", "policer"), 1);
-        assert_eq!(distance("kitten", "sitting"), 3);
-    }
 
     #[test]
     fn the_nearest_name_is_suggested_and_a_far_one_is_not() {
@@ -139,6 +112,13 @@ mod tests {
         assert_eq!(nearest("polizer", names), Some("policer"));
         assert_eq!(nearest("mcswap", names), Some("macswap"));
         assert_eq!(nearest("te", names), Some("tee"));
+        assert_eq!(
+            nearest("polcier", names),
+            Some("policer"),
+            "a swap is one edit"
+        );
+        let long = "é".repeat(1 << 16);
+        assert_eq!(nearest(&long, names), None);
         assert_eq!(nearest("firewall", names), None);
         assert_eq!(nearest("", names), None);
         assert_eq!(nearest("x", ["y"]), None);

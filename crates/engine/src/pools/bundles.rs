@@ -5,7 +5,8 @@
 
 use catena_shm::bundle::{BundleView, BundleWriter};
 use catena_shm::descriptor::Descriptor;
-use catena_shm::pool::{LinkSet, PoolOwner, Violation};
+use catena_shm::pool::{LinkSet, Named, PoolOwner, Violation};
+use catena_shm::snapshots::Refused;
 
 use super::{Place, Pools};
 use crate::drop_reason::DropReason;
@@ -13,54 +14,24 @@ use crate::load::Load;
 use crate::packet::Packet;
 
 impl Pools {
-    /// The packets that a `BUNDLE` descriptor names, in the order of their slots. Gives the mask of
-    /// those whose entries no honest peer would have written: these have no packet.
+    /// The packets that a `BUNDLE` descriptor names, as one, in the way of [`Pools::look_at`]:
+    /// [`Pools::arrived_bundles`] is to follow once the descriptor has been taken.
     ///
     /// # Errors
-    /// [`Violation`], counted, if the descriptor itself is one that no honest peer would have sent.
+    /// As [`Pools::look_at`].
     #[inline]
-    pub fn bundle_packets(
+    pub fn look_at_bundle(
         &mut self,
         descriptor: &Descriptor,
-        each: impl FnMut(Packet),
-    ) -> Result<u64, Violation> {
-        let checked = self.checked_bundle(descriptor, each);
-        self.violations += checked.map_or(1, |(_, bad)| bad.count_ones().into());
-        if let Ok((buffer, bad)) = checked
-            && bad != 0
-        {
-            self.release_slots(descriptor.pool, buffer, bad);
-        }
-        checked.map(|(_, bad)| bad)
-    }
-
-    /// The packets that a `BUNDLE` descriptor names, as one: all of them are in hand.
-    ///
-    /// # Errors
-    /// As [`Pools::bundle_packets`].
-    #[inline]
-    pub fn bundle_view(&mut self, descriptor: &Descriptor) -> Result<BundleView, Violation> {
+    ) -> Result<(BundleView, bool), Refused> {
         let id = usize::from(descriptor.pool);
         let view = self.views.get(id).and_then(Option::as_ref);
-        let mut bundle = view
-            .ok_or(Violation)
-            .and_then(|view| view.bundle(descriptor));
-        if let (Ok(view), Place::Own(index)) = (&bundle, self.places[id]) {
-            let own = &mut self.own[usize::from(index)];
-            let arrived = own.arrive_slots(view.buffer_index(), view.mask(), &LinkSet::ALL);
-            bundle = arrived.and(bundle);
-        }
-        self.violations += u64::from(bundle.is_err());
-        bundle
-    }
-
-    /// As [`Pools::bundle_view`], without a word of it in any account: [`Pools::arrived_bundles`]
-    /// is to follow once the descriptor has been taken. Says whether the pool is owned here.
-    #[inline]
-    pub fn look_at_bundle(&self, descriptor: &Descriptor) -> Result<(BundleView, bool), Violation> {
-        let id = usize::from(descriptor.pool);
-        let view = self.views.get(id).and_then(Option::as_ref);
-        let bundle = view.ok_or(Violation)?.bundle(descriptor)?;
+        let view = view.ok_or(Refused::Violation)?;
+        let bundle = if view.is_writable() {
+            view.bundle(descriptor)?
+        } else {
+            view.copied_bundle(descriptor, &mut self.snapshots)?
+        };
         Ok((bundle, matches!(self.places[id], Place::Own(_))))
     }
 
@@ -115,40 +86,40 @@ impl Pools {
     pub fn release_described(&mut self, descriptors: &[Descriptor]) -> (u64, u64) {
         let (mut packets, mut bytes) = (0, 0);
         for descriptor in descriptors {
-            let view = self.views.get(usize::from(descriptor.pool));
-            let Some(Some(view)) = view else { continue };
-            if let Ok(bundle) = view.bundle(descriptor) {
-                bundle.each(|_, packet| bytes += packet.len() as u64);
-                self.release_slots(bundle.pool(), bundle.buffer_index(), bundle.mask());
-                packets += u64::from(bundle.mask().count_ones());
-            } else if let Ok(packet) = view.packet(descriptor) {
-                bytes += packet.len() as u64;
-                self.free(packet);
-                packets += 1;
+            if let Ok(named) = self.named(descriptor) {
+                self.release_slots(descriptor.pool, named.group, named.mask);
+                packets += u64::from(named.mask.count_ones());
+                bytes += named.bytes;
             }
         }
         (packets, bytes)
     }
 
-    #[inline]
-    pub(super) fn checked_bundle(
-        &mut self,
-        descriptor: &Descriptor,
-        each: impl FnMut(Packet),
-    ) -> Result<(u32, u64), Violation> {
-        let id = usize::from(descriptor.pool);
-        let view = self.views.get(id).and_then(Option::as_ref);
-        let view = view.ok_or(Violation)?;
-        // Before the account changes: a slot that came home by a descriptor of which no packet can
-        // be made would be nobody's.
-        let _ = view.bundle(descriptor)?;
-        let buffer = view.bundle_index(descriptor);
-        if let Place::Own(index) = self.places[id] {
-            let own = &mut self.own[usize::from(index)];
-            own.arrive_slots(buffer, descriptor.mask(), &LinkSet::ALL)?;
+    /// Packets that `descriptors` name have come by a link, and end their lives unseen. Gives how
+    /// many descriptors no honest peer would have sent, which are counted.
+    pub fn discard(&mut self, descriptors: &[Descriptor]) -> u64 {
+        let mut bad = 0;
+        for descriptor in descriptors {
+            let arrived = self.named(descriptor).and_then(|named| {
+                if let Place::Own(index) = self.places[usize::from(descriptor.pool)] {
+                    let own = &mut self.own[usize::from(index)];
+                    own.arrive_slots(named.group, named.mask, &LinkSet::ALL)?;
+                }
+                Ok(named)
+            });
+            match arrived {
+                Ok(named) => self.release_slots(descriptor.pool, named.group, named.mask),
+                Err(Violation) => bad += 1,
+            }
         }
-        let bad = view.packets(descriptor, each)?;
-        Ok((buffer, bad))
+        self.violations += bad;
+        bad
+    }
+
+    fn named(&self, descriptor: &Descriptor) -> Result<Named, Violation> {
+        let view = self.views.get(usize::from(descriptor.pool));
+        let view = view.and_then(Option::as_ref).ok_or(Violation)?;
+        view.named(descriptor)
     }
 
     /// The pool of bundles, if this worker has one: it holds no plain packet, so it comes first.
@@ -183,14 +154,6 @@ impl Pools {
     pub fn close_bundle(&mut self) {
         if let Some(pool) = self.bundle_pool() {
             pool.close_bundle();
-        }
-    }
-
-    /// Starts to fetch the table of a bundle that will be asked for.
-    #[inline]
-    pub fn prefetch_bundle(&self, descriptor: &Descriptor) {
-        if let Some(Some(view)) = self.views.get(usize::from(descriptor.pool)) {
-            view.prefetch_bundle(descriptor);
         }
     }
 

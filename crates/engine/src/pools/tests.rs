@@ -86,7 +86,7 @@ fn buffers_freed_elsewhere_come_home() {
         for packet in packets {
             let descriptor = packet.descriptor();
             ours.send_out(std::slice::from_ref(&packet), 4);
-            let theirs_now = theirs.packet(&descriptor).unwrap();
+            let theirs_now = theirs.look_at(&descriptor).unwrap().0;
             theirs.free(theirs_now);
         }
         assert!(ours.alloc(64).is_err());
@@ -110,7 +110,7 @@ fn a_burst_goes_home_by_one_descriptor_and_in_one_piece() {
     ours.send_out(&packets, 4);
     let arrived: Vec<_> = packets
         .iter()
-        .map(|packet| theirs.packet(&packet.descriptor()).unwrap())
+        .map(|packet| theirs.look_at(&packet.descriptor()).unwrap().0)
         .collect();
     theirs.release(&arrived);
     assert_eq!(
@@ -129,7 +129,7 @@ fn an_owner_that_takes_nothing_home_fills_the_lane_and_no_more() {
     // The same two buffers arrive again and again, though they never went home.
     for round in 0..200 {
         for packet in &packets {
-            let again = theirs.packet(&packet.descriptor()).unwrap();
+            let again = theirs.look_at(&packet.descriptor()).unwrap().0;
             theirs.free(again);
         }
         theirs.publish_returns();
@@ -169,16 +169,10 @@ fn a_bundle_that_is_refused_leaves_its_slots_out() {
     pools.send_out_described(&[whole], 4);
     let mut wrong = whole;
     wrong.offset += 16;
-    let none = |_| panic!("a packet of it");
-    assert!(pools.bundle_packets(&wrong, none).is_err());
-    assert!(pools.bundle_view(&wrong).is_err());
+    assert_eq!(pools.look_at_bundle(&wrong).err(), Some(Refused::Violation));
+    assert_eq!(pools.discard(&[wrong]), 1);
     assert_eq!(pools.own()[0].out_count(), 2);
-    let mut packets = Vec::new();
-    assert_eq!(
-        pools.bundle_packets(&whole, |packet| packets.push(packet)),
-        Ok(0)
-    );
-    pools.free_all(packets.drain(..));
+    assert_eq!(pools.discard(&[whole]), 0);
     assert_eq!(
         (pools.own()[0].free_count(), pools.own()[0].out_count()),
         (2, 0)

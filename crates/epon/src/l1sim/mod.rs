@@ -164,7 +164,7 @@ impl L1Sim {
             burst_bits: bursts.map_or(0, |bursts| bursts.bits),
             burst_left: 0,
             slips: Events::new(config.slips, config.seed ^ 1 << 63),
-            chance: Random(!config.seed),
+            chance: Random::new(!config.seed),
             // Fits: at most a millisecond.
             delay: DelayLine::new(8 * octets as usize),
             counts: Counts::default(),
@@ -206,7 +206,7 @@ impl L1Sim {
         let slips_before = self.counts.bits_inserted + self.counts.bits_deleted;
         while let Some(event) = self.slips.next_in(at, len) {
             let bit = start + event;
-            let is_insertion = self.chance.next() >> 63 == 1;
+            let is_insertion = self.chance.bits() >> 63 == 1;
             let fits = packet.len() - HEADER_LEN >= (start + len + 1).div_ceil(8)
                 || packet.set_len(packet.len() + 1).is_ok();
             let line = &mut packet.bytes_mut()[HEADER_LEN..];
@@ -236,7 +236,7 @@ impl L1Sim {
         let mut at = 0;
         loop {
             while self.burst_left > 0 && at < len {
-                if self.chance.next() >> 63 == 1 {
+                if self.chance.bits() >> 63 == 1 {
                     line[(start + at) / 8] ^= 1 << ((start + at) % 8);
                     self.counts.bit_errors += 1;
                 }

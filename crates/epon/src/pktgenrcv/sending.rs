@@ -39,8 +39,8 @@ pub(super) struct Pattern(Vec<u8>);
 
 impl Pattern {
     pub(super) fn new() -> Self {
-        let mut random = Random(0x4550_4f4e);
-        let words = (0..PATTERN_LEN / 8).flat_map(|_| random.next().to_le_bytes());
+        let mut random = Random::new(0x4550_4f4e);
+        let words = (0..PATTERN_LEN / 8).flat_map(|_| random.bits().to_le_bytes());
         Self(words.collect())
     }
 

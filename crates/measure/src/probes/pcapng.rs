@@ -5,38 +5,18 @@
 //! number of its journey.
 
 use catena_engine::supervisor::probing::ProbeMap;
+use catena_port::capture::{Record, pcapng};
 
 use super::journey::Journey;
 use super::parts::{components, times_of};
 
-const SECTION: u32 = 0x0a0d_0d0a;
-const INTERFACE: u32 = 1;
-const ENHANCED_PACKET: u32 = 6;
-const BYTE_ORDER: u32 = 0x1a2b_3c4d;
-const LINKTYPE_ETHERNET: u16 = 1;
-const OPTION_END: u16 = 0;
-const OPTION_COMMENT: u16 = 1;
-const IF_NAME: u16 = 2;
-const IF_TSRESOL: u16 = 9;
-/// Length of a section that is not known.
-const UNKNOWN: u64 = u64::MAX;
-
 /// The journeys as a file's bytes. `wall_offset_ns` is what the wall clock is ahead of the chain's.
 pub fn file(map: &ProbeMap, journeys: &[Journey], wall_offset_ns: i64) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let mut body = BYTE_ORDER.to_le_bytes().to_vec();
-    body.extend(1_u16.to_le_bytes());
-    body.extend(0_u16.to_le_bytes());
-    body.extend(UNKNOWN.to_le_bytes());
-    block(&mut bytes, SECTION, &body);
+    pcapng::section(&mut bytes);
     for node in &map.nodes {
         let name = node.as_ref().map_or("", |node| node.name.as_str());
-        let mut body = LINKTYPE_ETHERNET.to_le_bytes().to_vec();
-        body.extend([0; 6]);
-        option(&mut body, IF_NAME, name.as_bytes());
-        option(&mut body, IF_TSRESOL, &[9]);
-        option(&mut body, OPTION_END, &[]);
-        block(&mut bytes, INTERFACE, &body);
+        pcapng::interface(&mut bytes, name);
     }
     let mut records: Vec<_> = journeys
         .iter()
@@ -45,15 +25,13 @@ pub fn file(map: &ProbeMap, journeys: &[Journey], wall_offset_ns: i64) -> Vec<u8
         .collect();
     records.sort_by_key(|(time, ..)| *time);
     for (time, node, comment) in records {
-        let time = time.saturating_add_signed(wall_offset_ns);
-        let mut body = u32::from(node).to_le_bytes().to_vec();
-        #[expect(clippy::cast_possible_truncation, reason = "the halves of the time")]
-        for half in [(time >> 32) as u32, time as u32, 0, 0] {
-            body.extend(half.to_le_bytes());
-        }
-        option(&mut body, OPTION_COMMENT, comment.as_bytes());
-        option(&mut body, OPTION_END, &[]);
-        block(&mut bytes, ENHANCED_PACKET, &body);
+        let record = Record {
+            timestamp_ns: time.saturating_add_signed(wall_offset_ns),
+            original_len: 0,
+            data: &[],
+        };
+        let comment = Some((pcapng::COMMENT, comment.as_bytes()));
+        pcapng::packet(&mut bytes, node.into(), &record, comment);
     }
     bytes
 }
@@ -83,20 +61,4 @@ fn records_of(map: &ProbeMap, number: usize, journey: &Journey) -> Vec<(u64, u16
         from = to;
     }
     records
-}
-
-fn option(body: &mut Vec<u8>, code: u16, value: &[u8]) {
-    body.extend(code.to_le_bytes());
-    let value = &value[..value.len().min(usize::from(u16::MAX))];
-    body.extend(u16::try_from(value.len()).unwrap_or(0).to_le_bytes());
-    body.extend(value);
-    body.resize(body.len().next_multiple_of(4), 0);
-}
-
-fn block(bytes: &mut Vec<u8>, kind: u32, body: &[u8]) {
-    let len = u32::try_from(body.len() + 12).unwrap_or(u32::MAX);
-    bytes.extend(kind.to_le_bytes());
-    bytes.extend(len.to_le_bytes());
-    bytes.extend(body);
-    bytes.extend(len.to_le_bytes());
 }

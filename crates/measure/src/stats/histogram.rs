@@ -1,7 +1,7 @@
 //! A histogram of values over many orders of magnitude, in constant memory.
 //!
-//! Log-linear: values up to 127 have a bucket each; above that each power of two is divided into 64
-//! buckets, so that a bucket is at most 1/64 (1.6 %) wide. Recording is a shift and an increment,
+//! Log-linear: values up to 255 have a bucket each; above that each power of two is divided into
+//! 128 buckets, so that a bucket is at most 1/128 (0.8 %) wide. Recording is a shift and an increment,
 //! without branches on the data; buckets add up, so histograms of slices and cores can be merged.
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::quantile;
 
 /// log2 of the buckets of each power of two.
-const SUB_BITS: u32 = 6;
+const SUB_BITS: u32 = 7;
 const SUB_BUCKETS: usize = 1 << SUB_BITS;
 /// Powers of two above the exact part, and the exact part, which is as large as two of them.
 const BUCKETS: usize = (64 - SUB_BITS as usize + 1) * SUB_BUCKETS;
@@ -211,7 +211,7 @@ mod tests {
             let (low, high) = bounds_of(bucket);
             assert_eq!(low, next, "{bucket}");
             assert_eq!((bucket_of(low), bucket_of(high)), (bucket, bucket));
-            assert!((high - low) as f64 <= low as f64 / 63.0);
+            assert!((high - low) as f64 <= low as f64 / 127.0);
             next = high.wrapping_add(1);
         }
         assert_eq!(next, 0, "the last bucket ends at 2^64 - 1");
@@ -247,7 +247,7 @@ mod tests {
             for q in [0.05, 0.5, 0.9, 0.99] {
                 let ours = one.quantile(q).unwrap();
                 let exact = sorted[quantile::rank(sorted.len(), q)];
-                prop_assert!(ours >= exact && ours as f64 <= exact as f64 * (1.0 + 1.0 / 63.0));
+                prop_assert!(ours >= exact && ours as f64 <= exact as f64 * (1.0 + 1.0 / 127.0));
                 let theirs = other.value_at_quantile(q) as f64;
                 prop_assert!((ours as f64 / theirs - 1.0).abs() < 0.02, "{} {}", ours, theirs);
             }

@@ -22,6 +22,7 @@
 
 mod clock;
 mod error;
+pub mod pcapng;
 mod reader;
 mod section;
 mod window;

@@ -18,7 +18,9 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{CaptureError, CaptureFormat, Direction, LINKTYPE_ETHERNET, MAX_RECORD_LEN};
+use super::{
+    CaptureError, CaptureFormat, Direction, LINKTYPE_ETHERNET, MAX_RECORD_LEN, Record, pcapng,
+};
 
 /// Bytes gathered before they are written; large enough that system calls do not show, small enough
 /// that a reader of the growing file is not far behind.
@@ -124,8 +126,8 @@ impl CaptureWriter {
         match format {
             CaptureFormat::Pcap => put_pcap_header(&mut writer.gathered),
             CaptureFormat::PcapNg => {
-                put_section_header(&mut writer.gathered);
-                put_interface(&mut writer.gathered, interface_name);
+                pcapng::section(&mut writer.gathered);
+                pcapng::interface(&mut writer.gathered, interface_name);
             }
         }
         match writer.flush() {
@@ -198,23 +200,20 @@ impl CaptureWriter {
                 self.gathered.extend_from_slice(data);
             }
             CaptureFormat::PcapNg => {
-                let start = begin_block(&mut self.gathered, 6);
-                let (high, low) = ((timestamp_ns >> 32) as u32, timestamp_ns as u32);
-                for field in [0, high, low, captured_len, original_len] {
-                    self.gathered.extend(field.to_le_bytes());
-                }
-                self.gathered.extend_from_slice(data);
-                if let Some(direction) = direction {
-                    put_padding(&mut self.gathered, data.len());
-                    // Bits 0 and 1: 01 inbound, 10 outbound.
-                    let flags: u32 = match direction {
-                        Direction::Received => 1,
-                        Direction::Sent => 2,
-                    };
-                    put_option(&mut self.gathered, 2, &flags.to_le_bytes()); // epb_flags
-                    put_option(&mut self.gathered, 0, b"");
-                }
-                end_block(&mut self.gathered, start);
+                // Bits 0 and 1: 01 inbound, 10 outbound.
+                let flags = direction.map(|direction| match direction {
+                    Direction::Received => 1_u32.to_le_bytes(),
+                    Direction::Sent => 2_u32.to_le_bytes(),
+                });
+                let record = Record {
+                    timestamp_ns,
+                    original_len,
+                    data,
+                };
+                let option = flags
+                    .as_ref()
+                    .map(|flags| (pcapng::PACKET_FLAGS, &flags[..]));
+                pcapng::packet(&mut self.gathered, 0, &record, option);
             }
         }
         self.record_ends.push(self.gathered.len());
@@ -329,58 +328,4 @@ fn put_pcap_header(out: &mut Vec<u8>) {
     for field in [0, 0, snap_len, u32::from(LINKTYPE_ETHERNET)] {
         out.extend(field.to_le_bytes());
     }
-}
-
-fn put_section_header(out: &mut Vec<u8>) {
-    let start = begin_block(out, 0x0a0d_0d0a);
-    out.extend(0x1a2b_3c4du32.to_le_bytes());
-    out.extend(1u16.to_le_bytes());
-    out.extend(0u16.to_le_bytes());
-    // The length of the section is not known in advance.
-    out.extend((-1i64).to_le_bytes());
-    put_option(out, 4, b"catena"); // shb_userappl
-    put_option(out, 0, b"");
-    end_block(out, start);
-}
-
-fn put_interface(out: &mut Vec<u8>, name: &str) {
-    let start = begin_block(out, 1);
-    out.extend(LINKTYPE_ETHERNET.to_le_bytes());
-    out.extend(0u16.to_le_bytes());
-    out.extend((MAX_RECORD_LEN as u32).to_le_bytes());
-    put_option(out, 2, &name.as_bytes()[..name.floor_char_boundary(255)]); // if_name
-    put_option(out, 9, &[9]); // if_tsresol: 10^-9 s
-    put_option(out, 0, b"");
-    end_block(out, start);
-}
-
-/// Appends an option of a block, padded; its value is at most 255 bytes here.
-fn put_option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
-    out.extend(code.to_le_bytes());
-    out.extend((value.len() as u16).to_le_bytes());
-    out.extend_from_slice(value);
-    put_padding(out, value.len());
-}
-
-/// Pads a field of `len` bytes to 32 bits.
-fn put_padding(out: &mut Vec<u8>, len: usize) {
-    out.resize(out.len() + len.next_multiple_of(4) - len, 0);
-}
-
-/// Starts a block; the returned place goes to [`end_block`].
-fn begin_block(out: &mut Vec<u8>, block_type: u32) -> usize {
-    let start = out.len();
-    out.extend(block_type.to_le_bytes());
-    out.extend(0u32.to_le_bytes());
-    start
-}
-
-/// Pads the block that began at `start` and sets both of its length fields.
-fn end_block(out: &mut Vec<u8>, start: usize) {
-    let body_len = out.len() - start;
-    out.resize(start + body_len.next_multiple_of(4), 0);
-    // Fits: a block is a record of limited length and a few fields.
-    let block_len = ((out.len() - start) as u32 + 4).to_le_bytes();
-    out.extend(block_len);
-    out[start + 4..start + 8].copy_from_slice(&block_len);
 }

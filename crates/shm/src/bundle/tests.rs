@@ -6,6 +6,7 @@ use super::*;
 use crate::pool::{PoolGeometry, PoolOwner, PoolView};
 use crate::region::Sharing;
 use crate::ring_memory::{RingEnd, RingGeometry, Side};
+use crate::snapshots::Snapshots;
 use crate::staging;
 
 const POOL: PoolGeometry = PoolGeometry {
@@ -64,10 +65,19 @@ fn pack(owner: &mut PoolOwner, sizes: &[usize], headroom: u32) -> Descriptor {
     owner.finish_bundle(bundle, 1).unwrap()
 }
 
+fn packets_of(
+    view: &PoolView,
+    descriptor: &Descriptor,
+    each: impl FnMut(Packet),
+) -> Result<u64, Violation> {
+    view.bundle(descriptor)
+        .map(|bundle| bundle.into_packets(each))
+}
+
 fn read(view: &PoolView, descriptor: &Descriptor) -> Vec<Packet> {
     let mut packets = Vec::new();
     assert_eq!(
-        view.packets(descriptor, |packet| packets.push(packet)),
+        packets_of(view, descriptor, |packet| packets.push(packet)),
         Ok(0)
     );
     packets
@@ -230,15 +240,14 @@ proptest! {
         owner.bundle_bytes(index, 528).unwrap()[TABLE_OFFSET..].copy_from_slice(&bytes);
         let mut packets = Vec::new();
         let theirs = view(&owner, true);
-        let bad = theirs
-            .packets(&Descriptor::bundle(3, index << 12, mask), |packet| packets.push(packet))
-            .unwrap();
+        let whole = Descriptor::bundle(3, index << 12, mask);
+        let bad = packets_of(&theirs, &whole, |packet| packets.push(packet)).unwrap();
         let start = (index as usize) << 12;
         assert_apart(&packets, start + 528, start + 4096);
         let good = packets.iter().fold(0, |good, packet| good | 1 << packet.slot());
         prop_assert_eq!((good & bad, good | bad), (0, mask));
         // Taken whole, it has the same packets.
-        let whole = theirs.bundle(&Descriptor::bundle(3, index << 12, mask)).unwrap();
+        let whole = theirs.bundle(&whole).unwrap();
         let mut seen = Vec::new();
         prop_assert_eq!(whole.each(|slot, bytes| seen.push((slot, bytes.as_ptr_range()))), bad);
         let singly = packets.iter().map(|packet| (packet.slot(), packet.bytes().as_ptr_range()));
@@ -275,7 +284,7 @@ fn every_wrong_entry_is_refused_and_only_that() {
     for (offset, len) in wrong {
         set_entry(&owner, 0, 1, offset, len);
         let mut slots = Vec::new();
-        let bad = theirs.packets(&descriptor, |packet| slots.push(packet.slot()));
+        let bad = packets_of(&theirs, &descriptor, |packet| slots.push(packet.slot()));
         assert_eq!((bad, slots), (Ok(1 << 1), vec![0, 2, 3]), "{offset} {len}");
     }
     // The last byte of the buffer may be used, and the first behind the table.
@@ -292,11 +301,11 @@ fn every_wrong_entry_is_refused_and_only_that() {
     // An entry that reaches into the next packet is that one's limit, in its view or not.
     set_entry(&owner, 0, 1, second, 200);
     let mut slots = Vec::new();
-    let bad = theirs.packets(&descriptor, |packet| slots.push(packet.slot()));
+    let bad = packets_of(&theirs, &descriptor, |packet| slots.push(packet.slot()));
     assert_eq!((bad, slots), (Ok(1 << 2), vec![0, 1, 3]));
     let alone = Descriptor::bundle(3, 0, 1 << 2);
     assert_eq!(
-        theirs.packets(&alone, |_| panic!("it overlaps")),
+        packets_of(&theirs, &alone, |_| panic!("it overlaps")),
         Ok(1 << 2)
     );
 }
@@ -332,11 +341,14 @@ fn every_wrong_descriptor_is_refused() {
         },
         Descriptor { len: 0, ..good },
     ] {
-        assert_eq!(theirs.packets(&bad, |_| panic!("{bad:?}")), Err(Violation));
+        assert_eq!(
+            packets_of(&theirs, &bad, |_| panic!("{bad:?}")),
+            Err(Violation)
+        );
     }
     let plain = view(&owner, false);
     assert_eq!(
-        plain.packets(&good, |_| panic!("no bundle pool")),
+        packets_of(&plain, &good, |_| panic!("no bundle pool")),
         Err(Violation)
     );
     assert!(theirs.packet(&good).is_err() && plain.packet(&good).is_err());
@@ -476,13 +488,54 @@ fn a_reader_that_may_not_write_sends_changed_packets_alone() {
     let (fd, len) = owner.memory();
     let fd = fd.try_clone_to_owned().unwrap();
     let theirs = PoolView::attach(3, POOL, fd, len, Sharing::ReadOnly).unwrap();
-    let mut packets = read(&theirs, &descriptor);
+    let mut copies = Snapshots::default();
+    copies.make_room_for(STRIDE);
+    let mut packets = Vec::new();
+    let bundle = theirs.copied_bundle(&descriptor, &mut copies).unwrap();
+    assert_eq!(bundle.into_packets(|packet| packets.push(packet)), 0);
     assert!(packets[0].rewrite(), "nothing changed");
     packets[1].pull_front(14).unwrap();
+    assert!(packets[1].push_front(1).is_err(), "a copy does not grow");
     assert!(!packets[1].rewrite() && !packets[1].is_writable());
     let one = packets[1].descriptor();
     assert_eq!((one.kind, one.offset), (0x41, packets[1].offset()));
-    let seen = theirs.packet(&one).unwrap();
+    let seen = theirs.copied(&one, &mut copies).unwrap();
+    copies.fill();
     assert_eq!((seen.bytes(), seen.slot()), (&[1; 86][..], 1));
     assert!(owner.alloc(1).is_none());
+}
+
+/// A maker that writes on: what was taken from the link is what is seen, table and bytes; what is
+/// taken again is what is there then.
+#[test]
+fn a_reader_that_may_not_write_sees_one_value() {
+    let mut owner = PoolOwner::create(3, POOL, Sharing::ReadOnly).unwrap();
+    let descriptor = pack(&mut owner, &[100; 2], 32);
+    let (fd, len) = owner.memory();
+    let fd = fd.try_clone_to_owned().unwrap();
+    let theirs = PoolView::attach(3, POOL, fd, len, Sharing::ReadOnly).unwrap();
+    assert_eq!(packets_of(&theirs, &descriptor, |_| ()), Err(Violation));
+    let mut copies = Snapshots::default();
+    copies.make_room_for(STRIDE);
+    let bundle = theirs.copied_bundle(&descriptor, &mut copies).unwrap();
+    let mut hostile = Vec::new();
+    owner
+        .view()
+        .bundle(&descriptor)
+        .unwrap()
+        .into_packets(|mut packet| {
+            packet.bytes_mut().fill(9);
+            packet.pull_front(50).unwrap();
+            assert!(packet.rewrite());
+            hostile.push(packet);
+        });
+    let seen = |bundle: &BundleView| {
+        let mut seen = Vec::new();
+        assert_eq!(bundle.each(|_, bytes| seen.push(bytes.to_vec())), 0);
+        seen
+    };
+    assert_eq!(seen(&bundle), [[0; 100], [1; 100]]);
+    assert_eq!(bundle.descriptor(descriptor.mask()), descriptor);
+    let again = theirs.copied_bundle(&descriptor, &mut copies).unwrap();
+    assert_eq!(seen(&again), [[9; 50]; 2]);
 }

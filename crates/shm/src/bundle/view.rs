@@ -92,10 +92,7 @@ impl BundleView {
         let note = |_, _, entry: Entry| {
             bytes += entry.len();
             // SAFETY: offsets of good entries lie in the buffer, which is mapped.
-            let start = unsafe {
-                let bundle = self.place.base.add(self.place.offset as usize);
-                bundle.add(entry.offset() as usize)
-            };
+            let start = unsafe { self.place.start.add(entry.offset() as usize) };
             crate::prefetch::for_reading(start);
         };
         // SAFETY: by the constructor's contract.
@@ -158,10 +155,7 @@ impl BundleView {
     fn walk(&self, mut each: impl FnMut(u32, *mut u8, usize)) -> u64 {
         // SAFETY: by the constructor's contract the buffer is mapped; offsets have 16 bits, and
         // those of good entries lie in the buffer.
-        let start = |entry: Entry| unsafe {
-            let bundle = self.place.base.add(self.place.offset as usize);
-            bundle.add(entry.offset() as usize)
-        };
+        let start = |entry: Entry| unsafe { self.place.start.add(entry.offset() as usize) };
         let mut entries = [Entry(0); SLOTS_PER_BUNDLE as usize];
         let note = |slot, _, entry| {
             crate::prefetch::for_reading(start(entry));

@@ -14,6 +14,7 @@ use crate::bundle::{self, BundlePlace, BundleView, BundleWriter, PACKETS_OFFSET}
 use crate::descriptor::{Descriptor, SLOTS_PER_BUNDLE, kind};
 use crate::packet::Packet;
 use crate::prefetch;
+use crate::snapshots::{self, Refused, Snapshots};
 
 /// Lines of the next bundle that are fetched when one is begun: from the start, and of its packets.
 const LINES_AHEAD: [usize; 6] = [0, 64, 512, 576, 640, 704];
@@ -205,9 +206,11 @@ impl PoolOwner {
             self.free_bundles.push_front(index);
             return Err(Violation);
         };
+        let offset = index << self.geometry.log2_stride;
         let place = BundlePlace {
-            base: self.region.base(),
-            offset: index << self.geometry.log2_stride,
+            // SAFETY: a buffer of this pool.
+            start: unsafe { self.region.base().add(offset as usize) },
+            offset,
             limit: len as u64,
             pool: self.id,
             log2_stride: self.geometry.log2_stride,
@@ -283,56 +286,55 @@ impl PoolOwner {
 }
 
 impl PoolView {
-    /// Starts to fetch the table of a bundle, if `descriptor` names one of this pool.
-    #[inline]
-    pub fn prefetch_bundle(&self, descriptor: &Descriptor) {
-        if (descriptor.offset as usize) < self.region.len() {
-            // SAFETY: within the region.
-            prefetch::for_reading(unsafe { self.region.base().add(descriptor.offset as usize) });
-        }
-    }
-
-    /// The index of the buffer that a `BUNDLE` descriptor names; not checked further.
-    #[inline]
-    pub fn bundle_index(&self, descriptor: &Descriptor) -> u32 {
-        descriptor.offset >> self.log2_stride
-    }
-
-    /// Gives the packets that a `BUNDLE` descriptor names, in the order of their slots, and the
-    /// mask of slots whose entries in the bundle's table are bad, 0 if none is.
+    /// What a `BUNDLE` descriptor names, as one.
     ///
-    /// The descriptor must be a private copy. A bad slot has no packet but is in the receiver's
-    /// hands like the others: it is to be returned, so that the owner's account stays exact, and to
-    /// be counted as a violation of whoever sent it.
+    /// The descriptor must be a private copy. Slots whose entries in the table are bad are in the
+    /// receiver's hands like the others: they are to be returned, so that the owner's account stays
+    /// exact, and to be counted as violations of whoever sent them.
     ///
     /// # Errors
-    /// [`Violation`] if the descriptor names no bundle of this pool; nothing is in hand then.
-    #[inline]
-    pub fn packets(
-        &self,
-        descriptor: &Descriptor,
-        each: impl FnMut(Packet),
-    ) -> Result<u64, Violation> {
-        let place = self.bundle_place(descriptor)?;
-        // SAFETY: a whole buffer with room for a table, checked in 64 bits on a private copy; the
-        // sender gave the slots up by publishing the descriptor, and whoever breaks that rule is a
-        // member of this pool's trust group; the mapping lives as long as the worker.
-        Ok(unsafe {
-            place.prefetch(descriptor.mask());
-            place.packets(descriptor.mask(), each)
-        })
-    }
-
-    /// What a `BUNDLE` descriptor names, as one: its packets are in the receiver's hands, bad slots
-    /// included. As [`PoolView::packets`] without a handle for each.
-    ///
-    /// # Errors
-    /// [`Violation`] if the descriptor names no bundle of this pool; nothing is in hand then.
+    /// [`Violation`] if the descriptor names no bundle of this pool, or this process may only read
+    /// it; nothing is in hand then.
     #[inline]
     pub fn bundle(&self, descriptor: &Descriptor) -> Result<BundleView, Violation> {
         let place = self.bundle_place(descriptor)?;
-        // SAFETY: as in `packets`.
+        if !place.writable {
+            return Err(Violation);
+        }
+        // SAFETY: a whole buffer with room for a table, checked in 64 bits on a private copy; the
+        // sender gave the slots up by publishing the descriptor, and whoever breaks that rule is a
+        // member of this pool's trust group; the mapping lives as long as the worker.
         Ok(unsafe { BundleView::at(place, descriptor.mask()) })
+    }
+
+    /// As [`PoolView::bundle`], with table and packets in a copy, until [`Snapshots::forget`] is
+    /// called. For pools that this process may only read.
+    ///
+    /// # Errors
+    /// [`Refused`] if the descriptor names no bundle of this pool, or there is no place for the
+    /// copy; nothing is in hand then.
+    pub fn copied_bundle(
+        &self,
+        descriptor: &Descriptor,
+        snapshots: &mut Snapshots,
+    ) -> Result<BundleView, Refused> {
+        let place = self.bundle_place(descriptor)?;
+        let (table, whole) = (PACKETS_OFFSET as usize, self.buffer_bytes());
+        // SAFETY: a whole buffer in the mapping, with room for a table.
+        let start = unsafe { snapshots.copy_of(place.start, table, whole) };
+        let copy = BundlePlace {
+            start: start.ok_or(Refused::Full)?,
+            writable: false,
+            ..place
+        };
+        let mask = descriptor.mask();
+        // SAFETY: the copy has room for all of the buffer, and its table is there; what its entries
+        // say lies within the buffer, and is copied before anybody else looks.
+        unsafe {
+            let end = copy.end_of(mask);
+            snapshots::copy(place.start.add(table), copy.start.add(table), end - table);
+            Ok(BundleView::at(copy, mask))
+        }
     }
 
     /// Where the bundle lies that a descriptor names, if it is whole and has room for a table.
@@ -348,7 +350,8 @@ impl PoolView {
             return Err(Violation);
         }
         Ok(BundlePlace {
-            base: self.region.base(),
+            // SAFETY: within the region, checked above.
+            start: unsafe { self.region.base().add(descriptor.offset as usize) },
             offset: descriptor.offset,
             limit: stride,
             pool: self.id,
@@ -366,6 +369,29 @@ impl PoolView {
     /// The packet that a `BUNDLED` descriptor names, as [`PoolView::packet`].
     #[inline(never)]
     pub(super) fn bundled(&self, descriptor: &Descriptor) -> Result<Packet, Violation> {
+        let (slot, len, headroom) = self.check_bundled(descriptor)?;
+        if !self.region.is_writable() {
+            return Err(Violation);
+        }
+        // SAFETY: as in `bundle`: bounds checked above, headroom included; the sender gave up the
+        // slot, which these bytes are.
+        let packet = unsafe {
+            let (base, log2) = (self.region.base(), self.log2_stride);
+            Packet::at(base, descriptor.offset, len, self.id, log2, true)
+        };
+        let mut packet = packet.in_slot(slot, headroom);
+        packet.set_metadata(descriptor.tag);
+        packet.prefetch();
+        Ok(packet)
+    }
+
+    /// Slot, length and headroom of the packet that a `BUNDLED` descriptor names, if all of it lies
+    /// behind the table in one buffer of this pool.
+    #[inline]
+    pub(super) fn check_bundled(
+        &self,
+        descriptor: &Descriptor,
+    ) -> Result<(u32, u32, u64), Violation> {
         let (slot, len, headroom) = descriptor.bundled_parts().ok_or(Violation)?;
         let (offset, stride) = (u64::from(descriptor.offset), 1_u64 << self.log2_stride);
         let within = offset & (stride - 1);
@@ -376,26 +402,47 @@ impl PoolView {
         if !self.holds_bundles() || !fits {
             return Err(Violation);
         }
-        let (log2, writable) = (self.log2_stride, self.region.is_writable());
         #[expect(clippy::cast_possible_truncation, reason = "16 bits")]
         let len = len as u32;
-        // SAFETY: as in `packets`: bounds checked above, headroom included; the sender gave up the
-        // slot, which these bytes are.
-        let packet = unsafe {
-            Packet::at(
-                self.region.base(),
-                descriptor.offset,
-                len,
-                self.id,
-                log2,
-                writable,
-            )
-        };
-        let mut packet = packet.in_slot(slot, headroom);
-        packet.set_metadata(descriptor.tag);
-        packet.prefetch();
-        Ok(packet)
+        Ok((slot, len, headroom))
     }
+
+    /// Units that a descriptor of this pool names, and the bytes of their packets: nothing that it
+    /// names is looked at, but a bundle's table.
+    ///
+    /// # Errors
+    /// [`Violation`] if the descriptor names no packets of this pool.
+    pub fn named(&self, descriptor: &Descriptor) -> Result<Named, Violation> {
+        let buffer = descriptor.offset >> self.log2_stride;
+        if let Ok(place) = self.bundle_place(descriptor) {
+            // SAFETY: a whole buffer in the mapping, with room for a table.
+            let bytes = unsafe { place.bytes_of(descriptor.mask()) };
+            let (group, mask) = (buffer, descriptor.mask());
+            return Ok(Named { group, mask, bytes });
+        }
+        if self.bundles {
+            let (slot, len, _) = self.check_bundled(descriptor)?;
+            let (group, mask, bytes) = (buffer, 1 << slot, len.into());
+            return Ok(Named { group, mask, bytes });
+        }
+        if !self.fits(descriptor) {
+            return Err(Violation);
+        }
+        let (group, unit) = (buffer / SLOTS_PER_BUNDLE, buffer % SLOTS_PER_BUNDLE);
+        let (mask, bytes) = (1 << unit, descriptor.len.into());
+        Ok(Named { group, mask, bytes })
+    }
+}
+
+/// What a descriptor names, in units of account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// Their group.
+    pub group: u32,
+    /// Which of the group.
+    pub mask: u64,
+    /// Bytes of their packets.
+    pub bytes: u64,
 }
 
 #[cfg(all(test, not(loom)))]

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use catena_flow::{Eviction, FlowTable, Shape, Timeouts};
+use catena_measure::stats::random::Random;
 use catena_shm::prefetch;
 use catena_shm::region::{Region, Sharing};
 
@@ -35,24 +36,6 @@ pub(super) enum Work {
     Attack,
     /// All are new, and the table is full: for each, an old one of its bucket goes.
     Evict,
-}
-
-/// xorshift64*.
-#[derive(Debug)]
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        let product = u128::from(self.next()) * u128::from(limit);
-        u64::try_from(product >> 64).unwrap_or(0)
-    }
 }
 
 /// The key of a flow: as random as addresses and ports, and never the same twice.
@@ -101,7 +84,7 @@ impl Workload {
             oldest: 0,
             next: u64::from(flows),
             strangers: 1 << 40,
-            random: Random(0x9e37_79b9_7f4a_7c15),
+            random: Random::new(1),
             now_ns: u64::from(flows),
             owed: 0.0,
             keys: vec![[0; KEY_WORDS]; BURST * BURSTS],

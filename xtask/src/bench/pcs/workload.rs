@@ -3,6 +3,7 @@
 //!
 //! SPDX-License-Identifier: Apache-2.0
 
+use catena_measure::stats::random::Random;
 use catena_pcs::Simd;
 use catena_pcs::block::Block;
 use catena_pcs::fast::stages::{
@@ -28,29 +29,8 @@ pub(super) trait Work {
     fn run(&mut self) -> usize;
 }
 
-/// A small generator of random numbers (xorshift).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        ((self.next() >> 32) as usize * limit) >> 32
-    }
-
-    fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| (self.next() >> 40) as u8).collect()
-    }
-
-    /// A number strictly between 0 and 1.
-    fn unit(&mut self) -> f64 {
-        ((self.next() >> 12) as f64 + 0.5) / (1_u64 << 52) as f64
-    }
+fn bytes(random: &mut Random, len: usize) -> Vec<u8> {
+    (0..len).map(|_| (random.bits() >> 40) as u8).collect()
 }
 
 /// Encodes rows.
@@ -63,7 +43,7 @@ impl RsEncode {
     pub(super) fn new(simd: Simd) -> Self {
         Self {
             codec: Codec::new(Code::EPON, simd),
-            rows: random_rows(&mut Random(1)),
+            rows: random_rows(&mut Random::new(1)),
         }
     }
 }
@@ -71,7 +51,7 @@ impl RsEncode {
 fn random_rows(random: &mut Random) -> Vec<Row> {
     let mut rows = vec![Row::ZERO; CODEWORDS];
     for row in &mut rows {
-        row.0[5..ROW - PARITY].copy_from_slice(&random.bytes(ROW - PARITY - 5));
+        row.0[5..ROW - PARITY].copy_from_slice(&bytes(random, ROW - PARITY - 5));
     }
     rows
 }
@@ -94,14 +74,14 @@ pub(super) struct RsDecode {
 
 impl RsDecode {
     pub(super) fn new(simd: Simd, errors: usize) -> Self {
-        let mut random = Random(2);
+        let mut random = Random::new(2);
         let codec = Codec::new(Code::EPON, simd);
         let mut sent = random_rows(&mut random);
         codec.encode_rows(&mut sent);
         for row in &mut sent {
             let mut places = Vec::new();
             while places.len() < errors {
-                let place = 5 + random.below(ROW - 5);
+                let place = 5 + random.below((ROW - 5) as u64) as usize;
                 if !places.contains(&place) {
                     places.push(place);
                     row.0[place] ^= 1 + random.below(255) as u8;
@@ -156,7 +136,7 @@ type Named = (&'static str, Box<dyn Work>);
 impl Stages {
     /// Each stage with its name, over data blocks with a frame's end and start in each codeword.
     pub(super) fn all(simd: Simd) -> Vec<Named> {
-        let mut random = Random(3);
+        let mut random = Random::new(3);
         let count = CODEWORDS * DATA_BLOCKS;
         let vectors: Vec<Vector> = (0..count)
             .map(|i| match i % DATA_BLOCKS {
@@ -170,7 +150,7 @@ impl Stages {
                     ctrl: 0xff,
                 },
                 _ => Vector {
-                    data: random.next(),
+                    data: random.bits(),
                     ctrl: 0,
                 },
             })
@@ -244,7 +224,7 @@ struct TransmitWork {
 pub(super) fn transmit(simd: Simd, direction: Direction, frame_len: usize) -> impl Work {
     TransmitWork {
         transmitter: Transmitter::new(direction, Params::default(), simd),
-        frame: Random(4).bytes(frame_len - 4),
+        frame: bytes(&mut Random::new(4), frame_len - 4),
         line: vec![0; CHUNK_CODEWORDS * CODEWORD_BITS / 8 + 1],
     }
 }
@@ -277,8 +257,8 @@ struct ReceiveWork {
 pub(super) fn receive(simd: Simd, direction: Direction, frame_len: usize, ber: f64) -> impl Work {
     let params = Params::default();
     let mut transmitter = Transmitter::new(direction, params.clone(), simd);
-    let mut random = Random(5);
-    let frame = random.bytes(frame_len - 4);
+    let mut random = Random::new(5);
+    let frame = bytes(&mut random, frame_len - 4);
     let mut line = vec![0; 8 * CODEWORDS * CODEWORD_BITS / 8];
     let (mut bits, mut frames) = (0, 0);
     while bits < 4 * CODEWORDS * CODEWORD_BITS {
@@ -302,7 +282,7 @@ pub(super) fn receive(simd: Simd, direction: Direction, frame_len: usize, ber: f
         // Gaps between errors are geometric.
         let mut at = 0.0;
         loop {
-            at += (random.unit().ln() / (1.0 - ber).ln()).floor() + 1.0;
+            at += ((1.0 - random.unit()).ln() / (1.0 - ber).ln()).floor() + 1.0;
             if at >= bits as f64 {
                 break;
             }

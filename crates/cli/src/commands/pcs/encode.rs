@@ -134,7 +134,7 @@ impl Encoding<'_> {
     /// What stands in front of the first frame.
     fn begin(&mut self) -> Result<(), Failure> {
         // Noise and errors must not be made of the same numbers.
-        let noise = Random(!self.args.seed);
+        let noise = Random::new(!self.args.seed);
         self.writer.fill(self.args.offset, Some(noise))?;
         if !self.is_upstream() {
             self.pull(self.args.lead)?;

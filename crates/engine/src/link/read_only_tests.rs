@@ -1,0 +1,119 @@
+//! What a worker sees of packets whose maker writes on.
+
+use catena_shm::descriptor::Descriptor;
+use catena_shm::pool::{PoolGeometry, PoolOwner, PoolView};
+use catena_shm::region::Sharing;
+use catena_shm::ring_memory::{MappedRing, RingEnd, RingGeometry, Side};
+
+use super::{Inlet, RxLink, TxLink};
+use crate::chain::{Aggregate, Overflow, Trust};
+use crate::load::Load;
+use crate::nf::{Burst, Hold, Verdict};
+use crate::pools::Pools;
+use crate::protocol::RingSpec;
+
+const COUNT: usize = 32;
+
+/// A maker's pools, which it has sealed, and those of a worker that may only read them.
+fn pools() -> (Pools, Pools) {
+    let owner = |id, log2_stride, buffer_count, bundles| {
+        let geometry = PoolGeometry {
+            log2_stride,
+            buffer_count,
+            headroom: if bundles { 0 } else { 64 },
+            bundles,
+        };
+        PoolOwner::create(id, geometry, Sharing::ReadOnly).unwrap()
+    };
+    let owners = vec![owner(1, 11, 64, false), owner(2, 13, 4, true)];
+    let mut theirs = Pools::new(Vec::new());
+    for owner in &owners {
+        let (fd, len) = owner.memory();
+        let fd = fd.try_clone_to_owned().unwrap();
+        let (id, geometry) = (owner.id(), owner.geometry());
+        let view = PoolView::attach(id, geometry, fd, len, Sharing::ReadOnly).unwrap();
+        theirs.add_view(view);
+    }
+    (Pools::new(owners), theirs)
+}
+
+fn link(aggregate: Aggregate) -> (TxLink, RxLink) {
+    let geometry = RingGeometry {
+        slot_count: 256,
+        staging_bytes: 0,
+    };
+    let spec = RingSpec {
+        link: 0,
+        from: 0,
+        to: 1,
+        slot_count: 256,
+        staging_bytes: 0,
+        trust: Trust::Ro,
+        overflow: Overflow::Block,
+        aggregate,
+        bundle_headroom: 0,
+        tcp: None,
+    };
+    let producer = RingEnd::create(Side::Producer, geometry, 0).unwrap();
+    let consumer = RingEnd::create(Side::Consumer, geometry, 0).unwrap();
+    let mapped = || MappedRing::new(producer.clone(), consumer.clone());
+    let receiving = RxLink::ring(&spec, Inlet::new(mapped(), 0));
+    (TxLink::ring(&spec, mapped(), 0), receiving)
+}
+
+/// The maker writes over all packets that there are, whoever has them.
+fn scribble(ours: &Pools) {
+    for owner in ours.own() {
+        let (geometry, view) = (owner.geometry(), owner.view());
+        for index in 0..geometry.buffer_count {
+            let offset = index << geometry.log2_stride;
+            let len = 1_u16 << geometry.log2_stride;
+            let all = if geometry.bundles {
+                Descriptor::bundled(0, owner.id(), offset + 528, (len - 528, 0), 0)
+            } else {
+                Descriptor {
+                    pool: owner.id(),
+                    len: len.into(),
+                    offset,
+                    ..Descriptor::default()
+                }
+            };
+            view.packet(&all).unwrap().bytes_mut().fill(9);
+        }
+    }
+}
+
+#[test]
+fn an_nf_sees_one_value_of_a_packet_that_its_maker_changes() {
+    for aggregate in [Aggregate::Off, Aggregate::On] {
+        let ((mut ours, mut theirs), (mut sender, mut receiver)) = (pools(), link(aggregate));
+        let mut load = Load::default();
+        ours.alloc_each(COUNT, 60, |mut packet| {
+            packet.bytes_mut().fill(1);
+            load.packets.push(packet);
+        });
+        load.count_bytes();
+        assert_eq!(sender.send(&mut load, &mut ours).packets, 0);
+        sender.settle();
+        let pulled = receiver.pull(64, &mut theirs, &mut load, true);
+        assert_eq!(pulled, COUNT, "{aggregate:?}");
+        assert_eq!(load.bundles.is_empty(), aggregate == Aggregate::Off);
+
+        let (mut verdicts, mut hold) = (Vec::new(), Hold::default());
+        let mut burst = Burst::new(&mut load, &mut verdicts, &mut hold, &mut theirs, 0);
+        for _ in 0..2 {
+            let mut seen = 0;
+            burst.judge(|bytes| {
+                assert_eq!(bytes, [1; 60], "{aggregate:?}");
+                seen += 1;
+                Verdict::Output(0)
+            });
+            assert_eq!(seen, COUNT);
+            scribble(&ours);
+        }
+        for (packet, _) in burst.iter_mut() {
+            assert_eq!(packet.bytes(), [1; 60], "{aggregate:?}");
+        }
+        assert_eq!(theirs.violations(), 0);
+    }
+}
