@@ -25,11 +25,13 @@
 
 mod frames;
 mod link_set;
+mod memory;
 mod search;
 mod slabs;
 mod units;
 
 pub use link_set::LinkSet;
+pub use memory::PoolMemory;
 pub use search::SOUGHT;
 pub use units::UnitRun;
 

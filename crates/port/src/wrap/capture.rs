@@ -11,7 +11,7 @@ use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
-use catena_engine::port::{Port, PortError, RxBurst, RxState, WrapKind};
+use catena_engine::port::{Buffers, Port, PortError, RxBurst, RxState, WrapKind};
 use catena_engine::units::ByteSize;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -170,6 +170,10 @@ impl Port for Capture {
         let sent = self.inner.tx(packets, now).min(packets.len());
         self.see(&packets[..sent], Direction::Sent, now);
         sent
+    }
+
+    fn reap(&mut self, buffers: &mut Buffers<'_>, now: Nanos) {
+        self.inner.reap(buffers, now);
     }
 
     fn tx_room(&mut self, now: Nanos) -> usize {

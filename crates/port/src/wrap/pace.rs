@@ -14,7 +14,7 @@ use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
-use catena_engine::port::{Port, PortError, RxBurst, RxState, WrapKind};
+use catena_engine::port::{Buffers, Port, PortError, RxBurst, RxState, WrapKind};
 use catena_engine::units::Rate;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -123,6 +123,10 @@ impl Port for Pace {
             }
         }
         sent
+    }
+
+    fn reap(&mut self, buffers: &mut Buffers<'_>, now: Nanos) {
+        self.inner.reap(buffers, now);
     }
 
     fn tx_room(&mut self, now: Nanos) -> usize {

@@ -29,7 +29,7 @@ use std::slice;
 use catena_engine::nf::{DropReason, Nanos};
 use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
-use catena_engine::port::{Port, PortError, RxBurst, RxState, WrapKind};
+use catena_engine::port::{Buffers, Port, PortError, RxBurst, RxState, WrapKind};
 
 pub use config::{Config, HOLD_LIMITS};
 
@@ -243,6 +243,10 @@ impl Port for Fault {
             refused += rest.len() - self.inner.tx(rest, now).min(rest.len());
         }
         packets.len() - refused
+    }
+
+    fn reap(&mut self, buffers: &mut Buffers<'_>, now: Nanos) {
+        self.inner.reap(buffers, now);
     }
 
     fn tx_room(&mut self, now: Nanos) -> usize {
