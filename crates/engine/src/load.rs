@@ -28,6 +28,8 @@ pub struct Load {
     pub(crate) slots: u64,
     /// For taking bundles apart without allocating.
     spare: Vec<Packet>,
+    /// Marks of packets that a port has kept, for probes.
+    pub(crate) kept_marks: Vec<u16>,
 }
 
 impl Load {
@@ -37,6 +39,7 @@ impl Load {
             packets: Vec::with_capacity(count),
             bundles: Vec::with_capacity(16),
             spare: Vec::with_capacity(count),
+            kept_marks: Vec::with_capacity(count),
             ..Self::default()
         }
     }

@@ -17,6 +17,11 @@ use crate::own_counters::CounterSink;
 use crate::packet::Packet;
 use crate::pools::Pools;
 
+mod keep;
+mod opening;
+
+pub use keep::{Buffers, Taken};
+pub use opening::Opening;
 pub use rx_burst::RxBurst;
 
 /// What a port knows after one [`Port::rx`].
@@ -36,7 +41,11 @@ pub enum RxState {
 
 /// What a port is to send in one call, as it travelled: packets in bundles have no handles unless
 /// the port asks for them.
-pub struct TxBurst<'a>(Sending<'a>);
+pub struct TxBurst<'a> {
+    sending: Sending<'a>,
+    /// Packets that the port has kept.
+    kept: usize,
+}
 
 enum Sending<'a> {
     Load(&'a mut Load, &'a mut Pools),
@@ -46,17 +55,24 @@ enum Sending<'a> {
 impl<'a> TxBurst<'a> {
     /// All that `load` has.
     pub fn new(load: &'a mut Load, pools: &'a mut Pools) -> Self {
-        Self(Sending::Load(load, pools))
+        Self {
+            sending: Sending::Load(load, pools),
+            kept: 0,
+        }
     }
 
-    /// Packets that have handles already: what a wrapper passes on.
+    /// Packets that have handles already: what a wrapper passes on. The port inside cannot keep
+    /// them.
     pub fn of(packets: &'a mut [Packet]) -> Self {
-        Self(Sending::Packets(packets))
+        Self {
+            sending: Sending::Packets(packets),
+            kept: 0,
+        }
     }
 
-    /// Number of packets.
+    /// Number of packets, without those that the port has kept.
     pub fn count(&self) -> usize {
-        match &self.0 {
+        match &self.sending {
             Sending::Load(load, _) => load.count(),
             Sending::Packets(packets) => packets.len(),
         }
@@ -65,7 +81,7 @@ impl<'a> TxBurst<'a> {
     /// Every packet, with a handle that lasts as long as the burst: for ports that look at packets
     /// more than once or in another order. Those in bundles are taken apart for it.
     pub fn packets(&mut self) -> &mut [Packet] {
-        match &mut self.0 {
+        match &mut self.sending {
             Sending::Load(load, pools) => {
                 load.take_apart(pools);
                 &mut load.packets
@@ -77,7 +93,7 @@ impl<'a> TxBurst<'a> {
     /// Shows `each` the bytes of every packet, in order.
     #[inline]
     pub fn read(&mut self, mut each: impl FnMut(&[u8])) {
-        let packets: &[Packet] = match &mut self.0 {
+        let packets: &[Packet] = match &mut self.sending {
             Sending::Load(load, pools) => {
                 if !load.bundles.is_empty() && !load.packets.is_empty() {
                     load.take_apart(pools);
@@ -108,8 +124,8 @@ pub struct PortError(pub String);
 
 /// Packet input and output.
 ///
-/// The engine frees sent packets itself: a port copies or sends the bytes during [`Port::tx`] and
-/// keeps none of them.
+/// The engine frees sent packets itself: a port copies or sends the bytes during [`Port::tx`], or
+/// keeps packets by [`TxBurst::keep`] and gives them back by [`Port::reap`].
 pub trait Port: Send {
     /// Receives up to `burst.room()` packets at time `now`. Must not block.
     fn rx(&mut self, burst: &mut RxBurst<'_>, now: Nanos) -> RxState;
@@ -125,14 +141,18 @@ pub trait Port: Send {
         0
     }
 
+    /// Gives back what the port's device is done with and takes what it needs: once a turn, before
+    /// packets are sent, and once more when the port is closed; it must give back all then.
+    fn reap(&mut self, _buffers: &mut Buffers<'_>, _now: Nanos) {}
+
     /// How many packets [`Port::tx`] would take now. A port that paces says 0 until it is time; the
     /// packets then wait in their link.
     fn tx_room(&mut self, _now: Nanos) -> usize {
         usize::MAX
     }
 
-    /// Whether the port holds packets that it will still send (a wrapper that delays). While it
-    /// does, the engine calls [`Port::tx`] with no packets at every turn.
+    /// Whether the port holds packets that it will still send (a wrapper that delays, a device that
+    /// has to be pushed on). While it does, the engine calls [`Port::tx`] with no packets at every turn.
     fn holds_packets(&self) -> bool {
         false
     }
@@ -168,17 +188,30 @@ pub trait Port: Send {
     }
 }
 
-/// Which directions a configured port has.
+/// The plan of a configured port: which directions it has, and how many queues at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortRole {
     /// Packets come from it: it may stand on the left of a link.
     pub receives: bool,
     /// Packets go to it: it may stand on the right of a link.
     pub sends: bool,
+    /// How many queues it can have, each opened and polled by itself; 1 for most.
+    pub queues_max: u16,
 }
 
-/// Opens a port from its configuration and the chain file's folder.
-pub type OpenPort = fn(&serde_json::Value, &std::path::Path) -> Result<Box<dyn Port>, PortError>;
+impl PortRole {
+    /// With these directions and one queue.
+    pub const fn of(receives: bool, sends: bool) -> Self {
+        Self {
+            receives,
+            sends,
+            queues_max: 1,
+        }
+    }
+}
+
+/// Opens a port from its configuration.
+pub type OpenPort = fn(&serde_json::Value, &Opening<'_>) -> Result<Box<dyn Port>, PortError>;
 
 /// Puts a wrapper around a port, from its configuration and the chain file's folder.
 pub type WrapPort =
@@ -198,7 +231,7 @@ pub struct PortKind {
     pub schema: fn() -> schemars::Schema,
     /// Checks the configuration without touching the world.
     pub check: fn(config: &serde_json::Value) -> Result<PortRole, ConfigErrors>,
-    /// Opens it. `dir` is the chain file's folder, against which relative paths are resolved.
+    /// Opens it.
     pub open: OpenPort,
 }
 

@@ -9,7 +9,7 @@ use catena_engine::nf::{
 };
 use catena_engine::packet::Packet;
 use catena_engine::pools::Pools;
-use catena_engine::port::{Port, RxBurst, RxState, TxBurst};
+use catena_engine::port::{Opening, Port, RxBurst, RxState, TxBurst};
 use catena_shm::pool::{PoolGeometry, PoolOwner};
 use catena_shm::region::Sharing;
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ impl LoopBench {
             PoolOwner::create(id, geometry, Sharing::ReadWrite).expect("memory for a test")
         });
         Self {
-            port: (kind.open)(port, dir).expect("nothing to open"),
+            port: (kind.open)(port, &Opening::alone(dir)).expect("nothing to open"),
             nfs: built.collect(),
             pools: Pools::new(own.collect()),
             hold: Hold::default(),

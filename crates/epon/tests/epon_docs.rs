@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use catena_engine::nf::{BuildContext, DropReason};
+use catena_engine::port::Opening;
 use catena_epon::{NFS, PORTS};
 use serde_json::Value;
 
@@ -105,7 +106,7 @@ fn every_counter_is_named_and_every_example_builds() {
         );
         let config = examples(section)[0]["ports"]["loop"][kind.name].clone();
         (kind.check)(&config).unwrap();
-        let port = (kind.open)(&config, Path::new(".")).unwrap();
+        let port = (kind.open)(&config, &Opening::alone(Path::new("."))).unwrap();
         for (counter, _) in port.report() {
             assert!(
                 section.contains(&format!("`{counter}`")),

@@ -87,10 +87,7 @@ static SLOW: NfKind = NfKind {
 };
 
 const fn role(receives: bool) -> PortRole {
-    PortRole {
-        receives,
-        sends: !receives,
-    }
+    PortRole::of(receives, !receives)
 }
 
 static SOURCE: PortKind = PortKind {

@@ -6,10 +6,14 @@
 use std::fmt;
 use std::path::Path;
 
+use catena_engine::load::Load;
 use catena_engine::nf::{DropReason, Nanos};
 use catena_engine::packet::Packet;
 use catena_engine::pools::Pools;
-use catena_engine::port::{Port, PortError, PortKind, RxBurst, RxState, TxBurst, WrapKind};
+use catena_engine::port::{
+    Buffers, Opening, Port, PortError, PortKind, RxBurst, RxState, TxBurst, WrapKind,
+};
+use catena_engine::stats::NodeCounters;
 use catena_shm::pool::{PoolGeometry, PoolOwner};
 use catena_shm::region::Sharing;
 use serde_json::Value;
@@ -20,8 +24,13 @@ pub const BUFFERS: &[(u8, u32)] = &[(7, 512), (11, 512), (18, 2)];
 /// A port on the bench.
 pub struct PortBench {
     port: Box<dyn Port>,
+    /// Another port of the same worker.
+    other: Option<Box<dyn Port>>,
     pools: Pools,
     drops: [u64; DropReason::COUNT],
+    /// What became of packets that the port kept.
+    counters: NodeCounters,
+    load: Load,
     /// Buffers that a test holds back.
     held: Vec<Packet>,
     /// The time of the next call.
@@ -43,6 +52,22 @@ pub struct Received {
     pub packets: Vec<Vec<u8>>,
     /// What the port knew afterwards.
     pub state: RxState,
+}
+
+/// Pools with buffers of these sizes.
+fn pools(buffers: &[(u8, u32)]) -> Pools {
+    let own = (1..)
+        .zip(buffers)
+        .map(|(id, &(log2_stride, buffer_count))| {
+            let geometry = PoolGeometry {
+                log2_stride,
+                buffer_count,
+                headroom: 64,
+                bundles: false,
+            };
+            PoolOwner::create(id, geometry, Sharing::ReadWrite).expect("memory for a test")
+        });
+    Pools::new(own.collect())
 }
 
 /// That the kind names all that the port counts, but for the first `of_inner` of them.
@@ -71,21 +96,17 @@ impl PortBench {
     /// # Panics
     /// If there is no memory.
     pub fn with_buffers(port: Box<dyn Port>, buffers: &[(u8, u32)]) -> Self {
-        let own = (1..)
-            .zip(buffers)
-            .map(|(id, &(log2_stride, buffer_count))| {
-                let geometry = PoolGeometry {
-                    log2_stride,
-                    buffer_count,
-                    headroom: 64,
-                    bundles: false,
-                };
-                PoolOwner::create(id, geometry, Sharing::ReadWrite).expect("memory for a test")
-            });
+        Self::with_pools(port, pools(buffers))
+    }
+
+    fn with_pools(port: Box<dyn Port>, pools: Pools) -> Self {
         Self {
             port,
-            pools: Pools::new(own.collect()),
+            other: None,
+            pools,
             drops: [0; DropReason::COUNT],
+            counters: NodeCounters::default(),
+            load: Load::default(),
             held: Vec::new(),
             now: Nanos(0),
         }
@@ -96,10 +117,61 @@ impl PortBench {
     /// # Errors
     /// What is wrong with the configuration or the world.
     pub fn open(kind: &PortKind, config: &Value, dir: &Path) -> Result<Self, PortError> {
+        let pools = pools(BUFFERS);
+        let memory: Vec<_> = pools.own().iter().map(PoolOwner::device_memory).collect();
+        let opening = Opening {
+            pools: &memory,
+            ..Opening::alone(dir)
+        };
+        Self::open_with(kind, config, &opening, pools)
+    }
+
+    /// Opens another port beside the first one, for [`Self::pass`].
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn join(&mut self, kind: &PortKind, config: &Value) -> Result<(), PortError> {
+        let own = self.pools.own().iter();
+        let memory: Vec<_> = own.map(PoolOwner::device_memory).collect();
+        let opening = Opening {
+            pools: &memory,
+            ..Opening::alone(Path::new("."))
+        };
+        self.other = Some((kind.open)(config, &opening)?);
+        Ok(())
+    }
+
+    /// Receives up to `limit` packets by the first port and sends them by the other; gives how many
+    /// that took.
+    pub fn pass(&mut self, limit: usize) -> usize {
+        self.reap();
+        let packets = &mut self.load.packets;
+        let mut burst = RxBurst::new(&mut self.pools, packets, limit, &mut self.drops);
+        self.port.rx(&mut burst, self.now);
+        let Some(other) = &mut self.other else {
+            return 0;
+        };
+        let mut burst = TxBurst::new(&mut self.load, &mut self.pools);
+        let sent = other.tx(&mut burst, self.now);
+        self.counters.held += burst.kept() as u64;
+        self.load.release(&mut self.pools);
+        sent
+    }
+
+    /// Opens a port that is shown memory of `pools`.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_with(
+        kind: &PortKind,
+        config: &Value,
+        opening: &Opening<'_>,
+        pools: Pools,
+    ) -> Result<Self, PortError> {
         (kind.check)(config).map_err(crate::opening::refused)?;
-        let port = (kind.open)(config, dir)?;
+        let port = (kind.open)(config, opening)?;
         named(port.as_ref(), 0, kind.name, kind.counters)?;
-        Ok(Self::new(port))
+        Ok(Self::with_pools(port, pools))
     }
 
     /// Checks a configuration and wraps `inner`.
@@ -121,6 +193,7 @@ impl PortBench {
 
     /// Receives up to `limit` packets and frees their buffers.
     pub fn rx(&mut self, limit: usize) -> Received {
+        self.reap();
         let mut packets = Vec::with_capacity(limit);
         let mut burst = RxBurst::new(&mut self.pools, &mut packets, limit, &mut self.drops);
         let state = self.port.rx(&mut burst, self.now);
@@ -157,19 +230,31 @@ impl PortBench {
         panic!("the port does not come to an end");
     }
 
-    /// Sends packets and gives how many the port says it sent.
+    /// Lets the port give back what its device is done with, and take what it needs.
+    pub fn reap(&mut self) {
+        let mut buffers = Buffers::new(&mut self.pools, &mut self.counters);
+        for port in [Some(&mut self.port), self.other.as_mut()]
+            .into_iter()
+            .flatten()
+        {
+            port.reap(&mut buffers, self.now);
+        }
+    }
+
+    /// Sends packets and gives how many the port says it sent or keeps.
     ///
     /// # Panics
     /// If there are more packets than buffers.
     pub fn tx<T: AsRef<[u8]>>(&mut self, frames: &[T]) -> usize {
-        let mut packets: Vec<_> = frames
-            .iter()
-            .map(|frame| self.packet(frame.as_ref()))
-            .collect();
-        let sent = self.port.tx(&mut TxBurst::of(&mut packets), self.now);
-        for packet in packets {
-            self.pools.free(packet);
+        self.reap();
+        for frame in frames {
+            let packet = self.packet(frame.as_ref());
+            self.load.packets.push(packet);
         }
+        let mut burst = TxBurst::new(&mut self.load, &mut self.pools);
+        let sent = self.port.tx(&mut burst, self.now);
+        self.counters.held += burst.kept() as u64;
+        self.load.release(&mut self.pools);
         sent
     }
 
@@ -201,6 +286,13 @@ impl PortBench {
         self.port.as_mut()
     }
 
+    /// Packets that the port keeps, has sent of those it kept, and has failed to send of them.
+    pub fn kept(&self) -> (u64, u64, u64) {
+        let counters = &self.counters;
+        let failed = counters.drops[DropReason::TxFailed.index()];
+        (counters.held, counters.tx_packets, failed)
+    }
+
     /// Packets counted under a reason.
     pub fn drops(&self, reason: DropReason) -> u64 {
         self.drops[reason.index()]
@@ -226,7 +318,11 @@ impl PortBench {
     /// # Errors
     /// What the port says.
     pub fn close(&mut self) -> Result<(), PortError> {
-        self.port.close()
+        let closed = self.port.close();
+        let other = self.other.as_mut().map_or(Ok(()), |other| other.close());
+        let closed = closed.and(other);
+        self.reap();
+        closed
     }
 
     /// Buffers in use, those of [`Self::exhaust`] included.

@@ -52,12 +52,9 @@ pub const KIND: PortKind = PortKind {
     schema: || schemars::schema_for!(Config),
     check: |config| {
         parse_config::<Config>(config)?;
-        Ok(PortRole {
-            receives: false,
-            sends: true,
-        })
+        Ok(PortRole::of(false, true))
     },
-    open: |config, _dir| {
+    open: |config, _| {
         let config: Config = crate::opening::parse(config)?;
         Ok(Box::new(Sink {
             packets: 0,

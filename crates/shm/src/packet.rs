@@ -407,6 +407,26 @@ impl Packet {
         Ok(())
     }
 
+    /// Makes it the `len` bytes at `offset` of its pool, where a device says that it has written a
+    /// packet. Whoever has the handle has the whole buffer.
+    ///
+    /// # Errors
+    /// [`NoRoom`] if these are none, or not all in this packet's buffer, or the buffer is shared
+    /// with other packets; the packet is unchanged.
+    #[inline]
+    pub fn lie_at(&mut self, offset: u32, len: u32) -> Result<(), NoRoom> {
+        let within = offset & self.offset_mask();
+        let end = u64::from(within) + u64::from(len);
+        let is_here = offset & !self.offset_mask() == self.buffer_offset();
+        if self.is_bundled() || !is_here || len == 0 || end > 1 << self.log2_stride() {
+            return Err(NoRoom);
+        }
+        // SAFETY: checked above: the bytes lie in the buffer that this is the only handle of.
+        self.data = unsafe { self.buffer_start().add(within as usize) };
+        self.set_place(offset, len);
+        Ok(())
+    }
+
     /// Grows or shrinks the packet at its end to `len` bytes; new bytes are undefined.
     ///
     /// # Errors

@@ -26,12 +26,14 @@
 
 mod bundles;
 mod link_set;
+mod memory;
 mod search;
 mod slabs;
 mod units;
 
 pub use bundles::Named;
 pub use link_set::LinkSet;
+pub use memory::PoolMemory;
 pub use search::SOUGHT;
 pub use units::UnitRun;
 

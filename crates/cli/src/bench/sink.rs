@@ -145,12 +145,9 @@ pub(super) const KIND: PortKind = PortKind {
     schema: || schemars::schema_for!(Config),
     check: |config| {
         parse_config::<Config>(config)?;
-        Ok(PortRole {
-            receives: false,
-            sends: true,
-        })
+        Ok(PortRole::of(false, true))
     },
-    open: |config, _dir| {
+    open: |config, _| {
         let config: Config =
             parse_config(config).map_err(|_| PortError("wrong settings".to_owned()))?;
         Ok(Box::new(Sink::open(&config)))

@@ -206,12 +206,9 @@ pub(super) const KIND: PortKind = PortKind {
             let repair = "write packets per second, like 1000000";
             return Err(vec![ConfigError::new("rate", message, repair)]);
         }
-        Ok(PortRole {
-            receives: true,
-            sends: false,
-        })
+        Ok(PortRole::of(true, false))
     },
-    open: |config, _dir| {
+    open: |config, _| {
         let config: Config =
             parse_config(config).map_err(|_| PortError("wrong settings".to_owned()))?;
         let schedule = match (config.gap_ns, config.rate) {

@@ -63,6 +63,7 @@ sources! {
     "../../../shm/src/pool.rs",
     "../../../shm/src/pool/bundles.rs",
     "../../../shm/src/pool/link_set.rs",
+    "../../../shm/src/pool/memory.rs",
     "../../../shm/src/pool/search.rs",
     "../../../shm/src/pool/slabs.rs",
     "../../../shm/src/pool/units.rs",

@@ -2,9 +2,10 @@
 //!
 //! Behind a turn: not each of them, since the page's lines are in other cores while somebody looks.
 //! Whoever buries this worker knows what it received and sent from cursors, which are exact; what
-//! no cursor knows is stored at once: drops here, packets of an NF's own making before they leave
-//! (`Turn::count_made`).
+//! no cursor knows is stored at once: drops and what ports keep here, packets of an NF's own making
+//! before they leave (`Turn::count_made`).
 
+use crate::worker::graph::Work;
 use crate::worker::runner::Runner;
 
 /// How old counters in the page may get while packets move.
@@ -29,7 +30,7 @@ impl Runner {
         age >= STORE_NS && self.sums.busy_turns != self.counters.load(0)
     }
 
-    /// Stores what nodes have dropped and no cursor knows: should this worker be killed, it is not
+    /// Stores what nodes have dropped, or ports keep, and no cursor knows: should this worker be killed, it is not
     /// taken for what it held.
     fn store_losses(&mut self) {
         let nodes = self.graph.nodes.iter_mut().enumerate();
@@ -47,7 +48,9 @@ impl Runner {
         self.stored_at = now;
         for node in &mut self.graph.nodes {
             node.read_own_counters();
-            node.counters.held = node.holding.hold.count();
+            if !matches!(node.work, Work::Port { .. }) {
+                node.counters.held = node.holding.hold.count();
+            }
             node.has_dropped = false;
         }
         self.sums.violations = self.pools.violations();

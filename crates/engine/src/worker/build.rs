@@ -9,7 +9,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use catena_shm::counters::Counters;
-use catena_shm::pool::{LinkSet, PoolOwner, PoolView};
+use catena_shm::pool::{LinkSet, PoolMemory, PoolOwner, PoolView};
 use catena_shm::record_ring::RecordPage;
 use catena_shm::region::RegionError;
 use catena_shm::ring::Producer;
@@ -176,6 +176,7 @@ impl Making {
         );
         let counters = Counters::create(page_layout(&assignment).word_count())?;
         let records = RecordPage::create()?;
+        let pools = device_memory(&owners);
         let (mut works, mut rebuilds, mut controls) = (Vec::new(), Vec::new(), Vec::new());
         for node in &assignment.nodes {
             let rebuild = running
@@ -186,8 +187,8 @@ impl Making {
                 .transpose()?
                 .flatten();
             let (work, control) = match &rebuild {
-                Some(_) => open(node, &assignment, registry, on_trial)?,
-                None => open(node, &assignment, registry, |plan| {
+                Some(_) => open(node, &assignment, registry, &pools, on_trial)?,
+                None => open(node, &assignment, registry, &pools, |plan| {
                     memory.of(node.index, plan)
                 })?,
             };
@@ -524,6 +525,14 @@ fn doors(assignment: &Assignment) -> Result<Vec<Door>, BuildError> {
             Door::open(link, bind).map_err(|message| BuildError::Node { node, message })
         })
         .collect()
+}
+
+/// Memory of own pools that a port may show to a device, smallest buffers first.
+fn device_memory(owners: &[PoolOwner]) -> Vec<PoolMemory> {
+    let plain = owners.iter().filter(|owner| !owner.geometry().bundles);
+    let mut pools: Vec<_> = plain.map(PoolOwner::device_memory).collect();
+    pools.sort_by_key(|pool| pool.geometry().log2_stride);
+    pools
 }
 
 /// Longest packet that a worker's own pools hold.

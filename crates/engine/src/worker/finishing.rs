@@ -24,13 +24,15 @@ impl Runner {
                 break;
             }
         }
+        let mut closed = Vec::new();
         for node in &mut self.graph.nodes {
             node.let_go(&mut self.pools);
+            closed.push(node.close_port(&mut self.pools));
         }
         let mut closings = Vec::new();
-        for node in &mut self.graph.nodes {
+        for (node, closed) in self.graph.nodes.iter_mut().zip(closed) {
             let (error, counted) = match &mut node.work {
-                Work::Port { port, .. } => (port.close().err(), port.report()),
+                Work::Port { port, .. } => (closed.err(), port.report()),
                 Work::Nf(nf) => (None, nf.report()),
                 Work::Bypass => continue,
             };

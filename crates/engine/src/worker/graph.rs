@@ -11,7 +11,7 @@ use crate::load::Load;
 use crate::nf::{Nanos, Nf};
 use crate::own_counters::CounterSink;
 use crate::pools::Pools;
-use crate::port::{Port, RxState};
+use crate::port::{Buffers, Port, PortError, RxState};
 use crate::probe::NodeCost;
 use crate::stats::NodeCounters;
 use crate::worker::holding::Holding;
@@ -108,7 +108,8 @@ pub struct WorkerNode {
     pub outputs: Vec<OutEdge>,
     /// Whether packets end here although it is no port: see [`Nf::ends_paths`].
     pub is_end: bool,
-    /// Whether it has dropped anything since its counters were stored.
+    /// Whether it has dropped anything, or its port has kept packets or given some back, since its
+    /// counters were stored.
     pub has_dropped: bool,
     /// What it holds between turns.
     pub holding: Holding,
@@ -384,7 +385,18 @@ impl WorkerNode {
         self.let_go(pools);
         self.holding.begin(&self.work);
         if let Work::Port { port, .. } = &mut work {
-            let _ = port.close();
+            let _ = close(port.as_mut(), pools, &mut self.counters);
+        }
+    }
+
+    /// Closes its port, if it is one: what a device had is given back.
+    ///
+    /// # Errors
+    /// What the port says.
+    pub fn close_port(&mut self, pools: &mut Pools) -> Result<(), PortError> {
+        match &mut self.work {
+            Work::Port { port, .. } => close(port.as_mut(), pools, &mut self.counters),
+            _ => Ok(()),
         }
     }
 
@@ -415,6 +427,16 @@ impl WorkerNode {
         self.counters.drops[reason.index()] += count;
         self.has_dropped |= count > 0;
     }
+}
+
+fn close(
+    port: &mut dyn Port,
+    pools: &mut Pools,
+    counters: &mut NodeCounters,
+) -> Result<(), PortError> {
+    let closed = port.close();
+    port.reap(&mut Buffers::new(pools, counters), Nanos(0));
+    closed
 }
 
 #[cfg(test)]

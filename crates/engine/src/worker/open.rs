@@ -5,7 +5,7 @@
 
 use std::os::fd::OwnedFd;
 
-use catena_shm::pool::PoolView;
+use catena_shm::pool::{PoolMemory, PoolView};
 use catena_shm::region::{HUGE_PAGE_BYTES, PAGE_BYTES, RegionError};
 use catena_shm::ring_memory::{RingEnd, Side};
 
@@ -13,7 +13,7 @@ use crate::chain::registry::Registry;
 use crate::config::ConfigErrors;
 use crate::nf::exchange::NfControl;
 use crate::nf::{BuildContext, NfKind, NfPlan, NfState};
-use crate::port::RxState;
+use crate::port::{Opening, RxState};
 use crate::protocol::{Assignment, NodeSpec, RegionName};
 use crate::worker::build::{BuildError, lane_geometry, pool_geometry, pool_sharing, ring_geometry};
 use crate::worker::graph::Work;
@@ -114,11 +114,13 @@ pub(super) fn plan_of(
     Ok(Some((kind, plan)))
 }
 
-/// Opens a port with its wrappers, or builds an NF, with the memory that its plan asks for.
+/// Opens a port with its wrappers, which may show `pools` to a device, or builds an NF, with the
+/// memory that its plan asks for.
 pub(super) fn open(
     spec: &NodeSpec,
     assignment: &Assignment,
     registry: &Registry,
+    pools: &[PoolMemory],
     memory: impl FnOnce(&NfPlan) -> Result<Vec<NfState>, String>,
 ) -> Result<(Work, Option<Box<dyn NfControl>>), BuildError> {
     let failed = |message: String| BuildError::Node {
@@ -146,7 +148,14 @@ pub(super) fn open(
     let kind = registry.port(&spec.type_name);
     let kind = kind.ok_or_else(|| failed(format!("unknown port type {}", spec.type_name)))?;
     let dir = &assignment.dir;
-    let mut port = (kind.open)(&spec.config, dir).map_err(|error| failed(error.to_string()))?;
+    let opening = Opening {
+        receives: spec.receives,
+        sends: assignment.edges.iter().any(|edge| edge.to == spec.index),
+        pools,
+        ..Opening::alone(dir)
+    };
+    let mut port =
+        (kind.open)(&spec.config, &opening).map_err(|error| failed(error.to_string()))?;
     for (name, config) in &spec.wraps {
         let wrap = registry.wrap(name);
         let wrap = wrap.ok_or_else(|| failed(format!("unknown wrapper {name}")))?;

@@ -423,6 +423,16 @@ impl Probe {
         }
     }
 
+    /// Behind [`Probe::transmitted`]: the port has kept packets with these marks, to send them.
+    #[inline]
+    pub fn kept(&mut self, marks: &mut Vec<u16>) {
+        let is_followed = self.is_tracing && self.is_seen && self.visit.mark != 0;
+        for mark in marks.drain(..).filter(|_| is_followed) {
+            let output = Some(0);
+            self.followed.push(Followed { mark, output });
+        }
+    }
+
     /// The burst has been passed on by node `node`, which it had reached by link `input` minus one;
     /// `exit` says where an output leads.
     #[inline]

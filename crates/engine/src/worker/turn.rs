@@ -5,12 +5,12 @@
 //! 3. Each NF takes what has arrived and its verdicts are carried out; then it sends what it holds
 //!    or has made. Those at which packets end are last and send in the next turn, so that no queue
 //!    holds a packet between turns.
-//! 4. Ports send.
+//! 4. Ports give back what their devices are done with, and send.
 //! 5. The turn is sealed: returns are published, tails committed, heads settled, sleeping
 //!    neighbours woken. This order makes recovery exact (see [`catena_shm::ring`]).
 //!
-//! Between turns a worker holds only packets that its NFs have kept, in buffers of pools that it
-//! owns: to whoever buries it they are at home.
+//! Between turns a worker holds only packets that its NFs and ports have kept, in buffers of pools
+//! that it owns: to whoever buries it they are at home.
 
 mod emitting;
 
@@ -23,7 +23,7 @@ use crate::link::{Dropped, bytes_of};
 use crate::load::Load;
 use crate::nf::{Burst, Moved, Nanos, Verdict};
 use crate::pools::Pools;
-use crate::port::{RxBurst, RxState, TxBurst};
+use crate::port::{Buffers, RxBurst, RxState, TxBurst};
 use crate::stats::PageLayout;
 use crate::worker::graph::{Graph, InEdge, OutEdge, Work, WorkerNode};
 use crate::worker::probe::{Exit, Probe};
@@ -355,6 +355,10 @@ impl Turn {
         let Work::Port { port, .. } = &mut node.work else {
             return false;
         };
+        let mut buffers = Buffers::new(pools, &mut node.counters);
+        port.reap(&mut buffers, now);
+        // No cursor knows what a port keeps.
+        node.has_dropped |= buffers.ended() > 0;
         if port.holds_packets() {
             port.tx(&mut TxBurst::of(&mut []), now);
             moved = true;
@@ -373,9 +377,10 @@ impl Turn {
             };
             self.probe.arrived(&self.load, node.inputs[input].is_link());
             let mut burst = TxBurst::new(&mut self.load, pools);
-            let sent = port.tx(&mut burst, now);
+            let done = port.tx(&mut burst, now);
+            let kept = burst.kept();
             let count = self.load.count();
-            let sent = sent.min(count);
+            let sent = done.saturating_sub(kept).min(count);
             let bytes = if sent == count {
                 self.load.count_bytes()
             } else {
@@ -384,10 +389,13 @@ impl Turn {
             };
             let handled = sent.min(self.load.packets.len());
             self.probe.transmitted(&self.load.packets[..handled]);
+            self.probe.kept(&mut self.load.kept_marks);
             note_sent(&mut self.probe, node, Some(input));
+            node.counters.held += kept as u64;
+            node.has_dropped |= kept > 0;
             node.counters.tx_packets += sent as u64;
             node.counters.tx_bytes += bytes;
-            node.count_drops(DropReason::TxFailed, (taken - sent) as u64);
+            node.count_drops(DropReason::TxFailed, (taken - kept - sent) as u64);
             self.load.release(pools);
         }
         moved

@@ -52,17 +52,15 @@ pub const KIND: PortKind = PortKind {
     schema: || schemars::schema_for!(Config),
     check: |config| {
         Config::parse(config)?;
-        Ok(PortRole {
-            receives: true,
-            sends: true,
-        })
+        Ok(PortRole::of(true, true))
     },
-    open: |config, dir| {
+    open: |config, opening| {
         let config = Config::parse(config).map_err(|errors| {
             let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
             PortError(lines.join("; "))
         })?;
-        let results = config.results.as_ref().map(|path| dir.join(path));
+        let results = config.results.as_ref();
+        let results = results.map(|path| opening.dir.join(path));
         let rate = TickRate::measure(CALIBRATION);
         Ok(Box::new(PktGenRcv::new(&config, rate, results)))
     },

@@ -390,12 +390,9 @@ pub const KIND: PortKind = PortKind {
                 format!("give at most {FLOW_COUNT_MAX}"),
             )]);
         }
-        Ok(PortRole {
-            receives: false,
-            sends: true,
-        })
+        Ok(PortRole::of(false, true))
     },
-    open: |config, dir| {
+    open: |config, opening| {
         let config: Config = parse_config(config).map_err(|errors| {
             let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
             PortError(lines.join("; "))
@@ -407,7 +404,7 @@ pub const KIND: PortKind = PortKind {
             config.samples,
             FlowSink::new(config.flows),
         );
-        port.results = config.results.map(|path| dir.join(path));
+        port.results = config.results.map(|path| opening.dir.join(path));
         port.slices = config.slices.map(|slices| Slices::new(&slices, rate));
         Ok(Box::new(port))
     },

@@ -251,12 +251,9 @@ pub const KIND: PortKind = PortKind {
     schema: || schemars::schema_for!(Config),
     check: |config| {
         parse_config::<Config>(config)?.check()?;
-        Ok(PortRole {
-            receives: true,
-            sends: false,
-        })
+        Ok(PortRole::of(true, false))
     },
-    open: |config, _dir| {
+    open: |config, _| {
         let config: Config = crate::opening::parse(config)?;
         config.check().map_err(crate::opening::refused)?;
         Ok(Box::new(Generator::new(&config)))

@@ -190,10 +190,7 @@ impl Config {
             });
         }
         if errors.is_empty() {
-            Ok(PortRole {
-                receives: true,
-                sends: true,
-            })
+            Ok(PortRole::of(true, true))
         } else {
             Err(errors)
         }
@@ -217,7 +214,7 @@ pub const KIND: PortKind = PortKind {
     drop_reasons: &[],
     schema: || schemars::schema_for!(Config),
     check: |config| parse_config::<Config>(config)?.check(),
-    open: |config, _dir| {
+    open: |config, _| {
         let config: Config = parse(config)?;
         config.check().map_err(refused)?;
         let socket = PacketSocket::open(&config.interface, config.options()).map_err(failed)?;

@@ -147,10 +147,7 @@ impl Config {
             ));
         }
         if errors.is_empty() {
-            Ok(PortRole {
-                receives: reads,
-                sends: !reads,
-            })
+            Ok(PortRole::of(reads, !reads))
         } else {
             Err(errors)
         }
@@ -173,7 +170,8 @@ pub const KIND: PortKind = PortKind {
     drop_reasons: &[],
     schema: || schemars::schema_for!(Config),
     check: |config| parse_config::<Config>(config)?.check(),
-    open: |config, dir| {
+    open: |config, opening| {
+        let dir = opening.dir;
         let config: Config = parse(config)?;
         config.check().map_err(refused)?;
         Ok(match (&config.read, &config.write) {

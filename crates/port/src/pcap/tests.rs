@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use catena_engine::nf::{DropReason, Nanos};
-use catena_engine::port::RxState;
+use catena_engine::port::{Opening, RxState};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -168,11 +168,13 @@ fn a_missing_or_foreign_file_is_refused_at_open_and_not_at_check() {
     for (name, reason) in [("none.pcap", "cannot be opened"), ("text", "not a capture")] {
         let config = json!({ "read": name });
         assert!((KIND.check)(&config).is_ok());
-        let error = (KIND.open)(&config, dir.path()).err().unwrap().to_string();
+        let opened = (KIND.open)(&config, &Opening::alone(dir.path()));
+        let error = opened.err().unwrap().to_string();
         assert!(error.contains(name) && error.contains(reason), "{error}");
     }
     let config = json!({ "write": "no/such/folder.pcap" });
-    let error = (KIND.open)(&config, dir.path()).err().unwrap().to_string();
+    let opened = (KIND.open)(&config, &Opening::alone(dir.path()));
+    let error = opened.err().unwrap().to_string();
     assert!(error.contains("cannot be created"), "{error}");
 }
 

@@ -60,10 +60,7 @@ impl Config {
             ));
         }
         if errors.is_empty() {
-            Ok(PortRole {
-                receives: true,
-                sends: true,
-            })
+            Ok(PortRole::of(true, true))
         } else {
             Err(errors)
         }
@@ -78,7 +75,7 @@ pub const KIND: PortKind = PortKind {
     drop_reasons: &[],
     schema: || schemars::schema_for!(Config),
     check: |config| parse_config::<Config>(config)?.check(),
-    open: |config, _dir| {
+    open: |config, _| {
         let config: Config = parse(config)?;
         config.check().map_err(refused)?;
         let tap = Tap::open(&config.name, Options::default()).map_err(failed)?;

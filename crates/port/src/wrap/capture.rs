@@ -11,7 +11,7 @@ use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
-use catena_engine::port::{Port, PortError, RxBurst, RxState, TxBurst, WrapKind};
+use catena_engine::port::{Buffers, Port, PortError, RxBurst, RxState, TxBurst, WrapKind};
 use catena_engine::units::ByteSize;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -167,10 +167,15 @@ impl Port for Capture {
     }
 
     fn tx(&mut self, burst: &mut TxBurst<'_>, now: Nanos) -> usize {
-        let count = burst.packets().len();
-        let sent = self.inner.tx(burst, now).min(count);
-        self.see(&burst.packets()[..sent], Direction::Sent, now);
+        let packets = burst.packets();
+        let sent = self.inner.tx(&mut TxBurst::of(packets), now);
+        let sent = sent.min(packets.len());
+        self.see(&packets[..sent], Direction::Sent, now);
         sent
+    }
+
+    fn reap(&mut self, buffers: &mut Buffers<'_>, now: Nanos) {
+        self.inner.reap(buffers, now);
     }
 
     fn tx_room(&mut self, now: Nanos) -> usize {

@@ -14,7 +14,7 @@ use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
-use catena_engine::port::{Port, PortError, RxBurst, RxState, TxBurst, WrapKind};
+use catena_engine::port::{Buffers, Port, PortError, RxBurst, RxState, TxBurst, WrapKind};
 use catena_engine::units::Rate;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -111,19 +111,24 @@ impl Port for Pace {
     }
 
     fn tx(&mut self, burst: &mut TxBurst<'_>, now: Nanos) -> usize {
-        let count = burst.packets().len();
-        let sent = self.inner.tx(burst, now).min(count);
+        let packets = burst.packets();
+        let sent = self.inner.tx(&mut TxBurst::of(packets), now);
+        let sent = sent.min(packets.len());
         if let Some(pacer) = &mut self.tx
             && sent > 0
         {
             pacer.begin(now, self.tx_len);
             self.tx_len = 0;
-            for packet in &burst.packets()[..sent] {
+            for packet in &packets[..sent] {
                 pacer.spend(packet.len());
                 self.tx_len = self.tx_len.max(packet.len());
             }
         }
         sent
+    }
+
+    fn reap(&mut self, buffers: &mut Buffers<'_>, now: Nanos) {
+        self.inner.reap(buffers, now);
     }
 
     fn tx_room(&mut self, now: Nanos) -> usize {

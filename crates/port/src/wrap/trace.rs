@@ -18,7 +18,7 @@ use catena_engine::config::parse_config;
 use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
-use catena_engine::port::{Port, PortError, RxBurst, RxState, TxBurst, WrapKind};
+use catena_engine::port::{Buffers, Port, PortError, RxBurst, RxState, TxBurst, WrapKind};
 use catena_wire::dissect::Dissected;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -146,10 +146,15 @@ impl Port for Trace {
     }
 
     fn tx(&mut self, burst: &mut TxBurst<'_>, now: Nanos) -> usize {
-        let count = burst.packets().len();
-        let sent = self.inner.tx(burst, now).min(count);
-        self.see(&burst.packets()[..sent], Direction::Sent, now);
+        let packets = burst.packets();
+        let sent = self.inner.tx(&mut TxBurst::of(packets), now);
+        let sent = sent.min(packets.len());
+        self.see(&packets[..sent], Direction::Sent, now);
         sent
+    }
+
+    fn reap(&mut self, buffers: &mut Buffers<'_>, now: Nanos) {
+        self.inner.reap(buffers, now);
     }
 
     fn tx_room(&mut self, now: Nanos) -> usize {
@@ -185,6 +190,7 @@ impl Port for Trace {
 
 #[cfg(test)]
 mod tests {
+    use catena_engine::port::Opening;
     use serde_json::json;
 
     use super::*;
@@ -196,7 +202,7 @@ mod tests {
     fn first_packets_are_shown_and_the_rest_passes() {
         let dir = tempfile::tempdir().unwrap();
         let config = json!({ "count": 9, "vlan": 7, "protocol": "udp6", "size": 100 });
-        let generator = (generator::KIND.open)(&config, dir.path()).unwrap();
+        let generator = (generator::KIND.open)(&config, &Opening::alone(dir.path())).unwrap();
         let config = json!({ "file": "trace.txt", "count": 3 });
         let mut bench = PortBench::wrap(&KIND, &config, dir.path(), generator).unwrap();
         bench.now = Nanos(1_000_000_020);

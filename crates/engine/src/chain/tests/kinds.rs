@@ -155,10 +155,7 @@ const PCAP: PortKind = PortKind {
                 "neither read nor write is given",
                 "add read: FILE or write: FILE",
             )]),
-            (read, write) => Ok(PortRole {
-                receives: read.is_some(),
-                sends: write.is_some(),
-            }),
+            (read, write) => Ok(PortRole::of(read.is_some(), write.is_some())),
         }
     },
     open: |_, _| Err(PortError("not in tests".to_owned())),
@@ -172,10 +169,7 @@ const TAP: PortKind = PortKind {
     schema: || schemars::schema_for!(Empty),
     check: |config| {
         parse_config::<Empty>(config)?;
-        Ok(PortRole {
-            receives: true,
-            sends: true,
-        })
+        Ok(PortRole::of(true, true))
     },
     open: |_, _| Err(PortError("not in tests".to_owned())),
 };

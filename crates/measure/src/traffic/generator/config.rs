@@ -1,10 +1,10 @@
 //! What a chain file says of a `traffic` port, and the port that comes of it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
-use catena_engine::port::{Port, PortError, PortKind, PortRole};
+use catena_engine::port::{Opening, Port, PortError, PortKind, PortRole};
 use catena_engine::units::Span;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -90,10 +90,7 @@ pub const KIND: PortKind = PortKind {
             )]);
         }
         inline_profile(&config)?;
-        Ok(PortRole {
-            receives: true,
-            sends: false,
-        })
+        Ok(PortRole::of(true, false))
     },
     open,
 };
@@ -116,7 +113,8 @@ fn inline_profile(config: &Config) -> Result<Option<Profile>, ConfigErrors> {
     })
 }
 
-fn open(config: &serde_json::Value, dir: &Path) -> Result<Box<dyn Port>, PortError> {
+fn open(config: &serde_json::Value, opening: &Opening<'_>) -> Result<Box<dyn Port>, PortError> {
+    let dir = opening.dir;
     let refused = |errors: ConfigErrors| {
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
         PortError(lines.join("; "))

@@ -29,7 +29,7 @@ use std::slice;
 use catena_engine::nf::{DropReason, Nanos};
 use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
-use catena_engine::port::{Port, PortError, RxBurst, RxState, TxBurst, WrapKind};
+use catena_engine::port::{Buffers, Port, PortError, RxBurst, RxState, TxBurst, WrapKind};
 
 pub use config::{Config, HOLD_LIMITS};
 
@@ -208,7 +208,7 @@ impl Port for Fault {
         self.now = now;
         self.send_ready(now);
         if self.tx.is_none() || burst.count() == 0 {
-            return self.inner.tx(burst, now);
+            return self.inner.tx(&mut TxBurst::of(burst.packets()), now);
         }
         let packets = burst.packets();
         let mut refused = 0;
@@ -252,6 +252,10 @@ impl Port for Fault {
             refused += count - self.inner.tx(&mut TxBurst::of(rest), now).min(count);
         }
         packets.len() - refused
+    }
+
+    fn reap(&mut self, buffers: &mut Buffers<'_>, now: Nanos) {
+        self.inner.reap(buffers, now);
     }
 
     fn tx_room(&mut self, now: Nanos) -> usize {

@@ -1,0 +1,40 @@
+//! What a port is opened with, beside its configuration.
+//!
+//! Control path, before a worker's first turn. The engine fills it in; a test may, too.
+
+use std::path::Path;
+
+use catena_shm::pool::PoolMemory;
+
+/// The world of a port that is being opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening<'a> {
+    /// The chain file's folder, against which relative paths are resolved.
+    pub dir: &'a Path,
+    /// Whether the chain takes packets from it.
+    pub receives: bool,
+    /// Whether the chain gives it packets.
+    pub sends: bool,
+    /// Which of its queues this is, from 0.
+    pub queue: u16,
+    /// How many queues the chain has of it, each opened by itself; at most
+    /// [`PortRole::queues_max`](super::PortRole::queues_max).
+    pub queues: u16,
+    /// Memory of the pools that its worker owns and that hold one packet in a buffer, smallest
+    /// buffers first: what a device may be shown.
+    pub pools: &'a [PoolMemory],
+}
+
+impl<'a> Opening<'a> {
+    /// In both directions, the only queue, with no pools.
+    pub fn alone(dir: &'a Path) -> Self {
+        Self {
+            dir,
+            receives: true,
+            sends: true,
+            queue: 0,
+            queues: 1,
+            pools: &[],
+        }
+    }
+}
