@@ -168,6 +168,39 @@ fn links_to_functions_name_their_lines() {
     );
 }
 
+/// The path of a packet in ARCHITECTURE, with its functions, files and their lines.
+fn path_of_a_packet(files: &[File]) -> (usize, usize, usize) {
+    let page = files.iter().find(|file| file.path == "ARCHITECTURE.md");
+    let text = page.map_or("", |page| page.text.as_str());
+    let path = text.split("<!-- begin path -->").nth(1);
+    let path = path.and_then(|rest| rest.split("<!-- end path -->").next());
+    let functions: Vec<_> = path.into_iter().flat_map(named_functions).collect();
+    let mut names: Vec<_> = functions.iter().map(|(_, target, _)| target).collect();
+    names.sort_unstable();
+    names.dedup();
+    let found = files.iter().filter(|file| names.contains(&&file.path));
+    let lines = found.map(|file| file.text.lines().count()).sum();
+    (functions.len(), names.len(), lines)
+}
+
+#[test]
+fn a_stranger_can_follow_a_packet() {
+    let (functions, files, lines) = path_of_a_packet(&repository());
+    assert!(
+        (2..=12).contains(&functions) && files <= 8 && lines <= 2500,
+        "{functions} functions in {files} files of {lines} lines: 12, 8 and 2,500 at most; move \
+         what is not on the path out of its files"
+    );
+    let page = "[`z`](z.rs#L1)<!-- begin path -->\n1. [`f`](a.rs#L1)\n2. [`g`](a.rs#L2): it\n\
+                3. [`h`](b.rs#L1)\n<!-- end path -->";
+    let files = [
+        sample("ARCHITECTURE.md", page),
+        sample("a.rs", "fn f() {}\nfn g() {}\n"),
+        sample("b.rs", "fn h() {}\n"),
+    ];
+    assert_eq!(path_of_a_packet(&files), (3, 2, 3));
+}
+
 /// Folders whose files documents name in backticks.
 const FOLDERS: &[&str] = &[
     "crates/", "chains/", "docs/", "fuzz/", "tests/", "xtask/", ".ci/",

@@ -71,6 +71,7 @@ sources! {
     "../../../shm/src/record_ring.rs",
     "../../../shm/src/region.rs",
     "../../../shm/src/ring.rs",
+    "../../../shm/src/ring/estate.rs",
     "../../../shm/src/ring/inlet.rs",
     "../../../shm/src/ring_memory.rs",
     "../../../shm/src/schedule.rs",

@@ -7,7 +7,7 @@ use catena_shm::region::Sharing;
 use catena_shm::tsc::Clock;
 
 use super::*;
-use crate::nf::Nf;
+use crate::nf::{Emission, Nf};
 use crate::port::Port;
 use crate::probe::NodeCost;
 use crate::stats::NodeCounters;
