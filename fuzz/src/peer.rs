@@ -14,7 +14,7 @@ use catena_engine::load::Load;
 use catena_engine::pools::{HomeLane, Pools, ReturnLane};
 use catena_engine::protocol::{FromWorker, RingSpec, ToWorker};
 use catena_shm::descriptor::Descriptor;
-use catena_shm::pool::{LinkSet, PoolGeometry, PoolOwner};
+use catena_shm::pool::{LinkSet, PoolGeometry, PoolOwner, PoolView};
 use catena_shm::region::Sharing;
 use catena_shm::ring::{Producer, packets_in};
 use catena_shm::ring_memory::{MappedRing, RingEnd, RingGeometry, Side};
@@ -54,8 +54,16 @@ fn owner(id: u8, geometry: PoolGeometry) -> PoolOwner {
     PoolOwner::create(id, geometry, Sharing::ReadWrite).expect("memory for a pool")
 }
 
-/// A worker that owns pools 1 and, of bundles, 3; sees the peer's pools 2 and, of bundles, 4; and
-/// is given what the peer writes.
+/// A pool that the peer has sealed.
+fn sealed(id: u8, geometry: PoolGeometry) -> PoolView {
+    let owner = PoolOwner::create(id, geometry, Sharing::ReadOnly).expect("memory for a pool");
+    let (fd, len) = owner.memory();
+    let fd = fd.try_clone_to_owned().expect("a descriptor");
+    PoolView::attach(id, geometry, fd, len, Sharing::ReadOnly).expect("a mapping")
+}
+
+/// A worker that owns pools 1 and, of bundles, 3; sees the peer's pools 2 and, of bundles, 4; may
+/// only read its pools 5 and, of bundles, 6; and is given what the peer writes.
 struct Victim {
     pools: Pools,
     in_place: RxLink,
@@ -72,9 +80,11 @@ impl Victim {
         let mut pools = Pools::new(vec![owner(1, POOL), owner(3, BUNDLES)]);
         pools.add_view(owner(2, POOL).view());
         pools.add_view(owner(4, BUNDLES).view());
+        pools.add_view(sealed(5, POOL));
+        pools.add_view(sealed(6, BUNDLES));
         let lane = ring(PLAIN);
         let returns = Producer::new(lane.clone(), 0);
-        pools.add_return_lane(ReturnLane::new(1, returns, vec![2, 4]));
+        pools.add_return_lane(ReturnLane::new(1, returns, vec![2, 4, 5, 6]));
         let mut links = LinkSet::default();
         links.insert(THEIRS);
         pools.add_home_lane(HomeLane::new(1, Inlet::new(home, 0), links));

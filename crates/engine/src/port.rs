@@ -5,6 +5,8 @@
 //! crate, one folder each; wrappers (capture, trace, fault, pace) are ports that hold a port. A
 //! port is opened and closed on the control path and used by exactly one worker.
 
+mod keep;
+mod opening;
 mod rx_burst;
 
 use std::fmt;
@@ -16,9 +18,6 @@ use crate::nf::Nanos;
 use crate::own_counters::CounterSink;
 use crate::packet::Packet;
 use crate::pools::Pools;
-
-mod keep;
-mod opening;
 
 pub use keep::{Buffers, Taken};
 pub use opening::Opening;

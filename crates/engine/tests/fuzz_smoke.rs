@@ -35,11 +35,29 @@ fn descriptors(random: &mut Random) -> Vec<u8> {
             1 => u64::from(u32::MAX) - random.next() % 4,
             _ => random.next() % 260,
         };
-        let kind =
-            [0, 0, 0x11, 0x12, 0x13, 0x14, random.next() & 0xff][(random.next() % 7) as usize];
-        let pool = [0, 1, 1, 2, 63, 64, random.next() & 0xff][(random.next() % 7) as usize];
+        let bundled = 0x40 | random.next() & 0x3f;
+        let kinds = [
+            0,
+            0,
+            0x11,
+            0x12,
+            0x13,
+            0x14,
+            0x20,
+            0x20,
+            bundled,
+            random.next() & 0xff,
+        ];
+        let kind = kinds[(random.next() % 10) as usize];
+        let pool = [random.next() % 8, 1, 63, 64, random.next() & 0xff];
+        let pool = pool[(random.next() % 8).saturating_sub(3) as usize];
+        let offset = match random.next() % 3 {
+            0 => (random.next() % 5) << 13,
+            1 => (random.next() % 5) << 13 | (528 + random.next() % 64),
+            _ => near(random),
+        };
         bytes.extend((kind << 56 | pool << 48 | near(random)).to_le_bytes());
-        bytes.extend((near(random) << 32 | near(random)).to_le_bytes());
+        bytes.extend((near(random) << 32 | offset).to_le_bytes());
     }
     bytes
 }
