@@ -1,8 +1,8 @@
 //! Associations: which SMFs may have sessions here.
 //!
-//! Beside a packet's life. They lie in the memory that outlives the NF, so that sessions of a killed
-//! UPF still have an owner. Limits: [`ASSOCIATION_COUNT`]; a node's name has at most [`NAME_LEN_MAX`]
-//! octets.
+//! Beside a packet's life. They lie in the memory that outlives the NF, so that sessions of a
+//! killed UPF still have an owner. Limits: [`ASSOCIATION_COUNT`]; a node's name has at most
+//! [`NAME_LEN_MAX`] octets.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -123,7 +123,7 @@ mod tests {
     /// Beyond 4.3 Gbit/s public UPFs wrap at 32 bits.
     #[test]
     fn rates_are_exact_within_a_thousandth_beyond_4_gbit() {
-        for kbps in [64, 100_000, 4_294_967, 10_000_000, 400_000_000] {
+        for kbps in [64, 100_000, 4_294_967, 10_000_000, 40_000_000] {
             let rate = passed(kbps, 1400, 400_000);
             let ratio = rate / (kbps as f64 * 1000.0);
             assert!((0.999..=1.001).contains(&ratio), "{kbps} kbit/s: {ratio}");

@@ -191,8 +191,8 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool of all addresses of an IPv4 network but the first and the last, and of all prefixes of
-    /// 64 bits of an IPv6 network.
+    /// A pool of all addresses of an IPv4 network but the first and the last, and of all prefixes
+    /// of 64 bits of an IPv6 network.
     pub fn new(
         name: String,
         instance: u8,

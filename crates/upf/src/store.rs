@@ -123,6 +123,11 @@ impl Store {
         self.word(AT_RECOVERY) as u32
     }
 
+    /// The memory, for a successor.
+    pub fn into_memory(self) -> Memory {
+        self.memory
+    }
+
     /// Sessions.
     pub const fn live(&self) -> u32 {
         self.live

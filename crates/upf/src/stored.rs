@@ -2,8 +2,8 @@
 //!
 //! Beside a packet's life. A record is read and written field by field, little-endian, without
 //! padding; any bytes are some value of it, so that spoiled memory gives wrong answers and never a
-//! panic. A layout is what [`stored!`](crate::stored) makes of a struct, in the order of its fields;
-//! [`LAYOUT`](crate::store::LAYOUT) changes when one does.
+//! panic. A layout is what [`stored!`](crate::stored!) makes of a struct, in the order of its
+//! fields; [`LAYOUT`](crate::store::LAYOUT) changes when one does.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -3,8 +3,8 @@
 //! Fifth step of a packet's way through the UPF: a packet that passes its QERs is counted by the
 //! URRs of its PDR, unless a quota is used up. Time is an argument, so that a simulation runs years
 //! of charging in a moment. Nothing is counted twice and nothing is lost: what was counted is in
-//! [`Urr::reported`], in [`Urr::before`] or in [`Urr::usage`]. Specification: TS 29.244 5.2.2, 7.5.2.4,
-//! 7.5.8.3.
+//! [`Urr::reported`], in [`Urr::before`] or in [`Urr::usage`]. Specification: TS 29.244 5.2.2,
+//! 7.5.2.4, 7.5.8.3.
 
 use catena_wire::pfcp::value::flags::{
     MeasurementInformation, MeasurementMethod, ReportingTriggers, UsageReportTrigger,

@@ -1,0 +1,1 @@
+//! The NF on a bench.
