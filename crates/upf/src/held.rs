@@ -24,7 +24,7 @@ pub struct Account {
 /// Tickets of type `T` by session.
 #[derive(Debug)]
 pub struct Held<T> {
-    by_slot: HashMap<u32, VecDeque<(u64, T)>>,
+    by_slot: HashMap<u32, Queue<T>>,
     /// When packets expire, oldest first; some are gone by then.
     due: VecDeque<(u64, u32)>,
     count: usize,
@@ -32,6 +32,15 @@ pub struct Held<T> {
     limit_per_session: usize,
     time_ns: u64,
     account: Account,
+}
+
+/// Packets of one session.
+#[derive(Debug)]
+struct Queue<T> {
+    /// Most packets, for as long as any is held.
+    limit: usize,
+    /// When each expires, and its ticket.
+    packets: VecDeque<(u64, T)>,
 }
 
 /// What storing a packet did.
@@ -67,21 +76,33 @@ impl<T> Held<T> {
         self.account
     }
 
-    /// Whether one more of a session may be stored; one that may not is counted.
-    pub fn has_room(&mut self, slot: u32, suggested: Option<u8>) -> bool {
-        let own = self.by_slot.get(&slot).map_or(0, VecDeque::len);
+    /// Most packets of a session by what its BAR suggests.
+    fn limit_of(&self, suggested: Option<u8>) -> usize {
         let suggested = suggested.map_or(usize::MAX, usize::from);
-        let has_room = self.count < self.limit && own < self.limit_per_session.min(suggested);
+        self.limit_per_session.min(suggested)
+    }
+
+    /// Whether one more of a session may be stored; one that may not is counted. What its BAR
+    /// suggests counts from the first packet that is held.
+    pub fn has_room(&mut self, slot: u32, suggested: Option<u8>) -> bool {
+        let queue = self.by_slot.get(&slot);
+        let limit = queue.map_or(self.limit_of(suggested), |queue| queue.limit);
+        let own = queue.map_or(0, |queue| queue.packets.len());
+        let has_room = self.count < self.limit && own < limit;
         self.account.refused += u64::from(!has_room);
         has_room
     }
 
     /// Stores a packet of a session.
-    pub fn store(&mut self, slot: u32, ticket: T, now_ns: u64) -> Stored {
-        let queue = self.by_slot.entry(slot).or_default();
+    pub fn store(&mut self, slot: u32, suggested: Option<u8>, ticket: T, now_ns: u64) -> Stored {
+        let limit = self.limit_of(suggested);
+        let queue = self.by_slot.entry(slot).or_insert_with(|| Queue {
+            limit,
+            packets: VecDeque::new(),
+        });
         let until_ns = now_ns.saturating_add(self.time_ns);
-        let is_first = queue.is_empty();
-        queue.push_back((until_ns, ticket));
+        let is_first = queue.packets.is_empty();
+        queue.packets.push_back((until_ns, ticket));
         self.due.push_back((until_ns, slot));
         self.count += 1;
         self.account.stored += 1;
@@ -95,13 +116,13 @@ impl<T> Held<T> {
     /// The oldest packet of a session.
     pub fn front(&mut self, slot: u32) -> Option<&mut T> {
         let queue = self.by_slot.get_mut(&slot)?;
-        queue.front_mut().map(|(_, ticket)| ticket)
+        queue.packets.front_mut().map(|(_, ticket)| ticket)
     }
 
     fn pop(&mut self, slot: u32) -> Option<T> {
         let queue = self.by_slot.get_mut(&slot)?;
-        let (_, ticket) = queue.pop_front()?;
-        if queue.is_empty() {
+        let (_, ticket) = queue.packets.pop_front()?;
+        if queue.packets.is_empty() {
             self.by_slot.remove(&slot);
         }
         self.count -= 1;
@@ -125,7 +146,8 @@ impl<T> Held<T> {
     /// Takes the next packet whose time is over.
     pub fn expire(&mut self, now_ns: u64) -> Option<(u32, T)> {
         while let Some((until_ns, slot)) = self.due.front().copied() {
-            let oldest = self.by_slot.get(&slot).and_then(VecDeque::front);
+            let queue = self.by_slot.get(&slot);
+            let oldest = queue.and_then(|queue| queue.packets.front());
             let is_there = oldest.is_some_and(|(oldest, _)| *oldest <= until_ns);
             if is_there && until_ns > now_ns {
                 return None;
@@ -167,7 +189,7 @@ mod tests {
         let mut held = Held::new(3, 2, 10);
         let mut store = |slot, suggested| {
             let has_room = held.has_room(slot, suggested);
-            has_room.then(|| held.store(slot, (), 0))
+            has_room.then(|| held.store(slot, suggested, (), 0))
         };
         assert_eq!(store(1, None), Some(Stored::First));
         assert_eq!(store(1, None), Some(Stored::More));
@@ -179,11 +201,25 @@ mod tests {
     }
 
     #[test]
+    fn what_a_bar_suggests_holds_until_none_is_held() {
+        let mut held = Held::new(9, 9, 10);
+        held.store(1, Some(2), 'a', 0);
+        held.store(1, None, 'b', 0);
+        assert!(!held.has_room(1, None));
+        held.flush(1);
+        assert!(held.has_room(1, None));
+        held.flush(1);
+        held.store(1, None, 'c', 0);
+        held.store(1, None, 'd', 0);
+        assert!(held.has_room(1, None));
+    }
+
+    #[test]
     fn packets_expire_in_order_and_once() {
         let mut held = Held::new(9, 9, 10);
-        held.store(1, 'a', 0);
-        held.store(2, 'b', 5);
-        held.store(1, 'c', 6);
+        held.store(1, None, 'a', 0);
+        held.store(2, None, 'b', 5);
+        held.store(1, None, 'c', 6);
         assert_eq!(held.flush(1), Some('a'));
         assert_eq!(held.expire(14), None);
         assert_eq!(held.expire(15), Some((2, 'b')));
@@ -207,7 +243,7 @@ mod tests {
                     0..3 => {
                         if held.has_room(slot, None) {
                             number += 1;
-                            held.store(slot, number, now_ns);
+                            held.store(slot, None, number, now_ns);
                         }
                         None
                     }

@@ -87,7 +87,7 @@ impl UpfNf {
             let Some(kept) = kept else {
                 continue;
             };
-            let stored = self.held.store(one.slot, kept, now_ns);
+            let stored = self.held.store(one.slot, one.suggested, kept, now_ns);
             self.upf.holding.insert(one.slot);
             if stored == Stored::First && one.notifies {
                 self.upf

@@ -76,8 +76,8 @@ fn a_wrong_expectation_is_found_out() {
         ),
         (
             "paging",
-            "count: 7, first: 1,",
-            "count: 7, first: 2,",
+            "count: 8, first: 1,",
+            "count: 8, first: 2,",
             "nobody expected packet 1",
         ),
         ("pool", "cause: 79", "cause: 75", "cause 79 instead of 75"),
