@@ -7,7 +7,7 @@
 //! Between N4 and the data path. [`Session`] is read from an image and written to one;
 //! [`Image`] gives the records of an image where they lie.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use catena_wire::pfcp::value::node::FailedRuleId;
 use catena_wire::pfcp::value::{FarId, PdrId};
@@ -85,6 +85,9 @@ pub enum Key {
     V4(Ipv4Addr),
     /// A UE, by the first 64 bits.
     V6(u64),
+    /// A tunnel that ends elsewhere: TEID and address, or what is left of one of IPv6. Several
+    /// sessions may name the same one; the first has the key.
+    Remote(u32, u64),
 }
 
 impl Key {
@@ -95,7 +98,20 @@ impl Key {
             Self::Teid(teid) => [1, teid.into()],
             Self::V4(address) => [2, address.to_bits().into()],
             Self::V6(prefix) => [3, prefix],
+            Self::Remote(teid, address) => [4 << 32 | u64::from(teid), address],
         }
+    }
+
+    /// The key of a tunnel that ends at another node.
+    pub fn of_remote(teid: u32, address: IpAddr) -> Self {
+        let address = match address {
+            IpAddr::V4(address) => u64::from(address.to_bits()),
+            #[expect(clippy::cast_possible_truncation, reason = "both halves are in it")]
+            IpAddr::V6(address) => {
+                (address.to_bits() >> 64) as u64 ^ (address.to_bits() as u64).rotate_left(32)
+            }
+        };
+        Self::Remote(teid, address)
     }
 
     /// The key of an IPv6 address.
@@ -184,6 +200,17 @@ impl Session {
         let mut keys: Vec<Key> = teids.map(|pdr| Key::Teid(pdr.teid)).collect();
         keys.extend(self.head.ue_v4.map(Key::V4));
         keys.extend(self.head.ue_v6.map(Key::of_v6));
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
+    /// The tunnels that it sends into, each once.
+    pub fn remotes(&self) -> Vec<Key> {
+        let tunnels = self.fars.iter().filter(|far| far.headers != 0);
+        let mut keys: Vec<Key> = tunnels
+            .filter_map(|far| Some(Key::of_remote(far.teid, far.peer()?)))
+            .collect();
         keys.sort_unstable();
         keys.dedup();
         keys

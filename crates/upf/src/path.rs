@@ -243,6 +243,10 @@ impl Upf {
                 self.echo(view.sequence().unwrap_or(0), peer, signals);
                 return Err(Decision::Consumed);
             }
+            MessageType::ERROR_INDICATION => {
+                self.hear_error_indication(view.payload(), peer.0, now_ns);
+                return Err(Decision::Consumed);
+            }
             _ => return Err(Decision::Consumed),
         }
         let is_understood = |one| one == ExtensionType::PDU_SESSION_CONTAINER;

@@ -67,6 +67,13 @@ impl Index {
         }
     }
 
+    /// Forgets a key, if it leads to this slot.
+    pub fn remove_of(&mut self, key: Key, slot: u32) {
+        if self.find(key) == Some(slot) {
+            self.remove(key);
+        }
+    }
+
     /// Keys.
     pub fn len(&self) -> u32 {
         self.0.len()
@@ -259,7 +266,7 @@ impl Pool {
 
     fn place(&mut self, key: Key) -> Option<(&mut Numbers, u64)> {
         match key {
-            Key::Teid(_) => None,
+            Key::Teid(_) | Key::Remote(..) => None,
             Key::V4(address) => {
                 let number = self.v4_number(address)?;
                 self.v4.as_mut().map(|(_, _, numbers)| (numbers, number))

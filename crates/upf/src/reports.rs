@@ -6,6 +6,7 @@
 
 use std::net::IpAddr;
 
+use catena_wire::pfcp::value::address::FTeid;
 use catena_wire::pfcp::value::flags::{
     ReportType, ReportingTriggers, SessionReportResponseFlags, UsageInformation, UsageReportTrigger,
 };
@@ -81,6 +82,10 @@ impl Upf {
         let Some(address) = cp_address(&head) else {
             return;
         };
+        if !self.transactions.has_room() {
+            self.counters.unsent += 1;
+            return;
+        }
         self.counters.reports += 1;
         let subject = Subject::Report(head.seid);
         let seid = Some(head.cp_seid);
@@ -149,6 +154,25 @@ impl Upf {
                     qfi: Some(qfi),
                 });
                 writer.put_some(key::DOWNLINK_DATA_SERVICE_INFORMATION, information.as_ref())
+            })
+        });
+    }
+
+    /// A peer does not have the tunnel into which a session sends.
+    pub(crate) fn report_error_indication(
+        &mut self,
+        slot: u32,
+        teid: u32,
+        peer: IpAddr,
+        now_ns: u64,
+    ) {
+        let (v4, v6) = match peer {
+            IpAddr::V4(address) => (Some(address), None),
+            IpAddr::V6(address) => (None, Some(address)),
+        };
+        self.report_request(slot, ReportType::ERIR, now_ns, |writer| {
+            writer.group(IeType::ERROR_INDICATION_REPORT, |writer| {
+                writer.put(key::F_TEID, &FTeid::Given { teid, v4, v6 })
             })
         });
     }

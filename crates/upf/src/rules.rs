@@ -4,7 +4,7 @@
 //! their IEs. Rules name each other by ID and, once a session is linked, by place in its slot
 //! (`_at`, [`NONE`] for none). Specification: TS 29.244 5.2, 7.5.2.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use catena_wire::pfcp::value::flags::ApplyAction;
 
@@ -341,6 +341,12 @@ impl Far {
             bar_id: None,
             bar_at: NONE,
         }
+    }
+
+    /// Where the tunnel of the outer header ends.
+    pub fn peer(&self) -> Option<IpAddr> {
+        let v4 = self.v4.map(IpAddr::V4);
+        v4.or(self.v6.map(IpAddr::V6))
     }
 
     /// Whether the action has this flag.

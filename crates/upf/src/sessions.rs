@@ -69,6 +69,7 @@ impl Upf {
         match checked {
             Ok(answer) => {
                 self.store.insert(&session);
+                self.note_remotes(&session, slot);
                 self.counters.established += 1;
                 self.arm(slot, now_ns);
                 Ok(answer)
@@ -158,6 +159,7 @@ impl Upf {
             let ie_type = match key {
                 Key::Teid(_) => IeType::F_TEID,
                 Key::V4(_) | Key::V6(_) => IeType::UE_IP_ADDRESS,
+                Key::Remote(..) => IeType::OUTER_HEADER_CREATION,
             };
             let cause = match refused {
                 Refused::Taken => Cause::RULE_CREATION_MODIFICATION_FAILURE,
@@ -169,6 +171,13 @@ impl Upf {
             self.pools.iter_mut().for_each(|pool| pool.take(*key));
         }
         Ok(())
+    }
+
+    /// Has the tunnels that a session sends into lead to it; those of others stay theirs.
+    pub(crate) fn note_remotes(&mut self, session: &Session, slot: u32) {
+        for key in session.remotes() {
+            let _ = self.index.insert(key, slot);
+        }
     }
 
     /// Gives back what a refused request has drawn: what no session has.
@@ -217,6 +226,10 @@ impl Upf {
             return checked;
         }
         self.store.replace(slot, &session);
+        for key in old.remotes() {
+            self.index.remove_of(key, slot);
+        }
+        self.note_remotes(&session, slot);
         self.counters.modified += 1;
         for key in before.iter().filter(|key| !keys.contains(key)) {
             self.let_go(*key);
@@ -280,6 +293,9 @@ impl Upf {
     pub(crate) fn end_session(&mut self, slot: u32, now_ns: u64) {
         if let Some(session) = self.store.session(slot) {
             session.keys().into_iter().for_each(|key| self.let_go(key));
+            for key in session.remotes() {
+                self.index.remove_of(key, slot);
+            }
         }
         self.store.remove(slot);
         self.timers.set(slot, None, now_ns);

@@ -7,10 +7,11 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use catena_flow::meter::{Gcra, GcraState};
-use catena_wire::gtpu::element::Element;
+use catena_wire::gtpu::element::{Element, Elements};
 use catena_wire::gtpu::{self, MessageType};
 
 use crate::headers::{Datagram, Frame};
+use crate::model::Key;
 use crate::upf::Upf;
 
 /// Limits how many Error Indications are sent.
@@ -126,6 +127,21 @@ impl Upf {
         self.signal(signals, (to, gtpu::PORT, own), bytes);
     }
 
+    /// A peer does not know a tunnel: the SMF of the session that sends into it is told, not too
+    /// often. Only the tunnel's own end is believed.
+    pub(crate) fn hear_error_indication(&mut self, elements: &[u8], from: IpAddr, now_ns: u64) {
+        let Ok((teid, peer)) = Elements::new(elements).error_indication() else {
+            return;
+        };
+        let slot = self.index.find(Key::of_remote(teid, peer));
+        let Some(slot) = slot.filter(|_| peer == from) else {
+            return;
+        };
+        if self.limiter.passes(now_ns) {
+            self.report_error_indication(slot, teid, peer, now_ns);
+        }
+    }
+
     /// End markers for the tunnels of FARs that were changed.
     pub fn mark_ends(&mut self, signals: &mut VecDeque<Signal>) {
         while let Some(far) = self.end_markers.pop_front() {
@@ -152,7 +168,7 @@ impl Upf {
 }
 
 /// Writes a GTP-U message with elements.
-fn written(header: gtpu::Header<'_>, elements: &[Element<'_>]) -> Vec<u8> {
+pub(crate) fn written(header: gtpu::Header<'_>, elements: &[Element<'_>]) -> Vec<u8> {
     let payload_len = elements.iter().map(Element::len).sum();
     let header = gtpu::Header {
         payload_len,

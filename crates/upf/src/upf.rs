@@ -221,6 +221,7 @@ impl Upf {
                 let _ = self.index.insert(key, slot);
                 self.take(key);
             }
+            self.note_remotes(&session, slot);
             self.arm(slot, now_ns);
         }
     }

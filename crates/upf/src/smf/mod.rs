@@ -166,6 +166,7 @@ impl Player {
             Act::Uplink(packets) => self.uplink(packets)?,
             Act::Downlink(packets) => self.downlink(packets)?,
             Act::Echo => vec![wire::echo(&self.scenario)],
+            Act::ErrorIndication(teid) => vec![wire::error_indication(&self.scenario, *teid)],
             Act::Wait(span) => {
                 self.until_ns = now_ns.saturating_add(span.ns);
                 Vec::new()

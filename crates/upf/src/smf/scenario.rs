@@ -68,6 +68,8 @@ pub enum Act {
     Downlink(Packets),
     /// A GTP-U Echo Request.
     Echo,
+    /// A GTP-U Error Indication of the gNB about this TEID of its own.
+    ErrorIndication(u32),
     /// Time passes.
     Wait(Span),
 }

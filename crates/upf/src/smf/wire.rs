@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use catena_wire::dissect::Dissected;
 use catena_wire::ethernet::MacAddr;
+use catena_wire::gtpu::element::Element;
 use catena_wire::gtpu::{self, MessageType};
 
 use super::scenario::{Scenario, ip};
@@ -88,6 +89,23 @@ pub(super) fn echo(scenario: &Scenario) -> Vec<u8> {
     let mut message = vec![0; header.header_len()];
     header.emit(&mut message);
     to_n3(scenario, &message)
+}
+
+/// An Error Indication of the gNB about a tunnel of its own.
+pub(super) fn error_indication(scenario: &Scenario, teid: u32) -> Vec<u8> {
+    let elements = [
+        Element::TeidDataI(teid),
+        Element::PeerAddress(ip(scenario.ran)),
+    ];
+    let header = gtpu::Header {
+        message_type: MessageType::ERROR_INDICATION,
+        teid: 0,
+        sequence: Some(1),
+        n_pdu: None,
+        extensions: gtpu::Extensions::NONE,
+        payload_len: 0,
+    };
+    to_n3(scenario, &crate::tunnel::written(header, &elements))
 }
 
 fn to_n3(scenario: &Scenario, message: &[u8]) -> Vec<u8> {
