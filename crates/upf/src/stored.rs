@@ -179,13 +179,13 @@ impl<T: Stored + Copy + Default, const N: usize> Stored for List<T, N> {
 /// Defines structs and their layout: the fields one after the other.
 #[macro_export]
 macro_rules! stored {
-    ($($(#[$doc:meta])* pub struct $name:ident {
-        $($(#[$field_doc:meta])* pub $field:ident: $type:ty,)*
+    ($($(#[$doc:meta])* $vis:vis struct $name:ident {
+        $($(#[$field_doc:meta])* $field_vis:vis $field:ident: $type:ty,)*
     })*) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq)]
-        pub struct $name {
-            $($(#[$field_doc])* pub $field: $type,)*
+        $vis struct $name {
+            $($(#[$field_doc])* $field_vis $field: $type,)*
         }
 
         impl $crate::stored::Stored for $name {
@@ -223,17 +223,17 @@ mod tests {
 
     crate::stored! {
         /// One of each.
-        pub struct All {
+        struct All {
             /// An integer.
-            pub number: u32,
+            number: u32,
             /// A list.
-            pub list: List<u16, 3>,
+            list: List<u16, 3>,
             /// Something that may be there.
-            pub v4: Option<Ipv4Addr>,
+            v4: Option<Ipv4Addr>,
             /// An address.
-            pub v6: Ipv6Addr,
+            v6: Ipv6Addr,
             /// A flag.
-            pub flag: bool,
+            flag: bool,
         }
     }
 

@@ -129,11 +129,16 @@ impl Timers {
     /// A slot that is due.
     pub fn due(&mut self, now_ns: u64) -> Option<u32> {
         let mut due = None;
-        self.0.expire(now_ns, 1, |ended| {
-            due = u32::try_from(ended.entry.key(0)).ok();
-            Fate::Remove
-        });
-        due
+        // Entries that are only listed anew count as looked at.
+        loop {
+            let expired = self.0.expire(now_ns, 1, |ended| {
+                due = u32::try_from(ended.entry.key(0)).ok();
+                Fate::Remove
+            });
+            if due.is_some() || !expired.is_behind {
+                return due;
+            }
+        }
     }
 
     /// When the next one may be due.

@@ -74,8 +74,8 @@ impl Simulation {
                 Turn::Wait(until_ns) => {
                     let now_ns = self.bench.now.0;
                     // The UPF's own instants come first, one after the other.
-                    let next = woken.map(|at| at.0).filter(|at| *at > now_ns);
-                    self.bench.now = Nanos(next.unwrap_or(until_ns).min(until_ns));
+                    let next = woken.map_or(until_ns, |at| at.0.max(now_ns + 1));
+                    self.bench.now = Nanos(next.min(until_ns));
                 }
                 Turn::Done => {
                     return Ok(Outcome {
