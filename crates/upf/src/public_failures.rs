@@ -513,3 +513,61 @@ fn free5gc_482_any_bytes_at_all() {
         }
     }
 }
+
+/// Whatever is wrong with a modification: refused, it changes nothing of the session, not a byte of
+/// its slot, no key, no address.
+#[test]
+fn open5gs_4154_a_refused_modification_changes_nothing() {
+    let mut smf = Smf::new();
+    let mut now_ns = 0;
+    let mut refused = 0;
+    let (_, _, mut seid) = smf.establish(nothing, |writer| qer(writer, 1));
+    let modification = |seid| {
+        let header = Header {
+            message_type: MessageType::SESSION_MODIFICATION_REQUEST,
+            seid: Some(seid),
+            sequence: 0x90_0000,
+            priority: None,
+            follow_on: false,
+        };
+        message(&header, |writer| {
+            writer.group(IeType::REMOVE_QER, |writer| {
+                writer.put(key::QER_ID, &QerId(1))
+            })?;
+            writer.group(IeType::CREATE_FAR, |writer| usual_far(writer, 2))?;
+            qer(writer, 2)?;
+            writer.group(IeType::CREATE_PDR, |writer| {
+                writer.put(key::PDR_ID, &PdrId(2))?;
+                writer.put(key::PRECEDENCE, &100)?;
+                writer.group(IeType::PDI, usual_pdi)?;
+                writer.put(key::FAR_ID, &FarId(2))?;
+                writer.put(key::QER_ID, &QerId(2))
+            })
+        })
+        .unwrap()
+    };
+    for at in 16..modification(seid).len() {
+        for change in [1, 0x40, 0xff] {
+            now_ns += 60_000_000_000;
+            let mut spoiled = modification(seid);
+            spoiled[at] ^= change;
+            let slot = smf.upf.store.slot_of(seid).unwrap();
+            let state = |smf: &Smf| {
+                let (keys, used) = (smf.upf.index.len(), smf.upf.pools[0].fill());
+                (smf.upf.store.session(slot), keys, used)
+            };
+            let before = state(&smf);
+            smf.upf.datagram(&spoiled, SMF, now_ns);
+            let answer = smf.upf.next_message().expect("an answer");
+            let view = View::parse(&answer.bytes[..]).unwrap();
+            if view.ies().require(key::CAUSE).unwrap().is_accepted() {
+                smf.upf.end_sessions(0, now_ns);
+                seid = smf.establish(nothing, |writer| qer(writer, 1)).2;
+            } else {
+                refused += 1;
+                assert_eq!(state(&smf), before, "byte {at} ^ {change}");
+            }
+        }
+    }
+    assert!(refused > 100, "{refused}");
+}

@@ -21,11 +21,14 @@ pub const LAYOUT: u64 = 1;
 
 const PAGE: usize = 4096;
 const MAGIC: u64 = 0x3146_5055_4e54_4143;
-/// Words of the header: magic, slot size, slot count, start of the node in seconds since 1900.
+/// Words of the header: magic, slot size, slot count, start of the node in seconds since 1900, slots
+/// ever used.
 const AT_MAGIC: usize = 0;
 const AT_SLOT_BYTES: usize = 8;
 const AT_SLOT_COUNT: usize = 16;
 const AT_RECOVERY: usize = 24;
+/// Slots from here on were never used, and hold nothing that means anything.
+const AT_FRESH: usize = 32;
 /// In front of an image: how often the slot was used.
 const SLOT_HEADER: usize = 8;
 /// In front of the journal's image: slot plus 1 if it is sealed.
@@ -39,8 +42,10 @@ pub struct Store {
     memory: Memory,
     slot_bytes: usize,
     slot_count: u32,
-    /// The next to be used is the last.
+    /// Slots that were used and are free; the next to be used is the last.
     free: Vec<u32>,
+    /// Slots that were ever used: memory behind them is not touched.
+    fresh: u32,
     live: u32,
 }
 
@@ -78,7 +83,8 @@ impl Store {
             memory,
             slot_bytes,
             slot_count,
-            free: Vec::with_capacity(slot_count as usize),
+            free: Vec::new(),
+            fresh: 0,
             live: 0,
         };
         let shape = [
@@ -89,22 +95,17 @@ impl Store {
         let is_known = shape.iter().all(|(at, word)| store.word(*at) == *word);
         if is_known {
             store.repeat();
+            let fresh = u32::try_from(store.word(AT_FRESH));
+            store.fresh = fresh.unwrap_or(0).min(slot_count);
         } else {
             let end = slots_at(slot_bytes);
             store.memory[..end].fill(0);
-            for slot in 0..slot_count {
-                let at = store.slot_at(slot);
-                // Not the whole slot: pages that are not used are not touched.
-                if store.word(at + SLOT_HEADER) != 0 {
-                    store.set_word(at + SLOT_HEADER, 0);
-                }
-            }
             store.set_word(AT_RECOVERY, recovery.into());
             for (at, word) in shape.into_iter().rev() {
                 store.set_word(at, word);
             }
         }
-        for slot in (0..slot_count).rev() {
+        for slot in (0..store.fresh).rev() {
             if store.word(store.slot_at(slot) + SLOT_HEADER) == 0 {
                 store.free.push(slot);
             } else {
@@ -183,29 +184,38 @@ impl Store {
     pub fn slot_of(&self, seid: u64) -> Option<u32> {
         #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
         let slot = (seid as u32).checked_sub(1)?;
-        let is_it = slot < self.slot_count && self.head(slot).seid == seid;
+        let is_it = slot < self.fresh && self.head(slot).seid == seid;
         is_it.then_some(slot)
     }
 
     /// Slots in use.
     pub fn slots(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..self.slot_count).filter(|slot| self.word(self.slot_at(*slot) + SLOT_HEADER) != 0)
+        (0..self.fresh).filter(|slot| self.word(self.slot_at(*slot) + SLOT_HEADER) != 0)
     }
 
     /// The slot that the next session will have, and its SEID.
     pub fn next(&self) -> Result<(u32, u64), Full> {
-        let slot = *self.free.last().ok_or(Full)?;
-        let uses = self.word(self.slot_at(slot)).wrapping_add(1) & 0x7fff_ffff;
+        let fresh = (self.fresh < self.slot_count).then_some(self.fresh);
+        let slot = self.free.last().copied().or(fresh).ok_or(Full)?;
+        let uses = match Some(slot) == fresh {
+            true => 1,
+            false => self.word(self.slot_at(slot)).wrapping_add(1) & 0x7fff_ffff,
+        };
         Ok((slot, uses.max(1) << 32 | u64::from(slot) + 1))
     }
 
     /// Writes a new session into the slot that [`Store::next`] named. It is linked and fits.
     pub fn insert(&mut self, session: &Session) {
-        let Some(slot) = self.free.pop() else {
+        let Ok((slot, _)) = self.next() else {
             return;
         };
         let at = self.slot_at(slot);
         self.set_word(at, session.head.seid >> 32);
+        if self.free.pop().is_none() {
+            self.set_word(at + SLOT_HEADER, 0);
+            self.fresh += 1;
+            self.set_word(AT_FRESH, self.fresh.into());
+        }
         let bytes = &mut self.memory[at + SLOT_HEADER..at + SLOT_HEADER + self.slot_bytes];
         // The SEID comes last: before it, the slot is free.
         let mut session = session.clone();
