@@ -70,6 +70,9 @@ enum Command {
     /// Passive optical networks in simulated time
     #[command(subcommand)]
     Pon(commands::pon::Command),
+    /// 5G user plane functions: sessions, peers, pools, reports; a scripted SMF
+    #[command(subcommand)]
+    Upf(commands::upf::Command),
     /// Print the JSON Schema of chain files, of traffic profiles or of studies
     Schema(commands::schema::Args),
     /// Say what this machine is and lacks as a place to measure
@@ -119,6 +122,7 @@ pub fn main_with(kinds: &[&'static NfKind]) -> ExitCode {
         Command::Port(command) => commands::port::run(&command),
         Command::Pcs(command) => commands::pcs::run(&command),
         Command::Pon(command) => commands::pon::run(&command),
+        Command::Upf(command) => commands::upf::run(&command),
         Command::Schema(args) => commands::schema::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Measure(command) => commands::measure::run(&command),

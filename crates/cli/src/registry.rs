@@ -28,11 +28,18 @@ pub(crate) fn add(kinds: &[&'static NfKind]) -> Result<(), String> {
 pub(crate) fn registry() -> Arc<Registry> {
     let added = ADDED.get().map_or(&[][..], Vec::as_slice);
     Arc::new(Registry {
-        nfs: [catena_engine::nfs::KINDS, catena_epon::NFS, added].concat(),
+        nfs: [
+            catena_engine::nfs::KINDS,
+            catena_epon::NFS,
+            catena_upf::NFS,
+            added,
+        ]
+        .concat(),
         ports: [
             catena_port::PORTS,
             catena_measure::traffic::PORTS,
             catena_epon::PORTS,
+            catena_upf::PORTS,
         ]
         .concat(),
         wraps: catena_port::WRAPS.to_vec(),

@@ -27,7 +27,7 @@ fn chains() -> PathBuf {
 }
 
 /// Folders of chains, within `chains/` and within `chains/expect/`.
-const FOLDERS: &[&str] = &["", "epon"];
+const FOLDERS: &[&str] = &["", "epon", "upf"];
 
 /// Names of the chain files, without ending, with the folder in front.
 fn names(folder: &Path) -> Vec<String> {
@@ -53,7 +53,7 @@ fn read_yaml(path: &Path) -> Value {
 fn library() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("chains");
-    for part in FOLDERS.iter().chain(&["traces"]) {
+    for part in FOLDERS.iter().chain(&["traces", "upf/scenarios"]) {
         fs::create_dir_all(to.join(part)).unwrap();
         for entry in fs::read_dir(chains().join(part)).unwrap().flatten() {
             if entry.file_type().unwrap().is_file() {

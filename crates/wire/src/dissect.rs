@@ -163,6 +163,35 @@ impl Dissected {
         Ok(this)
     }
 
+    /// Dissects an IP packet without a frame around it, as a tunnel carries it: `l3` is 0.
+    ///
+    /// # Errors
+    /// Those of [`Dissected::parse`]; layer `Ipv4` and `BadVersion` for what is neither IPv4 nor
+    /// IPv6.
+    #[inline]
+    pub fn parse_ip(packet: &[u8]) -> Result<Self, ParseError> {
+        let mut this = Self {
+            ether_type: EtherType::IPV4,
+            vlan_ids: [0; VLAN_TAGS_MAX],
+            vlan_count: 0,
+            l3: 0,
+            l4: 0,
+            payload: 0,
+            end: packet.len(),
+            ip: None,
+            transport: Transport::None,
+        };
+        if packet.first().is_some_and(|first| first >> 4 == 6) {
+            this.ether_type = EtherType::IPV6;
+            this.read_ipv6(packet)?;
+        } else {
+            this.read_ipv4(packet)?;
+        }
+        this.payload = this.l4;
+        this.read_transport(packet)?;
+        Ok(this)
+    }
+
     /// VLAN identifiers, outermost first; as many as there are tags.
     #[inline]
     pub fn vlan_ids(&self) -> &[u16] {

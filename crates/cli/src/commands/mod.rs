@@ -22,6 +22,7 @@ pub(crate) mod schema;
 pub(crate) mod status;
 pub(crate) mod stop;
 pub(crate) mod top;
+pub(crate) mod upf;
 pub(crate) mod worker;
 
 use std::process::ExitCode;

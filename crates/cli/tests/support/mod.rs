@@ -28,7 +28,11 @@ fn catena(runtime: &std::path::Path) -> Command {
 impl Running {
     /// Starts a chain file with the given text, whose chain is called `name`.
     pub(crate) fn start(name: &str, text: &str) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        Self::start_in(name, text, tempfile::tempdir().unwrap())
+    }
+
+    /// As [`Running::start`], in a folder with files that the chain reads.
+    pub(crate) fn start_in(name: &str, text: &str, dir: tempfile::TempDir) -> Self {
         let mut running = Self {
             dir,
             name: name.to_owned(),

@@ -45,6 +45,18 @@ macro_rules! flags {
                 Self(self.0 | other.0)
             }
 
+            /// The flags as a number: octet 5 has the lowest eight bits.
+            #[inline]
+            pub const fn bits(self) -> $int {
+                self.0
+            }
+
+            /// The flags of a number; bits that mean nothing are left out.
+            #[inline]
+            pub const fn from_bits(bits: $int) -> Self {
+                Self(bits & Self::ALL.0)
+            }
+
             /// How many are set.
             #[inline]
             pub const fn count(self) -> u32 {

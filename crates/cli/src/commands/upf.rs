@@ -1,0 +1,171 @@
+//! `catena upf`: what a running UPF knows, and a scripted SMF in simulated time.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use catena_upf::smf::scenario::Scenario;
+use catena_upf::smf::simulation::Simulation;
+use serde_json::{Value, json};
+
+use super::control::{Answer, Request, Target, unexpected};
+use super::{Failure, Outcome, print_json};
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// List sessions: UE addresses, packets, bytes, drops
+    Sessions {
+        #[command(flatten)]
+        node: Node,
+        /// Slot from which to list; an answer with more says the next one
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+    },
+    /// Print one session with its rules and usage
+    Session {
+        #[command(flatten)]
+        node: Node,
+        /// The UPF's SEID of the session, as `catena upf sessions` lists it
+        #[arg(long)]
+        seid: u64,
+    },
+    /// List associations with SMFs
+    Peers(Node),
+    /// Print how full pools of UE addresses and sessions are
+    Pools(Node),
+    /// Count reports to SMFs and held packets
+    Reports(Node),
+    /// Play a scenario against a UPF, in simulated time: SMF, gNB and data network by a script
+    Smf {
+        /// The scenario, such as chains/upf/scenarios/first.yaml
+        scenario: PathBuf,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// A UPF in a running chain.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Node {
+    #[command(flatten)]
+    target: Target,
+    /// Name of the UPF in the chain
+    #[arg(long, default_value = "upf")]
+    node: String,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(command: &Command) -> Outcome {
+    match command {
+        Command::Sessions { node, from } => {
+            let answer = ask(node, json!({ "show": "sessions", "from": from }))?;
+            show(node, &answer, |answer| {
+                outln!("{} sessions", answer["count"]);
+                table(&answer["sessions"]);
+            })
+        }
+        Command::Session { node, seid } => {
+            let answer = ask(node, json!({ "show": "session", "seid": seid }))?;
+            show(node, &answer, |answer| {
+                for kind in ["pdrs", "fars", "qers", "urrs"] {
+                    outln!("{kind}");
+                    table(&answer[kind]);
+                }
+            })
+        }
+        Command::Peers(node) => {
+            let answer = ask(node, json!({ "show": "peers" }))?;
+            show(node, &answer, |answer| table(&answer["peers"]))
+        }
+        Command::Pools(node) => {
+            let answer = ask(node, json!({ "show": "pools" }))?;
+            show(node, &answer, |answer| {
+                table(&answer["pools"]);
+                outln!("sessions: {}", line(&answer["sessions"]));
+            })
+        }
+        Command::Reports(node) => {
+            let answer = ask(node, json!({ "show": "reports" }))?;
+            show(node, &answer, |answer| outln!("{}", line(answer)))
+        }
+        Command::Smf { scenario, json } => play(scenario, *json),
+    }
+}
+
+fn ask(node: &Node, request: Value) -> Result<Value, Failure> {
+    let request = Request::Control {
+        node: node.node.clone(),
+        request,
+    };
+    match node.target.ask(&request)? {
+        Answer::Control(answer) => Ok(answer),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn show(node: &Node, answer: &Value, text: impl FnOnce(&Value)) -> Outcome {
+    if node.json {
+        print_json(answer)?;
+    } else {
+        text(answer);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// An object as one line: `name value, name value`.
+fn line(value: &Value) -> String {
+    let Some(fields) = value.as_object() else {
+        return value.to_string();
+    };
+    let fields = fields.iter().filter(|(_, value)| !value.is_null());
+    let words = fields.map(|(name, value)| match value {
+        Value::String(text) => format!("{name} {text}"),
+        Value::Object(_) => format!("{name} ({})", line(value)),
+        other => format!("{name} {other}"),
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
+fn table(rows: &Value) {
+    for row in rows.as_array().into_iter().flatten() {
+        outln!("  {}", line(row));
+    }
+}
+
+fn play(path: &PathBuf, json: bool) -> Outcome {
+    let fault = |what: String| Failure::input(format!("{}: {what}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| fault(error.to_string()))?;
+    let scenario = Scenario::parse(&text).map_err(fault)?;
+    let mut simulation = Simulation::new(scenario).map_err(fault)?;
+    let outcome = simulation
+        .play()
+        .map_err(|what| Failure::running(format!("{}: {what}", path.display())))?;
+    let seconds = outcome.time_ns as f64 / 1e9;
+    if json {
+        print_json(&json!({
+            "steps": outcome.steps,
+            "simulated_seconds": seconds,
+            "counters": outcome.counters,
+        }))?;
+    } else {
+        outln!(
+            "{} steps as expected, {seconds} simulated seconds",
+            outcome.steps
+        );
+        outln!("{}", line(&counted(&outcome.counters)));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The counters that are not 0.
+fn counted(counters: &Value) -> Value {
+    let counters = counters.as_object().into_iter().flatten();
+    let counted = counters.filter(|(_, value)| value.as_u64() != Some(0));
+    Value::Object(
+        counted
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect(),
+    )
+}

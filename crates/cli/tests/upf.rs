@@ -1,0 +1,134 @@
+//! The UPF in real chains: killed while it has sessions, asked by `catena upf`, and the scenarios by
+//! the command.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use support::{Running, node, number, worker};
+
+fn scenarios() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../chains/upf/scenarios")
+}
+
+const SCENARIO: &str = "about: A session whose UPF is killed between two packets.
+smf: 10.4.0.2
+n4: 10.4.0.1
+ran: 10.3.0.2
+n3: 10.3.0.1
+host: 203.0.113.9
+steps:
+  - { do: associate, expect: [ answer: {} ] }
+  - do:
+      establish:
+        session: 1
+        pdrs:
+          - { id: 1, precedence: 9, source: access, choose_teid: true, choose_ue: true, removal: 6, far: 1, urrs: [7] }
+          - { id: 2, precedence: 9, source: core, choose_ue: true, far: 2, urrs: [7] }
+        fars:
+          - { id: 1, action: forward, to: core }
+          - { id: 2, action: forward, to: access, teid: 0x101 }
+        urrs: [ { id: 7, triggers: [VOLTH], volume_threshold: 1000000 } ]
+    expect: [ answer: {} ]
+  - { do: { uplink: { session: 1, count: 3 } }, expect: [ packets: { count: 3 } ] }
+  - { do: { wait: 6s } }
+  - { do: { downlink: { session: 1, count: 2 } }, expect: [ packets: { count: 2, teid: 0x101 } ] }
+  - { do: { wait: 3600s } }
+";
+
+const CHAIN: &str = "ports:
+  smf: { smf: { scenario: scenario.yaml } }
+nfs:
+  upf:
+    type: upf
+    node_id: upf.example
+    n4: { address: 10.4.0.1 }
+    interfaces:
+      - { name: n3, side: access, address: 10.3.0.1 }
+      - { name: n6, side: core }
+    pools: [ { network_instance: n6, v4: 10.45.0.0/16 } ]
+links: [ smf -> upf, upf.n3 -> smf, upf.n4 -> smf, upf.n6 -> smf ]
+run: { mode: process }
+";
+
+fn asked(running: &Running, arguments: &[&str]) -> Value {
+    let output = running.ask(arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_killed_upf_keeps_sessions_tunnels_and_usage() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("scenario.yaml"), SCENARIO).unwrap();
+    let running = Running::start_in("upf", CHAIN, dir);
+    let steps = |status: &Value| {
+        node(status, "smf")["counters"]["steps"]
+            .as_u64()
+            .unwrap_or(0)
+    };
+    let before = running.until("packets went up", |status| steps(status) >= 3);
+    let sessions = asked(&running, &["upf", "sessions", "--json"]);
+    assert_eq!(sessions["count"], 1, "{sessions}");
+    assert!(support::signal(&before, "upf", Signal::KILL));
+    let after = running.until("packets went down behind the kill", |status| {
+        steps(status) >= 5
+    });
+    assert_eq!(number(&worker(&after, "upf")["restarts"]), 1);
+    let seid = sessions["sessions"][0]["seid"].to_string();
+    let session = asked(&running, &["upf", "session", "--seid", &seid, "--json"]);
+    // Three packets up in the first life, two down in the second.
+    let urr = &session["urrs"][0];
+    assert_eq!(
+        (&urr["ul_packets"], &urr["dl_packets"]),
+        (&3.into(), &2.into()),
+        "{session}"
+    );
+    let pools = asked(&running, &["upf", "pools", "--json"]);
+    assert_eq!(pools["pools"][0]["v4"]["used"], 1, "{pools}");
+    let peers = asked(&running, &["upf", "peers", "--json"]);
+    assert_eq!(peers["peers"][0]["node_id"], "10.4.0.2", "{peers}");
+    running.stop();
+}
+
+#[test]
+fn the_command_plays_scenarios_and_says_which_step_went_wrong() {
+    let play = |path: &Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_catena"));
+        command
+            .args(["upf", "smf", "--json"])
+            .arg(path)
+            .output()
+            .unwrap()
+    };
+    let right = play(&scenarios().join("quota.yaml"));
+    assert!(
+        right.status.success(),
+        "{}",
+        String::from_utf8_lossy(&right.stderr)
+    );
+    let said: Value = serde_json::from_slice(&right.stdout).unwrap();
+    assert_eq!(said["counters"]["quota_exhausted"], 2, "{said}");
+    let dir = tempfile::tempdir().unwrap();
+    let wrong = dir.path().join("wrong.yaml");
+    let text = std::fs::read_to_string(scenarios().join("quota.yaml")).unwrap();
+    std::fs::write(
+        &wrong,
+        text.replace("count: 5,", "count: 4,")
+            .replace("count: 5 }", "count: 4 }"),
+    )
+    .unwrap();
+    let failed = play(&wrong);
+    assert_eq!(failed.status.code(), Some(1));
+    let errors = String::from_utf8_lossy(&failed.stderr);
+    assert!(
+        errors.contains("step 3: nobody expected packet 5"),
+        "{errors}"
+    );
+    std::fs::write(&wrong, "about: 7\nsteps: 9\n").unwrap();
+    assert_eq!(play(&wrong).status.code(), Some(2));
+}

@@ -1,0 +1,319 @@
+//! Requests about sessions: a model is made, or changed, by all that a message says.
+//!
+//! On N4, between reading a message and applying it. Nothing but the model and the draft changes
+//! here: a fault leaves the session as it was. Rules are removed first, then updated, then created.
+
+use catena_wire::pfcp::value::flags::{SessionModificationRequestFlags, UsageReportTrigger};
+use catena_wire::pfcp::value::node::{FailedRuleId, PdnType};
+use catena_wire::pfcp::value::{BarId, FarId, PdrId, QerId, UrrId};
+use catena_wire::pfcp::{Cause, Change, Group, IeType, key};
+
+use crate::draft::Draft;
+use crate::model::{Detection, Fault, Session};
+use crate::request;
+use crate::rules::{Bar, Far, Head, Pdr, Qer, Urr, UrrTerms};
+use crate::usage::Report;
+
+/// What a change brings beside the changed session.
+#[derive(Debug, Default, PartialEq)]
+pub struct Effects {
+    /// PDRs of which something was chosen: their answers name it.
+    pub created: Vec<u16>,
+    /// Usage of rules that were removed or asked for.
+    pub reports: Vec<Report>,
+    /// FARs as they were, whose tunnels get end markers.
+    pub end_markers: Vec<Far>,
+    /// Held packets are dropped whatever the FARs say.
+    pub drops_held: bool,
+}
+
+/// IEs of sessions that this UPF does not act on, and that cannot be left out of account.
+const UNSUPPORTED: &[IeType] = &[
+    IeType::CREATE_TRAFFIC_ENDPOINT,
+    IeType::UPDATE_TRAFFIC_ENDPOINT,
+    IeType::REMOVE_TRAFFIC_ENDPOINT,
+    IeType::CREATE_MAR,
+    IeType::UPDATE_MAR,
+    IeType::REMOVE_MAR,
+    IeType::CREATE_SRR,
+    IeType::UPDATE_SRR,
+    IeType::REMOVE_SRR,
+    IeType::CREATE_BRIDGE_INFO_FOR_TSC,
+    IeType::PROVIDE_ATSSS_CONTROL_INFORMATION,
+    IeType::PROVIDE_RDS_CONFIGURATION_INFORMATION,
+    IeType::L2TP_TUNNEL_INFORMATION,
+    IeType::L2TP_SESSION_INFORMATION,
+    IeType::MBS_SESSION_N4MB_CONTROL_INFORMATION,
+    IeType::MBS_SESSION_N4_CONTROL_INFORMATION,
+    IeType::ETHERNET_CONTEXT_INFORMATION,
+    IeType::QUERY_PACKET_RATE_STATUS,
+];
+
+/// Makes a session of an establishment request.
+///
+/// # Errors
+/// Why it is refused.
+pub fn establish(
+    ies: &Group<'_>,
+    head: Head,
+    draft: &mut Draft<'_>,
+) -> Result<(Session, Effects), Fault> {
+    let mut session = Session::new(head);
+    if let Some(pdn_type) = ies.get(key::PDN_TYPE)? {
+        if !(PdnType::IPV4..=PdnType::IPV4V6).contains(&pdn_type) {
+            return Err(Cause::SERVICE_NOT_SUPPORTED
+                .because_of(IeType::PDN_TYPE)
+                .into());
+        }
+        session.head.pdn_type = pdn_type.0;
+    }
+    let effects = modify(ies, &mut session, draft)?;
+    Ok((session, effects))
+}
+
+/// Changes a session as a request says.
+///
+/// # Errors
+/// Why it is refused; the session is to be thrown away.
+pub fn modify(
+    ies: &Group<'_>,
+    session: &mut Session,
+    draft: &mut Draft<'_>,
+) -> Result<Effects, Fault> {
+    if let Some(ie_type) = UNSUPPORTED.iter().find(|ie_type| ies.has(**ie_type)) {
+        return Err(Cause::SERVICE_NOT_SUPPORTED.because_of(*ie_type).into());
+    }
+    let mut effects = Effects::default();
+    match ies.change(key::USER_PLANE_INACTIVITY_TIMER)? {
+        Change::Keep => {}
+        Change::Remove => session.head.inactivity_s = None,
+        Change::Set(timer) => {
+            session.head.inactivity_s = (timer.0 > 0).then_some(timer.0);
+            session.head.last_packet_ns = draft.now_ns;
+            session.head.is_inactive = false;
+        }
+    }
+    let flags = ies.get(key::PFCPSMREQ_FLAGS)?.unwrap_or_default();
+    effects.drops_held = flags.contains(SessionModificationRequestFlags::DROBU);
+    remove(ies, session, &mut effects, draft.now_ns)?;
+    update(ies, session, &mut effects, draft)?;
+    create(ies, session, &mut effects, draft)?;
+    refer_filters(session)?;
+    session.link()?;
+    query(ies, session, &mut effects, flags, draft.now_ns)?;
+    Ok(effects)
+}
+
+fn remove(
+    ies: &Group<'_>,
+    session: &mut Session,
+    effects: &mut Effects,
+    now_ns: u64,
+) -> Result<(), Fault> {
+    for group in ies.groups(IeType::REMOVE_PDR) {
+        let id = group.require(key::PDR_ID)?;
+        let fault = Fault::of_rule(FailedRuleId::Pdr(id), IeType::PDR_ID);
+        take(&mut session.pdrs, |one| one.pdr.id == id.0).ok_or(fault)?;
+    }
+    for group in ies.groups(IeType::REMOVE_FAR) {
+        let id = group.require(key::FAR_ID)?;
+        let fault = Fault::of_rule(FailedRuleId::Far(id), IeType::FAR_ID);
+        take(&mut session.fars, |one| one.id == id.0).ok_or(fault)?;
+    }
+    for group in ies.groups(IeType::REMOVE_QER) {
+        let id = group.require(key::QER_ID)?;
+        let fault = Fault::of_rule(FailedRuleId::Qer(id), IeType::QER_ID);
+        take(&mut session.qers, |one| one.id == id.0).ok_or(fault)?;
+    }
+    for group in ies.groups(IeType::REMOVE_URR) {
+        let id = group.require(key::URR_ID)?;
+        let fault = Fault::of_rule(FailedRuleId::Urr(id), IeType::URR_ID);
+        let mut urr = take(&mut session.urrs, |one| one.id == id.0).ok_or(fault)?;
+        effects
+            .reports
+            .extend(urr.report(UsageReportTrigger::TERMR, now_ns));
+    }
+    for group in ies.groups(IeType::REMOVE_BAR) {
+        let id = group.require(key::BAR_ID)?;
+        let fault = Fault::of_rule(FailedRuleId::Bar(id), IeType::BAR_ID);
+        take(&mut session.bars, |one| one.id == id.0).ok_or(fault)?;
+    }
+    Ok(())
+}
+
+fn take<T>(rules: &mut Vec<T>, is_it: impl Fn(&T) -> bool) -> Option<T> {
+    let at = rules.iter().position(is_it)?;
+    Some(rules.remove(at))
+}
+
+fn update(
+    ies: &Group<'_>,
+    session: &mut Session,
+    effects: &mut Effects,
+    draft: &mut Draft<'_>,
+) -> Result<(), Fault> {
+    for group in ies.groups(IeType::UPDATE_PDR) {
+        let id = group.require(key::PDR_ID)?;
+        let fault = Fault::of_rule(FailedRuleId::Pdr(id), IeType::PDR_ID);
+        let one = session.pdrs.iter_mut().find(|one| one.pdr.id == id.0);
+        let one = one.ok_or(fault)?;
+        let before = one.pdr;
+        request::pdr(&group, one, &mut session.head, draft)?;
+        if is_chosen(&group) && before.teid != one.pdr.teid {
+            effects.created.push(id.0);
+        }
+    }
+    for group in ies.groups(IeType::UPDATE_FAR) {
+        let id = group.require(key::FAR_ID)?;
+        let fault = Fault::of_rule(FailedRuleId::Far(id), IeType::FAR_ID);
+        let one = session.fars.iter_mut().find(|one| one.id == id.0);
+        let one = one.ok_or(fault)?;
+        let before = *one;
+        request::far(&group, one, draft)?;
+        let parameters = group.group(IeType::UPDATE_FORWARDING_PARAMETERS);
+        if let Some(parameters) = parameters {
+            let flags = parameters.get(key::PFCPSMREQ_FLAGS)?.unwrap_or_default();
+            if flags.contains(SessionModificationRequestFlags::SNDEM) && before.headers != 0 {
+                effects.end_markers.push(before);
+            }
+        }
+    }
+    for group in ies.groups(IeType::UPDATE_QER) {
+        let id = group.require(key::QER_ID)?;
+        let fault = Fault::of_rule(FailedRuleId::Qer(id), IeType::QER_ID);
+        let one = session.qers.iter_mut().find(|one| one.id == id.0);
+        request::qer(&group, one.ok_or(fault)?)?;
+    }
+    for group in ies.groups(IeType::UPDATE_URR) {
+        let id = group.require(key::URR_ID)?;
+        let fault = Fault::of_rule(FailedRuleId::Urr(id), IeType::URR_ID);
+        let one = session.urrs.iter_mut().find(|one| one.id == id.0);
+        request::urr(&group, one.ok_or(fault)?, draft.now_ns)?;
+    }
+    for group in ies.groups(IeType::UPDATE_BAR) {
+        let id = group.require(key::BAR_ID)?;
+        let fault = Fault::of_rule(FailedRuleId::Bar(id), IeType::BAR_ID);
+        let one = session.bars.iter_mut().find(|one| one.id == id.0);
+        request::bar(&group, one.ok_or(fault)?)?;
+    }
+    Ok(())
+}
+
+/// Whether the UPF is to choose something for this PDR.
+fn is_chosen(group: &Group<'_>) -> bool {
+    use catena_wire::pfcp::value::address::{Allocation, FTeid};
+    let Some(pdi) = group.group(IeType::PDI) else {
+        return false;
+    };
+    let teid = matches!(pdi.get(key::F_TEID), Ok(Some(FTeid::Choose { .. })));
+    let address = matches!(pdi.get(key::UE_IP_ADDRESS), Ok(Some(address))
+        if address.v4 == Some(Allocation::Choose) || address.v6 == Some(Allocation::Choose));
+    teid || address
+}
+
+fn create(
+    ies: &Group<'_>,
+    session: &mut Session,
+    effects: &mut Effects,
+    draft: &mut Draft<'_>,
+) -> Result<(), Fault> {
+    for group in ies.groups(IeType::CREATE_FAR) {
+        let FarId(id) = group.require(key::FAR_ID)?;
+        let fault = Fault::of_rule(FailedRuleId::Far(FarId(id)), IeType::FAR_ID);
+        is_new(session.fars.iter().all(|one| one.id != id), fault)?;
+        let mut far = Far::empty(id);
+        request::far(&group, &mut far, draft)?;
+        session.fars.push(far);
+    }
+    for group in ies.groups(IeType::CREATE_QER) {
+        let QerId(id) = group.require(key::QER_ID)?;
+        let fault = Fault::of_rule(FailedRuleId::Qer(QerId(id)), IeType::QER_ID);
+        is_new(session.qers.iter().all(|one| one.id != id), fault)?;
+        let mut qer = Qer::open(id);
+        request::qer(&group, &mut qer)?;
+        session.qers.push(qer);
+    }
+    for group in ies.groups(IeType::CREATE_URR) {
+        let UrrId(id) = group.require(key::URR_ID)?;
+        let fault = Fault::of_rule(FailedRuleId::Urr(UrrId(id)), IeType::URR_ID);
+        is_new(session.urrs.iter().all(|one| one.id != id), fault)?;
+        let mut urr = Urr::new(id, UrrTerms::NONE, draft.now_ns);
+        request::urr(&group, &mut urr, draft.now_ns)?;
+        session.urrs.push(urr);
+    }
+    for group in ies.groups(IeType::CREATE_BAR) {
+        let BarId(id) = group.require(key::BAR_ID)?;
+        let fault = Fault::of_rule(FailedRuleId::Bar(BarId(id)), IeType::BAR_ID);
+        is_new(session.bars.iter().all(|one| one.id != id), fault)?;
+        let mut bar = Bar {
+            id,
+            delay: 0,
+            suggested: None,
+        };
+        request::bar(&group, &mut bar)?;
+        session.bars.push(bar);
+    }
+    for group in ies.groups(IeType::CREATE_PDR) {
+        let PdrId(id) = group.require(key::PDR_ID)?;
+        let fault = Fault::of_rule(FailedRuleId::Pdr(PdrId(id)), IeType::PDR_ID);
+        is_new(session.pdrs.iter().all(|one| one.pdr.id != id), fault)?;
+        let mut detection = Detection {
+            pdr: Pdr::empty(id),
+            filters: Vec::new(),
+        };
+        request::pdr(&group, &mut detection, &mut session.head, draft)?;
+        session.pdrs.push(detection);
+        if is_chosen(&group) {
+            effects.created.push(id);
+        }
+    }
+    Ok(())
+}
+
+fn is_new(is_new: bool, fault: Fault) -> Result<(), Fault> {
+    is_new.then_some(()).ok_or(fault)
+}
+
+/// Filters that only name the ID of another one are that one, for the other direction.
+fn refer_filters(session: &mut Session) -> Result<(), Fault> {
+    let filters = session.pdrs.iter().flat_map(|one| &one.filters);
+    let whole: Vec<_> = filters.filter(|filter| filter.has_flow).copied().collect();
+    for Detection { pdr, filters } in &mut session.pdrs {
+        for filter in filters.iter_mut() {
+            let others = [filter.traffic_class.is_some(), filter.flow_label.is_some()];
+            let is_whole = filter.has_flow || filter.spi.is_some() || others.contains(&true);
+            if is_whole || filter.filter_id.is_none() {
+                continue;
+            }
+            let same = whole.iter().find(|one| one.filter_id == filter.filter_id);
+            let failed = FailedRuleId::Pdr(PdrId(pdr.id));
+            *filter = *same.ok_or(Fault::of_rule(failed, IeType::SDF_FILTER))?;
+        }
+    }
+    Ok(())
+}
+
+fn query(
+    ies: &Group<'_>,
+    session: &mut Session,
+    effects: &mut Effects,
+    flags: SessionModificationRequestFlags,
+    now_ns: u64,
+) -> Result<(), Fault> {
+    let trigger = UsageReportTrigger::IMMER;
+    if flags.contains(SessionModificationRequestFlags::QAURR) {
+        for urr in &mut session.urrs {
+            effects.reports.extend(urr.report(trigger, now_ns));
+        }
+        return Ok(());
+    }
+    for group in ies.groups(IeType::QUERY_URR) {
+        let id = group.require(key::URR_ID)?;
+        let fault = Fault::of_rule(FailedRuleId::Urr(id), IeType::URR_ID);
+        let urr = session.urrs.iter_mut().find(|one| one.id == id.0);
+        effects
+            .reports
+            .extend(urr.ok_or(fault)?.report(trigger, now_ns));
+    }
+    Ok(())
+}

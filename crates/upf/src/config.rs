@@ -1,0 +1,389 @@
+//! The settings of a UPF in a chain file, and their check.
+//!
+//! Control path. All faults are found in one go, each at its field.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
+use catena_engine::units::{ByteSize, Span};
+use catena_wire::ethernet::MacAddr;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::ranges::Pool;
+use crate::settings::{Interface, Settings};
+
+/// A UPF.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The node's identity towards SMFs: an address or a domain name.
+    pub node_id: String,
+    /// Where SMFs reach it.
+    pub n4: N4,
+    /// Its interfaces to access and data networks; each is an output of the NF.
+    pub interfaces: Vec<InterfaceConfig>,
+    /// Addresses that it gives to UEs.
+    #[serde(default)]
+    pub pools: Vec<PoolConfig>,
+    /// Most sessions; 10000 if left out.
+    #[serde(default = "sessions_default")]
+    pub sessions: u32,
+    /// Memory of each session; 4KiB if left out.
+    #[serde(default = "session_bytes_default")]
+    pub session_bytes: ByteSize,
+    /// Most packets held for UEs that are to be paged; 10000 if left out.
+    #[serde(default = "held_default")]
+    pub buffered: usize,
+    /// Most of them for one session; 64 if left out.
+    #[serde(default = "held_per_session_default")]
+    pub buffered_per_session: usize,
+    /// How long a packet is held; 30s if left out.
+    #[serde(default = "held_time_default")]
+    pub buffered_time: Span,
+    /// Most Error Indications per second; 100 if left out.
+    #[serde(default = "error_indications_default")]
+    pub error_indications: u64,
+    /// For repeatable runs: the seconds since 1970 that the wall clock shows when the engine's
+    /// clock shows 0, and fixed random numbers. The machine's clock and random numbers if left
+    /// out.
+    #[serde(default)]
+    pub simulated_epoch: Option<u64>,
+}
+
+/// Where SMFs reach a UPF.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct N4 {
+    /// Its address.
+    pub address: IpAddr,
+    /// The output by which messages leave; `n4` if left out.
+    #[serde(default = "n4_default")]
+    pub output: String,
+    /// Networks of SMFs, as 10.4.0.0/24; any address if left out.
+    #[serde(default)]
+    pub peers: Vec<String>,
+    /// Source of the frames that leave.
+    #[serde(default = "mac_default")]
+    pub mac: String,
+    /// Destination of the frames that leave.
+    #[serde(default = "mac_default")]
+    pub next_hop_mac: String,
+    /// T1: a request without an answer is repeated after this time; 3s if left out.
+    #[serde(default = "t1_default")]
+    pub t1: Span,
+    /// N1: so often a request is sent in all; 3 if left out.
+    #[serde(default = "n1_default")]
+    pub n1: u32,
+    /// After this time each SMF is asked whether it is there; 60s if left out, 0s for never.
+    #[serde(default = "heartbeat_default")]
+    pub heartbeat: Span,
+}
+
+/// Which network is behind an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// The access network: N3, or N9 towards UEs.
+    Access,
+    /// The core: N9 towards other UPFs, or N6.
+    Core,
+    /// The data network: N6.
+    Sgi,
+}
+
+/// An interface.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InterfaceConfig {
+    /// Its name, and the output's.
+    pub name: String,
+    /// Which network is behind it.
+    pub side: Side,
+    /// Its network instance; its name if left out.
+    #[serde(default)]
+    pub network_instance: Option<String>,
+    /// IPv4 address of tunnels that end here.
+    #[serde(default)]
+    pub address: Option<Ipv4Addr>,
+    /// IPv6 address of tunnels that end here.
+    #[serde(default)]
+    pub address_v6: Option<Ipv6Addr>,
+    /// Source of the frames that leave.
+    #[serde(default = "mac_default")]
+    pub mac: String,
+    /// Destination of the frames that leave.
+    #[serde(default = "mac_default")]
+    pub next_hop_mac: String,
+    /// Most bytes of an IP packet that leaves; 1500 if left out.
+    #[serde(default = "mtu_default")]
+    pub mtu: usize,
+}
+
+/// Addresses for UEs.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PoolConfig {
+    /// The network instance of its UEs.
+    pub network_instance: String,
+    /// Its name, by which SMFs may choose it; the network instance's if left out.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// IPv4 network, as 10.45.0.0/16.
+    #[serde(default)]
+    pub v4: Option<String>,
+    /// IPv6 network of /64 prefixes, as 2001:db8:45::/48.
+    #[serde(default)]
+    pub v6: Option<String>,
+}
+
+const fn sessions_default() -> u32 {
+    10_000
+}
+const fn session_bytes_default() -> ByteSize {
+    ByteSize { bytes: 4096 }
+}
+const fn held_default() -> usize {
+    10_000
+}
+const fn held_per_session_default() -> usize {
+    64
+}
+const fn held_time_default() -> Span {
+    seconds(30)
+}
+const fn error_indications_default() -> u64 {
+    100
+}
+fn n4_default() -> String {
+    "n4".to_owned()
+}
+fn mac_default() -> String {
+    "02:00:00:00:00:01".to_owned()
+}
+const fn mtu_default() -> usize {
+    1500
+}
+const fn t1_default() -> Span {
+    seconds(3)
+}
+const fn n1_default() -> u32 {
+    3
+}
+const fn heartbeat_default() -> Span {
+    seconds(60)
+}
+const fn seconds(seconds: u64) -> Span {
+    Span {
+        ns: seconds * 1_000_000_000,
+    }
+}
+
+/// Most interfaces.
+const INTERFACE_COUNT_MAX: usize = 64;
+/// Most sessions: a slot's number has 31 bits.
+const SESSIONS_MAX: u32 = 1 << 26;
+
+struct Faults(ConfigErrors);
+
+impl Faults {
+    fn add(&mut self, path: impl Into<String>, message: impl Into<String>, repair: &str) {
+        self.0.push(ConfigError::new(path, message, repair));
+    }
+
+    fn mac(&mut self, path: String, text: &str) -> MacAddr {
+        MacAddr::from_str(text).unwrap_or_else(|_| {
+            self.add(
+                path,
+                format!("{text} is no MAC address"),
+                "write 02:00:00:00:00:01",
+            );
+            MacAddr([0; 6])
+        })
+    }
+
+    fn net<A: FromStr>(&mut self, path: String, text: &str, width: u8) -> Option<(A, u8)> {
+        let parts = text.split_once('/');
+        let net = parts.and_then(|(net, bits)| Some((net.parse().ok()?, bits.parse().ok()?)));
+        let net = net.filter(|(_, bits)| *bits <= width);
+        if net.is_none() {
+            self.add(path, format!("{text} is no network"), "write ADDRESS/BITS");
+        }
+        net
+    }
+}
+
+/// Reads and checks the settings; gives them and the names of the outputs.
+///
+/// # Errors
+/// Every fault.
+pub fn read(config: &serde_json::Value) -> Result<(Config, Settings, Vec<String>), ConfigErrors> {
+    let config: Config = parse_config(config)?;
+    let mut faults = Faults(Vec::new());
+    let mut instances: Vec<Vec<u8>> = Vec::new();
+    let interfaces = interfaces(&config, &mut faults, &mut instances);
+    let mut outputs: Vec<String> = config
+        .interfaces
+        .iter()
+        .map(|one| one.name.clone())
+        .collect();
+    let known = outputs.iter().position(|name| *name == config.n4.output);
+    let n4_output = known.unwrap_or_else(|| {
+        outputs.push(config.n4.output.clone());
+        outputs.len() - 1
+    });
+    let pools = pools(&config, &mut faults, &mut instances);
+    let (node_address, node_name) = node(&config.node_id, &mut faults);
+    let peers = config.n4.peers.iter().enumerate().filter_map(|(at, text)| {
+        let width = if text.contains(':') { 128 } else { 32 };
+        faults.net(format!("n4.peers[{at}]"), text, width)
+    });
+    let peers = peers.collect();
+    if !(1..=SESSIONS_MAX).contains(&config.sessions) {
+        faults.add("sessions", "there cannot be so many", "write 1 to 67108864");
+    }
+    if !(1024..=1 << 20).contains(&config.session_bytes.bytes) {
+        faults.add(
+            "session_bytes",
+            "a session does not fit",
+            "write 1KiB to 1MiB",
+        );
+    }
+    if config.n4.n1 == 0 || config.n4.t1.ns == 0 {
+        faults.add(
+            "n4.n1",
+            "requests would never be sent",
+            "write 1 or more, and a time",
+        );
+    }
+    let n4_mac = faults.mac("n4.mac".into(), &config.n4.mac);
+    let n4_next_hop = faults.mac("n4.next_hop_mac".into(), &config.n4.next_hop_mac);
+    if !faults.0.is_empty() {
+        return Err(faults.0);
+    }
+    let (v4, v6) = match config.n4.address {
+        IpAddr::V4(address) => (Some(address), None),
+        IpAddr::V6(address) => (None, Some(address)),
+    };
+    let settings = Settings {
+        node_address,
+        node_name,
+        n4_v4: v4,
+        n4_v6: v6,
+        n4_mac,
+        n4_next_hop,
+        n4_output: u8::try_from(n4_output).unwrap_or(u8::MAX),
+        peers,
+        interfaces,
+        instances,
+        pools,
+        t1_ns: config.n4.t1.ns,
+        n1: config.n4.n1,
+        heartbeat_ns: config.n4.heartbeat.ns,
+        held_per_session: config.buffered_per_session,
+        held: config.buffered,
+        held_ns: config.buffered_time.ns,
+        error_indications: config.error_indications,
+        sessions: config.sessions,
+        session_bytes: usize::try_from(config.session_bytes.bytes).unwrap_or(usize::MAX),
+        shard: (0, 1),
+        seed: [0x5eed, 0xfeed],
+    };
+    Ok((config, settings, outputs))
+}
+
+fn instance_at(instances: &mut Vec<Vec<u8>>, name: &str) -> u8 {
+    let known = instances.iter().position(|one| one == name.as_bytes());
+    let at = known.unwrap_or_else(|| {
+        instances.push(name.as_bytes().to_vec());
+        instances.len() - 1
+    });
+    u8::try_from(at).unwrap_or(u8::MAX)
+}
+
+fn interfaces(
+    config: &Config,
+    faults: &mut Faults,
+    instances: &mut Vec<Vec<u8>>,
+) -> Vec<Interface> {
+    if !(1..=INTERFACE_COUNT_MAX).contains(&config.interfaces.len()) {
+        faults.add(
+            "interfaces",
+            "a UPF has 1 to 64",
+            "name those to access and data networks",
+        );
+    }
+    let mut made: Vec<Interface> = Vec::new();
+    for (at, one) in config.interfaces.iter().enumerate() {
+        let path = |field: &str| format!("interfaces[{at}].{field}");
+        if made.iter().any(|other| other.name == one.name) {
+            faults.add(
+                path("name"),
+                format!("{} is there twice", one.name),
+                "rename one",
+            );
+        }
+        let instance = one.network_instance.as_ref().unwrap_or(&one.name);
+        made.push(Interface {
+            name: one.name.clone(),
+            side: one.side as u8,
+            instance: instance_at(instances, instance),
+            v4: one.address,
+            v6: one.address_v6,
+            mac: faults.mac(path("mac"), &one.mac),
+            next_hop: faults.mac(path("next_hop_mac"), &one.next_hop_mac),
+            mtu: one.mtu,
+        });
+    }
+    made
+}
+
+fn pools(config: &Config, faults: &mut Faults, instances: &mut Vec<Vec<u8>>) -> Vec<Pool> {
+    let mut made = Vec::new();
+    for (at, one) in config.pools.iter().enumerate() {
+        let path = |field: &str| format!("pools[{at}].{field}");
+        let v4 = one.v4.as_ref();
+        let v4 = v4.and_then(|text| faults.net::<Ipv4Addr>(path("v4"), text, 30));
+        let v6 = one.v6.as_ref();
+        let v6 = v6.and_then(|text| faults.net::<Ipv6Addr>(path("v6"), text, 64));
+        if one.v4.is_none() && one.v6.is_none() {
+            faults.add(
+                path("v4"),
+                "a pool without addresses",
+                "write v4, v6 or both",
+            );
+        }
+        let instance = instance_at(instances, &one.network_instance);
+        let name = one.name.as_ref().unwrap_or(&one.network_instance);
+        let v4 = v4.map(|(net, bits)| {
+            let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);
+            (Ipv4Addr::from_bits(net.to_bits() & mask), bits)
+        });
+        made.push(Pool::new(name.clone(), instance, v4, v6));
+    }
+    made
+}
+
+/// The node's address, or its name as labels.
+fn node(text: &str, faults: &mut Faults) -> (Option<IpAddr>, Vec<u8>) {
+    if let Ok(address) = text.parse() {
+        return (Some(address), Vec::new());
+    }
+    let mut labels = Vec::new();
+    let is_name = !text.is_empty()
+        && text.len() < 120
+        && text.split('.').all(|label| {
+            labels.push(u8::try_from(label.len()).unwrap_or(0));
+            labels.extend(label.as_bytes());
+            (1..64).contains(&label.len())
+        });
+    if !is_name {
+        faults.add(
+            "node_id",
+            format!("{text} is no name"),
+            "write an address or a domain name",
+        );
+    }
+    (None, labels)
+}

@@ -1,0 +1,50 @@
+//! A 5G user plane function: `upf`, an NF.
+//!
+//! An SMF says over N4 (PFCP) which packets of a UE go where; packets come through tunnels of the
+//! access network (N3, GTP-U) and plainly from the data network (N6). Both are packets that arrive
+//! by links, and one worker handles them one after the other (ADR 24). `docs/guide/upf.md` shows
+//! its use.
+//!
+//! - A packet's way: [`nf`] -> [`path`] (find, match, enforce) -> [`headers`] (out of a tunnel,
+//!   into one).
+//! - A message's way: [`nf`] -> `node` -> `request`, [`change`] -> [`store`].
+//! - Both meet in the slots of [`store`], whose records are [`rules`].
+#![forbid(unsafe_code)]
+
+use catena_engine::nf::NfKind;
+use catena_engine::port::PortKind;
+
+pub mod association;
+pub mod change;
+pub mod config;
+pub mod draft;
+pub mod headers;
+pub mod held;
+pub mod model;
+pub mod nf;
+pub mod node;
+pub mod path;
+#[cfg(test)]
+mod public_failures;
+pub mod qer;
+pub mod ranges;
+pub mod reports;
+pub mod request;
+pub mod rules;
+pub mod sdf;
+pub mod sessions;
+pub mod settings;
+pub mod show;
+pub mod smf;
+pub mod store;
+pub mod stored;
+pub mod transactions;
+pub mod tunnel;
+pub mod upf;
+pub mod usage;
+
+/// Every NF of this crate.
+pub const NFS: &[&NfKind] = &[&nf::KIND];
+
+/// Every kind of port of this crate.
+pub const PORTS: &[&PortKind] = &[&smf::port::KIND];

@@ -1,0 +1,396 @@
+//! `upf`: the UPF as an NF.
+//!
+//! Where packets and messages meet: each packet of a burst is a message of N4, a message of GTP-U,
+//! or a user's; what is held waits for its UE; what the UPF itself says leaves by [`Nf::emit`].
+//!
+//! ```yaml
+//! nfs:
+//!   upf:
+//!     type: upf
+//!     node_id: 10.4.0.1
+//!     n4: { address: 10.4.0.1 }
+//!     interfaces:
+//!       - { name: n3, side: access, address: 10.3.0.1 }
+//!       - { name: n6, side: core, network_instance: internet }
+//!     pools:
+//!       - { network_instance: internet, v4: 10.45.0.0/16 }
+//! ```
+
+use std::collections::VecDeque;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use catena_engine::config::ConfigError;
+use catena_engine::nf::{
+    BuildContext, BuiltNf, Burst, DropReason, Emission, Inputs, Kept, Nanos, Nf, NfKind, NfPlan,
+    StatePlan, Verdict,
+};
+use catena_engine::own_counters::CounterSink;
+use catena_wire::pfcp::PORT;
+use catena_wire::pfcp::value::Time;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::config::{self, Config};
+use crate::headers::{Datagram, Frame, HEADROOM};
+use crate::held::{Held, Stored};
+use crate::path::{Decision, REASONS, Why};
+use crate::store::{LAYOUT, memory_bytes};
+use crate::tunnel::Signal;
+use crate::upf::{COUNTERS, Upf};
+use crate::usage::WallClock;
+
+/// Name of the memory that outlives the NF.
+const STATE: &str = "sessions";
+/// Counters of held packets, behind [`COUNTERS`].
+const HELD_COUNTERS: [&str; 6] = [
+    "sessions",
+    "buffered",
+    "buffer_flushed",
+    "buffer_discards",
+    "buffer_expiries",
+    "buffer_refused",
+];
+
+/// A packet that is to be taken out of a burst.
+#[derive(Clone, Copy, Debug)]
+struct ToHold {
+    index: usize,
+    slot: u32,
+    notifies: bool,
+    pdr_id: u16,
+    qfi: Option<u8>,
+    suggested: Option<u8>,
+}
+
+/// The NF.
+#[derive(Debug)]
+struct UpfNf {
+    upf: Upf,
+    signals: VecDeque<Signal>,
+    held: Held<Kept>,
+    to_hold: Vec<ToHold>,
+    /// Sessions whose held packets may leave.
+    flushing: VecDeque<u32>,
+    outputs: usize,
+}
+
+fn dropped(why: Why) -> DropReason {
+    DropReason::own(why as u8)
+}
+
+impl UpfNf {
+    fn hold(&mut self, burst: &mut Burst<'_>, now_ns: u64) {
+        for one in std::mem::take(&mut self.to_hold) {
+            let kept = match self.held.has_room(one.slot, one.suggested) {
+                true => burst.keep(one.index),
+                false => None,
+            };
+            let Some(kept) = kept else {
+                continue;
+            };
+            let stored = self.held.store(one.slot, one.suggested, kept, now_ns);
+            self.upf.holding.insert(one.slot);
+            if stored == Stored::First && one.notifies {
+                self.upf
+                    .report_downlink_data(one.slot, one.pdr_id, one.qfi, now_ns);
+            }
+        }
+    }
+
+    /// What rules and sessions that have changed mean for held packets.
+    fn release(&mut self, out: &mut Emission<'_>) {
+        while let Some((slot, drops)) = self.upf.released.pop_front() {
+            if drops {
+                self.discard(slot, out);
+            } else if self.held.holds(slot) && !self.flushing.contains(&slot) {
+                self.flushing.push_back(slot);
+            }
+        }
+        if out.is_draining() {
+            while let Some(slot) = self.held.any_slot() {
+                self.discard(slot, out);
+            }
+        }
+    }
+
+    fn discard(&mut self, slot: u32, out: &mut Emission<'_>) {
+        while let Some(kept) = self.held.discard(slot) {
+            out.drop_kept(kept, dropped(Why::Discarded));
+        }
+        self.upf.holding.remove(&slot);
+    }
+
+    /// Sends held packets in their order, as far as there is room.
+    fn flush(&mut self, out: &mut Emission<'_>, now_ns: u64) {
+        while let Some(slot) = self.flushing.front().copied() {
+            let outputs = 0..self.outputs;
+            let has_room = outputs
+                .map(|output| output as u8)
+                .all(|output| out.room(output) > 0);
+            if !has_room {
+                return;
+            }
+            let packet = self.held.front(slot).and_then(|kept| out.kept_mut(kept));
+            let decision = packet.map(|packet| self.upf.held_packet(packet, now_ns));
+            match decision {
+                Some(Decision::Send(output)) => {
+                    if let Some(kept) = self.held.flush(slot) {
+                        let sent = out.send_kept(kept, output);
+                        debug_assert!(sent.is_ok(), "there was room");
+                    }
+                    continue;
+                }
+                Some(Decision::Drop(why)) => {
+                    if let Some(kept) = self.held.discard(slot) {
+                        out.drop_kept(kept, dropped(why));
+                    }
+                    continue;
+                }
+                // Its rules hold it still: nothing was changed.
+                Some(Decision::Hold { .. }) => {}
+                Some(Decision::Consumed) | None => {
+                    self.upf.holding.remove(&slot);
+                }
+            }
+            self.flushing.pop_front();
+        }
+    }
+
+    fn expire(&mut self, out: &mut Emission<'_>, now_ns: u64) {
+        while let Some((slot, kept)) = self.held.expire(now_ns) {
+            out.drop_kept(kept, dropped(Why::Expired));
+            if !self.held.holds(slot) {
+                self.upf.holding.remove(&slot);
+            }
+        }
+    }
+
+    /// Sends what the UPF itself says.
+    fn speak(&mut self, out: &mut Emission<'_>) {
+        self.upf.mark_ends(&mut self.signals);
+        while let Some(signal) = self.signals.front() {
+            let (datagram, bytes) = (&signal.datagram, &signal.bytes);
+            let len = datagram.header_len() + bytes.len();
+            let fill = |to: &mut [u8]| {
+                to[len - bytes.len()..].copy_from_slice(bytes);
+                datagram.emit(to);
+            };
+            if !out.send(signal.interface, len, 0, fill) {
+                return;
+            }
+            self.signals.pop_front();
+        }
+        while let Some(message) = self.upf.outbox.front() {
+            let settings = self.upf.settings();
+            let v4 = settings.n4_v4.map(std::net::IpAddr::V4);
+            let own = v4.or(settings.n4_v6.map(std::net::IpAddr::V6));
+            let own = own.filter(|own| own.is_ipv4() == message.to.address.is_ipv4());
+            let Some(src) = own else {
+                self.upf.outbox.pop_front();
+                continue;
+            };
+            let datagram = Datagram {
+                frame: Frame {
+                    src: settings.n4_mac,
+                    dst: settings.n4_next_hop,
+                },
+                src,
+                dst: message.to.address,
+                src_port: PORT,
+                dst_port: message.to.port,
+                traffic_class: 0,
+                ident: 0,
+            };
+            let len = datagram.header_len() + message.bytes.len();
+            let fill = |to: &mut [u8]| {
+                to[len - message.bytes.len()..].copy_from_slice(&message.bytes);
+                datagram.emit(to);
+            };
+            if !out.send(settings.n4_output, len, 0, fill) {
+                return;
+            }
+            self.upf.outbox.pop_front();
+        }
+    }
+}
+
+impl Nf for UpfNf {
+    fn process(&mut self, burst: &mut Burst<'_>, now: Nanos) {
+        let mut index = 0;
+        let Self {
+            upf,
+            signals,
+            to_hold,
+            ..
+        } = self;
+        burst.each(|packet, verdict| {
+            *verdict = match upf.packet(packet, signals, now.0) {
+                Decision::Send(output) => Verdict::Output(output),
+                Decision::Consumed => Verdict::Drop(DropReason::Consumed),
+                Decision::Drop(why) => Verdict::Drop(dropped(why)),
+                Decision::Hold {
+                    slot,
+                    notifies,
+                    pdr_id,
+                    qfi,
+                    suggested,
+                } => {
+                    to_hold.push(ToHold {
+                        index,
+                        slot,
+                        notifies,
+                        pdr_id,
+                        qfi,
+                        suggested,
+                    });
+                    // Unless it is taken out of the burst below.
+                    Verdict::Drop(dropped(Why::BufferFull))
+                }
+            };
+            index += 1;
+        });
+        if !self.to_hold.is_empty() {
+            self.hold(burst, now.0);
+        }
+    }
+
+    fn emits(&self) -> bool {
+        true
+    }
+
+    fn emit(&mut self, out: &mut Emission<'_>, now: Nanos) -> Option<Nanos> {
+        let woken_ns = self.upf.wake(now.0);
+        self.release(out);
+        self.flush(out, now.0);
+        self.expire(out, now.0);
+        self.speak(out);
+        let next = [woken_ns, self.held.next_ns()];
+        next.into_iter().flatten().min().map(Nanos)
+    }
+
+    fn holds_packets(&self) -> bool {
+        !self.signals.is_empty() || !self.upf.outbox.is_empty()
+    }
+
+    fn control(&mut self, request: &serde_json::Value) -> Result<serde_json::Value, String> {
+        self.upf
+            .show(request, &self.held.account(), self.held.count())
+    }
+
+    fn counters(&self, out: &mut CounterSink<'_>) {
+        let account = self.held.account();
+        let values = self.upf.counters().values();
+        for (name, value) in COUNTERS.into_iter().zip(values) {
+            out.put(name, value);
+        }
+        let held = [
+            u64::from(self.upf.session_count()),
+            self.held.count() as u64,
+            account.flushed,
+            account.discarded,
+            account.expired,
+            account.refused,
+        ];
+        for (name, value) in HELD_COUNTERS.into_iter().zip(held) {
+            out.put(name, value);
+        }
+    }
+}
+
+/// The wall clock now, beside the engine's: read once, when the NF is built.
+fn wall_clock(config: &Config) -> WallClock {
+    let epoch = i128::from(Time::UNIX_EPOCH) * 1_000_000_000;
+    if let Some(seconds) = config.simulated_epoch {
+        let zero_ns = epoch + i128::from(seconds) * 1_000_000_000;
+        return WallClock { zero_ns };
+    }
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH);
+    let unix_ns = unix.map_or(0, |since| i128::try_from(since.as_nanos()).unwrap_or(0));
+    WallClock {
+        zero_ns: epoch + unix_ns - i128::from(monotonic_ns()),
+    }
+}
+
+fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    let ns = i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec);
+    u64::try_from(ns).unwrap_or(0)
+}
+
+/// Random numbers that nobody outside knows, from the kernel.
+fn random() -> [u64; 2] {
+    let mut bytes = [[0u8; 8]; 2];
+    for word in &mut bytes {
+        let filled = rustix::rand::getrandom(word, rustix::rand::GetRandomFlags::empty());
+        debug_assert!(filled.is_ok());
+    }
+    bytes.map(u64::from_ne_bytes)
+}
+
+fn build(
+    value: &serde_json::Value,
+    context: &mut BuildContext<'_>,
+) -> Result<BuiltNf, Vec<ConfigError>> {
+    let (config, mut settings, outputs) = config::read(value)?;
+    let is_simulated = config.simulated_epoch.is_some();
+    settings.shard = (context.shard, context.shard_count);
+    if !is_simulated {
+        settings.seed = random();
+    }
+    let now_ns = if is_simulated { 0 } else { monotonic_ns() };
+    let missing = || vec![ConfigError::new("", "its memory is missing", "report this")];
+    let state = context.take_state(STATE).ok_or_else(missing)?;
+    let held = Held::new(settings.held, settings.held_per_session, settings.held_ns);
+    let upf = Upf::new(settings, state.memory, wall_clock(&config), now_ns);
+    let upf = upf.map_err(|error| {
+        vec![ConfigError::new(
+            "sessions",
+            error,
+            "write a smaller number",
+        )]
+    })?;
+    Ok(BuiltNf::new(UpfNf {
+        upf,
+        signals: VecDeque::new(),
+        held,
+        to_hold: Vec::new(),
+        flushing: VecDeque::new(),
+        outputs: outputs.len(),
+    }))
+}
+
+/// The chain file's entry.
+pub const KIND: NfKind = NfKind {
+    name: "upf",
+    summary: "A 5G user plane function: N3, N4, N6 and N9",
+    example: r#"{
+        "node_id": "10.4.0.1",
+        "n4": {"address": "10.4.0.1"},
+        "interfaces": [
+            {"name": "n3", "side": "access", "address": "10.3.0.1"},
+            {"name": "n6", "side": "core", "network_instance": "internet"}
+        ],
+        "pools": [{"network_instance": "internet", "v4": "10.45.0.0/16"}]
+    }"#,
+    schema: || schemars::schema_for!(Config),
+    plan: |value, _outputs| {
+        let (_, settings, outputs) = config::read(value)?;
+        let state = StatePlan {
+            name: STATE.to_owned(),
+            bytes: memory_bytes(settings.session_bytes, settings.sessions),
+            layout: LAYOUT,
+        };
+        Ok(NfPlan::new()
+            .outputs(outputs)
+            .writes()
+            .inputs(Inputs::Many)
+            .allocates()
+            .headroom(HEADROOM)
+            .state(state)
+            .counters(COUNTERS.into_iter().chain(HELD_COUNTERS))
+            .drop_reasons(REASONS))
+    },
+    build,
+};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! The NF on a bench: what a plan says, memory that is taken over, settings that are wrong.
+
+use catena_engine::nf_bench::NfBench;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn settings() -> Value {
+    serde_json::from_str(KIND.example).unwrap()
+}
+
+#[test]
+fn outputs_are_the_interfaces_and_n4() {
+    let plan = (KIND.plan)(&settings(), &[]).unwrap();
+    assert_eq!(plan.outputs, ["n3", "n6", "n4"]);
+    let mut shared = settings();
+    shared["n4"]["output"] = json!("n6");
+    let plan = (KIND.plan)(&shared, &[]).unwrap();
+    assert_eq!(plan.outputs, ["n3", "n6"], "N4 may leave by an interface");
+    assert_eq!(plan.check(), Ok(()));
+}
+
+#[test]
+fn every_wrong_setting_is_named() {
+    let wrong = json!({
+        "node_id": "not..a.name",
+        "n4": { "address": "10.4.0.1", "peers": ["10.4.0.0/33"], "n1": 0, "mac": "here" },
+        "interfaces": [
+            { "name": "n3", "side": "access" },
+            { "name": "n3", "side": "core", "next_hop_mac": "there" },
+        ],
+        "pools": [
+            { "network_instance": "internet" },
+            { "network_instance": "internet", "v4": "10.0.0.0/31" },
+        ],
+        "sessions": 0,
+        "session_bytes": "1B",
+    });
+    let errors = NfBench::new(&KIND, &wrong, &[]).unwrap_err();
+    let mut paths: Vec<_> = errors.iter().map(|error| error.path.as_str()).collect();
+    paths.sort_unstable();
+    let all = [
+        "interfaces[1].name",
+        "interfaces[1].next_hop_mac",
+        "n4.mac",
+        "n4.n1",
+        "n4.peers[0]",
+        "node_id",
+        "pools[0].v4",
+        "pools[1].v4",
+        "session_bytes",
+        "sessions",
+    ];
+    assert_eq!(paths, all);
+}
+
+#[test]
+fn packets_that_are_none_are_dropped_with_a_reason_and_keep_no_buffer() {
+    let mut bench = NfBench::new(&KIND, &settings(), &[]).unwrap();
+    let reason = |why| Verdict::Drop(dropped(why));
+    let mut arp = [0; 60];
+    arp[12..14].copy_from_slice(&[8, 6]);
+    let mut cut = [0; 60];
+    cut[12..14].copy_from_slice(&[8, 0]);
+    assert_eq!(bench.process_one(&arp).verdict, reason(Why::NotForUs));
+    assert_eq!(bench.process_one(&cut).verdict, reason(Why::Malformed));
+    assert_eq!(bench.process_one(&[0]).verdict, reason(Why::Malformed));
+    assert_eq!(bench.buffers_in_use(), 0);
+}
+
+#[test]
+fn a_question_that_is_none_is_answered_with_those_that_are() {
+    let mut bench = NfBench::new(&KIND, &settings(), &[]).unwrap();
+    let answer = bench.control(&json!({ "show": "everything" })).unwrap_err();
+    assert!(answer.contains("sessions"), "{answer}");
+    let pools = bench.control(&json!({ "show": "pools" })).unwrap();
+    assert_eq!(pools["pools"][0]["v4"]["count"], 65_534);
+    let none = bench.control(&json!({ "show": "session", "seid": 7 }));
+    assert!(none.unwrap_err().contains("SEID 7"));
+}

@@ -1,0 +1,390 @@
+//! Messages about nodes: associations, heartbeats; and what is common to all messages.
+//!
+//! N4 begins here: a datagram is split into messages, each is checked whole, known repetitions are
+//! answered from memory, and each request gets one answer. Specification: TS 29.244 6.2, 6.4, 7.4,
+//! 7.6. Requests of peers that are not allowed are discarded and counted.
+
+use catena_wire::Reason;
+use catena_wire::pfcp::value::Time;
+use catena_wire::pfcp::value::flags::{
+    AssociationSetupResponseFlags, CpFunctionFeatures, UpFunctionFeatures,
+};
+use catena_wire::pfcp::{
+    Cause, Full, Header, IeType, MessageType, Messages, Refusal, Unreadable, View, Writer, key,
+};
+
+use crate::association::{ASSOCIATION_COUNT, Association, name_of};
+use crate::model::Fault;
+use crate::transactions::{Datagram, Late, Peer, Subject};
+use crate::upf::Upf;
+
+/// Longest message that is written: a report for each of 32 URRs fits.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 8192;
+
+/// What this UPF can do; each is held by a test.
+pub fn features() -> UpFunctionFeatures {
+    UpFunctionFeatures::FTUP
+        | UpFunctionFeatures::UEIP
+        | UpFunctionFeatures::EMPU
+        | UpFunctionFeatures::MNOP
+        | UpFunctionFeatures::VTIME
+        | UpFunctionFeatures::BUNDL
+}
+
+/// Writes a message.
+pub(crate) fn message(
+    header: &Header,
+    fill: impl FnOnce(&mut Writer<'_>) -> Result<(), Full>,
+) -> Result<Vec<u8>, Full> {
+    let mut bytes = vec![0; MESSAGE_BYTES_MAX];
+    let mut writer = Writer::new(&mut bytes, header)?;
+    fill(&mut writer)?;
+    let len = writer.finish()?;
+    bytes.truncate(len);
+    Ok(bytes)
+}
+
+/// The header of an answer about a node.
+fn answer_to(request: &Header, message_type: MessageType) -> Header {
+    Header {
+        message_type,
+        seid: None,
+        sequence: request.sequence,
+        priority: None,
+        follow_on: false,
+    }
+}
+
+impl Upf {
+    /// Handles a datagram that came to N4.
+    pub fn datagram(&mut self, datagram: &[u8], from: Peer, now_ns: u64) {
+        if !self.settings.is_peer(from.address) {
+            self.counters.discarded += 1;
+            return;
+        }
+        for view in Messages::new(datagram) {
+            self.counters.messages += 1;
+            match view {
+                Ok(view) => self.handle(&view, from, now_ns),
+                Err(unreadable) => self.answer_unreadable(&unreadable, from),
+            }
+        }
+    }
+
+    /// A message of another version, or of a wrong length (TS 29.244, 7.6.2, 7.6.3).
+    fn answer_unreadable(&mut self, unreadable: &Unreadable, from: Peer) {
+        self.counters.discarded += 1;
+        let is_version = unreadable.error.reason == Reason::BadVersion;
+        let header = match unreadable.header {
+            _ if is_version => Header {
+                message_type: MessageType::VERSION_NOT_SUPPORTED_RESPONSE,
+                seid: None,
+                sequence: 0,
+                priority: None,
+                follow_on: false,
+            },
+            Some(header) => header,
+            None => return,
+        };
+        if is_version {
+            if let Ok(bytes) = message(&header, |_| Ok(())) {
+                self.send(Datagram { to: from, bytes });
+            }
+        } else if header.message_type.response().is_some() {
+            let fault = Cause::INVALID_LENGTH.alone().into();
+            self.refuse(&header, &fault, 0, from, 0);
+        }
+    }
+
+    fn handle(&mut self, view: &View<&[u8]>, from: Peer, now_ns: u64) {
+        let header = *view.header();
+        if header.message_type.is_response() {
+            self.response(view, from, now_ns);
+            return;
+        }
+        // Unknown messages are discarded (7.6.4).
+        if header.message_type.response().is_none() {
+            self.counters.discarded += 1;
+            return;
+        }
+        if let Some(answer) = self.transactions.repeated(from, header.sequence, now_ns) {
+            let bytes = answer.clone();
+            self.counters.repeated += 1;
+            self.send(Datagram { to: from, bytes });
+            return;
+        }
+        let checked = view.check();
+        let result = match header.message_type {
+            // It is answered whatever is wrong with it (7.6.6).
+            MessageType::HEARTBEAT_REQUEST => self.heartbeat(view),
+            _ if checked.is_err() => Err(checked.err().map_or_else(unknown, Fault::from)),
+            MessageType::ASSOCIATION_SETUP_REQUEST => self.set_up(view, from, now_ns),
+            MessageType::ASSOCIATION_UPDATE_REQUEST => self.update(view),
+            MessageType::ASSOCIATION_RELEASE_REQUEST => self.release(view, now_ns),
+            MessageType::SESSION_ESTABLISHMENT_REQUEST => self.establish(view, from, now_ns),
+            MessageType::SESSION_MODIFICATION_REQUEST => self.modify(view, now_ns),
+            MessageType::SESSION_DELETION_REQUEST => self.delete(view, now_ns),
+            _ => Err(Cause::SERVICE_NOT_SUPPORTED.alone().into()),
+        };
+        match result {
+            Ok(bytes) => self.answer(&header, bytes, from, now_ns),
+            Err(fault) => {
+                let cp_seid = self.cp_seid(view);
+                self.refuse(&header, &fault, cp_seid, from, now_ns);
+            }
+        }
+    }
+
+    fn answer(&mut self, request: &Header, bytes: Vec<u8>, to: Peer, now_ns: u64) {
+        self.transactions
+            .keep(to, request.sequence, bytes.clone(), now_ns);
+        self.send(Datagram { to, bytes });
+    }
+
+    /// The SEID to which the answer to a refused request about a session goes.
+    fn cp_seid(&self, view: &View<&[u8]>) -> u64 {
+        let ies = view.ies();
+        if view.header().message_type == MessageType::SESSION_ESTABLISHMENT_REQUEST {
+            return ies.get(key::F_SEID).ok().flatten().map_or(0, |id| id.seid);
+        }
+        let slot = view.header().seid.and_then(|seid| self.store.slot_of(seid));
+        slot.map_or(0, |slot| self.store.head(slot).cp_seid)
+    }
+
+    /// Answers a request with a refusal.
+    fn refuse(&mut self, request: &Header, fault: &Fault, cp_seid: u64, to: Peer, now_ns: u64) {
+        self.counters.refused += 1;
+        let Some(message_type) = request.message_type.response() else {
+            return;
+        };
+        let is_of_session = message_type.is_of_session() == Some(true);
+        let header = Header {
+            seid: is_of_session.then_some(cp_seid),
+            ..answer_to(request, message_type)
+        };
+        let has_node = !matches!(
+            message_type,
+            MessageType::SESSION_MODIFICATION_RESPONSE | MessageType::SESSION_DELETION_RESPONSE
+        );
+        let answer = message(&header, |writer| {
+            if has_node {
+                writer.put(key::NODE_ID, &self.settings.node_id())?;
+            }
+            writer.put(key::CAUSE, &fault.refusal.cause)?;
+            writer.put_some(key::OFFENDING_IE, fault.refusal.offending.as_ref())?;
+            writer.put_some(key::FAILED_RULE_ID, fault.rule.as_ref())?;
+            if message_type == MessageType::ASSOCIATION_SETUP_RESPONSE {
+                let time = Time(self.store.recovery());
+                writer.put(key::RECOVERY_TIME_STAMP, &time)?;
+            }
+            Ok(())
+        });
+        if let Ok(bytes) = answer {
+            self.answer(request, bytes, to, now_ns);
+        }
+    }
+
+    fn heartbeat(&mut self, view: &View<&[u8]>) -> Result<Vec<u8>, Fault> {
+        let header = answer_to(view.header(), MessageType::HEARTBEAT_RESPONSE);
+        let time = Time(self.store.recovery());
+        message(&header, |writer| {
+            writer.put(key::RECOVERY_TIME_STAMP, &time)
+        })
+        .map_err(full)
+    }
+
+    /// The number of the association with the node that a request names.
+    pub(crate) fn association_of(&self, ies: &catena_wire::pfcp::Group<'_>) -> Result<u8, Fault> {
+        let name = name_of(&ies.require(key::NODE_ID)?);
+        let number = (0..ASSOCIATION_COUNT).find(|number| {
+            let one = self.store.association(*number);
+            one.is_some() && Some(one.name) == name
+        });
+        let number = number.and_then(|number| u8::try_from(number).ok());
+        number.ok_or_else(|| Cause::NO_ESTABLISHED_PFCP_ASSOCIATION.alone().into())
+    }
+
+    fn set_up(&mut self, view: &View<&[u8]>, from: Peer, now_ns: u64) -> Result<Vec<u8>, Fault> {
+        let ies = view.ies();
+        let name = name_of(&ies.require(key::NODE_ID)?);
+        let no_room = |ie_type| Cause::NO_RESOURCES_AVAILABLE.because_of(ie_type);
+        let name = name.ok_or(no_room(IeType::NODE_ID))?;
+        let recovery = ies.require(key::RECOVERY_TIME_STAMP)?;
+        let features = ies.get(key::CP_FUNCTION_FEATURES)?;
+        let known = self.association_of(&ies).ok().map(usize::from);
+        let retains = ies.has(IeType::PFCP_SESSION_RETENTION_INFORMATION);
+        let free = || (0..ASSOCIATION_COUNT).find(|at| !self.store.association(*at).is_some());
+        let number = known.or_else(free).ok_or(no_room(IeType::NODE_ID))?;
+        // Sessions of the association that this one replaces end, unless asked for (6.2.6.2.2).
+        if known.is_some() && !retains {
+            self.end_sessions(number, now_ns);
+        }
+        let mut association = Association {
+            name,
+            features: features.unwrap_or(CpFunctionFeatures::NONE).bits(),
+            recovery: recovery.0,
+            ..Association::none()
+        };
+        association.set_peer(from.address);
+        self.store.set_association(number, &association);
+        self.heartbeats[number] = now_ns.saturating_add(self.settings.heartbeat_ns);
+        let header = answer_to(view.header(), MessageType::ASSOCIATION_SETUP_RESPONSE);
+        message(&header, |writer| {
+            writer.put(key::NODE_ID, &self.settings.node_id())?;
+            writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)?;
+            let time = Time(self.store.recovery());
+            writer.put(key::RECOVERY_TIME_STAMP, &time)?;
+            writer.put(key::UP_FUNCTION_FEATURES, &self::features())?;
+            if known.is_some() && retains {
+                writer.put(key::PFCPASRSP_FLAGS, &AssociationSetupResponseFlags::PSREI)?;
+            }
+            Ok(())
+        })
+        .map_err(full)
+    }
+
+    fn update(&mut self, view: &View<&[u8]>) -> Result<Vec<u8>, Fault> {
+        let ies = view.ies();
+        let number = usize::from(self.association_of(&ies)?);
+        let mut association = self.store.association(number);
+        if let Some(features) = ies.get(key::CP_FUNCTION_FEATURES)? {
+            association.features = features.bits();
+        }
+        self.store.set_association(number, &association);
+        let header = answer_to(view.header(), MessageType::ASSOCIATION_UPDATE_RESPONSE);
+        self.accepted(&header)
+    }
+
+    fn release(&mut self, view: &View<&[u8]>, now_ns: u64) -> Result<Vec<u8>, Fault> {
+        let number = usize::from(self.association_of(&view.ies())?);
+        self.end_sessions(number, now_ns);
+        self.store.set_association(number, &Association::none());
+        let header = answer_to(view.header(), MessageType::ASSOCIATION_RELEASE_RESPONSE);
+        self.accepted(&header)
+    }
+
+    fn accepted(&self, header: &Header) -> Result<Vec<u8>, Fault> {
+        message(header, |writer| {
+            writer.put(key::NODE_ID, &self.settings.node_id())?;
+            writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)
+        })
+        .map_err(full)
+    }
+
+    fn response(&mut self, view: &View<&[u8]>, from: Peer, now_ns: u64) {
+        let header = view.header();
+        let subject = self.transactions.answered(from.address, header.sequence);
+        let (Some(subject), Ok(())) = (subject, view.check()) else {
+            self.counters.discarded += 1;
+            return;
+        };
+        match subject {
+            Subject::Heartbeat(number) => {
+                let number = usize::from(number);
+                let association = self.store.association(number);
+                let time = view.ies().get(key::RECOVERY_TIME_STAMP).ok().flatten();
+                // Another start: it knows nothing of its sessions (TS 23.527, 4.2).
+                if time.is_some_and(|time| time.0 != association.recovery) {
+                    self.end_sessions(number, now_ns);
+                    self.store.set_association(number, &Association::none());
+                }
+            }
+            Subject::Report(seid) => self.reported(view, seid, now_ns),
+        }
+    }
+
+    /// What time has brought; gives when to be called again.
+    pub fn wake(&mut self, now_ns: u64) -> Option<u64> {
+        while let Some(slot) = self.timers.due(now_ns) {
+            self.wake_session(slot, now_ns);
+        }
+        while let Some(late) = self.transactions.late(now_ns) {
+            match late {
+                Late::Again(datagram) => self.send(datagram),
+                Late::Lost(_) => self.counters.unanswered += 1,
+            }
+        }
+        let heartbeat_ns = self.beat(now_ns);
+        let next = [
+            self.timers.next_ns(),
+            self.transactions.next_ns(),
+            heartbeat_ns,
+        ];
+        next.into_iter().flatten().min()
+    }
+
+    /// Asks peers whether they are there; gives when to do so again.
+    fn beat(&mut self, now_ns: u64) -> Option<u64> {
+        if self.settings.heartbeat_ns == 0 {
+            return None;
+        }
+        let mut next = None;
+        for number in 0..ASSOCIATION_COUNT {
+            let association = self.store.association(number);
+            let Some(address) = association.peer().filter(|_| association.is_some()) else {
+                continue;
+            };
+            if self.heartbeats[number] <= now_ns && self.transactions.has_room() {
+                self.heartbeats[number] = now_ns.saturating_add(self.settings.heartbeat_ns);
+                let subject = Subject::Heartbeat(u8::try_from(number).unwrap_or(0));
+                let time = Time(self.store.recovery());
+                self.request(
+                    address,
+                    MessageType::HEARTBEAT_REQUEST,
+                    None,
+                    subject,
+                    now_ns,
+                    |writer| writer.put(key::RECOVERY_TIME_STAMP, &time),
+                );
+            }
+            let at = self.heartbeats[number];
+            next = Some(next.map_or(at, |next: u64| next.min(at)));
+        }
+        next
+    }
+
+    /// Sends a request of this node.
+    pub(crate) fn request(
+        &mut self,
+        to: std::net::IpAddr,
+        message_type: MessageType,
+        seid: Option<u64>,
+        subject: Subject,
+        now_ns: u64,
+        fill: impl FnOnce(&mut Writer<'_>) -> Result<(), Full>,
+    ) {
+        let sequence = self.transactions.next_sequence();
+        let header = Header {
+            message_type,
+            seid,
+            sequence,
+            priority: None,
+            follow_on: false,
+        };
+        let to = Peer {
+            address: to,
+            port: catena_wire::pfcp::PORT,
+        };
+        match message(&header, fill) {
+            Ok(bytes) => {
+                let datagram = Datagram { to, bytes };
+                self.transactions
+                    .sent(sequence, datagram.clone(), subject, now_ns);
+                self.send(datagram);
+            }
+            Err(Full) => self.counters.unsent += 1,
+        }
+    }
+}
+
+/// A message for which there is no room: it is refused, and nothing is done.
+pub(crate) fn full(_: Full) -> Fault {
+    Cause::SYSTEM_FAILURE.alone().into()
+}
+
+fn unknown() -> Fault {
+    Fault::from(Refusal {
+        cause: Cause::REQUEST_REJECTED,
+        offending: None,
+    })
+}

@@ -1,0 +1,545 @@
+//! Packets: which session, which PDR, what its rules say.
+//!
+//! The data path, one packet at a time: tunnel or UE address -> slot -> the first PDR by
+//! precedence that fits -> gates and rates, quotas -> counted -> forwarded. Each packet that does
+//! not leave has a named reason. Specification: TS 29.244 5.2; TS 29.281 5.2.
+//!
+//! Not here: fragments of tunnels, which are dropped as `fragment`, and packets above an interface's
+//! MTU, which are dropped as `too_big`.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use catena_engine::packet::Packet;
+use catena_wire::gtpu::{self, ExtensionType, MessageType, Role};
+use catena_wire::pfcp::PORT as PFCP_PORT;
+use catena_wire::pfcp::value::flags::{ApplyAction, UsageReportTrigger};
+
+use crate::headers::{self, Datagram, Frame, Outer, Tunnel};
+use crate::model::{Image, Key};
+use crate::qer::{self, Stopped};
+use crate::rules::{Far, NONE, Pdr, QERS_MAX, Qer};
+use crate::sdf::Inner;
+use crate::transactions::Peer;
+use crate::tunnel::Signal;
+use crate::upf::Upf;
+
+/// Why a packet did not leave; the names of the NF's drop reasons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Headers contradict themselves.
+    Malformed,
+    /// Not IP, or no packet for a UPF.
+    NotForUs,
+    /// No session has this tunnel.
+    UnknownTeid,
+    /// No session has this UE address.
+    UnknownUe,
+    /// No PDR fits.
+    NoPdr,
+    /// The FAR says so.
+    FarDrop,
+    /// A gate is closed.
+    Gate,
+    /// A rate is used up.
+    Rate,
+    /// A quota is used up.
+    Quota,
+    /// Longer than the interface's MTU.
+    TooBig,
+    /// A fragment of a tunnel's packet.
+    Fragment,
+    /// An extension header of GTP-U that must be understood and is not.
+    Extension,
+    /// No room in front of it for its headers.
+    NoHeadroom,
+    /// Held packets: as many as may be.
+    BufferFull,
+    /// Held packets: too long.
+    Expired,
+    /// Held packets: dropped by the SMF, or with their session.
+    Discarded,
+}
+
+/// Names of [`Why`], in its order.
+pub const REASONS: [&str; 16] = [
+    "malformed_packet",
+    "not_for_us",
+    "unknown_teid",
+    "unknown_ue",
+    "no_pdr",
+    "far_drop",
+    "gate_closed",
+    "rate_exceeded",
+    "quota_exhausted",
+    "too_big",
+    "fragment",
+    "unknown_extension",
+    "no_headroom",
+    "buffer_full",
+    "buffer_expired",
+    "buffer_discarded",
+];
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It leaves by this interface.
+    Send(u8),
+    /// It was for the UPF itself.
+    Consumed,
+    /// It is held for the session in this slot, by a FAR that says whether the SMF is told, and
+    /// with the PDR and the QFI to tell.
+    Hold {
+        /// Slot.
+        slot: u32,
+        /// Whether a Downlink Data Report is wanted.
+        notifies: bool,
+        /// PDR ID.
+        pdr_id: u16,
+        /// QFI of the PDR's packets.
+        qfi: Option<u8>,
+        /// Most packets that the BAR suggests.
+        suggested: Option<u8>,
+    },
+    /// It is dropped.
+    Drop(Why),
+}
+
+/// A packet on its way: where the user's packet begins in its frame, and by what it was found.
+struct Found {
+    at: usize,
+    inner: Inner,
+    slot: u32,
+    teid: u32,
+    qfi: Option<u8>,
+}
+
+impl Upf {
+    /// What becomes of a packet, which is changed accordingly; `signals` gets what is answered.
+    pub fn packet(
+        &mut self,
+        packet: &mut Packet,
+        signals: &mut VecDeque<Signal>,
+        now_ns: u64,
+    ) -> Decision {
+        match self.find(packet.bytes(), signals, now_ns) {
+            // Behind packets that are held already, so that they keep their order.
+            Ok(found) if found.teid == 0 && self.holding.contains(&found.slot) => Decision::Hold {
+                slot: found.slot,
+                notifies: false,
+                pdr_id: 0,
+                qfi: None,
+                suggested: None,
+            },
+            Ok(found) => self.rule(packet, &found, now_ns),
+            Err(decision) => decision,
+        }
+    }
+
+    /// What becomes of a packet that was held, now.
+    pub fn held_packet(&mut self, packet: &mut Packet, now_ns: u64) -> Decision {
+        match self.find(packet.bytes(), &mut VecDeque::new(), now_ns) {
+            Ok(found) => self.rule(packet, &found, now_ns),
+            Err(decision) => decision,
+        }
+    }
+
+    /// Finds the session of a packet.
+    fn find(
+        &mut self,
+        bytes: &[u8],
+        signals: &mut VecDeque<Signal>,
+        now_ns: u64,
+    ) -> Result<Found, Decision> {
+        let drop = |why| Err(Decision::Drop(why));
+        match headers::outer(bytes) {
+            Outer::Malformed => drop(Why::Malformed),
+            Outer::Other => drop(Why::NotForUs),
+            Outer::Udp {
+                src,
+                dst,
+                src_port,
+                dst_port,
+                from,
+                to,
+                ..
+            } if dst_port == PFCP_PORT && self.is_n4(dst) => {
+                let peer = Peer {
+                    address: src,
+                    port: src_port,
+                };
+                self.datagram(&bytes[from..to], peer, now_ns);
+                Err(Decision::Consumed)
+            }
+            Outer::Udp {
+                src,
+                dst,
+                src_port,
+                dst_port: gtpu::PORT,
+                from,
+                to,
+                ..
+            } if self.tunnel_end(dst).is_some() => {
+                let peer = (src, src_port, dst);
+                self.find_tunnel(&bytes[from..to], from, peer, signals, now_ns)
+            }
+            Outer::Udp { dst, l3, .. } | Outer::Ip { dst, l3 } => {
+                if self.tunnel_end(dst).is_some() {
+                    return drop(Why::Fragment);
+                }
+                let key = match dst {
+                    IpAddr::V4(dst) => Key::V4(dst),
+                    IpAddr::V6(dst) => Key::of_v6(dst),
+                };
+                let Some(slot) = self.index.find(key) else {
+                    return drop(Why::UnknownUe);
+                };
+                let inner = headers::inner(&bytes[l3..]);
+                let inner = inner.ok_or(Decision::Drop(Why::Malformed))?;
+                Ok(Found {
+                    at: l3,
+                    inner,
+                    slot,
+                    teid: 0,
+                    qfi: None,
+                })
+            }
+        }
+    }
+
+    fn is_n4(&self, address: IpAddr) -> bool {
+        match address {
+            IpAddr::V4(address) => self.settings.n4_v4 == Some(address),
+            IpAddr::V6(address) => self.settings.n4_v6 == Some(address),
+        }
+    }
+
+    /// The interface whose tunnels end at an address.
+    fn tunnel_end(&self, address: IpAddr) -> Option<u8> {
+        let mut interfaces = self.settings.interfaces.iter();
+        let place = interfaces.position(|interface| match address {
+            IpAddr::V4(address) => interface.v4 == Some(address),
+            IpAddr::V6(address) => interface.v6 == Some(address),
+        });
+        place.and_then(|place| u8::try_from(place).ok())
+    }
+
+    fn find_tunnel(
+        &mut self,
+        message: &[u8],
+        from: usize,
+        peer: (IpAddr, u16, IpAddr),
+        signals: &mut VecDeque<Signal>,
+        now_ns: u64,
+    ) -> Result<Found, Decision> {
+        let Ok(view) = gtpu::View::parse(message) else {
+            return Err(Decision::Drop(Why::Malformed));
+        };
+        match view.message_type() {
+            MessageType::G_PDU => {}
+            MessageType::ECHO_REQUEST => {
+                self.counters.echoes += 1;
+                self.echo(view.sequence().unwrap_or(0), peer, signals);
+                return Err(Decision::Consumed);
+            }
+            MessageType::ERROR_INDICATION => {
+                self.hear_error_indication(view.payload(), peer.0, now_ns);
+                return Err(Decision::Consumed);
+            }
+            _ => return Err(Decision::Consumed),
+        }
+        let is_understood = |one| one == ExtensionType::PDU_SESSION_CONTAINER;
+        let extensions = view.extensions();
+        if extensions
+            .not_understood(Role::Endpoint, is_understood)
+            .is_some()
+        {
+            return Err(Decision::Drop(Why::Extension));
+        }
+        let Ok(container) = extensions.pdu_session() else {
+            return Err(Decision::Drop(Why::Malformed));
+        };
+        let teid = view.teid();
+        let Some(slot) = self.index.find(Key::Teid(teid)) else {
+            self.error_indication(teid, peer, signals, now_ns);
+            return Err(Decision::Drop(Why::UnknownTeid));
+        };
+        let inner = headers::inner(view.payload());
+        Ok(Found {
+            at: from + view.header_len(),
+            inner: inner.ok_or(Decision::Drop(Why::Malformed))?,
+            slot,
+            teid,
+            qfi: container.map(|container| container.qfi()),
+        })
+    }
+
+    /// What the rules of its session say of a packet.
+    fn rule(&mut self, packet: &mut Packet, found: &Found, now_ns: u64) -> Decision {
+        let Some(mut image) = self.store.image(found.slot) else {
+            return Decision::Drop(Why::NoPdr);
+        };
+        let mut triggers = Triggers::default();
+        let ruled = ruled(&mut image, found, &mut triggers, now_ns);
+        let mut head = image.head();
+        let decision = match &ruled {
+            Ok((_, far, marking)) => {
+                let out = self.settings.interfaces.get(usize::from(far.interface));
+                let ident = self.ident;
+                self.ident = self.ident.wrapping_add(1);
+                match out {
+                    Some(out) => forward(packet, found, far, marking, out, ident),
+                    None => Decision::Drop(Why::FarDrop),
+                }
+            }
+            Err(decision) => *decision,
+        };
+        match decision {
+            Decision::Send(_) => {
+                let is_uplink = matches!(&ruled, Ok((pdr, ..)) if pdr.is_uplink());
+                let count = if is_uplink {
+                    &mut head.ul
+                } else {
+                    &mut head.dl
+                };
+                count[0] += 1;
+                count[1] += found.inner.len as u64;
+                head.last_packet_ns = now_ns;
+                triggers.wakes |= head.is_inactive;
+                head.is_inactive = false;
+            }
+            Decision::Drop(_) => head.dropped += 1,
+            Decision::Consumed | Decision::Hold { .. } => {}
+        }
+        image.set_head(&head);
+        if triggers.count > 0 {
+            let told = triggers.told;
+            self.report_usage(found.slot, &told[..triggers.count], now_ns);
+        }
+        if triggers.wakes {
+            self.arm(found.slot, now_ns);
+        }
+        decision
+    }
+}
+
+/// What is to be reported behind a packet.
+struct Triggers {
+    told: [(u8, UsageReportTrigger); 2 * crate::rules::URRS_MAX],
+    count: usize,
+    /// Whether a timer may be due sooner than it was set.
+    wakes: bool,
+}
+
+impl Default for Triggers {
+    fn default() -> Self {
+        Self {
+            told: [(0, UsageReportTrigger::NONE); 2 * crate::rules::URRS_MAX],
+            count: 0,
+            wakes: false,
+        }
+    }
+}
+
+impl Triggers {
+    fn add(&mut self, place: u8, trigger: UsageReportTrigger) {
+        if trigger != UsageReportTrigger::NONE && self.count < self.told.len() {
+            self.told[self.count] = (place, trigger);
+            self.count += 1;
+        }
+    }
+}
+
+/// How a forwarded packet is marked: QFI, reflective QoS, paging policy.
+type Marking = (Option<u8>, bool, Option<u8>);
+
+/// Finds the PDR, and has QERs and URRs judge the packet.
+fn ruled(
+    image: &mut Image<'_>,
+    found: &Found,
+    triggers: &mut Triggers,
+    now_ns: u64,
+) -> Result<(Pdr, Far, Marking), Decision> {
+    let (place, mut pdr) = first_fit(image, found).ok_or(Decision::Drop(Why::NoPdr))?;
+    let far = image.far(pdr.far_at).ok_or(Decision::Drop(Why::FarDrop))?;
+    pdr.packets += 1;
+    image.set_pdr(place, &pdr);
+    let mut qers = [Qer::open(0); QERS_MAX];
+    let places = pdr.qers_at;
+    let places = places.as_slice();
+    for (qer, place) in qers.iter_mut().zip(places) {
+        *qer = image.qer(*place).unwrap_or(*qer);
+    }
+    let qers = &mut qers[..places.len()];
+    let marking = (
+        qers.iter().find_map(|qer| qer.qfi),
+        qers.iter().any(|qer| qer.rqi),
+        qers.iter().find_map(|qer| qer.ppi),
+    );
+    if far.does(ApplyAction::BUFF) {
+        return Err(Decision::Hold {
+            slot: found.slot,
+            notifies: far.does(ApplyAction::NOCP),
+            pdr_id: pdr.id,
+            qfi: marking.0,
+            suggested: image.bar(far.bar_at).and_then(|bar| bar.suggested),
+        });
+    }
+    if !far.does(ApplyAction::FORW) {
+        return Err(Decision::Drop(Why::FarDrop));
+    }
+    let (is_uplink, len) = (pdr.is_uplink(), found.inner.len);
+    for place in pdr.urrs_at.as_slice() {
+        let Some(mut urr) = image.urr(*place) else {
+            continue;
+        };
+        let (is_allowed, trigger) = urr.allows();
+        if !is_allowed {
+            triggers.add(*place, trigger);
+            image.set_urr(*place, &urr);
+            return Err(Decision::Drop(Why::Quota));
+        }
+    }
+    count(image, &pdr, found, triggers, true, now_ns);
+    let passed = qer::enforce(qers, is_uplink, len, now_ns);
+    for (qer, place) in qers.iter().zip(places) {
+        image.set_qer(*place, qer);
+    }
+    if let Err(stopped) = passed {
+        if !is_uplink {
+            for place in pdr.urrs_at.as_slice() {
+                if let Some(mut urr) = image.urr(*place) {
+                    triggers.add(*place, urr.count_dropped(len));
+                    image.set_urr(*place, &urr);
+                }
+            }
+        }
+        return Err(Decision::Drop(match stopped {
+            Stopped::Gate => Why::Gate,
+            Stopped::Rate => Why::Rate,
+        }));
+    }
+    count(image, &pdr, found, triggers, false, now_ns);
+    Ok((pdr, far, marking))
+}
+
+/// Counts the packet by the URRs that measure before QoS enforcement, or by the others.
+fn count(
+    image: &mut Image<'_>,
+    pdr: &Pdr,
+    found: &Found,
+    triggers: &mut Triggers,
+    is_before_qos: bool,
+    now_ns: u64,
+) {
+    for place in pdr.urrs_at.as_slice() {
+        let Some(mut urr) = image.urr(*place) else {
+            continue;
+        };
+        if urr.terms.is_before_qos() != is_before_qos {
+            continue;
+        }
+        triggers.wakes |= !urr.is_started;
+        triggers.add(*place, urr.count(pdr.is_uplink(), found.inner.len, now_ns));
+        image.set_urr(*place, &urr);
+    }
+}
+
+/// The first PDR by precedence that fits, and its place.
+fn first_fit(image: &Image<'_>, found: &Found) -> Option<(u8, Pdr)> {
+    let places = 0..image.pdr_count();
+    let mut pdrs = places.filter_map(|place| Some((place, image.pdr(place)?)));
+    pdrs.find(|(_, pdr)| fits(image, pdr, found))
+}
+
+fn fits(image: &Image<'_>, pdr: &Pdr, found: &Found) -> bool {
+    if pdr.teid != found.teid {
+        return false;
+    }
+    let has_qfi = found.qfi.is_some_and(|qfi| pdr.qfis >> (qfi & 63) & 1 != 0);
+    if pdr.qfis != 0 && !has_qfi {
+        return false;
+    }
+    let inner = &found.inner;
+    let ue = if pdr.ue_is_destination {
+        inner.dst
+    } else {
+        inner.src
+    };
+    let is_ue = match ue {
+        _ if pdr.ue_v4.is_none() && pdr.ue_v6.is_none() => true,
+        IpAddr::V4(address) => pdr.ue_v4 == Some(address),
+        IpAddr::V6(address) => pdr
+            .ue_v6
+            .is_some_and(|prefix| (prefix.to_bits() ^ address.to_bits()) >> 64 == 0),
+    };
+    let [from, count] = pdr.filters;
+    let mut filters = (from..from.saturating_add(count)).filter_map(|place| image.filter(place));
+    is_ue && (count == 0 || filters.any(|filter| filter.fits(inner, pdr.is_uplink())))
+}
+
+/// Takes a packet out of its tunnel, if it is in one, and puts it into the frame and the tunnel of
+/// its FAR.
+fn forward(
+    packet: &mut Packet,
+    found: &Found,
+    far: &Far,
+    (qfi, rqi, ppi): &Marking,
+    out: &crate::settings::Interface,
+    ident: u16,
+) -> Decision {
+    let inner = &found.inner;
+    let no_room = Decision::Drop(Why::NoHeadroom);
+    if packet.set_len(found.at + inner.len).is_err() || packet.pull_front(found.at).is_err() {
+        return Decision::Drop(Why::Malformed);
+    }
+    let frame = Frame {
+        src: out.mac,
+        dst: out.next_hop,
+    };
+    const ETHERNET: usize = catena_wire::ethernet::HEADER_LEN;
+    if far.headers == 0 {
+        if inner.len > out.mtu {
+            return Decision::Drop(Why::TooBig);
+        }
+        if packet.push_front(ETHERNET).is_err() {
+            return no_room;
+        }
+        frame.emit(packet.bytes_mut(), inner.src.is_ipv6());
+        return Decision::Send(far.interface);
+    }
+    let v4 = far.v4.map(IpAddr::V4).zip(out.v4.map(IpAddr::V4));
+    let v6 = far.v6.map(IpAddr::V6).zip(out.v6.map(IpAddr::V6));
+    let Some((dst, src)) = v4.or(v6) else {
+        return Decision::Drop(Why::FarDrop);
+    };
+    let tunnel = if far.destination == 0 {
+        Tunnel::downlink(far.teid, *qfi, *rqi, *ppi)
+    } else {
+        Tunnel::uplink(far.teid, found.qfi)
+    };
+    let [value, mask] = far.marking.unwrap_or([0; 2]);
+    let datagram = Datagram {
+        frame,
+        src,
+        dst,
+        src_port: gtpu::PORT,
+        dst_port: gtpu::PORT,
+        traffic_class: value & mask,
+        ident,
+    };
+    let headers = datagram.header_len() + tunnel.len();
+    if headers - ETHERNET + inner.len > out.mtu {
+        return Decision::Drop(Why::TooBig);
+    }
+    if packet.push_front(headers).is_err() {
+        return no_room;
+    }
+    let bytes = packet.bytes_mut();
+    let at = datagram.header_len();
+    tunnel.emit(&mut bytes[at..], MessageType::G_PDU, inner.len);
+    datagram.emit(bytes);
+    debug_assert!(far.interface != NONE);
+    Decision::Send(far.interface)
+}

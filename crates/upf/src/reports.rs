@@ -1,0 +1,252 @@
+//! Reports: what the UPF tells SMFs unasked.
+//!
+//! Behind a packet that reached a threshold, and by timers. A report is taken from its URR only if
+//! a request can be sent; else usage waits there and goes with a later one. Specification: TS
+//! 29.244 7.5.8.
+
+use std::net::IpAddr;
+
+use catena_wire::pfcp::value::address::FTeid;
+use catena_wire::pfcp::value::flags::{
+    ReportType, ReportingTriggers, SessionReportResponseFlags, UsageInformation, UsageReportTrigger,
+};
+use catena_wire::pfcp::value::node::DownlinkDataServiceInformation;
+use catena_wire::pfcp::value::usage::VolumeMeasurement;
+use catena_wire::pfcp::value::{PdrId, Seconds, Time, UrrId};
+use catena_wire::pfcp::{Cause, Full, IeType, MessageType, View, Writer, key};
+
+use crate::rules::Head;
+use crate::transactions::Subject;
+use crate::upf::Upf;
+use crate::usage::{Report, WallClock};
+
+/// Writes a usage report as a group of this type.
+pub(crate) fn put(
+    writer: &mut Writer<'_>,
+    group: IeType,
+    report: &Report,
+    clock: WallClock,
+) -> Result<(), Full> {
+    let Report { usage, tells, .. } = report;
+    let [tells_volume, tells_time, tells_packets] = *tells;
+    let time = |ns| Time(clock.seconds(ns));
+    writer.group(group, |writer| {
+        writer.put(key::URR_ID, &UrrId(report.urr_id))?;
+        writer.put(key::UR_SEQN, &report.sequence)?;
+        writer.put(key::USAGE_REPORT_TRIGGER, &report.trigger)?;
+        writer.put(key::START_TIME, &time(usage.start_ns))?;
+        writer.put(key::END_TIME, &time(report.end_ns))?;
+        if tells_volume {
+            let ([ul, dl], [ul_packets, dl_packets]) = (usage.octets, usage.packets);
+            let packets = |count| tells_packets.then_some(count);
+            let volume = VolumeMeasurement {
+                total: Some(ul + dl),
+                ul: Some(ul),
+                dl: Some(dl),
+                total_packets: packets(ul_packets + dl_packets),
+                ul_packets: packets(ul_packets),
+                dl_packets: packets(dl_packets),
+            };
+            writer.put(key::VOLUME_MEASUREMENT, &volume)?;
+        }
+        if tells_time {
+            let seconds = u32::try_from(usage.duration_ns / 1_000_000_000);
+            let duration = Seconds(seconds.unwrap_or(u32::MAX));
+            writer.put(key::DURATION_MEASUREMENT, &duration)?;
+        }
+        writer.put_some(key::TIME_OF_FIRST_PACKET, usage.first_ns.map(time).as_ref())?;
+        writer.put_some(key::TIME_OF_LAST_PACKET, usage.last_ns.map(time).as_ref())?;
+        let information = report.is_before.map(|is_before| match is_before {
+            true => UsageInformation::BEF,
+            false => UsageInformation::AFT,
+        });
+        writer.put_some(key::USAGE_INFORMATION, information.as_ref())
+    })
+}
+
+fn cp_address(head: &Head) -> Option<IpAddr> {
+    let v4 = head.cp_v4.map(IpAddr::V4);
+    v4.or(head.cp_v6.map(IpAddr::V6))
+}
+
+impl Upf {
+    /// Sends a Session Report Request.
+    fn report_request(
+        &mut self,
+        slot: u32,
+        kind: ReportType,
+        now_ns: u64,
+        fill: impl FnOnce(&mut Writer<'_>) -> Result<(), Full>,
+    ) {
+        let head = self.store.head(slot);
+        let Some(address) = cp_address(&head) else {
+            return;
+        };
+        if !self.transactions.has_room() {
+            self.counters.unsent += 1;
+            return;
+        }
+        self.counters.reports += 1;
+        let subject = Subject::Report(head.seid);
+        let seid = Some(head.cp_seid);
+        let message_type = MessageType::SESSION_REPORT_REQUEST;
+        self.request(address, message_type, seid, subject, now_ns, |writer| {
+            writer.put(key::REPORT_TYPE, &kind)?;
+            fill(writer)
+        });
+    }
+
+    /// There is something to report of the URR at a place, and of those that are linked to it.
+    pub(crate) fn report_usage(
+        &mut self,
+        slot: u32,
+        triggers: &[(u8, UsageReportTrigger)],
+        now_ns: u64,
+    ) {
+        if !self.transactions.has_room() {
+            self.counters.unsent += 1;
+            return;
+        }
+        let clock = self.clock;
+        let Some(mut image) = self.store.image(slot) else {
+            return;
+        };
+        let mut reports = Vec::new();
+        let mut ids = Vec::new();
+        for (place, trigger) in triggers {
+            if let Some(mut urr) = image.urr(*place) {
+                ids.push(urr.id);
+                reports.extend(urr.report(*trigger, now_ns));
+                image.set_urr(*place, &urr);
+            }
+        }
+        for place in 0..image.urr_count() {
+            let Some(mut urr) = image.urr(place) else {
+                continue;
+            };
+            let linked = urr.linked.as_slice().iter().any(|id| ids.contains(id));
+            let is_told = ids.contains(&urr.id);
+            if linked && !is_told && urr.terms.wants(ReportingTriggers::LIUSA) {
+                reports.extend(urr.report(UsageReportTrigger::LIUSA, now_ns));
+                image.set_urr(place, &urr);
+            }
+        }
+        self.report_request(slot, ReportType::USAR, now_ns, |writer| {
+            let group = IeType::USAGE_REPORT_REPORT;
+            let mut reports = reports.iter();
+            reports.try_for_each(|report| put(writer, group, report, clock))
+        });
+    }
+
+    /// A downlink packet is held for a UE that is to be paged.
+    pub(crate) fn report_downlink_data(
+        &mut self,
+        slot: u32,
+        pdr_id: u16,
+        qfi: Option<u8>,
+        now_ns: u64,
+    ) {
+        self.report_request(slot, ReportType::DLDR, now_ns, |writer| {
+            writer.group(IeType::DOWNLINK_DATA_REPORT, |writer| {
+                writer.put(key::PDR_ID, &PdrId(pdr_id))?;
+                let information = qfi.map(|qfi| DownlinkDataServiceInformation {
+                    paging_policy_indication: None,
+                    qfi: Some(qfi),
+                });
+                writer.put_some(key::DOWNLINK_DATA_SERVICE_INFORMATION, information.as_ref())
+            })
+        });
+    }
+
+    /// A peer does not have the tunnel into which a session sends.
+    pub(crate) fn report_error_indication(
+        &mut self,
+        slot: u32,
+        teid: u32,
+        peer: IpAddr,
+        now_ns: u64,
+    ) {
+        let (v4, v6) = match peer {
+            IpAddr::V4(address) => (Some(address), None),
+            IpAddr::V6(address) => (None, Some(address)),
+        };
+        self.report_request(slot, ReportType::ERIR, now_ns, |writer| {
+            writer.group(IeType::ERROR_INDICATION_REPORT, |writer| {
+                writer.put(key::F_TEID, &FTeid::Given { teid, v4, v6 })
+            })
+        });
+    }
+
+    /// The timer of a session has come.
+    pub(crate) fn wake_session(&mut self, slot: u32, now_ns: u64) {
+        let clock = self.clock;
+        let Some(mut image) = self.store.image(slot) else {
+            return;
+        };
+        let mut triggers = Vec::new();
+        for place in 0..image.urr_count() {
+            let Some(mut urr) = image.urr(place) else {
+                continue;
+            };
+            let trigger = urr.wake(now_ns, clock);
+            image.set_urr(place, &urr);
+            if trigger != UsageReportTrigger::NONE {
+                triggers.push((place, trigger));
+            }
+        }
+        let mut head = image.head();
+        let idle_ns = head.inactivity_s.map(|s| u64::from(s) * 1_000_000_000);
+        let idle = idle_ns.is_some_and(|idle_ns| {
+            !head.is_inactive && now_ns.saturating_sub(head.last_packet_ns) >= idle_ns
+        });
+        if idle {
+            head.is_inactive = true;
+            image.set_head(&head);
+        }
+        if !triggers.is_empty() {
+            self.report_usage(slot, &triggers, now_ns);
+        }
+        if idle {
+            self.report_request(slot, ReportType::UPIR, now_ns, |_| Ok(()));
+        }
+        self.arm(slot, now_ns);
+    }
+
+    /// Sets the timer of a session to when it is to be looked at next.
+    pub(crate) fn arm(&mut self, slot: u32, now_ns: u64) {
+        let clock = self.clock;
+        let Some(image) = self.store.image(slot) else {
+            return;
+        };
+        let head = image.head();
+        let idle_s = head.inactivity_s.filter(|_| !head.is_inactive);
+        let idle_ns = idle_s.map(|s| {
+            let idle_ns = u64::from(s) * 1_000_000_000;
+            head.last_packet_ns.saturating_add(idle_ns)
+        });
+        let urrs = (0..image.urr_count()).filter_map(|place| image.urr(place));
+        let due = urrs.filter_map(|urr| urr.next_ns(now_ns, clock));
+        let at_ns = due.chain(idle_ns).min();
+        self.timers.set(slot, at_ns, now_ns);
+    }
+
+    /// The answer to a report of this session has come.
+    pub(crate) fn reported(&mut self, view: &View<&[u8]>, seid: u64, now_ns: u64) {
+        let Some(slot) = self.store.slot_of(seid) else {
+            return;
+        };
+        let ies = view.ies();
+        let cause = ies.get(key::CAUSE).ok().flatten();
+        if cause == Some(Cause::SESSION_CONTEXT_NOT_FOUND) {
+            // Its SMF has forgotten it (TS 29.244, 7.5.9).
+            self.counters.deleted += 1;
+            self.end_session(slot, now_ns);
+            return;
+        }
+        let flags = ies.get(key::PFCPSRRSP_FLAGS).ok().flatten();
+        let drops = flags.is_some_and(|flags| flags.contains(SessionReportResponseFlags::DROBU));
+        if drops {
+            self.released.push_back((slot, true));
+        }
+    }
+}

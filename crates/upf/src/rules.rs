@@ -1,0 +1,411 @@
+//! The rules of a session, as they lie in its slot.
+//!
+//! What N4 writes and packets read. Each is a record of fixed layout; fields have the names of
+//! their IEs. Rules name each other by ID and, once a session is linked, by place in its slot
+//! (`_at`, [`NONE`] for none). Specification: TS 29.244 5.2, 7.5.2.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use catena_wire::pfcp::value::flags::ApplyAction;
+
+use crate::stored;
+use crate::stored::List;
+
+/// No rule, no interface.
+pub const NONE: u8 = u8::MAX;
+/// Most QERs of a PDR.
+pub const QERS_MAX: usize = 8;
+/// Most URRs of a PDR.
+pub const URRS_MAX: usize = 8;
+
+stored! {
+    /// What is common to a session.
+    pub struct Head {
+        /// The UP function's SEID; 0 in a slot that nobody uses.
+        pub seid: u64,
+        /// The CP function's SEID.
+        pub cp_seid: u64,
+        /// Where the CP function is reached.
+        pub cp_v4: Option<Ipv4Addr>,
+        /// Where the CP function is reached.
+        pub cp_v6: Option<Ipv6Addr>,
+        /// Number of its association.
+        pub association: u8,
+        /// PDN Type, 0 if the SMF named none.
+        pub pdn_type: u8,
+        /// The UE's IPv4 address.
+        pub ue_v4: Option<Ipv4Addr>,
+        /// The UE's IPv6 prefix of 64 bits.
+        pub ue_v6: Option<Ipv6Addr>,
+        /// User Plane Inactivity Timer, in seconds.
+        pub inactivity_s: Option<u32>,
+        /// When the last packet passed, on the engine's clock.
+        pub last_packet_ns: u64,
+        /// Whether inactivity was reported, and no packet has passed since.
+        pub is_inactive: bool,
+        /// Packets and bytes of the UE that were forwarded, uplink.
+        pub ul: [u64; 2],
+        /// As `ul`, downlink.
+        pub dl: [u64; 2],
+        /// Packets of the session that were dropped, for whatever reason.
+        pub dropped: u64,
+        /// How many PDRs, FARs, QERs, URRs, BARs and filters follow, in this order.
+        pub counts: [u8; 6],
+    }
+
+    /// Packet detection rule.
+    pub struct Pdr {
+        /// PDR ID.
+        pub id: u16,
+        /// Precedence: the lowest comes first.
+        pub precedence: u32,
+        /// Source Interface.
+        pub source_interface: u8,
+        /// Network Instance, by place in the settings.
+        pub instance: u8,
+        /// TEID of the local F-TEID; 0 for none.
+        pub teid: u32,
+        /// Whether the UPF chose the TEID.
+        pub is_teid_ours: bool,
+        /// UE IP Address.
+        pub ue_v4: Option<Ipv4Addr>,
+        /// UE IP Address: prefix of 64 bits.
+        pub ue_v6: Option<Ipv6Addr>,
+        /// Whether the UE's address is the packet's destination (S/D).
+        pub ue_is_destination: bool,
+        /// QFIs, one bit each; 0 for all packets.
+        pub qfis: u64,
+        /// First filter, and how many; none for all packets.
+        pub filters: [u8; 2],
+        /// Outer Header Removal Description.
+        pub removal: u8,
+        /// FAR ID.
+        pub far_id: u32,
+        /// Place of the FAR.
+        pub far_at: u8,
+        /// QER IDs.
+        pub qer_ids: List<u32, QERS_MAX>,
+        /// Places of the QERs.
+        pub qers_at: List<u8, QERS_MAX>,
+        /// URR IDs.
+        pub urr_ids: List<u32, URRS_MAX>,
+        /// Places of the URRs.
+        pub urrs_at: List<u8, URRS_MAX>,
+        /// Packets that it was chosen for.
+        pub packets: u64,
+    }
+
+    /// Forwarding action rule.
+    pub struct Far {
+        /// FAR ID.
+        pub id: u32,
+        /// Apply Action.
+        pub action: u16,
+        /// Destination Interface; [`NONE`] without forwarding parameters.
+        pub destination: u8,
+        /// Network Instance, by place in the settings; [`NONE`] for that of the destination.
+        pub instance: u8,
+        /// Interface by which packets leave; [`NONE`] without forwarding parameters.
+        pub interface: u8,
+        /// Outer Header Creation Description; 0 for none.
+        pub headers: u16,
+        /// TEID of the outer header.
+        pub teid: u32,
+        /// Address of the outer header.
+        pub v4: Option<Ipv4Addr>,
+        /// Address of the outer header.
+        pub v6: Option<Ipv6Addr>,
+        /// Port of the outer header, without GTP-U.
+        pub port: u16,
+        /// Transport Level Marking: ToS and mask.
+        pub marking: Option<[u8; 2]>,
+        /// BAR ID.
+        pub bar_id: Option<u8>,
+        /// Place of the BAR.
+        pub bar_at: u8,
+    }
+
+    /// QoS enforcement rule.
+    pub struct Qer {
+        /// QER ID.
+        pub id: u32,
+        /// QER Correlation ID.
+        pub correlation: Option<u32>,
+        /// Gate Status.
+        pub ul_open: bool,
+        /// Gate Status.
+        pub dl_open: bool,
+        /// MBR uplink and downlink, in kbit/s; none for no limit.
+        pub mbr_kbps: Option<[u64; 2]>,
+        /// GBR uplink and downlink, in kbit/s: kept and shown, it limits nothing.
+        pub gbr_kbps: Option<[u64; 2]>,
+        /// QFI that downlink packets are marked with.
+        pub qfi: Option<u8>,
+        /// Whether downlink packets carry the reflective QoS indicator.
+        pub rqi: bool,
+        /// Paging Policy Indicator of downlink packets.
+        pub ppi: Option<u8>,
+        /// What the meter remembers, uplink.
+        pub ul_meter: [u64; 2],
+        /// What the meter remembers, downlink.
+        pub dl_meter: [u64; 2],
+    }
+
+    /// Total, uplink, downlink.
+    pub struct Volumes {
+        /// Of both directions.
+        pub total: Option<u64>,
+        /// Uplink.
+        pub ul: Option<u64>,
+        /// Downlink.
+        pub dl: Option<u64>,
+    }
+
+    /// What was counted: uplink and downlink.
+    pub struct Usage {
+        /// Octets.
+        pub octets: [u64; 2],
+        /// Packets.
+        pub packets: [u64; 2],
+        /// Time that counts, in ns.
+        pub duration_ns: u64,
+        /// When the first packet came, in ns of the engine's clock.
+        pub first_ns: Option<u64>,
+        /// When the last packet came.
+        pub last_ns: Option<u64>,
+        /// When it began to be counted.
+        pub start_ns: u64,
+    }
+
+    /// Usage reporting rule: what is wanted.
+    pub struct UrrTerms {
+        /// Measurement Method, as the octet of the IE.
+        pub method: u8,
+        /// Reporting Triggers, the first octet lowest.
+        pub triggers: u32,
+        /// Measurement Information, as the octet of the IE.
+        pub information: u8,
+        /// Volume Threshold.
+        pub volume_threshold: Volumes,
+        /// Volume Quota.
+        pub volume_quota: Volumes,
+        /// Time Threshold, in seconds.
+        pub time_threshold: Option<u32>,
+        /// Time Quota, in seconds.
+        pub time_quota: Option<u32>,
+        /// Measurement Period, in seconds.
+        pub period: Option<u32>,
+        /// Quota Holding Time, in seconds.
+        pub holding: Option<u32>,
+        /// Quota Validity Time, in seconds.
+        pub validity: Option<u32>,
+        /// Inactivity Detection Time, in seconds.
+        pub inactivity: Option<u32>,
+        /// Monitoring Time, in seconds since 1900.
+        pub monitoring_time: Option<u32>,
+        /// Subsequent Volume Threshold.
+        pub later_volume_threshold: Volumes,
+        /// Subsequent Volume Quota.
+        pub later_volume_quota: Volumes,
+        /// Subsequent Time Threshold, in seconds.
+        pub later_time_threshold: Option<u32>,
+        /// Subsequent Time Quota, in seconds.
+        pub later_time_quota: Option<u32>,
+        /// Dropped DL Traffic Threshold: packets.
+        pub dropped_packets: Option<u64>,
+        /// Dropped DL Traffic Threshold: octets.
+        pub dropped_octets: Option<u64>,
+    }
+
+    /// Usage reporting rule.
+    pub struct Urr {
+        /// URR ID.
+        pub id: u32,
+        /// What is wanted.
+        pub terms: UrrTerms,
+        /// Linked URR IDs.
+        pub linked: List<u32, 4>,
+        /// UR-SEQN of the next report.
+        pub sequence: u32,
+        /// Since the last report.
+        pub usage: Usage,
+        /// Before the monitoring time, if that has passed since the last report.
+        pub before: Option<Usage>,
+        /// What of the quotas is used: octets uplink and downlink.
+        pub quota_octets: [u64; 2],
+        /// What of the time quota is used, in ns.
+        pub quota_ns: u64,
+        /// When the quotas were granted.
+        pub quota_at_ns: u64,
+        /// Whether a quota is used up, or was given back: packets of the URR are dropped.
+        pub is_exhausted: bool,
+        /// When its last packet came.
+        pub active_ns: u64,
+        /// Dropped downlink packets and octets since the last report of them.
+        pub dropped: [u64; 2],
+        /// Whether the end of the quota's validity was reported.
+        pub is_invalid: bool,
+        /// When the last periodic report was due.
+        pub period_at_ns: u64,
+        /// Whether traffic has started and not stopped.
+        pub is_started: bool,
+        /// Until when time was counted.
+        pub counted_to_ns: u64,
+        /// Octets and packets reported so far, uplink and downlink: what a check of conservation
+        /// compares with what was forwarded.
+        pub reported: [u64; 4],
+    }
+
+    /// Buffering action rule, and the account of what was held by its FARs.
+    pub struct Bar {
+        /// BAR ID.
+        pub id: u8,
+        /// Downlink Data Notification Delay, in units of 50 ms.
+        pub delay: u8,
+        /// Suggested Buffering Packets Count; none for the limit of the settings.
+        pub suggested: Option<u8>,
+    }
+}
+
+impl Head {
+    /// A session without rules.
+    pub const fn empty() -> Self {
+        Self {
+            seid: 0,
+            cp_seid: 0,
+            cp_v4: None,
+            cp_v6: None,
+            association: 0,
+            pdn_type: 0,
+            ue_v4: None,
+            ue_v6: None,
+            inactivity_s: None,
+            last_packet_ns: 0,
+            is_inactive: false,
+            ul: [0; 2],
+            dl: [0; 2],
+            dropped: 0,
+            counts: [0; 6],
+        }
+    }
+}
+
+impl Pdr {
+    /// A PDR that fits every packet of an interface and does nothing.
+    pub fn empty(id: u16) -> Self {
+        Self {
+            id,
+            precedence: 0,
+            source_interface: 0,
+            instance: NONE,
+            teid: 0,
+            is_teid_ours: false,
+            ue_v4: None,
+            ue_v6: None,
+            ue_is_destination: false,
+            qfis: 0,
+            filters: [0; 2],
+            removal: NONE,
+            far_id: 0,
+            far_at: NONE,
+            qer_ids: List::default(),
+            qers_at: List::default(),
+            urr_ids: List::default(),
+            urrs_at: List::default(),
+            packets: 0,
+        }
+    }
+
+    /// Whether its packets come from the UE: the direction in which they are counted and metered.
+    #[inline]
+    pub const fn is_uplink(&self) -> bool {
+        self.source_interface == 0
+    }
+}
+
+impl Far {
+    /// A FAR without forwarding parameters.
+    pub const fn empty(id: u32) -> Self {
+        Self {
+            id,
+            action: 0,
+            destination: NONE,
+            instance: NONE,
+            interface: NONE,
+            headers: 0,
+            teid: 0,
+            v4: None,
+            v6: None,
+            port: 0,
+            marking: None,
+            bar_id: None,
+            bar_at: NONE,
+        }
+    }
+
+    /// Where the tunnel of the outer header ends.
+    pub fn peer(&self) -> Option<IpAddr> {
+        let v4 = self.v4.map(IpAddr::V4);
+        v4.or(self.v6.map(IpAddr::V6))
+    }
+
+    /// Whether the action has this flag.
+    #[inline]
+    pub fn does(&self, flag: ApplyAction) -> bool {
+        ApplyAction::from_bits(self.action).contains(flag)
+    }
+}
+
+impl Qer {
+    /// A QER with open gates and no limit.
+    pub const fn open(id: u32) -> Self {
+        Self {
+            id,
+            correlation: None,
+            ul_open: true,
+            dl_open: true,
+            mbr_kbps: None,
+            gbr_kbps: None,
+            qfi: None,
+            rqi: false,
+            ppi: None,
+            ul_meter: [0; 2],
+            dl_meter: [0; 2],
+        }
+    }
+}
+
+impl Volumes {
+    /// No limit.
+    pub const NONE: Self = Self {
+        total: None,
+        ul: None,
+        dl: None,
+    };
+
+    /// Whether any of the limits is reached by so many octets uplink and downlink.
+    #[inline]
+    pub fn is_reached(&self, [ul, dl]: [u64; 2]) -> bool {
+        let reached = |limit: Option<u64>, count| limit.is_some_and(|limit| count >= limit);
+        reached(self.total, ul.saturating_add(dl)) || reached(self.ul, ul) || reached(self.dl, dl)
+    }
+
+    /// Whether there is a limit.
+    pub const fn is_some(&self) -> bool {
+        self.total.is_some() || self.ul.is_some() || self.dl.is_some()
+    }
+}
+
+impl Usage {
+    /// Nothing yet, counted from `now_ns`.
+    pub const fn since(now_ns: u64) -> Self {
+        Self {
+            octets: [0; 2],
+            packets: [0; 2],
+            duration_ns: 0,
+            first_ns: None,
+            last_ns: None,
+            start_ns: now_ns,
+        }
+    }
+}

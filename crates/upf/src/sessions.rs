@@ -1,0 +1,326 @@
+//! Messages about sessions: establishment, modification, deletion.
+//!
+//! On N4. A request makes or changes a model; only when all of it is right, its answer is written
+//! and its keys are free, is it applied: slot, index, pools and timers, one after the other, none
+//! of which can fail then. Specification: TS 29.244 6.3, 7.5.2 to 7.5.7.
+
+use catena_wire::pfcp::value::PdrId;
+use catena_wire::pfcp::value::address::{Allocation, FSeid, FTeid, UeIpAddress};
+use catena_wire::pfcp::value::flags::{ApplyAction, UsageReportTrigger};
+use catena_wire::pfcp::{Cause, Full, Header, IeType, MessageType, View, Writer, key};
+
+use crate::change::{self, Effects};
+use crate::draft::Draft;
+use crate::model::{Detection, Fault, Key, Session};
+use crate::node::{full, message};
+use crate::ranges::Refused;
+use crate::reports;
+use crate::rules::Head;
+use crate::transactions::Peer;
+use crate::upf::Upf;
+
+fn answer_to(request: &Header, cp_seid: u64, message_type: MessageType) -> Header {
+    Header {
+        message_type,
+        seid: Some(cp_seid),
+        sequence: request.sequence,
+        priority: None,
+        follow_on: false,
+    }
+}
+
+impl Upf {
+    pub(crate) fn establish(
+        &mut self,
+        view: &View<&[u8]>,
+        from: Peer,
+        now_ns: u64,
+    ) -> Result<Vec<u8>, Fault> {
+        let ies = view.ies();
+        let association = self.association_of(&ies)?;
+        let f_seid = ies.require(key::F_SEID)?;
+        let next = self.store.next();
+        let (slot, seid) = next.map_err(|_| Cause::NO_RESOURCES_AVAILABLE.alone())?;
+        let mut head = Head::empty();
+        head.seid = seid;
+        head.association = association;
+        head.last_packet_ns = now_ns;
+        set_cp(&mut head, &f_seid, from);
+        let mut draft = Draft::new(
+            &self.settings,
+            &mut self.teids,
+            &mut self.pools,
+            &self.index,
+            now_ns,
+        );
+        let (session, effects) = match change::establish(&ies, head, &mut draft) {
+            Ok(established) => established,
+            Err(fault) => {
+                draft.undo();
+                return Err(fault);
+            }
+        };
+        let answer = self.established(view.header(), &session, &effects);
+        let checked = answer.and_then(|answer| {
+            self.fits(&session)?;
+            self.claim(&session.keys(), &[], slot)?;
+            Ok(answer)
+        });
+        match checked {
+            Ok(answer) => {
+                self.store.insert(&session);
+                self.note_remotes(&session, slot);
+                self.counters.established += 1;
+                self.arm(slot, now_ns);
+                Ok(answer)
+            }
+            Err(fault) => {
+                self.unclaim(&session.keys(), &[]);
+                Err(fault)
+            }
+        }
+    }
+
+    fn established(
+        &self,
+        request: &Header,
+        session: &Session,
+        effects: &Effects,
+    ) -> Result<Vec<u8>, Fault> {
+        let message_type = MessageType::SESSION_ESTABLISHMENT_RESPONSE;
+        let header = answer_to(request, session.head.cp_seid, message_type);
+        let own = FSeid {
+            seid: session.head.seid,
+            v4: self.settings.n4_v4,
+            v6: self.settings.n4_v6,
+        };
+        message(&header, |writer| {
+            writer.put(key::NODE_ID, &self.settings.node_id())?;
+            writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)?;
+            writer.put(key::F_SEID, &own)?;
+            self.put_created(writer, session, effects)
+        })
+        .map_err(full)
+    }
+
+    /// What was chosen for each PDR.
+    fn put_created(
+        &self,
+        writer: &mut Writer<'_>,
+        session: &Session,
+        effects: &Effects,
+    ) -> Result<(), Full> {
+        let is_created = |one: &&Detection| effects.created.contains(&one.pdr.id);
+        for Detection { pdr, .. } in session.pdrs.iter().filter(is_created) {
+            let interface = self
+                .settings
+                .interface_from(pdr.source_interface, pdr.instance);
+            writer.group(IeType::CREATED_PDR, |writer| {
+                writer.put(key::PDR_ID, &PdrId(pdr.id))?;
+                if let Some(interface) = interface.filter(|_| pdr.is_teid_ours) {
+                    let f_teid = FTeid::Given {
+                        teid: pdr.teid,
+                        v4: interface.v4,
+                        v6: interface.v6,
+                    };
+                    writer.put(key::F_TEID, &f_teid)?;
+                }
+                if pdr.ue_v4.is_some() || pdr.ue_v6.is_some() {
+                    let address = UeIpAddress {
+                        v4: pdr.ue_v4.map(Allocation::Given),
+                        v6: pdr.ue_v6.map(Allocation::Given),
+                        is_destination: pdr.ue_is_destination,
+                        ..UeIpAddress::default()
+                    };
+                    writer.put(key::UE_IP_ADDRESS, &address)?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn fits(&self, session: &Session) -> Result<(), Fault> {
+        let fits = session.image_len() <= self.store.slot_bytes();
+        fits.then_some(())
+            .ok_or_else(|| Cause::NO_RESOURCES_AVAILABLE.alone().into())
+    }
+
+    /// Has keys lead to a slot, but those that did before; all of them, or none.
+    fn claim(&mut self, keys: &[Key], before: &[Key], slot: u32) -> Result<(), Fault> {
+        let new = keys.iter().filter(|key| !before.contains(key));
+        for (count, key) in new.clone().enumerate() {
+            let Err(refused) = self.index.insert(*key, slot) else {
+                continue;
+            };
+            new.clone()
+                .take(count)
+                .for_each(|key| self.index.remove(*key));
+            let ie_type = match key {
+                Key::Teid(_) => IeType::F_TEID,
+                Key::V4(_) | Key::V6(_) => IeType::UE_IP_ADDRESS,
+                Key::Remote(..) => IeType::OUTER_HEADER_CREATION,
+            };
+            let cause = match refused {
+                Refused::Taken => Cause::RULE_CREATION_MODIFICATION_FAILURE,
+                Refused::Full => Cause::NO_RESOURCES_AVAILABLE,
+            };
+            return Err(cause.because_of(ie_type).into());
+        }
+        for key in new {
+            self.pools.iter_mut().for_each(|pool| pool.take(*key));
+        }
+        Ok(())
+    }
+
+    /// Has the tunnels that a session sends into lead to it; those of others stay theirs.
+    pub(crate) fn note_remotes(&mut self, session: &Session, slot: u32) {
+        for key in session.remotes() {
+            let _ = self.index.insert(key, slot);
+        }
+    }
+
+    /// Gives back what a refused request has drawn: what no session has.
+    fn unclaim(&mut self, keys: &[Key], before: &[Key]) {
+        for key in keys.iter().filter(|key| !before.contains(key)) {
+            if self.index.find(*key).is_none() {
+                self.pools.iter_mut().for_each(|pool| pool.give_back(*key));
+            }
+        }
+    }
+
+    pub(crate) fn modify(&mut self, view: &View<&[u8]>, now_ns: u64) -> Result<Vec<u8>, Fault> {
+        let ies = view.ies();
+        let not_found = Cause::SESSION_CONTEXT_NOT_FOUND.alone();
+        let slot = view.header().seid.and_then(|seid| self.store.slot_of(seid));
+        let slot = slot.ok_or(not_found)?;
+        let old = self.store.session(slot).ok_or(not_found)?;
+        let mut session = old.clone();
+        if let Some(f_seid) = ies.get(key::F_SEID)? {
+            session.head.cp_seid = f_seid.seid;
+            (session.head.cp_v4, session.head.cp_v6) = (f_seid.v4, f_seid.v6);
+        }
+        let mut draft = Draft::new(
+            &self.settings,
+            &mut self.teids,
+            &mut self.pools,
+            &self.index,
+            now_ns,
+        );
+        let effects = match change::modify(&ies, &mut session, &mut draft) {
+            Ok(effects) => effects,
+            Err(fault) => {
+                draft.undo();
+                return Err(fault);
+            }
+        };
+        let (keys, before) = (session.keys(), old.keys());
+        let answer = self.modified(view.header(), &session, &effects);
+        let checked = answer.and_then(|answer| {
+            self.fits(&session)?;
+            self.claim(&keys, &before, slot)?;
+            Ok(answer)
+        });
+        if checked.is_err() {
+            self.unclaim(&keys, &before);
+            return checked;
+        }
+        self.store.replace(slot, &session);
+        for key in old.remotes() {
+            self.index.remove_of(key, slot);
+        }
+        self.note_remotes(&session, slot);
+        self.counters.modified += 1;
+        for key in before.iter().filter(|key| !keys.contains(key)) {
+            self.let_go(*key);
+        }
+        self.end_markers.extend(effects.end_markers);
+        let buffers = |session: &Session| {
+            let mut fars = session.fars.iter();
+            fars.any(|far| far.does(ApplyAction::BUFF))
+        };
+        if effects.drops_held || buffers(&old) {
+            self.released.push_back((slot, effects.drops_held));
+        }
+        self.arm(slot, now_ns);
+        checked
+    }
+
+    fn modified(
+        &self,
+        request: &Header,
+        session: &Session,
+        effects: &Effects,
+    ) -> Result<Vec<u8>, Fault> {
+        let message_type = MessageType::SESSION_MODIFICATION_RESPONSE;
+        let header = answer_to(request, session.head.cp_seid, message_type);
+        message(&header, |writer| {
+            writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)?;
+            self.put_created(writer, session, effects)?;
+            let group = IeType::USAGE_REPORT_MODIFICATION;
+            let reports = effects.reports.iter();
+            reports
+                .map(|report| reports::put(writer, group, report, self.clock))
+                .collect()
+        })
+        .map_err(full)
+    }
+
+    pub(crate) fn delete(&mut self, view: &View<&[u8]>, now_ns: u64) -> Result<Vec<u8>, Fault> {
+        let not_found = Cause::SESSION_CONTEXT_NOT_FOUND.alone();
+        let slot = view.header().seid.and_then(|seid| self.store.slot_of(seid));
+        let slot = slot.ok_or(not_found)?;
+        let mut session = self.store.session(slot).ok_or(not_found)?;
+        let message_type = MessageType::SESSION_DELETION_RESPONSE;
+        let header = answer_to(view.header(), session.head.cp_seid, message_type);
+        let trigger = UsageReportTrigger::TERMR;
+        let answer = message(&header, |writer| {
+            writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)?;
+            for urr in &mut session.urrs {
+                for report in urr.report(trigger, now_ns) {
+                    reports::put(writer, IeType::USAGE_REPORT_DELETION, &report, self.clock)?;
+                }
+            }
+            Ok(())
+        })
+        .map_err(full)?;
+        self.counters.deleted += 1;
+        self.end_session(slot, now_ns);
+        Ok(answer)
+    }
+
+    /// Ends a session without asking anybody.
+    pub(crate) fn end_session(&mut self, slot: u32, now_ns: u64) {
+        if let Some(session) = self.store.session(slot) {
+            session.keys().into_iter().for_each(|key| self.let_go(key));
+            for key in session.remotes() {
+                self.index.remove_of(key, slot);
+            }
+        }
+        self.store.remove(slot);
+        self.timers.set(slot, None, now_ns);
+        self.released.push_back((slot, true));
+    }
+
+    /// Ends all sessions of an association.
+    pub(crate) fn end_sessions(&mut self, association: usize, now_ns: u64) {
+        let slots: Vec<u32> = self.store.slots().collect();
+        for slot in slots {
+            if usize::from(self.store.head(slot).association) == association {
+                self.counters.deleted += 1;
+                self.end_session(slot, now_ns);
+            }
+        }
+    }
+}
+
+fn set_cp(head: &mut Head, f_seid: &FSeid, from: Peer) {
+    head.cp_seid = f_seid.seid;
+    (head.cp_v4, head.cp_v6) = (f_seid.v4, f_seid.v6);
+    if head.cp_v4.is_none() && head.cp_v6.is_none() {
+        match from.address {
+            std::net::IpAddr::V4(address) => head.cp_v4 = Some(address),
+            std::net::IpAddr::V6(address) => head.cp_v6 = Some(address),
+        }
+    }
+}

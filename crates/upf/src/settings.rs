@@ -1,0 +1,155 @@
+//! What an operator says of a UPF, checked: its addresses, interfaces, pools and limits.
+//!
+//! Before any packet: `config` makes it of a chain file, N4 and the data path read
+//! it.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use catena_wire::ethernet::MacAddr;
+use catena_wire::pfcp::value::Name;
+use catena_wire::pfcp::value::address::NodeId;
+
+use crate::ranges::Pool;
+use crate::rules::NONE;
+
+/// An interface to a network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name, which is that of the NF's output too.
+    pub name: String,
+    /// The side it is on: a value of Source Interface, as 0 for Access, 1 for Core.
+    pub side: u8,
+    /// Its network instance, by place.
+    pub instance: u8,
+    /// Address of tunnels that end here.
+    pub v4: Option<Ipv4Addr>,
+    /// Address of tunnels that end here.
+    pub v6: Option<Ipv6Addr>,
+    /// Source of the frames that leave.
+    pub mac: MacAddr,
+    /// Destination of the frames that leave.
+    pub next_hop: MacAddr,
+    /// Most bytes of an IP packet that leaves.
+    pub mtu: usize,
+}
+
+/// All of it.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Address of a node without a name.
+    pub node_address: Option<IpAddr>,
+    /// Name as labels, each behind its length; empty for a node that is known by its address.
+    pub node_name: Vec<u8>,
+    /// Address of N4.
+    pub n4_v4: Option<Ipv4Addr>,
+    /// Address of N4.
+    pub n4_v6: Option<Ipv6Addr>,
+    /// Source of N4's frames.
+    pub n4_mac: MacAddr,
+    /// Destination of N4's frames.
+    pub n4_next_hop: MacAddr,
+    /// The output by which N4's messages leave.
+    pub n4_output: u8,
+    /// Networks of SMFs; all if there is none.
+    pub peers: Vec<(IpAddr, u8)>,
+    /// Interfaces; the place is the output.
+    pub interfaces: Vec<Interface>,
+    /// Names of network instances, as the octets of the IE.
+    pub instances: Vec<Vec<u8>>,
+    /// UE addresses.
+    pub pools: Vec<Pool>,
+    /// T1: after so long a request is repeated.
+    pub t1_ns: u64,
+    /// N1: so often, and then it is given up.
+    pub n1: u32,
+    /// After so long a peer is sent a heartbeat; 0 for never.
+    pub heartbeat_ns: u64,
+    /// Most packets held for a session.
+    pub held_per_session: usize,
+    /// Most packets held.
+    pub held: usize,
+    /// For how long a packet is held.
+    pub held_ns: u64,
+    /// Error indications per second.
+    pub error_indications: u64,
+    /// Sessions, and bytes of each.
+    pub sessions: u32,
+    /// Bytes of a session.
+    pub session_bytes: usize,
+    /// Which shard this is, and of how many.
+    pub shard: (u16, u16),
+    /// Random numbers that nobody outside knows.
+    pub seed: [u64; 2],
+}
+
+impl Settings {
+    /// The node's identity.
+    pub fn node_id(&self) -> NodeId<'_> {
+        match (Name::new(&self.node_name), self.node_address) {
+            (Ok(name), _) => NodeId::Fqdn(name),
+            (_, Some(IpAddr::V6(address))) => NodeId::V6(address),
+            (_, Some(IpAddr::V4(address))) => NodeId::V4(address),
+            (_, None) => NodeId::V4(Ipv4Addr::UNSPECIFIED),
+        }
+    }
+
+    /// Whether messages of this peer are heard.
+    pub fn is_peer(&self, peer: IpAddr) -> bool {
+        let is_in = |(net, bits): &(IpAddr, u8)| match (net, peer) {
+            (IpAddr::V4(net), IpAddr::V4(peer)) => {
+                let differs = u64::from(net.to_bits() ^ peer.to_bits());
+                differs >> (32 - u32::from(*bits).min(32)) == 0
+            }
+            (IpAddr::V6(net), IpAddr::V6(peer)) => {
+                let differs = net.to_bits() ^ peer.to_bits();
+                differs
+                    .checked_shr(128 - u32::from(*bits).min(128))
+                    .unwrap_or(0)
+                    == 0
+            }
+            _ => false,
+        };
+        self.peers.is_empty() || self.peers.iter().any(is_in)
+    }
+
+    /// The place of a network instance; [`NONE`] for one that is not known.
+    pub fn instance(&self, name: &[u8]) -> u8 {
+        // Some write it as labels, as a DNN.
+        let labels = Name::new(name)
+            .map(|name| name.to_string())
+            .unwrap_or_default();
+        let is_it = |one: &Vec<u8>| one == name || one == labels.as_bytes();
+        let place = self.instances.iter().position(is_it);
+        place.and_then(|at| u8::try_from(at).ok()).unwrap_or(NONE)
+    }
+
+    /// The interface by which packets leave for a destination interface and a network instance,
+    /// which may be [`NONE`].
+    pub fn interface_to(&self, destination: u8, instance: u8) -> Option<u8> {
+        // Core and SGi-LAN/N6-LAN are one network unless there is an interface for each.
+        let sides: &[u8] = match destination {
+            0 => &[0],
+            1 => &[1, 2],
+            2 => &[2, 1],
+            3 => &[3],
+            5 => &[4],
+            _ => &[],
+        };
+        let on = |side: &u8| {
+            self.interfaces.iter().position(|interface| {
+                interface.side == *side && (instance == NONE || interface.instance == instance)
+            })
+        };
+        sides
+            .iter()
+            .find_map(on)
+            .and_then(|at| u8::try_from(at).ok())
+    }
+
+    /// The interface on which tunnels for packets from a source interface end.
+    pub fn interface_from(&self, source: u8, instance: u8) -> Option<&Interface> {
+        let destination = if source == 4 { 5 } else { source };
+        let at = self.interface_to(destination, instance)?;
+        self.interfaces.get(usize::from(at))
+    }
+}

@@ -1,0 +1,164 @@
+//! What a UPF says of itself: answers to control requests, as JSON.
+//!
+//! Beside a packet's life, between bursts. `{"show": "sessions"}`,
+//! `{"show": "session", "seid": N}`, `{"show": "peers"}`, `{"show": "pools"}`, `{"show": "reports"}`. Limit: [`SESSION_COUNT_MAX`]
+//! sessions in one answer; `from` goes on behind them.
+
+use serde_json::{Value, json};
+
+use crate::association::{ASSOCIATION_COUNT, shown};
+use crate::held::Account;
+use crate::model::Session;
+use crate::rules::NONE;
+use crate::upf::Upf;
+
+/// Most sessions in one answer.
+pub const SESSION_COUNT_MAX: usize = 256;
+
+const REQUESTS: &str = "ask {\"show\": \"sessions\"}, or session with its seid, peers, pools or \
+                        reports";
+
+impl Upf {
+    /// Answers a control request.
+    pub(crate) fn show(
+        &self,
+        request: &Value,
+        held: &Account,
+        held_count: usize,
+    ) -> Result<Value, String> {
+        match request["show"].as_str() {
+            Some("sessions") => Ok(self.show_sessions(request["from"].as_u64().unwrap_or(0))),
+            Some("session") => self.show_session(request),
+            Some("peers") => Ok(self.show_peers()),
+            Some("pools") => Ok(self.show_pools()),
+            Some("reports") => Ok(json!({
+                "sent": self.counters.reports,
+                "waiting_for_answers": self.transactions.pending(),
+                "unanswered": self.counters.unanswered,
+                "buffer": {
+                    "stored": held.stored,
+                    "flushed": held.flushed,
+                    "discarded": held.discarded,
+                    "expired": held.expired,
+                    "held": held_count,
+                    "refused": held.refused,
+                },
+            })),
+            _ => Err(REQUESTS.to_owned()),
+        }
+    }
+
+    fn show_sessions(&self, from: u64) -> Value {
+        let slots = self.store.slots().filter(|slot| u64::from(*slot) >= from);
+        let mut slots = slots.peekable();
+        let mut list = Vec::new();
+        while let Some(slot) = slots.next_if(|_| list.len() < SESSION_COUNT_MAX) {
+            let head = self.store.head(slot);
+            list.push(json!({
+                "seid": head.seid,
+                "cp_seid": head.cp_seid,
+                "peer": shown(self.store.association(head.association.into()).name.as_slice()),
+                "ue_v4": head.ue_v4,
+                "ue_v6": head.ue_v6,
+                "ul_packets": head.ul[0],
+                "ul_bytes": head.ul[1],
+                "dl_packets": head.dl[0],
+                "dl_bytes": head.dl[1],
+                "dropped": head.dropped,
+            }));
+        }
+        json!({ "count": self.store.live(), "sessions": list, "next": slots.peek() })
+    }
+
+    fn show_session(&self, request: &Value) -> Result<Value, String> {
+        let seid = request["seid"].as_u64().ok_or(REQUESTS)?;
+        let slot = self.store.slot_of(seid);
+        let session = slot.and_then(|slot| self.store.session(slot));
+        let session = session.ok_or_else(|| format!("there is no session with SEID {seid}"))?;
+        Ok(self.rules_of(&session))
+    }
+
+    fn rules_of(&self, session: &Session) -> Value {
+        let instance = |place| {
+            let name = self.instance_name(place).unwrap_or_default();
+            String::from_utf8_lossy(name).into_owned()
+        };
+        let pdrs = session.pdrs.iter().map(|one| {
+            let pdr = &one.pdr;
+            json!({
+                "pdr_id": pdr.id, "precedence": pdr.precedence,
+                "source_interface": pdr.source_interface,
+                "network_instance": instance(pdr.instance),
+                "teid": pdr.teid, "ue_v4": pdr.ue_v4, "ue_v6": pdr.ue_v6,
+                "qfis": (0..64).filter(|qfi| pdr.qfis >> qfi & 1 != 0).collect::<Vec<_>>(),
+                "sdf_filters": one.filters.len(), "far_id": pdr.far_id,
+                "qer_ids": pdr.qer_ids.as_slice(), "urr_ids": pdr.urr_ids.as_slice(),
+                "packets": pdr.packets,
+            })
+        });
+        let fars = session.fars.iter().map(|far| {
+            let interfaces = &self.settings.interfaces;
+            json!({
+                "far_id": far.id, "apply_action": far.action,
+                "interface": interfaces.get(usize::from(far.interface)).map(|one| &one.name),
+                "teid": (far.headers != 0).then_some(far.teid),
+                "peer_v4": far.v4, "peer_v6": far.v6,
+                "bar_id": far.bar_id.filter(|_| far.bar_at != NONE),
+            })
+        });
+        let qers = session.qers.iter().map(|qer| {
+            json!({
+                "qer_id": qer.id, "ul_open": qer.ul_open, "dl_open": qer.dl_open,
+                "mbr_kbps": qer.mbr_kbps, "gbr_kbps": qer.gbr_kbps, "qfi": qer.qfi,
+            })
+        });
+        let urrs = session.urrs.iter().map(|urr| {
+            let [ul, dl, ul_packets, dl_packets] = urr.counted();
+            json!({
+                "urr_id": urr.id, "next_sequence": urr.sequence, "exhausted": urr.is_exhausted,
+                "ul_bytes": ul, "dl_bytes": dl,
+                "ul_packets": ul_packets, "dl_packets": dl_packets,
+                "unreported_bytes": urr.usage.octets,
+            })
+        });
+        json!({
+            "seid": session.head.seid,
+            "bytes": session.image_len(),
+            "pdrs": pdrs.collect::<Vec<_>>(),
+            "fars": fars.collect::<Vec<_>>(),
+            "qers": qers.collect::<Vec<_>>(),
+            "urrs": urrs.collect::<Vec<_>>(),
+            "bars": session.bars.iter().map(|bar| bar.id).collect::<Vec<_>>(),
+        })
+    }
+
+    fn show_peers(&self) -> Value {
+        let mut peers = Vec::new();
+        for number in 0..ASSOCIATION_COUNT {
+            let one = self.store.association(number);
+            if one.is_some() {
+                let is_its = |slot: &u32| usize::from(self.store.head(*slot).association) == number;
+                peers.push(json!({
+                    "node_id": shown(one.name.as_slice()),
+                    "address": one.peer(),
+                    "recovery_time_stamp": one.recovery,
+                    "sessions": self.store.slots().filter(is_its).count(),
+                }));
+            }
+        }
+        json!({ "recovery_time_stamp": self.store.recovery(), "peers": peers })
+    }
+
+    fn show_pools(&self) -> Value {
+        let pools = self.pools.iter().map(|pool| {
+            let fill = pool
+                .fill()
+                .map(|fill| fill.map(|(used, count)| json!({ "used": used, "count": count })));
+            json!({ "name": pool.name, "v4": fill[0], "v6": fill[1] })
+        });
+        json!({
+            "pools": pools.collect::<Vec<_>>(),
+            "sessions": { "used": self.store.live(), "count": self.store.slot_count() },
+        })
+    }
+}

@@ -1,0 +1,268 @@
+//! Requests of the scripted SMF: rules of a scenario as IEs.
+
+use catena_wire::pfcp::value::address::{Allocation, FSeid, FTeid, NodeId, UeIpAddress};
+use catena_wire::pfcp::value::detection::SdfFilter;
+use catena_wire::pfcp::value::flags::{
+    ApplyAction, MeasurementInformation, MeasurementMethod, ReportingTriggers,
+    SessionModificationRequestFlags,
+};
+use catena_wire::pfcp::value::forwarding::{
+    DestinationInterface, OuterHeaderCreation, OuterHeaderRemoval, OuterHeaders, RemovedHeader,
+    SourceInterface,
+};
+use catena_wire::pfcp::value::qos::{BitRates, GateStatus, Qfi};
+use catena_wire::pfcp::value::usage::Volume;
+use catena_wire::pfcp::value::{BarId, FarId, PdrId, QerId, Seconds, UrrId};
+use catena_wire::pfcp::{Full, IeType, Writer, key};
+
+use super::scenario::{Action, FarRule, PdrRule, QerRule, Rules, Scenario, Side, UrrRule};
+
+/// Flags by their names in the specification; none of one that nobody knows.
+pub(super) fn triggers(names: &[String]) -> Option<ReportingTriggers> {
+    let mut all = ReportingTriggers::NONE;
+    for name in names {
+        let one = (0..24).map(|bit| ReportingTriggers::from_bits(1 << bit));
+        let mut known = one.filter(|one| one.count() == 1);
+        all = all | known.find(|one| format!("{one:?}") == *name)?;
+    }
+    Some(all)
+}
+
+/// Writes the IEs of an establishment.
+pub(super) fn establishment(
+    writer: &mut Writer<'_>,
+    scenario: &Scenario,
+    rules: &Rules,
+) -> Result<(), Full> {
+    writer.put(key::NODE_ID, &NodeId::V4(scenario.smf))?;
+    let f_seid = FSeid {
+        seid: rules.session,
+        v4: Some(scenario.smf),
+        v6: None,
+    };
+    writer.put(key::F_SEID, &f_seid)?;
+    modification(writer, scenario, rules)
+}
+
+/// Writes the IEs of a modification.
+pub(super) fn modification(
+    writer: &mut Writer<'_>,
+    scenario: &Scenario,
+    rules: &Rules,
+) -> Result<(), Full> {
+    for id in &rules.remove_pdrs {
+        writer.group(IeType::REMOVE_PDR, |writer| {
+            writer.put(key::PDR_ID, &PdrId(*id))
+        })?;
+    }
+    for id in &rules.remove_fars {
+        writer.group(IeType::REMOVE_FAR, |writer| {
+            writer.put(key::FAR_ID, &FarId(*id))
+        })?;
+    }
+    for id in &rules.remove_urrs {
+        writer.group(IeType::REMOVE_URR, |writer| {
+            writer.put(key::URR_ID, &UrrId(*id))
+        })?;
+    }
+    for rule in &rules.pdrs {
+        writer.group(IeType::CREATE_PDR, |writer| pdr(writer, scenario, rule))?;
+    }
+    for rule in &rules.fars {
+        writer.group(IeType::CREATE_FAR, |writer| {
+            far(writer, scenario, rule, IeType::FORWARDING_PARAMETERS)
+        })?;
+    }
+    for rule in &rules.update_fars {
+        writer.group(IeType::UPDATE_FAR, |writer| {
+            far(writer, scenario, rule, IeType::UPDATE_FORWARDING_PARAMETERS)
+        })?;
+    }
+    for (group, list) in [
+        (IeType::CREATE_QER, &rules.qers),
+        (IeType::UPDATE_QER, &rules.update_qers),
+    ] {
+        for rule in list {
+            writer.group(group, |writer| qer(writer, rule))?;
+        }
+    }
+    for (group, list) in [
+        (IeType::CREATE_URR, &rules.urrs),
+        (IeType::UPDATE_URR, &rules.update_urrs),
+    ] {
+        for rule in list {
+            writer.group(group, |writer| urr(writer, rule))?;
+        }
+    }
+    for rule in &rules.bars {
+        writer.group(IeType::CREATE_BAR, |writer| {
+            writer.put(key::BAR_ID, &BarId(rule.id))?;
+            writer.put_some(
+                key::SUGGESTED_BUFFERING_PACKETS_COUNT,
+                rule.packets.as_ref(),
+            )
+        })?;
+    }
+    for id in &rules.query_urrs {
+        writer.group(IeType::QUERY_URR, |writer| {
+            writer.put(key::URR_ID, &UrrId(*id))
+        })?;
+    }
+    let inactivity = rules.inactivity.map(Seconds);
+    writer.put_some(key::USER_PLANE_INACTIVITY_TIMER, inactivity.as_ref())?;
+    if rules.drop_buffered {
+        writer.put(
+            key::PFCPSMREQ_FLAGS,
+            &SessionModificationRequestFlags::DROBU,
+        )?;
+    }
+    Ok(())
+}
+
+fn pdr(writer: &mut Writer<'_>, scenario: &Scenario, rule: &PdrRule) -> Result<(), Full> {
+    writer.put(key::PDR_ID, &PdrId(rule.id))?;
+    writer.put(key::PRECEDENCE, &rule.precedence)?;
+    writer.group(IeType::PDI, |writer| {
+        let source = match rule.source {
+            Side::Access => SourceInterface::ACCESS,
+            Side::Core => SourceInterface::CORE,
+        };
+        writer.put(key::SOURCE_INTERFACE, &source)?;
+        if rule.choose_teid {
+            let choose = FTeid::Choose {
+                v4: true,
+                v6: false,
+                choose_id: Some(1),
+            };
+            writer.put(key::F_TEID, &choose)?;
+        }
+        if let Some(teid) = rule.teid {
+            let given = FTeid::Given {
+                teid,
+                v4: Some(scenario.n3),
+                v6: None,
+            };
+            writer.put(key::F_TEID, &given)?;
+        }
+        let name = rule.network_instance.as_ref().map(|name| name.as_bytes());
+        writer.put_some(key::NETWORK_INSTANCE, name.as_ref())?;
+        let choice = rule.choose_ue.then_some(Allocation::Choose);
+        let v4 = rule.ue.map(Allocation::Given).or(choice);
+        if v4.is_some() {
+            let address = UeIpAddress {
+                v4,
+                is_destination: rule.source == Side::Core,
+                ..UeIpAddress::default()
+            };
+            writer.put(key::UE_IP_ADDRESS, &address)?;
+        }
+        for text in &rule.sdf {
+            let filter = SdfFilter {
+                flow_description: Some(text.as_bytes()),
+                ..SdfFilter::default()
+            };
+            writer.put(key::SDF_FILTER, &filter)?;
+        }
+        let mut qfis = rule.qfis.iter();
+        qfis.try_for_each(|qfi| writer.put(key::QFI, &Qfi(*qfi)))
+    })?;
+    let removal = rule.removal.map(|description| OuterHeaderRemoval {
+        description: RemovedHeader(description),
+        extension_deletion: None,
+    });
+    writer.put_some(key::OUTER_HEADER_REMOVAL, removal.as_ref())?;
+    writer.put_some(key::FAR_ID, rule.far.map(FarId).as_ref())?;
+    let mut urrs = rule.urrs.iter();
+    urrs.try_for_each(|id| writer.put(key::URR_ID, &UrrId(*id)))?;
+    let mut qers = rule.qers.iter();
+    qers.try_for_each(|id| writer.put(key::QER_ID, &QerId(*id)))
+}
+
+fn far(
+    writer: &mut Writer<'_>,
+    scenario: &Scenario,
+    rule: &FarRule,
+    parameters: IeType,
+) -> Result<(), Full> {
+    writer.put(key::FAR_ID, &FarId(rule.id))?;
+    let action = rule.action.map(|action| match action {
+        Action::Forward => ApplyAction::FORW,
+        Action::Drop => ApplyAction::DROP,
+        Action::Buffer => ApplyAction::BUFF,
+        Action::BufferNotify => ApplyAction::BUFF | ApplyAction::NOCP,
+    });
+    writer.put_some(key::APPLY_ACTION, action.as_ref())?;
+    writer.put_some(key::BAR_ID, rule.bar.map(BarId).as_ref())?;
+    let side = rule.to.map(|side| match side {
+        Side::Access => DestinationInterface::ACCESS,
+        Side::Core => DestinationInterface::CORE,
+    });
+    let destination = rule.destination.map(DestinationInterface).or(side);
+    if destination.is_none() && rule.teid.is_none() && !rule.end_marker {
+        return Ok(());
+    }
+    writer.group(parameters, |writer| {
+        writer.put_some(key::DESTINATION_INTERFACE, destination.as_ref())?;
+        let name = rule.network_instance.as_ref().map(|name| name.as_bytes());
+        writer.put_some(key::NETWORK_INSTANCE, name.as_ref())?;
+        let header = rule.teid.map(|teid| OuterHeaderCreation {
+            headers: OuterHeaders::GTP_U_UDP_IPV4,
+            teid: Some(teid),
+            v4: Some(scenario.ran),
+            ..OuterHeaderCreation::default()
+        });
+        writer.put_some(key::OUTER_HEADER_CREATION, header.as_ref())?;
+        let flags = rule
+            .end_marker
+            .then_some(SessionModificationRequestFlags::SNDEM);
+        writer.put_some(key::PFCPSMREQ_FLAGS, flags.as_ref())
+    })
+}
+
+fn qer(writer: &mut Writer<'_>, rule: &QerRule) -> Result<(), Full> {
+    writer.put(key::QER_ID, &QerId(rule.id))?;
+    let gates = GateStatus {
+        ul_open: rule.ul_open,
+        dl_open: rule.dl_open,
+    };
+    writer.put(key::GATE_STATUS, &gates)?;
+    let rates = rule
+        .mbr_kbps
+        .map(|[ul_kbps, dl_kbps]| BitRates { ul_kbps, dl_kbps });
+    writer.put_some(key::MBR, rates.as_ref())?;
+    writer.put_some(key::QFI, rule.qfi.map(Qfi).as_ref())
+}
+
+fn urr(writer: &mut Writer<'_>, rule: &UrrRule) -> Result<(), Full> {
+    writer.put(key::URR_ID, &UrrId(rule.id))?;
+    let duration = match rule.duration {
+        true => MeasurementMethod::DURAT,
+        false => MeasurementMethod::NONE,
+    };
+    writer.put(
+        key::MEASUREMENT_METHOD,
+        &(duration | MeasurementMethod::VOLUM),
+    )?;
+    let triggers = triggers(&rule.triggers).filter(|triggers| triggers.count() > 0);
+    writer.put_some(key::REPORTING_TRIGGERS, triggers.as_ref())?;
+    writer.put_some(key::MEASUREMENT_PERIOD, rule.period.map(Seconds).as_ref())?;
+    let total = |octets: Option<u64>| {
+        octets.map(|octets| Volume {
+            total: Some(octets),
+            ..Volume::default()
+        })
+    };
+    writer.put_some(key::VOLUME_THRESHOLD, total(rule.volume_threshold).as_ref())?;
+    writer.put_some(key::VOLUME_QUOTA, total(rule.volume_quota).as_ref())?;
+    writer.put_some(
+        key::TIME_THRESHOLD,
+        rule.time_threshold.map(Seconds).as_ref(),
+    )?;
+    writer.put_some(
+        key::QUOTA_VALIDITY_TIME,
+        rule.validity.map(Seconds).as_ref(),
+    )?;
+    writer.put_some(key::LINKED_URR_ID, rule.linked.map(UrrId).as_ref())?;
+    let information = rule.packets.then_some(MeasurementInformation::MNOP);
+    writer.put_some(key::MEASUREMENT_INFORMATION, information.as_ref())
+}

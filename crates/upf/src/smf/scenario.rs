@@ -1,0 +1,405 @@
+//! Scenario files: what a scripted SMF, gNB and data network do, and what must come back.
+//!
+//! For tests, and for users who try a UPF. A file is YAML; `docs/guide/upf.md` explains it. Rules
+//! have the names of their IEs in lower case; what is left out is not sent.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use catena_engine::units::Span;
+use serde::Deserialize;
+
+/// A scenario.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// One sentence: what it shows.
+    pub about: String,
+    /// Settings of the UPF, as in a chain file without `type`: for runs in simulated time.
+    pub upf: Option<serde_json::Value>,
+    /// The SMF's address.
+    pub smf: Ipv4Addr,
+    /// The UPF's address of N4.
+    pub n4: Ipv4Addr,
+    /// The gNB's address.
+    pub ran: Ipv4Addr,
+    /// The UPF's address of N3.
+    pub n3: Ipv4Addr,
+    /// A host of the data network.
+    pub host: Ipv4Addr,
+    /// What happens, one after the other.
+    pub steps: Vec<Step>,
+}
+
+/// One step: something is done, then everything that is expected has to come, and nothing else.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// What is done; nothing but to wait for what is expected if left out.
+    #[serde(rename = "do")]
+    pub act: Option<Act>,
+    /// What comes, in this order for each kind.
+    #[serde(default)]
+    pub expect: Vec<Expect>,
+}
+
+/// What a step does.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Act {
+    /// Association Setup Request.
+    Associate,
+    /// Association Release Request.
+    Release,
+    /// Heartbeat Request.
+    Heartbeat,
+    /// Session Establishment Request.
+    Establish(Rules),
+    /// Session Modification Request.
+    Modify(Rules),
+    /// Session Deletion Request, of the session that the SMF calls so.
+    Delete(u64),
+    /// The last request, byte by byte.
+    Repeat,
+    /// A datagram to N4, in hexadecimal; spaces are left out.
+    Raw(String),
+    /// User's packets through the tunnel of a session.
+    Uplink(Packets),
+    /// Packets of the data network to the UE of a session.
+    Downlink(Packets),
+    /// A GTP-U Echo Request.
+    Echo,
+    /// A GTP-U Error Indication of the gNB about this TEID of its own.
+    ErrorIndication(u32),
+    /// Time passes.
+    Wait(Span),
+}
+
+/// Rules of a request. In a modification a rule whose ID is known is updated.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rules {
+    /// The SMF's SEID.
+    pub session: u64,
+    /// Create PDR.
+    #[serde(default)]
+    pub pdrs: Vec<PdrRule>,
+    /// Create FAR.
+    #[serde(default)]
+    pub fars: Vec<FarRule>,
+    /// Create QER.
+    #[serde(default)]
+    pub qers: Vec<QerRule>,
+    /// Create URR.
+    #[serde(default)]
+    pub urrs: Vec<UrrRule>,
+    /// Create BAR.
+    #[serde(default)]
+    pub bars: Vec<BarRule>,
+    /// Update FAR.
+    #[serde(default)]
+    pub update_fars: Vec<FarRule>,
+    /// Update QER.
+    #[serde(default)]
+    pub update_qers: Vec<QerRule>,
+    /// Update URR.
+    #[serde(default)]
+    pub update_urrs: Vec<UrrRule>,
+    /// Remove PDR.
+    #[serde(default)]
+    pub remove_pdrs: Vec<u16>,
+    /// Remove FAR.
+    #[serde(default)]
+    pub remove_fars: Vec<u32>,
+    /// Remove URR.
+    #[serde(default)]
+    pub remove_urrs: Vec<u32>,
+    /// Query URR.
+    #[serde(default)]
+    pub query_urrs: Vec<u32>,
+    /// User Plane Inactivity Timer, in seconds.
+    pub inactivity: Option<u32>,
+    /// PFCPSMReq-Flags: drop buffered packets.
+    #[serde(default)]
+    pub drop_buffered: bool,
+}
+
+/// An interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// Access.
+    Access,
+    /// Core.
+    Core,
+}
+
+/// Create PDR.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PdrRule {
+    /// PDR ID.
+    pub id: u16,
+    /// Precedence.
+    pub precedence: u32,
+    /// Source Interface.
+    pub source: Side,
+    /// Network Instance.
+    pub network_instance: Option<String>,
+    /// F-TEID: the UPF chooses.
+    #[serde(default)]
+    pub choose_teid: bool,
+    /// F-TEID: this one.
+    pub teid: Option<u32>,
+    /// UE IP Address: the UPF chooses an IPv4 address.
+    #[serde(default)]
+    pub choose_ue: bool,
+    /// UE IP Address: this one.
+    pub ue: Option<Ipv4Addr>,
+    /// QFIs.
+    #[serde(default)]
+    pub qfis: Vec<u8>,
+    /// Flow descriptions of SDF filters.
+    #[serde(default)]
+    pub sdf: Vec<String>,
+    /// Outer Header Removal Description.
+    pub removal: Option<u8>,
+    /// FAR ID.
+    pub far: Option<u32>,
+    /// QER IDs.
+    #[serde(default)]
+    pub qers: Vec<u32>,
+    /// URR IDs.
+    #[serde(default)]
+    pub urrs: Vec<u32>,
+}
+
+/// Apply Action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// FORW.
+    Forward,
+    /// DROP.
+    Drop,
+    /// BUFF.
+    Buffer,
+    /// BUFF and NOCP.
+    BufferNotify,
+}
+
+/// Create FAR or Update FAR.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FarRule {
+    /// FAR ID.
+    pub id: u32,
+    /// Apply Action.
+    pub action: Option<Action>,
+    /// Destination Interface.
+    pub to: Option<Side>,
+    /// Destination Interface, by number.
+    pub destination: Option<u8>,
+    /// Network Instance.
+    pub network_instance: Option<String>,
+    /// Outer Header Creation: GTP-U/UDP/IPv4 to the gNB with this TEID.
+    pub teid: Option<u32>,
+    /// BAR ID.
+    pub bar: Option<u8>,
+    /// PFCPSMReq-Flags: send end markers.
+    #[serde(default)]
+    pub end_marker: bool,
+}
+
+/// Create QER or Update QER.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QerRule {
+    /// QER ID.
+    pub id: u32,
+    /// Gate Status.
+    #[serde(default = "open")]
+    pub ul_open: bool,
+    /// Gate Status.
+    #[serde(default = "open")]
+    pub dl_open: bool,
+    /// MBR, uplink and downlink, in kbit/s.
+    pub mbr_kbps: Option<[u64; 2]>,
+    /// QFI.
+    pub qfi: Option<u8>,
+}
+
+const fn open() -> bool {
+    true
+}
+
+/// Create URR or Update URR.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UrrRule {
+    /// URR ID.
+    pub id: u32,
+    /// Measurement Method: duration beside volume.
+    #[serde(default)]
+    pub duration: bool,
+    /// Reporting Triggers, by their names in the specification.
+    #[serde(default)]
+    pub triggers: Vec<String>,
+    /// Volume Threshold, total.
+    pub volume_threshold: Option<u64>,
+    /// Volume Quota, total.
+    pub volume_quota: Option<u64>,
+    /// Time Threshold.
+    pub time_threshold: Option<u32>,
+    /// Measurement Period.
+    pub period: Option<u32>,
+    /// Quota Validity Time.
+    pub validity: Option<u32>,
+    /// Linked URR ID.
+    pub linked: Option<u32>,
+    /// Measurement Information: MNOP.
+    #[serde(default)]
+    pub packets: bool,
+}
+
+/// Create BAR.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BarRule {
+    /// BAR ID.
+    pub id: u8,
+    /// Suggested Buffering Packets Count.
+    pub packets: Option<u8>,
+}
+
+/// Packets that are sent.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Packets {
+    /// The session whose tunnel or UE address is used.
+    pub session: u64,
+    /// How many; 1 if left out.
+    #[serde(default = "one")]
+    pub count: u32,
+    /// Bytes of each, from the IP header on; 100 if left out.
+    #[serde(default = "hundred")]
+    pub bytes: usize,
+    /// Another TEID than the session's.
+    pub teid: Option<u32>,
+    /// Another UE address than the session's.
+    pub ue: Option<Ipv4Addr>,
+    /// QFI in the PDU session container.
+    pub qfi: Option<u8>,
+    /// UDP port of the data network's host; 7 if left out.
+    #[serde(default = "seven")]
+    pub port: u16,
+}
+
+const fn one() -> u32 {
+    1
+}
+const fn hundred() -> usize {
+    100
+}
+const fn seven() -> u16 {
+    7
+}
+
+/// What comes back.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Expect {
+    /// The answer to the request.
+    Answer(Answer),
+    /// A Session Report Request; it is answered.
+    Report(Report),
+    /// Packets of a user that leave.
+    Packets(Leaving),
+    /// A GTP-U message of this type, by number.
+    Gtpu {
+        /// Message type.
+        message: u8,
+        /// TEID in its header, or in TEID Data I.
+        teid: Option<u32>,
+    },
+    /// A message of PFCP of this type, by number; a Heartbeat Request is answered.
+    Message(u8),
+}
+
+/// The answer to a request.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Answer {
+    /// Cause; 1 if left out.
+    #[serde(default = "accepted")]
+    pub cause: u8,
+    /// Offending IE, by number.
+    pub offending: Option<u16>,
+    /// Its usage reports.
+    #[serde(default)]
+    pub usage: Vec<UsageReport>,
+}
+
+const fn accepted() -> u8 {
+    1
+}
+
+/// A Session Report Request.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// Report Type, by its name in the specification.
+    pub kind: String,
+    /// PDR ID of a Downlink Data Report.
+    pub pdr: Option<u16>,
+    /// Its usage reports.
+    #[serde(default)]
+    pub usage: Vec<UsageReport>,
+}
+
+/// A usage report; what is left out is not compared.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UsageReport {
+    /// URR ID.
+    pub urr: u32,
+    /// Usage Report Trigger: one that must be set, by its name in the specification.
+    pub trigger: Option<String>,
+    /// Octets uplink.
+    pub ul: Option<u64>,
+    /// Octets downlink.
+    pub dl: Option<u64>,
+    /// Packets of both directions.
+    pub packets: Option<u64>,
+    /// Duration in seconds.
+    pub seconds: Option<u32>,
+}
+
+/// Packets of a user that leave.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Leaving {
+    /// How many; 1 if left out.
+    #[serde(default = "one")]
+    pub count: u32,
+    /// TEID of their tunnel; none for plain packets.
+    pub teid: Option<u32>,
+    /// QFI in their PDU session container.
+    pub qfi: Option<u8>,
+    /// Numbers that the sender gave them, the first one; they count on from it.
+    pub first: Option<u32>,
+}
+
+impl Scenario {
+    /// Reads a scenario.
+    ///
+    /// # Errors
+    /// What is wrong, with line and column.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        serde_saphyr::from_str(text).map_err(|error| error.to_string())
+    }
+}
+
+/// The address of whoever sends to a UPF.
+pub(crate) fn ip(address: Ipv4Addr) -> IpAddr {
+    IpAddr::V4(address)
+}

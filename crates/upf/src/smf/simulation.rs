@@ -1,0 +1,149 @@
+//! A scenario in simulated time: years of it in a moment, the same each time.
+//!
+//! The UPF is the NF itself, on the engine's bench. Time passes only when both sides wait.
+
+use catena_engine::nf::{Nanos, Verdict};
+use catena_engine::nf_bench::NfBench;
+use serde_json::{Value, json};
+
+use super::scenario::Scenario;
+use super::{Player, Turn};
+use crate::nf::KIND;
+
+/// Most turns of a scenario: one that goes in a circle ends.
+const TURN_COUNT_MAX: usize = 1_000_000;
+/// Packets that go to the UPF at once.
+const BURST_LEN: usize = 32;
+
+/// How a scenario went.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Steps that were played.
+    pub steps: usize,
+    /// How much time passed, in ns.
+    pub time_ns: u64,
+    /// Drops of the UPF by reason, and its counters.
+    pub counters: Value,
+}
+
+/// A UPF and the other side of a scenario.
+#[derive(Debug)]
+pub struct Simulation {
+    bench: NfBench,
+    player: Player,
+    drops: std::collections::BTreeMap<String, u64>,
+}
+
+impl Simulation {
+    /// A UPF with the scenario's settings.
+    ///
+    /// # Errors
+    /// What is wrong with the settings.
+    pub fn new(scenario: Scenario) -> Result<Self, String> {
+        let mut settings = scenario
+            .upf
+            .clone()
+            .ok_or("the scenario has no settings: upf")?;
+        if let Some(map) = settings.as_object_mut() {
+            map.entry("simulated_epoch").or_insert(json!(1_700_000_000));
+            map.entry("sessions").or_insert(json!(64));
+        }
+        let bench = NfBench::new(&KIND, &settings, &[]).map_err(|errors| {
+            let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            lines.join("; ")
+        })?;
+        Ok(Self {
+            bench,
+            player: Player::new(scenario),
+            drops: Default::default(),
+        })
+    }
+
+    /// Plays the scenario to its end.
+    ///
+    /// # Errors
+    /// The step that went wrong, and how.
+    pub fn play(&mut self) -> Result<Outcome, String> {
+        for _ in 0..TURN_COUNT_MAX {
+            let woken = self.pump();
+            match self.player.turn(self.bench.now.0) {
+                Turn::Send(frames) => frames.chunks(BURST_LEN).for_each(|burst| {
+                    self.give(burst);
+                    self.pump();
+                }),
+                Turn::Wait(until_ns) => {
+                    let now_ns = self.bench.now.0;
+                    // The UPF's own instants come first, one after the other.
+                    let next = woken.map_or(until_ns, |at| at.0.max(now_ns + 1));
+                    self.bench.now = Nanos(next.min(until_ns));
+                }
+                Turn::Done => {
+                    return Ok(Outcome {
+                        steps: self.player.steps(),
+                        time_ns: self.bench.now.0,
+                        counters: self.counters(),
+                    });
+                }
+                Turn::Failed(what) => return Err(what),
+            }
+        }
+        Err("the scenario does not come to its end".to_owned())
+    }
+
+    /// What the UPF says to a control request.
+    ///
+    /// # Errors
+    /// What it says is wrong with it.
+    pub fn ask(&mut self, request: &Value) -> Result<Value, String> {
+        self.bench.control(request)
+    }
+
+    /// Packets that the UPF holds, and buffers in use: the same number, or some are lost.
+    pub fn buffers(&self) -> (u64, u32) {
+        (self.bench.held(), self.bench.buffers_in_use())
+    }
+
+    fn counters(&mut self) -> Value {
+        let mut all: serde_json::Map<String, Value> = Default::default();
+        for (name, value) in self.bench.nf().report() {
+            all.insert(name.to_owned(), value.into());
+        }
+        for (name, count) in &self.drops {
+            all.insert(name.clone(), (*count).into());
+        }
+        Value::Object(all)
+    }
+
+    fn give(&mut self, frames: &[Vec<u8>]) {
+        let frames: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
+        let reasons = self.bench.plan().drop_reasons.clone();
+        let own = catena_engine::nf::DropReason::own(0).index();
+        for packet in self.bench.process(&frames).packets {
+            match packet.verdict {
+                Verdict::Output(_) => self.player.frame(&packet.bytes),
+                Verdict::Drop(reason) => {
+                    let name = match reason.index().checked_sub(own) {
+                        Some(at) if at < reasons.len() => reasons[at].clone(),
+                        _ => reason.name().to_owned(),
+                    };
+                    *self.drops.entry(name).or_default() += 1;
+                }
+                Verdict::Kept => {}
+            }
+        }
+    }
+
+    /// Has the UPF send what it has; when it wants to be asked again.
+    fn pump(&mut self) -> Option<Nanos> {
+        loop {
+            let (emitted, next) = self.bench.emit(BURST_LEN, false);
+            let is_done = emitted.is_empty();
+            for packet in emitted {
+                self.player.frame(&packet.bytes);
+            }
+            if is_done {
+                return next;
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Every scenario of the example library, in simulated time; and that a wrong one is found out.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::scenario::Scenario;
+use super::simulation::{Outcome, Simulation};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../chains/upf/scenarios")
+}
+
+fn text(name: &str) -> String {
+    std::fs::read_to_string(folder().join(format!("{name}.yaml"))).unwrap()
+}
+
+fn play(text: &str) -> Result<(Outcome, Simulation), String> {
+    let mut simulation = Simulation::new(Scenario::parse(text)?)?;
+    let outcome = simulation.play()?;
+    Ok((outcome, simulation))
+}
+
+#[test]
+fn every_scenario_plays_to_its_end_and_loses_no_buffer() {
+    let mut names: Vec<_> = std::fs::read_dir(folder()).unwrap().flatten().collect();
+    names.sort_by_key(|entry| entry.path());
+    assert!(names.len() >= 15);
+    let mut failures = Vec::new();
+    for entry in names {
+        let path = entry.path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        match play(&text) {
+            Ok((_, mut simulation)) => {
+                let (held, in_use) = simulation.buffers();
+                assert_eq!(held, u64::from(in_use), "{}", path.display());
+                let account =
+                    simulation.ask(&json!({"show": "reports"})).unwrap()["buffer"].clone();
+                let of = |name: &str| account[name].as_u64().unwrap();
+                let ends = of("flushed") + of("discarded") + of("expired") + of("held");
+                assert_eq!(of("stored"), ends, "{}: {account}", path.display());
+            }
+            Err(what) => failures.push(format!("{}: {what}", path.display())),
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// A scenario that expects something else fails at that step: else the test above says nothing.
+#[test]
+fn a_wrong_expectation_is_found_out() {
+    for (name, right, wrong, says) in [
+        (
+            "first",
+            "first: 6, teid: 0x101",
+            "first: 6, teid: 0x102",
+            "nobody expected",
+        ),
+        (
+            "first",
+            "packets: { count: 5, first: 1 }",
+            "packets: { count: 6 }",
+            "did not come",
+        ),
+        (
+            "volume-threshold",
+            "ul: 800",
+            "ul: 801",
+            "ul is Some(800) instead of Some(801)",
+        ),
+        (
+            "refusals",
+            "offending: 42",
+            "offending: 43",
+            "offending IE Some(42)",
+        ),
+        (
+            "paging",
+            "count: 8, first: 1,",
+            "count: 8, first: 2,",
+            "nobody expected packet 1",
+        ),
+        ("pool", "cause: 79", "cause: 75", "cause 79 instead of 75"),
+    ] {
+        let text = text(name);
+        assert!(text.contains(right), "{name}");
+        let fault = play(&text.replacen(right, wrong, 1)).unwrap_err();
+        assert!(fault.contains(says), "{name}: {fault}");
+    }
+}
+
+#[test]
+fn what_was_dropped_has_a_named_reason() {
+    let drops = |name: &str, reason: &str| {
+        let (outcome, _) = play(&text(name)).unwrap();
+        outcome.counters[reason].as_u64().unwrap_or(0)
+    };
+    assert_eq!(drops("first", "unknown_ue"), 1);
+    assert_eq!(drops("gates", "gate_closed"), 2);
+    assert_eq!(drops("gates", "rate_exceeded"), 10);
+    assert_eq!(drops("quota", "quota_exhausted"), 2);
+    assert_eq!(drops("filters", "far_drop"), 1);
+    assert_eq!(drops("filters", "no_pdr"), 1);
+    assert_eq!(drops("tunnels", "unknown_teid"), 1);
+    assert_eq!(drops("tunnels", "no_pdr"), 1);
+    assert_eq!(drops("paging-limit", "buffer_full"), 3);
+    assert_eq!(drops("repetition", "pfcp_repeated"), 1);
+}

@@ -1,0 +1,397 @@
+//! Where sessions lie: slots of one size in memory that outlives the NF.
+//!
+//! ```text
+//! | header, one page | associations | journal | slot 0 | slot 1 | ...
+//! ```
+//!
+//! Second step of a packet's way through the UPF, after its key was looked up. A change is written
+//! to the journal, which is sealed, and copied from there; whoever takes over the memory repeats
+//! the copy of a sealed journal. So a kill leaves the session before the change or the one behind
+//! it. Which slots are free is found in the slots. Limits: as many slots as it is made with.
+
+use std::ops::DerefMut;
+
+use crate::association::{ASSOCIATION_COUNT, Association};
+use crate::model::{Image, Session};
+use crate::rules::Head;
+use crate::stored::Stored;
+
+/// Number of the layout of all that lies in the memory.
+pub const LAYOUT: u64 = 1;
+
+const PAGE: usize = 4096;
+const MAGIC: u64 = 0x3146_5055_4e54_4143;
+/// Words of the header: magic, slot size, slot count, start of the node in seconds since 1900, slots
+/// ever used.
+const AT_MAGIC: usize = 0;
+const AT_SLOT_BYTES: usize = 8;
+const AT_SLOT_COUNT: usize = 16;
+const AT_RECOVERY: usize = 24;
+/// Slots from here on were never used, and hold nothing that means anything.
+const AT_FRESH: usize = 32;
+/// In front of an image: how often the slot was used.
+const SLOT_HEADER: usize = 8;
+/// In front of the journal's image: slot plus 1 if it is sealed.
+const JOURNAL_HEADER: usize = 8;
+
+/// The memory of a UPF.
+pub type Memory = Box<dyn DerefMut<Target = [u8]> + Send>;
+
+/// Sessions in slots.
+pub struct Store {
+    memory: Memory,
+    slot_bytes: usize,
+    slot_count: u32,
+    /// Slots that were used and are free; the next to be used is the last.
+    free: Vec<u32>,
+    /// Slots that were ever used: memory behind them is not touched.
+    fresh: u32,
+    live: u32,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store")
+            .field("slot_count", &self.slot_count)
+            .field("live", &self.live)
+            .finish_non_exhaustive()
+    }
+}
+
+const fn journal_at() -> usize {
+    (PAGE + ASSOCIATION_COUNT * Association::LEN).next_multiple_of(64)
+}
+
+const fn slots_at(slot_bytes: usize) -> usize {
+    (journal_at() + JOURNAL_HEADER + slot_bytes).next_multiple_of(PAGE)
+}
+
+/// Bytes of memory for so many slots, each with room for an image of `slot_bytes`.
+pub const fn memory_bytes(slot_bytes: usize, slot_count: u32) -> usize {
+    slots_at(slot_bytes) + slot_count as usize * (SLOT_HEADER + slot_bytes)
+}
+
+/// No slot is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+impl Store {
+    /// Takes over what a predecessor left in `memory`, or begins anew where there is nothing that
+    /// fits. `recovery` is the start of a node that begins anew, in seconds since 1900.
+    pub fn open(memory: Memory, slot_bytes: usize, slot_count: u32, recovery: u32) -> Self {
+        let mut store = Self {
+            memory,
+            slot_bytes,
+            slot_count,
+            free: Vec::new(),
+            fresh: 0,
+            live: 0,
+        };
+        let shape = [
+            (AT_MAGIC, MAGIC),
+            (AT_SLOT_BYTES, slot_bytes as u64),
+            (AT_SLOT_COUNT, slot_count.into()),
+        ];
+        let is_known = shape.iter().all(|(at, word)| store.word(*at) == *word);
+        if is_known {
+            store.repeat();
+            let fresh = u32::try_from(store.word(AT_FRESH));
+            store.fresh = fresh.unwrap_or(0).min(slot_count);
+        } else {
+            let end = slots_at(slot_bytes);
+            store.memory[..end].fill(0);
+            store.set_word(AT_RECOVERY, recovery.into());
+            for (at, word) in shape.into_iter().rev() {
+                store.set_word(at, word);
+            }
+        }
+        for slot in (0..store.fresh).rev() {
+            if store.word(store.slot_at(slot) + SLOT_HEADER) == 0 {
+                store.free.push(slot);
+            } else {
+                store.live += 1;
+            }
+        }
+        store
+    }
+
+    /// When the node started, in seconds since 1900: as long as sessions are kept.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "it was written from 32 bits"
+    )]
+    pub fn recovery(&self) -> u32 {
+        self.word(AT_RECOVERY) as u32
+    }
+
+    /// The memory, for a successor.
+    pub fn into_memory(self) -> Memory {
+        self.memory
+    }
+
+    /// Sessions.
+    pub const fn live(&self) -> u32 {
+        self.live
+    }
+
+    /// Slots.
+    pub const fn slot_count(&self) -> u32 {
+        self.slot_count
+    }
+
+    /// Bytes that an image may have.
+    pub const fn slot_bytes(&self) -> usize {
+        self.slot_bytes
+    }
+
+    fn word(&self, at: usize) -> u64 {
+        u64::load(&self.memory[at..])
+    }
+
+    fn set_word(&mut self, at: usize, word: u64) {
+        word.store(&mut self.memory[at..]);
+    }
+
+    #[inline]
+    const fn slot_at(&self, slot: u32) -> usize {
+        slots_at(self.slot_bytes) + slot as usize * (SLOT_HEADER + self.slot_bytes)
+    }
+
+    #[inline]
+    fn bytes(&self, slot: u32) -> &[u8] {
+        let at = self.slot_at(slot) + SLOT_HEADER;
+        &self.memory[at..at + self.slot_bytes]
+    }
+
+    /// The records of a slot where they lie.
+    #[inline]
+    pub fn image(&mut self, slot: u32) -> Option<Image<'_>> {
+        let at = self.slot_at(slot) + SLOT_HEADER;
+        Image::new(self.memory.get_mut(at..at + self.slot_bytes)?)
+    }
+
+    /// What is common to the session in a slot.
+    pub fn head(&self, slot: u32) -> Head {
+        Head::load(self.bytes(slot))
+    }
+
+    /// The session in a slot, as a value.
+    pub fn session(&self, slot: u32) -> Option<Session> {
+        Session::read(self.bytes(slot)).filter(|session| session.head.seid != 0)
+    }
+
+    /// The slot of a session that is there.
+    pub fn slot_of(&self, seid: u64) -> Option<u32> {
+        #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+        let slot = (seid as u32).checked_sub(1)?;
+        let is_it = slot < self.fresh && self.head(slot).seid == seid;
+        is_it.then_some(slot)
+    }
+
+    /// Slots in use.
+    pub fn slots(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.fresh).filter(|slot| self.word(self.slot_at(*slot) + SLOT_HEADER) != 0)
+    }
+
+    /// The slot that the next session will have, and its SEID.
+    pub fn next(&self) -> Result<(u32, u64), Full> {
+        let fresh = (self.fresh < self.slot_count).then_some(self.fresh);
+        let slot = self.free.last().copied().or(fresh).ok_or(Full)?;
+        let uses = match Some(slot) == fresh {
+            true => 1,
+            false => self.word(self.slot_at(slot)).wrapping_add(1) & 0x7fff_ffff,
+        };
+        Ok((slot, uses.max(1) << 32 | u64::from(slot) + 1))
+    }
+
+    /// Writes a new session into the slot that [`Store::next`] named. It is linked and fits.
+    pub fn insert(&mut self, session: &Session) {
+        let Ok((slot, _)) = self.next() else {
+            return;
+        };
+        let at = self.slot_at(slot);
+        self.set_word(at, session.head.seid >> 32);
+        if self.free.pop().is_none() {
+            self.set_word(at + SLOT_HEADER, 0);
+            self.fresh += 1;
+            self.set_word(AT_FRESH, self.fresh.into());
+        }
+        let bytes = &mut self.memory[at + SLOT_HEADER..at + SLOT_HEADER + self.slot_bytes];
+        // The SEID comes last: before it, the slot is free.
+        let mut session = session.clone();
+        let seid = std::mem::take(&mut session.head.seid);
+        session.write(bytes);
+        self.set_word(at + SLOT_HEADER, seid);
+        self.live += 1;
+    }
+
+    /// Writes what has become of the session in a slot. It is linked and fits.
+    pub fn replace(&mut self, slot: u32, session: &Session) {
+        self.seal(slot, session);
+        self.repeat();
+    }
+
+    /// Writes an image into the journal and seals it.
+    fn seal(&mut self, slot: u32, session: &Session) {
+        let at = journal_at();
+        let bytes = &mut self.memory[at + JOURNAL_HEADER..][..self.slot_bytes];
+        session.write(bytes);
+        self.set_word(at, u64::from(slot) + 1);
+    }
+
+    /// Copies a sealed journal to its slot, and opens it.
+    fn repeat(&mut self) {
+        let at = journal_at();
+        let sealed = self.word(at).checked_sub(1);
+        let slot = sealed.and_then(|slot| u32::try_from(slot).ok());
+        if let Some(slot) = slot.filter(|slot| *slot < self.slot_count) {
+            let to = self.slot_at(slot) + SLOT_HEADER;
+            let from = at + JOURNAL_HEADER;
+            self.memory.copy_within(from..from + self.slot_bytes, to);
+        }
+        self.set_word(at, 0);
+    }
+
+    /// Ends the session in a slot.
+    pub fn remove(&mut self, slot: u32) {
+        let at = self.slot_at(slot) + SLOT_HEADER;
+        if self.word(at) != 0 {
+            self.set_word(at, 0);
+            self.free.push(slot);
+            self.live -= 1;
+        }
+    }
+
+    /// An association; one whose name is empty is none.
+    pub fn association(&self, number: usize) -> Association {
+        Association::load(&self.memory[PAGE + number * Association::LEN..])
+    }
+
+    /// Writes an association.
+    pub fn set_association(&mut self, number: usize, association: &Association) {
+        association.store(&mut self.memory[PAGE + number * Association::LEN..]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::model::tests::session;
+
+    const SLOT: usize = 2048;
+
+    fn open(memory: Vec<u8>) -> Store {
+        Store::open(Box::new(memory), SLOT, 3, 77)
+    }
+
+    fn fresh() -> Store {
+        open(vec![0; memory_bytes(SLOT, 3)])
+    }
+
+    fn insert(store: &mut Store) -> u64 {
+        let (_, seid) = store.next().unwrap();
+        let mut session = session(seid);
+        session.link().unwrap();
+        store.insert(&session);
+        seid
+    }
+
+    fn left(store: &Store) -> Vec<u8> {
+        store.memory.to_vec()
+    }
+
+    #[test]
+    fn a_successor_finds_sessions_and_free_slots() {
+        let mut store = fresh();
+        let seids = [insert(&mut store), insert(&mut store), insert(&mut store)];
+        assert_eq!(store.next(), Err(Full));
+        store.remove(store.slot_of(seids[1]).unwrap());
+        let taken = open(left(&store));
+        assert_eq!((taken.live(), taken.recovery()), (2, 77));
+        assert_eq!(taken.slots().collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(taken.slot_of(seids[1]), None);
+        let kept = taken.slot_of(seids[2]).unwrap();
+        assert_eq!(taken.session(kept).unwrap().head.seid, seids[2]);
+        let (slot, seid) = taken.next().unwrap();
+        assert_eq!(slot, 1);
+        assert_ne!(seid, seids[1], "a SEID is not used again at once");
+    }
+
+    #[test]
+    fn memory_of_another_shape_begins_anew() {
+        let mut store = fresh();
+        insert(&mut store);
+        let memory = left(&store);
+        let other = Store::open(Box::new(memory), SLOT - 64, 3, 78);
+        assert_eq!((other.live(), other.recovery()), (0, 78));
+    }
+
+    /// Memory that ends its writer after so many bytes of change.
+    struct Mortal {
+        bytes: Vec<u8>,
+        shared: Arc<Mutex<Vec<u8>>>,
+    }
+
+    impl std::ops::Deref for Mortal {
+        type Target = [u8];
+        fn deref(&self) -> &[u8] {
+            &self.bytes
+        }
+    }
+
+    impl DerefMut for Mortal {
+        /// What is there before each write is what a kill at that write would leave.
+        fn deref_mut(&mut self) -> &mut [u8] {
+            self.shared.lock().unwrap().extend_from_slice(&self.bytes);
+            &mut self.bytes
+        }
+    }
+
+    /// Before and behind every single write of a change, the session is the old one or the new one.
+    #[test]
+    fn a_kill_at_any_write_leaves_the_old_session_or_the_new() {
+        let mut store = fresh();
+        let seid = insert(&mut store);
+        let slot = store.slot_of(seid).unwrap();
+        let old = store.session(slot).unwrap();
+        let mut new = old.clone();
+        new.fars[0].teid = 0xabcd;
+        new.pdrs.pop();
+        new.link().unwrap();
+        let shared = Arc::new(Mutex::new(Vec::new()));
+        let bytes = left(&store);
+        let len = bytes.len();
+        let mortal = Mortal {
+            bytes,
+            shared: shared.clone(),
+        };
+        let mut store = Store::open(Box::new(mortal), SLOT, 3, 0);
+        store.replace(slot, &new);
+        shared.lock().unwrap().extend_from_slice(&left(&store));
+        let states = shared.lock().unwrap();
+        let (mut old_seen, mut new_seen) = (0, 0);
+        for state in states.chunks(len) {
+            let found = open(state.to_vec()).session(slot).unwrap();
+            assert!(found == old || found == new);
+            old_seen += usize::from(found == old);
+            new_seen += usize::from(found == new);
+        }
+        assert!(old_seen >= 2 && new_seen >= 2, "{old_seen} {new_seen}");
+    }
+
+    /// The copy itself may be cut anywhere.
+    #[test]
+    fn a_half_made_copy_is_repeated() {
+        let mut store = fresh();
+        let seid = insert(&mut store);
+        let slot = store.slot_of(seid).unwrap();
+        let mut new = store.session(slot).unwrap();
+        new.fars[1].teid = 99;
+        store.seal(slot, &new);
+        let at = store.slot_at(slot) + SLOT_HEADER;
+        store.memory[at + 20..at + 300].fill(0xee);
+        assert_eq!(open(left(&store)).session(slot).unwrap(), new);
+    }
+}

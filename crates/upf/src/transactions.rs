@@ -1,0 +1,276 @@
+//! Transactions of PFCP: requests that wait for an answer, answers that wait for a repetition.
+//!
+//! On N4. A request is repeated every T1, N1 times in all; an answer is kept for as long, and a
+//! repeated request gets it again without being handled again (TS 29.244, 6.4). Limits:
+//! [`PENDING_COUNT_MAX`] requests, [`ANSWER_COUNT_MAX`] answers, the oldest of which goes.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::net::IpAddr;
+
+/// Most requests that wait for an answer.
+pub const PENDING_COUNT_MAX: usize = 1024;
+/// Most answers that are kept.
+pub const ANSWER_COUNT_MAX: usize = 4096;
+
+/// Where a message goes or comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Peer {
+    /// Address.
+    pub address: IpAddr,
+    /// UDP port.
+    pub port: u16,
+}
+
+/// A message that is to leave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Datagram {
+    /// To whom.
+    pub to: Peer,
+    /// Whether it is an answer: it leaves from the port to which the request came.
+    pub bytes: Vec<u8>,
+}
+
+/// What a request is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// Whether the peer is there, of the association with this number.
+    Heartbeat(u8),
+    /// A report of the session with this UP SEID.
+    Report(u64),
+}
+
+#[derive(Debug)]
+struct Pending {
+    datagram: Datagram,
+    subject: Subject,
+    due_ns: u64,
+    tries: u32,
+}
+
+/// What the passing of time brought.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Late {
+    /// A request is sent again.
+    Again(Datagram),
+    /// It was sent often enough.
+    Lost(Subject),
+}
+
+/// All transactions of a node.
+#[derive(Debug)]
+pub struct Transactions {
+    t1_ns: u64,
+    n1: u32,
+    sequence: u32,
+    pending: BTreeMap<u32, Pending>,
+    /// Sequence numbers by the time at which they are due; some are no longer waited for.
+    due: VecDeque<(u64, u32)>,
+    answers: HashMap<(Peer, u32), Vec<u8>>,
+    /// By the time until which they are kept.
+    kept: VecDeque<(u64, (Peer, u32))>,
+}
+
+impl Transactions {
+    /// None yet. T1 in nanoseconds; N1 is at least 1.
+    pub fn new(t1_ns: u64, n1: u32) -> Self {
+        Self {
+            t1_ns,
+            n1: n1.max(1),
+            sequence: 0,
+            pending: BTreeMap::new(),
+            due: VecDeque::new(),
+            answers: HashMap::new(),
+            kept: VecDeque::new(),
+        }
+    }
+
+    /// Whether another request may be sent.
+    pub fn has_room(&self) -> bool {
+        self.pending.len() < PENDING_COUNT_MAX
+    }
+
+    /// Requests that wait for an answer.
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// The sequence number of the next request, 24 bits.
+    pub fn next_sequence(&mut self) -> u32 {
+        // One that is still waited for is passed by; there are far fewer of them than numbers.
+        loop {
+            self.sequence = (self.sequence + 1) & 0xff_ffff;
+            if !self.pending.contains_key(&self.sequence) {
+                return self.sequence;
+            }
+        }
+    }
+
+    /// Notes that a request with a sequence number leaves now.
+    pub fn sent(&mut self, sequence: u32, datagram: Datagram, subject: Subject, now_ns: u64) {
+        let due_ns = now_ns.saturating_add(self.t1_ns);
+        self.due.push_back((due_ns, sequence));
+        let pending = Pending {
+            datagram,
+            subject,
+            due_ns,
+            tries: 1,
+        };
+        self.pending.insert(sequence, pending);
+    }
+
+    /// An answer has come: what it is about, if somebody waits for it.
+    pub fn answered(&mut self, from: IpAddr, sequence: u32) -> Option<Subject> {
+        let pending = self.pending.get(&sequence)?;
+        if pending.datagram.to.address != from {
+            return None;
+        }
+        self.pending
+            .remove(&sequence)
+            .map(|pending| pending.subject)
+    }
+
+    /// The next request whose time is over.
+    pub fn late(&mut self, now_ns: u64) -> Option<Late> {
+        while let Some((due_ns, sequence)) = self.due.front().copied() {
+            if due_ns > now_ns {
+                break;
+            }
+            self.due.pop_front();
+            let Some(pending) = self.pending.get_mut(&sequence) else {
+                continue;
+            };
+            if pending.due_ns != due_ns {
+                continue;
+            }
+            if pending.tries >= self.n1 {
+                let lost = self.pending.remove(&sequence)?;
+                return Some(Late::Lost(lost.subject));
+            }
+            pending.tries += 1;
+            pending.due_ns = now_ns.saturating_add(self.t1_ns);
+            self.due.push_back((pending.due_ns, sequence));
+            return Some(Late::Again(pending.datagram.clone()));
+        }
+        None
+    }
+
+    /// When [`Transactions::late`] may have something, if nothing else happens.
+    pub fn next_ns(&self) -> Option<u64> {
+        self.due.front().map(|(due_ns, _)| *due_ns)
+    }
+
+    /// The answer that this request has got before.
+    pub fn repeated(&mut self, from: Peer, sequence: u32, now_ns: u64) -> Option<&Vec<u8>> {
+        self.forget(now_ns);
+        self.answers.get(&(from, sequence))
+    }
+
+    /// Keeps an answer for repetitions of its request.
+    pub fn keep(&mut self, to: Peer, sequence: u32, answer: Vec<u8>, now_ns: u64) {
+        self.forget(now_ns);
+        if self.kept.len() >= ANSWER_COUNT_MAX
+            && let Some((_, oldest)) = self.kept.pop_front()
+        {
+            self.answers.remove(&oldest);
+        }
+        let until_ns = now_ns.saturating_add(self.t1_ns.saturating_mul(self.n1.into()));
+        if self.answers.insert((to, sequence), answer).is_none() {
+            self.kept.push_back((until_ns, (to, sequence)));
+        }
+    }
+
+    fn forget(&mut self, now_ns: u64) {
+        while let Some((until_ns, key)) = self.kept.front().copied() {
+            if until_ns > now_ns {
+                break;
+            }
+            self.kept.pop_front();
+            self.answers.remove(&key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    const SMF: Peer = Peer {
+        address: IpAddr::V4(Ipv4Addr::new(10, 4, 0, 2)),
+        port: 8805,
+    };
+
+    fn datagram(byte: u8) -> Datagram {
+        Datagram {
+            to: SMF,
+            bytes: vec![byte],
+        }
+    }
+
+    #[test]
+    fn a_request_is_sent_n1_times_every_t1() {
+        let mut all = Transactions::new(3000, 3);
+        let sequence = all.next_sequence();
+        all.sent(sequence, datagram(1), Subject::Report(9), 0);
+        assert_eq!(all.late(2999), None);
+        assert_eq!(all.late(3000), Some(Late::Again(datagram(1))));
+        assert_eq!(all.late(3000), None);
+        assert_eq!(all.late(6000), Some(Late::Again(datagram(1))));
+        assert_eq!(all.next_ns(), Some(9000));
+        assert_eq!(all.late(9000), Some(Late::Lost(Subject::Report(9))));
+        assert_eq!((all.late(99_000), all.pending()), (None, 0));
+    }
+
+    #[test]
+    fn an_answer_ends_it_if_it_comes_from_whom_it_was_sent_to() {
+        let mut all = Transactions::new(3000, 3);
+        let sequence = all.next_sequence();
+        all.sent(sequence, datagram(1), Subject::Heartbeat(0), 0);
+        let stranger = IpAddr::V4(Ipv4Addr::new(9, 9, 9, 9));
+        assert_eq!(all.answered(stranger, sequence), None);
+        assert_eq!(all.answered(SMF.address, sequence + 1), None);
+        assert_eq!(
+            all.answered(SMF.address, sequence),
+            Some(Subject::Heartbeat(0))
+        );
+        assert_eq!(all.answered(SMF.address, sequence), None);
+        assert_eq!(all.late(99_000), None);
+    }
+
+    #[test]
+    fn answers_are_kept_for_n1_t1_and_by_peer() {
+        let mut all = Transactions::new(3000, 3);
+        all.keep(SMF, 7, vec![1, 2], 100);
+        assert_eq!(all.repeated(SMF, 7, 9099), Some(&vec![1, 2]));
+        let other = Peer { port: 1, ..SMF };
+        assert_eq!(all.repeated(other, 7, 9099), None);
+        assert_eq!(all.repeated(SMF, 7, 9100), None);
+    }
+
+    #[test]
+    fn a_flood_of_requests_takes_bounded_memory() {
+        let mut all = Transactions::new(3000, 3);
+        for sequence in 0..3 * ANSWER_COUNT_MAX as u32 {
+            all.keep(SMF, sequence, vec![0], 0);
+        }
+        assert_eq!(
+            (all.answers.len(), all.kept.len()),
+            (ANSWER_COUNT_MAX, ANSWER_COUNT_MAX)
+        );
+        assert_eq!(all.repeated(SMF, 0, 1), None);
+        assert!(
+            all.repeated(SMF, 3 * ANSWER_COUNT_MAX as u32 - 1, 1)
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn sequence_numbers_have_24_bits_and_pass_by_those_in_use() {
+        let mut all = Transactions::new(3000, 3);
+        all.sent(1, datagram(1), Subject::Heartbeat(0), 0);
+        all.sequence = 0xff_ffff;
+        assert_eq!(all.next_sequence(), 0);
+        assert_eq!(all.next_sequence(), 2);
+    }
+}

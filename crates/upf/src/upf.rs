@@ -1,0 +1,284 @@
+//! A UPF without its NF: all state, given messages, packets and times.
+//!
+//! What a simulation runs and what [`nf`](crate::nf) wraps. Its methods lie by what they are about:
+//! `node` (associations), `sessions` (their messages), `reports` (usage and its requests),
+//! `path` (packets). Nothing here does I/O or reads a clock.
+
+use std::collections::{HashSet, VecDeque};
+
+use catena_flow::{Fate, FlowTable, HeapMemory, Inserted, Shape, Timeouts};
+
+use crate::association::ASSOCIATION_COUNT;
+use crate::model::Key;
+use crate::ranges::{Index, Pool, Teids};
+use crate::rules::NONE;
+use crate::settings::Settings;
+use crate::store::{Memory, Store};
+use crate::transactions::{Datagram, Transactions};
+use crate::usage::WallClock;
+
+/// Most messages that wait to leave.
+pub const OUTBOX_COUNT_MAX: usize = 4096;
+
+/// What a UPF counts, in the order of [`COUNTERS`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// PFCP messages that were received.
+    pub messages: u64,
+    /// Requests that were refused.
+    pub refused: u64,
+    /// Requests that had been answered before.
+    pub repeated: u64,
+    /// Messages that were discarded without an answer.
+    pub discarded: u64,
+    /// Sessions established so far.
+    pub established: u64,
+    /// Session modifications so far.
+    pub modified: u64,
+    /// Sessions deleted so far.
+    pub deleted: u64,
+    /// Reports that were sent.
+    pub reports: u64,
+    /// Requests that nobody answered.
+    pub unanswered: u64,
+    /// Messages for which there was no room to leave.
+    pub unsent: u64,
+    /// Error Indications that were sent.
+    pub error_indications: u64,
+    /// Echo Requests that were answered.
+    pub echoes: u64,
+    /// End Markers that were sent.
+    pub end_markers: u64,
+}
+
+/// Names of [`Counters`].
+pub const COUNTERS: [&str; 13] = [
+    "pfcp_messages",
+    "pfcp_refused",
+    "pfcp_repeated",
+    "pfcp_discarded",
+    "sessions_established",
+    "sessions_modified",
+    "sessions_deleted",
+    "reports",
+    "requests_unanswered",
+    "messages_unsent",
+    "error_indications",
+    "echo_responses",
+    "end_markers",
+];
+
+impl Counters {
+    /// The values, in the order of [`COUNTERS`].
+    pub const fn values(&self) -> [u64; 13] {
+        [
+            self.messages,
+            self.refused,
+            self.repeated,
+            self.discarded,
+            self.established,
+            self.modified,
+            self.deleted,
+            self.reports,
+            self.unanswered,
+            self.unsent,
+            self.error_indications,
+            self.echoes,
+            self.end_markers,
+        ]
+    }
+}
+
+/// When sessions are to be looked at.
+#[derive(Debug)]
+pub struct Timers(FlowTable<HeapMemory>);
+
+impl Timers {
+    fn new(slots: u32, seed: [u64; 2], now_ns: u64) -> Result<Self, String> {
+        let shape = Shape::new(1, 1, slots);
+        let words = shape.words().map_err(|error| error.to_string())?;
+        let table = FlowTable::create(HeapMemory::new(words), &shape, seed, now_ns);
+        table.map(Self).map_err(|error| error.to_string())
+    }
+
+    /// Has a slot looked at at an instant, or never.
+    pub fn set(&mut self, slot: u32, at_ns: Option<u64>, now_ns: u64) {
+        let key = [u64::from(slot)];
+        let flow = self.0.find(&key);
+        match (at_ns, flow) {
+            (None, None) => {}
+            (None, Some(flow)) => {
+                self.0.remove(flow);
+            }
+            (Some(at_ns), flow) => {
+                let timeouts = Timeouts::hard(at_ns.saturating_sub(now_ns).max(1));
+                match flow {
+                    Some(flow) => {
+                        self.0.set_timeouts(flow, timeouts, now_ns);
+                    }
+                    None => {
+                        // One per slot: there is room.
+                        let inserted = self.0.insert(&key, timeouts, now_ns);
+                        debug_assert!(matches!(inserted, Ok(Inserted::New(_))));
+                    }
+                }
+            }
+        }
+    }
+
+    /// A slot that is due.
+    pub fn due(&mut self, now_ns: u64) -> Option<u32> {
+        let mut due = None;
+        // Entries that are only listed anew count as looked at.
+        loop {
+            let expired = self.0.expire(now_ns, 1, |ended| {
+                due = u32::try_from(ended.entry.key(0)).ok();
+                Fate::Remove
+            });
+            if due.is_some() || !expired.is_behind {
+                return due;
+            }
+        }
+    }
+
+    /// When the next one may be due.
+    pub fn next_ns(&self) -> Option<u64> {
+        self.0.next_expiry_ns()
+    }
+}
+
+/// All state of a UPF.
+#[derive(Debug)]
+pub struct Upf {
+    pub(crate) settings: Settings,
+    pub(crate) clock: WallClock,
+    pub(crate) store: Store,
+    pub(crate) index: Index,
+    pub(crate) teids: Teids,
+    pub(crate) pools: Vec<Pool>,
+    pub(crate) timers: Timers,
+    pub(crate) transactions: Transactions,
+    pub(crate) outbox: VecDeque<Datagram>,
+    /// When each association's peer is to be asked whether it is there.
+    pub(crate) heartbeats: [u64; ASSOCIATION_COUNT],
+    /// Tunnels whose peers are to get an end marker: interface, address, TEID.
+    pub(crate) end_markers: VecDeque<crate::rules::Far>,
+    /// Sessions whose held packets may be free to go, or are to be dropped.
+    pub(crate) released: VecDeque<(u32, bool)>,
+    /// Sessions of which packets are held: those behind them wait too.
+    pub(crate) holding: HashSet<u32>,
+    pub(crate) limiter: crate::tunnel::Limiter,
+    pub(crate) counters: Counters,
+    pub(crate) ident: u16,
+}
+
+impl Upf {
+    /// A UPF over what a predecessor left in `memory`, or over nothing.
+    ///
+    /// # Errors
+    /// Limits that no table has.
+    pub fn new(
+        settings: Settings,
+        memory: Memory,
+        clock: WallClock,
+        now_ns: u64,
+    ) -> Result<Self, String> {
+        let recovery = clock.seconds(now_ns);
+        let store = Store::open(memory, settings.session_bytes, settings.sessions, recovery);
+        let keys = settings.sessions.saturating_mul(6).max(64);
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the lower half is random too"
+        )]
+        let seed = settings.seed[0] as u32;
+        let mut upf = Self {
+            index: Index::new(keys, settings.seed)?,
+            teids: Teids::new(settings.shard.0, settings.shard.1, seed),
+            pools: settings.pools.clone(),
+            timers: Timers::new(settings.sessions, settings.seed, now_ns)?,
+            transactions: Transactions::new(settings.t1_ns, settings.n1),
+            outbox: VecDeque::new(),
+            heartbeats: [now_ns.saturating_add(settings.heartbeat_ns); ASSOCIATION_COUNT],
+            end_markers: VecDeque::new(),
+            released: VecDeque::new(),
+            holding: HashSet::new(),
+            limiter: crate::tunnel::Limiter::new(settings.error_indications),
+            counters: Counters::default(),
+            ident: 0,
+            store,
+            clock,
+            settings,
+        };
+        upf.adopt(now_ns);
+        Ok(upf)
+    }
+
+    /// Makes all that leads to sessions of those that a predecessor left.
+    fn adopt(&mut self, now_ns: u64) {
+        let slots: Vec<u32> = self.store.slots().collect();
+        for slot in slots {
+            let Some(session) = self.store.session(slot) else {
+                self.store.remove(slot);
+                continue;
+            };
+            for key in session.keys() {
+                // One that two sessions claim is the first one's.
+                let _ = self.index.insert(key, slot);
+                self.take(key);
+            }
+            self.note_remotes(&session, slot);
+            self.arm(slot, now_ns);
+        }
+    }
+
+    /// Ends it, and gives the memory that a successor takes over.
+    pub fn into_memory(self) -> Memory {
+        self.store.into_memory()
+    }
+
+    /// Notes that an address is in use.
+    pub(crate) fn take(&mut self, key: Key) {
+        self.pools.iter_mut().for_each(|pool| pool.take(key));
+    }
+
+    /// Forgets a key of a session.
+    pub(crate) fn let_go(&mut self, key: Key) {
+        self.index.remove(key);
+        self.pools.iter_mut().for_each(|pool| pool.give_back(key));
+    }
+
+    /// Has a message leave.
+    pub(crate) fn send(&mut self, datagram: Datagram) {
+        if self.outbox.len() < OUTBOX_COUNT_MAX {
+            self.outbox.push_back(datagram);
+        } else {
+            self.counters.unsent += 1;
+        }
+    }
+
+    /// The next message that leaves.
+    pub fn next_message(&mut self) -> Option<Datagram> {
+        self.outbox.pop_front()
+    }
+
+    /// Sessions.
+    pub const fn session_count(&self) -> u32 {
+        self.store.live()
+    }
+
+    /// What it has counted.
+    pub const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// What it was told by its operator.
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The name of a network instance by place.
+    pub(crate) fn instance_name(&self, place: u8) -> Option<&[u8]> {
+        let place = (place != NONE).then_some(usize::from(place))?;
+        self.settings.instances.get(place).map(Vec::as_slice)
+    }
+}

@@ -1,0 +1,275 @@
+//! Usage in simulated time: thresholds, quotas, timers, splits, and conservation of every byte.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const S: u64 = SECOND_NS;
+const CLOCK: WallClock = WallClock {
+    zero_ns: 3_900_000_000 * SECOND_NS as i128,
+};
+
+fn urr(triggers: ReportingTriggers, change: impl FnOnce(&mut UrrTerms)) -> Urr {
+    let mut terms = UrrTerms {
+        method: (MeasurementMethod::VOLUM | MeasurementMethod::DURAT).bits(),
+        triggers: triggers.bits(),
+        ..UrrTerms::NONE
+    };
+    change(&mut terms);
+    Urr::new(7, terms, 0)
+}
+
+fn total(octets: u64) -> Volumes {
+    Volumes {
+        total: Some(octets),
+        ..Volumes::NONE
+    }
+}
+
+#[test]
+fn a_volume_threshold_reports_and_begins_again() {
+    let mut urr = urr(ReportingTriggers::VOLTH, |terms| {
+        terms.volume_threshold = total(1000)
+    });
+    assert_eq!(urr.count(true, 600, S), UsageReportTrigger::NONE);
+    assert_eq!(urr.count(false, 600, 2 * S), UsageReportTrigger::VOLTH);
+    let report = urr.report(UsageReportTrigger::VOLTH, 2 * S).next().unwrap();
+    assert_eq!((report.sequence, report.usage.octets), (0, [600, 600]));
+    assert_eq!(
+        (report.usage.first_ns, report.usage.last_ns),
+        (Some(S), Some(2 * S))
+    );
+    assert_eq!(urr.count(true, 600, 3 * S), UsageReportTrigger::NONE);
+    assert_eq!(urr.sequence, 1);
+}
+
+#[test]
+fn a_used_up_quota_stops_packets_until_a_new_one_is_granted() {
+    let mut urr = urr(ReportingTriggers::VOLQU, |terms| {
+        terms.volume_quota = total(1000)
+    });
+    assert_eq!(urr.allows(), (true, UsageReportTrigger::NONE));
+    assert_eq!(urr.count(true, 1500, 0), UsageReportTrigger::VOLQU);
+    assert_eq!(
+        urr.allows(),
+        (false, UsageReportTrigger::NONE),
+        "it was told before"
+    );
+    urr.grant(S);
+    assert!(urr.allows().0);
+    assert_eq!(urr.count(true, 999, S), UsageReportTrigger::NONE);
+}
+
+#[test]
+fn a_quota_of_nothing_is_told_by_the_first_packet() {
+    let mut urr = urr(ReportingTriggers::VOLQU, |terms| {
+        terms.volume_quota = total(0)
+    });
+    assert_eq!(urr.allows(), (false, UsageReportTrigger::VOLQU));
+    assert_eq!(urr.allows(), (false, UsageReportTrigger::NONE));
+    assert_eq!(urr.counted(), [0; 4]);
+}
+
+#[test]
+fn time_counts_from_the_first_packet_and_pauses_without_traffic() {
+    let mut urr = urr(ReportingTriggers::TIMTH, |terms| {
+        terms.time_threshold = Some(10);
+        terms.inactivity = Some(4);
+    });
+    assert_eq!(urr.next_ns(0, CLOCK), None, "nothing counts yet");
+    urr.count(true, 1, 5 * S);
+    // Four seconds count, then it pauses until the packet at 20 s.
+    urr.wake(9 * S, CLOCK);
+    urr.count(true, 1, 20 * S);
+    assert_eq!(urr.usage.duration_ns, 4 * S);
+    urr.count(true, 1, 23 * S);
+    assert_eq!(urr.count(true, 1, 26 * S), UsageReportTrigger::TIMTH);
+    let report = urr
+        .report(UsageReportTrigger::TIMTH, 26 * S)
+        .next()
+        .unwrap();
+    assert_eq!(report.usage.duration_ns, 10 * S);
+}
+
+#[test]
+fn timers_say_when_they_are_due() {
+    let all = ReportingTriggers::PERIO
+        | ReportingTriggers::STOPT
+        | ReportingTriggers::START
+        | ReportingTriggers::QUHTI
+        | ReportingTriggers::QUVTI
+        | ReportingTriggers::TIMQU;
+    let mut urr = urr(all, |terms| {
+        terms.period = Some(100);
+        terms.inactivity = Some(20);
+        terms.holding = Some(30);
+        terms.validity = Some(60);
+        terms.time_quota = Some(1000);
+    });
+    assert_eq!(urr.next_ns(0, CLOCK), Some(30 * S));
+    assert_eq!(urr.count(true, 1, S), UsageReportTrigger::START);
+    for (at, trigger) in [
+        (21, UsageReportTrigger::STOPT),
+        (31, UsageReportTrigger::QUHTI),
+        (60, UsageReportTrigger::QUVTI),
+        (100, UsageReportTrigger::PERIO),
+        (200, UsageReportTrigger::PERIO),
+    ] {
+        assert_eq!(urr.next_ns(0, CLOCK), Some(at * S));
+        assert_eq!(
+            urr.wake(at * S - 1, CLOCK),
+            UsageReportTrigger::NONE,
+            "{at}"
+        );
+        assert_eq!(urr.wake(at * S, CLOCK), trigger, "{at}");
+    }
+    assert!(
+        !urr.allows().0,
+        "a quota that was held too long is given back"
+    );
+}
+
+/// A worker that was kept from running catches up: one report, however many periods passed.
+#[test]
+fn a_late_period_is_reported_once_and_keeps_its_phase() {
+    let mut urr = urr(ReportingTriggers::PERIO, |terms| terms.period = Some(10));
+    assert_eq!(urr.wake(35 * S, CLOCK), UsageReportTrigger::PERIO);
+    assert_eq!(urr.next_ns(35 * S, CLOCK), Some(40 * S));
+}
+
+#[test]
+fn a_monitoring_time_splits_usage_into_two_reports() {
+    let mut urr = urr(ReportingTriggers::VOLTH, |terms| {
+        terms.volume_threshold = total(10_000);
+        terms.monitoring_time = Some(CLOCK.seconds(0) + 60);
+        terms.later_volume_threshold = total(500);
+    });
+    assert_eq!(urr.next_ns(0, CLOCK), Some(60 * S));
+    urr.count(true, 700, 30 * S);
+    assert_eq!(urr.wake(60 * S, CLOCK), UsageReportTrigger::NONE);
+    assert_eq!(urr.count(false, 500, 61 * S), UsageReportTrigger::VOLTH);
+    let reports: Vec<_> = urr.report(UsageReportTrigger::VOLTH, 61 * S).collect();
+    let parts: Vec<_> = reports
+        .iter()
+        .map(|report| (report.sequence, report.is_before, report.usage.octets))
+        .collect();
+    assert_eq!(
+        parts,
+        [(0, Some(true), [700, 0]), (1, Some(false), [0, 500])]
+    );
+    assert_eq!(reports[0].end_ns, 60 * S);
+    assert!(reports[0].trigger.contains(UsageReportTrigger::MONIT));
+}
+
+#[test]
+fn dropped_downlink_traffic_is_told_at_its_threshold() {
+    let mut urr = urr(ReportingTriggers::DROTH, |terms| {
+        terms.dropped_packets = Some(3)
+    });
+    let told: Vec<_> = (0..6).map(|_| urr.count_dropped(100)).collect();
+    let (none, droth) = (UsageReportTrigger::NONE, UsageReportTrigger::DROTH);
+    assert_eq!(told, [none, none, droth, none, none, droth]);
+}
+
+#[test]
+fn a_reason_that_nobody_asked_for_is_not_reported() {
+    let mut urr = urr(ReportingTriggers::PERIO, |terms| {
+        terms.volume_threshold = total(1)
+    });
+    assert_eq!(urr.count(true, 100, 0), UsageReportTrigger::NONE);
+}
+
+#[test]
+fn the_wall_clock_turns_over_in_2036() {
+    let clock = WallClock {
+        zero_ns: (i128::from(u32::MAX) - 9) * i128::from(SECOND_NS),
+    };
+    assert_eq!(clock.seconds(20 * S), 10);
+    assert_eq!(clock.instant(10, 5 * S), 20 * S);
+    assert_eq!(clock.instant(u32::MAX - 9, 20 * S), 0);
+}
+
+proptest! {
+    /// Whatever happens, in whatever order: every byte is in a report or waits for one, once.
+    #[test]
+    fn usage_conserves_every_byte(
+        steps in proptest::collection::vec((0u8..5, 0u64..40, 1usize..2000), 1..300),
+        threshold in 1u64..20_000,
+        quota in 1u64..100_000,
+    ) {
+        let mut urr = urr(known_triggers(), |terms| {
+            terms.volume_threshold = total(threshold);
+            terms.volume_quota = total(quota);
+            terms.period = Some(37);
+            terms.inactivity = Some(11);
+            terms.monitoring_time = Some(CLOCK.seconds(0) + 500);
+        });
+        let (mut passed, mut reported) = ([0; 4], [0; 4]);
+        let (mut now_ns, mut sequence) = (0, 0);
+        for (step, seconds, len) in steps {
+            now_ns += seconds * S;
+            let way = usize::from(step % 2);
+            let mut trigger = urr.wake(now_ns, CLOCK);
+            if step < 4 {
+                let (allowed, told) = urr.allows();
+                trigger = trigger | told;
+                if allowed {
+                    passed[way] += len as u64;
+                    passed[2 + way] += 1;
+                    trigger = trigger | urr.count(way == 0, len, now_ns);
+                }
+            } else {
+                urr.grant(now_ns);
+            }
+            if trigger != UsageReportTrigger::NONE {
+                for report in urr.report(trigger, now_ns) {
+                    prop_assert_eq!(report.sequence, sequence);
+                    sequence += 1;
+                    for way in 0..2 {
+                        reported[way] += report.usage.octets[way];
+                        reported[2 + way] += report.usage.packets[way];
+                    }
+                    prop_assert!(report.usage.start_ns <= report.end_ns);
+                }
+            }
+            prop_assert_eq!(urr.reported, reported);
+            prop_assert_eq!(urr.counted(), passed);
+        }
+    }
+
+    /// Who wakes a URR exactly when it asks to be misses nothing that one woken each second tells.
+    #[test]
+    fn waking_when_asked_is_enough(
+        period in 1u32..50, threshold in 1u32..50, inactivity in 1u32..50,
+        packets in proptest::collection::vec(0u64..300, 0..20),
+    ) {
+        let new = || urr(known_triggers(), |terms| {
+            terms.period = Some(period);
+            terms.time_threshold = Some(threshold);
+            terms.inactivity = Some(inactivity);
+        });
+        let (mut asked, mut each) = (new(), new());
+        let (mut of_asked, mut of_each) = (Vec::new(), Vec::new());
+        for second in 0..400 {
+            let now_ns = second * S;
+            let is_asked = asked.next_ns(now_ns, CLOCK).is_some_and(|at| at <= now_ns);
+            let packet = packets.contains(&second);
+            for (urr, wakes, told) in
+                [(&mut asked, is_asked, &mut of_asked), (&mut each, true, &mut of_each)]
+            {
+                let mut trigger = UsageReportTrigger::NONE;
+                if wakes {
+                    trigger = urr.wake(now_ns, CLOCK);
+                }
+                if packet {
+                    trigger = trigger | urr.count(true, 1, now_ns);
+                }
+                if trigger != UsageReportTrigger::NONE {
+                    urr.report(trigger, now_ns).for_each(drop);
+                    told.push((second, trigger));
+                }
+            }
+        }
+        prop_assert_eq!(of_asked, of_each);
+    }
+}
