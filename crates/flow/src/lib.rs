@@ -78,6 +78,7 @@ mod flow;
 mod hash;
 mod memory;
 pub mod meter;
+pub mod program;
 mod raw;
 mod shape;
 mod table;
