@@ -70,14 +70,20 @@
 //! - [`meter`]: GCRA, srTCM, trTCM and the sliding window, as state of a few words.
 //! - [`KeyedHash`]: the hash, for shards.
 
+//! - [`program`], [`efsm`], [`nf`]: programs over tables, documents of them, and the NF `flow`.
+
 #![forbid(unsafe_code)]
+
+use catena_engine::nf::NfKind;
 
 mod bucket;
 mod counters;
+pub mod efsm;
 mod flow;
 mod hash;
 mod memory;
 pub mod meter;
+pub mod nf;
 pub mod program;
 mod raw;
 mod shape;
@@ -86,6 +92,9 @@ mod wheel;
 
 #[cfg(test)]
 mod tests;
+
+/// Every NF of this crate.
+pub const NFS: &[&NfKind] = &[&nf::KIND];
 
 pub use counters::Counters;
 pub use flow::{Entry, Flow, Record};

@@ -294,7 +294,7 @@ impl Machine<'_> {
 }
 
 /// The result of an operation on arguments of a width.
-pub(super) fn binary(op: Binary, a: u128, b: u128, width: Width) -> u128 {
+pub(crate) fn binary(op: Binary, a: u128, b: u128, width: Width) -> u128 {
     let most = ones(width);
     let signed = |value: u128| {
         let above = 128 - u32::from(width);
