@@ -28,7 +28,13 @@ pub(crate) fn add(kinds: &[&'static NfKind]) -> Result<(), String> {
 pub(crate) fn registry() -> Arc<Registry> {
     let added = ADDED.get().map_or(&[][..], Vec::as_slice);
     Arc::new(Registry {
-        nfs: [catena_engine::nfs::KINDS, catena_epon::NFS, added].concat(),
+        nfs: [
+            catena_engine::nfs::KINDS,
+            catena_epon::NFS,
+            catena_flow::NFS,
+            added,
+        ]
+        .concat(),
         ports: [
             catena_port::PORTS,
             catena_measure::traffic::PORTS,

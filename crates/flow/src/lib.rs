@@ -70,7 +70,8 @@
 //! - [`meter`]: GCRA, srTCM, trTCM and the sliding window, as state of a few words.
 //! - [`KeyedHash`]: the hash, for shards.
 
-//! - [`program`], [`efsm`], [`nf`]: programs over tables, documents of them, and the NF `flow`.
+//! - [`program`], [`efsm`], [`nf`]: programs over tables, documents of them, and the NF `flow`;
+//!   [`simulate`]: a program beside any chain.
 
 #![forbid(unsafe_code)]
 
@@ -87,6 +88,7 @@ pub mod nf;
 pub mod program;
 mod raw;
 mod shape;
+pub mod simulate;
 mod table;
 mod wheel;
 

@@ -172,7 +172,10 @@ impl StateWords {
         // SAFETY: just made of a box, so it is valid, and nobody else refers to it. The slice is
         // good until its owner is used again or dropped, which happens in `drop` only.
         let bytes = unsafe { (*owner).deref_mut() };
-        let start = bytes.as_mut_ptr().align_offset(STATE_LINE_BYTES).min(bytes.len());
+        let start = bytes
+            .as_mut_ptr()
+            .align_offset(STATE_LINE_BYTES)
+            .min(bytes.len());
         let rest = &mut bytes[start..];
         Self {
             count: rest.len() / size_of::<AtomicU64>(),
@@ -205,7 +208,9 @@ unsafe impl Sync for StateWords {}
 
 impl std::fmt::Debug for StateWords {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StateWords").field("count", &self.count).finish()
+        f.debug_struct("StateWords")
+            .field("count", &self.count)
+            .finish()
     }
 }
 
@@ -217,18 +222,34 @@ mod tests {
     fn words_begin_on_a_line_and_outlive_whoever_had_them() {
         let (fd, len) = create(10_000).unwrap();
         let copy = || fd.try_clone().unwrap();
-        let take = || StateRegion::attach(copy(), len).unwrap().take(10_000).unwrap();
+        let take = || {
+            StateRegion::attach(copy(), len)
+                .unwrap()
+                .take(10_000)
+                .unwrap()
+        };
         let words = StateWords::new(Box::new(take()));
         assert_eq!(words.words().len(), 1250);
         assert_eq!(words.words().as_ptr().align_offset(STATE_LINE_BYTES), 0);
         words.words()[1249].store(7, Ordering::Relaxed);
-        assert!(matches!(StateRegion::attach(copy(), len), Err(StateError::Taken)));
+        assert!(matches!(
+            StateRegion::attach(copy(), len),
+            Err(StateError::Taken)
+        ));
         drop(words);
-        assert_eq!(StateWords::new(Box::new(take())).words()[1249].load(Ordering::Relaxed), 7);
+        assert_eq!(
+            StateWords::new(Box::new(take())).words()[1249].load(Ordering::Relaxed),
+            7
+        );
         for bytes in [0, 1, 7, 63, 64, 1000] {
             let words = StateWords::new(Box::new(vec![0; bytes]));
             assert!(words.words().len() <= bytes / 8);
-            assert!(words.words().iter().all(|word| word.load(Ordering::Relaxed) == 0));
+            assert!(
+                words
+                    .words()
+                    .iter()
+                    .all(|word| word.load(Ordering::Relaxed) == 0)
+            );
         }
     }
 

@@ -50,7 +50,8 @@ impl<'a> Located<'a> {
 
     /// Something to look at.
     pub fn warning(&mut self, path: &str, offset: usize, message: &str, repair: &str) {
-        self.report.warning(self.place(path, offset), message, repair);
+        self.report
+            .warning(self.place(path, offset), message, repair);
     }
 
     /// Whether something must be changed.

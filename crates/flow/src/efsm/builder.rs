@@ -1,7 +1,7 @@
 //! Code in the making: slots, operations, and blocks that are jumped to.
 //!
-//! Blocks are numbered in the order in which they are placed, and a label is placed behind all jumps
-//! to it: so jumps go forward only.
+//! Blocks are numbered in the order in which they are placed, and a label is placed behind all
+//! jumps to it: so jumps go forward only.
 
 use crate::program::ir::{Block, Code, End, Op, Slot, Value, Width};
 

@@ -41,7 +41,11 @@ pub(super) fn element(
                 "write it in a transition, or use a constant",
             ),
             (false, _) if !is_evicted_by(model, name) => {
-                problems.warn(&path, format!("{full} is never read"), "remove it, if nobody dumps it");
+                problems.warn(
+                    &path,
+                    format!("{full} is never read"),
+                    "remove it, if nobody dumps it",
+                );
             }
             _ => {}
         }
@@ -59,7 +63,11 @@ pub(super) fn globals(document: &Document, read: &Used, written: &Used, problems
         let full = format!("global.{name}");
         let path = format!("globals.{name}");
         if !read.contains(&full) {
-            problems.warn(&path, format!("{full} is never read"), "remove it, if nobody asks for it");
+            problems.warn(
+                &path,
+                format!("{full} is never read"),
+                "remove it, if nobody asks for it",
+            );
         } else if !written.contains(&full) && model.initial == 0 {
             problems.warn(
                 &path,
@@ -126,7 +134,10 @@ fn order(parsed: &Parsed, state: usize, problems: &mut Problems) {
             if let Some(hides) = before.iter().find(|other| other.conditions.is_empty()) {
                 problems.warn(
                     &one.path,
-                    format!("never taken from \"{name}\": \"{}\" comes first", hides.text),
+                    format!(
+                        "never taken from \"{name}\": \"{}\" comes first",
+                        hides.text
+                    ),
                     "give it a greater priority, or the other one a condition",
                 );
                 continue;
@@ -161,7 +172,10 @@ fn overlap(one: &Transition, other: &Transition, state: &str, problems: &mut Pro
     }
     let repair = "give them different priorities, or conditions that exclude each other";
     if is_certain(one, other) {
-        let message = format!("it overlaps \"{}\" of the same priority in \"{state}\"", one.text);
+        let message = format!(
+            "it overlaps \"{}\" of the same priority in \"{state}\"",
+            one.text
+        );
         problems.error(&other.path, message, repair);
     } else {
         let message = format!(
@@ -283,7 +297,11 @@ fn covers(a: &Node, b: &Node) -> bool {
     else {
         return false;
     };
-    let ((_, first_end), (second, end)) = if a <= c { ((a, b), (c, d)) } else { ((c, d), (a, b)) };
+    let ((_, first_end), (second, end)) = if a <= c {
+        ((a, b), (c, d))
+    } else {
+        ((c, d), (a, b))
+    };
     left == right && a.min(c) == 0 && end == ones(128) && second <= first_end.saturating_add(1)
 }
 
@@ -306,9 +324,9 @@ fn endless(parsed: &Parsed, problems: &mut Problems) {
             // From where this transition leads, by timeouts alone, back to where it begins.
             let mut here = BTreeSet::from([one.next.unwrap_or(*start)]);
             loop {
-                let steps = unguarded.iter().filter(|step| {
-                    step.from.iter().any(|from| here.contains(from))
-                });
+                let steps = unguarded
+                    .iter()
+                    .filter(|step| step.from.iter().any(|from| here.contains(from)));
                 let mut more: BTreeSet<usize> = here.clone();
                 for step in steps {
                     let stays = step.from.iter().filter(|from| here.contains(from)).copied();

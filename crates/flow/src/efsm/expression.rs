@@ -108,7 +108,10 @@ impl Infix {
     /// Whether it compares: the result is one bit.
     pub(super) fn is_comparison(self) -> bool {
         use Infix::{Equal, Greater, GreaterEqual, Less, LessEqual, Unequal};
-        matches!(self, Equal | Unequal | Less | LessEqual | Greater | GreaterEqual)
+        matches!(
+            self,
+            Equal | Unequal | Less | LessEqual | Greater | GreaterEqual
+        )
     }
 }
 
@@ -167,9 +170,7 @@ impl Node {
 impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
-            Expression::Number(number, Some(32)) => {
-                std::net::Ipv4Addr::from(*number as u32).fmt(f)
-            }
+            Expression::Number(number, Some(32)) => std::net::Ipv4Addr::from(*number as u32).fmt(f),
             Expression::Number(number, _) if *number < 1 << 32 => number.fmt(f),
             Expression::Number(number, _) => write!(f, "{number:#x}"),
             Expression::Name(name) => f.write_str(name),

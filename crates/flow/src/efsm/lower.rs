@@ -38,7 +38,11 @@ const NESTED_MAX: usize = 16;
 /// Most slots that expressions of one piece of code may take.
 const SLOT_BUDGET: usize = crate::program::ir::SLOT_COUNT_MAX - 24;
 
-pub(super) fn fail<T>(at: usize, message: impl Into<String>, repair: impl Into<String>) -> Lowered<T> {
+pub(super) fn fail<T>(
+    at: usize,
+    message: impl Into<String>,
+    repair: impl Into<String>,
+) -> Lowered<T> {
     Err(SyntaxError {
         at,
         message: message.into(),
@@ -63,7 +67,11 @@ impl Lowering<'_> {
         match self.expression(node)? {
             Typed::Of(value, 1) => Ok(value),
             Typed::Free(number) if number < 2 => Ok(Value::Const(number, 1)),
-            Typed::Free(_) => fail(node.at, "a number is no condition", "compare it with something"),
+            Typed::Free(_) => fail(
+                node.at,
+                "a number is no condition",
+                "compare it with something",
+            ),
             Typed::Of(_, width) => fail(
                 node.at,
                 format!("{node} has {width} bits: it is no condition"),
@@ -108,7 +116,11 @@ impl Lowering<'_> {
 
     pub(super) fn expression(&mut self, node: &Node) -> Lowered<Typed> {
         if self.code.slot_count() > SLOT_BUDGET {
-            return fail(node.at, "the element computes too much", "split it into two elements");
+            return fail(
+                node.at,
+                "the element computes too much",
+                "split it into two elements",
+            );
         }
         let at = node.at;
         match &node.kind {
@@ -123,9 +135,10 @@ impl Lowering<'_> {
             Expression::Binary(infix, one, other) => self.binary(*infix, one, other, at),
             Expression::Call(name, arguments) => self.call(name, arguments, at),
             Expression::Resized(one, width) => match self.expression(one)? {
-                Typed::Free(number) => {
-                    Ok(Typed::Of(Value::Const(number & ones(*width), *width), *width))
-                }
+                Typed::Free(number) => Ok(Typed::Of(
+                    Value::Const(number & ones(*width), *width),
+                    *width,
+                )),
                 Typed::Of(value, _) => Ok(Typed::Of(self.resize(value, *width), *width)),
             },
         }
@@ -182,21 +195,33 @@ impl Lowering<'_> {
             }
             Meaning::Global(global, width, count) => {
                 if count > 1 {
-                    return fail(at, format!("{name} is an array"), format!("write {name}[INDEX]"));
+                    return fail(
+                        at,
+                        format!("{name} is an array"),
+                        format!("write {name}[INDEX]"),
+                    );
                 }
                 self.element.read.insert(name.to_owned());
                 let index = Value::Const(0, 32);
-                let value = self.code.value(width, |to| Op::Global { to, global, index });
+                let value = self
+                    .code
+                    .value(width, |to| Op::Global { to, global, index });
                 Typed::Of(value, width)
             }
             Meaning::Metadata(slot, width) => Typed::Of(Value::Slot(slot), width),
             Meaning::Constant(node) | Meaning::Condition(node) => {
                 if self.depth == NESTED_MAX {
-                    return fail(at, format!("{name} names itself"), "write out what it stands for");
+                    return fail(
+                        at,
+                        format!("{name} names itself"),
+                        "write out what it stands for",
+                    );
                 }
                 self.depth += 1;
                 // What is wrong within it is told where it stands.
-                let typed = self.expression(&node).map_err(|error| SyntaxError { at, ..error });
+                let typed = self
+                    .expression(&node)
+                    .map_err(|error| SyntaxError { at, ..error });
                 self.depth -= 1;
                 typed?
             }
@@ -214,7 +239,9 @@ impl Lowering<'_> {
         };
         self.element.read.insert(name.to_owned());
         let (index, _) = self.sized(index)?;
-        let value = self.code.value(width, |to| Op::Global { to, global, index });
+        let value = self
+            .code
+            .value(width, |to| Op::Global { to, global, index });
         Ok(Typed::Of(value, width))
     }
 
@@ -238,7 +265,11 @@ impl Lowering<'_> {
         at: usize,
     ) -> Lowered<Field> {
         let Some(header) = Header::named(name) else {
-            return fail(at, format!("there is no header {name}"), "write packet, or a header's name");
+            return fail(
+                at,
+                format!("there is no header {name}"),
+                "write packet, or a header's name",
+            );
         };
         match self.expression(from)? {
             Typed::Free(from) if from < 1500 => Ok(Field {
@@ -246,7 +277,11 @@ impl Lowering<'_> {
                 bit: from as u16 * 8,
                 width: count * 8,
             }),
-            _ => fail(from.at, "this is no place in a header", "write a number below 1500"),
+            _ => fail(
+                from.at,
+                "this is no place in a header",
+                "write a number below 1500",
+            ),
         }
     }
 
@@ -255,7 +290,10 @@ impl Lowering<'_> {
             ('!', _) => {
                 let a = self.condition(one)?;
                 let op = Unary::Not;
-                return Ok(Typed::Of(self.code.value(1, |to| Op::Unary { to, op, a }), 1));
+                return Ok(Typed::Of(
+                    self.code.value(1, |to| Op::Unary { to, op, a }),
+                    1,
+                ));
             }
             (_, Typed::Free(_)) => {
                 return fail(one.at, "a number of no width", "write (NUMBER as WIDTH)");
@@ -264,14 +302,24 @@ impl Lowering<'_> {
             (_, Typed::Of(value, width)) => (Unary::Negate, value, width),
         };
         let (op, a, width) = op;
-        Ok(Typed::Of(self.code.value(width, |to| Op::Unary { to, op, a }), width))
+        Ok(Typed::Of(
+            self.code.value(width, |to| Op::Unary { to, op, a }),
+            width,
+        ))
     }
 
     fn binary(&mut self, infix: Infix, one: &Node, other: &Node, at: usize) -> Lowered<Typed> {
         if matches!(infix, Infix::Both | Infix::Either) {
             let (a, b) = (self.condition(one)?, self.condition(other)?);
-            let op = if infix == Infix::Both { Binary::And } else { Binary::Or };
-            return Ok(Typed::Of(self.code.value(1, |to| Op::Binary { to, op, a, b }), 1));
+            let op = if infix == Infix::Both {
+                Binary::And
+            } else {
+                Binary::Or
+            };
+            return Ok(Typed::Of(
+                self.code.value(1, |to| Op::Binary { to, op, a, b }),
+                1,
+            ));
         }
         let (op, is_swapped) = operation(infix);
         let (left, right) = (self.expression(one)?, self.expression(other)?);
@@ -286,17 +334,26 @@ impl Lowering<'_> {
                 Typed::Free(number) => Value::Const(number, bits(number)),
                 Typed::Of(value, _) => value,
             };
-            return Ok(Typed::Of(self.code.value(width, |to| Op::Binary { to, op, a, b }), width));
+            return Ok(Typed::Of(
+                self.code.value(width, |to| Op::Binary { to, op, a, b }),
+                width,
+            ));
         }
         let width = match (left, right) {
             (Typed::Of(_, a), Typed::Of(_, b)) => a.max(b),
             (Typed::Of(_, width), _) | (_, Typed::Of(_, width)) => width,
             (Typed::Free(a), Typed::Free(b)) => bits(a.max(b)),
         };
-        let (a, b) = (self.fit(left, width, one.at)?, self.fit(right, width, other.at)?);
+        let (a, b) = (
+            self.fit(left, width, one.at)?,
+            self.fit(right, width, other.at)?,
+        );
         let (a, b) = if is_swapped { (b, a) } else { (a, b) };
         let result = if op.is_comparison() { 1 } else { width };
-        Ok(Typed::Of(self.code.value(result, |to| Op::Binary { to, op, a, b }), result))
+        Ok(Typed::Of(
+            self.code.value(result, |to| Op::Binary { to, op, a, b }),
+            result,
+        ))
     }
 
     fn call(&mut self, name: &str, arguments: &[Node], at: usize) -> Lowered<Typed> {
@@ -316,13 +373,19 @@ impl Lowering<'_> {
                     (Typed::Of(_, width), _) | (_, Typed::Of(_, width)) => width,
                     _ => return fail(at, "two numbers", "write the result instead"),
                 };
-                let (a, b) = (self.fit(left, width, one.at)?, self.fit(right, width, other.at)?);
+                let (a, b) = (
+                    self.fit(left, width, one.at)?,
+                    self.fit(right, width, other.at)?,
+                );
                 let op = match name {
                     "min" => Binary::Min,
                     "max" => Binary::Max,
                     _ => Binary::SubSat,
                 };
-                Ok(Typed::Of(self.code.value(width, |to| Op::Binary { to, op, a, b }), width))
+                Ok(Typed::Of(
+                    self.code.value(width, |to| Op::Binary { to, op, a, b }),
+                    width,
+                ))
             }
             ("select", [when, then, otherwise]) => {
                 let when = self.condition(when)?;
@@ -351,7 +414,11 @@ impl Lowering<'_> {
                     "meter" => "meter(METER)",
                     _ => "min(VALUE, VALUE)",
                 };
-                fail(at, format!("{name} has other arguments"), format!("write {form}"))
+                fail(
+                    at,
+                    format!("{name} has other arguments"),
+                    format!("write {form}"),
+                )
             }
         }
     }
@@ -363,12 +430,22 @@ impl Lowering<'_> {
         if let Some(headers) = either_headers(name) {
             let [a, b] = headers.map(|header| self.code.value(1, |to| Op::Valid { to, header }));
             let op = Binary::Or;
-            return Ok(Typed::Of(self.code.value(1, |to| Op::Binary { to, op, a, b }), 1));
+            return Ok(Typed::Of(
+                self.code.value(1, |to| Op::Binary { to, op, a, b }),
+                1,
+            ));
         }
         let Some(header) = Header::named(name) else {
-            return fail(header.at, format!("there is no header {name}"), "write valid(tcp)");
+            return fail(
+                header.at,
+                format!("there is no header {name}"),
+                "write valid(tcp)",
+            );
         };
-        Ok(Typed::Of(self.code.value(1, |to| Op::Valid { to, header }), 1))
+        Ok(Typed::Of(
+            self.code.value(1, |to| Op::Valid { to, header }),
+            1,
+        ))
     }
 
     fn meter(&mut self, which: &Node) -> Lowered<Typed> {
@@ -441,6 +518,10 @@ fn free(infix: Infix, a: u128, b: u128, at: usize) -> Lowered<Typed> {
     };
     match checked {
         Some(value) => Ok(Typed::Free(value)),
-        None => fail(at, "this has no result from 0 to 2^128", "write other numbers"),
+        None => fail(
+            at,
+            "this has no result from 0 to 2^128",
+            "write other numbers",
+        ),
     }
 }

@@ -8,19 +8,28 @@ mod builder;
 mod check;
 mod compile;
 mod element;
+pub mod explain;
 mod expression;
+pub mod graph;
+mod key;
 mod lower;
+mod meters;
 pub mod model;
 mod names;
 mod problem;
 pub mod source;
 mod statement;
 mod syntax;
+mod tables;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
+#[cfg(test)]
+mod use_cases;
+pub mod xl;
 
 pub use compile::{Compiled, compile};
 pub use model::Document;
 pub use problem::Problem;
-pub(crate) use compile::pattern_of as pattern;
+pub use tables::hex;
+pub(crate) use tables::pattern_of as pattern;

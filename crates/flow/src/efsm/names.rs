@@ -133,8 +133,17 @@ impl ProgramNames {
             .collect();
         known.extend(element.conditions.keys().cloned());
         known.extend(self.constants.keys().cloned());
-        known.extend(element.registers.iter().map(|one| format!("flow.{}", one.name)));
-        known.extend(self.globals.iter().map(|one| format!("global.{}", one.name)));
+        known.extend(
+            element
+                .registers
+                .iter()
+                .map(|one| format!("flow.{}", one.name)),
+        );
+        known.extend(
+            self.globals
+                .iter()
+                .map(|one| format!("global.{}", one.name)),
+        );
         let scoped = |name: &String| match name.contains('.') {
             true => name.clone(),
             false => format!("meta.{name}"),

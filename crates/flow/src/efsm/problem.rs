@@ -40,11 +40,21 @@ impl Problems {
         }
     }
 
-    pub(super) fn error(&mut self, path: &str, message: impl Into<String>, repair: impl Into<String>) {
+    pub(super) fn error(
+        &mut self,
+        path: &str,
+        message: impl Into<String>,
+        repair: impl Into<String>,
+    ) {
         self.add(path, 0, true, message.into(), repair.into());
     }
 
-    pub(super) fn warn(&mut self, path: &str, message: impl Into<String>, repair: impl Into<String>) {
+    pub(super) fn warn(
+        &mut self,
+        path: &str,
+        message: impl Into<String>,
+        repair: impl Into<String>,
+    ) {
         self.add(path, 0, false, message.into(), repair.into());
     }
 

@@ -31,9 +31,10 @@ pub fn load(file: &str, text: &str) -> Result<(Vec<Found>, Vec<Diagnostic>), Cha
     let json = located.json();
     let mut found = Vec::new();
     for (node, path) in places(&json) {
-        let program = path.split('.').filter(|step| !step.is_empty()).try_fold(&json, |value, step| {
-            value.get(step)
-        });
+        let program = path
+            .split('.')
+            .filter(|step| !step.is_empty())
+            .try_fold(&json, |value, step| value.get(step));
         let Some(program) = program else { continue };
         match parse_config::<Document>(program) {
             Ok(document) => match compile(&document) {
@@ -62,7 +63,9 @@ pub fn load(file: &str, text: &str) -> Result<(Vec<Found>, Vec<Diagnostic>), Cha
             Err(errors) => {
                 for error in errors {
                     let at = join(&path, &error.path);
-                    let repair = error.repair.unwrap_or_else(|| "see catena flow schema".to_owned());
+                    let repair = error
+                        .repair
+                        .unwrap_or_else(|| "see catena flow schema".to_owned());
                     located.error(&at, 0, &error.message, &repair);
                 }
             }
@@ -83,7 +86,9 @@ fn places(json: &Value) -> Vec<(String, String)> {
     };
     let is_flow = |(_, node): &(&String, &Value)| node.get("type") == Some(&Value::from("flow"));
     let nodes = nfs.iter().filter(is_flow);
-    nodes.map(|(name, _)| (name.clone(), format!("nfs.{name}.program"))).collect()
+    nodes
+        .map(|(name, _)| (name.clone(), format!("nfs.{name}.program")))
+        .collect()
 }
 
 fn join(path: &str, rest: &str) -> String {

@@ -158,7 +158,11 @@ impl Lowering<'_> {
                 }
                 self.assign_name(name, &meaning, value, at)
             }
-            _ => fail(at, "this cannot be written", "name a register, metadata or a field"),
+            _ => fail(
+                at,
+                "this cannot be written",
+                "name a register, metadata or a field",
+            ),
         }
     }
 
@@ -184,7 +188,11 @@ impl Lowering<'_> {
                 from: self.of_width(value, width)?,
             },
             Meaning::Global(..) => {
-                return fail(at, format!("{name} is an array"), format!("write {name}[INDEX]"));
+                return fail(
+                    at,
+                    format!("{name} is an array"),
+                    format!("write {name}[INDEX]"),
+                );
             }
             Meaning::Metadata(to, width) if name.starts_with("meta.") => Op::Set {
                 to,
@@ -213,10 +221,18 @@ impl Lowering<'_> {
     ) -> Lowered<bool> {
         let needs_packet = matches!(name, "output" | "drop" | "clone" | "encap" | "decap");
         if needs_packet && place == Place::Timeout {
-            return fail(at, "there is no packet here", "use emit, notify or a register");
+            return fail(
+                at,
+                "there is no packet here",
+                "use emit, notify or a register",
+            );
         }
         if matches!(name, "output" | "drop") && place == Place::Before {
-            return fail(at, "conditions come first", format!("write {name} in a transition"));
+            return fail(
+                at,
+                "conditions come first",
+                format!("write {name} in a transition"),
+            );
         }
         match (name, arguments) {
             ("output", [_]) => {
@@ -249,7 +265,11 @@ impl Lowering<'_> {
             _ => {
                 let repair = "write output, drop, clone, emit, notify, encap, decap, lookup or \
                               forget, with their arguments";
-                return fail(at, format!("there is no statement {name} with these arguments"), repair);
+                return fail(
+                    at,
+                    format!("there is no statement {name} with these arguments"),
+                    repair,
+                );
             }
         }
         Ok(false)
@@ -257,7 +277,11 @@ impl Lowering<'_> {
 
     fn output(&self, arguments: &Arguments, number: usize) -> Lowered<u8> {
         let (name, at) = word(arguments, number)?;
-        let found = self.program.outputs.iter().position(|output| output == name);
+        let found = self
+            .program
+            .outputs
+            .iter()
+            .position(|output| output == name);
         match found {
             Some(output) => Ok(output as u8),
             None => {
@@ -275,7 +299,11 @@ impl Lowering<'_> {
         }
         let is_right = name.len() <= 40 && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
         if !is_right {
-            return fail(at, format!("{name} is no reason"), "write small letters and _");
+            return fail(
+                at,
+                format!("{name} is no reason"),
+                "write small letters and _",
+            );
         }
         if reasons.len() == crate::program::verify::REASON_COUNT_MAX {
             return fail(at, "too many reasons", "use one that there is already");
@@ -286,13 +314,24 @@ impl Lowering<'_> {
 
     fn emit(&mut self, all: &Arguments, rest: &Arguments, at: usize) -> Lowered<()> {
         let (name, name_at) = word(all, 0)?;
-        let found = self.program.templates.iter().position(|template| template.name == name);
+        let found = self
+            .program
+            .templates
+            .iter()
+            .position(|template| template.name == name);
         let Some(template) = found else {
-            return fail(name_at, format!("there is no template {name}"), "name one of templates");
+            return fail(
+                name_at,
+                format!("there is no template {name}"),
+                "name one of templates",
+            );
         };
         let output = self.output(all, 1)?;
         let names = self.program.template_fields[template].clone();
-        let widths = self.program.templates[template].fields.iter().map(|field| field.width);
+        let widths = self.program.templates[template]
+            .fields
+            .iter()
+            .map(|field| field.width);
         let fields: Vec<(&str, u8)> = names.iter().map(String::as_str).zip(widths).collect();
         let values = self.values(rest, &fields, at)?;
         self.code.op(Op::Emit {
@@ -309,10 +348,13 @@ impl Lowering<'_> {
             return fail(at, "an event has at most 8 values", "leave some out");
         }
         let events = &mut self.program.events;
-        let event = events.iter().position(|event| event == name).unwrap_or_else(|| {
-            events.push(name.to_owned());
-            events.len() - 1
-        });
+        let event = events
+            .iter()
+            .position(|event| event == name)
+            .unwrap_or_else(|| {
+                events.push(name.to_owned());
+                events.len() - 1
+            });
         let mut values = Vec::new();
         for (_, node) in rest {
             values.push(self.sized(node)?.0);
@@ -326,9 +368,17 @@ impl Lowering<'_> {
 
     fn lookup(&mut self, all: &Arguments, rest: &Arguments, at: usize) -> Lowered<()> {
         let (name, name_at) = word(all, 0)?;
-        let found = self.program.tables.iter().position(|table| table.name == name);
+        let found = self
+            .program
+            .tables
+            .iter()
+            .position(|table| table.name == name);
         let Some(number) = found else {
-            return fail(name_at, format!("there is no table {name}"), "name one of tables");
+            return fail(
+                name_at,
+                format!("there is no table {name}"),
+                "name one of tables",
+            );
         };
         let table = self.program.tables[number].clone();
         let parts: Vec<(&str, u8)> = table.key.iter().map(|(_, width)| ("key", *width)).collect();
@@ -354,11 +404,17 @@ impl Lowering<'_> {
         wanted: &[(&str, u8)],
         at: usize,
     ) -> Lowered<Vec<Value>> {
-        let form: Vec<String> =
-            wanted.iter().map(|(name, width)| format!("{name} ({width} bits)")).collect();
+        let form: Vec<String> = wanted
+            .iter()
+            .map(|(name, width)| format!("{name} ({width} bits)"))
+            .collect();
         let repair = format!("give: {}", form.join(", "));
         if arguments.len() != wanted.len() {
-            return fail(at, format!("{} values, not {}", wanted.len(), arguments.len()), repair);
+            return fail(
+                at,
+                format!("{} values, not {}", wanted.len(), arguments.len()),
+                repair,
+            );
         }
         let mut values = vec![None; wanted.len()];
         for (number, (name, node)) in arguments.iter().enumerate() {

@@ -102,7 +102,10 @@ impl<'a> Parser<'a> {
             return Ok(());
         }
         let found = self.found();
-        self.fail(format!("\"{sign}\" is missing before {found}"), format!("write \"{sign}\" here"))
+        self.fail(
+            format!("\"{sign}\" is missing before {found}"),
+            format!("write \"{sign}\" here"),
+        )
     }
 
     fn found(&mut self) -> String {
@@ -119,7 +122,10 @@ impl<'a> Parser<'a> {
             return Ok(());
         }
         let found = self.found();
-        self.fail(format!("{found} does not belong here"), "remove it, or join it by an operator")
+        self.fail(
+            format!("{found} does not belong here"),
+            "remove it, or join it by an operator",
+        )
     }
 
     /// A name with its dots; empty if there is none.
@@ -181,7 +187,10 @@ impl<'a> Parser<'a> {
     /// An expression of operators that bind more than `least`.
     fn expression(&mut self, least: u8, depth: usize) -> Parsed<Node> {
         if depth > DEPTH_MAX {
-            return self.fail("too many brackets", "name a part of it as a condition or constant");
+            return self.fail(
+                "too many brackets",
+                "name a part of it as a condition or constant",
+            );
         }
         let mut left = self.unary(depth)?;
         loop {
@@ -212,8 +221,14 @@ impl<'a> Parser<'a> {
 
     fn width(&mut self) -> Parsed<u8> {
         self.skip();
-        let digits = self.rest().find(|c: char| !c.is_ascii_digit()).unwrap_or(self.rest().len());
-        let width = self.rest()[..digits].parse().ok().filter(|width| (1..=128).contains(width));
+        let digits = self
+            .rest()
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(self.rest().len());
+        let width = self.rest()[..digits]
+            .parse()
+            .ok()
+            .filter(|width| (1..=128).contains(width));
         match width {
             Some(width) => {
                 self.at += digits;
@@ -311,13 +326,19 @@ impl<'a> Parser<'a> {
             } else if let Ok(address) = word.parse::<Ipv6Addr>() {
                 Expression::Number(u128::from(address), Some(128))
             } else {
-                return self.fail(format!("\"{word}\" is no address"), "write it like 2001:db8::1");
+                return self.fail(
+                    format!("\"{word}\" is no address"),
+                    "write it like 2001:db8::1",
+                );
             }
         } else if word.starts_with(|c: char| c.is_ascii_digit()) && word.matches('.').count() == 3 {
             match word.parse::<Ipv4Addr>() {
                 Ok(address) => Expression::Number(u128::from(u32::from(address)), Some(32)),
                 Err(_) => {
-                    return self.fail(format!("\"{word}\" is no address"), "write it like 10.0.0.1");
+                    return self.fail(
+                        format!("\"{word}\" is no address"),
+                        "write it like 10.0.0.1",
+                    );
                 }
             }
         } else {
@@ -335,9 +356,13 @@ impl<'a> Parser<'a> {
             _ => (10, 0),
         };
         let is_digit = |c: char| c.is_digit(radix) || c == '_';
-        let end = rest[from..].find(|c| !is_digit(c)).map_or(rest.len(), |end| from + end);
+        let end = rest[from..]
+            .find(|c| !is_digit(c))
+            .map_or(rest.len(), |end| from + end);
         let digits = rest[from..end].replace('_', "");
-        let unit_end = rest[end..].find(|c| !is_word(c)).map_or(rest.len(), |len| end + len);
+        let unit_end = rest[end..]
+            .find(|c| !is_word(c))
+            .map_or(rest.len(), |len| end + len);
         let unit = &rest[end..unit_end];
         let scale: Option<u128> = match unit {
             "" | "ns" => Some(1),
@@ -374,7 +399,8 @@ fn is_word(c: char) -> bool {
 }
 
 /// Functions that give a value.
-pub(super) const FUNCTIONS: [&str; 7] = ["valid", "hash", "min", "max", "meter", "select", "sat_sub"];
+pub(super) const FUNCTIONS: [&str; 7] =
+    ["valid", "hash", "min", "max", "meter", "select", "sat_sub"];
 
 fn is_function(name: &str) -> bool {
     FUNCTIONS.contains(&name)

@@ -14,8 +14,8 @@
 //! | `{"trace": N}`, then `{"show": "traces"}` | the next N packets, N up to 64 |
 //! | `{"program": {...}}` | runs another program of the same layout; flows stay |
 
-use catena_engine::nf::exchange::{BUSY, ControlEnd, Handled, NfControl};
 use catena_engine::nf::Verdict as NfVerdict;
+use catena_engine::nf::exchange::{BUSY, ControlEnd, Handled, NfControl};
 use catena_shm::state::StateWords;
 use serde_json::{Map, Value, json};
 
@@ -86,14 +86,18 @@ impl Control {
         let program = compiled.program;
         let layout = Layout::of(&program);
         if layout.number != self.layout {
-            return Err("its flows have another layout (key, registers, states or size): change \
+            return Err(
+                "its flows have another layout (key, registers, states or size): change \
                         the chain file and use catena apply, which begins with no flows"
-                .to_owned());
+                    .to_owned(),
+            );
         }
         if Interface::of(&program) != self.interface {
-            return Err("it has other outputs or drop reasons, or changes or makes packets where \
+            return Err(
+                "it has other outputs or drop reasons, or changes or makes packets where \
                         the one that runs does not: change the chain file and use catena apply"
-                .to_owned());
+                    .to_owned(),
+            );
         }
         let loaded = super::load(Planned {
             program,
@@ -166,7 +170,11 @@ impl Answers {
                 is_whole: false,
                 now_ns: arrival.now_ns,
                 len: frame.bytes().len(),
-                headers: running.headers(index).present().map(|one| one.name()).collect(),
+                headers: running
+                    .headers(index)
+                    .present()
+                    .map(|one| one.name())
+                    .collect(),
                 elements: Vec::new(),
                 verdict: String::new(),
             });
@@ -198,7 +206,11 @@ impl Answers {
     pub(super) fn answer(&mut self, running: &mut Flows, request: &Value) -> Result<Value, String> {
         let text = |key: &str| request.get(key).and_then(Value::as_str);
         let number = |key: &str, most: u64| {
-            request.get(key).and_then(Value::as_u64).unwrap_or(most).min(most)
+            request
+                .get(key)
+                .and_then(Value::as_u64)
+                .unwrap_or(most)
+                .min(most)
         };
         if let Some(count) = request.get("trace").and_then(Value::as_u64) {
             self.wanted = TRACE_COUNT_MAX.min(usize::try_from(count).unwrap_or(TRACE_COUNT_MAX));
@@ -215,7 +227,11 @@ impl Answers {
         match text("show") {
             Some("flows") => {
                 let from = number("from", u64::from(u32::MAX));
-                let from = if request.get("from").is_some() { from } else { 0 };
+                let from = if request.get("from").is_some() {
+                    from
+                } else {
+                    0
+                };
                 let count = number("count", FLOW_COUNT_MAX);
                 flows(running, text("element"), from, count)
             }
@@ -224,18 +240,27 @@ impl Answers {
             Some("table") => {
                 let name = text("table").ok_or("which table? add \"table\": NAME")?;
                 let table = table(running, name)?;
-                Ok(running.tables()[table].entries().map(|entry| shown(&entry)).collect())
+                Ok(running.tables()[table]
+                    .entries()
+                    .map(|entry| shown(&entry))
+                    .collect())
             }
             Some("traces") => serde_json::to_value(&self.traces).map_err(|error| error.to_string()),
             Some("program") => {
                 let names = running.program().elements.iter().map(|one| &*one.name);
-                let runs = if running.is_compiled() { "compiled" } else { "interpreted" };
+                let runs = if running.is_compiled() {
+                    "compiled"
+                } else {
+                    "interpreted"
+                };
                 Ok(json!({"elements": names.collect::<Vec<_>>(), "runs": runs}))
             }
-            _ => Err("flow answers {\"show\": \"flows\"}, globals, transitions, table, traces or \
+            _ => Err(
+                "flow answers {\"show\": \"flows\"}, globals, transitions, table, traces or \
                       program; {\"set\": TABLE, ...}, {\"remove\": TABLE, ...}, {\"events\": N}, \
                       {\"trace\": N} and {\"program\": {...}}"
-                .to_owned()),
+                    .to_owned(),
+            ),
         }
     }
 }
@@ -258,7 +283,10 @@ impl Running<Portion<StateWords>> {
 }
 
 fn values(named: &[NamedValue]) -> Map<String, Value> {
-    named.iter().map(|one| (one.name.clone(), one.value.clone().into())).collect()
+    named
+        .iter()
+        .map(|one| (one.name.clone(), one.value.clone().into()))
+        .collect()
 }
 
 fn flows(running: &Flows, element: Option<&str>, from: u64, count: u64) -> Result<Value, String> {
@@ -266,26 +294,36 @@ fn flows(running: &Flows, element: Option<&str>, from: u64, count: u64) -> Resul
     let named = |name: &str| program.elements.iter().position(|one| one.name == name);
     let number = match element {
         Some(name) => named(name).ok_or_else(|| format!("there is no element {name}"))?,
-        None => program.elements.iter().position(|one| one.flows.is_some()).unwrap_or(0),
+        None => program
+            .elements
+            .iter()
+            .position(|one| one.flows.is_some())
+            .unwrap_or(0),
     };
     let (Some(table), Some(of)) = (running.flows(number), program.elements.get(number)) else {
         return Err("this element has no flows".to_owned());
     };
     let mut cursor = Cursor::at(u32::try_from(from).unwrap_or(u32::MAX));
     let mut found = Vec::new();
-    let is_end = table.walk(&mut cursor, u32::try_from(count).unwrap_or(0), |_, entry| {
-        found.push(json!({
-            "key": values(&key_of(of, &entry)),
-            "state": values(&state_of(of, &entry)),
-            "used_ns": entry.used_ns(),
-        }));
-    });
+    let is_end = table.walk(
+        &mut cursor,
+        u32::try_from(count).unwrap_or(0),
+        |_, entry| {
+            found.push(json!({
+                "key": values(&key_of(of, &entry)),
+                "state": values(&state_of(of, &entry)),
+                "used_ns": entry.used_ns(),
+            }));
+        },
+    );
     let next = (!is_end).then(|| cursor.place());
     Ok(json!({"flows": found, "next": next, "count": table.len()}))
 }
 
 fn key_of(element: &crate::program::ir::Element, entry: &Entry<'_>) -> Vec<NamedValue> {
-    let key: Vec<u64> = (0..crate::KEY_WORDS_MAX).map(|word| entry.key(word)).collect();
+    let key: Vec<u64> = (0..crate::KEY_WORDS_MAX)
+        .map(|word| entry.key(word))
+        .collect();
     key_values(element, &key)
 }
 
@@ -299,9 +337,14 @@ fn globals(running: &Flows) -> Value {
     let globals = &running.program().globals;
     let values = globals.iter().enumerate().map(|(number, global)| {
         let shown = global.count.min(1024);
-        let all: Vec<u64> =
-            (0..shown).filter_map(|index| running.global(number, index)).collect();
-        let value = if global.count == 1 { all.first().copied().into() } else { json!(all) };
+        let all: Vec<u64> = (0..shown)
+            .filter_map(|index| running.global(number, index))
+            .collect();
+        let value = if global.count == 1 {
+            all.first().copied().into()
+        } else {
+            json!(all)
+        };
         (global.name.clone(), value)
     });
     Value::Object(values.collect())
@@ -310,7 +353,11 @@ fn globals(running: &Flows) -> Value {
 fn transitions(running: &Flows) -> Value {
     let marks = running.marks().iter().zip(&running.program().notes);
     let marks = marks.filter(|(count, _)| **count > 0);
-    Value::Object(marks.map(|(count, note)| (note.clone(), (*count).into())).collect())
+    Value::Object(
+        marks
+            .map(|(count, note)| (note.clone(), (*count).into()))
+            .collect(),
+    )
 }
 
 fn events(running: &mut Flows, count: u64) -> Value {
@@ -319,7 +366,11 @@ fn events(running: &mut Flows, count: u64) -> Value {
         let Some(notice) = running.notices.pop() else {
             break;
         };
-        let name = running.program().events.get(usize::from(notice.event)).cloned();
+        let name = running
+            .program()
+            .events
+            .get(usize::from(notice.event))
+            .cloned();
         let values = &notice.values[..usize::from(notice.count)];
         let values: Vec<String> = values.iter().map(ToString::to_string).collect();
         found.push(json!({"event": name, "now_ns": notice.now_ns, "values": values}));
@@ -328,10 +379,16 @@ fn events(running: &mut Flows, count: u64) -> Value {
 }
 
 fn table(running: &Flows, name: &str) -> Result<usize, String> {
-    let found = running.tables().iter().position(|table| table.shape().name == name);
+    let found = running
+        .tables()
+        .iter()
+        .position(|table| table.shape().name == name);
     found.ok_or_else(|| {
-        let names: Vec<&str> =
-            running.tables().iter().map(|table| &*table.shape().name).collect();
+        let names: Vec<&str> = running
+            .tables()
+            .iter()
+            .map(|table| &*table.shape().name)
+            .collect();
         format!("there is no table {name}; there are: {}", names.join(", "))
     })
 }
@@ -344,7 +401,10 @@ fn change_table(
 ) -> Result<Value, String> {
     let number = table(running, name)?;
     let entry = entry(&running.tables()[number], request)?;
-    let table = running.tables_mut().get_mut(number).ok_or("there is no such table")?;
+    let table = running
+        .tables_mut()
+        .get_mut(number)
+        .ok_or("there is no such table")?;
     if is_set {
         table.set(entry).map_err(|error| error.to_string())?;
     } else if !table.remove(&entry.key) {
@@ -360,7 +420,10 @@ fn entry(table: &MatchTable, request: &Value) -> Result<TableEntry, String> {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    let keys = request.get("key").and_then(Value::as_array).ok_or("add \"key\": [...]")?;
+    let keys = request
+        .get("key")
+        .and_then(Value::as_array)
+        .ok_or("add \"key\": [...]")?;
     if keys.len() != shape.key.len() {
         return Err(format!("the table's key has {} parts", shape.key.len()));
     }

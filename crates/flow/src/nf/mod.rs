@@ -33,8 +33,8 @@ use std::sync::{Arc, OnceLock};
 use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::nf::exchange::{DataEnd, exchange};
 use catena_engine::nf::{
-    BuildContext, BuiltNf, Burst, DropReason, Emission, Nanos, Nf, NfKind, NfPlan, StatePlan,
-    Verdict as NfVerdict,
+    BuildContext, BuiltNf, Burst, DropReason, Emission, Inputs, Nanos, Nf, NfKind, NfPlan,
+    StatePlan, Verdict as NfVerdict,
 };
 use catena_shm::state::{STATE_LINE_BYTES, StateWords};
 use schemars::JsonSchema;
@@ -42,7 +42,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::efsm::{Document, compile};
-use crate::program::ir::{Program, Scope, Verdict};
+use crate::program::ir::{Fact, Op, Program, Scope, Verdict};
 use crate::program::layout::{Layout, Portion};
 use crate::program::run::{Arrival, Compiled, Decision, Loaded, Running};
 
@@ -114,7 +114,9 @@ fn config_errors(prefix: &str, problems: Vec<crate::efsm::Problem>) -> ConfigErr
 fn plan(config: &Value) -> Result<Planned, ConfigErrors> {
     let config: Config = parse_config(config)?;
     let compiled = compile(&config.program);
-    let program = compiled.map_err(|problems| config_errors("program", problems))?.program;
+    let program = compiled
+        .map_err(|problems| config_errors("program", problems))?
+        .program;
     Ok(Planned {
         layout: Layout::of(&program),
         program,
@@ -124,14 +126,26 @@ fn plan(config: &Value) -> Result<Planned, ConfigErrors> {
 
 /// Names of the counters, in the order in which [`Flows::counters`] gives them.
 const COUNTERS: [&str; 12] = [
-    "flows", "lookups", "hits", "inserts", "expired", "evicted", "full", "not_stored", "keyless",
-    "emitted", "emissions_lost", "events_lost",
+    "flows",
+    "lookups",
+    "hits",
+    "inserts",
+    "expired",
+    "evicted",
+    "full",
+    "not_stored",
+    "keyless",
+    "emitted",
+    "emissions_lost",
+    "events_lost",
 ];
 
 /// Reasons of the NF and of its program.
 fn reasons(program: &Program) -> Vec<String> {
     let own = ["flow_full", "no_verdict"].map(str::to_owned);
-    own.into_iter().chain(program.reasons.iter().cloned()).collect()
+    own.into_iter()
+        .chain(program.reasons.iter().cloned())
+        .collect()
 }
 
 fn nf_plan(planned: &Planned) -> NfPlan {
@@ -148,6 +162,11 @@ fn nf_plan(planned: &Planned) -> NfPlan {
         });
     if program.writes() {
         plan = plan.writes();
+    }
+    // Only whoever asks where packets come from may have several inputs.
+    let asks = |op: &Op| matches!(op, Op::Fact { fact, .. } if *fact == Fact::Input);
+    if program.ops().any(asks) {
+        plan = plan.inputs(Inputs::Many);
     }
     if program.makes_packets() {
         plan = plan.allocates();
@@ -170,7 +189,11 @@ fn load(planned: Planned) -> Loaded {
 
 fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, ConfigErrors> {
     let planned = plan(config)?;
-    let shared = planned.program.globals.iter().find(|global| global.scope == Scope::Shared);
+    let shared = planned
+        .program
+        .globals
+        .iter()
+        .find(|global| global.scope == Scope::Shared);
     if let Some(global) = shared.filter(|_| context.shard_count > 1) {
         return Err(vec![ConfigError::new(
             format!("program.globals.{}.scope", global.name),
@@ -191,9 +214,13 @@ fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, Conf
     };
     let ground = match taken_over {
         Some(ground) => ground,
-        None => layout
-            .create(program, &memory, seed, 0)
-            .map_err(|error| vec![ConfigError::new("", error.to_string(), "ask for fewer flows")])?,
+        None => layout.create(program, &memory, seed, 0).map_err(|error| {
+            vec![ConfigError::new(
+                "",
+                error.to_string(),
+                "ask for fewer flows",
+            )]
+        })?,
     };
     let interface = Interface::of(program);
     let number = layout.number;
@@ -279,7 +306,10 @@ impl Nf for Flows {
             self.running.look_up(element, count, now.0);
             index = 0;
             burst.each(|packet, verdict| {
-                if !self.control.step(&mut self.running, element, index, packet, arrival) {
+                if !self
+                    .control
+                    .step(&mut self.running, element, index, packet, arrival)
+                {
                     self.running.step(element, index, packet, arrival);
                 }
                 if element == last {
@@ -343,9 +373,16 @@ impl Nf for Flows {
             if let Some(table) = self.running.flows(element) {
                 let counters = table.counters();
                 flows += u64::from(table.len());
-                let all = [counters.lookups, counters.hits, counters.inserts, counters.expired,
-                    counters.full];
-                sums.iter_mut().zip(all).for_each(|(sum, count)| *sum += count);
+                let all = [
+                    counters.lookups,
+                    counters.hits,
+                    counters.inserts,
+                    counters.expired,
+                    counters.full,
+                ];
+                sums.iter_mut()
+                    .zip(all)
+                    .for_each(|(sum, count)| *sum += count);
             }
         }
         let counts = &self.running.counts;

@@ -409,8 +409,8 @@ impl Env<'_> {
         self.notices.push(self.now_ns, event, values);
     }
 
-    /// [`Op::Encap`](super::ir::Op::Encap); `false` without room. What a tunnel cannot carry goes on
-    /// as it is.
+    /// [`Op::Encap`](super::ir::Op::Encap); `false` without room. What a tunnel cannot carry goes
+    /// on as it is.
     pub fn encap(&mut self, tunnel: Tunnel, values: &[u128]) -> bool {
         let Some(frame) = &mut self.frame else {
             return true;

@@ -1,10 +1,10 @@
 //! The names of fields, and reading and writing them with every checksum that covers them.
 //!
 //! For each packet, between parsing and the verdict. A write changes the checksums by what has
-//! changed and nothing else (RFC 1624, equation 3): the IPv4 header's own; TCP's, UDP's and ICMP's,
-//! through the pseudo header too; and outside these, UDP's of a tunnel and that of an ICMP error
-//! which quotes the field. A UDP checksum of zero stays (RFC 768: there is none). So a checksum that
-//! was wrong stays wrong, and by the same amount.
+//! changed and nothing else (RFC 1624, equation 3): the IPv4 header's own; TCP's, UDP's and
+//! ICMP's, through the pseudo header too; and outside these, UDP's of a tunnel and that of an ICMP
+//! error which quotes the field. A UDP checksum of zero stays (RFC 768: there is none). So a
+//! checksum that was wrong stays wrong, and by the same amount.
 //!
 //! What a checksum, a length or a version would have to follow is read-only.
 

@@ -8,9 +8,9 @@
 //! ```text
 //! ethernet vlan vlan2 | arp
 //!                     | ipv4 or ipv6 | tcp or udp or icmp | payload
-//!                                      udp 2152: gtpu [pdu_session] | inner ipv4 or ipv6 | inner l4
-//!                                      udp 4789: vxlan | inner ethernet | inner ipv4 ...
-//!                                      icmp error: quoted ipv4 or ipv6 | quoted ports
+//!                                   udp 2152: gtpu [pdu_session] | inner ipv4 or ipv6 | inner l4
+//!                                   udp 4789: vxlan | inner ethernet | inner ipv4 ...
+//!                                   icmp error: quoted ipv4 or ipv6 | quoted ports
 //!                      ip in ip:  inner ipv4 or ipv6 | inner l4
 //! ```
 

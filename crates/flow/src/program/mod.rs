@@ -21,6 +21,7 @@ pub mod ir;
 pub mod layout;
 pub mod queue;
 pub mod run;
+mod store;
 pub mod table;
 pub mod template;
 pub mod trace;

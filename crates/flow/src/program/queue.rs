@@ -1,8 +1,8 @@
 //! What a program sends beside its verdicts, until somebody takes it: packets of its own making and
 //! events.
 //!
-//! Filled on the data path, emptied by the NF when there is room on its links, or when somebody asks
-//! for events. Both are bounded, made once, and count what they had no room for.
+//! Filled on the data path, emptied by the NF when there is room on its links, or when somebody
+//! asks for events. Both are bounded, made once, and count what they had no room for.
 
 use std::collections::VecDeque;
 

@@ -12,13 +12,13 @@ use std::sync::atomic::Ordering;
 
 use crate::hash::KeyedHash;
 use crate::table::lookup::BURST_MAX;
-use crate::{Ended, Fate, Flow, FlowTable, Inserted, KEY_WORDS_MAX, Memory, Timeouts};
+use crate::{Flow, FlowTable, KEY_WORDS_MAX, Memory};
 
 use super::env::{Env, Exit, FlowWords, Globals, Outcome};
 use super::frame::Frame;
 use super::header::Headers;
 use super::interpret::{self, Unwatched, Watch};
-use super::ir::{Code, Element, FlowRegister, Flows, Key, Program, Verdict, WhenFull};
+use super::ir::{Code, Element, FlowRegister, Key, Program, Verdict};
 use super::layout::Layout;
 use super::queue::{Emissions, Notices};
 use super::table::MatchTable;
@@ -78,30 +78,30 @@ pub struct Counts {
 
 /// A packet of the burst between two steps.
 #[derive(Clone, Copy, Debug)]
-struct InHand {
+pub(super) struct InHand {
     headers: Headers,
-    is_done: bool,
-    decision: Option<Decision>,
+    pub(super) is_done: bool,
+    pub(super) decision: Option<Decision>,
     clones: u64,
 }
 
 /// Where a packet's flow was found; none without a key.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+pub(super) struct Place {
     has_key: bool,
-    has_update: bool,
+    pub(super) has_update: bool,
     flow: Option<Flow>,
 }
 
 /// A program made ready beside packets: what is needed to run it but the ground.
 pub struct Loaded {
-    program: Program,
-    compiled: Option<Box<dyn Compiled>>,
-    tables: Vec<MatchTable>,
-    global_starts: Vec<u32>,
-    marks: Vec<u64>,
+    pub(super) program: Program,
+    pub(super) compiled: Option<Box<dyn Compiled>>,
+    pub(super) tables: Vec<MatchTable>,
+    pub(super) global_starts: Vec<u32>,
+    pub(super) marks: Vec<u64>,
     metadata: Vec<u128>,
-    slots: Vec<u128>,
+    pub(super) slots: Vec<u128>,
 }
 
 impl std::fmt::Debug for Loaded {
@@ -149,28 +149,28 @@ pub struct Ground<M> {
 /// A program with its flows, running.
 #[derive(Debug)]
 pub struct Running<M> {
-    loaded: Box<Loaded>,
+    pub(super) loaded: Box<Loaded>,
     /// A flow table for each element that has flows.
-    flows: Vec<Option<FlowTable<M>>>,
-    globals: M,
-    hash: KeyedHash,
+    pub(super) flows: Vec<Option<FlowTable<M>>>,
+    pub(super) globals: M,
+    pub(super) hash: KeyedHash,
     /// Packets of its own making that wait.
     pub emissions: Emissions,
     /// Events that wait.
     pub notices: Notices,
     /// What it has counted.
     pub counts: Counts,
-    packets: Vec<InHand>,
-    places: Vec<Place>,
-    keys: Vec<[u64; KEY_WORDS_MAX]>,
-    updates: Vec<[u64; KEY_WORDS_MAX]>,
+    pub(super) packets: Vec<InHand>,
+    pub(super) places: Vec<Place>,
+    pub(super) keys: Vec<[u64; KEY_WORDS_MAX]>,
+    pub(super) updates: Vec<[u64; KEY_WORDS_MAX]>,
     bulk: Vec<u64>,
     found: Vec<Option<Flow>>,
-    words: FlowWords,
+    pub(super) words: FlowWords,
     /// Flows came since the burst was looked up.
-    has_inserted: bool,
+    pub(super) has_inserted: bool,
     /// Flows went since then.
-    has_removed: bool,
+    pub(super) has_removed: bool,
 }
 
 /// When and where a packet has come from.
@@ -508,74 +508,6 @@ impl<M: Memory> Running<M> {
         (exit, outcome)
     }
 
-    /// Stores what a packet has written of its flow.
-    fn store(
-        &mut self,
-        element: usize,
-        index: usize,
-        flow: Option<Flow>,
-        outcome: Outcome,
-        now_ns: u64,
-    ) {
-        let (Some(table), Some(flows)) = (
-            self.flows[element].as_mut(),
-            self.loaded.program.elements[element].flows.as_ref(),
-        ) else {
-            return;
-        };
-        let count = table.shape().state_words as usize;
-        let is_written = self.words.is_written(count);
-        if !is_written && !outcome.forgets && outcome.timeouts.is_none() {
-            return;
-        }
-        let words = table.shape().key_words as usize;
-        let has_other = self.loaded.program.elements[element].update.is_some();
-        let (key, flow) = if !has_other {
-            (&self.keys[index][..words], flow)
-        } else if self.places[index].has_update {
-            let key = &self.updates[index][..words];
-            (key, table.find(key))
-        } else {
-            return;
-        };
-        if outcome.forgets {
-            self.has_removed |= flow.is_some_and(|flow| table.remove(flow));
-            return;
-        }
-        let flow = match flow {
-            Some(flow) => {
-                if let Some(timeouts) = outcome.timeouts {
-                    table.set_timeouts(flow, timeouts, now_ns);
-                }
-                flow
-            }
-            None if !is_written => return,
-            None => {
-                let timeouts = outcome.timeouts.unwrap_or(flows.timeouts);
-                let mut has_evicted = false;
-                let made = insert(table, flows, key, (timeouts, now_ns), || has_evicted = true);
-                self.counts.evicted += u64::from(has_evicted);
-                self.has_removed |= has_evicted;
-                self.has_inserted = true;
-                let Some(flow) = made else {
-                    self.counts.not_stored += 1;
-                    if flows.when_full == WhenFull::Drop {
-                        let packet = &mut self.packets[index];
-                        packet.decision = Some(Decision::FlowFull);
-                        packet.is_done = true;
-                    }
-                    return;
-                };
-                flow
-            }
-        };
-        for at in 0..count {
-            if let Some(word) = self.words.merged(at, table.state(flow, at)) {
-                table.set_state(flow, at, word);
-            }
-        }
-    }
-
     /// What becomes of packet `index`, and the outputs that get a copy, a bit for each.
     pub fn decision(&self, index: usize) -> (Decision, u64) {
         let packet = &self.packets[index];
@@ -586,88 +518,6 @@ impl<M: Memory> Running<M> {
     /// The headers of packet `index`.
     pub fn headers(&self, index: usize) -> &Headers {
         &self.packets[index].headers
-    }
-
-    /// Ends flows of an element whose time is over, but looks at no more than `budget` of them.
-    /// Gives whether more are due.
-    pub fn expire(&mut self, element: usize, now_ns: u64, budget: u32) -> bool {
-        let Loaded {
-            program,
-            compiled,
-            tables,
-            global_starts,
-            marks,
-            slots,
-            ..
-        } = &mut *self.loaded;
-        let of = &program.elements[element];
-        let (Some(table), Some(flows)) = (self.flows[element].as_mut(), &of.flows) else {
-            return false;
-        };
-        let count = table.shape().state_words as usize;
-        let code = &of.timeout;
-        let expired = table.expire(now_ns, budget, |ended: Ended<'_>| {
-            self.counts.expired += 1;
-            if code.blocks.is_empty() {
-                return Fate::Remove;
-            }
-            self.words.load(count, |at| ended.entry.state(at));
-            let slots = &mut slots[..code.slots.len()];
-            slots.fill(0);
-            let mut env = Env {
-                program,
-                frame: None,
-                headers: Headers::default(),
-                now_ns,
-                input: 0,
-                is_found: true,
-                is_full: false,
-                registers: &flows.registers,
-                flow: &mut self.words,
-                globals: Globals {
-                    words: self.globals.words(),
-                    starts: global_starts,
-                },
-                tables,
-                hash: &self.hash,
-                outcome: Outcome::default(),
-                emissions: &mut self.emissions,
-                notices: &mut self.notices,
-            };
-            let part = (element, Part::Timeout);
-            run_code(
-                code,
-                part,
-                compiled.as_deref(),
-                slots,
-                &mut env,
-                &mut Unwatched,
-            );
-            let outcome = env.outcome;
-            if let Some(count) = outcome
-                .mark
-                .and_then(|mark| marks.get_mut(usize::from(mark)))
-            {
-                *count += 1;
-            }
-            let stays = self.words.is_written(count) || outcome.timeouts.is_some();
-            if outcome.forgets || !stays {
-                return Fate::Remove;
-            }
-            for at in 0..count {
-                if let Some(word) = self.words.merged(at, ended.entry.state(at)) {
-                    ended.entry.set_state(at, word);
-                }
-            }
-            Fate::Keep(outcome.timeouts.unwrap_or(flows.timeouts))
-        });
-        expired.is_behind
-    }
-
-    /// When a flow's time is over next, in ns.
-    pub fn next_expiry_ns(&self) -> Option<u64> {
-        let tables = self.flows.iter().flatten();
-        tables.filter_map(FlowTable::next_expiry_ns).min()
     }
 }
 
@@ -686,7 +536,7 @@ fn registers_of(element: &Element) -> &[FlowRegister] {
 }
 
 /// By compiled code if there is any, and nobody looks on.
-fn run_code<W: Watch>(
+pub(super) fn run_code<W: Watch>(
     code: &Code,
     (element, part): (usize, Part),
     compiled: Option<&dyn Compiled>,
@@ -720,33 +570,4 @@ fn pack_key(key: &Key, slots: &[u128], words: &mut [u64; KEY_WORDS_MAX]) -> bool
         }
     }
     true
-}
-
-fn insert<M: Memory>(
-    table: &mut FlowTable<M>,
-    flows: &Flows,
-    key: &[u64],
-    (timeouts, now_ns): (Timeouts, u64),
-    evicted: impl FnOnce(),
-) -> Option<Flow> {
-    let register = match flows.when_full {
-        WhenFull::Drop | WhenFull::Pass => {
-            return table.insert(key, timeouts, now_ns).ok().map(Inserted::flow);
-        }
-        WhenFull::EvictOldest => None,
-        WhenFull::EvictLowest(register) | WhenFull::EvictHighest(register) => {
-            flows.registers.get(usize::from(register))
-        }
-    };
-    let is_highest = matches!(flows.when_full, WhenFull::EvictHighest(_));
-    let score = |entry: &crate::Entry<'_>| {
-        let Some(register) = register else {
-            return Some(entry.used_ns());
-        };
-        let word = entry.state(usize::from(register.word)) >> register.shift;
-        let value = word & super::field::ones(register.width) as u64;
-        Some(if is_highest { !value } else { value })
-    };
-    let made = table.insert_choosing(key, timeouts, now_ns, score, |_, _| evicted());
-    made.ok().map(Inserted::flow)
 }
