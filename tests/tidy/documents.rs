@@ -276,6 +276,7 @@ fn every_nf_is_described_and_has_a_chain() {
         (KINDS, "docs/reference/nfs.md"),
         (catena_epon::NFS, "docs/reference/epon.md"),
         (catena_upf::NFS, "docs/reference/upf.md"),
+        (catena_flow::NFS, "docs/reference/flow.md"),
     ] {
         let names: Vec<&str> = kinds.iter().map(|kind| kind.name).collect();
         report(&nf_documents(&names, reference, &repository()));

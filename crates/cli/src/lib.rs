@@ -73,6 +73,9 @@ enum Command {
     /// 5G user plane functions: sessions, peers, pools, reports; a scripted SMF
     #[command(subcommand)]
     Upf(commands::upf::Command),
+    /// Stateful flow programs: check, explain, test, trace, draw
+    #[command(subcommand)]
+    Flow(commands::flow::Command),
     /// Print the JSON Schema of chain files, of traffic profiles or of studies
     Schema(commands::schema::Args),
     /// Say what this machine is and lacks as a place to measure
@@ -123,6 +126,7 @@ pub fn main_with(kinds: &[&'static NfKind]) -> ExitCode {
         Command::Pcs(command) => commands::pcs::run(&command),
         Command::Pon(command) => commands::pon::run(&command),
         Command::Upf(command) => commands::upf::run(&command),
+        Command::Flow(command) => commands::flow::run(&command),
         Command::Schema(args) => commands::schema::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Measure(command) => commands::measure::run(&command),

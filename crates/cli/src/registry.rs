@@ -32,6 +32,7 @@ pub(crate) fn registry() -> Arc<Registry> {
             catena_engine::nfs::KINDS,
             catena_epon::NFS,
             catena_upf::NFS,
+            catena_flow::NFS,
             added,
         ]
         .concat(),

@@ -70,21 +70,33 @@
 //! - [`meter`]: GCRA, srTCM, trTCM and the sliding window, as state of a few words.
 //! - [`KeyedHash`]: the hash, for shards.
 
+//! - [`program`], [`efsm`], [`nf`]: programs over tables, documents of them, and the NF `flow`;
+//!   [`simulate`]: a program beside any chain.
+
 #![forbid(unsafe_code)]
+
+use catena_engine::nf::NfKind;
 
 mod bucket;
 mod counters;
+pub mod efsm;
 mod flow;
 mod hash;
 mod memory;
 pub mod meter;
+pub mod nf;
+pub mod program;
 mod raw;
 mod shape;
+pub mod simulate;
 mod table;
 mod wheel;
 
 #[cfg(test)]
 mod tests;
+
+/// Every NF of this crate.
+pub const NFS: &[&NfKind] = &[&nf::KIND];
 
 pub use counters::Counters;
 pub use flow::{Entry, Flow, Record};

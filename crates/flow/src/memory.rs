@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use catena_shm::region::Region;
+use catena_shm::state::StateWords;
 
 /// Bytes of a cache line; a table's memory begins on one.
 pub const LINE_BYTES: usize = 64;
@@ -44,6 +45,14 @@ impl<M: Memory + ?Sized> Memory for Arc<M> {
 
 /// Shared memory. A read-only mapping has no words, so no table can be made or attached there.
 impl Memory for Region {
+    #[inline(always)]
+    fn words(&self) -> &[AtomicU64] {
+        Self::words(self)
+    }
+}
+
+/// Memory of an NF, which the supervisor keeps.
+impl Memory for StateWords {
     #[inline(always)]
     fn words(&self) -> &[AtomicU64] {
         Self::words(self)

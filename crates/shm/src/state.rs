@@ -16,7 +16,7 @@
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
@@ -151,9 +151,107 @@ impl Drop for State {
     }
 }
 
+/// Memory of a function as words that several places of it may refer to: for tables that lie in
+/// it.
+///
+/// Words begin on a line of 64 bytes; what lies in front of it, if anything, is left out.
+pub struct StateWords {
+    /// From `Box::into_raw`; freed in `drop`, after the last use of the words.
+    owner: *mut (dyn DerefMut<Target = [u8]> + Send),
+    words: *const AtomicU64,
+    count: usize,
+}
+
+/// Bytes of a cache line, on which the words of a [`StateWords`] begin.
+pub const STATE_LINE_BYTES: usize = 64;
+
+impl StateWords {
+    /// Takes memory that nobody else has, as a function gets it.
+    pub fn new(memory: Box<dyn DerefMut<Target = [u8]> + Send>) -> Self {
+        let owner = Box::into_raw(memory);
+        // SAFETY: just made of a box, so it is valid, and nobody else refers to it. The slice is
+        // good until its owner is used again or dropped, which happens in `drop` only.
+        let bytes = unsafe { (*owner).deref_mut() };
+        let start = bytes
+            .as_mut_ptr()
+            .align_offset(STATE_LINE_BYTES)
+            .min(bytes.len());
+        let rest = &mut bytes[start..];
+        Self {
+            count: rest.len() / size_of::<AtomicU64>(),
+            words: rest.as_mut_ptr().cast(),
+            owner,
+        }
+    }
+
+    /// The words.
+    #[inline(always)]
+    pub fn words(&self) -> &[AtomicU64] {
+        // SAFETY: so many words lie in the slice that `owner` gave, aligned to a line, or there are
+        // none; it is not used otherwise while `self` lives; any bytes are a number.
+        unsafe { std::slice::from_raw_parts(self.words, self.count) }
+    }
+}
+
+impl Drop for StateWords {
+    fn drop(&mut self) {
+        // SAFETY: from `Box::into_raw` in `new`, freed here only, and no word is referred to
+        // any more.
+        drop(unsafe { Box::from_raw(self.owner) });
+    }
+}
+
+// SAFETY: the owner may be sent, and words are atomics in memory that it alone gives access to.
+unsafe impl Send for StateWords {}
+// SAFETY: what is shared are atomics; the owner is not touched before `drop`.
+unsafe impl Sync for StateWords {}
+
+impl std::fmt::Debug for StateWords {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StateWords")
+            .field("count", &self.count)
+            .finish()
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_begin_on_a_line_and_outlive_whoever_had_them() {
+        let (fd, len) = create(10_000).unwrap();
+        let copy = || fd.try_clone().unwrap();
+        let take = || {
+            StateRegion::attach(copy(), len)
+                .unwrap()
+                .take(10_000)
+                .unwrap()
+        };
+        let words = StateWords::new(Box::new(take()));
+        assert_eq!(words.words().len(), 1250);
+        assert_eq!(words.words().as_ptr().align_offset(STATE_LINE_BYTES), 0);
+        words.words()[1249].store(7, Ordering::Relaxed);
+        assert!(matches!(
+            StateRegion::attach(copy(), len),
+            Err(StateError::Taken)
+        ));
+        drop(words);
+        assert_eq!(
+            StateWords::new(Box::new(take())).words()[1249].load(Ordering::Relaxed),
+            7
+        );
+        for bytes in [0, 1, 7, 63, 64, 1000] {
+            let words = StateWords::new(Box::new(vec![0; bytes]));
+            assert!(words.words().len() <= bytes / 8);
+            assert!(
+                words
+                    .words()
+                    .iter()
+                    .all(|word| word.load(Ordering::Relaxed) == 0)
+            );
+        }
+    }
 
     #[test]
     fn a_successor_finds_what_was_left() {

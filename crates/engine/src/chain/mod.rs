@@ -11,6 +11,7 @@
 mod check;
 pub mod diagnostic;
 pub mod diff;
+pub mod document;
 pub mod fusion;
 pub mod model;
 mod parse;

@@ -16,6 +16,18 @@ pub struct Cursor {
     next: u32,
 }
 
+impl Cursor {
+    /// At a place that [`Cursor::place`] gave before, of a walk of the same table.
+    pub fn at(place: u32) -> Self {
+        Self { next: place }
+    }
+
+    /// Where the walk goes on, for who asks again later.
+    pub fn place(&self) -> u32 {
+        self.next
+    }
+}
+
 impl<M: Memory> FlowTable<M> {
     /// Visits entries from where `cursor` stands and looks at no more than `budget` places. Gives
     /// whether the walk is at its end.

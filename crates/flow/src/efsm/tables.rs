@@ -1,0 +1,329 @@
+//! Tables, templates and patterns of a document.
+//!
+//! Part of making a program: what entries and packets are written as becomes numbers and bytes.
+
+use std::collections::BTreeMap;
+
+use crate::program::field::ones;
+use crate::program::header::Header;
+use crate::program::ir::Width;
+use crate::program::table::{Match, Pattern, TableEntry, TableShape};
+use crate::program::template::Template;
+
+use super::compile::Compiling;
+use super::expression::{Expression, Infix, Node};
+use super::model::{EntryModel, TableModel, Text};
+use super::names::{ElementNames, Meaning, ProgramNames};
+use super::syntax;
+
+impl Compiling<'_> {
+    pub(super) fn table(&mut self, name: &str, model: &TableModel) {
+        let path = format!("tables.{name}");
+        if Header::named(name).is_some() || ["flow", "global", "meta", "packet"].contains(&name) {
+            let message = format!("{name} is a name of something else");
+            self.problems
+                .error(&path, message, "name the table otherwise");
+        }
+        let mut key = Vec::new();
+        for (number, text) in model.key.iter().enumerate() {
+            let mut words = text.split_whitespace();
+            let kind = match words.next() {
+                Some("exact") => Some(Match::Exact),
+                Some("prefix") => Some(Match::Prefix),
+                Some("ternary") => Some(Match::Ternary),
+                Some("range") => Some(Match::Range),
+                _ => None,
+            };
+            let width = words.next().and_then(|word| word.parse().ok());
+            match (
+                kind,
+                width.filter(|width| (1..=128).contains(width)),
+                words.next(),
+            ) {
+                (Some(kind), Some(width), None) => key.push((kind, width)),
+                _ => self.problems.error(
+                    &format!("{path}.key[{number}]"),
+                    format!("\"{text}\" is no key"),
+                    "write exact, prefix, ternary or range, and a number of bits",
+                ),
+            }
+        }
+        let data: Vec<(String, Width)> = model
+            .data
+            .iter()
+            .map(|(name, width)| (name.clone(), *width))
+            .collect();
+        let mut shape = TableShape {
+            name: name.to_owned(),
+            key,
+            default: vec![0; data.len()],
+            data,
+            entries: Vec::new(),
+            capacity: model.size,
+        };
+        let default = self.data(&format!("{path}.default"), &shape, &model.default);
+        shape.default = default.unwrap_or_else(|| vec![0; shape.data.len()]);
+        for (number, entry) in model.entries.iter().enumerate() {
+            let path = format!("{path}.entries[{number}]");
+            if let Some(entry) = self.entry(&path, &shape, entry) {
+                shape.entries.push(entry);
+            }
+        }
+        if shape.entries.len() > shape.capacity {
+            self.problems.error(
+                &path,
+                "it has more entries than its size",
+                "write a larger size",
+            );
+        }
+        self.names.tables.push(shape);
+    }
+
+    fn data(
+        &mut self,
+        path: &str,
+        shape: &TableShape,
+        given: &BTreeMap<String, Text>,
+    ) -> Option<Vec<u128>> {
+        let mut data = shape.default.clone();
+        let mut is_right = true;
+        for (name, text) in given {
+            let path = format!("{path}.{name}");
+            let value = self.number(&path, text);
+            let Some(at) = shape.data.iter().position(|(known, _)| known == name) else {
+                let repair = "name one of the table's data";
+                self.problems
+                    .error(&path, format!("the table has no {name}"), repair);
+                is_right = false;
+                continue;
+            };
+            match value {
+                Some(value) if value <= ones(shape.data[at].1) => data[at] = value,
+                Some(_) => {
+                    let message = format!("it does not fit {} bits", shape.data[at].1);
+                    self.problems
+                        .error(&path, message, "write a smaller number");
+                    is_right = false;
+                }
+                None => is_right = false,
+            }
+        }
+        is_right.then_some(data)
+    }
+
+    fn entry(&mut self, path: &str, shape: &TableShape, model: &EntryModel) -> Option<TableEntry> {
+        let mut key = Vec::new();
+        for (number, (text, (kind, width))) in model.key.iter().zip(&shape.key).enumerate() {
+            let path = format!("{path}.key[{number}]");
+            match pattern(&self.names, &text.text(), *kind, *width) {
+                Ok(pattern) => key.push(pattern),
+                Err(message) => {
+                    let repair = "write 80, 10.0.0.0/8, 0x02/0x12, 1024-65535 or any";
+                    self.problems.error(&path, message, repair);
+                }
+            }
+        }
+        let data = self.data(&format!("{path}.data"), shape, &model.data)?;
+        let entry = TableEntry {
+            key,
+            priority: model.priority,
+            data,
+        };
+        match shape.check(&entry) {
+            Ok(()) => Some(entry),
+            Err(error) => {
+                let repair = "give a pattern for each part of the table's key";
+                self.problems.error(path, error.to_string(), repair);
+                None
+            }
+        }
+    }
+
+    pub(super) fn templates(&mut self) {
+        for (name, model) in &self.document.templates {
+            let path = format!("templates.{name}");
+            let Some(bytes) = hex(&model.packet) else {
+                let repair = "write pairs of hexadecimal digits";
+                self.problems
+                    .error(&format!("{path}.packet"), "these are no bytes", repair);
+                continue;
+            };
+            let mut fields = Vec::new();
+            let mut names = Vec::new();
+            for (number, field) in model.fields.iter().enumerate() {
+                match self.names.meaning(&ElementNames::default(), field) {
+                    Some(Meaning::Field(found, true)) => {
+                        fields.push(found);
+                        names.push(field.clone());
+                    }
+                    _ => {
+                        let path = format!("{path}.fields[{number}]");
+                        let message = format!("{field} is no field that is written");
+                        self.problems
+                            .error(&path, message, "name one like ipv4.dst");
+                    }
+                }
+            }
+            match Template::new(name, bytes, fields) {
+                Some(template) => {
+                    self.names.templates.push(template);
+                    self.names.template_fields.push(names);
+                }
+                None => self.problems.error(
+                    &path,
+                    "the packet is malformed, too long, or lacks a header of its fields",
+                    "write a whole packet of at most 1514 bytes, and at most 16 fields",
+                ),
+            }
+        }
+    }
+}
+
+/// The number that an expression of numbers and constants stands for.
+pub(super) fn fold(names: &ProgramNames, node: &Node, depth: usize) -> Option<u128> {
+    match &node.kind {
+        Expression::Number(number, _) => Some(*number),
+        Expression::Name(name) if depth < 16 => fold(names, names.constants.get(name)?, depth + 1),
+        Expression::Binary(infix, one, other) if depth < 16 => {
+            let a = fold(names, one, depth + 1)?;
+            let b = fold(names, other, depth + 1)?;
+            match infix {
+                Infix::Add => a.checked_add(b),
+                Infix::Sub => a.checked_sub(b),
+                Infix::Mul => a.checked_mul(b),
+                Infix::Div => a.checked_div(b),
+                Infix::Or => Some(a | b),
+                Infix::And => Some(a & b),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// A pattern as text, in the form that a key part compares.
+///
+/// # Errors
+/// What does not fit, as a sentence.
+pub(crate) fn pattern_of(text: &str, kind: Match, width: Width) -> Result<Pattern, String> {
+    pattern(&ProgramNames::default(), text, kind, width)
+}
+
+fn pattern(names: &ProgramNames, text: &str, kind: Match, width: Width) -> Result<Pattern, String> {
+    let (a, b, sign) = numbers(names, text, width)?;
+    let most = ones(width);
+    let prefix = |len: u128| match u32::try_from(len) {
+        Ok(len) if len <= u32::from(width) => {
+            Ok(most & u128::MAX.checked_shl(u32::from(width) - len).unwrap_or(0))
+        }
+        _ => Err(format!("a prefix has at most {width} bits")),
+    };
+    let found = match (kind, sign) {
+        (Match::Range, None) => Pattern::Range(a, a),
+        (Match::Range, Some('*')) => Pattern::Range(0, most),
+        (Match::Range, Some('-')) => Pattern::Range(a, b),
+        (Match::Exact, None) => Pattern::Masked(a, most),
+        (Match::Ternary | Match::Prefix, None) => Pattern::Masked(a, most),
+        (Match::Ternary | Match::Prefix, Some('*')) => Pattern::Masked(0, 0),
+        (Match::Prefix, Some('/')) => {
+            let mask = prefix(b)?;
+            Pattern::Masked(a & mask, mask)
+        }
+        (Match::Ternary, Some('/')) => Pattern::Masked(a & b, b),
+        _ => {
+            return Err(format!(
+                "\"{text}\" is not what this part of the key compares"
+            ));
+        }
+    };
+    match found {
+        Pattern::Masked(a, b) | Pattern::Range(a, b) if a > most || b > most => {
+            Err(format!("\"{text}\" does not fit {width} bits"))
+        }
+        found => Ok(found),
+    }
+}
+
+/// The numbers of a pattern and the sign between them: `/`, `-`, or `*` for any.
+fn numbers(
+    names: &ProgramNames,
+    text: &str,
+    width: Width,
+) -> Result<(u128, u128, Option<char>), String> {
+    let text = text.trim();
+    if text == "any" {
+        return Ok((0, 0, Some('*')));
+    }
+    let number = |part: &str| {
+        let node = syntax::expression(part).map_err(|error| error.message)?;
+        fold(names, &node, 0).ok_or_else(|| format!("\"{part}\" is no number"))
+    };
+    let split = text.split_once('/').map(|parts| (parts, '/'));
+    let split = split.or_else(|| text.split_once('-').map(|parts| (parts, '-')));
+    match split {
+        Some(((a, b), sign)) => Ok((number(a)?, number(b)?, Some(sign))),
+        None => {
+            let value = number(text)?;
+            if value > ones(width) {
+                return Err(format!("\"{text}\" does not fit {width} bits"));
+            }
+            Ok((value, 0, None))
+        }
+    }
+}
+
+/// A pattern of a transition as conditions on a value.
+pub(super) fn pattern_nodes(
+    names: &ProgramNames,
+    node: Node,
+    text: &str,
+) -> Result<Vec<Node>, String> {
+    let (a, b, sign) = numbers(names, text, 128)?;
+    let at = node.at;
+    let is_address = text.contains('.') || text.contains(':');
+    let number = |value: u128| Node {
+        at,
+        kind: Expression::Number(value, None),
+    };
+    let join = |infix, one: Node, other: Node| Node {
+        at,
+        kind: Expression::Binary(infix, Box::new(one), Box::new(other)),
+    };
+    Ok(match sign {
+        None => vec![join(Infix::Equal, node, number(a))],
+        Some('*') => Vec::new(),
+        Some('-') => vec![
+            join(Infix::GreaterEqual, node.clone(), number(a)),
+            join(Infix::LessEqual, node, number(b)),
+        ],
+        Some(_) => {
+            let width: Width = match (is_address, text.contains(':')) {
+                (true, true) => 128,
+                (true, false) => 32,
+                (false, _) => 0,
+            };
+            let mask = match width {
+                0 => b,
+                width if b <= u128::from(width) => {
+                    let zeros = u32::from(width) - b as u32;
+                    ones(width) & u128::MAX.checked_shl(zeros).unwrap_or(0)
+                }
+                width => return Err(format!("a prefix has at most {width} bits")),
+            };
+            let masked = join(Infix::And, node, number(mask));
+            vec![join(Infix::Equal, masked, number(a & mask))]
+        }
+    })
+}
+
+/// Bytes in hexadecimal, blanks between them.
+pub fn hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u8> = text
+        .chars()
+        .filter(|c| !c.is_whitespace())
+        .map(|c| c.to_digit(16).map(|digit| digit as u8))
+        .collect::<Option<_>>()?;
+    let (pairs, rest) = digits.as_chunks::<2>();
+    rest.is_empty()
+        .then(|| pairs.iter().map(|[high, low]| high << 4 | low).collect())
+}

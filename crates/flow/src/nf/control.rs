@@ -1,0 +1,460 @@
+//! What a running program is asked: flows, registers, tables, events, traces, another program.
+//!
+//! Beside packets. The control half makes what takes time (another program, with its tables and its
+//! compiled code) and sends it over whole; all else the data half answers between two bursts, a
+//! bounded part at a time.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `{"show": "flows", "element": NAME, "from": N, "count": N}` | entries from place N on, and where to go on |
+//! | `{"show": "globals"}`, `{"show": "transitions"}`, `{"show": "program"}` | registers; counts of transitions; what runs |
+//! | `{"show": "table", "table": NAME}` | its entries |
+//! | `{"set": NAME, "key": [...], "data": {...}, "priority": N}`, `{"remove": NAME, "key": [...]}` | changes a table |
+//! | `{"events": N}` | up to N events, which are then gone |
+//! | `{"trace": N}`, then `{"show": "traces"}` | the next N packets, N up to 64 |
+//! | `{"program": {...}}` | runs another program of the same layout; flows stay |
+
+use catena_engine::nf::Verdict as NfVerdict;
+use catena_engine::nf::exchange::{BUSY, ControlEnd, Handled, NfControl};
+use catena_shm::state::StateWords;
+use serde_json::{Map, Value, json};
+
+use super::{How, Interface, Planned};
+use crate::efsm::{Document, compile};
+use crate::program::frame::Frame;
+use crate::program::layout::{Layout, Portion};
+use crate::program::run::{Arrival, Loaded, Running};
+use crate::program::table::{MatchTable, Pattern, TableEntry};
+use crate::program::trace::{ElementTrace, NamedValue, Tracer, key_values};
+use crate::{Cursor, Entry};
+
+/// Flows of an answer, at most; and places that are looked at for them.
+const FLOW_COUNT_MAX: u64 = 1000;
+/// Events of an answer, at most.
+const EVENT_COUNT_MAX: u64 = 1024;
+/// Packets that are traced for one request, at most.
+const TRACE_COUNT_MAX: usize = 64;
+
+/// What the control half sends.
+#[derive(Debug)]
+pub(super) enum Down {
+    /// Another program to run.
+    Program(Box<Loaded>),
+}
+
+/// What comes back, to be freed.
+#[derive(Debug)]
+pub(super) struct Up {
+    _old: Box<Loaded>,
+}
+
+impl Down {
+    pub(super) fn act(self, running: &mut Running<Portion<StateWords>>) -> Up {
+        let Self::Program(loaded) = self;
+        Up {
+            _old: running.replace(loaded),
+        }
+    }
+}
+
+/// The control half.
+#[derive(Debug)]
+pub(super) struct Control {
+    to_data: ControlEnd<Down, Up>,
+    interface: Interface,
+    layout: u64,
+}
+
+impl Control {
+    pub(super) fn new(to_data: ControlEnd<Down, Up>, interface: Interface, layout: u64) -> Self {
+        Self {
+            to_data,
+            interface,
+            layout,
+        }
+    }
+
+    fn replace(&mut self, program: &Value) -> Result<Value, String> {
+        while self.to_data.receive().is_some() {}
+        let document: Document =
+            serde_json::from_value(program.clone()).map_err(|error| error.to_string())?;
+        let compiled = compile(&document).map_err(|problems| {
+            let errors = super::config_errors("program", problems);
+            let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            lines.join("; ")
+        })?;
+        let program = compiled.program;
+        let layout = Layout::of(&program);
+        if layout.number != self.layout {
+            return Err(
+                "its flows have another layout (key, registers, states or size): change \
+                        the chain file and use catena apply, which begins with no flows"
+                    .to_owned(),
+            );
+        }
+        if Interface::of(&program) != self.interface {
+            return Err(
+                "it has other outputs or drop reasons, or changes or makes packets where \
+                        the one that runs does not: change the chain file and use catena apply"
+                    .to_owned(),
+            );
+        }
+        let loaded = super::load(Planned {
+            program,
+            layout,
+            how: How::Auto,
+        });
+        let sent = self.to_data.send(Box::new(Down::Program(Box::new(loaded))));
+        sent.map_err(|_| BUSY.to_owned())?;
+        let warnings: Vec<String> = compiled
+            .warnings
+            .iter()
+            .map(|problem| format!("{}: {}", problem.path, problem.message))
+            .collect();
+        Ok(json!({"warnings": warnings}))
+    }
+}
+
+impl NfControl for Control {
+    fn control(&mut self, request: &Value) -> Handled {
+        match request.get("program") {
+            Some(program) => Handled::Answered(self.replace(program)),
+            None => Handled::Passed,
+        }
+    }
+}
+
+/// A packet that was traced.
+#[derive(Debug, serde::Serialize)]
+struct PacketTrace {
+    /// Its place in its burst.
+    #[serde(skip)]
+    index: usize,
+    #[serde(skip)]
+    is_whole: bool,
+    /// When, in ns.
+    now_ns: u64,
+    /// Its length.
+    len: usize,
+    /// Its headers when it came.
+    headers: Vec<&'static str>,
+    elements: Vec<ElementTrace>,
+    verdict: String,
+}
+
+/// What the data half answers, and what it notes down for answers.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    wanted: usize,
+    traces: Vec<PacketTrace>,
+}
+
+type Flows = Running<Portion<StateWords>>;
+
+impl Answers {
+    /// Runs a packet's code while it is traced; `false` if it is not to be.
+    pub(super) fn step(
+        &mut self,
+        running: &mut Flows,
+        element: usize,
+        index: usize,
+        frame: &mut dyn Frame,
+        arrival: Arrival,
+    ) -> bool {
+        if self.wanted == 0 {
+            return false;
+        }
+        if element == 0 && self.traces.len() < self.wanted {
+            self.traces.push(PacketTrace {
+                index,
+                is_whole: false,
+                now_ns: arrival.now_ns,
+                len: frame.bytes().len(),
+                headers: running
+                    .headers(index)
+                    .present()
+                    .map(|one| one.name())
+                    .collect(),
+                elements: Vec::new(),
+                verdict: String::new(),
+            });
+        }
+        let traced = |one: &&mut PacketTrace| !one.is_whole && one.index == index;
+        let Some(trace) = self.traces.iter_mut().find(traced) else {
+            return false;
+        };
+        let seen = running.step_traced(element, index, frame, arrival);
+        trace.elements.push(seen);
+        true
+    }
+
+    /// A packet has got its verdict.
+    pub(super) fn decided(&mut self, index: usize, verdict: NfVerdict) {
+        if self.wanted == 0 {
+            return;
+        }
+        let traced = |one: &&mut PacketTrace| !one.is_whole && one.index == index;
+        if let Some(trace) = self.traces.iter_mut().find(traced) {
+            trace.is_whole = true;
+            trace.verdict = format!("{verdict:?}");
+        }
+        if self.traces.len() == self.wanted && self.traces.iter().all(|one| one.is_whole) {
+            self.wanted = 0;
+        }
+    }
+
+    pub(super) fn answer(&mut self, running: &mut Flows, request: &Value) -> Result<Value, String> {
+        let text = |key: &str| request.get(key).and_then(Value::as_str);
+        let number = |key: &str, most: u64| {
+            request
+                .get(key)
+                .and_then(Value::as_u64)
+                .unwrap_or(most)
+                .min(most)
+        };
+        if let Some(count) = request.get("trace").and_then(Value::as_u64) {
+            self.wanted = TRACE_COUNT_MAX.min(usize::try_from(count).unwrap_or(TRACE_COUNT_MAX));
+            self.traces = Vec::with_capacity(self.wanted);
+            return Ok(json!({"packets": self.wanted}));
+        }
+        if request.get("events").is_some() {
+            return Ok(events(running, number("events", EVENT_COUNT_MAX)));
+        }
+        if let Some(name) = text("set").or_else(|| text("remove")) {
+            let is_set = text("set").is_some();
+            return change_table(running, name, request, is_set);
+        }
+        match text("show") {
+            Some("flows") => {
+                let from = number("from", u64::from(u32::MAX));
+                let from = if request.get("from").is_some() {
+                    from
+                } else {
+                    0
+                };
+                let count = number("count", FLOW_COUNT_MAX);
+                flows(running, text("element"), from, count)
+            }
+            Some("globals") => Ok(globals(running)),
+            Some("transitions") => Ok(transitions(running)),
+            Some("table") => {
+                let name = text("table").ok_or("which table? add \"table\": NAME")?;
+                let table = table(running, name)?;
+                Ok(running.tables()[table]
+                    .entries()
+                    .map(|entry| shown(&entry))
+                    .collect())
+            }
+            Some("traces") => serde_json::to_value(&self.traces).map_err(|error| error.to_string()),
+            Some("program") => {
+                let names = running.program().elements.iter().map(|one| &*one.name);
+                let runs = if running.is_compiled() {
+                    "compiled"
+                } else {
+                    "interpreted"
+                };
+                Ok(json!({"elements": names.collect::<Vec<_>>(), "runs": runs}))
+            }
+            _ => Err(
+                "flow answers {\"show\": \"flows\"}, globals, transitions, table, traces or \
+                      program; {\"set\": TABLE, ...}, {\"remove\": TABLE, ...}, {\"events\": N}, \
+                      {\"trace\": N} and {\"program\": {...}}"
+                    .to_owned(),
+            ),
+        }
+    }
+}
+
+impl Running<Portion<StateWords>> {
+    /// As [`Running::step_watched`], with all that was seen.
+    fn step_traced(
+        &mut self,
+        element: usize,
+        index: usize,
+        frame: &mut dyn Frame,
+        arrival: Arrival,
+    ) -> ElementTrace {
+        // A copy, since the program is borrowed by what it runs on: for few packets, on demand.
+        let program = self.program().clone();
+        let mut tracer = Tracer::new(&program, element);
+        self.step_watched(element, index, frame, arrival, &mut tracer);
+        tracer.finish()
+    }
+}
+
+fn values(named: &[NamedValue]) -> Map<String, Value> {
+    named
+        .iter()
+        .map(|one| (one.name.clone(), one.value.clone().into()))
+        .collect()
+}
+
+fn flows(running: &Flows, element: Option<&str>, from: u64, count: u64) -> Result<Value, String> {
+    let program = running.program();
+    let named = |name: &str| program.elements.iter().position(|one| one.name == name);
+    let number = match element {
+        Some(name) => named(name).ok_or_else(|| format!("there is no element {name}"))?,
+        None => program
+            .elements
+            .iter()
+            .position(|one| one.flows.is_some())
+            .unwrap_or(0),
+    };
+    let (Some(table), Some(of)) = (running.flows(number), program.elements.get(number)) else {
+        return Err("this element has no flows".to_owned());
+    };
+    let mut cursor = Cursor::at(u32::try_from(from).unwrap_or(u32::MAX));
+    let mut found = Vec::new();
+    let is_end = table.walk(
+        &mut cursor,
+        u32::try_from(count).unwrap_or(0),
+        |_, entry| {
+            found.push(json!({
+                "key": values(&key_of(of, &entry)),
+                "state": values(&state_of(of, &entry)),
+                "used_ns": entry.used_ns(),
+            }));
+        },
+    );
+    let next = (!is_end).then(|| cursor.place());
+    Ok(json!({"flows": found, "next": next, "count": table.len()}))
+}
+
+fn key_of(element: &crate::program::ir::Element, entry: &Entry<'_>) -> Vec<NamedValue> {
+    let key: Vec<u64> = (0..crate::KEY_WORDS_MAX)
+        .map(|word| entry.key(word))
+        .collect();
+    key_values(element, &key)
+}
+
+fn state_of(element: &crate::program::ir::Element, entry: &Entry<'_>) -> Vec<NamedValue> {
+    let mut words = crate::program::env::FlowWords::default();
+    words.load(crate::STATE_WORDS_MAX, |word| entry.state(word));
+    crate::program::trace::registers(element, &words)
+}
+
+fn globals(running: &Flows) -> Value {
+    let globals = &running.program().globals;
+    let values = globals.iter().enumerate().map(|(number, global)| {
+        let shown = global.count.min(1024);
+        let all: Vec<u64> = (0..shown)
+            .filter_map(|index| running.global(number, index))
+            .collect();
+        let value = if global.count == 1 {
+            all.first().copied().into()
+        } else {
+            json!(all)
+        };
+        (global.name.clone(), value)
+    });
+    Value::Object(values.collect())
+}
+
+fn transitions(running: &Flows) -> Value {
+    let marks = running.marks().iter().zip(&running.program().notes);
+    let marks = marks.filter(|(count, _)| **count > 0);
+    Value::Object(
+        marks
+            .map(|(count, note)| (note.clone(), (*count).into()))
+            .collect(),
+    )
+}
+
+fn events(running: &mut Flows, count: u64) -> Value {
+    let mut found = Vec::new();
+    for _ in 0..count {
+        let Some(notice) = running.notices.pop() else {
+            break;
+        };
+        let name = running
+            .program()
+            .events
+            .get(usize::from(notice.event))
+            .cloned();
+        let values = &notice.values[..usize::from(notice.count)];
+        let values: Vec<String> = values.iter().map(ToString::to_string).collect();
+        found.push(json!({"event": name, "now_ns": notice.now_ns, "values": values}));
+    }
+    json!({"events": found, "lost": running.notices.lost})
+}
+
+fn table(running: &Flows, name: &str) -> Result<usize, String> {
+    let found = running
+        .tables()
+        .iter()
+        .position(|table| table.shape().name == name);
+    found.ok_or_else(|| {
+        let names: Vec<&str> = running
+            .tables()
+            .iter()
+            .map(|table| &*table.shape().name)
+            .collect();
+        format!("there is no table {name}; there are: {}", names.join(", "))
+    })
+}
+
+fn change_table(
+    running: &mut Flows,
+    name: &str,
+    request: &Value,
+    is_set: bool,
+) -> Result<Value, String> {
+    let number = table(running, name)?;
+    let entry = entry(&running.tables()[number], request)?;
+    let table = running
+        .tables_mut()
+        .get_mut(number)
+        .ok_or("there is no such table")?;
+    if is_set {
+        table.set(entry).map_err(|error| error.to_string())?;
+    } else if !table.remove(&entry.key) {
+        return Err("there is no entry with this key".to_owned());
+    }
+    Ok(json!({"entries": table.len()}))
+}
+
+/// An entry of a request: patterns and data as in a program.
+fn entry(table: &MatchTable, request: &Value) -> Result<TableEntry, String> {
+    let shape = table.shape();
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let keys = request
+        .get("key")
+        .and_then(Value::as_array)
+        .ok_or("add \"key\": [...]")?;
+    if keys.len() != shape.key.len() {
+        return Err(format!("the table's key has {} parts", shape.key.len()));
+    }
+    let mut key = Vec::new();
+    for (value, (kind, width)) in keys.iter().zip(&shape.key) {
+        key.push(crate::efsm::pattern(&text(value), *kind, *width)?);
+    }
+    let mut data = shape.default.clone();
+    let given = request.get("data").and_then(Value::as_object);
+    for (name, value) in given.into_iter().flatten() {
+        let at = shape.data.iter().position(|(known, _)| known == name);
+        let at = at.ok_or_else(|| format!("the table has no {name}"))?;
+        let exact = crate::program::table::Match::Exact;
+        match crate::efsm::pattern(&text(value), exact, shape.data[at].1)? {
+            Pattern::Masked(number, _) => data[at] = number,
+            Pattern::Range(..) => return Err(format!("{name} is one number")),
+        }
+    }
+    let priority = request.get("priority").and_then(Value::as_u64).unwrap_or(0);
+    Ok(TableEntry {
+        key,
+        priority: u32::try_from(priority).unwrap_or(u32::MAX),
+        data,
+    })
+}
+
+fn shown(entry: &TableEntry) -> Value {
+    let key = entry.key.iter().map(|pattern| match pattern {
+        Pattern::Masked(bits, mask) => format!("{bits:#x}/{mask:#x}"),
+        Pattern::Range(from, to) => format!("{from}-{to}"),
+    });
+    let data: Vec<String> = entry.data.iter().map(ToString::to_string).collect();
+    json!({"key": key.collect::<Vec<_>>(), "priority": entry.priority, "data": data})
+}

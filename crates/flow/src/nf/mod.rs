@@ -1,0 +1,428 @@
+//! `flow`: runs a stateful program over packets and their flows.
+//!
+//! ```yaml
+//! nfs:
+//!   police:
+//!     type: flow
+//!     program:
+//!       elements:
+//!         - name: police
+//!           key: [ipv4.src]
+//!           meters: { limit: { gcra: { rate: 10kpps, burst: 32 } } }
+//!           before: ["meta.colour = meter(limit)"]
+//!           transitions:
+//!             - { if: meta.colour == 2, do: [drop(red)] }
+//!             - { do: [output(out)] }
+//!       metadata: { colour: 2 }
+//! ```
+//!
+//! State of flows and registers of the program outlive a kill, and a change of the program that
+//! leaves their layout as it is. Flows end within some turns of their time; a turn ends
+//! [`EXPIRY_BUDGET`] at most. What a program sends itself waits for room, [`EMISSION_COUNT_MAX`]
+//! packets at most.
+//!
+//! [`EMISSION_COUNT_MAX`]: crate::program::queue::EMISSION_COUNT_MAX
+
+mod control;
+#[cfg(test)]
+mod tests;
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, OnceLock};
+
+use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
+use catena_engine::nf::exchange::{DataEnd, exchange};
+use catena_engine::nf::{
+    BuildContext, BuiltNf, Burst, DropReason, Emission, Inputs, Nanos, Nf, NfKind, NfPlan,
+    StatePlan, Verdict as NfVerdict,
+};
+use catena_shm::state::{STATE_LINE_BYTES, StateWords};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::efsm::{Document, compile};
+use crate::program::ir::{Fact, Op, Program, Scope, Verdict};
+use crate::program::layout::{Layout, Portion};
+use crate::program::run::{Arrival, Compiled, Decision, Loaded, Running};
+
+use control::{Control, Down, Up};
+
+/// Flows that end in a turn, at most.
+pub const EXPIRY_BUDGET: u32 = 64;
+/// Name of the memory that outlives the NF.
+const STATE: &str = "flows";
+/// Reasons of the NF itself, in front of those of the program.
+const FLOW_FULL: DropReason = DropReason::own(0);
+const NO_DECISION: DropReason = DropReason::own(1);
+/// Values that wait between the halves.
+const EXCHANGE_CAPACITY: usize = 64;
+
+/// Makes compiled code of a verified program; none where the processor is not known to it.
+pub type Compiler = fn(&Program) -> Option<Box<dyn Compiled>>;
+
+static COMPILER: OnceLock<Compiler> = OnceLock::new();
+
+/// Says who compiles programs from now on. Once, by whoever builds a binary; without it, or where
+/// the NF's setting says so, programs are interpreted.
+pub fn set_compiler(compiler: Compiler) {
+    // A second one changes nothing: workers of one binary run the same code.
+    let _ = COMPILER.set(compiler);
+}
+
+/// Configuration of `flow`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    /// The program.
+    program: Document,
+    /// How it is run.
+    #[serde(default)]
+    run: How,
+}
+
+/// How a program is run.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum How {
+    /// Compiled where that can be, else interpreted.
+    #[default]
+    Auto,
+    /// Interpreted.
+    Interpret,
+}
+
+/// A program of a configuration.
+struct Planned {
+    program: Program,
+    layout: Layout,
+    how: How,
+}
+
+/// What is wrong with a program, as errors of a configuration.
+fn config_errors(prefix: &str, problems: Vec<crate::efsm::Problem>) -> ConfigErrors {
+    let errors = problems.into_iter().filter(|problem| problem.is_error);
+    let path = |path: String| match path.as_str() {
+        "" => prefix.to_owned(),
+        path => format!("{prefix}.{path}"),
+    };
+    errors
+        .map(|problem| ConfigError::new(path(problem.path), problem.message, problem.repair))
+        .collect()
+}
+
+fn plan(config: &Value) -> Result<Planned, ConfigErrors> {
+    let config: Config = parse_config(config)?;
+    let compiled = compile(&config.program);
+    let program = compiled
+        .map_err(|problems| config_errors("program", problems))?
+        .program;
+    Ok(Planned {
+        layout: Layout::of(&program),
+        program,
+        how: config.run,
+    })
+}
+
+/// Names of the counters, in the order in which [`Flows::counters`] gives them.
+const COUNTERS: [&str; 12] = [
+    "flows",
+    "lookups",
+    "hits",
+    "inserts",
+    "expired",
+    "evicted",
+    "full",
+    "not_stored",
+    "keyless",
+    "emitted",
+    "emissions_lost",
+    "events_lost",
+];
+
+/// Reasons of the NF and of its program.
+fn reasons(program: &Program) -> Vec<String> {
+    let own = ["flow_full", "no_verdict"].map(str::to_owned);
+    own.into_iter()
+        .chain(program.reasons.iter().cloned())
+        .collect()
+}
+
+fn nf_plan(planned: &Planned) -> NfPlan {
+    let program = &planned.program;
+    let mut plan = NfPlan::new()
+        .outputs(&program.outputs)
+        .counters(COUNTERS)
+        .drop_reasons(reasons(program))
+        .headroom(u8::try_from(program.headroom()).unwrap_or(u8::MAX))
+        .state(StatePlan {
+            name: STATE.to_owned(),
+            bytes: planned.layout.words * size_of::<u64>() + STATE_LINE_BYTES,
+            layout: planned.layout.number,
+        });
+    if program.writes() {
+        plan = plan.writes();
+    }
+    // Only whoever asks where packets come from may have several inputs.
+    let asks = |op: &Op| matches!(op, Op::Fact { fact, .. } if *fact == Fact::Input);
+    if program.ops().any(asks) {
+        plan = plan.inputs(Inputs::Many);
+    }
+    if program.makes_packets() {
+        plan = plan.allocates();
+    }
+    plan
+}
+
+/// Random numbers that nobody outside knows.
+fn seed() -> [u64; 2] {
+    // The standard library takes its keys from the kernel's random numbers.
+    let half = |number: u64| RandomState::new().hash_one(number);
+    [half(1), half(2)]
+}
+
+fn load(planned: Planned) -> Loaded {
+    let compiler = COMPILER.get().filter(|_| planned.how == How::Auto);
+    let compiled = compiler.and_then(|compile| compile(&planned.program));
+    Loaded::new(planned.program, compiled)
+}
+
+fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, ConfigErrors> {
+    let planned = plan(config)?;
+    let shared = planned
+        .program
+        .globals
+        .iter()
+        .find(|global| global.scope == Scope::Shared);
+    if let Some(global) = shared.filter(|_| context.shard_count > 1) {
+        return Err(vec![ConfigError::new(
+            format!("program.globals.{}.scope", global.name),
+            "a register that all shards share needs one shard",
+            "write per_core or merged, or give the node one shard",
+        )]);
+    }
+    let state = context.take_state(STATE);
+    let is_taken_over = state.as_ref().is_some_and(|state| state.is_taken_over);
+    let bytes = planned.layout.words * size_of::<u64>() + STATE_LINE_BYTES;
+    // Without a supervisor there is nobody who keeps it.
+    let memory = state.map_or_else(|| Box::new(vec![0_u8; bytes]) as _, |state| state.memory);
+    let memory = Arc::new(StateWords::new(memory));
+    let (layout, program) = (&planned.layout, &planned.program);
+    let taken_over = match is_taken_over {
+        true => layout.attach(program, &memory, 0).ok(),
+        false => None,
+    };
+    let ground = match taken_over {
+        Some(ground) => ground,
+        None => layout.create(program, &memory, seed, 0).map_err(|error| {
+            vec![ConfigError::new(
+                "",
+                error.to_string(),
+                "ask for fewer flows",
+            )]
+        })?,
+    };
+    let interface = Interface::of(program);
+    let number = layout.number;
+    let loaded = load(planned);
+    let elements = loaded.program().elements.len();
+    let emits = loaded.program().makes_packets();
+    let (to_data, data) = exchange(EXCHANGE_CAPACITY);
+    let nf = Flows {
+        running: Running::new(Box::new(loaded), ground),
+        elements,
+        emits,
+        data,
+        control: control::Answers::default(),
+    };
+    Ok(BuiltNf::new(nf).with_control(Control::new(to_data, interface, number)))
+}
+
+/// What the engine was told of a program, which no program that replaces it may exceed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Interface {
+    outputs: Vec<String>,
+    reasons: Vec<String>,
+    writes: bool,
+    makes_packets: bool,
+    headroom: usize,
+    has_events: bool,
+}
+
+impl Interface {
+    fn of(program: &Program) -> Self {
+        Self {
+            outputs: program.outputs.clone(),
+            reasons: reasons(program),
+            writes: program.writes(),
+            makes_packets: program.makes_packets(),
+            headroom: program.headroom(),
+            has_events: !program.events.is_empty(),
+        }
+    }
+}
+
+/// The data half.
+struct Flows {
+    running: Running<Portion<StateWords>>,
+    elements: usize,
+    emits: bool,
+    data: DataEnd<Down, Up>,
+    control: control::Answers,
+}
+
+impl Flows {
+    fn verdict(&self, index: usize) -> (NfVerdict, u64) {
+        let (decision, clones) = self.running.decision(index);
+        let verdict = match decision {
+            Decision::Program(Verdict::Output(output)) => NfVerdict::Output(output),
+            Decision::Program(Verdict::Drop(reason)) if usize::from(reason) < 30 => {
+                NfVerdict::Drop(DropReason::own(reason + 2))
+            }
+            Decision::Program(Verdict::Drop(_)) => NfVerdict::Drop(NO_DECISION),
+            Decision::Malformed => NfVerdict::Drop(DropReason::Malformed),
+            Decision::NoHeadroom => NfVerdict::Drop(DropReason::NoHeadroom),
+            Decision::FlowFull => NfVerdict::Drop(FLOW_FULL),
+        };
+        (verdict, clones)
+    }
+}
+
+impl Nf for Flows {
+    fn process(&mut self, burst: &mut Burst<'_>, now: Nanos) {
+        let count = burst.len();
+        let arrival = Arrival {
+            now_ns: now.0,
+            input: burst.input(),
+        };
+        let last = self.elements.saturating_sub(1);
+        let mut has_clones = false;
+        for element in 0..self.elements {
+            let mut index = 0;
+            burst.each(|packet, _| {
+                self.running.make_key(element, index, packet, arrival);
+                index += 1;
+            });
+            self.running.look_up(element, count, now.0);
+            index = 0;
+            burst.each(|packet, verdict| {
+                if !self
+                    .control
+                    .step(&mut self.running, element, index, packet, arrival)
+                {
+                    self.running.step(element, index, packet, arrival);
+                }
+                if element == last {
+                    let (decided, clones) = self.verdict(index);
+                    has_clones |= clones != 0;
+                    *verdict = decided;
+                    self.control.decided(index, decided);
+                }
+                index += 1;
+            });
+        }
+        if has_clones {
+            for index in 0..count {
+                let (_, clones) = self.running.decision(index);
+                for output in (0..64_u8).filter(|output| clones >> output & 1 == 1) {
+                    burst.copy_to(index, output);
+                }
+            }
+        }
+    }
+
+    fn tick(&mut self, now: Nanos) {
+        if !self.emits {
+            self.expire(now);
+        }
+    }
+
+    fn emits(&self) -> bool {
+        self.emits
+    }
+
+    fn emit(&mut self, out: &mut Emission<'_>, now: Nanos) -> Option<Nanos> {
+        let is_behind = !out.is_draining() && self.expire(now);
+        while let Some((output, bytes)) = self.running.emissions.first() {
+            if !out.send(output, bytes.len(), 0, |to| to.copy_from_slice(bytes)) {
+                break;
+            }
+            self.running.emissions.pop();
+        }
+        let next = self.running.next_expiry_ns().map(|at| Nanos(at.max(now.0)));
+        if is_behind { Some(now) } else { next }
+    }
+
+    fn holds_packets(&self) -> bool {
+        !self.running.emissions.is_empty()
+    }
+
+    fn exchange(&mut self, budget: usize) -> bool {
+        let Self { running, data, .. } = self;
+        data.drain(budget, |value| Some(Box::new(Down::act(*value, running))))
+    }
+
+    fn control(&mut self, request: &Value) -> Result<Value, String> {
+        self.control.answer(&mut self.running, request)
+    }
+
+    fn counters(&self, out: &mut catena_engine::own_counters::CounterSink<'_>) {
+        let mut sums = [0; 5];
+        let mut flows = 0;
+        for element in 0..self.elements {
+            if let Some(table) = self.running.flows(element) {
+                let counters = table.counters();
+                flows += u64::from(table.len());
+                let all = [
+                    counters.lookups,
+                    counters.hits,
+                    counters.inserts,
+                    counters.expired,
+                    counters.full,
+                ];
+                sums.iter_mut()
+                    .zip(all)
+                    .for_each(|(sum, count)| *sum += count);
+            }
+        }
+        let counts = &self.running.counts;
+        let values = [
+            flows,
+            sums[0],
+            sums[1],
+            sums[2],
+            sums[3],
+            counts.evicted,
+            sums[4],
+            counts.not_stored,
+            counts.keyless,
+            self.running.emissions.made,
+            self.running.emissions.lost,
+            self.running.notices.lost,
+        ];
+        out.extend(COUNTERS.into_iter().zip(values));
+    }
+}
+
+impl Flows {
+    /// Whether more flows are due than a turn ends.
+    fn expire(&mut self, now: Nanos) -> bool {
+        let mut is_behind = false;
+        for element in 0..self.elements {
+            is_behind |= self.running.expire(element, now.0, EXPIRY_BUDGET);
+        }
+        is_behind
+    }
+}
+
+/// The chain file's entry.
+pub const KIND: NfKind = NfKind {
+    name: "flow",
+    summary: "Runs a stateful program over packets and their flows",
+    example: r#"{"program": {"elements": [{"name": "count", "key": ["ipv4.src"],
+        "registers": {"packets": 32},
+        "transitions": [{"do": ["flow.packets = flow.packets + 1", "output(out)"]}]}]}}"#,
+    schema: || schemars::schema_for!(Config),
+    plan: |config, _outputs| plan(config).map(|planned| nf_plan(&planned)),
+    build,
+};

@@ -1,0 +1,154 @@
+//! Tests of the NF `flow`: packets in, verdicts out, and what it is asked.
+
+use catena_engine::nf::{DropReason, Verdict};
+use catena_engine::nf_bench::NfBench;
+use serde_json::{Value, json};
+
+use super::KIND;
+use crate::efsm::tests::{UDP, packet};
+
+/// Counts packets of a source up to a limit.
+fn config(limit: u8) -> Value {
+    json!({"program": {
+        "tables": {"friends": {"key": ["exact 32"]}},
+        "globals": {"dropped": {"width": 32, "scope": "merged"}},
+        "elements": [{
+            "name": "limit", "key": ["ipv4.src"], "registers": {"packets": 8}, "idle": "1s",
+            "before": ["lookup(friends, ipv4.src)"],
+            "transitions": [
+                {"if": format!("flow.packets >= {limit} && !friends.hit"),
+                 "do": ["global.dropped = global.dropped + 1", "drop(enough)"]},
+                {"do": ["flow.packets = flow.packets + 1", "output(out)"]},
+            ],
+        }],
+    }})
+}
+
+const ENOUGH: Verdict = Verdict::Drop(DropReason::own(2));
+
+fn verdicts(bench: &mut NfBench, frames: &[&[u8]]) -> Vec<Verdict> {
+    bench
+        .process(frames)
+        .packets
+        .iter()
+        .map(|packet| packet.verdict)
+        .collect()
+}
+
+#[test]
+fn packets_of_a_burst_and_of_a_bundle_are_judged_alike() {
+    let frames: Vec<Vec<u8>> = [1, 2, 1, 1, 2]
+        .iter()
+        .map(|src| packet(UDP, (*src, 5), (9, 9), 0))
+        .collect();
+    let frames: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
+    let mut bench = NfBench::new(&KIND, &config(2), &[]).unwrap();
+    let out = Verdict::Output(0);
+    assert_eq!(verdicts(&mut bench, &frames), [out, out, out, ENOUGH, out]);
+    assert_eq!(verdicts(&mut bench, &frames), [ENOUGH; 5]);
+    let mut bundled = NfBench::new(&KIND, &config(2), &[]).unwrap();
+    let result = bundled.process_bundle(&frames);
+    let found: Vec<Verdict> = result.packets.iter().map(|packet| packet.verdict).collect();
+    assert_eq!(found, [out, out, out, ENOUGH, out]);
+    assert_eq!(bench.buffers_in_use(), 0);
+    assert_eq!(
+        verdicts(&mut bench, &[b"short".as_slice()]),
+        [Verdict::Drop(DropReason::Malformed)]
+    );
+}
+
+#[test]
+fn it_is_asked_for_flows_registers_tables_and_traces() {
+    let mut bench = NfBench::new(&KIND, &config(2), &[]).unwrap();
+    let one = packet(UDP, (1, 5), (9, 9), 0);
+    assert_eq!(
+        bench.control(&json!({"trace": 2})),
+        Ok(json!({"packets": 2}))
+    );
+    verdicts(&mut bench, &[&one, &one, &one]);
+    let flows = bench.control(&json!({"show": "flows"})).unwrap();
+    assert_eq!(flows["flows"][0]["key"]["ipv4.src"], "167772161");
+    assert_eq!(flows["flows"][0]["state"]["packets"], "2");
+    assert_eq!((&flows["count"], &flows["next"]), (&json!(1), &Value::Null));
+    let globals = bench.control(&json!({"show": "globals"})).unwrap();
+    assert_eq!(globals["dropped"], 1);
+    let traces = bench.control(&json!({"show": "traces"})).unwrap();
+    assert_eq!(traces.as_array().map(Vec::len), Some(2));
+    assert_eq!(traces[1]["elements"][0]["found"], true);
+    assert_eq!(traces[1]["elements"][0]["before"][0]["value"], "1");
+    assert_eq!(traces[1]["elements"][0]["after"][0]["value"], "2");
+    assert_eq!(traces[1]["elements"][0]["conditions"][0]["held"], false);
+    // A friend is never stopped.
+    let friend = json!({"set": "friends", "key": ["10.0.0.1"]});
+    assert_eq!(bench.control(&friend), Ok(json!({"entries": 1})));
+    assert_eq!(verdicts(&mut bench, &[&one]), [Verdict::Output(0)]);
+    let gone = json!({"remove": "friends", "key": ["10.0.0.1"]});
+    assert_eq!(bench.control(&gone), Ok(json!({"entries": 0})));
+    assert!(bench.control(&gone).is_err());
+    assert_eq!(verdicts(&mut bench, &[&one]), [ENOUGH]);
+    let error = bench
+        .control(&json!({"set": "foes", "key": [1]}))
+        .unwrap_err();
+    assert!(error.contains("friends"), "{error}");
+    let transitions = bench.control(&json!({"show": "transitions"})).unwrap();
+    let counts: Vec<u64> = transitions
+        .as_object()
+        .unwrap()
+        .values()
+        .filter_map(Value::as_u64)
+        .collect();
+    assert_eq!(counts.iter().sum::<u64>(), 5);
+}
+
+#[test]
+fn another_program_of_the_same_layout_goes_on_with_the_flows() {
+    let mut bench = NfBench::new(&KIND, &config(2), &[]).unwrap();
+    let one = packet(UDP, (1, 5), (9, 9), 0);
+    assert_eq!(verdicts(&mut bench, &[&one, &one, &one])[2], ENOUGH);
+    let other = json!({"program": config(4)["program"]});
+    assert!(bench.control(&other).is_ok());
+    let found = verdicts(&mut bench, &[&one, &one, &one]);
+    assert_eq!(found, [Verdict::Output(0), Verdict::Output(0), ENOUGH]);
+    let mut wider = config(4);
+    wider["program"]["elements"][0]["registers"]["packets"] = 16.into();
+    let error = bench
+        .control(&json!({"program": wider["program"]}))
+        .unwrap_err();
+    assert!(error.contains("another layout"), "{error}");
+    let error = bench
+        .control(&json!({"program": {"elements": []}}))
+        .unwrap_err();
+    assert!(error.contains("no element"), "{error}");
+}
+
+#[test]
+fn flows_end_and_timers_say_when() {
+    let mut bench = NfBench::new(&KIND, &config(1), &[]).unwrap();
+    let one = packet(UDP, (1, 5), (9, 9), 0);
+    assert_eq!(
+        verdicts(&mut bench, &[&one, &one]),
+        [Verdict::Output(0), ENOUGH]
+    );
+    bench.now = catena_engine::nf::Nanos(1_100_000_000);
+    let now = bench.now;
+    bench.nf().tick(now);
+    assert_eq!(verdicts(&mut bench, &[&one]), [Verdict::Output(0)]);
+    let report: std::collections::BTreeMap<_, _> = bench.nf().report().into_iter().collect();
+    assert_eq!(
+        (report["expired"], report["inserts"], report["flows"]),
+        (1, 2, 1)
+    );
+}
+
+#[test]
+fn wrong_programs_are_refused_with_their_place() {
+    let mut wrong = config(1);
+    wrong["program"]["elements"][0]["key"][0] = "ipv4.sorce".into();
+    let errors = NfBench::new(&KIND, &wrong, &[]).unwrap_err();
+    assert_eq!(errors[0].path, "program.elements[0].key[0]");
+    assert!(errors[0].to_string().contains("ipv4.src"), "{errors:?}");
+    let mut unknown = config(1);
+    unknown["program"]["elements"][0]["kee"] = json!([]);
+    assert!(NfBench::new(&KIND, &unknown, &[]).is_err());
+    assert!(KIND.example_plan().is_ok_and(|plan| plan.check().is_ok()));
+}

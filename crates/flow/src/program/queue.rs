@@ -1,0 +1,132 @@
+//! What a program sends beside its verdicts, until somebody takes it: packets of its own making and
+//! events.
+//!
+//! Filled on the data path, emptied by the NF when there is room on its links, or when somebody
+//! asks for events. Both are bounded, made once, and count what they had no room for.
+
+use std::collections::VecDeque;
+
+use super::template::TEMPLATE_LEN_MAX;
+
+/// Packets that wait for room.
+pub const EMISSION_COUNT_MAX: usize = 256;
+/// Events that wait to be asked for.
+pub const NOTICE_COUNT_MAX: usize = 1024;
+/// Values of an event.
+pub const NOTICE_VALUE_COUNT_MAX: usize = 8;
+
+/// Packets of a program's own making.
+#[derive(Debug)]
+pub struct Emissions {
+    /// A ring of places of the same size.
+    bytes: Vec<u8>,
+    /// Output and length of each packet that waits, in order.
+    waiting: VecDeque<(u8, usize)>,
+    first: usize,
+    /// Packets that were made.
+    pub made: u64,
+    /// Packets that were not, for want of room.
+    pub lost: u64,
+}
+
+impl Emissions {
+    /// Room for packets, if the program makes some.
+    pub fn new(is_used: bool) -> Self {
+        let count = if is_used { EMISSION_COUNT_MAX } else { 0 };
+        Self {
+            bytes: vec![0; count * TEMPLATE_LEN_MAX],
+            waiting: VecDeque::with_capacity(count),
+            first: 0,
+            made: 0,
+            lost: 0,
+        }
+    }
+
+    /// A packet for an output; lost if there is no room.
+    pub fn push(&mut self, output: u8, len: usize, fill: impl FnOnce(&mut [u8])) {
+        let places = self.bytes.len() / TEMPLATE_LEN_MAX;
+        if self.waiting.len() == places || len > TEMPLATE_LEN_MAX {
+            self.lost += 1;
+            return;
+        }
+        let place = (self.first + self.waiting.len()) % places;
+        fill(&mut self.bytes[place * TEMPLATE_LEN_MAX..][..len]);
+        self.waiting.push_back((output, len));
+        self.made += 1;
+    }
+
+    /// The packet that has waited longest: its output and bytes.
+    pub fn first(&self) -> Option<(u8, &[u8])> {
+        let (output, len) = *self.waiting.front()?;
+        Some((output, &self.bytes[self.first * TEMPLATE_LEN_MAX..][..len]))
+    }
+
+    /// It has been sent.
+    pub fn pop(&mut self) {
+        if self.waiting.pop_front().is_some() {
+            self.first = (self.first + 1) % (self.bytes.len() / TEMPLATE_LEN_MAX);
+        }
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}
+
+/// Something that a program tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// When, in ns.
+    pub now_ns: u64,
+    /// The event: a number of the program's.
+    pub event: u16,
+    /// How many values there are.
+    pub count: u8,
+    /// The values.
+    pub values: [u128; NOTICE_VALUE_COUNT_MAX],
+}
+
+/// Events of a program.
+#[derive(Debug)]
+pub struct Notices {
+    waiting: VecDeque<Notice>,
+    capacity: usize,
+    /// Events that had no room.
+    pub lost: u64,
+}
+
+impl Notices {
+    /// Room for events, if the program tells some.
+    pub fn new(is_used: bool) -> Self {
+        let capacity = if is_used { NOTICE_COUNT_MAX } else { 0 };
+        Self {
+            waiting: VecDeque::with_capacity(capacity),
+            capacity,
+            lost: 0,
+        }
+    }
+
+    /// An event; lost if there is no room.
+    pub fn push(&mut self, now_ns: u64, event: u16, values: &[u128]) {
+        if self.waiting.len() == self.capacity {
+            self.lost += 1;
+            return;
+        }
+        let mut notice = Notice {
+            now_ns,
+            event,
+            count: values.len().min(NOTICE_VALUE_COUNT_MAX) as u8,
+            values: [0; NOTICE_VALUE_COUNT_MAX],
+        };
+        for (to, from) in notice.values.iter_mut().zip(values) {
+            *to = *from;
+        }
+        self.waiting.push_back(notice);
+    }
+
+    /// The event that has waited longest.
+    pub fn pop(&mut self) -> Option<Notice> {
+        self.waiting.pop_front()
+    }
+}

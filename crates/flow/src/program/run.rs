@@ -1,0 +1,573 @@
+//! A program at work: bursts of packets through its elements, and flows whose time is over.
+//!
+//! The step between a burst that has arrived and its verdicts. For each element: keys of all
+//! packets, one lookup for all of them, then the element's code packet by packet, in order. What a
+//! packet writes is stored before the next one is looked at, and a packet whose flow came or went
+//! within the burst is looked up again: so each sees the effects of all before it.
+//!
+//! The caller shows its packets one after the other, twice per element, by
+//! [`Running::make_key`] and [`Running::step`]; between them it calls [`Running::look_up`].
+
+use std::sync::atomic::Ordering;
+
+use crate::hash::KeyedHash;
+use crate::table::lookup::BURST_MAX;
+use crate::{Flow, FlowTable, KEY_WORDS_MAX, Memory};
+
+use super::env::{Env, Exit, FlowWords, Globals, Outcome};
+use super::frame::Frame;
+use super::header::Headers;
+use super::interpret::{self, Unwatched, Watch};
+use super::ir::{Code, Element, FlowRegister, Key, Program, Verdict};
+use super::layout::Layout;
+use super::queue::{Emissions, Notices};
+use super::table::MatchTable;
+
+/// Which code of an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// [`Element::key`].
+    Key,
+    /// [`Element::update`].
+    Update,
+    /// [`Element::body`].
+    Body,
+    /// [`Element::keyless`].
+    Keyless,
+    /// [`Element::timeout`].
+    Timeout,
+}
+
+/// A backend other than the interpreter: code that was compiled from a verified program.
+pub trait Compiled: Send {
+    /// Runs a part of an element as [`interpret::run`] does; none if it has not compiled it.
+    fn run(
+        &self,
+        element: usize,
+        part: Part,
+        slots: &mut [u128],
+        env: &mut Env<'_>,
+    ) -> Option<Exit>;
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// As the program says.
+    Program(Verdict),
+    /// Dropped: a header is malformed.
+    Malformed,
+    /// Dropped: no room in front for a header.
+    NoHeadroom,
+    /// Dropped: a flow that had to be remembered found no room.
+    FlowFull,
+}
+
+/// What a program has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets that had no key, by elements.
+    pub keyless: u64,
+    /// Changes of flows that found no room and were lost.
+    pub not_stored: u64,
+    /// Flows that gave way to others.
+    pub evicted: u64,
+    /// Flows whose time was over.
+    pub expired: u64,
+}
+
+/// A packet of the burst between two steps.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InHand {
+    headers: Headers,
+    pub(super) is_done: bool,
+    pub(super) decision: Option<Decision>,
+    clones: u64,
+}
+
+/// Where a packet's flow was found; none without a key.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Place {
+    has_key: bool,
+    pub(super) has_update: bool,
+    flow: Option<Flow>,
+}
+
+/// A program made ready beside packets: what is needed to run it but the ground.
+pub struct Loaded {
+    pub(super) program: Program,
+    pub(super) compiled: Option<Box<dyn Compiled>>,
+    pub(super) tables: Vec<MatchTable>,
+    pub(super) global_starts: Vec<u32>,
+    pub(super) marks: Vec<u64>,
+    metadata: Vec<u128>,
+    pub(super) slots: Vec<u128>,
+}
+
+impl std::fmt::Debug for Loaded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Loaded")
+            .field("is_compiled", &self.compiled.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Loaded {
+    /// A verified program, with a compiled form of it if there is one.
+    pub fn new(program: Program, compiled: Option<Box<dyn Compiled>>) -> Self {
+        let metadata = program.metadata.len();
+        let codes = program.elements.iter().flat_map(Element::codes);
+        let slots = codes.map(|code| code.slots.len()).max().unwrap_or(0);
+        Self {
+            tables: program.tables.iter().map(MatchTable::new).collect(),
+            global_starts: Layout::global_starts(&program),
+            marks: vec![0; program.notes.len()],
+            metadata: vec![0; BURST_MAX * metadata],
+            slots: vec![0; slots.max(metadata)],
+            compiled,
+            program,
+        }
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+}
+
+/// What a running program stands on.
+#[derive(Debug)]
+pub struct Ground<M> {
+    /// A flow table for each element that has flows, of its shape.
+    pub flows: Vec<Option<FlowTable<M>>>,
+    /// Words of global registers, as many as [`Layout`] says.
+    pub globals: M,
+    /// Seed of the program's hash.
+    pub seed: [u64; 2],
+}
+
+/// A program with its flows, running.
+#[derive(Debug)]
+pub struct Running<M> {
+    pub(super) loaded: Box<Loaded>,
+    /// A flow table for each element that has flows.
+    pub(super) flows: Vec<Option<FlowTable<M>>>,
+    pub(super) globals: M,
+    pub(super) hash: KeyedHash,
+    /// Packets of its own making that wait.
+    pub emissions: Emissions,
+    /// Events that wait.
+    pub notices: Notices,
+    /// What it has counted.
+    pub counts: Counts,
+    pub(super) packets: Vec<InHand>,
+    pub(super) places: Vec<Place>,
+    pub(super) keys: Vec<[u64; KEY_WORDS_MAX]>,
+    pub(super) updates: Vec<[u64; KEY_WORDS_MAX]>,
+    bulk: Vec<u64>,
+    found: Vec<Option<Flow>>,
+    pub(super) words: FlowWords,
+    /// Flows came since the burst was looked up.
+    pub(super) has_inserted: bool,
+    /// Flows went since then.
+    pub(super) has_removed: bool,
+}
+
+/// When and where a packet has come from.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Arrival {
+    /// The burst's time, in ns.
+    pub now_ns: u64,
+    /// Number of the input link.
+    pub input: u8,
+}
+
+impl<M: Memory> Running<M> {
+    /// A program on its ground.
+    pub fn new(loaded: Box<Loaded>, ground: Ground<M>) -> Self {
+        let in_hand = InHand {
+            headers: Headers::default(),
+            is_done: false,
+            decision: None,
+            clones: 0,
+        };
+        Self {
+            hash: KeyedHash::new(ground.seed),
+            emissions: Emissions::new(loaded.program.makes_packets()),
+            notices: Notices::new(!loaded.program.events.is_empty()),
+            counts: Counts::default(),
+            packets: vec![in_hand; BURST_MAX],
+            places: vec![Place::default(); BURST_MAX],
+            keys: vec![[0; KEY_WORDS_MAX]; BURST_MAX],
+            updates: vec![[0; KEY_WORDS_MAX]; BURST_MAX],
+            bulk: vec![0; BURST_MAX * KEY_WORDS_MAX],
+            found: vec![None; BURST_MAX],
+            words: FlowWords::default(),
+            has_inserted: false,
+            has_removed: false,
+            flows: ground.flows,
+            globals: ground.globals,
+            loaded,
+        }
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Program {
+        &self.loaded.program
+    }
+
+    /// Whether compiled code runs.
+    pub fn is_compiled(&self) -> bool {
+        self.loaded.compiled.is_some()
+    }
+
+    /// The flows of an element.
+    pub fn flows(&self, element: usize) -> Option<&FlowTable<M>> {
+        self.flows.get(element)?.as_ref()
+    }
+
+    /// The flows of an element, to be changed.
+    pub fn flows_mut(&mut self, element: usize) -> Option<&mut FlowTable<M>> {
+        self.flows.get_mut(element)?.as_mut()
+    }
+
+    /// The tables of the program.
+    pub fn tables(&self) -> &[MatchTable] {
+        &self.loaded.tables
+    }
+
+    /// The tables of the program, to be changed.
+    pub fn tables_mut(&mut self) -> &mut [MatchTable] {
+        &mut self.loaded.tables
+    }
+
+    /// How often each note was marked: transitions.
+    pub fn marks(&self) -> &[u64] {
+        &self.loaded.marks
+    }
+
+    /// A register of the program.
+    pub fn global(&self, global: usize, index: u32) -> Option<u64> {
+        let register = self.program().globals.get(global)?;
+        let start = *self.loaded.global_starts.get(global)?;
+        let word = self.globals.words().get((start + index) as usize)?;
+        // Pairs with the store in `Env::set_global`.
+        (index < register.count).then(|| word.load(Ordering::Relaxed))
+    }
+
+    /// Runs another program from now on, on the same ground: its [`Layout`] is the same, and it
+    /// makes packets and tells events only if the old one did. Gives the old one back.
+    pub fn replace(&mut self, loaded: Box<Loaded>) -> Box<Loaded> {
+        std::mem::replace(&mut self.loaded, loaded)
+    }
+
+    /// First step of packet `index` of a burst at an element: its headers and its key.
+    pub fn make_key(
+        &mut self,
+        element: usize,
+        index: usize,
+        frame: &mut dyn Frame,
+        arrival: Arrival,
+    ) {
+        if element == 0 {
+            self.begin(index, frame);
+        }
+        self.places[index] = Place::default();
+        if self.packets[index].is_done || self.flows[element].is_none() {
+            return;
+        }
+        let has_key = self.run_key(element, index, frame, arrival, Part::Key);
+        let has_update = has_key
+            && self.loaded.program.elements[element].update.is_some()
+            && self.run_key(element, index, frame, arrival, Part::Update);
+        self.places[index].has_key = has_key;
+        self.places[index].has_update = has_update;
+    }
+
+    fn begin(&mut self, index: usize, frame: &mut dyn Frame) {
+        let headers = Headers::parse(frame.bytes());
+        let is_refused = headers.is_malformed() && !self.loaded.program.takes_malformed;
+        self.packets[index] = InHand {
+            headers,
+            is_done: is_refused,
+            decision: is_refused.then_some(Decision::Malformed),
+            clones: 0,
+        };
+        let count = self.loaded.program.metadata.len();
+        self.loaded.metadata[index * count..][..count].fill(0);
+    }
+
+    fn run_key(
+        &mut self,
+        element: usize,
+        index: usize,
+        frame: &mut dyn Frame,
+        arrival: Arrival,
+        part: Part,
+    ) -> bool {
+        self.run_part(
+            element,
+            part,
+            index,
+            frame,
+            arrival,
+            [false; 2],
+            &mut Unwatched,
+        );
+        let element = &self.loaded.program.elements[element];
+        let (key, to) = match (part, &element.update) {
+            (Part::Update, Some(key)) => (key, &mut self.updates[index]),
+            _ => (&element.key, &mut self.keys[index]),
+        };
+        *to = [0; KEY_WORDS_MAX];
+        pack_key(key, &self.loaded.slots, to)
+    }
+
+    /// Second step of a burst of `count` packets at an element: all flows at once.
+    pub fn look_up(&mut self, element: usize, count: usize, now_ns: u64) {
+        (self.has_inserted, self.has_removed) = (false, false);
+        let Some(table) = self.flows.get_mut(element).and_then(Option::as_mut) else {
+            return;
+        };
+        let words = table.shape().key_words as usize;
+        let mut keys = 0;
+        for index in 0..count.min(BURST_MAX) {
+            if self.places[index].has_key {
+                self.bulk[keys * words..][..words].copy_from_slice(&self.keys[index][..words]);
+                keys += 1;
+            }
+        }
+        table.lookup(&self.bulk[..keys * words], now_ns, &mut self.found[..keys]);
+        let mut found = self.found[..keys].iter();
+        for place in self.places[..count.min(BURST_MAX)].iter_mut() {
+            if place.has_key {
+                place.flow = found.next().copied().flatten();
+            }
+        }
+    }
+
+    /// Third step of packet `index` at an element: its code.
+    pub fn step(&mut self, element: usize, index: usize, frame: &mut dyn Frame, arrival: Arrival) {
+        self.step_watched(element, index, frame, arrival, &mut Unwatched);
+    }
+
+    /// As [`Running::step`], interpreted, with somebody who looks on.
+    pub fn step_watched<W: Watch>(
+        &mut self,
+        element: usize,
+        index: usize,
+        frame: &mut dyn Frame,
+        arrival: Arrival,
+        watch: &mut W,
+    ) {
+        if self.packets[index].is_done {
+            return;
+        }
+        let place = self.places[index];
+        let Some(table) = self.flows[element].as_mut() else {
+            self.run_body(
+                element,
+                Part::Body,
+                index,
+                frame,
+                arrival,
+                [false; 2],
+                watch,
+            );
+            return;
+        };
+        if !place.has_key {
+            self.counts.keyless += 1;
+            self.run_body(
+                element,
+                Part::Keyless,
+                index,
+                frame,
+                arrival,
+                [false; 2],
+                watch,
+            );
+            return;
+        }
+        let words = table.shape().key_words as usize;
+        let key = &self.keys[index][..words];
+        let mut flow = place.flow;
+        if self.has_removed || (flow.is_none() && self.has_inserted) {
+            flow = table.find(key);
+            if let Some(flow) = flow {
+                table.touch(flow, arrival.now_ns);
+            }
+        }
+        let count = table.shape().state_words as usize;
+        match flow {
+            Some(flow) => {
+                // Pairs with the Release stores of `FlowTable::set_state` in this thread, or before
+                // the table was attached to.
+                let state = table.state_words(flow);
+                let word = |at: usize| state.get(at).map_or(0, |word| word.load(Ordering::Relaxed));
+                self.words.load(count, word);
+            }
+            None => self.words.load(count, |_| 0),
+        }
+        let facts = [flow.is_some(), flow.is_none() && table.is_full()];
+        watch.flow(element, key, flow.is_some(), &self.words);
+        let outcome = self.run_body(element, Part::Body, index, frame, arrival, facts, watch);
+        watch.written(&self.words);
+        self.store(element, index, flow, outcome, arrival.now_ns);
+    }
+
+    fn run_body<W: Watch>(
+        &mut self,
+        element: usize,
+        part: Part,
+        index: usize,
+        frame: &mut dyn Frame,
+        arrival: Arrival,
+        facts: [bool; 2],
+        watch: &mut W,
+    ) -> Outcome {
+        let (exit, outcome) = self.run_part(element, part, index, frame, arrival, facts, watch);
+        if let Some(count) = outcome
+            .mark
+            .and_then(|mark| self.loaded.marks.get_mut(usize::from(mark)))
+        {
+            *count += 1;
+        }
+        let packet = &mut self.packets[index];
+        packet.clones |= outcome.clones;
+        if let Some(verdict) = outcome.verdict {
+            packet.decision = Some(Decision::Program(verdict));
+        }
+        packet.is_done = exit != Exit::Next;
+        if exit == Exit::NoHeadroom {
+            packet.decision = Some(Decision::NoHeadroom);
+        }
+        outcome
+    }
+
+    /// Runs a part on a packet. What it leaves in slots can be read behind it.
+    fn run_part<W: Watch>(
+        &mut self,
+        element: usize,
+        part: Part,
+        index: usize,
+        frame: &mut dyn Frame,
+        arrival: Arrival,
+        [is_found, is_full]: [bool; 2],
+        watch: &mut W,
+    ) -> (Exit, Outcome) {
+        let Loaded {
+            program,
+            compiled,
+            tables,
+            global_starts,
+            metadata,
+            slots,
+            ..
+        } = &mut *self.loaded;
+        let of = &program.elements[element];
+        let Some(code) = code_of(of, part) else {
+            return (Exit::Next, Outcome::default());
+        };
+        let count = program.metadata.len();
+        let metadata = &mut metadata[index * count..][..count];
+        let slots = &mut slots[..code.slots.len().max(count)];
+        slots[..count].copy_from_slice(metadata);
+        slots[count..].fill(0);
+        let mut env = Env {
+            program,
+            frame: Some(frame),
+            headers: self.packets[index].headers,
+            now_ns: arrival.now_ns,
+            input: arrival.input,
+            is_found,
+            is_full,
+            registers: registers_of(of),
+            flow: &mut self.words,
+            globals: Globals {
+                words: self.globals.words(),
+                starts: global_starts,
+            },
+            tables,
+            hash: &self.hash,
+            outcome: Outcome::default(),
+            emissions: &mut self.emissions,
+            notices: &mut self.notices,
+        };
+        let exit = run_code(
+            code,
+            (element, part),
+            compiled.as_deref(),
+            slots,
+            &mut env,
+            watch,
+        );
+        let (outcome, headers) = (env.outcome, env.headers);
+        metadata.copy_from_slice(&slots[..count]);
+        self.packets[index].headers = headers;
+        (exit, outcome)
+    }
+
+    /// What becomes of packet `index`, and the outputs that get a copy, a bit for each.
+    pub fn decision(&self, index: usize) -> (Decision, u64) {
+        let packet = &self.packets[index];
+        let default = Decision::Program(self.loaded.program.verdict);
+        (packet.decision.unwrap_or(default), packet.clones)
+    }
+
+    /// The headers of packet `index`.
+    pub fn headers(&self, index: usize) -> &Headers {
+        &self.packets[index].headers
+    }
+}
+
+fn code_of(element: &Element, part: Part) -> Option<&Code> {
+    match part {
+        Part::Key => Some(&element.key.code),
+        Part::Update => element.update.as_ref().map(|key| &key.code),
+        Part::Body => Some(&element.body),
+        Part::Keyless => Some(&element.keyless),
+        Part::Timeout => Some(&element.timeout),
+    }
+}
+
+fn registers_of(element: &Element) -> &[FlowRegister] {
+    element.flows.as_ref().map_or(&[], |flows| &flows.registers)
+}
+
+/// By compiled code if there is any, and nobody looks on.
+pub(super) fn run_code<W: Watch>(
+    code: &Code,
+    (element, part): (usize, Part),
+    compiled: Option<&dyn Compiled>,
+    slots: &mut [u128],
+    env: &mut Env<'_>,
+    watch: &mut W,
+) -> Exit {
+    if !W::LOOKS_ON
+        && let Some(compiled) = compiled
+        && let Some(exit) = compiled.run(element, part, slots, env)
+    {
+        return exit;
+    }
+    interpret::run(code, slots, env, watch)
+}
+
+/// Packs slots into the words of a key; whether there is one.
+fn pack_key(key: &Key, slots: &[u128], words: &mut [u64; KEY_WORDS_MAX]) -> bool {
+    if slots
+        .get(usize::from(key.present))
+        .is_none_or(|present| *present == 0)
+    {
+        return false;
+    }
+    for part in &key.parts {
+        let value = slots.get(usize::from(part.slot)).copied().unwrap_or(0);
+        let word = usize::from(part.word);
+        words[word] |= (value as u64) << part.shift;
+        if part.width > 64 {
+            words[word + 1] |= (value >> 64) as u64;
+        }
+    }
+    true
+}

@@ -1,0 +1,140 @@
+//! A program beside any chain: packets and times in, verdicts and traces out.
+//!
+//! For tools and tests. Flows lie on the heap, time is what the caller says, and everything is
+//! interpreted; a packet goes through the program alone, as a burst of one.
+
+use std::sync::Arc;
+
+use crate::program::frame::{Buffer, Frame};
+use crate::program::interpret::Watch;
+use crate::program::ir::{Program, Verdict};
+use crate::program::layout::{Layout, Portion};
+use crate::program::queue::Notice;
+use crate::program::run::{Arrival, Decision, Loaded, Running};
+use crate::program::trace::{ElementTrace, Tracer};
+use crate::{AttachError, HeapMemory};
+
+/// A packet behind the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passed {
+    /// The output's name, or `!` and the reason for which it was dropped.
+    pub verdict: String,
+    /// Names of outputs that got a copy.
+    pub copies: Vec<String>,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// A program in simulated time.
+#[derive(Debug)]
+pub struct Simulation {
+    running: Running<Portion<HeapMemory>>,
+    program: Program,
+}
+
+/// Entries that are ended for one step of time, at most.
+const BUDGET: u32 = 1 << 20;
+
+impl Simulation {
+    /// A verified program without any flow. The same packets give the same results each time: its
+    /// hash is not random.
+    ///
+    /// # Errors
+    /// The program wants more memory than there can be.
+    pub fn new(program: Program) -> Result<Self, AttachError> {
+        let layout = Layout::of(&program);
+        let memory = Arc::new(HeapMemory::new(layout.words));
+        let ground = layout.create(&program, &memory, || [1, 2], 0)?;
+        let running = Running::new(Box::new(Loaded::new(program.clone(), None)), ground);
+        Ok(Self { running, program })
+    }
+
+    /// The program at work.
+    pub fn running(&mut self) -> &mut Running<Portion<HeapMemory>> {
+        &mut self.running
+    }
+
+    /// Ends flows whose time is over by now.
+    pub fn expire(&mut self, now_ns: u64) {
+        for element in 0..self.program.elements.len() {
+            self.running.expire(element, now_ns, BUDGET);
+        }
+    }
+
+    /// A packet from an input.
+    pub fn packet(&mut self, bytes: &[u8], arrival: Arrival) -> Passed {
+        self.run(bytes, arrival, &mut Vec::new())
+    }
+
+    /// A packet from an input, and what it went through.
+    pub fn traced(&mut self, bytes: &[u8], arrival: Arrival) -> (Passed, Vec<ElementTrace>) {
+        let mut traces = Vec::new();
+        let passed = self.run(bytes, arrival, &mut traces);
+        (passed, traces)
+    }
+
+    fn run(&mut self, bytes: &[u8], arrival: Arrival, seen: &mut Vec<ElementTrace>) -> Passed {
+        let mut frame = Buffer::new(bytes);
+        for element in 0..self.program.elements.len() {
+            self.running.make_key(element, 0, &mut frame, arrival);
+            self.running.look_up(element, 1, arrival.now_ns);
+            let mut tracer = Tracer::new(&self.program, element);
+            step(&mut self.running, element, &mut frame, arrival, &mut tracer);
+            seen.push(tracer.finish());
+        }
+        let (decision, copies) = self.running.decision(0);
+        let outputs = self.program.outputs.iter().enumerate();
+        let copied = outputs.filter(|(at, _)| copies >> at & 1 == 1);
+        Passed {
+            verdict: self.named(decision),
+            copies: copied.map(|(_, name)| name.clone()).collect(),
+            bytes: frame.bytes().to_vec(),
+        }
+    }
+
+    fn named(&self, decision: Decision) -> String {
+        let name = |names: &[String], at: u8| names.get(usize::from(at)).cloned();
+        match decision {
+            Decision::Program(Verdict::Output(at)) => {
+                name(&self.program.outputs, at).unwrap_or_default()
+            }
+            Decision::Program(Verdict::Drop(at)) => {
+                format!("!{}", name(&self.program.reasons, at).unwrap_or_default())
+            }
+            Decision::Malformed => "!malformed".to_owned(),
+            Decision::NoHeadroom => "!no_headroom".to_owned(),
+            Decision::FlowFull => "!flow_full".to_owned(),
+        }
+    }
+
+    /// Packets that the program has made since it was last asked: outputs and bytes.
+    pub fn emitted(&mut self) -> Vec<(String, Vec<u8>)> {
+        let mut all = Vec::new();
+        while let Some((output, bytes)) = self.running.emissions.first() {
+            let name = self.program.outputs.get(usize::from(output)).cloned();
+            all.push((name.unwrap_or_default(), bytes.to_vec()));
+            self.running.emissions.pop();
+        }
+        all
+    }
+
+    /// Events since it was last asked, with their names.
+    pub fn events(&mut self) -> Vec<(String, Notice)> {
+        let mut all = Vec::new();
+        while let Some(notice) = self.running.notices.pop() {
+            let name = self.program.events.get(usize::from(notice.event)).cloned();
+            all.push((name.unwrap_or_default(), notice));
+        }
+        all
+    }
+}
+
+fn step(
+    running: &mut Running<Portion<HeapMemory>>,
+    element: usize,
+    frame: &mut Buffer,
+    arrival: Arrival,
+    watch: &mut impl Watch,
+) {
+    running.step_watched(element, 0, frame, arrival, watch);
+}
