@@ -21,7 +21,7 @@ use catena_shm::sync::Ordering;
 use crate::chain::Chain;
 use crate::chain::diff::{Plan, diff};
 use crate::placement::{Placement, node_spec, place_onto};
-use crate::protocol::{Assignment, ToWorker};
+use crate::protocol::{Assignment, PoolSpec, RegionName, ToWorker};
 use crate::supervisor::Supervisor;
 use crate::supervisor::instance::{Changing, Instance, State};
 use crate::supervisor::memory::{RingName, needed_by, rings};
@@ -60,8 +60,8 @@ pub(super) enum Change {
     /// What is new is made; nothing is used yet. Workers that have died since are buried when it is
     /// decided which chain they belong to: the change fails, and it is the old one.
     Preparing(Vec<usize>),
-    /// The chain is the new one. Rings of the old one that are still in use.
-    Switching(Vec<RingName>),
+    /// The chain is the new one. Rings and pools of the old one that are still in use.
+    Switching(Vec<RingName>, Vec<PoolSpec>),
 }
 
 impl Change {
@@ -73,7 +73,15 @@ impl Change {
     /// Rings in use that the placement does not name.
     pub(super) fn leaving(&self) -> &[RingName] {
         match self {
-            Self::Switching(rings) => rings,
+            Self::Switching(rings, _) => rings,
+            Self::No | Self::Preparing(_) => &[],
+        }
+    }
+
+    /// Pools in use that the placement does not name: their owners wait for the last buffer.
+    fn leaving_pools(&self) -> &[PoolSpec] {
+        match self {
+            Self::Switching(_, pools) => pools,
             Self::No | Self::Preparing(_) => &[],
         }
     }
@@ -113,7 +121,7 @@ impl Supervisor {
         // From here on deaths are dealt with as they come, in the chain that is then the chain.
         let dead = match std::mem::replace(&mut self.change, Change::No) {
             Change::Preparing(dead) => dead,
-            Change::Switching(_) | Change::No => Vec::new(),
+            Change::Switching(..) | Change::No => Vec::new(),
         };
         if let Err(error) = prepared {
             let stays = old.1.workers.len();
@@ -286,7 +294,9 @@ impl Supervisor {
         let is_kept = |ring: &&RingName| kept.iter().any(|other| other.producer == ring.producer);
         let leaving = old_rings.iter().filter(|ring| !is_kept(ring)).copied();
         let leaving: Vec<RingName> = leaving.collect();
-        self.change = Change::Switching(leaving.clone());
+        let is_gone = |pool: &&PoolSpec| !self.placement.pools.iter().any(|o| o.id == pool.id);
+        let pools: Vec<PoolSpec> = old.pools.iter().filter(is_gone).cloned().collect();
+        self.change = Change::Switching(leaving.clone(), pools);
         self.adopt_new_states();
         for (worker, _) in &staying {
             let had = needed_by(old, *worker);
@@ -318,20 +328,33 @@ impl Supervisor {
                 instance.changing = Changing::No;
             }
         }
-        self.retire(old);
+        self.retire(old, (old_chain, &going, &staying));
         for ring in &going {
             self.close_accounts(ring, old_chain, &staying);
         }
-        self.change = Change::No;
+        let change = std::mem::take(&mut self.change);
         for ring in &leaving {
             self.memory.forget(ring.producer);
             self.memory.forget(ring.consumer);
+        }
+        // The next worker that comes may be given their numbers: nothing of them is its.
+        for pool in change.leaving_pools() {
+            self.adoptions.remove(&pool.id);
+            self.reclaims.forget(pool.id);
+            self.memory.forget(RegionName::Pool(pool.id));
+            self.memory.forget(RegionName::Ledger(pool.id));
         }
         if drained {
             Ok(())
         } else {
             Err(ApplyError::NotDrained(PATIENCE))
         }
+    }
+
+    /// Pools that are in use: those of the chain, and of workers that are leaving it.
+    pub(super) fn pools(&self) -> impl Iterator<Item = &PoolSpec> {
+        let leaving = self.change.leaving_pools().iter();
+        self.placement.pools.iter().chain(leaving)
     }
 
     /// The instance of a worker that was there when the change began.
@@ -367,6 +390,7 @@ impl Supervisor {
     /// Step 3: waits until producers have turned and links that go are empty.
     fn run_empty(&mut self, staying: &[(usize, u32)], going: &[RingName]) -> bool {
         let deadline = Instant::now() + PATIENCE;
+        let mut unread = Vec::new();
         while Instant::now() < deadline {
             self.step(Duration::from_millis(1), &[]);
             let is_there = |(worker, epoch): &(usize, u32)| {
@@ -391,12 +415,20 @@ impl Supervisor {
             if turned && going.iter().all(is_empty) {
                 return true;
             }
+            // Else whoever sends into it would stand still when it is full.
+            for ring in going.iter().filter(|ring| !is_read(ring)) {
+                if let (Some(link), false) = (ring.link, unread.contains(ring)) {
+                    unread.push(*ring);
+                    self.tell(ring.from, &ToWorker::PeerDown { link });
+                }
+            }
         }
         false
     }
 
-    /// Step 4, for workers that go: their buffers come home, then they stop.
-    fn retire(&mut self, old: &Placement) {
+    /// Step 4, for workers that go: their buffers come home, then they stop. What lies in a link
+    /// whose receiver has died (`links`) nobody else sends home.
+    fn retire(&mut self, old: &Placement, links: (&Chain, &[RingName], &[(usize, u32)])) {
         let going: Vec<usize> = (0..old.workers.len())
             .filter(|worker| {
                 self.placement.workers[*worker].nodes.is_empty()
@@ -409,6 +441,7 @@ impl Supervisor {
             supervisor.instances[worker].is_live() && supervisor.buffers_out(worker) > 0
         };
         while going.iter().any(|worker| waits(self, *worker)) && Instant::now() < deadline {
+            self.give_up_unread(links);
             self.step(Duration::from_millis(5), &[]);
         }
         for worker in &going {

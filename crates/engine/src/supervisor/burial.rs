@@ -75,6 +75,12 @@ impl Reclaims {
         self.last
     }
 
+    /// A pool is no more.
+    pub(super) fn forget(&mut self, pool: u8) {
+        self.waiting.retain(|reclaim| reclaim.pool != pool);
+        self.under_way.retain(|(_, reclaim)| reclaim.pool != pool);
+    }
+
     /// Buffers that an owner was told, or will be told, to take home, and had not by its page.
     pub(super) fn pending(&self) -> BTreeSet<Unit> {
         let under_way = self.under_way.iter().map(|(_, reclaim)| reclaim);
@@ -227,7 +233,7 @@ impl Supervisor {
         self.settle_own_pools(worker, &remains, &held, &geometries);
         let packets_lost = self.account(worker, &remains, lost.len() as u64);
         self.settle_sockets(worker);
-        let owner_of = |pool: u8| self.placement.pools.iter().find(|spec| spec.id == pool);
+        let owner_of = |pool: u8| self.pools().find(|spec| spec.id == pool);
         let mut by_pool: BTreeMap<u8, Vec<u32>> = BTreeMap::new();
         for (pool, buffer) in &lost {
             if owner_of(*pool).is_some_and(|spec| spec.owner != worker) {
@@ -266,7 +272,7 @@ impl Supervisor {
 
     /// Buffers of every pool, by its number.
     pub(super) fn pool_geometries(&self) -> BTreeMap<u8, PoolGeometry> {
-        let pools = self.placement.pools.iter();
+        let pools = self.pools();
         pools.map(|pool| (pool.id, pool_geometry(pool))).collect()
     }
 
@@ -449,11 +455,7 @@ impl Supervisor {
     /// Tells owners that run to take home what the dead held.
     pub(super) fn flush_reclaims(&mut self) {
         for reclaim in std::mem::take(&mut self.reclaims.waiting) {
-            let owner = self
-                .placement
-                .pools
-                .iter()
-                .find(|spec| spec.id == reclaim.pool);
+            let owner = self.pools().find(|spec| spec.id == reclaim.pool);
             let Some(owner) = owner.map(|spec| spec.owner) else {
                 continue;
             };
@@ -476,11 +478,11 @@ impl Supervisor {
 
     /// What an owner has done needs no memory here.
     pub(super) fn forget_done(&mut self) {
-        let pools = &self.placement.pools;
+        let owners: BTreeMap<u8, usize> = self.pools().map(|spec| (spec.id, spec.owner)).collect();
         let instances = &self.instances;
         self.reclaims.under_way.retain(|(number, reclaim)| {
-            let owner = pools.iter().find(|spec| spec.id == reclaim.pool);
-            let page = owner.and_then(|spec| instances[spec.owner].counters.as_ref());
+            let owner = owners.get(&reclaim.pool);
+            let page = owner.and_then(|owner| instances[*owner].counters.as_ref());
             page.is_none_or(|page| page.load(crate::stats::RECLAIMED_WORD) < *number)
         });
     }
