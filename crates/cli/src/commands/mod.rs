@@ -7,6 +7,7 @@ pub(crate) mod completions;
 pub(crate) mod control;
 pub(crate) mod doctor;
 mod joining;
+pub(crate) mod keeper;
 pub(crate) mod kinds;
 pub(crate) mod list;
 pub(crate) mod man;

@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use catena_shm::pool::PoolGeometry;
 use catena_shm::ring::RingMemory;
 use catena_shm::sync::Ordering;
+use serde::{Deserialize, Serialize};
 
 use crate::chain::Trust;
 use crate::placement::Placement;
@@ -28,11 +29,12 @@ use crate::supervisor::instance::State;
 use crate::supervisor::memory::{RingName, rings};
 use crate::supervisor::reclaim::{self, Inbound, Outbound, Unit};
 use crate::supervisor::sockets::has_sockets;
+use crate::supervisor::spawn::Body;
 use crate::supervisor::{Event, Supervisor};
 use crate::worker::build::pool_geometry;
 
 /// Buffers of one pool that a dead worker held.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Reclaim {
     pub(super) from: usize,
     pub(super) pool: u8,
@@ -92,7 +94,7 @@ impl Reclaims {
     /// The owner of `pool` is dead and had done all up to number `done`: of what its ledger calls
     /// `out`, the rest of what it was to take home is at home. `marked` are the buffers that it was
     /// looking for.
-    fn settle(
+    pub(super) fn settle(
         &mut self,
         pool: u8,
         out: Vec<(u32, u8)>,
@@ -145,6 +147,7 @@ impl Supervisor {
             return;
         }
         let body = self.instances[worker].body.take();
+        let was_adopted = matches!(body, Some(Body::Adopted(..)));
         let how = body.map_or_else(String::new, |body| self.part_with(body));
         let instance = &mut self.instances[worker];
         instance.socket = None;
@@ -193,7 +196,8 @@ impl Supervisor {
         }
         self.apply_policy(worker);
         // Whoever kills a worker from outside is not its fault.
-        self.schedule(worker, is_detached || !how.contains("signal: 9"));
+        let died_by_itself = !was_adopted && !how.contains("signal: 9");
+        self.schedule(worker, is_detached || died_by_itself);
     }
 
     /// Whether the chain has no nodes for a worker any more.
