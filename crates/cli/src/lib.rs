@@ -86,6 +86,9 @@ enum Command {
     /// Run one worker of a chain (started by `catena run`)
     #[command(hide = true)]
     Worker(commands::worker::Args),
+    /// Keep what a successor of a supervisor needs (started by `catena run`)
+    #[command(hide = true)]
+    Keeper(commands::keeper::Args),
     /// Measure this side of a benchmark (see `cargo xtask bench`)
     #[command(subcommand)]
     Bench(commands::bench::Command),
@@ -131,6 +134,7 @@ pub fn main_with(kinds: &[&'static NfKind]) -> ExitCode {
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Measure(command) => commands::measure::run(&command),
         Command::Worker(args) => commands::worker::run(args),
+        Command::Keeper(args) => commands::keeper::run(&args),
         Command::Bench(command) => commands::bench::run(&command),
         Command::Completions(args) => commands::completions::run(&args),
         Command::Man(args) => commands::man::run(&args),

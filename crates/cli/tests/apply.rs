@@ -354,12 +354,9 @@ fn kills_in_the_middle_of_a_change_are_survived() {
         }
         running.kill(victim);
         let mut said = child.wait_with_output().unwrap();
-        // A change may wait for somebody's answer until patience (5 s) ends, and is given up then.
-        assert!(
-            start.elapsed() < Duration::from_secs(20),
-            "{:?}",
-            start.elapsed()
-        );
+        // Nobody is waited for until patience (5 s) ends.
+        let took = start.elapsed();
+        assert!(took < Duration::from_secs(4), "{took:?}");
         // Made or not, the same file can be applied until it is.
         loop {
             let text = String::from_utf8_lossy(&said.stderr).into_owned();
@@ -370,7 +367,7 @@ fn kills_in_the_middle_of_a_change_are_survived() {
             refused += 1;
             let is_kind = text.contains("nothing was changed") || text.contains("try again");
             assert!(is_kind, "{text}");
-            assert!(start.elapsed() < Duration::from_secs(20), "{text}");
+            assert!(start.elapsed() < Duration::from_secs(4), "{text}");
             said = running.ask(&["apply", "new.yaml"]);
         }
         running.let_pass();

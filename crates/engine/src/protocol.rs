@@ -23,6 +23,8 @@
 //!     | <------------- Finished ---- |   its sources have come to their end
 //!     | -- Change ---------------> |   the chain changes: Made, AllMade as above
 //!     | -- Attach, Rewire, Inputs -> |
+//!     | -- Resume -----------------> |   another supervisor has taken over
+//!     | <------------- Resumed ----- |
 //!     | -- Stop -------------------> |   last turn, ports closed
 //!     | <------------- Stopped ----- |
 //! ```
@@ -358,6 +360,12 @@ pub enum ToWorker {
     Drain,
     /// What probes are to note.
     Probe(ProbeSettings),
+    /// Another supervisor has taken over this connection. Answered with `Resumed`; what its
+    /// predecessor began to say and did not finish is forgotten.
+    Resume {
+        /// Answered with the same number.
+        nonce: u64,
+    },
     /// Finish: last turn, close ports, say `Stopped`.
     Stop,
     /// A request to a node.
@@ -433,6 +441,17 @@ pub enum FromWorker {
         id: u64,
         /// The NF's answer.
         result: Result<serde_json::Value, String>,
+    },
+    /// Answer to `Resume`. What this worker said before counts no more.
+    Resumed {
+        /// Number of the question.
+        nonce: u64,
+        /// Records it has heard on this connection, from all supervisors, but `Resume`.
+        heard: u64,
+        /// Whether it has said `Finished`.
+        is_finished: bool,
+        /// Whether it has said `Drained`.
+        is_drained: bool,
     },
     /// Last record.
     Stopped {

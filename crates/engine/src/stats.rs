@@ -313,7 +313,7 @@ impl RxCounters {
 }
 
 /// Where the blocks of one worker's page start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct PageLayout {
     /// Number of nodes.
     pub node_count: usize,

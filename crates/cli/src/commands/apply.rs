@@ -64,10 +64,11 @@ pub(crate) fn apply(supervisor: &mut Supervisor, running: &mut Source, new: Sour
             chain.name
         ));
     }
-    match supervisor.apply(&chain) {
+    let mode = running.mode;
+    let new = Source { mode, ..new };
+    match supervisor.apply(&chain, &new.origin()) {
         Ok(plan) => {
-            let mode = running.mode;
-            *running = Source { mode, ..new };
+            *running = new;
             let text = if plan.is_empty() {
                 String::new()
             } else {

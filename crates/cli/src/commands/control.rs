@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use catena_engine::chain::Mode;
+use catena_engine::chain::{Chain, Mode};
 use catena_engine::probe::ProbeSettings;
+use catena_engine::supervisor::adoption::{Orphan, orphan};
 use catena_engine::supervisor::probing::ProbeMap;
 use catena_engine::supervisor::runtime_dir::{control_path, default_root};
 use catena_engine::supervisor::status::Status;
@@ -115,6 +116,24 @@ pub(crate) struct Source {
     pub(crate) mode: Option<Mode>,
 }
 
+impl Source {
+    /// As it is kept for whoever takes the chain over.
+    pub(crate) fn origin(&self) -> String {
+        // A path that is no text cannot be kept; then the chain cannot be taken over.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// The chain that such a text stands for.
+    pub(crate) fn read(origin: &str) -> Result<Chain, String> {
+        let source: Self = serde_json::from_str(origin).map_err(|error| error.to_string())?;
+        let registry = crate::registry::registry();
+        let checked = Chain::parse(&source.text, &source.dir, &registry, source.mode);
+        checked
+            .map(|checked| checked.chain)
+            .map_err(|errors| errors.to_string())
+    }
+}
+
 /// Where chains run: for commands that ask one.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Target {
@@ -170,6 +189,13 @@ pub(crate) fn ask_for_memory(
         Ok((Answer::Error(reason), _)) => Err(Failure::running(reason)),
         Ok(answer) => Ok(answer),
         Err(AskError::NotRunning) => {
+            if let Orphan::Left(left) = orphan(&default_root(), name) {
+                return Err(Failure::running(format!(
+                    "chain \"{name}\" runs without a supervisor, for another {} s; take it over \
+                     with `catena run FILE --adopt`, or end it with `catena stop {name}`",
+                    left.as_secs()
+                )));
+            }
             let hint = match running_chains().as_slice() {
                 [] => "; no chain is".to_owned(),
                 names => format!("; running: {}", names.join(", ")),
@@ -264,15 +290,31 @@ fn exchange_memory(
 
 /// Names of chains whose control socket answers.
 pub(crate) fn running_chains() -> Vec<String> {
+    let mut names = folders();
+    names.retain(|name| dial(&control_path(&default_root(), name)).is_ok());
+    names
+}
+
+/// Names of chains that run without a supervisor, and for how long they will.
+pub(crate) fn orphans() -> Vec<(String, Duration)> {
+    let orphans = folders()
+        .into_iter()
+        .filter_map(|name| match orphan(&default_root(), &name) {
+            Orphan::Left(left) => Some((name, left)),
+            Orphan::No => None,
+        });
+    orphans.collect()
+}
+
+/// Names of chains that have a folder, in order.
+fn folders() -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(default_root()) else {
         return Vec::new();
     };
     let names = entries
         .flatten()
         .filter_map(|entry| entry.file_name().into_string().ok());
-    let mut names: Vec<String> = names
-        .filter(|name| dial(&control_path(&default_root(), name)).is_ok())
-        .collect();
+    let mut names: Vec<String> = names.filter(|name| !name.ends_with(".lock")).collect();
     names.sort();
     names
 }

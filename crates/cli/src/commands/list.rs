@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use catena_engine::supervisor::status::Status;
 
 use super::Outcome;
-use super::control::{Request, ask, running_chains, status_in};
+use super::control::{Request, ask, orphans, running_chains, status_in};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -20,13 +20,27 @@ pub(crate) fn run(args: &Args) -> Outcome {
         .into_iter()
         .filter_map(|name| ask(&name, &Request::Status).and_then(status_in).ok());
     let statuses: Vec<Status> = statuses.collect();
+    let orphans = orphans();
     if args.json {
-        let list: Vec<_> = statuses.iter().map(as_json).collect();
+        let list = statuses.iter().map(as_json);
+        let without = orphans.iter().map(|(name, left)| {
+            serde_json::json!({ "chain": name, "pid": null, "left_s": left.as_secs() })
+        });
+        let list: Vec<_> = list.chain(without).collect();
         super::print_json(&list)?;
-    } else if statuses.is_empty() {
-        outln!("no chain is running");
-    } else {
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !statuses.is_empty() {
         out!("{}", crate::render::chains(&statuses));
+    } else if orphans.is_empty() {
+        outln!("no chain is running");
+    }
+    for (name, left) in orphans {
+        outln!(
+            "{name}: without a supervisor, for another {} s; take it over with `catena run FILE \
+             --adopt`, or end it with `catena stop {name}`",
+            left.as_secs()
+        );
     }
     Ok(ExitCode::SUCCESS)
 }

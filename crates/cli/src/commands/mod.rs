@@ -8,6 +8,7 @@ pub(crate) mod control;
 pub(crate) mod doctor;
 pub(crate) mod flow;
 mod joining;
+pub(crate) mod keeper;
 pub(crate) mod kinds;
 pub(crate) mod list;
 pub(crate) mod man;

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use catena_engine::chain::Mode;
+use catena_engine::chain::{Chain, Mode};
 use catena_engine::supervisor::runtime_dir::{control_path, default_root};
 use catena_engine::supervisor::{Event, Options, Supervisor};
 
@@ -40,6 +40,10 @@ pub(crate) struct Args {
     /// Serve Prometheus metrics over HTTP at this address, such as 127.0.0.1:9465
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_address)]
     metrics: Option<SocketAddr>,
+    /// Take over the running workers of this chain if its supervisor has died (see `run.orphan` in
+    /// the guide to chain files); start it if there is nothing to take over
+    #[arg(long)]
+    adopt: bool,
     /// Say less: only errors and the final counters
     #[arg(long, short)]
     quiet: bool,
@@ -96,12 +100,24 @@ pub(crate) fn run(args: &Args) -> Outcome {
     prepare_descriptors(&notes);
     // Outlives the supervisor: who asked for the end sees it when nothing is left.
     let mut end_askers = Vec::new();
-    let mut supervisor = Supervisor::start_unless(checked.chain, options, Some(signals.as_fd()))
-        .map_err(Failure::running)?;
+    let adopted = args
+        .adopt
+        .then(|| Supervisor::adopt(options.clone(), &checked.chain, &Source::read));
+    let adopted = adopted.transpose().map_err(Failure::running)?.flatten();
+    let is_adopted = adopted.is_some();
+    let mut supervisor = match adopted {
+        Some(supervisor) => supervisor,
+        None => start(checked.chain, options, &signals, &source)?,
+    };
     if !args.quiet {
         notes.say(format!(
-            "chain \"{}\" is running; wait policy: {}",
+            "chain \"{}\" is {}; wait policy: {}",
             supervisor.chain().name,
+            if is_adopted {
+                "taken over, and runs on"
+            } else {
+                "running"
+            },
             supervisor.wait_policy().describe()
         ));
     }
@@ -151,6 +167,22 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
 }
 
+/// Starts a chain, and has it outlive this process if it is to.
+fn start(
+    chain: Chain,
+    options: Options,
+    signals: &OwnedFd,
+    source: &Source,
+) -> Result<Supervisor, Failure> {
+    let supervisor = Supervisor::start_unless(chain, options, Some(signals.as_fd()));
+    let mut supervisor = supervisor.map_err(Failure::running)?;
+    if let Err(error) = supervisor.keep(&source.origin()) {
+        supervisor.stop(STOP_PATIENCE);
+        return Err(Failure::running(error));
+    }
+    Ok(supervisor)
+}
+
 /// The binary that runs here, also after an upgrade has replaced or deleted its file: a child of
 /// this process still has it as its own image when it looks.
 fn this_binary() -> std::io::Result<PathBuf> {
@@ -198,7 +230,8 @@ fn watch(
     (notes, desk): (&Notes, &mut Desk<'_>),
 ) {
     let started = Instant::now();
-    let mut drain_since: Option<Instant> = None;
+    // One that was being stopped when it was taken over is stopped.
+    let mut drain_since = supervisor.is_draining().then_some(started);
     loop {
         let is_ending = drain_since.is_some() || supervisor.is_finished();
         let patience = if is_ending {

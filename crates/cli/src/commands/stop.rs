@@ -1,6 +1,10 @@
-//! `catena stop`: drains a running chain and ends it; returns when nothing of it is left.
+//! `catena stop`: drains a running chain and ends it; returns when nothing of it is left. One that
+//! has no supervisor is killed: there is nobody who could drain it.
 
 use std::process::ExitCode;
+
+use catena_engine::supervisor::adoption::kill_orphan;
+use catena_engine::supervisor::runtime_dir::default_root;
 
 use super::Outcome;
 use super::control::{Request, Target, status_in};
@@ -15,6 +19,15 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
+    if let Some(name) = &args.target.chain
+        && kill_orphan(&default_root(), name)
+    {
+        errln!(
+            "catena: chain \"{name}\" had no supervisor; its workers were killed, and their \
+             packets are not accounted for"
+        );
+        return Ok(ExitCode::SUCCESS);
+    }
     let status = status_in(args.target.ask(&Request::Stop)?)?;
     if args.json {
         super::print_json(&status)?;

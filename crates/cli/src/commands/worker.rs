@@ -27,6 +27,10 @@ pub(crate) struct Args {
     /// Name of the worker to join as; several are a process each
     #[arg(long = "as", value_name = "WORKER", requires = "join")]
     names: Vec<String>,
+    /// Go on when the process that has started this one is killed: its supervisor's place may be
+    /// taken by another
+    #[arg(long, conflicts_with_all = ["socket", "join"])]
+    outlives: bool,
     /// Chain and worker, to be seen in process lists
     #[arg(long)]
     label: Option<String>,
@@ -36,12 +40,11 @@ pub(crate) fn run(args: Args) -> Outcome {
     if let Some(folder) = &args.join {
         return joining::run(folder, &args.names);
     }
-    // Whatever happens to the supervisor, no worker is left behind.
-    let _ = rustix::process::set_parent_process_death_signal(
-        args.socket
-            .is_none()
-            .then_some(rustix::process::Signal::KILL),
-    );
+    // Whatever happens to the supervisor, no worker is left behind: one that outlives it ends when
+    // nobody has the other end of its connection any more.
+    let dies_with_it = args.socket.is_none() && !args.outlives;
+    let signal = dies_with_it.then_some(rustix::process::Signal::KILL);
+    let _ = rustix::process::set_parent_process_death_signal(signal);
     let token = std::env::var("CATENA_TOKEN").unwrap_or_default();
     let is_child = args.socket.is_none();
     let socket = match args.socket {
@@ -61,7 +64,8 @@ pub(crate) fn run(args: Args) -> Outcome {
     }
 }
 
-fn inherited() -> Result<OwnedFd, Failure> {
+/// The connection that whoever started this process has given it as its standard input.
+pub(super) fn inherited() -> Result<OwnedFd, Failure> {
     let stdin = std::io::stdin();
     let socket = stdin
         .as_fd()

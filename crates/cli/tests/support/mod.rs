@@ -42,6 +42,15 @@ impl Running {
         running
     }
 
+    /// A folder in which nothing runs.
+    pub(crate) fn idle(name: &str) -> Self {
+        Self {
+            dir: tempfile::tempdir().unwrap(),
+            name: name.to_owned(),
+            child: None,
+        }
+    }
+
     /// Starts a chain in a folder where workers wait to join it.
     pub(crate) fn start_joined(name: &str, text: &str, dir: tempfile::TempDir) -> Self {
         let mut running = Self {
@@ -59,21 +68,94 @@ impl Running {
     }
 
     fn run(&mut self, text: &str, environment: &[(&str, &str)]) {
-        let file = self.dir.path().join("chain.yaml");
-        std::fs::write(&file, format!("name: {}\n{text}", self.name)).unwrap();
+        self.write("chain.yaml", text);
+        self.spawn(environment, &[]);
+        self.until_all_run();
+    }
+
+    /// Puts a text of this chain into a file of its folder.
+    pub(crate) fn write(&self, file: &str, text: &str) {
+        let path = self.dir.path().join(file);
+        std::fs::write(path, format!("name: {}\n{text}", self.name)).unwrap();
+    }
+
+    fn spawn(&mut self, environment: &[(&str, &str)], arguments: &[&str]) {
         let child = catena(&self.runtime())
             .envs(environment.iter().copied())
             .args(["run", "--json"])
-            .arg(&file)
+            .arg(self.dir.path().join("chain.yaml"))
+            .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(std::fs::File::create(self.dir.path().join("stderr")).unwrap())
             .spawn()
             .unwrap();
         self.child = Some(child);
+    }
+
+    fn until_all_run(&self) {
         self.until("all workers run", |status| {
             workers(status).all(|worker| worker["state"] == "running")
         });
+    }
+
+    /// Starts a chain, and waits for nothing.
+    pub(crate) fn begin(&mut self, text: &str) {
+        self.write("chain.yaml", text);
+        self.spawn(&[], &[]);
+    }
+
+    /// Kills the supervisor, and nobody else.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            child.wait().unwrap();
+        }
+    }
+
+    /// A command that takes this chain over.
+    pub(crate) fn adopter(&self) -> Command {
+        let mut command = catena(&self.runtime());
+        command.args(["run", "--json", "--adopt"]);
+        command.arg(self.dir.path().join("chain.yaml"));
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// Begins to take the chain over.
+    pub(crate) fn begin_adopting(&mut self) {
+        self.spawn(&[], &["--adopt"]);
+    }
+
+    /// Takes the chain over, unless it is refused.
+    pub(crate) fn try_adopt(&mut self) -> bool {
+        self.begin_adopting();
+        let start = Instant::now();
+        while self.try_status().is_none() {
+            if self.has_ended() {
+                self.child = None;
+                return false;
+            }
+            assert!(start.elapsed() < PATIENCE, "{}", self.stderr());
+        }
+        self.until_all_run();
+        true
+    }
+
+    /// Takes the chain over.
+    pub(crate) fn adopt(&mut self) {
+        assert!(self.try_adopt(), "{}", self.stderr());
+    }
+
+    /// Whether `catena run` has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        let child = self.child.as_mut().unwrap();
+        child.try_wait().unwrap().is_some()
+    }
+
+    /// Another process supervises the chain instead.
+    pub(crate) fn replace_child(&mut self, child: Child) {
+        self.child = Some(child);
     }
 
     fn runtime(&self) -> PathBuf {

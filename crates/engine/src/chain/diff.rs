@@ -289,6 +289,7 @@ fn run_changes(old: &Side<'_>, new: &Side<'_>) -> Vec<&'static str> {
         (old.cores != new.cores, "cores"),
         (old.buffers != new.buffers, "buffers"),
         (old.image != new.image, "image"),
+        (old.orphan_ms != new.orphan_ms, "orphan"),
     ])
 }
 

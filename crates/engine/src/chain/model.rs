@@ -140,7 +140,14 @@ pub struct Run {
     pub buffers: Vec<(u32, u32)>,
     /// Image for `container` mode.
     pub image: Option<String>,
+    /// For how long workers go on without a supervisor, in milliseconds; 0: they end with it.
+    pub orphan_ms: u64,
 }
+
+/// What `orphan: keep` means: ten minutes, in milliseconds.
+pub const ORPHAN_MS: u64 = 600_000;
+/// The longest that workers may go on without a supervisor: an hour.
+pub const ORPHAN_MS_MAX: u64 = 3_600_000;
 
 /// Where a node runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

@@ -221,6 +221,12 @@ fn run() -> Value {
                 "description": format!("Image for containers; {DEFAULT_IMAGE} unless given"),
                 "type": "string"
             },
+            "orphan": {
+                "description": "What workers do when the supervisor has died: stop, go on for ten \
+                    minutes (keep), or for a time",
+                "type": "string",
+                "pattern": "^(stop|keep|[0-9._]+ *(ms|s|m|min))$"
+            },
             "buffers": {
                 "description": "Buffers of each size in each pool, like 2KiB: 1024",
                 "type": "object",

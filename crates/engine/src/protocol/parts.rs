@@ -3,7 +3,8 @@
 //! Control path. A message that begins with `MORE` carries a part of a record, and more follow;
 //! any other message ends the record, and most records are that one message. JSON holds no such
 //! byte, so no record can be taken for a part. Descriptors come with the first message. A sender
-//! finishes one record before it begins the next.
+//! finishes one record before it begins the next, unless it is another one that took over in the
+//! middle: its first message begins with `CANCEL`, and what was begun is forgotten.
 //!
 //! Whoever receives keeps at most one record of a limited size, whatever the peer sends.
 
@@ -19,6 +20,8 @@ pub const FROM_WORKER_BYTES_MAX: usize = 8 << 20;
 
 /// First byte of a message after which more follow: ASCII's record separator.
 const MORE: u8 = 0x1e;
+/// First byte of a message before which a record may have been left unfinished: ASCII's cancel.
+const CANCEL: u8 = 0x18;
 /// Bytes of a record in one message: few enough for several to fit into a socket's queue.
 const PART_BYTES: usize = 32 << 10;
 const _: () = assert!(PART_BYTES < fd_passing::MESSAGE_BYTES_MAX);
@@ -34,6 +37,17 @@ impl Outgoing {
     /// A record of which nothing has been sent.
     pub fn new(bytes: Vec<u8>) -> Self {
         Self { bytes, sent: 0 }
+    }
+
+    /// A short record before which another may have been left unfinished.
+    pub fn anew(mut bytes: Vec<u8>) -> Self {
+        bytes.insert(0, CANCEL);
+        Self::new(bytes)
+    }
+
+    /// All of it.
+    pub fn text(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Bytes that are still to be sent.
@@ -98,6 +112,11 @@ impl Incoming {
         let Message { bytes, fds } = message;
         let (is_part, text) = match bytes.split_first() {
             Some((&MORE, rest)) => (true, rest),
+            Some((&CANCEL, rest)) => {
+                self.bytes.clear();
+                self.fds.clear();
+                (false, rest)
+            }
             _ => (false, &bytes[..]),
         };
         let too_long = self.bytes.len() + text.len() > self.limit;
@@ -105,6 +124,7 @@ impl Incoming {
             return Err(TooMuch { bytes: self.limit });
         }
         if !is_part && self.bytes.is_empty() && self.fds.is_empty() {
+            let bytes = text.to_vec();
             return Ok(Some(Message { bytes, fds }));
         }
         self.fds.extend(fds);
@@ -154,6 +174,22 @@ mod tests {
             assert!(record.bytes == text && record.fds.len() == 1, "{size}");
         }
         sender.join().unwrap();
+    }
+
+    /// A sender that died in the middle of a record, and its successor on the same connection.
+    #[test]
+    fn what_was_left_unfinished_is_forgotten() {
+        let (ours, theirs) = pair();
+        let memory = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let begun = [&[MORE][..], &[b'x'; 999]].concat();
+        fd_passing::send(&ours, &begun, &[memory.as_fd()]).unwrap();
+        Outgoing::anew(b"here".to_vec()).send(&ours, &[]).unwrap();
+        Outgoing::new(b"next".to_vec()).send(&ours, &[]).unwrap();
+        let mut incoming = Incoming::new(TO_WORKER_BYTES_MAX);
+        for text in [b"here", b"next"] {
+            let record = receive(&theirs, &mut incoming).unwrap();
+            assert!(record.bytes == text && record.fds.is_empty());
+        }
     }
 
     #[test]

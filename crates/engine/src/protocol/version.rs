@@ -50,6 +50,8 @@ sources! {
     "../link/tcp/inflow.rs",
     "../link/tcp/tx.rs",
     "../worker/connect.rs",
+    "../supervisor/estate/book.rs",
+    "../supervisor/keeper.rs",
     "../../../shm/src/bell.rs",
     "../../../shm/src/counters.rs",
     "../../../shm/src/descriptor.rs",

@@ -21,7 +21,7 @@ use catena_shm::sync::Ordering;
 use crate::chain::Chain;
 use crate::chain::diff::{Plan, diff};
 use crate::placement::{Placement, node_spec, place_onto};
-use crate::protocol::{Assignment, ToWorker};
+use crate::protocol::{Assignment, PoolSpec, RegionName, ToWorker};
 use crate::supervisor::Supervisor;
 use crate::supervisor::instance::{Changing, Instance, State};
 use crate::supervisor::memory::{RingName, needed_by, rings};
@@ -60,8 +60,11 @@ pub(super) enum Change {
     /// What is new is made; nothing is used yet. Workers that have died since are buried when it is
     /// decided which chain they belong to: the change fails, and it is the old one.
     Preparing(Vec<usize>),
-    /// The chain is the new one. Rings of the old one that are still in use.
-    Switching(Vec<RingName>),
+    /// The chain is the new one. Rings and pools of the old one that are still in use.
+    Switching(Vec<RingName>, Vec<PoolSpec>),
+    /// The same, but its supervisor has died, and so has every worker: none is replaced before all
+    /// that they left is settled.
+    Completing(Vec<RingName>, Vec<PoolSpec>),
 }
 
 impl Change {
@@ -70,10 +73,28 @@ impl Change {
         matches!(self, Self::Preparing(dead) if dead.contains(&worker))
     }
 
+    /// What of `old` is in use while the chain becomes `now`.
+    pub(super) fn switching(old: &Placement, now: &Placement) -> Self {
+        let kept = rings(now);
+        let is_kept = |ring: &RingName| kept.iter().any(|other| other.producer == ring.producer);
+        let leaving = rings(old).into_iter().filter(|ring| !is_kept(ring));
+        let is_gone = |pool: &&PoolSpec| !now.pools.iter().any(|other| other.id == pool.id);
+        let pools = old.pools.iter().filter(is_gone).cloned();
+        Self::Switching(leaving.collect(), pools.collect())
+    }
+
     /// Rings in use that the placement does not name.
     pub(super) fn leaving(&self) -> &[RingName] {
         match self {
-            Self::Switching(rings) => rings,
+            Self::Switching(rings, _) | Self::Completing(rings, _) => rings,
+            Self::No | Self::Preparing(_) => &[],
+        }
+    }
+
+    /// Pools in use that the placement does not name: their owners wait for the last buffer.
+    fn leaving_pools(&self) -> &[PoolSpec] {
+        match self {
+            Self::Switching(_, pools) | Self::Completing(_, pools) => pools,
             Self::No | Self::Preparing(_) => &[],
         }
     }
@@ -83,11 +104,12 @@ impl Change {
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Supervisor {
-    /// Changes the running chain to `new`, which has the same name. Gives what was done.
+    /// Changes the running chain to `new`, which has the same name. Gives what was done. `origin`
+    /// is what `new` comes from, as of [`Supervisor::keep`].
     ///
     /// # Errors
     /// [`ApplyError`].
-    pub fn apply(&mut self, new: &Chain) -> Result<Plan, ApplyError> {
+    pub fn apply(&mut self, new: &Chain, origin: &str) -> Result<Plan, ApplyError> {
         let plan = diff(&compact(&self.chain), new);
         if plan.is_empty() {
             return Ok(plan);
@@ -96,12 +118,12 @@ impl Supervisor {
         // While links come and go it is not known where buffers can be.
         self.end_audits();
         self.change = Change::Preparing(Vec::new());
-        let result = self.change(new);
+        let result = self.change(new, origin);
         self.change = Change::No;
         result.map(|()| plan)
     }
 
-    fn change(&mut self, new: &Chain) -> Result<(), ApplyError> {
+    fn change(&mut self, new: &Chain, origin: &str) -> Result<(), ApplyError> {
         let chain = renumber(&self.chain, new);
         let placement = place_onto(&chain, Some(&self.placement)).map_err(ApplyError::Failed)?;
         check_possible(&self.chain, &self.placement, &chain, &placement)?;
@@ -113,7 +135,7 @@ impl Supervisor {
         // From here on deaths are dealt with as they come, in the chain that is then the chain.
         let dead = match std::mem::replace(&mut self.change, Change::No) {
             Change::Preparing(dead) => dead,
-            Change::Switching(_) | Change::No => Vec::new(),
+            Change::Switching(..) | Change::Completing(..) | Change::No => Vec::new(),
         };
         if let Err(error) = prepared {
             let stays = old.1.workers.len();
@@ -123,6 +145,7 @@ impl Supervisor {
                 .for_each(|worker| self.bury(worker));
             return Err(error);
         }
+        self.came_from(origin);
         self.switch(&old.0, &old.1)
     }
 
@@ -281,12 +304,7 @@ impl Supervisor {
         let staying: Vec<(usize, u32)> = staying
             .map(|worker| (worker, self.instances[worker].epoch))
             .collect();
-        let old_rings = rings(old);
-        let kept = rings(&self.placement);
-        let is_kept = |ring: &&RingName| kept.iter().any(|other| other.producer == ring.producer);
-        let leaving = old_rings.iter().filter(|ring| !is_kept(ring)).copied();
-        let leaving: Vec<RingName> = leaving.collect();
-        self.change = Change::Switching(leaving.clone());
+        self.change = Change::switching(old, &self.placement);
         self.adopt_new_states();
         for (worker, _) in &staying {
             let had = needed_by(old, *worker);
@@ -309,7 +327,7 @@ impl Supervisor {
         for life in &staying {
             self.turn(*life);
         }
-        let going: Vec<RingName> = self.going(old_chain, &old_rings);
+        let going: Vec<RingName> = self.going(old_chain, &rings(old));
         let drained = self.run_empty(&staying, &going);
         for life in &staying {
             let inputs = self.inputs(life.0);
@@ -318,20 +336,43 @@ impl Supervisor {
                 instance.changing = Changing::No;
             }
         }
-        self.retire(old);
-        for ring in &going {
-            self.close_accounts(ring, old_chain, &staying);
-        }
-        self.change = Change::No;
-        for ring in &leaving {
-            self.memory.forget(ring.producer);
-            self.memory.forget(ring.consumer);
-        }
+        self.retire(old, (old_chain, &going, &staying));
+        self.close(old_chain, &going, &staying);
         if drained {
             Ok(())
         } else {
             Err(ApplyError::NotDrained(PATIENCE))
         }
+    }
+
+    /// The last of a change: what passed by links that go is accounted for, their memory forgotten.
+    pub(super) fn close(
+        &mut self,
+        old_chain: &Chain,
+        going: &[RingName],
+        staying: &[(usize, u32)],
+    ) {
+        for ring in going {
+            self.close_accounts(ring, old_chain, staying);
+        }
+        let change = std::mem::take(&mut self.change);
+        for ring in change.leaving() {
+            self.memory.forget(ring.producer);
+            self.memory.forget(ring.consumer);
+        }
+        // The next worker that comes may be given their numbers: nothing of them is its.
+        for pool in change.leaving_pools() {
+            self.adoptions.remove(&pool.id);
+            self.reclaims.forget(pool.id);
+            self.memory.forget(RegionName::Pool(pool.id));
+            self.memory.forget(RegionName::Ledger(pool.id));
+        }
+    }
+
+    /// Pools that are in use: those of the chain, and of workers that are leaving it.
+    pub(super) fn pools(&self) -> impl Iterator<Item = &PoolSpec> {
+        let leaving = self.change.leaving_pools().iter();
+        self.placement.pools.iter().chain(leaving)
     }
 
     /// The instance of a worker that was there when the change began.
@@ -367,6 +408,7 @@ impl Supervisor {
     /// Step 3: waits until producers have turned and links that go are empty.
     fn run_empty(&mut self, staying: &[(usize, u32)], going: &[RingName]) -> bool {
         let deadline = Instant::now() + PATIENCE;
+        let mut unread = Vec::new();
         while Instant::now() < deadline {
             self.step(Duration::from_millis(1), &[]);
             let is_there = |(worker, epoch): &(usize, u32)| {
@@ -391,12 +433,20 @@ impl Supervisor {
             if turned && going.iter().all(is_empty) {
                 return true;
             }
+            // Else whoever sends into it would stand still when it is full.
+            for ring in going.iter().filter(|ring| !is_read(ring)) {
+                if let (Some(link), false) = (ring.link, unread.contains(ring)) {
+                    unread.push(*ring);
+                    self.tell(ring.from, &ToWorker::PeerDown { link });
+                }
+            }
         }
         false
     }
 
-    /// Step 4, for workers that go: their buffers come home, then they stop.
-    fn retire(&mut self, old: &Placement) {
+    /// Step 4, for workers that go: their buffers come home, then they stop. What lies in a link
+    /// whose receiver has died (`links`) nobody else sends home.
+    fn retire(&mut self, old: &Placement, links: (&Chain, &[RingName], &[(usize, u32)])) {
         let going: Vec<usize> = (0..old.workers.len())
             .filter(|worker| {
                 self.placement.workers[*worker].nodes.is_empty()
@@ -409,6 +459,7 @@ impl Supervisor {
             supervisor.instances[worker].is_live() && supervisor.buffers_out(worker) > 0
         };
         while going.iter().any(|worker| waits(self, *worker)) && Instant::now() < deadline {
+            self.give_up_unread(links);
             self.step(Duration::from_millis(5), &[]);
         }
         for worker in &going {
@@ -445,6 +496,7 @@ fn check_possible(
         (run.burst != new_run.burst, "burst"),
         (run.cores != new_run.cores, "cores"),
         (run.wait != new_run.wait, "wait"),
+        (run.orphan_ms != new_run.orphan_ms, "orphan"),
     ] {
         if changes {
             return refuse(format!("run.{key} would change for workers that run"));

@@ -32,6 +32,14 @@ impl Supervisor {
     /// Serves everything that has happened, waiting at most `timeout` for something to happen.
     /// Gives for each of `also` whether it became readable.
     pub fn step(&mut self, timeout: Duration, also: &[BorrowedFd<'_>]) -> Vec<bool> {
+        // What others have decided since the last step; then what is decided in this one.
+        self.commit();
+        let extra = self.attend(timeout, also);
+        self.commit();
+        extra
+    }
+
+    fn attend(&mut self, timeout: Duration, also: &[BorrowedFd<'_>]) -> Vec<bool> {
         let (ready, extra) = self.wait_for_events(timeout, also);
         if ready.contains(&Source::Accept) {
             self.admit_containers();
@@ -136,6 +144,12 @@ impl Supervisor {
                     worker,
                     format!("it did not come up within {START_TIMEOUT:?}"),
                 ));
+            }
+            let is_late = |asked: Instant| now - asked > ANSWER_PATIENCE;
+            if instance.is_live() && instance.resuming.is_some_and(|(_, asked)| is_late(asked)) {
+                let why =
+                    format!("it did not answer its new supervisor within {ANSWER_PATIENCE:?}");
+                ended.push((worker, why));
             }
             for (viewer, (_, asked)) in &instance.awaits {
                 if now - *asked > ANSWER_PATIENCE && self.instances[*viewer].is_live() {

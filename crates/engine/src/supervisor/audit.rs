@@ -5,8 +5,9 @@
 //! which; but a buffer that is out of its pool, and on no link and no lane, nobody else has either.
 //! To find those exactly while everybody runs:
 //!
-//! 1. The owner marks in its ledger, between two turns, what is out by links that lead to the dead
-//!    worker. A mark goes when its buffer comes home.
+//! 1. The owner marks in its ledger, between two turns, what is out by a link that leads to the dead
+//!    worker. A mark goes when its buffer comes home. One link at a time: should the owner die, it is
+//!    known of each mark by which link its buffer left.
 //! 2. Then all links are looked through in the order in which packets take them, lanes last. A
 //!    packet is published further on before its slot is given back, so one that moves meanwhile is
 //!    seen, unless it has come home.
@@ -24,6 +25,7 @@ use crate::chain::Trust;
 use crate::protocol::{RegionName, ToWorker};
 use crate::supervisor::apply::Change;
 use crate::supervisor::burial::Reclaim;
+use crate::supervisor::estate::Book;
 use crate::supervisor::instance::State;
 use crate::supervisor::memory::{RingName, rings};
 use crate::supervisor::reclaim::{Unit, units_of};
@@ -34,17 +36,75 @@ use crate::worker::build::pool_geometry;
 #[derive(Debug, Default)]
 pub(super) struct Audits {
     /// To be begun: links by which dead workers can have come to their buffers, by owner.
-    due: BTreeMap<usize, BTreeSet<usize>>,
+    pub(super) due: BTreeMap<usize, BTreeSet<usize>>,
     /// Begun: the number of the question that the owner answers when it has marked them.
     open: BTreeMap<usize, (u64, BTreeSet<usize>)>,
-    /// The links of the last that was begun, by owner. Marks may stand in its ledger as long as the
+    /// Ended: the number of the question that the owner answers when it has read so. Until then no
+    /// other is begun, since it would not be known whose marks they are.
+    ending: BTreeMap<usize, u64>,
+    /// The link of the last that was begun, by owner. Marks may stand in its ledger as long as the
     /// owner has not read that the search has ended, so also when it dies before.
-    last: BTreeMap<usize, BTreeSet<usize>>,
+    pub(super) last: BTreeMap<usize, BTreeSet<usize>>,
+}
+
+impl Audits {
+    /// Links of those that are begun, by owner.
+    pub(super) fn open_links(&self) -> BTreeMap<usize, BTreeSet<usize>> {
+        let ending = self.ending.keys();
+        let ending = ending.map(|owner| (*owner, BTreeSet::new()));
+        let open = self.open.iter();
+        let open = open.map(|(owner, (_, links))| (*owner, links.clone()));
+        ending.chain(open).collect()
+    }
+
+    /// Begins with the next link of `owner`, unless another of its links is looked through: whose
+    /// marks stand in its ledger must be known. `id` is the number of the question.
+    fn begin(&mut self, owner: usize, id: u64) -> Option<usize> {
+        if self.open.contains_key(&owner) || self.ending.contains_key(&owner) {
+            return None;
+        }
+        let due = self.due.get_mut(&owner)?;
+        let link = due.pop_first();
+        if due.is_empty() {
+            self.due.remove(&owner);
+        }
+        let links = BTreeSet::from([link?]);
+        self.last.insert(owner, links.clone());
+        self.open.insert(owner, (id, links));
+        link
+    }
+
+    /// Everything that the owner had to mark is dealt with; `id` is the number of the question by
+    /// which it says that it has read so.
+    fn end(&mut self, owner: usize, id: u64) {
+        self.open.remove(&owner);
+        self.ending.insert(owner, id);
+    }
+
+    /// The owner has answered `id`.
+    fn answered(&mut self, owner: usize, id: u64) {
+        if self.ending.get(&owner) == Some(&id) {
+            self.ending.remove(&owner);
+        }
+    }
+
+    /// As a former supervisor wrote them down. No answer is awaited for those that were begun.
+    pub(super) fn written(book: &Book) -> Self {
+        let open = book.audits_open.iter();
+        let open = open.map(|(owner, links)| (*owner, (u64::MAX, links.clone())));
+        Self {
+            due: book.audits_due.clone(),
+            open: open.collect(),
+            ending: BTreeMap::new(),
+            last: book.audits_last.clone(),
+        }
+    }
 }
 
 impl Supervisor {
     /// A worker has died: what it may have kept is to be looked for.
     pub(super) fn audit_later(&mut self, worker: usize) {
+        self.audits.ending.remove(&worker);
         if let Some((_, links)) = self.audits.open.remove(&worker) {
             // An owner that died in the middle. Its successor begins anew.
             self.audits.due.entry(worker).or_default().extend(links);
@@ -73,25 +133,22 @@ impl Supervisor {
         let owners: Vec<usize> = self.audits.due.keys().copied().collect();
         for owner in owners {
             let instance = &self.instances[owner];
-            let is_open = self.audits.open.contains_key(&owner);
-            if is_open || instance.state != State::Running || !instance.is_introduced {
+            if instance.state != State::Running || !instance.is_introduced {
                 continue;
             }
-            let Some(links) = self.audits.due.remove(&owner) else {
+            let id = self.next_request + 1;
+            let Some(link) = self.audits.begin(owner, id) else {
                 continue;
             };
-            self.next_request += 1;
-            let id = self.next_request;
-            let seek = links.iter().copied().collect();
-            instance.send(&ToWorker::Seek { links: seek });
+            self.next_request = id;
+            instance.send(&ToWorker::Seek { links: vec![link] });
             instance.send(&ToWorker::Sync { id });
-            self.audits.last.insert(owner, links.clone());
-            self.audits.open.insert(owner, (id, links));
         }
     }
 
     /// An owner has marked what is out: the rest of the search, if `id` is the answer to that.
     pub(super) fn conclude_audit(&mut self, owner: usize, id: u64) {
+        self.audits.answered(owner, id);
         if self
             .audits
             .open
@@ -100,7 +157,6 @@ impl Supervisor {
         {
             return;
         }
-        self.audits.open.remove(&owner);
         let mut seen = self.buffers_on_links();
         let geometries = self.pool_geometries();
         for lane in self.memory.lanes_to(owner) {
@@ -132,16 +188,32 @@ impl Supervisor {
                 });
             }
         }
-        self.instances[owner].send(&ToWorker::EndSeek);
-        self.past.searches += 1;
+        self.end_search(owner);
+        if !self.audits.due.contains_key(&owner) {
+            self.past.searches += 1;
+        }
         self.note_recovered(found);
+    }
+
+    /// Nothing is looked for in the pools of `owner` any more, as soon as it has read so.
+    fn end_search(&mut self, owner: usize) {
+        self.next_request += 1;
+        let id = self.next_request;
+        self.instances[owner].send(&ToWorker::EndSeek);
+        self.instances[owner].send(&ToWorker::Sync { id });
+        self.audits.end(owner, id);
     }
 
     /// Gives up what has begun, to begin it anew later.
     pub(super) fn end_audits(&mut self) {
-        for (owner, (_, links)) in std::mem::take(&mut self.audits.open) {
-            self.instances[owner].send(&ToWorker::EndSeek);
-            self.audits.due.entry(owner).or_default().extend(links);
+        let open = std::mem::take(&mut self.audits.open);
+        for (owner, (_, links)) in open {
+            if self.instances[owner].is_live() {
+                self.end_search(owner);
+            }
+            if !links.is_empty() {
+                self.audits.due.entry(owner).or_default().extend(links);
+            }
         }
     }
 
@@ -230,4 +302,28 @@ impl Supervisor {
 pub(super) fn marked_in(ledger: &[(u32, u8)]) -> BTreeSet<u32> {
     let marked = ledger.iter().filter(|(_, link)| *link == SOUGHT);
     marked.map(|(buffer, _)| *buffer).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is marked says no more by which link it left: of two links at once, it would not be
+    /// known to whom a buffer may come home when the owner dies.
+    #[test]
+    fn one_link_at_a_time_is_looked_through_and_its_marks_are_its_own() {
+        let mut audits = Audits::default();
+        audits.due.insert(0, BTreeSet::from([3, 5]));
+        assert_eq!(audits.begin(0, 1), Some(3));
+        assert_eq!(audits.begin(0, 2), None, "the first is looked through");
+        audits.end(0, 3);
+        assert_eq!(audits.begin(0, 4), None, "its marks may still stand");
+        assert_eq!(audits.last[&0], BTreeSet::from([3]));
+        audits.answered(0, 1);
+        assert_eq!(audits.begin(0, 5), None, "another answer");
+        audits.answered(0, 3);
+        assert_eq!(audits.begin(0, 6), Some(5));
+        assert_eq!(audits.last[&0], BTreeSet::from([5]));
+        assert!(audits.due.is_empty());
+    }
 }

@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use catena_shm::pool::PoolGeometry;
 use catena_shm::ring::RingMemory;
 use catena_shm::sync::Ordering;
+use serde::{Deserialize, Serialize};
 
 use crate::chain::Trust;
 use crate::placement::Placement;
@@ -28,11 +29,12 @@ use crate::supervisor::instance::State;
 use crate::supervisor::memory::{RingName, rings};
 use crate::supervisor::reclaim::{self, Inbound, Outbound, Unit};
 use crate::supervisor::sockets::has_sockets;
+use crate::supervisor::spawn::Body;
 use crate::supervisor::{Event, Supervisor};
 use crate::worker::build::pool_geometry;
 
 /// Buffers of one pool that a dead worker held.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Reclaim {
     pub(super) from: usize,
     pub(super) pool: u8,
@@ -75,6 +77,12 @@ impl Reclaims {
         self.last
     }
 
+    /// A pool is no more.
+    pub(super) fn forget(&mut self, pool: u8) {
+        self.waiting.retain(|reclaim| reclaim.pool != pool);
+        self.under_way.retain(|(_, reclaim)| reclaim.pool != pool);
+    }
+
     /// Buffers that an owner was told, or will be told, to take home, and had not by its page.
     pub(super) fn pending(&self) -> BTreeSet<Unit> {
         let under_way = self.under_way.iter().map(|(_, reclaim)| reclaim);
@@ -86,7 +94,7 @@ impl Reclaims {
     /// The owner of `pool` is dead and had done all up to number `done`: of what its ledger calls
     /// `out`, the rest of what it was to take home is at home. `marked` are the buffers that it was
     /// looking for.
-    fn settle(
+    pub(super) fn settle(
         &mut self,
         pool: u8,
         out: Vec<(u32, u8)>,
@@ -139,6 +147,7 @@ impl Supervisor {
             return;
         }
         let body = self.instances[worker].body.take();
+        let was_adopted = matches!(body, Some(Body::Adopted(..)));
         let how = body.map_or_else(String::new, |body| self.part_with(body));
         let instance = &mut self.instances[worker];
         instance.socket = None;
@@ -187,7 +196,8 @@ impl Supervisor {
         }
         self.apply_policy(worker);
         // Whoever kills a worker from outside is not its fault.
-        self.schedule(worker, is_detached || !how.contains("signal: 9"));
+        let died_by_itself = !was_adopted && !how.contains("signal: 9");
+        self.schedule(worker, is_detached || died_by_itself);
     }
 
     /// Whether the chain has no nodes for a worker any more.
@@ -227,7 +237,7 @@ impl Supervisor {
         self.settle_own_pools(worker, &remains, &held, &geometries);
         let packets_lost = self.account(worker, &remains, lost.len() as u64);
         self.settle_sockets(worker);
-        let owner_of = |pool: u8| self.placement.pools.iter().find(|spec| spec.id == pool);
+        let owner_of = |pool: u8| self.pools().find(|spec| spec.id == pool);
         let mut by_pool: BTreeMap<u8, Vec<u32>> = BTreeMap::new();
         for (pool, buffer) in &lost {
             if owner_of(*pool).is_some_and(|spec| spec.owner != worker) {
@@ -266,7 +276,7 @@ impl Supervisor {
 
     /// Buffers of every pool, by its number.
     pub(super) fn pool_geometries(&self) -> BTreeMap<u8, PoolGeometry> {
-        let pools = self.placement.pools.iter();
+        let pools = self.pools();
         pools.map(|pool| (pool.id, pool_geometry(pool))).collect()
     }
 
@@ -449,11 +459,7 @@ impl Supervisor {
     /// Tells owners that run to take home what the dead held.
     pub(super) fn flush_reclaims(&mut self) {
         for reclaim in std::mem::take(&mut self.reclaims.waiting) {
-            let owner = self
-                .placement
-                .pools
-                .iter()
-                .find(|spec| spec.id == reclaim.pool);
+            let owner = self.pools().find(|spec| spec.id == reclaim.pool);
             let Some(owner) = owner.map(|spec| spec.owner) else {
                 continue;
             };
@@ -476,11 +482,11 @@ impl Supervisor {
 
     /// What an owner has done needs no memory here.
     pub(super) fn forget_done(&mut self) {
-        let pools = &self.placement.pools;
+        let owners: BTreeMap<u8, usize> = self.pools().map(|spec| (spec.id, spec.owner)).collect();
         let instances = &self.instances;
         self.reclaims.under_way.retain(|(number, reclaim)| {
-            let owner = pools.iter().find(|spec| spec.id == reclaim.pool);
-            let page = owner.and_then(|spec| instances[spec.owner].counters.as_ref());
+            let owner = owners.get(&reclaim.pool);
+            let page = owner.and_then(|owner| instances[*owner].counters.as_ref());
             page.is_none_or(|page| page.load(crate::stats::RECLAIMED_WORD) < *number)
         });
     }

@@ -62,5 +62,8 @@ impl Supervisor {
             }
         }
         self.remove_containers();
+        if let Some(estate) = self.estate.take() {
+            estate.end();
+        }
     }
 }

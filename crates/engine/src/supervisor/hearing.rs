@@ -33,13 +33,30 @@ impl Supervisor {
             if instance.talk.rests(Instant::now()).is_some() && !instance.has_hung_up() {
                 return self.note_talk(worker);
             }
-            match self.instances[worker].receive() {
-                Heard::Record(record, fds) => self.obey(worker, *record, fds),
-                Heard::Part => {}
-                Heard::Garbage(why) => self.detach(worker, &why),
-                Heard::Nothing => return,
-                Heard::End => self.disconnected(worker),
+            let asked = instance.resuming.map(|(nonce, _)| nonce);
+            match (self.instances[worker].receive(), asked) {
+                (Heard::Record(record, _), Some(asked)) => self.answers(worker, asked, &record),
+                // What a former supervisor was told, and its last words to it, count no more.
+                (Heard::Garbage(_), Some(_)) | (Heard::Part, _) => {}
+                (Heard::Record(record, fds), None) => self.obey(worker, *record, fds),
+                (Heard::Garbage(why), None) => self.detach(worker, &why),
+                (Heard::Nothing, _) => return,
+                (Heard::End, _) => self.disconnected(worker),
             }
+        }
+    }
+
+    /// Something a worker said that was asked, under number `asked`, how far it has come.
+    fn answers(&mut self, worker: usize, asked: u64, record: &FromWorker) {
+        if let FromWorker::Resumed {
+            nonce,
+            heard,
+            is_finished,
+            is_drained,
+        } = record
+            && *nonce == asked
+        {
+            self.resumed(worker, *heard, (*is_finished, *is_drained));
         }
     }
 
@@ -63,6 +80,7 @@ impl Supervisor {
                 return;
             }
             match self.instances[worker].receive() {
+                Heard::Record(..) if self.instances[worker].resuming.is_some() => {}
                 Heard::Record(record, fds) => self.obey(worker, *record, fds),
                 Heard::Part => {}
                 Heard::Garbage(_) | Heard::Nothing | Heard::End => return,
@@ -143,6 +161,10 @@ impl Supervisor {
                 instance.failure = Some(said);
             }
             (FromWorker::Synced { id }, _) => {
+                if instance.forgets == Some(id) {
+                    instance.forgets = None;
+                    instance.changing = Changing::No;
+                }
                 self.synced(worker, id);
                 self.conclude_audit(worker, id);
             }
@@ -238,7 +260,7 @@ impl Supervisor {
         let instance = &mut self.instances[worker];
         instance.socket = None;
         match &mut instance.body {
-            Some(body @ (Body::Process(..) | Body::Container(_))) => {
+            Some(body @ (Body::Process(..) | Body::Adopted(..) | Body::Container(_))) => {
                 body.kill();
                 if body.exit_fd().is_none() {
                     self.bury(worker);

@@ -18,7 +18,7 @@ use crate::supervisor::outbox::Outbox;
 use crate::supervisor::spawn::Body;
 
 /// How far an instance has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// Started, not yet heard of.
@@ -154,6 +154,8 @@ pub struct Instance {
     pub accusations: BTreeMap<RegionName, u64>,
     /// Its counters page.
     pub counters: Option<Counters>,
+    /// The memory of that page, and its size.
+    pub page: Option<(Arc<OwnedFd>, usize)>,
     /// The page that its probes write into, and its size.
     pub records: Option<(Arc<OwnedFd>, usize)>,
     /// Where blocks lie in the counters page.
@@ -182,15 +184,30 @@ pub struct Instance {
     pub is_detached: bool,
     /// Why it failed, if it said so.
     pub failure: Option<String>,
+    /// Of one that was taken over and has not answered: the number of the question, and when.
+    pub resuming: Option<(u64, Instant)>,
+    /// Of one that was taken over in the middle of a change: when it has answered this, it has said
+    /// the last of it.
+    pub forgets: Option<u64>,
 }
 
 impl Instance {
     /// An instance that has just been started.
     pub fn new(epoch: u32, body: Body, socket: Option<OwnedFd>, token: String) -> Self {
+        Self::with(epoch, Some(body), socket, token)
+    }
+
+    /// One of which nothing is known but this; without a body, it has ended.
+    pub(super) fn with(
+        epoch: u32,
+        body: Option<Body>,
+        socket: Option<OwnedFd>,
+        token: String,
+    ) -> Self {
         Self {
             epoch,
             state: State::Starting,
-            body: Some(body),
+            body,
             socket,
             token,
             made: BTreeSet::new(),
@@ -202,6 +219,7 @@ impl Instance {
             is_talkative: false,
             accusations: BTreeMap::new(),
             counters: None,
+            page: None,
             records: None,
             layout: PageLayout::default(),
             running_since: None,
@@ -216,6 +234,8 @@ impl Instance {
             is_bypass: false,
             is_detached: false,
             failure: None,
+            resuming: None,
+            forgets: None,
         }
     }
 

@@ -142,9 +142,13 @@ impl Supervisor {
         };
         self.instances[worker].made.insert(region);
         let fd = Arc::new(fd);
-        if region == RegionName::Records {
-            self.instances[worker].records = Some((fd, len));
-            return;
+        match region {
+            RegionName::Records => {
+                self.instances[worker].records = Some((fd, len));
+                return;
+            }
+            RegionName::Counters => self.instances[worker].page = Some((fd.clone(), len)),
+            _ => {}
         }
         self.memory.keep(region, Held { fd, len, end });
         if let Some((ring, Side::Producer)) = memory::ring_of(&self.placement, region) {

@@ -52,6 +52,17 @@ impl Memory {
         kept.push((start, held));
     }
 
+    /// Every region, with the index of its first descriptor, oldest first.
+    pub(super) fn everything(&self) -> impl Iterator<Item = (RegionName, u64, &Held)> {
+        let regions = self.regions.iter();
+        regions.flat_map(|(region, kept)| kept.iter().map(|(start, held)| (*region, *start, held)))
+    }
+
+    /// Keeps a region as a former supervisor had it; of several for a purpose, the oldest first.
+    pub(super) fn restore(&mut self, region: RegionName, start: u64, held: Held) {
+        self.regions.entry(region).or_default().push((start, held));
+    }
+
     /// Sets where a ring's side continues.
     pub(super) fn set_start(&mut self, region: RegionName, index: u64) {
         self.starts.insert(region, index);

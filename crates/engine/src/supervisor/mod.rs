@@ -20,13 +20,17 @@
 //! - `status`: counters summed over lives, for people and machines.
 //! - `sockets`: introductions over TCP.
 //! - `states`: memory that outlives NFs.
+//! - `estate`: what is written down for a successor of this supervisor; `keeper`: the process that
+//!   keeps it; `adoption`: taking it over.
 //! - `runtime_dir`: the folder of a running chain: lock and sockets.
 //!
 //! One loop ([`Supervisor::step`]) serves everything; it never waits for a worker.
 
+pub mod adoption;
 pub mod apply;
 pub mod container;
 pub mod instance;
+pub mod keeper;
 pub mod probing;
 pub mod reclaim;
 pub mod renumber;
@@ -38,6 +42,7 @@ mod audit;
 mod burial;
 mod cores;
 mod ending;
+mod estate;
 mod evidence;
 mod hearing;
 mod introduction;
@@ -68,6 +73,7 @@ use crate::supervisor::audit::Audits;
 use crate::supervisor::burial::Reclaims;
 use crate::supervisor::container::{Containers, Network};
 use crate::supervisor::cores::cores_used;
+use crate::supervisor::estate::Estate;
 use crate::supervisor::instance::{Instance, State};
 use crate::supervisor::memory::Memory;
 use crate::supervisor::runtime_dir::RuntimeDir;
@@ -113,6 +119,17 @@ pub enum StartError {
     /// Somebody asked for the end before it had begun.
     #[error("interrupted before all workers ran; nothing is left of it")]
     Interrupted,
+    /// A chain cannot be taken over. It stays as it is.
+    #[error("chain \"{chain}\" cannot be taken over: {why}")]
+    Adoption {
+        /// Its name.
+        chain: String,
+        /// Why, and what to do.
+        why: String,
+    },
+    /// The chain cannot outlive this process as its file says.
+    #[error("{0}")]
+    Orphan(String),
     /// It took too long.
     #[error("workers {0} did not start within {1:?}")]
     Timeout(String, Duration),
@@ -221,6 +238,8 @@ pub struct Supervisor {
     change: apply::Change,
     /// What probes note, and since when.
     probing: Option<(ProbeSettings, Instant)>,
+    /// What a successor of this supervisor needs, if the chain may outlive it.
+    estate: Option<Estate>,
 }
 
 /// A request to a node, on its way or answered.
@@ -260,7 +279,9 @@ impl Supervisor {
         // Recovery is a dozen short steps, each of which may wait for a core.
         ask_for_slices(Some(SHORTEST_SLICE));
         let placement = place(&chain).map_err(StartError::Placement)?;
-        let runtime = RuntimeDir::create(&options.runtime_root, &chain.name)?;
+        estate::check_possible(&chain, &placement).map_err(StartError::Orphan)?;
+        let runtime = RuntimeDir::create(&options.runtime_root, &chain.name);
+        let runtime = runtime.map_err(|error| adoption::why_busy(error, &options.runtime_root))?;
         let cores = cores_used(&chain, &placement, options.pin);
         let wait = choose(chain.run.wait, measure(placement.workers.len(), cores));
         let containers = Containers::for_chain(&chain, &placement, &runtime)?;
@@ -286,6 +307,7 @@ impl Supervisor {
             is_stopping: false,
             change: apply::Change::No,
             probing: None,
+            estate: None,
             instances: Vec::new(),
             chain,
             placement,
@@ -362,7 +384,8 @@ impl Supervisor {
                     ));
                 }
                 let program = &self.options.program;
-                let (body, socket) = spawn::process(&spec.name, &self.chain.name, &token, program)?;
+                let how = (program.as_path(), self.chain.run.orphan_ms > 0);
+                let (body, socket) = spawn::process(&spec.name, &self.chain.name, &token, how)?;
                 (body, Some(socket))
             }
             Mode::Container => {
@@ -403,8 +426,8 @@ impl Supervisor {
             return;
         }
         let token = runtime_dir::random_token();
-        let program = &self.options.program;
-        if let Ok((body, socket)) = spawn::process("spare", &self.chain.name, &token, program) {
+        let how = (self.options.program.as_path(), self.chain.run.orphan_ms > 0);
+        if let Ok((body, socket)) = spawn::process("spare", &self.chain.name, &token, how) {
             self.spare = Some(Spare {
                 body,
                 socket,
@@ -467,6 +490,11 @@ impl Supervisor {
                 self.tell(worker, &ToWorker::Drain);
             }
         }
+    }
+
+    /// Whether nothing more is taken in.
+    pub fn is_draining(&self) -> bool {
+        self.is_draining
     }
 
     /// Sends a request to a node; the answer is fetched by [`Supervisor::answer`].

@@ -40,6 +40,23 @@ struct Queue {
     took: Option<Instant>,
     refused: Option<String>,
     is_given_up: bool,
+    /// Records that the worker's socket has taken whole.
+    sent: u64,
+    /// Whether records wait until it is written down that they are to be sent (see `estate`).
+    is_journaled: bool,
+    /// So many of the last that wait are not written down.
+    unwritten: usize,
+    /// Of a worker that was taken over: what it is asked, and how many of those that wait are its
+    /// former supervisor's.
+    resuming: Option<Resuming>,
+}
+
+/// A worker is asked what it heard of its former supervisor; until it answers, it is told nothing
+/// else.
+#[derive(Debug)]
+struct Resuming {
+    question: Option<Waiting>,
+    inherited: u64,
 }
 
 /// Records for one worker, in order. Sending changes nothing else of a worker, so that whoever may
@@ -65,8 +82,13 @@ impl Outbox {
             record: Outgoing::new(bytes),
             memory: memory.cloned(),
         };
-        if queue.waiting.is_empty() && queue.try_send(socket, &mut record) {
+        let is_next = queue.waiting.is_empty() && !queue.is_journaled && queue.resuming.is_none();
+        if is_next && queue.try_send(socket, &mut record) {
+            queue.sent += 1;
             return;
+        }
+        if queue.is_journaled {
+            queue.unwritten += 1;
         }
         let cost = record.record.left() + RECORD_COST;
         if queue.bytes + cost > BYTES_MAX {
@@ -82,7 +104,13 @@ impl Outbox {
     /// Sends what waits, as far as the socket takes it.
     pub(super) fn flush(&self, socket: &OwnedFd, now: Instant) {
         let mut queue = self.0.borrow_mut();
-        while let Some(mut waiting) = queue.waiting.pop_front() {
+        if queue.is_held_up(socket) {
+            return;
+        }
+        while queue.waiting.len() > queue.unwritten {
+            let Some(mut waiting) = queue.waiting.pop_front() else {
+                break;
+            };
             let before = waiting.record.left();
             let is_done = queue.try_send(socket, &mut waiting);
             let left = waiting.record.left();
@@ -95,13 +123,90 @@ impl Outbox {
                 return;
             }
             queue.bytes = queue.bytes.saturating_sub(left + RECORD_COST);
+            queue.sent += 1;
         }
         queue.took = None;
     }
 
+    /// From now on nothing is sent before [`Outbox::written`] says so.
+    pub(super) fn journal(&self, is_journaled: bool) {
+        let mut queue = self.0.borrow_mut();
+        queue.is_journaled = is_journaled;
+        if !is_journaled {
+            queue.unwritten = 0;
+        }
+    }
+
+    /// All that waits is written down and may be sent.
+    pub(super) fn written(&self, socket: &OwnedFd, now: Instant) {
+        self.0.borrow_mut().unwritten = 0;
+        self.flush(socket, now);
+    }
+
+    /// What is to be written down: how many records were sent, and those that wait.
+    pub(super) fn unsent(&self) -> (u64, Vec<(String, Option<Arc<OwnedFd>>)>) {
+        let queue = self.0.borrow();
+        let text = |waiting: &Waiting| String::from_utf8_lossy(waiting.record.text()).into_owned();
+        let waiting = queue.waiting.iter();
+        let waiting = waiting.map(|waiting| (text(waiting), waiting.memory.clone()));
+        (queue.sent, waiting.collect())
+    }
+
+    /// The outbox of a worker that is taken over, from what was written down. Nothing but
+    /// `question` is sent before [`Outbox::resumed`].
+    pub(super) fn inherited(
+        sent: u64,
+        waiting: Vec<(String, Option<Arc<OwnedFd>>)>,
+        question: Vec<u8>,
+    ) -> Self {
+        let waiting: VecDeque<Waiting> = waiting
+            .into_iter()
+            .map(|(text, memory)| Waiting {
+                record: Outgoing::new(text.into_bytes()),
+                memory,
+            })
+            .collect();
+        let cost = |waiting: &Waiting| waiting.record.left() + RECORD_COST;
+        Self(RefCell::new(Queue {
+            bytes: waiting.iter().map(cost).sum(),
+            resuming: Some(Resuming {
+                question: Some(Waiting {
+                    record: Outgoing::anew(question),
+                    memory: None,
+                }),
+                inherited: waiting.len() as u64,
+            }),
+            sent,
+            waiting,
+            is_journaled: true,
+            ..Queue::default()
+        }))
+    }
+
+    /// The worker has heard so many records in all; it is sent the rest. False if that cannot be.
+    pub(super) fn resumed(&self, heard: u64) -> bool {
+        let mut queue = self.0.borrow_mut();
+        let inherited = queue.resuming.take().map_or(0, |asked| asked.inherited);
+        let Some(arrived) = heard.checked_sub(queue.sent).filter(|n| *n <= inherited) else {
+            return false;
+        };
+        for _ in 0..arrived {
+            if let Some(waiting) = queue.waiting.pop_front() {
+                let cost = waiting.record.left() + RECORD_COST;
+                queue.bytes = queue.bytes.saturating_sub(cost);
+            }
+        }
+        queue.sent = heard;
+        true
+    }
+
     /// Whether records wait for the socket to have room.
     pub(super) fn has_waiting(&self) -> bool {
-        !self.0.borrow().waiting.is_empty()
+        let queue = self.0.borrow();
+        match &queue.resuming {
+            Some(asked) => asked.question.is_some(),
+            None => queue.waiting.len() > queue.unwritten,
+        }
     }
 
     /// Whether so little waits that a request to one of its nodes may be added. Requests are not
@@ -130,8 +235,23 @@ impl Queue {
         self.refused = Some(why);
         self.is_given_up = true;
         self.waiting.clear();
+        self.unwritten = 0;
         self.bytes = 0;
         self.took = None;
+    }
+
+    /// Whether a worker that was taken over has not answered; asks it, if that is still to be done.
+    fn is_held_up(&mut self, socket: &OwnedFd) -> bool {
+        let Some(mut resuming) = self.resuming.take() else {
+            return false;
+        };
+        if let Some(mut question) = resuming.question.take()
+            && !self.try_send(socket, &mut question)
+        {
+            resuming.question = Some(question);
+        }
+        self.resuming = Some(resuming);
+        true
     }
 
     /// Whether `waiting` is dealt with: sent, or of no use to anybody.
@@ -232,5 +352,52 @@ mod tests {
             assert!(outbox.0.borrow().bytes <= BYTES_MAX);
         }
         assert!(outbox.take_refusal(now).unwrap().contains("does not read"));
+    }
+
+    fn heard(socket: &OwnedFd, incoming: &mut Incoming) -> Vec<String> {
+        let mut all = Vec::new();
+        while let Ok(Some(message)) = fd_passing::receive(socket) {
+            if let Some(record) = incoming.take(message).unwrap() {
+                all.push(String::from_utf8(record.bytes).unwrap());
+            }
+        }
+        all
+    }
+
+    /// A supervisor dies after it has written down five records, of which the worker has heard
+    /// four.
+    #[test]
+    fn a_worker_that_is_taken_over_is_told_the_rest_and_nothing_twice() {
+        let (ours, theirs) = pair();
+        fcntl_setfl(&theirs, OFlags::RDWR | OFlags::NONBLOCK).unwrap();
+        let (outbox, now) = (Outbox::default(), Instant::now());
+        let mut incoming = Incoming::new(TO_WORKER_BYTES_MAX);
+        let say = |outbox: &Outbox, text: &str| {
+            outbox.send(&ours, text.as_bytes().to_vec(), None, now);
+        };
+        outbox.journal(true);
+        say(&outbox, "one");
+        say(&outbox, "two");
+        outbox.flush(&ours, now);
+        assert!(heard(&theirs, &mut incoming).is_empty() && !outbox.has_waiting());
+        outbox.written(&ours, now);
+        assert_eq!(heard(&theirs, &mut incoming), ["one", "two"]);
+        for text in ["three", "four", "five"] {
+            say(&outbox, text);
+        }
+        let (sent, unsent) = outbox.unsent();
+        assert_eq!((sent, unsent.len()), (2, 3));
+        let successor = Outbox::inherited(sent, unsent.clone(), b"how far?".to_vec());
+        say(&successor, "six");
+        successor.written(&ours, now);
+        assert_eq!(heard(&theirs, &mut incoming), ["how far?"]);
+        assert!(successor.resumed(4));
+        successor.written(&ours, now);
+        assert_eq!(heard(&theirs, &mut incoming), ["five", "six"]);
+        assert_eq!(successor.unsent().0, 6);
+        for impossible in [1, 6] {
+            let liar = Outbox::inherited(sent, unsent.clone(), Vec::new());
+            assert!(!liar.resumed(impossible), "{impossible}");
+        }
     }
 }

@@ -12,6 +12,7 @@ use crate::chain::OnDeath;
 use crate::protocol::{RegionName, ToWorker};
 use crate::supervisor::apply::Change;
 use crate::supervisor::burial::{Reclaim, links_to};
+use crate::supervisor::estate::WrittenRespawn;
 use crate::supervisor::instance::State;
 use crate::supervisor::memory::{RingName, rings};
 use crate::supervisor::reclaim::{self, Unit};
@@ -42,6 +43,23 @@ pub(super) struct Respawn {
     pub(super) waits_for: BTreeMap<Unit, u8>,
     /// When it was last looked for them.
     pub(super) looked: Option<Instant>,
+}
+
+/// As a former supervisor wrote them down: those that wait are due.
+pub(super) fn read_back(written: &[WrittenRespawn]) -> BTreeMap<usize, Respawn> {
+    let now = Instant::now();
+    let entries = written.iter().map(|entry| {
+        let respawn = Respawn {
+            due: now,
+            since: now,
+            quick_deaths: entry.quick_deaths,
+            is_up: entry.is_up,
+            waits_for: entry.waits_for.iter().copied().collect(),
+            looked: None,
+        };
+        (entry.worker, respawn)
+    });
+    entries.collect()
 }
 
 impl Supervisor {
@@ -113,7 +131,8 @@ impl Supervisor {
 
     /// Starts workers whose time has come.
     pub(super) fn respawn_due(&mut self) {
-        if self.is_stopping || matches!(self.change, Change::Preparing(_)) {
+        let is_open = matches!(self.change, Change::Preparing(_) | Change::Completing(..));
+        if self.is_stopping || is_open {
             return;
         }
         let now = Instant::now();

@@ -12,8 +12,9 @@
 use std::fs::{DirBuilder, File};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use catena_shm::peer;
 use rustix::fs::{
@@ -21,8 +22,10 @@ use rustix::fs::{
     mkdirat, openat, statat, unlinkat,
 };
 use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
+    socket_with,
 };
 
 /// Why the folder could not be made.
@@ -57,13 +60,14 @@ pub struct RuntimeDir {
     root: OwnedFd,
     folder: OwnedFd,
     workers_folder: OwnedFd,
-    _lock: File,
+    lock: File,
     control: OwnedFd,
     workers: OwnedFd,
 }
 
 /// What lies in a chain's folder.
 const CONTROL_SOCKET: &str = "control.sock";
+const KEEPER_SOCKET: &str = "keeper.sock";
 const WORKERS: &str = "workers";
 /// What lies in the folder of container workers, beside tokens.
 const WORKER_SOCKET: &str = "worker.sock";
@@ -73,7 +77,7 @@ const TOKEN_ENDINGS: [&str; 2] = [".token", ".part"];
 /// Whether Catena makes a file of that name in a chain's folder.
 fn is_ours(name: &str) -> bool {
     // Chains of before had their lock in here.
-    [CONTROL_SOCKET, "system_calls.json", "lock"].contains(&name)
+    [CONTROL_SOCKET, KEEPER_SOCKET, "system_calls.json", "lock"].contains(&name)
 }
 
 /// Whether Catena makes a file of that name in the folder of container workers.
@@ -155,10 +159,59 @@ impl RuntimeDir {
             root: root_folder,
             folder,
             workers_folder,
-            _lock: lock,
+            lock,
             control,
             workers,
         })
+    }
+
+    /// The folder of chain `name`, whose supervisor has died, for its successor. `lock` is the
+    /// chain's lock, which somebody else has held meanwhile.
+    ///
+    /// # Errors
+    /// As [`RuntimeDir::create`].
+    pub(super) fn adopt(root: &Path, name: &str, lock: OwnedFd) -> Result<Self, RuntimeDirError> {
+        let path = root.join(name);
+        let at = |place: &Path, reason: &dyn ToString| RuntimeDirError::Io {
+            path: place.display().to_string(),
+            reason: reason.to_string(),
+        };
+        let root_folder = own_folder(CWD, root).map_err(|reason| at(root, &reason))?;
+        let folder = own_folder(&root_folder, Path::new(name)).map_err(|why| at(&path, &why))?;
+        let workers_folder = own_folder(&folder, Path::new(WORKERS));
+        let workers_folder = workers_folder.map_err(|why| at(&path.join(WORKERS), &why))?;
+        let renew = |folder: &OwnedFd, name: &str, mode: u32| {
+            let _ = unlinkat(folder, name, AtFlags::empty());
+            listener(folder, name, Mode::from_raw_mode(mode)).map_err(|error| at(&path, &error))
+        };
+        let control = renew(&folder, CONTROL_SOCKET, 0o600)?;
+        let workers = renew(&workers_folder, WORKER_SOCKET, 0o666)?;
+        let lock = File::from(lock);
+        let written = lock
+            .set_len(0)
+            .and_then(|()| lock.write_at(std::process::id().to_string().as_bytes(), 0));
+        written.map_err(|error| at(&root.join(lock_name(name)), &error))?;
+        Ok(Self {
+            path,
+            name: name.to_owned(),
+            root: root_folder,
+            folder,
+            workers_folder,
+            lock,
+            control,
+            workers,
+        })
+    }
+
+    /// The chain's lock, held by whoever has a copy of this.
+    pub(super) fn lock(&self) -> BorrowedFd<'_> {
+        self.lock.as_fd()
+    }
+
+    /// Where the keeper of this chain is to listen.
+    pub(super) fn keeper_listener(&self) -> rustix::io::Result<OwnedFd> {
+        let _ = unlinkat(&self.folder, KEEPER_SOCKET, AtFlags::empty());
+        listener(&self.folder, KEEPER_SOCKET, Mode::RUSR | Mode::WUSR)
     }
 
     /// The chain's folder, which only this user reads.
@@ -196,6 +249,30 @@ impl RuntimeDir {
         accept_with(&self.workers, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).ok()
     }
 }
+
+/// A connection to the keeper of chain `name`, if there is one, and it is this user's.
+pub(super) fn dial_keeper(root: &Path, name: &str) -> rustix::io::Result<Option<OwnedFd>> {
+    let folders = own_folder(CWD, root).and_then(|root| own_folder(&root, Path::new(name)));
+    let Ok(folder) = folders else {
+        return Ok(None);
+    };
+    let path = format!("/proc/self/fd/{}/{KEEPER_SOCKET}", folder.as_raw_fd());
+    let address = SocketAddrUnix::new(&*path)?;
+    let kind = SocketType::SEQPACKET;
+    let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(DIAL_PATIENCE))?;
+    match connect(&socket, &address) {
+        Ok(()) => {}
+        Err(Errno::NOENT | Errno::CONNREFUSED) => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    let peer = peer::credentials(&socket)?;
+    let is_ours = peer.uid == rustix::process::geteuid().as_raw();
+    is_ours.then_some(Some(socket)).ok_or(Errno::PERM)
+}
+
+/// How long a connection to a keeper may take.
+const DIAL_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Drop for RuntimeDir {
     fn drop(&mut self) {

@@ -19,9 +19,9 @@ use crate::supervisor::{Supervisor, status};
 /// TCP links of a chain.
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
-    secrets: Vec<LinkSecret>,
+    pub(super) secrets: Vec<LinkSecret>,
     /// Where receivers listen, as far as they have said so.
-    addresses: BTreeMap<usize, SocketAddrV4>,
+    pub(super) addresses: BTreeMap<usize, SocketAddrV4>,
 }
 
 impl Sockets {
@@ -37,6 +37,16 @@ impl Sockets {
             secrets: tcp_links(placement).map(secret).collect(),
             addresses: BTreeMap::new(),
         }
+    }
+}
+
+impl Sockets {
+    /// As a former supervisor had them.
+    pub(super) fn written(
+        secrets: Vec<LinkSecret>,
+        addresses: BTreeMap<usize, SocketAddrV4>,
+    ) -> Self {
+        Self { secrets, addresses }
     }
 }
 

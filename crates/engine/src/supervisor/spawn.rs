@@ -12,6 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -30,6 +31,9 @@ pub enum Body {
     Process(Child, OwnedFd),
     /// A container.
     Container(Container),
+    /// A process that another supervisor has started: its number, and the descriptor that tells its
+    /// exit. How it ended is told to nobody.
+    Adopted(u32, OwnedFd),
 }
 
 /// A worker that could not be started.
@@ -78,6 +82,28 @@ pub fn thread(
     Ok((Body::Thread(Some(handle)), ours))
 }
 
+/// Starts the keeper of chain `chain`; gives the supervisor's end of the connection to it.
+///
+/// # Errors
+/// What the kernel refused.
+pub fn keeper(chain: &str, program: &Path) -> Result<(Child, OwnedFd), SpawnError> {
+    let pair = || {
+        let kind = SocketType::SEQPACKET;
+        socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
+    };
+    let (ours, theirs) = pair().map_err(|error| failed("keeper", error))?;
+    let child = Command::new(program)
+        .args(["keeper", "--label", chain])
+        .env_clear()
+        .stdin(Stdio::from(theirs))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .map_err(|error| failed("keeper", format!("{}: {error}", program.display())))?;
+    Ok((child, ours))
+}
+
 /// Variables of the environment that a worker is given, if they are set: where a library that a
 /// port loads is found, and whether a panic shows its way.
 const KEPT_VARIABLES: [&str; 2] = ["LD_LIBRARY_PATH", "RUST_BACKTRACE"];
@@ -90,11 +116,16 @@ pub fn process(
     worker: &str,
     chain: &str,
     token: &str,
-    program: &Path,
+    (program, outlives): (&Path, bool),
 ) -> Result<(Body, OwnedFd), SpawnError> {
     let (ours, theirs) = control_pair(worker)?;
-    let child = Command::new(program)
-        .args(["worker", "--label", &format!("{chain}/{worker}")])
+    let mut command = Command::new(program);
+    command.args(["worker", "--label", &format!("{chain}/{worker}")]);
+    if outlives {
+        // Whoever reads what the chain says at its end would wait for this one as well.
+        command.arg("--outlives").stdout(Stdio::null());
+    }
+    let child = command
         // What this process was told is none of a worker's business.
         .env_clear()
         .envs(
@@ -118,6 +149,7 @@ impl Body {
         match self {
             Self::Thread(_) => None,
             Self::Process(child, _) => Some(child.id()),
+            Self::Adopted(pid, _) => Some(*pid),
             Self::Container(container) => container.pid(),
         }
     }
@@ -125,7 +157,7 @@ impl Body {
     /// The descriptor that becomes readable at its exit.
     pub fn exit_fd(&self) -> Option<&OwnedFd> {
         match self {
-            Self::Process(_, pidfd) => Some(pidfd),
+            Self::Process(_, pidfd) | Self::Adopted(_, pidfd) => Some(pidfd),
             Self::Container(container) => container.exit_fd(),
             Self::Thread(_) => None,
         }
@@ -141,7 +173,7 @@ impl Body {
     pub fn kill(&mut self) {
         match self {
             Self::Thread(_) => {}
-            Self::Process(_, pidfd) => {
+            Self::Process(_, pidfd) | Self::Adopted(_, pidfd) => {
                 let _ = pidfd_send_signal(pidfd, Signal::KILL);
             }
             Self::Container(container) => container.kill(),
@@ -160,6 +192,11 @@ impl Body {
                 .wait()
                 .map_or_else(|error| error.to_string(), |status| status.to_string()),
             Self::Container(container) => container.how_it_ended(),
+            Self::Adopted(_, pidfd) => {
+                // Nobody's child is waited for: its exit is certain when this is readable.
+                let _ = poll(&mut [PollFd::new(pidfd, PollFlags::IN)], None);
+                "ended; how is not known, since another supervisor had started it".to_owned()
+            }
         }
     }
 }

@@ -37,6 +37,34 @@ pub(super) struct States {
     new: BTreeMap<(usize, String), Kept>,
 }
 
+impl States {
+    /// Every region: node, name, memory and size.
+    pub(super) fn everything(&self) -> impl Iterator<Item = (usize, &str, &Arc<OwnedFd>, usize)> {
+        let kept = self.kept.iter();
+        kept.map(|((node, name), kept)| (*node, name.as_str(), &kept.fd, kept.len))
+    }
+
+    /// Keeps a region as a former supervisor had it, if the chain still asks for it.
+    pub(super) fn restore(
+        &mut self,
+        chain: &Chain,
+        (node, name): (usize, &str),
+        fd: Arc<OwnedFd>,
+        len: usize,
+    ) {
+        let plans = chain.nodes.get(node).map_or(&[][..], states_of);
+        if let Some(plan) = plans.iter().find(|plan| plan.name == name) {
+            let kept = Kept {
+                fd,
+                len,
+                plan: plan.clone(),
+                is_used: true,
+            };
+            self.kept.insert((node, name.to_owned()), kept);
+        }
+    }
+}
+
 /// What the plan of a node asks for.
 pub(super) fn states_of(node: &Node) -> &[StatePlan] {
     match &node.kind {

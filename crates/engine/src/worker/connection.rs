@@ -4,6 +4,7 @@
 //! queue ([`Reports`]) and goes on: a supervisor that does not read holds up no packet. The queue
 //! is as long as what was asked of the data path, and a few words about neighbours.
 
+use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -20,6 +21,11 @@ use crate::worker::serve::ServeError;
 pub(super) struct Connection {
     socket: Arc<OwnedFd>,
     incoming: Incoming,
+    /// Records that have come, for a supervisor that takes over.
+    heard: u64,
+    /// What was said of its sources, for the same.
+    is_finished: Cell<bool>,
+    is_drained: Cell<bool>,
 }
 
 impl Connection {
@@ -27,6 +33,9 @@ impl Connection {
         Self {
             socket: Arc::new(socket),
             incoming: Incoming::new(TO_WORKER_BYTES_MAX),
+            heard: 0,
+            is_finished: Cell::new(false),
+            is_drained: Cell::new(false),
         }
     }
 
@@ -41,6 +50,11 @@ impl Connection {
         record: &FromWorker,
         fds: &[BorrowedFd<'_>],
     ) -> Result<(), ServeError> {
+        match record {
+            FromWorker::Finished => self.is_finished.set(true),
+            FromWorker::Drained => self.is_drained.set(true),
+            _ => {}
+        }
         let text = |record| {
             serde_json::to_vec(record).map_err(|error| ServeError::Protocol(error.to_string()))
         };
@@ -68,7 +82,23 @@ impl Connection {
             return Ok(None);
         };
         let parsed = serde_json::from_slice(&record.bytes).map_err(|error| protocol(&error))?;
+        if !matches!(parsed, ToWorker::Resume { .. }) {
+            self.heard += 1;
+        }
         Ok(Some((parsed, record.fds)))
+    }
+
+    /// Tells a supervisor that has taken over how far its predecessor came.
+    pub(super) fn resume(&self, nonce: u64) -> Result<(), ServeError> {
+        let record = FromWorker::Resumed {
+            nonce,
+            heard: self.heard,
+            is_finished: self.is_finished.get(),
+            is_drained: self.is_drained.get(),
+        };
+        let bytes = serde_json::to_vec(&record);
+        let bytes = bytes.map_err(|error| ServeError::Protocol(error.to_string()))?;
+        Ok(Outgoing::anew(bytes).send(&*self.socket, &[])?)
     }
 
     /// Waits for a record.

@@ -431,6 +431,7 @@ impl Control<'_> {
             ToWorker::EndSeek => running.command(Command::EndSeek),
             ToWorker::Sync { id } => running.command(Command::Sync(id)),
             ToWorker::Drain => running.command(Command::Drain),
+            ToWorker::Resume { nonce } => self.connection.resume(nonce)?,
             ToWorker::Probe(settings) => {
                 // Here, so that the data path meets no page fault.
                 if settings.tier > Tier::Sums {

@@ -5,14 +5,15 @@ use catena_shm::staging;
 use super::fields::{choice, core, entry, integer, known_keys, map};
 use super::{DEFAULT_IMAGE, MODES};
 use crate::chain::diagnostic::Report;
-use crate::chain::model::{BURST, BURST_LIMITS, Mode, Run, WaitChoice};
+use crate::chain::model::{BURST, BURST_LIMITS, Mode, ORPHAN_MS, ORPHAN_MS_MAX, Run, WaitChoice};
 use crate::chain::parse::{Entry, Tree, Value};
 use crate::placement::{BUFFER_COUNT_MAX, size_classes};
-use crate::units::ByteSize;
+use crate::units::{ByteSize, Span};
 
 /// Keys of the `run` section.
-pub(in crate::chain) const RUN_KEYS: &[&str] =
-    &["mode", "wait", "burst", "cores", "image", "buffers"];
+pub(in crate::chain) const RUN_KEYS: &[&str] = &[
+    "mode", "wait", "burst", "cores", "image", "buffers", "orphan",
+];
 pub(in crate::chain) const WAITS: &[&str] = &["auto", "spin", "yield", "sleep"];
 
 /// Smallest and largest buffer: 128 bytes and 16 MiB, headroom included.
@@ -27,6 +28,7 @@ impl Default for Run {
             cores: Vec::new(),
             buffers: Vec::new(),
             image: None,
+            orphan_ms: 0,
         }
     }
 }
@@ -54,6 +56,9 @@ pub(super) fn run(report: &mut Report<'_>, tree: Option<&Tree>, available: &[usi
     }
     if let Some(entry) = entry(entries, "image") {
         run.image = image(report, &entry.tree);
+    }
+    if let Some(entry) = entry(entries, "orphan") {
+        run.orphan_ms = orphan(report, &entry.tree).unwrap_or_default();
     }
     if let Some(entry) = entry(entries, "buffers") {
         run.buffers = buffers(report, &entry.tree);
@@ -116,6 +121,38 @@ fn image(report: &mut Report<'_>, tree: &Tree) -> Option<String> {
         }
     }
 }
+
+fn orphan(report: &mut Report<'_>, tree: &Tree) -> Option<u64> {
+    let Value::Text(text) = &tree.value else {
+        report.error(
+            tree.at,
+            format!("orphan must be stop, keep or a time, not {}", tree.noun()),
+            ORPHAN_FORM,
+        );
+        return None;
+    };
+    match text.as_str() {
+        "stop" => return Some(0),
+        "keep" => return Some(ORPHAN_MS),
+        _ => {}
+    }
+    let time = Span::parse(text).map(|span| span.ns / 1_000_000);
+    match time {
+        Ok(ms) if (1..=ORPHAN_MS_MAX).contains(&ms) => Some(ms),
+        Ok(_) => {
+            let why = "workers go on without a supervisor for 1ms to 60min";
+            report.error(tree.at, why, ORPHAN_FORM);
+            None
+        }
+        Err(_) => {
+            let why = format!("\"{text}\" is neither stop nor keep, nor a time");
+            report.error(tree.at, why, ORPHAN_FORM);
+            None
+        }
+    }
+}
+
+const ORPHAN_FORM: &str = "write stop, keep (which is 10min), or a time like 30s";
 
 fn buffers(report: &mut Report<'_>, tree: &Tree) -> Vec<(u32, u32)> {
     let mut buffers: Vec<(u32, u32)> = Vec::new();

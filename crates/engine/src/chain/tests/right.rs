@@ -20,7 +20,7 @@ links:
   - { link: swap -> out, trust: copy, overflow: drop_tail, slots: 1024 }
 run:
   { mode: thread, wait: spin, burst: 32, cores: [0, 1], image: worker,
-    buffers: { 2KiB: 1024, 128B: 4096 } }
+    orphan: 30s, buffers: { 2KiB: 1024, 128B: 4096 } }
 ";
 
 #[test]
@@ -62,6 +62,7 @@ fn a_full_file_gives_the_chain_it_describes() {
             cores: vec![0, 1],
             buffers: vec![(128, 4096), (2048, 1024)],
             image: Some("worker".to_owned()),
+            orphan_ms: 30_000,
         }
     );
     let links: Vec<_> = chain
@@ -146,6 +147,19 @@ fn containers_get_an_image() {
     let text = format!("{ENDS}links: [ in -> out ]\nrun: {{ mode: container }}\n");
     let run = check_text(&text).unwrap().chain.run;
     assert_eq!(run.image.as_deref(), Some("catena-worker"));
+}
+
+#[test]
+fn workers_end_with_their_supervisor_unless_the_file_says_otherwise() {
+    for (run, ms) in [
+        ("{}", 0),
+        ("{ orphan: stop }", 0),
+        ("{ orphan: keep }", 600_000),
+        ("{ orphan: 60min }", 3_600_000),
+    ] {
+        let text = format!("{ENDS}links: [ in -> out ]\nrun: {run}\n");
+        assert_eq!(check_text(&text).unwrap().chain.run.orphan_ms, ms, "{run}");
+    }
 }
 
 #[test]

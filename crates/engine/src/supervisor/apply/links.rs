@@ -12,7 +12,7 @@ use crate::supervisor::memory::{Memory, RingName};
 impl Supervisor {
     /// A link goes: what passed it stays in its ends' accounts, and what is left in it, because its
     /// receiver died, is lost and goes home.
-    pub(super) fn close_accounts(
+    pub(in crate::supervisor) fn close_accounts(
         &mut self,
         ring: &RingName,
         old_chain: &Chain,
@@ -47,8 +47,39 @@ impl Supervisor {
         self.give_up_waiting(ring, old_chain.links[link].to, from);
     }
 
+    /// What lies in links that go and whose receivers have died is lost, and its buffers go home
+    /// now: a worker that leaves waits for those that are its own.
+    pub(super) fn give_up_unread(
+        &mut self,
+        (old_chain, going, staying): (&Chain, &[RingName], &[(usize, u32)]),
+    ) {
+        for ring in going {
+            let life = staying.iter().find(|(worker, _)| *worker == ring.to);
+            let is_read = match life {
+                Some(life) => self.same_life(*life).is_some(),
+                None => self.instances[ring.to].is_live(),
+            };
+            let Some(link) = ring.link.filter(|_| !is_read) else {
+                continue;
+            };
+            let Some(mapped) = self.memory.ring(ring, None) else {
+                continue;
+            };
+            let mut starts = self.memory.starts();
+            let start = starts.find(|(region, _)| *region == ring.consumer);
+            let start = start.map_or(0, |(_, index)| index);
+            drop(starts);
+            let from = start.max(mapped.tail().load(Ordering::Acquire));
+            self.give_up_waiting(ring, old_chain.links[link].to, from);
+        }
+    }
+
     /// Rings of links that go, in the order packets take them.
-    pub(super) fn going(&self, old_chain: &Chain, old_rings: &[RingName]) -> Vec<RingName> {
+    pub(in crate::supervisor) fn going(
+        &self,
+        old_chain: &Chain,
+        old_rings: &[RingName],
+    ) -> Vec<RingName> {
         let kept: Vec<_> = self.placement.rings.iter().map(|ring| ring.link).collect();
         let mut going: Vec<RingName> = old_rings
             .iter()
