@@ -216,7 +216,7 @@ impl Upf {
     }
 
     /// The interface whose tunnels end at an address.
-    fn tunnel_end(&self, address: IpAddr) -> Option<u8> {
+    pub(crate) fn tunnel_end(&self, address: IpAddr) -> Option<u8> {
         let mut interfaces = self.settings.interfaces.iter();
         let place = interfaces.position(|interface| match address {
             IpAddr::V4(address) => interface.v4 == Some(address),

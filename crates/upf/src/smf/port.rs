@@ -10,8 +10,7 @@ use std::path::PathBuf;
 use catena_engine::config::{ConfigError, parse_config};
 use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
-use catena_engine::packet::Packet;
-use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState};
+use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState, TxBurst};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -46,17 +45,14 @@ pub const KIND: PortKind = PortKind {
                 "write a file's name",
             )]);
         }
-        Ok(PortRole {
-            receives: true,
-            sends: true,
-        })
+        Ok(PortRole::of(true, true))
     },
-    open: |config, dir| {
+    open: |config, opening| {
         let config: Config = parse_config(config).map_err(|errors| {
             let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
             PortError(lines.join("; "))
         })?;
-        let path = dir.join(&config.scenario);
+        let path = opening.dir.join(&config.scenario);
         let fault = |what: String| PortError(format!("{}: {what}", path.display()));
         let text = std::fs::read_to_string(&path).map_err(|error| fault(error.to_string()))?;
         let scenario = Scenario::parse(&text).map_err(fault)?;
@@ -103,11 +99,9 @@ impl Port for SmfPort {
         }
     }
 
-    fn tx(&mut self, packets: &mut [Packet], _now: Nanos) -> usize {
-        packets
-            .iter()
-            .for_each(|packet| self.player.frame(packet.bytes()));
-        packets.len()
+    fn tx(&mut self, burst: &mut TxBurst<'_>, _now: Nanos) -> usize {
+        burst.read(|bytes| self.player.frame(bytes));
+        burst.count()
     }
 
     fn close(&mut self) -> Result<(), PortError> {
