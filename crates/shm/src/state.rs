@@ -177,10 +177,16 @@ impl StateWords {
             .align_offset(STATE_LINE_BYTES)
             .min(bytes.len());
         let rest = &mut bytes[start..];
+        let count = rest.len() / size_of::<AtomicU64>();
+        let words = match count {
+            // What is left may not even be aligned.
+            0 => std::ptr::NonNull::dangling().as_ptr(),
+            _ => rest.as_mut_ptr().cast(),
+        };
         Self {
-            count: rest.len() / size_of::<AtomicU64>(),
-            words: rest.as_mut_ptr().cast(),
             owner,
+            words,
+            count,
         }
     }
 
