@@ -84,7 +84,7 @@ impl Packet {
         }
     }
 
-    /// The packet at `offset` of its pool, and its pool and log2 of the stride there, with its bytes
+    /// The packet at `offset` of a pool, which is named with log2 of its stride, and with its bytes
     /// at `data`.
     ///
     /// # Safety

@@ -17,8 +17,8 @@
 //! comes home together is a group's number and a mask, and in the ledger one cache line.
 //!
 //! [`PoolView`] is everybody else's side: it turns a descriptor into a [`Packet`] after checking,
-//! in 64 bits, that it lies in one buffer of the pool; where it may only read, into one that lies in
-//! a copy.
+//! in 64 bits, that it lies in one buffer of the pool; where it may only read, into one that lies
+//! in a copy.
 #![allow(
     unsafe_code,
     reason = "makes packets from checked offsets in a mapping"

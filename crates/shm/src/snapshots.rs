@@ -3,8 +3,8 @@
 //! Between a link and whoever looks at a packet. Memory that is mapped for reading only has a maker
 //! who can write it at every moment, and who is trusted with nothing across an `ro` link. So no
 //! reference is ever made into it: a packet of such a pool is copied once, when it is taken from
-//! its link, and all that looks at it in this worker looks at the copy, at one value. By a link that
-//! shares memory the original goes on, by its descriptor.
+//! its link, and all that looks at it in this worker looks at the copy, at one value. By a link
+//! that shares memory the original goes on, by its descriptor.
 //!
 //! Copies are made in two steps: a place for each packet of a burst first, while its bytes are on
 //! their way from another core, then all bytes ([`Snapshots::fill`]). They last until the turn ends

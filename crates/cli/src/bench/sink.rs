@@ -1,7 +1,8 @@
 //! `bench-sink`: reads every byte of every packet, and, if asked, the stamps.
 //!
 //! It reports latencies in nanoseconds when it closes: `p50_ns`, `p99_ns`, `p999_ns`, `mean_ns`,
-//! `max_ns`, as far as there are enough, and `samples`. A burst is one arrival: the counter is read once for all of it.
+//! `max_ns`, as far as there are enough, and `samples`. A burst is one arrival: the counter is read
+//! once for all of it.
 
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
 //! A histogram of values over many orders of magnitude, in constant memory.
 //!
 //! Log-linear: values up to 255 have a bucket each; above that each power of two is divided into
-//! 128 buckets, so that a bucket is at most 1/128 (0.8 %) wide. Recording is a shift and an increment,
-//! without branches on the data; buckets add up, so histograms of slices and cores can be merged.
+//! 128 buckets, so that a bucket is at most 1/128 (0.8 %) wide. Recording is a shift and an
+//! increment, without branches on the data; buckets add up, so that histograms of slices and cores
+//! can be merged.
 
 use serde::{Deserialize, Serialize};
 
