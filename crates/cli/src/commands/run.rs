@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use catena_engine::chain::Mode;
 use catena_engine::supervisor::runtime_dir::{control_path, default_root};
-use catena_engine::supervisor::{Event, Options, Supervisor};
+use catena_engine::supervisor::{Event, Options, StartError, Supervisor};
 
 use super::control::{Answer, Request, Source, Visitors, answer, answer_aside};
 use super::{Failure, Outcome};
@@ -96,8 +96,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     prepare_descriptors(&notes);
     // Outlives the supervisor: who asked for the end sees it when nothing is left.
     let mut end_askers = Vec::new();
-    let mut supervisor = Supervisor::start_unless(checked.chain, options, Some(signals.as_fd()))
-        .map_err(Failure::running)?;
+    let started = Supervisor::start_unless(checked.chain, options, Some(signals.as_fd()));
+    let mut supervisor = started.map_err(|error| match &error {
+        // Something that the file names is not there, or not as it says.
+        StartError::Placement(_) | StartError::Worker { .. } => Failure::input(error),
+        _ => Failure::running(error),
+    })?;
     if !args.quiet {
         notes.say(format!(
             "chain \"{}\" is running; wait policy: {}",
