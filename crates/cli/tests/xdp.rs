@@ -13,26 +13,15 @@ use rustix::process::Signal;
 use serde_json::Value;
 use support::*;
 
-/// As `chains/xdp.yaml`, in a mode, and with links on which packets stay where they lie.
+/// `chains/xdp.yaml`, in a mode, and with links on which packets stay where they lie.
 fn chain(mode: &str) -> String {
-    let port = |name| format!("{name}: {{ xdp: {{ interface: {name}, mode: {mode} }} }}");
-    format!(
-        "ports:
-  {}
-  {}
-nfs:
-  to-right: {{ type: count }}
-  to-left:  {{ type: count }}
-links:
-  - {{ link: left -> to-right, aggregate: off }}
-  - {{ link: to-right -> right, aggregate: off }}
-  - {{ link: right -> to-left, aggregate: off }}
-  - {{ link: to-left -> left, aggregate: off }}
-run: {{ mode: process }}
-",
-        port("left"),
-        port("right")
-    )
+    let file = include_str!("../../../chains/xdp.yaml");
+    let lines = file.lines().filter(|line| !line.starts_with("name:"));
+    let lines = lines.map(|line| match line.strip_prefix("  - ") {
+        Some(link) => format!("  - {{ link: {link}, aggregate: off }}\n"),
+        None => format!("{line}\n").replace(" } }", &format!(", mode: {mode} }} }}")),
+    });
+    lines.collect()
 }
 
 /// Two hosts whose only way to each other is the chain.

@@ -167,7 +167,8 @@ pub fn interfaces() -> Vec<Interface> {
                     .filter(|driver| !driver.is_empty()),
                 is_up: xdp::is_up(socket, &name).ok()?,
                 mtu: xdp::mtu(socket, &name).ok()?,
-                queues: xdp::queues(socket, &name).unwrap_or((1, 1)),
+                // A driver that does not say has one.
+                queues: xdp::queues(socket, &name).map_or((1, 1), |(has, most)| (has.max(1), most)),
                 xdp: Features::ask(index),
                 name,
             })

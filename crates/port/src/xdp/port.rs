@@ -32,9 +32,8 @@ const RESERVE_PART: u32 = 8;
 
 /// Names of the counters.
 pub(super) const COUNTERS: &[&str] = &[
-    "is_up",
-    "is_zero_copy",
     "attached",
+    "attached_zero_copy",
     "detached",
     "interface_down",
     "copied_packets",
@@ -52,6 +51,7 @@ pub(super) const COUNTERS: &[&str] = &[
 #[derive(Debug, Default)]
 struct Counts {
     attached: u64,
+    attached_zero_copy: u64,
     detached: u64,
     interface_down: u64,
     copied_packets: u64,
@@ -159,7 +159,7 @@ impl XdpPort {
             counts: Counts::default(),
             settings,
         };
-        port.counts.attached = 1;
+        port.note_attached();
         Ok(port)
     }
 
@@ -243,12 +243,19 @@ impl XdpPort {
         }
     }
 
+    /// Counts what has been attached: counters of lives are added up, so they only grow.
+    fn note_attached(&mut self) {
+        let is_zero_copy = self.socket.as_ref().is_some_and(|it| it.is_zero_copy);
+        self.counts.attached += 1;
+        self.counts.attached_zero_copy += u64::from(is_zero_copy);
+    }
+
     /// The interface is back, perhaps.
     #[cold]
     fn attach(&mut self) {
         if let Ok(socket) = Socket::open(&self.settings, &self.memory, false) {
             self.socket = Some(socket);
-            self.counts.attached += 1;
+            self.note_attached();
             self.is_down = false;
             self.wants_stock = self.settings.sends && self.settings.is_wrapped;
         }
@@ -522,15 +529,9 @@ impl Port for XdpPort {
     fn counters(&self, out: &mut CounterSink<'_>) {
         let counts = &self.counts;
         let kernel = counts.past.plus(counts.now);
-        let is_up = self.socket.is_some() && !self.is_down;
-        let is_zero_copy = self
-            .socket
-            .as_ref()
-            .is_some_and(|socket| socket.is_zero_copy);
         out.extend([
-            ("is_up", u64::from(is_up)),
-            ("is_zero_copy", u64::from(is_zero_copy)),
             ("attached", counts.attached),
+            ("attached_zero_copy", counts.attached_zero_copy),
             ("detached", counts.detached),
             ("interface_down", counts.interface_down),
             ("copied_packets", counts.copied_packets),
