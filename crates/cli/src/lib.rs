@@ -5,8 +5,8 @@
 //! the binary that started them. `examples/own-nf` is such a crate.
 //!
 //! Exit codes: 0 all went well; 1 something failed while running (a damaged capture, a full disk,
-//! no such chain, line bits that were not received whole); 2 wrong arguments or a wrong chain file,
-//! nothing was started.
+//! no such chain, line bits that were not received whole); 2 wrong arguments, a wrong chain file,
+//! or a port or NF that cannot begin, nothing was started.
 
 #[macro_use]
 mod output;

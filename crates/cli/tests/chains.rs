@@ -20,6 +20,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("epon/container", "containers.rs"),
     ("netns", "netns.rs"),
     ("tap", "tap.rs"),
+    ("xdp", "xdp.rs"),
 ];
 
 fn chains() -> PathBuf {

@@ -151,7 +151,8 @@ pub trait Port: Send {
     }
 
     /// Whether the port holds packets that it will still send (a wrapper that delays, a device that
-    /// has to be pushed on). While it does, the engine calls [`Port::tx`] with no packets at every turn.
+    /// has to be pushed on). While it does, the engine calls [`Port::tx`] with no packets at every
+    /// turn.
     fn holds_packets(&self) -> bool {
         false
     }

@@ -1,8 +1,10 @@
 //! Packet input and output: where packets enter and leave a chain.
 //!
 //! - [`capture`]: the codec of capture files, which knows nothing of the engine.
-//! - [`pcap`], [`generator`], [`sink`], [`tap`], [`packet_socket`]: the kinds of ports, [`PORTS`].
+//! - [`pcap`], [`generator`], [`sink`], [`tap`], [`packet_socket`], [`xdp`]: the kinds of ports,
+//!   [`PORTS`].
 //! - [`wrap`]: ports that hold a port, [`WRAPS`].
+//! - [`offers`]: what this machine has for them.
 //! - [`port_bench`]: drives one port in a test.
 //!
 //! Checking a configuration never touches the world; opening a port does, and resolves relative
@@ -13,6 +15,7 @@ use catena_engine::port::{PortKind, WrapKind};
 pub mod buffer_wait;
 pub mod capture;
 pub mod generator;
+pub mod offers;
 mod opening;
 mod pacer;
 pub mod packet_socket;
@@ -27,6 +30,7 @@ mod small_disk;
 pub mod tap;
 mod wall_clock;
 pub mod wrap;
+pub mod xdp;
 
 /// Every kind of port of this crate.
 pub const PORTS: &[&PortKind] = &[
@@ -35,6 +39,7 @@ pub const PORTS: &[&PortKind] = &[
     &sink::KIND,
     &tap::KIND,
     &packet_socket::KIND,
+    &xdp::KIND,
 ];
 
 /// Every kind of wrapper of this crate.

@@ -1,8 +1,10 @@
-//! `catena port`: what ports and wrappers there are, and what each takes.
+//! `catena port`: what ports and wrappers there are, what each takes, and what this machine has for
+//! them.
 
 use std::process::ExitCode;
 
 use catena_engine::port::{PortKind, WrapKind};
+use catena_port::offers::{Interface, Offer, Rights, interfaces, judge, judge_tap};
 use serde_json::{Value, json};
 
 use super::{Outcome, kinds};
@@ -10,7 +12,7 @@ use crate::registry::registry;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// List ports, and wrappers to put around them
+    /// List ports, wrappers to put around them, and what this machine offers to ports
     List {
         /// As JSON
         #[arg(long)]
@@ -34,13 +36,14 @@ pub(crate) fn run(command: &Command) -> Outcome {
     match command {
         Command::List { json: true } => {
             let list: Vec<Value> = all.iter().map(Kind::as_json).collect();
-            super::print_json(&list)?;
+            super::print_json(&json!({ "kinds": list, "machine": machine_as_json() }))?;
         }
         Command::List { json: false } => {
             for kind in &all {
                 let note = if kind.is_wrapper { " (wrapper)" } else { "" };
                 outln!("{:<12} {}{note}", kind.name, kind.summary);
             }
+            print_machine();
         }
         Command::Describe { name, json } => {
             let names = all.iter().map(|kind| kind.name);
@@ -54,6 +57,77 @@ pub(crate) fn run(command: &Command) -> Outcome {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What this machine offers to ports.
+fn print_machine() {
+    let rights = Rights::of_this_thread();
+    outln!("\nThis machine, as this user, in this network namespace:");
+    for interface in interfaces() {
+        let Interface {
+            name, mtu, queues, ..
+        } = &interface;
+        let driver = interface.driver.as_deref().unwrap_or("no driver name");
+        let state = if interface.is_up { "up" } else { "down" };
+        let (has, most) = queues;
+        let more = if most > has {
+            format!(" of {most}")
+        } else {
+            String::new()
+        };
+        outln!("{name}: {driver}, {state}, MTU {mtu}, queues: {has}{more}");
+        for offer in judge(&interface, &rights) {
+            print_offer(&offer);
+        }
+    }
+    outln!("new interfaces");
+    print_offer(&judge_tap(&rights));
+    let (all, free) = rights.huge_pages;
+    outln!("huge pages of 2 MiB: {all}, {free} free");
+    if free == 0 {
+        outln!("  pools lie on 4 KiB pages; sysctl vm.nr_hugepages=64");
+    }
+    outln!("DPDK: no port of this build uses it");
+}
+
+fn print_offer(offer: &Offer) {
+    let word = if offer.is_usable { "yes" } else { "no" };
+    outln!("  {:<13} {word:<3} {}", offer.port, offer.what);
+    if let Some(repair) = &offer.repair {
+        outln!("  {:<17} {repair}", "");
+    }
+}
+
+fn machine_as_json() -> Value {
+    let rights = Rights::of_this_thread();
+    let offer = |offer: &Offer| {
+        json!({
+            "port": offer.port,
+            "is_usable": offer.is_usable,
+            "what": offer.what,
+            "repair": offer.repair,
+        })
+    };
+    let found = interfaces();
+    let interfaces = found.iter().map(|interface| {
+        json!({
+            "name": interface.name,
+            "driver": interface.driver,
+            "is_up": interface.is_up,
+            "mtu": interface.mtu,
+            "queues": interface.queues.0,
+            "queues_max": interface.queues.1,
+            "xdp_native": interface.xdp.map(|xdp| xdp.native),
+            "xdp_zero_copy": interface.xdp.map(|xdp| xdp.zero_copy),
+            "ports": judge(interface, &rights).iter().map(offer).collect::<Vec<_>>(),
+        })
+    });
+    json!({
+        "interfaces": interfaces.collect::<Vec<_>>(),
+        "new_interfaces": offer(&judge_tap(&rights)),
+        "huge_pages": { "total": rights.huge_pages.0, "free": rights.huge_pages.1 },
+        "dpdk": null,
+    })
 }
 
 /// A type of port, or of what is put around one.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use catena_engine::chain::{Chain, Mode};
 use catena_engine::supervisor::runtime_dir::{control_path, default_root};
-use catena_engine::supervisor::{Event, Options, Supervisor};
+use catena_engine::supervisor::{Event, Options, StartError, Supervisor};
 
 use super::control::{Answer, Request, Source, Visitors, answer, answer_aside};
 use super::{Failure, Outcome};
@@ -175,7 +175,11 @@ fn start(
     source: &Source,
 ) -> Result<Supervisor, Failure> {
     let supervisor = Supervisor::start_unless(chain, options, Some(signals.as_fd()));
-    let mut supervisor = supervisor.map_err(Failure::running)?;
+    let mut supervisor = supervisor.map_err(|error| match &error {
+        // Something that the file names is not there, or not as it says.
+        StartError::Placement(_) | StartError::Worker { .. } => Failure::input(error),
+        _ => Failure::running(error),
+    })?;
     if let Err(error) = supervisor.keep(&source.origin()) {
         supervisor.stop(STOP_PATIENCE);
         return Err(Failure::running(error));

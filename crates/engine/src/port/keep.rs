@@ -28,9 +28,9 @@ pub struct Taken {
 
 impl TxBurst<'_> {
     /// Moves packets to the port, in order, at most `most` of those that are left; `take` has each
-    /// until it is given back by [`Buffers`]. What does not lie in the pool of `memory`, in a buffer
-    /// to itself, is copied there. They are fewer if that pool has no buffer, or none that is large
-    /// enough, or is not owned here. Like those that are sent at once, they count in what
+    /// until it is given back by [`Buffers`]. What does not lie in the pool of `memory`, in a
+    /// buffer to itself, is copied there. They are fewer if that pool has no buffer, or none that
+    /// is large enough, or is not owned here. Like those that are sent at once, they count in what
     /// [`Port::tx`](super::Port::tx) returns.
     pub fn keep(&mut self, memory: &PoolMemory, most: usize, take: impl FnMut(Packet)) -> Taken {
         let mut taken = Taken::default();

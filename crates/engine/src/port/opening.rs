@@ -15,6 +15,8 @@ pub struct Opening<'a> {
     pub receives: bool,
     /// Whether the chain gives it packets.
     pub sends: bool,
+    /// Whether wrappers stand around it: packets to be sent may come to it without their pools.
+    pub is_wrapped: bool,
     /// Which of its queues this is, from 0.
     pub queue: u16,
     /// How many queues the chain has of it, each opened by itself; at most
@@ -32,6 +34,7 @@ impl<'a> Opening<'a> {
             dir,
             receives: true,
             sends: true,
+            is_wrapped: false,
             queue: 0,
             queues: 1,
             pools: &[],

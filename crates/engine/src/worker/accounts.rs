@@ -30,8 +30,8 @@ impl Runner {
         age >= STORE_NS && self.sums.busy_turns != self.counters.load(0)
     }
 
-    /// Stores what nodes have dropped, or ports keep, and no cursor knows: should this worker be killed, it is not
-    /// taken for what it held.
+    /// Stores what nodes have dropped, or ports keep, and no cursor knows: should this worker be
+    /// killed, it is not taken for what it held.
     fn store_losses(&mut self) {
         let nodes = self.graph.nodes.iter_mut().enumerate();
         for (n, node) in nodes.take(self.layout.node_count) {

@@ -151,6 +151,7 @@ pub(super) fn open(
     let opening = Opening {
         receives: spec.receives,
         sends: assignment.edges.iter().any(|edge| edge.to == spec.index),
+        is_wrapped: !spec.wraps.is_empty(),
         pools,
         ..Opening::alone(dir)
     };

@@ -99,11 +99,12 @@ impl Deadline {
         Self(Instant::now() + PATIENCE)
     }
 
+    pub(crate) fn is_over(&self) -> bool {
+        Instant::now() >= self.0
+    }
+
     pub(crate) fn check(&self, what: &str) {
-        assert!(
-            Instant::now() < self.0,
-            "{what} did not happen in {PATIENCE:?}"
-        );
+        assert!(!self.is_over(), "{what} did not happen in {PATIENCE:?}");
     }
 }
 
