@@ -399,8 +399,8 @@ impl Supervisor {
         self.close(old_chain, &[], &[]);
     }
 
-    /// What came home by lanes that go, and what is to come home otherwise, is not out any more: its
-    /// owners are dead, and their successors have other lanes.
+    /// What came home by lanes that go, and what is to come home otherwise, is not out any more:
+    /// its owners are dead, and their successors have other lanes.
     fn settle_lanes(&mut self, old: &Placement) {
         let geometries = self.pool_geometries();
         let leaving = self.change.leaving().iter();

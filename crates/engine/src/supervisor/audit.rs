@@ -5,9 +5,9 @@
 //! which; but a buffer that is out of its pool, and on no link and no lane, nobody else has either.
 //! To find those exactly while everybody runs:
 //!
-//! 1. The owner marks in its ledger, between two turns, what is out by a link that leads to the dead
-//!    worker. A mark goes when its buffer comes home. One link at a time: should the owner die, it is
-//!    known of each mark by which link its buffer left.
+//! 1. The owner marks in its ledger, between two turns, what is out by a link that leads to the
+//!    dead worker. A mark goes when its buffer comes home. One link at a time: should the owner die,
+//!    it is known of each mark by which link its buffer left.
 //! 2. Then all links are looked through in the order in which packets take them, lanes last. A
 //!    packet is published further on before its slot is given back, so one that moves meanwhile is
 //!    seen, unless it has come home.

@@ -51,6 +51,9 @@ struct Queue {
     resuming: Option<Resuming>,
 }
 
+/// A record that waits, as it is written down, and its memory.
+pub(super) type Unsent = (String, Option<Arc<OwnedFd>>);
+
 /// A worker is asked what it heard of its former supervisor; until it answers, it is told nothing
 /// else.
 #[derive(Debug)]
@@ -144,7 +147,7 @@ impl Outbox {
     }
 
     /// What is to be written down: how many records were sent, and those that wait.
-    pub(super) fn unsent(&self) -> (u64, Vec<(String, Option<Arc<OwnedFd>>)>) {
+    pub(super) fn unsent(&self) -> (u64, Vec<Unsent>) {
         let queue = self.0.borrow();
         let text = |waiting: &Waiting| String::from_utf8_lossy(waiting.record.text()).into_owned();
         let waiting = queue.waiting.iter();
@@ -154,11 +157,7 @@ impl Outbox {
 
     /// The outbox of a worker that is taken over, from what was written down. Nothing but
     /// `question` is sent before [`Outbox::resumed`].
-    pub(super) fn inherited(
-        sent: u64,
-        waiting: Vec<(String, Option<Arc<OwnedFd>>)>,
-        question: Vec<u8>,
-    ) -> Self {
+    pub(super) fn inherited(sent: u64, waiting: Vec<Unsent>, question: Vec<u8>) -> Self {
         let waiting: VecDeque<Waiting> = waiting
             .into_iter()
             .map(|(text, memory)| Waiting {
