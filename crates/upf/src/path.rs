@@ -75,7 +75,7 @@ pub const REASONS: [&str; 16] = [
     "too_big",
     "fragment",
     "unknown_extension",
-    "no_headroom",
+    "no_room_for_headers",
     "buffer_full",
     "buffer_expired",
     "buffer_discarded",
@@ -216,7 +216,7 @@ impl Upf {
     }
 
     /// The interface whose tunnels end at an address.
-    fn tunnel_end(&self, address: IpAddr) -> Option<u8> {
+    pub(crate) fn tunnel_end(&self, address: IpAddr) -> Option<u8> {
         let mut interfaces = self.settings.interfaces.iter();
         let place = interfaces.position(|interface| match address {
             IpAddr::V4(address) => interface.v4 == Some(address),

@@ -201,7 +201,7 @@ impl Store {
             true => 1,
             false => self.word(self.slot_at(slot)).wrapping_add(1) & 0x7fff_ffff,
         };
-        Ok((slot, uses.max(1) << 32 | u64::from(slot) + 1))
+        Ok((slot, (uses.max(1) << 32) | (u64::from(slot) + 1)))
     }
 
     /// Writes a new session into the slot that [`Store::next`] named. It is linked and fits.
