@@ -1,5 +1,5 @@
-//! The UPF in real chains: killed while it has sessions, asked by `catena upf`, and the scenarios by
-//! the command.
+//! The UPF in real chains: killed while it has sessions, asked by `catena upf`, and the scenarios
+//! by the command.
 
 mod support;
 

@@ -4,8 +4,8 @@
 //! precedence that fits -> gates and rates, quotas -> counted -> forwarded. Each packet that does
 //! not leave has a named reason. Specification: TS 29.244 5.2; TS 29.281 5.2.
 //!
-//! Not here: fragments of tunnels, which are dropped as `fragment`, and packets above an interface's
-//! MTU, which are dropped as `too_big`.
+//! Not here: fragments of tunnels, which are dropped as `fragment`, and packets above an
+//! interface's MTU, which are dropped as `too_big`.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
