@@ -1,5 +1,5 @@
-//! The UPF in real chains: killed while it has sessions, asked by `catena upf`, and the scenarios by
-//! the command.
+//! The UPF in real chains: killed while it has sessions, asked by `catena upf`, and the scenarios
+//! by the command.
 
 mod support;
 
@@ -26,7 +26,8 @@ steps:
       establish:
         session: 1
         pdrs:
-          - { id: 1, precedence: 9, source: access, choose_teid: true, choose_ue: true, removal: 6, far: 1, urrs: [7] }
+          - { id: 1, precedence: 9, source: access, choose_teid: true, choose_ue: true,
+              removal: 6, far: 1, urrs: [7] }
           - { id: 2, precedence: 9, source: core, choose_ue: true, far: 2, urrs: [7] }
         fars:
           - { id: 1, action: forward, to: core }
@@ -35,7 +36,8 @@ steps:
     expect: [ answer: {} ]
   - { do: { uplink: { session: 1, count: 3 } }, expect: [ packets: { count: 3 } ] }
   - { do: { wait: 6s } }
-  - { do: { downlink: { session: 1, count: 2 } }, expect: [ packets: { count: 2, teid: 0x101 } ] }
+  - do: { downlink: { session: 1, count: 2 } }
+    expect: [ packets: { count: 2, teid: 0x101 } ]
   - { do: { wait: 3600s } }
 ";
 

@@ -68,8 +68,8 @@ impl Association {
 pub fn name_of(node: &NodeId<'_>) -> Option<List<u8, NAME_LEN_MAX>> {
     let mut name = List::default();
     let mut fill = |kind: u8, octets: &[u8]| {
-        let octets = [kind].into_iter().chain(octets.iter().copied());
-        octets.map(|octet| name.push(octet)).all(|is_in| is_in)
+        let mut octets = [kind].into_iter().chain(octets.iter().copied());
+        octets.all(|octet| name.push(octet))
     };
     let is_whole = match node {
         NodeId::V4(address) => fill(0, &address.octets()),

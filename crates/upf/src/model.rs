@@ -117,7 +117,6 @@ impl Key {
     /// The key of an IPv6 address.
     #[inline]
     pub fn of_v6(address: Ipv6Addr) -> Self {
-        #[expect(clippy::cast_possible_truncation, reason = "the upper half")]
         let prefix = (address.to_bits() >> 64) as u64;
         Self::V6(prefix)
     }

@@ -4,8 +4,8 @@
 //! precedence that fits -> gates and rates, quotas -> counted -> forwarded. Each packet that does
 //! not leave has a named reason. Specification: TS 29.244 5.2; TS 29.281 5.2.
 //!
-//! Not here: fragments of tunnels, which are dropped as `fragment`, and packets above an interface's
-//! MTU, which are dropped as `too_big`.
+//! Not here: fragments of tunnels, which are dropped as `fragment`, and packets above an
+//! interface's MTU, which are dropped as `too_big`.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -75,7 +75,7 @@ pub const REASONS: [&str; 16] = [
     "too_big",
     "fragment",
     "unknown_extension",
-    "no_headroom",
+    "no_room_for_headers",
     "buffer_full",
     "buffer_expired",
     "buffer_discarded",

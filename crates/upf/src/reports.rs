@@ -50,7 +50,9 @@ pub(crate) fn put(
             writer.put(key::VOLUME_MEASUREMENT, &volume)?;
         }
         if tells_time {
-            let seconds = u32::try_from(usage.duration_ns / 1_000_000_000);
+            // The nearest second: timers are late by a tick, some by less than others.
+            let rounded_ns = usage.duration_ns.saturating_add(500_000_000);
+            let seconds = u32::try_from(rounded_ns / 1_000_000_000);
             let duration = Seconds(seconds.unwrap_or(u32::MAX));
             writer.put(key::DURATION_MEASUREMENT, &duration)?;
         }

@@ -258,10 +258,8 @@ impl Upf {
             writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)?;
             self.put_created(writer, session, effects)?;
             let group = IeType::USAGE_REPORT_MODIFICATION;
-            let reports = effects.reports.iter();
-            reports
-                .map(|report| reports::put(writer, group, report, self.clock))
-                .collect()
+            let mut reports = effects.reports.iter();
+            reports.try_for_each(|report| reports::put(writer, group, report, self.clock))
         })
         .map_err(full)
     }

@@ -1,8 +1,8 @@
 //! What a UPF says of itself: answers to control requests, as JSON.
 //!
-//! Beside a packet's life, between bursts. `{"show": "sessions"}`,
-//! `{"show": "session", "seid": N}`, `{"show": "peers"}`, `{"show": "pools"}`, `{"show": "reports"}`. Limit: [`SESSION_COUNT_MAX`]
-//! sessions in one answer; `from` goes on behind them.
+//! Beside a packet's life, between bursts. `{"show": "sessions"}`, `{"show": "peers"}`,
+//! `{"show": "session", "seid": N}`, `{"show": "pools"}`, `{"show": "reports"}`. Limit:
+//! [`SESSION_COUNT_MAX`] sessions in one answer; `from` goes on behind them.
 
 use serde_json::{Value, json};
 

@@ -21,8 +21,8 @@ pub const LAYOUT: u64 = 1;
 
 const PAGE: usize = 4096;
 const MAGIC: u64 = 0x3146_5055_4e54_4143;
-/// Words of the header: magic, slot size, slot count, start of the node in seconds since 1900, slots
-/// ever used.
+/// Words of the header: magic, slot size, slot count, start of the node in seconds since 1900,
+/// slots ever used.
 const AT_MAGIC: usize = 0;
 const AT_SLOT_BYTES: usize = 8;
 const AT_SLOT_COUNT: usize = 16;
@@ -201,7 +201,7 @@ impl Store {
             true => 1,
             false => self.word(self.slot_at(slot)).wrapping_add(1) & 0x7fff_ffff,
         };
-        Ok((slot, uses.max(1) << 32 | u64::from(slot) + 1))
+        Ok((slot, (uses.max(1) << 32) | (u64::from(slot) + 1)))
     }
 
     /// Writes a new session into the slot that [`Store::next`] named. It is linked and fits.

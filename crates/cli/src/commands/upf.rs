@@ -1,6 +1,6 @@
 //! `catena upf`: what a running UPF knows, and a scripted SMF in simulated time.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use catena_upf::smf::scenario::Scenario;
@@ -134,7 +134,7 @@ fn table(rows: &Value) {
     }
 }
 
-fn play(path: &PathBuf, json: bool) -> Outcome {
+fn play(path: &Path, json: bool) -> Outcome {
     let fault = |what: String| Failure::input(format!("{}: {what}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| fault(error.to_string()))?;
     let scenario = Scenario::parse(&text).map_err(fault)?;

@@ -29,7 +29,7 @@ fn total(octets: u64) -> Volumes {
 #[test]
 fn a_volume_threshold_reports_and_begins_again() {
     let mut urr = urr(ReportingTriggers::VOLTH, |terms| {
-        terms.volume_threshold = total(1000)
+        terms.volume_threshold = total(1000);
     });
     assert_eq!(urr.count(true, 600, S), UsageReportTrigger::NONE);
     assert_eq!(urr.count(false, 600, 2 * S), UsageReportTrigger::VOLTH);
@@ -46,7 +46,7 @@ fn a_volume_threshold_reports_and_begins_again() {
 #[test]
 fn a_used_up_quota_stops_packets_until_a_new_one_is_granted() {
     let mut urr = urr(ReportingTriggers::VOLQU, |terms| {
-        terms.volume_quota = total(1000)
+        terms.volume_quota = total(1000);
     });
     assert_eq!(urr.allows(), (true, UsageReportTrigger::NONE));
     assert_eq!(urr.count(true, 1500, 0), UsageReportTrigger::VOLQU);
@@ -63,7 +63,7 @@ fn a_used_up_quota_stops_packets_until_a_new_one_is_granted() {
 #[test]
 fn a_quota_of_nothing_is_told_by_the_first_packet() {
     let mut urr = urr(ReportingTriggers::VOLQU, |terms| {
-        terms.volume_quota = total(0)
+        terms.volume_quota = total(0);
     });
     assert_eq!(urr.allows(), (false, UsageReportTrigger::VOLQU));
     assert_eq!(urr.allows(), (false, UsageReportTrigger::NONE));
@@ -164,7 +164,7 @@ fn a_monitoring_time_splits_usage_into_two_reports() {
 #[test]
 fn dropped_downlink_traffic_is_told_at_its_threshold() {
     let mut urr = urr(ReportingTriggers::DROTH, |terms| {
-        terms.dropped_packets = Some(3)
+        terms.dropped_packets = Some(3);
     });
     let told: Vec<_> = (0..6).map(|_| urr.count_dropped(100)).collect();
     let (none, droth) = (UsageReportTrigger::NONE, UsageReportTrigger::DROTH);
@@ -174,7 +174,7 @@ fn dropped_downlink_traffic_is_told_at_its_threshold() {
 #[test]
 fn a_reason_that_nobody_asked_for_is_not_reported() {
     let mut urr = urr(ReportingTriggers::PERIO, |terms| {
-        terms.volume_threshold = total(1)
+        terms.volume_threshold = total(1);
     });
     assert_eq!(urr.count(true, 100, 0), UsageReportTrigger::NONE);
 }
