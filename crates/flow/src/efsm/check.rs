@@ -128,7 +128,7 @@ fn unreachable(parsed: &Parsed, problems: &mut Problems) {
 fn order(parsed: &Parsed, state: usize, problems: &mut Problems) {
     let name = parsed.states.get(state).map_or("", String::as_str);
     for on in [On::Packet, On::Timeout] {
-        let ordered = parsed.from_state(state, on);
+        let ordered = parsed.leaving(state, on);
         for (number, one) in ordered.iter().enumerate() {
             let before = &ordered[..number];
             if let Some(hides) = before.iter().find(|other| other.conditions.is_empty()) {

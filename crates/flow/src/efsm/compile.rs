@@ -17,6 +17,9 @@ use super::problem::{Problem, Problems};
 use super::syntax;
 use super::tables::{fold, pattern_nodes};
 
+/// Most branches of an element: far below what jumps can tell apart.
+const BRANCH_COUNT_MAX: usize = 10_000;
+
 /// A program and what is suspicious about it.
 #[derive(Debug)]
 pub struct Compiled {
@@ -373,6 +376,17 @@ impl Compiling<'_> {
         for (number, transition) in model.transitions.iter().enumerate() {
             let path = format!("{path}.transitions[{number}]");
             transitions.extend(self.transition(path, transition, &ordered));
+        }
+        // Each state has its own branches for each transition from it.
+        let branches = |one: &Transition| one.from.len() * (one.conditions.len() + 3);
+        if transitions.iter().map(branches).sum::<usize>() > BRANCH_COUNT_MAX {
+            let repair = "use fewer states or transitions, or another element";
+            self.problems.error(
+                &format!("{path}.transitions"),
+                "it has too many transitions from too many states",
+                repair,
+            );
+            return None;
         }
         Some(Parsed {
             path: path.to_owned(),

@@ -52,7 +52,7 @@ pub(super) struct Parsed {
 
 impl Parsed {
     /// Transitions from a state, in the order in which they are looked at.
-    pub(super) fn from_state(&self, state: usize, on: On) -> Vec<&Transition> {
+    pub(super) fn leaving(&self, state: usize, on: On) -> Vec<&Transition> {
         let from = |one: &&Transition| one.on == on && one.from.contains(&state);
         let mut found: Vec<&Transition> = self.transitions.iter().filter(from).collect();
         found.sort_by_key(|one| std::cmp::Reverse(one.priority.unwrap_or(0)));
@@ -260,7 +260,7 @@ impl ElementLowering<'_> {
             if let Some(code) = builder.as_mut() {
                 code.place(label);
             }
-            for transition in self.parsed.from_state(state, on) {
+            for transition in self.parsed.leaving(state, on) {
                 self.transition(transition, state, place, builder);
             }
             if let Some(code) = builder.as_mut() {

@@ -14,6 +14,11 @@ use super::lower::Lowering;
 use super::names::either_headers;
 use super::syntax;
 
+/// Part of a key: value, width, and what it is.
+type Part = (Value, Width, String);
+/// Whether a packet has a key, and its parts.
+type Parts = (Value, Vec<Part>);
+
 impl ElementLowering<'_> {
     pub(super) fn key(&mut self, is_keyed: bool) -> Option<(Key, usize)> {
         let mut builder = Some(Builder::new(self.widths));
@@ -55,7 +60,7 @@ impl ElementLowering<'_> {
         &mut self,
         mut builder: Builder,
         present: Value,
-        parts: &[(Value, Width, String)],
+        parts: &[Part],
         path: &str,
     ) -> Option<(Key, usize)> {
         let mut slot = |value: Value, width: Width| match value {
@@ -100,7 +105,7 @@ impl ElementLowering<'_> {
         field: &str,
         texts: &[String],
         builder: &mut Option<Builder>,
-    ) -> Option<(Value, Vec<(Value, Width, String)>)> {
+    ) -> Option<Parts> {
         let mut present = Value::Const(1, 1);
         let mut parts = Vec::new();
         for (number, text) in texts.iter().enumerate() {
@@ -117,11 +122,7 @@ impl ElementLowering<'_> {
     }
 
     /// Pairs of which the smaller comes first; metadata says whether they were swapped.
-    fn biflow(
-        &mut self,
-        path: &str,
-        builder: &mut Option<Builder>,
-    ) -> Option<(Value, Vec<(Value, Width, String)>)> {
+    fn biflow(&mut self, path: &str, builder: &mut Option<Builder>) -> Option<Parts> {
         let mut present = Value::Const(1, 1);
         let (mut ones, mut others) = (Vec::new(), Vec::new());
         for (number, pair) in self.model.biflow.clone().iter().enumerate() {
@@ -177,12 +178,8 @@ impl ElementLowering<'_> {
     }
 
     /// The first key whose condition holds.
-    fn cases(
-        &mut self,
-        path: &str,
-        builder: &mut Option<Builder>,
-    ) -> Option<(Value, Vec<(Value, Width, String)>)> {
-        let mut chosen: Option<(Value, Vec<(Value, Width, String)>)> = None;
+    fn cases(&mut self, path: &str, builder: &mut Option<Builder>) -> Option<Parts> {
+        let mut chosen: Option<Parts> = None;
         for (number, case) in self.model.keys.clone().iter().enumerate().rev() {
             let path = format!("{path}.keys[{number}]");
             let (there, parts) = self.parts(&path, "key", &case.key, builder)?;
@@ -193,7 +190,7 @@ impl ElementLowering<'_> {
             let when = self.lower(&when_path, builder, |lowering| lowering.condition(&node))?;
             let (other_there, others) =
                 chosen.unwrap_or_else(|| (Value::Const(0, 1), parts.clone()));
-            let widths = |parts: &[(Value, Width, String)]| -> Vec<Width> {
+            let widths = |parts: &[Part]| -> Vec<Width> {
                 parts.iter().map(|(_, width, _)| *width).collect()
             };
             if widths(&parts) != widths(&others) {

@@ -371,7 +371,7 @@ fn packets_without_a_key_or_with_malformed_headers_have_their_own_way() {
 fn memory_of_the_same_layout_is_taken_over_and_of_another_is_not() {
     let document = |width: u8, limit: u8| -> Value {
         program(json!({
-            "key": ["ipv4.src"], "flows": 10, "registers": {"n": width},
+            "key": ["ipv4.src"], "flows": 10, "idle": "10s", "registers": {"n": width},
             "transitions": [
                 {"if": format!("flow.n == {limit}"), "do": ["drop(enough)"]},
                 {"do": ["flow.n = flow.n + 1", "output(out)"]},
@@ -396,9 +396,16 @@ fn memory_of_the_same_layout_is_taken_over_and_of_another_is_not() {
     // Another program of the same layout goes on where the first one was.
     let second = compiled(&document(8, 2));
     assert_eq!(Layout::of(&second).number, layout.number);
-    let ground = Layout::of(&second).attach(&second, &memory, 2).unwrap();
+    let ground = Layout::of(&second)
+        .attach(&second, &memory, u64::MAX)
+        .unwrap();
     bench.running = Running::new(Box::new(Loaded::new(second, None)), ground);
     assert_eq!(bench.one(0, &frame), "!enough");
+    // Its time goes on as well.
+    bench.expire(9_000_000_000);
+    assert_eq!(bench.flows(), 1);
+    bench.expire(2_000_000_000);
+    assert_eq!(bench.flows(), 0);
     let other = compiled(&document(16, 2));
     assert!(Layout::of(&other).attach(&other, &memory, 2).is_err());
     assert!(memory.words().len() >= layout.words);

@@ -111,14 +111,26 @@ fn config_errors(prefix: &str, problems: Vec<crate::efsm::Problem>) -> ConfigErr
         .collect()
 }
 
+/// Most bytes of state: a region of the supervisor's has no more.
+const STATE_BYTES_MAX: usize = catena_shm::state::STATE_BYTES_MAX - STATE_LINE_BYTES;
+
 fn plan(config: &Value) -> Result<Planned, ConfigErrors> {
     let config: Config = parse_config(config)?;
     let compiled = compile(&config.program);
     let program = compiled
         .map_err(|problems| config_errors("program", problems))?
         .program;
+    let layout = Layout::of(&program);
+    if layout.words > STATE_BYTES_MAX / size_of::<u64>() {
+        let message = "its flows and registers take more than 64 GiB";
+        return Err(vec![ConfigError::new(
+            "program",
+            message,
+            "write fewer flows",
+        )]);
+    }
     Ok(Planned {
-        layout: Layout::of(&program),
+        layout,
         program,
         how: config.run,
     })
@@ -209,7 +221,8 @@ fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, Conf
     let memory = Arc::new(StateWords::new(memory));
     let (layout, program) = (&planned.layout, &planned.program);
     let taken_over = match is_taken_over {
-        true => layout.attach(program, &memory, 0).ok(),
+        // There is no clock here: as if late, so that no stamp is taken for one of the future.
+        true => layout.attach(program, &memory, u64::MAX).ok(),
         false => None,
     };
     let ground = match taken_over {

@@ -11,6 +11,26 @@
 //! - [`env`](mod@env), [`interpret`]: what code works on, and what it means.
 //! - [`layout`]: where state lies. [`run`]: bursts, flows and their ends.
 //! - [`queue`]: what waits to be sent or told. [`trace`]: what one packet went through.
+//!
+//! # Writing a backend
+//!
+//! A backend makes of each piece of [`ir::Code`] whatever does what [`interpret::run`] does, and
+//! gives it out as [`run::Compiled`]; [`nf::set_compiler`](crate::nf::set_compiler) makes the NF
+//! use it.
+//!
+//! - Code begins at block 0 with all slots set: metadata as the packet carries it, the others zero.
+//!   Behind it, metadata must stand in its slots again; for a key, the slots of
+//!   [`ir::Key::present`] and [`ir::Key::parts`] too. Others are nobody's.
+//! - Arithmetic is that of [`ir::Binary`] and [`ir::Unary`], at the width of the first argument.
+//!   Every value stays below 2^width. Jumps go forward, so blocks can be laid out in their order.
+//! - Operations that are more than arithmetic have a method of [`env::Env`] each, of the same name.
+//!   Calling these is right for all of them; [`ir::Op::Field`], [`ir::Op::Flow`],
+//!   [`ir::Op::SetFlow`], [`ir::Op::Fact`] and [`ir::Op::Valid`] are those worth doing in line.
+//!   [`ir::Op::Verdict`], `Clone`, `Timeouts`, `Forget` and `Mark` set a member of
+//!   [`env::Outcome`].
+//! - [`env::Env::splice`] and [`env::Env::encap`] say `false` where there is no room: the code ends
+//!   with [`env::Exit::NoHeadroom`]. Else it ends as its [`ir::End`] says.
+//! - Code is verified before a backend sees it, and nothing else needs to be checked.
 
 pub mod env;
 pub mod field;

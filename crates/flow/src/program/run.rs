@@ -306,8 +306,7 @@ impl<M: Memory> Running<M> {
         part: Part,
     ) -> bool {
         self.run_part(
-            element,
-            part,
+            (element, part),
             index,
             frame,
             arrival,
@@ -366,8 +365,7 @@ impl<M: Memory> Running<M> {
         let place = self.places[index];
         let Some(table) = self.flows[element].as_mut() else {
             self.run_body(
-                element,
-                Part::Body,
+                (element, Part::Body),
                 index,
                 frame,
                 arrival,
@@ -379,8 +377,7 @@ impl<M: Memory> Running<M> {
         if !place.has_key {
             self.counts.keyless += 1;
             self.run_body(
-                element,
-                Part::Keyless,
+                (element, Part::Keyless),
                 index,
                 frame,
                 arrival,
@@ -411,22 +408,21 @@ impl<M: Memory> Running<M> {
         }
         let facts = [flow.is_some(), flow.is_none() && table.is_full()];
         watch.flow(element, key, flow.is_some(), &self.words);
-        let outcome = self.run_body(element, Part::Body, index, frame, arrival, facts, watch);
+        let outcome = self.run_body((element, Part::Body), index, frame, arrival, facts, watch);
         watch.written(&self.words);
         self.store(element, index, flow, outcome, arrival.now_ns);
     }
 
     fn run_body<W: Watch>(
         &mut self,
-        element: usize,
-        part: Part,
+        (element, part): (usize, Part),
         index: usize,
         frame: &mut dyn Frame,
         arrival: Arrival,
         facts: [bool; 2],
         watch: &mut W,
     ) -> Outcome {
-        let (exit, outcome) = self.run_part(element, part, index, frame, arrival, facts, watch);
+        let (exit, outcome) = self.run_part((element, part), index, frame, arrival, facts, watch);
         if let Some(count) = outcome
             .mark
             .and_then(|mark| self.loaded.marks.get_mut(usize::from(mark)))
@@ -448,8 +444,7 @@ impl<M: Memory> Running<M> {
     /// Runs a part on a packet. What it leaves in slots can be read behind it.
     fn run_part<W: Watch>(
         &mut self,
-        element: usize,
-        part: Part,
+        (element, part): (usize, Part),
         index: usize,
         frame: &mut dyn Frame,
         arrival: Arrival,

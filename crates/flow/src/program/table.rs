@@ -1,8 +1,8 @@
 //! Match-action tables: entries that somebody sets, looked up by code.
 //!
 //! On the data path beside flows; changed between bursts. A table whose key parts are all exact is
-//! a hash table; any other one is gone through by priority, which suits some hundreds of entries: it
-//! holds [`LISTED_COUNT_MAX`] at most. Lookups allocate nothing.
+//! a hash table; any other one is gone through by priority, which suits some hundreds of entries:
+//! it holds [`LISTED_COUNT_MAX`] at most. Lookups allocate nothing.
 
 use std::collections::HashMap;
 

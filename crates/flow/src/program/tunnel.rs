@@ -110,10 +110,11 @@ pub enum EncapError {
 fn network(frame: &dyn Frame, headers: &Headers) -> Option<(usize, usize, u8)> {
     let bytes = frame.bytes();
     let end = headers.end().min(bytes.len());
-    if let Some(at) = headers.at(Header::Ipv4) {
+    let before_end = |at: &usize| *at <= end;
+    if let Some(at) = headers.at(Header::Ipv4).filter(before_end) {
         Some((at, end, *bytes.get(at + 1)?))
     } else {
-        let at = headers.at(Header::Ipv6)?;
+        let at = headers.at(Header::Ipv6).filter(before_end)?;
         let class = bytes.get(at)? << 4 | bytes.get(at + 1)? >> 4;
         Some((at, end, class))
     }
@@ -358,7 +359,8 @@ pub fn decap(frame: &mut dyn Frame, headers: &Headers, tunnel: Tunnel) -> bool {
             let (Some((inner, ether_type)), Some(at)) = (inner_ip(), outer) else {
                 return false;
             };
-            if is_gtpu != headers.has(Header::Gtpu) || headers.has(Header::Vxlan) {
+            let is_inside = inner > at;
+            if !is_inside || is_gtpu != headers.has(Header::Gtpu) || headers.has(Header::Vxlan) {
                 return false;
             }
             frame.truncate(headers.end());

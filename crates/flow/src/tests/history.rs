@@ -319,7 +319,7 @@ impl History {
             let late: Vec<u64> = late
                 .filter(|deadline| deadline + tick_ns <= now_ns)
                 .collect();
-            assert_eq!(late, [], "left behind at {now_ns}");
+            assert_eq!(late, [0_u64; 0], "left behind at {now_ns}");
         }
     }
 
