@@ -119,6 +119,7 @@ pub(crate) struct Source {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Target {
     /// Name of the chain; may be left out if only one runs
+    #[arg(add = crate::completion::chains())]
     pub(crate) chain: Option<String>,
 }
 

@@ -6,6 +6,7 @@ use catena_engine::supervisor::status::Status;
 
 use super::Outcome;
 use super::control::{Request, ask, running_chains, status_in};
+use crate::document;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -22,7 +23,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let statuses: Vec<Status> = statuses.collect();
     if args.json {
         let list: Vec<_> = statuses.iter().map(as_json).collect();
-        super::print_json(&list)?;
+        document::print("catena.chains/1", &serde_json::json!({ "chains": list }))?;
     } else if statuses.is_empty() {
         outln!("no chain is running");
     } else {

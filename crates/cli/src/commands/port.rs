@@ -6,6 +6,7 @@ use catena_engine::port::{PortKind, WrapKind};
 use serde_json::{Value, json};
 
 use super::{Outcome, kinds};
+use crate::document;
 use crate::registry::registry;
 
 #[derive(Debug, clap::Subcommand)]
@@ -19,6 +20,7 @@ pub(crate) enum Command {
     /// Describe one port or wrapper and its settings
     Describe {
         /// Its type
+        #[arg(add = crate::completion::port_types())]
         name: String,
         /// As JSON, with the schema of its settings
         #[arg(long)]
@@ -34,7 +36,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
     match command {
         Command::List { json: true } => {
             let list: Vec<Value> = all.iter().map(Kind::as_json).collect();
-            super::print_json(&list)?;
+            document::print("catena.ports/1", &json!({ "ports": list }))?;
         }
         Command::List { json: false } => {
             for kind in &all {
@@ -47,7 +49,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
             let kind = all.iter().find(|kind| kind.name == name);
             let kind = kind.ok_or_else(|| kinds::unknown("port or wrapper", name, names))?;
             if *json {
-                super::print_json(&kind.as_json())?;
+                document::print("catena.port/1", &kind.as_json())?;
             } else {
                 kind.describe();
             }

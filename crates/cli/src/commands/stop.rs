@@ -17,7 +17,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Outcome {
     let status = status_in(args.target.ask(&Request::Stop)?)?;
     if args.json {
-        super::print_json(&status)?;
+        crate::document::print(super::status::STATUS, &status)?;
     }
     Ok(ExitCode::SUCCESS)
 }
