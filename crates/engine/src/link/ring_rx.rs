@@ -1,4 +1,4 @@
-//! The receiving side of a link through shared memory.
+//! The receiving side of a link through shared memory: descriptors become packets again, checked.
 
 use catena_shm::bell::{self, WaitWord};
 use catena_shm::descriptor::{Descriptor, kind};

@@ -1,4 +1,4 @@
-//! The sending side of a link through shared memory.
+//! The sending side of a link through shared memory: a burst that leaves becomes descriptors.
 
 use catena_shm::bell::{self, WaitWord};
 use catena_shm::descriptor::{Descriptor, SLOTS_PER_FRAME};
