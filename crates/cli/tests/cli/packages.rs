@@ -259,6 +259,13 @@ fn the_image_holds_the_whole_command() {
         if engine == "podman" {
             // As tests of workers in containers: hybrid control groups.
             words.splice(0..0, ["--runtime", "runc"]);
+            // And limits that may not be raised.
+            words.extend([
+                "--ulimit",
+                "nofile=1024:20000",
+                "--ulimit",
+                "nproc=1024:1024",
+            ]);
         }
         words.extend(["catena", "run", "--json", "chains/acl.yaml"]);
         let output = run(engine, &words);
