@@ -8,6 +8,8 @@
 mod crates;
 #[path = "tidy/documents.rs"]
 mod documents;
+#[path = "tidy/imports.rs"]
+mod imports;
 #[path = "tidy/sources.rs"]
 mod sources;
 

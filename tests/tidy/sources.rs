@@ -79,6 +79,42 @@ fn header(files: &[File]) -> Vec<Finding> {
     findings
 }
 
+/// Fewest characters in which a header can say what a file is and where it sits.
+const HEADER_CHARS_MIN: usize = 55;
+
+/// Files of crates whose header is a label: what is it for, and what comes before and behind it?
+fn place(files: &[File]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let is_ours = |path: &str| path.starts_with("crates/") && path.contains("/src/");
+    for file in rust(files).filter(|file| is_ours(&file.path) && !file.path.ends_with("tests.rs")) {
+        let header = file
+            .text
+            .lines()
+            .filter_map(|line| line.strip_prefix("//!"));
+        let len: usize = header.map(|line| line.trim().chars().count()).sum();
+        if len < HEADER_CHARS_MIN {
+            let message =
+                "say in the first lines where it sits: what comes to it, and who needs it";
+            findings.push(whole(&file.path, message));
+        }
+    }
+    findings
+}
+
+#[test]
+fn first_lines_say_where_a_file_sits() {
+    report(&place(&repository()));
+    let good = "//! Settings of a fibre, as a chain file has them: checked before it starts.\n";
+    let files = [
+        sample("crates/a/src/good.rs", good),
+        sample("crates/a/src/bad.rs", "//! Settings.\n"),
+        sample("crates/a/tests/x.rs", "//! Tests.\n"),
+    ];
+    let found = place(&files);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].path, "crates/a/src/bad.rs");
+}
+
 #[test]
 fn every_source_file_says_what_it_is() {
     report(&header(&repository()));

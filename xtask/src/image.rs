@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
-enum Engine {
+pub(crate) enum Engine {
     /// podman
     Podman,
     /// docker
@@ -54,38 +54,58 @@ impl Engine {
 ///
 /// No engine answers, or a build fails.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
-    let engines: Vec<Engine> = match arguments.engine {
+    let engines = match arguments.engine {
         Some(engine) => vec![engine],
-        None => [Engine::Podman, Engine::Docker]
-            .into_iter()
-            .filter(|engine| engine.answers())
-            .collect(),
+        None => answering(),
     };
     if engines.is_empty() {
-        return Err(
-            "no container engine answers: install podman, or docker and start its daemon".into(),
-        );
+        return Err(NO_ENGINE.into());
     }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .ok_or("the repository has no root")?;
+    let root = repository()?;
     let binary = build(root)?;
     let context = root.join("target").join("image");
     std::fs::create_dir_all(&context)?;
     std::fs::copy(&binary, context.join("catena"))?;
+    let recipe = root.join("containers").join("Containerfile");
     for engine in engines {
-        let program = engine.program();
-        let mut command = Command::new(program);
-        command.args(["build", "--quiet", "--tag", &arguments.tag, "--file"]);
-        command.arg(root.join("containers").join("Containerfile"));
-        complete(command.arg(&context))?;
-        println!("{program}: image {} is ready", arguments.tag);
+        build_image(engine, &arguments.tag, &recipe, &context)?;
     }
     Ok(())
 }
 
+/// Why there is no image.
+pub(crate) const NO_ENGINE: &str =
+    "no container engine answers: install podman, or docker and start its daemon";
+
+/// Engines that can build an image.
+pub(crate) fn answering() -> Vec<Engine> {
+    let all = [Engine::Podman, Engine::Docker];
+    all.into_iter().filter(|engine| engine.answers()).collect()
+}
+
+/// The repository's root.
+pub(crate) fn repository() -> Result<&'static Path, Box<dyn Error>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    root.ok_or_else(|| "the repository has no root".into())
+}
+
+/// Builds an image from a recipe and its context.
+pub(crate) fn build_image(
+    engine: Engine,
+    tag: &str,
+    recipe: &Path,
+    context: &Path,
+) -> Result<(), Box<dyn Error>> {
+    let program = engine.program();
+    let mut command = Command::new(program);
+    command.args(["build", "--quiet", "--tag", tag, "--file"]);
+    complete(command.arg(recipe).arg(context))?;
+    println!("{program}: image {tag} is ready");
+    Ok(())
+}
+
 /// Builds the static binary; gives its path.
-fn build(root: &Path) -> Result<PathBuf, Box<dyn Error>> {
+pub(crate) fn build(root: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let target = host()?;
     let mut command = Command::new(cargo);
@@ -107,7 +127,8 @@ fn host() -> Result<String, Box<dyn Error>> {
     Ok(host.ok_or("rustc -vV names no host")?.to_owned())
 }
 
-fn complete(command: &mut Command) -> Result<(), Box<dyn Error>> {
+/// Runs a command to its end.
+pub(crate) fn complete(command: &mut Command) -> Result<(), Box<dyn Error>> {
     let program = command.get_program().to_string_lossy().into_owned();
     let status = command
         .stdin(Stdio::null())

@@ -4,6 +4,8 @@
 //! binary is the whole command with these NFs beside ours, in every mode: workers are processes of
 //! the binary that started them. `examples/own-nf` is such a crate.
 //!
+//! `--json` of every verb prints one object, in the shape of `document`.
+//!
 //! Exit codes: 0 all went well; 1 something failed while running (a damaged capture, a full disk,
 //! no such chain, line bits that were not received whole); 2 wrong arguments, a wrong chain file,
 //! or a port or NF that cannot begin, nothing was started.
@@ -13,26 +15,32 @@ mod output;
 
 mod bench;
 mod commands;
+mod completion;
+mod document;
 mod line;
+mod manual;
 mod measuring;
 mod metrics;
 mod notes;
+mod overwrite;
+mod quantity;
 #[cfg(test)]
 mod reference;
 mod registry;
 mod render;
 #[cfg(test)]
 mod sample;
+mod service;
 mod top;
 
 use std::process::ExitCode;
 
 use catena_engine::nf::NfKind;
-use clap::{Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// Chains network functions over shared-memory links.
 #[derive(Debug, Parser)]
-#[command(name = "catena", version, about, max_term_width = 100)]
+#[command(name = "catena", version, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -40,7 +48,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Check a chain file; nothing is started
+    /// Check chain files; nothing is started
     Check(commands::check::Args),
     /// Run a chain until its sources end, or until Ctrl-C
     Run(commands::run::Args),
@@ -113,7 +121,13 @@ pub fn main_with(kinds: &[&'static NfKind]) -> ExitCode {
         errln!("catena: {fault}");
         return ExitCode::from(2);
     }
-    let cli = Cli::parse();
+    clap_complete::CompleteEnv::with_factory(Cli::command)
+        .var(commands::completions::VARIABLE)
+        .complete();
+    let (cli, wants_json) = match parsed() {
+        Ok(parsed) => parsed,
+        Err(error) => return refused(&error),
+    };
     let result = match cli.command {
         Command::Check(args) => commands::check::run(&args),
         Command::Run(args) => commands::run::run(&args),
@@ -140,7 +154,33 @@ pub fn main_with(kinds: &[&'static NfKind]) -> ExitCode {
         Command::Man(args) => commands::man::run(&args),
     };
     result.unwrap_or_else(|failure| {
+        if wants_json {
+            document::print_failure(&failure);
+        }
         errln!("catena: {}", failure.message);
         ExitCode::from(failure.code)
     })
+}
+
+/// The command line, and whether it asks for JSON.
+fn parsed() -> Result<(Cli, bool), clap::Error> {
+    let matches = manual::with_examples(Cli::command()).try_get_matches()?;
+    Ok((Cli::from_arg_matches(&matches)?, wants_json(&matches)))
+}
+
+fn wants_json(matches: &ArgMatches) -> bool {
+    let here = matches.try_get_one::<bool>("json").ok().flatten();
+    let inner = matches.subcommand().map(|(_, inner)| wants_json(inner));
+    here == Some(&true) || inner == Some(true)
+}
+
+/// Arguments that are wrong, or help that was asked for.
+fn refused(error: &clap::Error) -> ExitCode {
+    let code = error.exit_code();
+    if code != 0 && std::env::args_os().any(|arg| arg == "--json") {
+        document::print_failure(&commands::Failure::input(error.to_string().trim()));
+    }
+    // Whoever closed the stream does not want to know.
+    let _ = error.print();
+    ExitCode::from(u8::try_from(code).unwrap_or(2))
 }

@@ -69,6 +69,24 @@ fn the_command_reference_is_the_help() {
          disk, no\nsuch chain, line bits that were not received whole); 2 wrong arguments or \
          a wrong chain file, nothing\nwas started.\n",
     );
-    describe(&mut text, &crate::Cli::command(), "catena");
+    describe(
+        &mut text,
+        &crate::manual::with_examples(crate::Cli::command()),
+        "catena",
+    );
     check("cli.md", &text);
+}
+
+/// What editors hold chain files and studies to: `catena schema`, kept where their first lines say.
+#[test]
+fn the_schemas_are_those_of_the_program() {
+    let registry = crate::registry::registry();
+    let chain = catena_engine::chain::schema::chain_schema(&registry);
+    let study = (catena_measure::study::Study::KIND.schema)();
+    for (file, schema) in [
+        ("chain.schema.json", serde_json::to_string_pretty(&chain)),
+        ("study.schema.json", serde_json::to_string_pretty(&study)),
+    ] {
+        check(file, &format!("{}\n", schema.unwrap()));
+    }
 }

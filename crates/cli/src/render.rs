@@ -42,6 +42,7 @@ pub(crate) fn status(status: &Status) -> String {
         ],
         rows,
     );
+    counters(&mut text, &status.nodes);
     let rows = status.links.iter().map(link_row);
     table(
         &mut text,
@@ -139,13 +140,6 @@ fn node_row(node: &NodeStatus) -> Vec<String> {
     if node.killed > 0 {
         drops.push(format!("killed {}", node.killed));
     }
-    // NFs have many counters, most of them of what rarely happens.
-    drops.extend(
-        node.counters
-            .iter()
-            .filter(|(_, value)| node.kind == "port" || **value > 0)
-            .map(|(name, value)| format!("[{name} {value}]")),
-    );
     vec![
         node.name.clone(),
         node.type_name.clone(),
@@ -159,6 +153,34 @@ fn node_row(node: &NodeStatus) -> Vec<String> {
             drops.join(", ")
         },
     ]
+}
+
+/// What ports and NFs count themselves, one counter in a line.
+fn counters(text: &mut String, nodes: &[NodeStatus]) {
+    let mut rows = Vec::new();
+    for node in nodes {
+        // The last report has more, but of the last life only.
+        let rest = node
+            .report
+            .iter()
+            .filter(|(name, _)| !node.counters.contains_key(*name));
+        let all: Vec<_> = node.counters.iter().chain(rest).collect();
+        // NFs have many counters, most of them of what rarely happens.
+        let is_shown = |value: u64| node.kind == "port" || value > 0;
+        let shown = all.iter().filter(|(_, value)| is_shown(**value));
+        let before = rows.len();
+        rows.extend(
+            shown.map(|(name, value)| vec![node.name.clone(), (*name).clone(), value.to_string()]),
+        );
+        let hidden = all.len() - (rows.len() - before);
+        if hidden > 0 {
+            let others = format!("({hidden} that are 0)");
+            rows.push(vec![node.name.clone(), others, String::new()]);
+        }
+    }
+    if !rows.is_empty() {
+        table(text, &["COUNTS OF", "COUNTER", "TOTAL"], rows.into_iter());
+    }
 }
 
 fn link_row(link: &LinkStatus) -> Vec<String> {
@@ -234,6 +256,28 @@ fn table(text: &mut String, titles: &[&str], rows: impl Iterator<Item = Vec<Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counters_stand_in_a_table_those_of_ports_with_what_is_0() {
+        let mut status = crate::sample::status();
+        let count = |name: &str, value| (name.to_owned(), value);
+        status.nodes[0].counters = [count("cut_short", 0), count("laps", 1)].into();
+        status.nodes[2].counters = [count("marked", 3), count("never", 0)].into();
+        status.nodes[2].report = [count("marked", 2), count("late_us_max", 7)].into();
+        let text = super::status(&status);
+        let table = text
+            .split("\n\n")
+            .find(|part| part.starts_with("COUNTS OF"))
+            .unwrap();
+        let wanted = "COUNTS OF  COUNTER         TOTAL\n\
+                      in         cut_short           0\n\
+                      in         laps                1\n\
+                      police     marked              3\n\
+                      police     late_us_max         7\n\
+                      police     (1 that are 0)";
+        assert_eq!(table, wanted);
+        assert!(!text.contains('['), "{text}");
+    }
 
     #[test]
     fn durations_are_told_with_two_units() {

@@ -102,10 +102,10 @@ const EPON: Project = Project {
     service: "memmng",
     words: &[
         "onu    epon_phy",
-        "[chunks_lost 0]",
-        "[frames_lost 0]",
-        "[frames_corrupted 0]",
-        "[codewords_corrected 11521]",
+        "chunks_lost 0",
+        "frames_lost 0",
+        "frames_corrupted 0",
+        "codewords_corrected 11521",
         "0 in flight",
     ],
 };
@@ -156,8 +156,11 @@ fn runs(test: &str, project: &Project, engine: &str) {
     let (status, text) = run(&["up", "--exit-code-from", project.service]);
     let (_, after) = run(&["down", "--volumes"]);
     assert!(status.success(), "{text}");
+    // Columns are as wide as what is in them.
+    let narrow = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for words in project.words {
-        assert!(text.contains(words), "{words} in {text}");
+        let is_there = text.contains(words) || narrow.contains(words);
+        assert!(is_there, "{words} in {text}");
     }
     let left = Command::new(engine)
         .args(["ps", "--all", "--format", "{{.Names}}"])

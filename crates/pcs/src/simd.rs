@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which vector instructions the fast path may use.
+//! Which vector instructions the fast path may use: asked once when a transmitter or receiver is
+//! made, so that the packet path never asks.
 
 /// A level of vector instructions that this processor has. A value can be made only by asking the
 /// processor, so holding one is the proof that calls behind it are sound.

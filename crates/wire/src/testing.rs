@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the tests of all format files share.
+//! What the tests of all format files share: frames cut at every length, and noise.
 
 use crate::ParseError;
 use core::fmt::Debug;

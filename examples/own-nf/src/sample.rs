@@ -85,6 +85,8 @@ pub const KIND: NfKind = NfKind {
     plan: |config, _outputs| {
         Sample::of(config)?;
         let plan = NfPlan::new().drop_reasons(["thinned"]);
+        let what = "how many packets are dropped before the next one passes";
+        let plan = plan.requests([(r#"{"show": "skip"}"#, what)]);
         Ok(plan.counters(["passed"]))
     },
     build: |config, _context| Ok(BuiltNf::new(Sample::of(config)?)),

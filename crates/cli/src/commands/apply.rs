@@ -15,7 +15,8 @@ use super::control::{Answer, Request, Source, Target, unexpected};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Chain file, as the chain is to be
+    /// Chain file, as the chain is to be; - is the standard input
+    #[arg(value_hint = clap::ValueHint::FilePath)]
     file: PathBuf,
     /// As JSON
     #[arg(long)]
@@ -23,7 +24,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let checked = super::check::load(&args.file, args.json, None)?;
+    let checked = super::check::load(&args.file, None)?;
     let name = checked.chain.name.clone();
     let target = Target {
         chain: Some(name.clone()),
@@ -38,11 +39,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
         other => return Err(unexpected(&other)),
     };
     if args.json {
-        super::print_json(&serde_json::json!({ "chain": name, "actions": actions }))?;
+        let body = serde_json::json!({ "chain": name, "actions": actions });
+        crate::document::print("catena.plan/1", &body)?;
     } else if text.is_empty() {
         outln!(
             "nothing to do: chain \"{name}\" is as {} says",
-            args.file.display()
+            super::check::name_of(&args.file)
         );
     } else {
         out!("{text}");

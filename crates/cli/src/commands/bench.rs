@@ -67,17 +67,24 @@ pub(crate) enum Command {
     },
 }
 
+fn parse_size(text: &str) -> Result<usize, String> {
+    let size = crate::quantity::size(text, 1..=1 << 20)?;
+    usize::try_from(size).map_err(|error| error.to_string())
+}
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Common {
     /// Bytes per packet
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, value_name = "SIZE", default_value = "64B", value_parser = parse_size)]
     size: usize,
     /// How long to measure
-    #[arg(long, default_value_t = 2.0)]
-    seconds: f64,
+    #[arg(long, value_name = "SPAN", default_value = "2s",
+          value_parser = |text: &str| crate::quantity::seconds(text, 0.0..=1e6))]
+    seconds: Duration,
     /// How long to run before, so that caches and pools are as they will be
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.5)]
-    warm_up: f64,
+    #[arg(long, value_name = "SPAN", default_value = "500ms",
+          value_parser = |text: &str| crate::quantity::seconds(text, 0.0..=1e6))]
+    warm_up: Duration,
     /// Cores of the two sides
     #[arg(long, value_delimiter = ',', default_values_t = [0, 1])]
     cores: Vec<usize>,
@@ -210,7 +217,10 @@ fn chain_text(common: &Common, load: Load) -> Result<ChainText, Failure> {
         None => {}
     }
     let sink = if load.has_stamps() {
-        format!("latency: true, skip_ms: {:.0}", common.warm_up * 1e3)
+        format!(
+            "latency: true, skip_ms: {:.0}",
+            common.warm_up.as_secs_f64() * 1e3
+        )
     } else {
         String::new()
     };
@@ -249,11 +259,6 @@ fn start(common: &Common, chain: &str, mode: &str, name: &str) -> Result<Supervi
     Supervisor::start(checked.chain, options).map_err(Failure::running)
 }
 
-fn span(seconds: f64) -> Result<Duration, Failure> {
-    let reason = |error| Failure::input(format!("{seconds} seconds cannot be measured: {error}"));
-    Duration::try_from_secs_f64(seconds).map_err(reason)
-}
-
 fn serve_for(supervisor: &mut Supervisor, span: Duration) {
     let end = Instant::now() + span;
     while let Some(left) = end.checked_duration_since(Instant::now()) {
@@ -286,9 +291,9 @@ impl Passed {
 #[expect(clippy::cast_precision_loss, reason = "rates for people")]
 fn measure(common: &Common, load: Load, chain: &str, mode: &str, name: &str) -> Outcome {
     let mut supervisor = start(common, chain, mode, name)?;
-    serve_for(&mut supervisor, span(common.warm_up)?);
+    serve_for(&mut supervisor, common.warm_up);
     let before = Passed::now(&supervisor);
-    serve_for(&mut supervisor, span(common.seconds)?);
+    serve_for(&mut supervisor, common.seconds);
     let after = Passed::now(&supervisor);
     let loaded = supervisor.status();
     let wait = supervisor.wait_policy().describe();
@@ -373,7 +378,7 @@ fn hop(common: &Common) -> Outcome {
     // Two ports on one core would share a worker: the hop would be no hop.
     chain.sink_apart = from == to;
     let mut supervisor = start(common, &chain.line(0), "process", "hop")?;
-    serve_for(&mut supervisor, span(common.seconds)?);
+    serve_for(&mut supervisor, common.seconds);
     supervisor.stop(Duration::from_secs(10));
     let mut line = latencies(&supervisor.status());
     let wait = supervisor.wait_policy().describe();

@@ -138,6 +138,7 @@ impl Source {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Target {
     /// Name of the chain; may be left out if only one runs
+    #[arg(add = crate::completion::chains())]
     pub(crate) chain: Option<String>,
 }
 

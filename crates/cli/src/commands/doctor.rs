@@ -18,9 +18,11 @@ use super::{Failure, Outcome};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How long to watch the noise floor of all cores; 0 leaves it out
-    #[arg(long, default_value_t = 10.0, value_name = "SECONDS")]
-    seconds: f64,
+    /// How long to watch the noise floor of all cores; 0 leaves it out, and a number without unit
+    /// is in seconds
+    #[arg(long, default_value = "10s", value_name = "SPAN",
+          value_parser = |text: &str| crate::quantity::seconds(text, 0.0..=3600.0))]
+    seconds: Duration,
     /// Watch it in these P and C states, one after the other, and restore them: +pc,-pc
     #[arg(
         long,
@@ -65,9 +67,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
         states::guard_until_end(&tree, journal, input).map_err(Failure::running)?;
         return Ok(ExitCode::SUCCESS);
     }
-    if !(0.0..=3600.0).contains(&args.seconds) {
-        return Err(Failure::input("--seconds takes 0 to 3600"));
-    }
     let journal = states::journal_path(&default_root());
     let was_left = states::restore_leftovers(&tree, &journal).map_err(Failure::running)?;
     if args.restore {
@@ -88,7 +87,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         _ => None,
     };
     let rate = TickRate::measure(Duration::from_millis(20));
-    let wakeups = if args.seconds > 0.0 {
+    let wakeups = if !args.seconds.is_zero() {
         wakeup::measure(&cores)
     } else {
         Vec::new()
@@ -103,7 +102,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         None => vec![None],
     };
     let mut all = Vec::new();
-    if args.seconds > 0.0 {
+    if !args.seconds.is_zero() {
         for setting in settings {
             let watched = watch(args, &tree, &cores, setting, &journal)?;
             if !args.json {
@@ -113,7 +112,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
     }
     if args.json {
-        super::print_json(&as_json(&findings, offset.as_ref(), rate, &wakeups, &all))?;
+        let body = as_json(&findings, offset.as_ref(), rate, &wakeups, &all);
+        crate::document::print("catena.doctor/1", &body)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -139,9 +139,9 @@ fn watch(
     };
     let name = setting.map_or(String::new(), |states| format!(" in {states}"));
     let shows = std::io::stderr().is_terminal();
-    let noise = noise::measure(cores, Duration::from_secs_f64(args.seconds), |gone| {
+    let noise = noise::measure(cores, args.seconds, |gone| {
         if shows {
-            let left = (args.seconds - gone.as_secs_f64()).max(0.0);
+            let left = args.seconds.saturating_sub(gone).as_secs_f64();
             err!("\rnoise floor{name}: {left:.0} s left ");
             let _ = std::io::stderr().flush();
         }

@@ -6,6 +6,7 @@ use catena_engine::supervisor::status::Status;
 
 use super::Outcome;
 use super::control::{Request, ask, orphans, running_chains, status_in};
+use crate::document;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -27,7 +28,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
             serde_json::json!({ "chain": name, "pid": null, "left_s": left.as_secs() })
         });
         let list: Vec<_> = list.chain(without).collect();
-        super::print_json(&list)?;
+        document::print("catena.chains/1", &serde_json::json!({ "chains": list }))?;
         return Ok(ExitCode::SUCCESS);
     }
     if !statuses.is_empty() {

@@ -37,6 +37,8 @@ pub(crate) type Outcome = Result<ExitCode, Failure>;
 pub(crate) struct Failure {
     pub(crate) code: u8,
     pub(crate) message: String,
+    /// What is wrong with files, each with its place; for `--json`.
+    pub(crate) errors: Vec<serde_json::Value>,
 }
 
 impl Failure {
@@ -45,6 +47,7 @@ impl Failure {
         Self {
             code: 1,
             message: message.to_string(),
+            errors: Vec::new(),
         }
     }
 
@@ -53,13 +56,7 @@ impl Failure {
         Self {
             code: 2,
             message: message.to_string(),
+            errors: Vec::new(),
         }
     }
-}
-
-/// Prints a value for machines.
-pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value).map_err(Failure::running)?;
-    outln!("{text}");
-    Ok(())
 }

@@ -5,8 +5,12 @@ use std::process::ExitCode;
 
 use catena_engine::nf::{Access, Inputs, NfKind};
 
+use serde_json::json;
+
 use super::control::{Answer, Request, Target, unexpected};
 use super::{Failure, Outcome, kinds};
+use crate::completion;
+use crate::document;
 use crate::registry::registry;
 
 #[derive(Debug, clap::Subcommand)]
@@ -20,6 +24,7 @@ pub(crate) enum Command {
     /// Describe one network function and its settings
     Describe {
         /// Its type
+        #[arg(add = completion::nf_types())]
         name: String,
         /// As JSON, with the schema of its settings
         #[arg(long)]
@@ -28,8 +33,10 @@ pub(crate) enum Command {
     /// Send a request to a network function of a running chain and print its answer, as JSON
     Control {
         /// Name of the chain
+        #[arg(add = completion::chains())]
         chain: String,
         /// Name of the network function in the chain
+        #[arg(add = completion::nodes())]
         node: String,
         /// The request, such as '{"show": "counts"}', or - to read it from the standard input
         #[arg(value_name = "JSON")]
@@ -42,7 +49,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
     match command {
         Command::List { json: true } => {
             let list: Vec<_> = registry.nfs.iter().map(|kind| as_json(kind)).collect();
-            super::print_json(&list)?;
+            document::print("catena.nfs/1", &serde_json::json!({ "nfs": list }))?;
         }
         Command::List { json: false } => {
             for kind in &registry.nfs {
@@ -55,7 +62,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
                 .nf(name)
                 .ok_or_else(|| kinds::unknown("network function", name, names))?;
             if *json {
-                super::print_json(&as_json(kind))?;
+                document::print("catena.nf/1", &as_json(kind))?;
             } else {
                 describe(kind);
             }
@@ -97,13 +104,16 @@ fn control(chain: &str, node: &str, request: &serde_json::Value) -> Result<(), F
         request: request.clone(),
     };
     match target.ask(&request)? {
-        Answer::Control(answer) => super::print_json(&answer),
+        Answer::Control(answer) => document::print_whole(&answer),
         other => Err(unexpected(&other)),
     }
 }
 
 fn as_json(kind: &NfKind) -> serde_json::Value {
     let plan = kind.example_plan().unwrap_or_default();
+    let requests = plan.requests.iter();
+    let requests = requests.map(|(example, what)| json!({ "example": example, "does": what }));
+    let requests: Vec<_> = requests.collect();
     serde_json::json!({
         "name": kind.name,
         "summary": kind.summary,
@@ -112,8 +122,21 @@ fn as_json(kind: &NfKind) -> serde_json::Value {
         "example": kind.example,
         "drop_reasons": plan.drop_reasons,
         "counters": plan.counters,
+        "requests": requests,
         "settings": (kind.schema)(),
     })
+}
+
+/// Prints what can be asked of a running one.
+fn print_requests(requests: &[(String, String)]) {
+    if requests.is_empty() {
+        outln!("\nIt answers no control requests.");
+        return;
+    }
+    outln!("\nControl requests (catena nf control CHAIN NODE REQUEST):");
+    for (example, what) in requests {
+        outln!("  '{example}'\n      {what}");
+    }
 }
 
 fn describe(kind: &NfKind) {
@@ -136,5 +159,34 @@ fn describe(kind: &NfKind) {
     }
     outln!("example (this is planned of it): {}", kind.example);
     kinds::print_settings(&(kind.schema)());
+    print_requests(&plan.requests);
     outln!("\nThe reference is docs/reference/nfs.md; `--json` prints the schema.");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use catena_engine::nf_bench::NfBench;
+
+    #[test]
+    fn every_request_that_is_described_is_answered_and_the_others_are_refused() {
+        let mut count = 0;
+        for kind in &registry().nfs {
+            let config = serde_json::from_str(kind.example).unwrap();
+            let plan = kind.example_plan().unwrap();
+            let outputs: Vec<&str> = plan.outputs.iter().map(String::as_str).collect();
+            let mut bench = NfBench::new(kind, &config, &outputs).unwrap();
+            for (example, _) in &plan.requests {
+                let request = serde_json::from_str(example).unwrap();
+                let answer = bench.control(&request);
+                assert!(answer.is_ok(), "{} {example}: {answer:?}", kind.name);
+                count += 1;
+            }
+            let refusal = bench.control(&json!({ "no such": "request" })).unwrap_err();
+            let takes_none = refusal == "this NF takes no control requests";
+            let is_described = !plan.requests.is_empty();
+            assert_eq!(is_described, !takes_none, "{}: {refusal}", kind.name);
+        }
+        assert!(count > 8, "{count}");
+    }
 }

@@ -10,13 +10,17 @@ use catena_engine::supervisor::states::fates;
 
 use super::control::{Answer, Request, Source, Target, unexpected};
 use super::{Failure, Outcome};
+use crate::completion;
+use crate::document;
 use crate::registry::registry;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Chain file, as the chain is to be
+    /// Chain file, as the chain is to be; - is the standard input
+    #[arg(value_hint = clap::ValueHint::FilePath)]
     file: PathBuf,
     /// Name of the running chain; the file's if left out
+    #[arg(add = completion::chains())]
     chain: Option<String>,
     /// As JSON
     #[arg(long)]
@@ -24,12 +28,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let new = super::check::load(&args.file, args.json, None)?.chain;
+    let checked = super::check::load(&args.file, None)?;
+    let new = checked.chain;
     let name = args.chain.clone().unwrap_or_else(|| new.name.clone());
     if name != new.name {
         return Err(Failure::input(format!(
             "{} is of chain \"{}\", not \"{name}\"; a running chain keeps its name",
-            args.file.display(),
+            super::check::name_of(&args.file),
             new.name
         )));
     }
@@ -42,16 +47,21 @@ pub(crate) fn run(args: &Args) -> Outcome {
     };
     // The new file gets the mode that was given when the chain was started.
     let new = match source.mode {
-        Some(_) => super::check::load(&args.file, args.json, source.mode)?.chain,
+        Some(_) => {
+            Chain::parse(&checked.text, &new.dir, &registry(), source.mode)
+                .map_err(Failure::input)?
+                .chain
+        }
         None => new,
     };
     let (plan, fates) = plan(&source, &new)?;
     if args.json {
-        super::print_json(&serde_json::json!({ "chain": name, "actions": plan.actions }))?;
+        let body = serde_json::json!({ "chain": name, "actions": plan.actions });
+        document::print("catena.plan/1", &body)?;
     } else if plan.is_empty() {
         outln!(
             "nothing to do: chain \"{name}\" is as {} says",
-            args.file.display()
+            super::check::name_of(&args.file)
         );
     } else {
         out!("{plan}");

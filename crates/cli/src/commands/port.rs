@@ -8,6 +8,7 @@ use catena_port::offers::{Interface, Offer, Rights, interfaces, judge, judge_tap
 use serde_json::{Value, json};
 
 use super::{Outcome, kinds};
+use crate::document;
 use crate::registry::registry;
 
 #[derive(Debug, clap::Subcommand)]
@@ -21,6 +22,7 @@ pub(crate) enum Command {
     /// Describe one port or wrapper and its settings
     Describe {
         /// Its type
+        #[arg(add = crate::completion::port_types())]
         name: String,
         /// As JSON, with the schema of its settings
         #[arg(long)]
@@ -36,7 +38,8 @@ pub(crate) fn run(command: &Command) -> Outcome {
     match command {
         Command::List { json: true } => {
             let list: Vec<Value> = all.iter().map(Kind::as_json).collect();
-            super::print_json(&json!({ "kinds": list, "machine": machine_as_json() }))?;
+            let list = json!({ "ports": list, "machine": machine_as_json() });
+            document::print("catena.ports/1", &list)?;
         }
         Command::List { json: false } => {
             for kind in &all {
@@ -50,7 +53,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
             let kind = all.iter().find(|kind| kind.name == name);
             let kind = kind.ok_or_else(|| kinds::unknown("port or wrapper", name, names))?;
             if *json {
-                super::print_json(&kind.as_json())?;
+                document::print("catena.port/1", &kind.as_json())?;
             } else {
                 kind.describe();
             }

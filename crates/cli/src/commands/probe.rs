@@ -13,7 +13,10 @@ use catena_measure::probes::{Collector, ProbeReport, chrome, pcapng};
 
 use super::control::{Answer, Request, Target, ask, ask_for_memory, status_in, unexpected};
 use super::{Failure, Outcome};
+use crate::document;
 use crate::measuring::probe_text;
+use crate::overwrite::Overwrite;
+use crate::quantity;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -27,8 +30,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PACKETS", default_value_t = DEFAULT_GAP,
           value_parser = clap::value_parser!(u32).range(1..))]
     gap: u32,
-    /// For how long, 0.01 to 3600
-    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = parse_seconds)]
+    /// For how long, 10ms to 3600s; a number without unit is in seconds
+    #[arg(long, value_name = "SPAN", default_value = "5s",
+          value_parser = |text: &str| quantity::seconds(text, 0.01..=3600.0))]
     seconds: Duration,
     /// Print the report as JSON
     #[arg(long)]
@@ -39,6 +43,8 @@ pub(crate) struct Args {
     /// Write visits as a pcapng file: times, and components as comments
     #[arg(long, value_name = "FILE")]
     pcapng: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
     /// Leave out the two seconds that find what the probes cost
     #[arg(long)]
     no_tax: bool,
@@ -57,16 +63,10 @@ const SLICE: Duration = Duration::from_millis(10);
 /// Slices in a row without a packet after which there is none.
 const EMPTY_SLICES_MAX: u32 = 50;
 
-fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
-    if (0.01..=3600.0).contains(&seconds) {
-        Ok(Duration::from_secs_f64(seconds))
-    } else {
-        Err("not from 0.01 to 3600".to_owned())
-    }
-}
-
 pub(crate) fn run(args: &Args) -> Outcome {
+    for file in args.chrome.iter().chain(&args.pcapng) {
+        args.overwrite.check(file)?;
+    }
     let chain = args.target.name()?;
     let tier = match args.tier {
         0 => Tier::Sums,
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
     }
     if args.json {
-        super::print_json(&report)?;
+        document::print_whole(&report)?;
     } else {
         out!("{}", probe_text::report(&report));
     }

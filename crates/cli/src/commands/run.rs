@@ -19,17 +19,20 @@ use super::control::{Answer, Request, Source, Visitors, answer, answer_aside};
 use super::{Failure, Outcome};
 use crate::metrics::Server;
 use crate::notes::Notes;
+use crate::quantity;
 use crate::registry::registry;
+use crate::service::Service;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Chain file
+    /// Chain file; - is the standard input
+    #[arg(value_hint = clap::ValueHint::FilePath)]
     file: PathBuf,
     /// Print the final counters as JSON
     #[arg(long)]
     json: bool,
-    /// Stop after this many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    /// Stop after this time; a number without unit is in seconds
+    #[arg(long, value_name = "SPAN", value_parser = parse_seconds)]
     seconds: Option<Duration>,
     /// Run nodes that name no mode in this one, instead of the file's
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
@@ -58,11 +61,11 @@ pub(super) fn parse_mode(text: &str) -> Result<Mode, String> {
 const SECONDS_MAX: f64 = 1e9;
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse::<f64>().ok();
-    let seconds = seconds.filter(|seconds| *seconds > 0.0 && *seconds <= SECONDS_MAX);
-    seconds
-        .map(Duration::from_secs_f64)
-        .ok_or_else(|| format!("write a number of seconds above 0, at most {SECONDS_MAX}"))
+    let time = quantity::seconds(text, 0.0..=SECONDS_MAX)?;
+    if time.is_zero() {
+        return Err("write a time above 0".to_owned());
+    }
+    Ok(time)
 }
 
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
@@ -77,7 +80,7 @@ const DRAIN_PATIENCE: Duration = Duration::from_secs(5);
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let mut checked = super::check::load(&args.file, args.json, args.mode)?;
+    let mut checked = super::check::load(&args.file, args.mode)?;
     let metrics = args.metrics.map(Server::bind).transpose()?;
     let source = Source {
         dir: checked.chain.dir.clone(),
@@ -130,10 +133,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
             notes.say(format!("note: metrics are not served: {error}"));
         }
     }
+    let mut service = Service::from_environment();
+    service.ready(&supervisor.chain().name);
     let mut desk = Desk {
         source,
         visitors: Visitors::default(),
         end_askers: &mut end_askers,
+        service,
     };
     watch(&mut supervisor, &signals, args, (&notes, &mut desk));
     supervisor.stop(STOP_PATIENCE);
@@ -144,10 +150,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         answer(socket, &Answer::Status(Box::new(status.clone())));
     }
     if args.json {
-        outln!(
-            "{}",
-            serde_json::to_string_pretty(&status).map_err(Failure::running)?
-        );
+        crate::document::print(super::status::STATUS, &status)?;
     } else {
         out!("{}", crate::render::status(&status));
     }
@@ -246,6 +249,7 @@ fn watch(
         let patience = args
             .seconds
             .map_or(patience, |time| patience.min(time / 20));
+        let patience = patience.min(desk.service.patience());
         // A copy of the listener, so that the supervisor may be changed while it is watched.
         let Ok(control) = supervisor.runtime().control_listener().try_clone_to_owned() else {
             return;
@@ -254,6 +258,7 @@ fn watch(
         doors.extend(desk.visitors.sockets());
         let ready = supervisor.step(patience, &doors);
         tell_events(supervisor, notes, args.quiet);
+        desk.service.alive(Instant::now());
         let mut end = ready.first().copied().unwrap_or(false);
         if end {
             // Taken out, so that the next one is seen as another.
@@ -267,6 +272,7 @@ fn watch(
         }
         if end && drain_since.is_none() {
             supervisor.drain();
+            desk.service.stopping();
             drain_since = Some(Instant::now());
         } else if end {
             // Asked twice: do not wait for the rest.
@@ -286,6 +292,8 @@ struct Desk<'a> {
     visitors: Visitors,
     /// Those who asked for the end, to be told when it has come.
     end_askers: &'a mut Vec<OwnedFd>,
+    /// The service manager, if one started this.
+    service: Service,
 }
 
 impl Desk<'_> {

@@ -20,11 +20,11 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     if args.profile {
-        super::print_json(&(Profile::KIND.schema)())?;
+        crate::document::print_whole(&(Profile::KIND.schema)())?;
     } else if args.study {
-        super::print_json(&(Study::KIND.schema)())?;
+        crate::document::print_whole(&(Study::KIND.schema)())?;
     } else {
-        super::print_json(&catena_engine::chain::schema::chain_schema(&registry()))?;
+        crate::document::print_whole(&catena_engine::chain::schema::chain_schema(&registry()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,9 +1,13 @@
-//! `catena status`: the counters of a running chain.
+//! `catena status`: the counters of a running chain, as its supervisor reads them when asked.
 
 use std::process::ExitCode;
 
 use super::Outcome;
 use super::control::Target;
+use crate::document;
+
+/// Form of a status.
+pub(crate) const STATUS: &str = "catena.status/1";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -17,7 +21,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Outcome {
     let status = args.target.status()?;
     if args.json {
-        super::print_json(&status)?;
+        document::print(STATUS, &status)?;
     } else {
         out!("{}", crate::render::status(&status));
     }

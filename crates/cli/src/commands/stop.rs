@@ -30,7 +30,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     let status = status_in(args.target.ask(&Request::Stop)?)?;
     if args.json {
-        super::print_json(&status)?;
+        crate::document::print(super::status::STATUS, &status)?;
     }
     Ok(ExitCode::SUCCESS)
 }

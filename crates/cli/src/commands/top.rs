@@ -10,8 +10,9 @@ use catena_engine::supervisor::status::Status;
 use super::control::{Request, Target, ask, status_in};
 use super::{Failure, Outcome};
 use crate::top::frame::{Look, PAPER_WIDTH};
+use crate::top::history::History;
 use crate::top::rates::{Rates, rates};
-use crate::top::terminal::{Key, Terminal};
+use crate::top::terminal::{Key, Terminal, is_ascii};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -20,21 +21,13 @@ pub(crate) struct Args {
     /// Print one frame, over one interval, and end; needs no terminal
     #[arg(long)]
     once: bool,
-    /// Seconds between two samples, 0.05 to 60
-    #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = parse_interval)]
+    /// Time between two samples, 50ms to 60s; a number without unit is in seconds
+    #[arg(long, value_name = "SPAN", default_value = "500ms",
+          value_parser = |text: &str| crate::quantity::seconds(text, 0.05..=60.0))]
     interval: Duration,
     /// Print the rates of one interval as JSON and end
     #[arg(long)]
     json: bool,
-}
-
-fn parse_interval(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
-    if (0.05..=60.0).contains(&seconds) {
-        Ok(Duration::from_secs_f64(seconds))
-    } else {
-        Err("not from 0.05 to 60".to_owned())
-    }
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -65,13 +58,16 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 fn print_once(rates: &Rates, json: bool) -> Result<(), Failure> {
     if json {
-        return super::print_json(rates);
+        return crate::document::print("catena.rates/1", rates);
     }
     let look = Look {
         width: PAPER_WIDTH,
+        is_ascii: is_ascii(),
         ..Look::default()
     };
-    for line in look.frame(rates) {
+    let mut history = History::default();
+    history.add(rates);
+    for line in look.frame(rates, &history) {
         outln!("{}", line.text);
     }
     Ok(())
@@ -84,14 +80,18 @@ fn watch(
     interval: Duration,
     sample: &dyn Fn() -> Result<Status, Failure>,
 ) -> std::io::Result<Option<Failure>> {
-    let mut look = Look::default();
+    let mut look = Look {
+        is_ascii: is_ascii(),
+        ..Look::default()
+    };
+    let mut history = History::default();
     let mut shown = rates(&first, &first);
     let mut before = first;
     let mut next = Instant::now() + interval;
     loop {
         let (width, height) = terminal.size();
         (look.width, look.height) = (width, Some(height));
-        terminal.draw(&look.frame(&shown))?;
+        terminal.draw(&look.frame(&shown, &history))?;
         for key in terminal.keys(next.saturating_duration_since(Instant::now())) {
             if key == Key::Quit {
                 return Ok(None);
@@ -108,6 +108,7 @@ fn watch(
         };
         if !look.is_paused {
             shown = rates(&before, &after);
+            history.add(&shown);
         }
         before = after;
     }

@@ -322,7 +322,7 @@ impl Bench {
         ));
         self.output.write(&self.document)?;
         if as_json {
-            return crate::commands::print_json(&self.document);
+            return crate::document::print_whole(&self.document);
         }
         outln!("{}", self.document.summary.trim());
         for (name, value) in &self.document.results {

@@ -2,43 +2,20 @@
 //! the same lines, none longer than the width, never more than the height.
 //!
 //! ```text
-//! title, wait policy           fixed
-//! workers, nodes, links, drops scrolled
-//! keys                         fixed
+//! title, wait policy                     fixed
+//! workers, nodes, links, drops, counters scrolled
+//! keys                                   fixed
 //! ```
 
 use std::cmp::Ordering;
 
 use catena_engine::supervisor::status::AggregationStatus;
 
+use super::columns::{Cell, Kind, Table, fit, wrapped};
+use super::history::History;
+use super::line::{Line, Style, Tint};
 use super::rates::{CounterRates, DropRates, LinkRates, NodeRates, Rates, WorkerRates};
 use crate::render::duration;
-
-/// How a line is drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Style {
-    Plain,
-    /// Headings.
-    Title,
-    /// Something an operator should look at.
-    Alert,
-}
-
-/// One line, without control characters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Line {
-    pub(crate) style: Style,
-    pub(crate) text: String,
-}
-
-impl Line {
-    fn new(style: Style, text: impl Into<String>) -> Self {
-        Self {
-            style,
-            text: text.into(),
-        }
-    }
-}
 
 /// In which order nodes and links stand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,35 +63,41 @@ pub(crate) struct Look {
     pub(crate) sort: Sort,
     pub(crate) is_paused: bool,
     pub(crate) shows_help: bool,
+    /// Whether the terminal knows ASCII only.
+    pub(crate) is_ascii: bool,
 }
 
 /// Columns of a frame that is printed once.
 pub(crate) const PAPER_WIDTH: usize = 100;
 
-const FIXED_LINES: usize = 3;
-
 impl Look {
     /// How far the middle part of this frame can be scrolled.
     pub(crate) fn scroll_max(&self, rates: &Rates) -> usize {
-        let room = self
-            .height
-            .unwrap_or(usize::MAX)
-            .saturating_sub(FIXED_LINES);
-        self.middle(rates).len().saturating_sub(room)
+        let room = self.room(rates);
+        self.middle(rates, &History::default())
+            .len()
+            .saturating_sub(room)
+    }
+
+    /// Lines for the middle part.
+    fn room(&self, rates: &Rates) -> usize {
+        let fixed = head(rates, self.width).len() + 1;
+        self.height.unwrap_or(usize::MAX).saturating_sub(fixed)
     }
 
     /// The frame.
-    pub(crate) fn frame(&self, rates: &Rates) -> Vec<Line> {
-        let mut lines = head(rates);
-        let middle = self.middle(rates);
+    pub(crate) fn frame(&self, rates: &Rates, history: &History) -> Vec<Line> {
+        let mut lines = head(rates, self.width);
+        let middle = self.middle(rates, history);
         match self.height {
             None => lines.extend(middle),
             Some(height) => {
-                let room = height.saturating_sub(FIXED_LINES);
+                let room = self.room(rates);
                 let scroll = self.scroll.min(middle.len().saturating_sub(room));
                 let total = middle.len();
+                let head_len = lines.len();
                 lines.extend(middle.into_iter().skip(scroll).take(room));
-                lines.resize(room + 2, Line::new(Style::Plain, ""));
+                lines.resize(room + head_len, Line::new(Style::Plain, ""));
                 lines.push(self.foot(scroll, room, total));
                 lines.truncate(height);
             }
@@ -125,99 +108,85 @@ impl Look {
         lines
     }
 
+    /// What keys do, as much of it as there is room for; what matters most comes first.
     fn foot(&self, scroll: usize, room: usize, total: usize) -> Line {
         let pause = if self.is_paused { "PAUSED  " } else { "" };
-        let sort = self.sort.name();
-        let place = if total > room {
-            format!("  {}-{}/{total}", scroll + 1, scroll + room)
-        } else {
-            String::new()
+        let sort = format!("s sort: {}", self.sort.name());
+        let place = match total > room {
+            true => format!("  {}-{}/{total}", scroll + 1, scroll + room),
+            false => String::new(),
         };
-        Line::new(
-            Style::Title,
-            format!("{pause}q quit  j/k scroll  s sort: {sort}  space pause  ? help{place}"),
-        )
+        let mut text = format!("{pause}q quit  ? help");
+        for key in ["j/k scroll", &sort, "space pause"] {
+            let len = text.chars().count() + 2 + key.chars().count() + place.len();
+            if len <= self.width {
+                text = format!("{text}  {key}");
+            }
+        }
+        Line::new(Style::Title, text + &place)
     }
 
-    fn middle(&self, rates: &Rates) -> Vec<Line> {
+    fn middle(&self, rates: &Rates, history: &History) -> Vec<Line> {
         if self.shows_help {
-            return HELP
-                .iter()
-                .map(|text| Line::new(Style::Plain, *text))
-                .collect();
+            let help = HELP.iter().map(|text| Line::new(Style::Plain, *text));
+            return help.collect();
         }
-        let name_width = self.name_width(rates);
-        let mut lines = vec![Line::new(
-            Style::Title,
-            format!(
-                "{} MODE      STATE    RESTARTS AWAKE           BUSY SLEEPS/S     PID",
-                fit("WORKER", name_width)
-            ),
-        )];
-        lines.extend(
-            rates
-                .workers
-                .iter()
-                .map(|worker| worker_line(worker, name_width)),
-        );
-        lines.push(Line::new(Style::Plain, ""));
-        lines.push(Line::new(
-            Style::Title,
-            format!(
-                "{} TYPE       RX PPS  RX BPS  TX PPS  TX BPS DROPS/S    DROPS",
-                fit("NODE", name_width)
-            ),
-        ));
-        let nodes = self.sorted(&rates.nodes, node_rank, |node| &node.name);
-        lines.extend(nodes.into_iter().map(|node| node_line(node, name_width)));
-        lines.push(Line::new(Style::Plain, ""));
-        lines.push(Line::new(
-            Style::Title,
-            format!(
-                "{} KIND   TRUST     PPS    BPS  OCCUPANCY        FULL",
-                fit("LINK", name_width + LINK_EXTRA)
-            ),
-        ));
-        let links = self.sorted(&rates.links, link_rank, |link| &link.name);
-        let link_width = name_width + LINK_EXTRA;
-        lines.extend(links.into_iter().map(|link| link_line(link, link_width)));
-        if !rates.drops.is_empty() {
-            lines.push(Line::new(Style::Plain, ""));
-            lines.push(Line::new(
-                Style::Title,
-                format!(
-                    "{} REASON                PPS     TOTAL",
-                    fit("DROPS OF", name_width)
-                ),
-            ));
-            lines.extend(rates.drops.iter().map(|drop| drop_line(drop, name_width)));
-        }
-        if !rates.counters.is_empty() {
-            lines.push(Line::new(Style::Plain, ""));
-            lines.push(Line::new(
-                Style::Title,
-                format!(
-                    "{} COUNTER                 PER S     TOTAL",
-                    fit("COUNTS", name_width)
-                ),
-            ));
-            let counters = rates.counters.iter();
-            lines.extend(counters.map(|counter| counter_line(counter, name_width)));
+        let drops = drop_table(&rates.drops);
+        let counters = counter_table(&rates.counters);
+        let tables = [
+            worker_table(&rates.workers),
+            self.node_table(rates, history),
+            self.link_table(rates, history),
+            drops,
+            counters,
+        ];
+        let mut lines = Vec::new();
+        for table in tables.iter().filter(|table| !table.is_empty()) {
+            if !lines.is_empty() {
+                lines.push(Line::new(Style::Plain, ""));
+            }
+            lines.extend(table.lines(self.width));
         }
         lines
     }
 
-    /// Names get what the other columns leave, within reason.
-    fn name_width(&self, rates: &Rates) -> usize {
-        let names = rates.nodes.iter().map(|node| &node.name);
-        let names = names.chain(rates.workers.iter().map(|worker| &worker.name));
-        let longest = names.map(|name| name.chars().count()).max().unwrap_or(0);
-        let links = rates.links.iter().map(|link| link.name.chars().count());
-        let longest = links
-            .map(|len| len.saturating_sub(LINK_EXTRA))
-            .fold(longest, usize::max);
-        let room = self.width.saturating_sub(66);
-        longest.clamp(8, room.clamp(8, 32))
+    fn node_table(&self, rates: &Rates, history: &History) -> Table {
+        let mut table = Table::new(&[
+            ("NODE", Kind::Name(8)),
+            ("TYPE", Kind::Name(6)),
+            ("RX PPS", Kind::Number),
+            ("RX BPS", Kind::Number),
+            ("TX PPS", Kind::Number),
+            ("TX BPS", Kind::Number),
+            ("DROPS/S", Kind::Number),
+            ("DROPS", Kind::Number),
+            ("TREND", Kind::Spark(5)),
+        ]);
+        for node in self.sorted(&rates.nodes, node_rank, |node| &node.name) {
+            let trend = history.rate(&node.name, self.is_ascii);
+            table.row(node_style(node), node_cells(node, trend));
+        }
+        table
+    }
+
+    fn link_table(&self, rates: &Rates, history: &History) -> Table {
+        let mut table = Table::new(&[
+            ("LINK", Kind::Name(12)),
+            ("KIND", Kind::Text),
+            ("TRUST", Kind::Text),
+            ("PPS", Kind::Number),
+            ("BPS", Kind::Number),
+            ("OCCUPANCY", Kind::Text),
+            ("", Kind::Number),
+            ("TREND", Kind::Spark(5)),
+            ("FULL", Kind::Text),
+            ("", Kind::Note),
+        ]);
+        for link in self.sorted(&rates.links, link_rank, |link| &link.name) {
+            let trend = history.fill(&link.name, self.is_ascii);
+            table.row(link_style(link), link_cells(link, trend));
+        }
+        table
     }
 
     fn sorted<'a, T>(
@@ -239,9 +208,6 @@ impl Look {
     }
 }
 
-/// How much wider names of links are than those of nodes: they have two.
-const LINK_EXTRA: usize = 10;
-
 fn node_rank(node: &NodeRates, sort: Sort) -> f64 {
     match sort {
         Sort::Trouble => node.drops_pps,
@@ -249,104 +215,148 @@ fn node_rank(node: &NodeRates, sort: Sort) -> f64 {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "an order for people")]
 fn link_rank(link: &LinkRates, sort: Sort) -> f64 {
     match sort {
-        Sort::Trouble => link.occupancy as f64 / f64::from(link.slot_count.max(1)),
+        Sort::Trouble => link.fill(),
         _ => link.pps,
     }
 }
 
-fn head(rates: &Rates) -> Vec<Line> {
+fn head(rates: &Rates, width: usize) -> Vec<Line> {
     let deaths = match rates.deaths {
         0 => String::new(),
         1 => "  1 death".to_owned(),
         deaths => format!("  {deaths} deaths"),
     };
     let buffers = rates.buffers;
-    vec![
-        Line::new(
-            Style::Title,
-            format!(
-                "catena top: {}  pid {}  up {}  sample {:.2} s  {}/{} buffers free{deaths}",
-                rates.chain,
-                rates.pid,
-                duration(rates.uptime_s),
-                rates.interval_s,
-                buffers.free,
-                buffers.allocated
-            ),
-        ),
-        Line::new(Style::Plain, format!("wait: {}", rates.wait)),
-    ]
+    let title = format!(
+        "catena top: {}  pid {}  up {}  sample {:.2} s  {}/{} buffers free{deaths}",
+        rates.chain,
+        rates.pid,
+        duration(rates.uptime_s),
+        rates.interval_s,
+        buffers.free,
+        buffers.allocated
+    );
+    let mut lines = vec![Line::new(Style::Title, title)];
+    let wait = wrapped(&format!("wait: {}", rates.wait), width);
+    lines.extend(wait.into_iter().map(|text| Line::new(Style::Plain, text)));
+    lines
 }
 
-fn worker_line(worker: &WorkerRates, name_width: usize) -> Line {
-    let is_well = worker.state == "running" && worker.restarts == 0 && worker.violations == 0;
-    let note = violations_note(worker.violations);
-    let style = if is_well { Style::Plain } else { Style::Alert };
+fn worker_table(workers: &[WorkerRates]) -> Table {
+    let mut table = Table::new(&[
+        ("WORKER", Kind::Name(8)),
+        ("MODE", Kind::Text),
+        ("STATE", Kind::Text),
+        ("RESTARTS", Kind::Number),
+        ("AWAKE", Kind::Text),
+        ("", Kind::Number),
+        ("BUSY", Kind::Number),
+        ("SLEEPS/S", Kind::Number),
+        ("PID", Kind::Number),
+        ("", Kind::Note),
+    ]);
+    for worker in workers {
+        let is_well = worker.state == "running" && worker.restarts == 0 && worker.violations == 0;
+        let style = if is_well { Style::Plain } else { Style::Alert };
+        table.row(style, worker_cells(worker));
+    }
+    table
+}
+
+fn worker_cells(worker: &WorkerRates) -> Vec<Cell> {
     let percent = |share: Option<f64>| {
         share.map_or_else(|| "-".to_owned(), |share| format!("{:.0}%", share * 100.0))
     };
     let pid = worker
         .pid
         .map_or_else(|| "-".to_owned(), |pid| pid.to_string());
-    Line::new(
-        style,
-        format!(
-            "{} {:<9} {:<8} {:>8} {}{:>5} {:>4} {:>8} {pid:>7}{note}",
-            fit(&worker.name, name_width),
-            worker.mode,
-            worker.state,
-            worker.restarts,
-            bar(worker.awake_share.unwrap_or(0.0), 8),
-            percent(worker.awake_share),
-            percent(worker.busy_share),
-            si(worker.sleeps_per_s),
-        ),
-    )
+    vec![
+        worker.name.as_str().into(),
+        worker.mode.as_str().into(),
+        worker.state.as_str().into(),
+        worker.restarts.to_string().into(),
+        bar(worker.awake_share.unwrap_or(0.0), 8).into(),
+        percent(worker.awake_share).into(),
+        percent(worker.busy_share).into(),
+        quantity(worker.sleeps_per_s),
+        pid.into(),
+        violations_note(worker.violations).into(),
+    ]
 }
 
-fn node_line(node: &NodeRates, name_width: usize) -> Line {
-    let is_well = node.drops_pps == 0.0;
-    Line::new(
-        if is_well { Style::Plain } else { Style::Alert },
-        format!(
-            "{} {} {:>6}  {:>6}  {:>6}  {:>6}  {:>6} {:>8}",
-            fit(&node.name, name_width),
-            fit(&node.type_name, 10),
-            si(node.rx_pps),
-            si(node.rx_l2_bps),
-            si(node.tx_pps),
-            si(node.tx_l2_bps),
-            si(node.drops_pps),
-            count(node.drops),
-        ),
-    )
-}
-
-fn link_line(link: &LinkRates, name_width: usize) -> Line {
-    let name = fit(&link.name, name_width);
-    if link.kind == "inline" {
-        return Line::new(Style::Plain, format!("{name} inline -"));
+fn node_style(node: &NodeRates) -> Style {
+    match node.drops_pps == 0.0 {
+        true => Style::Plain,
+        false => Style::Alert,
     }
-    #[expect(clippy::cast_precision_loss, reason = "a bar for people")]
-    let full = link.occupancy as f64 / f64::from(link.slot_count.max(1));
+}
+
+fn node_cells(node: &NodeRates, trend: String) -> Vec<Cell> {
+    vec![
+        node.name.as_str().into(),
+        node.type_name.as_str().into(),
+        quantity(node.rx_pps),
+        quantity(node.rx_l2_bps),
+        quantity(node.tx_pps),
+        quantity(node.tx_l2_bps),
+        quantity(node.drops_pps),
+        total(node.drops),
+        Cell::from(trend).tinted(Tint::Past),
+    ]
+}
+
+fn link_style(link: &LinkRates) -> Style {
+    match link.kind == "inline" || (link.violations == 0 && link.fill() < 0.9) {
+        true => Style::Plain,
+        false => Style::Alert,
+    }
+}
+
+fn link_cells(link: &LinkRates, trend: String) -> Vec<Cell> {
+    if link.kind == "inline" {
+        let cells = [link.name.as_str(), "inline", "-"];
+        return cells.map(Cell::from).to_vec();
+    }
+    let tint = match link.fill() {
+        0.0..0.5 => Tint::Good,
+        0.5..0.9 => Tint::Warm,
+        _ => Tint::Hot,
+    };
     let note = violations_note(link.violations) + &aggregation_note(&link.aggregation);
-    let is_well = link.violations == 0 && full < 0.9;
-    Line::new(
-        if is_well { Style::Plain } else { Style::Alert },
-        format!(
-            "{name} {:<6} {:<6} {:>6} {:>6}  {} {:>5} {}{note}",
-            link.kind,
-            link.trust,
-            si(link.pps),
-            si(link.l2_bps),
-            bar(full, 8),
-            link.occupancy,
-            link.overflow,
-        ),
-    )
+    vec![
+        link.name.as_str().into(),
+        link.kind.as_str().into(),
+        link.trust.as_str().into(),
+        quantity(link.pps),
+        quantity(link.l2_bps),
+        Cell::from(bar(link.fill(), 8)).tinted(tint),
+        total(link.occupancy),
+        Cell::from(trend).tinted(Tint::Past),
+        link.overflow.as_str().into(),
+        note.trim().into(),
+    ]
+}
+
+/// A rate; nothing is dim.
+fn quantity(value: f64) -> Cell {
+    let cell = Cell::from(si(value));
+    if value == 0.0 {
+        cell.tinted(Tint::Dim)
+    } else {
+        cell
+    }
+}
+
+/// A count; nothing is dim.
+fn total(value: u64) -> Cell {
+    let cell = Cell::from(count(value));
+    if value == 0 {
+        cell.tinted(Tint::Dim)
+    } else {
+        cell
+    }
 }
 
 /// Packets per bundle, bytes copied for that, and why; nothing while packets go one by one.
@@ -376,41 +386,42 @@ fn violations_note(violations: u64) -> String {
     }
 }
 
-fn counter_line(counter: &CounterRates, name_width: usize) -> Line {
-    Line::new(
-        Style::Plain,
-        format!(
-            "{} {:<20} {:>8}  {:>8}",
-            fit(&counter.node, name_width),
-            counter.counter,
-            si(counter.per_s),
-            count(counter.total)
-        ),
-    )
-}
-
-fn drop_line(drop: &DropRates, name_width: usize) -> Line {
-    let is_well = drop.pps == 0.0;
-    Line::new(
-        if is_well { Style::Plain } else { Style::Alert },
-        format!(
-            "{} {:<16} {:>8}  {:>8}",
-            fit(&drop.node, name_width),
-            drop.reason,
-            si(drop.pps),
-            count(drop.total)
-        ),
-    )
-}
-
-/// Exactly `width` columns; what is cut off is told by a `~`.
-fn fit(text: &str, width: usize) -> String {
-    let len = text.chars().count();
-    if len <= width {
-        return format!("{text:<width$}");
+fn counter_table(counters: &[CounterRates]) -> Table {
+    let mut table = Table::new(&[
+        ("COUNTS OF", Kind::Name(8)),
+        ("COUNTER", Kind::Text),
+        ("PER S", Kind::Number),
+        ("TOTAL", Kind::Number),
+    ]);
+    for counter in counters {
+        let names = [
+            counter.node.as_str().into(),
+            counter.counter.as_str().into(),
+        ];
+        let numbers = [quantity(counter.per_s), total(counter.total)];
+        table.row(Style::Plain, [names, numbers].concat());
     }
-    let kept = text.chars().take(width.saturating_sub(1));
-    kept.chain((width > 0).then_some('~')).collect()
+    table
+}
+
+fn drop_table(drops: &[DropRates]) -> Table {
+    let mut table = Table::new(&[
+        ("DROPS OF", Kind::Name(8)),
+        ("REASON", Kind::Text),
+        ("PPS", Kind::Number),
+        ("TOTAL", Kind::Number),
+    ]);
+    for drop in drops {
+        let style = if drop.pps == 0.0 {
+            Style::Plain
+        } else {
+            Style::Alert
+        };
+        let names = [drop.node.as_str().into(), drop.reason.as_str().into()];
+        let numbers = [quantity(drop.pps), total(drop.total)];
+        table.row(style, [names, numbers].concat());
+    }
+    table
 }
 
 /// `[###---]`, `cells` wide inside; something is never drawn as nothing.
@@ -470,6 +481,8 @@ const HELP: &[&str] = &[
     "OCCUPANCY      packets waiting in the link now",
     "TRUST          shared: both sides may write packets; ro: the receiver may only read;",
     "               copy: nothing is shared, packets are copied",
+    "TREND          rate of a node from nothing to its highest here, occupancy of a link from",
+    "               empty to full; one character a sample, the newest on the right",
     "FULL           what happens to a packet when the link is full",
 ];
 

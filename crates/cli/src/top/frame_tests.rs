@@ -8,6 +8,14 @@ fn now() -> Rates {
     rates(&sample::status(), &sample::later())
 }
 
+fn past() -> History {
+    let mut history = History::default();
+    for _ in 0..20 {
+        history.add(&now());
+    }
+    history
+}
+
 fn look(width: usize, height: Option<usize>) -> Look {
     Look {
         width,
@@ -23,32 +31,32 @@ fn text(lines: &[Line]) -> String {
 
 #[test]
 fn a_frame_of_80_by_24() {
-    let frame = look(80, Some(24)).frame(&now());
+    let frame = look(80, Some(24)).frame(&now(), &past());
     let wanted = r"
 catena top: web  pid 4242  up 13.0 s  sample 0.50 s  4000/4096 buffers free
 wait: yield 3x, then sleep (2 pollers on 2 cores; yield 274 ns, wake 1433 ns)
-WORKER   MODE      STATE    RESTARTS AWAKE           BUSY SLEEPS/S     PID
-ports    process   running         0 [######--]  75%  25%       50    4243
-police   process   running         0 [##------]  20%  25%       50    4244
+WORKER  MODE     STATE    RESTARTS  AWAKE            BUSY  SLEEPS/S   PID
+ports   process  running         0  [######--]  75%   25%        50  4243
+police  process  running         0  [##------]  20%   25%        50  4244
 
-NODE     TYPE       RX PPS  RX BPS  TX PPS  TX BPS DROPS/S    DROPS
-in       pcap        1.00k    800k       0       0       0        0
-out      pcap            0       0     960    768k       0        0
-police   policer     1.00k    800k     960    768k      40       60
-swap     macswap     1.00k    800k     960    768k       0        0
+NODE   TYPE    RX PPS RX BPS TX PPS TX BPS DROPS/S DROPS TREND
+in     pcap     1.00k   800k      0      0       0     0 ████████████████████
+out    pcap         0      0    960   768k       0     0 ████████████████████
+police policer  1.00k   800k    960   768k      40    60 ████████████████████
+swap   macswap  1.00k   800k    960   768k       0     0 ████████████████████
 
-LINK               KIND   TRUST     PPS    BPS  OCCUPANCY        FULL
-in -> police       ring   shared  1.00k   800k  [--------]     0 block
-police -> swap     inline -
-swap -> out        ring   copy      960   768k  [######--]   384 block
+LINK           KIND   TRUST    PPS  BPS OCCUPANCY      TREND              FULL
+in -> police   ring   shared 1.00k 800k [--------]   0                    block
+police -> swap inline -
+swap -> out    ring   copy     960 768k [######--] 384 ▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆▆ block
 
-DROPS OF REASON                PPS     TOTAL
-police   policer_red            40        60
+DROPS OF  REASON       PPS  TOTAL
+police    policer_red   40     60
 
-COUNTS   COUNTER                 PER S     TOTAL
-police   marked                      0         3
+COUNTS OF  COUNTER  PER S  TOTAL
+police     marked       0      3
 
-q quit  j/k scroll  s sort: file order  space pause  ? help";
+q quit  ? help  j/k scroll  s sort: file order  space pause";
     assert_eq!(
         text(&frame),
         wanted.trim_start_matches('\n'),
@@ -62,7 +70,7 @@ fn no_line_is_longer_than_the_width_and_no_frame_higher_than_the_screen() {
     let rates = now();
     for width in [0, 1, 7, 20, 40, 79, 80, 81, 200] {
         for height in [0, 1, 2, 3, 4, 10, 24, 100] {
-            let frame = look(width, Some(height)).frame(&rates);
+            let frame = look(width, Some(height)).frame(&rates, &past());
             assert_eq!(frame.len(), height, "{width}x{height}");
             for line in &frame {
                 assert!(line.text.chars().count() <= width, "{width}: {line:?}");
@@ -76,11 +84,11 @@ fn scrolling_stops_at_the_last_line() {
     let rates = now();
     let mut look = look(80, Some(10));
     look.scroll = 10_000;
-    let frame = look.frame(&rates);
+    let frame = look.frame(&rates, &past());
     assert!(frame[8].text.contains("marked"), "{}", text(&frame));
     assert!(frame[9].text.ends_with("  14-20/20"), "{}", text(&frame));
     look.scroll = look.scroll_max(&rates);
-    assert_eq!(look.frame(&rates), frame);
+    assert_eq!(look.frame(&rates, &past()), frame);
 }
 
 #[test]
@@ -91,7 +99,7 @@ fn nodes_are_sorted_as_chosen() {
             sort,
             ..look(80, None)
         };
-        let frame = text(&look.frame(&rates));
+        let frame = text(&look.frame(&rates, &past()));
         let nodes = frame.split("\nNODE").nth(1).unwrap();
         let nodes = nodes.split("\n\n").next().unwrap().lines().skip(1);
         let names = nodes.map(|line| line.split(' ').next().unwrap().to_owned());
@@ -113,7 +121,7 @@ fn what_needs_a_look_is_marked() {
     let mut after = sample::later();
     after.workers[1].state = "dead".to_owned();
     after.links[2].occupancy = 500;
-    let frame = look(80, None).frame(&rates(&sample::status(), &after));
+    let frame = look(80, None).frame(&rates(&sample::status(), &after), &past());
     let alerts = frame.iter().filter(|line| line.style == Style::Alert);
     let alerts: Vec<&str> = alerts.map(|line| line.text.as_str()).collect();
     let starts = ["police ", "police ", "swap -> out", "police "];
@@ -160,7 +168,7 @@ fn help_replaces_the_numbers() {
         shows_help: true,
         ..look(80, Some(24))
     };
-    let frame = text(&look.frame(&now()));
+    let frame = text(&look.frame(&now(), &past()));
     assert!(frame.contains("scroll down"));
     assert!(!frame.contains("macswap"));
 }

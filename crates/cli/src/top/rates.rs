@@ -21,7 +21,7 @@ pub(crate) struct Rates {
     pub(crate) nodes: Vec<NodeRates>,
     pub(crate) links: Vec<LinkRates>,
     pub(crate) drops: Vec<DropRates>,
-    /// What ports and NFs count themselves, as far as it is not 0.
+    /// What ports count themselves, and NFs as far as it is not 0.
     pub(crate) counters: Vec<CounterRates>,
     pub(crate) buffers: BufferStatus,
     pub(crate) deaths: u64,
@@ -75,6 +75,14 @@ pub(crate) struct LinkRates {
     pub(crate) violations: u64,
     /// How packets share bundles, since the start.
     pub(crate) aggregation: AggregationStatus,
+}
+
+impl LinkRates {
+    /// How full it is, 0 to 1.
+    #[expect(clippy::cast_precision_loss, reason = "a share for people")]
+    pub(crate) fn fill(&self) -> f64 {
+        self.occupancy as f64 / f64::from(self.slot_count.max(1))
+    }
 }
 
 /// Drops of one node for one reason.
@@ -228,7 +236,10 @@ fn counter_rates(
     after: &NodeStatus,
     interval: Interval,
 ) -> Vec<CounterRates> {
-    let counted = after.counters.iter().filter(|(_, total)| **total > 0);
+    // Those of a port are few, and 0 of one says something; NFs have many.
+    let is_port = after.kind == "port";
+    let counted = after.counters.iter();
+    let counted = counted.filter(|(_, total)| is_port || **total > 0);
     let rates = counted.map(|(counter, total)| CounterRates {
         node: after.name.clone(),
         counter: counter.clone(),

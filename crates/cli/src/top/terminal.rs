@@ -16,7 +16,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
-use super::frame::{Line, Style};
+use super::line::{Line, Style, Tint};
 
 /// Alternate screen, cursor hidden.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
@@ -159,12 +159,8 @@ fn drawing(lines: &[Line], has_color: bool) -> String {
             Style::Alert => "\x1b[7m",
         };
         text.push_str(style);
-        // A name in a chain file is a word, but what comes from elsewhere is not believed.
-        text.extend(
-            line.text
-                .chars()
-                .map(|c| if c.is_control() { '?' } else { c }),
-        );
+        let has_marks = has_color && line.style == Style::Plain;
+        draw_text(&mut text, line, has_marks);
         if !style.is_empty() {
             text.push_str("\x1b[0m");
         }
@@ -172,6 +168,53 @@ fn drawing(lines: &[Line], has_color: bool) -> String {
     }
     text.push_str("\x1b[J");
     text
+}
+
+/// The letters of a line, and colours of its parts if they may have any.
+fn draw_text(text: &mut String, line: &Line, has_marks: bool) {
+    let marks: &[_] = if has_marks { &line.marks } else { &[] };
+    let mut tint = None;
+    // A name in a chain file is a word, but what comes from elsewhere is not believed.
+    let letters = line
+        .text
+        .chars()
+        .map(|c| if c.is_control() { '?' } else { c });
+    for (column, letter) in letters.enumerate() {
+        let here = marks
+            .iter()
+            .find(|mark| (mark.from..mark.to).contains(&column));
+        let here = here.map(|mark| mark.tint);
+        if here != tint {
+            text.push_str(here.map_or("\x1b[0m", sequence));
+            tint = here;
+        }
+        text.push(letter);
+    }
+    if tint.is_some() {
+        text.push_str("\x1b[0m");
+    }
+}
+
+/// Colours of ECMA-48 (8.3.117), which every terminal's own palette fits to its background.
+const fn sequence(tint: Tint) -> &'static str {
+    match tint {
+        Tint::Dim => "\x1b[0;2m",
+        Tint::Good => "\x1b[0;32m",
+        Tint::Warm => "\x1b[0;33m",
+        Tint::Hot => "\x1b[0;31m",
+        Tint::Past => "\x1b[0;36m",
+    }
+}
+
+/// Whether the locale's letters are ASCII only (locale(7)): its first variable that is set decides.
+pub(crate) fn is_ascii() -> bool {
+    let variables = ["LC_ALL", "LC_CTYPE", "LANG"].map(std::env::var);
+    let mut set = variables
+        .into_iter()
+        .flatten()
+        .filter(|value| !value.is_empty());
+    let locale = set.next().unwrap_or_default().to_lowercase();
+    !(locale.contains("utf-8") || locale.contains("utf8"))
 }
 
 /// What a person can ask for.
@@ -239,6 +282,7 @@ fn unknown_len(bytes: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::line::Mark;
     use super::*;
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     use rustix::termios::{LocalModes, Winsize, tcsetwinsize};
@@ -321,6 +365,7 @@ mod tests {
         let line = |style, text: &str| Line {
             style,
             text: text.to_owned(),
+            marks: Vec::new(),
         };
         let lines = [line(Style::Title, "a"), line(Style::Alert, "b\x1b[2J\n")];
         assert_eq!(
@@ -328,5 +373,25 @@ mod tests {
             "\x1b[H\x1b[1ma\x1b[0m\x1b[K\r\n\x1b[31mb?[2J?\x1b[0m\x1b[K\x1b[J"
         );
         assert!(drawing(&lines, false).contains("\x1b[7mb"));
+    }
+
+    #[test]
+    fn parts_of_a_plain_line_have_colours_unless_there_are_none() {
+        let mut line = Line {
+            style: Style::Plain,
+            text: "ab cd".to_owned(),
+            marks: vec![Mark {
+                from: 3,
+                to: 9,
+                tint: Tint::Good,
+            }],
+        };
+        let coloured = "\x1b[Hab \x1b[0;32mcd\x1b[0m\x1b[K\x1b[J";
+        assert_eq!(drawing(std::slice::from_ref(&line), true), coloured);
+        let plain = "\x1b[Hab cd\x1b[K\x1b[J";
+        assert_eq!(drawing(std::slice::from_ref(&line), false), plain);
+        line.style = Style::Alert;
+        let alert = "\x1b[H\x1b[31mab cd\x1b[0m\x1b[K\x1b[J";
+        assert_eq!(drawing(&[line], true), alert);
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::harness::Place;
 
 /// Every subcommand of `words` as its help lists them.
-fn subcommands(place: &Place, words: &[&str]) -> Vec<String> {
+pub(super) fn subcommands(place: &Place, words: &[&str]) -> Vec<String> {
     let mut args = words.to_vec();
     args.push("--help");
     let help = place.catena(&args);
@@ -46,35 +46,89 @@ fn every_subcommand_has_a_manual_page() {
     assert_eq!(found, wanted);
     for page in found {
         let text = std::fs::read_to_string(place.path("pages").join(&page)).unwrap();
-        assert!(text.contains(".SH SYNOPSIS"), "{page}");
+        for section in [".SH SYNOPSIS", ".SH \"EXIT STATUS\"", ".SH \"ENVIRONMENT\""] {
+            assert!(text.contains(section), "{page} has no {section}");
+        }
+        let has_examples = text.contains(".SH \"EXAMPLES\"");
+        assert!(
+            has_examples || page.contains("bench") || page == "catena.1",
+            "{page}"
+        );
     }
 }
 
+/// What bash offers for a line whose last word is being typed, by the script as a user loads it.
+fn completed(place: &Place, words: &[&str]) -> Vec<String> {
+    let script = place
+        .catena(&["completions", "bash"])
+        .assert_code(0)
+        .stdout
+        .clone();
+    let script = place.write("completion.bash", script);
+    let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+    let last = words.len() - 1;
+    let program = format!(
+        "source {}\nCOMP_WORDS=({})\nCOMP_CWORD={last}\nCOMP_TYPE=9\n\
+         $(complete -p catena | sed -n 's/.*-F \\([^ ]*\\).*/\\1/p') catena '{}' '{}'\n\
+         printf '%s\\n' \"${{COMPREPLY[@]}}\"\n",
+        script.display(),
+        quoted.join(" "),
+        words[last],
+        words[last - 1],
+    );
+    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_catena"));
+    let mut path = binary.parent().unwrap().as_os_str().to_owned();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    let mut bash = Command::new("bash");
+    bash.args(["-c", &program])
+        .env("PATH", path)
+        .stdin(Stdio::null());
+    bash.env("CATENA_RUNTIME_DIR", place.runtime());
+    let output = bash.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{said}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| line.trim().to_owned()).collect()
+}
+
 #[test]
-fn completions_are_scripts() {
+fn a_shell_completes_verbs_options_types_chains_and_nodes() {
     let place = Place::new();
-    for shell in ["bash", "zsh", "fish"] {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = place
             .catena(&["completions", shell])
             .assert_code(0)
             .stdout
             .clone();
-        for name in subcommands(&place, &[]) {
-            assert!(script.contains(&name), "{name} for {shell}");
-        }
-        let path = place.write(shell, script);
-        if shell == "bash" {
-            let mut bash = Command::new("bash");
-            let checked = bash
-                .arg("-n")
-                .arg(path)
-                .stdin(Stdio::null())
-                .output()
-                .unwrap();
-            assert!(checked.status.success(), "{checked:?}");
-            assert!(checked.stderr.is_empty(), "{checked:?}");
-        }
+        assert!(script.contains("CATENA_COMPLETE"), "{shell}: {script}");
     }
+    assert_eq!(completed(&place, &["catena", "doc"]), ["doctor"]);
+    assert_eq!(completed(&place, &["catena", "run", "--se"]), ["--seconds"]);
+    assert_eq!(
+        completed(&place, &["catena", "nf", "describe", "pol"]),
+        ["policer"]
+    );
+    assert_eq!(
+        completed(&place, &["catena", "port", "describe", "gen"]),
+        ["generator"]
+    );
+    assert_eq!(
+        completed(&place, &["catena", "status", "ge"]),
+        [""],
+        "nothing runs"
+    );
+
+    let file = super::running::generating(&place, "gen");
+    let running = place.start("gen", &["--quiet", &file]);
+    assert_eq!(completed(&place, &["catena", "status", "ge"]), ["gen"]);
+    assert_eq!(completed(&place, &["catena", "stop", ""])[0], "gen");
+    assert_eq!(
+        completed(&place, &["catena", "nf", "control", "gen", "sw"]),
+        ["swap"]
+    );
+    place.catena(&["stop"]).assert_code(0);
+    running.end().assert_code(0);
 }
 
 #[test]
@@ -83,14 +137,16 @@ fn every_network_function_and_port_is_listed_and_described() {
     for noun in ["nf", "port"] {
         let list = place.catena(&[noun, "list", "--json"]).json();
         let text = place.catena(&[noun, "list"]).assert_code(0).stdout.clone();
-        let list = list.get("kinds").unwrap_or(&list).as_array().unwrap();
+        let list = list[format!("{noun}s")].as_array().unwrap();
         // Behind them comes what the machine has for ports.
         let lines = text.lines().take_while(|line| !line.is_empty());
         assert_eq!(lines.count(), list.len());
         for kind in list {
             let name = kind["name"].as_str().unwrap();
             let described = place.catena(&[noun, "describe", "--json", name]).json();
-            assert_eq!(&described, kind);
+            for (key, value) in kind.as_object().unwrap() {
+                assert_eq!(&described[key], value, "{name}");
+            }
             assert_eq!(described["settings"]["type"], "object", "{name}");
             let text = place
                 .catena(&[noun, "describe", name])
@@ -106,7 +162,7 @@ fn every_network_function_and_port_is_listed_and_described() {
 fn ports_are_listed_with_what_the_machine_has_for_them() {
     let place = Place::new();
     let listed: Value = place.catena(&["port", "list", "--json"]).json();
-    let kinds = listed["kinds"].as_array().unwrap();
+    let kinds = listed["ports"].as_array().unwrap();
     assert!(kinds.iter().any(|kind| kind["name"] == "pcap"));
     let interfaces = listed["machine"]["interfaces"].as_array().unwrap();
     let lo = interfaces
@@ -129,6 +185,31 @@ fn ports_are_listed_with_what_the_machine_has_for_them() {
         text.contains("\nlo: ") && text.contains("huge pages"),
         "{text}"
     );
+}
+
+#[test]
+fn what_an_nf_takes_is_described_with_fields_of_rules_and_requests() {
+    let place = Place::new();
+    let text = place
+        .catena(&["nf", "describe", "acl"])
+        .assert_code(0)
+        .stdout
+        .clone();
+    for wanted in [
+        "rules",
+        "action: permit | deny",
+        "dst_port",
+        "priority",
+        "{\"show\": \"hits\"}",
+    ] {
+        assert!(text.contains(wanted), "{wanted} in {text}");
+    }
+    let text = place
+        .catena(&["nf", "describe", "ttl"])
+        .assert_code(0)
+        .stdout
+        .clone();
+    assert!(text.contains("no control requests"), "{text}");
 }
 
 #[test]

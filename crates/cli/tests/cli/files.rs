@@ -46,7 +46,7 @@ fn a_wrong_file_is_refused_with_every_error_and_starts_nothing() {
     }
     let errors = place.catena(&["check", "--json", "wrong.yaml"]);
     let errors = errors.assert_code(2).json();
-    let lines: Vec<u64> = errors
+    let lines: Vec<u64> = errors["files"][0]["errors"]
         .as_array()
         .unwrap()
         .iter()
@@ -230,4 +230,77 @@ fn a_chain_may_be_stopped_after_a_time() {
     assert_conserved(&status);
     assert!(status["uptime_s"].as_f64().unwrap() >= 0.2);
     place.assert_nothing_left();
+}
+
+#[test]
+fn several_files_are_checked_at_once_and_one_may_be_the_standard_input() {
+    use std::io::Write;
+    let place = Place::new();
+    let right = "name: a\nports:\n  in: { generator: { count: 3 } }\n  out: { sink: {} }\n\
+                 links: [in -> out]\n";
+    place.write("a.yaml", right);
+    place.write("b.yaml", right.replace("sink", "sinc"));
+    let ended = place.catena(&["check", "a.yaml", "b.yaml", "a.yaml"]);
+    ended.assert_code(2);
+    assert_eq!(
+        ended.stdout.matches("is fine").count(),
+        2,
+        "{}",
+        ended.stdout
+    );
+    assert!(ended.stderr.contains("b.yaml is wrong"), "{}", ended.stderr);
+    for verb in ["check", "run"] {
+        let mut command = place.command(&[verb, "-"]);
+        command
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped());
+        let mut child = command.stderr(std::process::Stdio::null()).spawn().unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(right.as_bytes())
+            .unwrap();
+        let output = child.wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{verb}: {text}");
+        let wanted = if verb == "check" {
+            "the standard input: chain \"a\" is fine"
+        } else {
+            "generator"
+        };
+        assert!(text.contains(wanted), "{verb}: {text}");
+    }
+}
+
+#[test]
+fn what_is_there_is_not_overwritten_without_force() {
+    let place = Place::new();
+    let web = super::harness::repository().join("chains/traces/web.pcap");
+    std::fs::copy(web, place.path("web.pcap")).unwrap();
+    std::fs::create_dir(place.path("found")).unwrap();
+    place.write("profile.yaml", "sizes: [{ size: 64 }]\n");
+    for (line, file) in [
+        ("pcs encode web.pcap mine.line", "mine.line"),
+        (
+            "pon simulate --onus 1 --seconds 2ms --sweep 0.1 --plot mine.svg",
+            "mine.svg",
+        ),
+        (
+            "measure search profile.yaml --nf macswap --method mrr --trials 1 --trial 10ms \
+             --noise 0s --out found",
+            "found/report.html",
+        ),
+    ] {
+        place.write(file, "mine");
+        let args: Vec<&str> = line.split_whitespace().collect();
+        let ended = place.catena(&args);
+        ended.assert_code(2);
+        assert!(ended.stderr.contains("--force"), "{line}: {}", ended.stderr);
+        let kept = std::fs::read(place.path(file)).unwrap();
+        assert_eq!(kept, b"mine", "{line}");
+        let ended = place.catena(&[args.as_slice(), &["--force"]].concat());
+        assert!(ended.code < 2, "{line}: {ended:#?}");
+        assert_ne!(std::fs::read(place.path(file)).unwrap(), b"mine", "{line}");
+    }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::harness::{Place, named, until};
 
 /// Options that make a measurement short, and patient with a busy machine.
-const SHORT: [&str; 8] = [
+const SHORT: [&str; 9] = [
     "--noise",
     "10ms",
     "--repeats",
@@ -20,6 +20,7 @@ const SHORT: [&str; 8] = [
     "1",
     "--out",
     "out",
+    "--force",
 ];
 /// Length of the warm-up of measurements that do not say another.
 const WARMUP: [&str; 2] = ["--warmup", "10ms"];

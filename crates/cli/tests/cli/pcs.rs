@@ -41,12 +41,16 @@ pub(crate) fn place_with(count: usize) -> Place {
 impl Place {
     #[track_caller]
     pub(crate) fn encode(&self, args: &[&str]) -> Value {
-        let args = [&["pcs", "encode", "in.pcap", "x.line", "--json"], args].concat();
+        let args = [
+            &["pcs", "encode", "in.pcap", "x.line", "--force", "--json"],
+            args,
+        ]
+        .concat();
         self.catena(&args).assert_code(0).json()
     }
 
     pub(crate) fn decode(&self) -> Ended {
-        self.catena(&["pcs", "decode", "x.line", "out.pcap", "--json"])
+        self.catena(&["pcs", "decode", "x.line", "out.pcap", "--force", "--json"])
     }
 }
 
@@ -118,7 +122,7 @@ fn the_reference_gives_what_the_fast_path_gives() {
                 _ => &[],
             };
             place.encode(&[&["--direction", direction], rest, slow].concat());
-            let args = ["pcs", "decode", "x.line", "out.pcap", "--json"];
+            let args = ["pcs", "decode", "x.line", "out.pcap", "--force", "--json"];
             let ended = place.catena(&[&args[..], slow].concat());
             let mut told = ended.json();
             let name = told.as_object_mut().unwrap().remove("implementation");
@@ -222,7 +226,7 @@ fn frames_for_others_are_no_damage() {
     place.encode(&["--llid", "7"]);
     for (onu, count) in [("7", 30), ("0x0008", 0)] {
         let args = [
-            "pcs", "decode", "x.line", "out.pcap", "--json", "--onu", onu,
+            "pcs", "decode", "x.line", "out.pcap", "--force", "--json", "--onu", onu,
         ];
         let told = place.catena(&args).assert_code(0).json();
         assert_eq!(told["counters"]["frames"], count);

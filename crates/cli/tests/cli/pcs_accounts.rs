@@ -28,7 +28,13 @@ fn reasons(told: &Value) -> String {
 }
 
 fn decode(place: &Place, args: &[&str]) -> Ended {
-    place.catena(&[&["pcs", "decode", "x.line", "out.pcap", "--json"], args].concat())
+    place.catena(
+        &[
+            &["pcs", "decode", "x.line", "out.pcap", "--force", "--json"],
+            args,
+        ]
+        .concat(),
+    )
 }
 
 /// Three bursts of ten frames; gives the bits at which their codewords begin.

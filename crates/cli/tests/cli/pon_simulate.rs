@@ -23,7 +23,7 @@ fn bursts_need_a_pause_between_them() {
         }
     }
     let told = simulate(&place, &["--guard", "32", "--load", "0.5", "--json"]);
-    let told = told.assert_code(0).json();
+    let told = told.assert_code(0).json()["loads"][0].clone();
     assert_eq!(told["frame_bursts_hit"], 0);
     assert_eq!(told["bursts_outside_slot"], 0);
 }
@@ -43,7 +43,7 @@ fn without_frames_there_is_no_delay() {
         ["-", "-", "-", "0"],
         "{text}"
     );
-    let told = simulate(&place, &["--load", "0", "--json"]).json();
+    let told = simulate(&place, &["--load", "0", "--json"]).json()["loads"][0].clone();
     assert!(told["delay"]["mean_us"].is_null() && told["delay"]["max_us"].is_null());
     let sweep = simulate(&place, &["--sweep", "0,0.3", "--plot", "x.svg"]);
     let rows: Vec<&str> = sweep.assert_code(0).stdout.lines().collect();
@@ -56,9 +56,8 @@ fn without_frames_there_is_no_delay() {
 #[test]
 fn the_warm_up_is_stated() {
     let place = Place::new();
-    let told = simulate(&place, &["--warm-up", "30", "--json"])
-        .assert_code(0)
-        .json();
+    let told = simulate(&place, &["--warm-up", "30", "--json"]);
+    let told = told.assert_code(0).json()["loads"][0].clone();
     let last = told["onus"].as_array().unwrap().iter();
     let last = last.map(|onu| onu["registered_ms"].as_f64().unwrap());
     let last = last.fold(0.0, f64::max);
@@ -79,7 +78,8 @@ fn sync_and_laser_times_take_their_part_of_the_line() {
     let place = Place::new();
     let granted = |args: &[&str]| {
         let args = [&["--load", "0.3", "--json"], args].concat();
-        let told = simulate(&place, &args).assert_code(0).json();
+        let told = simulate(&place, &args);
+        let told = told.assert_code(0).json()["loads"][0].clone();
         assert_eq!(told["bursts_outside_slot"], 0);
         told["granted_share"].as_f64().unwrap()
     };

@@ -40,9 +40,9 @@ fn a_running_chain_can_be_looked_at_and_stopped() {
     await_packets(&place, "gen");
 
     let list = place.catena(&["list", "--json"]).json();
-    assert_eq!(list[0]["chain"], "gen");
+    assert_eq!(list["chains"][0]["chain"], "gen");
     assert_eq!(
-        (&list[0]["nodes"], &list[0]["links"]),
+        (&list["chains"][0]["nodes"], &list["chains"][0]["links"]),
         (&4.into(), &3.into())
     );
     let list = place.catena(&["list"]);
@@ -169,7 +169,7 @@ fn of_several_chains_one_must_be_named() {
         "no chain is running\n"
     );
     assert_eq!(
-        place.catena(&["list", "--json"]).json(),
+        place.catena(&["list", "--json"]).json()["chains"],
         Value::Array(Vec::new())
     );
 }

@@ -8,7 +8,7 @@ use super::harness::{Ended, Place, until};
 use super::idle_states::{disabled, machine};
 
 /// Options that make a study short, and patient with a busy machine.
-const SHORT: [&str; 11] = [
+const SHORT: [&str; 12] = [
     "--noise",
     "0s",
     "--repeats",
@@ -19,6 +19,7 @@ const SHORT: [&str; 11] = [
     "1",
     "--out",
     "out",
+    "--force",
     "--json",
 ];
 

@@ -121,7 +121,7 @@ fn top_draws_listens_to_keys_and_puts_the_terminal_back() {
     screen.await_text("PAUSED");
     screen.press(" ");
     // Fewer lines than there are: the place among them is told, and moves.
-    resize(&screen.ours, 80, 10);
+    resize(&screen.ours, 120, 10);
     screen.await_text("1-7/");
     screen.press("j\x1b[B");
     screen.await_text("3-9/");

@@ -1,4 +1,4 @@
-//! The receiving side of a link through shared memory.
+//! The receiving side of a link through shared memory: descriptors become packets again, checked.
 
 mod waiting;
 

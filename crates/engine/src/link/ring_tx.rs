@@ -1,4 +1,4 @@
-//! The sending side of a link through shared memory.
+//! The sending side of a link through shared memory: a burst that leaves becomes descriptors.
 
 mod waiting;
 

@@ -74,6 +74,8 @@ pub struct NfPlan {
     pub counters: Vec<String>,
     /// Names of the drop reasons of its own: the one at `n` is [`DropReason::own`]`(n)`.
     pub drop_reasons: Vec<String>,
+    /// Control requests that it answers: an example of each, as JSON, and what it does.
+    pub requests: Vec<(String, String)>,
 }
 
 impl Default for NfPlan {
@@ -87,6 +89,7 @@ impl Default for NfPlan {
             state: Vec::new(),
             counters: Vec::new(),
             drop_reasons: Vec::new(),
+            requests: Vec::new(),
         }
     }
 }
@@ -142,6 +145,14 @@ impl NfPlan {
     /// With drop reasons of these names.
     pub fn drop_reasons(mut self, names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         self.drop_reasons = owned(names);
+        self
+    }
+
+    /// As one that answers such control requests: an example as JSON, and what it does, for people
+    /// who ask `catena nf describe`. A test sends each example to the NF.
+    pub fn requests<'a>(mut self, requests: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let owned = |(example, what): (&str, &str)| (example.to_owned(), what.to_owned());
+        self.requests = requests.into_iter().map(owned).collect();
         self
     }
 

@@ -226,7 +226,14 @@ pub const KIND: NfKind = NfKind {
     plan: |config, _outputs| {
         let config: Config = parse_config(config)?;
         RuleSet::check(&matches(&config.rules))?;
-        Ok(NfPlan::new().drop_reasons(["acl_deny"]))
+        let plan = NfPlan::new().drop_reasons(["acl_deny"]);
+        Ok(plan.requests([
+            (r#"{"show": "hits"}"#, "how often each rule has decided"),
+            (
+                r#"{"rules": [{"action": "deny", "dst": "192.0.2.0/24"}]}"#,
+                "these rules instead of all before, between two packets; hits begin at 0",
+            ),
+        ]))
     },
     build: |config, _context| {
         let config: Config = parse_config(config)?;

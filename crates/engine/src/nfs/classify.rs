@@ -205,6 +205,7 @@ pub const KIND: NfKind = NfKind {
         let routes = Routes::of(&parse_config(config)?)?;
         RuleSet::check(&routes.matches)?;
         let plan = NfPlan::new().outputs(routes.outputs);
+        let plan = plan.requests([(r#"{"show": "hits"}"#, "how often each rule has decided")]);
         Ok(plan.drop_reasons(["no_match"]))
     },
     build: |config, _context| {

@@ -203,11 +203,18 @@ pub const KIND: NfKind = NfKind {
     schema: || schemars::schema_for!(Config),
     plan: |config, _outputs| {
         parse_config::<Config>(config)?;
-        Ok(NfPlan::new().state(StatePlan {
+        let plan = NfPlan::new().state(StatePlan {
             name: COUNTS.to_owned(),
             bytes: 8 * WORDS,
             layout: 1,
-        }))
+        });
+        Ok(plan.requests([
+            (
+                r#"{"show": "counts"}"#,
+                "packets and bytes, by size and type",
+            ),
+            (r#"{"reset": true}"#, "all counts begin again at 0"),
+        ]))
     },
     build: |config, context| {
         parse_config::<Config>(config)?;

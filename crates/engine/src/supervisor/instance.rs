@@ -1,4 +1,5 @@
-//! One instance of a worker, as the supervisor sees it.
+//! One instance of a worker, as the supervisor sees it: from its start, over its handshake, to its
+//! exit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;

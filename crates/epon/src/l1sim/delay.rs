@@ -1,4 +1,4 @@
-//! A line's length: bits that are under way.
+//! A line's length: bits that are under way between the two ends of a simulated fibre.
 
 use crate::line_bits::{copy_bits, move_bits};
 

@@ -326,7 +326,14 @@ pub const KIND: NfKind = NfKind {
     schema: || schemars::schema_for!(Config),
     plan: |config, _outputs| {
         Config::parse(config)?;
-        Ok(NfPlan::new().writes().counters(COUNTERS))
+        let plan = NfPlan::new().writes().counters(COUNTERS);
+        Ok(plan.requests([
+            (r#"{"show": "counts"}"#, "what it has counted"),
+            (
+                r#"{"set": {"ber": 1e-4}}"#,
+                "another rate of bit errors from now on",
+            ),
+        ]))
     },
     build: |config, _context| Ok(BuiltNf::new(L1Sim::new(&Config::parse(config)?))),
 };

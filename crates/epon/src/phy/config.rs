@@ -1,4 +1,4 @@
-//! Settings of `epon_phy`.
+//! Settings of `epon_phy`, as a chain file has them: checked before anything starts.
 
 use std::ops::RangeInclusive;
 

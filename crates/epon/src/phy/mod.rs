@@ -135,7 +135,9 @@ pub const KIND: NfKind = NfKind {
     schema: || schemars::schema_for!(Config),
     plan: |config, _outputs| {
         let config = Config::parse(config)?;
-        Ok(NfPlan::new().writes().counters(counter_names(&config)))
+        let plan = NfPlan::new().writes().counters(counter_names(&config));
+        let what = "what it has counted, and a receiver's state";
+        Ok(plan.requests([(r#"{"show": "counts"}"#, what)]))
     },
     build: |config, _context| {
         let config = Config::parse(config)?;

@@ -1,4 +1,4 @@
-//! Settings of `pktgenrcv`.
+//! Settings of `pktgenrcv`, as a chain file has them: checked before anything starts.
 
 use std::path::PathBuf;
 

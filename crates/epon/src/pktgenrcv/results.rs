@@ -44,32 +44,69 @@ const FRAME: Names = [
     ("frame_latency_ns_p999", 0.999),
 ];
 
-/// Counters and figures by name. Figures for which there are too few samples are left out.
-pub(super) fn report(sending: &Sending, arriving: &Arriving) -> Vec<(&'static str, u64)> {
+/// How many of its counters are known at any time.
+const COUNT: usize = 20;
+
+/// Names of those, in the order of [`counts`].
+pub(super) const COUNTERS: &[&str; COUNT] = &[
+    "chunks",
+    "chunks_idle",
+    "chunks_returned",
+    "chunks_lost",
+    "chunks_stale",
+    "chunks_malformed",
+    "chunks_foreign",
+    "frames",
+    "frames_returned",
+    "frames_lost",
+    "frames_duplicated",
+    "frames_reordered",
+    "frames_corrupted",
+    "octets",
+    "octets_returned",
+    "octets_compared",
+    "bit_errors",
+    "chunks_measured",
+    "chunks_stalled",
+    "stalled_ns",
+];
+
+/// What it has counted so far, by name: loads and a few sums, for the data path.
+pub(super) fn counts(
+    sending: &Sending,
+    arriving: &Arriving,
+) -> impl Iterator<Item = (&'static str, u64)> {
     let (sent, back) = (&sending.counts, &arriving.counts);
     let quality = arriving.quality();
-    let mut report = vec![
-        ("chunks", sent.chunks),
-        ("chunks_idle", sent.idle_chunks),
-        ("chunks_returned", back.returned),
-        ("chunks_lost", back.lost),
-        ("chunks_stale", back.stale),
-        ("chunks_malformed", back.malformed),
-        ("chunks_foreign", back.foreign),
-        ("frames", sent.frames),
-        ("frames_returned", quality.unique),
-        ("frames_lost", quality.lost(sent.frames)),
-        ("frames_duplicated", quality.duplicates),
-        ("frames_reordered", quality.reordered),
-        ("frames_corrupted", back.corrupted),
-        ("octets", sent.octets),
-        ("octets_returned", back.octets),
-        ("octets_compared", back.octets_compared),
-        ("bit_errors", back.bit_errors),
-        ("chunks_measured", back.measured),
-        ("chunks_stalled", back.stalled),
-        ("stalled_ns", back.stalled_ns),
+    let values = [
+        sent.chunks,
+        sent.idle_chunks,
+        back.returned,
+        back.lost,
+        back.stale,
+        back.malformed,
+        back.foreign,
+        sent.frames,
+        quality.unique,
+        quality.lost(sent.frames),
+        quality.duplicates,
+        quality.reordered,
+        back.corrupted,
+        sent.octets,
+        back.octets,
+        back.octets_compared,
+        back.bit_errors,
+        back.measured,
+        back.stalled,
+        back.stalled_ns,
     ];
+    COUNTERS.iter().copied().zip(values)
+}
+
+/// Counters and figures by name. Figures for which there are too few samples are left out.
+pub(super) fn report(sending: &Sending, arriving: &Arriving) -> Vec<(&'static str, u64)> {
+    let back = &arriving.counts;
+    let mut report: Vec<_> = counts(sending, arriving).collect();
     let span_ns = u128::from(arriving.span_ns());
     let line_bits = u128::from(back.measured) * sending.codewords() as u128 * CODEWORD_BITS as u128;
     if let Some(rate) = (line_bits * 1_000_000_000).checked_div(span_ns) {

@@ -1,4 +1,4 @@
-//! A profile whose load a search sets.
+//! A profile whose load a search sets: what a trial sends, between a file and the generator.
 
 use std::path::Path;
 

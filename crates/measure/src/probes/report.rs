@@ -1,4 +1,4 @@
-//! What probes found, as it is shown and written.
+//! What probes found, as it is shown and written: the end of a journey through a chain.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Which figures a document has.
+//! Which figures a document has: behind a measurement, from its results to plots.
 
 use super::{Document, LatencyResult, OverTime, Throughput};
 use crate::blame::{Blame, Share};

@@ -1,4 +1,4 @@
-//! Delay over time as counts, for a heat map.
+//! Delay over time as counts, for a heat map in a report: from samples of trials.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Devices with known loss curves, for tests of searches.
+//! Devices with known loss curves: what searches are tested on, without a packet or a clock.
 
 use super::{Trial, TrialResult};
 use crate::stats::random::Random;

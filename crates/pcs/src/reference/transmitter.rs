@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The whole transmit direction, stage after stage.
+//! The whole transmit direction of the reference, stage after stage: frames go in, line bits come
+//! out.
 
 use std::collections::VecDeque;
 

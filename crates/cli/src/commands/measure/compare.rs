@@ -13,9 +13,10 @@ use catena_measure::device::{
 };
 use catena_measure::stats::quantile::median;
 
-use super::{Common, load_chain, load_profile, parse_length, parse_rate, pps};
+use super::{Common, Folder, load_chain, load_profile, pps};
 use crate::commands::{Failure, Outcome};
 use crate::measuring::bench::{Bench, Measured};
+use crate::quantity;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -27,27 +28,28 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
     /// Compare the median latency at this load, instead of the rate at the highest
-    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    #[arg(long, value_name = "RATE", value_parser = quantity::rate)]
     rate: Option<Rate>,
     /// Keep both chains up and let them take turns in slices, instead of starting one for each
     /// trial; for rates, not for containers
     #[arg(long, conflicts_with = "rate")]
     together: bool,
     /// How long a trial is, or a slice of --together [default: 50ms, or 5ms]
-    #[arg(long, value_name = "SPAN", value_parser = parse_length)]
+    #[arg(long, value_name = "SPAN", value_parser = quantity::length)]
     trial: Option<Duration>,
     /// Pairs of trials at most; at least 100 [default: what --resolve needs, up to --within]
     #[arg(long, value_name = "COUNT")]
     pairs: Option<usize>,
     /// Difference that is to be seen in 4 of 5 cases, as a share; a few pairs that do not count say
     /// before the run how many it takes
-    #[arg(long, value_name = "SHARE", default_value_t = 0.02, value_parser = parse_resolve)]
+    #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = parse_resolve)]
     resolve: f64,
     /// How long the pairs may take
-    #[arg(long, value_name = "SPAN", default_value = "60s", value_parser = parse_length)]
+    #[arg(long, value_name = "SPAN", default_value = "60s", value_parser = quantity::length)]
     within: Duration,
     /// Differences below this share do not matter
-    #[arg(long, value_name = "SHARE", default_value_t = 0.01)]
+    #[arg(long, value_name = "SHARE", default_value = "1%",
+          value_parser = |text: &str| quantity::share(text, 0.0..=1.0))]
     margin: f64,
     /// Decides the order of A and B
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
@@ -55,6 +57,8 @@ pub(crate) struct Args {
     /// Run nodes of both chains that name no mode in this one
     #[arg(long, value_name = "MODE", value_parser = crate::commands::run::parse_mode)]
     mode: Option<Mode>,
+    #[command(flatten)]
+    folder: Folder,
     #[command(flatten)]
     common: Common,
 }
@@ -74,7 +78,7 @@ const PILOT_TRIALS: usize = 10;
 const PILOT_SLICES: usize = 100;
 
 fn parse_resolve(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
+    match quantity::share(text, 0.0..=1.0) {
         Ok(share) if share > 0.0 && share < 1.0 => Ok(share),
         _ => Err("give a share above 0 and below 1, like 0.02".to_owned()),
     }
@@ -95,7 +99,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         load_chain(&args.b, args.mode)?,
     ];
     let title = format!("{} against {}", args.b.display(), args.a.display());
-    let mut bench = args.common.begin(&title)?;
+    let mut bench = args.common.begin(&title, args.folder.create()?)?;
     let [a, b] = chains.map(|chain| bench.device(chain));
     let mut devices = [a?, b?];
     let cut = if args.together {

@@ -14,21 +14,22 @@ use catena_measure::stats::bootstrap::Resampling;
 use catena_measure::stats::histogram::Histogram;
 use catena_measure::study::record::RECOVERY_NS;
 
-use super::{Common, Under, parse_count, parse_length, parse_rate, pps, row};
+use super::{Common, Folder, Under, parse_count, pps, row};
 use crate::commands::probe::DEFAULT_GAP;
 use crate::commands::{Failure, Outcome};
 use crate::measuring::bench::Measured;
 use crate::measuring::probing::Probing;
+use crate::quantity;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     under: Under,
     /// Load; without it, the profile's
-    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    #[arg(long, value_name = "RATE", value_parser = quantity::rate)]
     rate: Option<Rate>,
     /// How long a trial is
-    #[arg(long, value_name = "SPAN", default_value = "2s", value_parser = parse_length)]
+    #[arg(long, value_name = "SPAN", default_value = "2s", value_parser = quantity::length)]
     trial: Duration,
     /// Number of trials, each with the chain started anew
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = parse_count)]
@@ -44,6 +45,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PACKETS", default_value_t = DEFAULT_GAP, requires = "probes",
           value_parser = clap::value_parser!(u32).range(1..))]
     gap: u32,
+    #[command(flatten)]
+    folder: Folder,
     #[command(flatten)]
     common: Common,
 }
@@ -66,7 +69,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let chain = args.under.chain()?;
     let title = format!("Latency of {}: {}", chain.name, profile.title());
     let name = format!("{} at {load:.0} packets/s", chain.name);
-    let mut bench = args.common.begin(&title)?;
+    let mut bench = args.common.begin(&title, args.folder.create()?)?;
     let mut device = bench.device(chain)?;
     let mut probing = args.probes.then(|| Probing::begin(&mut device, args.gap));
     let offer = bench.offer(Some(load), args.trial, args.samples);

@@ -10,12 +10,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use catena_engine::chain::{Chain, Mode};
-use catena_engine::units::{Rate, Span};
+use catena_engine::units::Rate;
 use catena_measure::device::{RIVALS_MAX, TrialProfile};
 
 use super::{Failure, Outcome};
 use crate::measuring::bench::{Bench, TrialSetting};
 use crate::measuring::output::Output;
+use crate::overwrite::Overwrite;
+use crate::quantity;
 use crate::registry::registry;
 
 #[derive(Debug, clap::Subcommand)]
@@ -58,25 +60,44 @@ pub(crate) struct Under {
     mode: Option<Mode>,
 }
 
-/// Where results go, and what counts.
+/// Where results go.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Common {
+pub(crate) struct Folder {
     /// Folder for report.html, report.json and trials.csv
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
+    #[command(flatten)]
+    overwrite: Overwrite,
+}
+
+impl Folder {
+    /// Makes it, if no other report lies in it.
+    fn create(&self) -> Result<Output, Failure> {
+        self.overwrite.check_folder(&self.out, REPORT_FILES)?;
+        Output::create(&self.out)
+    }
+}
+
+/// Files of a report by which an older one is known.
+const REPORT_FILES: &[&str] = &["report.json", "report.html", "trials.csv"];
+
+/// What counts.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Common {
     /// Repeat a trial that does not count (clock step, migration, steal, throttling, other work on
     /// its cores, generator too slow) at most so often
     #[arg(long, value_name = "TIMES", default_value_t = 5)]
     repeats: u32,
     /// Send for so long before each trial, for nothing to count
-    #[arg(long, value_name = "SPAN", default_value = "100ms", value_parser = parse_span)]
+    #[arg(long, value_name = "SPAN", default_value = "100ms", value_parser = quantity::span)]
     warmup: Duration,
     /// Other work may take this share of a trial's time from its workers; beyond, the trial does
     /// not count
-    #[arg(long, value_name = "SHARE", default_value_t = RIVALS_MAX, value_parser = parse_share)]
+    #[arg(long, value_name = "SHARE", default_value_t = RIVALS_MAX,
+          value_parser = |text: &str| quantity::share(text, 0.0..=1.0))]
     rivals: f64,
     /// How long to watch the machine's noise floor before and after; 0s leaves it out
-    #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = parse_span)]
+    #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = quantity::span)]
     noise: Duration,
     /// Power that a wattmeter shows under load, for Gbit/s per watt; without it, RAPL's where the
     /// machine has it
@@ -88,8 +109,7 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    fn begin(&self, title: &str) -> Result<Bench, Failure> {
-        let output = Output::create(&self.out)?;
+    fn begin(&self, title: &str, output: Output) -> Result<Bench, Failure> {
         let setting = TrialSetting {
             repeats: self.repeats,
             warmup: self.warmup,
@@ -131,7 +151,7 @@ fn load_profile(file: &Path) -> Result<TrialProfile, Failure> {
 }
 
 fn load_chain(file: &Path, mode: Option<Mode>) -> Result<Chain, Failure> {
-    let checked = super::check::load(file, false, mode)?;
+    let checked = super::check::load(file, mode)?;
     for warning in &checked.warnings {
         errln!("{warning}");
     }
@@ -164,23 +184,11 @@ fn row(nfs: &[String], mode: Option<Mode>) -> Result<Chain, Failure> {
     })
 }
 
-fn parse_span(text: &str) -> Result<Duration, String> {
-    Span::parse(text).map(|span| Duration::from_nanos(span.ns))
-}
-
 /// Power above zero.
 fn parse_watts(text: &str) -> Result<f64, String> {
     match text.trim_end_matches('W').parse::<f64>() {
         Ok(watts) if watts > 0.0 && watts.is_finite() => Ok(watts),
         _ => Err("give watts above 0, like 87.5".to_owned()),
-    }
-}
-
-/// A share from 0 to 1.
-fn parse_share(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
-        _ => Err("give a share from 0 to 1, like 0.02".to_owned()),
     }
 }
 
@@ -190,19 +198,6 @@ fn parse_count(text: &str) -> Result<u32, String> {
         Ok(0) | Err(_) => Err("give a number from 1 on".to_owned()),
         Ok(count) => Ok(count),
     }
-}
-
-/// A span above zero.
-fn parse_length(text: &str) -> Result<Duration, String> {
-    let span = parse_span(text)?;
-    if span.is_zero() {
-        return Err("give more than 0s".to_owned());
-    }
-    Ok(span)
-}
-
-fn parse_rate(text: &str) -> Result<Rate, String> {
-    Rate::parse(text)
 }
 
 /// Packets per second of a rate for a profile.

@@ -1,4 +1,4 @@
-//! `catena measure search`: the throughput of a chain.
+//! `catena measure search`: the throughput of a chain, by trials whose loads a search decides.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,9 +13,10 @@ use catena_measure::search::mrr::{self, MrrSearch};
 use catena_measure::search::preset::{Conditions, Preset, Standing};
 use catena_measure::search::soak::SoakSearch;
 
-use super::{Common, Under, parse_count, parse_length, parse_rate, pps, row};
+use super::{Common, Folder, Under, parse_count, pps, row};
 use crate::commands::{Failure, Outcome};
 use crate::measuring::bench::{Bench, Measured};
+use crate::quantity;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -28,27 +29,30 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Goals::Vm)]
     preset: Goals,
     /// Final trial duration instead of the preset's; for other methods, how long a trial is
-    #[arg(long, value_name = "SPAN", value_parser = parse_length)]
+    #[arg(long, value_name = "SPAN", value_parser = quantity::length)]
     trial: Option<Duration>,
     /// Duration sum instead of the preset's; for soak, how long it takes in all
-    #[arg(long, value_name = "SPAN", value_parser = parse_length)]
+    #[arg(long, value_name = "SPAN", value_parser = quantity::length)]
     sum: Option<Duration>,
     /// Goal width instead of the preset's, as a share of the upper bound
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE",
+          value_parser = |text: &str| quantity::share(text, 0.0..=1.0))]
     width: Option<f64>,
     /// Least load
-    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    #[arg(long, value_name = "RATE", value_parser = quantity::rate)]
     min: Option<Rate>,
     /// Highest load, or the only one of mrr and soak; without it, what the tester sustains without
     /// a device
-    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    #[arg(long, value_name = "RATE", value_parser = quantity::rate)]
     max: Option<Rate>,
     /// Throughput that back-to-back starts from, as found before
-    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    #[arg(long, value_name = "RATE", value_parser = quantity::rate)]
     throughput: Option<Rate>,
     /// Number of trials of mrr, and of repetitions of back-to-back
     #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = parse_count)]
     trials: u32,
+    #[command(flatten)]
+    folder: Folder,
     #[command(flatten)]
     common: Common,
 }
@@ -110,7 +114,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let profile = args.under.profile()?;
     let chain = args.under.chain()?;
     let title = format!("Throughput of {}: {}", chain.name, profile.title());
-    let mut bench = args.common.begin(&title)?;
+    let mut bench = args.common.begin(&title, args.folder.create()?)?;
     let mut device = bench.device(chain)?;
     let mut search = Searching {
         args,

@@ -19,10 +19,13 @@ use catena_measure::study::suspicion::suspicions;
 use catena_measure::study::wire::WireKind;
 use catena_measure::study::{Level, Record, Study, Unit};
 
-use super::{Common, parse_count, parse_length};
+use super::{Common, Folder, parse_count};
 use crate::commands::{Failure, Outcome};
 use crate::measuring::bench::Bench;
 use crate::measuring::laboratory::{self, Ended, Laboratory, Machine};
+use crate::measuring::output::Output;
+use crate::overwrite::Overwrite;
+use crate::quantity;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -32,7 +35,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COUNT", value_parser = parse_count)]
     blocks: Option<u32>,
     /// How long a trial is, instead of what the file says
-    #[arg(long, value_name = "SPAN", value_parser = parse_length)]
+    #[arg(long, value_name = "SPAN", value_parser = quantity::length)]
     trial: Option<Duration>,
     /// Keep only these levels of a factor, like size=64,1518; may be given for several factors
     #[arg(long, value_name = "FACTOR=LEVELS")]
@@ -53,6 +56,11 @@ pub(crate) struct Args {
     /// Change P and C states below this folder
     #[arg(long, default_value = "/", hide = true)]
     root: PathBuf,
+    /// Folder for the trials and their report; the same folder goes on with a study
+    #[arg(long, value_name = "FOLDER", required_unless_present = "plan")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
     #[command(flatten)]
     common: Common,
 }
@@ -96,7 +104,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.report {
         common.noise = Duration::ZERO;
     }
-    let mut bench = common.begin(&format!("Study: {}", study.name))?;
+    let mut bench = common.begin(&format!("Study: {}", study.name), folder(args)?)?;
     bench.document.unsupported.extend(unsupported);
     let (mut journal, contents) = open(&study, &mut bench)?;
     let mut records = contents.records;
@@ -131,6 +139,17 @@ pub(crate) fn run(args: &Args) -> Outcome {
         ))),
         None => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// The folder of the report: a new one, or that of trials which are gone on with.
+fn folder(args: &Args) -> Result<Output, Failure> {
+    let out = args.out.clone().unwrap_or_default();
+    let overwrite = args.overwrite;
+    let folder = Folder { out, overwrite };
+    if folder.out.join(JOURNAL).exists() {
+        return Output::create(&folder.out);
+    }
+    folder.create()
 }
 
 /// The study with what the command line says instead.

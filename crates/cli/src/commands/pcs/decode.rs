@@ -14,6 +14,7 @@ use crate::line::judgement::{Judgement, counters_json, counters_text, direction_
 use crate::line::progress::Progress;
 use crate::line::reading::LineReader;
 use crate::line::{before_lock, check_distinct};
+use crate::overwrite::Overwrite;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -29,6 +30,8 @@ pub(crate) struct Args {
     grants: Option<u64>,
     #[command(flatten)]
     coding: Coding,
+    #[command(flatten)]
+    overwrite: Overwrite,
     #[command(flatten)]
     monitor: Monitor,
     /// Print verdict and counts as JSON
@@ -64,6 +67,7 @@ impl Sink {
 pub(crate) fn run(args: &Args) -> Outcome {
     let mut reader = LineReader::open(&args.line)?;
     check_distinct(&args.line, &args.capture)?;
+    args.overwrite.check(&args.capture)?;
     let direction = reader.header().direction;
     if direction == Direction::Downstream && args.grants.is_some() {
         return Err(Failure::input(format!(
@@ -115,7 +119,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let llids: BTreeMap<String, u64> = llids
             .map(|(llid, count)| (format!("0x{llid:04x}"), *count))
             .collect();
-        super::print_json(&json!({
+        let body = json!({
             "line": reader.name(),
             "capture": args.capture.display().to_string(),
             "implementation": args.coding.name(),
@@ -127,7 +131,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
             "high_ber": receiver.is_high_ber(),
             "counters": counters_json(counters),
             "frames_by_llid": llids,
-        }))?;
+        });
+        super::print_json("catena.pcs.decode/1", &body)?;
     } else {
         let mut text = format!("{}: {}\n", reader.name(), direction_name(direction));
         text += &counters_text(header, counters);

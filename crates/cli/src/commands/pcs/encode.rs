@@ -1,4 +1,4 @@
-//! `catena pcs encode`: a capture to line bits.
+//! `catena pcs encode`: a capture to line bits, by the same transmitter that a chain has.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,6 +15,8 @@ use crate::line::check_distinct;
 use crate::line::judgement::direction_name;
 use crate::line::progress::Progress;
 use crate::line::writing::LineWriter;
+use crate::overwrite::Overwrite;
+use crate::quantity;
 
 /// Most bits of noise or silence: a millisecond and more.
 const FILL_MAX: u64 = 100_000_000;
@@ -40,7 +42,8 @@ pub(crate) struct Args {
           value_parser = clap::value_parser!(u8).range(..=7))]
     first_bit: u8,
     /// Bit errors per bit, such as 1e-4
-    #[arg(long, value_name = "RATE", default_value = "0", value_parser = parse_rate)]
+    #[arg(long, value_name = "SHARE", default_value = "0",
+          value_parser = |text: &str| quantity::share(text, 0.0..=0.5))]
     ber: f64,
     /// Repeats errors and noise
     #[arg(long, default_value_t = 1)]
@@ -66,6 +69,8 @@ pub(crate) struct Args {
     delay_bound: Option<u16>,
     #[command(flatten)]
     coding: Coding,
+    #[command(flatten)]
+    overwrite: Overwrite,
     /// Print the counts as JSON
     #[arg(long)]
     json: bool,
@@ -83,13 +88,6 @@ impl From<Way> for Direction {
             Way::Downstream => Self::Downstream,
             Way::Upstream => Self::Upstream,
         }
-    }
-}
-
-fn parse_rate(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(rate) if (0.0..=0.5).contains(&rate) => Ok(rate),
-        _ => Err("a bit error rate is 0 to 0.5; at 0.5 nothing is left of the line".to_owned()),
     }
 }
 
@@ -218,6 +216,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     let mut reader = CaptureReader::open(&args.capture).map_err(Failure::running)?;
     check_distinct(&args.capture, &args.line)?;
+    args.overwrite.check(&args.line)?;
     let errors = BitErrors::new(args.ber, args.seed);
     let mut encoding = Encoding {
         args,
@@ -296,7 +295,7 @@ fn report(
     damage: Option<&CaptureError>,
 ) -> Result<(), Failure> {
     if args.json {
-        return super::print_json(&json!({
+        let body = json!({
             "capture": args.capture.display().to_string(),
             "line": args.line.display().to_string(),
             "implementation": args.coding.name(),
@@ -310,7 +309,8 @@ fn report(
             "cut_short": counts.cut_short,
             "left_out": { "too_long": counts.too_long, "empty": counts.empty },
             "damage": damage.map(ToString::to_string),
-        }));
+        });
+        return super::print_json("catena.pcs.encode/1", &body);
     }
     let mut text = format!(
         "{}: {}, {bits} line bits with {flipped} bit errors\n\

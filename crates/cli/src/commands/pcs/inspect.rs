@@ -148,7 +148,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
             "stretches": places,
         });
         // The listing may be longer than memory: it is written into the open object.
-        let front = serde_json::to_string_pretty(&front).map_err(Failure::running)?;
+        let front = crate::document::text("catena.pcs.inspect/1", &front)?;
         let front = front.strip_suffix("\n}").unwrap_or(&front);
         output.put(&format!("{front},\n  \"blocks\": ["))?;
     } else {

@@ -40,9 +40,9 @@ struct Coding {
     /// Use the bit-by-bit reference: slow, same result
     #[arg(long)]
     reference: bool,
-    /// Longest frame with its check sequence, in octets; the same at both ends
-    #[arg(long, value_name = "OCTETS", default_value_t = 2000,
-          value_parser = clap::value_parser!(u64).range(64..=16_384))]
+    /// Longest frame with its check sequence; the same at both ends
+    #[arg(long, value_name = "SIZE", default_value = "2000B",
+          value_parser = |text: &str| crate::quantity::size(text, 64..=16_384))]
     max_frame: u64,
 }
 
@@ -133,8 +133,8 @@ fn tolerate(written: std::io::Result<()>) -> Result<bool, Failure> {
     }
 }
 
-fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value).map_err(Failure::running)?;
+fn print_json(schema: &str, value: &serde_json::Value) -> Result<(), Failure> {
+    let text = crate::document::text(schema, value)?;
     print(&format!("{text}\n"))
 }
 

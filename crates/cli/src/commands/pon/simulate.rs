@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use catena_epon::mpcp::burst_time::MAC_RATE_BPS;
 use catena_epon::mpcp::ipact::{Discipline, Settings};
@@ -9,7 +10,10 @@ use catena_epon::mpcp::simulate::{self, Model, OnuScenario, Report, SECOND_PS, S
 use catena_epon::mpcp::{olt, quanta_of_us};
 use catena_measure::plot::{Axis, Figure, LinePlot, Series};
 
-use super::super::{Failure, Outcome, print_json};
+use super::super::{Failure, Outcome};
+use crate::document;
+use crate::overwrite::Overwrite;
+use crate::quantity;
 
 /// Most frames that a simulation keeps the delays of: 4 bytes each.
 const SECONDS_MAX: f64 = 60.0;
@@ -31,41 +35,44 @@ pub(crate) struct Args {
     /// What the credit services add: microseconds if constant, percent if linear
     #[arg(long, value_name = "NUMBER", default_value_t = 20)]
     credit: u32,
-    /// Longest cycle in microseconds
-    #[arg(long, value_name = "US", default_value_t = 1000,
-          value_parser = clap::value_parser!(u32).range(50..=1_000_000))]
+    /// Longest cycle; a number without unit is in microseconds
+    #[arg(long, value_name = "SPAN", default_value = "1ms",
+          value_parser = |text: &str| quantity::whole(text, "us", 50..=1_000_000))]
     cycle: u32,
-    /// Pause between bursts in nanoseconds, 32 (two quanta) or more
-    #[arg(long, value_name = "NS", default_value_t = 256,
-          value_parser = clap::value_parser!(u32).range(32..=100_000))]
+    /// Pause between bursts, 32ns (two quanta) or more; a number without unit is in nanoseconds
+    #[arg(long, value_name = "SPAN", default_value = "256ns",
+          value_parser = |text: &str| quantity::whole(text, "ns", 32..=100_000))]
     guard: u32,
-    /// Sync pattern in front of each burst in nanoseconds (SyncTime)
-    #[arg(long, value_name = "NS", default_value_t = 800,
-          value_parser = clap::value_parser!(u32).range(16..=100_000))]
+    /// Sync pattern in front of each burst (SyncTime); a number without unit is in nanoseconds
+    #[arg(long, value_name = "SPAN", default_value = "800ns",
+          value_parser = |text: &str| quantity::whole(text, "ns", 16..=100_000))]
     sync: u32,
-    /// Time that lasers take to turn on, and as much to turn off, in nanoseconds
-    #[arg(long, value_name = "NS", default_value_t = 512,
-          value_parser = clap::value_parser!(u32).range(..=4080))]
+    /// Time that lasers take to turn on, and as much to turn off; a number without unit is in
+    /// nanoseconds
+    #[arg(long, value_name = "SPAN", default_value = "512ns",
+          value_parser = |text: &str| quantity::whole(text, "ns", 0..=4080))]
     laser: u32,
     /// Distances of the first and the last ONU in metres; the others are spread between
     #[arg(long, value_name = "FROM..TO", default_value = "0..20000",
           value_parser = parse_distances)]
     distance: (u64, u64),
-    /// From one discovery window to the next, in milliseconds
-    #[arg(long, value_name = "MS", default_value_t = 100,
-          value_parser = clap::value_parser!(u64).range(1..=60_000))]
-    discovery: u64,
+    /// From one discovery window to the next; a number without unit is in milliseconds
+    #[arg(long, value_name = "SPAN", default_value = "100ms",
+          value_parser = |text: &str| quantity::whole(text, "ms", 1..=60_000))]
+    discovery: u32,
     /// Share of control frames that are lost
-    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = parse_share)]
+    #[arg(long, value_name = "SHARE", default_value = "0",
+          value_parser = |text: &str| quantity::share(text, 0.0..=0.9))]
     loss: f64,
-    /// Simulated seconds that are counted
-    #[arg(long, default_value = "1", value_parser = parse_seconds)]
-    seconds: f64,
-    /// What is simulated and not counted before them, in milliseconds, from when all ONUs have
-    /// registered on, or 5 s have passed
-    #[arg(long, value_name = "MS", default_value_t = 200,
-          value_parser = clap::value_parser!(u64).range(..=10_000))]
-    warm_up: u64,
+    /// Simulated time that is counted, 1ms to 60s; a number without unit is in seconds
+    #[arg(long, value_name = "SPAN", default_value = "1s",
+          value_parser = |text: &str| quantity::seconds(text, 0.001..=SECONDS_MAX))]
+    seconds: Duration,
+    /// What is simulated and not counted before it, from when all ONUs have registered on, or 5 s
+    /// have passed; a number without unit is in milliseconds
+    #[arg(long, value_name = "SPAN", default_value = "200ms",
+          value_parser = |text: &str| quantity::whole(text, "ms", 0..=10_000))]
+    warm_up: u32,
     /// Repeats a simulation
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -75,6 +82,8 @@ pub(crate) struct Args {
     /// Draw the delay over the loads of --sweep into an SVG file
     #[arg(long, value_name = "FILE", requires = "sweep")]
     plot: Option<PathBuf>,
+    #[command(flatten)]
+    overwrite: Overwrite,
     /// Print all that is known as JSON
     #[arg(long)]
     json: bool,
@@ -106,23 +115,8 @@ enum Service {
     LinearCredit,
 }
 
-fn number_within(text: &str, low: f64, high: f64, what: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(number) if (low..=high).contains(&number) => Ok(number),
-        _ => Err(format!("{what} is {low} to {high}")),
-    }
-}
-
 fn parse_load(text: &str) -> Result<f64, String> {
-    number_within(text, 0.0, 10.0, "a load")
-}
-
-fn parse_share(text: &str) -> Result<f64, String> {
-    number_within(text, 0.0, 0.9, "a share of losses")
-}
-
-fn parse_seconds(text: &str) -> Result<f64, String> {
-    number_within(text, 0.001, SECONDS_MAX, "a time in seconds")
+    quantity::share(text, 0.0..=10.0)
 }
 
 fn parse_distances(text: &str) -> Result<(u64, u64), String> {
@@ -145,7 +139,7 @@ impl Args {
             traffic: self.model(index),
             ..OnuScenario::default()
         };
-        let warm_up_ps = self.warm_up * (SECOND_PS / 1000);
+        let warm_up_ps = u64::from(self.warm_up) * (SECOND_PS / 1000);
         // Fits: at most 4080 ns.
         let laser = self.laser.div_ceil(16) as u8;
         Scenario {
@@ -154,7 +148,7 @@ impl Args {
                 // Fits: at most 100 us.
                 sync_time: self.sync.div_ceil(16) as u16,
                 laser_max: laser,
-                discovery_period: quanta_of_us(self.discovery * 1000),
+                discovery_period: quanta_of_us(u64::from(self.discovery) * 1000),
                 dba: Settings {
                     discipline: self.discipline(),
                     // Fits: at most a second.
@@ -164,7 +158,7 @@ impl Args {
                 ..olt::Params::default()
             },
             onus: weights.iter().enumerate().map(onu).collect(),
-            duration_ps: warm_up_ps + (self.seconds * SECOND_PS as f64) as u64,
+            duration_ps: warm_up_ps + (self.seconds.as_secs_f64() * SECOND_PS as f64) as u64,
             warm_up_ps,
             awaits_all: true,
             laser,
@@ -205,6 +199,9 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
+    if let Some(plot) = &args.plot {
+        args.overwrite.check(plot)?;
+    }
     let loads = match args.sweep.is_empty() {
         true => vec![args.load],
         false => args.sweep.clone(),
@@ -212,7 +209,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut reports = Vec::new();
     for load in loads {
         let report = simulate::run(&args.scenario(load))
-            .map_err(|error| Failure::input(format!("--cycle {}: {error}", args.cycle)))?;
+            .map_err(|error| Failure::input(format!("--cycle {}us: {error}", args.cycle)))?;
         reports.push(report);
     }
     if let Some(path) = &args.plot {
@@ -220,8 +217,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
             .map_err(|error| Failure::running(format!("{}: {error}", path.display())))?;
     }
     match (&reports[..], args.json) {
-        ([report], true) if args.sweep.is_empty() => print_json(report)?,
-        (_, true) => print_json(&reports)?,
+        (_, true) => document::print("catena.pon/1", &serde_json::json!({ "loads": reports }))?,
         ([report], false) if args.sweep.is_empty() => print_one(report, args.warm_up),
         (_, false) => print_sweep(&reports),
     }
@@ -267,7 +263,7 @@ fn print_sweep(reports: &[Report]) {
     }
 }
 
-fn print_one(report: &Report, warm_up_ms: u64) {
+fn print_one(report: &Report, warm_up_ms: u32) {
     outln!(
         "  onu      km  llid  rtt tq  offered Mb/s  carried Mb/s  mean us   p50 us   p99 us  drops"
     );

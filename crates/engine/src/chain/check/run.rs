@@ -1,4 +1,4 @@
-//! The `run` section.
+//! The `run` section of a chain file, one step of checking it: modes, waiting, cores, buffers.
 
 use catena_shm::staging;
 

@@ -1,4 +1,4 @@
-//! What a container may take, and as whom it runs.
+//! What a container may take, and as whom it runs: options for the engine, before a worker starts.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Settings of `olt_mac`, and what they mean in quanta.
+//! Settings of `olt_mac`, and what they mean in quanta: checked before anything starts.
 
 use catena_engine::config::{ConfigError, ConfigErrors};
 use catena_engine::units::{Rate, Span};

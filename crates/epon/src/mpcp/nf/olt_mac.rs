@@ -405,6 +405,10 @@ pub const KIND: NfKind = NfKind {
         config.mac()?;
         config.olt()?;
         let plan = NfPlan::new().inputs(Inputs::Ending).allocates();
+        let plan = plan.requests([(
+            r#""show""#,
+            "ONUs with their round trips and reports, and counters",
+        )]);
         Ok(plan.outputs(["pon", "net"]).counters(COUNTERS))
     },
     build: |config, _context| build(config),

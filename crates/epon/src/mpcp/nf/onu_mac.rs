@@ -419,6 +419,10 @@ pub const KIND: NfKind = NfKind {
     plan: |config, _outputs| {
         checked(config)?;
         let plan = NfPlan::new().inputs(Inputs::Ending).allocates();
+        let plan = plan.requests([(
+            r#""show""#,
+            "state, LLID, octets in the queue, and counters",
+        )]);
         Ok(plan.outputs(["pon", "user"]).counters(COUNTERS))
     },
     build: |config, _context| build(config),

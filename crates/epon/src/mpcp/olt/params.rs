@@ -1,4 +1,4 @@
-//! Properties of an OLT.
+//! Properties of an OLT: times and limits that its state machines are made with.
 
 use catena_wire::ethernet::MacAddr;
 

@@ -1,4 +1,4 @@
-//! What the OLT knows of one ONU.
+//! What the OLT knows of one ONU: from its registration on, between REPORTs and grants.
 
 use std::collections::VecDeque;
 

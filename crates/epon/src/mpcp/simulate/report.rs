@@ -1,4 +1,4 @@
-//! What a simulation says of a PON.
+//! What a simulation says of a PON: sums of what its event loop saw, for `catena pon simulate`.
 
 use serde::Serialize;
 

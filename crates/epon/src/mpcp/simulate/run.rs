@@ -1,4 +1,4 @@
-//! The event loop of a simulation.
+//! The event loop of a simulation: stations are told of frames and instants, without a clock.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

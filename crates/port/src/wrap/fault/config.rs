@@ -1,4 +1,4 @@
-//! What can be wrong on purpose.
+//! What can be wrong on purpose: settings of the wrapper `fault`, checked before a chain starts.
 
 use catena_engine::config::{ConfigError, ConfigErrors};
 use catena_engine::units::{Share, Span};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Values of detection: which packets, of whom.
+//! Values of detection in PFCP information elements: which packets, of whom.
 
 use super::address::bit;
 use super::forwarding::{TrafficClass, VlanTag};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Values about nodes, sessions and buffers.
+//! Values about nodes, sessions and buffers in PFCP information elements.
 
 use super::address::bit;
 use super::{BarId, FarId, MarId, PdrId, QerId, SrrId, UrrId, value};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Values of QoS enforcement: gates, rates, markings.
+//! Values of QoS enforcement in PFCP information elements: gates, rates, markings.
 
 use super::address::{bit, flag};
 use super::forwarding::TrafficClass;

@@ -183,6 +183,7 @@ pub const KIND: NfKind = NfKind {
             Task::Receive => receive::counter_names(config.line()),
         };
         let plan = NfPlan::new().inputs(Inputs::Ending).allocates();
+        let plan = plan.requests([(r#""show""#, "counters")]);
         Ok(plan.counters(counters))
     },
     build: |config, _context| {

@@ -1,0 +1,322 @@
+//! Each package as its user has it: unpacked into an empty root folder, a chain started from it and
+//! stopped. Made by `tests/setup/packages.sh`.
+
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::harness::repository;
+
+/// What was made with this ending, or why there is none.
+fn package(ending: &str) -> Result<PathBuf, String> {
+    let folder = repository().join("target/packages");
+    let entries = std::fs::read_dir(&folder).map_err(|_| missing())?;
+    let mut found = entries.flatten().map(|entry| entry.path());
+    let is_it = |path: &PathBuf| path.to_string_lossy().ends_with(ending);
+    found.find(is_it).ok_or_else(missing)
+}
+
+fn missing() -> String {
+    "no packages; run tests/setup/packages.sh".to_owned()
+}
+
+/// Whether a root folder can be entered here.
+fn enters() -> Result<(), String> {
+    let probe = Command::new("unshare")
+        .args(["--mount", "--pid", "--fork", "true"])
+        .output();
+    match probe.is_ok_and(|output| output.status.success()) {
+        true => Ok(()),
+        false => Err("no namespaces of one's own here".to_owned()),
+    }
+}
+
+/// A machine with nothing on it.
+struct Root(tempfile::TempDir);
+
+impl Root {
+    fn new() -> Self {
+        let root = Self(tempfile::tempdir().unwrap());
+        for folder in [
+            "proc",
+            "tmp",
+            "run",
+            "var/lib/dpkg/info",
+            "var/lib/dpkg/updates",
+        ] {
+            std::fs::create_dir_all(root.path(folder)).unwrap();
+        }
+        std::fs::write(root.path("var/lib/dpkg/status"), "").unwrap();
+        root
+    }
+
+    fn path(&self, inside: &str) -> PathBuf {
+        self.0.path().join(inside)
+    }
+
+    /// A command inside, with /proc and nothing else of this machine.
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--pid", "--fork", "--kill-child"]);
+        command.arg(format!("--mount-proc={}", self.path("proc").display()));
+        command.arg("chroot").arg(self.0.path()).args(words);
+        command
+            .env_clear()
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> Output {
+        let output = self.command(words).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", said(&output));
+        output
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&[output.stdout.as_slice(), &output.stderr].concat()).into_owned()
+}
+
+fn run(program: &str, args: &[&str]) -> Output {
+    let output = Command::new(program)
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{program} {args:?}: {}",
+        said(&output)
+    );
+    output
+}
+
+const STAY: &str = "name: web\nports:\n  in: { generator: { rate: 10kpps } }\n  \
+                    out: { sink: { verify: true } }\nnfs:\n  seen: { type: count }\n\
+                    links: [in -> seen -> out]\n";
+
+/// A key of a unit file.
+fn key<'a>(unit: &'a str, name: &str) -> &'a str {
+    let start = format!("{name}=");
+    let line = unit
+        .lines()
+        .find_map(|line| line.strip_prefix(start.as_str()));
+    line.unwrap_or_else(|| panic!("{name} in {unit}"))
+}
+
+/// Installs the Debian package into an empty root folder and does what its unit says: start, ready,
+/// reload, stop. Then removes it.
+#[test]
+fn the_debian_package_runs_a_chain_as_a_service() {
+    const NAME: &str = "the_debian_package_runs_a_chain_as_a_service";
+    let package = match package(".deb").and_then(|found| enters().map(|()| found)) {
+        Ok(package) => package,
+        Err(why) => return println!("SKIP {NAME}: {why}"),
+    };
+    let root = Root::new();
+    let place = root.0.path().to_str().unwrap();
+    let dpkg = |words: &[&str]| {
+        let options = [
+            &[
+                "--force-not-root",
+                "--force-script-chrootless",
+                "--root",
+                place,
+            ],
+            words,
+        ];
+        run("dpkg", &options.concat())
+    };
+    dpkg(&["--install", package.to_str().unwrap()]);
+    for file in [
+        "usr/bin/catena",
+        "usr/share/man/man1/catena-run.1.gz",
+        "usr/share/bash-completion/completions/catena",
+        "usr/share/doc/catena/examples/chains/hello.yaml",
+        "etc/catena",
+    ] {
+        assert!(root.path(file).exists(), "{file}");
+    }
+    let unit = root.path("usr/lib/systemd/system/catena@.service");
+    let unit = std::fs::read_to_string(unit).unwrap().replace("%i", "web");
+    assert_eq!(key(&unit, "Type"), "notify");
+    std::fs::write(root.path("etc/catena/web.yaml"), STAY).unwrap();
+    std::fs::create_dir(root.path("run/catena")).unwrap();
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(root.path("run/catena"), private).unwrap();
+    let manager = UnixDatagram::bind(root.path("run/notify")).unwrap();
+    manager
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .unwrap();
+
+    let (variable, folder) = key(&unit, "Environment").split_once('=').unwrap();
+    let words = |name: &str| key(&unit, name).split(' ').collect::<Vec<_>>();
+    let mut start = root.command(&words("ExecStart"));
+    start
+        .env(variable, folder)
+        .env("NOTIFY_SOCKET", "/run/notify");
+    let mut service = start.stdout(Stdio::null()).spawn().unwrap();
+    let mut bytes = [0; 512];
+    let count = manager
+        .recv(&mut bytes)
+        .expect("the service is ready within a minute");
+    assert!(
+        bytes[..count].starts_with(b"READY=1\n"),
+        "{:?}",
+        &bytes[..count]
+    );
+
+    let ask = |words: &[&str]| {
+        let output = root.command(words).env(variable, folder).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", said(&output));
+        output
+    };
+    let changed = STAY.replace("type: count", "type: macswap");
+    std::fs::write(root.path("etc/catena/web.yaml"), changed).unwrap();
+    ask(&words("ExecReload"));
+    let status = ask(&["/usr/bin/catena", "status", "--json", "web"]);
+    let status: Value = serde_json::from_slice(&status.stdout).unwrap();
+    assert_eq!(status["nodes"][2]["type"], "macswap", "{status}");
+    ask(&["/usr/bin/catena", "stop", "web"]);
+    assert!(service.wait().unwrap().success());
+
+    dpkg(&["--remove", "catena"]);
+    assert!(!root.path("usr/bin/catena").exists());
+}
+
+/// `systemd` itself reads the unit, where it is installed.
+#[test]
+fn the_unit_is_one_that_systemd_understands() {
+    let probe = Command::new("systemd-analyze").arg("--version").output();
+    if !probe.is_ok_and(|output| output.status.success()) {
+        // Not a skip: what matters of the unit is tried by the package.
+        return println!("no systemd-analyze here");
+    }
+    let place = tempfile::tempdir().unwrap();
+    let unit = std::fs::read_to_string(repository().join("packaging/catena@.service")).unwrap();
+    // Its program is not on this machine.
+    let file = place.path().join("catena@web.service");
+    std::fs::write(&file, unit.replace("/usr/bin/catena", "/bin/true")).unwrap();
+    let verify = Command::new("systemd-analyze")
+        .arg("verify")
+        .arg("--man=no")
+        .arg(&file)
+        .output();
+    let verify = said(&verify.unwrap());
+    assert!(!verify.contains("catena@"), "{verify}");
+}
+
+#[test]
+fn the_archive_needs_nothing_else() {
+    const NAME: &str = "the_archive_needs_nothing_else";
+    let archive = match package(".tar.gz").and_then(|found| enters().map(|()| found)) {
+        Ok(archive) => archive,
+        Err(why) => return println!("SKIP {NAME}: {why}"),
+    };
+    let root = Root::new();
+    let place = root.0.path().to_str().unwrap();
+    run(
+        "tar",
+        &[
+            "--extract",
+            "--file",
+            archive.to_str().unwrap(),
+            "--directory",
+            place,
+        ],
+    );
+    let folder = archive
+        .file_name()
+        .unwrap()
+        .to_string_lossy()
+        .replace(".tar.gz", "");
+    let examples = format!("/{folder}/share/doc/catena/examples/chains");
+    let binary = format!("/{folder}/catena");
+    let hello = format!("{examples}/hello.yaml");
+    let output = root.run(&[&binary, "run", "--json", &hello]);
+    let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(status["nodes"][1]["tx_packets"], 911, "{status}");
+    assert_eq!(status["buffers"]["free"], status["buffers"]["allocated"]);
+}
+
+#[test]
+fn the_image_holds_the_whole_command() {
+    const NAME: &str = "the_image_holds_the_whole_command";
+    let mut tried = 0;
+    for engine in ["podman", "docker"] {
+        let image = Command::new(engine)
+            .args(["image", "inspect", "catena"])
+            .output();
+        if !image.is_ok_and(|output| output.status.success()) {
+            continue;
+        }
+        tried += 1;
+        let mut words = vec!["run", "--rm", "--network", "none", "--cap-drop", "all"];
+        if engine == "podman" {
+            // As tests of workers in containers: hybrid control groups.
+            words.splice(0..0, ["--runtime", "runc"]);
+            // And limits that may not be raised.
+            words.extend([
+                "--ulimit",
+                "nofile=1024:20000",
+                "--ulimit",
+                "nproc=1024:1024",
+            ]);
+        }
+        words.extend(["catena", "run", "--json", "chains/acl.yaml"]);
+        let output = run(engine, &words);
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(status["chain"], "acl", "{engine}: {status}");
+        assert!(
+            status["nodes"][1]["tx_packets"].as_u64() > Some(100),
+            "{engine}: {status}"
+        );
+    }
+    if tried == 0 {
+        println!("SKIP {NAME}: no engine has the image; run tests/setup/packages.sh");
+    }
+}
+
+/// With the profile of tests, whose crates are built already: what is tried is that the package
+/// installs by itself, and that what it installs runs.
+#[test]
+fn cargo_installs_it() {
+    let place = tempfile::tempdir().unwrap();
+    let binary = Path::new(env!("CARGO_BIN_EXE_catena"));
+    let target = binary.ancestors().nth(2).unwrap();
+    let begun = Instant::now();
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "install",
+            "--path",
+            "crates/cli",
+            "--debug",
+            "--locked",
+            "--offline",
+            "--root",
+        ])
+        .arg(place.path())
+        .arg("--target-dir")
+        .arg(target)
+        .current_dir(repository())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "after {:?}: {}",
+        begun.elapsed(),
+        said(&output)
+    );
+    let installed = place.path().join("bin/catena");
+    let output = Command::new(installed)
+        .args(["run", "--quiet", "chains/acl.yaml"])
+        .current_dir(repository())
+        .env("CATENA_RUNTIME_DIR", place.path().join("run"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+}

@@ -1,0 +1,79 @@
+//! A chain as a service: what the service manager is told, by a socket that the test holds.
+
+use std::os::unix::net::UnixDatagram;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::harness::{Place, until};
+use super::running::generating;
+
+/// The next line from the service that begins so.
+fn hear(manager: &UnixDatagram, start: &str) -> String {
+    let mut bytes = [0; 512];
+    until(start, || {
+        let count = manager.recv(&mut bytes).ok()?;
+        let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
+        text.starts_with(start).then_some(text)
+    })
+}
+
+#[test]
+fn the_manager_is_told_when_it_is_ready_alive_and_stopping() {
+    let place = Place::new();
+    let file = generating(&place, "gen");
+    let manager = UnixDatagram::bind(place.path("notify")).unwrap();
+    manager
+        .set_read_timeout(Some(Duration::from_millis(20)))
+        .unwrap();
+    let mut command = place.command(&["run", "--quiet", &file]);
+    command.env("NOTIFY_SOCKET", place.path("notify"));
+    command.env("WATCHDOG_USEC", "600000");
+    command.stdout(std::process::Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let ready = hear(&manager, "READY=1\n");
+    assert!(
+        ready.contains(&format!("\nMAINPID={}\n", child.id())),
+        "{ready}"
+    );
+    // Who is told that it is ready can use it at once.
+    place.catena(&["status", "gen"]).assert_code(0);
+
+    let begun = Instant::now();
+    for _ in 0..4 {
+        hear(&manager, "WATCHDOG=1\n");
+    }
+    assert!(
+        begun.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        begun.elapsed()
+    );
+
+    // A supervisor that hangs gives no sign of life.
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::STOP).unwrap();
+    let stat = format!("/proc/{}/stat", child.id());
+    until("it is stopped", || {
+        std::fs::read_to_string(&stat)
+            .unwrap()
+            .contains(") T ")
+            .then_some(())
+    });
+    let mut bytes = [0; 512];
+    while manager.recv(&mut bytes).is_ok() {}
+    manager
+        .set_read_timeout(Some(Duration::from_millis(700)))
+        .unwrap();
+    assert!(
+        manager.recv(&mut bytes).is_err(),
+        "{:?}",
+        String::from_utf8_lossy(&bytes)
+    );
+    kill_process(pid, Signal::CONT).unwrap();
+    hear(&manager, "WATCHDOG=1\n");
+
+    kill_process(pid, Signal::TERM).unwrap();
+    hear(&manager, "STOPPING=1\n");
+    assert!(child.wait().unwrap().success());
+    place.assert_nothing_left();
+}
