@@ -159,20 +159,14 @@ fn node_row(node: &NodeStatus) -> Vec<String> {
 fn counters(text: &mut String, nodes: &[NodeStatus]) {
     let mut rows = Vec::new();
     for node in nodes {
-        // The last report has more, but of the last life only.
-        let rest = node
-            .report
-            .iter()
-            .filter(|(name, _)| !node.counters.contains_key(*name));
-        let all: Vec<_> = node.counters.iter().chain(rest).collect();
         // NFs have many counters, most of them of what rarely happens.
         let is_shown = |value: u64| node.kind == "port" || value > 0;
-        let shown = all.iter().filter(|(_, value)| is_shown(**value));
+        let shown = node.counters.iter().filter(|(_, value)| is_shown(**value));
         let before = rows.len();
         rows.extend(
             shown.map(|(name, value)| vec![node.name.clone(), (*name).clone(), value.to_string()]),
         );
-        let hidden = all.len() - (rows.len() - before);
+        let hidden = node.counters.len() - (rows.len() - before);
         if hidden > 0 {
             let others = format!("({hidden} that are 0)");
             rows.push(vec![node.name.clone(), others, String::new()]);
@@ -263,7 +257,6 @@ mod tests {
         let count = |name: &str, value| (name.to_owned(), value);
         status.nodes[0].counters = [count("cut_short", 0), count("laps", 1)].into();
         status.nodes[2].counters = [count("marked", 3), count("never", 0)].into();
-        status.nodes[2].report = [count("marked", 2), count("late_us_max", 7)].into();
         let text = super::status(&status);
         let table = text
             .split("\n\n")
@@ -273,7 +266,6 @@ mod tests {
                       in         cut_short           0\n\
                       in         laps                1\n\
                       police     marked              3\n\
-                      police     late_us_max         7\n\
                       police     (1 that are 0)";
         assert_eq!(table, wanted);
         assert!(!text.contains('['), "{text}");

@@ -60,7 +60,9 @@ fn asked(running: &Running, arguments: &[&str]) -> Value {
     let output = running.ask(arguments);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{arguments:?}: {errors}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(said["schema"], format!("catena.upf.{}/1", arguments[1]));
+    said
 }
 
 #[test]
@@ -94,6 +96,8 @@ fn a_killed_upf_keeps_sessions_tunnels_and_usage() {
     assert_eq!(pools["pools"][0]["v4"]["used"], 1, "{pools}");
     let peers = asked(&running, &["upf", "peers", "--json"]);
     assert_eq!(peers["peers"][0]["node_id"], "10.4.0.2", "{peers}");
+    let reports = asked(&running, &["upf", "reports", "--json"]);
+    assert!(reports.as_object().unwrap().len() > 1, "{reports}");
     running.stop();
 }
 

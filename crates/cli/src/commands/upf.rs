@@ -8,7 +8,8 @@ use catena_upf::smf::simulation::Simulation;
 use serde_json::{Value, json};
 
 use super::control::{Answer, Request, Target, unexpected};
-use super::{Failure, Outcome, print_json};
+use super::{Failure, Outcome};
+use crate::document;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
@@ -61,14 +62,14 @@ pub(crate) fn run(command: &Command) -> Outcome {
     match command {
         Command::Sessions { node, from } => {
             let answer = ask(node, json!({ "show": "sessions", "from": from }))?;
-            show(node, &answer, |answer| {
+            show(node, "sessions", &answer, |answer| {
                 outln!("{} sessions", answer["count"]);
                 table(&answer["sessions"]);
             })
         }
         Command::Session { node, seid } => {
             let answer = ask(node, json!({ "show": "session", "seid": seid }))?;
-            show(node, &answer, |answer| {
+            show(node, "session", &answer, |answer| {
                 for kind in ["pdrs", "fars", "qers", "urrs"] {
                     outln!("{kind}");
                     table(&answer[kind]);
@@ -77,18 +78,20 @@ pub(crate) fn run(command: &Command) -> Outcome {
         }
         Command::Peers(node) => {
             let answer = ask(node, json!({ "show": "peers" }))?;
-            show(node, &answer, |answer| table(&answer["peers"]))
+            show(node, "peers", &answer, |answer| table(&answer["peers"]))
         }
         Command::Pools(node) => {
             let answer = ask(node, json!({ "show": "pools" }))?;
-            show(node, &answer, |answer| {
+            show(node, "pools", &answer, |answer| {
                 table(&answer["pools"]);
                 outln!("sessions: {}", line(&answer["sessions"]));
             })
         }
         Command::Reports(node) => {
             let answer = ask(node, json!({ "show": "reports" }))?;
-            show(node, &answer, |answer| outln!("{}", line(answer)))
+            show(node, "reports", &answer, |answer| {
+                outln!("{}", line(answer))
+            })
         }
         Command::Smf { scenario, json } => play(scenario, *json),
     }
@@ -105,9 +108,9 @@ fn ask(node: &Node, request: Value) -> Result<Value, Failure> {
     }
 }
 
-fn show(node: &Node, answer: &Value, text: impl FnOnce(&Value)) -> Outcome {
+fn show(node: &Node, what: &str, answer: &Value, text: impl FnOnce(&Value)) -> Outcome {
     if node.json {
-        print_json(answer)?;
+        document::print(&format!("catena.upf.{what}/1"), answer)?;
     } else {
         text(answer);
     }
@@ -144,11 +147,12 @@ fn play(path: &Path, json: bool) -> Outcome {
         .map_err(|what| Failure::running(format!("{}: {what}", path.display())))?;
     let seconds = outcome.time_ns as f64 / 1e9;
     if json {
-        print_json(&json!({
+        let played = json!({
             "steps": outcome.steps,
             "simulated_seconds": seconds,
             "counters": outcome.counters,
-        }))?;
+        });
+        document::print("catena.upf.smf/1", &played)?;
     } else {
         outln!(
             "{} steps as expected, {seconds} simulated seconds",

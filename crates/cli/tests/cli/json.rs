@@ -31,6 +31,10 @@ fn with_chain(act: impl FnOnce(&Place)) {
     let place = Place::new();
     let web = repository().join("chains/traces/web.pcap");
     std::fs::copy(web, place.path("web.pcap")).unwrap();
+    let scenario = repository().join("chains/upf/scenarios/first.yaml");
+    std::fs::copy(scenario, place.path("first.yaml")).unwrap();
+    let program = repository().join("chains/flow-policer.yaml");
+    std::fs::copy(program, place.path("policer.yaml")).unwrap();
     place.write("profile.yaml", "sizes: [{ size: 64 }]\n");
     place.write(
         "study.yaml",
@@ -88,7 +92,18 @@ const GOOD: &[(&str, &str, &str)] = &[
         "study.yaml --noise 0s --out matrix",
         "catena.measure.report/1",
     ),
+    ("flow trace", "policer.yaml web.pcap", "catena.flow.trace/1"),
+    ("upf smf", "first.yaml", "catena.upf.smf/1"),
     ("stop", "gen", "catena.status/1"),
+];
+
+/// Verbs that want a UPF in a running chain: tests/upf.rs has one.
+const IN_OTHER_TESTS: [&str; 5] = [
+    "upf peers",
+    "upf pools",
+    "upf reports",
+    "upf session",
+    "upf sessions",
 ];
 
 #[test]
@@ -97,6 +112,7 @@ fn every_verb_prints_one_object_that_names_its_form() {
         let mut found = Vec::new();
         verbs(place, &[], &mut found);
         let mut listed: Vec<_> = GOOD.iter().map(|(verb, ..)| (*verb).to_owned()).collect();
+        listed.extend(IN_OTHER_TESTS.map(str::to_owned));
         listed.sort();
         found.sort();
         assert_eq!(

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use catena_flow::efsm::xl;
 
-use super::super::{Failure, Outcome, print_json};
+use super::super::{Failure, Outcome};
+use crate::document;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -18,10 +19,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let text = std::fs::read_to_string(&args.file)
         .map_err(|error| Failure::input(format!("{name}: {error}")))?;
     let folder = args.file.parent().map(PathBuf::from).unwrap_or_default();
-    let read = |file: &str| {
-        std::fs::read_to_string(folder.join(file)).map_err(|error| error.to_string())
-    };
+    let read =
+        |file: &str| std::fs::read_to_string(folder.join(file)).map_err(|error| error.to_string());
     // JSON is YAML, so what is printed can stand in a file.
-    print_json(&xl::import(&name, &text, read).map_err(Failure::input)?)?;
+    document::print_whole(&xl::import(&name, &text, read).map_err(Failure::input)?)?;
     Ok(ExitCode::SUCCESS)
 }

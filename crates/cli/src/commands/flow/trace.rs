@@ -8,7 +8,8 @@ use catena_flow::program::trace::{Decided, ElementTrace, NamedValue};
 use catena_flow::simulate::Simulation;
 use catena_port::capture::CaptureReader;
 
-use super::super::{Failure, Outcome, print_json};
+use super::super::{Failure, Outcome};
+use crate::document;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -60,7 +61,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
         traces.iter().for_each(show);
     }
     if args.json {
-        print_json(&all)?;
+        document::print(
+            "catena.flow.trace/1",
+            &serde_json::json!({ "packets": all }),
+        )?;
     }
     Ok(ExitCode::SUCCESS)
 }
