@@ -151,6 +151,77 @@ const EXAMPLES: &[Examples] = &[
         )],
     ),
     of(
+        "upf",
+        &[("catena upf sessions", "Sessions of the chain's UPF")],
+    ),
+    of(
+        "upf sessions",
+        &[("catena upf sessions --from 100", "From slot 100 on")],
+    ),
+    of(
+        "upf session",
+        &[(
+            "catena upf session --seid 4294967296",
+            "Its rules and usage",
+        )],
+    ),
+    of("upf peers", &[("catena upf peers", "Who is associated")]),
+    of(
+        "upf pools",
+        &[("catena upf pools", "Addresses that are left")],
+    ),
+    of(
+        "upf reports",
+        &[("catena upf reports", "Reports and held packets")],
+    ),
+    of(
+        "upf smf",
+        &[(
+            "catena upf smf chains/upf/scenarios/paging.yaml",
+            "Paging, in simulated time",
+        )],
+    ),
+    of(
+        "flow",
+        &[("catena flow check chains/flow-policer.yaml", "Is it right?")],
+    ),
+    of(
+        "flow check",
+        &[(
+            "catena flow check chains/flow-policer.yaml",
+            "Errors and warnings",
+        )],
+    ),
+    of(
+        "flow explain",
+        &[(
+            "catena flow explain chains/flow-policer.yaml",
+            "What it costs",
+        )],
+    ),
+    of(
+        "flow test",
+        &[("catena flow test policer.test.yaml", "Packets in and out")],
+    ),
+    of(
+        "flow trace",
+        &[(
+            "catena flow trace chains/flow-policer.yaml web.pcap",
+            "What became of each packet",
+        )],
+    ),
+    of(
+        "flow import",
+        &[("catena flow import policer.xl", "A program of FlowBlaze's")],
+    ),
+    of(
+        "flow graph",
+        &[(
+            "catena flow graph chains/flow-policer.yaml",
+            "States as SVG",
+        )],
+    ),
+    of(
         "schema",
         &[("catena schema > chain.schema.json", "Rules for an editor")],
     ),
