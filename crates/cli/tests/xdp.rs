@@ -64,27 +64,27 @@ fn programs_reach_each_other_without_a_copied_byte() {
             let chain = Running::start("xdp", &chain(mode));
             left.run("ping -c 5 -i 0.2 -W 5 198.18.0.2");
             let server = right.spawn(|| {
-                Command::new("iperf3")
-                    .args(["-s", "-1"])
+                Command::new("timeout")
+                    .args(["30", "iperf3", "-s", "-1"])
                     .stdout(Stdio::null())
                     .status()
                     .unwrap()
             });
             let client = left.spawn(|| {
                 let deadline = Deadline::new();
-                let result = loop {
+                loop {
                     deadline.check("a server that listens");
-                    let result = Command::new("iperf3")
+                    let output = Command::new("iperf3")
                         .args(["-c", "198.18.0.2", "-n", "8M", "--json"])
                         .output()
                         .unwrap();
-                    // The server may not listen yet.
-                    if result.status.success() {
-                        break result;
+                    // The server may not listen yet; that is no failure of the command.
+                    let result = serde_json::from_slice::<Value>(&output.stdout).unwrap();
+                    if result["error"].is_null() {
+                        return result;
                     }
                     thread::yield_now();
-                };
-                serde_json::from_slice::<Value>(&result.stdout).unwrap()
+                }
             });
             let result = client.join().unwrap();
             assert!(server.join().unwrap().success());
