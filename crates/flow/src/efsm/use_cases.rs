@@ -60,7 +60,7 @@ fn the_policer_is_the_sliding_window() {
         random = random
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
-        bench.now_ns += (random >> 40) % 9_000;
+        bench.now_ns += (random >> 40) % 5_000;
         let source = (random >> 33) % 3;
         let frame = packet(UDP, (source as u8, 1), (9, 9), 0);
         let expected = window.passes(&mut states[source as usize], bench.now_ns);
