@@ -50,7 +50,7 @@ fn ring(geometry: RingGeometry) -> MappedRing {
     MappedRing::new(end(Side::Producer), end(Side::Consumer))
 }
 
-fn owner(id: u8, geometry: PoolGeometry) -> PoolOwner {
+fn owner(id: u16, geometry: PoolGeometry) -> PoolOwner {
     PoolOwner::create(id, geometry, Sharing::ReadWrite).expect("memory for a pool")
 }
 
@@ -92,6 +92,7 @@ impl Victim {
             let spec = RingSpec {
                 tcp: None,
                 link: 0,
+                number: 1,
                 from: 1,
                 to: 0,
                 slot_count: PLAIN.slot_count,

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use catena_engine::chain::{Chain, Checked, Mode};
+use catena_engine::placement::place;
+use serde::Serialize;
 
 use super::{Failure, Outcome};
 use crate::registry::registry;
@@ -15,6 +17,12 @@ pub(crate) struct Args {
     /// Print errors and warnings as JSON
     #[arg(long)]
     json: bool,
+    /// Print which worker runs what, each shard by itself
+    #[arg(long)]
+    placement: bool,
+    /// With --placement: as on a machine with so many cores
+    #[arg(long, value_name = "COUNT", requires = "placement")]
+    cores: Option<usize>,
 }
 
 /// Loads a chain file; errors are printed in full. The chain's folder becomes absolute.
@@ -42,15 +50,20 @@ pub(crate) fn load(
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let checked = load(&args.file, args.json, None)?;
+    let placed = match args.placement {
+        true => Some(placed(&checked.chain, args.cores)?),
+        false => None,
+    };
     if args.json {
-        outln!(
-            "{}",
-            serde_json::json!({
-                "chain": checked.chain.name,
-                "errors": [],
-                "warnings": checked.warnings,
-            })
-        );
+        let mut answer = serde_json::json!({
+            "chain": checked.chain.name,
+            "errors": [],
+            "warnings": checked.warnings,
+        });
+        if let Some(placed) = placed {
+            answer["placement"] = serde_json::to_value(placed).map_err(Failure::running)?;
+        }
+        outln!("{answer}");
     } else {
         for warning in &checked.warnings {
             errln!("{warning}");
@@ -61,6 +74,80 @@ pub(crate) fn run(args: &Args) -> Outcome {
             args.file.display(),
             checked.chain.name
         );
+        if let Some(placed) = placed {
+            out!("{}", table(&placed));
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A worker as it would be started.
+#[derive(Debug, Serialize)]
+struct Placed {
+    worker: String,
+    mode: Mode,
+    /// The core that it is pinned to, unless `catena run` is told `--no-pin`.
+    core: Option<usize>,
+    nodes: Vec<String>,
+    pools: usize,
+    links_in: usize,
+    links_out: usize,
+}
+
+fn placed(chain: &Chain, cores: Option<usize>) -> Result<Vec<Placed>, Failure> {
+    let placement = place(chain).map_err(|error| Failure::input(error.sentence()))?;
+    let here = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = match cores {
+        None if !chain.run.cores.is_empty() => chain.run.cores.clone(),
+        count => (0..count.unwrap_or(here)).collect(),
+    };
+    let workers = placement.workers.iter().enumerate();
+    let workers = workers.map(|(index, worker)| Placed {
+        worker: worker.name.clone(),
+        mode: worker.mode,
+        core: worker
+            .core
+            .or_else(|| placement.core_of(chain, index, &cores)),
+        nodes: worker
+            .nodes
+            .iter()
+            .map(|node| chain.nodes[*node].name.clone())
+            .collect(),
+        pools: count(&placement.pools, |pool| pool.owner == index),
+        links_in: count(&placement.rings, |ring| ring.to == index),
+        links_out: count(&placement.rings, |ring| ring.from == index),
+    });
+    Ok(workers.collect())
+}
+
+fn count<T>(all: &[T], is: impl Fn(&T) -> bool) -> usize {
+    all.iter().filter(|one| is(one)).count()
+}
+
+fn table(placed: &[Placed]) -> String {
+    let rows = placed.iter().map(|worker| {
+        vec![
+            worker.worker.clone(),
+            format!("{:?}", worker.mode).to_lowercase(),
+            worker
+                .core
+                .map_or_else(|| "-".to_owned(), |core| core.to_string()),
+            worker.pools.to_string(),
+            worker.links_in.to_string(),
+            worker.links_out.to_string(),
+            worker.nodes.join(", "),
+        ]
+    });
+    let mut text = String::from("\n");
+    let titles = [
+        "WORKER",
+        "MODE",
+        "CORE",
+        "POOLS",
+        "LINKS IN",
+        "LINKS OUT",
+        "NODES",
+    ];
+    crate::render::table(&mut text, &titles, rows);
+    text
 }

@@ -39,7 +39,14 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let name = args.target.name()?;
-    let sample = || ask(&name, &Request::Status).and_then(status_in);
+    let sample = || {
+        let status = ask(&name, &Request::Status).and_then(status_in)?;
+        // For people, shards are one node.
+        Ok::<_, Failure>(match args.json {
+            true => status,
+            false => status.by_name_in_file(),
+        })
+    };
     if args.once || args.json {
         let before = sample()?;
         std::thread::sleep(args.interval);

@@ -11,6 +11,7 @@ use std::ops::DerefMut;
 use super::exchange::NfControl;
 use super::{DropReason, Nf};
 use crate::config::{ConfigErrors, PortSide};
+use crate::shard::Sharding;
 
 /// Most outputs of an NF: a verdict names one in a byte.
 pub const OUTPUT_COUNT_MAX: usize = 256;
@@ -74,6 +75,10 @@ pub struct NfPlan {
     pub counters: Vec<String>,
     /// Names of the drop reasons of its own: the one at `n` is [`DropReason::own`]`(n)`.
     pub drop_reasons: Vec<String>,
+    /// Whether it can be several workers, each with its part of the packets.
+    pub sharding: Sharding,
+    /// Whether packets that it changes, or makes, have the key of those that they came of.
+    pub changes_no_key: bool,
 }
 
 impl Default for NfPlan {
@@ -87,6 +92,8 @@ impl Default for NfPlan {
             state: Vec::new(),
             counters: Vec::new(),
             drop_reasons: Vec::new(),
+            sharding: Sharding::default(),
+            changes_no_key: false,
         }
     }
 }
@@ -143,6 +150,23 @@ impl NfPlan {
     pub fn drop_reasons(mut self, names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         self.drop_reasons = owned(names);
         self
+    }
+
+    /// As one that can be sharded so.
+    pub fn sharding(mut self, sharding: Sharding) -> Self {
+        self.sharding = sharding;
+        self
+    }
+
+    /// As one whose packets keep their keys, although it changes packets or makes some.
+    pub fn changes_no_key(mut self) -> Self {
+        self.changes_no_key = true;
+        self
+    }
+
+    /// Whether packets leave it with the keys with which they came (see [`crate::shard::key`]).
+    pub fn keeps_keys(&self) -> bool {
+        self.changes_no_key || (self.access == Access::Read && !self.allocates)
     }
 
     /// Whether the way of every packet ends at this NF.

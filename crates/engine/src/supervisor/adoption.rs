@@ -412,7 +412,7 @@ impl Supervisor {
             let links = burial::links_to(old, &lane);
             let returned = self.memory.not_given_back(&lane);
             let returned = units_of(&returned, &geometries);
-            let is_home = |pool: u8, buffer: u32, link: u8| {
+            let is_home = |pool: u16, buffer: u32, link: u8| {
                 returned.contains(&(pool, buffer)) && links.contains(&link)
             };
             for (pool, out) in &mut self.adoptions {

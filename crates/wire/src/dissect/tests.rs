@@ -260,4 +260,15 @@ fn packets_without_a_frame_are_read_as_those_in_one() {
     assert_eq!((bare.l3, bare.l4, bare.payload, bare.end), (0, 20, 28, 29));
     assert!(Dissected::parse_ip(&[]).is_err());
     assert!(Dissected::parse_ip(&[0x50; 40]).is_err());
+#[test]
+fn a_packet_without_a_frame_is_dissected_as_inside_one() {
+    for (ether_type, ip) in [("0800", IPV4), ("86dd", IPV6)] {
+        let framed = frame(&[ether_type, ip, UDP]);
+        let outer = Dissected::parse(&framed).unwrap();
+        let inner = Dissected::parse_ip(&framed[14..]).unwrap();
+        assert_eq!((inner.ip, inner.transport), (outer.ip, outer.transport));
+        assert_eq!(offsets(&inner), offsets(&outer).map(|offset| offset - 14));
+    }
+    let error = Dissected::parse_ip(&[]).unwrap_err();
+    assert_eq!(error, Layer::Ipv4.error(Reason::Truncated));
 }

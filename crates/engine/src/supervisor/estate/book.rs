@@ -57,10 +57,10 @@ pub(in crate::supervisor) struct Book {
     pub(in crate::supervisor) waiting: Vec<Reclaim>,
     pub(in crate::supervisor) under_way: Vec<(u64, Reclaim)>,
     pub(in crate::supervisor) last_reclaim: u64,
-    pub(in crate::supervisor) audits_due: BTreeMap<usize, BTreeSet<usize>>,
+    pub(in crate::supervisor) audits_due: BTreeMap<usize, BTreeSet<u8>>,
     /// Owners that were asked to mark their buffers.
-    pub(in crate::supervisor) audits_open: BTreeMap<usize, BTreeSet<usize>>,
-    pub(in crate::supervisor) audits_last: BTreeMap<usize, BTreeSet<usize>>,
+    pub(in crate::supervisor) audits_open: BTreeMap<usize, BTreeSet<u8>>,
+    pub(in crate::supervisor) audits_last: BTreeMap<usize, BTreeSet<u8>>,
     pub(in crate::supervisor) adoptions: BTreeMap<u8, Vec<(u32, u8)>>,
     pub(in crate::supervisor) respawns: Vec<WrittenRespawn>,
 }
