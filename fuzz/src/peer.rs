@@ -55,7 +55,7 @@ fn owner(id: u16, geometry: PoolGeometry) -> PoolOwner {
 }
 
 /// A pool that the peer has sealed.
-fn sealed(id: u8, geometry: PoolGeometry) -> PoolView {
+fn sealed(id: u16, geometry: PoolGeometry) -> PoolView {
     let owner = PoolOwner::create(id, geometry, Sharing::ReadOnly).expect("memory for a pool");
     let (fd, len) = owner.memory();
     let fd = fd.try_clone_to_owned().expect("a descriptor");

@@ -27,7 +27,7 @@ use crate::pools::POOL_COUNT_MAX;
 use crate::protocol::{Bind, EdgeSpec, LEDGER_LINKS_MAX, LaneSpec, NodeSpec, PoolSpec, RingSpec};
 use crate::shard::shard_name;
 use crate::supervisor::renumber::{is_gone, is_link_gone};
-use memory::FRAME_COUNT_MAX;
+use memory::BUNDLE_COUNT_MAX;
 use neighbours::NodeLinks;
 
 /// A worker and its nodes.

@@ -50,8 +50,8 @@ pub mod kind {
     pub const BUNDLE: u8 = 0x20;
     /// A bundle of `tag` packets in a staging area: `len` bytes from `offset` on.
     pub const STAGED_BUNDLE: u8 = 0x21;
-    /// The units of the mask go home: slots of the bundle in the buffer with index `offset`, or in a
-    /// plain pool buffers of the slab with that number.
+    /// The units of the mask go home: slots of the bundle in the buffer with index `offset`, or in
+    /// a plain pool buffers of the slab with that number.
     pub const RETURN_UNITS: u8 = 0x30;
     /// One packet of a bundle; the bundle's table is not read.
     pub const BUNDLED: u8 = 0x28;
@@ -70,7 +70,7 @@ const SEQUENCE_SHIFT: u32 = 32;
 const POOL_SHIFT: u32 = 48;
 pub(crate) const POOL_BITS: u32 = 10;
 const KIND_SHIFT: u32 = POOL_SHIFT + POOL_BITS;
-/// Where the slot of a `FRAMED` packet begins in `len`.
+/// Where the slot of a `BUNDLED` packet begins in `len`.
 const SLOT_SHIFT: u32 = 24;
 const RETURN_ONE: u8 = kind::RETURN + 1;
 const RETURN_TWO: u8 = kind::RETURN + 2;
@@ -251,7 +251,7 @@ impl Descriptor {
     ) -> Self {
         assert!(slot < SLOTS_PER_BUNDLE);
         Self {
-            kind: kind::FRAMED,
+            kind: kind::BUNDLED,
             pool,
             len: slot << SLOT_SHIFT | (headroom as u32) << 16 | len as u32,
             offset,

@@ -97,7 +97,7 @@ impl Packet {
         data: NonNull<u8>,
         offset: u32,
         len: u32,
-        (pool, log2_stride): (u8, u8),
+        (pool, log2_stride): (u16, u8),
         writable: bool,
     ) -> Self {
         Self {

@@ -481,7 +481,8 @@ impl Supervisor {
 
     /// What an owner has done needs no memory here.
     pub(super) fn forget_done(&mut self) {
-        let owners: BTreeMap<u8, usize> = self.pools().map(|spec| (spec.id, spec.owner)).collect();
+        let owners = self.pools().map(|spec| (spec.id, spec.owner));
+        let owners: BTreeMap<u16, usize> = owners.collect();
         let instances = &self.instances;
         self.reclaims.under_way.retain(|(number, reclaim)| {
             let owner = owners.get(&reclaim.pool);

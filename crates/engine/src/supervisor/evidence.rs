@@ -128,11 +128,10 @@ impl Bounds<'_> {
             }
             Carries::Returns => {
                 let count = spec.map_or(u32::MAX, |pool| pool.buffer_count);
-                let is_possible = descriptor.kind == kind::RETURN_UNITS || {
+                descriptor.kind == kind::RETURN_UNITS || {
                     let plain = spec.is_none_or(is_plain);
                     descriptor.returned().is_some() && plain && descriptor.len < count
-                };
-                is_possible && is_pool
+                }
             }
         }
     }

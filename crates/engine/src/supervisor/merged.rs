@@ -61,7 +61,6 @@ fn add_node(sum: &mut NodeStatus, node: &NodeStatus) {
     }
     add_up(&mut sum.drops, &node.drops);
     add_up(&mut sum.counters, &node.counters);
-    add_up(&mut sum.report, &node.report);
     sum.cost.add(&node.cost);
     if sum.error.is_none() {
         sum.error.clone_from(&node.error);
