@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use catena_engine::nf::Nanos;
 use catena_engine::pools::Pools;
-use catena_engine::port::{Opening, PortError};
+use catena_engine::port::{Opening, PortError, TxBurst};
 use catena_port::capture::CaptureReader;
 use catena_port::port_bench::PortBench;
 use catena_port::{packet_socket, xdp};
@@ -70,7 +70,7 @@ fn settle(bench: &mut PortBench) {
     let deadline = Deadline::new();
     while bench.kept().0 > 0 {
         deadline.check("the completion of what was sent");
-        bench.port().tx(&mut [], Nanos(0));
+        bench.port().tx(&mut TxBurst::of(&mut []), Nanos(0));
         bench.reap();
     }
 }
@@ -410,7 +410,7 @@ fn packets_without_their_pool_are_copied() {
                 log2_stride: 11,
                 buffer_count: 512,
                 headroom: 64,
-                frames: false,
+                bundles: false,
             };
             PoolOwner::create(1, geometry, Sharing::ReadWrite).unwrap()
         };
@@ -438,7 +438,7 @@ fn packets_without_their_pool_are_copied() {
                 packet.bytes_mut().copy_from_slice(&frame(60, &[]));
             }
             assert_eq!(packets.len(), 100, "round {round}");
-            assert_eq!(a.port().tx(&mut packets, Nanos(0)), 100);
+            assert_eq!(a.port().tx(&mut TxBurst::of(&mut packets), Nanos(0)), 100);
             packets.into_iter().for_each(|packet| theirs.free(packet));
             assert_eq!(receive(&mut b, 100), vec![frame(60, &[]); 100]);
         }

@@ -163,19 +163,15 @@ impl Dissected {
         Ok(this)
     }
 
-    /// Dissects an IP packet without a frame around it, such as a tunnel carries.
+    /// Dissects an IP packet without a frame around it, as a tunnel carries it: `l3` is 0.
     ///
     /// # Errors
-    /// As [`Dissected::parse`]. What is neither IPv4 nor IPv6 is malformed as IPv4.
+    /// Those of [`Dissected::parse`]; layer `Ipv4` and `BadVersion` for what is neither IPv4 nor
+    /// IPv6.
     #[inline]
     pub fn parse_ip(packet: &[u8]) -> Result<Self, ParseError> {
-        let is_ipv6 = packet.first().is_some_and(|first| first >> 4 == 6);
         let mut this = Self {
-            ether_type: if is_ipv6 {
-                EtherType::IPV6
-            } else {
-                EtherType::IPV4
-            },
+            ether_type: EtherType::IPV4,
             vlan_ids: [0; VLAN_TAGS_MAX],
             vlan_count: 0,
             l3: 0,
@@ -185,7 +181,8 @@ impl Dissected {
             ip: None,
             transport: Transport::None,
         };
-        if is_ipv6 {
+        if packet.first().is_some_and(|first| first >> 4 == 6) {
+            this.ether_type = EtherType::IPV6;
             this.read_ipv6(packet)?;
         } else {
             this.read_ipv4(packet)?;

@@ -164,6 +164,8 @@ pub(super) fn open(
         receives: spec.receives,
         sends: assignment.edges.iter().any(|edge| edge.to == spec.index),
         is_wrapped: !spec.wraps.is_empty(),
+        queue: spec.shard,
+        queues: spec.shard_count,
         pools,
         ..Opening::alone(dir)
     };

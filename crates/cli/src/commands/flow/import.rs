@@ -18,9 +18,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let text = std::fs::read_to_string(&args.file)
         .map_err(|error| Failure::input(format!("{name}: {error}")))?;
     let folder = args.file.parent().map(PathBuf::from).unwrap_or_default();
-    let read = |file: &str| {
-        std::fs::read_to_string(folder.join(file)).map_err(|error| error.to_string())
-    };
+    let read =
+        |file: &str| std::fs::read_to_string(folder.join(file)).map_err(|error| error.to_string());
     // JSON is YAML, so what is printed can stand in a file.
     print_json(&xl::import(&name, &text, read).map_err(Failure::input)?)?;
     Ok(ExitCode::SUCCESS)
