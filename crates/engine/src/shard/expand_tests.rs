@@ -213,7 +213,7 @@ proptest! {
         let chain = parse(&chain_of(&queues, &nfs)).chain;
         for packet in packets {
             for (index, node) in chain.nodes.iter().enumerate() {
-                if crate::shard::name_in_file(&node.name) != "in" {
+                if !node.is_port() || crate::shard::name_in_file(&node.name) != "in" {
                     continue;
                 }
                 // A device that splits by a key gives each queue what is its own.
@@ -324,7 +324,7 @@ fn a_chain_of_64_shards_is_placed_and_queues_of_a_number_share_a_worker() {
     // `ports/n` for both ports, and two NFs.
     assert_eq!(placement.workers.len(), 3 * 64);
     assert_eq!(placement.workers[7].name, "ports/7");
-    // Four sizes where packets are received, and frames at whoever sends them on.
+    // Four sizes where packets are received, and bundles at whoever sends them on.
     assert_eq!(placement.pools.len(), 64 * (4 + 3));
     assert_eq!(placement.rings.len(), 64 + 64 * 64 + 64);
     let cores: Vec<usize> = (0..64).collect();
