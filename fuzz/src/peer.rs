@@ -50,12 +50,12 @@ fn ring(geometry: RingGeometry) -> MappedRing {
     MappedRing::new(end(Side::Producer), end(Side::Consumer))
 }
 
-fn owner(id: u8, geometry: PoolGeometry) -> PoolOwner {
+fn owner(id: u16, geometry: PoolGeometry) -> PoolOwner {
     PoolOwner::create(id, geometry, Sharing::ReadWrite).expect("memory for a pool")
 }
 
 /// A pool that the peer has sealed.
-fn sealed(id: u8, geometry: PoolGeometry) -> PoolView {
+fn sealed(id: u16, geometry: PoolGeometry) -> PoolView {
     let owner = PoolOwner::create(id, geometry, Sharing::ReadOnly).expect("memory for a pool");
     let (fd, len) = owner.memory();
     let fd = fd.try_clone_to_owned().expect("a descriptor");
@@ -92,6 +92,7 @@ impl Victim {
             let spec = RingSpec {
                 tcp: None,
                 link: 0,
+                number: 1,
                 from: 1,
                 to: 0,
                 slot_count: PLAIN.slot_count,

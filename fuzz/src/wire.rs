@@ -5,6 +5,7 @@
 //! - once there is a view, no accessor panics, even after its length fields were overwritten;
 //! - a header written over the bytes it was read from reads back the same.
 
+use catena_wire::dissect::Dissected;
 use catena_wire::ip::Addresses;
 use catena_wire::tcp::option::{TcpOption, sack_blocks};
 use catena_wire::{arp, ethernet, gtpu, icmpv4, icmpv6, ipv4, ipv6, mpcp, pfcp, tcp, udp, vlan};
@@ -224,10 +225,14 @@ fn copy(view: &pfcp::View<&[u8]>) {
 
 /// `dissect`: the offsets are ordered and inside the frame.
 pub fn wire_dissect(data: &[u8]) {
-    let Ok(found) = catena_wire::dissect::Dissected::parse(data) else {
-        return;
-    };
-    show(&found);
+    for found in [Dissected::parse(data), Dissected::parse_ip(data)] {
+        let Ok(found) = found else { continue };
+        dissected(data, &found);
+    }
+}
+
+fn dissected(data: &[u8], found: &Dissected) {
+    show(found);
     assert!(
         found.l3 <= found.l4 && found.l4 <= found.payload,
         "{found:?}"

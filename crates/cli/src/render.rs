@@ -216,7 +216,7 @@ fn link_row(link: &LinkStatus) -> Vec<String> {
 }
 
 /// A table with columns as wide as they need to be; numbers stand on the right.
-fn table(text: &mut String, titles: &[&str], rows: impl Iterator<Item = Vec<String>>) {
+pub(crate) fn table(text: &mut String, titles: &[&str], rows: impl Iterator<Item = Vec<String>>) {
     let rows: Vec<Vec<String>> = rows.collect();
     let width = |column: usize| {
         let cells = rows

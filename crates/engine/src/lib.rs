@@ -5,7 +5,7 @@
 //! - [`link`], [`aggregation`]: one hop between workers, and how packets share it.
 //! - [`pools`]: where packets come from and go home to.
 //! - [`probe`]: what is noted of a packet on its way.
-//! - [`chain`]: the graph as data, from file to checked value.
+//! - [`chain`]: the graph as data, from file to checked value; [`shard`]: one node as several.
 
 pub mod aggregation;
 pub mod chain;
@@ -23,6 +23,7 @@ pub mod pools;
 pub mod port;
 pub mod probe;
 pub mod protocol;
+pub mod shard;
 pub mod stats;
 pub mod supervisor;
 pub mod units;

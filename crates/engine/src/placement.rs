@@ -10,6 +10,10 @@
 //! - A worker that makes packets (receiving port, copying NF, `copy` link into it) owns pools. A
 //!   pool is seen by every worker that its packets can reach without being copied, and each of
 //!   these gets a return lane to the owner.
+//! - A shard is a node as any other; queues of several ports that have one number share a worker.
+
+mod memory;
+mod neighbours;
 
 use std::collections::BTreeSet;
 
@@ -17,13 +21,14 @@ use catena_shm::bundle::SLOTS_PER_BUNDLE;
 use catena_shm::ring::SLOT_COUNT_MAX;
 use catena_shm::staging;
 
-use crate::aggregation::BUNDLE_BYTES;
 use crate::chain::fusion::Fusion;
-use crate::chain::{Aggregate, Chain, Mode, NodeKind, Protocol, Trust};
+use crate::chain::{Aggregate, Chain, Mode, Node, NodeKind, Protocol, Trust};
 use crate::pools::POOL_COUNT_MAX;
-use crate::protocol::{Bind, EdgeSpec, LaneSpec, NodeSpec, PoolSpec, RingSpec};
+use crate::protocol::{Bind, EdgeSpec, LEDGER_LINKS_MAX, LaneSpec, NodeSpec, PoolSpec, RingSpec};
+use crate::shard::shard_name;
 use crate::supervisor::renumber::{is_gone, is_link_gone};
-use crate::worker::build::pool_geometry;
+use memory::BUNDLE_COUNT_MAX;
+use neighbours::NodeLinks;
 
 /// A worker and its nodes.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +45,8 @@ pub struct WorkerSpec {
     pub netns: Option<String>,
     /// The node that leads it.
     pub leader: usize,
+    /// The highest number that a link which leaves it has ever had in its ledgers.
+    pub last_number: u8,
 }
 
 /// Workers, and the memory between them.
@@ -62,18 +69,46 @@ pub struct Placement {
 /// Buffers of every pool owner unless the chain says otherwise: bytes per buffer, buffers.
 pub const SIZE_CLASSES: [(u32, u32); 4] = [(128, 8192), (2048, 4096), (16_384, 128), (262_144, 32)];
 
-/// Most bundles that one worker owns.
-const BUNDLE_COUNT_MAX: u32 = 1024;
-
 /// Most buffers that one worker may own, beside bundles: for each, and for each packet of a bundle,
 /// there is a slot in the lane by which another worker returns it.
 pub const BUFFER_COUNT_MAX: u32 = SLOT_COUNT_MAX - BUNDLE_COUNT_MAX * SLOTS_PER_BUNDLE;
 
-/// Why a chain cannot be placed, and what to do.
-pub const TOO_MANY_POOLS: (&str, &str) = (
-    "the chain needs more than 64 pools: one for each size of buffers and worker that makes packets",
-    "join workers that make packets (mode: inline), use fewer copy links, or fewer sizes of buffers",
-);
+/// Why a chain cannot be placed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlacementError {
+    /// There are more pools than a descriptor can tell apart.
+    #[error(
+        "the chain needs more than {POOL_COUNT_MAX} pools: one for each size of buffers and worker \
+         that makes packets"
+    )]
+    TooManyPools,
+    /// More links leave a worker than its ledgers can tell apart, those among them that have gone.
+    #[error("more than {LEDGER_LINKS_MAX} links leave the worker {worker}, in all its life")]
+    TooManyLinks {
+        /// Its name.
+        worker: String,
+    },
+}
+
+impl PlacementError {
+    /// What to do.
+    pub fn repair(&self) -> &'static str {
+        match self {
+            Self::TooManyPools => {
+                "join workers that make packets (mode: inline), use fewer copy links, or fewer \
+                 sizes of buffers"
+            }
+            Self::TooManyLinks { .. } => {
+                "give some of its nodes another worker, or start the chain anew"
+            }
+        }
+    }
+
+    /// Both in one sentence.
+    pub fn sentence(&self) -> String {
+        format!("{self}; {}", self.repair())
+    }
+}
 
 /// Sizes and numbers of buffers that each owner of pools has, smallest first: the usual ones, with
 /// those of `chosen` instead or in addition.
@@ -94,8 +129,8 @@ fn headroom(bytes: u32) -> u32 {
 /// Places a chain.
 ///
 /// # Errors
-/// A sentence, if the chain needs more pools than a descriptor can name.
-pub fn place(chain: &Chain) -> Result<Placement, String> {
+/// [`PlacementError`].
+pub fn place(chain: &Chain) -> Result<Placement, PlacementError> {
     place_onto(chain, None)
 }
 
@@ -104,14 +139,16 @@ pub fn place(chain: &Chain) -> Result<Placement, String> {
 ///
 /// # Errors
 /// As [`place`].
-pub fn place_onto(chain: &Chain, running: Option<&Placement>) -> Result<Placement, String> {
-    let order = topological(chain);
-    let (workers, worker_of) = workers(chain, &order, running);
-    let rings = rings(chain, &workers, &worker_of);
-    let pools = pools(chain, &workers, &rings, running)?;
-    let mut lanes = lanes(&pools, &rings, workers.len());
+pub fn place_onto(chain: &Chain, running: Option<&Placement>) -> Result<Placement, PlacementError> {
+    let links = NodeLinks::of(chain);
+    let order = topological(chain, &links);
+    let (mut workers, worker_of) = workers(chain, &order, running);
+    let mut rings = rings(chain, (&order, &links), &workers, &worker_of);
+    memory::number(&mut rings, &mut workers, running)?;
+    let pools = memory::pools(chain, &workers, &rings, running)?;
+    let mut lanes = memory::lanes(&pools, &rings, workers.len());
     if let Some(running) = running {
-        keep_lanes(&mut lanes, &running.lanes);
+        memory::keep_lanes(&mut lanes, &running.lanes);
     }
     let edges = chain
         .links
@@ -138,7 +175,7 @@ pub fn place_onto(chain: &Chain, running: Option<&Placement>) -> Result<Placemen
 
 /// Nodes in topological order; a port counts as a source here, what it sends is the end of a path.
 /// So does an NF at which packets end.
-fn topological(chain: &Chain) -> Vec<usize> {
+fn topological(chain: &Chain, links: &NodeLinks) -> Vec<usize> {
     let here: Vec<usize> = (0..chain.nodes.len())
         .filter(|node| !is_gone(&chain.nodes[*node]))
         .collect();
@@ -149,9 +186,8 @@ fn topological(chain: &Chain) -> Vec<usize> {
     while order.len() < here.len() {
         let before = order.len();
         for node in &nfs {
-            let ready = chain
-                .links_to(*node)
-                .all(|(_, link)| placed.contains(&link.from));
+            let mut arriving = links.to[*node].iter();
+            let ready = arriving.all(|link| placed.contains(&chain.links[*link].from));
             if ready && placed.insert(*node) {
                 order.push(*node);
             }
@@ -177,11 +213,13 @@ fn workers(
         .map(|link| (link.from, link.to))
         .collect();
     let leader = Fusion::of(&modes, &edges).leader;
+    let seals = seals(chain, &leader);
     let mut workers: Vec<WorkerSpec> = running.map_or_else(Vec::new, |old| old.workers.clone());
     for worker in &mut workers {
         worker.nodes.clear();
     }
     let mut worker_of = vec![usize::MAX; chain.nodes.len()];
+    let in_order = order;
     let mut order = order.to_vec();
     // A leader comes before those fused with it.
     order.sort_by_key(|node| leader[*node] != *node);
@@ -193,18 +231,17 @@ fn workers(
         } else {
             spec.mode
         };
+        let name = ports_name(spec);
         let shared = |worker: &WorkerSpec| {
-            worker.name == PORTS
+            worker.name == name
+                && shard_of(&chain.nodes[worker.leader]) == shard_of(spec)
                 && worker.mode == mode
                 && worker.core == spec.core
                 && worker.netns == spec.netns
                 && chain.nodes[worker.leader].group == spec.group
         };
         // Pools of a port before an `ro` link are sealed: it shares them with nobody.
-        let seals = chain
-            .links_from(node)
-            .any(|(_, link)| link.trust == Trust::Ro);
-        let leads_ports = spec.is_port() && leader[node] == node && !seals;
+        let leads_ports = spec.is_port() && leader[node] == node && !seals[node];
         let worker = if leader[node] != node {
             worker_of[leader[node]]
         } else if let Some(worker) = workers.iter().position(shared).filter(|_| leads_ports) {
@@ -212,11 +249,7 @@ fn workers(
         } else if let Some(worker) = workers.iter().position(|worker| worker.leader == node) {
             worker
         } else {
-            let name = if leads_ports {
-                PORTS.to_owned()
-            } else {
-                spec.name.clone()
-            };
+            let name = if leads_ports { name } else { spec.name.clone() };
             workers.push(WorkerSpec {
                 name,
                 mode,
@@ -224,21 +257,49 @@ fn workers(
                 core: spec.core,
                 netns: spec.netns.clone(),
                 leader: node,
+                last_number: 0,
             });
             workers.len() - 1
         };
         worker_of[node] = worker;
     }
-    for node in topological(chain) {
-        workers[worker_of[node]].nodes.push(node);
+    for node in in_order {
+        workers[worker_of[*node]].nodes.push(*node);
     }
     (workers, worker_of)
 }
 
-/// Name of the worker that ports share.
+/// By leader, whether an `ro` link leaves its loop.
+fn seals(chain: &Chain, leader: &[usize]) -> Vec<bool> {
+    let mut seals = vec![false; leader.len()];
+    let links = chain.links.iter().filter(|link| !is_link_gone(link));
+    for link in links.filter(|link| link.trust == Trust::Ro) {
+        seals[leader[link.from]] |= leader[link.from] != leader[link.to];
+    }
+    seals
+}
+
+/// Name of the worker that ports share: one for all, and one for queues of one number.
+fn ports_name(port: &Node) -> String {
+    match shard_of(port) {
+        Some((queue, _)) => shard_name(PORTS, queue),
+        None => PORTS.to_owned(),
+    }
+}
+
+/// Which queue of how many a port is.
+fn shard_of(port: &Node) -> Option<(u16, u16)> {
+    port.shard.as_ref().map(|shard| (shard.index, shard.count))
+}
+
 const PORTS: &str = "ports";
 
-fn rings(chain: &Chain, workers: &[WorkerSpec], worker_of: &[usize]) -> Vec<RingSpec> {
+fn rings(
+    chain: &Chain,
+    (order, links): (&[usize], &NodeLinks),
+    workers: &[WorkerSpec],
+    worker_of: &[usize],
+) -> Vec<RingSpec> {
     let between = |edge: &crate::chain::Link| {
         // What a port receives and what it sends are different ends, even within one worker.
         !is_link_gone(edge) && worker_of[edge.from] != worker_of[edge.to]
@@ -247,6 +308,7 @@ fn rings(chain: &Chain, workers: &[WorkerSpec], worker_of: &[usize]) -> Vec<Ring
     let largest = classes.last().map_or(0, |(bytes, _)| *bytes);
     // The checker refuses what has no area.
     let staging_bytes = staging::bytes_for(chain.run.burst.into(), largest).unwrap_or(0);
+    let headrooms = headrooms(chain, order, links);
     chain
         .links
         .iter()
@@ -254,6 +316,7 @@ fn rings(chain: &Chain, workers: &[WorkerSpec], worker_of: &[usize]) -> Vec<Ring
         .filter(|(_, edge)| between(edge))
         .map(|(link, edge)| RingSpec {
             link,
+            number: 0,
             from: worker_of[edge.from],
             to: worker_of[edge.to],
             slot_count: if edge.protocol == Protocol::Flag {
@@ -268,12 +331,12 @@ fn rings(chain: &Chain, workers: &[WorkerSpec], worker_of: &[usize]) -> Vec<Ring
             },
             trust: edge.trust,
             overflow: edge.overflow,
-            aggregate: if takes_bundles(chain, worker_of, edge) {
+            aggregate: if takes_bundles(chain, links, worker_of, edge) {
                 edge.aggregate
             } else {
                 Aggregate::Off
             },
-            bundle_headroom: headroom_behind(chain, edge.to),
+            bundle_headroom: headrooms[edge.to],
             tcp: (edge.protocol == Protocol::Tcp)
                 .then(|| bind(&workers[worker_of[edge.from]], &workers[worker_of[edge.to]])),
         })
@@ -292,7 +355,12 @@ fn bind(from: &WorkerSpec, to: &WorkerSpec) -> Bind {
 
 /// Whether bundles may travel on a link: not through a single slot, and not where a port in the
 /// receiver's own loop takes packets one by one.
-fn takes_bundles(chain: &Chain, worker_of: &[usize], link: &crate::chain::Link) -> bool {
+fn takes_bundles(
+    chain: &Chain,
+    links: &NodeLinks,
+    worker_of: &[usize],
+    link: &crate::chain::Link,
+) -> bool {
     let mut open = vec![link.to];
     let mut seen = BTreeSet::new();
     while let Some(node) = open.pop() {
@@ -303,184 +371,42 @@ fn takes_bundles(chain: &Chain, worker_of: &[usize], link: &crate::chain::Link) 
             return false;
         }
         if !chain.nodes[node].ends_paths() {
-            let onward = chain.links_from(node).map(|(_, onward)| onward.to);
+            let onward = links.from[node].iter().map(|link| chain.links[*link].to);
             open.extend(onward.filter(|to| worker_of.get(*to) == worker_of.get(node)));
         }
     }
     link.protocol == Protocol::Ring
 }
 
-/// Most bytes that the NFs from `node` on put in front of a packet, on any way through the chain.
-fn headroom_behind(chain: &Chain, node: usize) -> u8 {
+/// By node, most bytes that the NFs from it on put in front of a packet, on any way through the
+/// chain.
+fn headrooms(chain: &Chain, order: &[usize], links: &NodeLinks) -> Vec<u8> {
     let mut most = vec![0_u8; chain.nodes.len()];
-    for node in topological(chain).into_iter().rev() {
-        let NodeKind::Nf { plan, .. } = &chain.nodes[node].kind else {
+    for node in order.iter().rev() {
+        let NodeKind::Nf { plan, .. } = &chain.nodes[*node].kind else {
             continue;
         };
         if plan.ends_paths() {
             continue;
         }
-        let links = chain.links_from(node);
-        let behind = links.map(|(_, link)| most.get(link.to).copied().unwrap_or(0));
-        most[node] = plan.headroom.saturating_add(behind.max().unwrap_or(0));
+        let onward = links.from[*node].iter().map(|link| chain.links[*link].to);
+        let behind = onward.map(|to| most[to]).max().unwrap_or(0);
+        most[*node] = plan.headroom.saturating_add(behind);
     }
-    most.get(node).copied().unwrap_or(0)
+    most
 }
 
-/// Workers that packets leaving `start` by `first` (or by any ring) can reach without being copied.
-fn reach(rings: &[RingSpec], start: usize, first: Option<usize>) -> BTreeSet<usize> {
-    let mut reached = BTreeSet::new();
-    let mut open: Vec<usize> = rings
-        .iter()
-        .filter(|ring| ring.trust != Trust::Copy && ring.from == start)
-        .filter(|ring| first.is_none_or(|link| link == ring.link))
-        .map(|ring| ring.to)
-        .collect();
-    while let Some(worker) = open.pop() {
-        if worker != start && reached.insert(worker) {
-            let onward = rings
-                .iter()
-                .filter(|ring| ring.trust != Trust::Copy && ring.from == worker);
-            open.extend(onward.map(|ring| ring.to));
-        }
-    }
-    reached
-}
-
-fn pools(
-    chain: &Chain,
-    workers: &[WorkerSpec],
-    rings: &[RingSpec],
-    running: Option<&Placement>,
-) -> Result<Vec<PoolSpec>, String> {
-    let old: &[PoolSpec] = running.map_or(&[], |placement| &placement.pools);
-    let mut next_id = old
-        .iter()
-        .map(|pool| usize::from(pool.id) + 1)
-        .max()
-        .unwrap_or(0);
-    let mut pools = Vec::new();
-    for (index, worker) in workers.iter().enumerate() {
-        let makes = worker
-            .nodes
-            .iter()
-            .any(|node| match &chain.nodes[*node].kind {
-                NodeKind::Port { role, .. } => role.receives,
-                NodeKind::Nf { plan, .. } => plan.allocates,
-            });
-        let copies_in = rings
-            .iter()
-            .any(|ring| ring.to == index && ring.trust == Trust::Copy);
-        let bundles = bundles_needed(rings, index);
-        let mut classes = Vec::new();
-        if makes || copies_in {
-            let plain = size_classes(&chain.run.buffers).into_iter();
-            classes.extend(plain.map(|(bytes, count)| (bytes, count, false)));
-        }
-        classes.extend(bundles.map(|count| (BUNDLE_BYTES, count, true)));
-        let writable = !reaches_read_only(rings, index);
-        for (bytes, buffer_count, bundles) in classes {
-            let kept = old.iter().find(|pool| {
-                (pool.owner, pool.bundles) == (index, bundles)
-                    && pool.log2_stride == bytes.trailing_zeros() as u8
-            });
-            if let Some(kept) = kept {
-                pools.push(PoolSpec {
-                    writable,
-                    ..kept.clone()
-                });
-                continue;
-            }
-            if next_id == POOL_COUNT_MAX {
-                return Err(format!("{}; {}", TOO_MANY_POOLS.0, TOO_MANY_POOLS.1));
-            }
-            #[expect(
-                clippy::cast_possible_truncation,
-                reason = "checked above; sizes are small"
-            )]
-            pools.push(PoolSpec {
-                id: next_id as u8,
-                log2_stride: bytes.trailing_zeros() as u8,
-                buffer_count,
-                headroom: if bundles { 0 } else { headroom(bytes) },
-                owner: index,
-                writable,
-                bundles,
-            });
-            next_id += 1;
-        }
-    }
-    Ok(pools)
-}
-
-/// How many bundles worker `index` needs: enough to fill the links that it sends bundles into, and
-/// to copy what comes over `copy` links, when bundles are an eighth full. None if it has none.
-fn bundles_needed(rings: &[RingSpec], index: usize) -> Option<u32> {
-    let ring_slots = rings.iter().filter(|ring| {
-        let makes = ring.from == index && ring.trust != Trust::Copy;
-        let copies = ring.to == index && ring.trust == Trust::Copy;
-        ring.aggregate != Aggregate::Off && (makes || copies)
-    });
-    let slots: u32 = ring_slots.map(|ring| ring.slot_count).sum();
-    (slots > 0).then(|| (slots / 8).clamp(16, BUNDLE_COUNT_MAX))
-}
-
-/// Whether packets of `owner` go over an `ro` link somewhere: its pools are then sealed for all
-/// others.
-fn reaches_read_only(rings: &[RingSpec], owner: usize) -> bool {
-    let mut holders = reach(rings, owner, None);
-    holders.insert(owner);
-    rings
-        .iter()
-        .any(|ring| ring.trust == Trust::Ro && holders.contains(&ring.from))
-}
-
-fn lanes(pools: &[PoolSpec], rings: &[RingSpec], worker_count: usize) -> Vec<LaneSpec> {
-    let mut lanes = Vec::new();
-    for owner in 0..worker_count {
-        let own: Vec<_> = pools.iter().filter(|pool| pool.owner == owner).collect();
-        if own.is_empty() {
-            continue;
-        }
-        // Every buffer, and every packet of a bundle, may come home by itself.
-        let units = |pool: &&PoolSpec| pool_geometry(pool).units();
-        let units: u32 = own.iter().map(units).sum();
-        for from in reach(rings, owner, None) {
-            let links = rings
-                .iter()
-                .filter(|ring| ring.from == owner && ring.trust != Trust::Copy)
-                .filter(|ring| reach(rings, owner, Some(ring.link)).contains(&from))
-                .map(|ring| ring.link)
-                .collect();
-            lanes.push(LaneSpec {
-                from,
-                to: owner,
-                slot_count: units.next_power_of_two().min(SLOT_COUNT_MAX),
-                pools: own.iter().map(|pool| pool.id).collect(),
-                links,
-            });
-        }
-    }
-    lanes
-}
-
-/// A lane that runs keeps its size, and the links that have gone: buffers which left by these may
-/// still be out, and numbers of links are never used again.
-fn keep_lanes(lanes: &mut [LaneSpec], running: &[LaneSpec]) {
-    for lane in lanes {
-        let Some(before) = running
-            .iter()
-            .find(|before| (before.from, before.to) == (lane.from, lane.to))
-        else {
-            continue;
+impl Placement {
+    /// The core that a worker gets of `cores` where the chain does not say: a shard the one of its
+    /// number, so that shards of one number are together; the others are spread, neighbours in the
+    /// chain together.
+    pub fn core_of(&self, chain: &Chain, worker: usize, cores: &[usize]) -> Option<usize> {
+        let leader = &chain.nodes[self.workers[worker].leader];
+        let (index, count) = match &leader.shard {
+            Some(shard) => (usize::from(shard.index), usize::from(shard.count)),
+            None => (worker, self.workers.len()),
         };
-        lane.slot_count = before.slot_count;
-        let gone = before
-            .links
-            .iter()
-            .filter(|link| !lane.links.contains(link));
-        let gone: Vec<usize> = gone.copied().collect();
-        lane.links.extend(gone);
+        cores.get(index * cores.len() / count.max(1)).copied()
     }
 }
 
@@ -512,6 +438,7 @@ fn fan(chain: &Chain, worker_of: &[usize], node: usize) -> usize {
 /// What a worker needs to know of one of its nodes.
 pub fn node_spec(chain: &Chain, worker_of: &[usize], index: usize) -> NodeSpec {
     let node = &chain.nodes[index];
+    let (shard, shard_count) = shard_of(node).unwrap_or((0, 1));
     let (is_port, receives, config, wraps, outputs) = match &node.kind {
         NodeKind::Port {
             config,
@@ -535,6 +462,8 @@ pub fn node_spec(chain: &Chain, worker_of: &[usize], index: usize) -> NodeSpec {
         name: node.name.clone(),
         type_name: node.type_name().to_owned(),
         is_port,
+        shard,
+        shard_count,
         receives,
         config: config.clone(),
         wraps,

@@ -20,13 +20,14 @@ use crate::drop_reason::DropReason;
 use crate::packet::Packet;
 
 /// Most pools a chain may have: a descriptor names its pool by a small number.
-pub const POOL_COUNT_MAX: usize = 64;
+#[doc(inline)]
+pub use catena_shm::descriptor::POOL_COUNT_MAX;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Unknown,
     Own(u8),
-    Lane(u8),
+    Lane(u16),
 }
 
 /// A worker's pools.
@@ -89,14 +90,14 @@ impl Pools {
     }
 
     /// The pools that buffers are returned to by the lane to worker `to`.
-    pub fn set_lane_pools(&mut self, to: usize, pools: Vec<u8>) {
+    pub fn set_lane_pools(&mut self, to: usize, pools: Vec<u16>) {
         if let Some(index) = self.lanes.iter().position(|lane| lane.to == to) {
             for pool in &pools {
                 #[expect(
                     clippy::cast_possible_truncation,
                     reason = "at most one lane per worker"
                 )]
-                let lane = index as u8;
+                let lane = index as u16;
                 self.places[usize::from(*pool)] = Place::Lane(lane);
             }
             self.lanes[index].pools = pools;
@@ -120,7 +121,7 @@ impl Pools {
             clippy::cast_possible_truncation,
             reason = "at most one lane per worker"
         )]
-        let index = self.lanes.len() as u8;
+        let index = self.lanes.len() as u16;
         for pool in &lane.pools {
             self.places[usize::from(*pool)] = Place::Lane(index);
         }
@@ -336,7 +337,7 @@ impl Pools {
 
     /// Whether packets of `pool` are owned here.
     #[inline]
-    pub fn owns(&self, pool: u8) -> bool {
+    pub fn owns(&self, pool: u16) -> bool {
         matches!(self.places[usize::from(pool)], Place::Own(_))
     }
 
@@ -366,7 +367,7 @@ impl Pools {
 
     /// Takes home buffers that the dead worker `from` held, on the supervisor's word. One that is
     /// not out by a link which leads to that worker is none of it: a hostile worker's memory lied.
-    pub fn reclaim(&mut self, from: usize, pool: u8, units: &[u32]) {
+    pub fn reclaim(&mut self, from: usize, pool: u16, units: &[u32]) {
         let home = self.homes.iter().find(|home| home.from == from);
         let (Some(home), Some(Place::Own(index))) = (home, self.places.get(usize::from(pool)))
         else {

@@ -21,6 +21,8 @@ use catena_shm::pmc::Counted;
 use catena_shm::record_ring::Record;
 use serde::{Deserialize, Serialize};
 
+use crate::chain::model::{LINK_COUNT_MAX, NODE_COUNT_MAX};
+
 /// One turn in so many, at random, is timed for the sums of tier 0.
 pub const TURNS_PER_TIMED: u32 = 64;
 /// Mean distance of the random moments at which waiting packets are counted.
@@ -72,6 +74,16 @@ impl NodeCost {
     /// Number of words in a counters page.
     pub const WORDS: usize = 5;
 
+    /// Adds what another node cost.
+    pub fn add(&mut self, other: &Self) {
+        let sums = self.words().into_iter().zip(other.words());
+        let mut words = [0; Self::WORDS];
+        for (word, (one, two)) in words.iter_mut().zip(sums) {
+            *word = one.saturating_add(two);
+        }
+        *self = Self::from_words(&words);
+    }
+
     /// The words, in page order.
     pub fn words(&self) -> [u64; Self::WORDS] {
         [
@@ -121,6 +133,12 @@ pub struct Occupancy {
 impl Occupancy {
     /// Number of words in a counters page.
     pub const WORDS: usize = 2;
+
+    /// Adds what was seen in another link: the mean is then that of both.
+    pub fn add(&mut self, other: &Self) {
+        self.halves = self.halves.saturating_add(other.halves);
+        self.samples = self.samples.saturating_add(other.samples);
+    }
 
     /// The words, in page order.
     pub fn words(&self) -> [u64; Self::WORDS] {
@@ -189,9 +207,9 @@ pub struct Visit {
     /// The node, by index in the chain.
     pub node: u16,
     /// The link it came by plus one; 0 from the world or from a node of the same worker.
-    pub input: u8,
+    pub input: u16,
     /// The link it left by plus one; 0 likewise, or if it was dropped.
-    pub output: u8,
+    pub output: u16,
     /// Packets in the burst.
     pub burst: u16,
     /// What happened.
@@ -257,6 +275,30 @@ impl StageCounts {
     }
 }
 
+/// Widths of the names in a record, behind the mark: as much as a chain may have.
+const NODE_BITS: u32 = 11;
+const LINK_BITS: u32 = 14;
+const BURST_BITS: u32 = 9;
+const NODE_SHIFT: u32 = u16::BITS;
+const INPUT_SHIFT: u32 = NODE_SHIFT + NODE_BITS;
+const OUTPUT_SHIFT: u32 = INPUT_SHIFT + LINK_BITS;
+const BURST_SHIFT: u32 = OUTPUT_SHIFT + LINK_BITS;
+
+const _: () = assert!(BURST_SHIFT + BURST_BITS == u64::BITS);
+const _: () = assert!(NODE_COUNT_MAX <= 1 << NODE_BITS && LINK_COUNT_MAX < 1 << LINK_BITS);
+
+/// A number in so many bits, in which it saturates.
+#[inline]
+fn within(number: u16, bits: u32) -> u64 {
+    u64::from(number.min((1 << bits) - 1))
+}
+
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "takes less than 16 bits")]
+fn taken(word: u64, bits: u32) -> u16 {
+    (word & ((1 << bits) - 1)) as u16
+}
+
 const FLAGS_SHIFT: u32 = 56;
 const TIME_MASK: u64 = (1 << FLAGS_SHIFT) - 1;
 
@@ -270,10 +312,10 @@ impl Visit {
         };
         let begin = self.begin & TIME_MASK | u64::from(self.flags.0) << FLAGS_SHIFT;
         let names = u64::from(self.mark)
-            | u64::from(self.node) << 16
-            | u64::from(self.input) << 32
-            | u64::from(self.output) << 40
-            | u64::from(self.burst) << 48;
+            | within(self.node, NODE_BITS) << NODE_SHIFT
+            | within(self.input, LINK_BITS) << INPUT_SHIFT
+            | within(self.output, LINK_BITS) << OUTPUT_SHIFT
+            | within(self.burst, BURST_BITS) << BURST_SHIFT;
         let work = delta(self.entered, self.begin) | delta(self.left, self.entered) << 32;
         let resumed = self.resumed.map_or(0, |resumed| {
             delta(self.begin, resumed).min(u64::from(u32::MAX) - 1) + 1
@@ -295,10 +337,10 @@ impl Visit {
         let left = entered + high(work);
         Self {
             mark: *names as u16,
-            node: (names >> 16) as u16,
-            input: (names >> 32) as u8,
-            output: (names >> 40) as u8,
-            burst: (names >> 48) as u16,
+            node: taken(*names >> NODE_SHIFT, NODE_BITS),
+            input: taken(*names >> INPUT_SHIFT, LINK_BITS),
+            output: taken(*names >> OUTPUT_SHIFT, LINK_BITS),
+            burst: taken(*names >> BURST_SHIFT, BURST_BITS),
             flags: VisitFlags((begin >> FLAGS_SHIFT) as u8),
             begin: time,
             entered,
@@ -320,8 +362,9 @@ mod tests {
     proptest! {
         #[test]
         fn visits_survive_the_ring(
-            (mark, node, burst) in any::<(u16, u16, u16)>(),
-            (input, output, flags) in any::<(u8, u8, u8)>(),
+            (mark, flags) in any::<(u16, u8)>(),
+            (node, burst) in (0_u16..1 << NODE_BITS, 0_u16..1 << BURST_BITS),
+            (input, output) in (0_u16..1 << LINK_BITS, 0_u16..1 << LINK_BITS),
             begin in 0_u64..1 << 55,
             steps in any::<[u32; 3]>(),
             resumed in prop::option::of(0_u64..u64::from(u32::MAX)),

@@ -36,6 +36,7 @@ pub use version::VERSION;
 
 use std::net::SocketAddrV4;
 
+use catena_shm::pool::SOUGHT;
 use serde::{Deserialize, Serialize};
 
 use crate::chain::{Aggregate, Mode, Overflow, Trust};
@@ -64,9 +65,9 @@ pub enum RegionName {
         to: usize,
     },
     /// A pool's buffers, made by its owner.
-    Pool(u8),
+    Pool(u16),
     /// A pool's ledger, made by its owner.
-    Ledger(u8),
+    Ledger(u16),
     /// A worker's counters.
     Counters,
     /// What a worker's probes wrote.
@@ -77,7 +78,7 @@ pub enum RegionName {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolSpec {
     /// Number of the pool.
-    pub id: u8,
+    pub id: u16,
     /// Binary logarithm of bytes per buffer.
     pub log2_stride: u8,
     /// Number of buffers.
@@ -91,6 +92,10 @@ pub struct PoolSpec {
     /// Whether its buffers are bundles.
     pub bundles: bool,
 }
+
+/// Most links that ever leave a worker: its pools' ledgers number them in a byte, of which 0 says
+/// home and the last one sought.
+pub const LEDGER_LINKS_MAX: u8 = SOUGHT - 1;
 
 /// Where the receiver of a TCP link listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,6 +125,8 @@ pub struct LinkSecret {
 pub struct RingSpec {
     /// Index of the link.
     pub link: usize,
+    /// Its number in the ledgers of its sender's pools: 1 to [`LEDGER_LINKS_MAX`].
+    pub number: u8,
     /// Worker that sends.
     pub from: usize,
     /// Worker that receives.
@@ -151,9 +158,10 @@ pub struct LaneSpec {
     /// Number of slots: at least the buffers of the pools.
     pub slot_count: u32,
     /// The pools.
-    pub pools: Vec<u8>,
-    /// Links of the owner by which `from` can have come to hold a buffer, by index.
-    pub links: Vec<usize>,
+    pub pools: Vec<u16>,
+    /// Links of the owner by which `from` can have come to hold a buffer, by their numbers in its
+    /// ledgers.
+    pub links: Vec<u8>,
 }
 
 /// A node for a worker to build.
@@ -167,6 +175,10 @@ pub struct NodeSpec {
     pub type_name: String,
     /// Whether it is a port.
     pub is_port: bool,
+    /// Which shard of a node of the file it is, from 0; of a port, which queue.
+    pub shard: u16,
+    /// How many there are.
+    pub shard_count: u16,
     /// Whether a port receives.
     pub receives: bool,
     /// Configuration.
@@ -200,7 +212,7 @@ pub struct EdgeSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Adoption {
     /// Number of the pool.
-    pub pool: u8,
+    pub pool: u16,
     /// Bytes of its memory, which comes as descriptor with the record.
     pub len: usize,
     /// Buffers still out, with the number of the link each left by.
@@ -245,6 +257,8 @@ pub struct Assignment {
     pub adoptions: Vec<Adoption>,
     /// Where rings continue; those not named start at 0.
     pub starts: Vec<StartIndex>,
+    /// What the hashes of splitters are keyed with: the same in all workers of the chain.
+    pub split_seed: u64,
     /// Packets in a burst.
     pub burst: u16,
     /// How it waits.
@@ -266,10 +280,11 @@ pub struct Assignment {
 pub struct Rewiring {
     /// For each node whose outputs changed: the link of each output.
     pub outputs: Vec<(usize, Vec<Option<usize>>)>,
-    /// For each worker that returns buffers here: the links by which it can hold them.
-    pub home_links: Vec<(usize, Vec<usize>)>,
+    /// For each worker that returns buffers here: the links by which it can hold them, by their
+    /// numbers in the ledgers.
+    pub home_links: Vec<(usize, Vec<u8>)>,
     /// For each owner that buffers are returned to: its pools.
-    pub lane_pools: Vec<(usize, Vec<u8>)>,
+    pub lane_pools: Vec<(usize, Vec<u16>)>,
 }
 
 /// From supervisor to worker.
@@ -278,7 +293,7 @@ pub enum ToWorker {
     /// What to build. Descriptors of adopted pools come first, each with an `Adopt`.
     Assign(Box<Assignment>),
     /// Memory of an adopted pool, before `Assign`.
-    Adopt(u8),
+    Adopt(u16),
     /// Memory that outlives an NF, with its descriptor, before `Assign` or `Change`.
     State {
         /// Node, by index in the chain.
@@ -321,22 +336,22 @@ pub enum ToWorker {
         /// The dead worker: only what can have reached it comes home.
         from: usize,
         /// The pool.
-        pool: u8,
+        pool: u16,
         /// Its buffers.
         buffers: Vec<u32>,
     },
-    /// Mark in the ledger what is out by these links, of index `links`: somebody who could have it
-    /// died. Ended by `EndSeek`.
+    /// Mark in the ledger what is out by these links: somebody who could have it died. Ended by
+    /// `EndSeek`.
     Seek {
-        /// The links.
-        links: Vec<usize>,
+        /// The links, by their numbers in the ledger.
+        links: Vec<u8>,
     },
     /// Marked buffers that nobody has: take them home.
     TakeFound {
         /// Number of the request, as of `Reclaim`.
         number: u64,
         /// The pool.
-        pool: u8,
+        pool: u16,
         /// Its buffers.
         buffers: Vec<u32>,
     },
@@ -347,8 +362,9 @@ pub enum ToWorker {
     Change(Box<Assignment>),
     /// Use what was added: outputs of nodes, and whose lanes may return what.
     Rewire(Box<Rewiring>),
-    /// Links that reach each node, in order of its inputs; others are let go of.
-    Inputs(Vec<(usize, Vec<usize>)>),
+    /// Links that reach each node, in order of its inputs, with the input that each reaches; others
+    /// are let go of.
+    Inputs(Vec<(usize, Vec<(usize, u8)>)>),
     /// Forget what was to be added.
     Forget,
     /// Answered with `Synced` when everything said before has reached the data path.

@@ -27,7 +27,7 @@ pub const MADE_WORD: usize = 4 + DropReason::COUNT;
 /// Which of them is the first of [`NodeCounters::own`].
 const OWN_WORD: usize = MADE_WORD + 2;
 /// Blocks of each kind that a page has beyond those it starts with.
-pub const SPARE_BLOCKS: usize = 16;
+pub const SPARE_BLOCKS: usize = 64;
 /// Words of a sending link's block.
 pub const TX_WORDS: usize = 11;
 /// Words of a receiving link's block.

@@ -290,7 +290,7 @@ pub(crate) struct BundlePlace {
     pub offset: u32,
     /// Bytes of the buffer that count.
     pub limit: u64,
-    pub pool: u8,
+    pub pool: u16,
     pub log2_stride: u8,
     pub writable: bool,
 }

@@ -1,8 +1,8 @@
 //! The 16 bytes that travel through a ring: where a packet lies, or which buffers come home.
 //!
 //! ```text
-//! word 0   63        56 55       48 47          32 31                               0
-//!         | kind (8)   | pool (8)  | sequence (16)| len (32)                         |
+//! word 0   63      58 57         48 47          32 31                               0
+//!         | kind (6) | pool (10)   | sequence (16)| len (32)                         |
 //! word 1  | tag (32)                              | offset (32)                      |
 //! ```
 //! Four descriptors share a cache line. The sequence is the update flag: it is written by the ring,
@@ -15,7 +15,7 @@
 //! | `BUNDLE` | slots 0 to 31 | start of the buffer in the pool | slots 32 to 63 |
 //! | `STAGED_BUNDLE` | bytes | first byte in the area | count of slots |
 //! | `RETURN_UNITS` | units 0 to 31 | group | units 32 to 63 |
-//! | `BUNDLED + slot` | bytes (16 bits), headroom left (next 8) | byte in the pool | metadata |
+//! | `BUNDLED` | bytes (16 bits), headroom left (8), slot (8) | first byte in the pool | metadata |
 //!
 //! A group is the buffer of a bundle, whose units are its slots, or a slab of 64 neighbouring
 //! buffers.
@@ -30,8 +30,8 @@
 pub struct Descriptor {
     /// What the other fields mean; see [`kind`].
     pub kind: u8,
-    /// Pool of the buffer.
-    pub pool: u8,
+    /// Pool of the buffer, below [`POOL_COUNT_MAX`].
+    pub pool: u16,
     /// Length of the packet in bytes.
     pub len: u32,
     /// Offset of its first byte in the pool's memory (or in the staging area of a `copy` link).
@@ -53,8 +53,8 @@ pub mod kind {
     /// The units of the mask go home: slots of the bundle in the buffer with index `offset`, or in
     /// a plain pool buffers of the slab with that number.
     pub const RETURN_UNITS: u8 = 0x30;
-    /// `BUNDLED | slot`, slot in 0..=63: one packet of a bundle; the bundle's table is not read.
-    pub const BUNDLED: u8 = 0x40;
+    /// One packet of a bundle; the bundle's table is not read.
+    pub const BUNDLED: u8 = 0x28;
 }
 
 /// Packets that one bundle can hold.
@@ -63,15 +63,23 @@ pub const SLOTS_PER_BUNDLE: u32 = 64;
 /// Buffers that one return descriptor can carry.
 pub const RETURNS_PER_DESCRIPTOR: usize = 3;
 
+/// Pools that a descriptor can tell apart.
+pub const POOL_COUNT_MAX: usize = 1 << POOL_BITS;
+
 const SEQUENCE_SHIFT: u32 = 32;
+const POOL_SHIFT: u32 = 48;
+pub(crate) const POOL_BITS: u32 = 10;
+const KIND_SHIFT: u32 = POOL_SHIFT + POOL_BITS;
+/// Where the slot of a `BUNDLED` packet begins in `len`.
+const SLOT_SHIFT: u32 = 24;
 const RETURN_ONE: u8 = kind::RETURN + 1;
 const RETURN_TWO: u8 = kind::RETURN + 2;
 
 impl Descriptor {
     /// The first word, with the ring's `sequence`.
     pub const fn word0(self, sequence: u16) -> u64 {
-        (self.kind as u64) << 56
-            | (self.pool as u64) << 48
+        (self.kind as u64) << KIND_SHIFT
+            | (self.pool as u64 & (POOL_COUNT_MAX as u64 - 1)) << POOL_SHIFT
             | (sequence as u64) << SEQUENCE_SHIFT
             | self.len as u64
     }
@@ -109,8 +117,8 @@ impl Descriptor {
     #[expect(clippy::cast_possible_truncation, reason = "takes fields out of words")]
     pub const fn from_words(word0: u64, word1: u64) -> Self {
         Self {
-            kind: (word0 >> 56) as u8,
-            pool: (word0 >> 48) as u8,
+            kind: (word0 >> KIND_SHIFT) as u8,
+            pool: (word0 >> POOL_SHIFT) as u16 & (POOL_COUNT_MAX as u16 - 1),
             len: word0 as u32,
             offset: word1 as u32,
             tag: (word1 >> 32) as u32,
@@ -121,7 +129,7 @@ impl Descriptor {
     ///
     /// # Panics
     /// If there is no index, or more than three.
-    pub fn returning(pool: u8, indices: &[u32]) -> Self {
+    pub fn returning(pool: u16, indices: &[u32]) -> Self {
         assert!(!indices.is_empty() && indices.len() <= RETURNS_PER_DESCRIPTOR);
         let at = |n: usize| indices.get(n).copied().unwrap_or(0);
         #[expect(clippy::cast_possible_truncation, reason = "at most 3")]
@@ -137,7 +145,7 @@ impl Descriptor {
 
     /// Adds a buffer index to a return descriptor of the same pool, if there is room.
     #[inline]
-    pub fn add_return(&mut self, pool: u8, index: u32) -> bool {
+    pub fn add_return(&mut self, pool: u16, index: u32) -> bool {
         if self.pool != pool {
             return false;
         }
@@ -163,7 +171,7 @@ impl Descriptor {
 /// Bundles: see [`crate::bundle`].
 impl Descriptor {
     #[expect(clippy::cast_possible_truncation, reason = "takes the halves")]
-    const fn with_mask(kind: u8, pool: u8, offset: u32, mask: u64) -> Self {
+    const fn with_mask(kind: u8, pool: u16, offset: u32, mask: u64) -> Self {
         Self {
             kind,
             pool,
@@ -175,7 +183,7 @@ impl Descriptor {
 
     /// The packets of `mask` in the bundle whose buffer starts at `buffer_offset` of the pool.
     #[inline]
-    pub const fn bundle(pool: u8, buffer_offset: u32, mask: u64) -> Self {
+    pub const fn bundle(pool: u16, buffer_offset: u32, mask: u64) -> Self {
         Self::with_mask(kind::BUNDLE, pool, buffer_offset, mask)
     }
 
@@ -200,14 +208,14 @@ impl Descriptor {
     /// A descriptor that carries the units of `mask` in group `group` home: slots of a bundle's
     /// buffer, or buffers of a slab.
     #[inline]
-    pub const fn returning_slots(pool: u8, group: u32, mask: u64) -> Self {
+    pub const fn returning_slots(pool: u16, group: u32, mask: u64) -> Self {
         Self::with_mask(kind::RETURN_UNITS, pool, group, mask)
     }
 
     /// Adds units to a descriptor that carries units of the same group home. False, and unchanged,
     /// if it carries something else, or one of them already.
     #[inline]
-    pub const fn add_slots(&mut self, pool: u8, group: u32, mask: u64) -> bool {
+    pub const fn add_slots(&mut self, pool: u16, group: u32, mask: u64) -> bool {
         let fits = self.kind == kind::RETURN_UNITS
             && self.pool == pool
             && self.offset == group
@@ -236,18 +244,16 @@ impl Descriptor {
     #[inline]
     pub const fn bundled(
         slot: u32,
-        pool: u8,
+        pool: u16,
         offset: u32,
         (len, headroom): (u16, u8),
         tag: u32,
     ) -> Self {
         assert!(slot < SLOTS_PER_BUNDLE);
-        #[expect(clippy::cast_possible_truncation, reason = "below 64")]
-        let kind = kind::BUNDLED | slot as u8;
         Self {
-            kind,
+            kind: kind::BUNDLED,
             pool,
-            len: (headroom as u32) << 16 | len as u32,
+            len: slot << SLOT_SHIFT | (headroom as u32) << 16 | len as u32,
             offset,
             tag,
         }
@@ -256,11 +262,12 @@ impl Descriptor {
     /// Slot, bytes and headroom, if this is a descriptor of one packet of a bundle.
     #[inline]
     pub const fn bundled_parts(&self) -> Option<(u32, u64, u64)> {
-        let slot = (self.kind ^ kind::BUNDLED) as u32;
-        if slot >= SLOTS_PER_BUNDLE || self.len >> 24 != 0 {
+        let slot = self.len >> SLOT_SHIFT;
+        if self.kind != kind::BUNDLED || slot >= SLOTS_PER_BUNDLE {
             return None;
         }
-        Some((slot, (self.len & 0xffff) as u64, (self.len >> 16) as u64))
+        let (len, headroom) = (self.len & 0xffff, self.len >> 16 & 0xff);
+        Some((slot, len as u64, headroom as u64))
     }
 }
 
@@ -303,26 +310,29 @@ mod tests {
             assert!(one.returned().is_none() && one.returned_slots().is_none());
         }
         let one = Descriptor::bundled(63, 3, 5000, (60, 0), 9);
-        assert_eq!((one.kind, one.len, one.tag), (0x7f, 60, 9));
-        for kind in (0..0x40).chain(0x80..=0xff) {
+        assert_eq!((one.kind, one.tag), (kind::BUNDLED, 9));
+        assert_eq!(one.len, 63 << 24 | 60);
+        for kind in (0..=u8::MAX).filter(|kind| *kind != kind::BUNDLED) {
             assert!(Descriptor { kind, ..one }.bundled_parts().is_none());
         }
-        let len = 1 << 24;
+        let len = 64 << 24 | 60;
         assert!(Descriptor { len, ..one }.bundled_parts().is_none());
     }
 
     #[test]
     fn words_round_trip_and_keep_the_sequence() {
-        let descriptor = Descriptor {
-            kind: 0x12,
-            pool: 7,
-            len: u32::MAX,
-            offset: 0x8000_0001,
-            tag: 0xdead_beef,
-        };
-        let (word0, word1) = (descriptor.word0(0x8123), descriptor.word1());
-        assert_eq!(Descriptor::from_words(word0, word1), descriptor);
-        assert_eq!(Descriptor::sequence_of(word0), 0x8123);
+        for (kind, pool) in [(0x12, 7), (0, 1023), (0x3f, 512), (0x3f, 0), (0x28, 256)] {
+            let descriptor = Descriptor {
+                kind,
+                pool,
+                len: u32::MAX,
+                offset: 0x8000_0001,
+                tag: 0xdead_beef,
+            };
+            let (word0, word1) = (descriptor.word0(0x8123), descriptor.word1());
+            assert_eq!(Descriptor::from_words(word0, word1), descriptor);
+            assert_eq!(Descriptor::sequence_of(word0), 0x8123);
+        }
     }
 
     #[test]

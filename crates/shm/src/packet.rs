@@ -27,7 +27,7 @@
 use std::fmt;
 use std::ptr::NonNull;
 
-use crate::descriptor::SLOTS_PER_BUNDLE;
+use crate::descriptor::{POOL_BITS, SLOTS_PER_BUNDLE};
 
 /// A packet in a pool's buffer.
 ///
@@ -38,9 +38,9 @@ pub struct Packet {
     data: NonNull<u8>,
     /// Offset in the pool (high half) and length (low half).
     place: u64,
-    /// Metadata (high half); headroom left (8 bits), slot (6), bundled (1), writable (1), moved
-    /// (1), where the first two and the last count for packets of a bundle only; log2 of the stride
-    /// (7), pool (8).
+    /// Metadata (high half); headroom left (8 bits), slot (6), bundled (1), writable (1), moved (1),
+    /// where the first two and the last count for packets of a bundle only; log2 of the stride (5),
+    /// pool (10).
     info: u64,
 }
 
@@ -50,7 +50,9 @@ const BUNDLED: u64 = 1 << 17;
 const WRITABLE_SHIFT: u32 = 16;
 /// The bundle's table says another place, length or tag.
 const MOVED: u64 = 1 << 15;
-const LOG2_SHIFT: u32 = 8;
+const LOG2_SHIFT: u32 = POOL_BITS;
+const LOG2_MASK: u64 = 0x1f;
+const POOL_MASK: u64 = (1 << POOL_BITS) - 1;
 
 // SAFETY: a packet is the only handle of its buffer (see the file's header), so it may move to
 // another thread like any owned memory; the mapping it points into outlives it (`pool` keeps
@@ -73,7 +75,7 @@ impl Packet {
         base: NonNull<u8>,
         offset: u32,
         len: u32,
-        pool: u8,
+        pool: u16,
         log2_stride: u8,
         writable: bool,
     ) -> Self {
@@ -95,7 +97,7 @@ impl Packet {
         data: NonNull<u8>,
         offset: u32,
         len: u32,
-        (pool, log2_stride): (u8, u8),
+        (pool, log2_stride): (u16, u8),
         writable: bool,
     ) -> Self {
         Self {
@@ -162,9 +164,9 @@ impl Packet {
     }
 
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "takes a byte")]
+    #[expect(clippy::cast_possible_truncation, reason = "takes 5 bits")]
     fn log2_stride(&self) -> u8 {
-        (self.info >> LOG2_SHIFT) as u8 & 0x7f
+        (self.info >> LOG2_SHIFT & LOG2_MASK) as u8
     }
 
     /// Its bytes, from the Ethernet header on.
@@ -214,9 +216,9 @@ impl Packet {
 
     /// Pool of its buffer.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "takes a byte")]
-    pub fn pool(&self) -> u8 {
-        self.info as u8
+    #[expect(clippy::cast_possible_truncation, reason = "takes 10 bits")]
+    pub fn pool(&self) -> u16 {
+        (self.info & POOL_MASK) as u16
     }
 
     /// Index of its buffer in the pool.
@@ -240,7 +242,7 @@ impl Packet {
     /// Whether both lie in bundles, and in the same one.
     #[inline]
     pub fn shares_bundle(&self, other: &Self) -> bool {
-        const SAME: u64 = BUNDLED | 0x7f << LOG2_SHIFT | 0xff;
+        const SAME: u64 = BUNDLED | LOG2_MASK << LOG2_SHIFT | POOL_MASK;
         let differs = (self.info ^ other.info) & SAME;
         let apart = (self.place ^ other.place) >> 32 >> self.log2_stride();
         differs | apart == 0 && self.is_bundled()
@@ -289,7 +291,7 @@ impl Packet {
     /// Whether both are of one group.
     #[inline]
     pub(crate) fn shares_group(&self, other: &Self) -> bool {
-        const SAME: u64 = BUNDLED | 0x7f << LOG2_SHIFT | 0xff;
+        const SAME: u64 = BUNDLED | LOG2_MASK << LOG2_SHIFT | POOL_MASK;
         let differs = (self.info ^ other.info) & SAME;
         let apart = (self.place ^ other.place) >> 32 >> other.group_log2();
         differs | apart == 0

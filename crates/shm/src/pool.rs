@@ -106,7 +106,7 @@ pub struct Violation;
 /// The owner's side of a pool.
 #[derive(Debug)]
 pub struct PoolOwner {
-    id: u8,
+    id: u16,
     geometry: PoolGeometry,
     region: Arc<Region>,
     ledger: Arc<Region>,
@@ -139,7 +139,7 @@ impl PoolOwner {
     ///
     /// # Panics
     /// If the geometry is not valid; chain files are checked before.
-    pub fn create(id: u8, geometry: PoolGeometry, sharing: Sharing) -> Result<Self, RegionError> {
+    pub fn create(id: u16, geometry: PoolGeometry, sharing: Sharing) -> Result<Self, RegionError> {
         assert!(geometry.is_valid(), "{geometry:?}");
         let bytes = usize::try_from(geometry.bytes()).expect("at most 4 GiB");
         let region = Region::create_huge("catena-pool", bytes, sharing)?;
@@ -156,7 +156,7 @@ impl PoolOwner {
     /// # Errors
     /// What was wrong with the memory, or what the kernel refused.
     pub fn adopt(
-        id: u8,
+        id: u16,
         geometry: PoolGeometry,
         fd: OwnedFd,
         len: usize,
@@ -173,7 +173,7 @@ impl PoolOwner {
     }
 
     fn with_region(
-        id: u8,
+        id: u16,
         geometry: PoolGeometry,
         region: Arc<Region>,
         out: &[(u32, u8)],
@@ -242,7 +242,7 @@ impl PoolOwner {
     }
 
     /// Number of the pool in its chain.
-    pub fn id(&self) -> u8 {
+    pub fn id(&self) -> u16 {
         self.id
     }
 
@@ -407,7 +407,7 @@ pub fn read_ledger(
 /// A pool as everybody but its owner sees it.
 #[derive(Clone, Debug)]
 pub struct PoolView {
-    id: u8,
+    id: u16,
     log2_stride: u8,
     bundles: bool,
     region: Arc<Region>,
@@ -419,7 +419,7 @@ impl PoolView {
     /// # Errors
     /// What was wrong with the memory.
     pub fn attach(
-        id: u8,
+        id: u16,
         geometry: PoolGeometry,
         fd: OwnedFd,
         len: usize,
@@ -438,7 +438,7 @@ impl PoolView {
     }
 
     /// Number of the pool in its chain.
-    pub fn id(&self) -> u8 {
+    pub fn id(&self) -> u16 {
         self.id
     }
 

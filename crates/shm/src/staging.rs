@@ -126,7 +126,7 @@ impl StagingWriter {
     pub fn stage_packet(&mut self, ring: &MappedRing, packet: &Packet) -> Option<Descriptor> {
         let descriptor = self.stage(ring, packet.bytes(), packet.metadata())?;
         Some(Descriptor {
-            pool: packet.buffer_log2(),
+            pool: packet.buffer_log2().into(),
             ..descriptor
         })
     }

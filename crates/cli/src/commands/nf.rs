@@ -4,6 +4,7 @@ use std::io::Read;
 use std::process::ExitCode;
 
 use catena_engine::nf::{Access, Inputs, NfKind};
+use catena_engine::shard::Sharding;
 
 use serde_json::json;
 
@@ -152,6 +153,12 @@ fn describe(kind: &NfKind) {
         Inputs::Ending => "one or more inputs, at which packets end",
     };
     outln!("{access}; {inputs}");
+    match plan.sharding {
+        Sharding::No(why) => outln!("cannot be sharded: {why}"),
+        Sharding::Any => outln!("can be sharded by any key"),
+        Sharding::By(_) => outln!("can be sharded, by one key"),
+        Sharding::Own(_) => outln!("can be sharded, by a key of its own"),
+    }
     for (what, names) in [("drops as", &plan.drop_reasons), ("counts", &plan.counters)] {
         if !names.is_empty() {
             outln!("{what} {}", names.join(", "));

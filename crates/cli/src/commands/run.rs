@@ -152,7 +152,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.json {
         crate::document::print(super::status::STATUS, &status)?;
     } else {
-        out!("{}", crate::render::status(&status));
+        out!("{}", crate::render::status(&status.by_name_in_file()));
     }
     let errors: Vec<_> = status
         .nodes
@@ -363,22 +363,43 @@ fn probe_page(supervisor: &Supervisor, worker: usize) -> (Answer, Option<OwnedFd
     }
 }
 
+/// Asks a node, or all shards of one: then the answer is a map of theirs, by their names.
 fn ask_node(supervisor: &mut Supervisor, node: &str, request: serde_json::Value) -> Answer {
-    let Some(index) = supervisor.chain().node_index(node) else {
+    let nodes = supervisor.chain().nodes_named(node);
+    if nodes.is_empty() {
         return Answer::Error(format!("the chain has no node \"{node}\""));
-    };
-    let id = supervisor.request(index, request);
-    let deadline = Instant::now() + Duration::from_secs(2);
-    while Instant::now() < deadline {
-        supervisor.step(Duration::from_millis(20), &[]);
-        match supervisor.answer(id) {
-            Some(Ok(value)) => return Answer::Control(value),
-            Some(Err(reason)) => return Answer::Error(format!("{node}: {reason}")),
-            None => {}
-        }
     }
-    supervisor.withdraw(id);
-    Answer::Error(format!("{node} did not answer within 2 s"))
+    let is_sharded = supervisor.chain().node_index(node).is_none();
+    let mut asked = Vec::new();
+    for index in nodes {
+        let name = supervisor.chain().nodes[index].name.clone();
+        asked.push((name, supervisor.request(index, request.clone())));
+    }
+    let (mut answers, mut refusals) = (serde_json::Map::new(), Vec::new());
+    let deadline = Instant::now() + Duration::from_secs(2);
+    while !asked.is_empty() && Instant::now() < deadline {
+        supervisor.step(Duration::from_millis(20), &[]);
+        asked.retain(|(name, id)| match supervisor.answer(*id) {
+            Some(Ok(value)) => {
+                answers.insert(name.clone(), value);
+                false
+            }
+            Some(Err(reason)) => {
+                refusals.push(format!("{name}: {reason}"));
+                false
+            }
+            None => true,
+        });
+    }
+    for (name, id) in asked {
+        supervisor.withdraw(id);
+        refusals.push(format!("{name} did not answer within 2 s"));
+    }
+    match answers.remove(node) {
+        _ if !refusals.is_empty() => Answer::Error(refusals.join("; ")),
+        Some(answer) if !is_sharded => Answer::Control(answer),
+        _ => Answer::Control(answers.into()),
+    }
 }
 
 fn tell_events(supervisor: &mut Supervisor, notes: &Notes, quiet: bool) {

@@ -32,7 +32,14 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let name = args.target.name()?;
-    let sample = || ask(&name, &Request::Status).and_then(status_in);
+    let sample = || {
+        let status = ask(&name, &Request::Status).and_then(status_in)?;
+        // For people, shards are one node.
+        Ok::<_, Failure>(match args.json {
+            true => status,
+            false => status.by_name_in_file(),
+        })
+    };
     if args.once || args.json {
         let before = sample()?;
         std::thread::sleep(args.interval);

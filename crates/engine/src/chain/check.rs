@@ -11,7 +11,7 @@ use super::diagnostic::{ChainErrors, Diagnostic, Position, Report};
 use super::model::{Chain, Mode, NODE_COUNT_MAX};
 use super::parse::{self, Entry, Tree, Value};
 use super::registry::Registry;
-use crate::placement::{TOO_MANY_POOLS, place};
+use crate::placement::place;
 
 mod assemble;
 mod config;
@@ -21,6 +21,7 @@ mod graph;
 pub(super) mod links;
 pub(super) mod nodes;
 pub(super) mod run;
+mod shards;
 
 pub use document::DocumentKind;
 use nodes::Draft;
@@ -174,16 +175,19 @@ fn check_tree(
     for (node, draft) in drafts.iter_mut().enumerate() {
         draft.plan(report, &graph::output_names(&links, node));
     }
+    shards::check(report, &mut drafts);
     let wiring = graph::check(report, &drafts, &links);
     let resolved = assemble::trust(report, &drafts, &links);
     if report.error_count() > 0 {
         return None;
     }
+    let places = shards::Places::of(&drafts);
     let chain = assemble::chain(name?, dir, run, drafts, &links, &wiring, &resolved)?;
-    if place(&chain).is_err() {
+    let chain = shards::expanded(report, chain, &places)?;
+    if let Err(error) = place(&chain) {
         let run = section("run").and_then(|run| map_entry(&run.tree, "buffers"));
         let at = run.or(section("links")).map_or(tree.at, |entry| entry.at);
-        report.error(at, TOO_MANY_POOLS.0, TOO_MANY_POOLS.1);
+        report.error(at, error.to_string(), error.repair());
     }
     Some(chain)
 }

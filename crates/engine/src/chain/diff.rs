@@ -358,6 +358,7 @@ fn kind_changes(old: &Side<'_>, before: &Node, new: &Side<'_>, after: &Node) -> 
             names_of([
                 (config != new_config, "config"),
                 (!same_wraps, "wrap"),
+                (before.shard != after.shard, "queues"),
                 (old.chain.dir != new.chain.dir, "folder"),
             ])
         }
@@ -371,6 +372,7 @@ fn kind_changes(old: &Side<'_>, before: &Node, new: &Side<'_>, after: &Node) -> 
         ) => names_of([
             (config != new_config, "config"),
             (plan.outputs != new_plan.outputs, "outputs"),
+            (before.shard != after.shard, "shards"),
         ]),
         _ => vec!["type"],
     }

@@ -2,7 +2,8 @@
 //!
 //! Invariants, held by the checker: names are unique; links join existing nodes, and a circle of
 //! links leads through a port or an NF at which packets end;
-//! each output feeds one link; inputs and outputs are numbered from 0 in file order; at most
+//! each output feeds one link, and an input many only from shards of one node; inputs and outputs
+//! are numbered from 0 in file order; at most
 //! [`NODE_COUNT_MAX`] nodes and [`LINK_COUNT_MAX`] links; trust is resolved per link so that no NF
 //! that writes packets reads from an `ro` link, and no packet that came over an `ro` link goes on
 //! over a `shared` one.
@@ -14,11 +15,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::nf::{COUNTER_COUNT_MAX, NfKind, NfPlan};
 use crate::port::{PortKind, PortRole, WrapKind};
+use crate::shard::{Shard, Shards};
 
-/// Most nodes in a chain.
-pub const NODE_COUNT_MAX: usize = 64;
-/// Most links in a chain: an owner's ledger numbers the links of its worker from 1 in one byte.
-pub const LINK_COUNT_MAX: usize = 200;
+/// Most nodes in a chain, each shard being one: what 64 cores need.
+pub const NODE_COUNT_MAX: usize = 1024;
+/// Most links in a chain, each between two shards being one: 64 to 64, twice.
+pub const LINK_COUNT_MAX: usize = 8192;
+/// Most shards of a node, and queues of a port.
+pub const SHARD_COUNT_MAX: u16 = 64;
 /// Fewest and most slots of a link; the defaults are [`SLOT_COUNT`] and [`SLOT_COUNT_PACKING`].
 pub const SLOT_COUNT_LIMITS: (u32, u32) = (2, 16_384);
 /// Slots of a link that packs nothing, unless the file says otherwise: small enough that what is
@@ -64,6 +68,10 @@ pub struct Node {
     pub group: String,
     /// What happens to its packets while it is down.
     pub on_death: OnDeath,
+    /// How the file has it sharded; none once the shards are nodes.
+    pub shards: Option<Shards>,
+    /// Which shard it is, of a node of the file.
+    pub shard: Option<Shard>,
 }
 
 /// What a node is.
@@ -248,6 +256,22 @@ impl Chain {
     /// Index of the node with this name.
     pub fn node_index(&self, name: &str) -> Option<usize> {
         self.nodes.iter().position(|node| node.name == name)
+    }
+
+    /// Indices of the node with this name, or of the shards of the node that has it in the file.
+    pub fn nodes_named(&self, name: &str) -> Vec<usize> {
+        if let Some(node) = self.node_index(name) {
+            return vec![node];
+        }
+        let is_shard = |node: &Node| node.shard.as_ref().is_some_and(|shard| shard.of == name);
+        // The place of one that has gone has no name.
+        let here = |node: &&usize| !self.nodes[**node].name.is_empty();
+        let all: Vec<usize> = (0..self.nodes.len()).collect();
+        let shards = all
+            .iter()
+            .filter(here)
+            .filter(|node| is_shard(&self.nodes[**node]));
+        shards.copied().collect()
     }
 
     /// Links that leave node `node`, with their indices.

@@ -13,9 +13,11 @@ use super::check::nodes::{GROUP, ON_DEATHS};
 use super::check::run::WAITS;
 use super::check::{DEFAULT_IMAGE, MODES};
 use super::model::{
-    BURST, BURST_LIMITS, NODE_COUNT_MAX, SLOT_COUNT, SLOT_COUNT_LIMITS, SLOT_COUNT_PACKING,
+    BURST, BURST_LIMITS, NODE_COUNT_MAX, SHARD_COUNT_MAX, SLOT_COUNT, SLOT_COUNT_LIMITS,
+    SLOT_COUNT_PACKING,
 };
 use super::registry::Registry;
+use crate::shard::key::KEY_WORDS;
 
 /// The form of names; the same as the checker's.
 const NAME_PATTERN: &str = "^[a-z0-9][a-z0-9-]{0,31}$";
@@ -25,7 +27,7 @@ pub fn chain_schema(registry: &Registry) -> Value {
     let mut defs = Map::new();
     for kind in &registry.nfs {
         let mut schema = kind_schema(&mut defs, "nf", kind.name, (kind.schema)());
-        add_keys(&mut schema, &node_keys(json!({ "const": kind.name })));
+        add_keys(&mut schema, &nf_keys(json!({ "const": kind.name })));
         schema["description"] = kind.summary.into();
         defs.insert(format!("nf.{}", kind.name), schema);
     }
@@ -100,10 +102,49 @@ fn place_keys() -> Map<String, Value> {
     }
 }
 
-fn node_keys(kind: Value) -> Map<String, Value> {
+fn nf_keys(kind: Value) -> Map<String, Value> {
     let mut keys = place_keys();
     keys.insert("type".to_owned(), kind);
+    let shards = shards(
+        "How many workers it is, each with its part of the packets",
+        &KEY_WORDS,
+    );
+    keys.insert("shards".to_owned(), shards);
     keys
+}
+
+/// A number, or a number and a key.
+fn shards(description: &str, words: &[&str]) -> Value {
+    let count = json!({ "type": "integer", "minimum": 1, "maximum": SHARD_COUNT_MAX });
+    let ranges = json!({
+        "description": "Ranges of TEIDs and of addresses of UEs, in equal parts",
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["teids", "ue"],
+        "properties": {
+            "teids": { "type": "string", "pattern": "^(0x[0-9a-fA-F]+|[0-9]+)/[0-9]+$" },
+            "ue": {
+                "type": "array",
+                "items": { "type": "string", "pattern": "^[0-9a-fA-F.:]+/[0-9]+$" }
+            }
+        }
+    });
+    let key = json!({
+        "description": "What says which packets belong together",
+        "oneOf": [{ "enum": words }, ranges]
+    });
+    json!({
+        "description": description,
+        "oneOf": [
+            count,
+            {
+                "type": "object",
+                "additionalProperties": false,
+                "required": ["count"],
+                "properties": { "count": count, "key": key }
+            }
+        ]
+    })
 }
 
 /// An NF: its type first, so that editors offer the types, then what follows from it.
@@ -121,7 +162,7 @@ fn nf(registry: &Registry) -> Value {
     json!({
         "type": "object",
         "required": ["type"],
-        "properties": node_keys(json!({ "description": "What it does", "enum": words })),
+        "properties": nf_keys(json!({ "description": "What it does", "enum": words })),
         "allOf": cases
     })
 }
@@ -151,6 +192,11 @@ fn port(registry: &Registry) -> Value {
         }
     });
     keys.insert("wrap".to_owned(), wrap);
+    let queues = shards(
+        "How many queues of its device are opened, and by what the device splits packets",
+        &KEY_WORDS[..2],
+    );
+    keys.insert("queues".to_owned(), queues);
     json!({
         "type": "object",
         "additionalProperties": false,

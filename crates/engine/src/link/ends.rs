@@ -71,8 +71,8 @@ impl TxLink {
 
     /// Its index in the chain plus one.
     #[inline]
-    pub fn number(&self) -> u8 {
-        u8::try_from(self.index() + 1).unwrap_or(u8::MAX)
+    pub fn number(&self) -> u16 {
+        u16::try_from(self.index() + 1).unwrap_or(u16::MAX)
     }
 
     /// Whether small packets are being packed into bundles now.

@@ -44,6 +44,7 @@ fn link(aggregate: Aggregate) -> (TxLink, RxLink) {
     };
     let spec = RingSpec {
         link: 0,
+        number: 1,
         from: 0,
         to: 1,
         slot_count: 256,

@@ -250,7 +250,8 @@ fn copy_in(
     pools: &mut Pools,
 ) -> Result<Packet, DropReason> {
     let bytes = staging::staged(ring, descriptor).map_err(|_| DropReason::BadDescriptor)?;
-    let mut packet = pools.alloc_like(bytes.len(), descriptor.pool)?;
+    let log2 = u8::try_from(descriptor.pool).unwrap_or(u8::MAX);
+    let mut packet = pools.alloc_like(bytes.len(), log2)?;
     bytes.copy_to(packet.bytes_mut());
     packet.set_metadata(descriptor.tag);
     Ok(packet)

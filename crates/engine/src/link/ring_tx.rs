@@ -47,6 +47,7 @@ impl RingTx {
     pub fn new(spec: &RingSpec, ring: MappedRing, start: u64) -> Self {
         let RingSpec {
             link: index,
+            number,
             trust,
             overflow,
             aggregate,
@@ -56,11 +57,6 @@ impl RingTx {
         let geometry = ring.producer.geometry();
         let staging = (trust == Trust::Copy)
             .then(|| StagingWriter::new(start, geometry.staging_bytes, geometry.slot_count));
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "LINK_COUNT_MAX is below 255"
-        )]
-        let number = index as u8 + 1;
         Self {
             index,
             number,
@@ -79,11 +75,6 @@ impl RingTx {
             suspicion: Suspicion::default(),
             counters: TxCounters::default(),
         }
-    }
-
-    /// Its index in the chain plus one.
-    pub fn number(&self) -> u8 {
-        self.number
     }
 
     /// Whether small packets are being packed into bundles now.

@@ -11,6 +11,7 @@ use std::ops::DerefMut;
 use super::exchange::NfControl;
 use super::{DropReason, Nf};
 use crate::config::{ConfigErrors, PortSide};
+use crate::shard::Sharding;
 
 /// Most outputs of an NF: a verdict names one in a byte.
 pub const OUTPUT_COUNT_MAX: usize = 256;
@@ -76,6 +77,10 @@ pub struct NfPlan {
     pub drop_reasons: Vec<String>,
     /// Control requests that it answers: an example of each, as JSON, and what it does.
     pub requests: Vec<(String, String)>,
+    /// Whether it can be several workers, each with its part of the packets.
+    pub sharding: Sharding,
+    /// Whether packets that it changes, or makes, have the key of those that they came of.
+    pub changes_no_key: bool,
 }
 
 impl Default for NfPlan {
@@ -90,6 +95,8 @@ impl Default for NfPlan {
             counters: Vec::new(),
             drop_reasons: Vec::new(),
             requests: Vec::new(),
+            sharding: Sharding::default(),
+            changes_no_key: false,
         }
     }
 }
@@ -154,6 +161,23 @@ impl NfPlan {
         let owned = |(example, what): (&str, &str)| (example.to_owned(), what.to_owned());
         self.requests = requests.into_iter().map(owned).collect();
         self
+    }
+
+    /// As one that can be sharded so.
+    pub fn sharding(mut self, sharding: Sharding) -> Self {
+        self.sharding = sharding;
+        self
+    }
+
+    /// As one whose packets keep their keys, although it changes packets or makes some.
+    pub fn changes_no_key(mut self) -> Self {
+        self.changes_no_key = true;
+        self
+    }
+
+    /// Whether packets leave it with the keys with which they came (see [`crate::shard::key`]).
+    pub fn keeps_keys(&self) -> bool {
+        self.changes_no_key || (self.access == Access::Read && !self.allocates)
     }
 
     /// Whether the way of every packet ends at this NF.

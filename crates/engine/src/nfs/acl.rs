@@ -32,6 +32,7 @@ use super::matching::{Key, Match, PortRange, Prefix, ProtocolName, RuleSet};
 use crate::config::{ConfigErrors, parse_config};
 use crate::nf::exchange::{BUSY, ControlEnd, DataEnd, Handled, NfControl, exchange};
 use crate::nf::{BuiltNf, Burst, DropReason, Nanos, Nf, NfKind, NfPlan, Verdict};
+use crate::shard::Sharding;
 
 const ACL_DENY: DropReason = DropReason::own(0);
 
@@ -226,7 +227,8 @@ pub const KIND: NfKind = NfKind {
     plan: |config, _outputs| {
         let config: Config = parse_config(config)?;
         RuleSet::check(&matches(&config.rules))?;
-        let plan = NfPlan::new().drop_reasons(["acl_deny"]);
+        let plan = NfPlan::new().sharding(Sharding::Any);
+        let plan = plan.drop_reasons(["acl_deny"]);
         Ok(plan.requests([
             (r#"{"show": "hits"}"#, "how often each rule has decided"),
             (

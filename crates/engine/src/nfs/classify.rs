@@ -35,6 +35,7 @@ use serde_json::{Value, json};
 use super::matching::{EtherTypeName, Key, Match, PortRange, Prefix, ProtocolName, RuleSet};
 use crate::config::{ConfigError, ConfigErrors, parse_config};
 use crate::nf::{BuiltNf, Burst, DropReason, Nanos, Nf, NfKind, NfPlan, Verdict};
+use crate::shard::Sharding;
 
 const NO_MATCH: DropReason = DropReason::own(0);
 
@@ -206,6 +207,7 @@ pub const KIND: NfKind = NfKind {
         RuleSet::check(&routes.matches)?;
         let plan = NfPlan::new().outputs(routes.outputs);
         let plan = plan.requests([(r#"{"show": "hits"}"#, "how often each rule has decided")]);
+        let plan = plan.sharding(Sharding::Any);
         Ok(plan.drop_reasons(["no_match"]))
     },
     build: |config, _context| {

@@ -25,6 +25,7 @@ use serde_json::{Map, Value, json};
 
 use crate::config::parse_config;
 use crate::nf::{BuiltNf, Burst, Nanos, Nf, NfKind, NfPlan, StatePlan, Verdict};
+use crate::shard::Sharding;
 
 /// `count` takes no configuration.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -203,7 +204,7 @@ pub const KIND: NfKind = NfKind {
     schema: || schemars::schema_for!(Config),
     plan: |config, _outputs| {
         parse_config::<Config>(config)?;
-        let plan = NfPlan::new().state(StatePlan {
+        let plan = NfPlan::new().sharding(Sharding::Any).state(StatePlan {
             name: COUNTS.to_owned(),
             bytes: 8 * WORDS,
             layout: 1,

@@ -17,6 +17,7 @@ use serde::Deserialize;
 
 use crate::config::{ConfigError, ConfigErrors, parse_config};
 use crate::nf::{BuiltNf, Burst, DropReason, Emission, Kept, Nanos, Nf, NfKind, NfPlan, Verdict};
+use crate::shard::Sharding;
 use crate::units::Span;
 
 /// How long, and how many packets.
@@ -108,7 +109,8 @@ pub const KIND: NfKind = NfKind {
     schema: || schemars::schema_for!(Config),
     plan: |config, _outputs| {
         checked(config)?;
-        Ok(NfPlan::new().allocates())
+        let plan = NfPlan::new().sharding(Sharding::Any);
+        Ok(plan.allocates().changes_no_key())
     },
     build: |config, _context| {
         let Config { time, limit } = checked(config)?;

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use crate::config::parse_config;
 use crate::nf::{BuiltNf, Burst, DropReason, Nanos, Nf, NfKind, NfPlan, Verdict};
+use crate::shard::Sharding;
 
 /// `macswap` takes no configuration.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -41,7 +42,8 @@ pub const KIND: NfKind = NfKind {
     schema: || schemars::schema_for!(Config),
     plan: |config, _outputs| {
         parse_config::<Config>(config)?;
-        Ok(NfPlan::new().writes())
+        let plan = NfPlan::new().sharding(Sharding::Any);
+        Ok(plan.writes().changes_no_key())
     },
     build: |config, _context| {
         parse_config::<Config>(config)?;

@@ -19,6 +19,7 @@ use serde::Deserialize;
 
 use crate::config::parse_config;
 use crate::nf::{BuiltNf, Burst, Inputs, Nanos, Nf, NfKind, NfPlan};
+use crate::shard::Sharding;
 
 /// `merge` takes no configuration.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -41,7 +42,8 @@ pub const KIND: NfKind = NfKind {
     schema: || schemars::schema_for!(Config),
     plan: |config, _outputs| {
         parse_config::<Config>(config)?;
-        Ok(NfPlan::new().inputs(Inputs::Many))
+        let plan = NfPlan::new().sharding(Sharding::Any);
+        Ok(plan.inputs(Inputs::Many))
     },
     build: |config, _context| {
         parse_config::<Config>(config)?;

@@ -10,7 +10,7 @@ pub mod classify;
 pub mod count;
 pub mod delay;
 #[cfg(test)]
-mod frames;
+pub(crate) mod frames;
 pub mod macswap;
 mod matching;
 pub mod merge;

@@ -23,6 +23,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::config::{ConfigError, ConfigErrors, parse_config};
 use crate::nf::{BuiltNf, Burst, DropReason, Nanos, Nf, NfKind, NfPlan, Verdict};
+use crate::shard::Sharding;
 use crate::units::{ByteSize, Rate, quantity};
 
 const POLICER_RED: DropReason = DropReason::own(0);
@@ -215,7 +216,8 @@ pub const KIND: NfKind = NfKind {
     schema: || schemars::schema_for!(Config),
     plan: |config, _outputs| {
         Policer::of(config)?;
-        Ok(NfPlan::new().drop_reasons(["policer_red"]))
+        let plan = NfPlan::new().drop_reasons(["policer_red"]);
+        Ok(plan.sharding(Sharding::No("its rate is that of all its packets together")))
     },
     build: |config, _context| Ok(BuiltNf::new(Policer::of(config)?)),
 };

@@ -20,6 +20,7 @@ use serde::Deserialize;
 
 use crate::config::{ConfigError, ConfigErrors, PortSide, parse_config};
 use crate::nf::{BuildContext, BuiltNf, Burst, Nanos, Nf, NfKind, NfPlan, OUTPUT_COUNT_MAX};
+use crate::shard::Sharding;
 
 /// `tee` takes no configuration: its outputs are the links that leave it.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -64,7 +65,10 @@ fn plan(config: &serde_json::Value, outputs: &[PortSide]) -> Result<NfPlan, Conf
             format!("{count} links leave this tee"),
             &format!("use at most {OUTPUT_COUNT_MAX}; a tee may follow a tee"),
         ),
-        _ => Ok(NfPlan::new().outputs(outputs).allocates()),
+        _ => {
+            let plan = NfPlan::new().outputs(outputs).allocates();
+            Ok(plan.sharding(Sharding::Any).changes_no_key())
+        }
     }
 }
 

@@ -19,6 +19,7 @@ use serde::Deserialize;
 
 use crate::config::parse_config;
 use crate::nf::{BuiltNf, Burst, DropReason, Nanos, Nf, NfKind, NfPlan, Verdict};
+use crate::shard::Sharding;
 
 const TTL_EXPIRED: DropReason = DropReason::own(0);
 const NOT_IP: DropReason = DropReason::own(1);
@@ -97,7 +98,8 @@ pub const KIND: NfKind = NfKind {
     schema: || schemars::schema_for!(Config),
     plan: |config, _outputs| {
         parse_config::<Config>(config)?;
-        let plan = NfPlan::new().writes();
+        let plan = NfPlan::new().writes().changes_no_key();
+        let plan = plan.sharding(Sharding::Any);
         Ok(plan.drop_reasons(["ttl_expired", "not_ip"]))
     },
     build: |config, _context| {

@@ -23,6 +23,7 @@ use super::matching::EtherTypeName;
 use crate::config::{ConfigError, ConfigErrors, parse_config};
 use crate::nf::{BuiltNf, Burst, DropReason, Nanos, Nf, NfKind, NfPlan, Verdict};
 use crate::packet::Packet;
+use crate::shard::Sharding;
 
 const NO_VLAN_TAG: DropReason = DropReason::own(0);
 
@@ -167,7 +168,8 @@ pub const KIND: NfKind = NfKind {
     example: r#"{"push": {"id": 100}}"#,
     schema: || schemars::schema_for!(Config),
     plan: |config, _outputs| {
-        let plan = NfPlan::new().writes();
+        let plan = NfPlan::new().writes().changes_no_key();
+        let plan = plan.sharding(Sharding::Any);
         Ok(match Vlan::of(config)? {
             Vlan::Push { .. } => plan.headroom(4),
             Vlan::Pop => plan.drop_reasons(["no_vlan_tag"]),

@@ -13,7 +13,7 @@ use super::{Place, Pools};
 /// What is being looked for: for each pool, buffers with the links they left by.
 #[derive(Debug, Default)]
 pub(super) struct Search {
-    marked: Vec<(u8, Vec<(u32, u8)>)>,
+    marked: Vec<(u16, Vec<(u32, u8)>)>,
 }
 
 impl Pools {
@@ -33,7 +33,7 @@ impl Pools {
 
     /// Takes home buffers of `pool` that nobody has. One that has come home meanwhile is not marked
     /// any more, and is left alone.
-    pub fn take_found(&mut self, pool: u8, buffers: &[u32]) {
+    pub fn take_found(&mut self, pool: u16, buffers: &[u32]) {
         let Some(Place::Own(index)) = self.places.get(usize::from(pool)) else {
             return;
         };

@@ -71,7 +71,7 @@ impl Pools {
 
     /// Units of one group go home: slots of a bundle, or buffers of a slab.
     #[inline]
-    pub fn release_slots(&mut self, pool: u8, group: u32, mask: u64) {
+    pub fn release_slots(&mut self, pool: u16, group: u32, mask: u64) {
         match self.places[usize::from(pool)] {
             Place::Own(index) => self.own[usize::from(index)].free_slots(group, mask),
             Place::Lane(lane) => {

@@ -19,7 +19,7 @@ pub struct ReturnLane {
     /// is never full while both sides follow the protocol.
     pub producer: Producer<MappedRing>,
     /// The owner's pools.
-    pub pools: Vec<u8>,
+    pub pools: Vec<u16>,
     pub(super) pending: Vec<Descriptor>,
     /// Buffers that were not noted: see [`ReturnLane::give_back_slots`].
     pub(super) refused: u64,
@@ -29,7 +29,7 @@ pub struct ReturnLane {
 
 impl ReturnLane {
     /// A lane for buffers of `pools`, all owned by the consumer of `producer`.
-    pub fn new(to: usize, producer: Producer<MappedRing>, pools: Vec<u8>) -> Self {
+    pub fn new(to: usize, producer: Producer<MappedRing>, pools: Vec<u16>) -> Self {
         Self {
             to,
             producer,
@@ -49,7 +49,7 @@ impl ReturnLane {
     /// them again does: what is too much is not noted, and counts as the owner's violation. Nothing
     /// is lost by that but what the owner itself has given away twice.
     #[inline]
-    pub(super) fn give_back_slots(&mut self, pool: u8, group: u32, mask: u64) {
+    pub(super) fn give_back_slots(&mut self, pool: u16, group: u32, mask: u64) {
         let extended = self
             .pending
             .last_mut()

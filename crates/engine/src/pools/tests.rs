@@ -20,7 +20,7 @@ use catena_shm::pool::PoolGeometry;
 use catena_shm::region::Sharing;
 use catena_shm::ring_memory::{MappedRing, RingEnd, RingGeometry, Side};
 
-fn owner(id: u8, log2_stride: u8, buffer_count: u32) -> PoolOwner {
+fn owner(id: u16, log2_stride: u8, buffer_count: u32) -> PoolOwner {
     let geometry = PoolGeometry {
         log2_stride,
         buffer_count,

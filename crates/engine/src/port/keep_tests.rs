@@ -106,7 +106,7 @@ impl Port for Device {
     }
 }
 
-fn owner(id: u8, buffer_count: u32) -> PoolOwner {
+fn owner(id: u16, buffer_count: u32) -> PoolOwner {
     let geometry = PoolGeometry {
         log2_stride: 7,
         buffer_count,
@@ -159,6 +159,7 @@ impl Scene {
             counter_names: Vec::new(),
             holding: Holding::of(&work),
             work,
+            input_numbers: (0..2).collect(),
             inputs: vec![InEdge::Local { queue: 0 }, InEdge::Local { queue: 1 }],
             outputs: vec![OutEdge::Local { queue: 0 }],
             is_end: false,

@@ -214,7 +214,7 @@ impl Course {
             let read = read(text)?;
             course = Some(match course {
                 None => {
-                    let placement = place(&read)?;
+                    let placement = place(&read).map_err(|error| error.sentence())?;
                     Self {
                         before: None,
                         now: (read, placement),
@@ -222,7 +222,8 @@ impl Course {
                 }
                 Some(Self { now, .. }) => {
                     let chain = renumber(&now.0, &read);
-                    let placement = place_onto(&chain, Some(&now.1))?;
+                    let placement = place_onto(&chain, Some(&now.1));
+                    let placement = placement.map_err(|error| error.sentence())?;
                     Self {
                         before: Some(now),
                         now: (chain, placement),
@@ -334,6 +335,7 @@ impl Supervisor {
             questions: BTreeMap::new(),
             next_request: book.next_request,
             started: started(book.started_ns),
+            split_seed: book.split_seed,
             is_draining: book.is_draining,
             is_stopping: false,
             change,
@@ -412,7 +414,7 @@ impl Supervisor {
             let links = burial::links_to(old, &lane);
             let returned = self.memory.not_given_back(&lane);
             let returned = units_of(&returned, &geometries);
-            let is_home = |pool: u8, buffer: u32, link: u8| {
+            let is_home = |pool: u16, buffer: u32, link: u8| {
                 returned.contains(&(pool, buffer)) && links.contains(&link)
             };
             for (pool, out) in &mut self.adoptions {

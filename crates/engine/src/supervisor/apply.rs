@@ -125,7 +125,8 @@ impl Supervisor {
 
     fn change(&mut self, new: &Chain, origin: &str) -> Result<(), ApplyError> {
         let chain = renumber(&self.chain, new);
-        let placement = place_onto(&chain, Some(&self.placement)).map_err(ApplyError::Failed)?;
+        let placement = place_onto(&chain, Some(&self.placement));
+        let placement = placement.map_err(|error| ApplyError::Failed(error.sentence()))?;
         check_possible(&self.chain, &self.placement, &chain, &placement)?;
         let old = (
             std::mem::replace(&mut self.chain, chain),
@@ -211,7 +212,7 @@ impl Supervisor {
     /// What a worker that stays has to make.
     fn delta(&self, worker: usize, old_chain: &Chain, old: &Placement) -> Assignment {
         let full = self.assignment(worker, Vec::new());
-        let had_pool = |id: u8| {
+        let had_pool = |id: u16| {
             let saw = |pool: &&crate::protocol::PoolSpec| pool.id == id;
             let lanes = old.lanes.iter().filter(|lane| lane.from == worker);
             old.pools

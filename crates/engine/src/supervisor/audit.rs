@@ -35,21 +35,22 @@ use crate::worker::build::pool_geometry;
 /// Owners whose pools are looked through.
 #[derive(Debug, Default)]
 pub(super) struct Audits {
-    /// To be begun: links by which dead workers can have come to their buffers, by owner.
-    pub(super) due: BTreeMap<usize, BTreeSet<usize>>,
+    /// To be begun: links by which dead workers can have come to their buffers, by owner and by
+    /// their numbers in its ledgers.
+    pub(super) due: BTreeMap<usize, BTreeSet<u8>>,
     /// Begun: the number of the question that the owner answers when it has marked them.
-    open: BTreeMap<usize, (u64, BTreeSet<usize>)>,
+    open: BTreeMap<usize, (u64, BTreeSet<u8>)>,
     /// Ended: the number of the question that the owner answers when it has read so. Until then no
     /// other is begun, since it would not be known whose marks they are.
     ending: BTreeMap<usize, u64>,
     /// The link of the last that was begun, by owner. Marks may stand in its ledger as long as the
     /// owner has not read that the search has ended, so also when it dies before.
-    pub(super) last: BTreeMap<usize, BTreeSet<usize>>,
+    pub(super) last: BTreeMap<usize, BTreeSet<u8>>,
 }
 
 impl Audits {
     /// Links of those that are begun, by owner.
-    pub(super) fn open_links(&self) -> BTreeMap<usize, BTreeSet<usize>> {
+    pub(super) fn open_links(&self) -> BTreeMap<usize, BTreeSet<u8>> {
         let ending = self.ending.keys();
         let ending = ending.map(|owner| (*owner, BTreeSet::new()));
         let open = self.open.iter();
@@ -59,7 +60,7 @@ impl Audits {
 
     /// Begins with the next link of `owner`, unless another of its links is looked through: whose
     /// marks stand in its ledger must be known. `id` is the number of the question.
-    fn begin(&mut self, owner: usize, id: u64) -> Option<usize> {
+    fn begin(&mut self, owner: usize, id: u64) -> Option<u8> {
         if self.open.contains_key(&owner) || self.ending.contains_key(&owner) {
             return None;
         }
@@ -265,7 +266,7 @@ impl Supervisor {
     }
 
     /// Marked buffers of each pool of `owner`.
-    fn marked(&self, owner: usize) -> Vec<(u8, Vec<u32>)> {
+    fn marked(&self, owner: usize) -> Vec<(u16, Vec<u32>)> {
         let own = self
             .placement
             .pools
@@ -288,8 +289,7 @@ impl Supervisor {
     /// A dead owner's ledger without marks: what was looked for left by one of those links.
     pub(super) fn unmarked(&self, owner: usize, ledger: Vec<(u32, u8)>) -> Vec<(u32, u8)> {
         let links = self.audits.last.get(&owner);
-        let link = links.and_then(|links| links.first());
-        let number = link.map_or(1, |link| u8::try_from(link + 1).unwrap_or(SOUGHT));
+        let number = links.and_then(|links| links.first()).copied().unwrap_or(1);
         let of = |link| if link == SOUGHT { number } else { link };
         ledger
             .into_iter()

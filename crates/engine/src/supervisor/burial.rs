@@ -37,7 +37,7 @@ use crate::worker::build::pool_geometry;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Reclaim {
     pub(super) from: usize,
-    pub(super) pool: u8,
+    pub(super) pool: u16,
     pub(super) buffers: Vec<u32>,
     /// Whether they were found to be nobody's: then those count that are still marked.
     pub(super) found: bool,
@@ -78,7 +78,7 @@ impl Reclaims {
     }
 
     /// A pool is no more.
-    pub(super) fn forget(&mut self, pool: u8) {
+    pub(super) fn forget(&mut self, pool: u16) {
         self.waiting.retain(|reclaim| reclaim.pool != pool);
         self.under_way.retain(|(_, reclaim)| reclaim.pool != pool);
     }
@@ -96,7 +96,7 @@ impl Reclaims {
     /// looking for.
     pub(super) fn settle(
         &mut self,
-        pool: u8,
+        pool: u16,
         out: Vec<(u32, u8)>,
         done: u64,
         marked: &BTreeSet<u32>,
@@ -237,8 +237,8 @@ impl Supervisor {
         self.settle_own_pools(worker, &remains, &held, &geometries);
         let packets_lost = self.account(worker, &remains, lost.len() as u64);
         self.settle_sockets(worker);
-        let owner_of = |pool: u8| self.pools().find(|spec| spec.id == pool);
-        let mut by_pool: BTreeMap<u8, Vec<u32>> = BTreeMap::new();
+        let owner_of = |pool: u16| self.pools().find(|spec| spec.id == pool);
+        let mut by_pool: BTreeMap<u16, Vec<u32>> = BTreeMap::new();
         for (pool, buffer) in &lost {
             if owner_of(*pool).is_some_and(|spec| spec.owner != worker) {
                 by_pool.entry(*pool).or_default().push(*buffer);
@@ -275,7 +275,7 @@ impl Supervisor {
     }
 
     /// Buffers of every pool, by its number.
-    pub(super) fn pool_geometries(&self) -> BTreeMap<u8, PoolGeometry> {
+    pub(super) fn pool_geometries(&self) -> BTreeMap<u16, PoolGeometry> {
         let pools = self.pools();
         pools.map(|pool| (pool.id, pool_geometry(pool))).collect()
     }
@@ -308,17 +308,16 @@ impl Supervisor {
         worker: usize,
         remains: &Remains,
         held: &BTreeSet<Unit>,
-        geometries: &BTreeMap<u8, PoolGeometry>,
+        geometries: &BTreeMap<u16, PoolGeometry>,
     ) {
         let mut sent = BTreeMap::new();
         for (ring, outbound) in &remains.outbound {
             // What passed a `copy` link lies in no pool.
-            let Some(link) = ring.link.filter(|_| self.shares_buffers(ring)) else {
+            if ring.link.is_none() || !self.shares_buffers(ring) {
                 continue;
-            };
-            let number = u8::try_from(link + 1).unwrap_or(u8::MAX);
+            }
             for buffer in reclaim::units_of(&outbound.sent, geometries) {
-                sent.insert(buffer, number);
+                sent.insert(buffer, ring.number);
             }
         }
         let reclaimed = self.instances[worker]
@@ -376,7 +375,7 @@ impl Supervisor {
         &self,
         lane: &RingName,
         returned: BTreeSet<Unit>,
-        pool: u8,
+        pool: u16,
         ledger: &[(u32, u8)],
     ) -> BTreeSet<Unit> {
         let links = links_to(&self.placement, lane);
@@ -482,7 +481,8 @@ impl Supervisor {
 
     /// What an owner has done needs no memory here.
     pub(super) fn forget_done(&mut self) {
-        let owners: BTreeMap<u8, usize> = self.pools().map(|spec| (spec.id, spec.owner)).collect();
+        let owners = self.pools().map(|spec| (spec.id, spec.owner));
+        let owners: BTreeMap<u16, usize> = owners.collect();
         let instances = &self.instances;
         self.reclaims.under_way.retain(|(number, reclaim)| {
             let owner = owners.get(&reclaim.pool);
@@ -498,8 +498,7 @@ pub(super) fn links_to(placement: &Placement, lane: &RingName) -> BTreeSet<u8> {
     let lanes = placement.lanes.iter();
     lanes
         .filter(|spec| (spec.from, spec.to) == (lane.from, lane.to))
-        .flat_map(|spec| &spec.links)
-        .map(|link| u8::try_from(link + 1).unwrap_or(u8::MAX))
+        .flat_map(|spec| spec.links.iter().copied())
         .collect()
 }
 
@@ -507,7 +506,7 @@ pub(super) fn links_to(placement: &Placement, lane: &RingName) -> BTreeSet<u8> {
 mod tests {
     use super::*;
 
-    fn reclaim(pool: u8, buffers: &[u32]) -> Reclaim {
+    fn reclaim(pool: u16, buffers: &[u32]) -> Reclaim {
         Reclaim {
             from: 1,
             pool,

@@ -232,7 +232,8 @@ impl Plan {
         let chain_name = &chain.name;
         // Two supervisors may run chains of the same name from different folders.
         let name = format!(
-            "catena-{chain_name}-{worker}-{epoch}-{}",
+            "catena-{chain_name}-{}-{epoch}-{}",
+            as_file_name(worker),
             std::process::id()
         );
         let socket_dir = self.socket_dir.display();
@@ -290,7 +291,9 @@ impl Plan {
     fn leave_token(&self, worker: &str, token: &str) -> std::io::Result<()> {
         use std::io::Write;
         use std::os::unix::fs::OpenOptionsExt;
-        let part = self.socket_dir.join(format!("{worker}.part"));
+        let part = self
+            .socket_dir
+            .join(format!("{}.part", as_file_name(worker)));
         let mut options = std::fs::OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
         options.open(&part)?.write_all(token.as_bytes())?;
@@ -304,7 +307,13 @@ impl Plan {
 
 /// Where the token of a worker that is to join lies, in the folder of the workers' socket.
 pub fn token_path(socket_dir: &Path, worker: &str) -> PathBuf {
-    socket_dir.join(format!("{worker}.token"))
+    socket_dir.join(format!("{}.token", as_file_name(worker)))
+}
+
+/// A worker's name as engines and folders take it: no name in a chain file has what stands for the
+/// mark before a shard's number.
+fn as_file_name(worker: &str) -> String {
+    worker.replace('/', "_")
 }
 
 /// The image that a chain's containers are run from.

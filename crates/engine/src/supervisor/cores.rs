@@ -3,7 +3,7 @@
 use crate::chain::Chain;
 use crate::placement::Placement;
 
-/// Workers are spread over the cores they may use, neighbours in the chain together.
+/// Of the cores that workers may use.
 pub(super) fn core_for(chain: &Chain, placement: &Placement, worker: usize) -> Option<usize> {
     let allowed = allowed_cores();
     let cores = if chain.run.cores.is_empty() {
@@ -11,8 +11,7 @@ pub(super) fn core_for(chain: &Chain, placement: &Placement, worker: usize) -> O
     } else {
         &chain.run.cores
     };
-    let count = placement.workers.len().max(1);
-    cores.get(worker * cores.len() / count).copied()
+    placement.core_of(chain, worker, cores)
 }
 
 /// How many cores the workers have to themselves: fewer than workers if any two share one.

@@ -320,6 +320,7 @@ impl Supervisor {
             wait: self.wait,
             clock: self.clock.parts(),
             started_ns: parcels.estate.started_ns,
+            split_seed: self.split_seed,
             next_request: self.next_request,
             is_draining: self.is_draining,
             probing: self.probing.map(|(settings, _)| settings),

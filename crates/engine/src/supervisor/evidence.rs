@@ -16,7 +16,6 @@ use catena_shm::sync::Ordering;
 
 use crate::chain::Trust;
 use crate::placement::Placement;
-use crate::pools::POOL_COUNT_MAX;
 use crate::protocol::PoolSpec;
 use crate::supervisor::Supervisor;
 use crate::supervisor::memory::RingName;
@@ -104,18 +103,16 @@ impl Bounds<'_> {
     /// Kind, pool and `len`.
     fn allow_first(&self, descriptor: Descriptor) -> bool {
         let spec = self.pools.iter().find(|pool| pool.id == descriptor.pool);
-        // A pool may have gone with its owner, its descriptors may not.
-        let is_pool = usize::from(descriptor.pool) < POOL_COUNT_MAX;
         let len = u64::from(descriptor.len);
         match self.carries {
             Carries::Packets => {
                 let most = spec.map_or(u64::from(u32::MAX), |pool| 1 << pool.log2_stride);
-                let is_possible = match descriptor.kind {
+                // A pool may have gone with its owner, its descriptors may not.
+                match descriptor.kind {
                     kind::PACKET => spec.is_none_or(is_plain) && (1..=most).contains(&len),
                     kind::BUNDLE => spec.is_none_or(is_of_bundles),
                     _ => spec.is_none_or(is_of_bundles) && is_bundled(&descriptor),
-                };
-                is_possible && is_pool
+                }
             }
             Carries::Copies(bytes) => {
                 // How many packets a bundle has is in the other word.
@@ -131,11 +128,10 @@ impl Bounds<'_> {
             }
             Carries::Returns => {
                 let count = spec.map_or(u32::MAX, |pool| pool.buffer_count);
-                let is_possible = descriptor.kind == kind::RETURN_UNITS || {
+                descriptor.kind == kind::RETURN_UNITS || {
                     let plain = spec.is_none_or(is_plain);
                     descriptor.returned().is_some() && plain && descriptor.len < count
-                };
-                is_possible && is_pool
+                }
             }
         }
     }
@@ -192,7 +188,7 @@ mod tests {
         )
     }
 
-    fn pool(id: u8, log2_stride: u8, buffer_count: u32) -> PoolSpec {
+    fn pool(id: u16, log2_stride: u8, buffer_count: u32) -> PoolSpec {
         PoolSpec {
             id,
             log2_stride,
@@ -228,7 +224,7 @@ mod tests {
     }
 
     fn plain_packets() -> impl Strategy<Value = Descriptor> {
-        (0_u8..3, 0_u32..16, 1_u32..128, any::<u32>()).prop_map(|(pool, buffer, len, tag)| {
+        (0_u16..3, 0_u32..16, 1_u32..128, any::<u32>()).prop_map(|(pool, buffer, len, tag)| {
             let offset = buffer << if pool == 1 { 11 } else { 7 };
             Descriptor {
                 kind: kind::PACKET,
@@ -327,7 +323,7 @@ mod tests {
             ..Descriptor::default()
         };
         for (carries, bad) in [
-            (Carries::Packets, Descriptor { pool: 64, ..good }),
+            (Carries::Packets, Descriptor { kind: 0x3f, ..good }),
             (Carries::Packets, Descriptor { len: 129, ..good }),
             (Carries::Packets, Descriptor { len: 0, ..good }),
             (Carries::Packets, Descriptor { pool: 3, ..good }),

@@ -66,7 +66,7 @@ impl Supervisor {
             .filter(|lane| lane.from == worker || lane.to == worker)
             .cloned()
             .collect();
-        let sees = |id: &u8| lanes.iter().any(|lane| lane.pools.contains(id));
+        let sees = |id: &u16| lanes.iter().any(|lane| lane.pools.contains(id));
         let starts = self
             .memory
             .starts()
@@ -104,6 +104,7 @@ impl Supervisor {
             lanes,
             adoptions,
             starts: starts.collect(),
+            split_seed: self.split_seed,
             burst: self.chain.run.burst,
             wait: self.wait.policy,
             core: spec.core.or_else(|| self.core_for(worker)),
@@ -164,7 +165,7 @@ impl Supervisor {
         len: usize,
         fd: &OwnedFd,
     ) -> Result<Option<RingEnd>, String> {
-        let spec = |id: u8| self.placement.pools.iter().find(|pool| pool.id == id);
+        let spec = |id: u16| self.placement.pools.iter().find(|pool| pool.id == id);
         let text = |error: RegionError| error.to_string();
         // Lies are bounded above, too: neighbours touch all of what they are given.
         let is_of = |bytes: u64| check_len(len, bytes).map_err(text);

@@ -39,6 +39,8 @@ pub(super) struct RingName {
     pub to: usize,
     /// Index of the link, if it is one.
     pub link: Option<usize>,
+    /// Number of the link in its sender's ledgers; 0 of a lane.
+    pub number: u8,
 }
 
 impl Memory {
@@ -159,6 +161,7 @@ impl Memory {
                 from,
                 to,
                 link: None,
+                number: 0,
             })
         });
         lanes.collect()
@@ -199,6 +202,7 @@ pub(super) fn rings(placement: &Placement) -> Vec<RingName> {
         from: ring.from,
         to: ring.to,
         link: Some(ring.link),
+        number: ring.number,
     });
     let lanes = placement.lanes.iter().map(|lane| RingName {
         producer: RegionName::LaneProducer {
@@ -213,6 +217,7 @@ pub(super) fn rings(placement: &Placement) -> Vec<RingName> {
         from: lane.from,
         to: lane.to,
         link: None,
+        number: 0,
     });
     links.chain(lanes).collect()
 }
@@ -264,7 +269,7 @@ pub(super) fn all_of(placement: &Placement, worker: usize) -> Vec<RegionName> {
 /// Who sees the pools that owner `worker` makes anew at a restart: those that are sealed. The
 /// others are the same memory as before.
 pub(super) fn views_of(placement: &Placement, worker: usize) -> Vec<(usize, RegionName)> {
-    let is_new = |id: &&u8| {
+    let is_new = |id: &&u16| {
         placement
             .pools
             .iter()

@@ -17,7 +17,7 @@
 //! - `ending`: the chain's end.
 //! - `memory`: every region, by whom and for whom it was made.
 //! - `probing`: what probes of workers note, and who reads it.
-//! - `status`: counters summed over lives, for people and machines.
+//! - `status`: counters summed over lives, for people and machines; `merged`: over shards.
 //! - `sockets`: introductions over TCP.
 //! - `states`: memory that outlives NFs.
 //! - `estate`: what is written down for a successor of this supervisor; `keeper`: the process that
@@ -47,6 +47,7 @@ mod evidence;
 mod hearing;
 mod introduction;
 mod memory;
+mod merged;
 mod outbox;
 mod respawn;
 mod sockets;
@@ -225,13 +226,16 @@ pub struct Supervisor {
     events: VecDeque<Event>,
     reclaims: Reclaims,
     audits: Audits,
-    adoptions: BTreeMap<u8, Vec<(u32, u8)>>,
+    adoptions: BTreeMap<u16, Vec<(u32, u8)>>,
     respawns: BTreeMap<usize, respawn::Respawn>,
     spare: Option<Spare>,
     containers: Option<Containers>,
     questions: BTreeMap<u64, Question>,
     next_request: u64,
     started: Instant,
+    /// What splitters' hashes are keyed with, drawn anew for each run: nobody outside may know
+    /// which flows meet at one shard.
+    split_seed: u64,
     is_draining: bool,
     is_stopping: bool,
     /// How far a change of the chain has come.
@@ -278,7 +282,7 @@ impl Supervisor {
     ) -> Result<Self, StartError> {
         // Recovery is a dozen short steps, each of which may wait for a core.
         ask_for_slices(Some(SHORTEST_SLICE));
-        let placement = place(&chain).map_err(StartError::Placement)?;
+        let placement = place(&chain).map_err(|error| StartError::Placement(error.sentence()))?;
         estate::check_possible(&chain, &placement).map_err(StartError::Orphan)?;
         let runtime = RuntimeDir::create(&options.runtime_root, &chain.name);
         let runtime = runtime.map_err(|error| adoption::why_busy(error, &options.runtime_root))?;
@@ -303,6 +307,7 @@ impl Supervisor {
             questions: BTreeMap::new(),
             next_request: 0,
             started: Instant::now(),
+            split_seed: runtime_dir::random_word(),
             is_draining: false,
             is_stopping: false,
             change: apply::Change::No,

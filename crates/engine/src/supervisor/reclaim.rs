@@ -22,7 +22,7 @@ use catena_shm::pool::PoolGeometry;
 use catena_shm::ring::{INDEX_MAX, RingMemory, estate_of_producer, packets_in, published_between};
 
 /// A unit of account: pool, and index of a buffer, or of a slot in a bundle pool.
-pub type Unit = (u8, u32);
+pub type Unit = (u16, u32);
 
 /// What a dead consumer left on one ring.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,7 +86,7 @@ pub fn outbound(ring: &impl RingMemory, start: u64) -> Outbound {
 /// Units that descriptors name; `geometry` gives each pool's buffers.
 pub fn units_of<'a>(
     descriptors: impl IntoIterator<Item = &'a Descriptor>,
-    geometry: &BTreeMap<u8, PoolGeometry>,
+    geometry: &BTreeMap<u16, PoolGeometry>,
 ) -> BTreeSet<Unit> {
     let mut units = BTreeSet::new();
     for descriptor in descriptors {
@@ -106,7 +106,7 @@ pub fn lost(in_hand: &BTreeSet<Unit>, sent: &BTreeSet<Unit>) -> BTreeSet<Unit> {
 
 /// What is out of a dead owner's pool: for each buffer, the number of the link it left by.
 pub fn still_out(
-    pool: u8,
+    pool: u16,
     ledger: &[(u32, u8)],
     arrived: &BTreeSet<Unit>,
     sent: &BTreeMap<Unit, u8>,

@@ -24,8 +24,11 @@ pub(super) fn stays(old: &Node, new: &Node) -> bool {
         && old.group == new.group
 }
 
-/// Whether two nodes have the same settings.
+/// Whether two nodes have the same settings. How many shards there are beside one is one of them.
 pub fn same_settings(old: &Node, new: &Node) -> bool {
+    if old.shard != new.shard {
+        return false;
+    }
     match (&old.kind, &new.kind) {
         (
             NodeKind::Port {

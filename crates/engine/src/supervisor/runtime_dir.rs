@@ -111,6 +111,12 @@ pub fn random_token() -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// A word that nobody outside knows.
+pub fn random_word() -> u64 {
+    let token = random_token();
+    u64::from_str_radix(&token[..16], 16).unwrap_or_default()
+}
+
 impl RuntimeDir {
     /// Makes the folder for chain `name` and takes its lock.
     ///

@@ -338,7 +338,7 @@ impl Supervisor {
         }
         let all = rings(&self.placement);
         let mut order: Vec<_> = self.placement.rings.iter().collect();
-        order.sort_by_key(|ring| self.depth(ring.from));
+        order.sort_by_cached_key(|ring| self.depth(ring.from));
         order.iter().all(|link| {
             if link.tcp.is_some() {
                 return self.is_tcp_link_empty(link);

@@ -453,6 +453,7 @@ impl Making {
                 has_dropped: false,
                 work,
                 inputs: Vec::new(),
+                input_numbers: Vec::new(),
                 outputs: spec.outputs.iter().map(|_| OutEdge::Open).collect(),
                 fan: spec.fan,
                 counters: crate::stats::NodeCounters::default(),
@@ -477,7 +478,9 @@ impl Making {
                 .find(|ring| ring.link == edge.link);
             let output = usize::from(edge.output);
             match (ring, from, to) {
-                (Some(spec), _, _) => self.join_ring(&mut graph, spec, from, to, output)?,
+                (Some(spec), _, _) => {
+                    self.join_ring(&mut graph, spec, from, (to, edge.input), output)?
+                }
                 (None, Some(from), Some(to)) => {
                     let queue = graph.queues.len();
                     graph
@@ -485,7 +488,7 @@ impl Making {
                         .push(Load::with_capacity(2 * usize::from(self.assignment.burst)));
                     graph.queue_targets.push(to);
                     set_output(&mut graph, from, output, OutEdge::Local { queue })?;
-                    graph.nodes[to].inputs.push(InEdge::Local { queue });
+                    graph.nodes[to].add_input(InEdge::Local { queue }, edge.input);
                 }
                 (None, _, _) => return Err(BuildError::Inconsistent("an edge without a ring")),
             }
@@ -498,7 +501,7 @@ impl Making {
         graph: &mut Graph,
         spec: &RingSpec,
         from: Option<usize>,
-        to: Option<usize>,
+        (to, input): (Option<usize>, u8),
         output: usize,
     ) -> Result<(), BuildError> {
         if let Some(from) = from {
@@ -507,7 +510,7 @@ impl Making {
         }
         if let Some(to) = to {
             let link = InEdge::Link(Box::new(self.rx_link(spec)?));
-            graph.nodes[to].inputs.push(link);
+            graph.nodes[to].add_input(link, input);
         }
         Ok(())
     }
@@ -554,10 +557,10 @@ fn is_producer(region: RegionName) -> bool {
 }
 
 /// The set of an owner's links, as its ledger numbers them.
-pub fn link_set(links: &[usize]) -> LinkSet {
+pub fn link_set(links: &[u8]) -> LinkSet {
     let mut set = LinkSet::default();
     for link in links {
-        set.insert(u8::try_from(link + 1).unwrap_or(u8::MAX));
+        set.insert(*link);
     }
     set
 }

@@ -73,6 +73,7 @@ fn link(index: usize) -> (TxLink, RxLink) {
     };
     let spec = RingSpec {
         link: index,
+        number: 1,
         from: 0,
         to: 1,
         slot_count: SLOTS,
@@ -104,6 +105,7 @@ fn run(bursts: &[Vec<Vec<u8>>], handles: bool) -> Outcome {
         name: String::new(),
         counter_names: Vec::new(),
         work: Work::Nf(Box::new(Sorter { handles })),
+        input_numbers: (0..4).collect(),
         inputs: vec![InEdge::Link(Box::new(input))],
         outputs: outputs.into(),
         fan: 1,

@@ -49,10 +49,10 @@ impl InEdge {
     }
 
     /// The link's index in the chain plus one; 0 within the worker.
-    pub fn link_number(&self) -> u8 {
+    pub fn link_number(&self) -> u16 {
         match self {
             Self::Local { .. } => 0,
-            Self::Link(link) => u8::try_from(link.index() + 1).unwrap_or(u8::MAX),
+            Self::Link(link) => u16::try_from(link.index() + 1).unwrap_or(u16::MAX),
         }
     }
 }
@@ -102,8 +102,10 @@ pub struct WorkerNode {
     pub counter_names: Vec<String>,
     /// What it does.
     pub work: Work,
-    /// Its inputs, in chain order.
+    /// Where its packets come from, in the order of its inputs.
     pub inputs: Vec<InEdge>,
+    /// Which input of the node each of them is: shards of one sender share one.
+    pub input_numbers: Vec<u8>,
     /// Its outputs, by index.
     pub outputs: Vec<OutEdge>,
     /// Whether packets end here although it is no port: see [`Nf::ends_paths`].
@@ -300,28 +302,30 @@ impl Graph {
         }
     }
 
-    /// Gives nodes other inputs: for each node, by index in the chain, its links in order. Links
-    /// that stay are kept, new ones are taken from `new`, others are let go of; they must be empty.
-    /// Edges inside the worker are kept, behind the links.
-    pub fn set_inputs(&mut self, inputs: &[(usize, Vec<usize>)], new: Vec<RxLink>) {
+    /// Gives nodes other inputs: for each node, by index in the chain, its links in order, with the
+    /// input that each reaches. Links that stay are kept, new ones are taken from `new`, others are
+    /// let go of; they must be empty. Edges inside the worker are kept, behind the links.
+    pub fn set_inputs(&mut self, inputs: &[(usize, Vec<(usize, u8)>)], new: Vec<RxLink>) {
         let mut links: Vec<Box<RxLink>> = new.into_iter().map(Box::new).collect();
         for (index, chosen) in inputs {
             let Some(node) = self.nodes.iter_mut().find(|node| node.index == *index) else {
                 continue;
             };
             let mut local = Vec::new();
-            for edge in node.inputs.drain(..) {
+            for (edge, number) in node.inputs.drain(..).zip(node.input_numbers.drain(..)) {
                 match edge {
                     InEdge::Link(link) => links.push(link),
-                    edge @ InEdge::Local { .. } => local.push(edge),
+                    edge @ InEdge::Local { .. } => local.push((edge, number)),
                 }
             }
-            for link in chosen {
+            for (link, number) in chosen {
                 if let Some(at) = links.iter().position(|here| here.index() == *link) {
-                    node.inputs.push(InEdge::Link(links.swap_remove(at)));
+                    node.add_input(InEdge::Link(links.swap_remove(at)), *number);
                 }
             }
-            node.inputs.append(&mut local);
+            for (edge, number) in local {
+                node.add_input(edge, number);
+            }
         }
     }
 
@@ -377,6 +381,12 @@ impl Graph {
 }
 
 impl WorkerNode {
+    /// Adds a source of packets for input `number`.
+    pub fn add_input(&mut self, edge: InEdge, number: u8) {
+        self.inputs.push(edge);
+        self.input_numbers.push(number);
+    }
+
     /// Gives the node other settings. A port that goes is closed; what it says is of no consequence
     /// for the one that comes. What an NF that goes still held is dropped.
     pub fn replace_work(&mut self, mut work: Work, pools: &mut Pools) {

@@ -10,6 +10,7 @@ fn node(index: usize, outputs: Vec<OutEdge>) -> WorkerNode {
         name: String::new(),
         counter_names: Vec::new(),
         work: Work::Bypass,
+        input_numbers: (0..4).collect(),
         inputs: Vec::new(),
         outputs,
         is_end: false,

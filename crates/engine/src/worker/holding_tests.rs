@@ -82,7 +82,7 @@ impl Nf for Whim {
     }
 }
 
-fn pool(id: u8, buffer_count: u32) -> PoolOwner {
+fn pool(id: u16, buffer_count: u32) -> PoolOwner {
     let geometry = PoolGeometry {
         log2_stride: 7,
         buffer_count,
@@ -93,7 +93,7 @@ fn pool(id: u8, buffer_count: u32) -> PoolOwner {
 }
 
 /// The lane by which buffers of another worker's pool are returned.
-fn lane_home(pool: u8) -> ReturnLane {
+fn lane_home(pool: u16) -> ReturnLane {
     let geometry = RingGeometry {
         slot_count: 256,
         staging_bytes: 0,
@@ -114,6 +114,7 @@ fn graph() -> Graph {
         counter_names: Vec::new(),
         holding: Holding::of(&work),
         work,
+        input_numbers: (0..4).collect(),
         inputs: vec![InEdge::Local { queue: 0 }],
         outputs: vec![OutEdge::Local { queue: 1 }, OutEdge::Local { queue: 2 }],
         is_end: false,
@@ -128,6 +129,7 @@ fn graph() -> Graph {
         counter_names: Vec::new(),
         holding: Holding::default(),
         work: Work::Bypass,
+        input_numbers: (0..4).collect(),
         inputs: Vec::new(),
         outputs: Vec::new(),
         is_end: false,

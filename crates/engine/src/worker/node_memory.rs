@@ -24,7 +24,7 @@ use crate::worker::open::{open, plan_of};
 #[derive(Debug, Default)]
 pub struct Brought {
     /// Memory of pools to take over.
-    pub pools: BTreeMap<u8, OwnedFd>,
+    pub pools: BTreeMap<u16, OwnedFd>,
     /// Memory that outlives NFs.
     pub states: Vec<BroughtState>,
 }
@@ -220,6 +220,8 @@ mod tests {
             name: "sum".to_owned(),
             type_name: "adder".to_owned(),
             is_port: false,
+            shard: 0,
+            shard_count: 1,
             receives: false,
             config: config.into(),
             wraps: Vec::new(),
@@ -244,6 +246,7 @@ mod tests {
             pools: Vec::new(),
             adoptions: Vec::new(),
             starts: Vec::new(),
+            split_seed: 0,
             burst: 32,
             wait: crate::wait::WaitPolicy {
                 spin_ns: 0,

@@ -15,6 +15,7 @@ use crate::nf::exchange::NfControl;
 use crate::nf::{BuildContext, NfKind, NfPlan, NfState};
 use crate::port::{Opening, RxState};
 use crate::protocol::{Assignment, NodeSpec, RegionName};
+use crate::shard::split;
 use crate::worker::build::{BuildError, lane_geometry, pool_geometry, pool_sharing, ring_geometry};
 use crate::worker::graph::Work;
 
@@ -107,7 +108,10 @@ pub(super) fn plan_of(
         node: spec.index,
         message,
     };
-    let kind = registry.nf(&spec.type_name);
+    let is_splitter = spec.type_name == split::NAME;
+    let kind = is_splitter
+        .then_some(&split::KIND)
+        .or_else(|| registry.nf(&spec.type_name));
     let kind = kind.ok_or_else(|| failed(format!("unknown NF type {}", spec.type_name)))?;
     let plan = (kind.plan)(&spec.config, &spec.outputs)
         .map_err(|errors| failed(errors.first().map(ToString::to_string).unwrap_or_default()))?;
@@ -127,7 +131,8 @@ pub(super) fn open(
         node: spec.index,
         message,
     };
-    if !spec.is_port && assignment.is_bypass {
+    let is_splitter = spec.type_name == split::NAME && !spec.is_port;
+    if !spec.is_port && !is_splitter && assignment.is_bypass {
         return Ok((Work::Bypass, None));
     }
     if let Some((kind, plan)) = plan_of(spec, registry)? {
@@ -135,11 +140,18 @@ pub(super) fn open(
             failed(errors.first().map(ToString::to_string).unwrap_or_default())
         };
         let mut context = BuildContext {
+            shard: spec.shard,
+            shard_count: spec.shard_count,
             core: assignment.core,
             state: memory(&plan).map_err(failed)?,
             ..BuildContext::alone(&plan.outputs)
         };
-        let built = (kind.build)(&spec.config, &mut context).map_err(first)?;
+        let built = if is_splitter {
+            split::build(&spec.config, &mut context, assignment.split_seed, registry)
+        } else {
+            (kind.build)(&spec.config, &mut context)
+        };
+        let built = built.map_err(first)?;
         if built.nf.ends_paths() != plan.ends_paths() {
             return Err(failed(format!("{} contradicts its plan", spec.type_name)));
         }
@@ -152,6 +164,8 @@ pub(super) fn open(
         receives: spec.receives,
         sends: assignment.edges.iter().any(|edge| edge.to == spec.index),
         is_wrapped: !spec.wraps.is_empty(),
+        queue: spec.shard,
+        queues: spec.shard_count,
         pools,
         ..Opening::alone(dir)
     };

@@ -35,7 +35,7 @@ struct Followed {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Exit {
     /// Link plus one; 0 within the worker.
-    pub link: u8,
+    pub link: u16,
     /// Whether it packs.
     pub is_packing: bool,
 }
@@ -439,7 +439,7 @@ impl Probe {
     pub fn sent(
         &mut self,
         node: usize,
-        input: u8,
+        input: u16,
         cost: &mut NodeCost,
         exit: impl Fn(usize) -> Exit,
     ) {
@@ -468,7 +468,7 @@ impl Probe {
         }
     }
 
-    fn write(&mut self, node: usize, input: u8, exit: impl Fn(usize) -> Exit) {
+    fn write(&mut self, node: usize, input: u16, exit: impl Fn(usize) -> Exit) {
         let Some(records) = &mut self.records else {
             return;
         };

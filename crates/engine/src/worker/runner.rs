@@ -59,18 +59,18 @@ pub enum Command {
         /// The dead worker.
         from: usize,
         /// The pool.
-        pool: u8,
+        pool: u16,
         /// Its buffers.
         buffers: Vec<u32>,
     },
     /// Mark what is out by these links, by index.
-    Seek(Vec<usize>),
+    Seek(Vec<u8>),
     /// Marked buffers of a pool owned here that nobody has.
     TakeFound {
         /// Number of the request.
         number: u64,
         /// The pool.
-        pool: u8,
+        pool: u16,
         /// Its buffers.
         buffers: Vec<u32>,
     },
@@ -81,7 +81,7 @@ pub enum Command {
     /// New links, lanes, pools and settings, and how outputs are to be.
     Rewire(Box<Additions>, Rewiring),
     /// Links that reach each node, in order; new ones among them come along.
-    Inputs(Vec<(usize, Vec<usize>)>, Vec<RxLink>),
+    Inputs(Vec<(usize, Vec<(usize, u8)>)>, Vec<RxLink>),
     /// Take no more packets in.
     Drain,
     /// Finish.
@@ -504,7 +504,7 @@ impl Runner {
         }
     }
 
-    fn set_inputs(&mut self, inputs: &[(usize, Vec<usize>)], links: Vec<RxLink>) {
+    fn set_inputs(&mut self, inputs: &[(usize, Vec<(usize, u8)>)], links: Vec<RxLink>) {
         self.graph.set_inputs(inputs, links);
         self.free_blocks();
     }

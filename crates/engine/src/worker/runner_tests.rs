@@ -30,6 +30,7 @@ fn link(index: usize, slot_count: u32) -> (TxLink, RxLink) {
     };
     let spec = RingSpec {
         link: index,
+        number: 1,
         from: 0,
         to: 1,
         slot_count,
@@ -54,6 +55,7 @@ fn node(work: Work, inputs: Vec<InEdge>, outputs: Vec<OutEdge>) -> WorkerNode {
         counter_names: Vec::new(),
         holding: Holding::of(&work),
         work,
+        input_numbers: (0..4).collect(),
         inputs,
         outputs,
         is_end: false,

@@ -190,16 +190,12 @@ impl Turn {
                 note_sent(&mut self.probe, &mut graph.nodes[position], Some(input));
                 continue;
             };
-            #[expect(
-                clippy::cast_possible_truncation,
-                reason = "at most 255 links reach a node"
-            )]
             let mut burst = Burst::new(
                 &mut self.load,
                 &mut self.verdicts,
                 &mut node.holding.hold,
                 pools,
-                input as u8,
+                node.input_numbers[input],
             );
             nf.process(&mut burst, now);
             node.holding.is_due = node.holding.emits;

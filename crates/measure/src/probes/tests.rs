@@ -60,7 +60,7 @@ struct Times {
 fn visits(mark: u16, times: &Times, early: u64) -> Vec<Visit> {
     let [rx, s0, w0, t0, n1, s1, w1, n2, s2, w2, t2, tx, ..] = times.steps;
     let at_node =
-        |node: u16, input: u8, output: u8, flags: u8, [begin, take, work, send]: [u64; 4]| {
+        |node: u16, input: u16, output: u16, flags: u8, [begin, take, work, send]: [u64; 4]| {
             let entered = begin + take;
             Visit {
                 mark,

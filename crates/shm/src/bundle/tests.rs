@@ -371,7 +371,7 @@ fn every_wrong_descriptor_is_refused() {
             ..one
         },
         Descriptor {
-            len: len | 1 << 24,
+            len: len | 64 << 24,
             ..one
         },
         Descriptor {
@@ -498,7 +498,8 @@ fn a_reader_that_may_not_write_sends_changed_packets_alone() {
     assert!(packets[1].push_front(1).is_err(), "a copy does not grow");
     assert!(!packets[1].rewrite() && !packets[1].is_writable());
     let one = packets[1].descriptor();
-    assert_eq!((one.kind, one.offset), (0x41, packets[1].offset()));
+    assert_eq!((one.kind, one.len >> 24), (kind::BUNDLED, 1));
+    assert_eq!(one.offset, packets[1].offset());
     let seen = theirs.copied(&one, &mut copies).unwrap();
     copies.fill();
     assert_eq!((seen.bytes(), seen.slot()), (&[1; 86][..], 1));

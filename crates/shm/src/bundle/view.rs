@@ -37,7 +37,7 @@ impl BundleView {
 
     /// The pool that its buffer is of.
     #[inline]
-    pub fn pool(&self) -> u8 {
+    pub fn pool(&self) -> u16 {
         self.place.pool
     }
 

@@ -14,7 +14,7 @@ use crate::region::Region;
 /// one of these exists.
 #[derive(Clone, Debug)]
 pub struct PoolMemory {
-    id: u8,
+    id: u16,
     geometry: PoolGeometry,
     region: Arc<Region>,
 }
@@ -37,7 +37,7 @@ impl PoolOwner {
 
 impl PoolMemory {
     /// Number of the pool in its chain.
-    pub fn id(&self) -> u8 {
+    pub fn id(&self) -> u16 {
         self.id
     }
 

@@ -49,7 +49,7 @@ pub(super) fn slots(mask: u64) -> impl Iterator<Item = u32> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnitRun {
     /// Their pool.
-    pub pool: u8,
+    pub pool: u16,
     /// Their group: a slab of buffers, or the buffer of their bundle.
     pub group: u32,
     /// Their units in it.

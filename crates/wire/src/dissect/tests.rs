@@ -250,14 +250,15 @@ fn truncation_at_every_length_fails() {
 
 /// What a tunnel carries is read as what a frame carries, without the frame.
 #[test]
-fn packets_without_a_frame_are_read_as_those_in_one() {
-    let packet = hex("4500001d00010000401100000a0000010a000002 1389 0035 0009 0000 aa");
-    let mut frame = hex("020000000001 020000000002 0800");
-    frame.extend_from_slice(&packet);
-    let (bare, framed) = (Dissected::parse_ip(&packet), Dissected::parse(&frame));
-    let (bare, framed) = (bare.unwrap(), framed.unwrap());
-    assert_eq!((bare.ip, bare.transport), (framed.ip, framed.transport));
-    assert_eq!((bare.l3, bare.l4, bare.payload, bare.end), (0, 20, 28, 29));
-    assert!(Dissected::parse_ip(&[]).is_err());
+fn a_packet_without_a_frame_is_dissected_as_inside_one() {
+    for (ether_type, ip) in [("0800", IPV4), ("86dd", IPV6)] {
+        let framed = frame(&[ether_type, ip, UDP]);
+        let outer = Dissected::parse(&framed).unwrap();
+        let inner = Dissected::parse_ip(&framed[14..]).unwrap();
+        assert_eq!((inner.ip, inner.transport), (outer.ip, outer.transport));
+        assert_eq!(offsets(&inner), offsets(&outer).map(|offset| offset - 14));
+    }
+    let error = Dissected::parse_ip(&[]).unwrap_err();
+    assert_eq!(error, Layer::Ipv4.error(Reason::Truncated));
     assert!(Dissected::parse_ip(&[0x50; 40]).is_err());
 }

@@ -287,6 +287,8 @@ fn node(draft: Draft<'_>) -> Option<Node> {
         netns: draft.netns.map(|(netns, _)| netns),
         group: draft.group,
         on_death: draft.on_death,
+        shards: draft.shards.map(|shards| shards.resolved),
+        shard: None,
     })
 }
 

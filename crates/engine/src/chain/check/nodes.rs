@@ -3,6 +3,7 @@
 use super::config::Subject;
 use super::fields::{check_name, choice, core, entry, known_keys, map, name, suggestion};
 use super::{Available, MODES};
+use crate::chain::check::shards::{ShardsDraft, shards};
 use crate::chain::diagnostic::{Position, Report};
 use crate::chain::model::{Mode, OnDeath, Run, WrapSpec};
 use crate::chain::parse::{Entry, Tree, Value};
@@ -14,6 +15,9 @@ use crate::port::{PortKind, PortRole};
 pub(in crate::chain) const ON_DEATHS: &[&str] = &["hold", "bypass", "drop"];
 /// Keys of every node that are not its kind's.
 const PLACE_KEYS: &[&str] = &["mode", "core", "netns", "group", "on_death"];
+/// The key of an NF that says how it is sharded, and that of a port.
+const SHARDS: &str = "shards";
+const QUEUES: &str = "queues";
 /// Group of nodes that name none.
 pub(in crate::chain) const GROUP: &str = "default";
 
@@ -31,6 +35,8 @@ pub(super) struct Draft<'t> {
     pub(super) on_death: OnDeath,
     /// Where the file says that it is bypassed when it dies.
     pub(super) bypass_at: Option<Position>,
+    /// How it is sharded, if the file says so and says it well.
+    pub(super) shards: Option<ShardsDraft>,
     pub(super) part: Part,
 }
 
@@ -178,6 +184,7 @@ impl Reader<'_> {
             group: GROUP.to_owned(),
             on_death: OnDeath::default(),
             bypass_at: None,
+            shards: None,
             part: if is_port {
                 self.port(report, node, entries)
             } else {
@@ -185,6 +192,8 @@ impl Reader<'_> {
             },
         };
         self.place(report, entries, &mut draft);
+        let key = if is_port { QUEUES } else { SHARDS };
+        draft.shards = entry(entries, key).and_then(|entry| shards(report, entry));
         draft
     }
 
@@ -261,7 +270,9 @@ impl Reader<'_> {
                 (None, node.at)
             }
         };
-        let is_config = |entry: &&Entry| entry.key != "type" && !PLACE_KEYS.contains(&&*entry.key);
+        let is_config = |entry: &&Entry| {
+            !PLACE_KEYS.contains(&&*entry.key) && !["type", SHARDS].contains(&&*entry.key)
+        };
         let config = Tree {
             at: node.tree.at,
             value: Value::Map(entries.iter().filter(is_config).cloned().collect()),
@@ -275,7 +286,9 @@ impl Reader<'_> {
     }
 
     fn port(&self, report: &mut Report<'_>, node: &Entry, entries: &[Entry]) -> Part {
-        let is_kind = |entry: &&Entry| entry.key != "wrap" && !PLACE_KEYS.contains(&&*entry.key);
+        let is_kind = |entry: &&Entry| {
+            !PLACE_KEYS.contains(&&*entry.key) && !["wrap", QUEUES].contains(&&*entry.key)
+        };
         let mut kinds = entries.iter().filter(is_kind);
         let known: Vec<&str> = self.registry.ports.iter().map(|kind| kind.name).collect();
         let first = kinds.next();
@@ -317,7 +330,7 @@ impl Reader<'_> {
                 "make two ports of it",
             );
         } else {
-            let mut keys = vec!["wrap"];
+            let mut keys = vec!["wrap", QUEUES];
             keys.extend(PLACE_KEYS);
             report.error(
                 entry.at,
@@ -338,7 +351,7 @@ impl Reader<'_> {
             let message = format!("there is no port type \"{}\"", entry.key);
             let mut keys = known.to_vec();
             keys.extend(PLACE_KEYS);
-            keys.push("wrap");
+            keys.extend(["wrap", QUEUES]);
             let near = suggestion(&entry.key, &keys);
             let repair = match near.starts_with("write one of") {
                 true => suggestion(&entry.key, known),

@@ -169,7 +169,10 @@ const TAP: PortKind = PortKind {
     schema: || schemars::schema_for!(Empty),
     check: |config| {
         parse_config::<Empty>(config)?;
-        Ok(PortRole::of(true, true))
+        Ok(PortRole {
+            queues_max: 64,
+            ..PortRole::of(true, true)
+        })
     },
     open: |_, _| Err(PortError("not in tests".to_owned())),
 };

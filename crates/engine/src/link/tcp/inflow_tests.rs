@@ -81,6 +81,7 @@ impl Conduit for &Pipe {
 fn spec(overflow: Overflow) -> RingSpec {
     RingSpec {
         link: 3,
+        number: 1,
         from: 0,
         to: 1,
         slot_count: 0,

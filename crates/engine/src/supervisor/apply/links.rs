@@ -140,7 +140,7 @@ impl Supervisor {
         }
     }
 
-    pub(super) fn inputs(&self, worker: usize) -> Vec<(usize, Vec<usize>)> {
+    pub(super) fn inputs(&self, worker: usize) -> Vec<(usize, Vec<(usize, u8)>)> {
         let nodes = self.placement.workers[worker].nodes.iter();
         let is_ring = |link: usize| self.placement.rings.iter().any(|ring| ring.link == link);
         nodes
@@ -151,7 +151,8 @@ impl Supervisor {
                     .filter(|(index, _)| is_ring(*index))
                     .collect();
                 links.sort_by_key(|(_, link)| link.input);
-                (*node, links.into_iter().map(|(index, _)| index).collect())
+                let links = links.into_iter().map(|(index, link)| (index, link.input));
+                (*node, links.collect())
             })
             .collect()
     }

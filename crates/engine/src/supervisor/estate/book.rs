@@ -44,6 +44,8 @@ pub(in crate::supervisor) struct Book {
     pub(in crate::supervisor) clock: [u64; 3],
     /// When it started, on the kernel's monotonic clock.
     pub(in crate::supervisor) started_ns: u64,
+    /// What splitters' hashes are keyed with: a flow stays with its shard.
+    pub(in crate::supervisor) split_seed: u64,
     pub(in crate::supervisor) next_request: u64,
     pub(in crate::supervisor) is_draining: bool,
     pub(in crate::supervisor) probing: Option<ProbeSettings>,
@@ -57,11 +59,11 @@ pub(in crate::supervisor) struct Book {
     pub(in crate::supervisor) waiting: Vec<Reclaim>,
     pub(in crate::supervisor) under_way: Vec<(u64, Reclaim)>,
     pub(in crate::supervisor) last_reclaim: u64,
-    pub(in crate::supervisor) audits_due: BTreeMap<usize, BTreeSet<usize>>,
+    pub(in crate::supervisor) audits_due: BTreeMap<usize, BTreeSet<u8>>,
     /// Owners that were asked to mark their buffers.
-    pub(in crate::supervisor) audits_open: BTreeMap<usize, BTreeSet<usize>>,
-    pub(in crate::supervisor) audits_last: BTreeMap<usize, BTreeSet<usize>>,
-    pub(in crate::supervisor) adoptions: BTreeMap<u8, Vec<(u32, u8)>>,
+    pub(in crate::supervisor) audits_open: BTreeMap<usize, BTreeSet<u8>>,
+    pub(in crate::supervisor) audits_last: BTreeMap<usize, BTreeSet<u8>>,
+    pub(in crate::supervisor) adoptions: BTreeMap<u16, Vec<(u32, u8)>>,
     pub(in crate::supervisor) respawns: Vec<WrittenRespawn>,
 }
 
@@ -132,5 +134,5 @@ pub(in crate::supervisor) struct WrittenRespawn {
     pub(in crate::supervisor) worker: usize,
     pub(in crate::supervisor) quick_deaths: u32,
     pub(in crate::supervisor) is_up: bool,
-    pub(in crate::supervisor) waits_for: Vec<((u8, u32), u8)>,
+    pub(in crate::supervisor) waits_for: Vec<((u16, u32), u8)>,
 }

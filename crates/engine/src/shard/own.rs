@@ -1,0 +1,36 @@
+//! Keys that an NF reads itself, where what it knows of its packets decides.
+//!
+//! The function runs in the workers of those that send to the shards, not in the NF's own.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::config::ConfigErrors;
+
+/// Says whose a packet is.
+pub trait Chooser: Send {
+    /// The shard of a packet, from its Ethernet header on; none if it has no key: then it is the
+    /// first shard's. The same packet gives the same answer wherever it is asked. A number that is
+    /// too large counts as none.
+    fn shard_of(&mut self, packet: &[u8]) -> Option<u8>;
+}
+
+/// Makes the function of an NF, from its configuration and the number of its shards.
+#[derive(Clone, Copy)]
+pub struct OwnKey(pub fn(config: &Value, count: u16) -> Result<Box<dyn Chooser>, ConfigErrors>);
+
+impl fmt::Debug for OwnKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OwnKey")
+    }
+}
+
+/// A kind has one at most, so it says nothing that the kind does not.
+impl PartialEq for OwnKey {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for OwnKey {}
