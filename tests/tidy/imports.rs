@@ -19,7 +19,7 @@ const IN_CIRCLES: &[(&str, usize)] = &[
     ("crates/measure", 29),
     ("crates/pcs", 7),
     ("crates/port", 17),
-    ("crates/shm", 9),
+    ("crates/shm", 12),
     ("crates/wire", 18),
     ("xtask", 8),
 ];

@@ -201,7 +201,10 @@ const EXAMPLES: &[Examples] = &[
     ),
     of(
         "flow test",
-        &[("catena flow test policer.test.yaml", "Packets in and out")],
+        &[(
+            "catena flow test policer.yaml policer.test.yaml",
+            "Packets in and out",
+        )],
     ),
     of(
         "flow trace",

@@ -387,7 +387,19 @@ pub const KIND: NfKind = NfKind {
             .headroom(HEADROOM)
             .state(state)
             .counters(COUNTERS.into_iter().chain(HELD_COUNTERS))
-            .drop_reasons(REASONS))
+            .drop_reasons(REASONS)
+            .requests([
+                (r#"{"show": "sessions"}"#, "sessions, from a slot `from` on"),
+                (r#"{"show": "peers"}"#, "associations with SMFs"),
+                (
+                    r#"{"show": "pools"}"#,
+                    "UE addresses and sessions, used and free",
+                ),
+                (
+                    r#"{"show": "reports"}"#,
+                    "reports to SMFs, and held packets",
+                ),
+            ]))
     },
     build,
 };

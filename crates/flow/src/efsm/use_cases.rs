@@ -1,4 +1,4 @@
-//! The programs of `programs/`, each with packets.
+//! The programs of `programs/`, each from its file to the verdicts on packets that show its use.
 
 use super::source::load;
 use super::tests::{TCP, UDP, packet};

@@ -171,7 +171,17 @@ fn nf_plan(planned: &Planned) -> NfPlan {
             name: STATE.to_owned(),
             bytes: planned.layout.words * size_of::<u64>() + STATE_LINE_BYTES,
             layout: planned.layout.number,
-        });
+        })
+        .requests([
+            (
+                r#"{"show": "flows"}"#,
+                "entries of an `element`, from a place `from` on",
+            ),
+            (r#"{"show": "globals"}"#, "global registers"),
+            (r#"{"show": "transitions"}"#, "how often each was taken"),
+            (r#"{"show": "program"}"#, "what runs"),
+            (r#"{"show": "traces"}"#, "packets that `trace` followed"),
+        ]);
     if program.writes() {
         plan = plan.writes();
     }

@@ -1,4 +1,4 @@
-//! `catena flow explain`: a program in words.
+//! `catena flow explain`: a program in words, from its file, for who wrote it or has to run it.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
