@@ -38,9 +38,9 @@ pub struct Packet {
     data: NonNull<u8>,
     /// Offset in the pool (high half) and length (low half).
     place: u64,
-    /// Metadata (high half); headroom left (8 bits), slot (6), bundled (1), writable (1), moved (1),
-    /// where the first two and the last count for packets of a bundle only; log2 of the stride (5),
-    /// pool (10).
+    /// Metadata (high half); headroom left (8 bits), slot (6), bundled (1), writable (1), moved
+    /// (1), where the first two and the last count for packets of a bundle only; log2 of the stride
+    /// (5), pool (10).
     info: u64,
 }
 

@@ -6,8 +6,8 @@
 //! To find those exactly while everybody runs:
 //!
 //! 1. The owner marks in its ledger, between two turns, what is out by a link that leads to the
-//!    dead worker. A mark goes when its buffer comes home. One link at a time: should the owner die,
-//!    it is known of each mark by which link its buffer left.
+//!    dead worker. A mark goes when its buffer comes home. One link at a time: should the owner
+//!    die, it is known of each mark by which link its buffer left.
 //! 2. Then all links are looked through in the order in which packets take them, lanes last. A
 //!    packet is published further on before its slot is given back, so one that moves meanwhile is
 //!    seen, unless it has come home.
