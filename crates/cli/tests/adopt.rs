@@ -92,9 +92,9 @@ fn left_s(chain: &Running, name: &str) -> Option<u64> {
 /// All that was made has arrived, once and in order, but for what the dead held.
 fn assert_verified(status: &Value) {
     assert_conserved(status);
-    let report = &node(status, "out")["report"];
+    let counted = &node(status, "out")["counters"];
     for wrong in ["duplicated", "reordered", "corrupted"] {
-        assert_eq!(number(&report[wrong]), 0, "{wrong}: {status:#}");
+        assert_eq!(number(&counted[wrong]), 0, "{wrong}: {status:#}");
     }
     let nodes = status["nodes"].as_array().unwrap().iter();
     let killed: u64 = nodes.map(|node| number(&node["killed"])).sum();

@@ -42,8 +42,8 @@ fn rx(status: &Value, name: &str) -> u64 {
 
 /// What the sink found wrong, by the numbers in the packets.
 fn faults(status: &Value, which: &[&str]) -> Vec<u64> {
-    let report = &node(status, "out")["report"];
-    which.iter().map(|fault| number(&report[*fault])).collect()
+    let counted = &node(status, "out")["counters"];
+    which.iter().map(|fault| number(&counted[*fault])).collect()
 }
 
 #[test]
