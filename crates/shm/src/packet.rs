@@ -164,7 +164,6 @@ impl Packet {
     }
 
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "takes 5 bits")]
     fn log2_stride(&self) -> u8 {
         (self.info >> LOG2_SHIFT & LOG2_MASK) as u8
     }
@@ -216,7 +215,6 @@ impl Packet {
 
     /// Pool of its buffer.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "takes 10 bits")]
     pub fn pool(&self) -> u16 {
         (self.info & POOL_MASK) as u16
     }

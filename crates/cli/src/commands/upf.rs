@@ -90,7 +90,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
         Command::Reports(node) => {
             let answer = ask(node, json!({ "show": "reports" }))?;
             show(node, "reports", &answer, |answer| {
-                outln!("{}", line(answer))
+                outln!("{}", line(answer));
             })
         }
         Command::Smf { scenario, json } => play(scenario, *json),

@@ -69,7 +69,6 @@ impl UeSpace {
                 }
                 (IpAddr::V6(prefix), IpAddr::V6(address)) => {
                     let differs = (prefix.to_bits() ^ address.to_bits()) >> 64;
-                    #[expect(clippy::cast_possible_truncation, reason = "64 bits are left")]
                     let differs = differs as u64;
                     (differs, 64_u32.saturating_sub(len))
                 }

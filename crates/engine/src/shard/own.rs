@@ -18,7 +18,10 @@ pub trait Chooser: Send {
 
 /// Makes the function of an NF, from its configuration and the number of its shards.
 #[derive(Clone, Copy)]
-pub struct OwnKey(pub fn(config: &Value, count: u16) -> Result<Box<dyn Chooser>, ConfigErrors>);
+pub struct OwnKey(pub MakeChooser);
+
+/// Makes what chooses among `count` shards, from the configuration of the NF.
+pub type MakeChooser = fn(config: &Value, count: u16) -> Result<Box<dyn Chooser>, ConfigErrors>;
 
 impl fmt::Debug for OwnKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

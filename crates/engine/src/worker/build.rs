@@ -479,7 +479,7 @@ impl Making {
             let output = usize::from(edge.output);
             match (ring, from, to) {
                 (Some(spec), _, _) => {
-                    self.join_ring(&mut graph, spec, from, (to, edge.input), output)?
+                    self.join_ring(&mut graph, spec, from, (to, edge.input), output)?;
                 }
                 (None, Some(from), Some(to)) => {
                     let queue = graph.queues.len();

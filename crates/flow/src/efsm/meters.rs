@@ -18,7 +18,7 @@ pub(super) fn meter(model: &MeterModel) -> Result<(MeterKind, bool), String> {
             Rate::PacketsPerSecond(value) => (value, false),
             Rate::BitsPerSecond(value) => (value / 8.0, true),
         };
-        if value.fract() != 0.0 || value < 1.0 || value > 1e13 {
+        if value.fract() != 0.0 || !(1.0..=1e13).contains(&value) {
             return Err(
                 "a meter's rate is a whole number of packets or bytes per second".to_owned(),
             );

@@ -82,7 +82,7 @@ pub(super) fn tokens(file: &str, text: &str) -> Result<Vec<(Token, usize)>, XlEr
                 None => return fail("this is no index", "write [FROM:+COUNT] or [FROM:TO]"),
             }
         } else if let Some(sign) = SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
-            (Token::Sign(*sign), sign.len())
+            (Token::Sign(sign), sign.len())
         } else {
             return fail("this character is not XL's", "remove it");
         };
