@@ -85,7 +85,7 @@ fn pids(status: &Value) -> Vec<u64> {
 fn left_s(chain: &Running, name: &str) -> Option<u64> {
     let Output { stdout, .. } = chain.ask(&["list", "--json"]);
     let list: Value = serde_json::from_slice(&stdout).unwrap();
-    let mut all = list.as_array().unwrap().iter();
+    let mut all = list["chains"].as_array().unwrap().iter();
     all.find(|entry| entry["chain"] == name)?["left_s"].as_u64()
 }
 

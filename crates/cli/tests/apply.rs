@@ -46,7 +46,9 @@ impl Running {
     }
 
     fn status(&self) -> Option<Value> {
-        serde_json::from_slice(&self.ask(&["status", "live", "--json"]).stdout).ok()
+        let output = self.ask(&["status", "live", "--json"]);
+        let is_there = output.status.success();
+        is_there.then(|| serde_json::from_slice(&output.stdout).unwrap())
     }
 
     /// Waits until the status is as wanted; the chain itself moves on meanwhile.

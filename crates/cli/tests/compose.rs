@@ -91,7 +91,7 @@ const CHAIN: Project = Project {
         "911",
         "336",
         "acl_deny 575",
-        "= 12576 free + 0 in flight",
+        "= 12960 free + 0 in flight",
     ],
 };
 

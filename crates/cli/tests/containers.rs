@@ -96,7 +96,9 @@ struct Running<'a> {
 impl Running<'_> {
     fn status(&self) -> Option<Value> {
         let output = self.bench.command(&["status", "box", "--json"]).output();
-        serde_json::from_slice(&output.unwrap().stdout).ok()
+        let output = output.unwrap();
+        let is_there = output.status.success();
+        is_there.then(|| serde_json::from_slice(&output.stdout).unwrap())
     }
 
     /// Polls the chain's status until it holds.

@@ -141,7 +141,7 @@ fn a_missing_capture_is_told_and_nothing_is_left() {
     for mode in ["inline", "thread", "process"] {
         chain(&place, mode, "{ pcap: { write: out.pcap } }");
         let ended = place.catena(&["run", "chain.yaml"]);
-        ended.assert_code(1);
+        ended.assert_code(2);
         assert!(ended.stderr.contains("in.pcap"), "{}", ended.stderr);
         assert_eq!(
             ended.stderr.lines().count(),
@@ -159,7 +159,7 @@ fn a_disk_that_is_full_from_the_start_starts_nothing() {
     place.write("in.pcap", web());
     chain(&place, "process", "{ pcap: { write: /dev/full } }");
     let ended = place.catena(&["run", "chain.yaml"]);
-    ended.assert_code(1);
+    ended.assert_code(2);
     assert!(ended.stderr.contains("out: /dev/full"), "{}", ended.stderr);
     assert!(ended.stderr.contains("No space left"), "{}", ended.stderr);
     place.assert_nothing_left();

@@ -172,7 +172,7 @@ fn a_running_chain_is_scraped() {
     };
     assert!(sum("catena_node_rx_packets_total", "node", "swap") > 0.0);
     assert!(sum("catena_link_packets_total", "link", "in -> swap") > 0.0);
-    assert_eq!(sum("catena_link_slots", "link", "in -> swap"), 512.0);
+    assert_eq!(sum("catena_link_slots", "link", "in -> swap"), 2048.0);
     assert_eq!(sum("catena_node_drops_total", "node", "swap"), 0.0);
     assert_eq!(sum("catena_worker_up", "mode", "process"), 3.0);
     assert!(samples.iter().all(|sample| sample.labels["chain"] == "gen"));

@@ -143,7 +143,7 @@ fn the_file_chooses_sizes_of_buffers() {
     // workers that send.
     assert_eq!(
         status["buffers"]["allocated"],
-        8192 + 4096 + 128 + 4 + 1 + 1000 + 3 * 64
+        8192 + 4096 + 128 + 4 + 1 + 1000 + 3 * 256
     );
     assert_conserved(&status);
     let out = std::fs::read(place.path("out.pcap")).unwrap();
@@ -165,9 +165,9 @@ fn two_hundred_thousand_buffers_go_round() {
         named(&status["nodes"], "out")["counters"]["verified"],
         300_000
     );
-    // Beside what the chain says, 64 bundles of each worker that sends.
+    // Beside what the chain says, 256 bundles of each worker that sends.
     assert_eq!(
         status["buffers"]["allocated"],
-        200_000 + 4096 + 128 + 32 + 2 * 64
+        200_000 + 4096 + 128 + 32 + 2 * 256
     );
 }

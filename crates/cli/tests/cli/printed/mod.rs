@@ -37,6 +37,16 @@ const PAGES: &[&str] = &[
 /// Commands of `sh` blocks, by how they begin, and what runs them.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("./test", ".ci/run"),
+    // The lab of AF_XDP: the same interfaces and programs, in namespaces of the test's own.
+    ("ip netns", "crates/cli/tests/xdp.rs"),
+    ("ip link", "crates/cli/tests/xdp.rs"),
+    ("ip -n lab-", "crates/cli/tests/xdp.rs"),
+    ("ethtool", "crates/cli/tests/xdp.rs"),
+    ("catena run chains/xdp.yaml", "crates/cli/tests/xdp.rs"),
+    ("catena status xdp", "crates/cli/tests/xdp.rs"),
+    ("catena stop xdp", "crates/cli/tests/xdp.rs"),
+    ("catena run chains/upf/first.yaml", "crates/cli/tests/chains.rs"),
+    ("catena upf", "crates/cli/tests/upf.rs"),
     ("RUSTFLAGS=\"--cfg loom\"", "test"),
     (
         "cargo test --release -p catena-shm --lib --target-dir target/loom",
