@@ -45,7 +45,10 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("catena run chains/xdp.yaml", "crates/cli/tests/xdp.rs"),
     ("catena status xdp", "crates/cli/tests/xdp.rs"),
     ("catena stop xdp", "crates/cli/tests/xdp.rs"),
-    ("catena run chains/upf/first.yaml", "crates/cli/tests/chains.rs"),
+    (
+        "catena run chains/upf/first.yaml",
+        "crates/cli/tests/chains.rs",
+    ),
     ("catena upf", "crates/cli/tests/upf.rs"),
     ("RUSTFLAGS=\"--cfg loom\"", "test"),
     (
