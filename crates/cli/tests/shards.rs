@@ -334,7 +334,7 @@ fn a_chain_for_64_cores_is_checked_and_its_placement_printed() {
         "{text}"
     );
     let answer: Value = serde_json::from_str(&check(&["--json"])).unwrap();
-    let placed = answer["placement"].as_array().unwrap();
+    let placed = answer["files"][0]["placement"].as_array().unwrap();
     assert_eq!(placed.len(), 1 + 64 + 64);
     for worker in placed {
         let name = worker["worker"].as_str().unwrap();
