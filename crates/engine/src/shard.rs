@@ -1,8 +1,8 @@
 //! Shards: one node of a chain file as several workers, each with its part of the packets.
 //!
-//! Before any packet: [`expand`] makes of a chain whose nodes say `shards: n` (a port: `queues: n`)
-//! one in which each shard is a node of its own, and puts splitters where packets must be told
-//! apart. While packets move: [`split`] sends each to the shard that its key says. A shard shares
+//! Before any packet: [`expand()`] makes of a chain whose nodes say `shards: n` (a port:
+//! `queues: n`) one in which each shard is a node of its own, and puts splitters where packets must
+//! be told apart. While packets move: [`split`] sends each to the shard that its key says. A shard shares
 //! nothing with the others; `docs/adr/0019-shards.md` has the reasons.
 //!
 //! - [`key`]: what decides; [`hash`]: keys that are hashed; [`table`]: which shard has which hash.

@@ -1,8 +1,7 @@
 //! Bundles: buffers that hold many small packets, which pass a link in one hand-over.
 //!
 //! Between NFs: the sending side of a link packs what it has in hand into a bundle
-//! ([`BundleWriter`]), the receiving side makes ordinary packets of it
-//! ([`crate::pool::PoolView::packets`]), which NFs change in place.
+//! ([`BundleWriter`]), the receiving side makes ordinary packets of it, which NFs change in place.
 //! `docs/adr/0010-bundles-are-buffers-of-many-packets.md` has the reasons.
 //!
 //! ```text

@@ -2,7 +2,7 @@
 //!
 //! In the middle of a packet's life, in its sender's loop: a node of mode `inline` behind an output
 //! of the sender, with an output for each shard, so that a packet passes no ring on the way to its
-//! own. [`super::expand`] puts it there; no chain file names it. It keeps packets in their order,
+//! own. [`super::expand()`] puts it there; no chain file names it. It keeps packets in their order,
 //! changes none, and counts those that have no key, which go to the first shard.
 
 use schemars::JsonSchema;
@@ -19,7 +19,7 @@ use crate::own_counters::CounterSink;
 /// The word for it in `status`.
 pub const NAME: &str = "split";
 
-/// What a splitter needs to know; made by [`super::expand`].
+/// What a splitter needs to know; made by [`super::expand()`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Config {
     /// What decides.
