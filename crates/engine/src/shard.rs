@@ -2,8 +2,8 @@
 //!
 //! Before any packet: [`expand()`] makes of a chain whose nodes say `shards: n` (a port:
 //! `queues: n`) one in which each shard is a node of its own, and puts splitters where packets must
-//! be told apart. While packets move: [`split`] sends each to the shard that its key says. A shard shares
-//! nothing with the others; `docs/adr/0019-shards.md` has the reasons.
+//! be told apart. While packets move: [`split`] sends each to the shard that its key says. A shard
+//! shares nothing with the others; `docs/adr/0019-shards.md` has the reasons.
 //!
 //! - [`key`]: what decides; [`hash`]: keys that are hashed; [`table`]: which shard has which hash.
 //! - [`own`]: keys that an NF reads itself.
