@@ -91,11 +91,20 @@ fn a_supervisor_whose_standard_error_nobody_reads_goes_on() {
 fn a_time_that_is_none_is_refused() {
     let place = Place::new();
     let file = generating(&place, "timed");
-    for wrong in ["nan", "inf", "1e30", "0", "-1", "soon"] {
+    let range = "write a time from";
+    let wrongs = [
+        ("nan", range),
+        ("inf", range),
+        ("1e30", range),
+        ("-1", range),
+        ("0", "write a time above 0"),
+        ("soon", "is not a time; write it like"),
+    ];
+    for (wrong, why) in wrongs {
         let option = format!("--seconds={wrong}");
         let ended = place.catena(&["run", &option, &file]);
         ended.assert_code(2);
-        assert!(ended.stderr.contains("write a time"), "{ended:?}");
+        assert!(ended.stderr.contains(why), "{wrong}: {ended:?}");
     }
     place.assert_nothing_left();
 }
