@@ -221,12 +221,14 @@ impl Packer {
         while done < packets.len() {
             let (run, len) = bundle_run(&packets[done..], self.headroom);
             let staged = if run > 1 {
-                self.stage_bundle(&packets[done..done + run], len, ring, staging)
+                let bundle = self.stage_bundle(&packets[done..done + run], len, ring, staging);
+                bundle.map(|descriptor| into.push(descriptor)).is_some()
             } else {
-                staging.stage_packet(ring, &packets[done])
+                staging.stage_packet(ring, &packets[done], into)
             };
-            let Some(descriptor) = staged else { break };
-            into.push(descriptor);
+            if !staged {
+                break;
+            }
             done += run;
         }
         done

@@ -445,7 +445,7 @@ impl Packet {
 impl StagingWriter {
     /// Builds a bundle of `count` packets in `len` bytes (see [`bytes_of`]) in the area of `ring`
     /// and gives the descriptor to publish, or none if there is no room now. As with
-    /// [`StagingWriter::stage`], the caller publishes it before it stages anything else.
+    /// [`StagingWriter::stage_packet`], the caller publishes it before it stages anything else.
     ///
     /// `fill` adds just these packets, in the order for which `len` was computed.
     #[inline]
@@ -461,7 +461,7 @@ impl StagingWriter {
             return None;
         }
         let mut made = (0, 0);
-        let place = self.stage_with(ring, len, count, |to| {
+        let offset = self.stage_with(ring, len, count, |to| {
             // SAFETY: `len` bytes in the area, which only this side writes, and which nothing else
             // uses until the descriptor is published; staged bytes start at a cache line.
             let mut bundle = unsafe { BundleWriter::at(to, 0, len, headroom) };
@@ -471,11 +471,7 @@ impl StagingWriter {
             bundle.finish(mark);
         })?;
         #[expect(clippy::cast_possible_truncation, reason = "at most 2^16")]
-        Some(Descriptor::staged_bundle(
-            place.offset,
-            made.0 as u32,
-            made.1,
-        ))
+        Some(Descriptor::staged_bundle(offset, made.0 as u32, made.1))
     }
 }
 

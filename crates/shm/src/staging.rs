@@ -119,33 +119,56 @@ impl StagingWriter {
         !self.reserved.is_empty() || self.next - self.freed > self.cycle / 8 * u64::from(quarters)
     }
 
-    /// Copies `packet` into the area of `ring` and gives the descriptor to publish, which also says
-    /// how large its buffer is, or none if there is no room now. The caller publishes it before
-    /// staging another one that it may not publish.
+    /// Copies `packet` into the area of `ring` and adds the descriptor to publish, which also says
+    /// how large its buffer is, to `into`. False if there is no room now.
     #[inline]
-    pub fn stage_packet(&mut self, ring: &MappedRing, packet: &Packet) -> Option<Descriptor> {
-        let descriptor = self.stage(ring, packet.bytes(), packet.metadata())?;
-        Some(Descriptor {
-            pool: packet.buffer_log2().into(),
-            ..descriptor
-        })
+    pub fn stage_packet(
+        &mut self,
+        ring: &MappedRing,
+        packet: &Packet,
+        into: &mut Vec<Descriptor>,
+    ) -> bool {
+        let log2 = packet.buffer_log2();
+        self.stage(ring, packet.bytes(), packet.metadata(), log2, into)
     }
 
-    /// Copies `bytes` into the area of `ring` and gives the descriptor to publish, or none if there
-    /// is no room now. The caller publishes it before staging another one that it may not publish.
+    /// Copies `bytes`, which lay in a buffer of 2^`log2` bytes (0 if that is not said), into the
+    /// area of `ring` and adds the descriptor to publish to `into`. False if there is no room now.
+    ///
+    /// Adds it rather than giving it: what is put together in memory and copied at once waits until
+    /// the lines of all packets before it are this core's.
     #[inline]
-    pub fn stage(&mut self, ring: &MappedRing, bytes: &[u8], tag: u32) -> Option<Descriptor> {
-        let descriptor = self.stage_with(ring, bytes.len(), 1, |to| {
+    fn stage(
+        &mut self,
+        ring: &MappedRing,
+        bytes: &[u8],
+        tag: u32,
+        log2: u8,
+        into: &mut Vec<Descriptor>,
+    ) -> bool {
+        let staged = self.stage_with(ring, bytes.len(), 1, |to| {
             // SAFETY: `to` is the start of so many bytes that only this function writes; `bytes` is
             // this process's memory.
             unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_ptr(), bytes.len()) };
-        })?;
-        Some(Descriptor { tag, ..descriptor })
+        });
+        let Some(offset) = staged else { return false };
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "within an area of at most 1 GiB"
+        )]
+        into.push(Descriptor {
+            kind: crate::descriptor::kind::PACKET,
+            pool: log2.into(),
+            len: bytes.len() as u32,
+            offset,
+            tag,
+        });
+        true
     }
 
     /// Takes the next free `len` bytes of the area of `ring`, for a descriptor of `span` packets,
-    /// and lets `fill` write them; `fill` is given their address, a multiple of a cache line. None
-    /// if there is no room now.
+    /// and lets `fill` write them; `fill` is given their address, a multiple of a cache line. Gives
+    /// where they begin in the area, or none if there is no room now.
     #[inline]
     pub(crate) fn stage_with(
         &mut self,
@@ -153,7 +176,7 @@ impl StagingWriter {
         len: usize,
         span: u32,
         fill: impl FnOnce(NonNull<u8>),
-    ) -> Option<Descriptor> {
+    ) -> Option<u32> {
         let len = len as u64;
         let behind = self.index + u64::from(span);
         if behind - self.first > self.ends.len() as u64 {
@@ -182,11 +205,7 @@ impl StagingWriter {
             clippy::cast_possible_truncation,
             reason = "within an area of at most 1 GiB"
         )]
-        Some(Descriptor {
-            len: len as u32,
-            offset: offset as u32,
-            ..Descriptor::default()
-        })
+        Some(offset as u32)
     }
 
     /// Where in the area `len` bytes find room, and where they end in the cycle, if it is there.
@@ -291,12 +310,13 @@ mod tests {
                     let bytes = vec![u8::try_from(sent % 251).unwrap(); lens[sent]];
                     if producer.room(1) == 0 { break; }
                     staging.release(producer.tail_seen());
-                    let Some(descriptor) = staging.stage(&ring, &bytes, 0) else {
+                    let mut staged = Vec::new();
+                    if !staging.stage(&ring, &bytes, 0, 0, &mut staged) {
                         producer.room(u32::MAX);
                         staging.release(producer.tail_seen());
                         break;
-                    };
-                    prop_assert_eq!(producer.push([descriptor].into_iter()), 1);
+                    }
+                    prop_assert_eq!(producer.push(staged.into_iter()), 1);
                     producer.settle();
                     sent += 1;
                 }
@@ -343,7 +363,7 @@ mod tests {
             while staging.has_room() {
                 let bytes = if round % 3 == 0 { &large } else { &small };
                 for _ in 0..64 {
-                    assert!(staging.stage(&ring, bytes, 0).is_some());
+                    assert!(staging.stage(&ring, bytes, 0, 0, &mut Vec::new()));
                     sent += 1;
                 }
             }

@@ -304,11 +304,9 @@ impl RingTx {
             let into = &mut self.descriptors;
             self.packer.stage(packets, ring, staging, into);
         } else {
-            for packet in packets {
-                let staged = staging.stage_packet(ring, packet);
-                let Some(descriptor) = staged else { break };
-                self.descriptors.push(descriptor);
-            }
+            let into = &mut self.descriptors;
+            let mut packets = packets.iter();
+            let _ = packets.all(|packet| staging.stage_packet(ring, packet, into));
         }
         #[expect(clippy::cast_possible_truncation, reason = "bursts are small")]
         let wanted = packets.len() as u32;

@@ -9,6 +9,9 @@ use crate::nf::DropReason;
 use crate::packet::Packet;
 use crate::pools::Pools;
 
+/// Packets that are allocated before they are filled: about as many lines as a core fetches at once.
+const FILLED_AT_ONCE: usize = 16;
+
 /// Collects the packets one [`Port::rx`](super::Port::rx) call receives.
 pub struct RxBurst<'a> {
     pools: &'a mut Pools,
@@ -108,23 +111,35 @@ impl<'a> RxBurst<'a> {
     #[inline]
     pub fn fill(&mut self, count: usize, len: usize, mut fill: impl FnMut(&mut Packet)) -> usize {
         let count = count.min(self.room());
+        let first = self.packets.len();
         let packets = &mut *self.packets;
-        let mut receive = |mut packet: Packet| {
-            fill(&mut packet);
-            packets.push(packet);
-        };
         let mut done = 0;
         if let Some(headroom) = self.bundle_headroom.filter(|_| len <= PACKED_LEN_MAX) {
             while done < count {
                 let wanted = count - done;
-                let made = self.pools.fill_bundle(wanted, len, headroom, &mut receive);
+                let push = |packet| packets.push(packet);
+                let made = self.pools.fill_bundle(wanted, len, headroom, push);
                 done += made;
                 if made == 0 {
                     break;
                 }
             }
         }
-        done + self.pools.alloc_each(count - done, len, receive)
+        let mut filled = first;
+        loop {
+            // Some handles at a time, then their bytes: a handle that is copied at once after it
+            // was made waits until the lines of all packets before it are this core's.
+            packets[filled..].iter_mut().for_each(&mut fill);
+            filled = packets.len();
+            let wanted = (count - done).min(FILLED_AT_ONCE);
+            let made = self
+                .pools
+                .alloc_each(wanted, len, |packet| packets.push(packet));
+            done += made;
+            if made == 0 {
+                return done;
+            }
+        }
     }
 
     /// Receives a copy of `bytes`. Returns false, and counts why, if there is no buffer.

@@ -280,10 +280,9 @@ mod tests {
                 let mut packet = owner.alloc(len).unwrap();
                 packet.set_tag(tag);
                 writer.release(producer.tail_seen());
-                if producer.room(1) > 0
-                    && let Some(staged) = writer.stage_packet(&ring, &packet)
-                {
-                    producer.push([staged].into_iter());
+                let mut staged = Vec::new();
+                if producer.room(1) > 0 && writer.stage_packet(&ring, &packet, &mut staged) {
+                    producer.push(staged.into_iter());
                 }
                 prop_assert_eq!(against_producer(&ring, &bounds), None);
                 owner.free(packet);
