@@ -1,4 +1,4 @@
-//! What a device is offered in a trial.
+//! What a device is offered in a trial: said by searches and studies, carried out by `Device::run`.
 
 use std::time::Duration;
 

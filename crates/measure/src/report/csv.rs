@@ -1,4 +1,4 @@
-//! Fields of comma-separated values (RFC 4180).
+//! Fields of comma-separated values (RFC 4180), for the files beside a report's page.
 
 /// A field as RFC 4180 has it.
 pub(crate) fn quoted(field: &str) -> String {

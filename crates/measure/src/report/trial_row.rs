@@ -1,4 +1,4 @@
-//! A trial as a report shows it.
+//! A trial as a report shows it: a row of its tables, and what a study's journal keeps of it.
 
 use serde::{Deserialize, Serialize};
 

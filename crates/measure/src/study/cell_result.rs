@@ -1,4 +1,4 @@
-//! What was measured of one combination of factors.
+//! What was measured of one combination of factors: made by `summary`, looked at by `suspicion`.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,8 @@ pub struct CellResult {
     pub levels: Vec<String>,
     /// Trials with a result.
     pub trials: u32,
-    /// Values by the name of a [`METRICS`](super::summary::METRICS) entry; those without a value are absent.
+    /// Values by the name of a [`METRICS`](super::summary::METRICS) entry; those without a value
+    /// are absent.
     pub values: BTreeMap<String, Spread>,
     /// Delays of all trials, ns.
     pub latency: Option<Histogram>,

@@ -1,4 +1,5 @@
-//! What a receiver tells of each packet, and who is told: between the port `receiver` and what judges.
+//! What a receiver tells of each packet, and who is told: between the port `receiver` and what
+//! judges loss and order.
 
 use serde::{Deserialize, Serialize};
 

@@ -14,7 +14,8 @@ pub const INTERFACE_NAME_LEN_MAX: usize = libc::IFNAMSIZ - 1;
 /// How to open a TAP. The default suits a port with one queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Let several [`Tap`](super::Tap)s open the same interface, one queue each. All of them must ask for it.
+    /// Let several [`Tap`](super::Tap)s open the same interface, one queue each. All of them must
+    /// ask for it.
     pub multi_queue: bool,
     /// Precede each frame by a `virtio_net_hdr` of [`VNET_HEADER_LEN`] bytes in both directions.
     pub vnet_header: bool,
