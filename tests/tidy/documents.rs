@@ -326,3 +326,54 @@ fn the_change_log_knows_every_crate() {
     ];
     assert_eq!(change_log(&files).len(), 1);
 }
+
+/// Where chain files are wrong on purpose, or have NFs that the repository's schema does not know.
+const OF_NO_SCHEMA: [&str; 2] = ["crates/", "examples/own-nf/"];
+
+/// The first line by which editors find the rules of a chain file, as `file` has to name them.
+fn schema_line(file: &str) -> String {
+    let ups = "../".repeat(file.matches('/').count());
+    let ups = match file.starts_with("docs/") {
+        true => ups.replacen("../", "", 1),
+        false => format!("{ups}docs/"),
+    };
+    format!("# yaml-language-server: $schema={ups}reference/chain.schema.json")
+}
+
+fn chains_without_schema(files: &[File]) -> Vec<Finding> {
+    let is_chain = |file: &&File| {
+        let has = |key: &str| file.text.lines().any(|line| line.starts_with(key));
+        let is_ours = !OF_NO_SCHEMA
+            .iter()
+            .any(|place| file.path.starts_with(place));
+        file.is(".yaml") && has("name:") && has("links:") && is_ours
+    };
+    let chains = files.iter().filter(is_chain);
+    let without = chains.filter(|file| file.text.lines().next() != Some(&schema_line(&file.path)));
+    without
+        .map(|file| {
+            let message = format!("let the first line be: {}", schema_line(&file.path));
+            whole(&file.path, message)
+        })
+        .collect()
+}
+
+#[test]
+fn every_chain_file_names_its_schema() {
+    report(&chains_without_schema(&repository()));
+    let chain = "name: a\nlinks: []\n";
+    let right =
+        format!("# yaml-language-server: $schema=../docs/reference/chain.schema.json\n{chain}");
+    let files = [
+        sample("chains/a.yaml", &right),
+        sample("chains/deep/a.yaml", &right),
+        sample("docs/pictures/a.yaml", chain),
+        sample("chains/expect/a.yaml", "nodes: {}\n"),
+    ];
+    assert_eq!(chains_without_schema(&files).len(), 2);
+    let found = &chains_without_schema(&files)[1].message;
+    assert!(
+        found.ends_with("$schema=../reference/chain.schema.json"),
+        "{found}"
+    );
+}

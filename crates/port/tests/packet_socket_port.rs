@@ -9,7 +9,7 @@ use catena_engine::nf::{DropReason, Nanos};
 use catena_engine::port::RxState;
 use catena_port::packet_socket;
 use catena_port::port_bench::PortBench;
-use netns::{Deadline, isolated, run, veth};
+use netns::{Deadline, frame, isolated, run, veth};
 use serde_json::{Value, json};
 
 fn open(config: &Value) -> PortBench {
@@ -22,15 +22,6 @@ fn pair() -> (PortBench, PortBench) {
         open(&json!({ "interface": "a" })),
         open(&json!({ "interface": "b", "delivery": "immediate" })),
     )
-}
-
-/// A frame of an experimental protocol (IEEE 802 9.2.4) to another host's address.
-fn frame(len: usize, tag: &[u8]) -> Vec<u8> {
-    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
-    frame.extend_from_slice(tag);
-    frame.extend_from_slice(&[0x88, 0xb5]);
-    frame.extend((frame.len()..len).map(|index| (index * 7 + len) as u8));
-    frame
 }
 
 fn receive(bench: &mut PortBench, count: usize) -> Vec<Vec<u8>> {

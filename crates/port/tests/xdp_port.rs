@@ -14,7 +14,7 @@ use catena_port::port_bench::PortBench;
 use catena_port::{packet_socket, xdp};
 use catena_shm::pool::{PoolGeometry, PoolOwner};
 use catena_shm::region::Sharing;
-use netns::{Deadline, has, isolated, run, veth, without_capabilities};
+use netns::{Deadline, frame, has, isolated, run, veth, without_capabilities};
 use serde_json::{Value, json};
 
 const MODES: [&str; 2] = ["native", "generic"];
@@ -41,15 +41,6 @@ fn skipping(test: &str, opened: Result<PortBench, PortError>) -> Option<PortBenc
 fn plain(interface: &str) -> PortBench {
     let config = json!({ "interface": interface, "delivery": "immediate" });
     PortBench::open(&packet_socket::KIND, &config, Path::new(".")).unwrap()
-}
-
-/// A frame of an experimental protocol (IEEE 802 9.2.4) to another host's address.
-fn frame(len: usize, tag: &[u8]) -> Vec<u8> {
-    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
-    frame.extend_from_slice(tag);
-    frame.extend_from_slice(&[0x88, 0xb5]);
-    frame.extend((frame.len()..len).map(|index| (index * 7 + len) as u8));
-    frame
 }
 
 fn receive(bench: &mut PortBench, count: usize) -> Vec<Vec<u8>> {

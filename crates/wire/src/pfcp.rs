@@ -33,6 +33,7 @@ use crate::{Layer, ParseError, Reason, field};
 use core::ops::Range;
 
 pub mod cause;
+pub mod coding;
 pub mod element;
 pub mod grammar;
 pub mod ie_type;

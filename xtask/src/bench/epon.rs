@@ -21,77 +21,15 @@ mod drawings;
 mod loops;
 mod namespaces;
 mod rows;
+mod setting;
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use super::Session;
 use super::page::Drawing;
 use super::series::Series;
 use loops::{Found, Loops};
-
-/// How the functions are joined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Way {
-    /// Processes, shared memory.
-    Metal,
-    /// Processes, shared memory, links of depth 1 with an update flag.
-    MetalFlag,
-    /// Containers, shared memory.
-    Shared,
-    /// Containers, TCP through veth pairs and a bridge.
-    Tcp,
-    /// Processes in network namespaces, TCP through veth pairs and a bridge.
-    TcpSpaces,
-    /// Processes, TCP over the loopback.
-    TcpMetal,
-}
-
-impl Way {
-    const ALL: [Self; 6] = [
-        Self::Metal,
-        Self::MetalFlag,
-        Self::Shared,
-        Self::Tcp,
-        Self::TcpSpaces,
-        Self::TcpMetal,
-    ];
-
-    const fn is_tcp(self) -> bool {
-        matches!(self, Self::Tcp | Self::TcpSpaces | Self::TcpMetal)
-    }
-}
-
-impl fmt::Display for Way {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Metal => "bare metal",
-            Self::MetalFlag => "bare metal, update flag",
-            Self::Shared => "shared-memory containers",
-            Self::Tcp => "TCP containers",
-            Self::TcpSpaces => "TCP network namespaces",
-            Self::TcpMetal => "TCP processes, loopback",
-        })
-    }
-}
-
-/// What the chain does with a chunk.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-enum Work {
-    /// Nothing.
-    Raw,
-    /// Coding, with this bit error rate on the line.
-    Coding(f64),
-}
-
-/// One setting.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-struct Setting {
-    way: Way,
-    work: Work,
-    /// Bytes.
-    chunk: u32,
-}
+use setting::{KIB, Setting, Way, Work};
 
 /// What a setting gave, over the rounds.
 #[derive(Clone, Debug, Default)]
@@ -163,8 +101,6 @@ struct Plan {
     /// Of each run, measured, in milliseconds.
     millis: u32,
 }
-
-const KIB: u32 = 1024;
 
 const QUICK: Plan = Plan {
     chunks: &[KIB, 8 * KIB, 128 * KIB],

@@ -10,37 +10,18 @@
 
 mod loops;
 mod windows;
+mod work;
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use catena_shm::tsc;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
+pub(crate) use work::Work;
+
 use loops::Loops;
 use windows::{Undisturbed, Windows};
-
-/// What the loops do with a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Work {
-    /// Written into a buffer of its own, read there.
-    Plain,
-    /// Written, copied into the staging area, copied out, read.
-    Copy,
-    /// Written among 64 that share a descriptor, read there.
-    Bundle,
-}
-
-impl fmt::Display for Work {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Plain => "bare loop",
-            Self::Copy => "bare loop, copied twice",
-            Self::Bundle => "bare loop, 64 to a descriptor",
-        })
-    }
-}
 
 /// Packets per burst of the loops.
 const BURST: u64 = 64;

@@ -13,17 +13,18 @@
 //! SPDX-License-Identifier: Apache-2.0
 
 mod ovs;
+mod peer;
 mod run;
 mod vswitch;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Instant;
 
 use super::huge_pages::HugePages;
 use super::work_dir::WorkDir;
+pub(crate) use peer::{PeerMissing, PeerRate};
 use run::{Process, Run};
 pub(crate) use vswitch::Shape;
 
@@ -32,13 +33,6 @@ const HUGE_PAGES: u64 = 320;
 /// The program, and the packages that hold it and its drivers on Debian and Ubuntu.
 const PROGRAM: &str = "dpdk-testpmd";
 const PACKAGES: [&str; 2] = ["dpdk", "dpdk-dev"];
-
-/// A peer's received rate.
-#[derive(Clone, Debug)]
-pub(crate) struct PeerRate {
-    /// Million packets per second.
-    pub(crate) mpps: f64,
-}
 
 /// How a peer moves packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,21 +92,6 @@ struct Disturbance {
     disturbed: u32,
     least_share: f64,
 }
-
-/// Why a peer gave no rate.
-#[derive(Clone, Debug)]
-pub(crate) struct PeerMissing {
-    pub(crate) peer: &'static str,
-    pub(crate) reason: String,
-}
-
-impl fmt::Display for PeerMissing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.peer, self.reason)
-    }
-}
-
-impl std::error::Error for PeerMissing {}
 
 /// Who copies a packet that crosses a memif.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,8 @@ use catena_engine::chain::Chain;
 use catena_engine::supervisor::Supervisor;
 
 use super::Outcome;
-use super::control::{Answer, Request, Source, Target, unexpected};
+use super::control::{Answer, Request, Source, unexpected};
+use super::target::Target;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

@@ -23,6 +23,7 @@ pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod status;
 pub(crate) mod stop;
+mod target;
 pub(crate) mod top;
 pub(crate) mod upf;
 pub(crate) mod worker;

@@ -8,7 +8,8 @@ use catena_engine::shard::Sharding;
 
 use serde_json::json;
 
-use super::control::{Answer, Request, Target, unexpected};
+use super::control::{Answer, Request, unexpected};
+use super::target::Target;
 use super::{Failure, Outcome, kinds};
 use crate::completion;
 use crate::document;

@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use catena_engine::chain::{Chain, Plan, diff};
 use catena_engine::supervisor::states::fates;
 
-use super::control::{Answer, Request, Source, Target, unexpected};
+use super::control::{Answer, Request, Source, unexpected};
+use super::target::Target;
 use super::{Failure, Outcome};
 use crate::completion;
 use crate::document;

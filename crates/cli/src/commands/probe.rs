@@ -11,7 +11,8 @@ use catena_measure::probes::journey::Journeys;
 use catena_measure::probes::tax::{self, Measure, Tax};
 use catena_measure::probes::{Collector, ProbeReport, chrome, pcapng};
 
-use super::control::{Answer, Request, Target, ask, ask_for_memory, status_in, unexpected};
+use super::control::{Answer, Request, ask, ask_for_memory, status_in, unexpected};
+use super::target::Target;
 use super::{Failure, Outcome};
 use crate::document;
 use crate::measuring::probe_text;

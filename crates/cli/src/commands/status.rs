@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::Outcome;
-use super::control::Target;
+use super::target::Target;
 use crate::document;
 
 /// Form of a status.

@@ -7,7 +7,8 @@ use catena_engine::supervisor::adoption::kill_orphan;
 use catena_engine::supervisor::runtime_dir::default_root;
 
 use super::Outcome;
-use super::control::{Request, Target, status_in};
+use super::control::{Request, status_in};
+use super::target::Target;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use catena_engine::supervisor::status::Status;
 
-use super::control::{Request, Target, ask, status_in};
+use super::control::{Request, ask, status_in};
+use super::target::Target;
 use super::{Failure, Outcome};
 use crate::top::frame::{Look, PAPER_WIDTH};
 use crate::top::history::History;

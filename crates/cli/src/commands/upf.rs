@@ -7,7 +7,8 @@ use catena_upf::smf::scenario::Scenario;
 use catena_upf::smf::simulation::Simulation;
 use serde_json::{Value, json};
 
-use super::control::{Answer, Request, Target, unexpected};
+use super::control::{Answer, Request, unexpected};
+use super::target::Target;
 use super::{Failure, Outcome};
 use crate::document;
 

@@ -243,41 +243,122 @@ fn the_archive_needs_nothing_else() {
     assert_eq!(status["buffers"]["free"], status["buffers"]["allocated"]);
 }
 
+/// A container engine that answers, and what it needs for containers here.
+struct Engine {
+    program: &'static str,
+    global: &'static [&'static str],
+    limits: &'static [&'static str],
+}
+
+const ENGINES: [Engine; 2] = [
+    Engine {
+        program: "podman",
+        // As tests of workers in containers: hybrid control groups, limits that may not be raised.
+        global: &["--runtime", "runc"],
+        limits: &[
+            "--ulimit",
+            "nofile=1024:20000",
+            "--ulimit",
+            "nproc=1024:1024",
+        ],
+    },
+    Engine {
+        program: "docker",
+        global: &[],
+        limits: &[],
+    },
+];
+
+impl Engine {
+    fn answers(&self, words: &[&str]) -> bool {
+        let output = Command::new(self.program).args(words).output();
+        output.is_ok_and(|output| output.status.success())
+    }
+
+    fn run(&self, words: &[&str]) -> Output {
+        run(self.program, &[self.global, words].concat())
+    }
+
+    /// `run` of the image, without network and rights, with these options.
+    fn run_image(&self, options: &[&str], command: &[&str]) -> Output {
+        let closed: &[&str] = &["run", "--network", "none", "--cap-drop", "all"];
+        self.run(&[closed, self.limits, options, &["catena"], command].concat())
+    }
+}
+
+/// A container that is removed at the end of a test, however it ends.
+struct Container<'a>(&'a Engine, String);
+
+impl Drop for Container<'_> {
+    fn drop(&mut self) {
+        let mut remove = Command::new(self.0.program);
+        remove.args(self.0.global).args(["rm", "--force", &self.1]);
+        let _ = remove.output();
+    }
+}
+
+/// One of the image's own chains, and one of the user's that stays: started, asked and stopped in
+/// its container.
 #[test]
 fn the_image_holds_the_whole_command() {
     const NAME: &str = "the_image_holds_the_whole_command";
-    let mut tried = 0;
-    for engine in ["podman", "docker"] {
-        let image = Command::new(engine)
-            .args(["image", "inspect", "catena"])
-            .output();
-        if !image.is_ok_and(|output| output.status.success()) {
+    let place = tempfile::tempdir().unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(place.path(), open).unwrap();
+    std::fs::write(place.path().join("web.yaml"), STAY).unwrap();
+    let volume = format!("{}:/work:ro", place.path().display());
+    for engine in &ENGINES {
+        let program = engine.program;
+        if !engine.answers(&["info"]) {
+            println!("SKIP {NAME}: {program} does not answer");
             continue;
         }
-        tried += 1;
-        let mut words = vec!["run", "--rm", "--network", "none", "--cap-drop", "all"];
-        if engine == "podman" {
-            // As tests of workers in containers: hybrid control groups.
-            words.splice(0..0, ["--runtime", "runc"]);
-            // And limits that may not be raised.
-            words.extend([
-                "--ulimit",
-                "nofile=1024:20000",
-                "--ulimit",
-                "nproc=1024:1024",
-            ]);
+        if !engine.answers(&["image", "inspect", "catena"]) {
+            println!("SKIP {NAME}: {program} has no image; run tests/setup/packages.sh");
+            continue;
         }
-        words.extend(["catena", "run", "--json", "chains/acl.yaml"]);
-        let output = run(engine, &words);
+        let output = engine.run_image(&["--rm"], &["run", "--json", "chains/acl.yaml"]);
         let status: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(status["chain"], "acl", "{engine}: {status}");
+        assert_eq!(status["chain"], "acl", "{program}: {status}");
         assert!(
             status["nodes"][1]["tx_packets"].as_u64() > Some(100),
-            "{engine}: {status}"
+            "{program}: {status}"
         );
-    }
-    if tried == 0 {
-        println!("SKIP {NAME}: no engine has the image; run tests/setup/packages.sh");
+
+        let name = format!("catena-image-{}", std::process::id());
+        let container = Container(engine, name.clone());
+        let options = ["--detach", "--name", &name, "--volume", &volume];
+        engine.run_image(
+            &[&options[..], &["--workdir", "/work"]].concat(),
+            &["run", "--json", "web.yaml"],
+        );
+        let within = |words: &[&str]| {
+            let mut command = Command::new(program);
+            command
+                .args(engine.global)
+                .args(["exec", &name, "/usr/bin/catena"]);
+            command.args(words).output().unwrap()
+        };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let moves = |output: &Output| {
+            let status = serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default();
+            status["nodes"][1]["tx_packets"].as_u64() > Some(0)
+        };
+        loop {
+            let output = within(&["status", "--json", "web"]);
+            if moves(&output) {
+                break;
+            }
+            assert!(Instant::now() < deadline, "{program}: {}", said(&output));
+        }
+        let stopped = within(&["stop", "web"]);
+        assert!(stopped.status.success(), "{program}: {}", said(&stopped));
+        let code = engine.run(&["wait", &name]).stdout;
+        assert_eq!(String::from_utf8_lossy(&code).trim(), "0", "{program}");
+        let output = engine.run(&["logs", &name]);
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(status["buffers"]["in_flight"], 0, "{program}: {status}");
+        drop(container);
     }
 }
 
@@ -294,7 +375,8 @@ fn cargo_installs_it() {
             "install",
             "--path",
             "crates/cli",
-            "--debug",
+            "--profile",
+            "test",
             "--locked",
             "--offline",
             "--root",

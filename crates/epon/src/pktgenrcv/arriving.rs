@@ -13,7 +13,7 @@ use catena_measure::traffic::latency_recorder::{LatencyRecorder, LatencySample};
 use catena_measure::traffic::receiver::Arrival;
 
 use super::config::Config;
-use super::sending::{HEADERS_LEN, Pattern};
+use super::filling::{HEADERS_LEN, Pattern};
 use crate::chunk::{Content, Frames, HEADER_LEN, Header};
 use crate::custody::Custody;
 

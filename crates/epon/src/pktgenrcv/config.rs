@@ -9,7 +9,7 @@ use catena_pcs::params::FCS_LEN;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::sending::HEADERS_LEN;
+use super::filling::HEADERS_LEN;
 use crate::chunk::{CODEWORDS_MAX, GROUP_OCTETS, codewords_in};
 
 /// What is in a chunk.

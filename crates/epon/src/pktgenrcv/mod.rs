@@ -22,6 +22,7 @@
 
 mod arriving;
 mod config;
+mod filling;
 mod results;
 mod sending;
 

@@ -19,47 +19,15 @@ use catena_shm::tsc;
 
 use super::arriving::Arriving;
 use super::config::{Config, Payload};
-use crate::bit_errors::Random;
+use super::filling::{HEADERS_LEN, Pattern};
 use crate::chunk::{Content, FRAME_HEADER_LEN, HEADER_LEN, Header, frame_header, line_octets};
 
-/// Addresses and EtherType.
-pub(super) const HEADERS_LEN: usize = 14;
 /// From one station, locally administered, to another: IEEE 802 local experimental EtherType 1.
 const HEADERS: [u8; HEADERS_LEN] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
 /// Octets of a chunk that no frame takes.
 const SLACK: i64 = 24;
 /// Room in a chunk's buffer for what a PHY adds around a burst.
 const SPARE: usize = 2048;
-/// Octets that fillings are cut out of.
-const PATTERN_LEN: usize = 1 << 15;
-
-/// Octets that frames and raw chunks are filled with; the same on both sides.
-#[derive(Debug)]
-pub(super) struct Pattern(Vec<u8>);
-
-impl Pattern {
-    pub(super) fn new() -> Self {
-        let mut random = Random::new(0x4550_4f4e);
-        let words = (0..PATTERN_LEN / 8).flat_map(|_| random.bits().to_le_bytes());
-        Self(words.collect())
-    }
-
-    /// The filling of the frame with this number.
-    #[inline]
-    pub(super) fn of_frame(&self, sequence: u64, len: usize) -> &[u8] {
-        // A prime, so that neighbours differ; below half of the pattern. Frames have at most half.
-        let start = (sequence.wrapping_mul(67) % (PATTERN_LEN as u64 / 2)) as usize;
-        &self.0[start..start + len]
-    }
-
-    /// The filling of a raw chunk with this number, piece by piece.
-    pub(super) fn of_chunk(&self, number: u32, len: usize) -> impl Iterator<Item = &[u8]> {
-        let start = number as usize % 256;
-        let whole = &self.0[start..start + PATTERN_LEN - 256];
-        let pieces = (0..len).step_by(whole.len());
-        pieces.map(move |at| &whole[..whole.len().min(len - at)])
-    }
-}
 
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,9 +13,9 @@ use super::expression::Statement;
 use super::meters::meter;
 use super::model::{Document, ElementModel, Malformed, On, ScopeModel, Text};
 use super::names::{ElementNames, ProgramNames};
+use super::pattern::{fold, pattern_nodes};
 use super::problem::{Problem, Problems};
 use super::syntax;
-use super::tables::{fold, pattern_nodes};
 
 /// Most branches of an element: far below what jumps can tell apart.
 const BRANCH_COUNT_MAX: usize = 10_000;

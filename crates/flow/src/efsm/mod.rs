@@ -16,6 +16,7 @@ mod lower;
 mod meters;
 pub mod model;
 mod names;
+mod pattern;
 mod problem;
 pub mod source;
 mod statement;
@@ -30,6 +31,6 @@ pub mod xl;
 
 pub use compile::{Compiled, compile};
 pub use model::Document;
+pub(crate) use pattern::pattern_of as pattern;
 pub use problem::Problem;
 pub use tables::hex;
-pub(crate) use tables::pattern_of as pattern;

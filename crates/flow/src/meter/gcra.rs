@@ -4,7 +4,7 @@
 //! if that instant, moved on by the packet's cost, is no further ahead of now than the burst is
 //! worth. It equals a bucket of `burst` that starts full and fills at `rate`.
 
-use super::{MeterError, SECOND_NS, credits};
+use super::credit::{MeterError, SECOND_NS, credits};
 
 /// A rate and a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

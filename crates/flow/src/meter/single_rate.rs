@@ -3,7 +3,7 @@
 //! One rate fills two buckets, the committed one first and the excess one with what runs over.
 //! State are the credits that each bucket misses and the time up to which they are counted.
 
-use super::{Colour, MeterError, SECOND_NS, credits, holds, refill};
+use super::credit::{Colour, MeterError, SECOND_NS, credits, holds, refill};
 
 /// Committed information rate, committed burst size and excess burst size (section 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! Two buckets that fill at rates of their own. State are the credits that each misses and the time
 //! up to which they are counted.
 
-use super::{Colour, MeterError, SECOND_NS, credits, holds, refill};
+use super::credit::{Colour, MeterError, SECOND_NS, credits, holds, refill};
 
 /// Peak and committed information rate and burst size (section 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 //! to neither side, so that up to `burst` + 1 packets pass that are close together but not at the
 //! same instant: one more than an exact bucket would let pass, which [`Gcra`](super::Gcra) is.
 
-use super::MeterError;
+use super::credit::MeterError;
 
 /// An interval per packet, and how many of them a window is long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

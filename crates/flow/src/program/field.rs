@@ -12,6 +12,9 @@ use catena_wire::checksum::Sum;
 
 use super::header::{Field, Header, Headers};
 
+/// Bits of a value, 1 to [`WIDTH_MAX`](super::ir::WIDTH_MAX).
+pub type Width = u8;
+
 /// A field by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Named {

@@ -35,6 +35,8 @@ use super::table::TableShape;
 use super::template::Template;
 use super::tunnel::Tunnel;
 
+pub use super::field::Width;
+
 /// Most bits of a value.
 pub const WIDTH_MAX: u8 = 128;
 /// Most slots of a piece of code.
@@ -50,8 +52,6 @@ pub const ELEMENT_COUNT_MAX: usize = 16;
 pub type Slot = u16;
 /// Number of a block within its code.
 pub type BlockId = u16;
-/// Bits of a value, 1 to [`WIDTH_MAX`].
-pub type Width = u8;
 
 /// A whole program.
 #[derive(Clone, Debug)]

@@ -13,7 +13,6 @@ use crate::shape::{LINE_WORDS, STATE_WORDS_MAX};
 use crate::{AttachError, FlowTable, Memory};
 
 use super::ir::{FlowRegister, KeyPart, Program, Width};
-use super::run::Ground;
 
 /// Words of the memory's first line that are used.
 mod at {
@@ -27,6 +26,17 @@ mod at {
 
 /// `CATPROG` and a 1.
 const MAGIC: u64 = u64::from_le_bytes(*b"CATPROG\x01");
+
+/// What a running program stands on.
+#[derive(Debug)]
+pub struct Ground<M> {
+    /// A flow table for each element that has flows, of its shape.
+    pub flows: Vec<Option<FlowTable<M>>>,
+    /// Words of global registers, as many as [`Layout`] says.
+    pub globals: M,
+    /// Seed of the program's hash.
+    pub seed: [u64; 2],
+}
 
 /// Where everything lies, in words.
 #[derive(Clone, Debug)]

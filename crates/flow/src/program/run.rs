@@ -19,7 +19,7 @@ use super::frame::Frame;
 use super::header::Headers;
 use super::interpret::{self, Unwatched, Watch};
 use super::ir::{Code, Element, FlowRegister, Key, Program, Verdict};
-use super::layout::Layout;
+use super::layout::{Ground, Layout};
 use super::queue::{Emissions, Notices};
 use super::table::MatchTable;
 
@@ -133,17 +133,6 @@ impl Loaded {
     pub fn program(&self) -> &Program {
         &self.program
     }
-}
-
-/// What a running program stands on.
-#[derive(Debug)]
-pub struct Ground<M> {
-    /// A flow table for each element that has flows, of its shape.
-    pub flows: Vec<Option<FlowTable<M>>>,
-    /// Words of global registers, as many as [`Layout`] says.
-    pub globals: M,
-    /// Seed of the program's hash.
-    pub seed: [u64; 2],
 }
 
 /// A program with its flows, running.

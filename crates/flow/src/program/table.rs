@@ -6,8 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::field::ones;
-use super::ir::Width;
+use super::field::{Width, ones};
 
 /// Most key parts of a table.
 pub const KEY_PART_COUNT_MAX: usize = 8;

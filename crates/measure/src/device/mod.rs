@@ -25,6 +25,7 @@ use crate::traffic::generator::SendResults;
 use crate::traffic::receiver::ReceiveResults;
 
 mod describe;
+mod offer;
 mod outcome;
 mod probing;
 mod profile;
@@ -32,6 +33,7 @@ mod rivals;
 mod together;
 mod watch;
 
+pub use offer::Offer;
 pub use outcome::{Fate, LOOPS, Outcome};
 pub use profile::TrialProfile;
 pub use rivals::RIVALS_MAX;
@@ -59,33 +61,6 @@ pub struct Setting {
 impl std::fmt::Debug for Setting {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Setting").finish_non_exhaustive()
-    }
-}
-
-/// What to offer in a trial.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Offer {
-    /// Packets per second; as many as there is room for if absent.
-    pub load_pps: Option<f64>,
-    /// How long to send before, for nothing to count: caches, tables and the scheduler settle. A
-    /// burst of so many packets has none.
-    pub warmup: Duration,
-    /// How long.
-    pub duration: Duration,
-    /// Exactly so many packets.
-    pub packet_count: Option<u64>,
-    /// Most samples of latency to keep.
-    pub samples: usize,
-}
-
-impl Offer {
-    /// How long to send before the trial.
-    pub fn warmup(&self) -> Duration {
-        if self.packet_count.is_some() {
-            // A longest burst is one into a device that is empty.
-            return Duration::ZERO;
-        }
-        self.warmup
     }
 }
 

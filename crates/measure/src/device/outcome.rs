@@ -12,7 +12,7 @@ use crate::traffic::receiver::ReceiveResults;
 use crate::traffic::send_record::Shortfall;
 use crate::traffic::stall_recorder::StallInterval;
 
-use super::Offer;
+use super::offer::Offer;
 use crate::doctor::energy::Energy;
 
 /// Numbers of the flow in [`Sample::sequence`] begin at this bit, so that packets of two flows are

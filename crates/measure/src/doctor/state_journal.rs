@@ -11,7 +11,30 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::Tree;
-use super::states::{StateError, failed};
+
+/// Why states could not be set.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// Another study holds them.
+    #[error("another process has changed P or C states; wait for its end ({0})")]
+    Busy(PathBuf),
+    /// A file could not be written.
+    #[error("{path}: {reason}; run as root")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        reason: std::io::Error,
+    },
+}
+
+pub(super) fn failed(path: &Path) -> impl Fn(std::io::Error) -> StateError {
+    let path = path.to_owned();
+    move |reason| StateError::Write {
+        path: path.clone(),
+        reason,
+    }
+}
 
 /// A line of the journal: a file and what it held.
 #[derive(Debug, Serialize, Deserialize)]

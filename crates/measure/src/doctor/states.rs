@@ -24,7 +24,9 @@ use std::str::FromStr;
 use serde::Serialize;
 
 use super::Tree;
-use super::state_journal::{Entry, Journal};
+use super::state_journal::{Entry, Journal, failed};
+
+pub use super::state_journal::StateError;
 
 /// Whether the processor may change its clock (P) and sleep (C).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -231,22 +233,6 @@ impl StatePlan {
     }
 }
 
-/// Why states could not be set.
-#[derive(Debug, thiserror::Error)]
-pub enum StateError {
-    /// Another study holds them.
-    #[error("another process has changed P or C states; wait for its end ({0})")]
-    Busy(PathBuf),
-    /// A file could not be written.
-    #[error("{path}: {reason}; run as root")]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// What the kernel said.
-        reason: std::io::Error,
-    },
-}
-
 /// Holds P and C states; restores them when dropped.
 #[derive(Debug)]
 pub struct StateGuard {
@@ -335,14 +321,6 @@ impl Drop for StateGuard {
         if let Err(error) = self.finish() {
             eprintln!("P or C states are not restored: {error}");
         }
-    }
-}
-
-pub(super) fn failed(path: &Path) -> impl Fn(std::io::Error) -> StateError {
-    let path = path.to_owned();
-    move |reason| StateError::Write {
-        path: path.clone(),
-        reason,
     }
 }
 

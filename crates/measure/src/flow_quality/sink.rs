@@ -3,24 +3,15 @@
 //! Memory is taken when the trial begins, for a fixed number of flows: flow `f` has tracker `f`.
 //! Packets of flows beyond them are counted as untracked and are not told from their duplicates.
 
-use serde::{Deserialize, Serialize};
-
 use super::{FlowTracker, Quality};
-use crate::traffic::receiver::{Arrival, ArrivalSink};
+use crate::traffic::arrival::{Arrival, ArrivalSink};
+
+pub use crate::traffic::arrival::FlowResult;
 
 /// Flows that are followed unless told otherwise: some 800 KiB.
 pub const FLOW_COUNT: usize = 1024;
 /// Most flows that can be followed: some 800 MiB.
 pub const FLOW_COUNT_MAX: usize = 1 << 20;
-
-/// One flow and what became of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FlowResult {
-    /// Its number.
-    pub flow: u32,
-    /// What is known of it.
-    pub quality: Quality,
-}
 
 /// Trackers of the first flows.
 #[derive(Clone, Debug, Default)]

@@ -1,6 +1,7 @@
 //! The parts of a report as files of their own: figures as SVG, and their data as CSV.
 
-use super::{Document, html, quoted};
+use super::csv::quoted;
+use super::{Document, html};
 use crate::plot::standalone;
 
 const OPEN: &str = "<figure>";

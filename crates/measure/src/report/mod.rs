@@ -17,18 +17,23 @@ use crate::stats::Interval;
 use crate::stats::histogram::Histogram;
 use crate::study::summary::StudyResults;
 
+pub(crate) mod csv;
 mod figures;
 mod files;
-mod over_time;
+pub(crate) mod over_time;
 mod page;
 mod study_figures;
 mod study_page;
 #[cfg(test)]
 mod tests;
+pub(crate) mod trial_row;
 
 pub use files::{figures, latency_csv, time};
 pub use over_time::OverTime;
 pub use page::html;
+pub use trial_row::TrialRow;
+
+use csv::quoted;
 
 /// Version of the form of documents; goes up when a reader of the old form would err.
 pub const SCHEMA: &str = "catena.measure.report/1";
@@ -111,23 +116,6 @@ pub struct LatencyResult {
     pub attribution: Option<Attribution>,
     /// Delay over time.
     pub over_time: Option<OverTime>,
-}
-
-/// One trial.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TrialRow {
-    /// What it belongs to.
-    pub name: String,
-    /// Offered load, packets per second.
-    pub load_pps: f64,
-    /// Duration in seconds.
-    pub duration_s: f64,
-    /// Packets that should have been offered.
-    pub intended: u64,
-    /// Packets that came back.
-    pub forwarded: u64,
-    /// Why it does not count, if it does not.
-    pub invalid: Option<String>,
 }
 
 /// Why a text is no document.
@@ -218,13 +206,4 @@ pub fn csv(document: &Document) -> String {
         text.push('\n');
     }
     text
-}
-
-/// A field as RFC 4180 has it.
-pub(crate) fn quoted(field: &str) -> String {
-    if field.contains(['"', ',', '\n', '\r']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
-    } else {
-        field.to_owned()
-    }
 }

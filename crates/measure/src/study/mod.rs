@@ -10,6 +10,7 @@
 //! Only [`journal`] and [`wire`] touch the machine. `catena measure study` runs the trials.
 
 pub mod cell;
+pub mod cell_result;
 pub mod chain;
 pub mod document;
 pub mod journal;

@@ -9,7 +9,8 @@ use crate::device::{LOOPS, Outcome};
 use crate::latency::stall::touched;
 use crate::latency::{Direction, Distribution, Latency, Sample};
 use crate::probes::tax::Tax;
-use crate::report::{OverTime, TrialRow};
+use crate::report::over_time::OverTime;
+use crate::report::trial_row::TrialRow;
 use crate::stats::histogram::Histogram;
 
 /// How long after a stall the queue that it left may still delay packets.

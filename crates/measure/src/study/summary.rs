@@ -25,10 +25,11 @@ use crate::blame::Blame;
 use crate::compare::{Verdict, holm};
 use crate::doctor::energy::gbps_per_watt;
 use crate::probes::tax::Tax;
-use crate::report::OverTime;
 use crate::stats::histogram::Histogram;
 use crate::stats::student::t_quantile;
 use crate::stats::{Interval, deviation, mean};
+
+pub use super::cell_result::{CellResult, Spread};
 
 /// Confidence of all intervals.
 const CONFIDENCE: f64 = 0.95;
@@ -55,35 +56,6 @@ pub struct StudyResults {
     /// Rates that stay the same over factors that must matter; see [`super::suspicion`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suspicions: Vec<Suspicion>,
-}
-
-/// A value with its interval over blocks, from two blocks on.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Spread {
-    /// Mean over blocks.
-    pub estimate: f64,
-    /// Interval.
-    pub interval: Option<Interval>,
-}
-
-/// A combination.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CellResult {
-    /// Its level of each factor.
-    pub levels: Vec<String>,
-    /// Trials with a result.
-    pub trials: u32,
-    /// Values by the name of a [`METRICS`] entry; those without a value are absent.
-    pub values: BTreeMap<String, Spread>,
-    /// Delays of all trials, ns.
-    pub latency: Option<Histogram>,
-    /// The first trial as a map of delay over time; of one combination for each of two modes.
-    pub over_time: Option<OverTime>,
-    /// Why a trial has no result, if one has none.
-    pub failure: Option<String>,
-    /// What following packets cost in the trial with probes, at that trial's load.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub probe_tax: Option<Tax>,
 }
 
 /// What a level does.
@@ -572,7 +544,7 @@ pub fn csv(results: &StudyResults) -> String {
     let lines = lines.map(|row| {
         let fields: Vec<_> = row
             .iter()
-            .map(|field| crate::report::quoted(field))
+            .map(|field| crate::report::csv::quoted(field))
             .collect();
         fields.join(",") + "\n"
     });

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::FACTORS;
-use super::summary::CellResult;
+use super::cell_result::CellResult;
 
 /// Factors that a device's rate must move with.
 const MUST_MATTER: [&str; 3] = ["mode", "size", "nfs"];

@@ -22,7 +22,7 @@ use super::plan::Plan;
 use super::send_record::{SendRecord, Shortfall};
 use super::slices::{Moment, Slices};
 use super::source::{Due, Source};
-use super::stall_recorder::{StallInterval, StallRecorder};
+use super::stall_recorder::{STALL_COUNT_MAX, STALL_THRESHOLD_NS, StallInterval, StallRecorder};
 use super::tick_rate::TickRate;
 use crate::flow_quality::sink::FLOW_COUNT_MAX;
 
@@ -37,12 +37,9 @@ pub const GRACE_NS: u64 = 20_000_000;
 pub const ENTRY_GRACE_NS: u64 = 2_000_000_000;
 /// From this wait on the engine may sleep; a shorter one it spends awake.
 const SLEEP_NS: u64 = 80_000;
-/// Gaps between calls above this are stalls.
-pub const STALL_THRESHOLD_NS: u64 = 5_000;
 /// Gaps from this on are no work of the loop's, however long its bursts: the thread did not run.
 const ABSENCE_NS: u64 = 50_000;
-/// Most stalls kept.
-pub const STALL_COUNT_MAX: usize = 65_536;
+
 /// The port.
 #[derive(Debug)]
 pub struct TrafficPort {

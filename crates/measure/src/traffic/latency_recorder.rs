@@ -4,7 +4,7 @@
 //! is kept, and so on: what remains covers the whole trial evenly, so that it can be cut into
 //! blocks in time.
 
-use super::receiver::Arrival;
+use super::arrival::Arrival;
 
 /// A packet's arrival and how long it took, both in ticks, and which packet it was: two samples
 /// that follow each other in a flow are a pair for RFC 3393 only if their numbers do.

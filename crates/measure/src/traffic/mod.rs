@@ -8,6 +8,7 @@
 //! - [`schedule`], [`plan`]: pure; the same profile and seed give the same packets and times.
 //! - [`entry_buffer`]: where packets wait, and are lost, while the chain takes nothing.
 //! - [`generator`], [`receiver`]: the ports `traffic` and `receiver`, in chains and in trials.
+//! - [`arrival`]: what the latter tells of each packet.
 //! - [`send_record`]: what a generator did with its plan, and whether it kept up.
 //! - [`stall_recorder`], [`latency_recorder`]: what the loops note, in bounded memory.
 //! - [`slices`]: two generators take turns, so that both of their chains can stay up.
@@ -15,6 +16,7 @@
 //! - [`trial`]: one measurement: a [`Trial`](trial::Trial) in, a
 //!   [`TrialOutcome`](trial::TrialOutcome) out.
 
+pub mod arrival;
 pub mod conditions;
 pub mod entry_buffer;
 mod flow_picker;

@@ -18,56 +18,19 @@ use catena_wire::dissect::{Dissected, Transport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::generator::{STALL_COUNT_MAX, STALL_THRESHOLD_NS};
 use super::latency_recorder::{LatencyRecorder, LatencySample};
 use super::slices::{SliceConfig, Slices};
-use super::stall_recorder::{StallInterval, StallRecorder};
+use super::stall_recorder::{STALL_COUNT_MAX, STALL_THRESHOLD_NS, StallInterval, StallRecorder};
 use super::tick_rate::TickRate;
 use crate::flow_quality::sink::{FLOW_COUNT, FLOW_COUNT_MAX, FlowResult, FlowSink};
 use crate::stamp::Stamp;
+
+pub use super::arrival::{Arrival, ArrivalSink};
 
 /// Samples of latency kept unless told otherwise.
 pub const SAMPLE_COUNT: usize = 1 << 17;
 /// Most samples of latency: 640 MiB.
 pub const SAMPLE_COUNT_MAX: usize = 1 << 24;
-
-/// One packet, as it arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrival {
-    /// Flow; 0 if the stamp is damaged.
-    pub flow: u32,
-    /// Number in its flow; 0 if the stamp is damaged.
-    pub sequence: u64,
-    /// Tick at which it should have been sent.
-    pub intended: u64,
-    /// Ticks from then on until it was sent.
-    pub late: u64,
-    /// Tick at which it was received.
-    pub received: u64,
-    /// Whether the stamp is whole. A damaged packet is one of its flow's lost ones too.
-    pub is_valid: bool,
-}
-
-/// Takes arrivals, in their order.
-pub trait ArrivalSink: Send {
-    /// Notes one packet of this trial. On the data path: no allocation.
-    fn arrived(&mut self, arrival: &Arrival);
-
-    /// Counters for the port's report.
-    fn report(&self) -> Vec<(&'static str, u64)> {
-        Vec::new()
-    }
-
-    /// What became of the flows that were followed.
-    fn flows(&self) -> Vec<FlowResult> {
-        Vec::new()
-    }
-}
-
-/// Forgets every arrival: for ports of which only the receiver's own counts are wanted.
-impl ArrivalSink for () {
-    fn arrived(&mut self, _arrival: &Arrival) {}
-}
 
 /// What arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

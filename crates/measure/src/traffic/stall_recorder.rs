@@ -3,6 +3,11 @@
 //! Fed with the stamps that a polling loop has anyway; it reads no clock. What a gap was (context
 //! switch, steal, interrupt) is for the reader of the list to find out.
 
+/// Gaps between calls above this are stalls.
+pub const STALL_THRESHOLD_NS: u64 = 5_000;
+/// Most stalls kept.
+pub const STALL_COUNT_MAX: usize = 65_536;
+
 /// Most gaps kept, whatever is asked for: 16 MiB.
 const KEPT_MAX: usize = 1 << 20;
 

@@ -17,12 +17,12 @@ use catena_engine::port::{Port, RxBurst, RxState, TxBurst};
 use catena_shm::tsc;
 
 use super::conditions::{Conditions, Disturbance};
-use super::generator::{STALL_COUNT_MAX, STALL_THRESHOLD_NS, TrafficPort};
+use super::generator::TrafficPort;
 use super::latency_recorder::LatencyRecorder;
 use super::plan::Plan;
 use super::receiver::{ArrivalSink, ReceiveRecord, ReceiverPort, SAMPLE_COUNT};
 use super::send_record::{SendRecord, Shortfall};
-use super::stall_recorder::StallRecorder;
+use super::stall_recorder::{STALL_COUNT_MAX, STALL_THRESHOLD_NS, StallRecorder};
 use super::tick_rate::TickRate;
 use crate::doctor::Tree;
 use crate::profile::Profile;

@@ -7,9 +7,9 @@
 
 use core::arch::x86_64::*;
 
+use super::factors_avx2::{constants, factor, store, times};
 use super::locator_avx2::{Locators, locators};
 use super::products_simd::{Evaluator, evaluator};
-use super::rs_avx2::{constants, factor, store, times};
 use super::tables::{CHIEN, QUADRATIC};
 use super::{Code, Correction, ERRORS_MAX, LANES, PARITY, ROW, Row, Syndromes, apply};
 use crate::gf256::{EXP, INVERSE_LOG, LOG, ORDER, inverse, mul};

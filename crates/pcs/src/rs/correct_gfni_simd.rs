@@ -9,9 +9,8 @@
 
 use core::arch::x86_64::*;
 
+use super::factors_avx2::{load_half, store, store_half};
 use super::lanes_avx2::hand_out;
-use super::rs_avx2::{load_half, store, store_half};
-use super::rs_gfni_simd::times;
 use super::tables_gfni::{FROM_AES, IDENTITY, PLACES, POWERS, TO_AES, Vector};
 use super::{Code, Correction, ERRORS_MAX, LANES, PARITY, ROW, Row, apply};
 
@@ -20,6 +19,14 @@ use super::{Code, Correction, ERRORS_MAX, LANES, PARITY, ROW, Row, apply};
 struct Locators {
     coefficients: [__m256i; ERRORS_MAX + 1],
     degrees: [u8; LANES],
+}
+
+/// A product of all lanes by the element whose bit matrix it is.
+#[inline]
+#[target_feature(enable = "avx2,avx512f,avx512bw,avx512vl,gfni")]
+pub(super) fn times(matrix: u64, vector: __m256i) -> __m256i {
+    let matrix = _mm256_set1_epi64x(matrix.cast_signed());
+    _mm256_gf2p8affine_epi64_epi8::<0>(vector, matrix)
 }
 
 /// The reformulated inversionless recursion of Berlekamp and Massey with a lane per row. What

@@ -10,7 +10,7 @@
 use core::arch::x86_64::*;
 use core::mem::MaybeUninit;
 
-use super::rs_avx2::{load_half, sixteen};
+use super::factors_avx2::{load_half, sixteen};
 use super::{LANES, PARITY, ROW, Row};
 
 /// Vectors that are written before they are read. To clear such memory would take as long as an

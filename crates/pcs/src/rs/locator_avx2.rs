@@ -14,7 +14,7 @@
 
 use core::arch::x86_64::*;
 
-use super::rs_avx2::{factor, load, split, store, times};
+use super::factors_avx2::{factor, load, split, store, times};
 use super::{ERRORS_MAX, LANES, PARITY, Syndromes};
 use crate::gf256::{EXP, LOG, ORDER};
 

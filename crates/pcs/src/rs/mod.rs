@@ -24,6 +24,8 @@ mod correct_avx2;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod correct_gfni_simd;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
+mod factors_avx2;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 mod lanes_avx2;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod locator_avx2;

@@ -14,11 +14,11 @@
 use core::arch::x86_64::*;
 
 use super::correct_avx2::correct_rows;
+use super::factors_avx2::{Split, constants, factor, split, store, times};
 use super::lanes_avx2::hand_out;
 use super::tables::{Nibbles, PARITY_MATRIX, REMAINDER, SYNDROME};
 use super::transform_avx2::transform;
 use super::{Code, Correction, LANES, PARITY, ROW, Row, Syndromes};
-use crate::gf256::MUL;
 use crate::simd::{Level, Simd};
 
 /// From this many rows on, the transform over 32 lanes is faster than row by row.
@@ -35,104 +35,6 @@ pub(super) fn decode_rows(simd: Simd, code: Code, rows: &mut [Row], verdicts: &m
     assert!(simd.level() >= Level::Avx2);
     // SAFETY: as above.
     unsafe { decode_all(code, rows, verdicts) }
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) fn load(bytes: &[u8; 32]) -> __m256i {
-    // SAFETY: 32 readable bytes; an unaligned load has no other demand.
-    unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) fn store(bytes: &mut [u8; 32], value: __m256i) {
-    // SAFETY: 32 writable bytes; an unaligned store has no other demand.
-    unsafe { _mm256_storeu_si256(bytes.as_mut_ptr().cast(), value) }
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) fn load_half(bytes: &[u8; 16]) -> __m128i {
-    // SAFETY: 16 readable bytes; an unaligned load has no other demand.
-    unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) fn store_half(bytes: &mut [u8; 16], value: __m128i) {
-    // SAFETY: 16 writable bytes; an unaligned store has no other demand.
-    unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), value) }
-}
-
-/// 16 bytes of a row or buffer from `at`.
-#[inline]
-pub(super) fn sixteen(bytes: &[u8], at: usize) -> &[u8; 16] {
-    bytes[at..at + 16].try_into().expect("16 bytes")
-}
-
-/// 32 bytes of a row or buffer from `at`.
-#[inline]
-fn thirty_two(bytes: &[u8], at: usize) -> &[u8; 32] {
-    bytes[at..at + 32].try_into().expect("32 bytes")
-}
-
-/// A vector in halves of four bits, as index operands of shuffles.
-#[derive(Clone, Copy)]
-pub(super) struct Split {
-    low: __m256i,
-    high: __m256i,
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) fn split(vector: __m256i) -> Split {
-    let mask = _mm256_set1_epi8(15);
-    Split {
-        low: _mm256_and_si256(vector, mask),
-        high: _mm256_and_si256(_mm256_srli_epi16::<4>(vector), mask),
-    }
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) fn constants(nibbles: &Nibbles) -> Split {
-    Split {
-        low: load(thirty_two(&nibbles.0, 0)),
-        high: load(thirty_two(&nibbles.0, PARITY)),
-    }
-}
-
-/// An element, as the two tables of its products.
-#[derive(Clone, Copy)]
-pub(super) struct Factor {
-    pub(super) low: __m256i,
-    pub(super) high: __m256i,
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) fn factor(element: u8) -> Factor {
-    factor_of(&MUL.0[usize::from(element)])
-}
-
-/// A factor from its row of `gf256::MUL`.
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) fn factor_of(row: &[u8; 32]) -> Factor {
-    Factor {
-        low: _mm256_broadcastsi128_si256(load_half(sixteen(row, 0))),
-        high: _mm256_broadcastsi128_si256(load_half(sixteen(row, 16))),
-    }
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) fn times(factor: Factor, vector: Split) -> __m256i {
-    _mm256_xor_si256(
-        _mm256_shuffle_epi8(factor.low, vector.low),
-        _mm256_shuffle_epi8(factor.high, vector.high),
-    )
 }
 
 /// Sum of constant vectors, each times one byte of the row, for two rows at a time, so that the

@@ -11,9 +11,10 @@
 
 use core::arch::x86_64::*;
 
-use super::correct_gfni_simd::correct_lanes;
+use super::correct_gfni_simd::{correct_lanes, times};
+use super::factors_avx2::store;
 use super::lanes_avx2::{Unset, columns, hand_out};
-use super::rs_avx2::{self, parity_of, store};
+use super::rs_avx2::{self, parity_of};
 use super::tables::SPLIT;
 use super::tables_gfni::{PARITY_PRODUCTS, SEVENTEENTH, product};
 use super::{Code, Correction, LANES, PARITY, ROW, Row};
@@ -42,13 +43,6 @@ pub(super) fn decode_rows(simd: Simd, code: Code, rows: &mut [Row], verdicts: &m
     }
     // SAFETY: as above.
     unsafe { decode_lanes(code, rows, verdicts) }
-}
-
-#[inline]
-#[target_feature(enable = "avx2,avx512f,avx512bw,avx512vl,gfni")]
-pub(super) fn times(matrix: u64, vector: __m256i) -> __m256i {
-    let matrix = _mm256_set1_epi64x(matrix.cast_signed());
-    _mm256_gf2p8affine_epi64_epi8::<0>(vector, matrix)
 }
 
 #[inline]

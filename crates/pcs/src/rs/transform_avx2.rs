@@ -9,8 +9,8 @@
 
 use core::arch::x86_64::*;
 
+use super::factors_avx2::{Factor, factor, factor_of, split, times};
 use super::lanes_avx2::{Unset, columns};
-use super::rs_avx2::{Factor, factor, factor_of, split, times};
 use super::tables::{LAST_SEVENTEENTHS, SEVENTEENTHS, SPLIT};
 use super::{PARITY, ROW, Row};
 use crate::gf256::EXP;

@@ -17,10 +17,9 @@ use catena_engine::units::{ByteSize, Span};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{
-    CopyError, Delivery, Fanout, FanoutMode, Options, OptionsError, PacketSocket, SocketError,
-    Statistics,
-};
+use super::frame::CopyError;
+use super::options::{Delivery, Fanout, FanoutMode, Options, OptionsError};
+use super::socket::{PacketSocket, SocketError, Statistics};
 use crate::opening::{failed, parse, refused};
 
 /// How often frames are offered to a queue that is full before they count as failed.

@@ -26,12 +26,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
-use super::Delivery;
 use super::frame::RxInfo;
 use super::header::{
     BLOCK_HEADER_LEN, BLOCK_STATUS_AT, BlockHeader, FrameHeader, V2_HEADER_LEN, V3_HEADER_LEN,
     VNET_LEN, WORD_LEN,
 };
+use super::options::Delivery;
 
 /// What the kernel calls a frame in TPACKET_V3, where it only has to divide the block.
 const NOMINAL_FRAME_BYTES: usize = 2048;

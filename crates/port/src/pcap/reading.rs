@@ -10,7 +10,7 @@ use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
 use catena_engine::port::{Port, PortError, RxBurst, RxState};
 
-use super::{Config, Laps, Pace};
+use super::config::{Config, Laps, Pace};
 use crate::buffer_wait::Buffer;
 use crate::capture::{CaptureReader, MAX_RECORD_LEN};
 use crate::opening::failed;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
-use crate::capture::{CaptureReader, CaptureWriter};
+use crate::capture::{CaptureFormat, CaptureReader, CaptureWriter};
 use crate::port_bench::PortBench;
 use crate::small_disk::SmallDisk;
 use crate::wall_clock::WallClock;

@@ -10,7 +10,7 @@ use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
 use catena_engine::port::{Port, PortError, RxBurst, RxState, TxBurst};
 
-use super::Config;
+use super::config::Config;
 use crate::capture::CaptureWriter;
 use crate::opening::failed;
 use crate::wall_clock::WallClock;

@@ -13,7 +13,8 @@ use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState,
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{INTERFACE_NAME_LEN_MAX, Options, Tap};
+use super::options::{INTERFACE_NAME_LEN_MAX, Options};
+use super::sys::Tap;
 use crate::opening::{failed, parse, refused};
 
 /// Longest frame that a TAP hands out: the largest MTU, an Ethernet header and a VLAN tag.

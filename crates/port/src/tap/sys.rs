@@ -14,7 +14,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
-use super::{INTERFACE_NAME_LEN_MAX, Options, TapError};
+use super::options::{INTERFACE_NAME_LEN_MAX, Options, TapError};
 
 const DEVICE: &str = "/dev/net/tun";
 

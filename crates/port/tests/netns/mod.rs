@@ -177,3 +177,12 @@ pub(crate) fn without_capabilities<T: Send + 'static>(
     });
     thread.join().unwrap()
 }
+
+/// A frame of an experimental protocol (IEEE 802 9.2.4) to another host's address.
+pub(crate) fn frame(len: usize, tag: &[u8]) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
+    frame.extend_from_slice(tag);
+    frame.extend_from_slice(&[0x88, 0xb5]);
+    frame.extend((frame.len()..len).map(|index| (index * 7 + len) as u8));
+    frame
+}

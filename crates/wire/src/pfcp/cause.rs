@@ -3,8 +3,8 @@
 //!
 //! Specification: TS 29.244 (R17), 8.2.1.
 
+use super::coding::{Fault, Value};
 use super::ie_type::IeType;
-use super::key::{Fault, Value};
 use crate::octets::{Octets, Pen};
 use core::fmt;
 
@@ -105,6 +105,16 @@ pub struct Refusal {
     pub cause: Cause,
     /// The IE that is missing or wrong, if it is one IE's fault.
     pub offending: Option<IeType>,
+}
+
+impl Fault {
+    /// The refusal for an IE with this fault.
+    pub const fn of(self, ie_type: IeType) -> Refusal {
+        match self {
+            Self::Length => Cause::INVALID_LENGTH.because_of(ie_type),
+            Self::Value => Cause::MANDATORY_IE_INCORRECT.because_of(ie_type),
+        }
+    }
 }
 
 impl fmt::Debug for Cause {

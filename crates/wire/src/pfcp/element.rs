@@ -10,9 +10,10 @@
 //! of the message; nothing is copied, and a value is read when it is asked for.
 
 use super::cause::{Cause, Refusal};
-use super::grammar::{Place, Presence};
+use super::coding::{Fault, Value};
+use super::grammar::members::{Place, Presence};
 use super::ie_type::IeType;
-use super::key::{Fault, Key, Value};
+use super::key::Key;
 use crate::octets::Octets;
 
 /// Length in bytes of type and length.

@@ -4,7 +4,8 @@
 //! `group.get(key::F_TEID)` gives a [`FTeid`], `writer.put(key::F_TEID, ..)` takes one. An IE
 //! without a key can be read as [`Ie::value`](super::Ie::value) and is named in traces.
 
-use super::cause::{Cause, Refusal};
+use super::cause::Cause;
+use super::coding::{Fault, Value};
 use super::ie_type::IeType;
 use super::value::address::*;
 use super::value::detection::*;
@@ -14,57 +15,9 @@ use super::value::node::*;
 use super::value::qos::*;
 use super::value::usage::*;
 use super::value::*;
-use crate::octets::{Ended, Octets, Pen};
+use crate::octets::{Octets, Pen};
 use core::fmt::{self, Debug};
 use core::marker::PhantomData;
-
-/// What is wrong with a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fault {
-    /// It ends before its fields do.
-    Length,
-    /// Its fields contradict each other, or have a reserved value.
-    Value,
-}
-
-impl Fault {
-    /// The refusal for an IE with this fault.
-    pub const fn of(self, ie_type: IeType) -> Refusal {
-        match self {
-            Self::Length => Cause::INVALID_LENGTH.because_of(ie_type),
-            Self::Value => Cause::MANDATORY_IE_INCORRECT.because_of(ie_type),
-        }
-    }
-}
-
-impl From<Ended> for Fault {
-    fn from(_: Ended) -> Self {
-        Self::Length
-    }
-}
-
-/// How the value of an IE is read and written.
-pub trait Value {
-    /// The value, which may borrow from a message.
-    type At<'a>: Copy + Debug + PartialEq;
-
-    /// Reads the value. Octets behind its fields are a later release's and stay unread.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    fn read<'a>(octets: &mut Octets<'a>) -> Result<Self::At<'a>, Fault>;
-
-    /// Writes the value.
-    fn write(value: &Self::At<'_>, pen: &mut Pen<'_>);
-
-    /// Shows the value in a trace.
-    ///
-    /// # Errors
-    /// Those of `f`.
-    fn show(value: &Self::At<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        value.fmt(f)
-    }
-}
 
 /// An IE and the type of its value.
 pub struct Key<V> {

@@ -4,8 +4,8 @@
 //! A value is faithful: spare bits are dropped, and what the specification calls spare values, for
 //! future use, is kept as the number it is. Contradictions and reserved values are refused.
 
+use super::coding::{Fault, Value};
 use super::ie_type::IeType;
-use super::key::{Fault, Value};
 use crate::octets::{Octets, Pen};
 use core::fmt;
 
@@ -222,12 +222,12 @@ impl Value for IeType {
 /// Implements [`Value`] for a type whose values have a `read` and a `write` of their own.
 macro_rules! value {
     ($($name:ident $(<$a:lifetime>)?),*) => {
-        $(impl $crate::pfcp::key::Value for value!(@static $name $($a)?) {
+        $(impl $crate::pfcp::coding::Value for value!(@static $name $($a)?) {
             type At<'a> = value!(@at $name $($a)?);
 
             fn read<'a>(
                 octets: &mut $crate::octets::Octets<'a>,
-            ) -> Result<Self::At<'a>, $crate::pfcp::key::Fault> {
+            ) -> Result<Self::At<'a>, $crate::pfcp::coding::Fault> {
                 $name::parse(octets)
             }
 

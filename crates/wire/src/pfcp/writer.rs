@@ -5,9 +5,10 @@
 //! does not fit leaves no trace: after [`Full`] the buffer holds what it held before, so that an
 //! answer can go out without an IE that found no room.
 
+use super::coding::Value;
 use super::element::{IE_HEADER_LEN, Ie};
 use super::ie_type::IeType;
-use super::key::{Key, Value};
+use super::key::Key;
 use super::{Header, LEN};
 use crate::field;
 use crate::octets::Pen;

@@ -3,7 +3,7 @@
 //! SPDX-License-Identifier: Apache-2.0
 
 use super::loops::Loops;
-use super::{Setting, Way, Work};
+use super::setting::{Setting, Way, Work};
 use crate::bench::pcs::{Coding, chunk_us};
 use crate::bench::series::Series;
 

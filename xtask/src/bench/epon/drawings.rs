@@ -6,7 +6,8 @@ use catena_measure::plot::{Axis, Figure, LinePlot, Series as Line};
 
 use super::super::page::Drawing;
 use super::super::series::Series;
-use super::{Figures, KIB, Way, Work};
+use super::Figures;
+use super::setting::{KIB, Way, Work};
 
 /// Bit error rate 0 has no place on a logarithmic axis: it is drawn here.
 const NO_ERRORS: f64 = 1e-7;

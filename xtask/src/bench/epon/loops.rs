@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::disturbance::Watch;
 use super::namespaces::Namespaces;
-use super::{KIB, Setting, Way, Work};
+use super::setting::{KIB, Setting, Way, Work};
 use crate::bench::child::Guarded;
 use crate::bench::own::Own;
 use crate::bench::work_dir::WorkDir;

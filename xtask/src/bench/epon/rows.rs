@@ -5,7 +5,8 @@
 use super::super::Session;
 use super::super::report::{Row, Target};
 use super::super::series::Series;
-use super::{Figures, KIB, Point, Way, Work};
+use super::setting::{KIB, Way, Work};
+use super::{Figures, Point};
 
 const US: &str = "us";
 /// The paper's latency of a chunk of 128 kB, over shared memory, in microseconds.

@@ -19,8 +19,8 @@ use catena_shm::tsc::ticks;
 use rustix::fs::MemfdFlags;
 use rustix::mm::{MapFlags, ProtFlags};
 
-use super::Work;
 use super::windows::Windows;
+use super::work::Work;
 
 /// Buffers of 128 bytes in which a packet has the second line, as in the smallest pool.
 const BUFFERS: u64 = 8192;

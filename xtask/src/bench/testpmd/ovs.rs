@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::super::child::Guarded;
-use super::PeerMissing;
+use super::peer::PeerMissing;
 use super::run::Run;
 
 /// Where Debian's package puts the switch that was built with DPDK.

@@ -17,9 +17,10 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::Testpmd;
 use super::ovs::{self, Switch, from_port};
+use super::peer::{PeerMissing, PeerRate};
 use super::run::{Process, Run};
-use super::{PeerMissing, PeerRate, Testpmd};
 
 /// How NFs are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -30,6 +30,8 @@ const PAGES: &[&str] = &[
     "docs/guide/measuring.md",
     "docs/guide/pcs.md",
     "docs/guide/pon.md",
+    "docs/guide/ports.md",
+    "docs/guide/upf.md",
     "docs/internals/first-ten-minutes.md",
     "docs/reference/json.md",
 ];
@@ -37,19 +39,6 @@ const PAGES: &[&str] = &[
 /// Commands of `sh` blocks, by how they begin, and what runs them.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("./test", ".ci/run"),
-    // The lab of AF_XDP: the same interfaces and programs, in namespaces of the test's own.
-    ("ip netns", "crates/cli/tests/xdp.rs"),
-    ("ip link", "crates/cli/tests/xdp.rs"),
-    ("ip -n lab-", "crates/cli/tests/xdp.rs"),
-    ("ethtool", "crates/cli/tests/xdp.rs"),
-    ("catena run chains/xdp.yaml", "crates/cli/tests/xdp.rs"),
-    ("catena status xdp", "crates/cli/tests/xdp.rs"),
-    ("catena stop xdp", "crates/cli/tests/xdp.rs"),
-    (
-        "catena run chains/upf/first.yaml",
-        "crates/cli/tests/chains.rs",
-    ),
-    ("catena upf", "crates/cli/tests/upf.rs"),
     ("RUSTFLAGS=\"--cfg loom\"", "test"),
     (
         "cargo test --release -p catena-shm --lib --target-dir target/loom",
@@ -92,6 +81,11 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ),
     ("podman build --tag catena-worker", "xtask/src/image.rs"),
     ("sudo examples/netns/run.sh", "crates/cli/tests/netns.rs"),
+    // Minutes of both cores: it builds everything anew.
+    (
+        "docs/internals/first-ten-minutes.sh",
+        "docs/internals/first-ten-minutes.sh",
+    ),
     ("chains/traces/record.sh", "chains/traces/record.sh"),
     ("sudo chains/traces/record.sh", "chains/traces/record.sh"),
 ];
@@ -178,6 +172,8 @@ pages! {
     measuring: "docs/guide/measuring.md",
     line_bits: "docs/guide/pcs.md",
     pons: "docs/guide/pon.md",
+    real_ports: "docs/guide/ports.md",
+    a_upf: "docs/guide/upf.md",
     the_first_ten_minutes: "docs/internals/first-ten-minutes.md",
     json: "docs/reference/json.md",
 }

@@ -129,6 +129,14 @@ impl Page {
         steps.any(|step| matches!(step, Step::Command(command) if command.needs_root))
     }
 
+    /// Whether a command says where programs are found.
+    pub(super) fn sets_path(&self) -> bool {
+        let mut steps = self.steps.iter();
+        steps.any(|step| {
+            matches!(step, Step::Command(command) if command.text.starts_with("export PATH="))
+        })
+    }
+
     /// Lines of `sh` blocks.
     pub(super) fn shell_lines(&self) -> &[String] {
         &self.shell_lines

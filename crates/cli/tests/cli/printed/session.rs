@@ -1,5 +1,6 @@
 //! The shell in which a document's commands run: a folder with the examples, the binary in the
-//! path.
+//! path. A document that sets the path itself finds the binary where its own commands built it, and
+//! nowhere else.
 
 use std::fs;
 use std::path::Path;
@@ -17,11 +18,12 @@ const MARK: char = '\u{1e}';
 const PRELUDE: &str = r#"
 exec 2>&1
 set -u
+built() { mkdir -p "target/$1" && ln -sf "$CATENA" "target/$1/catena"; }
 cargo() {
     case "$1 ${2:-}" in
-        "build --release") ;;
-        "run --") shift 2; catena "$@" ;;
-        "run --release") shift 3; catena "$@" ;;
+        "build --release") built release ;;
+        "run --") built debug; shift 2; target/debug/catena "$@" ;;
+        "run --release") built release; shift 3; target/release/catena "$@" ;;
         *) command cargo "$@" ;;
     esac
 }
@@ -37,6 +39,8 @@ pub(super) fn copy_examples(place: &Place) {
         "chains/traces",
         "chains/epon",
         "chains/studies",
+        "chains/upf",
+        "chains/upf/scenarios",
         "examples/netns",
     ] {
         let (from, to) = (repository().join(folder), place.path(folder));
@@ -89,12 +93,17 @@ pub(super) fn run(place: &Place, page: &Page, is_root: bool) -> Vec<(Vec<String>
         shell.args(["unshare", "--mount", "--net", "--propagation", "private"]);
     }
     let binary = Path::new(env!("CARGO_BIN_EXE_catena"));
-    let mut path = binary.parent().unwrap().as_os_str().to_owned();
-    path.push(":");
-    path.push(std::env::var_os("PATH").unwrap_or_default());
+    let mut path = std::env::var_os("PATH").unwrap_or_default();
+    if !page.sets_path() {
+        let mut with_binary = binary.parent().unwrap().as_os_str().to_owned();
+        with_binary.push(":");
+        with_binary.push(path);
+        path = with_binary;
+    }
     shell.args(["bash".as_ref(), file.as_os_str()]);
     shell
         .env("PATH", path)
+        .env("CATENA", binary)
         .env("CATENA_RUNTIME_DIR", place.runtime());
     // Numbers and letters as the documents have them, on any machine.
     shell.env("LC_ALL", "C.UTF-8").current_dir(place.path("."));

@@ -3,7 +3,7 @@
 
 use super::{Name, value};
 use crate::octets::{Octets, Pen};
-use crate::pfcp::key::Fault;
+use crate::pfcp::coding::Fault;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 value!(

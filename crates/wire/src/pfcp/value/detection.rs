@@ -6,7 +6,7 @@ use super::forwarding::{TrafficClass, VlanTag};
 use super::{Quoted, value};
 use crate::ethernet::MacAddr;
 use crate::octets::{Ended, Octets, Pen};
-use crate::pfcp::key::Fault;
+use crate::pfcp::coding::Fault;
 use core::fmt;
 
 value!(

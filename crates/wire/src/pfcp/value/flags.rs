@@ -6,7 +6,7 @@
 //! the IE had when it was defined, so that receivers of earlier releases read it.
 
 use crate::octets::{Octets, Pen};
-use crate::pfcp::key::{Fault, Value};
+use crate::pfcp::coding::{Fault, Value};
 use core::fmt;
 
 macro_rules! flags {

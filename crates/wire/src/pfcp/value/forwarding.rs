@@ -5,7 +5,7 @@ use super::address::{bit, put_addresses, v4, v6};
 use super::flags::flags;
 use super::{Quoted, value};
 use crate::octets::{Octets, Pen};
-use crate::pfcp::key::Fault;
+use crate::pfcp::coding::Fault;
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
 

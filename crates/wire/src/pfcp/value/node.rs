@@ -4,8 +4,8 @@
 use super::address::bit;
 use super::{BarId, FarId, MarId, PdrId, QerId, SrrId, UrrId, value};
 use crate::octets::{Octets, Pen};
+use crate::pfcp::coding::Fault;
 use crate::pfcp::ie_type::IeType;
-use crate::pfcp::key::Fault;
 
 value!(
     DownlinkDataServiceInformation,

@@ -5,7 +5,7 @@ use super::address::{bit, flag};
 use super::forwarding::TrafficClass;
 use super::value;
 use crate::octets::{Ended, Octets, Pen};
-use crate::pfcp::key::Fault;
+use crate::pfcp::coding::Fault;
 
 value!(
     BitRates,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Tests of values: one row of a table and more for each IE that has one.
 
+use crate::pfcp::coding::Fault;
 use crate::pfcp::element::Ie;
 use crate::pfcp::ie_type::{Form, IeType};
-use crate::pfcp::key::{self, Fault};
+use crate::pfcp::key;
 use crate::testing::hex;
 use proptest::prelude::*;
 use table::TABLE;

@@ -4,7 +4,7 @@
 use super::address::bit;
 use super::value;
 use crate::octets::{Octets, Pen};
-use crate::pfcp::key::Fault;
+use crate::pfcp::coding::Fault;
 
 value!(
     AdditionalUsageReports,

@@ -36,7 +36,6 @@ use self::receive::Receiving;
 use self::transmit::Transmitting;
 use super::frame_queue::FrameQueue;
 use super::pon_packet::copy_parts;
-use crate::chunk::HEADER_LEN;
 use crate::phy::{Role, Task};
 
 mod receive;
@@ -44,10 +43,6 @@ mod receive;
 pub(super) mod tests;
 mod transmit;
 
-/// Most octets of a chunk: what the largest of the usual buffers holds.
-const CHUNK_LEN_MAX: usize = (256 << 10) - 128;
-/// Most octets of line bits in it.
-const LINE_LEN_MAX: usize = CHUNK_LEN_MAX - HEADER_LEN;
 /// Bytes of what waits to leave.
 const QUEUE_BYTES: usize = 4 << 20;
 /// When an output that had no room is tried again.

@@ -10,7 +10,7 @@ use catena_pcs::{Simd, fast};
 use super::super::super::burst_time::{OPENING_OCTETS, quanta_to};
 use super::super::frame_queue::FrameQueue;
 use super::super::pon_packet::{FRAME_LEN_MAX, PON_HEADER_LEN, write_frame};
-use super::LINE_LEN_MAX;
+use super::transmit::LINE_LEN_MAX;
 use crate::chunk::{Content, HEADER_LEN, Header};
 use crate::phy::receiver_counts;
 

@@ -12,9 +12,12 @@ use super::super::super::quanta_between;
 use super::super::MORE_FOLLOW;
 use super::super::frame_queue::FrameQueue;
 use super::super::pon_packet::PonPacket;
-use super::LINE_LEN_MAX;
 use crate::chunk::{Content, HEADER_LEN, Header};
 
+/// Most octets of a chunk: what the largest of the usual buffers holds.
+const CHUNK_LEN_MAX: usize = (256 << 10) - 128;
+/// Most octets of line bits in it.
+pub(super) const LINE_LEN_MAX: usize = CHUNK_LEN_MAX - HEADER_LEN;
 /// Bits of the line in a quantum of 16 ns.
 const BITS_PER_QUANTUM: u64 = 165;
 /// A packet so many quanta from where its burst goes on is of another burst.
