@@ -305,6 +305,60 @@ fn unsafe_stands_in_few_named_files() {
     assert!(found.iter().all(|finding| finding.line == 2));
 }
 
+/// Where NFs and state machines are, which are told the time.
+const TIMELESS: &[&str] = &[
+    "crates/engine/src/nfs/",
+    "crates/engine/src/shard/",
+    "crates/epon/src/",
+    "crates/flow/src/",
+    "crates/upf/src/",
+    "crates/wire/src/",
+];
+/// A port among them, which stamps what it sends.
+const TIMED: &str = "crates/epon/src/pktgenrcv/";
+/// How a clock is read.
+const CLOCKS: &[&str] = &[
+    "Instant::now(",
+    "tsc::ticks(",
+    "SystemTime::now(",
+    "clock.now_ns(",
+];
+
+fn clocks(files: &[File]) -> Vec<Finding> {
+    let is_timeless = |file: &&File| {
+        TIMELESS.iter().any(|folder| file.path.starts_with(folder))
+            && !file.path.starts_with(TIMED)
+            && !["test", "bench"]
+                .iter()
+                .any(|word| file.path.contains(word))
+    };
+    let mut findings = Vec::new();
+    for file in rust(files).filter(is_timeless) {
+        let lines = file.text.lines().enumerate();
+        for (index, line) in lines.take_while(|(_, line)| *line != "mod tests {") {
+            let is_comment = line.trim_start().starts_with("//");
+            if !is_comment && CLOCKS.iter().any(|clock| line.contains(clock)) {
+                let message = "an NF reads no clock; use the time that its call is given";
+                findings.push(at(file, index, message));
+            }
+        }
+    }
+    findings
+}
+
+#[test]
+fn nfs_read_no_clock() {
+    report(&clocks(&repository()));
+    let text = "// Instant::now()\nlet x = Instant::now();\nmod tests {\nInstant::now()\n";
+    let found = clocks(&[
+        sample("crates/epon/src/phy/mod.rs", text),
+        sample("crates/epon/src/pktgenrcv/mod.rs", text),
+        sample("crates/engine/src/worker/turn.rs", text),
+    ]);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].line, 2);
+}
+
 /// Places that exist on one machine only.
 const MACHINE_PATHS: &[&str] = &["/home/", "/Users/", "/root/"];
 

@@ -172,6 +172,30 @@ fn an_nf_is_replaced_between_two_packets() {
     assert_nothing_lost(&running.stop());
 }
 
+/// Held for 10 s, and then for 100 ms from when it came: all of it arrives, in order.
+#[test]
+fn what_an_nf_holds_is_its_successors() {
+    let delay = |time: &str| {
+        let nf = format!("  a: {{ type: delay, time: {time}, limit: 100000 }}\n");
+        chain(&nf, "  - gen -> a -> end\n").replace("20kpps", "1kpps")
+    };
+    // Slow enough for the buffers to last while the machine is busy.
+    let running = Running::start(&delay("1ms"));
+    let slow = running.apply(&delay("10s"));
+    assert!(slow.status.success(), "{slow:?}");
+    let held = |status: &Value| node(status, "a")["held"].as_u64().unwrap_or(0);
+    running.wait_for(|status| held(status) > 200);
+    assert!(running.apply(&delay("100ms")).status.success());
+    running.let_pass();
+    let status = running.stop();
+    assert_eq!(
+        node(&status, "a")["drops"],
+        serde_json::json!({}),
+        "{status:#}"
+    );
+    assert_nothing_lost(&status);
+}
+
 #[test]
 fn a_change_that_fails_leaves_the_chain_as_it_was() {
     let one = chain(ONE, "  - gen -> a -> end\n");

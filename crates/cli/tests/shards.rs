@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use catena_engine::chain::{Chain, Registry};
 use catena_engine::config::ConfigErrors;
 use catena_engine::nf::{BuildContext, BuiltNf, Burst, Nanos, Nf, NfKind, NfPlan, Verdict};
-use catena_engine::shard::Sharding;
+use catena_engine::shard::{Choice, Chooser, OwnKey, Sharding};
 use catena_engine::supervisor::status::Status;
 use catena_engine::supervisor::{Options, Supervisor};
 use catena_wire::dissect::{Dissected, Fragment};
@@ -253,7 +253,8 @@ run: { mode: thread }
 fn run_to_the_end(text: &str) -> Status {
     let dir = tempfile::tempdir().unwrap();
     let mut nfs = catena_engine::nfs::KINDS.to_vec();
-    nfs.push(&WITNESS);
+    nfs.extend([&WITNESS, &SORTED]);
+    nfs.extend(catena_flow::NFS);
     let registry = Arc::new(Registry {
         nfs,
         ports: catena_port::PORTS.to_vec(),
@@ -309,6 +310,154 @@ fn both_directions_of_each_flow_are_in_one_shard() {
         .find(|link| link.name == "in -> see")
         .unwrap();
     assert_eq!(link.rx_packets, 911);
+}
+
+/// Which lengths of packets each shard has been given, by the number in its configuration.
+static LENGTHS: Mutex<BTreeMap<u16, Vec<usize>>> = Mutex::new(BTreeMap::new());
+
+/// By a key of its own: lengths divided by a number of its configuration.
+struct ByLength {
+    unit: usize,
+    choice: Choice,
+}
+
+impl Chooser for ByLength {
+    fn shard_of(&mut self, packet: &[u8]) -> Option<u8> {
+        assert_eq!((self.choice.shards, self.choice.input), (3, 0));
+        let shard = packet.len() / self.unit % usize::from(self.choice.shards);
+        // Large packets have no key.
+        (packet.len() < LARGE).then_some(shard as u8)
+    }
+}
+
+const LARGE: usize = 1000;
+
+fn unit_of(config: &Value) -> usize {
+    usize::try_from(number(&config["unit"])).unwrap()
+}
+
+const SORTED: NfKind = NfKind {
+    name: "sorted",
+    summary: "Remembers lengths",
+    example: r#"{"unit": 1}"#,
+    schema: || schemars::schema_for!(Value),
+    plan: |_, _| {
+        let make = |config: &Value, choice| {
+            let unit = unit_of(config);
+            Ok(Box::new(ByLength { unit, choice }) as Box<dyn Chooser>)
+        };
+        Ok(NfPlan::new().sharding(Sharding::Own(OwnKey(make))))
+    },
+    build: |_, context| {
+        let shard = context.shard;
+        Ok(BuiltNf::new(Lengths(shard)))
+    },
+};
+
+struct Lengths(u16);
+
+impl Nf for Lengths {
+    fn process(&mut self, burst: &mut Burst<'_>, _now: Nanos) {
+        let mut seen = LENGTHS.lock().unwrap();
+        let lengths = seen.entry(self.0).or_default();
+        burst.judge(|packet| {
+            lengths.push(packet.len());
+            Verdict::Output(0)
+        });
+    }
+}
+
+#[test]
+fn an_nf_chooses_by_a_key_of_its_own() {
+    let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../chains/traces");
+    let text = RECORDED
+        .replace("TRACES", traces.to_str().unwrap())
+        .replace(
+            "type: witness, shards: { count: 16, key: flow }",
+            "type: sorted, unit: 7, shards: 3",
+        );
+    let status = run_to_the_end(&text);
+    let seen = LENGTHS.lock().unwrap();
+    assert_eq!(seen.values().map(Vec::len).sum::<usize>(), 911);
+    for (shard, lengths) in seen.iter() {
+        assert!(lengths.len() > 20, "{shard}: {lengths:?}");
+        for len in lengths {
+            let wanted = if *len < LARGE { len / 7 % 3 } else { 0 };
+            assert_eq!(usize::from(*shard), wanted, "{len} bytes");
+        }
+    }
+    let split = status.nodes.iter().find(|node| node.name == "in:split");
+    let keyless = split.unwrap().counters["keyless"];
+    let large = seen[&0].iter().filter(|len| **len >= LARGE).count();
+    assert_eq!(keyless, large as u64);
+}
+
+/// A firewall: who has not been spoken to says nothing. Both directions by one way in, so that only
+/// what it remembers of a connection tells them apart.
+const FIREWALL: &str = "name: walled
+ports:
+  in:  { pcap: { read: TRACES/web.pcap } }
+  out: { sink: {} }
+nfs:
+  wall:
+    type: flow
+    program:
+      elements:
+        - name: wall
+          key: [ip.protocol]
+          biflow: [[ip.src, ip.dst], [l4.src_port, l4.dst_port]]
+          registers: { packets: 32 }
+          initial: closed
+          states: { closed: {}, open: { idle: 300s } }
+          transitions:
+            - if: flow.packets == 20
+              next: closed
+              do: [flow.packets = 0, drop(enough)]
+            - { from: open, do: [flow.packets = flow.packets + 1, output(out)] }
+            - { if: l4.dst_port < 1024, next: open, do: [flow.packets = 1, output(out)] }
+            - { from: closed, do: [drop(unasked)] }
+          keyless: [drop(other)]
+SHARDS
+links:
+  - in -> wall -> out
+run: { mode: MODE }
+";
+
+/// How many packets passed, and how many each shard has had.
+fn walled(shards: &str) -> (BTreeMap<String, u64>, Vec<u64>) {
+    let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../chains/traces");
+    let text = FIREWALL
+        .replace("TRACES", traces.to_str().unwrap())
+        .replace("SHARDS", shards)
+        .replace("MODE", "thread");
+    let status = run_to_the_end(&text);
+    let by = status
+        .nodes
+        .iter()
+        .filter(|node| node.name.starts_with("wall"));
+    let by: Vec<u64> = by.map(|node| node.rx_packets).collect();
+    let merged = status.by_name_in_file();
+    let wall = merged
+        .nodes
+        .iter()
+        .find(|node| node.name == "wall")
+        .unwrap();
+    let mut found: BTreeMap<String, u64> = wall.drops.clone().into_iter().collect();
+    found.insert("passed".to_owned(), wall.tx_packets);
+    found.insert("flows".to_owned(), wall.counters["flows"]);
+    (found, by)
+}
+
+#[test]
+fn a_flow_program_decides_in_shards_as_it_does_alone() {
+    let (alone, _) = walled("");
+    assert!(alone["passed"] > 300 && alone["enough"] > 5, "{alone:?}");
+    for count in [1, 4, 16] {
+        let (sharded, by) = walled(&format!("    shards: {count}"));
+        assert_eq!(sharded, alone, "with {count} shards");
+        let used = by.iter().filter(|packets| **packets > 0).count();
+        assert!(by.len() == count && used * 2 >= count, "{by:?}");
+    }
 }
 
 /// The plan of a chain for 64 cores, on whatever machine.

@@ -81,3 +81,5 @@ pub fn bytes_of(packets: &[Packet]) -> u64 {
 
 #[cfg(test)]
 mod read_only_tests;
+#[cfg(test)]
+mod waiting_tests;

@@ -99,6 +99,19 @@ pub trait Nf: Send {
         false
     }
 
+    /// Gives up what it has kept, with the instants at which each came, in the order in which they
+    /// are to leave: another NF comes in its place between two turns (`catena apply`). What it does
+    /// not name is dropped as [`DropReason::Unsent`].
+    fn hand_over(&mut self) -> Vec<(Nanos, Kept)> {
+        Vec::new()
+    }
+
+    /// Takes what the NF before it has handed over. What it gives back is dropped as
+    /// [`DropReason::Unsent`].
+    fn take_over(&mut self, held: Vec<(Nanos, Kept)>) -> Vec<(Nanos, Kept)> {
+        held
+    }
+
     /// Takes up to `budget` values that its control half has sent, between two turns; gives whether
     /// more may wait (see [`exchange`]).
     fn exchange(&mut self, _budget: usize) -> bool {

@@ -397,6 +397,24 @@ fn headrooms(chain: &Chain, order: &[usize], links: &NodeLinks) -> Vec<u8> {
 }
 
 impl Placement {
+    /// Why the chain cannot go on when its supervisor has died (`run.orphan`), if there is a worker
+    /// that cannot: as a sentence.
+    pub fn not_kept(&self) -> Option<String> {
+        let mut others = self.workers.iter();
+        let other = others.find(|worker| worker.mode != Mode::Process)?;
+        let why = match other.mode {
+            Mode::Container => {
+                "is a container, which the supervisor watches by the client of its engine until the \
+                 worker has come, and that client cannot be taken over"
+            }
+            _ => "is a thread of the supervisor",
+        };
+        Some(format!(
+            "only processes can go on without a supervisor: worker {} {why}",
+            other.name
+        ))
+    }
+
     /// The core that a worker gets of `cores` where the chain does not say: a shard the one of its
     /// number, so that shards of one number are together; the others are spread, neighbours in the
     /// chain together.

@@ -8,6 +8,8 @@
 //! - [`key`]: what decides; [`hash`]: keys that are hashed; [`table`]: which shard has which hash.
 //! - [`own`]: keys that an NF reads itself.
 
+use std::borrow::Cow;
+
 pub mod expand;
 pub mod hash;
 pub mod key;
@@ -17,7 +19,7 @@ pub mod table;
 
 pub use expand::expand;
 pub use key::{ShardKey, UeSpace};
-pub use own::{Chooser, OwnKey};
+pub use own::{Choice, Chooser, OwnKey};
 
 pub use crate::chain::model::SHARD_COUNT_MAX;
 
@@ -46,7 +48,7 @@ pub struct Shard {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sharding {
     /// It cannot: why, as a sentence about the node.
-    No(&'static str),
+    No(Cow<'static, str>),
     /// By any key that keeps what belongs together together: the chain file says which.
     Any,
     /// By this key only, which the chain file need not say.
@@ -57,7 +59,7 @@ pub enum Sharding {
 
 impl Default for Sharding {
     fn default() -> Self {
-        Self::No("its type does not say that it can be")
+        Self::No("its type does not say that it can be".into())
     }
 }
 

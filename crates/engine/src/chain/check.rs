@@ -184,10 +184,20 @@ fn check_tree(
     let places = shards::Places::of(&drafts);
     let chain = assemble::chain(name?, dir, run, drafts, &links, &wiring, &resolved)?;
     let chain = shards::expanded(report, chain, &places)?;
-    if let Err(error) = place(&chain) {
-        let run = section("run").and_then(|run| map_entry(&run.tree, "buffers"));
-        let at = run.or(section("links")).map_or(tree.at, |entry| entry.at);
-        report.error(at, error.to_string(), error.repair());
+    let of_run = |key| section("run").and_then(|run| map_entry(&run.tree, key));
+    let place_of = |entry: Option<&Entry>| entry.map_or(tree.at, |entry| entry.at);
+    match place(&chain) {
+        Err(error) => {
+            let at = place_of(of_run("buffers").or(section("links")));
+            report.error(at, error.to_string(), error.repair());
+        }
+        Ok(placement) if chain.run.orphan_ms > 0 => {
+            if let Some(why) = placement.not_kept() {
+                let repair = "write orphan: stop, or mode: process for all";
+                report.error(place_of(of_run("orphan")), why, repair);
+            }
+        }
+        Ok(_) => {}
     }
     Some(chain)
 }

@@ -8,11 +8,12 @@
 
 use std::fmt;
 
-use super::DropReason;
+use super::{DropReason, Nanos, Nf};
 use crate::packet::Packet;
 use crate::pools::Pools;
 
-/// A packet that an NF holds: its ticket, good for this NF and until it is sent or dropped. One
+/// A packet that an NF holds: its ticket, good for this NF, and whoever takes its place, until
+/// it is sent or dropped. One
 /// that is forgotten keeps its buffer until the NF ends.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "the packet is held until it is sent or dropped"]
@@ -115,6 +116,29 @@ impl Hold {
     pub fn drain(&mut self) -> impl Iterator<Item = Packet> {
         self.free.clear();
         self.packets.drain(..).flatten()
+    }
+
+    /// Between two turns, an NF comes in the place of another one: what the one hands over and the
+    /// other takes stays, under the same tickets. Gives the rest.
+    pub fn change_hands(&mut self, from: &mut dyn Nf, to: &mut dyn Nf) -> Vec<Packet> {
+        let held = from.hand_over();
+        let mut stays = vec![false; self.packets.len()];
+        let mut mark = |held: &[(Nanos, Kept)], stay: bool| {
+            for (_, kept) in held {
+                if let Some(stays) = stays.get_mut(kept.0 as usize) {
+                    *stays = stay;
+                }
+            }
+        };
+        mark(&held, true);
+        mark(&to.take_over(held), false);
+        let gone = stays.iter().enumerate().filter(|(_, stays)| !**stays);
+        let mut rest = Vec::new();
+        for (ticket, _) in gone {
+            #[expect(clippy::cast_possible_truncation, reason = "tickets have 32 bits")]
+            rest.extend(self.take(&Kept(ticket as u32)));
+        }
+        rest
     }
 
     fn ticket(&mut self) -> u32 {

@@ -2,8 +2,9 @@
 //!
 //! Packets leave in the order in which they came, each when its time is over and never before.
 //! Those that arrive while as many are held as `limit` says, or for which the worker has no buffer,
-//! are dropped as `no_buffer`. Should it be replaced, what it holds is dropped as `unsent`; should
-//! its worker be killed, it is lost and counted as killed.
+//! are dropped as `no_buffer`. Another time (`catena apply`) holds for what is held already, too, from
+//! the instant at which it came; what is above another limit is dropped as `unsent`. Should its worker
+//! be killed, what it holds is lost and counted as killed.
 //!
 //! ```yaml
 //! nfs:
@@ -78,6 +79,19 @@ impl Nf for Delay {
             return Some(due);
         }
         None
+    }
+
+    fn hand_over(&mut self) -> Vec<(Nanos, Kept)> {
+        let time_ns = self.time_ns;
+        let came = |(due, kept): (Nanos, Kept)| (Nanos(due.since(Nanos(time_ns))), kept);
+        self.held.drain(..).map(came).collect()
+    }
+
+    fn take_over(&mut self, mut held: Vec<(Nanos, Kept)>) -> Vec<(Nanos, Kept)> {
+        let rest = held.split_off(held.len().min(self.limit));
+        let due = |(came, kept): (Nanos, Kept)| (came.plus(self.time_ns), kept);
+        self.held.extend(held.into_iter().map(due));
+        rest
     }
 }
 

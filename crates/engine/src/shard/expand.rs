@@ -16,7 +16,7 @@ use super::split::{self, Config};
 use super::{Shard, ShardKey, shard_name, splitter_name};
 use crate::chain::model::{Chain, Link, Mode, Node, NodeKind, SLOT_COUNT};
 use crate::chain::{Aggregate, Overflow, Protocol, Trust};
-use crate::nf::NfPlan;
+use crate::nf::{Inputs, NfPlan};
 
 /// Makes a node of each shard. A chain without shards is left as it is.
 pub fn expand(chain: Chain) -> Chain {
@@ -67,7 +67,8 @@ pub(crate) fn way(from: &Node, to: &Node) -> Way {
     let is_alike = from.shards.as_ref().is_some_and(|before| {
         before.count == shards.count && before.key.is_some() && before.key == shards.key
     });
-    let is_same_function = shards.key != Some(ShardKey::Own) || own_of(from) == own_of(to);
+    let is_same_function =
+        shards.key != Some(ShardKey::Own) || (own_of(from) == own_of(to) && !knows_inputs(from));
     if is_alike && is_same_function && keeps_keys(from) {
         Way::Alike
     } else {
@@ -81,6 +82,11 @@ fn keeps_keys(node: &Node) -> bool {
         NodeKind::Port { .. } => true,
         NodeKind::Nf { plan, .. } => plan.keeps_keys(),
     }
+}
+
+/// Whether a node's own key may depend on where packets come in.
+fn knows_inputs(node: &Node) -> bool {
+    matches!(&node.kind, NodeKind::Nf { plan, .. } if plan.inputs != Inputs::One)
 }
 
 /// Whose function a node's own key is.
@@ -147,6 +153,7 @@ impl<'c> Pass<'c> {
             own: (key == ShardKey::Own).then(|| own_of(to)).flatten(),
             key,
             shards: shards.count,
+            input: link.input,
         };
         let config = config.to_json();
         let splitter = self.nodes.len();

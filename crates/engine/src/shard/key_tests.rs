@@ -133,7 +133,7 @@ proptest! {
             _ => flow("10.0.0.1", "10.0.0.2", *ports)[..30].to_vec(),
         }).collect();
         let key = ShardKey::InnerFlow;
-        let config = split::Config { key: key.clone(), shards: count, own: None };
+        let config = split::Config { key: key.clone(), shards: count, own: None, input: 0 };
         let mut bench = NfBench::new(&split::KIND, &config.to_json(), &[]).unwrap();
         let outputs: Vec<String> = (0..count).map(|shard| shard.to_string()).collect();
         prop_assert_eq!(bench.outputs(), outputs);

@@ -16,12 +16,23 @@ pub trait Chooser: Send {
     fn shard_of(&mut self, packet: &[u8]) -> Option<u8>;
 }
 
-/// Makes the function of an NF, from its configuration and the number of its shards.
+/// Makes the function of an NF.
 #[derive(Clone, Copy)]
 pub struct OwnKey(pub MakeChooser);
 
-/// Makes what chooses among `count` shards, from the configuration of the NF.
-pub type MakeChooser = fn(config: &Value, count: u16) -> Result<Box<dyn Chooser>, ConfigErrors>;
+/// Makes what chooses, from the configuration of the NF.
+pub type MakeChooser = fn(config: &Value, choice: Choice) -> Result<Box<dyn Chooser>, ConfigErrors>;
+
+/// Among what is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// How many shards there are.
+    pub shards: u16,
+    /// The chain's, for whoever hashes: nobody outside knows it, and all splitters have the same.
+    pub seed: u64,
+    /// The input of the NF at which the packets will arrive.
+    pub input: u8,
+}
 
 impl fmt::Debug for OwnKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::key::{KeyReader, ShardKey};
-use super::{Chooser, Sharding};
+use super::{Choice, Chooser, Sharding};
 use crate::chain::registry::Registry;
 use crate::config::{ConfigError, ConfigErrors, parse_config};
 use crate::nf::{BuildContext, BuiltNf, Burst, Nanos, Nf, NfKind, NfPlan, Verdict};
@@ -29,6 +29,9 @@ pub struct Config {
     /// With [`ShardKey::Own`], whose function it is: type and configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own: Option<(String, Value)>,
+    /// And at which of its inputs packets arrive from here.
+    #[serde(default)]
+    pub input: u8,
 }
 
 impl Config {
@@ -66,7 +69,12 @@ pub fn build(
     seed: u64,
     registry: &Registry,
 ) -> Result<BuiltNf, ConfigErrors> {
-    let Config { key, shards, own } = parse_config(config)?;
+    let Config {
+        key,
+        shards,
+        own,
+        input,
+    } = parse_config(config)?;
     let wrong = |why: &str| vec![ConfigError::new("", why, "use one build everywhere")];
     if key != ShardKey::Own {
         let reader = KeyReader::new(key, shards, seed);
@@ -81,7 +89,12 @@ pub fn build(
     let Sharding::Own(make) = (kind.plan)(&config, &[])?.sharding else {
         return Err(wrong("the NF has no key of its own"));
     };
-    let mut chooser: Box<dyn Chooser> = (make.0)(&config, shards)?;
+    let choice = Choice {
+        shards,
+        seed,
+        input,
+    };
+    let mut chooser: Box<dyn Chooser> = (make.0)(&config, choice)?;
     Ok(BuiltNf::new(Splitter {
         choose: move |packet: &[u8]| chooser.shard_of(packet),
         shards,

@@ -26,7 +26,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
-use crate::chain::{Chain, Mode};
+use crate::chain::Chain;
 use crate::placement::Placement;
 use crate::protocol::parts::Outgoing;
 use crate::stats::{NodeCounters, RxCounters, TxCounters};
@@ -412,15 +412,8 @@ fn counters<T, const N: usize>(
 
 /// Whether a chain can do as it says when its supervisor has died.
 pub(super) fn check_possible(chain: &Chain, placement: &Placement) -> Result<(), String> {
-    let mut others = placement.workers.iter();
-    let other = others.find(|worker| worker.mode != Mode::Process);
-    match other {
-        Some(worker) if chain.run.orphan_ms > 0 => Err(format!(
-            "worker {} has mode {}, and only processes can go on without a supervisor; write \
-             orphan: stop, or mode: process",
-            worker.name,
-            format!("{:?}", worker.mode).to_lowercase()
-        )),
+    match placement.not_kept() {
+        Some(why) if chain.run.orphan_ms > 0 => Err(why),
         _ => Ok(()),
     }
 }

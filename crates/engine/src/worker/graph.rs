@@ -10,6 +10,7 @@ use crate::link::{RxLink, TxLink};
 use crate::load::Load;
 use crate::nf::{Nanos, Nf};
 use crate::own_counters::CounterSink;
+use crate::packet::Packet;
 use crate::pools::Pools;
 use crate::port::{Buffers, Port, PortError, RxState};
 use crate::probe::NodeCost;
@@ -388,11 +389,18 @@ impl WorkerNode {
     }
 
     /// Gives the node other settings. A port that goes is closed; what it says is of no consequence
-    /// for the one that comes. What an NF that goes still held is dropped.
+    /// for the one that comes. What an NF that goes still held is the one's that comes, if it takes it,
+    /// or dropped.
     pub fn replace_work(&mut self, mut work: Work, pools: &mut Pools) {
         std::mem::swap(&mut self.work, &mut work);
         self.is_end = self.work.ends_paths();
-        self.let_go(pools);
+        match (&mut work, &mut self.work) {
+            (Work::Nf(old), Work::Nf(new)) if new.emits() => {
+                let rest = self.holding.hold.change_hands(old.as_mut(), new.as_mut());
+                self.drop_unsent(rest, pools);
+            }
+            _ => self.let_go(pools),
+        }
         self.holding.begin(&self.work);
         if let Work::Port { port, .. } = &mut work {
             let _ = close(port.as_mut(), pools, &mut self.counters);
@@ -425,9 +433,13 @@ impl WorkerNode {
 
     /// Drops what its NF holds.
     pub fn let_go(&mut self, pools: &mut Pools) {
-        for packet in self.holding.hold.drain() {
-            self.counters.drops[DropReason::Unsent.index()] += 1;
-            self.has_dropped = true;
+        let held = self.holding.hold.drain().collect();
+        self.drop_unsent(held, pools);
+    }
+
+    fn drop_unsent(&mut self, packets: Vec<Packet>, pools: &mut Pools) {
+        for packet in packets {
+            self.count_drops(DropReason::Unsent, 1);
             pools.free(packet);
         }
     }

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::drop_reason::DropReason;
 use crate::load::Load;
-use crate::nf::{Burst, Emission, Kept, Nf, Verdict};
+use crate::nf::{BuildContext, Burst, Emission, Kept, Nf, Verdict};
 use crate::pools::{Pools, ReturnLane};
 use crate::probe::NodeCost;
 use crate::stats::NodeCounters;
@@ -207,5 +207,59 @@ fn what_nobody_would_ask_for_is_not_held() {
     let mut turn = Turn::new(32, Probe::new(Clock::from_parts([0; 3]), None, 1));
     turn.run(&mut graph, &mut pools, Nanos(1));
     assert_eq!(graph.nodes[0].counters.drops[DropReason::Unsent.index()], 1);
+    assert_eq!(pools.own()[0].free_count(), 24);
+}
+
+/// A `delay` of 1 ms takes the place of one of 3 ms, and holds one packet less.
+#[test]
+fn a_successor_goes_on_with_what_was_held() {
+    let delay = |ms: u32, limit: u32| {
+        let config = serde_json::json!({"time": format!("{ms}ms"), "limit": limit});
+        let build = crate::nfs::delay::KIND.build;
+        let outputs = ["out".to_owned()];
+        Work::Nf(
+            (build)(&config, &mut BuildContext::alone(&outputs))
+                .unwrap()
+                .nf,
+        )
+    };
+    let mut graph = graph();
+    let mut pools = Pools::new(vec![pool(1, 24)]);
+    graph.nodes[0].replace_work(delay(3, 9), &mut pools);
+    let mut turn = Turn::new(32, Probe::new(Clock::from_parts([0; 3]), None, 1));
+    for at in 0..4_u8 {
+        let mut packet = pools.alloc(60).unwrap();
+        packet.bytes_mut().fill(at);
+        graph.queues[0].packets.push(packet);
+        turn.run(&mut graph, &mut pools, Nanos(1000 * u64::from(at)));
+    }
+    graph.nodes[0].replace_work(delay(1, 3), &mut pools);
+    let counters = |graph: &Graph| graph.nodes[0].counters.drops[DropReason::Unsent.index()];
+    assert_eq!(
+        (counters(&graph), graph.nodes[0].holding.hold.count()),
+        (1, 3)
+    );
+    assert_eq!(pools.own()[0].free_count(), 21);
+    // Their time counts from when they came.
+    turn.run(&mut graph, &mut pools, Nanos(1_001_000));
+    let sent = |graph: &Graph| {
+        let packets = graph.queues[1].packets.iter();
+        packets.map(|packet| packet.bytes()[0]).collect::<Vec<_>>()
+    };
+    assert_eq!(sent(&graph), [0, 1]);
+    turn.run(&mut graph, &mut pools, Nanos(1_002_000));
+    assert_eq!(sent(&graph), [0, 1, 2]);
+    // The ticket of the one that was dropped is used again, and no other.
+    for at in 4..8_u8 {
+        let mut packet = pools.alloc(60).unwrap();
+        packet.bytes_mut().fill(at);
+        graph.queues[0].packets.push(packet);
+    }
+    turn.run(&mut graph, &mut pools, Nanos(1_003_000));
+    assert_eq!(graph.nodes[0].holding.hold.count(), 3);
+    // Who takes nothing over leaves nothing behind.
+    graph.nodes[0].replace_work(Work::Nf(Box::new(Whim::default())), &mut pools);
+    assert_eq!(graph.nodes[0].holding.hold.count(), 0);
+    graph.queues[1].release(&mut pools);
     assert_eq!(pools.own()[0].free_count(), 24);
 }

@@ -24,6 +24,9 @@
 //! [`EMISSION_COUNT_MAX`]: crate::program::queue::EMISSION_COUNT_MAX
 
 mod control;
+mod sharding;
+#[cfg(test)]
+mod sharding_tests;
 #[cfg(test)]
 mod tests;
 
@@ -42,7 +45,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::efsm::{Document, compile};
-use crate::program::ir::{Fact, Op, Program, Scope, Verdict};
+use crate::program::ir::{Fact, Op, Program, Verdict};
 use crate::program::layout::{Layout, Portion};
 use crate::program::run::{Arrival, Compiled, Decision, Loaded, Running};
 
@@ -193,7 +196,7 @@ fn nf_plan(planned: &Planned) -> NfPlan {
     if program.makes_packets() {
         plan = plan.allocates();
     }
-    plan
+    plan.sharding(sharding::of(program))
 }
 
 /// Random numbers that nobody outside knows.
@@ -211,18 +214,6 @@ fn load(planned: Planned) -> Loaded {
 
 fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, ConfigErrors> {
     let planned = plan(config)?;
-    let shared = planned
-        .program
-        .globals
-        .iter()
-        .find(|global| global.scope == Scope::Shared);
-    if let Some(global) = shared.filter(|_| context.shard_count > 1) {
-        return Err(vec![ConfigError::new(
-            format!("program.globals.{}.scope", global.name),
-            "a register that all shards share needs one shard",
-            "write per_core or merged, or give the node one shard",
-        )]);
-    }
     let state = context.take_state(STATE);
     let is_taken_over = state.as_ref().is_some_and(|state| state.is_taken_over);
     let bytes = planned.layout.words * size_of::<u64>() + STATE_LINE_BYTES;
@@ -245,7 +236,7 @@ fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, Conf
             )]
         })?,
     };
-    let interface = Interface::of(program);
+    let interface = Interface::of(program, context.shard_count > 1);
     let number = layout.number;
     let loaded = load(planned);
     let elements = loaded.program().elements.len();
@@ -270,10 +261,12 @@ struct Interface {
     makes_packets: bool,
     headroom: usize,
     has_events: bool,
+    /// What splitters in front of its shards go by.
+    sharding: Option<String>,
 }
 
 impl Interface {
-    fn of(program: &Program) -> Self {
+    fn of(program: &Program, is_shard: bool) -> Self {
         Self {
             outputs: program.outputs.clone(),
             reasons: reasons(program),
@@ -281,6 +274,7 @@ impl Interface {
             makes_packets: program.makes_packets(),
             headroom: program.headroom(),
             has_events: !program.events.is_empty(),
+            sharding: is_shard.then(|| sharding::signature(program)),
         }
     }
 }

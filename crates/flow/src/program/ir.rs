@@ -534,6 +534,21 @@ impl Element {
             .into_iter()
             .chain(update)
     }
+
+    /// Whether it may change bytes of a packet.
+    pub fn writes(&self) -> bool {
+        let changes = |op: &Op| {
+            matches!(
+                op,
+                Op::SetField { .. }
+                    | Op::SetBytes { .. }
+                    | Op::Splice { .. }
+                    | Op::Encap { .. }
+                    | Op::Decap { .. }
+            )
+        };
+        self.codes().flat_map(Code::ops).any(changes)
+    }
 }
 
 impl Program {
@@ -547,16 +562,7 @@ impl Program {
 
     /// Whether a packet's bytes may change.
     pub fn writes(&self) -> bool {
-        self.ops().any(|op| {
-            matches!(
-                op,
-                Op::SetField { .. }
-                    | Op::SetBytes { .. }
-                    | Op::Splice { .. }
-                    | Op::Encap { .. }
-                    | Op::Decap { .. }
-            )
-        })
+        self.elements.iter().any(Element::writes)
     }
 
     /// Whether packets beside those that came are sent: copies, or such of its own making.

@@ -10,6 +10,7 @@
 //! - [`table`]: match-action tables. [`template`]: packets of a program's own making.
 //! - [`env`](mod@env), [`interpret`]: what code works on, and what it means.
 //! - [`layout`]: where state lies. [`run`]: bursts, flows and their ends.
+//! - [`keys`]: keys alone, for whoever sends to shards.
 //! - [`queue`]: what waits to be sent or told. [`trace`]: what one packet went through.
 //!
 //! # Writing a backend
@@ -38,6 +39,7 @@ pub mod frame;
 pub mod header;
 pub mod interpret;
 pub mod ir;
+pub mod keys;
 pub mod layout;
 pub mod queue;
 pub mod run;

@@ -538,7 +538,7 @@ pub(super) fn run_code<W: Watch>(
 }
 
 /// Packs slots into the words of a key; whether there is one.
-fn pack_key(key: &Key, slots: &[u128], words: &mut [u64; KEY_WORDS_MAX]) -> bool {
+pub(super) fn pack_key(key: &Key, slots: &[u128], words: &mut [u64; KEY_WORDS_MAX]) -> bool {
     if slots
         .get(usize::from(key.present))
         .is_none_or(|present| *present == 0)

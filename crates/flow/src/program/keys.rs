@@ -1,0 +1,122 @@
+//! Keys of packets without flows: for whoever has to know whose a packet is before it gets there.
+//!
+//! In front of a program that runs in several shards: the key code of one element, as
+//! [`run`](super::run) runs it, and nothing else of the program. Packets are only looked at, and no
+//! memory is shared with those who keep the flows.
+
+use crate::KEY_WORDS_MAX;
+use crate::hash::KeyedHash;
+
+use super::env::{Env, FlowWords, Globals, Outcome};
+use super::frame::Frame;
+use super::header::Headers;
+use super::interpret::Unwatched;
+use super::queue::{Emissions, Notices};
+use super::run::{Loaded, Part, pack_key, run_code};
+
+/// Makes the keys of one element of a program.
+#[derive(Debug)]
+pub struct Keys {
+    loaded: Box<Loaded>,
+    element: usize,
+    words: usize,
+    flow: FlowWords,
+    hash: KeyedHash,
+    emissions: Emissions,
+    notices: Notices,
+}
+
+impl Keys {
+    /// Of an element of a verified program; none if it has no flows. Its key is a function of the
+    /// packet and its input only: no other element has written metadata, and its hash
+    /// ([`Op::Hash`](super::ir::Op::Hash)) is not that of the flows.
+    pub fn new(loaded: Box<Loaded>, element: usize) -> Option<Self> {
+        let flows = loaded.program.elements.get(element)?.flows.as_ref()?;
+        Some(Self {
+            words: (flows.shape.key_words as usize).min(KEY_WORDS_MAX),
+            element,
+            flow: FlowWords::default(),
+            hash: KeyedHash::new([0; 2]),
+            emissions: Emissions::new(false),
+            notices: Notices::new(false),
+            loaded,
+        })
+    }
+
+    /// The key of a packet, from its Ethernet header on, that arrives at `input`; none if it has
+    /// none, or is malformed and the program drops such.
+    pub fn of(&mut self, packet: &[u8], input: u8) -> Option<([u64; KEY_WORDS_MAX], usize)> {
+        let Loaded {
+            program,
+            compiled,
+            tables,
+            slots,
+            ..
+        } = &mut *self.loaded;
+        let headers = Headers::parse(packet);
+        if headers.is_malformed() && !program.takes_malformed {
+            return None;
+        }
+        let key = &program.elements[self.element].key;
+        let slots = &mut slots[..key.code.slots.len()];
+        slots.fill(0);
+        let mut frame = Looked(packet);
+        let mut env = Env {
+            program,
+            frame: Some(&mut frame),
+            headers,
+            now_ns: 0,
+            input,
+            is_found: false,
+            is_full: false,
+            registers: &[],
+            flow: &mut self.flow,
+            globals: Globals {
+                words: &[],
+                starts: &[],
+            },
+            tables,
+            hash: &self.hash,
+            outcome: Outcome::default(),
+            emissions: &mut self.emissions,
+            notices: &mut self.notices,
+        };
+        run_code(
+            &key.code,
+            (self.element, Part::Key),
+            compiled.as_deref(),
+            slots,
+            &mut env,
+            &mut Unwatched,
+        );
+        let mut words = [0; KEY_WORDS_MAX];
+        pack_key(key, slots, &mut words).then_some((words, self.words))
+    }
+}
+
+/// A packet that nobody may change: code of keys does not.
+struct Looked<'p>(&'p [u8]);
+
+impl Frame for Looked<'_> {
+    fn bytes(&self) -> &[u8] {
+        self.0
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut []
+    }
+
+    fn push_front(&mut self, _count: usize) -> bool {
+        false
+    }
+
+    fn pull_front(&mut self, _count: usize) -> bool {
+        false
+    }
+
+    fn truncate(&mut self, _len: usize) {}
+
+    fn tag(&self) -> u16 {
+        0
+    }
+}
