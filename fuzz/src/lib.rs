@@ -6,6 +6,7 @@
 
 pub mod bundle;
 pub mod flow;
+pub mod jit;
 pub mod pcs;
 pub mod peer;
 pub mod wire;

@@ -14,13 +14,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("engine", &["shm", "wire"]),
     ("port", &["engine", "shm", "wire"]),
     ("flow", &["engine", "shm", "wire"]),
+    ("jit", &["flow", "shm"]),
     ("upf", &["engine", "flow", "shm", "wire"]),
     ("measure", &["engine", "port", "shm", "wire"]),
     ("epon", &["engine", "measure", "pcs", "port", "shm", "wire"]),
     (
         "cli",
         &[
-            "engine", "epon", "flow", "measure", "pcs", "port", "shm", "upf", "wire",
+            "engine", "epon", "flow", "jit", "measure", "pcs", "port", "shm", "upf", "wire",
         ],
     ),
 ];

@@ -117,6 +117,8 @@ pub fn main() -> ExitCode {
 /// Ends with exit code 2 if a kind's name or plan breaks the rules of
 /// [`NfPlan::check`](catena_engine::nf::NfPlan::check), or a name is taken.
 pub fn main_with(kinds: &[&'static NfKind]) -> ExitCode {
+    #[cfg(feature = "jit")]
+    catena_flow::nf::set_compiler(catena_jit::compile);
     if let Err(fault) = registry::add(kinds) {
         errln!("catena: {fault}");
         return ExitCode::from(2);

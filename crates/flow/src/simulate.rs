@@ -1,16 +1,15 @@
 //! A program beside any chain: packets and times in, verdicts and traces out.
 //!
 //! For tools and tests. Flows lie on the heap, time is what the caller says, and everything is
-//! interpreted; a packet goes through the program alone, as a burst of one.
+//! interpreted unless compiled code is given; a packet goes through alone, as a burst of one.
 
 use std::sync::Arc;
 
 use crate::program::frame::{Buffer, Frame};
-use crate::program::interpret::Watch;
 use crate::program::ir::{Program, Verdict};
 use crate::program::layout::{Layout, Portion};
 use crate::program::queue::Notice;
-use crate::program::run::{Arrival, Decision, Loaded, Running};
+use crate::program::run::{Arrival, Compiled, Decision, Loaded, Running};
 use crate::program::trace::{ElementTrace, Tracer};
 use crate::{AttachError, HeapMemory};
 
@@ -42,10 +41,21 @@ impl Simulation {
     /// # Errors
     /// The program wants more memory than there can be.
     pub fn new(program: Program) -> Result<Self, AttachError> {
+        Self::with(program, None)
+    }
+
+    /// As [`Simulation::new`], with compiled code of the program. What is traced is interpreted.
+    ///
+    /// # Errors
+    /// The program wants more memory than there can be.
+    pub fn with(
+        program: Program,
+        compiled: Option<Box<dyn Compiled>>,
+    ) -> Result<Self, AttachError> {
         let layout = Layout::of(&program);
         let memory = Arc::new(HeapMemory::new(layout.words));
         let ground = layout.create(&program, &memory, || [1, 2], 0)?;
-        let running = Running::new(Box::new(Loaded::new(program.clone(), None)), ground);
+        let running = Running::new(Box::new(Loaded::new(program.clone(), compiled)), ground);
         Ok(Self { running, program })
     }
 
@@ -63,23 +73,33 @@ impl Simulation {
 
     /// A packet from an input.
     pub fn packet(&mut self, bytes: &[u8], arrival: Arrival) -> Passed {
-        self.run(bytes, arrival, &mut Vec::new())
+        self.run(bytes, arrival, None)
     }
 
     /// A packet from an input, and what it went through.
     pub fn traced(&mut self, bytes: &[u8], arrival: Arrival) -> (Passed, Vec<ElementTrace>) {
         let mut traces = Vec::new();
-        let passed = self.run(bytes, arrival, &mut traces);
+        let passed = self.run(bytes, arrival, Some(&mut traces));
         (passed, traces)
     }
 
-    fn run(&mut self, bytes: &[u8], arrival: Arrival, seen: &mut Vec<ElementTrace>) -> Passed {
+    fn run(
+        &mut self,
+        bytes: &[u8],
+        arrival: Arrival,
+        mut seen: Option<&mut Vec<ElementTrace>>,
+    ) -> Passed {
         let mut frame = Buffer::new(bytes);
         for element in 0..self.program.elements.len() {
             self.running.make_key(element, 0, &mut frame, arrival);
             self.running.look_up(element, 1, arrival.now_ns);
+            let Some(seen) = &mut seen else {
+                self.running.step(element, 0, &mut frame, arrival);
+                continue;
+            };
             let mut tracer = Tracer::new(&self.program, element);
-            step(&mut self.running, element, &mut frame, arrival, &mut tracer);
+            let running = &mut self.running;
+            running.step_watched(element, 0, &mut frame, arrival, &mut tracer);
             seen.push(tracer.finish());
         }
         let (decision, copies) = self.running.decision(0);
@@ -127,14 +147,4 @@ impl Simulation {
         }
         all
     }
-}
-
-fn step(
-    running: &mut Running<Portion<HeapMemory>>,
-    element: usize,
-    frame: &mut Buffer,
-    arrival: Arrival,
-    watch: &mut impl Watch,
-) {
-    running.step_watched(element, 0, frame, arrival, watch);
 }

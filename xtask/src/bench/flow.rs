@@ -6,7 +6,9 @@
 //!
 //! SPDX-License-Identifier: Apache-2.0
 
+pub(super) mod programs;
 mod rte_hash;
+mod traffic;
 mod workload;
 
 use std::path::Path;

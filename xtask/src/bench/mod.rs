@@ -90,6 +90,8 @@ enum Name {
     /// Lookups of the flow table by number of flows, hit, miss, churn and attack, beside DPDK's
     /// rte_hash
     Flow,
+    /// Packets through stateful programs, interpreted and as machine code, by number of flows
+    FlowPrograms,
     /// Rate of the traffic generator over a link and a veth pair, beside tcpreplay and trafgen
     Generator,
     /// One-way time of a lone packet, beside a paced bare ring, a cache line, a yield and a futex
@@ -180,10 +182,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     }
     let work_dir = Rc::new(work_dir::WorkDir::new()?);
     let machine = machine::Machine::probe();
-    if let Name::Flow | Name::Pcs = arguments.name {
+    if let Name::Flow | Name::FlowPrograms | Name::Pcs = arguments.name {
         let (rounds, quick) = (arguments.rounds(), arguments.quick);
         let (bench, (results, mut notes)) = match arguments.name {
             Name::Flow => ("flow", flow::run(rounds, quick, work_dir.path())),
+            Name::FlowPrograms => ("flow-programs", flow::programs::run(rounds, quick)),
             _ => ("pcs", pcs::run(rounds, quick, work_dir.path())),
         };
         notes.insert(0, machine::background_load());

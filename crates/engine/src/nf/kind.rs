@@ -320,6 +320,8 @@ pub struct BuiltNf {
     pub nf: Box<dyn Nf>,
     /// Its control half, which runs on its worker's control thread.
     pub control: Option<Box<dyn NfControl>>,
+    /// Sentences that whoever starts the chain is told: what it does without.
+    pub notices: Vec<String>,
 }
 
 impl BuiltNf {
@@ -328,12 +330,19 @@ impl BuiltNf {
         Self {
             nf: Box::new(nf),
             control: None,
+            notices: Vec::new(),
         }
     }
 
     /// With a control half.
     pub fn with_control(mut self, control: impl NfControl + 'static) -> Self {
         self.control = Some(Box::new(control));
+        self
+    }
+
+    /// With a sentence for whoever starts the chain.
+    pub fn with_notice(mut self, notice: impl Into<String>) -> Self {
+        self.notices.push(notice.into());
         self
     }
 }

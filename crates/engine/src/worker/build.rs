@@ -186,9 +186,10 @@ impl Making {
                 })
                 .transpose()?
                 .flatten();
+            let with = (&*pools, &mut notices);
             let (work, control) = match &rebuild {
-                Some(_) => open(node, &assignment, registry, &pools, on_trial)?,
-                None => open(node, &assignment, registry, &pools, |plan| {
+                Some(_) => open(node, &assignment, registry, with, on_trial)?,
+                None => open(node, &assignment, registry, with, |plan| {
                     memory.of(node.index, plan)
                 })?,
             };

@@ -167,7 +167,13 @@ impl Rebuild {
         let registry = registry.clone();
         Ok(Some(Self(Box::new(move || {
             let memory_of = |plan: &NfPlan| memory.of(spec.index, plan);
-            let (work, control) = open(&spec, &assignment, &registry, &[], memory_of)?;
+            let (work, control) = open(
+                &spec,
+                &assignment,
+                &registry,
+                (&[], &mut Vec::new()),
+                memory_of,
+            )?;
             // Without a control thread there is nobody to ask it.
             let _ = controls.send((spec.index, control));
             Ok(work)
@@ -277,9 +283,13 @@ mod tests {
         };
         let memory = NodeMemory::attach(vec![brought]).unwrap();
         let last = || LAST.load(Ordering::Relaxed);
-        let first = open(&node(5), &assignment(), &registry, &[], |plan| {
-            memory.of(3, plan)
-        })
+        let first = open(
+            &node(5),
+            &assignment(),
+            &registry,
+            (&[], &mut Vec::new()),
+            |plan| memory.of(3, plan),
+        )
         .unwrap();
         assert_eq!(last(), 5);
         let new = NodeMemory::default();
@@ -291,7 +301,16 @@ mod tests {
             rebuild.expect("its plan asks for memory")
         };
         // On trial it has memory of no consequence; while the other runs it cannot have its own.
-        drop(open(&node(2), &assignment(), &registry, &[], on_trial).unwrap());
+        drop(
+            open(
+                &node(2),
+                &assignment(),
+                &registry,
+                (&[], &mut Vec::new()),
+                on_trial,
+            )
+            .unwrap(),
+        );
         assert_eq!(last(), 2);
         assert!(rebuild().build().is_err());
         drop(first);
@@ -299,8 +318,13 @@ mod tests {
         assert_eq!(last(), 7);
         drop(second);
         assert!(
-            open(&node(1), &assignment(), &registry, &[], |plan| new
-                .of(3, plan))
+            open(
+                &node(1),
+                &assignment(),
+                &registry,
+                (&[], &mut Vec::new()),
+                |plan| new.of(3, plan)
+            )
             .is_err()
         );
     }

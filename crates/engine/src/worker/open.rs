@@ -119,12 +119,12 @@ pub(super) fn plan_of(
 }
 
 /// Opens a port with its wrappers, which may show `pools` to a device, or builds an NF, with the
-/// memory that its plan asks for.
+/// memory that its plan asks for. What people are to know of it goes to `notices`.
 pub(super) fn open(
     spec: &NodeSpec,
     assignment: &Assignment,
     registry: &Registry,
-    pools: &[PoolMemory],
+    (pools, notices): (&[PoolMemory], &mut Vec<String>),
     memory: impl FnOnce(&NfPlan) -> Result<Vec<NfState>, String>,
 ) -> Result<(Work, Option<Box<dyn NfControl>>), BuildError> {
     let failed = |message: String| BuildError::Node {
@@ -155,6 +155,8 @@ pub(super) fn open(
         if built.nf.ends_paths() != plan.ends_paths() {
             return Err(failed(format!("{} contradicts its plan", spec.type_name)));
         }
+        let of_node = |notice| format!("{}: {notice}", spec.name);
+        notices.extend(built.notices.into_iter().map(of_node));
         return Ok((Work::Nf(built.nf), built.control));
     }
     let kind = registry.port(&spec.type_name);

@@ -25,8 +25,6 @@ mod tables;
 
 #[cfg(test)]
 pub(crate) mod tests;
-#[cfg(test)]
-mod use_cases;
 pub mod xl;
 
 pub use compile::{Compiled, compile};

@@ -19,7 +19,7 @@ use catena_engine::nf::exchange::{BUSY, ControlEnd, Handled, NfControl};
 use catena_shm::state::StateWords;
 use serde_json::{Map, Value, json};
 
-use super::{How, Interface, Planned};
+use super::{Engine, Interface, Planned};
 use crate::efsm::{Document, compile};
 use crate::program::frame::Frame;
 use crate::program::layout::{Layout, Portion};
@@ -63,14 +63,21 @@ pub(super) struct Control {
     to_data: ControlEnd<Down, Up>,
     interface: Interface,
     layout: u64,
+    engine: Engine,
 }
 
 impl Control {
-    pub(super) fn new(to_data: ControlEnd<Down, Up>, interface: Interface, layout: u64) -> Self {
+    pub(super) fn new(
+        to_data: ControlEnd<Down, Up>,
+        interface: Interface,
+        layout: u64,
+        engine: Engine,
+    ) -> Self {
         Self {
             to_data,
             interface,
             layout,
+            engine,
         }
     }
 
@@ -99,10 +106,10 @@ impl Control {
                     .to_owned(),
             );
         }
-        let loaded = super::load(Planned {
+        let (loaded, notice) = super::load(Planned {
             program,
             layout,
-            how: How::Auto,
+            engine: self.engine,
         });
         let sent = self.to_data.send(Box::new(Down::Program(Box::new(loaded))));
         sent.map_err(|_| BUSY.to_owned())?;
@@ -110,6 +117,7 @@ impl Control {
             .warnings
             .iter()
             .map(|problem| format!("{}: {}", problem.path, problem.message))
+            .chain(notice)
             .collect();
         Ok(json!({"warnings": warnings}))
     }

@@ -61,8 +61,8 @@ const NO_DECISION: DropReason = DropReason::own(1);
 /// Values that wait between the halves.
 const EXCHANGE_CAPACITY: usize = 64;
 
-/// Makes compiled code of a verified program; none where the processor is not known to it.
-pub type Compiler = fn(&Program) -> Option<Box<dyn Compiled>>;
+/// Makes compiled code of a verified program, or says why it is interpreted instead.
+pub type Compiler = fn(&Program) -> Result<Box<dyn Compiled>, String>;
 
 static COMPILER: OnceLock<Compiler> = OnceLock::new();
 
@@ -79,27 +79,27 @@ pub fn set_compiler(compiler: Compiler) {
 struct Config {
     /// The program.
     program: Document,
-    /// How it is run.
+    /// What runs it.
     #[serde(default)]
-    run: How,
+    engine: Engine,
 }
 
-/// How a program is run.
+/// What runs a program.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-enum How {
-    /// Compiled where that can be, else interpreted.
+enum Engine {
+    /// Machine code, made when it is loaded; the interpreter, with a notice, where that cannot be.
     #[default]
-    Auto,
-    /// Interpreted.
-    Interpret,
+    Jit,
+    /// The interpreter: slower, and the definition of what a program means.
+    Interpreter,
 }
 
 /// A program of a configuration.
 struct Planned {
     program: Program,
     layout: Layout,
-    how: How,
+    engine: Engine,
 }
 
 /// What is wrong with a program, as errors of a configuration.
@@ -135,7 +135,7 @@ fn plan(config: &Value) -> Result<Planned, ConfigErrors> {
     Ok(Planned {
         layout,
         program,
-        how: config.run,
+        engine: config.engine,
     })
 }
 
@@ -206,10 +206,27 @@ fn seed() -> [u64; 2] {
     [half(1), half(2)]
 }
 
-fn load(planned: Planned) -> Loaded {
-    let compiler = COMPILER.get().filter(|_| planned.how == How::Auto);
-    let compiled = compiler.and_then(|compile| compile(&planned.program));
-    Loaded::new(planned.program, compiled)
+/// Machine code of a verified program.
+///
+/// # Errors
+/// Why the interpreter runs it in this binary, on this machine.
+pub fn machine_code(program: &Program) -> Result<Box<dyn Compiled>, String> {
+    match COMPILER.get() {
+        Some(compile) => compile(program),
+        None => Err("this binary was built without its compiler (the feature jit)".to_owned()),
+    }
+}
+
+/// A program made ready, and what people are to know of it.
+fn load(planned: Planned) -> (Loaded, Option<String>) {
+    let (compiled, notice) = match planned.engine {
+        Engine::Interpreter => (None, None),
+        Engine::Jit => match machine_code(&planned.program) {
+            Ok(compiled) => (Some(compiled), None),
+            Err(why) => (None, Some(format!("its program is interpreted: {why}"))),
+        },
+    };
+    (Loaded::new(planned.program, compiled), notice)
 }
 
 fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, ConfigErrors> {
@@ -238,7 +255,8 @@ fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, Conf
     };
     let interface = Interface::of(program, context.shard_count > 1);
     let number = layout.number;
-    let loaded = load(planned);
+    let engine = planned.engine;
+    let (loaded, notice) = load(planned);
     let elements = loaded.program().elements.len();
     let emits = loaded.program().makes_packets();
     let (to_data, data) = exchange(EXCHANGE_CAPACITY);
@@ -249,7 +267,10 @@ fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, Conf
         data,
         control: control::Answers::default(),
     };
-    Ok(BuiltNf::new(nf).with_control(Control::new(to_data, interface, number)))
+    let control = Control::new(to_data, interface, number, engine);
+    let mut built = BuiltNf::new(nf).with_control(control);
+    built.notices.extend(notice);
+    Ok(built)
 }
 
 /// What the engine was told of a program, which no program that replaces it may exceed.

@@ -97,6 +97,13 @@ impl FlowWords {
         self.mask[at] |= mask;
     }
 
+    /// For compiled code: values, what was written, and the bits that were. What is written to a
+    /// register goes into all three, as [`FlowWords::set`] does it.
+    #[inline]
+    pub fn parts_mut(&mut self) -> [&mut [u64; STATE_WORDS_MAX]; 3] {
+        [&mut self.words, &mut self.written, &mut self.mask]
+    }
+
     /// Whether anything was written.
     #[inline]
     pub fn is_written(&self, count: usize) -> bool {
@@ -192,8 +199,9 @@ impl std::fmt::Debug for Env<'_> {
 }
 
 impl Env<'_> {
+    /// The packet's bytes; none in timeout code.
     #[inline]
-    fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         self.frame.as_ref().map_or(&[], |frame| frame.bytes())
     }
 

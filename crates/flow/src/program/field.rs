@@ -197,7 +197,7 @@ pub fn read(frame: &[u8], headers: &Headers, field: Field) -> u128 {
 
 /// So many low bits.
 #[inline]
-pub(crate) const fn ones(width: u8) -> u128 {
+pub const fn ones(width: u8) -> u128 {
     if width >= 128 {
         u128::MAX
     } else {

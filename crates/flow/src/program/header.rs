@@ -22,8 +22,8 @@ use catena_wire::{ipv4, ipv6, tcp, udp};
 const VLAN_TAGS_MAX: usize = 4;
 /// UDP port of VXLAN (RFC 7348, 5).
 pub(super) const VXLAN_PORT: u16 = 4789;
-/// Says that a header is not there.
-const NONE: u16 = u16::MAX;
+/// In [`Headers::offsets`]: a header is not there.
+pub const NONE: u16 = u16::MAX;
 
 /// A header that a packet may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -238,6 +238,12 @@ impl Headers {
     #[inline]
     pub fn has(&self, header: Header) -> bool {
         self.offsets[header as usize] != NONE
+    }
+
+    /// Where each header begins, by its number; [`NONE`] if it is not there.
+    #[inline]
+    pub fn offsets(&self) -> &[u16; HEADER_COUNT] {
+        &self.offsets
     }
 
     /// Whether a header could not be read: those in front of it are there.

@@ -44,7 +44,7 @@ impl Watch for Unwatched {
 }
 
 /// Most values that an operation is given.
-const VALUE_COUNT_MAX: usize = 16;
+pub const VALUE_COUNT_MAX: usize = 16;
 const _: () = assert!(TEMPLATE_FIELD_COUNT_MAX <= VALUE_COUNT_MAX);
 const _: () = assert!(NOTICE_VALUE_COUNT_MAX <= VALUE_COUNT_MAX);
 const _: () = assert!(KEY_PART_COUNT_MAX <= VALUE_COUNT_MAX);
@@ -294,7 +294,7 @@ impl Machine<'_> {
 }
 
 /// The result of an operation on arguments of a width.
-pub(crate) fn binary(op: Binary, a: u128, b: u128, width: Width) -> u128 {
+pub fn binary(op: Binary, a: u128, b: u128, width: Width) -> u128 {
     let most = ones(width);
     let signed = |value: u128| {
         let above = 128 - u32::from(width);

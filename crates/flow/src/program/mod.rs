@@ -19,7 +19,8 @@
 //! gives it out as [`run::Compiled`]; [`nf::set_compiler`](crate::nf::set_compiler) makes the NF
 //! use it.
 //!
-//! - Code begins at block 0 with all slots set: metadata as the packet carries it, the others zero.
+//! - Code begins at block 0 with all slots set: metadata as the packet carries it, the others zero;
+//!   metadata alone stands in memory so, the others count as zero whatever stands there.
 //!   Behind it, metadata must stand in its slots again; for a key, the slots of
 //!   [`ir::Key::present`] and [`ir::Key::parts`] too. Others are nobody's.
 //! - Arithmetic is that of [`ir::Binary`] and [`ir::Unary`], at the width of the first argument.

@@ -40,9 +40,11 @@ pub enum Part {
 
 /// A backend other than the interpreter: code that was compiled from a verified program.
 pub trait Compiled: Send {
-    /// Runs a part of an element as [`interpret::run`] does; none if it has not compiled it.
+    /// Runs a part of an element as [`interpret::run`] does; none if it has not compiled it, and
+    /// then it has changed nothing. Of `slots`, metadata alone is set: what the others hold is
+    /// left from another packet, and counts as zero.
     fn run(
-        &self,
+        &mut self,
         element: usize,
         part: Part,
         slots: &mut [u128],
@@ -457,7 +459,6 @@ impl<M: Memory> Running<M> {
         let metadata = &mut metadata[index * count..][..count];
         let slots = &mut slots[..code.slots.len().max(count)];
         slots[..count].copy_from_slice(metadata);
-        slots[count..].fill(0);
         let mut env = Env {
             program,
             frame: Some(frame),
@@ -481,7 +482,7 @@ impl<M: Memory> Running<M> {
         let exit = run_code(
             code,
             (element, part),
-            compiled.as_deref(),
+            compiled.as_deref_mut(),
             slots,
             &mut env,
             watch,
@@ -519,11 +520,11 @@ fn registers_of(element: &Element) -> &[FlowRegister] {
     element.flows.as_ref().map_or(&[], |flows| &flows.registers)
 }
 
-/// By compiled code if there is any, and nobody looks on.
+/// By compiled code if there is any, and nobody looks on. Slots behind the metadata count as zero.
 pub(super) fn run_code<W: Watch>(
     code: &Code,
     (element, part): (usize, Part),
-    compiled: Option<&dyn Compiled>,
+    compiled: Option<&mut (dyn Compiled + 'static)>,
     slots: &mut [u128],
     env: &mut Env<'_>,
     watch: &mut W,
@@ -534,6 +535,8 @@ pub(super) fn run_code<W: Watch>(
     {
         return exit;
     }
+    let metadata = env.program.metadata.len();
+    slots.get_mut(metadata..).unwrap_or_default().fill(0);
     interpret::run(code, slots, env, watch)
 }
 

@@ -105,7 +105,7 @@ impl<M: Memory> Running<M> {
             }
             self.words.load(count, |at| ended.entry.state(at));
             let slots = &mut slots[..code.slots.len()];
-            slots.fill(0);
+            slots[..program.metadata.len()].fill(0);
             let mut env = Env {
                 program,
                 frame: None,
@@ -130,7 +130,7 @@ impl<M: Memory> Running<M> {
             run_code(
                 code,
                 part,
-                compiled.as_deref(),
+                compiled.as_deref_mut(),
                 slots,
                 &mut env,
                 &mut Unwatched,

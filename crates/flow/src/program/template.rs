@@ -59,7 +59,7 @@ impl Template {
 }
 
 /// Puts all checksums right, inner ones first: outer ones cover them.
-pub(crate) fn fill_checksums(bytes: &mut [u8], headers: &Headers) {
+pub fn fill_checksums(bytes: &mut [u8], headers: &Headers) {
     let inner = [Header::InnerIpv4, Header::InnerIpv6];
     let inner_l4 = [Header::InnerTcp, Header::InnerUdp, Header::InnerIcmp];
     fill_level(bytes, headers, inner, inner_l4);

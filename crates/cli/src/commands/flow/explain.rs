@@ -18,7 +18,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
         if !found.node.is_empty() {
             outln!("node {}", found.node);
         }
-        out!("{}", explain(&found.compiled.program));
+        let program = &found.compiled.program;
+        out!("{}", explain(program));
+        match catena_flow::nf::machine_code(program) {
+            Ok(_) => outln!("runs as machine code, unless its node says engine: interpreter"),
+            Err(why) => outln!("runs interpreted: {why}"),
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,15 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
 //! The programs of `programs/`, each from its file to the verdicts on packets that show its use.
 
-use super::source::load;
-use super::tests::{TCP, UDP, packet};
-use crate::meter::{Window, WindowState};
-use crate::program::frame::{Buffer, Frame};
-use crate::program::header::{Header, Headers};
-use crate::program::ir::Program;
-use crate::program::run::Arrival;
-use crate::program::template::fill_checksums;
-use crate::program::tunnel::{Tunnel, encap};
-use crate::simulate::{Passed, Simulation};
+use catena_flow::efsm::source::load;
+use catena_flow::efsm::{self, xl};
+use catena_flow::meter::{Window, WindowState};
+use catena_flow::program::frame::{Buffer, Frame};
+use catena_flow::program::header::{Header, Headers};
+use catena_flow::program::ir::Program;
+use catena_flow::program::run::Arrival;
+use catena_flow::program::template::fill_checksums;
+use catena_flow::program::tunnel::{Tunnel, encap};
+use catena_flow::simulate::{Passed, Simulation};
+
+const UDP: u8 = 17;
+const TCP: u8 = 6;
+
+/// A program at work, by the engine of the test that this file stands in.
+fn simulation(program: Program) -> Simulation {
+    let compiled = super::compiled(&program);
+    Simulation::with(program, compiled).unwrap()
+}
+
+/// A TCP or UDP packet between two addresses `10.0.0.x`, with flags.
+fn packet(protocol: u8, src: (u8, u16), dst: (u8, u16), flags: u8) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+    let l4_len = if protocol == 6 { 20 } else { 8 };
+    let mut ip = vec![0x45, 0, 0, 20 + l4_len, 0, 0, 0x40, 0, 64, protocol, 0, 0];
+    ip.extend([10, 0, 0, src.0, 10, 0, 0, dst.0]);
+    frame.extend(ip);
+    frame.extend(src.1.to_be_bytes());
+    frame.extend(dst.1.to_be_bytes());
+    if protocol == 6 {
+        frame.extend([0, 0, 0, 1, 0, 0, 0, 0, 0x50, flags, 1, 0, 0, 0, 0, 0]);
+    } else {
+        frame.extend([0, 8, 0, 0]);
+    }
+    let headers = Headers::parse(&frame);
+    assert!(!headers.is_malformed());
+    fill_checksums(&mut frame, &headers);
+    frame
+}
 
 fn program(text: &str) -> Program {
     let (mut found, warnings) = load("program", text).unwrap_or_else(|errors| panic!("{errors}"));
@@ -25,7 +55,7 @@ struct Bench {
 impl Bench {
     fn new(text: &str) -> Self {
         Self {
-            simulation: Simulation::new(program(text)).unwrap(),
+            simulation: simulation(program(text)),
             now_ns: 1_000_000_000,
         }
     }
@@ -307,11 +337,11 @@ fn xl_programs_are_imported_and_run() {
         "headers.xlh" => Ok(headers.to_owned()),
         _ => Err("no such file".to_owned()),
     };
-    let document = super::xl::import("knock.xl", text, read).unwrap();
-    let document: super::Document = serde_json::from_value(document).unwrap();
-    let compiled = super::compile(&document).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let document = xl::import("knock.xl", text, read).unwrap();
+    let document: efsm::Document = serde_json::from_value(document).unwrap();
+    let compiled = efsm::compile(&document).unwrap_or_else(|problems| panic!("{problems:#?}"));
     let mut bench = Bench {
-        simulation: Simulation::new(compiled.program).unwrap(),
+        simulation: simulation(compiled.program),
         now_ns: 5_000,
     };
     let to = |port| packet(TCP, (1, 5), (2, port), 0x02);
@@ -349,7 +379,7 @@ fn xl_that_has_no_place_is_refused_with_its_line() {
         ("/* for ever".to_owned(), 1, "does not end"),
         ("State a { x = \"1".to_owned(), 1, "a quote does not end"),
     ] {
-        let error = super::xl::import("a.xl", &text, |_| Err("no such file".to_owned()));
+        let error = xl::import("a.xl", &text, |_| Err("no such file".to_owned()));
         let error = error.expect_err(&text);
         assert_eq!(error.line, line, "{error}");
         assert!(error.message.contains(message), "{error}");
