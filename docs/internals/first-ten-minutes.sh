@@ -96,6 +96,7 @@ package() {
         dpkg --force-not-root --force-script-chrootless --root "$root" --install "$deb" &&
         "$root/usr/bin/catena" run --quiet "$root/usr/share/doc/catena/examples/chains/acl.yaml"
 }
+with_image() { "$engine" run --rm --network none --cap-drop all catena run --quiet chains/acl.yaml; }
 
 echo "| step | takes | done at |"
 echo "|---|---|---|"
@@ -119,6 +120,15 @@ if [ -n "$deb" ]; then
     step "the Debian package: \`dpkg --install\`, a chain from it" package
 else
     left_out "the Debian package" "make it first: \`cargo xtask package deb\`"
+fi
+engine=
+for program in docker podman; do
+    "$program" image inspect catena > /dev/null 2>&1 && engine=$program && break
+done
+if [ -n "$engine" ]; then
+    step "the image: \`$engine run catena run chains/acl.yaml\`" with_image
+else
+    left_out "the image" "make it first: \`cargo xtask package image\`"
 fi
 echo
 echo "$(nproc) of $(nproc --all) cores of $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)," \

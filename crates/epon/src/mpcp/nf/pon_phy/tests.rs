@@ -10,7 +10,7 @@ use super::super::MORE_FOLLOW;
 use super::super::pon_packet::{PON_HEADER_LEN, PonPacket, write_frame};
 use super::super::tests::{Pon, frame, numbers};
 use super::*;
-use crate::chunk::Header;
+use crate::chunk::{HEADER_LEN, Header};
 use crate::l1sim;
 
 fn phy(role: &str, direction: &str) -> NfBench {
