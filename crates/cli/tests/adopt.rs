@@ -400,6 +400,9 @@ fn only_processes_can_go_on_without_a_supervisor() {
         assert!(!refused.status.success(), "{refused:?}");
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert!(said.contains("only processes can go on"), "{said}");
-        assert!(said.contains("chain.yaml:") && said.contains("orphan"), "{said}");
+        assert!(
+            said.contains("chain.yaml:") && said.contains("orphan"),
+            "{said}"
+        );
     }
 }

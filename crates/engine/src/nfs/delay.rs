@@ -2,9 +2,9 @@
 //!
 //! Packets leave in the order in which they came, each when its time is over and never before.
 //! Those that arrive while as many are held as `limit` says, or for which the worker has no buffer,
-//! are dropped as `no_buffer`. Another time (`catena apply`) holds for what is held already, too, from
-//! the instant at which it came; what is above another limit is dropped as `unsent`. Should its worker
-//! be killed, what it holds is lost and counted as killed.
+//! are dropped as `no_buffer`. Another time (`catena apply`) holds for what is held already, too,
+//! from the instant at which it came; what is above another limit is dropped as `unsent`. Should
+//! its worker be killed, what it holds is lost and counted as killed.
 //!
 //! ```yaml
 //! nfs:

@@ -389,8 +389,8 @@ impl WorkerNode {
     }
 
     /// Gives the node other settings. A port that goes is closed; what it says is of no consequence
-    /// for the one that comes. What an NF that goes still held is the one's that comes, if it takes it,
-    /// or dropped.
+    /// for the one that comes. What an NF that goes still held is the one's that comes, if it takes
+    /// it, or dropped.
     pub fn replace_work(&mut self, mut work: Work, pools: &mut Pools) {
         std::mem::swap(&mut self.work, &mut work);
         self.is_end = self.work.ends_paths();

@@ -102,7 +102,8 @@ impl Control {
         if Interface::of(&program, self.interface.sharding.is_some()) != self.interface {
             return Err(
                 "it has other outputs or drop reasons, changes or makes packets where the \
-                        one that runs does not, or splits them otherwise among its shards: change the chain file and use catena apply"
+                        one that runs does not, or splits them otherwise among its \
+                        shards: change the chain file and use catena apply"
                     .to_owned(),
             );
         }
