@@ -5,6 +5,8 @@
 //! verdicts, copies, bytes, headers, registers, entries, packets and events of the program's making
 //! and all counters must be the same behind each burst.
 
+#[path = "jit/parts.rs"]
+mod parts;
 #[path = "jit/program.rs"]
 mod program;
 #[path = "jit/source.rs"]

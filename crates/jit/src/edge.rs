@@ -7,7 +7,7 @@
 //!   nothing else. It reads and writes memory through [`Context`] only: slots below the count that
 //!   is compared with the slice's in [`Executable::run`]; bytes of the packet below `reach` and
 //!   words of global registers below `global_count`, both compared at run time; header offsets by a
-//!   [`Header`]'s number; words of flows below [`STATE_WORDS_MAX`](catena_flow::STATE_WORDS_MAX), compared when the code is made;
+//!   [`Header`]'s number; words of flows below [`STATE_WORDS_MAX`], compared when the code is made;
 //!   arguments below the count that [`Rows`] was made for; results below [`RESULT_COUNT_MAX`].
 //! - **What it is given.** Every pointer of a [`Context`] comes from the one exclusive reference to
 //!   the [`Env`] or to the slots, and is used while [`Executable::run`] holds both. A call back
@@ -19,6 +19,7 @@
 //! A panic in a call back does not cross generated code: it is kept, the code ends, and
 //! [`Executable::run`] goes on with it.
 //!
+//! [`STATE_WORDS_MAX`]: catena_flow::STATE_WORDS_MAX
 //! [`verify`]: catena_flow::program::verify::verify
 //! [`Header`]: catena_flow::program::header::Header
 #![allow(
@@ -157,7 +158,7 @@ impl Executable {
         // SAFETY: the mapping is as long as the code, writable, and nobody else knows of it.
         unsafe { std::ptr::copy_nonoverlapping(code.as_ptr(), base.cast::<u8>(), code.len()) };
         let rights = MprotectFlags::READ | MprotectFlags::EXEC;
-        // SAFETY: of this mapping, to which there is no reference; from here on nobody writes to it.
+        // SAFETY: of this mapping, to which nobody refers; from here on nobody writes to it.
         unsafe { mprotect(base, len, rights) }.map_err(refused)?;
         Ok(memory)
     }
@@ -228,7 +229,7 @@ impl Executable {
 impl Drop for Executable {
     fn drop(&mut self) {
         let base = std::ptr::with_exposed_provenance_mut(self.base);
-        // SAFETY: the mapping is this one's alone, and no function of it runs: `run` borrows `self`.
+        // SAFETY: the mapping is this one's alone, and no function runs: `run` borrows `self`.
         // A failure leaves it mapped, and that harms nobody.
         let _ = unsafe { munmap(base, self.len) };
     }

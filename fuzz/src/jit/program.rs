@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Random programs: whatever the intermediate representation allows, of the fuzzer's choices.
 
-use catena_flow::meter::{Gcra, SrTcm, TrTcm, Window};
 use catena_flow::program::field;
 use catena_flow::program::header::{Field, HEADERS, Header};
 use catena_flow::program::ir::{
-    Binary, Block, Code, Element, End, Fact, Flows, Global, Key, Meter, MeterKind, Op, Program,
-    Scope, Slot, Unary, Value, Verdict, WhenFull, Width,
+    Binary, Block, Code, Element, End, Fact, Flows, Global, Key, Op, Program, Scope, Slot, Unary,
+    Value, Verdict, WhenFull, Width,
 };
 use catena_flow::program::layout::{pack_key, pack_registers};
-use catena_flow::program::table::{Match, Pattern, TableEntry, TableShape};
 use catena_flow::program::template::Template;
 use catena_flow::program::tunnel::TUNNELS;
 use catena_flow::{Shape, Timeouts};
 
+use super::parts::{meters, tables};
 use super::source::Source;
 
 const WIDTHS: [Width; 16] = [
@@ -84,49 +83,6 @@ fn frame_of(source: &mut Source<'_>) -> Program {
         verdict: Verdict::Output(0),
         takes_malformed: source.chance(128),
     }
-}
-
-fn tables() -> Vec<TableShape> {
-    let table = |key: &[(Match, Width)], entries: &[(Vec<Pattern>, [u128; 2])]| TableShape {
-        name: format!("t{}", key.len()),
-        key: key.to_vec(),
-        data: vec![("a".to_owned(), 8), ("b".to_owned(), 70)],
-        default: vec![3, 1 << 66],
-        entries: entries
-            .iter()
-            .map(|(key, data)| TableEntry {
-                key: key.clone(),
-                priority: 1,
-                data: data.to_vec(),
-            })
-            .collect(),
-        capacity: 8,
-    };
-    let exact = |a, b| vec![Pattern::exact(a, 16), Pattern::exact(b, 100)];
-    vec![
-        table(
-            &[(Match::Exact, 16), (Match::Exact, 100)],
-            &[(exact(0, 0), [1, 2]), (exact(80, 1), [9, 1 << 69])],
-        ),
-        table(
-            &[(Match::Ternary, 8)],
-            &[(vec![Pattern::Masked(1, 1)], [7, 8])],
-        ),
-    ]
-}
-
-fn meters() -> Vec<Meter> {
-    let kinds = [
-        Gcra::new(1_000_000, 3).map(MeterKind::Gcra),
-        SrTcm::new(1_000_000, 500, 700).map(MeterKind::SrTcm),
-        TrTcm::new(1_000_000, 500, 2_000_000, 700).map(MeterKind::TrTcm),
-        Window::new(1000, 3).map(MeterKind::Window),
-    ];
-    let meter = |kind| Meter {
-        name: "m".to_owned(),
-        kind,
-    };
-    kinds.into_iter().flatten().map(meter).collect()
 }
 
 fn element(source: &mut Source<'_>, program: &Program, number: usize) -> Element {
