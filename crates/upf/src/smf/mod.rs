@@ -162,7 +162,10 @@ impl Player {
                 self.request(message_type, Some(seid), |_| Ok(()))?
             }
             Act::Repeat => vec![self.to_n4(&self.last)],
-            Act::Raw(hex) => vec![self.to_n4(&bytes_of(hex)?)],
+            Act::Raw(text) => {
+                let bytes = catena_flow::efsm::hex(text);
+                vec![self.to_n4(&bytes.ok_or("raw is no hexadecimal")?)]
+            }
             Act::Uplink(packets) => self.uplink(packets)?,
             Act::Downlink(packets) => self.downlink(packets)?,
             Act::Echo => vec![wire::echo(&self.scenario)],
@@ -540,21 +543,6 @@ fn compare_report(group: &Group<'_>, expected: &UsageReport) -> Result<(), Strin
         Some((name, want, got)) => Err(format!("{name} is {got:?} instead of {want:?}")),
         None => Ok(()),
     }
-}
-
-fn bytes_of(hex: &str) -> Result<Vec<u8>, String> {
-    let digits: Vec<u8> = hex
-        .bytes()
-        .filter(|byte| !byte.is_ascii_whitespace())
-        .collect();
-    let pairs = digits.chunks(2).map(|pair| {
-        let pair = std::str::from_utf8(pair).ok()?;
-        u8::from_str_radix(pair, 16)
-            .ok()
-            .filter(|_| pair.len() == 2)
-    });
-    let bytes: Option<Vec<u8>> = pairs.collect();
-    bytes.ok_or_else(|| "raw is no hexadecimal".to_owned())
 }
 
 #[cfg(test)]
