@@ -14,6 +14,7 @@
 use catena_engine::nf::NfKind;
 use catena_engine::port::PortKind;
 
+pub mod advertisement;
 pub mod association;
 pub mod change;
 pub mod config;

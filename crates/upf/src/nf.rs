@@ -168,13 +168,8 @@ impl UpfNf {
     fn speak(&mut self, out: &mut Emission<'_>) {
         self.upf.mark_ends(&mut self.signals);
         while let Some(signal) = self.signals.front() {
-            let (datagram, bytes) = (&signal.datagram, &signal.bytes);
-            let len = datagram.header_len() + bytes.len();
-            let fill = |to: &mut [u8]| {
-                to[len - bytes.len()..].copy_from_slice(bytes);
-                datagram.emit(to);
-            };
-            if !out.send(signal.interface, len, 0, fill) {
+            let fill = |to: &mut [u8]| to.copy_from_slice(&signal.frame);
+            if !out.send(signal.interface, signal.frame.len(), 0, fill) {
                 return;
             }
             self.signals.pop_front();

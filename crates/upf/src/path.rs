@@ -15,10 +15,11 @@ use catena_wire::gtpu::{self, ExtensionType, MessageType, Role};
 use catena_wire::pfcp::PORT as PFCP_PORT;
 use catena_wire::pfcp::value::flags::{ApplyAction, UsageReportTrigger};
 
+use crate::advertisement;
 use crate::headers::{self, Datagram, Frame, Outer, Tunnel};
 use crate::model::{Image, Key};
 use crate::qer::{self, Stopped};
-use crate::rules::{Far, NONE, Pdr, QERS_MAX, Qer};
+use crate::rules::{Far, Head, NONE, Pdr, QERS_MAX, Qer};
 use crate::sdf::Inner;
 use crate::transactions::Peer;
 use crate::tunnel::Signal;
@@ -37,6 +38,8 @@ pub enum Why {
     UnknownUe,
     /// No PDR fits.
     NoPdr,
+    /// From another address than its UE's.
+    Spoofed,
     /// The FAR says so.
     FarDrop,
     /// A gate is closed.
@@ -62,12 +65,13 @@ pub enum Why {
 }
 
 /// Names of [`Why`], in its order.
-pub const REASONS: [&str; 16] = [
+pub const REASONS: [&str; 17] = [
     "malformed_packet",
     "not_for_us",
     "unknown_teid",
     "unknown_ue",
     "no_pdr",
+    "spoofed",
     "far_drop",
     "gate_closed",
     "rate_exceeded",
@@ -132,9 +136,29 @@ impl Upf {
                 qfi: None,
                 suggested: None,
             },
+            Ok(found) if self.is_of_link(packet, &found, signals, now_ns) => Decision::Consumed,
             Ok(found) => self.rule(packet, &found, now_ns),
             Err(decision) => decision,
         }
+    }
+
+    /// Whether a packet is of the link between a UE and its UPF, and was taken care of.
+    fn is_of_link(
+        &mut self,
+        packet: &Packet,
+        found: &Found,
+        signals: &mut VecDeque<Signal>,
+        now_ns: u64,
+    ) -> bool {
+        let Found { at, inner, .. } = found;
+        found.teid != 0
+            && inner.dst == IpAddr::V6(advertisement::ALL_ROUTERS)
+            && self.advertise(
+                found.slot,
+                &packet.bytes()[*at..at + inner.len],
+                signals,
+                now_ns,
+            )
     }
 
     /// What becomes of a packet that was held, now.
@@ -281,8 +305,8 @@ impl Upf {
             return Decision::Drop(Why::NoPdr);
         };
         let mut triggers = Triggers::default();
-        let ruled = ruled(&mut image, found, &mut triggers, now_ns);
         let mut head = image.head();
+        let ruled = ruled(&mut image, &head, found, &mut triggers, now_ns);
         let decision = match &ruled {
             Ok((_, far, marking)) => {
                 let out = self.settings.interfaces.get(usize::from(far.interface));
@@ -357,11 +381,16 @@ type Marking = (Option<u8>, bool, Option<u8>);
 /// Finds the PDR, and has QERs and URRs judge the packet.
 fn ruled(
     image: &mut Image<'_>,
+    head: &Head,
     found: &Found,
     triggers: &mut Triggers,
     now_ns: u64,
 ) -> Result<(Pdr, Far, Marking), Decision> {
     let (place, mut pdr) = first_fit(image, found).ok_or(Decision::Drop(Why::NoPdr))?;
+    // A PDR without a UE address says nothing of it: its session does.
+    if pdr.is_uplink() && found.teid != 0 && !head.is_ue(found.inner.src) {
+        return Err(Decision::Drop(Why::Spoofed));
+    }
     let far = image.far(pdr.far_at).ok_or(Decision::Drop(Why::FarDrop))?;
     pdr.packets += 1;
     image.set_pdr(place, &pdr);

@@ -49,10 +49,12 @@ pub struct Counters {
     pub echoes: u64,
     /// End Markers that were sent.
     pub end_markers: u64,
+    /// Router Advertisements that were sent.
+    pub advertisements: u64,
 }
 
 /// Names of [`Counters`].
-pub const COUNTERS: [&str; 13] = [
+pub const COUNTERS: [&str; 14] = [
     "pfcp_messages",
     "pfcp_refused",
     "pfcp_repeated",
@@ -66,11 +68,12 @@ pub const COUNTERS: [&str; 13] = [
     "error_indications",
     "echo_responses",
     "end_markers",
+    "router_advertisements",
 ];
 
 impl Counters {
     /// The values, in the order of [`COUNTERS`].
-    pub const fn values(&self) -> [u64; 13] {
+    pub const fn values(&self) -> [u64; 14] {
         [
             self.messages,
             self.refused,
@@ -85,6 +88,7 @@ impl Counters {
             self.error_indications,
             self.echoes,
             self.end_markers,
+            self.advertisements,
         ]
     }
 }
@@ -168,6 +172,7 @@ pub struct Upf {
     /// Sessions of which packets are held: those behind them wait too.
     pub(crate) holding: HashSet<u32>,
     pub(crate) limiter: crate::tunnel::Limiter,
+    pub(crate) advertisements: crate::tunnel::Limiter,
     pub(crate) counters: Counters,
     pub(crate) ident: u16,
 }
@@ -203,6 +208,7 @@ impl Upf {
             released: VecDeque::new(),
             holding: HashSet::new(),
             limiter: crate::tunnel::Limiter::new(settings.error_indications),
+            advertisements: crate::tunnel::Limiter::new(crate::advertisement::PER_SECOND),
             counters: Counters::default(),
             ident: 0,
             store,

@@ -8,20 +8,21 @@ pub mod port;
 mod requests;
 pub mod scenario;
 pub mod simulation;
+mod users;
 mod wire;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use catena_wire::gtpu;
 use catena_wire::pfcp::value::address::{Allocation, FTeid};
 use catena_wire::pfcp::value::flags::{CpFunctionFeatures, ReportType, UsageReportTrigger};
-use catena_wire::pfcp::value::{Time, address::NodeId};
+use catena_wire::pfcp::value::Time;
 use catena_wire::pfcp::{Cause, Full, Group, Header, IeType, MessageType, View, Writer, key};
 
 use crate::headers::{Outer, outer};
 use crate::node::message;
-use scenario::{Act, Answer, Expect, Leaving, Packets, Report, Rules, Scenario, UsageReport, ip};
+use scenario::{Act, Answer, Expect, Report, Rules, Scenario, UsageReport};
 
 /// How long a step waits for what it expects.
 const PATIENCE_NS: u64 = 10_000_000_000;
@@ -47,6 +48,7 @@ struct Known {
     up_seid: u64,
     teid: u32,
     ue: Option<Ipv4Addr>,
+    prefix: Option<Ipv6Addr>,
 }
 
 /// Plays a scenario.
@@ -140,7 +142,7 @@ impl Player {
     }
 
     fn act(&mut self, act: &Act, now_ns: u64) -> Result<Vec<Vec<u8>>, String> {
-        let smf = NodeId::V4(self.scenario.smf);
+        let smf = requests::node_id(&self.scenario);
         Ok(match act {
             Act::Associate => self.node_request(MessageType::ASSOCIATION_SETUP_REQUEST, |writer| {
                 writer.put(key::NODE_ID, &smf)?;
@@ -168,6 +170,7 @@ impl Player {
             }
             Act::Uplink(packets) => self.uplink(packets)?,
             Act::Downlink(packets) => self.downlink(packets)?,
+            Act::Solicit(session) => self.solicit(*session)?,
             Act::Echo => vec![wire::echo(&self.scenario)],
             Act::ErrorIndication(teid) => vec![wire::error_indication(&self.scenario, *teid)],
             Act::Wait(span) => {
@@ -185,7 +188,7 @@ impl Player {
     fn to_n4(&self, bytes: &[u8]) -> Vec<u8> {
         let Scenario { smf, n4, .. } = self.scenario;
         let port = catena_wire::pfcp::PORT;
-        wire::datagram((ip(smf), port), (ip(n4), port), bytes)
+        wire::datagram((smf, port), (n4, port), bytes)
     }
 
     fn node_request(
@@ -236,39 +239,6 @@ impl Player {
         })
     }
 
-    fn uplink(&mut self, packets: &Packets) -> Result<Vec<Vec<u8>>, String> {
-        let known = self.known(packets.session).or(match packets.teid {
-            Some(_) => Ok(Known::default()),
-            None => Err(format!("no session {} was established", packets.session)),
-        })?;
-        let ue = packets
-            .ue
-            .or(known.ue)
-            .unwrap_or(Ipv4Addr::new(10, 255, 0, 1));
-        let teid = packets.teid.unwrap_or(known.teid);
-        let frames = (0..packets.count).map(|_| {
-            self.number += 1;
-            let from = (ip(ue), 40_000);
-            let to = (ip(self.scenario.host), packets.port);
-            let user = wire::user_packet(from, to, packets.bytes, self.number);
-            wire::tunnelled(&self.scenario, teid, packets.qfi, &user)
-        });
-        Ok(frames.collect())
-    }
-
-    fn downlink(&mut self, packets: &Packets) -> Result<Vec<Vec<u8>>, String> {
-        let known = self.known(packets.session);
-        let ue = packets.ue.or(known.ok().and_then(|known| known.ue));
-        let ue = ue.ok_or("the session has no UE address")?;
-        let frames = (0..packets.count).map(|_| {
-            self.number += 1;
-            let from = (ip(self.scenario.host), packets.port);
-            let user = wire::user_packet(from, (ip(ue), 40_000), packets.bytes, self.number);
-            wire::framed(&user)
-        });
-        Ok(frames.collect())
-    }
-
     /// A frame that came from the UPF.
     pub fn frame(&mut self, frame: &[u8]) {
         if self.failure.is_some() {
@@ -281,7 +251,7 @@ impl Player {
                 from,
                 to,
                 ..
-            } if dst == ip(self.scenario.smf) && dst_port == catena_wire::pfcp::PORT => {
+            } if dst == self.scenario.smf && dst_port == catena_wire::pfcp::PORT => {
                 self.message(&frame[from..to])
             }
             Outer::Udp {
@@ -290,7 +260,7 @@ impl Player {
                 from,
                 to,
                 ..
-            } if dst == ip(self.scenario.ran) => self.tunnelled(&frame[from..to]),
+            } if dst == self.scenario.ran => self.tunnelled(&frame[from..to]),
             Outer::Udp { l3, .. } | Outer::Ip { l3, .. } => {
                 self.user_packet(&frame[l3..], None, None)
             }
@@ -403,10 +373,12 @@ impl Player {
             if let Some(FTeid::Given { teid, .. }) = created.get(key::F_TEID)? {
                 known.teid = teid;
             }
-            if let Some(address) = created.get(key::UE_IP_ADDRESS)?
-                && let Some(Allocation::Given(v4)) = address.v4
-            {
+            let address = created.get(key::UE_IP_ADDRESS)?.unwrap_or_default();
+            if let Some(Allocation::Given(v4)) = address.v4 {
                 known.ue = Some(v4);
+            }
+            if let Some(Allocation::Given(v6)) = address.v6 {
+                known.prefix = Some(v6);
             }
         }
         Ok(())
@@ -466,34 +438,6 @@ impl Player {
         };
         self.expect(fits, &format!("{message} of TEID {teid}"))
             .map(drop)
-    }
-
-    fn user_packet(
-        &mut self,
-        packet: &[u8],
-        teid: Option<u32>,
-        qfi: Option<u8>,
-    ) -> Result<(), String> {
-        let number = wire::number(packet).ok_or("a user's packet that nobody sent")?;
-        let of_tunnel = |one: &Expect| match one {
-            Expect::Packets(leaving) => {
-                leaving.teid == teid
-                    && (leaving.qfi.is_none() || leaving.qfi == qfi)
-                    && leaving.first.is_none_or(|first| first == number)
-            }
-            _ => false,
-        };
-        let at = self.expected.iter().position(of_tunnel);
-        let what = format!("packet {number}, TEID {teid:?}, QFI {qfi:?}");
-        let at = at.ok_or_else(|| format!("nobody expected {what}"))?;
-        if let Some(Expect::Packets(Leaving { count, first, .. })) = self.expected.get_mut(at) {
-            *count = count.saturating_sub(1);
-            *first = first.map(|first| first + 1);
-            if *count == 0 {
-                self.expected.remove(at);
-            }
-        }
-        Ok(())
     }
 }
 

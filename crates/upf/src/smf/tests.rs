@@ -104,5 +104,9 @@ fn what_was_dropped_has_a_named_reason() {
     assert_eq!(drops("tunnels", "unknown_teid"), 1);
     assert_eq!(drops("tunnels", "no_pdr"), 1);
     assert_eq!(drops("paging-limit", "buffer_full"), 3);
+    assert_eq!(drops("ipv6", "no_pdr"), 1, "of another prefix");
+    assert_eq!(drops("ipv6", "unknown_ue"), 2);
+    assert_eq!(drops("ipv6", "far_drop"), 1);
+    assert_eq!(drops("ipv6-outside", "spoofed"), 2);
     assert_eq!(drops("repetition", "pfcp_repeated"), 1);
 }

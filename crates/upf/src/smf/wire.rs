@@ -1,13 +1,16 @@
 //! Frames of the scripted gNB and data network. Users' packets are numbered.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use catena_wire::dissect::Dissected;
 use catena_wire::ethernet::MacAddr;
 use catena_wire::gtpu::element::Element;
 use catena_wire::gtpu::{self, MessageType};
+use catena_wire::ip::Protocol;
+use catena_wire::{icmpv6, ipv6};
 
-use super::scenario::{Scenario, ip};
+use super::scenario::{Packets, Scenario};
+use crate::advertisement::ALL_ROUTERS;
 use crate::headers::{Datagram, Frame, Tunnel};
 
 const ETHERNET: usize = catena_wire::ethernet::HEADER_LEN;
@@ -39,17 +42,74 @@ pub(super) fn datagram(from: (IpAddr, u16), to: (IpAddr, u16), payload: &[u8]) -
     bytes
 }
 
-/// A user's packet of `len` bytes, at least 32, without a frame.
+/// A user's packet, of 52 bytes at least, without a frame.
 pub(super) fn user_packet(
     from: (IpAddr, u16),
     to: (IpAddr, u16),
-    len: usize,
+    packets: &Packets,
     number: u32,
 ) -> Vec<u8> {
     let headers_len = headers(from, to).header_len() - ETHERNET;
-    let mut payload = vec![0; len.max(headers_len + 4) - headers_len];
+    let mut payload = vec![0; packets.bytes.max(headers_len + 4) - headers_len];
     payload[..4].copy_from_slice(&number.to_be_bytes());
-    datagram(from, to, &payload)[ETHERNET..].to_vec()
+    let mut packet = datagram(from, to, &payload)[ETHERNET..].to_vec();
+    if let Ok(mut view) = ipv6::View::parse(&mut packet[..]) {
+        view.set_flow_label(packets.flow_label);
+    }
+    packet
+}
+
+/// A Router Solicitation of a UE that has no address yet.
+pub(super) fn solicitation() -> Vec<u8> {
+    let mut packet = vec![0; ipv6::HEADER_LEN + icmpv6::HEADER_LEN];
+    ipv6::Header {
+        dscp: 0,
+        ecn: 0,
+        flow_label: 0,
+        payload_len: icmpv6::HEADER_LEN as u16,
+        next_header: Protocol::ICMPV6,
+        hop_limit: 255,
+        src: Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x99),
+        dst: ALL_ROUTERS,
+    }
+    .emit(&mut packet);
+    icmpv6::Header {
+        message_type: icmpv6::Type::ROUTER_SOLICITATION,
+        code: 0,
+        rest: [0; 4],
+    }
+    .emit(&mut packet[ipv6::HEADER_LEN..]);
+    if let Ok(mut view) = ipv6::View::parse(&mut packet[..]) {
+        let addresses = view.addresses();
+        if let Ok(mut message) = icmpv6::View::parse(view.payload_mut()) {
+            message.fill_checksum(&addresses);
+        }
+    }
+    packet
+}
+
+/// Prefix and MTU of a Router Advertisement.
+pub(super) fn advertised(packet: &[u8]) -> Option<(Ipv6Addr, u32)> {
+    let view = ipv6::View::parse(packet).ok()?;
+    let is_icmp = view.next_header() == Protocol::ICMPV6 && view.hop_limit() == 255;
+    let message = icmpv6::View::parse(view.payload()).ok().filter(|_| is_icmp)?;
+    let is_it = message.message_type() == icmpv6::Type::ROUTER_ADVERTISEMENT
+        && message.checksum_is_valid(&view.addresses());
+    let mut options = view.payload().get(16..).filter(|_| is_it)?;
+    let (mut prefix, mut mtu) = (None, None);
+    while let [kind, len, ..] = *options {
+        let (option, rest) = options.split_at_checked(usize::from(len) * 8)?;
+        match kind {
+            3 => prefix = option.get(16..32)?.try_into().ok().map(u128::from_be_bytes),
+            5 => mtu = option.get(4..8)?.try_into().ok().map(u32::from_be_bytes),
+            _ => {}
+        }
+        options = rest;
+        if len == 0 {
+            return None;
+        }
+    }
+    Some((Ipv6Addr::from_bits(prefix?), mtu?))
 }
 
 /// The number of a user's packet.
@@ -95,7 +155,7 @@ pub(super) fn echo(scenario: &Scenario) -> Vec<u8> {
 pub(super) fn error_indication(scenario: &Scenario, teid: u32) -> Vec<u8> {
     let elements = [
         Element::TeidDataI(teid),
-        Element::PeerAddress(ip(scenario.ran)),
+        Element::PeerAddress(scenario.ran),
     ];
     let header = gtpu::Header {
         message_type: MessageType::ERROR_INDICATION,
@@ -109,6 +169,6 @@ pub(super) fn error_indication(scenario: &Scenario, teid: u32) -> Vec<u8> {
 }
 
 fn to_n3(scenario: &Scenario, message: &[u8]) -> Vec<u8> {
-    let from = (ip(scenario.ran), gtpu::PORT);
-    datagram(from, (ip(scenario.n3), gtpu::PORT), message)
+    let from = (scenario.ran, gtpu::PORT);
+    datagram(from, (scenario.n3, gtpu::PORT), message)
 }
