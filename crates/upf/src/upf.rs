@@ -51,10 +51,12 @@ pub struct Counters {
     pub end_markers: u64,
     /// Router Advertisements that were sent.
     pub advertisements: u64,
+    /// Senders that were told that a packet is too big.
+    pub icmp_errors: u64,
 }
 
 /// Names of [`Counters`].
-pub const COUNTERS: [&str; 14] = [
+pub const COUNTERS: [&str; 15] = [
     "pfcp_messages",
     "pfcp_refused",
     "pfcp_repeated",
@@ -69,11 +71,12 @@ pub const COUNTERS: [&str; 14] = [
     "echo_responses",
     "end_markers",
     "router_advertisements",
+    "icmp_errors",
 ];
 
 impl Counters {
     /// The values, in the order of [`COUNTERS`].
-    pub const fn values(&self) -> [u64; 14] {
+    pub const fn values(&self) -> [u64; 15] {
         [
             self.messages,
             self.refused,
@@ -89,6 +92,7 @@ impl Counters {
             self.echoes,
             self.end_markers,
             self.advertisements,
+            self.icmp_errors,
         ]
     }
 }
@@ -173,6 +177,7 @@ pub struct Upf {
     pub(crate) holding: HashSet<u32>,
     pub(crate) limiter: crate::tunnel::Limiter,
     pub(crate) advertisements: crate::tunnel::Limiter,
+    pub(crate) icmp_errors: crate::tunnel::Limiter,
     pub(crate) counters: Counters,
     pub(crate) ident: u16,
 }
@@ -209,6 +214,7 @@ impl Upf {
             holding: HashSet::new(),
             limiter: crate::tunnel::Limiter::new(settings.error_indications),
             advertisements: crate::tunnel::Limiter::new(crate::advertisement::PER_SECOND),
+            icmp_errors: crate::tunnel::Limiter::new(settings.icmp_errors),
             counters: Counters::default(),
             ident: 0,
             store,

@@ -22,10 +22,13 @@ use catena_wire::pfcp::{Cause, Full, Group, Header, IeType, MessageType, View, W
 
 use crate::headers::{Outer, outer};
 use crate::node::message;
+use crate::reassembly::{Part, Reassembly};
 use scenario::{Act, Answer, Expect, Report, Rules, Scenario, UsageReport};
 
 /// How long a step waits for what it expects.
 const PATIENCE_NS: u64 = 10_000_000_000;
+/// Most fragments of the UPF that wait for others.
+const PARTS: usize = 1024;
 /// The start of the scripted SMF, in seconds since 1900.
 const RECOVERY: Time = Time(3_900_000_000);
 
@@ -68,6 +71,8 @@ pub struct Player {
     sessions: BTreeMap<u64, Known>,
     /// Answers of the SMF to requests of the UPF.
     answers: Vec<Vec<u8>>,
+    /// Fragments that came from the UPF.
+    parts: Reassembly<Vec<u8>>,
     until_ns: u64,
     failure: Option<String>,
 }
@@ -86,6 +91,7 @@ impl Player {
             last: Vec::new(),
             sessions: BTreeMap::new(),
             answers: Vec::new(),
+            parts: Reassembly::new(PARTS, PATIENCE_NS),
             until_ns: 0,
             failure: None,
         }
@@ -261,6 +267,10 @@ impl Player {
                 to,
                 ..
             } if dst == self.scenario.ran => self.tunnelled(&frame[from..to]),
+            Outer::Part { l3, .. } => match self.join(frame, l3, 0) {
+                Some(whole) => return self.frame(&wire::framed(&whole)),
+                None => Ok(()),
+            },
             Outer::Udp { l3, .. } | Outer::Ip { l3, .. } => {
                 self.user_packet(&frame[l3..], None, None)
             }
@@ -425,7 +435,14 @@ impl Player {
             let container = view.extensions().pdu_session();
             let container = container.map_err(|error| error.to_string())?;
             let qfi = container.map(|container| container.qfi());
-            return self.user_packet(view.payload(), Some(view.teid()), qfi);
+            let teid = Some(view.teid());
+            if Part::of(view.payload(), 0, view.teid()).is_none() {
+                return self.user_packet(view.payload(), teid, qfi);
+            }
+            return match self.join(view.payload(), 0, view.teid()) {
+                Some(whole) => self.user_packet(&whole, teid, qfi),
+                None => Ok(()),
+            };
         }
         let about = gtpu::element::Elements::new(view.payload()).error_indication();
         let teid = about.map_or(view.teid(), |(teid, _)| teid);

@@ -304,6 +304,16 @@ pub struct Packets {
     /// Flow label of IPv6.
     #[serde(default)]
     pub flow_label: u32,
+    /// Whether they must not be fragmented.
+    #[serde(default)]
+    pub dont_fragment: bool,
+    /// They come in fragments of at most so many bytes, the last one first.
+    pub cut: Option<usize>,
+    /// The packets of their tunnel do.
+    pub cut_outside: Option<usize>,
+    /// So many of these do not come, the first ones of a packet.
+    #[serde(default)]
+    pub lose: usize,
     /// QFI in the PDU session container.
     pub qfi: Option<u8>,
     /// UDP port of the data network's host; 7 if left out.
@@ -336,6 +346,13 @@ pub enum Expect {
         /// Message type.
         message: u8,
         /// TEID in its header, or in TEID Data I.
+        teid: Option<u32>,
+    },
+    /// The sender of a packet is told that it is too big.
+    TooBig {
+        /// How long it may be.
+        mtu: u32,
+        /// TEID of the tunnel by which a UE is told.
         teid: Option<u32>,
     },
     /// A Router Advertisement of the session's prefix.

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::scenario::{Expect, Leaving, Packets};
+use crate::reassembly::Part;
 use super::{Known, Player, wire};
 
 /// The UE's port.
@@ -39,9 +40,16 @@ impl Player {
         let frames = (0..packets.count).map(|_| {
             self.number += 1;
             let user = wire::user_packet((ue, UE_PORT), (host, packets.port), packets, self.number);
-            wire::tunnelled(&self.scenario, teid, packets.qfi, &user)
+            let users = wire::in_parts(&user, packets.cut, self.number);
+            let tunnelled = users.iter().flat_map(|user| {
+                let frame = wire::tunnelled(&self.scenario, teid, packets.qfi, user);
+                let outside = wire::in_parts(&frame[14..], packets.cut_outside, self.number);
+                let kept = outside.len() - packets.lose.min(outside.len());
+                outside.into_iter().take(kept).map(|packet| wire::framed(&packet))
+            });
+            tunnelled.collect::<Vec<_>>()
         });
-        Ok(frames.collect())
+        Ok(frames.flatten().collect())
     }
 
     pub(super) fn downlink(&mut self, packets: &Packets) -> Result<Vec<Vec<u8>>, String> {
@@ -49,9 +57,10 @@ impl Player {
         let frames = (0..packets.count).map(|_| {
             self.number += 1;
             let user = wire::user_packet((host, packets.port), (ue, UE_PORT), packets, self.number);
-            wire::framed(&user)
+            let users = wire::in_parts(&user, packets.cut, self.number);
+            users.into_iter().map(|user| wire::framed(&user))
         });
-        Ok(frames.collect())
+        Ok(frames.flatten().collect())
     }
 
     /// A Router Solicitation of a UE.
@@ -60,6 +69,27 @@ impl Player {
         self.about = Some(session);
         let packet = wire::solicitation();
         Ok(vec![wire::tunnelled(&self.scenario, teid, None, &packet)])
+    }
+
+    /// Takes a fragment, which begins at `at` of what came; gives the packet that it makes whole.
+    pub(super) fn join(&mut self, bytes: &[u8], at: usize, teid: u32) -> Option<Vec<u8>> {
+        let part = Part::of(bytes, at, teid)?;
+        let whole = self.parts.add(part, bytes.to_vec(), 0)?;
+        let mut packet = Vec::new();
+        let frames = whole.parts.iter().map(|(_, bytes)| &bytes[..]);
+        whole.write(&mut packet, frames).then_some(packet)
+    }
+
+    fn told(&mut self, mtu: u32, teid: Option<u32>) -> Result<(), String> {
+        let is_it = |one: &Expect| match one {
+            Expect::TooBig {
+                mtu: wanted,
+                teid: of,
+            } => (*wanted, *of) == (mtu, teid),
+            _ => false,
+        };
+        let what = format!("that {mtu} bytes are too many, TEID {teid:?}");
+        self.expect(is_it, &what).map(drop)
     }
 
     /// A packet that reached a user, out of a tunnel or plainly.
@@ -71,6 +101,9 @@ impl Player {
     ) -> Result<(), String> {
         if let Some((prefix, mtu)) = wire::advertised(packet) {
             return self.advertised(prefix, mtu, teid);
+        }
+        if let Some(mtu) = wire::told_mtu(packet) {
+            return self.told(mtu, teid);
         }
         let number = wire::number(packet).ok_or("a user's packet that nobody sent")?;
         let of_tunnel = |one: &Expect| match one {

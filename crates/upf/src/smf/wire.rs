@@ -7,10 +7,11 @@ use catena_wire::ethernet::MacAddr;
 use catena_wire::gtpu::element::Element;
 use catena_wire::gtpu::{self, MessageType};
 use catena_wire::ip::Protocol;
-use catena_wire::{icmpv6, ipv6};
+use catena_wire::{icmpv4, icmpv6, ipv4, ipv6};
 
 use super::scenario::{Packets, Scenario};
 use crate::advertisement::ALL_ROUTERS;
+use crate::cut::Cut;
 use crate::headers::{Datagram, Frame, Tunnel};
 
 const ETHERNET: usize = catena_wire::ethernet::HEADER_LEN;
@@ -56,7 +57,45 @@ pub(super) fn user_packet(
     if let Ok(mut view) = ipv6::View::parse(&mut packet[..]) {
         view.set_flow_label(packets.flow_label);
     }
+    if from.0.is_ipv4() {
+        packet[6] |= u8::from(packets.dont_fragment) << 6;
+    }
+    if let Ok(mut view) = ipv4::View::parse(&mut packet[..]) {
+        view.set_ident(number as u16);
+        view.fill_checksum();
+    }
     packet
+}
+
+/// A packet in fragments of at most `mtu` bytes, the last one first; whole if there is no MTU.
+pub(super) fn in_parts(packet: &[u8], mtu: Option<usize>, ident: u32) -> Vec<Vec<u8>> {
+    let Some(cut) = mtu.and_then(|mtu| Cut::of(packet, mtu)) else {
+        return vec![packet.to_vec()];
+    };
+    let part = |at| {
+        let mut part = vec![0; cut.len(at)];
+        cut.write(at, packet, ident, &mut part);
+        part
+    };
+    (0..cut.count()).rev().map(part).collect()
+}
+
+/// The MTU that an ICMP error tells, if it is one that does.
+pub(super) fn told_mtu(packet: &[u8]) -> Option<u32> {
+    let read = Dissected::parse_ip(packet).ok()?;
+    let message = packet.get(read.l4..read.end)?;
+    let ip = read.ip?;
+    match ip.protocol {
+        Protocol::ICMP => {
+            let view = icmpv4::View::parse(message).ok()?;
+            view.next_hop_mtu().map(u32::from).filter(|_| view.checksum_is_valid())
+        }
+        Protocol::ICMPV6 => {
+            let view = icmpv6::View::parse(message).ok()?;
+            view.mtu().filter(|_| view.checksum_is_valid(&ip.addresses))
+        }
+        _ => None,
+    }
 }
 
 /// A Router Solicitation of a UE that has no address yet.
