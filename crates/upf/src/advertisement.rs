@@ -35,7 +35,9 @@ const LEN: usize = icmpv6::HEADER_LEN + 8 + 32 + 8;
 pub fn solicited(packet: &[u8]) -> Option<Ipv6Addr> {
     let view = ipv6::View::parse(packet).ok()?;
     let is_one = view.next_header() == Protocol::ICMPV6 && view.hop_limit() == HOP_LIMIT;
-    let message = icmpv6::View::parse(view.payload()).ok().filter(|_| is_one)?;
+    let message = icmpv6::View::parse(view.payload())
+        .ok()
+        .filter(|_| is_one)?;
     let is_right = message.message_type() == Type::ROUTER_SOLICITATION
         && message.code() == 0
         && message.checksum_is_valid(&view.addresses());
@@ -146,9 +148,15 @@ mod tests {
     /// RFC 4861, 6.1.1: what a router must not answer.
     #[test]
     fn only_a_right_solicitation_is_one() {
-        assert_eq!(solicited(&solicitation("::", 255)), Some(Ipv6Addr::UNSPECIFIED));
+        assert_eq!(
+            solicited(&solicitation("::", 255)),
+            Some(Ipv6Addr::UNSPECIFIED)
+        );
         assert!(solicited(&solicitation("fe80::7", 255)).is_some());
-        assert!(solicited(&solicitation("fe80::7", 64)).is_none(), "it was routed");
+        assert!(
+            solicited(&solicitation("fe80::7", 64)).is_none(),
+            "it was routed"
+        );
         assert!(solicited(&solicitation("2001:db8::7", 255)).is_none());
         let mut spoiled = solicitation("fe80::7", 255);
         spoiled[42] ^= 1;
@@ -161,7 +169,10 @@ mod tests {
         let prefix: Ipv6Addr = "2001:db8:45:7::".parse().unwrap();
         let packet = advertisement(prefix, Ipv6Addr::UNSPECIFIED, 1420);
         let view = ipv6::View::parse(&packet[..]).unwrap();
-        assert_eq!((view.src(), view.dst(), view.hop_limit()), (ROUTER, ALL_NODES, 255));
+        assert_eq!(
+            (view.src(), view.dst(), view.hop_limit()),
+            (ROUTER, ALL_NODES, 255)
+        );
         let message = icmpv6::View::parse(view.payload()).unwrap();
         assert!(message.checksum_is_valid(&view.addresses()));
         let bytes = view.payload();

@@ -163,8 +163,8 @@ fn copied(options: &[u8]) -> catena_wire::options::Options {
 }
 
 /// Cuts the IP packet at `at` of a frame: gives `make` the length of each frame and what writes it.
-/// Frames have at most `mtu` bytes behind Ethernet; what is in front of `at` is in front of each, as
-/// headers of a tunnel of its length. False if it cannot be cut, or as soon as `make` says so.
+/// Frames have at most `mtu` bytes behind Ethernet; what is in front of `at` is in front of each,
+/// as headers of a tunnel of its length. False if it cannot be cut, or as soon as `make` says so.
 pub fn cut(
     frame: &[u8],
     at: usize,

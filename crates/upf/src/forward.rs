@@ -70,7 +70,11 @@ pub(crate) fn forward(
         }
         frame.emit(packet.bytes_mut(), inner.src.is_ipv6());
         let is_long = inner.len > out.mtu;
-        return Ok(if is_long { cut(far, out, ETHERNET) } else { send });
+        return Ok(if is_long {
+            cut(far, out, ETHERNET)
+        } else {
+            send
+        });
     }
     let Some((src, dst)) = ends(far, out) else {
         return Ok(Decision::Drop(Why::FarDrop));

@@ -128,8 +128,8 @@ impl Upf {
         addresses.next()
     }
 
-    /// Tells the sender of a packet that it is too long: the UE, or a host of the data network. What
-    /// another UPF sent by a tunnel is not answered.
+    /// Tells the sender of a packet that it is too long: the UE, or a host of the data network.
+    /// What another UPF sent by a tunnel is not answered.
     pub(crate) fn tell_too_big(
         &mut self,
         packet: &[u8],

@@ -20,6 +20,7 @@ pub mod change;
 pub mod config;
 pub mod cut;
 pub mod draft;
+mod enforce;
 mod forward;
 pub mod headers;
 pub mod held;

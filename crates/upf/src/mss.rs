@@ -103,7 +103,10 @@ mod tests {
         assert!(!clamp(&mut smaller, 1460));
         let mut data = syn(&option, Flags::ACK);
         assert!(!clamp(&mut data, 1400));
-        assert!(!clamp(&mut syn(&[2, 3, 0, 0], Flags::SYN), 1), "its length is wrong");
+        assert!(
+            !clamp(&mut syn(&[2, 3, 0, 0], Flags::SYN), 1),
+            "its length is wrong"
+        );
         assert!(!clamp(&mut [0x45; 30], 1));
     }
 

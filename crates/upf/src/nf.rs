@@ -57,7 +57,6 @@ const HELD_COUNTERS: [&str; 8] = [
     "fragments_waiting",
 ];
 
-
 /// The NF.
 #[derive(Debug)]
 struct UpfNf {
@@ -97,7 +96,9 @@ impl UpfNf {
 
     /// Stores a packet for which there is room.
     fn store(&mut self, kept: Kept, hold: Hold, now_ns: u64) {
-        let Hold { slot, pdr_id, qfi, .. } = hold;
+        let Hold {
+            slot, pdr_id, qfi, ..
+        } = hold;
         let stored = self.held.store(slot, hold.suggested, kept, now_ns);
         self.upf.holding.insert(slot);
         if stored == Stored::First && hold.notifies {
@@ -356,7 +357,10 @@ fn build(
     let state = context.take_state(STATE).ok_or_else(missing)?;
     let held = Held::new(settings.held, settings.held_per_session, settings.held_ns);
     let reassembly = Reassembly::new(settings.fragments, settings.fragment_ns);
-    #[expect(clippy::cast_possible_truncation, reason = "the lower half is random too")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the lower half is random too"
+    )]
     let ident = settings.seed[1] as u32;
     let upf = Upf::new(settings, state.memory, wall_clock(&config), now_ns);
     let upf = upf.map_err(|error| {

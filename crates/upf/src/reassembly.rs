@@ -125,11 +125,7 @@ pub struct Whole<T> {
 impl<T> Whole<T> {
     /// Appends the packet to `to`, given the frames of its parts, in order. False if one is too
     /// short to be it.
-    pub fn write<'a>(
-        &self,
-        to: &mut Vec<u8>,
-        frames: impl IntoIterator<Item = &'a [u8]>,
-    ) -> bool {
+    pub fn write<'a>(&self, to: &mut Vec<u8>, frames: impl IntoIterator<Item = &'a [u8]>) -> bool {
         let start = to.len();
         for (number, ((part, _), frame)) in self.parts.iter().zip(frames).enumerate() {
             let end = part.at + part.header_len + part.to - part.from;
@@ -317,7 +313,8 @@ impl<T> Reassembly<T> {
     fn give_up(&mut self, key: Key) -> u64 {
         let parts = self.remove(key).map_or(Vec::new(), |one| one.parts);
         let count = parts.len() as u64;
-        self.dropped.extend(parts.into_iter().map(|(_, ticket)| ticket));
+        self.dropped
+            .extend(parts.into_iter().map(|(_, ticket)| ticket));
         count
     }
 
@@ -355,7 +352,9 @@ impl<T> Datagram<T> {
         if next.is_some_and(|next| next.from == part.from && is_same(next)) {
             return Place::Known;
         }
-        let is_behind = self.parts[..at].last().is_none_or(|(one, _)| one.to <= part.from);
+        let is_behind = self.parts[..at]
+            .last()
+            .is_none_or(|(one, _)| one.to <= part.from);
         let is_before = next.is_none_or(|next| part.to <= next.from);
         let is_end = match self.end {
             Some(end) => part.to <= end && !part.is_last,

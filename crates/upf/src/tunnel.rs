@@ -83,7 +83,8 @@ impl Way {
     pub(crate) fn signal(&self, packet: &[u8]) -> Signal {
         let mut message = vec![0; self.tunnel.len() + packet.len()];
         message[self.tunnel.len()..].copy_from_slice(packet);
-        self.tunnel.emit(&mut message, MessageType::G_PDU, packet.len());
+        self.tunnel
+            .emit(&mut message, MessageType::G_PDU, packet.len());
         Signal::of(self.interface, &self.datagram, &message)
     }
 }
@@ -136,7 +137,9 @@ impl Upf {
             far.destination == 0 && far.headers != 0 && far.does(ApplyAction::FORW)
         })?;
         let qers = pdr.qers_at.as_slice().iter();
-        let qfi = qers.filter_map(|place| image.qer(*place)).find_map(|qer| qer.qfi);
+        let qfi = qers
+            .filter_map(|place| image.qer(*place))
+            .find_map(|qer| qer.qfi);
         let one = self.settings.interfaces.get(usize::from(far.interface))?;
         let (src, dst) = ends(&far, one)?;
         Some(Way {

@@ -89,12 +89,7 @@ impl UpfNf {
         next
     }
 
-    fn handle_whole(
-        &mut self,
-        whole: Whole<(Kept, Origin)>,
-        out: &mut Emission<'_>,
-        now_ns: u64,
-    ) {
+    fn handle_whole(&mut self, whole: Whole<(Kept, Origin)>, out: &mut Emission<'_>, now_ns: u64) {
         const ETHERNET: usize = catena_wire::ethernet::HEADER_LEN;
         let Some(origin) = whole.parts.first().map(|(_, (_, origin))| *origin) else {
             return;
@@ -141,9 +136,7 @@ impl UpfNf {
         now_ns: u64,
     ) {
         match decision {
-            Decision::Send(_) | Decision::Cut { .. }
-                if self.leaving.len() >= LEAVING_COUNT_MAX =>
-            {
+            Decision::Send(_) | Decision::Cut { .. } if self.leaving.len() >= LEAVING_COUNT_MAX => {
                 out.drop_kept(kept, dropped(Why::BufferFull));
             }
             Decision::Send(interface) => self.leaving.push_back((kept, interface)),

@@ -15,9 +15,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use catena_wire::gtpu;
+use catena_wire::pfcp::value::Time;
 use catena_wire::pfcp::value::address::{Allocation, FTeid};
 use catena_wire::pfcp::value::flags::{CpFunctionFeatures, ReportType, UsageReportTrigger};
-use catena_wire::pfcp::value::Time;
 use catena_wire::pfcp::{Cause, Full, Group, Header, IeType, MessageType, View, Writer, key};
 
 use crate::headers::{Outer, outer};

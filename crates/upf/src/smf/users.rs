@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::scenario::{Expect, Leaving, Packets};
-use crate::reassembly::Part;
 use super::{Known, Player, wire};
+use crate::reassembly::Part;
 
 /// The UE's port.
 const UE_PORT: u16 = 40_000;
@@ -45,7 +45,10 @@ impl Player {
                 let frame = wire::tunnelled(&self.scenario, teid, packets.qfi, user);
                 let outside = wire::in_parts(&frame[14..], packets.cut_outside, self.number);
                 let kept = outside.len() - packets.lose.min(outside.len());
-                outside.into_iter().take(kept).map(|packet| wire::framed(&packet))
+                outside
+                    .into_iter()
+                    .take(kept)
+                    .map(|packet| wire::framed(&packet))
             });
             tunnelled.collect::<Vec<_>>()
         });

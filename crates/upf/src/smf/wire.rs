@@ -88,7 +88,9 @@ pub(super) fn told_mtu(packet: &[u8]) -> Option<u32> {
     match ip.protocol {
         Protocol::ICMP => {
             let view = icmpv4::View::parse(message).ok()?;
-            view.next_hop_mtu().map(u32::from).filter(|_| view.checksum_is_valid())
+            view.next_hop_mtu()
+                .map(u32::from)
+                .filter(|_| view.checksum_is_valid())
         }
         Protocol::ICMPV6 => {
             let view = icmpv6::View::parse(message).ok()?;
@@ -131,7 +133,9 @@ pub(super) fn solicitation() -> Vec<u8> {
 pub(super) fn advertised(packet: &[u8]) -> Option<(Ipv6Addr, u32)> {
     let view = ipv6::View::parse(packet).ok()?;
     let is_icmp = view.next_header() == Protocol::ICMPV6 && view.hop_limit() == 255;
-    let message = icmpv6::View::parse(view.payload()).ok().filter(|_| is_icmp)?;
+    let message = icmpv6::View::parse(view.payload())
+        .ok()
+        .filter(|_| is_icmp)?;
     let is_it = message.message_type() == icmpv6::Type::ROUTER_ADVERTISEMENT
         && message.checksum_is_valid(&view.addresses());
     let mut options = view.payload().get(16..).filter(|_| is_it)?;
@@ -192,10 +196,7 @@ pub(super) fn echo(scenario: &Scenario) -> Vec<u8> {
 
 /// An Error Indication of the gNB about a tunnel of its own.
 pub(super) fn error_indication(scenario: &Scenario, teid: u32) -> Vec<u8> {
-    let elements = [
-        Element::TeidDataI(teid),
-        Element::PeerAddress(scenario.ran),
-    ];
+    let elements = [Element::TeidDataI(teid), Element::PeerAddress(scenario.ran)];
     let header = gtpu::Header {
         message_type: MessageType::ERROR_INDICATION,
         teid: 0,
