@@ -17,7 +17,7 @@ pub mod table;
 
 pub use expand::expand;
 pub use key::{ShardKey, UeSpace};
-pub use own::{Chooser, OwnKey};
+pub use own::{ALL_SHARDS, Chooser, OwnKey};
 
 pub use crate::chain::model::SHARD_COUNT_MAX;
 
