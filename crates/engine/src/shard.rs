@@ -19,7 +19,7 @@ pub mod table;
 
 pub use expand::expand;
 pub use key::{ShardKey, UeSpace};
-pub use own::{Choice, Chooser, OwnKey};
+pub use own::{ALL_SHARDS, Choice, Chooser, OwnKey};
 
 pub use crate::chain::model::SHARD_COUNT_MAX;
 

@@ -42,6 +42,15 @@ pub struct Config {
     /// How long a packet is held; 30s if left out.
     #[serde(default = "held_time_default")]
     pub buffered_time: Span,
+    /// Most fragments that wait for the rest of their packet; 4096 if left out.
+    #[serde(default = "fragments_default")]
+    pub fragments: usize,
+    /// For how long they do; 30s if left out.
+    #[serde(default = "fragment_time_default")]
+    pub fragment_time: Span,
+    /// Most senders told per second that a packet is too big; 100 if left out.
+    #[serde(default = "error_indications_default")]
+    pub icmp_errors: u64,
     /// Most Error Indications per second; 100 if left out.
     #[serde(default = "error_indications_default")]
     pub error_indications: u64,
@@ -93,6 +102,17 @@ pub enum Side {
     Sgi,
 }
 
+/// What of a tunnel's packet is fragmented.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Fragmentation {
+    /// The user's packet, if it allows that.
+    #[default]
+    Inside,
+    /// The packet of the tunnel.
+    Outside,
+}
+
 /// An interface.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -119,6 +139,14 @@ pub struct InterfaceConfig {
     /// Most bytes of an IP packet that leaves; 1500 if left out.
     #[serde(default = "mtu_default")]
     pub mtu: usize,
+    /// What of a tunnel's packet is fragmented if it is longer: what is inside, or the outside;
+    /// `inside` if left out.
+    #[serde(default)]
+    pub fragmentation: Fragmentation,
+    /// Most that TCP of its network instance may offer as its maximum segment size; what the ends
+    /// want if left out.
+    #[serde(default)]
+    pub tcp_mss: Option<u16>,
 }
 
 /// Addresses for UEs.
@@ -151,6 +179,12 @@ const fn held_per_session_default() -> usize {
     64
 }
 const fn held_time_default() -> Span {
+    seconds(30)
+}
+const fn fragments_default() -> usize {
+    4096
+}
+const fn fragment_time_default() -> Span {
     seconds(30)
 }
 const fn error_indications_default() -> u64 {
@@ -275,6 +309,7 @@ pub fn read(config: &serde_json::Value) -> Result<(Config, Settings, Vec<String>
         n4_next_hop,
         n4_output: u8::try_from(n4_output).unwrap_or(u8::MAX),
         peers,
+        clamps: interfaces.iter().any(|one| one.tcp_mss.is_some()),
         interfaces,
         instances,
         pools,
@@ -284,6 +319,9 @@ pub fn read(config: &serde_json::Value) -> Result<(Config, Settings, Vec<String>
         held_per_session: config.buffered_per_session,
         held: config.buffered,
         held_ns: config.buffered_time.ns,
+        fragments: config.fragments,
+        fragment_ns: config.fragment_time.ns,
+        icmp_errors: config.icmp_errors,
         error_indications: config.error_indications,
         sessions: config.sessions,
         session_bytes: usize::try_from(config.session_bytes.bytes).unwrap_or(usize::MAX),
@@ -324,6 +362,9 @@ fn interfaces(
                 "rename one",
             );
         }
+        if !(576..=65_535).contains(&one.mtu) {
+            faults.add(path("mtu"), "no link has it", "write 576 to 65535");
+        }
         let instance = one.network_instance.as_ref().unwrap_or(&one.name);
         made.push(Interface {
             name: one.name.clone(),
@@ -334,6 +375,8 @@ fn interfaces(
             mac: faults.mac(path("mac"), &one.mac),
             next_hop: faults.mac(path("next_hop_mac"), &one.next_hop_mac),
             mtu: one.mtu,
+            cuts_outside: one.fragmentation == Fragmentation::Outside,
+            tcp_mss: one.tcp_mss,
         });
     }
     made

@@ -52,6 +52,7 @@ pub fn inner(packet: &[u8]) -> Option<Inner> {
             .filter(|at| at + 4 <= read.end)
             .map(|at| word(packet, at)),
         len: read.end,
+        is_part: ip.fragment != Fragment::Whole,
     })
 }
 
@@ -75,8 +76,15 @@ pub enum Outer {
         /// Where it ends.
         to: usize,
     },
-    /// Another IP packet, or a fragment.
+    /// Another IP packet.
     Ip {
+        /// To whom.
+        dst: IpAddr,
+        /// Where it begins, from the start of the frame.
+        l3: usize,
+    },
+    /// A fragment.
+    Part {
         /// To whom.
         dst: IpAddr,
         /// Where it begins, from the start of the frame.
@@ -99,7 +107,8 @@ pub fn outer(frame: &[u8]) -> Outer {
     };
     let dst = ip.addresses.dst();
     match read.transport {
-        Transport::Udp { src_port, dst_port } if ip.fragment == Fragment::Whole => Outer::Udp {
+        _ if ip.fragment != Fragment::Whole => Outer::Part { dst, l3: read.l3 },
+        Transport::Udp { src_port, dst_port } => Outer::Udp {
             src: ip.addresses.src(),
             dst,
             src_port,

@@ -14,13 +14,19 @@
 use catena_engine::nf::NfKind;
 use catena_engine::port::PortKind;
 
+pub mod advertisement;
 pub mod association;
 pub mod change;
 pub mod config;
+pub mod cut;
 pub mod draft;
+mod enforce;
+mod forward;
 pub mod headers;
 pub mod held;
+pub mod icmp;
 pub mod model;
+pub mod mss;
 pub mod nf;
 pub mod node;
 pub mod path;
@@ -28,6 +34,7 @@ pub mod path;
 mod public_failures;
 pub mod qer;
 pub mod ranges;
+pub mod reassembly;
 pub mod reports;
 pub mod request;
 pub mod rules;

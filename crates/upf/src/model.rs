@@ -375,6 +375,12 @@ impl<'a> Image<'a> {
         self.counts[3]
     }
 
+    /// Whether any PDR has filters.
+    #[inline]
+    pub const fn has_filters(&self) -> bool {
+        self.counts[5] > 0
+    }
+
     #[inline]
     fn get<T: Stored>(&self, kind: usize, from: usize, place: u8) -> Option<T> {
         let is_there = place < self.counts[kind];

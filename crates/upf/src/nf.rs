@@ -32,34 +32,30 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::config::{self, Config};
 use crate::headers::{Datagram, Frame, HEADROOM};
 use crate::held::{Held, Stored};
-use crate::path::{Decision, REASONS, Why};
+use crate::path::{Decision, Hold, REASONS, Why};
+use crate::reassembly::{Reassembly, Whole};
 use crate::store::{LAYOUT, memory_bytes};
 use crate::tunnel::Signal;
 use crate::upf::{COUNTERS, Upf};
 use crate::usage::WallClock;
 
+mod fragments;
+
+use fragments::{Origin, ToDo};
+
 /// Name of the memory that outlives the NF.
 const STATE: &str = "sessions";
 /// Counters of held packets, behind [`COUNTERS`].
-const HELD_COUNTERS: [&str; 6] = [
+const HELD_COUNTERS: [&str; 8] = [
     "sessions",
     "buffered",
     "buffer_flushed",
     "buffer_discards",
     "buffer_expiries",
     "buffer_refused",
+    "packets_reassembled",
+    "fragments_waiting",
 ];
-
-/// A packet that is to be taken out of a burst.
-#[derive(Clone, Copy, Debug)]
-struct ToHold {
-    index: usize,
-    slot: u32,
-    notifies: bool,
-    pdr_id: u16,
-    qfi: Option<u8>,
-    suggested: Option<u8>,
-}
 
 /// The NF.
 #[derive(Debug)]
@@ -67,7 +63,18 @@ struct UpfNf {
     upf: Upf,
     signals: VecDeque<Signal>,
     held: Held<Kept>,
-    to_hold: Vec<ToHold>,
+    /// Packets of the burst at hand that wait for their UE.
+    to_hold: Vec<(usize, Hold)>,
+    /// Those that are parts, or leave in parts.
+    to_do: Vec<(usize, ToDo)>,
+    reassembly: Reassembly<(Kept, Origin)>,
+    whole: VecDeque<Whole<(Kept, Origin)>>,
+    /// Packets of its own making, with their outputs.
+    leaving: VecDeque<(Kept, u8)>,
+    /// A packet that is put together or cut.
+    scratch: Vec<u8>,
+    /// Identification of fragments of IPv6.
+    ident: u32,
     /// Sessions whose held packets may leave.
     flushing: VecDeque<u32>,
     outputs: usize,
@@ -79,20 +86,23 @@ fn dropped(why: Why) -> DropReason {
 
 impl UpfNf {
     fn hold(&mut self, burst: &mut Burst<'_>, now_ns: u64) {
-        for one in std::mem::take(&mut self.to_hold) {
-            let kept = match self.held.has_room(one.slot, one.suggested) {
-                true => burst.keep(one.index),
-                false => None,
-            };
-            let Some(kept) = kept else {
-                continue;
-            };
-            let stored = self.held.store(one.slot, one.suggested, kept, now_ns);
-            self.upf.holding.insert(one.slot);
-            if stored == Stored::First && one.notifies {
-                self.upf
-                    .report_downlink_data(one.slot, one.pdr_id, one.qfi, now_ns);
+        for (index, hold) in std::mem::take(&mut self.to_hold) {
+            let has_room = self.held.has_room(hold.slot, hold.suggested);
+            if let Some(kept) = has_room.then(|| burst.keep(index)).flatten() {
+                self.store(kept, hold, now_ns);
             }
+        }
+    }
+
+    /// Stores a packet for which there is room.
+    fn store(&mut self, kept: Kept, hold: Hold, now_ns: u64) {
+        let Hold {
+            slot, pdr_id, qfi, ..
+        } = hold;
+        let stored = self.held.store(slot, hold.suggested, kept, now_ns);
+        self.upf.holding.insert(slot);
+        if stored == Stored::First && hold.notifies {
+            self.upf.report_downlink_data(slot, pdr_id, qfi, now_ns);
         }
     }
 
@@ -130,7 +140,8 @@ impl UpfNf {
                 return;
             }
             let packet = self.held.front(slot).and_then(|kept| out.kept_mut(kept));
-            let decision = packet.map(|packet| self.upf.held_packet(packet, now_ns));
+            let signals = &mut self.signals;
+            let decision = packet.map(|packet| self.upf.held_packet(packet, signals, now_ns));
             match decision {
                 Some(Decision::Send(output)) => {
                     if let Some(kept) = self.held.flush(slot) {
@@ -145,8 +156,14 @@ impl UpfNf {
                     }
                     continue;
                 }
+                Some(decision @ (Decision::Cut { .. } | Decision::Join { .. })) => {
+                    if let Some(kept) = self.held.flush(slot) {
+                        self.settle(kept, decision, out, now_ns);
+                    }
+                    continue;
+                }
                 // Its rules hold it still: nothing was changed.
-                Some(Decision::Hold { .. }) => {}
+                Some(Decision::Hold(_)) => {}
                 Some(Decision::Consumed) | None => {
                     self.upf.holding.remove(&slot);
                 }
@@ -168,13 +185,8 @@ impl UpfNf {
     fn speak(&mut self, out: &mut Emission<'_>) {
         self.upf.mark_ends(&mut self.signals);
         while let Some(signal) = self.signals.front() {
-            let (datagram, bytes) = (&signal.datagram, &signal.bytes);
-            let len = datagram.header_len() + bytes.len();
-            let fill = |to: &mut [u8]| {
-                to[len - bytes.len()..].copy_from_slice(bytes);
-                datagram.emit(to);
-            };
-            if !out.send(signal.interface, len, 0, fill) {
+            let fill = |to: &mut [u8]| to.copy_from_slice(&signal.frame);
+            if !out.send(signal.interface, signal.frame.len(), 0, fill) {
                 return;
             }
             self.signals.pop_front();
@@ -220,6 +232,7 @@ impl Nf for UpfNf {
             upf,
             signals,
             to_hold,
+            to_do,
             ..
         } = self;
         burst.each(|packet, verdict| {
@@ -227,21 +240,17 @@ impl Nf for UpfNf {
                 Decision::Send(output) => Verdict::Output(output),
                 Decision::Consumed => Verdict::Drop(DropReason::Consumed),
                 Decision::Drop(why) => Verdict::Drop(dropped(why)),
-                Decision::Hold {
-                    slot,
-                    notifies,
-                    pdr_id,
-                    qfi,
-                    suggested,
-                } => {
-                    to_hold.push(ToHold {
-                        index,
-                        slot,
-                        notifies,
-                        pdr_id,
-                        qfi,
-                        suggested,
-                    });
+                Decision::Join { at, teid, qfi } => {
+                    let origin = Origin { teid, qfi };
+                    to_do.push((index, ToDo::Join { at, origin }));
+                    Verdict::Drop(dropped(Why::Fragment))
+                }
+                Decision::Cut { interface, at, mtu } => {
+                    to_do.push((index, ToDo::Cut { interface, at, mtu }));
+                    Verdict::Drop(dropped(Why::Fragmented))
+                }
+                Decision::Hold(hold) => {
+                    to_hold.push((index, hold));
                     // Unless it is taken out of the burst below.
                     Verdict::Drop(dropped(Why::BufferFull))
                 }
@@ -250,6 +259,9 @@ impl Nf for UpfNf {
         });
         if !self.to_hold.is_empty() {
             self.hold(burst, now.0);
+        }
+        if !self.to_do.is_empty() {
+            self.take_fragments(burst, now.0);
         }
     }
 
@@ -262,8 +274,10 @@ impl Nf for UpfNf {
         self.release(out);
         self.flush(out, now.0);
         self.expire(out, now.0);
+        let joined_ns = self.join_parts(out, now.0);
+        self.leave(out);
         self.speak(out);
-        let next = [woken_ns, self.held.next_ns()];
+        let next = [woken_ns, self.held.next_ns(), joined_ns];
         next.into_iter().flatten().min().map(Nanos)
     }
 
@@ -289,6 +303,8 @@ impl Nf for UpfNf {
             account.discarded,
             account.expired,
             account.refused,
+            self.reassembly.account().packets,
+            self.reassembly.held() as u64,
         ];
         for (name, value) in HELD_COUNTERS.into_iter().zip(held) {
             out.put(name, value);
@@ -340,6 +356,12 @@ fn build(
     let missing = || vec![ConfigError::new("", "its memory is missing", "report this")];
     let state = context.take_state(STATE).ok_or_else(missing)?;
     let held = Held::new(settings.held, settings.held_per_session, settings.held_ns);
+    let reassembly = Reassembly::new(settings.fragments, settings.fragment_ns);
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the lower half is random too"
+    )]
+    let ident = settings.seed[1] as u32;
     let upf = Upf::new(settings, state.memory, wall_clock(&config), now_ns);
     let upf = upf.map_err(|error| {
         vec![ConfigError::new(
@@ -353,6 +375,12 @@ fn build(
         signals: VecDeque::new(),
         held,
         to_hold: Vec::new(),
+        to_do: Vec::new(),
+        reassembly,
+        whole: VecDeque::new(),
+        leaving: VecDeque::new(),
+        scratch: Vec::new(),
+        ident,
         flushing: VecDeque::new(),
         outputs: outputs.len(),
     }))

@@ -388,3 +388,47 @@ fn unknown() -> Fault {
         offending: None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use catena_wire::pfcp::value::address::NodeId;
+
+    use super::*;
+    use crate::public_failures::{SMF, new};
+
+    fn request(sequence: u32, follow_on: bool, message_type: MessageType) -> Vec<u8> {
+        let header = Header {
+            message_type,
+            seid: None,
+            sequence,
+            priority: None,
+            follow_on,
+        };
+        let node = NodeId::V4(std::net::Ipv4Addr::new(10, 4, 0, 2));
+        let is_setup = message_type == MessageType::ASSOCIATION_SETUP_REQUEST;
+        let written = message(&header, |writer| {
+            writer.put_some(key::NODE_ID, is_setup.then_some(&node))?;
+            writer.put(key::RECOVERY_TIME_STAMP, &Time(1))
+        });
+        written.unwrap()
+    }
+
+    /// BUNDL: each message of a datagram is handled and answered, in order.
+    #[test]
+    fn each_message_of_a_bundle_is_answered() {
+        let mut upf = new(None);
+        let mut bundle = request(1, true, MessageType::HEARTBEAT_REQUEST);
+        bundle.extend(request(2, true, MessageType::ASSOCIATION_SETUP_REQUEST));
+        bundle.extend(request(3, false, MessageType::HEARTBEAT_REQUEST));
+        upf.datagram(&bundle, SMF, 0);
+        let answers = std::iter::from_fn(|| upf.next_message()).map(|answer| {
+            let view = View::parse(&answer.bytes[..]).unwrap();
+            assert_eq!((view.check(), answer.to), (Ok(()), SMF));
+            (view.header().sequence, view.header().message_type)
+        });
+        let answers: Vec<_> = answers.collect();
+        let heartbeat = MessageType::HEARTBEAT_RESPONSE;
+        let setup = MessageType::ASSOCIATION_SETUP_RESPONSE;
+        assert_eq!(answers, [(1, heartbeat), (2, setup), (3, heartbeat)]);
+    }
+}

@@ -4,8 +4,8 @@
 //! precedence that fits -> gates and rates, quotas -> counted -> forwarded. Each packet that does
 //! not leave has a named reason. Specification: TS 29.244 5.2; TS 29.281 5.2.
 //!
-//! Not here: fragments of tunnels, which are dropped as `fragment`, and packets above an
-//! interface's MTU, which are dropped as `too_big`.
+//! Parts of packets are put together first where they have to be ([`Decision::Join`]), and packets
+//! above an interface's MTU leave in parts ([`Decision::Cut`]) or are told of (`icmp`).
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -13,12 +13,13 @@ use std::net::IpAddr;
 use catena_engine::packet::Packet;
 use catena_wire::gtpu::{self, ExtensionType, MessageType, Role};
 use catena_wire::pfcp::PORT as PFCP_PORT;
-use catena_wire::pfcp::value::flags::{ApplyAction, UsageReportTrigger};
 
-use crate::headers::{self, Datagram, Frame, Outer, Tunnel};
-use crate::model::{Image, Key};
-use crate::qer::{self, Stopped};
-use crate::rules::{Far, NONE, Pdr, QERS_MAX, Qer};
+use crate::advertisement;
+use crate::enforce::{Triggers, ruled};
+use crate::forward::{TooLong, forward};
+use crate::headers::{self, Outer};
+use crate::icmp::Long;
+use crate::model::Key;
 use crate::sdf::Inner;
 use crate::transactions::Peer;
 use crate::tunnel::Signal;
@@ -37,6 +38,8 @@ pub enum Why {
     UnknownUe,
     /// No PDR fits.
     NoPdr,
+    /// From another address than its UE's.
+    Spoofed,
     /// The FAR says so.
     FarDrop,
     /// A gate is closed.
@@ -45,10 +48,14 @@ pub enum Why {
     Rate,
     /// A quota is used up.
     Quota,
-    /// Longer than the interface's MTU.
+    /// Longer than the interface's MTU, and not to be fragmented.
     TooBig,
-    /// A fragment of a tunnel's packet.
+    /// A fragment whose packet does not become whole.
     Fragment,
+    /// A fragment whose packet is whole now, and goes on.
+    Reassembled,
+    /// It goes on in fragments.
+    Fragmented,
     /// An extension header of GTP-U that must be understood and is not.
     Extension,
     /// No room in front of it for its headers.
@@ -62,18 +69,21 @@ pub enum Why {
 }
 
 /// Names of [`Why`], in its order.
-pub const REASONS: [&str; 16] = [
+pub const REASONS: [&str; 19] = [
     "malformed_packet",
     "not_for_us",
     "unknown_teid",
     "unknown_ue",
     "no_pdr",
+    "spoofed",
     "far_drop",
     "gate_closed",
     "rate_exceeded",
     "quota_exhausted",
     "too_big",
     "fragment",
+    "reassembled",
+    "fragmented",
     "unknown_extension",
     "no_room_for_headers",
     "buffer_full",
@@ -88,31 +98,54 @@ pub enum Decision {
     Send(u8),
     /// It was for the UPF itself.
     Consumed,
-    /// It is held for the session in this slot, by a FAR that says whether the SMF is told, and
-    /// with the PDR and the QFI to tell.
-    Hold {
-        /// Slot.
-        slot: u32,
-        /// Whether a Downlink Data Report is wanted.
-        notifies: bool,
-        /// PDR ID.
-        pdr_id: u16,
-        /// QFI of the PDR's packets.
+    /// It is held.
+    Hold(Hold),
+    /// It is a part of an IP packet, which has to be whole first.
+    Join {
+        /// Where the IP packet begins in its frame.
+        at: u16,
+        /// The tunnel by which it came, if it is a user's; else 0.
+        teid: u32,
+        /// QFI in that tunnel.
         qfi: Option<u8>,
-        /// Most packets that the BAR suggests.
-        suggested: Option<u8>,
+    },
+    /// It leaves in parts.
+    Cut {
+        /// By this interface.
+        interface: u8,
+        /// Where the IP packet that is cut begins in its frame.
+        at: u16,
+        /// Most bytes of each part behind Ethernet.
+        mtu: u16,
     },
     /// It is dropped.
     Drop(Why),
 }
 
+/// A packet that waits for its UE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// Slot of its session.
+    pub slot: u32,
+    /// Whether a Downlink Data Report is wanted.
+    pub notifies: bool,
+    /// PDR ID.
+    pub pdr_id: u16,
+    /// QFI of the PDR's packets.
+    pub qfi: Option<u8>,
+    /// Most packets that the BAR suggests.
+    pub suggested: Option<u8>,
+}
+
 /// A packet on its way: where the user's packet begins in its frame, and by what it was found.
-struct Found {
-    at: usize,
-    inner: Inner,
-    slot: u32,
-    teid: u32,
-    qfi: Option<u8>,
+pub(crate) struct Found {
+    pub(crate) at: usize,
+    pub(crate) inner: Inner,
+    pub(crate) slot: u32,
+    pub(crate) teid: u32,
+    pub(crate) qfi: Option<u8>,
+    /// Whether it came in parts.
+    pub(crate) is_joined: bool,
 }
 
 impl Upf {
@@ -124,23 +157,98 @@ impl Upf {
         now_ns: u64,
     ) -> Decision {
         match self.find(packet.bytes(), signals, now_ns) {
-            // Behind packets that are held already, so that they keep their order.
-            Ok(found) if found.teid == 0 && self.holding.contains(&found.slot) => Decision::Hold {
+            Ok(found) => self.found(packet, &found, signals, now_ns),
+            Err(decision) => decision,
+        }
+    }
+
+    /// What becomes of a packet that came in parts: the frame of a whole one, by the tunnel that a
+    /// user's parts came by, and its QFI.
+    pub fn joined_packet(
+        &mut self,
+        packet: &mut Packet,
+        (teid, qfi): (u32, Option<u8>),
+        signals: &mut VecDeque<Signal>,
+        now_ns: u64,
+    ) -> Decision {
+        const ETHERNET: usize = catena_wire::ethernet::HEADER_LEN;
+        if teid == 0 {
+            return match self.find(packet.bytes(), signals, now_ns) {
+                Ok(mut found) => {
+                    found.is_joined = found.teid == 0;
+                    self.found(packet, &found, signals, now_ns)
+                }
+                Err(decision) => decision,
+            };
+        }
+        let Some(slot) = self.index.find(Key::Teid(teid)) else {
+            return Decision::Drop(Why::UnknownTeid);
+        };
+        let Some(inner) = headers::inner(&packet.bytes()[ETHERNET..]) else {
+            return Decision::Drop(Why::Malformed);
+        };
+        let found = Found {
+            at: ETHERNET,
+            inner,
+            slot,
+            teid,
+            qfi,
+            is_joined: true,
+        };
+        self.found(packet, &found, signals, now_ns)
+    }
+
+    fn found(
+        &mut self,
+        packet: &mut Packet,
+        found: &Found,
+        signals: &mut VecDeque<Signal>,
+        now_ns: u64,
+    ) -> Decision {
+        // Behind packets that are held already, so that they keep their order.
+        if found.teid == 0 && self.holding.contains(&found.slot) {
+            return Decision::Hold(Hold {
                 slot: found.slot,
                 notifies: false,
                 pdr_id: 0,
                 qfi: None,
                 suggested: None,
-            },
-            Ok(found) => self.rule(packet, &found, now_ns),
-            Err(decision) => decision,
+            });
         }
+        if self.is_of_link(packet, found, signals, now_ns) {
+            return Decision::Consumed;
+        }
+        self.rule(packet, found, signals, now_ns)
+    }
+
+    /// Whether a packet is of the link between a UE and its UPF, and was taken care of.
+    fn is_of_link(
+        &mut self,
+        packet: &Packet,
+        found: &Found,
+        signals: &mut VecDeque<Signal>,
+        now_ns: u64,
+    ) -> bool {
+        let Found { at, inner, .. } = found;
+        found.teid != 0
+            && inner.dst == IpAddr::V6(advertisement::ALL_ROUTERS)
+            && self.advertise(
+                found.slot,
+                &packet.bytes()[*at..at + inner.len],
+                signals,
+                now_ns,
+            )
     }
 
     /// What becomes of a packet that was held, now.
-    pub fn held_packet(&mut self, packet: &mut Packet, now_ns: u64) -> Decision {
-        match self.find(packet.bytes(), &mut VecDeque::new(), now_ns) {
-            Ok(found) => self.rule(packet, &found, now_ns),
+    pub fn held_packet(
+        &mut self,
+        packet: &mut Packet,
+        signals: &mut VecDeque<Signal>,
+        now_ns: u64,
+    ) -> Decision {
+        match self.find(packet.bytes(), signals, now_ns) {
+            Ok(found) => self.rule(packet, &found, signals, now_ns),
             Err(decision) => decision,
         }
     }
@@ -184,9 +292,12 @@ impl Upf {
                 let peer = (src, src_port, dst);
                 self.find_tunnel(&bytes[from..to], from, peer, signals, now_ns)
             }
-            Outer::Udp { dst, l3, .. } | Outer::Ip { dst, l3 } => {
+            Outer::Part { dst, l3 } if self.tunnel_end(dst).is_some() || self.is_n4(dst) => {
+                Err(join(l3, 0, None))
+            }
+            Outer::Udp { dst, l3, .. } | Outer::Ip { dst, l3 } | Outer::Part { dst, l3 } => {
                 if self.tunnel_end(dst).is_some() {
-                    return drop(Why::Fragment);
+                    return drop(Why::NotForUs);
                 }
                 let key = match dst {
                     IpAddr::V4(dst) => Key::V4(dst),
@@ -203,6 +314,7 @@ impl Upf {
                     slot,
                     teid: 0,
                     qfi: None,
+                    is_joined: false,
                 })
             }
         }
@@ -272,31 +384,52 @@ impl Upf {
             slot,
             teid,
             qfi: container.map(|container| container.qfi()),
+            is_joined: false,
         })
     }
 
     /// What the rules of its session say of a packet.
-    fn rule(&mut self, packet: &mut Packet, found: &Found, now_ns: u64) -> Decision {
+    fn rule(
+        &mut self,
+        packet: &mut Packet,
+        found: &Found,
+        signals: &mut VecDeque<Signal>,
+        now_ns: u64,
+    ) -> Decision {
         let Some(mut image) = self.store.image(found.slot) else {
             return Decision::Drop(Why::NoPdr);
         };
+        // Filters want to see ports, which only a whole packet has.
+        if found.inner.is_part && image.has_filters() {
+            return join(found.at, found.teid, found.qfi);
+        }
         let mut triggers = Triggers::default();
-        let ruled = ruled(&mut image, found, &mut triggers, now_ns);
         let mut head = image.head();
+        let ruled = ruled(&mut image, &head, found, &mut triggers, now_ns);
+        let mut long = None;
         let decision = match &ruled {
-            Ok((_, far, marking)) => {
-                let out = self.settings.interfaces.get(usize::from(far.interface));
+            Ok((pdr, far, marking)) => {
                 let ident = self.ident;
                 self.ident = self.ident.wrapping_add(1);
-                match out {
-                    Some(out) => forward(packet, found, far, marking, out, ident),
-                    None => Decision::Drop(Why::FarDrop),
-                }
+                let forwarded = match self.settings.exit(pdr, far, ident) {
+                    Some(exit) => forward(packet, found, far, marking, &exit),
+                    None => Ok(Decision::Drop(Why::FarDrop)),
+                };
+                forwarded.unwrap_or_else(|TooLong(mtu)| {
+                    long = Some(Long {
+                        slot: found.slot,
+                        is_uplink: pdr.is_uplink(),
+                        is_tunnelled: found.teid != 0,
+                        source: (pdr.source_interface, pdr.instance),
+                        mtu,
+                    });
+                    Decision::Drop(Why::TooBig)
+                })
             }
             Err(decision) => *decision,
         };
         match decision {
-            Decision::Send(_) => {
+            Decision::Send(_) | Decision::Cut { .. } => {
                 let is_uplink = matches!(&ruled, Ok((pdr, ..)) if pdr.is_uplink());
                 let count = if is_uplink {
                     &mut head.ul
@@ -310,7 +443,7 @@ impl Upf {
                 head.is_inactive = false;
             }
             Decision::Drop(_) => head.dropped += 1,
-            Decision::Consumed | Decision::Hold { .. } => {}
+            Decision::Consumed | Decision::Hold(_) | Decision::Join { .. } => {}
         }
         image.set_head(&head);
         if triggers.count > 0 {
@@ -320,226 +453,16 @@ impl Upf {
         if triggers.wakes {
             self.arm(found.slot, now_ns);
         }
+        if let Some(long) = long {
+            self.tell_too_big(packet.bytes(), long, signals, now_ns);
+        }
         decision
     }
 }
 
-/// What is to be reported behind a packet.
-struct Triggers {
-    told: [(u8, UsageReportTrigger); 2 * crate::rules::URRS_MAX],
-    count: usize,
-    /// Whether a timer may be due sooner than it was set.
-    wakes: bool,
-}
-
-impl Default for Triggers {
-    fn default() -> Self {
-        Self {
-            told: [(0, UsageReportTrigger::NONE); 2 * crate::rules::URRS_MAX],
-            count: 0,
-            wakes: false,
-        }
+fn join(at: usize, teid: u32, qfi: Option<u8>) -> Decision {
+    match u16::try_from(at) {
+        Ok(at) => Decision::Join { at, teid, qfi },
+        Err(_) => Decision::Drop(Why::Malformed),
     }
-}
-
-impl Triggers {
-    fn add(&mut self, place: u8, trigger: UsageReportTrigger) {
-        if trigger != UsageReportTrigger::NONE && self.count < self.told.len() {
-            self.told[self.count] = (place, trigger);
-            self.count += 1;
-        }
-    }
-}
-
-/// How a forwarded packet is marked: QFI, reflective QoS, paging policy.
-type Marking = (Option<u8>, bool, Option<u8>);
-
-/// Finds the PDR, and has QERs and URRs judge the packet.
-fn ruled(
-    image: &mut Image<'_>,
-    found: &Found,
-    triggers: &mut Triggers,
-    now_ns: u64,
-) -> Result<(Pdr, Far, Marking), Decision> {
-    let (place, mut pdr) = first_fit(image, found).ok_or(Decision::Drop(Why::NoPdr))?;
-    let far = image.far(pdr.far_at).ok_or(Decision::Drop(Why::FarDrop))?;
-    pdr.packets += 1;
-    image.set_pdr(place, &pdr);
-    let mut qers = [Qer::open(0); QERS_MAX];
-    let places = pdr.qers_at;
-    let places = places.as_slice();
-    for (qer, place) in qers.iter_mut().zip(places) {
-        *qer = image.qer(*place).unwrap_or(*qer);
-    }
-    let qers = &mut qers[..places.len()];
-    let marking = (
-        qers.iter().find_map(|qer| qer.qfi),
-        qers.iter().any(|qer| qer.rqi),
-        qers.iter().find_map(|qer| qer.ppi),
-    );
-    if far.does(ApplyAction::BUFF) {
-        return Err(Decision::Hold {
-            slot: found.slot,
-            notifies: far.does(ApplyAction::NOCP),
-            pdr_id: pdr.id,
-            qfi: marking.0,
-            suggested: image.bar(far.bar_at).and_then(|bar| bar.suggested),
-        });
-    }
-    if !far.does(ApplyAction::FORW) {
-        return Err(Decision::Drop(Why::FarDrop));
-    }
-    let (is_uplink, len) = (pdr.is_uplink(), found.inner.len);
-    for place in pdr.urrs_at.as_slice() {
-        let Some(mut urr) = image.urr(*place) else {
-            continue;
-        };
-        let (is_allowed, trigger) = urr.allows();
-        if !is_allowed {
-            triggers.add(*place, trigger);
-            image.set_urr(*place, &urr);
-            return Err(Decision::Drop(Why::Quota));
-        }
-    }
-    count(image, &pdr, found, triggers, true, now_ns);
-    let passed = qer::enforce(qers, is_uplink, len, now_ns);
-    for (qer, place) in qers.iter().zip(places) {
-        image.set_qer(*place, qer);
-    }
-    if let Err(stopped) = passed {
-        if !is_uplink {
-            for place in pdr.urrs_at.as_slice() {
-                if let Some(mut urr) = image.urr(*place) {
-                    triggers.add(*place, urr.count_dropped(len));
-                    image.set_urr(*place, &urr);
-                }
-            }
-        }
-        return Err(Decision::Drop(match stopped {
-            Stopped::Gate => Why::Gate,
-            Stopped::Rate => Why::Rate,
-        }));
-    }
-    count(image, &pdr, found, triggers, false, now_ns);
-    Ok((pdr, far, marking))
-}
-
-/// Counts the packet by the URRs that measure before QoS enforcement, or by the others.
-fn count(
-    image: &mut Image<'_>,
-    pdr: &Pdr,
-    found: &Found,
-    triggers: &mut Triggers,
-    is_before_qos: bool,
-    now_ns: u64,
-) {
-    for place in pdr.urrs_at.as_slice() {
-        let Some(mut urr) = image.urr(*place) else {
-            continue;
-        };
-        if urr.terms.is_before_qos() != is_before_qos {
-            continue;
-        }
-        triggers.wakes |= !urr.is_started;
-        triggers.add(*place, urr.count(pdr.is_uplink(), found.inner.len, now_ns));
-        image.set_urr(*place, &urr);
-    }
-}
-
-/// The first PDR by precedence that fits, and its place.
-fn first_fit(image: &Image<'_>, found: &Found) -> Option<(u8, Pdr)> {
-    let places = 0..image.pdr_count();
-    let mut pdrs = places.filter_map(|place| Some((place, image.pdr(place)?)));
-    pdrs.find(|(_, pdr)| fits(image, pdr, found))
-}
-
-fn fits(image: &Image<'_>, pdr: &Pdr, found: &Found) -> bool {
-    if pdr.teid != found.teid {
-        return false;
-    }
-    let has_qfi = found.qfi.is_some_and(|qfi| pdr.qfis >> (qfi & 63) & 1 != 0);
-    if pdr.qfis != 0 && !has_qfi {
-        return false;
-    }
-    let inner = &found.inner;
-    let ue = if pdr.ue_is_destination {
-        inner.dst
-    } else {
-        inner.src
-    };
-    let is_ue = match ue {
-        _ if pdr.ue_v4.is_none() && pdr.ue_v6.is_none() => true,
-        IpAddr::V4(address) => pdr.ue_v4 == Some(address),
-        IpAddr::V6(address) => pdr
-            .ue_v6
-            .is_some_and(|prefix| (prefix.to_bits() ^ address.to_bits()) >> 64 == 0),
-    };
-    let [from, count] = pdr.filters;
-    let mut filters = (from..from.saturating_add(count)).filter_map(|place| image.filter(place));
-    is_ue && (count == 0 || filters.any(|filter| filter.fits(inner, pdr.is_uplink())))
-}
-
-/// Takes a packet out of its tunnel, if it is in one, and puts it into the frame and the tunnel of
-/// its FAR.
-fn forward(
-    packet: &mut Packet,
-    found: &Found,
-    far: &Far,
-    (qfi, rqi, ppi): &Marking,
-    out: &crate::settings::Interface,
-    ident: u16,
-) -> Decision {
-    let inner = &found.inner;
-    let no_room = Decision::Drop(Why::NoHeadroom);
-    if packet.set_len(found.at + inner.len).is_err() || packet.pull_front(found.at).is_err() {
-        return Decision::Drop(Why::Malformed);
-    }
-    let frame = Frame {
-        src: out.mac,
-        dst: out.next_hop,
-    };
-    const ETHERNET: usize = catena_wire::ethernet::HEADER_LEN;
-    if far.headers == 0 {
-        if inner.len > out.mtu {
-            return Decision::Drop(Why::TooBig);
-        }
-        if packet.push_front(ETHERNET).is_err() {
-            return no_room;
-        }
-        frame.emit(packet.bytes_mut(), inner.src.is_ipv6());
-        return Decision::Send(far.interface);
-    }
-    let v4 = far.v4.map(IpAddr::V4).zip(out.v4.map(IpAddr::V4));
-    let v6 = far.v6.map(IpAddr::V6).zip(out.v6.map(IpAddr::V6));
-    let Some((dst, src)) = v4.or(v6) else {
-        return Decision::Drop(Why::FarDrop);
-    };
-    let tunnel = if far.destination == 0 {
-        Tunnel::downlink(far.teid, *qfi, *rqi, *ppi)
-    } else {
-        Tunnel::uplink(far.teid, found.qfi)
-    };
-    let [value, mask] = far.marking.unwrap_or([0; 2]);
-    let datagram = Datagram {
-        frame,
-        src,
-        dst,
-        src_port: gtpu::PORT,
-        dst_port: gtpu::PORT,
-        traffic_class: value & mask,
-        ident,
-    };
-    let headers = datagram.header_len() + tunnel.len();
-    if headers - ETHERNET + inner.len > out.mtu {
-        return Decision::Drop(Why::TooBig);
-    }
-    if packet.push_front(headers).is_err() {
-        return no_room;
-    }
-    let bytes = packet.bytes_mut();
-    let at = datagram.header_len();
-    tunnel.emit(&mut bytes[at..], MessageType::G_PDU, inner.len);
-    datagram.emit(bytes);
-    debug_assert!(far.interface != NONE);
-    Decision::Send(far.interface)
 }

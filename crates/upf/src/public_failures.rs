@@ -21,7 +21,7 @@ use crate::transactions::Peer;
 use crate::upf::Upf;
 use crate::usage::WallClock;
 
-const SMF: Peer = Peer {
+pub(crate) const SMF: Peer = Peer {
     address: IpAddr::V4(Ipv4Addr::new(10, 4, 0, 2)),
     port: 8805,
 };
@@ -30,7 +30,7 @@ const CLOCK: WallClock = WallClock {
 };
 const SESSIONS: u32 = 8;
 
-fn new(memory: Option<Memory>) -> Upf {
+pub(crate) fn new(memory: Option<Memory>) -> Upf {
     let settings = json!({
         "node_id": "10.4.0.1",
         "n4": { "address": "10.4.0.1", "heartbeat": "0s" },

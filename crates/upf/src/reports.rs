@@ -232,7 +232,7 @@ impl Upf {
         self.timers.set(slot, at_ns, now_ns);
     }
 
-    /// The answer to a report of this session has come.
+    /// The answer to a usage report has come.
     pub(crate) fn reported(&mut self, view: &View<&[u8]>, seid: u64, now_ns: u64) {
         let Some(slot) = self.store.slot_of(seid) else {
             return;

@@ -288,6 +288,17 @@ impl Head {
             counts: [0; 6],
         }
     }
+
+    /// Whether packets from this address may be of its UE: always, if no address is known.
+    #[inline]
+    pub fn is_ue(&self, src: IpAddr) -> bool {
+        let prefix = |address: Ipv6Addr| address.to_bits() >> 64;
+        match src {
+            _ if self.ue_v4.is_none() && self.ue_v6.is_none() => true,
+            IpAddr::V4(src) => self.ue_v4 == Some(src),
+            IpAddr::V6(src) => self.ue_v6.is_some_and(|own| prefix(own) == prefix(src)),
+        }
+    }
 }
 
 impl Pdr {

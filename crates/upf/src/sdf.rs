@@ -118,6 +118,8 @@ pub struct Inner {
     pub spi: Option<u32>,
     /// Length in bytes from the IP header on, as its length field says.
     pub len: usize,
+    /// Whether it is a fragment.
+    pub is_part: bool,
 }
 
 impl Filter {
@@ -350,6 +352,7 @@ mod tests {
             flow_label: 5,
             spi: None,
             len: 100,
+            is_part: false,
         }
     }
 

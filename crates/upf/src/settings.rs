@@ -9,8 +9,9 @@ use catena_wire::ethernet::MacAddr;
 use catena_wire::pfcp::value::Name;
 use catena_wire::pfcp::value::address::NodeId;
 
+use crate::forward::Exit;
 use crate::ranges::Pool;
-use crate::rules::NONE;
+use crate::rules::{Far, NONE, Pdr};
 
 /// An interface to a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +32,10 @@ pub struct Interface {
     pub next_hop: MacAddr,
     /// Most bytes of an IP packet that leaves.
     pub mtu: usize,
+    /// Whether the packets of tunnels are fragmented, and not those in them.
+    pub cuts_outside: bool,
+    /// Maximum segment size that TCP of its network instance may offer.
+    pub tcp_mss: Option<u16>,
 }
 
 /// All of it.
@@ -56,6 +61,8 @@ pub struct Settings {
     pub interfaces: Vec<Interface>,
     /// Names of network instances, as the octets of the IE.
     pub instances: Vec<Vec<u8>>,
+    /// Whether any interface has a maximum segment size.
+    pub clamps: bool,
     /// UE addresses.
     pub pools: Vec<Pool>,
     /// T1: after so long a request is repeated.
@@ -70,6 +77,12 @@ pub struct Settings {
     pub held: usize,
     /// For how long a packet is held.
     pub held_ns: u64,
+    /// Most fragments that wait for others.
+    pub fragments: usize,
+    /// For how long they do.
+    pub fragment_ns: u64,
+    /// Packets that are told to be too big, per second.
+    pub icmp_errors: u64,
     /// Error indications per second.
     pub error_indications: u64,
     /// Sessions, and bytes of each.
@@ -144,6 +157,19 @@ impl Settings {
             .iter()
             .find_map(on)
             .and_then(|at| u8::try_from(at).ok())
+    }
+
+    /// How packets of a PDR leave by a FAR.
+    #[inline]
+    pub(crate) fn exit(&self, pdr: &Pdr, far: &Far, ident: u16) -> Option<Exit<'_>> {
+        let out = self.interfaces.get(usize::from(far.interface))?;
+        let mut mss = out.tcp_mss;
+        if self.clamps {
+            let from = self.interface_from(pdr.source_interface, pdr.instance);
+            let own = from.and_then(|from| from.tcp_mss);
+            mss = mss.into_iter().chain(own).min();
+        }
+        Some(Exit { out, ident, mss })
     }
 
     /// The interface on which tunnels for packets from a source interface end.

@@ -1,4 +1,4 @@
-//! Messages of GTP-U that the UPF itself sends: echoes, error indications, end markers.
+//! What the UPF itself sends into tunnels: echoes, error indications, end markers, packets to UEs.
 //!
 //! Beside a user's packet, or instead of it. Error indications are limited per second, and messages
 //! that wait to leave to [`SIGNAL_COUNT_MAX`]. Specification: TS 29.281 7.2, 7.3.
@@ -9,9 +9,12 @@ use std::net::IpAddr;
 use catena_flow::meter::{Gcra, GcraState};
 use catena_wire::gtpu::element::{Element, Elements};
 use catena_wire::gtpu::{self, MessageType};
+use catena_wire::pfcp::value::flags::ApplyAction;
 
-use crate::headers::{Datagram, Frame};
+use crate::headers::{Datagram, Frame, Tunnel};
 use crate::model::Key;
+use crate::rules::Far;
+use crate::settings::Interface;
 use crate::upf::Upf;
 
 /// Limits how many Error Indications are sent.
@@ -30,24 +33,63 @@ impl Limiter {
         }
     }
 
-    fn passes(&mut self, now_ns: u64) -> bool {
+    pub(crate) fn passes(&mut self, now_ns: u64) -> bool {
         let meter = self.meter.as_ref();
         meter.is_some_and(|meter| meter.passes(&mut self.state, now_ns, 1))
     }
 }
 
-/// A GTP-U message of the UPF's own.
+/// A frame of the UPF's own: a GTP-U message, or a packet to a UE or into a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signal {
     /// Interface by which it leaves.
     pub interface: u8,
-    /// Its headers.
-    pub datagram: Datagram,
-    /// Its bytes from GTP-U on.
-    pub bytes: Vec<u8>,
+    /// The whole frame.
+    pub frame: Vec<u8>,
 }
 
-/// Most GTP-U messages of the UPF's own that wait to leave.
+impl Signal {
+    /// A datagram with these bytes behind its headers.
+    fn of(interface: u8, datagram: &Datagram, bytes: &[u8]) -> Self {
+        let at = datagram.header_len();
+        let mut frame = vec![0; at + bytes.len()];
+        frame[at..].copy_from_slice(bytes);
+        datagram.emit(&mut frame);
+        Self { interface, frame }
+    }
+}
+
+/// The way of packets of the UPF's own to a UE: the tunnel of its session.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    interface: u8,
+    datagram: Datagram,
+    tunnel: Tunnel,
+    mtu: usize,
+}
+
+impl Way {
+    fn header_len(&self) -> usize {
+        self.datagram.header_len() + self.tunnel.len()
+    }
+
+    /// Most bytes of a user's packet that need not be fragmented on this way.
+    pub(crate) fn room(&self) -> usize {
+        const ETHERNET: usize = catena_wire::ethernet::HEADER_LEN;
+        (self.mtu + ETHERNET).saturating_sub(self.header_len())
+    }
+
+    /// An IP packet on this way.
+    pub(crate) fn signal(&self, packet: &[u8]) -> Signal {
+        let mut message = vec![0; self.tunnel.len() + packet.len()];
+        message[self.tunnel.len()..].copy_from_slice(packet);
+        self.tunnel
+            .emit(&mut message, MessageType::G_PDU, packet.len());
+        Signal::of(self.interface, &self.datagram, &message)
+    }
+}
+
+/// Most frames of the UPF's own that wait to leave.
 pub const SIGNAL_COUNT_MAX: usize = 1024;
 
 impl Upf {
@@ -60,10 +102,6 @@ impl Upf {
         let Some(interface) = self.tunnel_end(own) else {
             return;
         };
-        if signals.len() >= SIGNAL_COUNT_MAX {
-            self.counters.unsent += 1;
-            return;
-        }
         let one = &self.settings.interfaces[usize::from(interface)];
         let datagram = Datagram {
             frame: Frame {
@@ -77,11 +115,50 @@ impl Upf {
             traffic_class: 0,
             ident: 0,
         };
-        signals.push_back(Signal {
-            interface,
-            datagram,
-            bytes,
-        });
+        self.put(signals, Signal::of(interface, &datagram, &bytes));
+    }
+
+    /// Has a frame of its own leave, if not too many wait.
+    pub(crate) fn put(&mut self, signals: &mut VecDeque<Signal>, signal: Signal) {
+        if signals.len() < SIGNAL_COUNT_MAX {
+            signals.push_back(signal);
+        } else {
+            self.counters.unsent += 1;
+        }
+    }
+
+    /// The way to the UE of a session: that of its first FAR that sends into a tunnel of the access
+    /// network.
+    pub(crate) fn way_to_ue(&mut self, slot: u32) -> Option<Way> {
+        let image = self.store.image(slot)?;
+        let pdrs = (0..image.pdr_count()).filter_map(|place| image.pdr(place));
+        let mut fars = pdrs.filter_map(|pdr| Some((pdr, image.far(pdr.far_at)?)));
+        let (pdr, far) = fars.find(|(_, far)| {
+            far.destination == 0 && far.headers != 0 && far.does(ApplyAction::FORW)
+        })?;
+        let qers = pdr.qers_at.as_slice().iter();
+        let qfi = qers
+            .filter_map(|place| image.qer(*place))
+            .find_map(|qer| qer.qfi);
+        let one = self.settings.interfaces.get(usize::from(far.interface))?;
+        let (src, dst) = ends(&far, one)?;
+        Some(Way {
+            interface: far.interface,
+            datagram: Datagram {
+                frame: Frame {
+                    src: one.mac,
+                    dst: one.next_hop,
+                },
+                src,
+                dst,
+                src_port: gtpu::PORT,
+                dst_port: gtpu::PORT,
+                traffic_class: 0,
+                ident: 0,
+            },
+            tunnel: Tunnel::downlink(far.teid, qfi, false, None),
+            mtu: one.mtu,
+        })
     }
 
     pub(crate) fn echo(
@@ -148,9 +225,7 @@ impl Upf {
             let Some(one) = self.settings.interfaces.get(usize::from(far.interface)) else {
                 continue;
             };
-            let v4 = far.v4.map(IpAddr::V4).zip(one.v4.map(IpAddr::V4));
-            let v6 = far.v6.map(IpAddr::V6).zip(one.v6.map(IpAddr::V6));
-            let Some((to, own)) = v4.or(v6) else {
+            let Some((own, to)) = ends(&far, one) else {
                 continue;
             };
             self.counters.end_markers += 1;
@@ -165,6 +240,12 @@ impl Upf {
             self.signal(signals, (to, gtpu::PORT, own), written(message, &[]));
         }
     }
+}
+
+/// Where the tunnel of a FAR begins on an interface, and where it ends: of one version.
+pub(crate) fn ends(far: &Far, interface: &Interface) -> Option<(IpAddr, IpAddr)> {
+    let v4 = interface.v4.map(IpAddr::V4).zip(far.v4.map(IpAddr::V4));
+    v4.or(interface.v6.map(IpAddr::V6).zip(far.v6.map(IpAddr::V6)))
 }
 
 /// Writes a GTP-U message with elements.

@@ -49,10 +49,14 @@ pub struct Counters {
     pub echoes: u64,
     /// End Markers that were sent.
     pub end_markers: u64,
+    /// Router Advertisements that were sent.
+    pub advertisements: u64,
+    /// Senders that were told that a packet is too big.
+    pub icmp_errors: u64,
 }
 
 /// Names of [`Counters`].
-pub const COUNTERS: [&str; 13] = [
+pub const COUNTERS: [&str; 15] = [
     "pfcp_messages",
     "pfcp_refused",
     "pfcp_repeated",
@@ -66,11 +70,13 @@ pub const COUNTERS: [&str; 13] = [
     "error_indications",
     "echo_responses",
     "end_markers",
+    "router_advertisements",
+    "icmp_errors",
 ];
 
 impl Counters {
     /// The values, in the order of [`COUNTERS`].
-    pub const fn values(&self) -> [u64; 13] {
+    pub const fn values(&self) -> [u64; 15] {
         [
             self.messages,
             self.refused,
@@ -85,6 +91,8 @@ impl Counters {
             self.error_indications,
             self.echoes,
             self.end_markers,
+            self.advertisements,
+            self.icmp_errors,
         ]
     }
 }
@@ -168,6 +176,8 @@ pub struct Upf {
     /// Sessions of which packets are held: those behind them wait too.
     pub(crate) holding: HashSet<u32>,
     pub(crate) limiter: crate::tunnel::Limiter,
+    pub(crate) advertisements: crate::tunnel::Limiter,
+    pub(crate) icmp_errors: crate::tunnel::Limiter,
     pub(crate) counters: Counters,
     pub(crate) ident: u16,
 }
@@ -203,6 +213,8 @@ impl Upf {
             released: VecDeque::new(),
             holding: HashSet::new(),
             limiter: crate::tunnel::Limiter::new(settings.error_indications),
+            advertisements: crate::tunnel::Limiter::new(crate::advertisement::PER_SECOND),
+            icmp_errors: crate::tunnel::Limiter::new(settings.icmp_errors),
             counters: Counters::default(),
             ident: 0,
             store,

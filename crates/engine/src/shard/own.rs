@@ -8,11 +8,15 @@ use serde_json::Value;
 
 use crate::config::ConfigErrors;
 
+/// What [`Chooser::shard_of`] says of a packet that every shard gets: the first one the packet, the
+/// others a copy. A copy for which there is no room or buffer is dropped and counted.
+pub const ALL_SHARDS: u8 = u8::MAX;
+
 /// Says whose a packet is.
 pub trait Chooser: Send {
     /// The shard of a packet, from its Ethernet header on; none if it has no key: then it is the
-    /// first shard's. The same packet gives the same answer wherever it is asked. A number that is
-    /// too large counts as none.
+    /// first shard's. The same packet gives the same answer wherever it is asked. [`ALL_SHARDS`] is
+    /// for all; another number that is too large counts as none.
     fn shard_of(&mut self, packet: &[u8]) -> Option<u8>;
 }
 

@@ -3,14 +3,15 @@
 //! In the middle of a packet's life, in its sender's loop: a node of mode `inline` behind an output
 //! of the sender, with an output for each shard, so that a packet passes no ring on the way to its
 //! own. [`super::expand()`] puts it there; no chain file names it. It keeps packets in their order,
-//! changes none, and counts those that have no key, which go to the first shard.
+//! changes none, and counts those that have no key, which go to the first shard. A key of an NF's
+//! own may say that a packet is for all shards: then it is copied.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::key::{KeyReader, ShardKey};
-use super::{Choice, Chooser, Sharding};
+use super::{ALL_SHARDS, Choice, Chooser, Sharding};
 use crate::chain::registry::Registry;
 use crate::config::{ConfigError, ConfigErrors, parse_config};
 use crate::nf::{BuildContext, BuiltNf, Burst, Nanos, Nf, NfKind, NfPlan, Verdict};
@@ -54,7 +55,12 @@ pub const KIND: NfKind = NfKind {
     plan: |config, _| {
         let config: Config = parse_config(config)?;
         let outputs = (0..config.shards).map(|shard| shard.to_string());
-        Ok(NfPlan::new().outputs(outputs).counters(["keyless"]))
+        let plan = NfPlan::new().outputs(outputs).counters(["keyless"]);
+        // Only such a key may want copies.
+        Ok(match config.key {
+            ShardKey::Own => plan.allocates(),
+            _ => plan,
+        })
     },
     build: |config, context| build(config, context, 0, &Registry::default()),
 };
@@ -82,6 +88,7 @@ pub fn build(
             choose: move |packet: &[u8]| reader.shard_of(packet),
             shards,
             keyless: 0,
+            for_all: Vec::new(),
         }));
     }
     let (kind, config) = own.ok_or_else(|| wrong("it is not said whose key it is"))?;
@@ -99,6 +106,7 @@ pub fn build(
         choose: move |packet: &[u8]| chooser.shard_of(packet),
         shards,
         keyless: 0,
+        for_all: Vec::new(),
     }))
 }
 
@@ -106,6 +114,8 @@ struct Splitter<C> {
     choose: C,
     shards: u16,
     keyless: u64,
+    /// Packets of the burst at hand that are for all shards.
+    for_all: Vec<usize>,
 }
 
 impl<C: FnMut(&[u8]) -> Option<u8> + Send> Nf for Splitter<C> {
@@ -115,15 +125,93 @@ impl<C: FnMut(&[u8]) -> Option<u8> + Send> Nf for Splitter<C> {
             choose,
             shards,
             keyless,
+            for_all,
         } = self;
+        let mut index = 0;
         burst.judge(|packet| {
-            let shard = choose(packet).filter(|shard| u16::from(*shard) < *shards);
+            let chosen = choose(packet);
+            index += 1;
+            if chosen == Some(ALL_SHARDS) {
+                for_all.push(index - 1);
+                return Verdict::Output(0);
+            }
+            let shard = chosen.filter(|shard| u16::from(*shard) < *shards);
             *keyless += u64::from(shard.is_none());
             Verdict::Output(shard.unwrap_or(0))
         });
+        for index in for_all.drain(..) {
+            for shard in 1..*shards {
+                // One for which there is no buffer is counted.
+                let _ = burst.copy_to(index, u8::try_from(shard).unwrap_or(0));
+            }
+        }
     }
 
     fn counters(&self, out: &mut CounterSink<'_>) {
         out.put("keyless", self.keyless);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::OwnKey;
+    use super::*;
+    use crate::nf_bench::NfBench;
+
+    /// The first byte says which shard, 9 says all.
+    struct FirstByte;
+
+    impl Chooser for FirstByte {
+        fn shard_of(&mut self, packet: &[u8]) -> Option<u8> {
+            match packet[0] {
+                9 => Some(ALL_SHARDS),
+                shard => Some(shard),
+            }
+        }
+    }
+
+    const NODE: NfKind = NfKind {
+        name: "by_first_byte",
+        summary: "",
+        example: "{}",
+        schema: || schemars::schema_for!(Nothing),
+        plan: |_, _| {
+            let own = OwnKey(|_, _| Ok(Box::new(FirstByte)));
+            Ok(NfPlan::new().sharding(Sharding::Own(own)))
+        },
+        build: |_, _| Err(Vec::new()),
+    };
+
+    const SPLITTER: NfKind = NfKind {
+        build: |config, context| {
+            let registry = Registry {
+                nfs: vec![&NODE],
+                ..Registry::default()
+            };
+            build(config, context, 0, &registry)
+        },
+        ..KIND
+    };
+
+    #[test]
+    fn what_is_for_all_reaches_each_shard_once() {
+        let config = Config {
+            key: ShardKey::Own,
+            shards: 3,
+            own: Some((NODE.name.to_owned(), Value::Null)),
+        };
+        let mut bench = NfBench::new(&SPLITTER, &config.to_json(), &[]).unwrap();
+        let burst = bench.process(&[&[2; 60], &[9; 60], &[1; 60], &[7; 60]]);
+        let verdicts: Vec<_> = burst.packets.iter().map(|packet| packet.verdict).collect();
+        let to = |outputs: [u8; 4]| outputs.map(Verdict::Output);
+        assert_eq!(verdicts, to([2, 0, 1, 0]));
+        let copies: Vec<_> = burst
+            .copies
+            .iter()
+            .map(|(to, bytes)| (*to, bytes[0]))
+            .collect();
+        assert_eq!(copies, [(1, 9), (2, 9)]);
+        assert_eq!(bench.nf().report(), [("keyless", 1)]);
+        assert_eq!(bench.buffers_in_use(), 0);
     }
 }

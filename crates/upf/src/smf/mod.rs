@@ -8,23 +8,27 @@ pub mod port;
 mod requests;
 pub mod scenario;
 pub mod simulation;
+mod users;
 mod wire;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use catena_wire::gtpu;
+use catena_wire::pfcp::value::Time;
 use catena_wire::pfcp::value::address::{Allocation, FTeid};
 use catena_wire::pfcp::value::flags::{CpFunctionFeatures, ReportType, UsageReportTrigger};
-use catena_wire::pfcp::value::{Time, address::NodeId};
 use catena_wire::pfcp::{Cause, Full, Group, Header, IeType, MessageType, View, Writer, key};
 
 use crate::headers::{Outer, outer};
 use crate::node::message;
-use scenario::{Act, Answer, Expect, Leaving, Packets, Report, Rules, Scenario, UsageReport, ip};
+use crate::reassembly::{Part, Reassembly};
+use scenario::{Act, Answer, Expect, Report, Rules, Scenario, UsageReport};
 
 /// How long a step waits for what it expects.
 const PATIENCE_NS: u64 = 10_000_000_000;
+/// Most fragments of the UPF that wait for others.
+const PARTS: usize = 1024;
 /// The start of the scripted SMF, in seconds since 1900.
 const RECOVERY: Time = Time(3_900_000_000);
 
@@ -47,6 +51,7 @@ struct Known {
     up_seid: u64,
     teid: u32,
     ue: Option<Ipv4Addr>,
+    prefix: Option<Ipv6Addr>,
 }
 
 /// Plays a scenario.
@@ -66,6 +71,8 @@ pub struct Player {
     sessions: BTreeMap<u64, Known>,
     /// Answers of the SMF to requests of the UPF.
     answers: Vec<Vec<u8>>,
+    /// Fragments that came from the UPF.
+    parts: Reassembly<Vec<u8>>,
     until_ns: u64,
     failure: Option<String>,
 }
@@ -84,6 +91,7 @@ impl Player {
             last: Vec::new(),
             sessions: BTreeMap::new(),
             answers: Vec::new(),
+            parts: Reassembly::new(PARTS, PATIENCE_NS),
             until_ns: 0,
             failure: None,
         }
@@ -140,7 +148,7 @@ impl Player {
     }
 
     fn act(&mut self, act: &Act, now_ns: u64) -> Result<Vec<Vec<u8>>, String> {
-        let smf = NodeId::V4(self.scenario.smf);
+        let smf = requests::node_id(&self.scenario);
         Ok(match act {
             Act::Associate => self.node_request(MessageType::ASSOCIATION_SETUP_REQUEST, |writer| {
                 writer.put(key::NODE_ID, &smf)?;
@@ -162,9 +170,13 @@ impl Player {
                 self.request(message_type, Some(seid), |_| Ok(()))?
             }
             Act::Repeat => vec![self.to_n4(&self.last)],
-            Act::Raw(hex) => vec![self.to_n4(&bytes_of(hex)?)],
+            Act::Raw(text) => {
+                let bytes = catena_flow::efsm::hex(text);
+                vec![self.to_n4(&bytes.ok_or("raw is no hexadecimal")?)]
+            }
             Act::Uplink(packets) => self.uplink(packets)?,
             Act::Downlink(packets) => self.downlink(packets)?,
+            Act::Solicit(session) => self.solicit(*session)?,
             Act::Echo => vec![wire::echo(&self.scenario)],
             Act::ErrorIndication(teid) => vec![wire::error_indication(&self.scenario, *teid)],
             Act::Wait(span) => {
@@ -182,7 +194,7 @@ impl Player {
     fn to_n4(&self, bytes: &[u8]) -> Vec<u8> {
         let Scenario { smf, n4, .. } = self.scenario;
         let port = catena_wire::pfcp::PORT;
-        wire::datagram((ip(smf), port), (ip(n4), port), bytes)
+        wire::datagram((smf, port), (n4, port), bytes)
     }
 
     fn node_request(
@@ -233,39 +245,6 @@ impl Player {
         })
     }
 
-    fn uplink(&mut self, packets: &Packets) -> Result<Vec<Vec<u8>>, String> {
-        let known = self.known(packets.session).or(match packets.teid {
-            Some(_) => Ok(Known::default()),
-            None => Err(format!("no session {} was established", packets.session)),
-        })?;
-        let ue = packets
-            .ue
-            .or(known.ue)
-            .unwrap_or(Ipv4Addr::new(10, 255, 0, 1));
-        let teid = packets.teid.unwrap_or(known.teid);
-        let frames = (0..packets.count).map(|_| {
-            self.number += 1;
-            let from = (ip(ue), 40_000);
-            let to = (ip(self.scenario.host), packets.port);
-            let user = wire::user_packet(from, to, packets.bytes, self.number);
-            wire::tunnelled(&self.scenario, teid, packets.qfi, &user)
-        });
-        Ok(frames.collect())
-    }
-
-    fn downlink(&mut self, packets: &Packets) -> Result<Vec<Vec<u8>>, String> {
-        let known = self.known(packets.session);
-        let ue = packets.ue.or(known.ok().and_then(|known| known.ue));
-        let ue = ue.ok_or("the session has no UE address")?;
-        let frames = (0..packets.count).map(|_| {
-            self.number += 1;
-            let from = (ip(self.scenario.host), packets.port);
-            let user = wire::user_packet(from, (ip(ue), 40_000), packets.bytes, self.number);
-            wire::framed(&user)
-        });
-        Ok(frames.collect())
-    }
-
     /// A frame that came from the UPF.
     pub fn frame(&mut self, frame: &[u8]) {
         if self.failure.is_some() {
@@ -278,7 +257,7 @@ impl Player {
                 from,
                 to,
                 ..
-            } if dst == ip(self.scenario.smf) && dst_port == catena_wire::pfcp::PORT => {
+            } if dst == self.scenario.smf && dst_port == catena_wire::pfcp::PORT => {
                 self.message(&frame[from..to])
             }
             Outer::Udp {
@@ -287,7 +266,11 @@ impl Player {
                 from,
                 to,
                 ..
-            } if dst == ip(self.scenario.ran) => self.tunnelled(&frame[from..to]),
+            } if dst == self.scenario.ran => self.tunnelled(&frame[from..to]),
+            Outer::Part { l3, .. } => match self.join(frame, l3, 0) {
+                Some(whole) => return self.frame(&wire::framed(&whole)),
+                None => Ok(()),
+            },
             Outer::Udp { l3, .. } | Outer::Ip { l3, .. } => {
                 self.user_packet(&frame[l3..], None, None)
             }
@@ -400,10 +383,12 @@ impl Player {
             if let Some(FTeid::Given { teid, .. }) = created.get(key::F_TEID)? {
                 known.teid = teid;
             }
-            if let Some(address) = created.get(key::UE_IP_ADDRESS)?
-                && let Some(Allocation::Given(v4)) = address.v4
-            {
+            let address = created.get(key::UE_IP_ADDRESS)?.unwrap_or_default();
+            if let Some(Allocation::Given(v4)) = address.v4 {
                 known.ue = Some(v4);
+            }
+            if let Some(Allocation::Given(v6)) = address.v6 {
+                known.prefix = Some(v6);
             }
         }
         Ok(())
@@ -450,7 +435,14 @@ impl Player {
             let container = view.extensions().pdu_session();
             let container = container.map_err(|error| error.to_string())?;
             let qfi = container.map(|container| container.qfi());
-            return self.user_packet(view.payload(), Some(view.teid()), qfi);
+            let teid = Some(view.teid());
+            if Part::of(view.payload(), 0, view.teid()).is_none() {
+                return self.user_packet(view.payload(), teid, qfi);
+            }
+            return match self.join(view.payload(), 0, view.teid()) {
+                Some(whole) => self.user_packet(&whole, teid, qfi),
+                None => Ok(()),
+            };
         }
         let about = gtpu::element::Elements::new(view.payload()).error_indication();
         let teid = about.map_or(view.teid(), |(teid, _)| teid);
@@ -463,34 +455,6 @@ impl Player {
         };
         self.expect(fits, &format!("{message} of TEID {teid}"))
             .map(drop)
-    }
-
-    fn user_packet(
-        &mut self,
-        packet: &[u8],
-        teid: Option<u32>,
-        qfi: Option<u8>,
-    ) -> Result<(), String> {
-        let number = wire::number(packet).ok_or("a user's packet that nobody sent")?;
-        let of_tunnel = |one: &Expect| match one {
-            Expect::Packets(leaving) => {
-                leaving.teid == teid
-                    && (leaving.qfi.is_none() || leaving.qfi == qfi)
-                    && leaving.first.is_none_or(|first| first == number)
-            }
-            _ => false,
-        };
-        let at = self.expected.iter().position(of_tunnel);
-        let what = format!("packet {number}, TEID {teid:?}, QFI {qfi:?}");
-        let at = at.ok_or_else(|| format!("nobody expected {what}"))?;
-        if let Some(Expect::Packets(Leaving { count, first, .. })) = self.expected.get_mut(at) {
-            *count = count.saturating_sub(1);
-            *first = first.map(|first| first + 1);
-            if *count == 0 {
-                self.expected.remove(at);
-            }
-        }
-        Ok(())
     }
 }
 
@@ -540,21 +504,6 @@ fn compare_report(group: &Group<'_>, expected: &UsageReport) -> Result<(), Strin
         Some((name, want, got)) => Err(format!("{name} is {got:?} instead of {want:?}")),
         None => Ok(()),
     }
-}
-
-fn bytes_of(hex: &str) -> Result<Vec<u8>, String> {
-    let digits: Vec<u8> = hex
-        .bytes()
-        .filter(|byte| !byte.is_ascii_whitespace())
-        .collect();
-    let pairs = digits.chunks(2).map(|pair| {
-        let pair = std::str::from_utf8(pair).ok()?;
-        u8::from_str_radix(pair, 16)
-            .ok()
-            .filter(|_| pair.len() == 2)
-    });
-    let bytes: Option<Vec<u8>> = pairs.collect();
-    bytes.ok_or_else(|| "raw is no hexadecimal".to_owned())
 }
 
 #[cfg(test)]

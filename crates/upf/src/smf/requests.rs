@@ -1,5 +1,7 @@
 //! Requests of the scripted SMF: rules of a scenario as IEs.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 use catena_wire::pfcp::value::address::{Allocation, FSeid, FTeid, NodeId, UeIpAddress};
 use catena_wire::pfcp::value::detection::SdfFilter;
 use catena_wire::pfcp::value::flags::{
@@ -28,17 +30,34 @@ pub(super) fn triggers(names: &[String]) -> Option<ReportingTriggers> {
     Some(all)
 }
 
+/// An address as one of two versions.
+fn versions(address: IpAddr) -> (Option<Ipv4Addr>, Option<Ipv6Addr>) {
+    match address {
+        IpAddr::V4(address) => (Some(address), None),
+        IpAddr::V6(address) => (None, Some(address)),
+    }
+}
+
+/// The SMF's identity.
+pub(super) fn node_id(scenario: &Scenario) -> NodeId<'static> {
+    match scenario.smf {
+        IpAddr::V4(address) => NodeId::V4(address),
+        IpAddr::V6(address) => NodeId::V6(address),
+    }
+}
+
 /// Writes the IEs of an establishment.
 pub(super) fn establishment(
     writer: &mut Writer<'_>,
     scenario: &Scenario,
     rules: &Rules,
 ) -> Result<(), Full> {
-    writer.put(key::NODE_ID, &NodeId::V4(scenario.smf))?;
+    writer.put(key::NODE_ID, &node_id(scenario))?;
+    let (v4, v6) = versions(scenario.smf);
     let f_seid = FSeid {
         seid: rules.session,
-        v4: Some(scenario.smf),
-        v6: None,
+        v4,
+        v6,
     };
     writer.put(key::F_SEID, &f_seid)?;
     modification(writer, scenario, rules)
@@ -130,27 +149,27 @@ fn pdr(writer: &mut Writer<'_>, scenario: &Scenario, rule: &PdrRule) -> Result<(
         writer.put(key::SOURCE_INTERFACE, &source)?;
         if rule.choose_teid {
             let choose = FTeid::Choose {
-                v4: true,
-                v6: false,
+                v4: scenario.n3.is_ipv4(),
+                v6: scenario.n3.is_ipv6(),
                 choose_id: Some(1),
             };
             writer.put(key::F_TEID, &choose)?;
         }
         if let Some(teid) = rule.teid {
-            let given = FTeid::Given {
-                teid,
-                v4: Some(scenario.n3),
-                v6: None,
-            };
+            let (v4, v6) = versions(scenario.n3);
+            let given = FTeid::Given { teid, v4, v6 };
             writer.put(key::F_TEID, &given)?;
         }
         let name = rule.network_instance.as_ref().map(|name| name.as_bytes());
         writer.put_some(key::NETWORK_INSTANCE, name.as_ref())?;
         let choice = rule.choose_ue.then_some(Allocation::Choose);
         let v4 = rule.ue.map(Allocation::Given).or(choice);
-        if v4.is_some() {
+        let choice = rule.choose_prefix.then_some(Allocation::Choose);
+        let v6 = rule.prefix.map(Allocation::Given).or(choice);
+        if v4.is_some() || v6.is_some() {
             let address = UeIpAddress {
                 v4,
+                v6,
                 is_destination: rule.source == Side::Core,
                 ..UeIpAddress::default()
             };
@@ -159,6 +178,13 @@ fn pdr(writer: &mut Writer<'_>, scenario: &Scenario, rule: &PdrRule) -> Result<(
         for text in &rule.sdf {
             let filter = SdfFilter {
                 flow_description: Some(text.as_bytes()),
+                ..SdfFilter::default()
+            };
+            writer.put(key::SDF_FILTER, &filter)?;
+        }
+        if rule.flow_label.is_some() {
+            let filter = SdfFilter {
+                flow_label: rule.flow_label,
                 ..SdfFilter::default()
             };
             writer.put(key::SDF_FILTER, &filter)?;
@@ -205,10 +231,16 @@ fn far(
         writer.put_some(key::DESTINATION_INTERFACE, destination.as_ref())?;
         let name = rule.network_instance.as_ref().map(|name| name.as_bytes());
         writer.put_some(key::NETWORK_INSTANCE, name.as_ref())?;
+        let (v4, v6) = versions(scenario.ran);
+        let headers = match scenario.ran {
+            IpAddr::V4(_) => OuterHeaders::GTP_U_UDP_IPV4,
+            IpAddr::V6(_) => OuterHeaders::GTP_U_UDP_IPV6,
+        };
         let header = rule.teid.map(|teid| OuterHeaderCreation {
-            headers: OuterHeaders::GTP_U_UDP_IPV4,
+            headers,
             teid: Some(teid),
-            v4: Some(scenario.ran),
+            v4,
+            v6,
             ..OuterHeaderCreation::default()
         });
         writer.put_some(key::OUTER_HEADER_CREATION, header.as_ref())?;

@@ -3,7 +3,7 @@
 //! For tests, and for users who try a UPF. A file is YAML; `docs/guide/upf.md` explains it. Rules
 //! have the names of their IEs in lower case; what is left out is not sent.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use catena_engine::units::Span;
 use serde::Deserialize;
@@ -17,15 +17,17 @@ pub struct Scenario {
     /// Settings of the UPF, as in a chain file without `type`: for runs in simulated time.
     pub upf: Option<serde_json::Value>,
     /// The SMF's address.
-    pub smf: Ipv4Addr,
+    pub smf: IpAddr,
     /// The UPF's address of N4.
-    pub n4: Ipv4Addr,
+    pub n4: IpAddr,
     /// The gNB's address.
-    pub ran: Ipv4Addr,
+    pub ran: IpAddr,
     /// The UPF's address of N3.
-    pub n3: Ipv4Addr,
+    pub n3: IpAddr,
     /// A host of the data network.
     pub host: Ipv4Addr,
+    /// Its IPv6 address.
+    pub host_v6: Option<Ipv6Addr>,
     /// What happens, one after the other.
     pub steps: Vec<Step>,
 }
@@ -66,6 +68,8 @@ pub enum Act {
     Uplink(Packets),
     /// Packets of the data network to the UE of a session.
     Downlink(Packets),
+    /// A Router Solicitation of the UE of a session, through its tunnel.
+    Solicit(u64),
     /// A GTP-U Echo Request.
     Echo,
     /// A GTP-U Error Indication of the gNB about this TEID of its own.
@@ -155,12 +159,19 @@ pub struct PdrRule {
     pub choose_ue: bool,
     /// UE IP Address: this one.
     pub ue: Option<Ipv4Addr>,
+    /// UE IP Address: the UPF chooses an IPv6 prefix.
+    #[serde(default)]
+    pub choose_prefix: bool,
+    /// UE IP Address: this IPv6 prefix.
+    pub prefix: Option<Ipv6Addr>,
     /// QFIs.
     #[serde(default)]
     pub qfis: Vec<u8>,
     /// Flow descriptions of SDF filters.
     #[serde(default)]
     pub sdf: Vec<String>,
+    /// SDF filter by an IPv6 flow label.
+    pub flow_label: Option<u32>,
     /// Outer Header Removal Description.
     pub removal: Option<u8>,
     /// FAR ID.
@@ -201,7 +212,7 @@ pub struct FarRule {
     pub destination: Option<u8>,
     /// Network Instance.
     pub network_instance: Option<String>,
-    /// Outer Header Creation: GTP-U/UDP/IPv4 to the gNB with this TEID.
+    /// Outer Header Creation: GTP-U/UDP/IP to the gNB with this TEID.
     pub teid: Option<u32>,
     /// BAR ID.
     pub bar: Option<u8>,
@@ -286,7 +297,23 @@ pub struct Packets {
     /// Another TEID than the session's.
     pub teid: Option<u32>,
     /// Another UE address than the session's.
-    pub ue: Option<Ipv4Addr>,
+    pub ue: Option<IpAddr>,
+    /// Whether they are of IPv6.
+    #[serde(default)]
+    pub v6: bool,
+    /// Flow label of IPv6.
+    #[serde(default)]
+    pub flow_label: u32,
+    /// Whether they must not be fragmented.
+    #[serde(default)]
+    pub dont_fragment: bool,
+    /// They come in fragments of at most so many bytes, the last one first.
+    pub cut: Option<usize>,
+    /// The packets of their tunnel do.
+    pub cut_outside: Option<usize>,
+    /// So many of these do not come, the first ones of a packet.
+    #[serde(default)]
+    pub lose: usize,
     /// QFI in the PDU session container.
     pub qfi: Option<u8>,
     /// UDP port of the data network's host; 7 if left out.
@@ -320,6 +347,20 @@ pub enum Expect {
         message: u8,
         /// TEID in its header, or in TEID Data I.
         teid: Option<u32>,
+    },
+    /// The sender of a packet is told that it is too big.
+    TooBig {
+        /// How long it may be.
+        mtu: u32,
+        /// TEID of the tunnel by which a UE is told.
+        teid: Option<u32>,
+    },
+    /// A Router Advertisement of the session's prefix.
+    Advertisement {
+        /// TEID of its tunnel.
+        teid: u32,
+        /// Its MTU.
+        mtu: u32,
     },
     /// A message of PFCP of this type, by number; a Heartbeat Request is answered.
     Message(u8),
@@ -397,9 +438,4 @@ impl Scenario {
     pub fn parse(text: &str) -> Result<Self, String> {
         serde_saphyr::from_str(text).map_err(|error| error.to_string())
     }
-}
-
-/// The address of whoever sends to a UPF.
-pub(crate) fn ip(address: Ipv4Addr) -> IpAddr {
-    IpAddr::V4(address)
 }

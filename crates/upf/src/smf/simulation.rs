@@ -2,7 +2,7 @@
 //!
 //! The UPF is the NF itself, on the engine's bench. Time passes only when both sides wait.
 
-use catena_engine::nf::{Nanos, Verdict};
+use catena_engine::nf::{DropReason, Nanos, Verdict};
 use catena_engine::nf_bench::NfBench;
 use serde_json::{Value, json};
 
@@ -116,21 +116,21 @@ impl Simulation {
 
     fn give(&mut self, frames: &[Vec<u8>]) {
         let frames: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
-        let reasons = self.bench.plan().drop_reasons.clone();
-        let own = catena_engine::nf::DropReason::own(0).index();
         for packet in self.bench.process(&frames).packets {
             match packet.verdict {
                 Verdict::Output(_) => self.player.frame(&packet.bytes),
-                Verdict::Drop(reason) => {
-                    let name = match reason.index().checked_sub(own) {
-                        Some(at) if at < reasons.len() => reasons[at].clone(),
-                        _ => reason.name().to_owned(),
-                    };
-                    *self.drops.entry(name).or_default() += 1;
-                }
+                Verdict::Drop(reason) => self.note_drop(reason),
                 Verdict::Kept => {}
             }
         }
+    }
+
+    fn note_drop(&mut self, reason: DropReason) {
+        let reasons = &self.bench.plan().drop_reasons;
+        let own = reason.index().checked_sub(DropReason::own(0).index());
+        let name = own.and_then(|at| reasons.get(at));
+        let name = name.map_or(reason.name(), String::as_str).to_owned();
+        *self.drops.entry(name).or_default() += 1;
     }
 
     /// Has the UPF send what it has; when it wants to be asked again.
@@ -138,6 +138,9 @@ impl Simulation {
         loop {
             let (emitted, next) = self.bench.emit(BURST_LEN, false);
             let is_done = emitted.is_empty();
+            for reason in std::mem::take(&mut self.bench.drops) {
+                self.note_drop(reason);
+            }
             for packet in emitted {
                 self.player.frame(&packet.bytes);
             }

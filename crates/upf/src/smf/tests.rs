@@ -104,5 +104,15 @@ fn what_was_dropped_has_a_named_reason() {
     assert_eq!(drops("tunnels", "unknown_teid"), 1);
     assert_eq!(drops("tunnels", "no_pdr"), 1);
     assert_eq!(drops("paging-limit", "buffer_full"), 3);
+    assert_eq!(drops("ipv6", "no_pdr"), 1, "of another prefix");
+    assert_eq!(drops("ipv6", "unknown_ue"), 2);
+    assert_eq!(drops("ipv6", "far_drop"), 1);
+    assert_eq!(drops("ipv6-outside", "spoofed"), 2);
+    // Two in three parts, three in two; then two and one of four parts of users.
+    assert_eq!(drops("fragments", "reassembled"), 2 * 3 + 3 * 2 + 4 * 4);
+    assert_eq!(drops("fragments", "fragmented"), 2 + 3);
+    assert_eq!(drops("fragments", "too_big"), 4);
+    assert_eq!(drops("fragments", "icmp_errors"), 4);
+    assert_eq!(drops("fragments-outside", "fragmented"), 2);
     assert_eq!(drops("repetition", "pfcp_repeated"), 1);
 }

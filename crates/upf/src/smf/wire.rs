@@ -1,13 +1,17 @@
 //! Frames of the scripted gNB and data network. Users' packets are numbered.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use catena_wire::dissect::Dissected;
 use catena_wire::ethernet::MacAddr;
 use catena_wire::gtpu::element::Element;
 use catena_wire::gtpu::{self, MessageType};
+use catena_wire::ip::Protocol;
+use catena_wire::{icmpv4, icmpv6, ipv4, ipv6};
 
-use super::scenario::{Scenario, ip};
+use super::scenario::{Packets, Scenario};
+use crate::advertisement::ALL_ROUTERS;
+use crate::cut::Cut;
 use crate::headers::{Datagram, Frame, Tunnel};
 
 const ETHERNET: usize = catena_wire::ethernet::HEADER_LEN;
@@ -39,17 +43,116 @@ pub(super) fn datagram(from: (IpAddr, u16), to: (IpAddr, u16), payload: &[u8]) -
     bytes
 }
 
-/// A user's packet of `len` bytes, at least 32, without a frame.
+/// A user's packet, of 52 bytes at least, without a frame.
 pub(super) fn user_packet(
     from: (IpAddr, u16),
     to: (IpAddr, u16),
-    len: usize,
+    packets: &Packets,
     number: u32,
 ) -> Vec<u8> {
     let headers_len = headers(from, to).header_len() - ETHERNET;
-    let mut payload = vec![0; len.max(headers_len + 4) - headers_len];
+    let mut payload = vec![0; packets.bytes.max(headers_len + 4) - headers_len];
     payload[..4].copy_from_slice(&number.to_be_bytes());
-    datagram(from, to, &payload)[ETHERNET..].to_vec()
+    let mut packet = datagram(from, to, &payload)[ETHERNET..].to_vec();
+    if let Ok(mut view) = ipv6::View::parse(&mut packet[..]) {
+        view.set_flow_label(packets.flow_label);
+    }
+    if from.0.is_ipv4() {
+        packet[6] |= u8::from(packets.dont_fragment) << 6;
+    }
+    if let Ok(mut view) = ipv4::View::parse(&mut packet[..]) {
+        view.set_ident(number as u16);
+        view.fill_checksum();
+    }
+    packet
+}
+
+/// A packet in fragments of at most `mtu` bytes, the last one first; whole if there is no MTU.
+pub(super) fn in_parts(packet: &[u8], mtu: Option<usize>, ident: u32) -> Vec<Vec<u8>> {
+    let Some(cut) = mtu.and_then(|mtu| Cut::of(packet, mtu)) else {
+        return vec![packet.to_vec()];
+    };
+    let part = |at| {
+        let mut part = vec![0; cut.len(at)];
+        cut.write(at, packet, ident, &mut part);
+        part
+    };
+    (0..cut.count()).rev().map(part).collect()
+}
+
+/// The MTU that an ICMP error tells, if it is one that does.
+pub(super) fn told_mtu(packet: &[u8]) -> Option<u32> {
+    let read = Dissected::parse_ip(packet).ok()?;
+    let message = packet.get(read.l4..read.end)?;
+    let ip = read.ip?;
+    match ip.protocol {
+        Protocol::ICMP => {
+            let view = icmpv4::View::parse(message).ok()?;
+            view.next_hop_mtu()
+                .map(u32::from)
+                .filter(|_| view.checksum_is_valid())
+        }
+        Protocol::ICMPV6 => {
+            let view = icmpv6::View::parse(message).ok()?;
+            view.mtu().filter(|_| view.checksum_is_valid(&ip.addresses))
+        }
+        _ => None,
+    }
+}
+
+/// A Router Solicitation of a UE that has no address yet.
+pub(super) fn solicitation() -> Vec<u8> {
+    let mut packet = vec![0; ipv6::HEADER_LEN + icmpv6::HEADER_LEN];
+    ipv6::Header {
+        dscp: 0,
+        ecn: 0,
+        flow_label: 0,
+        payload_len: icmpv6::HEADER_LEN as u16,
+        next_header: Protocol::ICMPV6,
+        hop_limit: 255,
+        src: Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x99),
+        dst: ALL_ROUTERS,
+    }
+    .emit(&mut packet);
+    icmpv6::Header {
+        message_type: icmpv6::Type::ROUTER_SOLICITATION,
+        code: 0,
+        rest: [0; 4],
+    }
+    .emit(&mut packet[ipv6::HEADER_LEN..]);
+    if let Ok(mut view) = ipv6::View::parse(&mut packet[..]) {
+        let addresses = view.addresses();
+        if let Ok(mut message) = icmpv6::View::parse(view.payload_mut()) {
+            message.fill_checksum(&addresses);
+        }
+    }
+    packet
+}
+
+/// Prefix and MTU of a Router Advertisement.
+pub(super) fn advertised(packet: &[u8]) -> Option<(Ipv6Addr, u32)> {
+    let view = ipv6::View::parse(packet).ok()?;
+    let is_icmp = view.next_header() == Protocol::ICMPV6 && view.hop_limit() == 255;
+    let message = icmpv6::View::parse(view.payload())
+        .ok()
+        .filter(|_| is_icmp)?;
+    let is_it = message.message_type() == icmpv6::Type::ROUTER_ADVERTISEMENT
+        && message.checksum_is_valid(&view.addresses());
+    let mut options = view.payload().get(16..).filter(|_| is_it)?;
+    let (mut prefix, mut mtu) = (None, None);
+    while let [kind, len, ..] = *options {
+        let (option, rest) = options.split_at_checked(usize::from(len) * 8)?;
+        match kind {
+            3 => prefix = option.get(16..32)?.try_into().ok().map(u128::from_be_bytes),
+            5 => mtu = option.get(4..8)?.try_into().ok().map(u32::from_be_bytes),
+            _ => {}
+        }
+        options = rest;
+        if len == 0 {
+            return None;
+        }
+    }
+    Some((Ipv6Addr::from_bits(prefix?), mtu?))
 }
 
 /// The number of a user's packet.
@@ -93,10 +196,7 @@ pub(super) fn echo(scenario: &Scenario) -> Vec<u8> {
 
 /// An Error Indication of the gNB about a tunnel of its own.
 pub(super) fn error_indication(scenario: &Scenario, teid: u32) -> Vec<u8> {
-    let elements = [
-        Element::TeidDataI(teid),
-        Element::PeerAddress(ip(scenario.ran)),
-    ];
+    let elements = [Element::TeidDataI(teid), Element::PeerAddress(scenario.ran)];
     let header = gtpu::Header {
         message_type: MessageType::ERROR_INDICATION,
         teid: 0,
@@ -109,6 +209,6 @@ pub(super) fn error_indication(scenario: &Scenario, teid: u32) -> Vec<u8> {
 }
 
 fn to_n3(scenario: &Scenario, message: &[u8]) -> Vec<u8> {
-    let from = (ip(scenario.ran), gtpu::PORT);
-    datagram(from, (ip(scenario.n3), gtpu::PORT), message)
+    let from = (scenario.ran, gtpu::PORT);
+    datagram(from, (scenario.n3, gtpu::PORT), message)
 }

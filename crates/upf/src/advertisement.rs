@@ -1,0 +1,187 @@
+//! Router Solicitations of UEs, and the Router Advertisements that answer them.
+//!
+//! Beside a user's packet, in place of it: a UE with an IPv6 prefix learns it so, and never sends a
+//! solicitation beyond the UPF. An advertisement has the prefix for autonomous configuration and
+//! not as on-link, with lifetimes without end, and the MTU at which nothing has to be fragmented.
+//! Specification: RFC 4861 4.1, 4.2, 6.1.1; TS 23.501 5.8.2.2; TS 29.561 11.2.1.3. Limits:
+//! [`PER_SECOND`] advertisements; none that is not asked for.
+
+use std::collections::VecDeque;
+use std::net::Ipv6Addr;
+
+use catena_wire::icmpv6::{self, Type};
+use catena_wire::ip::Protocol;
+use catena_wire::ipv6;
+
+use crate::tunnel::Signal;
+use crate::upf::Upf;
+
+/// Most advertisements per second, of all sessions.
+pub const PER_SECOND: u64 = 1000;
+/// The UPF's own address on the link to a UE.
+pub const ROUTER: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+/// All routers of the link.
+pub const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
+/// All nodes of the link.
+const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+/// For how long the UPF is a router: 18 hours.
+const ROUTER_LIFETIME_S: u16 = 64_800;
+/// Of a packet of the link itself: no router has passed it on.
+const HOP_LIMIT: u8 = 255;
+/// Behind the ICMP header: two times, the prefix, the MTU.
+const LEN: usize = icmpv6::HEADER_LEN + 8 + 32 + 8;
+
+/// Who solicits, if the packet is a Router Solicitation and right.
+pub fn solicited(packet: &[u8]) -> Option<Ipv6Addr> {
+    let view = ipv6::View::parse(packet).ok()?;
+    let is_one = view.next_header() == Protocol::ICMPV6 && view.hop_limit() == HOP_LIMIT;
+    let message = icmpv6::View::parse(view.payload())
+        .ok()
+        .filter(|_| is_one)?;
+    let is_right = message.message_type() == Type::ROUTER_SOLICITATION
+        && message.code() == 0
+        && message.checksum_is_valid(&view.addresses());
+    let src = view.src();
+    (is_right && (src.is_unspecified() || src.is_unicast_link_local())).then_some(src)
+}
+
+/// An advertisement of a prefix of 64 bits to who solicited it: an IPv6 packet.
+pub fn advertisement(prefix: Ipv6Addr, to: Ipv6Addr, mtu: usize) -> Vec<u8> {
+    let dst = if to.is_unspecified() { ALL_NODES } else { to };
+    let mut packet = vec![0; ipv6::HEADER_LEN + LEN];
+    ipv6::Header {
+        dscp: 0,
+        ecn: 0,
+        flow_label: 0,
+        payload_len: LEN as u16,
+        next_header: Protocol::ICMPV6,
+        hop_limit: HOP_LIMIT,
+        src: ROUTER,
+        dst,
+    }
+    .emit(&mut packet);
+    let message = &mut packet[ipv6::HEADER_LEN..];
+    let [high, low] = ROUTER_LIFETIME_S.to_be_bytes();
+    icmpv6::Header {
+        message_type: Type::ROUTER_ADVERTISEMENT,
+        code: 0,
+        rest: [64, 0, high, low],
+    }
+    .emit(message);
+    // Prefix Information: for autonomous configuration alone, valid and preferred for ever.
+    let option = &mut message[16..48];
+    option[..4].copy_from_slice(&[3, 4, 64, 0x40]);
+    option[4..12].fill(0xff);
+    option[16..24].copy_from_slice(&prefix.octets()[..8]);
+    let option = &mut message[48..];
+    option[..2].copy_from_slice(&[5, 1]);
+    let mtu = u32::try_from(mtu).unwrap_or(u32::MAX);
+    option[4..].copy_from_slice(&mtu.to_be_bytes());
+    let mut view = ipv6::View::parse(&mut packet[..]).ok();
+    if let Some(view) = &mut view {
+        let addresses = view.addresses();
+        if let Ok(mut message) = icmpv6::View::parse(view.payload_mut()) {
+            message.fill_checksum(&addresses);
+        }
+    }
+    packet
+}
+
+impl Upf {
+    /// Answers a packet that came out of a session's tunnel, if it is a solicitation; whether it
+    /// was one. A session without a prefix gets no answer.
+    pub(crate) fn advertise(
+        &mut self,
+        slot: u32,
+        packet: &[u8],
+        signals: &mut VecDeque<Signal>,
+        now_ns: u64,
+    ) -> bool {
+        let Some(to) = solicited(packet) else {
+            return false;
+        };
+        let Some(prefix) = self.store.head(slot).ue_v6 else {
+            return true;
+        };
+        if !self.advertisements.passes(now_ns) {
+            return true;
+        }
+        if let Some(way) = self.way_to_ue(slot) {
+            let packet = advertisement(prefix, to, way.room());
+            self.counters.advertisements += 1;
+            self.put(signals, way.signal(&packet));
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn solicitation(src: &str, hop_limit: u8) -> Vec<u8> {
+        let mut packet = vec![0; ipv6::HEADER_LEN + icmpv6::HEADER_LEN];
+        ipv6::Header {
+            dscp: 0,
+            ecn: 0,
+            flow_label: 0,
+            payload_len: icmpv6::HEADER_LEN as u16,
+            next_header: Protocol::ICMPV6,
+            hop_limit,
+            src: src.parse().unwrap(),
+            dst: "ff02::2".parse().unwrap(),
+        }
+        .emit(&mut packet);
+        let mut view = ipv6::View::parse(&mut packet[..]).unwrap();
+        let addresses = view.addresses();
+        icmpv6::Header {
+            message_type: Type::ROUTER_SOLICITATION,
+            code: 0,
+            rest: [0; 4],
+        }
+        .emit(view.payload_mut());
+        let mut message = icmpv6::View::parse(view.payload_mut()).unwrap();
+        message.fill_checksum(&addresses);
+        packet
+    }
+
+    /// RFC 4861, 6.1.1: what a router must not answer.
+    #[test]
+    fn only_a_right_solicitation_is_one() {
+        assert_eq!(
+            solicited(&solicitation("::", 255)),
+            Some(Ipv6Addr::UNSPECIFIED)
+        );
+        assert!(solicited(&solicitation("fe80::7", 255)).is_some());
+        assert!(
+            solicited(&solicitation("fe80::7", 64)).is_none(),
+            "it was routed"
+        );
+        assert!(solicited(&solicitation("2001:db8::7", 255)).is_none());
+        let mut spoiled = solicitation("fe80::7", 255);
+        spoiled[42] ^= 1;
+        assert!(solicited(&spoiled).is_none(), "the checksum is wrong");
+        assert!(solicited(&spoiled[..41]).is_none());
+    }
+
+    #[test]
+    fn an_advertisement_has_the_prefix_for_autonomous_configuration_only() {
+        let prefix: Ipv6Addr = "2001:db8:45:7::".parse().unwrap();
+        let packet = advertisement(prefix, Ipv6Addr::UNSPECIFIED, 1420);
+        let view = ipv6::View::parse(&packet[..]).unwrap();
+        assert_eq!(
+            (view.src(), view.dst(), view.hop_limit()),
+            (ROUTER, ALL_NODES, 255)
+        );
+        let message = icmpv6::View::parse(view.payload()).unwrap();
+        assert!(message.checksum_is_valid(&view.addresses()));
+        let bytes = view.payload();
+        assert_eq!(u16::from_be_bytes([bytes[6], bytes[7]]), ROUTER_LIFETIME_S);
+        assert_eq!(bytes[16..20], [3, 4, 64, 0x40]);
+        assert_eq!(bytes[32..48], prefix.octets());
+        assert_eq!(bytes[48..], [5, 1, 0, 0, 0, 0, 5, 140]);
+        let to = "fe80::7".parse().unwrap();
+        let packet = advertisement(prefix, to, 1420);
+        assert_eq!(ipv6::View::parse(&packet[..]).unwrap().dst(), to);
+    }
+}

@@ -1,0 +1,171 @@
+//! A packet's rules: which PDR it fits, what QERs and URRs say of it.
+//!
+//! Third and fourth step of a packet's way through the UPF, between its session and its exit.
+//! Specification: TS 29.244 5.2.1, 5.2.2, 5.4.
+
+use std::net::IpAddr;
+
+use catena_wire::pfcp::value::flags::{ApplyAction, UsageReportTrigger};
+
+use crate::forward::Marking;
+use crate::model::Image;
+use crate::path::{Decision, Found, Hold, Why};
+use crate::qer::{self, Stopped};
+use crate::rules::{Far, Head, Pdr, QERS_MAX, Qer, URRS_MAX};
+
+/// What is to be reported behind a packet.
+pub(crate) struct Triggers {
+    pub(crate) told: [(u8, UsageReportTrigger); 2 * URRS_MAX],
+    pub(crate) count: usize,
+    /// Whether a timer may be due sooner than it was set.
+    pub(crate) wakes: bool,
+}
+
+impl Default for Triggers {
+    fn default() -> Self {
+        Self {
+            told: [(0, UsageReportTrigger::NONE); 2 * URRS_MAX],
+            count: 0,
+            wakes: false,
+        }
+    }
+}
+
+impl Triggers {
+    fn add(&mut self, place: u8, trigger: UsageReportTrigger) {
+        if trigger != UsageReportTrigger::NONE && self.count < self.told.len() {
+            self.told[self.count] = (place, trigger);
+            self.count += 1;
+        }
+    }
+}
+
+/// Finds the PDR, and has QERs and URRs judge the packet.
+pub(crate) fn ruled(
+    image: &mut Image<'_>,
+    head: &Head,
+    found: &Found,
+    triggers: &mut Triggers,
+    now_ns: u64,
+) -> Result<(Pdr, Far, Marking), Decision> {
+    let (place, mut pdr) = first_fit(image, found).ok_or(Decision::Drop(Why::NoPdr))?;
+    // A PDR without a UE address says nothing of it: its session does.
+    if pdr.is_uplink() && found.teid != 0 && !head.is_ue(found.inner.src) {
+        return Err(Decision::Drop(Why::Spoofed));
+    }
+    let far = image.far(pdr.far_at).ok_or(Decision::Drop(Why::FarDrop))?;
+    pdr.packets += 1;
+    image.set_pdr(place, &pdr);
+    let mut qers = [Qer::open(0); QERS_MAX];
+    let places = pdr.qers_at;
+    let places = places.as_slice();
+    for (qer, place) in qers.iter_mut().zip(places) {
+        *qer = image.qer(*place).unwrap_or(*qer);
+    }
+    let qers = &mut qers[..places.len()];
+    let marking = (
+        qers.iter().find_map(|qer| qer.qfi),
+        qers.iter().any(|qer| qer.rqi),
+        qers.iter().find_map(|qer| qer.ppi),
+    );
+    if far.does(ApplyAction::BUFF) {
+        return Err(Decision::Hold(Hold {
+            slot: found.slot,
+            notifies: far.does(ApplyAction::NOCP),
+            pdr_id: pdr.id,
+            qfi: marking.0,
+            suggested: image.bar(far.bar_at).and_then(|bar| bar.suggested),
+        }));
+    }
+    if !far.does(ApplyAction::FORW) {
+        return Err(Decision::Drop(Why::FarDrop));
+    }
+    let (is_uplink, len) = (pdr.is_uplink(), found.inner.len);
+    for place in pdr.urrs_at.as_slice() {
+        let Some(mut urr) = image.urr(*place) else {
+            continue;
+        };
+        let (is_allowed, trigger) = urr.allows();
+        if !is_allowed {
+            triggers.add(*place, trigger);
+            image.set_urr(*place, &urr);
+            return Err(Decision::Drop(Why::Quota));
+        }
+    }
+    count(image, &pdr, found, triggers, true, now_ns);
+    let passed = qer::enforce(qers, is_uplink, len, now_ns);
+    for (qer, place) in qers.iter().zip(places) {
+        image.set_qer(*place, qer);
+    }
+    if let Err(stopped) = passed {
+        if !is_uplink {
+            for place in pdr.urrs_at.as_slice() {
+                if let Some(mut urr) = image.urr(*place) {
+                    triggers.add(*place, urr.count_dropped(len));
+                    image.set_urr(*place, &urr);
+                }
+            }
+        }
+        return Err(Decision::Drop(match stopped {
+            Stopped::Gate => Why::Gate,
+            Stopped::Rate => Why::Rate,
+        }));
+    }
+    count(image, &pdr, found, triggers, false, now_ns);
+    Ok((pdr, far, marking))
+}
+
+/// Counts the packet by the URRs that measure before QoS enforcement, or by the others.
+fn count(
+    image: &mut Image<'_>,
+    pdr: &Pdr,
+    found: &Found,
+    triggers: &mut Triggers,
+    is_before_qos: bool,
+    now_ns: u64,
+) {
+    for place in pdr.urrs_at.as_slice() {
+        let Some(mut urr) = image.urr(*place) else {
+            continue;
+        };
+        if urr.terms.is_before_qos() != is_before_qos {
+            continue;
+        }
+        triggers.wakes |= !urr.is_started;
+        triggers.add(*place, urr.count(pdr.is_uplink(), found.inner.len, now_ns));
+        image.set_urr(*place, &urr);
+    }
+}
+
+/// The first PDR by precedence that fits, and its place.
+fn first_fit(image: &Image<'_>, found: &Found) -> Option<(u8, Pdr)> {
+    let places = 0..image.pdr_count();
+    let mut pdrs = places.filter_map(|place| Some((place, image.pdr(place)?)));
+    pdrs.find(|(_, pdr)| fits(image, pdr, found))
+}
+
+fn fits(image: &Image<'_>, pdr: &Pdr, found: &Found) -> bool {
+    if pdr.teid != found.teid {
+        return false;
+    }
+    let has_qfi = found.qfi.is_some_and(|qfi| pdr.qfis >> (qfi & 63) & 1 != 0);
+    if pdr.qfis != 0 && !has_qfi {
+        return false;
+    }
+    let inner = &found.inner;
+    let ue = if pdr.ue_is_destination {
+        inner.dst
+    } else {
+        inner.src
+    };
+    let is_ue = match ue {
+        _ if pdr.ue_v4.is_none() && pdr.ue_v6.is_none() => true,
+        IpAddr::V4(address) => pdr.ue_v4 == Some(address),
+        IpAddr::V6(address) => pdr
+            .ue_v6
+            .is_some_and(|prefix| (prefix.to_bits() ^ address.to_bits()) >> 64 == 0),
+    };
+    let [from, count] = pdr.filters;
+    let mut filters = (from..from.saturating_add(count)).filter_map(|place| image.filter(place));
+    is_ue && (count == 0 || filters.any(|filter| filter.fits(inner, pdr.is_uplink())))
+}

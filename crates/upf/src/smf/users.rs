@@ -1,0 +1,146 @@
+//! Users of the scripted SMF: what UEs and hosts of the data network send, and what reaches them.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::scenario::{Expect, Leaving, Packets};
+use super::{Known, Player, wire};
+use crate::reassembly::Part;
+
+/// The UE's port.
+const UE_PORT: u16 = 40_000;
+
+/// The UE's address in its prefix.
+fn in_prefix(prefix: Ipv6Addr) -> IpAddr {
+    IpAddr::V6(Ipv6Addr::from_bits(prefix.to_bits() | 0x99))
+}
+
+impl Player {
+    /// The addresses of the UE and of the host that these packets are between.
+    fn ends(&self, packets: &Packets, known: Option<Known>) -> Result<(IpAddr, IpAddr), String> {
+        let is_v6 = packets.v6 || packets.ue.is_some_and(|ue| ue.is_ipv6());
+        let known = known.unwrap_or_default();
+        if is_v6 {
+            let host = self.scenario.host_v6.ok_or("host_v6 is not given")?;
+            let ue = packets.ue.or(known.prefix.map(in_prefix));
+            return Ok((ue.ok_or("the session has no prefix")?, IpAddr::V6(host)));
+        }
+        let ue = packets.ue.or(known.ue.map(IpAddr::V4));
+        let nobody = IpAddr::V4(Ipv4Addr::new(10, 255, 0, 1));
+        Ok((ue.unwrap_or(nobody), IpAddr::V4(self.scenario.host)))
+    }
+
+    pub(super) fn uplink(&mut self, packets: &Packets) -> Result<Vec<Vec<u8>>, String> {
+        let known = self.known(packets.session);
+        let teid = match (packets.teid, &known) {
+            (Some(teid), _) => teid,
+            (None, Ok(known)) => known.teid,
+            (None, Err(what)) => return Err(what.clone()),
+        };
+        let (ue, host) = self.ends(packets, known.ok())?;
+        let frames = (0..packets.count).map(|_| {
+            self.number += 1;
+            let user = wire::user_packet((ue, UE_PORT), (host, packets.port), packets, self.number);
+            let users = wire::in_parts(&user, packets.cut, self.number);
+            let tunnelled = users.iter().flat_map(|user| {
+                let frame = wire::tunnelled(&self.scenario, teid, packets.qfi, user);
+                let outside = wire::in_parts(&frame[14..], packets.cut_outside, self.number);
+                let kept = outside.len() - packets.lose.min(outside.len());
+                outside
+                    .into_iter()
+                    .take(kept)
+                    .map(|packet| wire::framed(&packet))
+            });
+            tunnelled.collect::<Vec<_>>()
+        });
+        Ok(frames.flatten().collect())
+    }
+
+    pub(super) fn downlink(&mut self, packets: &Packets) -> Result<Vec<Vec<u8>>, String> {
+        let (ue, host) = self.ends(packets, self.known(packets.session).ok())?;
+        let frames = (0..packets.count).map(|_| {
+            self.number += 1;
+            let user = wire::user_packet((host, packets.port), (ue, UE_PORT), packets, self.number);
+            let users = wire::in_parts(&user, packets.cut, self.number);
+            users.into_iter().map(|user| wire::framed(&user))
+        });
+        Ok(frames.flatten().collect())
+    }
+
+    /// A Router Solicitation of a UE.
+    pub(super) fn solicit(&mut self, session: u64) -> Result<Vec<Vec<u8>>, String> {
+        let teid = self.known(session)?.teid;
+        self.about = Some(session);
+        let packet = wire::solicitation();
+        Ok(vec![wire::tunnelled(&self.scenario, teid, None, &packet)])
+    }
+
+    /// Takes a fragment, which begins at `at` of what came; gives the packet that it makes whole.
+    pub(super) fn join(&mut self, bytes: &[u8], at: usize, teid: u32) -> Option<Vec<u8>> {
+        let part = Part::of(bytes, at, teid)?;
+        let whole = self.parts.add(part, bytes.to_vec(), 0)?;
+        let mut packet = Vec::new();
+        let frames = whole.parts.iter().map(|(_, bytes)| &bytes[..]);
+        whole.write(&mut packet, frames).then_some(packet)
+    }
+
+    fn told(&mut self, mtu: u32, teid: Option<u32>) -> Result<(), String> {
+        let is_it = |one: &Expect| match one {
+            Expect::TooBig {
+                mtu: wanted,
+                teid: of,
+            } => (*wanted, *of) == (mtu, teid),
+            _ => false,
+        };
+        let what = format!("that {mtu} bytes are too many, TEID {teid:?}");
+        self.expect(is_it, &what).map(drop)
+    }
+
+    /// A packet that reached a user, out of a tunnel or plainly.
+    pub(super) fn user_packet(
+        &mut self,
+        packet: &[u8],
+        teid: Option<u32>,
+        qfi: Option<u8>,
+    ) -> Result<(), String> {
+        if let Some((prefix, mtu)) = wire::advertised(packet) {
+            return self.advertised(prefix, mtu, teid);
+        }
+        if let Some(mtu) = wire::told_mtu(packet) {
+            return self.told(mtu, teid);
+        }
+        let number = wire::number(packet).ok_or("a user's packet that nobody sent")?;
+        let of_tunnel = |one: &Expect| match one {
+            Expect::Packets(leaving) => {
+                leaving.teid == teid
+                    && (leaving.qfi.is_none() || leaving.qfi == qfi)
+                    && leaving.first.is_none_or(|first| first == number)
+            }
+            _ => false,
+        };
+        let at = self.expected.iter().position(of_tunnel);
+        let what = format!("packet {number}, TEID {teid:?}, QFI {qfi:?}");
+        let at = at.ok_or_else(|| format!("nobody expected {what}"))?;
+        if let Some(Expect::Packets(Leaving { count, first, .. })) = self.expected.get_mut(at) {
+            *count = count.saturating_sub(1);
+            *first = first.map(|first| first + 1);
+            if *count == 0 {
+                self.expected.remove(at);
+            }
+        }
+        Ok(())
+    }
+
+    fn advertised(&mut self, prefix: Ipv6Addr, mtu: u32, teid: Option<u32>) -> Result<(), String> {
+        let known = self.about.and_then(|session| self.known(session).ok());
+        let own = known.and_then(|known| known.prefix);
+        let is_it = |one: &Expect| match one {
+            Expect::Advertisement {
+                teid: of,
+                mtu: wanted,
+            } => teid == Some(*of) && mtu == *wanted && own == Some(prefix),
+            _ => false,
+        };
+        let what = format!("an advertisement of {prefix}, MTU {mtu}, TEID {teid:?}");
+        self.expect(is_it, &what).map(drop)
+    }
+}
