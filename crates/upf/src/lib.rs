@@ -41,6 +41,7 @@ pub mod rules;
 pub mod sdf;
 pub mod sessions;
 pub mod settings;
+pub mod shards;
 pub mod show;
 pub mod smf;
 pub mod store;
