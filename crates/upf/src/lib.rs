@@ -21,6 +21,8 @@ pub mod config;
 pub mod cut;
 pub mod draft;
 mod enforce;
+#[cfg(test)]
+mod floods;
 mod forward;
 pub mod headers;
 pub mod held;
