@@ -101,6 +101,51 @@ fn a_killed_upf_keeps_sessions_tunnels_and_usage() {
     running.stop();
 }
 
+/// A UPF of two shards: sessions in both, and answers of each by its name.
+#[test]
+fn a_sharded_upf_answers_by_shard() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut scenario = SCENARIO.split("  - do:").next().unwrap().to_owned();
+    for session in 1..=8 {
+        scenario += &format!(
+            "  - do:
+      establish:
+        session: {session}
+        pdrs:
+          - {{ id: 1, precedence: 9, source: access, choose_teid: true, choose_ue: true,
+              far: 1 }}
+        fars: [ {{ id: 1, action: forward, to: core }} ]
+    expect: [ answer: {{}} ]
+  - {{ do: {{ uplink: {{ session: {session} }} }}, expect: [ packets: {{}} ] }}
+"
+        );
+    }
+    scenario += "  - { do: { wait: 3600s } }\n";
+    std::fs::write(dir.path().join("scenario.yaml"), scenario).unwrap();
+    let chain = CHAIN.replace("    type: upf\n", "    type: upf\n    shards: 2\n");
+    let running = Running::start_in("upf", &chain, dir);
+    let steps = |status: &Value| {
+        node(status, "smf")["counters"]["steps"]
+            .as_u64()
+            .unwrap_or(0)
+    };
+    running.until("packets of all sessions went up", |status| {
+        steps(status) >= 17
+    });
+    let sessions = asked(&running, &["upf", "sessions", "--json"]);
+    let count = |shard: &str| sessions[shard]["count"].as_u64().unwrap();
+    let counts = [count("upf/0"), count("upf/1")];
+    assert_eq!(counts.iter().sum::<u64>(), 8, "{sessions}");
+    assert!(counts.iter().all(|count| *count > 0), "{sessions}");
+    let seid = &sessions["upf/1"]["sessions"][0]["seid"];
+    let seid = seid.to_string();
+    let output = running.ask(&["upf", "session", "--seid", &seid]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.starts_with("upf/1\n"), "{said}");
+    assert!(!said.contains("upf/0"), "{said}");
+    running.stop();
+}
+
 #[test]
 fn the_command_plays_scenarios_and_says_which_step_went_wrong() {
     let play = |path: &Path| {

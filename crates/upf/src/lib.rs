@@ -21,6 +21,8 @@ pub mod config;
 pub mod cut;
 pub mod draft;
 mod enforce;
+#[cfg(test)]
+mod floods;
 mod forward;
 pub mod headers;
 pub mod held;
@@ -41,6 +43,7 @@ pub mod rules;
 pub mod sdf;
 pub mod sessions;
 pub mod settings;
+pub mod shards;
 pub mod show;
 pub mod smf;
 pub mod store;

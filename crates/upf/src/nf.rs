@@ -25,6 +25,7 @@ use catena_engine::nf::{
     StatePlan, Verdict,
 };
 use catena_engine::own_counters::CounterSink;
+use catena_engine::shard::{OwnKey, Sharding};
 use catena_wire::pfcp::PORT;
 use catena_wire::pfcp::value::Time;
 use rustix::time::{ClockId, clock_gettime};
@@ -34,6 +35,7 @@ use crate::headers::{Datagram, Frame, HEADROOM};
 use crate::held::{Held, Stored};
 use crate::path::{Decision, Hold, REASONS, Why};
 use crate::reassembly::{Reassembly, Whole};
+use crate::shards::chooser;
 use crate::store::{LAYOUT, memory_bytes};
 use crate::tunnel::Signal;
 use crate::upf::{COUNTERS, Upf};
@@ -416,6 +418,7 @@ pub const KIND: NfKind = NfKind {
             .state(state)
             .counters(COUNTERS.into_iter().chain(HELD_COUNTERS))
             .drop_reasons(REASONS)
+            .sharding(Sharding::Own(OwnKey(chooser)))
             .requests([
                 (r#"{"show": "sessions"}"#, "sessions, from a slot `from` on"),
                 (r#"{"show": "peers"}"#, "associations with SMFs"),

@@ -28,7 +28,6 @@ pub fn features() -> UpFunctionFeatures {
         | UpFunctionFeatures::EMPU
         | UpFunctionFeatures::MNOP
         | UpFunctionFeatures::VTIME
-        | UpFunctionFeatures::BUNDL
 }
 
 /// Writes a message.
@@ -116,7 +115,10 @@ impl Upf {
         let checked = view.check();
         let result = match header.message_type {
             // It is answered whatever is wrong with it (7.6.6).
-            MessageType::HEARTBEAT_REQUEST => self.heartbeat(view),
+            MessageType::HEARTBEAT_REQUEST => {
+                self.compare_recovery(view, from, now_ns);
+                self.heartbeat(view)
+            }
             _ if checked.is_err() => Err(checked.err().map_or_else(unknown, Fault::from)),
             MessageType::ASSOCIATION_SETUP_REQUEST => self.set_up(view, from, now_ns),
             MessageType::ASSOCIATION_UPDATE_REQUEST => self.update(view),
@@ -136,6 +138,10 @@ impl Upf {
     }
 
     fn answer(&mut self, request: &Header, bytes: Vec<u8>, to: Peer, now_ns: u64) {
+        // Messages about the node come to all shards, and one answers.
+        if request.message_type.is_of_session() != Some(true) && self.settings.shard.0 > 0 {
+            return;
+        }
         self.transactions
             .keep(to, request.sequence, bytes.clone(), now_ns);
         self.send(Datagram { to, bytes });
@@ -234,7 +240,12 @@ impl Upf {
             writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)?;
             let time = Time(self.store.recovery());
             writer.put(key::RECOVERY_TIME_STAMP, &time)?;
-            writer.put(key::UP_FUNCTION_FEATURES, &self::features())?;
+            // Messages of a bundle may be of several shards.
+            let bundles = match self.settings.shard.1 {
+                1 => UpFunctionFeatures::BUNDL,
+                _ => UpFunctionFeatures::NONE,
+            };
+            writer.put(key::UP_FUNCTION_FEATURES, &(self::features() | bundles))?;
             if known.is_some() && retains {
                 writer.put(key::PFCPASRSP_FLAGS, &AssociationSetupResponseFlags::PSREI)?;
             }
@@ -273,23 +284,39 @@ impl Upf {
 
     fn response(&mut self, view: &View<&[u8]>, from: Peer, now_ns: u64) {
         let header = view.header();
+        if header.message_type == MessageType::HEARTBEAT_RESPONSE && self.settings.shard.0 > 0 {
+            // Of a request of the first shard.
+            self.compare_recovery(view, from, now_ns);
+            return;
+        }
         let subject = self.transactions.answered(from.address, header.sequence);
         let (Some(subject), Ok(())) = (subject, view.check()) else {
             self.counters.discarded += 1;
             return;
         };
         match subject {
-            Subject::Heartbeat(number) => {
-                let number = usize::from(number);
-                let association = self.store.association(number);
-                let time = view.ies().get(key::RECOVERY_TIME_STAMP).ok().flatten();
-                // Another start: it knows nothing of its sessions (TS 23.527, 4.2).
-                if time.is_some_and(|time| time.0 != association.recovery) {
-                    self.end_sessions(number, now_ns);
-                    self.store.set_association(number, &Association::none());
-                }
-            }
+            Subject::Heartbeat(_) => self.compare_recovery(view, from, now_ns),
             Subject::Report(seid) => self.reported(view, seid, now_ns),
+        }
+    }
+
+    /// Whether a peer has started again: then it knows nothing of its sessions (TS 23.527, 4.2).
+    fn compare_recovery(&mut self, view: &View<&[u8]>, from: Peer, now_ns: u64) {
+        let Ok(Some(time)) = view.ies().get(key::RECOVERY_TIME_STAMP) else {
+            return;
+        };
+        let its = (0..ASSOCIATION_COUNT).filter(|number| {
+            let association = self.store.association(*number);
+            association.is_some() && association.peer() == Some(from.address)
+        });
+        let its: Vec<usize> = its.collect();
+        // Several nodes may have one address: one of them is as it was.
+        let is_known = |number: &usize| self.store.association(*number).recovery == time.0;
+        if !its.iter().any(is_known) {
+            for number in its {
+                self.end_sessions(number, now_ns);
+                self.store.set_association(number, &Association::none());
+            }
         }
     }
 
@@ -315,7 +342,7 @@ impl Upf {
 
     /// Asks peers whether they are there; gives when to do so again.
     fn beat(&mut self, now_ns: u64) -> Option<u64> {
-        if self.settings.heartbeat_ns == 0 {
+        if self.settings.heartbeat_ns == 0 || self.settings.shard.0 > 0 {
             return None;
         }
         let mut next = None;

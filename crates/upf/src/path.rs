@@ -253,6 +253,17 @@ impl Upf {
         }
     }
 
+    /// As [`Upf::packet`] as far as bytes alone decide: whether its session was found.
+    #[cfg(test)]
+    pub(crate) fn look(
+        &mut self,
+        bytes: &[u8],
+        signals: &mut VecDeque<Signal>,
+        now_ns: u64,
+    ) -> bool {
+        self.find(bytes, signals, now_ns).is_ok()
+    }
+
     /// Finds the session of a packet.
     fn find(
         &mut self,
@@ -374,6 +385,10 @@ impl Upf {
         };
         let teid = view.teid();
         let Some(slot) = self.index.find(Key::Teid(teid)) else {
+            // What came in fragments may be another shard's: its tunnel is none that is unknown.
+            if !self.is_mine(Key::Teid(teid)) {
+                return Err(Decision::Drop(Why::Fragment));
+            }
             self.error_indication(teid, peer, signals, now_ns);
             return Err(Decision::Drop(Why::UnknownTeid));
         };

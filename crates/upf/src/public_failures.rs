@@ -28,7 +28,7 @@ pub(crate) const SMF: Peer = Peer {
 const CLOCK: WallClock = WallClock {
     zero_ns: 3_900_000_000_000_000_000,
 };
-const SESSIONS: u32 = 8;
+pub(crate) const SESSIONS: u32 = 8;
 
 pub(crate) fn new(memory: Option<Memory>) -> Upf {
     let settings = json!({
@@ -47,16 +47,16 @@ pub(crate) fn new(memory: Option<Memory>) -> Upf {
     Upf::new(settings, memory, CLOCK, 0).unwrap()
 }
 
-struct Smf {
-    upf: Upf,
+pub(crate) struct Smf {
+    pub(crate) upf: Upf,
     sequence: u32,
 }
 
 /// What an answer says: cause, offending IE, UP SEID.
-type Said = (Cause, Option<IeType>, u64);
+pub(crate) type Said = (Cause, Option<IeType>, u64);
 
 impl Smf {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut smf = Self {
             upf: new(None),
             sequence: 0,
@@ -98,7 +98,7 @@ impl Smf {
     }
 
     /// A session with these rules beside a usual uplink PDR and its FAR; `pdr` goes into the PDR.
-    fn establish(
+    pub(crate) fn establish(
         &mut self,
         pdr: impl Fn(&mut Writer<'_>) -> Result<(), Full>,
         rules: impl Fn(&mut Writer<'_>) -> Result<(), Full>,
@@ -122,7 +122,7 @@ impl Smf {
     }
 
     /// What all refused and ended sessions must leave behind: nothing.
-    fn assert_empty(&self) {
+    pub(crate) fn assert_empty(&self) {
         assert_eq!(self.upf.session_count(), 0);
         assert_eq!(self.upf.index.len(), 0);
         assert_eq!(self.upf.pools[0].fill()[0], Some((0, 254)));

@@ -85,6 +85,13 @@ impl Index {
     }
 }
 
+/// Leading bits of a TEID that name one of so many shards.
+pub fn teid_bits(shards: u16) -> u32 {
+    u32::from(shards.max(1))
+        .next_power_of_two()
+        .trailing_zeros()
+}
+
 /// TEIDs of one shard, in an order that cannot be guessed from a few of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Teids {
@@ -97,9 +104,7 @@ pub struct Teids {
 impl Teids {
     /// Those of `shard` among `shards`, which is rounded up to a power of two.
     pub fn new(shard: u16, shards: u16, seed: u32) -> Self {
-        let bits = u32::from(shards.max(1))
-            .next_power_of_two()
-            .trailing_zeros();
+        let bits = teid_bits(shards);
         Self {
             base: u32::from(shard).checked_shl(32 - bits).unwrap_or(0),
             mask: u32::MAX.checked_shr(bits).unwrap_or(0),
@@ -122,9 +127,12 @@ impl Teids {
     }
 }
 
-/// Addresses of one kind, numbered from 0; which are in use.
+/// Addresses of one kind, numbered from `first`; which are in use.
 #[derive(Clone, Debug)]
 struct Numbers {
+    /// The first one in its network, and how many there are in all parts of it.
+    first: u64,
+    all: u64,
     used: Vec<u64>,
     count: u64,
     next: u64,
@@ -134,11 +142,35 @@ struct Numbers {
 impl Numbers {
     fn new(count: u64) -> Self {
         Self {
+            first: 0,
+            all: count,
             used: vec![0; count.div_ceil(64) as usize],
             count,
             next: 0,
             live: 0,
         }
+    }
+
+    /// Where the part of a shard begins among all.
+    const fn start(all: u64, shard: u16, shards: u16) -> u64 {
+        (all as u128 * shard as u128 / shards as u128) as u64
+    }
+
+    /// Part `shard` of `shards` equal ones.
+    fn part(&self, shard: u16, shards: u16) -> Self {
+        let first = Self::start(self.all, shard, shards);
+        Self {
+            first,
+            all: self.all,
+            ..Self::new(Self::start(self.all, shard + 1, shards) - first)
+        }
+    }
+
+    /// Which of `shards` parts an address of the whole network is in.
+    fn part_of(&self, number: u64, shards: u16) -> Option<u8> {
+        let next = u128::from(number) + 1;
+        let part = (next * u128::from(shards)).checked_sub(1)? / u128::from(self.all.max(1));
+        u8::try_from(part).ok().filter(|_| number < self.all)
     }
 
     fn take(&mut self, number: u64) -> bool {
@@ -223,30 +255,58 @@ impl Pool {
         }
     }
 
+    /// Number of an address in its network.
     fn v4_number(&self, address: Ipv4Addr) -> Option<u64> {
         let (net, _, numbers) = self.v4.as_ref()?;
         let number = u64::from(address.to_bits()).checked_sub(u64::from(net.to_bits()) + 1)?;
-        (number < numbers.count).then_some(number)
+        (number < numbers.all).then_some(number)
     }
 
     fn v6_number(&self, address: Ipv6Addr) -> Option<u64> {
         let (net, _, numbers) = self.v6.as_ref()?;
         let prefix = |address: Ipv6Addr| address.to_bits() >> 64;
         let number = u64::try_from(prefix(address).checked_sub(prefix(*net))?).ok()?;
-        (number < numbers.count).then_some(number)
+        (number < numbers.all).then_some(number)
+    }
+
+    /// Its part for a shard: one of `shards` equal ones.
+    pub fn part(&self, shard: u16, shards: u16) -> Self {
+        let v4 = self.v4.as_ref();
+        let v6 = self.v6.as_ref();
+        Self {
+            name: self.name.clone(),
+            instance: self.instance,
+            v4: v4.map(|(net, bits, numbers)| (*net, *bits, numbers.part(shard, shards))),
+            v6: v6.map(|(net, bits, numbers)| (*net, *bits, numbers.part(shard, shards))),
+        }
+    }
+
+    /// Which of `shards` parts an address is in, if it is one of the whole pool.
+    pub fn part_of(&self, key: Key, shards: u16) -> Option<u8> {
+        match key {
+            Key::Teid(_) | Key::Remote(..) => None,
+            Key::V4(address) => {
+                let number = self.v4_number(address)?;
+                self.v4.as_ref()?.2.part_of(number, shards)
+            }
+            Key::V6(prefix) => {
+                let number = self.v6_number(Ipv6Addr::from_bits(u128::from(prefix) << 64))?;
+                self.v6.as_ref()?.2.part_of(number, shards)
+            }
+        }
     }
 
     /// Draws a free IPv4 address.
     pub fn draw_v4(&mut self) -> Option<Ipv4Addr> {
         let (net, _, numbers) = self.v4.as_mut()?;
-        let number = u32::try_from(numbers.draw()?).ok()?;
+        let number = u32::try_from(numbers.first + numbers.draw()?).ok()?;
         Some(Ipv4Addr::from_bits(net.to_bits() + 1 + number))
     }
 
     /// Draws a free prefix of 64 bits.
     pub fn draw_v6(&mut self) -> Option<Ipv6Addr> {
         let (net, _, numbers) = self.v6.as_mut()?;
-        let number = u128::from(numbers.draw()?);
+        let number = u128::from(numbers.first + numbers.draw()?);
         Some(Ipv6Addr::from_bits(net.to_bits() + (number << 64)))
     }
 
@@ -269,11 +329,15 @@ impl Pool {
             Key::Teid(_) | Key::Remote(..) => None,
             Key::V4(address) => {
                 let number = self.v4_number(address)?;
-                self.v4.as_mut().map(|(_, _, numbers)| (numbers, number))
+                let (_, _, numbers) = self.v4.as_mut()?;
+                let number = number.checked_sub(numbers.first)?;
+                Some((numbers, number))
             }
             Key::V6(prefix) => {
                 let number = self.v6_number(Ipv6Addr::from_bits(u128::from(prefix) << 64))?;
-                self.v6.as_mut().map(|(_, _, numbers)| (numbers, number))
+                let (_, _, numbers) = self.v6.as_mut()?;
+                let number = number.checked_sub(numbers.first)?;
+                Some((numbers, number))
             }
         }
     }

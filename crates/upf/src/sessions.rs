@@ -149,6 +149,11 @@ impl Upf {
     /// Has keys lead to a slot, but those that did before; all of them, or none.
     fn claim(&mut self, keys: &[Key], before: &[Key], slot: u32) -> Result<(), Fault> {
         let new = keys.iter().filter(|key| !before.contains(key));
+        if let Some(key) = new.clone().find(|key| !self.is_mine(**key)) {
+            return Err(Cause::RULE_CREATION_MODIFICATION_FAILURE
+                .because_of(named_by(*key))
+                .into());
+        }
         for (count, key) in new.clone().enumerate() {
             let Err(refused) = self.index.insert(*key, slot) else {
                 continue;
@@ -156,16 +161,11 @@ impl Upf {
             new.clone()
                 .take(count)
                 .for_each(|key| self.index.remove(*key));
-            let ie_type = match key {
-                Key::Teid(_) => IeType::F_TEID,
-                Key::V4(_) | Key::V6(_) => IeType::UE_IP_ADDRESS,
-                Key::Remote(..) => IeType::OUTER_HEADER_CREATION,
-            };
             let cause = match refused {
                 Refused::Taken => Cause::RULE_CREATION_MODIFICATION_FAILURE,
                 Refused::Full => Cause::NO_RESOURCES_AVAILABLE,
             };
-            return Err(cause.because_of(ie_type).into());
+            return Err(cause.because_of(named_by(*key)).into());
         }
         for key in new {
             self.pools.iter_mut().for_each(|pool| pool.take(*key));
@@ -309,6 +309,15 @@ impl Upf {
                 self.end_session(slot, now_ns);
             }
         }
+    }
+}
+
+/// The IE that names a key.
+const fn named_by(key: Key) -> IeType {
+    match key {
+        Key::Teid(_) => IeType::F_TEID,
+        Key::V4(_) | Key::V6(_) => IeType::UE_IP_ADDRESS,
+        Key::Remote(..) => IeType::OUTER_HEADER_CREATION,
     }
 }
 

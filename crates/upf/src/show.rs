@@ -10,6 +10,7 @@ use crate::association::{ASSOCIATION_COUNT, shown};
 use crate::held::Account;
 use crate::model::Session;
 use crate::rules::NONE;
+use crate::shards::SEID_SHIFT;
 use crate::upf::Upf;
 
 /// Most sessions in one answer.
@@ -72,6 +73,10 @@ impl Upf {
 
     fn show_session(&self, request: &Value) -> Result<Value, String> {
         let seid = request["seid"].as_u64().ok_or(REQUESTS)?;
+        let (own, shards) = self.settings.shard;
+        if shards > 1 && seid >> SEID_SHIFT != u64::from(own) {
+            return Ok(Value::Null);
+        }
         let slot = self.store.slot_of(seid);
         let session = slot.and_then(|slot| self.store.session(slot));
         let session = session.ok_or_else(|| format!("there is no session with SEID {seid}"))?;

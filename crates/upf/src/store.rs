@@ -14,6 +14,7 @@ use std::ops::DerefMut;
 use crate::association::{ASSOCIATION_COUNT, Association};
 use crate::model::{Image, Session};
 use crate::rules::Head;
+use crate::shards::SEID_SHIFT;
 use crate::stored::Stored;
 
 /// Number of the layout of all that lies in the memory.
@@ -34,6 +35,9 @@ const SLOT_HEADER: usize = 8;
 /// In front of the journal's image: slot plus 1 if it is sealed.
 const JOURNAL_HEADER: usize = 8;
 
+/// How often a slot was used, as its SEIDs have it.
+const USES_MASK: u64 = (1 << (SEID_SHIFT - 32)) - 1;
+
 /// The memory of a UPF.
 pub type Memory = Box<dyn DerefMut<Target = [u8]> + Send>;
 
@@ -47,6 +51,8 @@ pub struct Store {
     /// Slots that were ever used: memory behind them is not touched.
     fresh: u32,
     live: u32,
+    /// The number of the shard, which SEIDs begin with.
+    shard: u64,
 }
 
 impl std::fmt::Debug for Store {
@@ -86,6 +92,7 @@ impl Store {
             free: Vec::new(),
             fresh: 0,
             live: 0,
+            shard: 0,
         };
         let shape = [
             (AT_MAGIC, MAGIC),
@@ -113,6 +120,11 @@ impl Store {
             }
         }
         store
+    }
+
+    /// Has SEIDs that are given from now on begin with the number of a shard.
+    pub fn set_shard(&mut self, shard: u16) {
+        self.shard = u64::from(shard) << SEID_SHIFT;
     }
 
     /// When the node started, in seconds since 1900: as long as sessions are kept.
@@ -199,9 +211,10 @@ impl Store {
         let slot = self.free.last().copied().or(fresh).ok_or(Full)?;
         let uses = match Some(slot) == fresh {
             true => 1,
-            false => self.word(self.slot_at(slot)).wrapping_add(1) & 0x7fff_ffff,
+            false => self.word(self.slot_at(slot)).wrapping_add(1) & USES_MASK,
         };
-        Ok((slot, (uses.max(1) << 32) | (u64::from(slot) + 1)))
+        let seid = self.shard | (uses.max(1) << 32) | (u64::from(slot) + 1);
+        Ok((slot, seid))
     }
 
     /// Writes a new session into the slot that [`Store::next`] named. It is linked and fits.
@@ -210,7 +223,7 @@ impl Store {
             return;
         };
         let at = self.slot_at(slot);
-        self.set_word(at, session.head.seid >> 32);
+        self.set_word(at, session.head.seid >> 32 & USES_MASK);
         if self.free.pop().is_none() {
             self.set_word(at + SLOT_HEADER, 0);
             self.fresh += 1;

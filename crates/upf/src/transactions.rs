@@ -7,6 +7,8 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::IpAddr;
 
+use crate::shards::SEQUENCE_SHIFT;
+
 /// Most requests that wait for an answer.
 pub const PENDING_COUNT_MAX: usize = 1024;
 /// Most answers that are kept.
@@ -62,6 +64,8 @@ pub struct Transactions {
     t1_ns: u64,
     n1: u32,
     sequence: u32,
+    /// First sequence number, and how many there are less one: bits.
+    sequences: (u32, u32),
     pending: BTreeMap<u32, Pending>,
     /// Sequence numbers by the time at which they are due; some are no longer waited for.
     due: VecDeque<(u64, u32)>,
@@ -77,6 +81,7 @@ impl Transactions {
             t1_ns,
             n1: n1.max(1),
             sequence: 0,
+            sequences: (0, 0xff_ffff),
             pending: BTreeMap::new(),
             due: VecDeque::new(),
             answers: HashMap::new(),
@@ -84,9 +89,24 @@ impl Transactions {
         }
     }
 
+    /// With the sequence numbers of one of several shards, which have one peer: they begin with its
+    /// number.
+    pub fn of_shard(mut self, shard: u16, shards: u16) -> Self {
+        if shards > 1 {
+            let mask = (1 << SEQUENCE_SHIFT) - 1;
+            self.sequences = (u32::from(shard) << SEQUENCE_SHIFT & 0xff_ffff, mask);
+        }
+        self
+    }
+
     /// Whether another request may be sent.
     pub fn has_room(&self) -> bool {
         self.pending.len() < PENDING_COUNT_MAX
+    }
+
+    /// Answers that are kept.
+    pub fn kept(&self) -> usize {
+        self.answers.len()
     }
 
     /// Requests that wait for an answer.
@@ -98,7 +118,8 @@ impl Transactions {
     pub fn next_sequence(&mut self) -> u32 {
         // One that is still waited for is passed by; there are far fewer of them than numbers.
         loop {
-            self.sequence = (self.sequence + 1) & 0xff_ffff;
+            let (first, mask) = self.sequences;
+            self.sequence = first | (self.sequence + 1) & mask;
             if !self.pending.contains_key(&self.sequence) {
                 return self.sequence;
             }

@@ -13,6 +13,7 @@ use crate::model::Key;
 use crate::ranges::{Index, Pool, Teids};
 use crate::rules::NONE;
 use crate::settings::Settings;
+use crate::shards::Shards;
 use crate::store::{Memory, Store};
 use crate::transactions::{Datagram, Transactions};
 use crate::usage::WallClock;
@@ -164,6 +165,7 @@ pub struct Upf {
     pub(crate) index: Index,
     pub(crate) teids: Teids,
     pub(crate) pools: Vec<Pool>,
+    pub(crate) shards: Shards,
     pub(crate) timers: Timers,
     pub(crate) transactions: Transactions,
     pub(crate) outbox: VecDeque<Datagram>,
@@ -194,19 +196,27 @@ impl Upf {
         now_ns: u64,
     ) -> Result<Self, String> {
         let recovery = clock.seconds(now_ns);
-        let store = Store::open(memory, settings.session_bytes, settings.sessions, recovery);
+        let (shard, shard_count) = settings.shard;
+        let mut store = Store::open(memory, settings.session_bytes, settings.sessions, recovery);
+        store.set_shard(shard);
         let keys = settings.sessions.saturating_mul(6).max(64);
         #[expect(
             clippy::cast_possible_truncation,
             reason = "the lower half is random too"
         )]
         let seed = settings.seed[0] as u32;
+        let pools = settings
+            .pools
+            .iter()
+            .map(|pool| pool.part(shard, shard_count));
         let mut upf = Self {
             index: Index::new(keys, settings.seed)?,
-            teids: Teids::new(settings.shard.0, settings.shard.1, seed),
-            pools: settings.pools.clone(),
+            teids: Teids::new(shard, shard_count, seed),
+            pools: pools.collect(),
+            shards: Shards::new(&settings, shard_count),
             timers: Timers::new(settings.sessions, settings.seed, now_ns)?,
-            transactions: Transactions::new(settings.t1_ns, settings.n1),
+            transactions: Transactions::new(settings.t1_ns, settings.n1)
+                .of_shard(shard, shard_count),
             outbox: VecDeque::new(),
             heartbeats: [now_ns.saturating_add(settings.heartbeat_ns); ASSOCIATION_COUNT],
             end_markers: VecDeque::new(),
@@ -233,6 +243,11 @@ impl Upf {
                 self.store.remove(slot);
                 continue;
             };
+            // The number of shards has changed: its packets come to another one.
+            if session.keys().iter().any(|key| !self.is_mine(*key)) {
+                self.store.remove(slot);
+                continue;
+            }
             for key in session.keys() {
                 // One that two sessions claim is the first one's.
                 let _ = self.index.insert(key, slot);
@@ -241,6 +256,12 @@ impl Upf {
             self.note_remotes(&session, slot);
             self.arm(slot, now_ns);
         }
+    }
+
+    /// Whether packets that are found by a key come to this shard.
+    pub(crate) fn is_mine(&self, key: Key) -> bool {
+        let shard = self.shards.of_key(key);
+        shard.is_none_or(|shard| u16::from(shard) == self.settings.shard.0)
     }
 
     /// Ends it, and gives the memory that a successor takes over.

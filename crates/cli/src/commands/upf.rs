@@ -109,13 +109,33 @@ fn ask(node: &Node, request: Value) -> Result<Value, Failure> {
     }
 }
 
-fn show(node: &Node, what: &str, answer: &Value, text: impl FnOnce(&Value)) -> Outcome {
+fn show(node: &Node, what: &str, answer: &Value, text: impl Fn(&Value)) -> Outcome {
     if node.json {
         document::print(&format!("catena.upf.{what}/1"), answer)?;
-    } else {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let shards = answer.as_object().into_iter().flatten();
+    let mut shards = shards
+        .filter(|(name, _)| is_shard(&node.node, name))
+        .peekable();
+    if shards.peek().is_none() {
+        text(answer);
+        return Ok(ExitCode::SUCCESS);
+    }
+    // One that has nothing to do with the question has no answer.
+    for (name, answer) in shards.filter(|(_, answer)| !answer.is_null()) {
+        outln!("{name}");
         text(answer);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether an answer by this name is that of a shard of the node, as `upf/0`.
+fn is_shard(node: &str, name: &str) -> bool {
+    let shard = name
+        .strip_prefix(node)
+        .and_then(|rest| rest.strip_prefix('/'));
+    shard.is_some_and(|shard| shard.parse::<u16>().is_ok())
 }
 
 /// An object as one line: `name value, name value`.

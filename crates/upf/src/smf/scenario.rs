@@ -307,6 +307,8 @@ pub struct Packets {
     /// Whether they must not be fragmented.
     #[serde(default)]
     pub dont_fragment: bool,
+    /// They open a TCP connection, and offer this maximum segment size.
+    pub mss: Option<u16>,
     /// They come in fragments of at most so many bytes, the last one first.
     pub cut: Option<usize>,
     /// The packets of their tunnel do.
@@ -346,6 +348,13 @@ pub enum Expect {
         /// Message type.
         message: u8,
         /// TEID in its header, or in TEID Data I.
+        teid: Option<u32>,
+    },
+    /// What opens a TCP connection leaves, and offers this.
+    Segment {
+        /// Maximum segment size.
+        size: u16,
+        /// TEID of its tunnel.
         teid: Option<u32>,
     },
     /// The sender of a packet is told that it is too big.

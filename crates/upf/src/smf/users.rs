@@ -105,6 +105,17 @@ impl Player {
         if let Some((prefix, mtu)) = wire::advertised(packet) {
             return self.advertised(prefix, mtu, teid);
         }
+        if let Some(size) = wire::offered(packet) {
+            let is_it = |one: &Expect| match one {
+                Expect::Segment {
+                    size: wanted,
+                    teid: of,
+                } => (*wanted, *of) == (size, teid),
+                _ => false,
+            };
+            let what = format!("a segment size of {size}, TEID {teid:?}");
+            return self.expect(is_it, &what).map(drop);
+        }
         if let Some(mtu) = wire::told_mtu(packet) {
             return self.told(mtu, teid);
         }

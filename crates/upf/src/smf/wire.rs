@@ -7,7 +7,8 @@ use catena_wire::ethernet::MacAddr;
 use catena_wire::gtpu::element::Element;
 use catena_wire::gtpu::{self, MessageType};
 use catena_wire::ip::Protocol;
-use catena_wire::{icmpv4, icmpv6, ipv4, ipv6};
+use catena_wire::tcp::option::TcpOption;
+use catena_wire::{icmpv4, icmpv6, ipv4, ipv6, tcp};
 
 use super::scenario::{Packets, Scenario};
 use crate::advertisement::ALL_ROUTERS;
@@ -50,6 +51,9 @@ pub(super) fn user_packet(
     packets: &Packets,
     number: u32,
 ) -> Vec<u8> {
+    if let Some(mss) = packets.mss {
+        return syn(from, to, mss);
+    }
     let headers_len = headers(from, to).header_len() - ETHERNET;
     let mut payload = vec![0; packets.bytes.max(headers_len + 4) - headers_len];
     payload[..4].copy_from_slice(&number.to_be_bytes());
@@ -65,6 +69,41 @@ pub(super) fn user_packet(
         view.fill_checksum();
     }
     packet
+}
+
+/// What opens a TCP connection.
+fn syn(from: (IpAddr, u16), to: (IpAddr, u16), mss: u16) -> Vec<u8> {
+    let mut segment = [0; 24];
+    segment[..2].copy_from_slice(&from.1.to_be_bytes());
+    segment[2..4].copy_from_slice(&to.1.to_be_bytes());
+    (segment[12], segment[13]) = (6 << 4, 2);
+    segment[20..22].copy_from_slice(&[2, 4]);
+    segment[22..].copy_from_slice(&mss.to_be_bytes());
+    // A datagram whose headers are made those of the segment.
+    let at = headers(from, to).header_len() - ETHERNET - 8;
+    let mut packet = datagram(from, to, &segment[8..])[ETHERNET..].to_vec();
+    packet[at..].copy_from_slice(&segment);
+    packet[if from.0.is_ipv4() { 9 } else { 6 }] = Protocol::TCP.0;
+    if let Ok(mut view) = ipv4::View::parse(&mut packet[..]) {
+        view.fill_checksum();
+    }
+    let addresses = Dissected::parse_ip(&packet).ok().and_then(|read| read.ip);
+    if let Some((ip, mut view)) = addresses.zip(tcp::View::parse(&mut packet[at..]).ok()) {
+        view.fill_checksum(&ip.addresses);
+    }
+    packet
+}
+
+/// The maximum segment size that a TCP segment offers, if its checksum is right.
+pub(super) fn offered(packet: &[u8]) -> Option<u16> {
+    let read = Dissected::parse_ip(packet).ok()?;
+    let ip = read.ip.filter(|ip| ip.protocol == Protocol::TCP)?;
+    let view = tcp::View::parse(packet.get(read.l4..read.end)?).ok()?;
+    let size = view.options().find_map(|option| match option {
+        Ok(TcpOption::MaximumSegmentSize(size)) => Some(size),
+        _ => None,
+    });
+    size.filter(|_| view.checksum_is_valid(&ip.addresses))
 }
 
 /// A packet in fragments of at most `mtu` bytes, the last one first; whole if there is no MTU.

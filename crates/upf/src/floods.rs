@@ -1,0 +1,179 @@
+//! Floods: echoes, unknown tunnels, nodes, sessions, SEIDs. Memory stays as it is, what cannot be
+//! done is counted, and a session that is served goes on to be.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr};
+
+use catena_wire::gtpu;
+use catena_wire::pfcp::value::Time;
+use catena_wire::pfcp::value::address::NodeId;
+use catena_wire::pfcp::{Cause, Header, MessageType, PORT, View, Writer, key};
+
+use crate::association::ASSOCIATION_COUNT;
+use crate::headers::{Datagram, Frame, Tunnel};
+use crate::node::message;
+use crate::public_failures::{SESSIONS, SMF, Smf, new};
+use crate::transactions::{ANSWER_COUNT_MAX, Peer};
+use crate::tunnel::SIGNAL_COUNT_MAX;
+use crate::upf::{OUTBOX_COUNT_MAX, Upf};
+
+/// More than any limit.
+const FLOOD: u32 = 20_000;
+
+fn to_n3(message: &[u8]) -> Vec<u8> {
+    let mac = catena_wire::ethernet::MacAddr([2; 6]);
+    let datagram = Datagram {
+        frame: Frame { src: mac, dst: mac },
+        src: IpAddr::V4(Ipv4Addr::new(10, 3, 0, 2)),
+        dst: IpAddr::V4(Ipv4Addr::new(10, 3, 0, 1)),
+        src_port: gtpu::PORT,
+        dst_port: gtpu::PORT,
+        traffic_class: 0,
+        ident: 0,
+    };
+    let at = datagram.header_len();
+    let mut frame = vec![0; at + message.len()];
+    frame[at..].copy_from_slice(message);
+    datagram.emit(&mut frame);
+    frame
+}
+
+fn echo() -> Vec<u8> {
+    let header = gtpu::Header {
+        message_type: gtpu::MessageType::ECHO_REQUEST,
+        teid: 0,
+        sequence: Some(1),
+        n_pdu: None,
+        extensions: gtpu::Extensions::NONE,
+        payload_len: 0,
+    };
+    let mut message = vec![0; header.header_len()];
+    header.emit(&mut message);
+    to_n3(&message)
+}
+
+fn in_tunnel(teid: u32) -> Vec<u8> {
+    let tunnel = Tunnel::uplink(teid, None);
+    let mut message = vec![0; tunnel.len() + 20];
+    tunnel.emit(&mut message, gtpu::MessageType::G_PDU, 20);
+    to_n3(&message)
+}
+
+fn ask(
+    upf: &mut Upf,
+    from: Peer,
+    sequence: u32,
+    (message_type, seid): (MessageType, Option<u64>),
+    fill: impl FnOnce(&mut Writer<'_>) -> Result<(), catena_wire::pfcp::Full>,
+) {
+    let header = Header {
+        message_type,
+        seid,
+        sequence,
+        priority: None,
+        follow_on: false,
+    };
+    upf.datagram(&message(&header, fill).unwrap(), from, 0);
+}
+
+fn causes(upf: &mut Upf) -> Vec<Cause> {
+    let answers = std::iter::from_fn(|| upf.next_message());
+    let cause = |bytes: Vec<u8>| View::parse(&bytes[..]).unwrap().ies().require(key::CAUSE);
+    answers.map(|answer| cause(answer.bytes).unwrap()).collect()
+}
+
+#[test]
+fn echoes_wait_up_to_a_limit_and_the_rest_are_counted() {
+    let mut upf = new(None);
+    let mut signals = VecDeque::new();
+    let frame = echo();
+    for _ in 0..FLOOD {
+        upf.look(&frame, &mut signals, 0);
+    }
+    assert_eq!(signals.len(), SIGNAL_COUNT_MAX);
+    assert_eq!(upf.counters().echoes, u64::from(FLOOD));
+    assert_eq!(
+        upf.counters().unsent,
+        u64::from(FLOOD) - SIGNAL_COUNT_MAX as u64
+    );
+}
+
+/// OAI #32 and open5gs #4492 in one: no state and few answers for tunnels that nobody has.
+#[test]
+fn unknown_tunnels_get_so_many_answers_per_second_and_no_memory() {
+    let mut upf = new(None);
+    let mut signals = VecDeque::new();
+    for second in 0..3u64 {
+        for teid in 1..=FLOOD {
+            upf.look(&in_tunnel(teid), &mut signals, second * 1_000_000_000);
+        }
+    }
+    let told = upf.counters().error_indications;
+    assert!((100..=3 * 100 + 100).contains(&told), "{told}");
+    assert_eq!(signals.len() as u64, told);
+    assert_eq!(upf.index.len(), 0);
+}
+
+#[test]
+fn nodes_beyond_the_limit_are_refused_and_those_that_are_there_stay() {
+    let mut upf = new(None);
+    let set_up = |upf: &mut Upf, node: u32| {
+        let name = NodeId::V4(Ipv4Addr::from_bits(0x0a04_0000 + node));
+        let kind = (MessageType::ASSOCIATION_SETUP_REQUEST, None);
+        ask(upf, SMF, node, kind, |writer| {
+            writer.put(key::NODE_ID, &name)?;
+            writer.put(key::RECOVERY_TIME_STAMP, &Time(1))
+        });
+        causes(upf)
+    };
+    for node in 0..500 {
+        let wanted = match (node as usize) < ASSOCIATION_COUNT {
+            true => Cause::REQUEST_ACCEPTED,
+            false => Cause::NO_RESOURCES_AVAILABLE,
+        };
+        assert_eq!(set_up(&mut upf, node), [wanted], "{node}");
+    }
+    let last = upf.store.association(ASSOCIATION_COUNT - 1);
+    assert!(last.is_some());
+}
+
+#[test]
+fn requests_for_seids_that_nobody_has_leave_a_bounded_number_of_answers() {
+    let mut smf = Smf::new();
+    for sequence in 1..=FLOOD {
+        let kind = (
+            MessageType::SESSION_MODIFICATION_REQUEST,
+            Some(sequence.into()),
+        );
+        let from = Peer {
+            port: PORT + (sequence % 7) as u16,
+            ..SMF
+        };
+        ask(&mut smf.upf, from, sequence + 1000, kind, |_| Ok(()));
+    }
+    let upf = &mut smf.upf;
+    assert_eq!(upf.transactions.kept(), ANSWER_COUNT_MAX);
+    assert_eq!(upf.outbox.len(), OUTBOX_COUNT_MAX);
+    let lost = u64::from(FLOOD) - OUTBOX_COUNT_MAX as u64;
+    assert_eq!(upf.counters().unsent, lost);
+    let all_unknown = |cause: &Cause| *cause == Cause::SESSION_CONTEXT_NOT_FOUND;
+    assert!(causes(upf).iter().all(all_unknown));
+    smf.assert_empty();
+}
+
+#[test]
+fn sessions_beyond_the_limit_are_refused_and_take_no_address() {
+    let mut smf = Smf::new();
+    let nothing = |_: &mut Writer<'_>| Ok(());
+    for session in 0..1000 {
+        let (cause, ..) = smf.establish(nothing, nothing);
+        let wanted = match session < SESSIONS {
+            true => Cause::REQUEST_ACCEPTED,
+            false => Cause::NO_RESOURCES_AVAILABLE,
+        };
+        assert_eq!(cause, wanted, "{session}");
+    }
+    assert_eq!(smf.upf.session_count(), SESSIONS);
+    let used = smf.upf.pools[0].fill()[0].unwrap().0;
+    assert_eq!(used, u64::from(SESSIONS));
+}
