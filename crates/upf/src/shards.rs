@@ -10,7 +10,7 @@
 use std::net::IpAddr;
 
 use catena_engine::config::ConfigErrors;
-use catena_engine::shard::{ALL_SHARDS, Chooser};
+use catena_engine::shard::{ALL_SHARDS, Choice, Chooser};
 use catena_wire::gtpu;
 use catena_wire::pfcp::value::address::{Allocation, FTeid};
 use catena_wire::pfcp::{self, Group, IeType, MessageType, View, key};
@@ -180,9 +180,12 @@ impl Chooser for Shards {
 ///
 /// # Errors
 /// What is wrong with the settings.
-pub fn chooser(value: &serde_json::Value, count: u16) -> Result<Box<dyn Chooser>, ConfigErrors> {
+pub fn chooser(
+    value: &serde_json::Value,
+    choice: Choice,
+) -> Result<Box<dyn Chooser>, ConfigErrors> {
     let (_, settings, _) = config::read(value)?;
-    Ok(Box::new(Shards::new(&settings, count)))
+    Ok(Box::new(Shards::new(&settings, choice.shards)))
 }
 
 #[cfg(test)]

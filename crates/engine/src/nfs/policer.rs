@@ -217,7 +217,9 @@ pub const KIND: NfKind = NfKind {
     plan: |config, _outputs| {
         Policer::of(config)?;
         let plan = NfPlan::new().drop_reasons(["policer_red"]);
-        Ok(plan.sharding(Sharding::No("its rate is that of all its packets together".into())))
+        Ok(plan.sharding(Sharding::No(
+            "its rate is that of all its packets together".into(),
+        )))
     },
     build: |config, _context| Ok(BuiltNf::new(Policer::of(config)?)),
 };

@@ -199,6 +199,7 @@ mod tests {
             key: ShardKey::Own,
             shards: 3,
             own: Some((NODE.name.to_owned(), Value::Null)),
+            input: 0,
         };
         let mut bench = NfBench::new(&SPLITTER, &config.to_json(), &[]).unwrap();
         let burst = bench.process(&[&[2; 60], &[9; 60], &[1; 60], &[7; 60]]);
