@@ -11,9 +11,8 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use std::mem::offset_of;
 
-use crate::arithmetic::kind;
 use crate::edge::Context;
-use crate::generate::{Generator, PLAIN, outcome};
+use crate::generate::{Generator, PLAIN, kind, outcome};
 
 /// Most bytes of a field that are read in line.
 const INLINE_BYTES_MAX: usize = 16;

@@ -6,14 +6,9 @@
 use catena_flow::program::field::ones;
 use catena_flow::program::ir::{Binary, Unary, Width};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, Type, Value, types};
+use cranelift_codegen::ir::{InstBuilder, Value, types};
 
 use crate::generate::Generator;
-
-/// The type in which a value of a width is kept.
-pub(crate) fn kind(width: Width) -> Type {
-    if width > 64 { types::I128 } else { types::I64 }
-}
 
 impl Generator<'_, '_> {
     /// A number of 64 bits.

@@ -12,8 +12,8 @@ use catena_flow::program::ir::{
 use catena_flow::program::run::{Compiled, Part};
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::{
-    AbiParam, Block, Function as Intermediate, InstBuilder, MemFlagsData, SigRef, Signature, Value,
-    types,
+    AbiParam, Block, Function as Intermediate, InstBuilder, MemFlagsData, SigRef, Signature, Type,
+    Value, types,
 };
 use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
@@ -22,7 +22,6 @@ use std::collections::BTreeSet;
 use std::mem::offset_of;
 
 use crate::OP_COUNT_MAX;
-use crate::arithmetic::kind;
 use crate::call::{Call, arguments};
 use crate::edge::{Context, Executable, Function, Rows, call_back_address, end};
 
@@ -48,6 +47,11 @@ pub(crate) mod outcome {
 
 /// Every access to memory in generated code: it does not fault. What is not aligned need not be.
 pub(crate) const PLAIN: MemFlagsData = MemFlagsData::new().with_notrap();
+
+/// The type in which a value of a width is kept.
+pub(crate) fn kind(width: Width) -> Type {
+    if width > 64 { types::I128 } else { types::I64 }
+}
 
 /// Parts of an element, by their place in [`Native::functions`].
 const PARTS: [Part; 5] = [

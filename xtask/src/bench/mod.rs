@@ -257,7 +257,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             truth::run(&mut session);
             "truth"
         }
-        Name::Flow | Name::Pcs => unreachable!("handled above"),
+        Name::Flow | Name::FlowPrograms | Name::Pcs => unreachable!("handled above"),
     };
     let mut notes = session.notes;
     notes.extend(session.quiet.notes());
