@@ -151,7 +151,8 @@ fn reads_metadata(key: &Key, count: usize) -> bool {
 fn chooser(config: &Value, choice: Choice) -> Result<Box<dyn Chooser>, ConfigErrors> {
     let planned = super::plan(config)?;
     let element = whole(&planned.program).ok().flatten().unwrap_or(0);
-    let keys = Keys::new(Box::new(super::load(planned)), element);
+    let (loaded, _) = super::load(planned);
+    let keys = Keys::new(Box::new(loaded), element);
     Ok(Box::new(ByKey {
         keys,
         hash: KeyedHash::new([choice.seed, SEED_OF_SHARDS]),

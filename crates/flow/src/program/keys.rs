@@ -84,7 +84,7 @@ impl Keys {
         run_code(
             &key.code,
             (self.element, Part::Key),
-            compiled.as_deref(),
+            compiled.as_deref_mut(),
             slots,
             &mut env,
             &mut Unwatched,

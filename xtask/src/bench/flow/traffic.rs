@@ -206,7 +206,7 @@ impl Traffic {
         let mut packets = Vec::with_capacity(BURST * BURSTS);
         for _ in 0..BURSTS {
             self.bursts += 1;
-            let is_new = new_in.is_some_and(|one_in| self.bursts % one_in == 0);
+            let is_new = new_in.is_some_and(|one_in| self.bursts.is_multiple_of(one_in));
             for _ in 0..BURST {
                 packets.push(if is_new {
                     self.next += 1;
