@@ -64,7 +64,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
         Command::Sessions { node, from } => {
             let answer = ask(node, json!({ "show": "sessions", "from": from }))?;
             show(node, "sessions", &answer, |answer| {
-                outln!("{} sessions", answer["count"]);
+                outln!("sessions: {}", answer["count"]);
                 table(&answer["sessions"]);
             })
         }

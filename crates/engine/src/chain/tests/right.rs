@@ -20,7 +20,7 @@ links:
   - { link: swap -> out, trust: copy, overflow: drop_tail, slots: 1024 }
 run:
   { mode: thread, wait: spin, burst: 32, cores: [0, 1], image: worker,
-    orphan: 30s, buffers: { 2KiB: 1024, 128B: 4096 } }
+    orphan: stop, buffers: { 2KiB: 1024, 128B: 4096 } }
 ";
 
 #[test]
@@ -62,7 +62,7 @@ fn a_full_file_gives_the_chain_it_describes() {
             cores: vec![0, 1],
             buffers: vec![(128, 4096), (2048, 1024)],
             image: Some("worker".to_owned()),
-            orphan_ms: 30_000,
+            orphan_ms: 0,
         }
     );
     let links: Vec<_> = chain
