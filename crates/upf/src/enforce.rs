@@ -7,9 +7,9 @@ use std::net::IpAddr;
 
 use catena_wire::pfcp::value::flags::{ApplyAction, UsageReportTrigger};
 
+use crate::decision::{Decision, Found, Hold, Why};
 use crate::forward::Marking;
 use crate::model::Image;
-use crate::path::{Decision, Found, Hold, Why};
 use crate::qer::{self, Stopped};
 use crate::rules::{Far, Head, Pdr, QERS_MAX, Qer, URRS_MAX};
 

@@ -8,11 +8,11 @@
 use catena_engine::packet::Packet;
 use catena_wire::gtpu::{self, MessageType};
 
+use crate::decision::{Decision, Found, Why};
 use crate::headers::{Datagram, Frame, Tunnel};
 use crate::mss;
-use crate::path::{Decision, Found, Why};
 use crate::rules::{Far, NONE};
-use crate::settings::Interface;
+use crate::settings::{Exit, Interface};
 use crate::tunnel::ends;
 
 const ETHERNET: usize = catena_wire::ethernet::HEADER_LEN;
@@ -23,17 +23,6 @@ const IP_LEN_MAX: usize = 65_535;
 
 /// How a forwarded packet is marked: QFI, reflective QoS, paging policy.
 pub(crate) type Marking = (Option<u8>, bool, Option<u8>);
-
-/// How a packet leaves.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Exit<'a> {
-    /// By which interface.
-    pub(crate) out: &'a Interface,
-    /// Identification of its tunnel's packet.
-    pub(crate) ident: u16,
-    /// Maximum segment size that TCP may offer.
-    pub(crate) mss: Option<u16>,
-}
 
 /// A packet that is longer than it may be, by its sender's will: so long it may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,6 +19,7 @@ pub mod association;
 pub mod change;
 pub mod config;
 pub mod cut;
+pub mod decision;
 pub mod draft;
 mod enforce;
 #[cfg(test)]

@@ -31,9 +31,9 @@ use catena_wire::pfcp::value::Time;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::config::{self, Config};
+use crate::decision::{Decision, Hold, REASONS, Why};
 use crate::headers::{Datagram, Frame, HEADROOM};
 use crate::held::{Held, Stored};
-use crate::path::{Decision, Hold, REASONS, Why};
 use crate::reassembly::{Reassembly, Whole};
 use crate::shards::chooser;
 use crate::store::{LAYOUT, memory_bytes};

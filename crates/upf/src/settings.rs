@@ -9,9 +9,19 @@ use catena_wire::ethernet::MacAddr;
 use catena_wire::pfcp::value::Name;
 use catena_wire::pfcp::value::address::NodeId;
 
-use crate::forward::Exit;
 use crate::ranges::Pool;
 use crate::rules::{Far, NONE, Pdr};
+
+/// How a packet leaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exit<'a> {
+    /// By which interface.
+    pub(crate) out: &'a Interface,
+    /// Identification of its tunnel's packet.
+    pub(crate) ident: u16,
+    /// Maximum segment size that TCP may offer.
+    pub(crate) mss: Option<u16>,
+}
 
 /// An interface to a network.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,8 @@ use crate::nf::DropReason;
 use crate::packet::Packet;
 use crate::pools::Pools;
 
-/// Packets that are allocated before they are filled: about as many lines as a core fetches at once.
+/// Packets that are allocated before they are filled: about as many as a core fetches lines at
+/// once.
 const FILLED_AT_ONCE: usize = 16;
 
 /// Collects the packets one [`Port::rx`](super::Port::rx) call receives.

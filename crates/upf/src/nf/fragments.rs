@@ -9,7 +9,7 @@ use catena_engine::packet::Packet;
 
 use super::{UpfNf, dropped};
 use crate::cut::cut;
-use crate::path::{Decision, Why};
+use crate::decision::{Decision, Why};
 use crate::reassembly::{Part, Whole};
 
 /// Most packets of its own making that wait to leave.

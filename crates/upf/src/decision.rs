@@ -1,0 +1,129 @@
+//! What becomes of a packet, and why it did not leave.
+//!
+//! Between the steps of a packet's way through the UPF: `path` finds, `enforce` and `forward` decide,
+//! `nf` does it.
+
+use crate::sdf::Inner;
+
+/// Why a packet did not leave; the names of the NF's drop reasons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Headers contradict themselves.
+    Malformed,
+    /// Not IP, or no packet for a UPF.
+    NotForUs,
+    /// No session has this tunnel.
+    UnknownTeid,
+    /// No session has this UE address.
+    UnknownUe,
+    /// No PDR fits.
+    NoPdr,
+    /// From another address than its UE's.
+    Spoofed,
+    /// The FAR says so.
+    FarDrop,
+    /// A gate is closed.
+    Gate,
+    /// A rate is used up.
+    Rate,
+    /// A quota is used up.
+    Quota,
+    /// Longer than the interface's MTU, and not to be fragmented.
+    TooBig,
+    /// A fragment whose packet does not become whole.
+    Fragment,
+    /// A fragment whose packet is whole now, and goes on.
+    Reassembled,
+    /// It goes on in fragments.
+    Fragmented,
+    /// An extension header of GTP-U that must be understood and is not.
+    Extension,
+    /// No room in front of it for its headers.
+    NoHeadroom,
+    /// Held packets: as many as may be.
+    BufferFull,
+    /// Held packets: too long.
+    Expired,
+    /// Held packets: dropped by the SMF, or with their session.
+    Discarded,
+}
+
+/// Names of [`Why`], in its order.
+pub const REASONS: [&str; 19] = [
+    "malformed_packet",
+    "not_for_us",
+    "unknown_teid",
+    "unknown_ue",
+    "no_pdr",
+    "spoofed",
+    "far_drop",
+    "gate_closed",
+    "rate_exceeded",
+    "quota_exhausted",
+    "too_big",
+    "fragment",
+    "reassembled",
+    "fragmented",
+    "unknown_extension",
+    "no_room_for_headers",
+    "buffer_full",
+    "buffer_expired",
+    "buffer_discarded",
+];
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It leaves by this interface.
+    Send(u8),
+    /// It was for the UPF itself.
+    Consumed,
+    /// It is held.
+    Hold(Hold),
+    /// It is a part of an IP packet, which has to be whole first.
+    Join {
+        /// Where the IP packet begins in its frame.
+        at: u16,
+        /// The tunnel by which it came, if it is a user's; else 0.
+        teid: u32,
+        /// QFI in that tunnel.
+        qfi: Option<u8>,
+    },
+    /// It leaves in parts.
+    Cut {
+        /// By this interface.
+        interface: u8,
+        /// Where the IP packet that is cut begins in its frame.
+        at: u16,
+        /// Most bytes of each part behind Ethernet.
+        mtu: u16,
+    },
+    /// It is dropped.
+    Drop(Why),
+}
+
+/// A packet that waits for its UE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// Slot of its session.
+    pub slot: u32,
+    /// Whether a Downlink Data Report is wanted.
+    pub notifies: bool,
+    /// PDR ID.
+    pub pdr_id: u16,
+    /// QFI of the PDR's packets.
+    pub qfi: Option<u8>,
+    /// Most packets that the BAR suggests.
+    pub suggested: Option<u8>,
+}
+
+/// A packet on its way: where the user's packet begins in its frame, and by what it was found.
+pub(crate) struct Found {
+    pub(crate) at: usize,
+    pub(crate) inner: Inner,
+    pub(crate) slot: u32,
+    pub(crate) teid: u32,
+    pub(crate) qfi: Option<u8>,
+    /// Whether it came in parts.
+    pub(crate) is_joined: bool,
+}
