@@ -22,7 +22,7 @@ const IN_CIRCLES: &[(&str, usize)] = &[
     ("crates/pcs", 2),
     ("crates/port", 8),
     ("crates/shm", 14),
-    ("crates/upf", 2),
+    ("crates/upf", 5),
     ("crates/wire", 9),
     ("xtask", 4),
 ];

@@ -1,7 +1,7 @@
 //! What becomes of a packet, and why it did not leave.
 //!
-//! Between the steps of a packet's way through the UPF: `path` finds, `enforce` and `forward` decide,
-//! `nf` does it.
+//! Between the steps of a packet's way through the UPF: `path` finds, `enforce` and `forward`
+//! decide, `nf` does it.
 
 use crate::sdf::Inner;
 

@@ -21,7 +21,6 @@ use crate::forward::{TooLong, forward};
 use crate::headers::{self, Outer};
 use crate::icmp::Long;
 use crate::model::Key;
-use crate::sdf::Inner;
 use crate::transactions::Peer;
 use crate::tunnel::Signal;
 use crate::upf::Upf;
