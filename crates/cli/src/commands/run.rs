@@ -146,6 +146,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     tell_events(&mut supervisor, &notes, args.quiet);
     drop(notes);
     let status = supervisor.status();
+    // Its folder goes with it: whoever is answered may start the chain again at once.
+    drop(supervisor);
     for socket in &end_askers {
         answer(socket, &Answer::Status(Box::new(status.clone())));
     }
