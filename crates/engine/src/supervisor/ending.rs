@@ -4,16 +4,21 @@ use std::time::{Duration, Instant};
 
 use crate::protocol::ToWorker;
 use crate::supervisor::Supervisor;
+use crate::supervisor::instance::State;
 
 impl Supervisor {
-    /// Stops the chain: those who own no pools first, so that every buffer comes home. Waits at
-    /// most `patience`, then kills.
+    /// Stops the chain: who is being started comes up first, and takes what waits for it; then those
+    /// who own no pools stop, so that every buffer comes home; then the others. Waits at most half
+    /// of `patience` for each of the three, then kills.
     pub fn stop(&mut self, patience: Duration) {
         self.is_stopping = true;
+        let starts = |state: State| matches!(state, State::Starting | State::Making | State::Made);
+        self.step_while(patience / 2, |supervisor| {
+            let mut instances = supervisor.instances.iter();
+            instances.any(|instance| starts(instance.state))
+        });
         let owners: Vec<usize> = self.placement.pools.iter().map(|pool| pool.owner).collect();
         for round in [false, true] {
-            // One that does not listen must not use up the time of those that come after it.
-            let deadline = Instant::now() + patience / 2;
             let chosen: Vec<usize> = (0..self.instances.len())
                 .filter(|worker| owners.contains(worker) == round)
                 .collect();
@@ -22,15 +27,20 @@ impl Supervisor {
                     self.instances[*worker].send(&ToWorker::Stop);
                 }
             }
-            while chosen
-                .iter()
-                .any(|worker| self.instances[*worker].is_live())
-                && Instant::now() < deadline
-            {
-                self.step(Duration::from_millis(20), &[]);
-            }
+            // One that does not listen must not use up the time of those that come after it.
+            self.step_while(patience / 2, |supervisor| {
+                let mut chosen = chosen.iter();
+                chosen.any(|worker| supervisor.instances[*worker].is_live())
+            });
         }
         self.kill_all();
+    }
+
+    fn step_while(&mut self, patience: Duration, goes_on: impl Fn(&Self) -> bool) {
+        let deadline = Instant::now() + patience;
+        while goes_on(self) && Instant::now() < deadline {
+            self.step(Duration::from_millis(20), &[]);
+        }
     }
 
     pub(super) fn stopped(&mut self, worker: usize) {
