@@ -120,29 +120,7 @@ mod tests {
     use super::*;
 
     fn solicitation(src: &str, hop_limit: u8) -> Vec<u8> {
-        let mut packet = vec![0; ipv6::HEADER_LEN + icmpv6::HEADER_LEN];
-        ipv6::Header {
-            dscp: 0,
-            ecn: 0,
-            flow_label: 0,
-            payload_len: icmpv6::HEADER_LEN as u16,
-            next_header: Protocol::ICMPV6,
-            hop_limit,
-            src: src.parse().unwrap(),
-            dst: "ff02::2".parse().unwrap(),
-        }
-        .emit(&mut packet);
-        let mut view = ipv6::View::parse(&mut packet[..]).unwrap();
-        let addresses = view.addresses();
-        icmpv6::Header {
-            message_type: Type::ROUTER_SOLICITATION,
-            code: 0,
-            rest: [0; 4],
-        }
-        .emit(view.payload_mut());
-        let mut message = icmpv6::View::parse(view.payload_mut()).unwrap();
-        message.fill_checksum(&addresses);
-        packet
+        crate::smf::wire::solicitation(src.parse().unwrap(), hop_limit)
     }
 
     /// RFC 4861, 6.1.1: what a router must not answer.

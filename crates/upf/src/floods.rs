@@ -10,53 +10,31 @@ use catena_wire::pfcp::value::address::NodeId;
 use catena_wire::pfcp::{Cause, Header, MessageType, PORT, View, Writer, key};
 
 use crate::association::ASSOCIATION_COUNT;
-use crate::headers::{Datagram, Frame, Tunnel};
+use crate::headers::Tunnel;
 use crate::node::message;
 use crate::public_failures::{SESSIONS, SMF, Smf, new};
+use crate::smf::wire;
 use crate::transactions::{ANSWER_COUNT_MAX, Peer};
-use crate::tunnel::SIGNAL_COUNT_MAX;
+use crate::tunnel::{SIGNAL_COUNT_MAX, written};
 use crate::upf::{OUTBOX_COUNT_MAX, Upf};
 
 /// More than any limit.
 const FLOOD: u32 = 20_000;
 
-fn to_n3(message: &[u8]) -> Vec<u8> {
-    let mac = catena_wire::ethernet::MacAddr([2; 6]);
-    let datagram = Datagram {
-        frame: Frame { src: mac, dst: mac },
-        src: IpAddr::V4(Ipv4Addr::new(10, 3, 0, 2)),
-        dst: IpAddr::V4(Ipv4Addr::new(10, 3, 0, 1)),
-        src_port: gtpu::PORT,
-        dst_port: gtpu::PORT,
-        traffic_class: 0,
-        ident: 0,
-    };
-    let at = datagram.header_len();
-    let mut frame = vec![0; at + message.len()];
-    frame[at..].copy_from_slice(message);
-    datagram.emit(&mut frame);
-    frame
-}
+const GNB: (IpAddr, u16) = (IpAddr::V4(Ipv4Addr::new(10, 3, 0, 2)), gtpu::PORT);
+const N3: (IpAddr, u16) = (IpAddr::V4(Ipv4Addr::new(10, 3, 0, 1)), gtpu::PORT);
 
 fn echo() -> Vec<u8> {
-    let header = gtpu::Header {
-        message_type: gtpu::MessageType::ECHO_REQUEST,
-        teid: 0,
-        sequence: Some(1),
-        n_pdu: None,
-        extensions: gtpu::Extensions::NONE,
-        payload_len: 0,
-    };
-    let mut message = vec![0; header.header_len()];
-    header.emit(&mut message);
-    to_n3(&message)
+    let header = gtpu::Header::new(gtpu::MessageType::ECHO_REQUEST, 0, Some(1));
+    wire::datagram(GNB, N3, &written(header, &[]))
 }
 
-fn in_tunnel(teid: u32) -> Vec<u8> {
+/// A packet of zeros that the gNB sends into a tunnel.
+pub(crate) fn in_tunnel(teid: u32) -> Vec<u8> {
     let tunnel = Tunnel::uplink(teid, None);
     let mut message = vec![0; tunnel.len() + 20];
     tunnel.emit(&mut message, gtpu::MessageType::G_PDU, 20);
-    to_n3(&message)
+    wire::datagram(GNB, N3, &message)
 }
 
 fn ask(
@@ -66,13 +44,7 @@ fn ask(
     (message_type, seid): (MessageType, Option<u64>),
     fill: impl FnOnce(&mut Writer<'_>) -> Result<(), catena_wire::pfcp::Full>,
 ) {
-    let header = Header {
-        message_type,
-        seid,
-        sequence,
-        priority: None,
-        follow_on: false,
-    };
+    let header = Header::new(message_type, seid, sequence);
     upf.datagram(&message(&header, fill).unwrap(), from, 0);
 }
 

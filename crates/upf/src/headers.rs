@@ -176,6 +176,15 @@ impl Datagram {
         ethernet::HEADER_LEN + ip + udp::HEADER_LEN
     }
 
+    /// The whole frame of a datagram that carries `payload`.
+    pub fn frame(&self, payload: &[u8]) -> Vec<u8> {
+        let at = self.header_len();
+        let mut frame = vec![0; at + payload.len()];
+        frame[at..].copy_from_slice(payload);
+        self.emit(&mut frame);
+        frame
+    }
+
     /// Writes all headers to the front of `bytes`, whose rest is the payload. Addresses of two
     /// versions write nothing.
     pub fn emit(&self, bytes: &mut [u8]) {

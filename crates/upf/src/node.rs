@@ -45,13 +45,7 @@ pub(crate) fn message(
 
 /// The header of an answer about a node.
 fn answer_to(request: &Header, message_type: MessageType) -> Header {
-    Header {
-        message_type,
-        seid: None,
-        sequence: request.sequence,
-        priority: None,
-        follow_on: false,
-    }
+    Header::new(message_type, None, request.sequence)
 }
 
 impl Upf {
@@ -75,13 +69,7 @@ impl Upf {
         self.counters.discarded += 1;
         let is_version = unreadable.error.reason == Reason::BadVersion;
         let header = match unreadable.header {
-            _ if is_version => Header {
-                message_type: MessageType::VERSION_NOT_SUPPORTED_RESPONSE,
-                seid: None,
-                sequence: 0,
-                priority: None,
-                follow_on: false,
-            },
+            _ if is_version => Header::new(MessageType::VERSION_NOT_SUPPORTED_RESPONSE, None, 0),
             Some(header) => header,
             None => return,
         };
@@ -381,13 +369,7 @@ impl Upf {
         fill: impl FnOnce(&mut Writer<'_>) -> Result<(), Full>,
     ) {
         let sequence = self.transactions.next_sequence();
-        let header = Header {
-            message_type,
-            seid,
-            sequence,
-            priority: None,
-            follow_on: false,
-        };
+        let header = Header::new(message_type, seid, sequence);
         let to = Peer {
             address: to,
             port: catena_wire::pfcp::PORT,

@@ -76,13 +76,7 @@ impl Smf {
         fill: impl FnOnce(&mut Writer<'_>) -> Result<(), Full>,
     ) -> Said {
         self.sequence += 1;
-        let header = Header {
-            message_type,
-            seid,
-            sequence: self.sequence,
-            priority: None,
-            follow_on: false,
-        };
+        let header = Header::new(message_type, seid, self.sequence);
         let bytes = message(&header, fill).unwrap();
         self.upf.datagram(&bytes, SMF, 0);
         let answer = self.upf.next_message().expect("one answer");
@@ -481,13 +475,7 @@ fn n4_hijack_unknown_peers_are_not_heard() {
 #[test]
 fn free5gc_482_any_bytes_at_all() {
     let mut smf = Smf::new();
-    let header = Header {
-        message_type: MessageType::SESSION_ESTABLISHMENT_REQUEST,
-        seid: Some(0),
-        sequence: 9,
-        priority: None,
-        follow_on: false,
-    };
+    let header = Header::new(MessageType::SESSION_ESTABLISHMENT_REQUEST, Some(0), 9);
     let whole = message(&header, |writer| {
         begin(writer)?;
         writer.group(IeType::CREATE_PDR, |writer| {
@@ -523,13 +511,11 @@ fn open5gs_4154_a_refused_modification_changes_nothing() {
     let mut refused = 0;
     let (_, _, mut seid) = smf.establish(nothing, |writer| qer(writer, 1));
     let modification = |seid| {
-        let header = Header {
-            message_type: MessageType::SESSION_MODIFICATION_REQUEST,
-            seid: Some(seid),
-            sequence: 0x90_0000,
-            priority: None,
-            follow_on: false,
-        };
+        let header = Header::new(
+            MessageType::SESSION_MODIFICATION_REQUEST,
+            Some(seid),
+            0x90_0000,
+        );
         message(&header, |writer| {
             writer.group(IeType::REMOVE_QER, |writer| {
                 writer.put(key::QER_ID, &QerId(1))

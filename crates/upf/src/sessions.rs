@@ -20,13 +20,7 @@ use crate::transactions::Peer;
 use crate::upf::Upf;
 
 fn answer_to(request: &Header, cp_seid: u64, message_type: MessageType) -> Header {
-    Header {
-        message_type,
-        seid: Some(cp_seid),
-        sequence: request.sequence,
-        priority: None,
-        follow_on: false,
-    }
+    Header::new(message_type, Some(cp_seid), request.sequence)
 }
 
 impl Upf {

@@ -51,11 +51,10 @@ pub struct Signal {
 impl Signal {
     /// A datagram with these bytes behind its headers.
     fn of(interface: u8, datagram: &Datagram, bytes: &[u8]) -> Self {
-        let at = datagram.header_len();
-        let mut frame = vec![0; at + bytes.len()];
-        frame[at..].copy_from_slice(bytes);
-        datagram.emit(&mut frame);
-        Self { interface, frame }
+        Self {
+            interface,
+            frame: datagram.frame(bytes),
+        }
     }
 }
 
@@ -167,14 +166,7 @@ impl Upf {
         peer: (IpAddr, u16, IpAddr),
         signals: &mut VecDeque<Signal>,
     ) {
-        let message = gtpu::Header {
-            message_type: MessageType::ECHO_RESPONSE,
-            teid: 0,
-            sequence: Some(sequence),
-            n_pdu: None,
-            extensions: gtpu::Extensions::NONE,
-            payload_len: 0,
-        };
+        let message = gtpu::Header::new(MessageType::ECHO_RESPONSE, 0, Some(sequence));
         let bytes = written(message, &[Element::Recovery(0)]);
         self.signal(signals, peer, bytes);
     }
@@ -191,14 +183,7 @@ impl Upf {
             return;
         }
         self.counters.error_indications += 1;
-        let message = gtpu::Header {
-            message_type: MessageType::ERROR_INDICATION,
-            teid: 0,
-            sequence: Some(0),
-            n_pdu: None,
-            extensions: gtpu::Extensions::NONE,
-            payload_len: 0,
-        };
+        let message = gtpu::Header::new(MessageType::ERROR_INDICATION, 0, Some(0));
         let elements = [Element::TeidDataI(teid), Element::PeerAddress(own)];
         let bytes = written(message, &elements);
         self.signal(signals, (to, gtpu::PORT, own), bytes);
@@ -229,14 +214,7 @@ impl Upf {
                 continue;
             };
             self.counters.end_markers += 1;
-            let message = gtpu::Header {
-                message_type: MessageType::END_MARKER,
-                teid: far.teid,
-                sequence: None,
-                n_pdu: None,
-                extensions: gtpu::Extensions::NONE,
-                payload_len: 0,
-            };
+            let message = gtpu::Header::new(MessageType::END_MARKER, far.teid, None);
             self.signal(signals, (to, gtpu::PORT, own), written(message, &[]));
         }
     }

@@ -242,6 +242,18 @@ pub struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
+    /// A header without N-PDU number and extensions, and with nothing behind it yet.
+    pub const fn new(message_type: MessageType, teid: u32, sequence: Option<u16>) -> Self {
+        Self {
+            message_type,
+            teid,
+            sequence,
+            n_pdu: None,
+            extensions: Extensions::NONE,
+            payload_len: 0,
+        }
+    }
+
     /// Reads the header of the message in `bytes`, which must hold the payload too.
     ///
     /// # Errors

@@ -247,6 +247,17 @@ pub struct Header {
 }
 
 impl Header {
+    /// A header without priority, of a message that stands alone in its datagram.
+    pub const fn new(message_type: MessageType, seid: Option<u64>, sequence: u32) -> Self {
+        Self {
+            message_type,
+            seid,
+            sequence,
+            priority: None,
+            follow_on: false,
+        }
+    }
+
     /// Reads the header of the message in `bytes`, which must hold the whole message.
     ///
     /// # Errors

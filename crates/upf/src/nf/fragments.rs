@@ -48,26 +48,38 @@ impl UpfNf {
                 ToDo::Cut { interface, at, mtu } => {
                     self.scratch.clear();
                     self.scratch.extend_from_slice(burst.packet(index).bytes());
-                    self.ident = self.ident.wrapping_add(1);
-                    let leaving = &mut self.leaving;
-                    let is_cut = cut(
-                        &self.scratch,
-                        at.into(),
-                        mtu.into(),
-                        self.ident,
-                        |len, fill| {
-                            let has_room = leaving.len() < LEAVING_COUNT_MAX;
-                            let made = has_room.then(|| burst.make(len, 0, fill)).flatten();
-                            let made = made.map(|kept| leaving.push_back((kept, interface)));
-                            made.is_some()
-                        },
-                    );
+                    let is_cut = self.cut(at, interface, mtu, |len, fill| burst.make(len, 0, fill));
                     if !is_cut {
                         burst.set_verdict(index, Verdict::Drop(dropped(Why::TooBig)));
                     }
                 }
             }
         }
+    }
+
+    /// Makes parts of the packet in `scratch`, which leave by an interface. False if it cannot be
+    /// cut, or there is no room for all of them.
+    fn cut(
+        &mut self,
+        at: u16,
+        interface: u8,
+        mtu: u16,
+        mut make: impl FnMut(usize, &dyn Fn(&mut [u8])) -> Option<Kept>,
+    ) -> bool {
+        self.ident = self.ident.wrapping_add(1);
+        let leaving = &mut self.leaving;
+        cut(
+            &self.scratch,
+            at.into(),
+            mtu.into(),
+            self.ident,
+            |len, fill| {
+                let has_room = leaving.len() < LEAVING_COUNT_MAX;
+                let made = has_room.then(|| make(len, fill)).flatten();
+                made.map(|kept| leaving.push_back((kept, interface)))
+                    .is_some()
+            },
+        )
     }
 
     fn join(&mut self, part: Part, ticket: (Kept, Origin), now_ns: u64) {
@@ -161,19 +173,7 @@ impl UpfNf {
                 self.scratch.clear();
                 let bytes = out.kept(&kept).map(Packet::bytes).unwrap_or_default();
                 self.scratch.extend_from_slice(bytes);
-                self.ident = self.ident.wrapping_add(1);
-                let leaving = &mut self.leaving;
-                let is_cut = cut(
-                    &self.scratch,
-                    at.into(),
-                    mtu.into(),
-                    self.ident,
-                    |len, fill| {
-                        let made = out.make(len, 0, fill);
-                        let made = made.map(|kept| leaving.push_back((kept, interface)));
-                        made.is_some()
-                    },
-                );
+                let is_cut = self.cut(at, interface, mtu, |len, fill| out.make(len, 0, fill));
                 let why = if is_cut { Why::Fragmented } else { Why::TooBig };
                 out.drop_kept(kept, dropped(why));
             }

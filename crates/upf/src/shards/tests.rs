@@ -14,8 +14,9 @@ use catena_wire::pfcp::{Cause, Header, Writer};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::headers::{Datagram, Frame, Tunnel};
+use crate::floods::in_tunnel;
 use crate::node::message;
+use crate::smf::wire;
 use crate::store::memory_bytes;
 use crate::transactions::Peer;
 use crate::upf::Upf;
@@ -94,13 +95,7 @@ impl Node {
         fill: impl FnOnce(&mut Writer<'_>) -> Result<(), pfcp::Full>,
     ) -> Vec<Vec<u8>> {
         self.sequence += 1;
-        let header = Header {
-            message_type,
-            seid,
-            sequence: self.sequence,
-            priority: None,
-            follow_on: false,
-        };
+        let header = Header::new(message_type, seid, self.sequence);
         let bytes = message(&header, fill).unwrap();
         let frame = framed(SMF.into(), [10, 4, 0, 1].into(), pfcp::PORT, &bytes);
         let from = Peer {
@@ -209,33 +204,7 @@ fn rules(writer: &mut Writer<'_>, given: Option<Ipv4Addr>) -> Result<(), pfcp::F
 }
 
 fn framed(src: IpAddr, dst: IpAddr, port: u16, payload: &[u8]) -> Vec<u8> {
-    let mac = catena_wire::ethernet::MacAddr([2; 6]);
-    let datagram = Datagram {
-        frame: Frame { src: mac, dst: mac },
-        src,
-        dst,
-        src_port: port,
-        dst_port: port,
-        traffic_class: 0,
-        ident: 0,
-    };
-    let at = datagram.header_len();
-    let mut frame = vec![0; at + payload.len()];
-    frame[at..].copy_from_slice(payload);
-    datagram.emit(&mut frame);
-    frame
-}
-
-fn tunnelled(teid: u32) -> Vec<u8> {
-    let tunnel = Tunnel::uplink(teid, None);
-    let mut message = vec![0; tunnel.len() + 20];
-    tunnel.emit(&mut message, gtpu::MessageType::G_PDU, 20);
-    framed(
-        [10, 3, 0, 2].into(),
-        [10, 3, 0, 1].into(),
-        gtpu::PORT,
-        &message,
-    )
+    wire::datagram((src, port), (dst, port), payload)
 }
 
 /// Both directions of each session, its messages, and messages of the node.
@@ -255,7 +224,7 @@ fn everything_of_a_session_comes_to_the_shard_that_serves_it() {
             let host_v6 = "2001:db8:9::9".parse().unwrap();
             let v6: IpAddr = std::net::Ipv6Addr::from_bits(known.v6.to_bits() | 9).into();
             let down_v6 = framed(host_v6, v6, 7, &[]);
-            for frame in [&tunnelled(known.teid), &down, &down_v6] {
+            for frame in [&in_tunnel(known.teid), &down, &down_v6] {
                 assert_eq!(node.targets(frame), [shard], "session {session} of {count}");
             }
             assert!(teids.insert(known.teid), "each TEID once, in all shards");
@@ -310,13 +279,7 @@ fn what_an_smf_chooses_itself_decides_the_shard() {
     let ue = Ipv4Addr::new(10, 45, 0, 9);
     let own = node.chooser.of_key(Key::V4(ue)).unwrap();
     let other = &mut node.shards[usize::from(own) ^ 1];
-    let header = Header {
-        message_type: MessageType::SESSION_ESTABLISHMENT_REQUEST,
-        seid: Some(0),
-        sequence: 9999,
-        priority: None,
-        follow_on: false,
-    };
+    let header = Header::new(MessageType::SESSION_ESTABLISHMENT_REQUEST, Some(0), 9999);
     let bytes = message(&header, |writer| {
         writer.put(key::NODE_ID, &NodeId::V4(SMF.into()))?;
         let f_seid = FSeid {

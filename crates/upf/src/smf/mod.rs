@@ -9,7 +9,7 @@ mod requests;
 pub mod scenario;
 pub mod simulation;
 mod users;
-mod wire;
+pub(crate) mod wire;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -212,13 +212,7 @@ impl Player {
         fill: impl FnOnce(&mut Writer<'_>) -> Result<(), Full>,
     ) -> Result<Vec<Vec<u8>>, String> {
         self.sequence += 1;
-        let header = Header {
-            message_type,
-            seid,
-            sequence: self.sequence,
-            priority: None,
-            follow_on: false,
-        };
+        let header = Header::new(message_type, seid, self.sequence);
         self.last = message(&header, fill).map_err(|full| full.to_string())?;
         Ok(vec![self.to_n4(&self.last)])
     }

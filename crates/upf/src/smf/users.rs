@@ -8,6 +8,8 @@ use crate::reassembly::Part;
 
 /// The UE's port.
 const UE_PORT: u16 = 40_000;
+/// The link-local address of a UE that has no prefix yet.
+const NEW_UE: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x99);
 
 /// The UE's address in its prefix.
 fn in_prefix(prefix: Ipv6Addr) -> IpAddr {
@@ -70,7 +72,7 @@ impl Player {
     pub(super) fn solicit(&mut self, session: u64) -> Result<Vec<Vec<u8>>, String> {
         let teid = self.known(session)?.teid;
         self.about = Some(session);
-        let packet = wire::solicitation();
+        let packet = wire::solicitation(NEW_UE, 255);
         Ok(vec![wire::tunnelled(&self.scenario, teid, None, &packet)])
     }
 

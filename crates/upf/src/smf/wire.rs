@@ -35,13 +35,8 @@ fn headers(from: (IpAddr, u16), to: (IpAddr, u16)) -> Datagram {
 }
 
 /// A frame with a UDP datagram.
-pub(super) fn datagram(from: (IpAddr, u16), to: (IpAddr, u16), payload: &[u8]) -> Vec<u8> {
-    let headers = headers(from, to);
-    let at = headers.header_len();
-    let mut bytes = vec![0; at + payload.len()];
-    bytes[at..].copy_from_slice(payload);
-    headers.emit(&mut bytes);
-    bytes
+pub(crate) fn datagram(from: (IpAddr, u16), to: (IpAddr, u16), payload: &[u8]) -> Vec<u8> {
+    headers(from, to).frame(payload)
 }
 
 /// A user's packet, of 52 bytes at least, without a frame.
@@ -139,8 +134,8 @@ pub(super) fn told_mtu(packet: &[u8]) -> Option<u32> {
     }
 }
 
-/// A Router Solicitation of a UE that has no address yet.
-pub(super) fn solicitation() -> Vec<u8> {
+/// A Router Solicitation, without a frame.
+pub(crate) fn solicitation(src: Ipv6Addr, hop_limit: u8) -> Vec<u8> {
     let mut packet = vec![0; ipv6::HEADER_LEN + icmpv6::HEADER_LEN];
     ipv6::Header {
         dscp: 0,
@@ -148,8 +143,8 @@ pub(super) fn solicitation() -> Vec<u8> {
         flow_label: 0,
         payload_len: icmpv6::HEADER_LEN as u16,
         next_header: Protocol::ICMPV6,
-        hop_limit: 255,
-        src: Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x99),
+        hop_limit,
+        src,
         dst: ALL_ROUTERS,
     }
     .emit(&mut packet);
@@ -220,30 +215,14 @@ pub(super) fn tunnelled(scenario: &Scenario, teid: u32, qfi: Option<u8>, packet:
 
 /// An Echo Request of the gNB.
 pub(super) fn echo(scenario: &Scenario) -> Vec<u8> {
-    let header = gtpu::Header {
-        message_type: MessageType::ECHO_REQUEST,
-        teid: 0,
-        sequence: Some(1),
-        n_pdu: None,
-        extensions: gtpu::Extensions::NONE,
-        payload_len: 0,
-    };
-    let mut message = vec![0; header.header_len()];
-    header.emit(&mut message);
-    to_n3(scenario, &message)
+    let header = gtpu::Header::new(MessageType::ECHO_REQUEST, 0, Some(1));
+    to_n3(scenario, &crate::tunnel::written(header, &[]))
 }
 
 /// An Error Indication of the gNB about a tunnel of its own.
 pub(super) fn error_indication(scenario: &Scenario, teid: u32) -> Vec<u8> {
     let elements = [Element::TeidDataI(teid), Element::PeerAddress(scenario.ran)];
-    let header = gtpu::Header {
-        message_type: MessageType::ERROR_INDICATION,
-        teid: 0,
-        sequence: Some(1),
-        n_pdu: None,
-        extensions: gtpu::Extensions::NONE,
-        payload_len: 0,
-    };
+    let header = gtpu::Header::new(MessageType::ERROR_INDICATION, 0, Some(1));
     to_n3(scenario, &crate::tunnel::written(header, &elements))
 }
 

@@ -19,13 +19,7 @@ mod refusals;
 const PEER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
 fn of_node(message_type: MessageType) -> Header {
-    Header {
-        message_type,
-        seid: None,
-        sequence: 0x01_0203,
-        priority: None,
-        follow_on: false,
-    }
+    Header::new(message_type, None, 0x01_0203)
 }
 
 fn of_session(message_type: MessageType) -> Header {

@@ -26,13 +26,7 @@ fn message(
     seid: Option<u64>,
     fill: impl FnOnce(&mut Writer<'_>) -> Result<(), Full>,
 ) -> Vec<u8> {
-    let header = Header {
-        message_type,
-        seid,
-        sequence: 0x01_0203,
-        priority: None,
-        follow_on: false,
-    };
+    let header = Header::new(message_type, seid, 0x01_0203);
     let mut bytes = vec![0; 2000];
     let mut writer = Writer::new(&mut bytes, &header).expect("there is room");
     fill(&mut writer).expect("there is room");
