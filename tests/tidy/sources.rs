@@ -256,7 +256,6 @@ fn may_be_unsafe(path: &str) -> bool {
         || (path.starts_with("crates/port/src/") && path.ends_with("/sys.rs"))
         || path == "crates/wire/src/checksum_simd.rs"
         || path == "crates/jit/src/edge.rs"
-        || path == "xtask/src/bench/floor/loops.rs"
         || (path.starts_with("crates/pcs/src/")
             && (path.ends_with("_avx2.rs") || path.ends_with("_simd.rs")))
 }

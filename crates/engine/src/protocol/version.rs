@@ -115,6 +115,8 @@ mod tests {
         let mut found = Vec::new();
         sources_in(&root, &root, &mut found);
         assert!(found.len() > 10, "{found:?}");
+        // What benchmarks compare with is no memory of a chain.
+        found.retain(|path| !path.ends_with("src/floor.rs"));
         found.retain(|path| !SOURCES.iter().any(|(counted, _)| counted == path));
         assert!(found.is_empty(), "add these to SOURCES: {found:?}");
     }
