@@ -9,8 +9,8 @@
 //! knows nothing of chains, NFs or workers.
 //!
 //! A link is a ring in shared memory (`ring_tx.rs`, `ring_rx.rs`) or, for comparison, a TCP
-//! connection (`tcp.rs` and its neighbours); `ends.rs` has the one face of both, `counters.rs` what they
-//! count.
+//! connection (`tcp.rs` and its neighbours); `ends.rs` has the one face of both, `counters.rs` what
+//! they count.
 
 pub(crate) mod counters;
 mod ends;

@@ -21,8 +21,8 @@
 //! was killed, is the difference between the index that comes and the one that was expected, and is
 //! counted as `link_lost`. Who may connect is settled before (`worker/connect.rs`).
 //!
-//! `tx.rs` sends, `rx.rs` receives, `inflow.rs` turns bytes into packets, `record.rs` has what stands
-//! in front of each, `conduit.rs` the sockets.
+//! `tx.rs` sends, `rx.rs` receives, `inflow.rs` turns bytes into packets, `record.rs` has what
+//! stands in front of each, `conduit.rs` the sockets.
 
 mod conduit;
 mod inflow;
