@@ -98,7 +98,8 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> View<T> {
     }
 }
 
-/// The header of a message. The length is not part of it, see [`Writer::finish`](super::Writer::finish).
+/// The header of a message. The length is not part of it, see
+/// [`Writer::finish`](super::Writer::finish).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Header {
     /// What the message is.
