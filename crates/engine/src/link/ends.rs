@@ -9,12 +9,13 @@ use std::sync::Arc;
 use catena_shm::bell::WaitWord;
 use catena_shm::ring_memory::{MappedRing, RingEnd};
 
-use super::ring_rx::RingRx;
+use super::counters::{Dropped, RxCounters, TxCounters};
+use super::ring_rx::{Inlet, RingRx};
 use super::ring_tx::RingTx;
 use super::tcp::{TcpRx, TcpTx};
-use super::{Dropped, Inlet, RxCounters, TxCounters, bytes_of};
 use crate::drop_reason::DropReason;
 use crate::load::Load;
+use crate::packet::bytes_of;
 use crate::pools::Pools;
 use crate::probe::Occupancy;
 use crate::protocol::RingSpec;

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use catena_shm::counters::Counters;
 use catena_shm::pool::{LinkSet, PoolMemory, PoolOwner, PoolView};
 use catena_shm::record_ring::RecordPage;
-use catena_shm::region::RegionError;
 use catena_shm::ring::Producer;
 use catena_shm::ring_memory::{MappedRing, RingEnd, Side};
 
@@ -22,6 +21,7 @@ use crate::nf::exchange::NfControl;
 use crate::pools::{HomeLane, Pools, ReturnLane};
 use crate::protocol::{Assignment, LaneSpec, RegionName, RingSpec};
 use crate::wait::poor_waiting;
+pub use crate::worker::build_error::BuildError;
 pub use crate::worker::built::{Additions, Built};
 use crate::worker::connect::Door;
 pub use crate::worker::geometry::{
@@ -31,25 +31,6 @@ use crate::worker::graph::{Graph, InEdge, OutEdge, Work, WorkerNode};
 use crate::worker::holding::Holding;
 use crate::worker::node_memory::{Brought, NewControls, NodeMemory, Rebuild, on_trial};
 use crate::worker::open::{Attached, attach, check_len, open};
-
-/// Why a worker cannot do what it was assigned.
-#[derive(Debug, thiserror::Error)]
-pub enum BuildError {
-    /// Memory could not be made or attached.
-    #[error(transparent)]
-    Region(#[from] RegionError),
-    /// A node could not be built.
-    #[error("{message}")]
-    Node {
-        /// Its index in the chain.
-        node: usize,
-        /// Why.
-        message: String,
-    },
-    /// The assignment contradicts itself: the two sides are not of the same build.
-    #[error("inconsistent assignment: {0}")]
-    Inconsistent(&'static str),
-}
 
 /// Regions made by this worker and regions received, before they are joined.
 pub struct Making {

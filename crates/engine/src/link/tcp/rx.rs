@@ -6,11 +6,11 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use super::Conduit;
+use super::conduit::Conduit;
 use super::inflow::{Inflow, Pause};
 use crate::drop_reason::DropReason;
-use crate::link::{OCCUPANCY_CLASSES, RxCounters, bytes_of};
-use crate::packet::Packet;
+use crate::link::counters::{OCCUPANCY_CLASSES, RxCounters};
+use crate::packet::{Packet, bytes_of};
 use crate::pools::Pools;
 use crate::protocol::RingSpec;
 

@@ -10,12 +10,13 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::{Conduit, HEADER_BYTES, Header};
-use crate::chain::Overflow;
+use super::conduit::Conduit;
+use super::record::{HEADER_BYTES, Header, PREFACE_BYTES};
+use crate::chain::link::Overflow;
 use crate::drop_reason::DropReason;
-use crate::link::{Dropped, TxCounters, bytes_of};
+use crate::link::counters::{Dropped, TxCounters};
 use crate::load::Load;
-use crate::packet::Packet;
+use crate::packet::{Packet, bytes_of};
 use crate::pools::Pools;
 use crate::protocol::RingSpec;
 
@@ -64,7 +65,7 @@ impl<S: Conduit> TcpTx<S> {
         let first = self.next - self.backlog.records;
         // An empty socket takes 8 bytes.
         match stream.send(&[IoSlice::new(&first.to_le_bytes())]) {
-            Ok(super::PREFACE_BYTES) => self.flush(),
+            Ok(PREFACE_BYTES) => self.flush(),
             _ => self.stream = None,
         }
     }
