@@ -8,9 +8,9 @@
 //! Who owns the packet: `send` takes it (sent, or dropped with a reason); `pull` gives it. A link
 //! knows nothing of chains, NFs or workers.
 //!
-//! A link is a ring in shared memory (`ring_tx.rs`, `ring_rx.rs`) or, for comparison, a TCP
-//! connection (`tcp.rs` and its neighbours); `ends.rs` has the one face of both. Here is what both
-//! sides, and those who count, speak of.
+//! A link is a ring in shared memory: `ring_tx.rs` and `ring_rx.rs` are its two ends. Here is what
+//! both sides, and those who count, speak of. For comparison, a link of the chain file may be a TCP
+//! connection; then it is a port at either end (`tcp.rs`, `worker/ends.rs`).
 
 use catena_shm::ring_memory::MappedRing;
 
@@ -18,12 +18,12 @@ use crate::aggregation::PackCounters;
 use crate::drop_reason::DropReason;
 use crate::packet::Packet;
 
-mod ends;
 mod ring_rx;
 mod ring_tx;
 pub mod tcp;
 
-pub use ends::{RxLink, TxLink};
+pub use ring_rx::RxLink;
+pub use ring_tx::TxLink;
 
 /// A consumer whose producer may be replaced while it runs.
 pub type Inlet = catena_shm::ring::Inlet<MappedRing>;

@@ -13,6 +13,7 @@ use std::fmt;
 use std::os::fd::BorrowedFd;
 
 use crate::config::ConfigErrors;
+use crate::drop_reason::DropReason;
 use crate::load::Load;
 use crate::nf::Nanos;
 use crate::own_counters::CounterSink;
@@ -44,6 +45,8 @@ pub struct TxBurst<'a> {
     sending: Sending<'a>,
     /// Packets that the port has kept.
     kept: usize,
+    /// Why the rest is not sent.
+    rest: DropReason,
 }
 
 enum Sending<'a> {
@@ -57,6 +60,7 @@ impl<'a> TxBurst<'a> {
         Self {
             sending: Sending::Load(load, pools),
             kept: 0,
+            rest: DropReason::TxFailed,
         }
     }
 
@@ -66,7 +70,18 @@ impl<'a> TxBurst<'a> {
         Self {
             sending: Sending::Packets(packets),
             kept: 0,
+            rest: DropReason::TxFailed,
         }
+    }
+
+    /// Says why what is not sent is not, if it is not that sending failed.
+    pub fn rest_is(&mut self, reason: DropReason) {
+        self.rest = reason;
+    }
+
+    /// Why what is not sent is not.
+    pub fn rest(&self) -> DropReason {
+        self.rest
     }
 
     /// Number of packets, without those that the port has kept.
@@ -135,7 +150,7 @@ pub trait Port: Send {
     fn blocked(&mut self, _now: Nanos) {}
 
     /// Sends packets in order at time `now`. Returns how many were sent; the rest is dropped by the
-    /// engine and counted `tx_failed`. Must not block. A port that does not send is never asked.
+    /// engine and counted `tx_failed`, or as [`TxBurst::rest_is`] says. Must not block. A port that does not send is never asked.
     fn tx(&mut self, _burst: &mut TxBurst<'_>, _now: Nanos) -> usize {
         0
     }

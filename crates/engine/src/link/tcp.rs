@@ -1,6 +1,9 @@
 //! A link over TCP: packets as records in a byte stream, the conventional way between containers,
 //! as the baseline to which links through shared memory are compared (ADR 13).
 //!
+//! First and last step of a packet's life in a worker, as any port: [`TcpRx`] receives, [`TcpTx`]
+//! sends, each beside the node at its end of the link (`worker/ends.rs`).
+//!
 //! It is as fast as a connection of the kernel allows: no delay of small segments, large socket
 //! buffers, one system call per burst in either direction, and no copy but the kernel's own two.
 //! Sockets never block; a worker that sleeps is woken by the kernel (`worker/socket_wait.rs`).
@@ -36,8 +39,8 @@ mod inflow;
 mod rx;
 mod tx;
 
-pub use rx::TcpRx;
-pub use tx::TcpTx;
+pub use rx::{RX_NAMES, TcpRx, rx_counters};
+pub use tx::{TX_NAMES, TcpTx, tx_counters};
 
 /// Bytes in front of each packet.
 pub const HEADER_BYTES: usize = 12;
@@ -94,6 +97,17 @@ impl Header {
             room: word(8),
         }
     }
+}
+
+/// What a port of a link is told by its worker's control thread.
+#[derive(Debug)]
+pub enum News<S = Arc<OwnedFd>> {
+    /// There is a connection, or another one.
+    Connected(S),
+    /// There is none any more.
+    Disconnected,
+    /// The receiver is down, and packets for it are to be dropped.
+    PeerDown,
 }
 
 /// One direction of a connection that does not block.

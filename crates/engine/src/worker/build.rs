@@ -24,6 +24,7 @@ use crate::protocol::{Assignment, LaneSpec, RegionName, RingSpec};
 use crate::wait::poor_waiting;
 pub use crate::worker::built::{Additions, Built};
 use crate::worker::connect::Door;
+use crate::worker::ends::{Plugs, add_port};
 pub use crate::worker::geometry::{
     lane_geometry, page_layout, pool_geometry, pool_sharing, ring_geometry,
 };
@@ -333,7 +334,12 @@ impl Making {
                 additions.home_lanes.push(self.home_lane(lane)?);
             }
         }
-        for ring in &self.assignment.rings {
+        for ring in self
+            .assignment
+            .rings
+            .iter()
+            .filter(|ring| ring.tcp.is_none())
+        {
             if ring.from == me {
                 additions.tx.push(self.tx_link(ring)?);
             }
@@ -354,9 +360,10 @@ impl Making {
             pools.add_view(view);
         }
         self.add_lanes(&mut pools)?;
-        let graph = self.graph()?;
+        let (graph, plugs) = self.graph()?;
         Ok(Built {
             graph,
+            plugs,
             pools,
             counters: Arc::new(self.counters),
             records: self.records,
@@ -422,28 +429,21 @@ impl Making {
 
     fn tx_link(&self, spec: &RingSpec) -> Result<TxLink, BuildError> {
         let producer = RegionName::LinkProducer(spec.link);
-        if spec.tcp.is_some() {
-            return Ok(TxLink::tcp(spec, self.start_of(producer)));
-        }
         let ring = self.ring(producer, RegionName::LinkConsumer(spec.link))?;
         let start = self.start_of(producer);
-        Ok(TxLink::ring(spec, ring, start))
+        Ok(TxLink::new(spec, ring, start))
     }
 
     fn rx_link(&self, spec: &RingSpec) -> Result<RxLink, BuildError> {
         let producer = RegionName::LinkProducer(spec.link);
         let consumer = RegionName::LinkConsumer(spec.link);
-        if spec.tcp.is_some() {
-            let start = self.start_of(consumer);
-            return Ok(RxLink::tcp(spec, start, packet_len_max(&self.assignment)));
-        }
         let inlet = self.inlet(producer, consumer)?;
-        Ok(RxLink::ring(spec, inlet))
+        Ok(RxLink::new(spec, inlet))
     }
 
-    fn graph(&mut self) -> Result<Graph, BuildError> {
+    fn graph(&mut self) -> Result<(Graph, Plugs), BuildError> {
         let works = std::mem::take(&mut self.works);
-        let mut graph = Graph::default();
+        let (mut graph, mut plugs) = (Graph::default(), Plugs::default());
         for (spec, work) in self.assignment.nodes.iter().zip(works) {
             graph.nodes.push(WorkerNode {
                 index: spec.index,
@@ -479,6 +479,13 @@ impl Making {
                 .find(|ring| ring.link == edge.link);
             let output = usize::from(edge.output);
             match (ring, from, to) {
+                (Some(spec), from, to) if spec.tcp.is_some() => {
+                    let here = (&edge, from, to);
+                    plugs.add(
+                        spec.link,
+                        add_port(&mut graph, &self.assignment, spec, here)?,
+                    );
+                }
                 (Some(spec), _, _) => {
                     self.join_ring(&mut graph, spec, from, (to, edge.input), output)?;
                 }
@@ -494,7 +501,7 @@ impl Making {
                 (None, _, _) => return Err(BuildError::Inconsistent("an edge without a ring")),
             }
         }
-        Ok(graph)
+        Ok((graph, plugs))
     }
 
     fn join_ring(
@@ -539,17 +546,6 @@ fn device_memory(owners: &[PoolOwner]) -> Vec<PoolMemory> {
     pools
 }
 
-/// Longest packet that a worker's own pools hold.
-fn packet_len_max(assignment: &Assignment) -> usize {
-    let own = assignment.pools.iter().filter(|pool| {
-        // Bundles are filled with packets that came in one piece.
-        pool.owner == assignment.worker && !pool.bundles
-    });
-    own.map(|pool| pool_geometry(pool).packet_len_max())
-        .max()
-        .unwrap_or(0)
-}
-
 fn is_producer(region: RegionName) -> bool {
     matches!(
         region,
@@ -566,7 +562,7 @@ pub fn link_set(links: &[u8]) -> LinkSet {
     set
 }
 
-fn set_output(
+pub(super) fn set_output(
     graph: &mut Graph,
     node: usize,
     output: usize,
@@ -580,7 +576,7 @@ fn set_output(
 }
 
 /// Index of the first descriptor of a ring's side.
-fn start_of(assignment: &Assignment, region: RegionName) -> u64 {
+pub(super) fn start_of(assignment: &Assignment, region: RegionName) -> u64 {
     let found = assignment
         .starts
         .iter()

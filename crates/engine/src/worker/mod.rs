@@ -18,6 +18,7 @@
 //! - `confine`: where a worker runs, and what one in a process of its own gives up.
 //! - `doorbell`: how the control thread reaches the data path.
 //! - `connect`: who connects to whom on TCP links; `address`: where.
+//! - `ends`: ends of links that are ports.
 //! - `socket_wait`: sleeping on sockets.
 
 mod accounts;
@@ -28,6 +29,7 @@ mod confine;
 mod connect;
 mod connection;
 pub mod doorbell;
+pub mod ends;
 mod finishing;
 mod geometry;
 pub mod graph;
