@@ -14,7 +14,7 @@ mod kind;
 
 pub use crate::drop_reason::DropReason;
 pub use burst::Burst;
-pub use keep::{Emission, Hold, Kept, Moved};
+pub use keep::{Emission, HandOver, Hold, Kept, Moved};
 pub use kind::{
     Access, BuildContext, BuiltNf, COUNTER_COUNT_MAX, Inputs, NAME_BYTES_MAX, NfKind, NfPlan,
     NfState, OUTPUT_COUNT_MAX, OWN_REASON_COUNT_MAX, STATE_COUNT_MAX, StatePlan,
@@ -102,14 +102,14 @@ pub trait Nf: Send {
     /// Gives up what it has kept, with the instants at which each came, in the order in which they
     /// are to leave: another NF comes in its place between two turns (`catena apply`). What it does
     /// not name is dropped as [`DropReason::Unsent`].
-    fn hand_over(&mut self) -> Vec<(Nanos, Kept)> {
-        Vec::new()
+    fn hand_over(&mut self) -> HandOver {
+        HandOver::default()
     }
 
     /// Takes what the NF before it has handed over. What it gives back is dropped as
     /// [`DropReason::Unsent`].
-    fn take_over(&mut self, held: Vec<(Nanos, Kept)>) -> Vec<(Nanos, Kept)> {
-        held
+    fn take_over(&mut self, handed: HandOver) -> Vec<(Nanos, Kept)> {
+        handed.held
     }
 
     /// Takes up to `budget` values that its control half has sent, between two turns; gives whether

@@ -6,6 +6,7 @@
 //! the worker owns, whose ledger calls it home: should the worker be killed, not one buffer is
 //! lost.
 
+use std::any::Any;
 use std::fmt;
 
 use super::{DropReason, Nanos, Nf};
@@ -18,6 +19,16 @@ use crate::pools::Pools;
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "the packet is held until it is sent or dropped"]
 pub struct Kept(pub(super) u32);
+
+/// What an NF gives up to the one that comes in its place.
+#[derive(Debug, Default)]
+pub struct HandOver {
+    /// Packets that it held, with the instants at which each came, in the order in which they are
+    /// to leave.
+    pub held: Vec<(Nanos, Kept)>,
+    /// What else it knows of them, in a type of its own: for a successor of its kind.
+    pub note: Option<Box<dyn Any + Send>>,
+}
 
 /// What became of a packet whose verdict says that it stays with the NF.
 #[derive(Debug)]
@@ -121,7 +132,7 @@ impl Hold {
     /// Between two turns, an NF comes in the place of another one: what the one hands over and the
     /// other takes stays, under the same tickets. Gives the rest.
     pub fn change_hands(&mut self, from: &mut dyn Nf, to: &mut dyn Nf) -> Vec<Packet> {
-        let held = from.hand_over();
+        let handed = from.hand_over();
         let mut stays = vec![false; self.packets.len()];
         let mut mark = |held: &[(Nanos, Kept)], stay: bool| {
             for (_, kept) in held {
@@ -130,8 +141,8 @@ impl Hold {
                 }
             }
         };
-        mark(&held, true);
-        mark(&to.take_over(held), false);
+        mark(&handed.held, true);
+        mark(&to.take_over(handed), false);
         let gone = stays.iter().enumerate().filter(|(_, stays)| !**stays);
         let mut rest = Vec::new();
         for (ticket, _) in gone {
