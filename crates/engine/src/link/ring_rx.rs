@@ -4,21 +4,25 @@ mod waiting;
 
 use catena_shm::bundle;
 use catena_shm::descriptor::{Descriptor, kind};
+use catena_shm::ring;
 use catena_shm::ring_memory::{MappedRing, RingEnd};
 use catena_shm::snapshots::Refused;
 use catena_shm::staging;
 
-use super::{Inlet, OCCUPANCY_CLASSES, RxCounters, bytes_of};
-use crate::chain::{Overflow, Trust};
+use super::counters::{OCCUPANCY_CLASSES, RxCounters};
+use crate::chain::link::{Overflow, Trust};
 use crate::drop_reason::DropReason;
 use crate::load::Load;
-use crate::packet::Packet;
+use crate::packet::{Packet, bytes_of};
 use crate::pools::{Pools, Suspicion};
 use crate::probe::Occupancy;
 use crate::protocol::RingSpec;
 
 /// How many packets ahead of the one being copied are fetched.
 const FETCH_AHEAD: usize = 12;
+
+/// A consumer whose producer may be replaced while it runs.
+pub type Inlet = ring::Inlet<MappedRing>;
 
 /// The receiving side of a link.
 #[derive(Debug)]

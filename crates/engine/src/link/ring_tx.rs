@@ -7,12 +7,12 @@ use catena_shm::ring::Producer;
 use catena_shm::ring_memory::{MappedRing, RingEnd};
 use catena_shm::staging::StagingWriter;
 
-use super::{Dropped, TxCounters, bytes_of};
+use super::counters::{Dropped, TxCounters};
 use crate::aggregation::{Packer, THIN};
-use crate::chain::{Overflow, Trust};
+use crate::chain::link::{Overflow, Trust};
 use crate::drop_reason::DropReason;
 use crate::load::Load;
-use crate::packet::Packet;
+use crate::packet::{Packet, bytes_of};
 use crate::pools::{Pools, Suspicion};
 use crate::protocol::RingSpec;
 

@@ -6,10 +6,9 @@
 //! the worker owns, whose ledger calls it home: should the worker be killed, not one buffer is
 //! lost.
 
-use std::any::Any;
 use std::fmt;
 
-use super::{DropReason, Nanos, Nf};
+use crate::drop_reason::DropReason;
 use crate::packet::Packet;
 use crate::pools::Pools;
 
@@ -19,16 +18,6 @@ use crate::pools::Pools;
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "the packet is held until it is sent or dropped"]
 pub struct Kept(pub(super) u32);
-
-/// What an NF gives up to the one that comes in its place.
-#[derive(Debug, Default)]
-pub struct HandOver {
-    /// Packets that it held, with the instants at which each came, in the order in which they are
-    /// to leave.
-    pub held: Vec<(Nanos, Kept)>,
-    /// What else it knows of them, in a type of its own: for a successor of its kind.
-    pub note: Option<Box<dyn Any + Send>>,
-}
 
 /// What became of a packet whose verdict says that it stays with the NF.
 #[derive(Debug)]
@@ -45,7 +34,7 @@ pub enum Moved {
 #[derive(Debug, Default)]
 pub struct Hold {
     /// By ticket; none if the ticket is free, or the packet still lies in a burst.
-    packets: Vec<Option<Packet>>,
+    pub(super) packets: Vec<Option<Packet>>,
     free: Vec<u32>,
     /// Packets of the burst at hand that were taken out of it: position, and ticket of those that
     /// are moved and not copied.
@@ -129,29 +118,6 @@ impl Hold {
         self.packets.drain(..).flatten()
     }
 
-    /// Between two turns, an NF comes in the place of another one: what the one hands over and the
-    /// other takes stays, under the same tickets. Gives the rest.
-    pub fn change_hands(&mut self, from: &mut dyn Nf, to: &mut dyn Nf) -> Vec<Packet> {
-        let handed = from.hand_over();
-        let mut stays = vec![false; self.packets.len()];
-        let mut mark = |held: &[(Nanos, Kept)], stay: bool| {
-            for (_, kept) in held {
-                if let Some(stays) = stays.get_mut(kept.0 as usize) {
-                    *stays = stay;
-                }
-            }
-        };
-        mark(&handed.held, true);
-        mark(&to.take_over(handed), false);
-        let gone = stays.iter().enumerate().filter(|(_, stays)| !**stays);
-        let mut rest = Vec::new();
-        for (ticket, _) in gone {
-            #[expect(clippy::cast_possible_truncation, reason = "tickets have 32 bits")]
-            rest.extend(self.take(&Kept(ticket as u32)));
-        }
-        rest
-    }
-
     fn ticket(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             self.packets.push(None);
@@ -167,7 +133,7 @@ impl Hold {
         Kept(ticket)
     }
 
-    fn take(&mut self, kept: &Kept) -> Option<Packet> {
+    pub(super) fn take(&mut self, kept: &Kept) -> Option<Packet> {
         let packet = self.packets.get_mut(kept.0 as usize)?.take()?;
         self.free.push(kept.0);
         Some(packet)

@@ -9,16 +9,14 @@ use std::fmt;
 use std::ops::DerefMut;
 
 use super::exchange::NfControl;
-use super::{DropReason, Nf};
+use super::function::Nf;
 use crate::config::{ConfigErrors, PortSide};
-use crate::shard::Sharding;
+use crate::drop_reason::{DropReason, OWN_REASON_COUNT_MAX};
+use crate::own_counters::COUNTER_COUNT_MAX;
+use crate::shard::sharding::Sharding;
 
 /// Most outputs of an NF: a verdict names one in a byte.
 pub const OUTPUT_COUNT_MAX: usize = 256;
-/// Most counters of its own that a node has.
-pub const COUNTER_COUNT_MAX: usize = 32;
-/// Most drop reasons of its own that a node has.
-pub const OWN_REASON_COUNT_MAX: usize = 32;
 /// Most regions of memory that outlive an NF.
 pub const STATE_COUNT_MAX: usize = 8;
 /// Most bytes of the name of a kind, a counter, a drop reason or a region.

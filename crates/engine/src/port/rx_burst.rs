@@ -5,7 +5,7 @@
 use std::fmt;
 
 use crate::aggregation::PACKED_LEN_MAX;
-use crate::nf::DropReason;
+use crate::drop_reason::DropReason;
 use crate::packet::Packet;
 use crate::pools::Pools;
 

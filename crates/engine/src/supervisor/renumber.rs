@@ -4,7 +4,7 @@
 //! chain is not used as it was read: nodes and links that stay keep the numbers they have, new ones
 //! are appended, and places of those that go stay empty ([`is_gone`], [`is_link_gone`]).
 
-use crate::chain::{Chain, Link, Node, NodeKind};
+use crate::chain::model::{Chain, Link, Node, NodeKind, WrapSpec};
 
 /// Whether a node's place is empty.
 pub fn is_gone(node: &Node) -> bool {
@@ -44,9 +44,8 @@ pub fn same_settings(old: &Node, new: &Node) -> bool {
                 ..
             },
         ) => {
-            let same_wrap = |(l, r): (&crate::chain::WrapSpec, &crate::chain::WrapSpec)| {
-                l.kind.name == r.kind.name && l.config == r.config
-            };
+            let same_wrap =
+                |(l, r): (&WrapSpec, &WrapSpec)| l.kind.name == r.kind.name && l.config == r.config;
             a.name == b.name && x == y && v.len() == w.len() && v.iter().zip(w).all(same_wrap)
         }
         (

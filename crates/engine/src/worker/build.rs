@@ -11,7 +11,6 @@ use std::sync::Arc;
 use catena_shm::counters::Counters;
 use catena_shm::pool::{LinkSet, PoolMemory, PoolOwner, PoolView};
 use catena_shm::record_ring::RecordPage;
-use catena_shm::region::RegionError;
 use catena_shm::ring::Producer;
 use catena_shm::ring_memory::{MappedRing, RingEnd, Side};
 
@@ -22,6 +21,7 @@ use crate::nf::exchange::NfControl;
 use crate::pools::{HomeLane, Pools, ReturnLane};
 use crate::protocol::{Assignment, LaneSpec, RegionName, RingSpec};
 use crate::wait::poor_waiting;
+pub use crate::worker::build_error::BuildError;
 pub use crate::worker::built::{Additions, Built};
 use crate::worker::connect::Door;
 use crate::worker::ends::{Plugs, add_port};
@@ -32,25 +32,6 @@ use crate::worker::graph::{Graph, InEdge, OutEdge, Work, WorkerNode};
 use crate::worker::holding::Holding;
 use crate::worker::node_memory::{Brought, NewControls, NodeMemory, Rebuild, on_trial};
 use crate::worker::open::{Attached, attach, check_len, open};
-
-/// Why a worker cannot do what it was assigned.
-#[derive(Debug, thiserror::Error)]
-pub enum BuildError {
-    /// Memory could not be made or attached.
-    #[error(transparent)]
-    Region(#[from] RegionError),
-    /// A node could not be built.
-    #[error("{message}")]
-    Node {
-        /// Its index in the chain.
-        node: usize,
-        /// Why.
-        message: String,
-    },
-    /// The assignment contradicts itself: the two sides are not of the same build.
-    #[error("inconsistent assignment: {0}")]
-    Inconsistent(&'static str),
-}
 
 /// Regions made by this worker and regions received, before they are joined.
 pub struct Making {
@@ -480,11 +461,10 @@ impl Making {
             let output = usize::from(edge.output);
             match (ring, from, to) {
                 (Some(spec), from, to) if spec.tcp.is_some() => {
-                    let here = (&edge, from, to);
-                    plugs.add(
-                        spec.link,
-                        add_port(&mut graph, &self.assignment, spec, here)?,
-                    );
+                    let start_of = |region| self.start_of(region);
+                    let with = (&self.assignment, start_of);
+                    let plug = add_port(&mut graph, with, spec, (&edge, from, to))?;
+                    plugs.add(spec.link, plug);
                 }
                 (Some(spec), _, _) => {
                     self.join_ring(&mut graph, spec, from, (to, edge.input), output)?;
@@ -562,7 +542,7 @@ pub fn link_set(links: &[u8]) -> LinkSet {
     set
 }
 
-pub(super) fn set_output(
+fn set_output(
     graph: &mut Graph,
     node: usize,
     output: usize,
@@ -576,7 +556,7 @@ pub(super) fn set_output(
 }
 
 /// Index of the first descriptor of a ring's side.
-pub(super) fn start_of(assignment: &Assignment, region: RegionName) -> u64 {
+fn start_of(assignment: &Assignment, region: RegionName) -> u64 {
     let found = assignment
         .starts
         .iter()

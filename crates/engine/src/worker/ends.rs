@@ -8,35 +8,24 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
+use crate::link::counters::{RxCounters, TxCounters};
 use crate::link::tcp::{News, RX_NAMES, TX_NAMES, TcpRx, TcpTx, rx_counters, tx_counters};
-use crate::link::{RxCounters, TxCounters};
 use crate::load::Load;
 use crate::port::{Port, RxState};
 use crate::probe::NodeCost;
 use crate::protocol::{Assignment, EdgeSpec, RegionName, RingSpec};
 use crate::stats::NodeCounters;
-use crate::worker::build::{BuildError, set_output, start_of};
+use crate::worker::build_error::BuildError;
 use crate::worker::connect::Joined;
 use crate::worker::geometry::pool_geometry;
-use crate::worker::graph::{Graph, InEdge, OutEdge, Work, WorkerNode};
+use crate::worker::graph::{Graph, InEdge, OutEdge, WorkerNode};
 use crate::worker::holding::Holding;
+use crate::worker::link_end::LinkEnd;
 use crate::worker::socket_wait::SocketWait;
+use crate::worker::work::Work;
 
 /// Packets that such a queue takes without allocating.
 const QUEUE: usize = 256;
-
-/// A port of the worker that is an end of a link, and no node of the chain.
-#[derive(Clone, Copy, Debug)]
-pub struct LinkEnd {
-    /// Index of the link in the chain.
-    pub link: usize,
-    /// Position of the node that it serves.
-    pub beside: usize,
-    /// The queue between the two.
-    pub queue: usize,
-    /// Whether packets come by it.
-    pub receives: bool,
-}
 
 /// By which of a node's sides an end of a link serves it.
 #[derive(Clone, Copy, Debug)]
@@ -48,22 +37,23 @@ pub(super) enum Way {
 }
 
 /// Puts a port for this worker's end of the link `spec` beside the node that it serves: the sender
-/// or the receiver of `edge`, by its position. Gives by what the port is told of connections.
+/// or the receiver of `edge`, by its position. `start_of` says where the sides of links continue.
+/// Gives by what the port is told of connections.
 pub(super) fn add_port(
     graph: &mut Graph,
-    assignment: &Assignment,
+    (assignment, start_of): (&Assignment, impl Fn(RegionName) -> u64),
     spec: &RingSpec,
     (edge, from, to): (&EdgeSpec, Option<usize>, Option<usize>),
 ) -> Result<Sender<News>, BuildError> {
     let (plug, news) = channel();
     match (from, to) {
         (Some(from), _) => {
-            let start = start_of(assignment, RegionName::LinkProducer(spec.link));
+            let start = start_of(RegionName::LinkProducer(spec.link));
             let port = Box::new(TcpTx::new(spec, start, news));
             graph.add_end(spec.link, from, Way::Out(edge.output), port)?;
         }
         (None, Some(to)) => {
-            let start = start_of(assignment, RegionName::LinkConsumer(spec.link));
+            let start = start_of(RegionName::LinkConsumer(spec.link));
             let port = Box::new(TcpRx::new(start, packet_len_max(assignment), news));
             graph.add_end(spec.link, to, Way::In(edge.input), port)?;
         }
@@ -119,7 +109,9 @@ impl Graph {
         let queue = self.queues.len();
         let (target, receives) = match way {
             Way::Out(output) => {
-                set_output(self, beside, output.into(), OutEdge::Local { queue })?;
+                let slot = self.nodes[beside].outputs.get_mut(usize::from(output));
+                let none = "a link from an output that does not exist";
+                *slot.ok_or(BuildError::Inconsistent(none))? = OutEdge::Local { queue };
                 (self.nodes.len(), false)
             }
             Way::In(input) => {
@@ -163,14 +155,6 @@ impl Graph {
     fn end_nodes(&self) -> impl Iterator<Item = (&LinkEnd, &WorkerNode)> {
         self.ends.iter().zip(&self.nodes[self.chain_node_count()..])
     }
-}
-
-/// The number of the link (its index plus one) whose port a queue leads to or comes from; 0 if it
-/// joins two nodes of the chain.
-#[inline]
-pub fn link_number(ends: &[LinkEnd], queue: usize) -> u16 {
-    let end = ends.iter().find(|end| end.queue == queue);
-    end.map_or(0, |end| u16::try_from(end.link + 1).unwrap_or(u16::MAX))
 }
 
 /// How the control thread reaches the ports of links.

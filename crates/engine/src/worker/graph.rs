@@ -8,15 +8,16 @@
 use crate::drop_reason::DropReason;
 use crate::link::{RxLink, TxLink};
 use crate::load::Load;
-use crate::nf::{Nanos, Nf};
+use crate::nf::Nanos;
 use crate::own_counters::CounterSink;
 use crate::packet::Packet;
 use crate::pools::Pools;
 use crate::port::{Buffers, Port, PortError, RxState};
 use crate::probe::NodeCost;
 use crate::stats::NodeCounters;
-use crate::worker::ends::LinkEnd;
 use crate::worker::holding::Holding;
+use crate::worker::link_end::LinkEnd;
+pub use crate::worker::work::Work;
 
 /// Where packets of a node's output go.
 #[derive(Debug)]
@@ -51,40 +52,6 @@ impl InEdge {
     }
 }
 
-/// What a node does.
-pub enum Work {
-    /// Packet input and output.
-    Port {
-        /// The port, with its wrappers.
-        port: Box<dyn Port>,
-        /// Whether packets are taken from it.
-        receives: bool,
-        /// What it last said.
-        state: RxState,
-    },
-    /// A network function.
-    Nf(Box<dyn Nf>),
-    /// Passes everything on: stands in for a dead NF whose policy is `bypass`.
-    Bypass,
-}
-
-impl Work {
-    /// Whether it is an NF at which packets end.
-    pub fn ends_paths(&self) -> bool {
-        matches!(self, Self::Nf(nf) if nf.ends_paths())
-    }
-}
-
-impl std::fmt::Debug for Work {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Port { .. } => "Port",
-            Self::Nf(_) => "Nf",
-            Self::Bypass => "Bypass",
-        })
-    }
-}
-
 /// A node of this worker.
 #[derive(Debug)]
 pub struct WorkerNode {
@@ -102,7 +69,8 @@ pub struct WorkerNode {
     pub input_numbers: Vec<u8>,
     /// Its outputs, by index.
     pub outputs: Vec<OutEdge>,
-    /// Whether packets end here although it is no port: see [`Nf::ends_paths`].
+    /// Whether packets end here although it is no port: see
+    /// [`Nf::ends_paths`](crate::nf::Nf::ends_paths).
     pub is_end: bool,
     /// Whether it has dropped anything, or its port has kept packets or given some back, since its
     /// counters were stored.

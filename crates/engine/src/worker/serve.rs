@@ -35,25 +35,9 @@ use crate::worker::node_memory::{Brought, BroughtState, NewControls, NodeMemory}
 use crate::worker::open::{Attached, attach};
 use crate::worker::probe::Probe;
 use crate::worker::runner::{Command, Runner, SOCKETS_EVENT};
+pub use crate::worker::serve_error::ServeError;
 use crate::worker::socket_wait::SocketWait;
 use crate::worker::turn::Turn;
-
-/// Why a worker ended otherwise than by `Stop`.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// The supervisor is gone.
-    #[error("the supervisor closed the connection")]
-    Disconnected,
-    /// The kernel refused.
-    #[error("control connection: {0}")]
-    Os(#[from] rustix::io::Errno),
-    /// A record that no supervisor of this version sends.
-    #[error("control connection: {0}")]
-    Protocol(String),
-    /// What was assigned could not be built; the supervisor has been told.
-    #[error(transparent)]
-    Build(#[from] BuildError),
-}
 
 /// Serves one assignment over `socket`, then returns. `token` is what the supervisor knows this
 /// worker by.

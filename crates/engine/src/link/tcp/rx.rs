@@ -7,11 +7,12 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
+use super::conduit::Conduit;
 use super::inflow::{Inflow, Pause};
-use super::{Conduit, News};
+use super::news::News;
 use crate::drop_reason::DropReason;
-use crate::link::{OCCUPANCY_CLASSES, RxCounters};
-use crate::nf::Nanos;
+use crate::link::counters::{OCCUPANCY_CLASSES, RxCounters};
+use crate::nf::nanos::Nanos;
 use crate::own_counters::CounterSink;
 use crate::packet::Packet;
 use crate::pools::Pools;

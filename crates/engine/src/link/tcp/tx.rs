@@ -11,11 +11,13 @@ use std::sync::mpsc::Receiver;
 
 use rustix::io::Errno;
 
-use super::{Conduit, HEADER_BYTES, Header, News};
-use crate::chain::Overflow;
+use super::conduit::Conduit;
+use super::news::News;
+use super::record::{HEADER_BYTES, Header, PREFACE_BYTES};
+use crate::chain::link::Overflow;
 use crate::drop_reason::DropReason;
-use crate::link::TxCounters;
-use crate::nf::Nanos;
+use crate::link::counters::TxCounters;
+use crate::nf::nanos::Nanos;
 use crate::own_counters::CounterSink;
 use crate::packet::Packet;
 use crate::port::{Port, RxBurst, RxState, TxBurst};
@@ -75,7 +77,7 @@ impl<S: Conduit> TcpTx<S> {
         let first = self.next - self.backlog.records;
         // An empty socket takes 8 bytes.
         match stream.send(&[IoSlice::new(&first.to_le_bytes())]) {
-            Ok(super::PREFACE_BYTES) => self.flush(),
+            Ok(PREFACE_BYTES) => self.flush(),
             _ => self.stream = None,
         }
     }

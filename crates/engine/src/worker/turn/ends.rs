@@ -9,8 +9,8 @@ use crate::link::bytes_of;
 use crate::nf::Nanos;
 use crate::pools::Pools;
 use crate::port::{RxBurst, TxBurst};
-use crate::worker::ends::LinkEnd;
 use crate::worker::graph::{Graph, Work};
+use crate::worker::link_end::LinkEnd;
 
 impl Turn {
     /// Step 2: what comes by links joins the queues of the nodes that it is for; also while the
