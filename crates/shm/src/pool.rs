@@ -16,9 +16,9 @@
 //! neighbouring units are a *group*: a slab of buffers, or the slots of one bundle. What leaves or
 //! comes home together is a group's number and a mask, and in the ledger one cache line.
 //!
-//! [`PoolView`] is everybody else's side: it turns a descriptor into a [`Packet`](crate::Packet) after checking,
-//! in 64 bits, that it lies in one buffer of the pool; where it may only read, into one that lies
-//! in a copy.
+//! [`PoolView`] is everybody else's side: it turns a descriptor into a [`Packet`](crate::Packet)
+//! after checking, in 64 bits, that it lies in one buffer of the pool; where it may only read, into
+//! one that lies in a copy.
 
 mod bundles;
 mod geometry;

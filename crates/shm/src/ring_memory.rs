@@ -38,7 +38,7 @@ const SLOTS: usize = PAGE_BYTES;
 /// Most bytes of a staging area.
 pub const STAGING_BYTES_MAX: u32 = 1 << 30;
 
-/// Bytes of the part of a staging area that is used from the start, if the area is larger than that.
+/// Bytes of the part of a staging area that is used from the start, if the area is larger.
 pub(crate) const CYCLE_BYTES: u32 = 1 << 20;
 
 /// Bytes at the beginning of an area that are used from the start.

@@ -42,9 +42,10 @@ use crate::upf::{COUNTERS, Upf};
 use crate::usage::WallClock;
 
 mod fragments;
+mod parts;
 mod succession;
 
-use fragments::{Origin, ToDo};
+use parts::{Origin, ToDo};
 
 /// Name of the memory that outlives the NF.
 const STATE: &str = "sessions";

@@ -24,8 +24,8 @@
 //! was killed, is the difference between the index that comes and the one that was expected, and is
 //! counted as `link_lost`. Who may connect is settled before (`worker/connect.rs`).
 //!
-//! `tx.rs` sends, `rx.rs` receives, `inflow.rs` turns bytes into packets, `record.rs` has what stands
-//! in front of each, `conduit.rs` the sockets, `news.rs` what ports are told.
+//! `tx.rs` sends, `rx.rs` receives, `inflow.rs` turns bytes into packets, `record.rs` has what
+//! stands in front of each, `conduit.rs` the sockets, `news.rs` what ports are told.
 
 mod conduit;
 mod inflow;

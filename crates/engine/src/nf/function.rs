@@ -19,8 +19,9 @@ pub trait Nf: Send {
     fn tick(&mut self, _now: Nanos) {}
 
     /// Whether every packet's way ends here: the NF copies what it needs of a packet, drops it as
-    /// [`DropReason::Consumed`](super::DropReason::Consumed) or with the reason for which it refuses it, or keeps it, and what
-    /// leaves does so by [`Nf::emit`]. Its kind says [`Inputs::Ending`](super::Inputs::Ending).
+    /// [`DropReason::Consumed`](super::DropReason::Consumed) or with the reason for which it
+    /// refuses it, or keeps it, and what leaves does so by [`Nf::emit`]. Its kind says
+    /// [`Inputs::Ending`](super::Inputs::Ending).
     fn ends_paths(&self) -> bool {
         false
     }

@@ -9,7 +9,8 @@ pub enum Verdict {
     Output(u8),
     /// Is dropped and counted under the reason.
     Drop(DropReason),
-    /// Stays with the NF: what [`Burst::keep`](super::Burst::keep) leaves. One that says so otherwise is consumed.
+    /// Stays with the NF: what [`Burst::keep`](super::Burst::keep) leaves. One that says so
+    /// otherwise is consumed.
     Kept,
 }
 

@@ -1,6 +1,7 @@
 //! The packets that a port is to send in one call.
 //!
-//! Last step of a packet's life: from the links of the port's node to [`Port::tx`](super::Port::tx).
+//! Last step of a packet's life: from the links of the port's node to
+//! [`Port::tx`](super::Port::tx).
 
 use std::fmt;
 

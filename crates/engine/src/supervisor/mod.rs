@@ -17,7 +17,7 @@
 //! - `burial`: the same, done on real memory; `reclaims`: what is on its way home; `past`: what the
 //!   dead had counted.
 //! - `respawn`: restart and its policies; `restarts`: what is to be started again.
-//! - `audit`: buffers that a dead worker had kept without saying so; `audits`: which are looked for.
+//! - `audit`: buffers that a dead worker had kept without saying so; `audits`: which are sought.
 //! - `ending`: the chain's end.
 //! - `memory`: every region, by whom and for whom it was made.
 //! - `probing`: what probes of workers note, and who reads it.

@@ -7,7 +7,9 @@ use catena_engine::probe::{ProbeSettings, Tier};
 use catena_engine::supervisor::Supervisor;
 use catena_engine::supervisor::status::Status;
 
-use super::{Device, DeviceError, Offer, TrialProfile};
+use super::offer::Offer;
+use super::profile::TrialProfile;
+use super::under_test::{Device, DeviceError};
 use crate::probes::tax::{self, Measure, Tax, TaxError};
 use crate::probes::{Collector, ProbeReport};
 
@@ -22,55 +24,6 @@ const SETTLING: Duration = Duration::from_millis(2);
 const FIRST: Duration = Duration::from_secs(20);
 /// Slices in a row without a packet after which there is none.
 const EMPTY_SLICES_MAX: u32 = 50;
-
-/// The probes of a device's trials.
-#[derive(Debug, Default)]
-pub(super) struct Probes {
-    settings: Option<ProbeSettings>,
-    running: Option<(Collector, Status)>,
-    report: Option<ProbeReport>,
-}
-
-impl Probes {
-    pub(super) fn begin(&mut self, supervisor: &mut Supervisor) {
-        let Some(settings) = self.settings else {
-            return;
-        };
-        let mut collector = Collector::new(supervisor.probe_map());
-        for page in supervisor.probe_pages() {
-            // A page that cannot be read shows as packets without an end.
-            if let Ok(fd) = page.fd.try_clone() {
-                let _ = collector.add(page.worker, page.epoch, fd, page.len);
-            }
-        }
-        self.running = Some((collector, supervisor.status()));
-        supervisor.probe(settings);
-    }
-
-    pub(super) const fn patience(&self) -> Duration {
-        if self.running.is_some() {
-            POLL
-        } else {
-            PATIENCE
-        }
-    }
-
-    pub(super) fn poll(&mut self) {
-        if let Some((collector, _)) = &mut self.running {
-            collector.poll();
-        }
-    }
-
-    pub(super) fn end(&mut self, supervisor: &Supervisor) {
-        if let (Some((mut collector, before)), Some(settings)) =
-            (self.running.take(), self.settings)
-        {
-            collector.poll();
-            let after = supervisor.status();
-            self.report = Some(ProbeReport::new(&collector, &settings, &before, &after));
-        }
-    }
-}
 
 impl Device {
     /// Has the workers follow packets in trials from now on; `None`: not any more.

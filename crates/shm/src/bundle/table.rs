@@ -48,7 +48,7 @@ impl Entry {
 ///
 /// # Safety
 /// `bundle` is a multiple of 16 and the start of [`PACKETS_OFFSET`] or more mapped bytes, which
-/// stay mapped for `'a`; `slot` is below [`SLOTS_PER_BUNDLE`].
+/// stay mapped for `'a`; `slot` is below [`SLOTS_PER_BUNDLE`](super::SLOTS_PER_BUNDLE).
 #[inline]
 pub(super) unsafe fn entry<'a>(bundle: NonNull<u8>, slot: u32) -> &'a AtomicU64 {
     // SAFETY: within the table, by the caller's contract, and aligned; an atomic.

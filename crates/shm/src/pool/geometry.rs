@@ -1,4 +1,4 @@
-//! How a pool is cut into buffers.
+//! How a pool is cut into buffers: what its owner makes, and everybody else checks against.
 
 use crate::bundle::PACKETS_OFFSET;
 use crate::descriptor::SLOTS_PER_BUNDLE;

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use catena_engine::nf::{HandOver, Kept, Nanos};
 
 use super::UpfNf;
-use super::fragments::Origin;
+use super::parts::Origin;
 use crate::held;
 use crate::reassembly::{self, Part};
 

@@ -1,4 +1,4 @@
-//! Cores that this process may use, and thus its chains.
+//! Cores that this process may use, and thus its chains: what the file says is held to them.
 
 /// Cores that this process may use.
 pub(super) type Available<'a> = &'a [usize];

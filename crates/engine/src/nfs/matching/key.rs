@@ -1,4 +1,4 @@
-//! What one packet answers to the fields of rules.
+//! What one packet answers to the fields of rules: made of its headers, then searched for.
 
 use std::ops::RangeInclusive;
 

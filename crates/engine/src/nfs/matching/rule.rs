@@ -93,7 +93,7 @@ impl Match {
         }
     }
 
-    /// The answers that fit, in the order of [`Key::fields`].
+    /// The answers that fit, in the order of [`Key::fields`](super::Key).
     pub(super) fn field_ranges(&self) -> [RangeInclusive<u32>; FIELD_COUNT] {
         let one = |value: u32| value..=value;
         let ports = |ports: PortRange| ports.first.into()..=ports.last.into();
