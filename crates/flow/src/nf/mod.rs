@@ -33,23 +33,20 @@ mod sharding_tests;
 mod tests;
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
+use catena_engine::config::{ConfigError, ConfigErrors};
 use catena_engine::nf::exchange::{DataEnd, exchange};
 use catena_engine::nf::{
     BuildContext, BuiltNf, Burst, DropReason, Emission, Inputs, Nanos, Nf, NfKind, NfPlan,
     StatePlan, Verdict as NfVerdict,
 };
 use catena_shm::state::{STATE_LINE_BYTES, StateWords};
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::Value;
 
-use crate::efsm::{Document, compile};
-use crate::program::ir::{Fact, Op, Program, Verdict};
-use crate::program::layout::{Layout, Portion};
-use crate::program::run::{Arrival, Compiled, Decision, Loaded, Running};
+use crate::program::ir::{Fact, Op, Verdict};
+use crate::program::layout::Portion;
+use crate::program::run::{Arrival, Decision, Running};
 
 pub use planned::{Compiler, machine_code, set_compiler};
 

@@ -8,6 +8,11 @@ use catena_engine::supervisor::status::Status;
 
 use crate::probes::{Collector, ProbeReport};
 
+/// How long the supervisor waits for something to happen while nothing is followed.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// The same while packets are followed: pages have to be read before they are written over.
+const POLL: Duration = Duration::from_millis(5);
+
 /// The probes of a device's trials.
 #[derive(Debug, Default)]
 pub(super) struct Probes {

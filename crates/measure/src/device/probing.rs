@@ -5,18 +5,13 @@ use std::time::{Duration, Instant};
 
 use catena_engine::probe::{ProbeSettings, Tier};
 use catena_engine::supervisor::Supervisor;
-use catena_engine::supervisor::status::Status;
 
 use super::offer::Offer;
 use super::profile::TrialProfile;
 use super::under_test::{Device, DeviceError};
+use crate::probes::ProbeReport;
 use crate::probes::tax::{self, Measure, Tax, TaxError};
-use crate::probes::{Collector, ProbeReport};
 
-/// How long the supervisor waits for something to happen while nothing is followed.
-const PATIENCE: Duration = Duration::from_millis(20);
-/// The same while packets are followed: pages have to be read before they are written over.
-const POLL: Duration = Duration::from_millis(5);
 /// Length of a slice of the comparison with and without probes, and of what is left out before it.
 const SLICE: Duration = Duration::from_millis(10);
 const SETTLING: Duration = Duration::from_millis(2);

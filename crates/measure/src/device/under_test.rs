@@ -241,21 +241,25 @@ impl Device {
         })
     }
 
-    fn failed(&self, reason: impl ToString) -> DeviceError {
+    pub(super) fn failed(&self, reason: impl ToString) -> DeviceError {
         DeviceError::Failed {
             chain: self.chain.name.clone(),
             reason: reason.to_string(),
         }
     }
 
-    fn read<T: DeserializeOwned>(&self, path: &Path) -> Result<T, DeviceError> {
+    pub(super) fn read<T: DeserializeOwned>(&self, path: &Path) -> Result<T, DeviceError> {
         let failed = |error: String| self.failed(format!("{}: {error}", path.display()));
         let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
         serde_json::from_str(&text).map_err(|error| failed(error.to_string()))
     }
 
     /// Starts the chain, set up for one trial.
-    fn start(&self, profile: &TrialProfile, offer: &Offer) -> Result<Supervisor, DeviceError> {
+    pub(super) fn start(
+        &self,
+        profile: &TrialProfile,
+        offer: &Offer,
+    ) -> Result<Supervisor, DeviceError> {
         let chain = self.prepare(profile, offer);
         let options = Options {
             registry: self.setting.registry.clone(),

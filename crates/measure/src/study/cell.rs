@@ -1,6 +1,4 @@
-//! Factors, their levels, and the combinations of them: which trial comes next.
-
-use std::collections::BTreeMap;
+//! Factors, their levels, and what one combination of them is: a trial is of one cell.
 
 use catena_engine::chain::{Aggregate, Mode, Trust};
 use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
@@ -11,7 +9,6 @@ use serde_json::{Map, Value, json};
 
 use crate::doctor::states::States;
 use crate::profile::Sizes;
-use crate::stats::random::Random;
 
 /// The factors, in the order in which combinations are numbered and named.
 pub const FACTORS: [&str; 8] = [

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::cell::{Cell, FACTORS, LoadLevel, RATE, Unit};
+use super::cell::{Cell, FACTORS, LoadLevel, RATE, STATES, Unit};
 use super::document::Study;
+use crate::stats::random::Random;
 
 impl Study {
     /// All combinations that are not left out, the last factor changing fastest.
