@@ -2,8 +2,8 @@
 //! cost the packets: `cargo run --release -p catena-engine --example control_rate`.
 //!
 //! A data half takes changes between bursts as a worker does, at most `BUDGET` at a time, while a
-//! control half sends 200,000 a second; then the same bursts without changes. Printed: the rate, and
-//! the longest that packets waited for a burst and what was taken before it.
+//! control half sends 200,000 a second; then the same bursts without changes. Printed: the rate,
+//! and the longest that packets waited for a burst and what was taken before it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,8 +1,8 @@
 //! Ends of links that are ports: a link over TCP is a port beside the node at either end (ADR 13).
 //!
 //! Control path: `add_port` expands such a link when a worker is built, so that all behind it
-//! knows nodes, queues and rings only; [`Plugs`] are how the control thread gives its connections to
-//! these ports. What a turn does with them: `turn/ends.rs`.
+//! knows nodes, queues and rings only; [`Plugs`] are how the control thread gives its connections
+//! to these ports. What a turn does with them: `turn/ends.rs`.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
