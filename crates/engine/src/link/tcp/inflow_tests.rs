@@ -102,7 +102,7 @@ fn receiver<'a>(start: u64) -> (TcpRx<&'a Pipe>, Plug<'a>) {
 fn send(tx: &mut TcpTx<&Pipe>, packets: Vec<Packet>, pools: &mut Pools) -> usize {
     let count = packets.len();
     let mut load = Load::default();
-    load.packets = packets;
+    load.packets.extend(packets);
     let sent = tx.tx(&mut TxBurst::new(&mut load, pools), NOW);
     load.release(pools);
     count - sent
