@@ -8,20 +8,19 @@
 //! Who owns the packet: `send` takes it (sent, or dropped with a reason); `pull` gives it. A link
 //! knows nothing of chains, NFs or workers.
 //!
-//! A link is a ring in shared memory (`ring_tx.rs`, `ring_rx.rs`) or, for comparison, a TCP
-//! connection (`tcp.rs` and its neighbours); `ends.rs` has the one face of both, `counters.rs` what
-//! they count.
+//! A link is a ring in shared memory: `ring_tx.rs` and `ring_rx.rs` are its two ends,
+//! `counters.rs` has what they count. For comparison, a link of the chain file may be a TCP
+//! connection; then it is a port at either end (`tcp.rs`, `worker/ends.rs`).
 
 pub(crate) mod counters;
-mod ends;
 mod ring_rx;
 mod ring_tx;
 pub mod tcp;
 
 pub use crate::packet::bytes_of;
 pub use counters::{Dropped, OCCUPANCY_CLASSES, RxCounters, TxCounters};
-pub use ends::{RxLink, TxLink};
-pub use ring_rx::Inlet;
+pub use ring_rx::{Inlet, RxLink};
+pub use ring_tx::TxLink;
 
 #[cfg(test)]
 mod read_only_tests;

@@ -8,6 +8,7 @@
 mod burst;
 pub mod exchange;
 mod function;
+mod hand_over;
 mod keep;
 mod kind;
 pub(crate) mod nanos;
@@ -18,6 +19,7 @@ pub use crate::drop_reason::{DropReason, OWN_REASON_COUNT_MAX};
 pub use crate::own_counters::COUNTER_COUNT_MAX;
 pub use burst::Burst;
 pub use function::Nf;
+pub use hand_over::HandOver;
 pub use keep::{Emission, Hold, Kept, Moved};
 pub use kind::{
     Access, BuildContext, BuiltNf, Inputs, NAME_BYTES_MAX, NfKind, NfPlan, NfState,

@@ -56,7 +56,8 @@ pub trait Port: Send {
     fn blocked(&mut self, _now: Nanos) {}
 
     /// Sends packets in order at time `now`. Returns how many were sent; the rest is dropped by the
-    /// engine and counted `tx_failed`. Must not block. A port that does not send is never asked.
+    /// engine and counted `tx_failed`, or as [`TxBurst::rest_is`] says. Must not block. A port that
+    /// does not send is never asked.
     fn tx(&mut self, _burst: &mut TxBurst<'_>, _now: Nanos) -> usize {
         0
     }

@@ -3,6 +3,7 @@
 //! In the middle of a packet's life; `Turn` is who calls.
 
 use super::burst::Burst;
+use super::hand_over::HandOver;
 use super::keep::{Emission, Kept};
 use super::nanos::Nanos;
 use crate::own_counters::CounterSink;
@@ -50,14 +51,14 @@ pub trait Nf: Send {
     /// Gives up what it has kept, with the instants at which each came, in the order in which they
     /// are to leave: another NF comes in its place between two turns (`catena apply`). What it does
     /// not name is dropped as [`DropReason::Unsent`](super::DropReason::Unsent).
-    fn hand_over(&mut self) -> Vec<(Nanos, Kept)> {
-        Vec::new()
+    fn hand_over(&mut self) -> HandOver {
+        HandOver::default()
     }
 
     /// Takes what the NF before it has handed over. What it gives back is dropped as
     /// [`DropReason::Unsent`](super::DropReason::Unsent).
-    fn take_over(&mut self, held: Vec<(Nanos, Kept)>) -> Vec<(Nanos, Kept)> {
-        held
+    fn take_over(&mut self, handed: HandOver) -> Vec<(Nanos, Kept)> {
+        handed.held
     }
 
     /// Takes up to `budget` values that its control half has sent, between two turns; gives whether

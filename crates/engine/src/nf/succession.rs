@@ -11,7 +11,7 @@ impl Hold {
     /// Between two turns, an NF comes in the place of another one: what the one hands over and the
     /// other takes stays, under the same tickets. Gives the rest.
     pub fn change_hands(&mut self, from: &mut dyn Nf, to: &mut dyn Nf) -> Vec<Packet> {
-        let held = from.hand_over();
+        let handed = from.hand_over();
         let mut stays = vec![false; self.packets.len()];
         let mut mark = |held: &[(Nanos, Kept)], stay: bool| {
             for (_, kept) in held {
@@ -20,8 +20,8 @@ impl Hold {
                 }
             }
         };
-        mark(&held, true);
-        mark(&to.take_over(held), false);
+        mark(&handed.held, true);
+        mark(&to.take_over(handed), false);
         let gone = stays.iter().enumerate().filter(|(_, stays)| !**stays);
         let mut rest = Vec::new();
         for (ticket, _) in gone {

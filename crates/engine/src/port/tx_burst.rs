@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use crate::drop_reason::DropReason;
 use crate::load::Load;
 use crate::packet::Packet;
 use crate::pools::Pools;
@@ -15,6 +16,8 @@ pub struct TxBurst<'a> {
     pub(super) sending: Sending<'a>,
     /// Packets that the port has kept.
     pub(super) kept: usize,
+    /// Why the rest is not sent.
+    rest: DropReason,
 }
 
 pub(super) enum Sending<'a> {
@@ -28,6 +31,7 @@ impl<'a> TxBurst<'a> {
         Self {
             sending: Sending::Load(load, pools),
             kept: 0,
+            rest: DropReason::TxFailed,
         }
     }
 
@@ -37,7 +41,18 @@ impl<'a> TxBurst<'a> {
         Self {
             sending: Sending::Packets(packets),
             kept: 0,
+            rest: DropReason::TxFailed,
         }
+    }
+
+    /// Says why what is not sent is not, if it is not that sending failed.
+    pub fn rest_is(&mut self, reason: DropReason) {
+        self.rest = reason;
+    }
+
+    /// Why what is not sent is not.
+    pub fn rest(&self) -> DropReason {
+        self.rest
     }
 
     /// Number of packets, without those that the port has kept.

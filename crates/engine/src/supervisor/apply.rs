@@ -20,11 +20,14 @@ use crate::chain::Chain;
 use crate::chain::diff::{Plan, diff};
 use crate::placement::{Placement, node_spec, place_onto};
 use crate::protocol::{Assignment, PoolSpec, RegionName, ToWorker};
+use crate::shard::name_in_file;
 use crate::supervisor::Supervisor;
 use crate::supervisor::change::Change;
 use crate::supervisor::instance::{Changing, Instance, State};
 use crate::supervisor::memory::{RingName, needed_by, rings};
-use crate::supervisor::renumber::{compact, is_gone, is_link_gone, renumber, same_settings};
+use crate::supervisor::renumber::{
+    compact, is_gone, is_link_gone, renumber, same_settings, splits_otherwise,
+};
 
 /// Why a running chain could not be changed. It runs on as it was, unless said otherwise.
 #[derive(Debug, thiserror::Error)]
@@ -519,6 +522,13 @@ fn check_possible(
         }
     }
     for (before, after) in old_chain.nodes.iter().zip(&chain.nodes) {
+        if !is_gone(before) && !is_gone(after) && splits_otherwise(before, after) {
+            let name = name_in_file(&after.name);
+            return refuse(format!(
+                "packets would be told apart by another key among the shards of {name}, and what \
+                 one knows of a flow another would be asked for"
+            ));
+        }
         if before.is_port() && !is_gone(before) && is_gone(after) {
             let stays = chain.nodes.iter().any(|node| node.name == before.name);
             if stays {

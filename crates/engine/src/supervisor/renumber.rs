@@ -64,6 +64,25 @@ pub fn same_settings(old: &Node, new: &Node) -> bool {
     }
 }
 
+/// Whether packets would be told apart by another key among shards that stay: what one shard knows
+/// of a flow, another one would be asked for, beginning with packets that are on the way.
+pub(super) fn splits_otherwise(old: &Node, new: &Node) -> bool {
+    match (&old.kind, &new.kind) {
+        (
+            NodeKind::Nf {
+                kind: a, plan: v, ..
+            },
+            NodeKind::Nf {
+                kind: b, plan: w, ..
+            },
+        ) => {
+            let are_shards = old.shard.is_some() && new.shard.is_some();
+            are_shards && a.name == b.name && v.splits_by != w.splits_by
+        }
+        _ => false,
+    }
+}
+
 /// `new`, numbered as a successor of `old`.
 pub fn renumber(old: &Chain, new: &Chain) -> Chain {
     let mut nodes: Vec<Node> = old.nodes.clone();

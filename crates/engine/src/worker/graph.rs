@@ -16,6 +16,7 @@ use crate::port::{Buffers, Port, PortError, RxState};
 use crate::probe::NodeCost;
 use crate::stats::NodeCounters;
 use crate::worker::holding::Holding;
+use crate::worker::link_end::LinkEnd;
 pub use crate::worker::work::Work;
 
 /// Where packets of a node's output go.
@@ -48,14 +49,6 @@ impl InEdge {
     /// Whether it comes from another worker.
     pub fn is_link(&self) -> bool {
         matches!(self, Self::Link(_))
-    }
-
-    /// The link's index in the chain plus one; 0 within the worker.
-    pub fn link_number(&self) -> u16 {
-        match self {
-            Self::Local { .. } => 0,
-            Self::Link(link) => u16::try_from(link.index() + 1).unwrap_or(u16::MAX),
-        }
     }
 }
 
@@ -107,6 +100,8 @@ pub struct Graph {
     pub port_rooms: Vec<usize>,
     /// For each node, whether a link its packets can leave by is above its watermark.
     pub congested: Vec<bool>,
+    /// Those of the nodes, at the end of their list and in its order, that are ends of links.
+    pub ends: Vec<LinkEnd>,
     /// What nodes have said of their room.
     pub asking: Asking,
 }
@@ -134,6 +129,13 @@ impl Graph {
     pub fn room(&mut self, position: usize, wanted: usize, need: usize) -> usize {
         self.begin_question();
         self.room_of(position, wanted, need)
+    }
+
+    /// How many packets may be queued for node `position`, at most `wanted`: what it takes to pass
+    /// on, or as a port takes to send.
+    pub fn room_for(&mut self, position: usize, wanted: usize) -> usize {
+        self.begin_question();
+        self.room_before(position, wanted, 1)
     }
 
     /// How many packets can leave node `position` by `output`, at most `wanted`; nothing is said
@@ -205,16 +207,19 @@ impl Graph {
             OutEdge::Link(link) => Some(link.room(wanted, need)),
             OutEdge::Local { queue } => {
                 let target = self.queue_targets[*queue];
-                let takes = self.port_rooms.get(target).copied().unwrap_or(usize::MAX);
-                let target_node = &self.nodes[target];
-                let ends = matches!(target_node.work, Work::Port { .. }) || target_node.is_end;
-                Some(if ends {
-                    // What it is given ends there: what it sends may come round to it again.
-                    wanted.min(takes).saturating_sub(self.queued_for(target))
-                } else {
-                    self.room_of(target, wanted.min(takes), need)
-                })
+                Some(self.room_before(target, wanted, need))
             }
+        }
+    }
+
+    fn room_before(&mut self, target: usize, wanted: usize, need: usize) -> usize {
+        let takes = self.port_rooms.get(target).copied().unwrap_or(usize::MAX);
+        let target_node = &self.nodes[target];
+        if matches!(target_node.work, Work::Port { .. }) || target_node.is_end {
+            // What it is given ends there: what it sends may come round to it again.
+            wanted.min(takes).saturating_sub(self.queued_for(target))
+        } else {
+            self.room_of(target, wanted.min(takes), need)
         }
     }
 
@@ -265,7 +270,7 @@ impl Graph {
                     if let Some((_, queue)) = local.iter().find(|(at, _)| *at == output) {
                         return OutEdge::Local { queue: *queue };
                     }
-                    let found = link.and_then(|link| links.iter().position(|l| l.index() == link));
+                    let found = link.and_then(|link| links.iter().position(|l| l.index == link));
                     found.map_or(OutEdge::Open, |at| OutEdge::Link(links.swap_remove(at)))
                 }));
         }
@@ -288,7 +293,7 @@ impl Graph {
                 }
             }
             for (link, number) in chosen {
-                if let Some(at) = links.iter().position(|here| here.index() == *link) {
+                if let Some(at) = links.iter().position(|here| here.index == *link) {
                     node.add_input(InEdge::Link(links.swap_remove(at)), *number);
                 }
             }
@@ -307,6 +312,24 @@ impl Graph {
                 OutEdge::Link(link) => Some(link.as_mut()),
                 _ => None,
             })
+    }
+
+    /// Every sending link, to be looked at.
+    pub fn tx_links(&self) -> impl Iterator<Item = &TxLink> {
+        let edges = self.nodes.iter().flat_map(|node| &node.outputs);
+        edges.filter_map(|edge| match edge {
+            OutEdge::Link(link) => Some(link.as_ref()),
+            _ => None,
+        })
+    }
+
+    /// Every receiving link, to be looked at.
+    pub fn rx_links(&self) -> impl Iterator<Item = &RxLink> {
+        let edges = self.nodes.iter().flat_map(|node| &node.inputs);
+        edges.filter_map(|edge| match edge {
+            InEdge::Link(link) => Some(link.as_ref()),
+            InEdge::Local { .. } => None,
+        })
     }
 
     /// Every receiving link.
@@ -338,9 +361,10 @@ impl Graph {
         counts.max().unwrap_or(0)
     }
 
-    /// Whether every receiving port has come to its end.
+    /// Whether every receiving port of the chain has come to its end.
     pub fn sources_finished(&self) -> bool {
-        self.nodes.iter().all(|node| match &node.work {
+        let mut nodes = self.nodes[..self.chain_node_count()].iter();
+        nodes.all(|node| match &node.work {
             Work::Port {
                 receives, state, ..
             } => !receives || matches!(state, RxState::Finished | RxState::Failed),

@@ -19,6 +19,7 @@
 //! - `confine`: where a worker runs, and what one in a process of its own gives up.
 //! - `doorbell`: how the control thread reaches the data path.
 //! - `connect`: who connects to whom on TCP links; `address`: where.
+//! - `ends`: ends of links that are ports; `link_end`: which they are.
 //! - `socket_wait`: sleeping on sockets.
 
 mod accounts;
@@ -30,11 +31,13 @@ mod confine;
 mod connect;
 mod connection;
 pub mod doorbell;
+pub mod ends;
 mod finishing;
 pub(crate) mod geometry;
 pub mod graph;
 pub mod holding;
 mod idleness;
+pub mod link_end;
 pub mod node_memory;
 pub mod open;
 pub mod probe;

@@ -113,7 +113,8 @@ fn nf_plan(planned: &Planned) -> NfPlan {
     if program.makes_packets() {
         plan = plan.allocates();
     }
-    plan.sharding(sharding::of(program))
+    plan.splits_by(sharding::signature(program))
+        .sharding(sharding::of(program))
 }
 
 /// Random numbers that nobody outside knows.
