@@ -42,6 +42,7 @@ pub mod interpret;
 pub mod ir;
 pub mod keys;
 pub mod layout;
+pub mod maglev;
 pub mod queue;
 pub mod run;
 mod store;

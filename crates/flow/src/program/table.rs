@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use super::field::{Width, ones};
+use super::maglev::Maglev;
 
 /// Most key parts of a table.
 pub const KEY_PART_COUNT_MAX: usize = 8;
@@ -45,6 +46,8 @@ pub struct TableShape {
     pub entries: Vec<TableEntry>,
     /// Most entries.
     pub capacity: usize,
+    /// Where its entries come from, if nobody sets them.
+    pub maglev: Option<Maglev>,
 }
 
 /// A pattern for one key part.
@@ -99,6 +102,12 @@ pub enum TableError {
     /// No room.
     #[error("the table is full")]
     Full,
+    /// Its entries follow from another table's.
+    #[error("its entries follow from those of another table: change these")]
+    Derived,
+    /// There was none.
+    #[error("there is no entry with this key")]
+    Absent,
 }
 
 impl TableShape {
@@ -139,7 +148,7 @@ impl TableShape {
         Ok(())
     }
 
-    fn is_exact(&self) -> bool {
+    pub(super) fn is_exact(&self) -> bool {
         self.key.iter().all(|(kind, _)| *kind == Match::Exact)
     }
 }
@@ -215,6 +224,14 @@ impl MatchTable {
     /// # Errors
     /// What does not fit; nothing has changed then.
     pub fn set(&mut self, entry: TableEntry) -> Result<(), TableError> {
+        if self.shape.maglev.is_some() {
+            return Err(TableError::Derived);
+        }
+        self.put(entry)
+    }
+
+    /// As [`MatchTable::set`], also where entries follow from another table.
+    pub(super) fn put(&mut self, entry: TableEntry) -> Result<(), TableError> {
         self.shape.check(&entry)?;
         let is_room = |len: usize, most: usize| len < self.shape.capacity.min(most);
         if self.shape.is_exact() {
@@ -263,6 +280,13 @@ impl MatchTable {
         let before = self.listed.len();
         self.listed.retain(|entry| entry.key != key);
         self.listed.len() != before
+    }
+
+    /// Removes all entries.
+    pub(super) fn clear(&mut self) {
+        self.data.clear();
+        self.exact.clear();
+        self.listed.clear();
     }
 
     /// All entries, for people.
