@@ -3,8 +3,7 @@
 
 use catena_flow::meter::{Gcra, SrTcm, TrTcm, Window};
 use catena_flow::program::ir::{Meter, MeterKind, Width};
-use catena_flow::program::maglev::Maglev;
-use catena_flow::program::table::{Match, Pattern, TableEntry, TableShape};
+use catena_flow::program::table::{Maglev, Match, Pattern, TableEntry, TableShape};
 
 /// Exact ones and a ternary one, with the same data, and slots that follow from one of them.
 pub fn tables() -> Vec<TableShape> {

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use crate::program::field::ones;
 use crate::program::header::Header;
 use crate::program::ir::Width;
-use crate::program::maglev::{MAGLEV_SLOT_COUNT_MAX, Maglev, is_prime};
-use crate::program::table::{Match, TableEntry, TableShape};
+use crate::program::maglev::{BACKEND_COUNT_MAX, MAGLEV_SLOT_COUNT_MAX, is_prime};
+use crate::program::table::{Maglev, Match, TableEntry, TableShape};
 use crate::program::template::Template;
 
 use super::compile::Compiling;
@@ -113,6 +113,10 @@ impl Compiling<'_> {
         if names.is_some_and(|other| other.maglev.is_some()) || !own.entries.is_empty() {
             let message = "entries are either written, or follow from a table of such".to_owned();
             return fault(message, "remove one of the two");
+        }
+        if tables[of].capacity > BACKEND_COUNT_MAX {
+            let message = format!("{} may have too many entries", model.of);
+            return fault(message, "give it a size to 1024");
         }
         let is_right = matches!(&*own.key, [(Match::Exact, _)])
             && matches!(&*own.data, [(_, datum)] if *datum == width);

@@ -122,6 +122,11 @@ fn slots(hash_seed: Option<u64>) -> Value {
     config
 }
 
+/// Gives a server a weight.
+fn drain(number: u8, weight: u8) -> Value {
+    json!({"set": "servers", "key": [number], "data": {"weight": weight}})
+}
+
 #[test]
 fn slots_follow_from_the_table_of_backends_and_a_seed_makes_all_hash_alike() {
     let frames: Vec<Vec<u8>> = (1..60)
@@ -143,7 +148,6 @@ fn slots_follow_from_the_table_of_backends_and_a_seed_makes_all_hash_alike() {
             .iter()
             .all(|verdict| *verdict == Verdict::Output(output))
     };
-    let drain = |number: u8, weight: u8| json!({"set": "servers", "key": [number], "data": {"weight": weight}});
     assert!(!is_all(&mut bench, 0) && !is_all(&mut bench, 1));
     assert!(bench.control(&drain(1, 0)).is_ok() && is_all(&mut bench, 0));
     assert!(bench.control(&drain(1, 1)).is_ok());

@@ -6,27 +6,13 @@
 //! backend that comes or goes changes few slots of the others. Turns are by weight; a weight of 0
 //! takes none. Orders follow from backends' numbers alone: all machines make the same table.
 
-use crate::Memory;
+use super::table::{Maglev, MatchTable, Pattern, TableEntry};
 
-use super::run::Running;
-use super::table::{MatchTable, Pattern, TableEntry, TableError};
-
-/// Most slots: some hundred microseconds to fill.
+/// Most slots: some hundred microseconds to fill; some milliseconds, if of the most backends one
+/// has nearly all the weight.
 pub const MAGLEV_SLOT_COUNT_MAX: u32 = 4093;
-/// Most backends.
-pub const BACKEND_COUNT_MAX: usize = 256;
-
-/// Where the entries of a table come from: its key is a number below `slots`, its only datum the
-/// key of an entry of the other table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Maglev {
-    /// Number of the table of backends, whose key is one exact part.
-    pub of: u16,
-    /// Which of its data is a backend's weight; all have the same without.
-    pub weight: Option<u8>,
-    /// How many slots there are: a prime number, at most [`MAGLEV_SLOT_COUNT_MAX`].
-    pub slots: u32,
-}
+/// Most entries that the table of backends may have room for.
+pub const BACKEND_COUNT_MAX: usize = 1024;
 
 /// The backend of each slot, for backends by number and weight. Empty if none has a weight.
 ///
@@ -103,39 +89,6 @@ fn mixed(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-impl<M: Memory> Running<M> {
-    /// Sets an entry of a table; those that follow from it are made anew.
-    ///
-    /// # Errors
-    /// What does not fit; nothing has changed then.
-    pub fn set_entry(&mut self, table: usize, entry: TableEntry) -> Result<(), TableError> {
-        let tables = &mut self.loaded.tables;
-        tables
-            .get_mut(table)
-            .ok_or(TableError::Absent)?
-            .set(entry)?;
-        refill(tables, Some(table));
-        Ok(())
-    }
-
-    /// Removes an entry of a table; those that follow from it are made anew.
-    ///
-    /// # Errors
-    /// There is none, or it is not set by anybody; nothing has changed then.
-    pub fn remove_entry(&mut self, table: usize, key: &[Pattern]) -> Result<(), TableError> {
-        let tables = &mut self.loaded.tables;
-        let one = tables.get_mut(table).ok_or(TableError::Absent)?;
-        if one.shape().maglev.is_some() {
-            return Err(TableError::Derived);
-        }
-        if !one.remove(key) {
-            return Err(TableError::Absent);
-        }
-        refill(tables, Some(table));
-        Ok(())
-    }
-}
-
 /// Fills the tables whose entries follow from the table of this number; from all, without one.
 pub(super) fn refill(tables: &mut [MatchTable], changed: Option<usize>) {
     for at in 0..tables.len() {
@@ -165,7 +118,10 @@ pub(super) fn refill(tables: &mut [MatchTable], changed: Option<usize>) {
 
 fn backends(table: &MatchTable, maglev: Maglev) -> Vec<(u128, u64)> {
     let weight = |entry: &TableEntry| match maglev.weight {
-        Some(at) => entry.data.get(usize::from(at)).copied().unwrap_or(0) as u64,
+        Some(at) => {
+            let weight = entry.data.get(usize::from(at)).copied().unwrap_or(0);
+            weight.min(u128::from(u32::MAX)) as u64
+        }
         None => 1,
     };
     let number = |entry: &TableEntry| match entry.key.first() {
@@ -181,7 +137,7 @@ pub(crate) fn is_prime(number: u32) -> bool {
     number > 1
         && (2..number)
             .take_while(|by| by * by <= number)
-            .all(|by| number % by != 0)
+            .all(|by| !number.is_multiple_of(by))
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@
 use std::collections::HashMap;
 
 use super::field::{Width, ones};
-use super::maglev::Maglev;
 
 /// Most key parts of a table.
 pub const KEY_PART_COUNT_MAX: usize = 8;
@@ -48,6 +47,19 @@ pub struct TableShape {
     pub capacity: usize,
     /// Where its entries come from, if nobody sets them.
     pub maglev: Option<Maglev>,
+}
+
+/// Where the entries of a table come from: its key is a number below `slots`, its only datum the
+/// key of an entry of the other table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Maglev {
+    /// Number of the table of backends, whose key is one exact part.
+    pub of: u16,
+    /// Which of its data is a backend's weight; all have the same without.
+    pub weight: Option<u8>,
+    /// How many slots there are: a prime number, at most
+    /// [`MAGLEV_SLOT_COUNT_MAX`](super::maglev::MAGLEV_SLOT_COUNT_MAX).
+    pub slots: u32,
 }
 
 /// A pattern for one key part.

@@ -11,7 +11,7 @@ use super::ir::{
     Binary, Code, ELEMENT_COUNT_MAX, Element, End, Flows, Key, METADATA_COUNT_MAX, OP_COUNT_MAX,
     Op, Program, SLOT_COUNT_MAX, Slot, Value, Verdict, WIDTH_MAX, WhenFull, Width,
 };
-use super::maglev::{MAGLEV_SLOT_COUNT_MAX, is_prime};
+use super::maglev::{BACKEND_COUNT_MAX, MAGLEV_SLOT_COUNT_MAX, is_prime};
 use super::queue::NOTICE_VALUE_COUNT_MAX;
 use super::table::{KEY_PART_COUNT_MAX, Match, TableShape};
 
@@ -149,7 +149,11 @@ fn check_derived(program: &Program, table: &TableShape) -> Checked {
         && u128::from(maglev.slots - 1) <= ones(number)
         && maglev.slots as usize <= table.capacity;
     let is_alone = table.entries.is_empty() && of.maglev.is_none();
-    need(fits && has_weight && is_alone && key == width, fault)
+    let is_small = of.capacity <= BACKEND_COUNT_MAX;
+    need(
+        fits && has_weight && is_alone && is_small && key == width,
+        fault,
+    )
 }
 
 fn check_flows(flows: &Flows) -> Checked {
