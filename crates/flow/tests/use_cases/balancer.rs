@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The balancer: schedulers, drain, health, both families, ICMP errors, the ends of connections, and
-//! that no live connection moves while its server lives.
+//! The balancer: schedulers, drain, health, both families, ICMP errors, the ends of connections,
+//! and that no live connection moves while its server lives.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -155,6 +155,11 @@ fn round_robin_is_by_weight_and_drains() {
 fn maglev_sends_a_client_to_the_same_server_from_anywhere() {
     let choose = |down: Option<u8>| -> Vec<u8> {
         let mut bench = balancer();
+        let program = bench.simulation.running().program();
+        assert!(
+            program.hash_seed.is_some(),
+            "a secret would differ elsewhere"
+        );
         bench.set("scheduler", 0, &[MAGLEV]);
         set(&mut bench, 3, 1, true);
         if let Some(number) = down {
