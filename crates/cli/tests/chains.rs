@@ -18,6 +18,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("container", "containers.rs"),
     ("epon/compose", "compose.rs"),
     ("epon/container", "containers.rs"),
+    ("flow-balancer", "flow_peers.rs"),
+    ("flow-offload", "flow_peers.rs"),
     ("netns", "netns.rs"),
     ("tap", "tap.rs"),
     ("xdp", "xdp.rs"),

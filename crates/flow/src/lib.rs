@@ -75,6 +75,10 @@
 
 #![forbid(unsafe_code)]
 
+// Tests share files with those in `tests/`, which name the crate.
+#[cfg(test)]
+extern crate self as catena_flow;
+
 use catena_engine::nf::NfKind;
 
 mod bucket;

@@ -9,23 +9,21 @@
 )]
 mod entries;
 
+mod random;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use random::Random;
 
 const ITERATIONS: usize = 5_000;
 
 #[test]
 fn entry_functions_hold_on_generated_bytes() {
-    let mut state = 0x0ca7_e4a0u64;
-    let mut random = || {
-        state ^= state >> 12;
-        state ^= state << 25;
-        state ^= state >> 27;
-        state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32
-    };
+    let mut random = Random(0x0ca7_e4a0);
     for iteration in 0..ITERATIONS {
-        let limit = [8, 40, 300, 2000][random() as usize % 4];
-        let len = random() as usize % limit;
-        let mut input: Vec<u8> = (0..len).map(|_| random() as u8).collect();
+        let limit = [8, 40, 300, 2000][random.below(4) as usize];
+        let len = random.below(limit) as usize;
+        let mut input = random.bytes(len);
         // The header with its lists is a third of the memory; links are what matters.
         if iteration % 2 == 0 {
             for change in input.get_mut(1..).unwrap_or_default().chunks_exact_mut(5) {

@@ -5,8 +5,8 @@
 use catena_flow::program::ir::Program;
 use catena_flow::program::run::Compiled;
 
-#[path = "use_cases/programs.rs"]
-mod programs;
+#[path = "use_cases/mod.rs"]
+mod use_cases;
 
 fn compiled(_: &Program) -> Option<Box<dyn Compiled>> {
     None

@@ -12,27 +12,17 @@
 #[allow(dead_code, reason = "the fuzz target's entry is not called here")]
 mod entries;
 
+#[path = "../../flow/tests/random/mod.rs"]
+mod random;
+
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind, set_hook, take_hook};
+
+use random::Random;
 
 /// Random cases. A failure names its case's bytes.
 const CASES: usize = 3000;
 /// Tries to make a failing case smaller.
 const SHRINK_TRIES: usize = 2000;
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32
-    }
-
-    fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| self.next() as u8).collect()
-    }
-}
 
 fn fails(input: &[u8]) -> bool {
     catch_unwind(AssertUnwindSafe(|| entries::compare(input))).is_err()
@@ -69,7 +59,7 @@ fn compiled_code_does_what_the_interpreter_does() {
     let mut random = Random(0x0ca7_e4a1);
     let mut packets = 0;
     for case in 0..CASES {
-        let len = random.next() as usize % [200, 600, 1500, 4000][case % 4];
+        let len = random.below([200, 600, 1500, 4000][case % 4]) as usize;
         let input = random.bytes(len);
         match catch_unwind(AssertUnwindSafe(|| entries::compare(&input))) {
             Ok(count) => packets += count,

@@ -7,8 +7,8 @@
 use catena_flow::program::ir::Program;
 use catena_flow::program::run::Compiled;
 
-#[path = "../../flow/tests/use_cases/programs.rs"]
-mod programs;
+#[path = "../../flow/tests/use_cases/mod.rs"]
+mod use_cases;
 
 fn compiled(program: &Program) -> Option<Box<dyn Compiled>> {
     let compiled = catena_jit::compile(program);

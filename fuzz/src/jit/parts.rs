@@ -3,9 +3,9 @@
 
 use catena_flow::meter::{Gcra, SrTcm, TrTcm, Window};
 use catena_flow::program::ir::{Meter, MeterKind, Width};
-use catena_flow::program::table::{Match, Pattern, TableEntry, TableShape};
+use catena_flow::program::table::{Maglev, Match, Pattern, TableEntry, TableShape};
 
-/// An exact one and a ternary one, with the same data.
+/// Exact ones and a ternary one, with the same data, and slots that follow from one of them.
 pub fn tables() -> Vec<TableShape> {
     let table = |key: &[(Match, Width)], entries: &[(Vec<Pattern>, [u128; 2])]| TableShape {
         name: format!("t{}", key.len()),
@@ -21,8 +21,23 @@ pub fn tables() -> Vec<TableShape> {
             })
             .collect(),
         capacity: 8,
+        maglev: None,
     };
     let exact = |a, b| vec![Pattern::exact(a, 16), Pattern::exact(b, 100)];
+    let slots = TableShape {
+        name: "slots".to_owned(),
+        key: vec![(Match::Exact, 16)],
+        data: vec![("server".to_owned(), 8)],
+        default: vec![9],
+        entries: Vec::new(),
+        capacity: 7,
+        maglev: Some(Maglev {
+            of: 2,
+            weight: Some(0),
+            slots: 7,
+        }),
+    };
+    let one = |key| vec![Pattern::exact(key, 8)];
     vec![
         table(
             &[(Match::Exact, 16), (Match::Exact, 100)],
@@ -32,6 +47,8 @@ pub fn tables() -> Vec<TableShape> {
             &[(Match::Ternary, 8)],
             &[(vec![Pattern::Masked(1, 1)], [7, 8])],
         ),
+        table(&[(Match::Exact, 8)], &[(one(1), [1, 1]), (one(2), [3, 5])]),
+        slots,
     ]
 }
 

@@ -76,6 +76,7 @@ fn frame_of(source: &mut Source<'_>) -> Program {
         tables: tables(),
         meters: meters(),
         templates: template.into_iter().collect(),
+        hash_seed: source.chance(128).then_some(7),
         outputs: names(3),
         reasons: names(2),
         events: names(1),
@@ -100,12 +101,13 @@ fn element(source: &mut Source<'_>, program: &Program, number: usize) -> Element
     let flows = packed.map(|(registers, state_words)| Flows {
         shape: Shape::new(words as u32, state_words as u32, 4),
         registers,
-        states: Vec::new(),
+        states: (0..8).map(|at| format!("s{at}")).collect(),
         timeouts: Timeouts::idle(if source.chance(128) { 3_000_000 } else { 0 }),
         when_full: source.one_of(&[
             WhenFull::Drop,
             WhenFull::Pass,
             WhenFull::EvictOldest,
+            WhenFull::EvictOldestIn(0b110),
             WhenFull::EvictLowest(1),
             WhenFull::EvictHighest(2),
         ]),

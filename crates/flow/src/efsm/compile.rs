@@ -75,6 +75,7 @@ impl Compiling<'_> {
         for (name, table) in tables {
             self.table(name, table);
         }
+        self.derived_tables();
         self.templates();
         self.metadata();
         let mut elements = Vec::new();
@@ -99,6 +100,7 @@ impl Compiling<'_> {
             tables: self.names.tables,
             meters: self.names.meters,
             templates: self.names.templates,
+            hash_seed: self.document.hash_seed,
             outputs: self.names.outputs,
             reasons: self.names.reasons,
             events: self.names.events,

@@ -151,6 +151,7 @@ impl ElementLowering<'_> {
             ["drop"] => Some(WhenFull::Drop),
             ["pass"] => Some(WhenFull::Pass),
             ["evict", "oldest"] => Some(WhenFull::EvictOldest),
+            ["evict", "oldest", "in", states @ ..] => self.labels(states),
             ["evict", "lowest", name] => register(name).map(WhenFull::EvictLowest),
             ["evict", "highest", name] => register(name).map(WhenFull::EvictHighest),
             _ => None,
@@ -159,10 +160,22 @@ impl ElementLowering<'_> {
             self.problems.error(
                 &format!("{path}.when_full"),
                 format!("\"{text}\" is no policy"),
-                "write drop, pass, evict oldest, evict lowest REGISTER or evict highest REGISTER",
+                "write drop, pass, evict oldest, evict oldest in STATE, ..., evict lowest \
+                 REGISTER or evict highest REGISTER",
             );
         }
         found
+    }
+
+    /// Names of states, with commas, as a bit for each label.
+    fn labels(&self, names: &[&str]) -> Option<WhenFull> {
+        let mut labels = 0;
+        for name in names {
+            let name = name.trim_end_matches(',');
+            let at = self.parsed.states.iter().position(|state| state == name)?;
+            labels |= 1_u64.checked_shl(u32::try_from(at).ok()?)?;
+        }
+        (labels != 0).then_some(WhenFull::EvictOldestIn(labels))
     }
 
     /// When a flow's time in a state is over.

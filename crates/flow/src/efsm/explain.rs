@@ -53,6 +53,15 @@ pub fn explain(program: &Program) -> String {
             WhenFull::Drop => "a new flow's packet is dropped".to_owned(),
             WhenFull::Pass => "a new flow is not remembered".to_owned(),
             WhenFull::EvictOldest => "whoever was idle longest gives way".to_owned(),
+            WhenFull::EvictOldestIn(labels) => {
+                let is_one = |at: usize| at < 64 && labels >> at & 1 == 1;
+                let states = flows.states.iter().enumerate();
+                let names: Vec<&str> = states
+                    .filter(|(at, _)| is_one(*at))
+                    .map(|(_, name)| &**name)
+                    .collect();
+                format!("whoever was idle longest in {} gives way", names.join(", "))
+            }
             WhenFull::EvictLowest(register) | WhenFull::EvictHighest(register) => {
                 let name = flows
                     .registers
@@ -65,6 +74,17 @@ pub fn explain(program: &Program) -> String {
         };
         let _ = writeln!(text, "  when full: {full}");
         cost(&mut text, &element.body);
+    }
+    for table in &program.tables {
+        if let Some(maglev) = table.maglev {
+            let of = program.tables.get(usize::from(maglev.of));
+            let (name, of) = (&table.name, of.map_or("", |of| &of.name));
+            let slots = maglev.slots;
+            let _ = writeln!(
+                text,
+                "table {name}: {slots} slots, shared out among {of} (Maglev)"
+            );
+        }
     }
     let _ = writeln!(
         text,

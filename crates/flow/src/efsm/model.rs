@@ -34,6 +34,10 @@ pub struct Document {
     /// Packets that the program makes itself.
     #[serde(default)]
     pub templates: BTreeMap<String, TemplateModel>,
+    /// What `hash(...)` depends on: the same number gives the same hash in each shard and on each
+    /// machine. Without it each shard has a secret of its own, which nobody outside can know.
+    #[serde(default)]
+    pub hash_seed: Option<u64>,
     /// The pipeline.
     pub elements: Vec<ElementModel>,
 }
@@ -124,6 +128,23 @@ pub struct TableModel {
     /// Most entries.
     #[serde(default = "table_size")]
     pub size: usize,
+    /// Its entries follow from those of another table: slots that are shared out among its keys as
+    /// Maglev does it. Then its key is one exact number, from 0, and its only datum a key.
+    #[serde(default)]
+    pub maglev: Option<MaglevModel>,
+}
+
+/// Slots shared out among the entries of another table.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MaglevModel {
+    /// The table, whose key is one exact part.
+    pub of: String,
+    /// Which of its data is an entry's weight: 0 gets no slot. Without, all get as many.
+    #[serde(default)]
+    pub weight: Option<String>,
+    /// How many slots: a prime number to 4093, some hundred times the most entries.
+    pub slots: u32,
 }
 
 fn table_size() -> usize {
@@ -179,7 +200,7 @@ pub struct ElementModel {
     #[serde(default = "flows")]
     pub flows: u32,
     /// What happens to a new flow when there are so many: `drop`, `pass`, `evict oldest`,
-    /// `evict lowest REGISTER`, `evict highest REGISTER`.
+    /// `evict oldest in STATE, ...`, `evict lowest REGISTER`, `evict highest REGISTER`.
     #[serde(default)]
     pub when_full: Option<String>,
     /// Registers of each flow: names and bits, up to 128.

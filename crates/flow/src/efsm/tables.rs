@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use crate::program::field::ones;
 use crate::program::header::Header;
 use crate::program::ir::Width;
-use crate::program::table::{Match, TableEntry, TableShape};
+use crate::program::maglev::{BACKEND_COUNT_MAX, MAGLEV_SLOT_COUNT_MAX, is_prime};
+use crate::program::table::{Maglev, Match, TableEntry, TableShape};
 use crate::program::template::Template;
 
 use super::compile::Compiling;
-use super::model::{EntryModel, TableModel, Text};
+use super::model::{EntryModel, MaglevModel, TableModel, Text};
 use super::names::{ElementNames, Meaning};
 use super::pattern::pattern;
 
@@ -58,7 +59,11 @@ impl Compiling<'_> {
             default: vec![0; data.len()],
             data,
             entries: Vec::new(),
-            capacity: model.size,
+            capacity: model
+                .maglev
+                .as_ref()
+                .map_or(model.size, |of| of.slots as usize),
+            maglev: None,
         };
         let default = self.data(&format!("{path}.default"), &shape, &model.default);
         shape.default = default.unwrap_or_else(|| vec![0; shape.data.len()]);
@@ -76,6 +81,76 @@ impl Compiling<'_> {
             );
         }
         self.names.tables.push(shape);
+    }
+
+    /// Says of tables whose entries follow from another one's which one that is.
+    pub(super) fn derived_tables(&mut self) {
+        for (at, (name, model)) in self.document.tables.iter().enumerate() {
+            let Some(derived) = &model.maglev else {
+                continue;
+            };
+            let path = format!("tables.{name}.maglev");
+            match self.maglev(at, derived) {
+                Ok(maglev) => self.names.tables[at].maglev = Some(maglev),
+                Err((message, repair)) => self.problems.error(&path, message, repair),
+            }
+        }
+    }
+
+    fn maglev(&self, at: usize, model: &MaglevModel) -> Result<Maglev, (String, String)> {
+        let fault = |message: String, repair: &str| Err((message, repair.to_owned()));
+        let tables = &self.names.tables;
+        let Some(of) = tables.iter().position(|table| table.name == model.of) else {
+            let message = format!("there is no table {}", model.of);
+            return fault(message, "name one of tables");
+        };
+        let own = &tables[at];
+        let (&[(Match::Exact, width)], true) = (&*tables[of].key, of != at) else {
+            let message = format!("{} has no key of one exact part", model.of);
+            return fault(message, "name a table with a key like [exact 8]");
+        };
+        let names = self.document.tables.get(&model.of);
+        if names.is_some_and(|other| other.maglev.is_some()) || !own.entries.is_empty() {
+            let message = "entries are either written, or follow from a table of such".to_owned();
+            return fault(message, "remove one of the two");
+        }
+        if tables[of].capacity > BACKEND_COUNT_MAX {
+            let message = format!("{} may have too many entries", model.of);
+            return fault(message, "give it a size to 1024");
+        }
+        let is_right = matches!(&*own.key, [(Match::Exact, _)])
+            && matches!(&*own.data, [(_, datum)] if *datum == width);
+        if !is_right {
+            let message = "slots are numbers, and lead to keys of the other table".to_owned();
+            let repair = format!("write key: [exact 16] and one datum of {width} bits");
+            return fault(message, &repair);
+        }
+        let most = own.key.first().map_or(0, |(_, width)| ones(*width));
+        let fits = model.slots <= MAGLEV_SLOT_COUNT_MAX
+            && u128::from(model.slots) <= most.saturating_add(1);
+        if !is_prime(model.slots) || !fits {
+            let message = format!("there cannot be {} slots", model.slots);
+            return fault(
+                message,
+                "write a prime number to 4093 that the key can tell apart",
+            );
+        }
+        let weight = match &model.weight {
+            None => None,
+            Some(name) => {
+                let data = &tables[of].data;
+                let Some(at) = data.iter().position(|(known, _)| known == name) else {
+                    let message = format!("the table {} has no {name}", model.of);
+                    return fault(message, "name one of its data");
+                };
+                Some(at as u8)
+            }
+        };
+        Ok(Maglev {
+            of: of as u16,
+            weight,
+            slots: model.slots,
+        })
     }
 
     fn data(

@@ -4,13 +4,15 @@ use serde_json::{Value, json};
 
 use super::{Document, Problem, compile};
 use crate::program::frame::{Buffer, Frame};
-use crate::program::header::Headers;
 use crate::program::ir::Verdict;
 use crate::program::layout::{Ground, Layout};
 use crate::program::run::{Arrival, Decision, Loaded, Running};
-use crate::program::template::fill_checksums;
 use crate::{HeapMemory, Memory};
 use std::sync::Arc;
+
+#[path = "../../tests/use_cases/packet.rs"]
+mod packets;
+pub(crate) use packets::{TCP, UDP, packet};
 
 type Heap = crate::program::layout::Portion<HeapMemory>;
 
@@ -91,29 +93,6 @@ impl Bench {
         self.running.flows(0).unwrap().len()
     }
 }
-
-/// A TCP or UDP packet between two addresses `10.0.0.x`, with flags.
-pub(crate) fn packet(protocol: u8, src: (u8, u16), dst: (u8, u16), flags: u8) -> Vec<u8> {
-    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
-    let l4_len = if protocol == 6 { 20 } else { 8 };
-    let mut ip = vec![0x45, 0, 0, 20 + l4_len, 0, 0, 0x40, 0, 64, protocol, 0, 0];
-    ip.extend([10, 0, 0, src.0, 10, 0, 0, dst.0]);
-    frame.extend(ip);
-    frame.extend(src.1.to_be_bytes());
-    frame.extend(dst.1.to_be_bytes());
-    if protocol == 6 {
-        frame.extend([0, 0, 0, 1, 0, 0, 0, 0, 0x50, flags, 1, 0, 0, 0, 0, 0]);
-    } else {
-        frame.extend([0, 8, 0, 0]);
-    }
-    let headers = Headers::parse(&frame);
-    assert!(!headers.is_malformed());
-    fill_checksums(&mut frame, &headers);
-    frame
-}
-
-pub(crate) const UDP: u8 = 17;
-pub(crate) const TCP: u8 = 6;
 
 /// A program of one element with these members.
 fn program(element: Value) -> Value {
@@ -259,6 +238,43 @@ fn a_full_table_does_as_the_program_says() {
             assert_eq!(bench.one(0, &from(1)), "out", "{policy}");
         }
     }
+}
+
+#[test]
+fn flows_in_some_states_give_way_and_others_stay() {
+    let mut bench = Bench::new(&program(json!({
+        "key": ["ipv4.src"], "flows": 2, "when_full": "evict oldest in half, new",
+        "initial": "new", "states": {"new": {}, "half": {}, "whole": {}},
+        "transitions": [
+            {"from": "new", "next": "half", "do": ["output(out)"]},
+            {"from": "half", "next": "whole", "do": ["output(other)"]},
+            {"from": "whole", "do": ["output(other)"]},
+        ],
+    })));
+    let from = |src| packet(UDP, (src, 5), (9, 9), 0);
+    let mut one = |src, expected: &str| {
+        bench.now_ns += 1;
+        assert_eq!(bench.one(0, &from(src)), expected, "{src}");
+    };
+    one(1, "out");
+    one(1, "other");
+    one(2, "out");
+    // The second one gives way, though the first has been idle for longer.
+    one(3, "out");
+    one(1, "other");
+    one(3, "other");
+    // Now both are whole.
+    one(4, "!FlowFull");
+    one(1, "other");
+    assert_eq!(
+        (
+            bench.running.counts.evicted,
+            bench.running.counts.not_stored
+        ),
+        (1, 1)
+    );
+    let wrong = json!({"key": ["ipv4.src"], "when_full": "evict oldest in nowhere"});
+    said(wrong, "when_full", "no policy", "evict oldest in STATE");
 }
 
 #[test]

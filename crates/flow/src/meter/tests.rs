@@ -3,6 +3,7 @@
 //! ten million of them in a release build, fewer in a debug build.
 
 use super::*;
+use crate::tests::Random;
 
 const ARRIVALS: u64 = if cfg!(debug_assertions) {
     200_000
@@ -12,21 +13,7 @@ const ARRIVALS: u64 = if cfg!(debug_assertions) {
 /// Arrivals at one meter before the next is drawn.
 const RUN: u64 = 5_000;
 
-/// xorshift64*, seeded per test.
-struct Random(u64);
-
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
-    }
-
     /// Any order of magnitude up to 2^bits.
     fn magnitude(&mut self, bits: u64) -> u64 {
         let bits = self.below(bits) + 1;

@@ -411,16 +411,13 @@ fn change_table(
 ) -> Result<Value, String> {
     let number = table(running, name)?;
     let entry = entry(&running.tables()[number], request)?;
-    let table = running
-        .tables_mut()
-        .get_mut(number)
-        .ok_or("there is no such table")?;
-    if is_set {
-        table.set(entry).map_err(|error| error.to_string())?;
-    } else if !table.remove(&entry.key) {
-        return Err("there is no entry with this key".to_owned());
-    }
-    Ok(json!({"entries": table.len()}))
+    let changed = if is_set {
+        running.set_entry(number, entry)
+    } else {
+        running.remove_entry(number, &entry.key)
+    };
+    changed.map_err(|error| error.to_string())?;
+    Ok(json!({"entries": running.tables()[number].len()}))
 }
 
 /// An entry of a request: patterns and data as in a program.

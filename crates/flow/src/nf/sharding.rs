@@ -35,7 +35,10 @@ pub(super) fn signature(program: &Program) -> String {
     match whole(program) {
         Err(why) => why,
         Ok(None) => String::new(),
-        Ok(Some(element)) => shown(&program.elements[element].key),
+        Ok(Some(element)) => {
+            let key = shown(&program.elements[element].key);
+            format!("{key} {:?}", program.hash_seed)
+        }
     }
 }
 
@@ -65,7 +68,7 @@ fn whole(program: &Program) -> Result<Option<usize>, String> {
     let key = &program.elements[first].key;
     for &number in &keyed {
         let element = &program.elements[number];
-        known_from_packets(element)?;
+        known_from_packets(element, program.hash_seed.is_some())?;
         if element
             .update
             .as_ref()
@@ -100,10 +103,12 @@ fn whole(program: &Program) -> Result<Option<usize>, String> {
 }
 
 /// Whether a splitter, which sees a packet and nothing else, can make the key.
-fn known_from_packets(element: &Element) -> Result<(), String> {
+fn known_from_packets(element: &Element, knows_hash: bool) -> Result<(), String> {
     let what = element.key.code.ops().find_map(|op| match op {
         Op::Lookup { .. } => Some("a table"),
-        Op::Hash { .. } => Some("a hash, which each shard has of its own"),
+        Op::Hash { .. } if !knows_hash => {
+            Some("a hash, which each shard has of its own: write hash_seed")
+        }
         Op::Fact { fact, .. } => match fact {
             Fact::Input | Fact::Len => None,
             Fact::Now => Some("the time"),

@@ -130,6 +130,22 @@ fn programs_whose_keys_no_splitter_knows_are_refused_with_the_reason() {
         let said = refusal(&wrong);
         assert!(said.contains(why), "{said}\n{wrong:#}");
     }
+    // By a seed that the program gives, a splitter makes the same key as the shards.
+    let seeded = config(
+        &json!({"key": ["hash(ipv4.src) as 8"]}),
+        &json!({"hash_seed": 5}),
+    );
+    let shard = |config: &Value| {
+        let mut chooser = chooser(config, 16, 0);
+        let sources = (1..60).map(|host| packet(UDP, (host, 5), (200, 6), 0));
+        sources
+            .map(|packet| chooser.shard_of(&packet))
+            .collect::<Vec<_>>()
+    };
+    let mut otherwise = seeded.clone();
+    otherwise["program"]["hash_seed"] = 6.into();
+    assert_eq!(shard(&seeded), shard(&seeded));
+    assert_ne!(shard(&seeded), shard(&otherwise));
     // The same key twice is one, as long as nobody changes what it is read from in between.
     let mut same = second(&src);
     assert!(matches!(sharding(&same), Sharding::Own(_)));

@@ -100,6 +100,88 @@ fn it_is_asked_for_flows_registers_tables_and_traces() {
     assert_eq!(counts.iter().sum::<u64>(), 5);
 }
 
+/// Sends each packet where a slot says that follows from the table of servers.
+fn slots(hash_seed: Option<u64>) -> Value {
+    let mut config = json!({"program": {
+        "outputs": ["a", "b", "none"],
+        "tables": {
+            "servers": {"key": ["exact 8"], "data": {"weight": 8},
+                "entries": [{"key": [0], "data": {"weight": 1}},
+                    {"key": [1], "data": {"weight": 1}}]},
+            "slots": {"key": ["exact 16"], "data": {"server": 8},
+                "maglev": {"of": "servers", "weight": "weight", "slots": 31}},
+        },
+        "elements": [{"name": "choose", "transitions": [
+            {"do": ["lookup(slots, (hash(ipv4.src) % 31) as 16)",
+                "output(b)", "output(a) if slots.server == 0", "output(none) if slots.hit == 0"]},
+        ]}],
+    }});
+    if let Some(seed) = hash_seed {
+        config["program"]["hash_seed"] = seed.into();
+    }
+    config
+}
+
+/// Gives a server a weight.
+fn drain(number: u8, weight: u8) -> Value {
+    json!({"set": "servers", "key": [number], "data": {"weight": weight}})
+}
+
+#[test]
+fn slots_follow_from_the_table_of_backends_and_a_seed_makes_all_hash_alike() {
+    let frames: Vec<Vec<u8>> = (1..60)
+        .map(|src| packet(UDP, (src, 5), (9, 9), 0))
+        .collect();
+    let frames: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
+    let mut seen = Vec::new();
+    for seed in [Some(5), Some(5), Some(6), None, None] {
+        let mut bench = NfBench::new(&KIND, &slots(seed), &[]).unwrap();
+        seen.push(verdicts(&mut bench, &frames));
+    }
+    assert_eq!(seen[0], seen[1], "the same seed, another shard or machine");
+    assert_ne!(seen[0], seen[2]);
+    assert_ne!(seen[3], seen[4], "a secret of each");
+    let mut bench = NfBench::new(&KIND, &slots(Some(5)), &[]).unwrap();
+    let is_all = |bench: &mut NfBench, output| {
+        let found = verdicts(bench, &frames);
+        found
+            .iter()
+            .all(|verdict| *verdict == Verdict::Output(output))
+    };
+    assert!(!is_all(&mut bench, 0) && !is_all(&mut bench, 1));
+    assert!(bench.control(&drain(1, 0)).is_ok() && is_all(&mut bench, 0));
+    assert!(bench.control(&drain(1, 1)).is_ok());
+    assert_eq!(verdicts(&mut bench, &frames), seen[0], "as before");
+    let gone = json!({"remove": "servers", "key": [0]});
+    assert!(bench.control(&gone).is_ok() && is_all(&mut bench, 1));
+    assert!(bench.control(&drain(1, 0)).is_ok() && is_all(&mut bench, 2));
+    let error = bench.control(&json!({"set": "slots", "key": [3], "data": {"server": 1}}));
+    assert!(error.unwrap_err().contains("change these"));
+    // Another program hashes by its own seed from its first packet on.
+    let mut bench = NfBench::new(&KIND, &slots(Some(6)), &[]).unwrap();
+    let other = json!({"program": slots(Some(5))["program"]});
+    assert!(bench.control(&other).is_ok());
+    assert_eq!(verdicts(&mut bench, &frames), seen[0]);
+}
+
+#[test]
+fn slots_that_cannot_be_are_refused() {
+    let mut config = slots(None);
+    for (slots, of, weight, message) in [
+        (30, "servers", "weight", "there cannot be 30 slots"),
+        (4099, "servers", "weight", "there cannot be 4099 slots"),
+        (31, "server", "weight", "there is no table server"),
+        (31, "servers", "wait", "has no wait"),
+        (31, "slots", "weight", "no key of one exact part"),
+    ] {
+        config["program"]["tables"]["slots"]["maglev"] =
+            json!({"of": of, "weight": weight, "slots": slots});
+        let errors = NfBench::new(&KIND, &config, &[]).unwrap_err();
+        assert_eq!(errors[0].path, "program.tables.slots.maglev");
+        assert!(errors[0].to_string().contains(message), "{errors:?}");
+    }
+}
+
 #[test]
 fn another_program_of_the_same_layout_goes_on_with_the_flows() {
     let mut bench = NfBench::new(&KIND, &config(2), &[]).unwrap();

@@ -68,6 +68,8 @@ pub struct Program {
     pub meters: Vec<Meter>,
     /// What [`Op::Emit`] sends.
     pub templates: Vec<Template>,
+    /// Seed of [`Op::Hash`], the same wherever the program runs; none: a secret of each shard.
+    pub hash_seed: Option<u64>,
     /// Names of outputs.
     pub outputs: Vec<String>,
     /// Names of drop reasons.
@@ -176,6 +178,9 @@ pub enum WhenFull {
     Pass,
     /// The flow that has been idle the longest gives way.
     EvictOldest,
+    /// Of the flows in these states, a bit for each label below 64, the one that has been idle the
+    /// longest gives way; without any the packet is dropped as `flow_full`.
+    EvictOldestIn(u64),
     /// The flow with the lowest value of a register gives way.
     EvictLowest(u8),
     /// The flow with the highest value of a register gives way.
@@ -435,8 +440,8 @@ pub enum Op {
     Slice { to: Slot, from: Value, low: Width },
     /// `high` above `low`; `to` has the sum of their widths.
     Concat { to: Slot, high: Value, low: Value },
-    /// A keyed hash of values, the same on each shard of a node; `to` has up to 64 bits, the low
-    /// ones.
+    /// A keyed hash of values: by [`Program::hash_seed`], or by a secret that each shard of a node
+    /// has of its own, and that is kept with its state. `to` has up to 64 bits, the low ones.
     Hash { to: Slot, of: Vec<Value> },
     /// A header field, zero if the packet lacks the header; `to` has the field's width.
     Field { to: Slot, field: Field },

@@ -28,15 +28,15 @@ pub struct Keys {
 
 impl Keys {
     /// Of an element of a verified program; none if it has no flows. Its key is a function of the
-    /// packet and its input only: no other element has written metadata, and its hash
-    /// ([`Op::Hash`](super::ir::Op::Hash)) is not that of the flows.
+    /// packet and its input only: no other element has written metadata, and it hashes
+    /// ([`Op::Hash`](super::ir::Op::Hash)) by the program's seed or not at all.
     pub fn new(loaded: Box<Loaded>, element: usize) -> Option<Self> {
         let flows = loaded.program.elements.get(element)?.flows.as_ref()?;
         Some(Self {
             words: (flows.shape.key_words as usize).min(KEY_WORDS_MAX),
             element,
             flow: FlowWords::default(),
-            hash: KeyedHash::new([0; 2]),
+            hash: loaded.hash([0; 2]),
             emissions: Emissions::new(false),
             notices: Notices::new(false),
             loaded,

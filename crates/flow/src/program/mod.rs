@@ -34,6 +34,7 @@
 //!   with [`env::Exit::NoHeadroom`]. Else it ends as its [`ir::End`] says.
 //! - Code is verified before a backend sees it, and nothing else needs to be checked.
 
+mod entries;
 pub mod env;
 pub mod field;
 pub mod frame;
@@ -42,6 +43,7 @@ pub mod interpret;
 pub mod ir;
 pub mod keys;
 pub mod layout;
+pub mod maglev;
 pub mod queue;
 pub mod run;
 mod store;

@@ -20,6 +20,7 @@ use super::header::Headers;
 use super::interpret::{self, Unwatched, Watch};
 use super::ir::{Code, Element, FlowRegister, Key, Program, Verdict};
 use super::layout::{Ground, Layout};
+use super::maglev;
 use super::queue::{Emissions, Notices};
 use super::table::MatchTable;
 
@@ -120,8 +121,10 @@ impl Loaded {
         let metadata = program.metadata.len();
         let codes = program.elements.iter().flat_map(Element::codes);
         let slots = codes.map(|code| code.slots.len()).max().unwrap_or(0);
+        let mut tables: Vec<MatchTable> = program.tables.iter().map(MatchTable::new).collect();
+        maglev::refill(&mut tables, None);
         Self {
-            tables: program.tables.iter().map(MatchTable::new).collect(),
+            tables,
             global_starts: Layout::global_starts(&program),
             marks: vec![0; program.notes.len()],
             metadata: vec![0; BURST_MAX * metadata],
@@ -135,7 +138,15 @@ impl Loaded {
     pub fn program(&self) -> &Program {
         &self.program
     }
+
+    /// The hash of its code, where the program says which; else that of this secret.
+    pub(super) fn hash(&self, secret: [u64; 2]) -> KeyedHash {
+        KeyedHash::new(self.program.hash_seed.map_or(secret, |seed| [seed, HASH]))
+    }
 }
+
+/// In place of the second half of a secret.
+const HASH: u64 = u64::from_le_bytes(*b"hashseed");
 
 /// A program with its flows, running.
 #[derive(Debug)]
@@ -145,6 +156,7 @@ pub struct Running<M> {
     pub(super) flows: Vec<Option<FlowTable<M>>>,
     pub(super) globals: M,
     pub(super) hash: KeyedHash,
+    secret: [u64; 2],
     /// Packets of its own making that wait.
     pub emissions: Emissions,
     /// Events that wait.
@@ -183,7 +195,8 @@ impl<M: Memory> Running<M> {
             clones: 0,
         };
         Self {
-            hash: KeyedHash::new(ground.seed),
+            hash: loaded.hash(ground.seed),
+            secret: ground.seed,
             emissions: Emissions::new(loaded.program.makes_packets()),
             notices: Notices::new(!loaded.program.events.is_empty()),
             counts: Counts::default(),
@@ -227,11 +240,6 @@ impl<M: Memory> Running<M> {
         &self.loaded.tables
     }
 
-    /// The tables of the program, to be changed.
-    pub fn tables_mut(&mut self) -> &mut [MatchTable] {
-        &mut self.loaded.tables
-    }
-
     /// How often each note was marked: transitions.
     pub fn marks(&self) -> &[u64] {
         &self.loaded.marks
@@ -249,6 +257,7 @@ impl<M: Memory> Running<M> {
     /// Runs another program from now on, on the same ground: its [`Layout`] is the same, and it
     /// makes packets and tells events only if the old one did. Gives the old one back.
     pub fn replace(&mut self, loaded: Box<Loaded>) -> Box<Loaded> {
+        self.hash = loaded.hash(self.secret);
         std::mem::replace(&mut self.loaded, loaded)
     }
 

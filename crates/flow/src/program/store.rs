@@ -8,7 +8,7 @@ use crate::{Ended, Fate, Flow, FlowTable, Inserted, Memory, Timeouts};
 use super::env::{Env, Globals, Outcome};
 use super::header::Headers;
 use super::interpret::Unwatched;
-use super::ir::{Flows, WhenFull};
+use super::ir::{FlowRegister, Flows, WhenFull};
 use super::run::{Decision, Loaded, Part, Running, run_code};
 
 impl<M: Memory> Running<M> {
@@ -63,7 +63,7 @@ impl<M: Memory> Running<M> {
                 self.has_inserted = true;
                 let Some(flow) = made else {
                     self.counts.not_stored += 1;
-                    if flows.when_full == WhenFull::Drop {
+                    if matches!(flows.when_full, WhenFull::Drop | WhenFull::EvictOldestIn(_)) {
                         let packet = &mut self.packets[index];
                         packet.decision = Some(Decision::FlowFull);
                         packet.is_done = true;
@@ -175,20 +175,38 @@ fn insert<M: Memory>(
         WhenFull::Drop | WhenFull::Pass => {
             return table.insert(key, timeouts, now_ns).ok().map(Inserted::flow);
         }
-        WhenFull::EvictOldest => None,
+        WhenFull::EvictOldest | WhenFull::EvictOldestIn(_) => None,
         WhenFull::EvictLowest(register) | WhenFull::EvictHighest(register) => {
             flows.registers.get(usize::from(register))
         }
     };
+    let may_go = |entry: &crate::Entry<'_>| match flows.when_full {
+        WhenFull::EvictOldestIn(states) => {
+            let label = flows
+                .registers
+                .first()
+                .map_or(0, |one| value_of(entry, one));
+            label < 64 && states >> label & 1 == 1
+        }
+        _ => true,
+    };
     let is_highest = matches!(flows.when_full, WhenFull::EvictHighest(_));
     let score = |entry: &crate::Entry<'_>| {
+        if !may_go(entry) {
+            return None;
+        }
         let Some(register) = register else {
             return Some(entry.used_ns());
         };
-        let word = entry.state(usize::from(register.word)) >> register.shift;
-        let value = word & super::field::ones(register.width) as u64;
+        let value = value_of(entry, register);
         Some(if is_highest { !value } else { value })
     };
     let made = table.insert_choosing(key, timeouts, now_ns, score, |_, _| evicted());
     made.ok().map(Inserted::flow)
+}
+
+/// A register of up to 64 bits of an entry.
+fn value_of(entry: &crate::Entry<'_>, register: &FlowRegister) -> u64 {
+    let word = entry.state(usize::from(register.word)) >> register.shift;
+    word & super::field::ones(register.width) as u64
 }

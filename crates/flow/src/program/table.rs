@@ -45,6 +45,21 @@ pub struct TableShape {
     pub entries: Vec<TableEntry>,
     /// Most entries.
     pub capacity: usize,
+    /// Where its entries come from, if nobody sets them.
+    pub maglev: Option<Maglev>,
+}
+
+/// Where the entries of a table come from: its key is a number below `slots`, its only datum the
+/// key of an entry of the other table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Maglev {
+    /// Number of the table of backends, whose key is one exact part.
+    pub of: u16,
+    /// Which of its data is a backend's weight; all have the same without.
+    pub weight: Option<u8>,
+    /// How many slots there are: a prime number, at most
+    /// [`MAGLEV_SLOT_COUNT_MAX`](super::maglev::MAGLEV_SLOT_COUNT_MAX).
+    pub slots: u32,
 }
 
 /// A pattern for one key part.
@@ -99,6 +114,12 @@ pub enum TableError {
     /// No room.
     #[error("the table is full")]
     Full,
+    /// Its entries follow from another table's.
+    #[error("its entries follow from those of another table: change these")]
+    Derived,
+    /// There was none.
+    #[error("there is no entry with this key")]
+    Absent,
 }
 
 impl TableShape {
@@ -139,7 +160,7 @@ impl TableShape {
         Ok(())
     }
 
-    fn is_exact(&self) -> bool {
+    pub(super) fn is_exact(&self) -> bool {
         self.key.iter().all(|(kind, _)| *kind == Match::Exact)
     }
 }
@@ -215,6 +236,14 @@ impl MatchTable {
     /// # Errors
     /// What does not fit; nothing has changed then.
     pub fn set(&mut self, entry: TableEntry) -> Result<(), TableError> {
+        if self.shape.maglev.is_some() {
+            return Err(TableError::Derived);
+        }
+        self.put(entry)
+    }
+
+    /// As [`MatchTable::set`], also where entries follow from another table.
+    pub(super) fn put(&mut self, entry: TableEntry) -> Result<(), TableError> {
         self.shape.check(&entry)?;
         let is_room = |len: usize, most: usize| len < self.shape.capacity.min(most);
         if self.shape.is_exact() {
@@ -263,6 +292,13 @@ impl MatchTable {
         let before = self.listed.len();
         self.listed.retain(|entry| entry.key != key);
         self.listed.len() != before
+    }
+
+    /// Removes all entries.
+    pub(super) fn clear(&mut self) {
+        self.data.clear();
+        self.exact.clear();
+        self.listed.clear();
     }
 
     /// All entries, for people.

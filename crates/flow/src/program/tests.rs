@@ -359,6 +359,7 @@ fn shape(kinds: &[(Match, u8)]) -> TableShape {
         default: vec![0],
         entries: Vec::new(),
         capacity: 3,
+        maglev: None,
     }
 }
 

@@ -11,8 +11,9 @@ use super::ir::{
     Binary, Code, ELEMENT_COUNT_MAX, Element, End, Flows, Key, METADATA_COUNT_MAX, OP_COUNT_MAX,
     Op, Program, SLOT_COUNT_MAX, Slot, Value, Verdict, WIDTH_MAX, WhenFull, Width,
 };
+use super::maglev::{BACKEND_COUNT_MAX, MAGLEV_SLOT_COUNT_MAX, is_prime};
 use super::queue::NOTICE_VALUE_COUNT_MAX;
-use super::table::KEY_PART_COUNT_MAX;
+use super::table::{KEY_PART_COUNT_MAX, Match, TableShape};
 
 /// Most outputs of a program: a bit says whether one gets a copy.
 pub const OUTPUT_COUNT_MAX: usize = 64;
@@ -119,8 +120,40 @@ fn check_whole(program: &Program) -> Checked {
                 .check(entry)
                 .map_err(|error| format!("the table {}: {error}", table.name))?;
         }
+        check_derived(program, table)?;
     }
     Ok(())
+}
+
+/// Entries that follow from another table's: numbers of slots to its keys.
+fn check_derived(program: &Program, table: &TableShape) -> Checked {
+    let Some(maglev) = table.maglev else {
+        return Ok(());
+    };
+    let fault = || format!("the slots of the table {}", table.name);
+    let of = program
+        .tables
+        .get(usize::from(maglev.of))
+        .ok_or_else(fault)?;
+    let (&[(Match::Exact, number)], &[(_, width)]) = (&*table.key, &*table.data) else {
+        return Err(fault());
+    };
+    let &[(Match::Exact, key)] = &*of.key else {
+        return Err(fault());
+    };
+    let has_weight = maglev
+        .weight
+        .is_none_or(|at| usize::from(at) < of.data.len());
+    let fits = maglev.slots <= MAGLEV_SLOT_COUNT_MAX
+        && is_prime(maglev.slots)
+        && u128::from(maglev.slots - 1) <= ones(number)
+        && maglev.slots as usize <= table.capacity;
+    let is_alone = table.entries.is_empty() && of.maglev.is_none();
+    let is_small = of.capacity <= BACKEND_COUNT_MAX;
+    need(
+        fits && has_weight && is_alone && is_small && key == width,
+        fault,
+    )
 }
 
 fn check_flows(flows: &Flows) -> Checked {
@@ -158,6 +191,12 @@ fn check_flows(flows: &Flows) -> Checked {
             let register = flows.registers.get(usize::from(register));
             need(register.is_some_and(|one| one.width <= 64), || {
                 "no register to evict by".into()
+            })
+        }
+        WhenFull::EvictOldestIn(states) => {
+            let known = ones(flows.states.len().min(64) as Width) as u64;
+            need(states != 0 && states & !known == 0, || {
+                "no states to evict from".into()
             })
         }
         _ => Ok(()),

@@ -3,26 +3,13 @@
 mod history;
 pub(crate) mod kill;
 mod limits;
+#[path = "../../tests/random/mod.rs"]
+mod random;
 
 use std::collections::BTreeMap;
 
 use crate::{Cursor, FlowTable, Memory, Record};
-
-/// xorshift64*, seeded per test.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
-    }
-}
+pub(crate) use random::Random;
 
 /// All that a table holds, by key.
 pub(crate) fn contents<M: Memory>(table: &FlowTable<M>) -> BTreeMap<Vec<u64>, Record> {

@@ -1,82 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The programs of `programs/`, each from its file to the verdicts on packets that show its use.
+//! The first programs: policer, FB5G's balancer and offload, firewall, knocking, flowlets; and XL.
 
-use catena_flow::efsm::source::load;
 use catena_flow::efsm::{self, xl};
 use catena_flow::meter::{Window, WindowState};
 use catena_flow::program::frame::{Buffer, Frame};
 use catena_flow::program::header::{Header, Headers};
-use catena_flow::program::ir::Program;
-use catena_flow::program::run::Arrival;
 use catena_flow::program::template::fill_checksums;
 use catena_flow::program::tunnel::{Tunnel, encap};
-use catena_flow::simulate::{Passed, Simulation};
 
-const UDP: u8 = 17;
-const TCP: u8 = 6;
-
-/// A program at work, by the engine of the test that this file stands in.
-fn simulation(program: Program) -> Simulation {
-    let compiled = super::compiled(&program);
-    Simulation::with(program, compiled).unwrap()
-}
-
-/// A TCP or UDP packet between two addresses `10.0.0.x`, with flags.
-fn packet(protocol: u8, src: (u8, u16), dst: (u8, u16), flags: u8) -> Vec<u8> {
-    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
-    let l4_len = if protocol == 6 { 20 } else { 8 };
-    let mut ip = vec![0x45, 0, 0, 20 + l4_len, 0, 0, 0x40, 0, 64, protocol, 0, 0];
-    ip.extend([10, 0, 0, src.0, 10, 0, 0, dst.0]);
-    frame.extend(ip);
-    frame.extend(src.1.to_be_bytes());
-    frame.extend(dst.1.to_be_bytes());
-    if protocol == 6 {
-        frame.extend([0, 0, 0, 1, 0, 0, 0, 0, 0x50, flags, 1, 0, 0, 0, 0, 0]);
-    } else {
-        frame.extend([0, 8, 0, 0]);
-    }
-    let headers = Headers::parse(&frame);
-    assert!(!headers.is_malformed());
-    fill_checksums(&mut frame, &headers);
-    frame
-}
-
-fn program(text: &str) -> Program {
-    let (mut found, warnings) = load("program", text).unwrap_or_else(|errors| panic!("{errors}"));
-    assert!(warnings.is_empty(), "{warnings:#?}");
-    found.remove(0).compiled.program
-}
-
-struct Bench {
-    simulation: Simulation,
-    now_ns: u64,
-}
-
-impl Bench {
-    fn new(text: &str) -> Self {
-        Self {
-            simulation: simulation(program(text)),
-            now_ns: 1_000_000_000,
-        }
-    }
-
-    fn pass(&mut self, input: u8, frame: &[u8]) -> Passed {
-        let arrival = Arrival {
-            now_ns: self.now_ns,
-            input,
-        };
-        self.simulation.packet(frame, arrival)
-    }
-
-    fn one(&mut self, input: u8, frame: &[u8]) -> String {
-        self.pass(input, frame).verdict
-    }
-
-    fn wait(&mut self, ns: u64) {
-        self.now_ns += ns;
-        self.simulation.expire(self.now_ns);
-    }
-}
+use super::bench::Bench;
+use super::packet::{TCP, UDP, packet};
+use super::random::Random;
 
 /// The state machine of four transitions against the window of the meters, packet by packet.
 #[test]
@@ -84,14 +18,11 @@ fn the_policer_is_the_sliding_window() {
     let mut bench = Bench::new(include_str!("../../programs/policer.yaml"));
     let window = Window::new(10_000, 3).unwrap();
     let mut states = [WindowState::default(); 3];
-    let mut random = 7_u64;
+    let mut random = Random(7);
     let mut passed = 0;
     for _ in 0..20_000 {
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        bench.now_ns += (random >> 40) % 5_000;
-        let source = (random >> 33) % 3;
+        bench.now_ns += random.below(5_000);
+        let source = random.below(3);
         let frame = packet(UDP, (source as u8, 1), (9, 9), 0);
         let expected = window.passes(&mut states[source as usize], bench.now_ns);
         let verdict = bench.one(0, &frame);
@@ -170,7 +101,7 @@ fn icmp_errors_find_the_server_that_they_are_about() {
 }
 
 /// A packet in a tunnel between 10.9.0.`src` and 10.9.0.`dst`.
-fn tunnelled(inner: &[u8], (src, dst): (u8, u8), teid: u32, qfi: Option<u8>) -> Vec<u8> {
+pub(crate) fn tunnelled(inner: &[u8], (src, dst): (u8, u8), teid: u32, qfi: Option<u8>) -> Vec<u8> {
     let mut frame = Buffer::new(inner);
     let address = |last: u8| u128::from(u32::from_be_bytes([10, 9, 0, last]));
     let tunnel = if qfi.is_some() {
@@ -340,10 +271,7 @@ fn xl_programs_are_imported_and_run() {
     let document = xl::import("knock.xl", text, read).unwrap();
     let document: efsm::Document = serde_json::from_value(document).unwrap();
     let compiled = efsm::compile(&document).unwrap_or_else(|problems| panic!("{problems:#?}"));
-    let mut bench = Bench {
-        simulation: simulation(compiled.program),
-        now_ns: 5_000,
-    };
+    let mut bench = Bench::of(compiled.program);
     let to = |port| packet(TCP, (1, 5), (2, port), 0x02);
     assert_eq!(bench.one(0, &to(22)), "!no_transition");
     assert_eq!(bench.one(1, &to(22)), "port_1");

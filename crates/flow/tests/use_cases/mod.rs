@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The programs of `programs/`, each from its file to the verdicts on packets that show its use.
+//!
+//! Run by `crates/flow/tests/use_cases.rs` interpreted, and by the file of the same name in
+//! `crates/jit` as machine code.
+
+#[path = "../random/mod.rs"]
+mod random;
+
+mod balancer;
+mod bench;
+mod connections;
+mod offload;
+mod packet;
+mod paxos;
+mod programs;
+mod services;
