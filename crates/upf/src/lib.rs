@@ -15,6 +15,7 @@ use catena_engine::nf::NfKind;
 use catena_engine::port::PortKind;
 
 pub mod advertisement;
+pub mod ahead;
 pub mod association;
 pub mod change;
 pub mod config;
