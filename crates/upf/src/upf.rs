@@ -156,6 +156,15 @@ impl Timers {
     }
 }
 
+/// A report that waits for its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// A downlink packet is held: PDR ID, and QFI.
+    DownlinkData(u16, Option<u8>),
+    /// No packet has passed for long.
+    Inactivity,
+}
+
 /// All state of a UPF.
 #[derive(Debug)]
 pub struct Upf {
@@ -175,6 +184,9 @@ pub struct Upf {
     pub(crate) end_markers: VecDeque<crate::rules::Far>,
     /// Sessions whose held packets may be free to go, or are to be dropped.
     pub(crate) released: VecDeque<(u32, bool)>,
+    /// Reports for which too many requests are outstanding, by the session's SEID: each waits until
+    /// another one was answered. As many as there may be sessions.
+    pub(crate) unreported: VecDeque<(u64, Waiting)>,
     /// Sessions of which packets are held: those behind them wait too.
     pub(crate) holding: HashSet<u32>,
     pub(crate) limiter: crate::tunnel::Limiter,
@@ -221,6 +233,7 @@ impl Upf {
             heartbeats: [now_ns.saturating_add(settings.heartbeat_ns); ASSOCIATION_COUNT],
             end_markers: VecDeque::new(),
             released: VecDeque::new(),
+            unreported: VecDeque::new(),
             holding: HashSet::new(),
             limiter: crate::tunnel::Limiter::new(settings.error_indications),
             advertisements: crate::tunnel::Limiter::new(crate::advertisement::PER_SECOND),
