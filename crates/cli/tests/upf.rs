@@ -183,3 +183,95 @@ fn the_command_plays_scenarios_and_says_which_step_went_wrong() {
     std::fs::write(&wrong, "about: 7\nsteps: 9\n").unwrap();
     assert_eq!(play(&wrong).status.code(), Some(2));
 }
+
+/// Scenarios that send what is wrong: tshark would be right to complain.
+const WRONG: [&str; 2] = ["malformed", "refusals"];
+
+/// What tshark says is wrong with the frames of a capture: their number, protocols and its words.
+fn complaints(capture: &Path) -> String {
+    let mut tshark = Command::new("tshark");
+    // Users' packets to the port of DNS are none of its messages.
+    tshark
+        .args(["--disable-protocol", "dns", "-r"])
+        .arg(capture);
+    // Severity: warn and error.
+    tshark.args(["-Y", "_ws.malformed || _ws.expert.severity >= 0x600000"]);
+    tshark.args([
+        "-T",
+        "fields",
+        "-e",
+        "frame.number",
+        "-e",
+        "frame.protocols",
+    ]);
+    tshark.args(["-e", "_ws.expert.message"]);
+    let output = tshark.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn capture(scenario: &Path, file: &Path) {
+    let mut catena = Command::new(env!("CARGO_BIN_EXE_catena"));
+    catena
+        .args(["upf", "smf", "--write"])
+        .arg(file)
+        .arg(scenario);
+    let output = catena.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {errors}", scenario.display());
+}
+
+#[test]
+fn tshark_finds_nothing_wrong_with_what_scenarios_exchange() {
+    if Command::new("tshark").arg("--version").output().is_err() {
+        println!("SKIP tshark_finds_nothing_wrong_with_what_scenarios_exchange: no tshark");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut found = String::new();
+    let mut count = 0;
+    for entry in std::fs::read_dir(scenarios()).unwrap().flatten() {
+        let path = entry.path();
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        if WRONG.contains(&name.as_str()) {
+            continue;
+        }
+        let file = dir.path().join(format!("{name}.pcapng"));
+        capture(&path, &file);
+        let complaints = complaints(&file);
+        if !complaints.is_empty() {
+            found += &format!("{name}:\n{complaints}");
+        }
+        count += 1;
+    }
+    assert!(count >= 20, "{count}");
+    assert_eq!(found, "");
+    // It would have been found.
+    let file = dir.path().join("malformed.pcapng");
+    capture(&scenarios().join("malformed.yaml"), &file);
+    assert_ne!(complaints(&file), "");
+}
+
+#[test]
+fn what_was_recorded_is_not_overwritten_unasked_and_udp_needs_an_address_of_this_machine() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("first.pcap");
+    capture(&scenarios().join("first.yaml"), &file);
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_catena"));
+        command.args(["upf", "smf"]).args(arguments);
+        command.arg(scenarios().join("first.yaml"));
+        let output = command.output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), errors)
+    };
+    let (code, errors) = run(&["--write", &file.display().to_string()]);
+    assert!(code == Some(2) && errors.contains("--force"), "{errors}");
+    let (code, errors) = run(&["--n4", "127.0.0.1", "--smf", "192.0.2.1"]);
+    assert!(code == Some(1), "{errors}");
+    assert!(
+        errors.contains("cannot send from 192.0.2.1:8805"),
+        "{errors}"
+    );
+}
