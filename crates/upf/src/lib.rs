@@ -29,6 +29,7 @@ mod forward;
 pub mod headers;
 pub mod held;
 pub mod icmp;
+mod load;
 pub mod model;
 pub mod mss;
 pub mod nf;

@@ -189,6 +189,7 @@ pub struct Upf {
     pub(crate) unreported: VecDeque<(u64, Waiting)>,
     /// Sessions of which packets are held: those behind them wait too.
     pub(crate) holding: HashSet<u32>,
+    pub(crate) load: crate::load::Load,
     pub(crate) limiter: crate::tunnel::Limiter,
     pub(crate) advertisements: crate::tunnel::Limiter,
     pub(crate) icmp_errors: crate::tunnel::Limiter,
@@ -235,6 +236,7 @@ impl Upf {
             released: VecDeque::new(),
             unreported: VecDeque::new(),
             holding: HashSet::new(),
+            load: crate::load::Load::default(),
             limiter: crate::tunnel::Limiter::new(settings.error_indications),
             advertisements: crate::tunnel::Limiter::new(crate::advertisement::PER_SECOND),
             icmp_errors: crate::tunnel::Limiter::new(settings.icmp_errors),

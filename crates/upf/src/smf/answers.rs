@@ -84,6 +84,12 @@ impl Player {
                 return Err(format!("offending IE {found:?} instead of {offending}"));
             }
         }
+        let load = ies.group(IeType::LOAD_CONTROL_INFORMATION);
+        let load = load.map(|load| load.require(key::METRIC)).transpose();
+        let load = load.map_err(wrong)?;
+        if load != expected.load {
+            return Err(format!("a load of {load:?} instead of {:?}", expected.load));
+        }
         if let Some(session) = self.about {
             self.learn(session, &ies).map_err(wrong)?;
         }

@@ -204,6 +204,9 @@ impl Player {
         let smf = requests::node_id(&self.scenario);
         Ok(match act {
             Act::Associate => self.associate(CpFunctionFeatures::BUNDL),
+            Act::AssociateForLoad => {
+                self.associate(CpFunctionFeatures::BUNDL | CpFunctionFeatures::LOAD)
+            }
             Act::Release => self.node_request(MessageType::ASSOCIATION_RELEASE_REQUEST, |writer| {
                 writer.put(key::NODE_ID, &smf)
             }),
