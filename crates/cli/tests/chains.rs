@@ -20,6 +20,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("epon/container", "containers.rs"),
     ("netns", "netns.rs"),
     ("tap", "tap.rs"),
+    ("upf/namespaces", "upf.rs"),
     ("xdp", "xdp.rs"),
 ];
 
