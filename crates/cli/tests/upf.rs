@@ -367,3 +367,47 @@ fn real_traffic_passes_while_a_ue_is_paged_moves_and_gets_a_rate() {
     let allocated = number(&counters["buffers"]["allocated"]);
     assert_eq!(number(&counters["buffers"]["free"]), allocated);
 }
+
+/// An SMF of others, as they have released it.
+#[test]
+fn pfcpsim_establishes_modifies_and_deletes_sessions() {
+    let name = "pfcpsim_establishes_modifies_and_deletes_sessions";
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let pfcpsim = root.join("target/oracles/pfcpsim");
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIP {name}: not root");
+        return;
+    }
+    if !pfcpsim.join("pfcpctl").exists() {
+        println!("SKIP {name}: no pfcpsim; run tests/setup/go.sh");
+        return;
+    }
+    let results = tempfile::tempdir().unwrap();
+    let output = Command::new(root.join("crates/cli/tests/pfcpsim/run.sh"))
+        .arg(results.path())
+        .env("CATENA", env!("CARGO_BIN_EXE_catena"))
+        .env("PFCPSIM", pfcpsim)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}{errors}");
+    let json = |name: &str| {
+        let text = std::fs::read_to_string(results.path().join(name)).unwrap();
+        serde_json::from_str::<Value>(&text).unwrap()
+    };
+    let sessions = json("sessions.json");
+    let ues = sessions["sessions"].as_array().unwrap().iter();
+    let ues: Vec<&str> = ues.filter_map(|one| one["ue_v4"].as_str()).collect();
+    let wanted: Vec<String> = (1..=5).map(|ue| format!("10.45.0.{ue}")).collect();
+    assert_eq!(ues, wanted);
+    let counters = json("counters.json");
+    let mut nodes = counters["nodes"].as_array().unwrap().iter();
+    let upf = nodes.find(|node| node["name"] == "upf").unwrap();
+    let count = |name: &str| number(&upf["counters"][name]);
+    assert_eq!(count("sessions_established"), 5, "{upf}");
+    assert_eq!(count("sessions_modified"), 10, "{upf}");
+    assert_eq!(count("sessions_deleted"), 5, "{upf}");
+    // It releases the association of a node 0.0.0.0, which there is not.
+    assert_eq!(count("pfcp_refused"), 1, "{upf}");
+}
