@@ -309,7 +309,7 @@ fn received(text: &str) -> (u64, u64) {
     (received, sent)
 }
 
-/// ping, curl and iperf3 through a UPF, whose gNB is another implementation; its SMF plays over UDP.
+/// ping, curl and iperf3 through a UPF. Its gNB is another implementation, its SMF plays over UDP.
 #[test]
 fn real_traffic_passes_while_a_ue_is_paged_moves_and_gets_a_rate() {
     let python = match python_of_the_gnb() {

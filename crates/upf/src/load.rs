@@ -4,10 +4,7 @@
 //! sequence number grows with each change, and beyond that of a predecessor. Specification: TS
 //! 29.244 6.2.3, 7.5.3.3.
 
-use catena_wire::pfcp::value::flags::CpFunctionFeatures;
 use catena_wire::pfcp::{Full, IeType, Writer, key};
-
-use crate::upf::Upf;
 
 /// Load Control Information.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,7 +16,7 @@ pub(crate) struct Load {
 
 impl Load {
     /// Notes that so many of `room` sessions are in use, at an instant in seconds.
-    fn note(&mut self, sessions: u32, room: u32, seconds: u32) {
+    pub(crate) fn note(&mut self, sessions: u32, room: u32, seconds: u32) {
         let percent = u64::from(sessions) * 100 / u64::from(room.max(1));
         let metric = u8::try_from(percent.min(100)).unwrap_or(100);
         if metric != self.metric || self.sequence == 0 {
@@ -34,19 +31,6 @@ impl Load {
             writer.put(key::SEQUENCE_NUMBER, &self.sequence)?;
             writer.put(key::METRIC, &self.metric)
         })
-    }
-}
-
-impl Upf {
-    /// What an association is told once so many sessions are in use, if it wants to know.
-    pub(crate) fn load_for(&mut self, association: u8, sessions: u32, now_ns: u64) -> Option<Load> {
-        let association = self.store.association(usize::from(association));
-        let features = CpFunctionFeatures::from_bits(association.features);
-        let seconds = self.clock.seconds(now_ns);
-        self.load.note(sessions, self.store.slot_count(), seconds);
-        features
-            .contains(CpFunctionFeatures::LOAD)
-            .then_some(self.load)
     }
 }
 

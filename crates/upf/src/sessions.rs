@@ -6,7 +6,7 @@
 
 use catena_wire::pfcp::value::PdrId;
 use catena_wire::pfcp::value::address::{Allocation, FSeid, FTeid, UeIpAddress};
-use catena_wire::pfcp::value::flags::{ApplyAction, UsageReportTrigger};
+use catena_wire::pfcp::value::flags::{ApplyAction, CpFunctionFeatures, UsageReportTrigger};
 use catena_wire::pfcp::{Cause, Full, Header, IeType, MessageType, View, Writer, key};
 
 use crate::change::{self, Effects};
@@ -75,6 +75,16 @@ impl Upf {
                 Err(fault)
             }
         }
+    }
+
+    /// What an association is told once so many sessions are in use, if it wants to know.
+    fn load_for(&mut self, association: u8, sessions: u32, now_ns: u64) -> Option<Load> {
+        let association = self.store.association(usize::from(association));
+        let features = CpFunctionFeatures::from_bits(association.features);
+        let seconds = self.clock.seconds(now_ns);
+        self.load.note(sessions, self.store.slot_count(), seconds);
+        let wants = features.contains(CpFunctionFeatures::LOAD);
+        wants.then_some(self.load)
     }
 
     fn established(
