@@ -21,11 +21,12 @@ use catena_upf::usage::WallClock;
 use catena_wire::ethernet::MacAddr;
 use catena_wire::pfcp::value::address::{Allocation, FSeid, FTeid, NodeId, UeIpAddress};
 use catena_wire::pfcp::value::detection::SdfFilter;
-use catena_wire::pfcp::value::flags::{ApplyAction, MeasurementMethod};
+use catena_wire::pfcp::value::flags::{ApplyAction, MeasurementMethod, ReportingTriggers};
 use catena_wire::pfcp::value::forwarding::{
     DestinationInterface, OuterHeaderCreation, OuterHeaders, SourceInterface,
 };
 use catena_wire::pfcp::value::qos::{BitRates, GateStatus};
+use catena_wire::pfcp::value::usage::Volume;
 use catena_wire::pfcp::value::{FarId, PdrId, QerId, Time, UrrId};
 use catena_wire::pfcp::{Cause, Full, Header, IeType, MessageType, PORT, View, Writer, key};
 use serde_json::{Value, json};
@@ -47,6 +48,8 @@ const BURST_NS: u64 = 5000;
 const HEADROOM: u32 = 128;
 /// 100 Gb/s: a rate that is metered and never reached.
 const MBR_KBPS: u64 = 100_000_000;
+/// A volume that is counted and never reached.
+const THRESHOLD_BYTES: u64 = 1 << 60;
 
 /// What sessions are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,7 +219,13 @@ pub(super) fn establishment(sequence: u32, rules: Rules) -> Result<Vec<u8>, Stri
         })?;
         writer.group(IeType::CREATE_URR, |writer| {
             writer.put(key::URR_ID, &UrrId(1))?;
-            writer.put(key::MEASUREMENT_METHOD, &MeasurementMethod::VOLUM)
+            writer.put(key::MEASUREMENT_METHOD, &MeasurementMethod::VOLUM)?;
+            writer.put(key::REPORTING_TRIGGERS, &ReportingTriggers::VOLTH)?;
+            let threshold = Volume {
+                total: Some(THRESHOLD_BYTES),
+                ..Volume::default()
+            };
+            writer.put(key::VOLUME_THRESHOLD, &threshold)
         })
     })
 }
