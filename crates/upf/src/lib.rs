@@ -29,6 +29,7 @@ mod forward;
 pub mod headers;
 pub mod held;
 pub mod icmp;
+mod limiter;
 mod load;
 pub mod model;
 pub mod mss;

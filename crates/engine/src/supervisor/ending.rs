@@ -7,9 +7,9 @@ use crate::supervisor::Supervisor;
 use crate::supervisor::instance::State;
 
 impl Supervisor {
-    /// Stops the chain: who is being started comes up first, and takes what waits for it; then those
-    /// who own no pools stop, so that every buffer comes home; then the others. Waits at most half
-    /// of `patience` for each of the three, then kills.
+    /// Stops the chain: who is being started comes up first, and takes what waits for it; then
+    /// those who own no pools stop, so that every buffer comes home; then the others. Waits at most
+    /// half of `patience` for each of the three, then kills.
     pub fn stop(&mut self, patience: Duration) {
         self.is_stopping = true;
         let starts = |state: State| matches!(state, State::Starting | State::Making | State::Made);

@@ -21,10 +21,12 @@ use crate::stats::{
     NODE_WORDS, NodeCounters, PageLayout, RX_WORDS, RxCounters, TX_WORDS, TxCounters, WORKER_WORDS,
     WorkerCounters,
 };
-use crate::supervisor::instance::State;
+use crate::supervisor::Supervisor;
+use crate::supervisor::body::Body;
+use crate::supervisor::instance::{Instance, State};
 use crate::supervisor::memory::rings;
+use crate::supervisor::past::Past;
 use crate::supervisor::renumber::{is_gone, is_link_gone};
-use crate::supervisor::{Past, Supervisor};
 use crate::worker::build::pool_geometry;
 
 /// Status of a chain.
@@ -359,7 +361,7 @@ impl Supervisor {
     }
 
     /// Whether a worker may still take packets in.
-    fn is_taking_in(&self, instance: &super::Instance) -> bool {
+    fn is_taking_in(&self, instance: &Instance) -> bool {
         !instance.is_drained && (self.is_draining || !instance.is_finished)
     }
 
@@ -402,7 +404,7 @@ impl Supervisor {
         WorkerStatus {
             name: spec.name.clone(),
             mode: format!("{:?}", spec.mode).to_lowercase(),
-            pid: instance.body.as_ref().and_then(super::Body::pid),
+            pid: instance.body.as_ref().and_then(Body::pid),
             state: format!("{:?}", instance.state).to_lowercase(),
             epoch: instance.epoch,
             restarts: self.past.restarts.get(&worker).copied().unwrap_or(0),
