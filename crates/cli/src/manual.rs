@@ -176,10 +176,20 @@ const EXAMPLES: &[Examples] = &[
     ),
     of(
         "upf smf",
-        &[(
-            "catena upf smf chains/upf/scenarios/paging.yaml",
-            "Paging, in simulated time",
-        )],
+        &[
+            (
+                "catena upf smf chains/upf/scenarios/paging.yaml",
+                "Paging, in simulated time",
+            ),
+            (
+                "catena upf smf chains/upf/scenarios/quota.yaml --write quota.pcap",
+                "A quota, and what went over N4, N3 and N6 for Wireshark",
+            ),
+            (
+                "catena upf smf examples/upf/attach.yaml --n4 10.4.0.1",
+                "A session in the UPF at this address, over UDP",
+            ),
+        ],
     ),
     of(
         "flow",

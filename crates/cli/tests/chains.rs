@@ -22,6 +22,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("flow-offload", "flow_peers.rs"),
     ("netns", "netns.rs"),
     ("tap", "tap.rs"),
+    ("upf/namespaces", "upf.rs"),
     ("xdp", "xdp.rs"),
 ];
 

@@ -183,3 +183,231 @@ fn the_command_plays_scenarios_and_says_which_step_went_wrong() {
     std::fs::write(&wrong, "about: 7\nsteps: 9\n").unwrap();
     assert_eq!(play(&wrong).status.code(), Some(2));
 }
+
+/// Scenarios that send what is wrong: tshark would be right to complain.
+const WRONG: [&str; 2] = ["malformed", "refusals"];
+
+/// What tshark says is wrong with the frames of a capture: their number, protocols and its words.
+fn complaints(capture: &Path) -> String {
+    let mut tshark = Command::new("tshark");
+    // Users' packets to the port of DNS are none of its messages.
+    tshark
+        .args(["--disable-protocol", "dns", "-r"])
+        .arg(capture);
+    // Severity: warn and error.
+    tshark.args(["-Y", "_ws.malformed || _ws.expert.severity >= 0x600000"]);
+    tshark.args([
+        "-T",
+        "fields",
+        "-e",
+        "frame.number",
+        "-e",
+        "frame.protocols",
+    ]);
+    tshark.args(["-e", "_ws.expert.message"]);
+    let output = tshark.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn capture(scenario: &Path, file: &Path) {
+    let mut catena = Command::new(env!("CARGO_BIN_EXE_catena"));
+    catena
+        .args(["upf", "smf", "--write"])
+        .arg(file)
+        .arg(scenario);
+    let output = catena.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {errors}", scenario.display());
+}
+
+#[test]
+fn tshark_finds_nothing_wrong_with_what_scenarios_exchange() {
+    if Command::new("tshark").arg("--version").output().is_err() {
+        println!("SKIP tshark_finds_nothing_wrong_with_what_scenarios_exchange: no tshark");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut found = String::new();
+    let mut count = 0;
+    for entry in std::fs::read_dir(scenarios()).unwrap().flatten() {
+        let path = entry.path();
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        if WRONG.contains(&name.as_str()) {
+            continue;
+        }
+        let file = dir.path().join(format!("{name}.pcapng"));
+        capture(&path, &file);
+        let complaints = complaints(&file);
+        if !complaints.is_empty() {
+            found += &format!("{name}:\n{complaints}");
+        }
+        count += 1;
+    }
+    assert!(count >= 20, "{count}");
+    assert_eq!(found, "");
+    // It would have been found.
+    let file = dir.path().join("malformed.pcapng");
+    capture(&scenarios().join("malformed.yaml"), &file);
+    assert_ne!(complaints(&file), "");
+}
+
+#[test]
+fn what_was_recorded_is_not_overwritten_unasked_and_udp_needs_an_address_of_this_machine() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("first.pcap");
+    capture(&scenarios().join("first.yaml"), &file);
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_catena"));
+        command.args(["upf", "smf"]).args(arguments);
+        command.arg(scenarios().join("first.yaml"));
+        let output = command.output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), errors)
+    };
+    let (code, errors) = run(&["--write", &file.display().to_string()]);
+    assert!(code == Some(2) && errors.contains("--force"), "{errors}");
+    let (code, errors) = run(&["--n4", "127.0.0.1", "--smf", "192.0.2.1"]);
+    assert!(code == Some(1), "{errors}");
+    assert!(
+        errors.contains("cannot send from 192.0.2.1:8805"),
+        "{errors}"
+    );
+}
+
+/// Why `examples/upf/run.sh` cannot run here, or the Python with which it can.
+fn python_of_the_gnb() -> Result<PathBuf, String> {
+    if !rustix::process::geteuid().is_root() {
+        return Err("not root".to_owned());
+    }
+    for tool in ["ip", "ss", "ethtool", "ping", "curl", "iperf3"] {
+        if Command::new(tool).arg("--version").output().is_err() {
+            return Err(format!("no {tool}; run tests/setup/netns.sh"));
+        }
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let python = root.join("target/oracles/mobile/bin/python");
+    if !python.exists() {
+        return Err("no scapy; run tests/setup/mobile.sh".to_owned());
+    }
+    let probe = Command::new("unshare").args(["--net", "true"]).output();
+    let has_namespaces = probe.is_ok_and(|output| output.status.success());
+    has_namespaces
+        .then_some(python)
+        .ok_or_else(|| "no network namespaces here".to_owned())
+}
+
+/// What came back of a ping, of how many.
+fn received(text: &str) -> (u64, u64) {
+    let line = text.lines().find(|line| line.contains(" received"));
+    let mut numbers = line.unwrap().split(", ").map(|part| {
+        let digits = part.split(' ').next().unwrap();
+        digits.parse().unwrap_or(0)
+    });
+    let (sent, received) = (numbers.next().unwrap(), numbers.next().unwrap());
+    (received, sent)
+}
+
+/// ping, curl and iperf3 through a UPF. Its gNB is another implementation, its SMF plays over UDP.
+#[test]
+fn real_traffic_passes_while_a_ue_is_paged_moves_and_gets_a_rate() {
+    let python = match python_of_the_gnb() {
+        Ok(python) => python,
+        Err(reason) => {
+            println!(
+                "SKIP real_traffic_passes_while_a_ue_is_paged_moves_and_gets_a_rate: {reason}"
+            );
+            return;
+        }
+    };
+    let results = tempfile::tempdir().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let output = Command::new(root.join("examples/upf/run.sh"))
+        .arg(results.path())
+        .env("CATENA", env!("CARGO_BIN_EXE_catena"))
+        .env("PYTHON", python)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}{errors}");
+
+    let read = |name: &str| std::fs::read_to_string(results.path().join(name)).unwrap();
+    let json = |name: &str| serde_json::from_str::<Value>(&read(name)).unwrap();
+    assert_eq!(received(&read("ping.txt")), (5, 5));
+    assert_eq!(received(&read("ping6.txt")), (5, 5));
+    // Held while the UE slept, and none lost when its tunnel moved.
+    assert_eq!(received(&read("paged.txt")), (25, 25));
+    let reports = json("reports.json");
+    let buffer = &reports["buffer"];
+    assert!(number(&buffer["stored"]) >= 1, "{reports}");
+    assert_eq!(
+        number(&buffer["stored"]),
+        number(&buffer["flushed"]),
+        "{reports}"
+    );
+    assert_eq!(read("gnb.log"), "end marker 0x201\n");
+
+    let rate = |name: &str| {
+        let json = json(name);
+        let rate = json.pointer("/end/sum_received/bits_per_second");
+        rate.and_then(Value::as_f64).unwrap()
+    };
+    // scapy is slow, not still.
+    assert!(rate("up.json") > 1e5 && rate("down.json") > 1e5);
+    let limited = rate("limited.json");
+    // Of 4 Mb/s, which count IP and UDP headers, with what the meter lets pass at first.
+    assert!((2.5e6..4.4e6).contains(&limited), "{limited}");
+    let counters = json("counters.json");
+    let mut nodes = counters["nodes"].as_array().unwrap().iter();
+    let upf = nodes.find(|node| node["name"] == "upf").unwrap();
+    assert!(number(&upf["drops"]["rate_exceeded"]) > 100, "{upf}");
+    assert_eq!(number(&upf["counters"]["end_markers"]), 1, "{upf}");
+    let allocated = number(&counters["buffers"]["allocated"]);
+    assert_eq!(number(&counters["buffers"]["free"]), allocated);
+}
+
+/// An SMF of others, as they have released it.
+#[test]
+fn pfcpsim_establishes_modifies_and_deletes_sessions() {
+    let name = "pfcpsim_establishes_modifies_and_deletes_sessions";
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let pfcpsim = root.join("target/oracles/pfcpsim");
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIP {name}: not root");
+        return;
+    }
+    if !pfcpsim.join("pfcpctl").exists() {
+        println!("SKIP {name}: no pfcpsim; run tests/setup/go.sh");
+        return;
+    }
+    let results = tempfile::tempdir().unwrap();
+    let output = Command::new(root.join("crates/cli/tests/pfcpsim/run.sh"))
+        .arg(results.path())
+        .env("CATENA", env!("CARGO_BIN_EXE_catena"))
+        .env("PFCPSIM", pfcpsim)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}{errors}");
+    let json = |name: &str| {
+        let text = std::fs::read_to_string(results.path().join(name)).unwrap();
+        serde_json::from_str::<Value>(&text).unwrap()
+    };
+    let sessions = json("sessions.json");
+    let ues = sessions["sessions"].as_array().unwrap().iter();
+    let ues: Vec<&str> = ues.filter_map(|one| one["ue_v4"].as_str()).collect();
+    let wanted: Vec<String> = (1..=5).map(|ue| format!("10.45.0.{ue}")).collect();
+    assert_eq!(ues, wanted);
+    let counters = json("counters.json");
+    let mut nodes = counters["nodes"].as_array().unwrap().iter();
+    let upf = nodes.find(|node| node["name"] == "upf").unwrap();
+    let count = |name: &str| number(&upf["counters"][name]);
+    assert_eq!(count("sessions_established"), 5, "{upf}");
+    assert_eq!(count("sessions_modified"), 10, "{upf}");
+    assert_eq!(count("sessions_deleted"), 5, "{upf}");
+    // It releases the association of a node 0.0.0.0, which there is not.
+    assert_eq!(count("pfcp_refused"), 1, "{upf}");
+}

@@ -75,6 +75,19 @@ impl NfBench {
     /// # Errors
     /// What is wrong with the configuration, or that there is no memory.
     pub fn new(kind: &NfKind, config: &Value, outputs: &[&str]) -> Result<Self, ConfigErrors> {
+        Self::with_buffers(kind, config, outputs, 256)
+    }
+
+    /// As [`NfBench::new`], with so many buffers of 2 KiB: for an NF that keeps many packets.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn with_buffers(
+        kind: &NfKind,
+        config: &Value,
+        outputs: &[&str],
+        buffer_count: u32,
+    ) -> Result<Self, ConfigErrors> {
         let outputs: Vec<String> = outputs.iter().map(ToString::to_string).collect();
         let plan = (kind.plan)(config, &outputs)?;
         plan.check()
@@ -86,7 +99,7 @@ impl NfBench {
             let fault = format!("counts {named:?}, planned {:?}", plan.counters);
             return Err(vec![ConfigError::new("", fault, "mend the kind")]);
         }
-        let sizes = [(1, 16, 2), (2, 7, 256), (3, 11, 256), (4, 18, 2)];
+        let sizes = [(1, 16, 2), (2, 7, 256), (3, 11, buffer_count), (4, 18, 2)];
         let own = sizes.into_iter().map(|(id, log2_stride, buffer_count)| {
             let geometry = PoolGeometry {
                 log2_stride,

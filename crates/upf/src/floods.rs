@@ -1,12 +1,12 @@
 //! Floods: echoes, unknown tunnels, nodes, sessions, SEIDs. Memory stays as it is, what cannot be
 //! done is counted, and a session that is served goes on to be.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
 
 use catena_wire::gtpu;
-use catena_wire::pfcp::value::Time;
 use catena_wire::pfcp::value::address::NodeId;
+use catena_wire::pfcp::value::{Seconds, Time};
 use catena_wire::pfcp::{Cause, Header, MessageType, PORT, View, Writer, key};
 
 use crate::association::ASSOCIATION_COUNT;
@@ -14,7 +14,7 @@ use crate::headers::Tunnel;
 use crate::node::message;
 use crate::public_failures::{SESSIONS, SMF, Smf, new};
 use crate::smf::wire;
-use crate::transactions::{ANSWER_COUNT_MAX, Peer};
+use crate::transactions::{ANSWER_COUNT_MAX, PENDING_COUNT_MAX, Peer};
 use crate::tunnel::{SIGNAL_COUNT_MAX, written};
 use crate::upf::{OUTBOX_COUNT_MAX, Upf};
 
@@ -131,6 +131,78 @@ fn requests_for_seids_that_nobody_has_leave_a_bounded_number_of_answers() {
     let all_unknown = |cause: &Cause| *cause == Cause::SESSION_CONTEXT_NOT_FOUND;
     assert!(causes(upf).iter().all(all_unknown));
     smf.assert_empty();
+}
+
+/// An idle network: more sessions have something to say at once than requests may be outstanding.
+#[test]
+fn reports_beyond_those_outstanding_wait_until_others_are_answered() {
+    const IDLE: u32 = 3000;
+    const IDLE_NS: u64 = 10_000_000_000;
+    let mut smf = Smf::with_room(IDLE);
+    for _ in 0..IDLE {
+        let idle = |writer: &mut Writer<'_>| {
+            let after = Seconds(10);
+            writer.put(key::USER_PLANE_INACTIVITY_TIMER, &after)
+        };
+        let (cause, ..) = smf.establish(|_| Ok(()), idle);
+        assert_eq!(cause, Cause::REQUEST_ACCEPTED);
+    }
+    let upf = &mut smf.upf;
+    upf.wake(IDLE_NS);
+    assert_eq!(upf.counters().reports, PENDING_COUNT_MAX as u64);
+    let mut told = 0;
+    while let Some(request) = upf.next_message() {
+        let header = *View::parse(&request.bytes[..]).unwrap().header();
+        assert_eq!(header.message_type, MessageType::SESSION_REPORT_REQUEST);
+        told += 1;
+        let header = Header {
+            message_type: MessageType::SESSION_REPORT_RESPONSE,
+            seid: Some(told),
+            ..header
+        };
+        let answer = message(&header, |writer| {
+            writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)
+        });
+        upf.datagram(&answer.unwrap(), SMF, IDLE_NS);
+    }
+    assert_eq!((told, upf.counters().unsent), (IDLE.into(), 0));
+    assert_eq!(upf.transactions.pending(), 0);
+}
+
+/// What waits to be said of a session that is gone, or has a user again, is not said.
+#[test]
+fn a_report_that_waits_is_forgotten_once_it_is_wrong() {
+    const IDLE_NS: u64 = 10_000_000_000;
+    let room = PENDING_COUNT_MAX as u32;
+    let mut smf = Smf::with_room(room + 3);
+    for _ in 0..room + 3 {
+        let idle = |writer: &mut Writer<'_>| {
+            let after = Seconds(10);
+            writer.put(key::USER_PLANE_INACTIVITY_TIMER, &after)
+        };
+        smf.establish(|_| Ok(()), idle);
+    }
+    let upf = &mut smf.upf;
+    upf.wake(IDLE_NS);
+    let waiting: Vec<u64> = upf.unreported.iter().map(|(seid, _)| *seid).collect();
+    assert_eq!(waiting.len(), 3);
+    let slots = [waiting[0], waiting[1]].map(|seid| upf.store.slot_of(seid).unwrap());
+    upf.end_session(slots[0], IDLE_NS);
+    let mut image = upf.store.image(slots[1]).unwrap();
+    let head = crate::rules::Head {
+        is_inactive: false,
+        ..image.head()
+    };
+    image.set_head(&head);
+    // Nobody answers: after N1 times T1 there is room again.
+    let mut told = BTreeSet::new();
+    for second in 1..20 {
+        upf.wake(IDLE_NS + second * 1_000_000_000);
+        while let Some(request) = upf.next_message() {
+            told.insert(View::parse(&request.bytes[..]).unwrap().header().sequence);
+        }
+    }
+    assert_eq!(told.len(), PENDING_COUNT_MAX + 1);
 }
 
 #[test]

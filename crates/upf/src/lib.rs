@@ -15,6 +15,7 @@ use catena_engine::nf::NfKind;
 use catena_engine::port::PortKind;
 
 pub mod advertisement;
+pub mod ahead;
 pub mod association;
 pub mod change;
 pub mod config;
@@ -29,6 +30,7 @@ pub mod headers;
 pub mod held;
 pub mod icmp;
 mod limiter;
+mod load;
 pub mod model;
 pub mod mss;
 pub mod nf;

@@ -30,6 +30,7 @@ use catena_wire::pfcp::PORT;
 use catena_wire::pfcp::value::Time;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::ahead::Ahead;
 use crate::config::{self, Config};
 use crate::decision::{Decision, Hold, REASONS, Why};
 use crate::headers::{Datagram, Frame, HEADROOM};
@@ -65,6 +66,7 @@ const HELD_COUNTERS: [&str; 8] = [
 #[derive(Debug)]
 struct UpfNf {
     upf: Upf,
+    ahead: Ahead,
     signals: VecDeque<Signal>,
     held: Held<Kept>,
     /// Packets of the burst at hand that wait for their UE.
@@ -233,6 +235,14 @@ impl UpfNf {
 impl Nf for UpfNf {
     fn process(&mut self, burst: &mut Burst<'_>, now: Nanos) {
         let mut index = 0;
+        if self.upf.looks_ahead() && burst.len() > 1 {
+            let ahead = &mut self.ahead;
+            burst.judge(|frame| {
+                ahead.note(frame);
+                Verdict::Drop(DropReason::Consumed)
+            });
+            self.upf.fetch(ahead, now.0);
+        }
         let Self {
             upf,
             signals,
@@ -385,6 +395,7 @@ fn build(
     })?;
     Ok(BuiltNf::new(UpfNf {
         upf,
+        ahead: Ahead::default(),
         signals: VecDeque::new(),
         held,
         to_hold: Vec::new(),

@@ -286,6 +286,7 @@ impl Upf {
             Subject::Heartbeat(_) => self.compare_recovery(view, from, now_ns),
             Subject::Report(seid) => self.reported(view, seid, now_ns),
         }
+        self.report_waiting(now_ns);
     }
 
     /// Whether a peer has started again: then it knows nothing of its sessions (TS 23.527, 4.2).
@@ -319,6 +320,7 @@ impl Upf {
                 Late::Lost(_) => self.counters.unanswered += 1,
             }
         }
+        self.report_waiting(now_ns);
         let heartbeat_ns = self.beat(now_ns);
         let next = [
             self.timers.next_ns(),

@@ -31,6 +31,11 @@ const CLOCK: WallClock = WallClock {
 pub(crate) const SESSIONS: u32 = 8;
 
 pub(crate) fn new(memory: Option<Memory>) -> Upf {
+    sized(SESSIONS, "10.45.0.0/24", memory)
+}
+
+/// A UPF with room for so many sessions, and these UE addresses.
+fn sized(sessions: u32, addresses: &str, memory: Option<Memory>) -> Upf {
     let settings = json!({
         "node_id": "10.4.0.1",
         "n4": { "address": "10.4.0.1", "heartbeat": "0s" },
@@ -38,8 +43,8 @@ pub(crate) fn new(memory: Option<Memory>) -> Upf {
             { "name": "n3", "side": "access", "address": "10.3.0.1" },
             { "name": "n6", "side": "core", "network_instance": "internet" },
         ],
-        "pools": [{ "network_instance": "internet", "v4": "10.45.0.0/24" }],
-        "sessions": SESSIONS,
+        "pools": [{ "network_instance": "internet", "v4": addresses }],
+        "sessions": sessions,
     });
     let (_, settings, _) = config::read(&settings).unwrap();
     let bytes = memory_bytes(settings.session_bytes, settings.sessions);
@@ -57,10 +62,16 @@ pub(crate) type Said = (Cause, Option<IeType>, u64);
 
 impl Smf {
     pub(crate) fn new() -> Self {
-        let mut smf = Self {
-            upf: new(None),
-            sequence: 0,
-        };
+        Self::of(new(None))
+    }
+
+    /// With a UPF that has room for so many sessions.
+    pub(crate) fn with_room(sessions: u32) -> Self {
+        Self::of(sized(sessions, "10.45.0.0/16", None))
+    }
+
+    fn of(upf: Upf) -> Self {
+        let mut smf = Self { upf, sequence: 0 };
         let (cause, ..) = smf.ask(MessageType::ASSOCIATION_SETUP_REQUEST, None, |writer| {
             writer.put(key::NODE_ID, &NodeId::V4(Ipv4Addr::new(10, 4, 0, 2)))?;
             writer.put(key::RECOVERY_TIME_STAMP, &Time(1))

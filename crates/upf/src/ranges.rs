@@ -6,7 +6,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use catena_flow::{FlowTable, HeapMemory, Inserted, Shape, Timeouts};
+use catena_flow::{BURST_MAX, FlowTable, HeapMemory, Inserted, Shape, Timeouts};
 
 use crate::model::Key;
 
@@ -43,6 +43,17 @@ impl Index {
     pub fn find(&self, key: Key) -> Option<u32> {
         let flow = self.0.find(&key.words())?;
         u32::try_from(self.0.state(flow, 0)).ok()
+    }
+
+    /// The slots of sessions by keys of two words each, as many as fit into `slots`, all at once.
+    pub fn find_all(&mut self, keys: &[u64], slots: &mut [Option<u32>], now_ns: u64) {
+        let mut found = [None; BURST_MAX];
+        let count = slots.len().min(BURST_MAX);
+        let found = &mut found[..count];
+        self.0.lookup(keys, now_ns, found);
+        for (slot, flow) in slots.iter_mut().zip(found) {
+            *slot = flow.and_then(|flow| u32::try_from(self.0.state(flow, 0)).ok());
+        }
     }
 
     /// Notes that a key leads to a slot.
@@ -357,6 +368,21 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn many_keys_are_found_at_once_as_one_by_one() {
+        let mut index = Index::new(100, [1, 2]).unwrap();
+        let keys: Vec<Key> = (0..64).map(Key::Teid).collect();
+        for (slot, key) in keys.iter().enumerate().filter(|(slot, _)| slot % 3 != 0) {
+            index.insert(*key, slot as u32).unwrap();
+        }
+        let words: Vec<u64> = keys.iter().flat_map(|key| key.words()).collect();
+        let mut slots = [None; 64];
+        index.find_all(&words, &mut slots, 0);
+        let one_by_one: Vec<_> = keys.iter().map(|key| index.find(*key)).collect();
+        assert_eq!(slots.as_slice(), one_by_one);
+        assert_eq!(slots.iter().flatten().count(), 42);
+    }
 
     #[test]
     fn a_pool_gives_every_address_once_and_then_none() {

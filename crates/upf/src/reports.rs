@@ -17,7 +17,7 @@ use catena_wire::pfcp::{Cause, Full, IeType, MessageType, View, Writer, key};
 
 use crate::rules::Head;
 use crate::transactions::Subject;
-use crate::upf::Upf;
+use crate::upf::{Upf, Waiting};
 use crate::usage::{Report, WallClock};
 
 /// Writes a usage report as a group of this type.
@@ -148,6 +148,10 @@ impl Upf {
         qfi: Option<u8>,
         now_ns: u64,
     ) {
+        if !self.transactions.has_room() {
+            self.wait_to_report(slot, Waiting::DownlinkData(pdr_id, qfi));
+            return;
+        }
         self.report_request(slot, ReportType::DLDR, now_ns, |writer| {
             writer.group(IeType::DOWNLINK_DATA_REPORT, |writer| {
                 writer.put(key::PDR_ID, &PdrId(pdr_id))?;
@@ -209,9 +213,47 @@ impl Upf {
             self.report_usage(slot, &triggers, now_ns);
         }
         if idle {
-            self.report_request(slot, ReportType::UPIR, now_ns, |_| Ok(()));
+            self.report_inactivity(slot, now_ns);
         }
         self.arm(slot, now_ns);
+    }
+
+    fn report_inactivity(&mut self, slot: u32, now_ns: u64) {
+        if !self.transactions.has_room() {
+            self.wait_to_report(slot, Waiting::Inactivity);
+            return;
+        }
+        self.report_request(slot, ReportType::UPIR, now_ns, |_| Ok(()));
+    }
+
+    /// What is told once only waits for room.
+    fn wait_to_report(&mut self, slot: u32, waiting: Waiting) {
+        if self.unreported.len() < self.store.slot_count() as usize {
+            let seid = self.store.head(slot).seid;
+            self.unreported.push_back((seid, waiting));
+        } else {
+            self.counters.unsent += 1;
+        }
+    }
+
+    /// Reports what waited for room, unless it is no longer so.
+    pub(crate) fn report_waiting(&mut self, now_ns: u64) {
+        while self.transactions.has_room()
+            && let Some((seid, waiting)) = self.unreported.pop_front()
+        {
+            let Some(slot) = self.store.slot_of(seid) else {
+                continue;
+            };
+            match waiting {
+                Waiting::DownlinkData(pdr_id, qfi) if self.holding.contains(&slot) => {
+                    self.report_downlink_data(slot, pdr_id, qfi, now_ns);
+                }
+                Waiting::Inactivity if self.store.head(slot).is_inactive => {
+                    self.report_inactivity(slot, now_ns);
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Sets the timer of a session to when it is to be looked at next.

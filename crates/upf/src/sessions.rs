@@ -6,11 +6,12 @@
 
 use catena_wire::pfcp::value::PdrId;
 use catena_wire::pfcp::value::address::{Allocation, FSeid, FTeid, UeIpAddress};
-use catena_wire::pfcp::value::flags::{ApplyAction, UsageReportTrigger};
+use catena_wire::pfcp::value::flags::{ApplyAction, CpFunctionFeatures, UsageReportTrigger};
 use catena_wire::pfcp::{Cause, Full, Header, IeType, MessageType, View, Writer, key};
 
 use crate::change::{self, Effects};
 use crate::draft::Draft;
+use crate::load::Load;
 use crate::model::{Detection, Fault, Key, Session};
 use crate::node::{full, message};
 use crate::ranges::Refused;
@@ -54,7 +55,8 @@ impl Upf {
                 return Err(fault);
             }
         };
-        let answer = self.established(view.header(), &session, &effects);
+        let load = self.load_for(association, self.store.live() + 1, now_ns);
+        let answer = self.established(view.header(), &session, &effects, load);
         let checked = answer.and_then(|answer| {
             self.fits(&session)?;
             self.claim(&session.keys(), &[], slot)?;
@@ -75,11 +77,22 @@ impl Upf {
         }
     }
 
+    /// What an association is told once so many sessions are in use, if it wants to know.
+    fn load_for(&mut self, association: u8, sessions: u32, now_ns: u64) -> Option<Load> {
+        let association = self.store.association(usize::from(association));
+        let features = CpFunctionFeatures::from_bits(association.features);
+        let seconds = self.clock.seconds(now_ns);
+        self.load.note(sessions, self.store.slot_count(), seconds);
+        let wants = features.contains(CpFunctionFeatures::LOAD);
+        wants.then_some(self.load)
+    }
+
     fn established(
         &self,
         request: &Header,
         session: &Session,
         effects: &Effects,
+        load: Option<Load>,
     ) -> Result<Vec<u8>, Fault> {
         let message_type = MessageType::SESSION_ESTABLISHMENT_RESPONSE;
         let header = answer_to(request, session.head.cp_seid, message_type);
@@ -92,7 +105,8 @@ impl Upf {
             writer.put(key::NODE_ID, &self.settings.node_id())?;
             writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)?;
             writer.put(key::F_SEID, &own)?;
-            self.put_created(writer, session, effects)
+            self.put_created(writer, session, effects)?;
+            load.map_or(Ok(()), |load| load.put(writer))
         })
         .map_err(full)
     }
@@ -266,6 +280,8 @@ impl Upf {
         let message_type = MessageType::SESSION_DELETION_RESPONSE;
         let header = answer_to(view.header(), session.head.cp_seid, message_type);
         let trigger = UsageReportTrigger::TERMR;
+        let association = session.head.association;
+        let load = self.load_for(association, self.store.live() - 1, now_ns);
         let answer = message(&header, |writer| {
             writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)?;
             for urr in &mut session.urrs {
@@ -273,7 +289,7 @@ impl Upf {
                     reports::put(writer, IeType::USAGE_REPORT_DELETION, &report, self.clock)?;
                 }
             }
-            Ok(())
+            load.map_or(Ok(()), |load| load.put(writer))
         })
         .map_err(full)?;
         self.counters.deleted += 1;

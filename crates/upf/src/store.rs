@@ -11,11 +11,16 @@
 
 use std::ops::DerefMut;
 
+use catena_shm::prefetch;
+
 use crate::association::{ASSOCIATION_COUNT, Association};
 use crate::model::{Image, Session};
 use crate::rules::Head;
 use crate::shards::SEID_SHIFT;
 use crate::stored::Stored;
+
+/// Of a slot: head, the first PDRs and FARs.
+const FETCHED_BYTES: usize = 512;
 
 /// Number of the layout of all that lies in the memory.
 pub const LAYOUT: u64 = 1;
@@ -180,6 +185,17 @@ impl Store {
     pub fn image(&mut self, slot: u32) -> Option<Image<'_>> {
         let at = self.slot_at(slot) + SLOT_HEADER;
         Image::new(self.memory.get_mut(at..at + self.slot_bytes)?)
+    }
+
+    /// Asks for the lines of a slot that most packets read.
+    #[inline]
+    pub fn fetch(&self, slot: u32) {
+        const LINE: usize = 64;
+        let at = self.slot_at(slot);
+        let lines = FETCHED_BYTES.min(self.slot_bytes);
+        if let Some(bytes) = self.memory.get(at..at + lines) {
+            bytes.iter().step_by(LINE).for_each(prefetch::line);
+        }
     }
 
     /// What is common to the session in a slot.

@@ -156,6 +156,15 @@ impl Timers {
     }
 }
 
+/// A report that waits for its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// A downlink packet is held: PDR ID, and QFI.
+    DownlinkData(u16, Option<u8>),
+    /// No packet has passed for long.
+    Inactivity,
+}
+
 /// All state of a UPF.
 #[derive(Debug)]
 pub struct Upf {
@@ -175,8 +184,12 @@ pub struct Upf {
     pub(crate) end_markers: VecDeque<crate::rules::Far>,
     /// Sessions whose held packets may be free to go, or are to be dropped.
     pub(crate) released: VecDeque<(u32, bool)>,
+    /// Reports for which too many requests are outstanding, by the session's SEID: each waits until
+    /// another one was answered. As many as there may be sessions.
+    pub(crate) unreported: VecDeque<(u64, Waiting)>,
     /// Sessions of which packets are held: those behind them wait too.
     pub(crate) holding: HashSet<u32>,
+    pub(crate) load: crate::load::Load,
     pub(crate) limiter: crate::limiter::Limiter,
     pub(crate) advertisements: crate::limiter::Limiter,
     pub(crate) icmp_errors: crate::limiter::Limiter,
@@ -221,7 +234,9 @@ impl Upf {
             heartbeats: [now_ns.saturating_add(settings.heartbeat_ns); ASSOCIATION_COUNT],
             end_markers: VecDeque::new(),
             released: VecDeque::new(),
+            unreported: VecDeque::new(),
             holding: HashSet::new(),
+            load: crate::load::Load::default(),
             limiter: crate::limiter::Limiter::new(settings.error_indications),
             advertisements: crate::limiter::Limiter::new(crate::limiter::ADVERTISEMENTS_PER_S),
             icmp_errors: crate::limiter::Limiter::new(settings.icmp_errors),

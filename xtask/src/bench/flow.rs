@@ -9,7 +9,7 @@
 pub(super) mod programs;
 mod rte_hash;
 mod traffic;
-mod workload;
+pub(super) mod workload;
 
 use std::path::Path;
 use std::time::Duration;

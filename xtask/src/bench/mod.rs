@@ -31,6 +31,7 @@ mod series;
 mod stats;
 mod testpmd;
 mod truth;
+mod upf;
 pub(crate) mod work_dir;
 
 use std::error::Error;
@@ -102,6 +103,9 @@ enum Name {
     Pcs,
     /// What the tools of measurement say of delays, losses, rates and differences that are known
     Truth,
+    /// Packets through the UPF by number of sessions and by rules, operations on sessions through
+    /// PFCP, memory, and held packets
+    Upf,
 }
 
 /// What each benchmark works with and adds to.
@@ -182,11 +186,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     }
     let work_dir = Rc::new(work_dir::WorkDir::new()?);
     let machine = machine::Machine::probe();
-    if let Name::Flow | Name::FlowPrograms | Name::Pcs = arguments.name {
+    if let Name::Flow | Name::FlowPrograms | Name::Pcs | Name::Upf = arguments.name {
         let (rounds, quick) = (arguments.rounds(), arguments.quick);
         let (bench, (results, mut notes)) = match arguments.name {
             Name::Flow => ("flow", flow::run(rounds, quick, work_dir.path())),
             Name::FlowPrograms => ("flow-programs", flow::programs::run(rounds, quick)),
+            Name::Upf => ("upf", upf::run(rounds, quick)),
             _ => ("pcs", pcs::run(rounds, quick, work_dir.path())),
         };
         notes.insert(0, machine::background_load());
@@ -257,7 +262,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             truth::run(&mut session);
             "truth"
         }
-        Name::Flow | Name::FlowPrograms | Name::Pcs => unreachable!("handled above"),
+        Name::Flow | Name::FlowPrograms | Name::Pcs | Name::Upf => unreachable!("handled above"),
     };
     let mut notes = session.notes;
     notes.extend(session.quiet.notes());

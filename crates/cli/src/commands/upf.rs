@@ -1,10 +1,9 @@
-//! `catena upf`: what a running UPF knows, and a scripted SMF in simulated time.
+//! `catena upf`: what a running UPF knows, and a scripted SMF.
 
-use std::path::{Path, PathBuf};
+mod smf;
+
 use std::process::ExitCode;
 
-use catena_upf::smf::scenario::Scenario;
-use catena_upf::smf::simulation::Simulation;
 use serde_json::{Value, json};
 
 use super::control::{Answer, Request, unexpected};
@@ -36,14 +35,11 @@ pub(crate) enum Command {
     Pools(Node),
     /// Count reports to SMFs and held packets
     Reports(Node),
-    /// Play a scenario against a UPF, in simulated time: SMF, gNB and data network by a script
-    Smf {
-        /// The scenario, such as chains/upf/scenarios/first.yaml
-        scenario: PathBuf,
-        /// As JSON
-        #[arg(long)]
-        json: bool,
-    },
+    /// Play a scenario: SMF, gNB and data network by a script
+    ///
+    /// Without --n4 the UPF is one of its own, in simulated time. With it, any UPF: messages and
+    /// tunnels go over UDP, from addresses of this machine.
+    Smf(smf::Arguments),
 }
 
 /// A UPF in a running chain.
@@ -94,7 +90,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
                 outln!("{}", line(answer));
             })
         }
-        Command::Smf { scenario, json } => play(scenario, *json),
+        Command::Smf(arguments) => smf::run(arguments),
     }
 }
 
@@ -156,41 +152,4 @@ fn table(rows: &Value) {
     for row in rows.as_array().into_iter().flatten() {
         outln!("  {}", line(row));
     }
-}
-
-fn play(path: &Path, json: bool) -> Outcome {
-    let fault = |what: String| Failure::input(format!("{}: {what}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| fault(error.to_string()))?;
-    let scenario = Scenario::parse(&text).map_err(fault)?;
-    let mut simulation = Simulation::new(scenario).map_err(fault)?;
-    let outcome = simulation
-        .play()
-        .map_err(|what| Failure::running(format!("{}: {what}", path.display())))?;
-    let seconds = outcome.time_ns as f64 / 1e9;
-    if json {
-        let played = json!({
-            "steps": outcome.steps,
-            "simulated_seconds": seconds,
-            "counters": outcome.counters,
-        });
-        document::print("catena.upf.smf/1", &played)?;
-    } else {
-        outln!(
-            "{} steps as expected, {seconds} simulated seconds",
-            outcome.steps
-        );
-        outln!("{}", line(&counted(&outcome.counters)));
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// The counters that are not 0.
-fn counted(counters: &Value) -> Value {
-    let counters = counters.as_object().into_iter().flatten();
-    let counted = counters.filter(|(_, value)| value.as_u64() != Some(0));
-    Value::Object(
-        counted
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect(),
-    )
 }

@@ -1,13 +1,16 @@
 //! A scripted SMF, gNB and data network: plays a scenario against a UPF.
 //!
 //! For tests and for users who try a UPF. [`Player`] takes frames and times and gives frames; it is
-//! driven in simulated time by [`simulation`], and in a chain by the port [`port`]. What comes back
-//! and was not expected, and what was expected and did not come, ends the scenario with a sentence.
+//! driven in simulated time by [`simulation`], in a chain by the port [`port`], and over UDP by
+//! [`sockets`]. What comes back and was not expected, and what was expected and did not come, ends
+//! the scenario with a sentence.
 
+mod answers;
 pub mod port;
 mod requests;
 pub mod scenario;
 pub mod simulation;
+pub mod sockets;
 mod users;
 pub(crate) mod wire;
 
@@ -16,14 +19,13 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use catena_wire::gtpu;
 use catena_wire::pfcp::value::Time;
-use catena_wire::pfcp::value::address::{Allocation, FTeid};
-use catena_wire::pfcp::value::flags::{CpFunctionFeatures, ReportType, UsageReportTrigger};
-use catena_wire::pfcp::{Cause, Full, Group, Header, IeType, MessageType, View, Writer, key};
+use catena_wire::pfcp::value::flags::CpFunctionFeatures;
+use catena_wire::pfcp::{Full, Header, MessageType, Writer, key};
 
 use crate::headers::{Outer, outer};
 use crate::node::message;
 use crate::reassembly::{Part, Reassembly};
-use scenario::{Act, Answer, Expect, Report, Rules, Scenario, UsageReport};
+use scenario::{Act, Expect, Rules, Scenario};
 
 /// How long a step waits for what it expects.
 const PATIENCE_NS: u64 = 10_000_000_000;
@@ -31,6 +33,9 @@ const PATIENCE_NS: u64 = 10_000_000_000;
 const PARTS: usize = 1024;
 /// The start of the scripted SMF, in seconds since 1900.
 const RECOVERY: Time = Time(3_900_000_000);
+
+/// Most frames that are recorded; those behind them are not.
+pub const RECORD_COUNT_MAX: usize = 100_000;
 
 /// What a player wants.
 #[derive(Debug, PartialEq, Eq)]
@@ -75,6 +80,11 @@ pub struct Player {
     parts: Reassembly<Vec<u8>>,
     until_ns: u64,
     failure: Option<String>,
+    /// Whether it answers heartbeats that no step expects.
+    answers_heartbeats: bool,
+    now_ns: u64,
+    /// Frames of both directions and when they passed, if they are recorded.
+    record: Option<Vec<(u64, Vec<u8>)>>,
 }
 
 impl Player {
@@ -94,6 +104,40 @@ impl Player {
             parts: Reassembly::new(PARTS, PATIENCE_NS),
             until_ns: 0,
             failure: None,
+            answers_heartbeats: false,
+            now_ns: 0,
+            record: None,
+        }
+    }
+
+    /// As an SMF of a UPF whose heartbeats come when they will.
+    pub fn answering_heartbeats(mut self) -> Self {
+        self.answers_heartbeats = true;
+        self
+    }
+
+    /// With requests whose sequence numbers begin behind this one.
+    pub fn from_sequence(mut self, sequence: u32) -> Self {
+        self.sequence = sequence;
+        self
+    }
+
+    /// Records frames of both directions, up to [`RECORD_COUNT_MAX`].
+    pub fn recording(mut self) -> Self {
+        self.record = Some(Vec::new());
+        self
+    }
+
+    /// Frames that were recorded, and when they passed.
+    pub fn recorded(&self) -> &[(u64, Vec<u8>)] {
+        self.record.as_deref().unwrap_or_default()
+    }
+
+    fn note(&mut self, frame: &[u8]) {
+        let now_ns = self.now_ns;
+        let record = self.record.as_mut();
+        if let Some(record) = record.filter(|record| record.len() < RECORD_COUNT_MAX) {
+            record.push((now_ns, frame.to_vec()));
         }
     }
 
@@ -104,6 +148,15 @@ impl Player {
 
     /// What is to be done at an instant, once all frames that have come were given to it.
     pub fn turn(&mut self, now_ns: u64) -> Turn {
+        self.now_ns = now_ns;
+        let turn = self.next(now_ns);
+        if let Turn::Send(frames) = &turn {
+            frames.iter().for_each(|frame| self.note(frame));
+        }
+        turn
+    }
+
+    fn next(&mut self, now_ns: u64) -> Turn {
         if let Some(failure) = &self.failure {
             return Turn::Failed(failure.clone());
         }
@@ -150,11 +203,10 @@ impl Player {
     fn act(&mut self, act: &Act, now_ns: u64) -> Result<Vec<Vec<u8>>, String> {
         let smf = requests::node_id(&self.scenario);
         Ok(match act {
-            Act::Associate => self.node_request(MessageType::ASSOCIATION_SETUP_REQUEST, |writer| {
-                writer.put(key::NODE_ID, &smf)?;
-                writer.put(key::RECOVERY_TIME_STAMP, &RECOVERY)?;
-                writer.put(key::CP_FUNCTION_FEATURES, &CpFunctionFeatures::BUNDL)
-            }),
+            Act::Associate => self.associate(CpFunctionFeatures::BUNDL),
+            Act::AssociateForLoad => {
+                self.associate(CpFunctionFeatures::BUNDL | CpFunctionFeatures::LOAD)
+            }
             Act::Release => self.node_request(MessageType::ASSOCIATION_RELEASE_REQUEST, |writer| {
                 writer.put(key::NODE_ID, &smf)
             }),
@@ -183,6 +235,15 @@ impl Player {
                 self.until_ns = now_ns.saturating_add(span.ns);
                 Vec::new()
             }
+        })
+    }
+
+    fn associate(&mut self, features: CpFunctionFeatures) -> Vec<Vec<u8>> {
+        let smf = requests::node_id(&self.scenario);
+        self.node_request(MessageType::ASSOCIATION_SETUP_REQUEST, |writer| {
+            writer.put(key::NODE_ID, &smf)?;
+            writer.put(key::RECOVERY_TIME_STAMP, &RECOVERY)?;
+            writer.put(key::CP_FUNCTION_FEATURES, &features)
         })
     }
 
@@ -241,6 +302,11 @@ impl Player {
 
     /// A frame that came from the UPF.
     pub fn frame(&mut self, frame: &[u8]) {
+        self.note(frame);
+        self.take_frame(frame);
+    }
+
+    fn take_frame(&mut self, frame: &[u8]) {
         if self.failure.is_some() {
             return;
         }
@@ -262,7 +328,7 @@ impl Player {
                 ..
             } if dst == self.scenario.ran => self.tunnelled(&frame[from..to]),
             Outer::Part { l3, .. } => match self.join(frame, l3, 0) {
-                Some(whole) => return self.frame(&wire::framed(&whole)),
+                Some(whole) => return self.take_frame(&wire::framed(&whole)),
                 None => Ok(()),
             },
             Outer::Udp { l3, .. } | Outer::Ip { l3, .. } => {
@@ -280,146 +346,6 @@ impl Player {
         let at = self.expected.iter().position(fits);
         let expected = at.and_then(|at| self.expected.remove(at));
         expected.ok_or_else(|| format!("nobody expected {what}"))
-    }
-
-    fn message(&mut self, bytes: &[u8]) -> Result<(), String> {
-        let view = View::parse(bytes).map_err(|error| error.to_string())?;
-        view.check()
-            .map_err(|refusal| format!("{view}: {refusal}"))?;
-        let header = *view.header();
-        match header.message_type {
-            MessageType::SESSION_REPORT_REQUEST => self.session_report(&view),
-            MessageType::HEARTBEAT_REQUEST => {
-                self.expect(
-                    |one| matches!(one, Expect::Message(1)),
-                    "a Heartbeat Request",
-                )?;
-                self.answer(&header, |writer| {
-                    writer.put(key::RECOVERY_TIME_STAMP, &RECOVERY)
-                })
-            }
-            _ if header.sequence == self.sequence => {
-                let is_answer = |one: &Expect| match one {
-                    Expect::Answer(_) => true,
-                    Expect::Message(kind) => *kind == header.message_type.0,
-                    _ => false,
-                };
-                match self.expect(is_answer, &view.to_string())? {
-                    Expect::Answer(answer) => self.take_answer(&view, &answer),
-                    _ => Ok(()),
-                }
-            }
-            MessageType(kind) => {
-                let is_it = |one: &Expect| matches!(one, Expect::Message(one) if *one == kind);
-                self.expect(is_it, &view.to_string()).map(drop)
-            }
-        }
-    }
-
-    fn answer(
-        &mut self,
-        request: &Header,
-        fill: impl FnOnce(&mut Writer<'_>) -> Result<(), Full>,
-    ) -> Result<(), String> {
-        let message_type = request.message_type.response().unwrap_or(MessageType(0));
-        let cp_seid = request.seid.unwrap_or(0);
-        let known = self.sessions.get(&cp_seid).copied().unwrap_or_default();
-        let header = Header {
-            message_type,
-            seid: request.seid.map(|_| known.up_seid),
-            ..*request
-        };
-        let bytes = message(&header, fill).map_err(|full| full.to_string())?;
-        let frame = self.to_n4(&bytes);
-        self.answers.push(frame);
-        Ok(())
-    }
-
-    fn take_answer(&mut self, view: &View<&[u8]>, expected: &Answer) -> Result<(), String> {
-        let ies = view.ies();
-        let wrong = |error: catena_wire::pfcp::Refusal| format!("{view}: {error}");
-        // A heartbeat is answered without a cause.
-        let cause = ies.get(key::CAUSE).map_err(wrong)?;
-        let cause = cause.unwrap_or(Cause::REQUEST_ACCEPTED);
-        if cause.0 != expected.cause {
-            return Err(format!(
-                "cause {} instead of {}: {view}",
-                cause.0, expected.cause
-            ));
-        }
-        if let Some(offending) = expected.offending {
-            let found = ies
-                .get(key::OFFENDING_IE)
-                .map_err(wrong)?
-                .map(|found| found.0);
-            if found != Some(offending) {
-                return Err(format!("offending IE {found:?} instead of {offending}"));
-            }
-        }
-        if let Some(session) = self.about {
-            self.learn(session, &ies).map_err(wrong)?;
-        }
-        let group = match view.header().message_type {
-            MessageType::SESSION_DELETION_RESPONSE => IeType::USAGE_REPORT_DELETION,
-            _ => IeType::USAGE_REPORT_MODIFICATION,
-        };
-        let reports: Vec<_> = ies.groups(group).collect();
-        compare_reports(&reports, &expected.usage)
-    }
-
-    /// Notes what the UPF chose.
-    fn learn(&mut self, session: u64, ies: &Group<'_>) -> Result<(), catena_wire::pfcp::Refusal> {
-        if let Some(f_seid) = ies.get(key::F_SEID)? {
-            self.sessions.entry(session).or_default().up_seid = f_seid.seid;
-        }
-        for created in ies.groups(IeType::CREATED_PDR) {
-            let known = self.sessions.entry(session).or_default();
-            if let Some(FTeid::Given { teid, .. }) = created.get(key::F_TEID)? {
-                known.teid = teid;
-            }
-            let address = created.get(key::UE_IP_ADDRESS)?.unwrap_or_default();
-            if let Some(Allocation::Given(v4)) = address.v4 {
-                known.ue = Some(v4);
-            }
-            if let Some(Allocation::Given(v6)) = address.v6 {
-                known.prefix = Some(v6);
-            }
-        }
-        Ok(())
-    }
-
-    fn session_report(&mut self, view: &View<&[u8]>) -> Result<(), String> {
-        let ies = view.ies();
-        let kind = ies.require(key::REPORT_TYPE);
-        let kind = kind.map_err(|error| error.to_string())?;
-        let names = [
-            ReportType::DLDR,
-            ReportType::USAR,
-            ReportType::ERIR,
-            ReportType::UPIR,
-        ];
-        let mut named = names.into_iter().filter(|one| kind.contains(*one));
-        let name = named
-            .next()
-            .map(|one| format!("{one:?}"))
-            .unwrap_or_default();
-        let is_it = |one: &Expect| matches!(one, Expect::Report(report) if report.kind == name);
-        let expected = self.expect(is_it, &view.to_string())?;
-        self.answer(view.header(), |writer| {
-            writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)
-        })?;
-        let Expect::Report(Report { pdr, usage, .. }) = expected else {
-            return Ok(());
-        };
-        if let Some(pdr) = pdr {
-            let group = ies.group(IeType::DOWNLINK_DATA_REPORT);
-            let found = group.and_then(|group| group.get(key::PDR_ID).ok().flatten());
-            if found.map(|found| found.0) != Some(pdr) {
-                return Err(format!("a report of PDR {found:?} instead of {pdr}"));
-            }
-        }
-        let reports: Vec<_> = ies.groups(IeType::USAGE_REPORT_REPORT).collect();
-        compare_reports(&reports, &usage)
     }
 
     fn tunnelled(&mut self, bytes: &[u8]) -> Result<(), String> {
@@ -449,54 +375,6 @@ impl Player {
         };
         self.expect(fits, &format!("{message} of TEID {teid}"))
             .map(drop)
-    }
-}
-
-fn compare_reports(found: &[Group<'_>], expected: &[UsageReport]) -> Result<(), String> {
-    if found.len() != expected.len() {
-        return Err(format!(
-            "{} usage reports instead of {}",
-            found.len(),
-            expected.len()
-        ));
-    }
-    for (group, expected) in found.iter().zip(expected) {
-        compare_report(group, expected)
-            .map_err(|what| format!("the usage report of URR {}: {what}", expected.urr))?;
-    }
-    Ok(())
-}
-
-fn compare_report(group: &Group<'_>, expected: &UsageReport) -> Result<(), String> {
-    let wrong = |error: catena_wire::pfcp::Refusal| error.to_string();
-    let urr = group.require(key::URR_ID).map_err(wrong)?.0;
-    let trigger: UsageReportTrigger = group.require(key::USAGE_REPORT_TRIGGER).map_err(wrong)?;
-    let trigger = format!("{trigger:?}");
-    let has = |name: &String| trigger.split('|').any(|one| one == name);
-    if urr != expected.urr || !expected.trigger.as_ref().is_none_or(has) {
-        return Err(format!("it is of URR {urr}, by {trigger}"));
-    }
-    let volume = group
-        .get(key::VOLUME_MEASUREMENT)
-        .map_err(wrong)?
-        .unwrap_or_default();
-    let duration = group.get(key::DURATION_MEASUREMENT).map_err(wrong)?;
-    let pairs = [
-        ("ul", expected.ul, volume.ul),
-        ("dl", expected.dl, volume.dl),
-        ("packets", expected.packets, volume.total_packets),
-        (
-            "seconds",
-            expected.seconds.map(u64::from),
-            duration.map(|duration| duration.0.into()),
-        ),
-    ];
-    match pairs
-        .iter()
-        .find(|(_, want, got)| want.is_some() && want != got)
-    {
-        Some((name, want, got)) => Err(format!("{name} is {got:?} instead of {want:?}")),
-        None => Ok(()),
     }
 }
 

@@ -50,6 +50,8 @@ pub struct Step {
 pub enum Act {
     /// Association Setup Request.
     Associate,
+    /// Association Setup Request, of an SMF that wants to know the UPF's load.
+    AssociateForLoad,
     /// Association Release Request.
     Release,
     /// Heartbeat Request.
@@ -387,6 +389,8 @@ pub struct Answer {
     /// Its usage reports.
     #[serde(default)]
     pub usage: Vec<UsageReport>,
+    /// The metric of its Load Control Information.
+    pub load: Option<u8>,
 }
 
 const fn accepted() -> u8 {

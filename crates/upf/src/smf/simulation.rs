@@ -57,7 +57,7 @@ impl Simulation {
             bench,
             settings,
             is_replaced: false,
-            player: Player::new(scenario),
+            player: Player::new(scenario).recording(),
             drops: Default::default(),
         })
     }
@@ -109,6 +109,11 @@ impl Simulation {
     /// What it says is wrong with it.
     pub fn ask(&mut self, request: &Value) -> Result<Value, String> {
         self.bench.control(request)
+    }
+
+    /// Frames that passed between both, and when.
+    pub fn recorded(&self) -> &[(u64, Vec<u8>)] {
+        self.player.recorded()
     }
 
     /// Packets that the UPF holds, and buffers in use: the same number, or some are lost.

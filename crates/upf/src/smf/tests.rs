@@ -101,6 +101,7 @@ fn a_wrong_expectation_is_found_out() {
             "count: 8, first: 2,",
             "nobody expected packet 1",
         ),
+        ("load", "load: 75", "load: 50", "a load of Some(75)"),
         ("pool", "cause: 79", "cause: 75", "cause 79 instead of 75"),
     ] {
         let text = text(name);

@@ -13,9 +13,9 @@ use catena_shm::prefetch;
 use catena_shm::region::{Region, Sharing};
 
 /// Keys in a call.
-pub(super) const BURST: usize = 64;
+pub(crate) const BURST: usize = 64;
 /// Calls between two looks at the clock.
-pub(super) const BURSTS: usize = 16;
+pub(crate) const BURSTS: usize = 16;
 /// Slices of a run, of which the fastest counts. What another process takes away is then no part
 /// of the figure, unless it takes part of every slice.
 const SLICES: u32 = 8;
@@ -208,7 +208,7 @@ impl Workload {
 }
 
 /// Millions of keys per second in the fastest slice, of blocks that take so long each.
-pub(super) fn fastest(time: Duration, mut block: impl FnMut() -> Duration) -> f64 {
+pub(crate) fn fastest(time: Duration, mut block: impl FnMut() -> Duration) -> f64 {
     let mut best = 0.0f64;
     for _ in 0..SLICES {
         let (mut spent, mut keys) = (Duration::ZERO, 0);

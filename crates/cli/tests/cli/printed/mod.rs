@@ -64,6 +64,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
         "docker compose -f containers/epon.yaml",
         "crates/cli/tests/compose.rs",
     ),
+    ("sudo examples/upf/run.sh", "crates/cli/tests/upf.rs"),
     ("cd examples/own-nf", "crates/cli/tests/own_nf.rs"),
     ("cargo test", "crates/cli/tests/own_nf.rs"),
     ("cargo run -- run chain.yaml", "crates/cli/tests/own_nf.rs"),

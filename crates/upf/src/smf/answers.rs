@@ -1,0 +1,206 @@
+//! Messages that come from the UPF: compared with what the scenario expects, and answered.
+
+use catena_wire::pfcp::value::address::{Allocation, FTeid};
+use catena_wire::pfcp::value::flags::{ReportType, UsageReportTrigger};
+use catena_wire::pfcp::{Cause, Full, Group, Header, IeType, MessageType, View, Writer, key};
+
+use super::scenario::{Answer, Expect, Report, UsageReport};
+use super::{Player, RECOVERY};
+use crate::node::message;
+
+impl Player {
+    pub(super) fn message(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let view = View::parse(bytes).map_err(|error| error.to_string())?;
+        view.check()
+            .map_err(|refusal| format!("{view}: {refusal}"))?;
+        let header = *view.header();
+        match header.message_type {
+            MessageType::SESSION_REPORT_REQUEST => self.session_report(&view),
+            MessageType::HEARTBEAT_REQUEST => {
+                let is_it = |one: &Expect| matches!(one, Expect::Message(1));
+                let expected = self.expect(is_it, "a Heartbeat Request");
+                if !self.answers_heartbeats {
+                    expected?;
+                }
+                self.answer(&header, |writer| {
+                    writer.put(key::RECOVERY_TIME_STAMP, &RECOVERY)
+                })
+            }
+            _ if header.sequence == self.sequence => {
+                let is_answer = |one: &Expect| match one {
+                    Expect::Answer(_) => true,
+                    Expect::Message(kind) => *kind == header.message_type.0,
+                    _ => false,
+                };
+                match self.expect(is_answer, &view.to_string())? {
+                    Expect::Answer(answer) => self.take_answer(&view, &answer),
+                    _ => Ok(()),
+                }
+            }
+            MessageType(kind) => {
+                let is_it = |one: &Expect| matches!(one, Expect::Message(one) if *one == kind);
+                self.expect(is_it, &view.to_string()).map(drop)
+            }
+        }
+    }
+
+    fn answer(
+        &mut self,
+        request: &Header,
+        fill: impl FnOnce(&mut Writer<'_>) -> Result<(), Full>,
+    ) -> Result<(), String> {
+        let message_type = request.message_type.response().unwrap_or(MessageType(0));
+        let cp_seid = request.seid.unwrap_or(0);
+        let known = self.sessions.get(&cp_seid).copied().unwrap_or_default();
+        let header = Header {
+            message_type,
+            seid: request.seid.map(|_| known.up_seid),
+            ..*request
+        };
+        let bytes = message(&header, fill).map_err(|full| full.to_string())?;
+        let frame = self.to_n4(&bytes);
+        self.answers.push(frame);
+        Ok(())
+    }
+
+    fn take_answer(&mut self, view: &View<&[u8]>, expected: &Answer) -> Result<(), String> {
+        let ies = view.ies();
+        let wrong = |error: catena_wire::pfcp::Refusal| format!("{view}: {error}");
+        // A heartbeat is answered without a cause.
+        let cause = ies.get(key::CAUSE).map_err(wrong)?;
+        let cause = cause.unwrap_or(Cause::REQUEST_ACCEPTED);
+        if cause.0 != expected.cause {
+            return Err(format!(
+                "cause {} instead of {}: {view}",
+                cause.0, expected.cause
+            ));
+        }
+        if let Some(offending) = expected.offending {
+            let found = ies
+                .get(key::OFFENDING_IE)
+                .map_err(wrong)?
+                .map(|found| found.0);
+            if found != Some(offending) {
+                return Err(format!("offending IE {found:?} instead of {offending}"));
+            }
+        }
+        let load = ies.group(IeType::LOAD_CONTROL_INFORMATION);
+        let load = load.map(|load| load.require(key::METRIC)).transpose();
+        let load = load.map_err(wrong)?;
+        if load != expected.load {
+            return Err(format!("a load of {load:?} instead of {:?}", expected.load));
+        }
+        if let Some(session) = self.about {
+            self.learn(session, &ies).map_err(wrong)?;
+        }
+        let group = match view.header().message_type {
+            MessageType::SESSION_DELETION_RESPONSE => IeType::USAGE_REPORT_DELETION,
+            _ => IeType::USAGE_REPORT_MODIFICATION,
+        };
+        let reports: Vec<_> = ies.groups(group).collect();
+        compare_reports(&reports, &expected.usage)
+    }
+
+    /// Notes what the UPF chose.
+    fn learn(&mut self, session: u64, ies: &Group<'_>) -> Result<(), catena_wire::pfcp::Refusal> {
+        if let Some(f_seid) = ies.get(key::F_SEID)? {
+            self.sessions.entry(session).or_default().up_seid = f_seid.seid;
+        }
+        for created in ies.groups(IeType::CREATED_PDR) {
+            let known = self.sessions.entry(session).or_default();
+            if let Some(FTeid::Given { teid, .. }) = created.get(key::F_TEID)? {
+                known.teid = teid;
+            }
+            let address = created.get(key::UE_IP_ADDRESS)?.unwrap_or_default();
+            if let Some(Allocation::Given(v4)) = address.v4 {
+                known.ue = Some(v4);
+            }
+            if let Some(Allocation::Given(v6)) = address.v6 {
+                known.prefix = Some(v6);
+            }
+        }
+        Ok(())
+    }
+
+    fn session_report(&mut self, view: &View<&[u8]>) -> Result<(), String> {
+        let ies = view.ies();
+        let kind = ies.require(key::REPORT_TYPE);
+        let kind = kind.map_err(|error| error.to_string())?;
+        let names = [
+            ReportType::DLDR,
+            ReportType::USAR,
+            ReportType::ERIR,
+            ReportType::UPIR,
+        ];
+        let mut named = names.into_iter().filter(|one| kind.contains(*one));
+        let name = named
+            .next()
+            .map(|one| format!("{one:?}"))
+            .unwrap_or_default();
+        let is_it = |one: &Expect| matches!(one, Expect::Report(report) if report.kind == name);
+        let expected = self.expect(is_it, &view.to_string())?;
+        self.answer(view.header(), |writer| {
+            writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)
+        })?;
+        let Expect::Report(Report { pdr, usage, .. }) = expected else {
+            return Ok(());
+        };
+        if let Some(pdr) = pdr {
+            let group = ies.group(IeType::DOWNLINK_DATA_REPORT);
+            let found = group.and_then(|group| group.get(key::PDR_ID).ok().flatten());
+            if found.map(|found| found.0) != Some(pdr) {
+                return Err(format!("a report of PDR {found:?} instead of {pdr}"));
+            }
+        }
+        let reports: Vec<_> = ies.groups(IeType::USAGE_REPORT_REPORT).collect();
+        compare_reports(&reports, &usage)
+    }
+}
+
+fn compare_reports(found: &[Group<'_>], expected: &[UsageReport]) -> Result<(), String> {
+    if found.len() != expected.len() {
+        return Err(format!(
+            "{} usage reports instead of {}",
+            found.len(),
+            expected.len()
+        ));
+    }
+    for (group, expected) in found.iter().zip(expected) {
+        compare_report(group, expected)
+            .map_err(|what| format!("the usage report of URR {}: {what}", expected.urr))?;
+    }
+    Ok(())
+}
+
+fn compare_report(group: &Group<'_>, expected: &UsageReport) -> Result<(), String> {
+    let wrong = |error: catena_wire::pfcp::Refusal| error.to_string();
+    let urr = group.require(key::URR_ID).map_err(wrong)?.0;
+    let trigger: UsageReportTrigger = group.require(key::USAGE_REPORT_TRIGGER).map_err(wrong)?;
+    let trigger = format!("{trigger:?}");
+    let has = |name: &String| trigger.split('|').any(|one| one == name);
+    if urr != expected.urr || !expected.trigger.as_ref().is_none_or(has) {
+        return Err(format!("it is of URR {urr}, by {trigger}"));
+    }
+    let volume = group
+        .get(key::VOLUME_MEASUREMENT)
+        .map_err(wrong)?
+        .unwrap_or_default();
+    let duration = group.get(key::DURATION_MEASUREMENT).map_err(wrong)?;
+    let pairs = [
+        ("ul", expected.ul, volume.ul),
+        ("dl", expected.dl, volume.dl),
+        ("packets", expected.packets, volume.total_packets),
+        (
+            "seconds",
+            expected.seconds.map(u64::from),
+            duration.map(|duration| duration.0.into()),
+        ),
+    ];
+    match pairs
+        .iter()
+        .find(|(_, want, got)| want.is_some() && want != got)
+    {
+        Some((name, want, got)) => Err(format!("{name} is {got:?} instead of {want:?}")),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,164 @@
+#!/usr/bin/env bash
+# Real traffic through a UPF: ping, curl and iperf3 over IPv4, ping over IPv6, while the UE is paged, moves
+# to another cell and gets a rate. Three network namespaces:
+#
+#   UE, gNB, SMF                            UPF                          data network
+#   ue  10.45.0.2, 2001:db8:45:1::2
+#   n3  10.3.0.2 ──────────────────── n3 [ chains/upf/       ] n6 ─── n6 203.0.113.9
+#   n4  10.4.0.2 ──────────────────── n4 [ namespaces.yaml   ]           2001:db8:9::9
+#
+# The gNB is gnb.py, whose tunnels are scapy's; the SMF is `catena upf smf --n4`, which plays the scenarios
+# beside this file. What is not as it should be ends it with a message. Needs root, iproute2, ethtool, ping,
+# curl, python3 with scapy, and iperf3.
+#
+#   examples/upf/run.sh [FOLDER]      FOLDER: keep all results there
+#
+# CATENA names the binary (default: that of this repository's last build), PYTHON a Python with scapy.
+
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+results=${1:-}
+work=$(mktemp -d)
+[ -n "$results" ] || results=$work/results
+mkdir -p "$results"
+ran=catena-ran-$$ middle=catena-upf-$$ data=catena-dn-$$
+children=()
+export CATENA_RUNTIME_DIR=$work/run
+
+clean_up() {
+    local child
+    # The newest first, so that servers outlive those who use them.
+    for ((child = ${#children[@]} - 1; child >= 0; child--)); do
+        kill "${children[$child]}" 2> /dev/null || true
+        wait "${children[$child]}" 2> /dev/null || true
+    done
+    for namespace in "$ran" "$middle" "$data"; do
+        ip netns delete "$namespace" 2> /dev/null || true
+    done
+    rm -rf "$work"
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+
+fail() { echo "$0: $*" >&2; exit 1; }
+say() { printf '\n== %s\n' "$*"; }
+
+# Waits until a command succeeds, at most 20 s.
+await() {
+    local what=$1 deadline=$((SECONDS + 20))
+    shift
+    until "$@" > /dev/null 2>&1; do
+        [ $SECONDS -lt $deadline ] || fail "$what did not happen within 20 s"
+        kill -0 "${children[@]}" 2> /dev/null || fail "$what did not happen: a process has ended"
+        sleep 0.05
+    done
+}
+# For what is waited for: of what runs beside, $! must be the program.
+in_ran() { ip netns exec "$ran" "$@"; }
+in_data() { ip netns exec "$data" "$@"; }
+listens() { in_data ss -Hltn "sport = :$1" | grep -q .; }
+smf() { in_ran "$catena" upf smf --n4 10.4.0.1 "$here/$1.yaml"; }
+
+[ "$(id -u)" = 0 ] || fail "needs root, to make network namespaces"
+for tool in ip ethtool ping curl iperf3 python3 ss; do
+    command -v $tool > /dev/null || fail "needs $tool"
+done
+python=${PYTHON:-python3}
+"$python" -c 'import scapy.contrib.gtp' 2> /dev/null || fail "$python has no scapy; name one that has by PYTHON"
+catena=${CATENA:-}
+for build in release debug; do
+    [ -n "$catena" ] || [ ! -x "$root/target/$build/catena" ] || catena=$root/target/$build/catena
+done
+[ -n "$catena" ] || fail "no binary; run cargo build --release, or set CATENA"
+
+for namespace in "$ran" "$middle" "$data"; do
+    ip netns add "$namespace"
+    ip -n "$namespace" link set dev lo up
+done
+# The UPF's interfaces have no address; nothing of this host may speak there.
+ip netns exec "$middle" sh -c 'echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6
+    echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6'
+# join INTERFACE NAMESPACE MAC ADDRESS UPF
+join() {
+    local interface=$1 namespace=$2 mac=$3 address=$4 upf=$5
+    ip -n "$middle" link add name "$interface" mtu 1600 type veth peer name "$interface" netns "$namespace"
+    ip -n "$middle" link set dev "$interface" up
+    ip -n "$namespace" link set dev "$interface" address "$mac" mtu 1600
+    ip -n "$namespace" address add "$address" dev "$interface"
+    ip -n "$namespace" link set dev "$interface" up
+    ip -n "$namespace" neigh add "$upf" lladdr 02:00:00:00:00:01 dev "$interface" nud permanent
+    # A packet that waits for a network card to sum or cut it cannot cross the UPF.
+    ip netns exec "$namespace" ethtool -K "$interface" tx off tso off gso off > /dev/null
+}
+join n3 "$ran" 02:00:00:00:03:02 10.3.0.2/24 10.3.0.1
+join n4 "$ran" 02:00:00:00:04:02 10.4.0.2/24 10.4.0.1
+join n6 "$data" 02:00:00:00:06:02 203.0.113.9/24 203.0.113.1
+ip -n "$data" link set dev n6 mtu 1400
+ip -n "$data" route add 10.45.0.0/16 via 203.0.113.1
+ip -n "$data" address add 2001:db8:9::9/64 dev n6 nodad
+ip -n "$data" neigh add 2001:db8:9::1 lladdr 02:00:00:00:00:01 dev n6 nud permanent
+ip -n "$data" route add 2001:db8:45::/48 via 2001:db8:9::1
+
+ip netns exec "$middle" "$catena" run --json "$root/chains/upf/namespaces.yaml" > "$results/counters.json" &
+chain=$!
+children+=("$chain")
+await "the start of the chain" "$catena" status upf-namespaces
+
+ip netns exec "$ran" "$python" "$here/gnb.py" ue 10.3.0.2 10.3.0.1 0x101 9 "$results/gnb.log" > "$work/gnb.txt" &
+gnb=$!
+children+=("$gnb")
+await "the start of the gNB" grep -q ready "$work/gnb.txt"
+ip -n "$ran" address add 10.45.0.2/32 dev ue
+ip -n "$ran" address add 2001:db8:45:1::2/64 dev ue nodad
+ip -n "$ran" link set dev ue mtu 1400 up
+ip -n "$ran" route add 203.0.113.0/24 dev ue src 10.45.0.2
+ip -n "$ran" route add 2001:db8:9::/64 dev ue src 2001:db8:45:1::2
+
+mkdir "$work/www"
+head -c 200000 /dev/urandom > "$work/www/file"
+ip netns exec "$data" python3 -m http.server 8080 --bind 203.0.113.9 --directory "$work/www" > /dev/null 2>&1 &
+children+=($!)
+ip netns exec "$data" iperf3 --server --bind 203.0.113.9 > /dev/null 2>&1 &
+children+=($!)
+await "the start of the web server" listens 8080
+await "the start of the iperf3 server" listens 5201
+
+say "a session"
+smf attach
+
+say "ping, IPv4 and IPv6"
+in_ran ping -c 5 -i 0.2 -W 5 203.0.113.9 | tee "$results/ping.txt"
+in_ran ping -c 5 -i 0.2 -W 5 2001:db8:9::9 | tee "$results/ping6.txt"
+
+say "curl: 200 kB"
+in_ran curl --silent --show-error --max-time 60 --output "$results/file" \
+    --write-out '%{size_download} bytes in %{time_total} s\n' http://203.0.113.9:8080/file
+cmp "$results/file" "$work/www/file"
+
+say "iperf3: 2 s, TCP, up and down"
+in_ran iperf3 --client 203.0.113.9 --time 2 --json > "$results/up.json"
+in_ran iperf3 --client 203.0.113.9 --time 2 --reverse --json > "$results/down.json"
+grep -h -A 12 '"sum_received"' "$results/up.json" "$results/down.json" | grep '"bits_per_second"'
+
+say "paging, then handover, among pings from the data network"
+ip netns exec "$data" ping -c 25 -i 0.2 -W 10 10.45.0.2 > "$results/paged.txt" &
+pings=$!
+smf page
+wait "$pings" || fail "no ping came back: $(cat "$results/paged.txt")"
+tail -2 "$results/paged.txt"
+await "an end marker" grep -q "end marker 0x201" "$results/gnb.log"
+cat "$results/gnb.log"
+
+say "iperf3: 3 s, UDP at 8 Mb/s down, through an MBR of 4 Mb/s"
+smf limit
+in_ran iperf3 --client 203.0.113.9 --udp --bitrate 8M --length 1000 --time 3 --reverse --json > "$results/limited.json"
+grep -A 12 '"sum_received"' "$results/limited.json" | grep '"bits_per_second"'
+
+say "the session"
+"$catena" upf sessions upf-namespaces --json > "$results/sessions.json"
+"$catena" upf reports upf-namespaces --json > "$results/reports.json"
+"$catena" upf sessions upf-namespaces
+kill -0 "$gnb" || fail "the gNB has ended"
+"$catena" stop upf-namespaces > /dev/null
+wait "$chain"

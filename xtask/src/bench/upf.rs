@@ -1,0 +1,384 @@
+//! `bench upf`: packets through the UPF, operations on its sessions, its memory.
+//!
+//! One thread, the UPF without ports and links: frames in buffers of a pool, each made outside the
+//! time that counts. Beside it a bare loop that does what cannot be left out. A figure of packets
+//! is the fastest of 8 slices of a round, and the median over rounds.
+//!
+//! SPDX-License-Identifier: Apache-2.0
+
+mod floor;
+mod operations;
+mod paging;
+mod scale;
+mod smf;
+mod traffic;
+
+use std::time::Duration;
+
+use catena_shm::tsc;
+
+use super::report::{Row, Target};
+use super::series::Series;
+use floor::Floor;
+use operations::Operation;
+use smf::{Request, Rules, Smf};
+use traffic::{Pattern, Traffic, Way};
+
+const SIZES: [u32; 3] = [1_000, 100_000, 1_000_000];
+const RULES: [Rules; 3] = [Rules::Plain, Rules::Metered, Rules::Filtered];
+/// Bytes of users' packets beside 64, measured with the most rules.
+const LENGTHS: [usize; 2] = [512, 1450];
+const LENGTHS_AT: u32 = 100_000;
+const OPERATIONS: [Operation; 4] = [
+    Operation::Establish,
+    Operation::Of(Request::Modify),
+    Operation::Of(Request::Query),
+    Operation::Of(Request::Delete),
+];
+const PAGED: u32 = 100_000;
+/// Sessions that stay while others come and go.
+const SESSIONS: u32 = 100_000;
+/// 24 GiB for 16.64 M sessions.
+const SESSION_BYTES_MAX: f64 = 1_549.0;
+const CALIBRATION: Duration = Duration::from_millis(50);
+
+/// One kind of packets through one UPF.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Case {
+    rules: Rules,
+    sessions: u32,
+    way: Way,
+    pattern: Pattern,
+    bytes: usize,
+}
+
+impl Case {
+    fn all(rules: Rules, sessions: u32) -> Vec<Self> {
+        let mut all = Vec::new();
+        let case = |way, pattern, bytes| Self {
+            rules,
+            sessions,
+            way,
+            pattern,
+            bytes,
+        };
+        for way in Way::BOTH {
+            for pattern in Pattern::BOTH {
+                all.push(case(way, pattern, 64));
+            }
+        }
+        if (rules, sessions) == (Rules::Filtered, LENGTHS_AT) {
+            for way in Way::BOTH {
+                all.extend(LENGTHS.map(|bytes| case(way, Pattern::Uniform, bytes)));
+            }
+        }
+        all
+    }
+
+    /// Whether it is of those that have targets.
+    fn is_largest(&self) -> bool {
+        self.sessions == 1_000_000 && self.pattern == Pattern::Uniform
+    }
+
+    fn name(&self) -> String {
+        let of = match self.sessions {
+            1_000_000.. => format!("{} M", self.sessions / 1_000_000),
+            _ => format!("{} k", self.sessions / 1_000),
+        };
+        let (way, rules) = (self.way.name(), self.rules.name());
+        let (pattern, bytes) = (self.pattern.name(), self.bytes);
+        format!("{way}, {rules}, {of} sessions, {pattern}, {bytes} B")
+    }
+}
+
+/// What is measured besides packets.
+#[derive(Default)]
+struct Beside {
+    rates: [Series; OPERATIONS.len()],
+    medians: [Series; OPERATIONS.len()],
+    tails: [Series; OPERATIONS.len()],
+    lost: [Series; OPERATIONS.len()],
+    notes: Vec<String>,
+    index_bytes: Series,
+    index_ns: Series,
+    filled_bytes: Series,
+    filled_rate: Series,
+    filled_ns: Series,
+    hold_ns: Series,
+    flush_ns: Series,
+    unreported: Series,
+    unflushed: Series,
+}
+
+/// Results by case: the UPF's, the floor's, and the UPF's without looking ahead.
+type Packets = Vec<(Case, [Series; 3])>;
+
+fn series_of(packets: &mut Packets, case: Case) -> &mut [Series; 3] {
+    let at = packets.iter().position(|(known, _)| *known == case);
+    let at = at.unwrap_or_else(|| {
+        packets.push((case, Default::default()));
+        packets.len() - 1
+    });
+    &mut packets[at].1
+}
+
+fn measure_packets(packets: &mut Packets, time: Duration) {
+    for sessions in SIZES {
+        let mut floor = Floor::new(sessions);
+        let floors = Pattern::BOTH.map(|pattern| floor.rate(pattern, time));
+        drop(floor);
+        for rules in RULES {
+            let smf = Smf::new(rules, sessions).and_then(|mut smf| {
+                smf.fill(sessions)?;
+                Ok(smf)
+            });
+            let mut smf = match smf {
+                Ok(smf) => smf,
+                Err(error) => {
+                    for case in Case::all(rules, sessions) {
+                        series_of(packets, case)[0].push::<&str>(Err(&error));
+                    }
+                    continue;
+                }
+            };
+            let mut traffic = Traffic::new(&mut smf);
+            for case in Case::all(rules, sessions) {
+                let what = (case.way, case.pattern, case.bytes);
+                let rate = traffic.rate(what, time);
+                traffic.looks_ahead = false;
+                let alone_rate = case.is_largest().then(|| traffic.rate(what, time));
+                traffic.looks_ahead = true;
+                let [own, floor, alone] = series_of(packets, case);
+                own.push(rate);
+                alone_rate.into_iter().for_each(|rate| alone.push(rate));
+                let at = usize::from(case.pattern == Pattern::Zipf);
+                floor.push(Ok::<_, String>(floors[at]));
+            }
+        }
+    }
+}
+
+fn measure_operations(into: &mut Beside, time: Duration) {
+    let mut smf = operations::upf(SESSIONS);
+    for (at, operation) in OPERATIONS.into_iter().enumerate() {
+        let measured = match &mut smf {
+            Ok(smf) => operations::measure(smf, operation, SESSIONS as usize, time),
+            Err(error) => Err(error.clone()),
+        };
+        match measured {
+            Ok(measured) => {
+                let [median, tail] = measured.latency_us;
+                into.rates[at].push(Ok::<_, String>(measured.rate));
+                into.medians[at].push(Ok::<_, String>(median));
+                into.tails[at].push(Ok::<_, String>(tail));
+                into.lost[at].push(Ok::<_, String>(measured.lost as f64));
+                let (name, packets) = (operation.name(), measured.packets);
+                into.notes.push(format!("{name}: {packets} packets among"));
+            }
+            Err(error) => into.rates[at].push::<&str>(Err(&error)),
+        }
+    }
+}
+
+fn measure_scale(into: &mut Beside, quick: bool, time: Duration) {
+    match scale::index(scale::MOST, time) {
+        Ok(found) => {
+            into.index_bytes.push(Ok::<_, String>(found.bytes));
+            into.index_ns.push(Ok::<_, String>(found.ns));
+        }
+        Err(error) => into.index_ns.push::<&str>(Err(&error)),
+    }
+    // Establishing all of them takes minutes.
+    let most = if quick { 2_000_000 } else { scale::MOST };
+    match scale::sessions(most, time) {
+        Ok(filled) => {
+            into.filled_bytes.push(Ok::<_, String>(filled.bytes));
+            into.filled_rate.push(Ok::<_, String>(filled.rate));
+            into.filled_ns.push(Ok::<_, String>(filled.packet_ns));
+            let (sessions, gib) = (
+                filled.sessions,
+                f64::from(filled.sessions) * filled.bytes / 1_073_741_824.0,
+            );
+            let note = format!("filled: {sessions} sessions in {gib:.2} GiB");
+            into.notes.push(note);
+        }
+        Err(error) => into.filled_ns.push::<&str>(Err(&error)),
+    }
+}
+
+fn measure_paging(into: &mut Beside) {
+    match paging::measure(PAGED) {
+        Ok(paged) => {
+            let missing = |count: usize| PAGED as f64 - count as f64;
+            into.hold_ns.push(Ok::<_, String>(paged.hold_ns));
+            into.flush_ns.push(Ok::<_, String>(paged.flush_ns));
+            into.unreported
+                .push(Ok::<_, String>(missing(paged.reports)));
+            into.unflushed.push(Ok::<_, String>(missing(paged.flushed)));
+        }
+        Err(error) => into.hold_ns.push::<&str>(Err(&error)),
+    }
+}
+
+fn packet_rows(packets: &Packets, ns_per_tick: f64) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (case, [own, floor, alone]) in packets {
+        let is_largest = case.is_largest();
+        let target = match case.rules {
+            Rules::Metered if is_largest => Some(Target::AtLeast(10.0)),
+            _ => None,
+        };
+        let peer = Some(("bare loop", floor));
+        rows.push(Row::new(case.name(), "M/s", own, peer, target));
+        let cycles = |series: &Series| series.inverse(1000.0 / ns_per_tick);
+        let (own_cycles, floor) = (cycles(own), cycles(floor));
+        let metric = format!("{}: of a packet", case.name());
+        let peer = Some(("bare loop", &floor));
+        rows.push(Row::new(metric, "cycles", &own_cycles, peer, None));
+        if is_largest {
+            let metric = format!("{}: a burst's sessions fetched ahead", case.name());
+            let peer = Some(("itself, one by one", alone));
+            rows.push(Row::new(metric, "M/s", own, peer, None));
+        }
+        if case.rules == Rules::Filtered && is_largest {
+            let metered = Case {
+                rules: Rules::Metered,
+                ..*case
+            };
+            let metered = packets.iter().find(|(known, _)| *known == metered);
+            let peer = metered.map(|(_, [metered, ..])| ("itself, no filters", metered));
+            let metric = format!("{}: beside none", case.name());
+            let target = Some(Target::RatioAtLeast(0.8));
+            rows.push(Row::new(metric, "M/s", own, peer, target));
+        }
+    }
+    rows
+}
+
+fn other_rows(beside: &Beside) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (at, operation) in OPERATIONS.iter().enumerate() {
+        let name = operation.name();
+        let target = match operation {
+            Operation::Establish => Some(Target::AtLeast(100.0)),
+            Operation::Of(_) => None,
+        };
+        let mut row = |what: &str, unit, series: &[Series; OPERATIONS.len()], target| {
+            let metric = format!("{name}: {what}");
+            rows.push(Row::new(metric, unit, &series[at], None, target));
+        };
+        row("rate", "k/s", &beside.rates, target);
+        row(
+            "latency with 64 outstanding, median",
+            "us",
+            &beside.medians,
+            None,
+        );
+        row(
+            "latency with 64 outstanding, p99.9",
+            "us",
+            &beside.tails,
+            None,
+        );
+        row(
+            "packets lost",
+            "packets",
+            &beside.lost,
+            Some(Target::AtMost(0.0)),
+        );
+    }
+    let mut row = |metric: &str, unit, series: &Series, target| {
+        rows.push(Row::new(metric, unit, series, None, target));
+    };
+    row(
+        "index of 16.64 M sessions: of each",
+        "B",
+        &beside.index_bytes,
+        None,
+    );
+    row(
+        "index of 16.64 M sessions: a lone lookup",
+        "ns",
+        &beside.index_ns,
+        None,
+    );
+    let target = Some(Target::AtMost(SESSION_BYTES_MAX));
+    row(
+        "filled, PDR, FAR: of each session",
+        "B",
+        &beside.filled_bytes,
+        target,
+    );
+    row(
+        "filled: establishments, with their making",
+        "k/s",
+        &beside.filled_rate,
+        None,
+    );
+    row("filled: an uplink packet", "ns", &beside.filled_ns, None);
+    row(
+        "100 k UEs paged: a packet is held and reported",
+        "ns",
+        &beside.hold_ns,
+        None,
+    );
+    row(
+        "100 k UEs paged: a session is changed, its packet leaves",
+        "ns",
+        &beside.flush_ns,
+        None,
+    );
+    let none = Some(Target::AtMost(0.0));
+    row(
+        "100 k UEs paged: reports missing",
+        "reports",
+        &beside.unreported,
+        none,
+    );
+    row(
+        "100 k UEs paged: packets missing",
+        "packets",
+        &beside.unflushed,
+        none,
+    );
+    rows
+}
+
+/// Measures; gives rows and notes.
+pub(super) fn run(rounds: u32, quick: bool) -> (Vec<Row>, Vec<String>) {
+    let time = Duration::from_millis(if quick { 80 } else { 200 });
+    let ns_per_tick = tsc::ns_per_tick(CALIBRATION);
+    let (mut packets, mut beside) = (Packets::new(), Beside::default());
+    for round in 0..rounds {
+        let progress = |what| eprintln!("round {}/{rounds}: {what}", round + 1);
+        progress("packets");
+        measure_packets(&mut packets, time);
+        progress("operations");
+        measure_operations(&mut beside, 4 * time);
+        progress("paging");
+        measure_paging(&mut beside);
+        progress("memory");
+        measure_scale(&mut beside, quick, time);
+    }
+    let mut notes = vec![
+        "one thread, bursts of 64, frames in memory; no ports and no links".to_owned(),
+        "bytes are of the user's packet; Ethernet, and a tunnel where there is one, come on top"
+            .to_owned(),
+        "operations: messages as frames through the data path, a packet of a session behind each; \
+         their rate leaves packets out, their latency has them in"
+            .to_owned(),
+        "paging: on the engine's bench, which copies each packet in and out".to_owned(),
+        "cycles are of the time stamp counter".to_owned(),
+        "eUPF's XDP program is not measured beside: it is built by the toolchain of another \
+         project"
+            .to_owned(),
+    ];
+    notes.append(&mut beside.notes);
+    notes.dedup();
+    for (case, [own, ..]) in &packets {
+        notes.extend(own.note(&case.name(), "M/s"));
+    }
+    let mut rows = packet_rows(&packets, ns_per_tick);
+    rows.extend(other_rows(&beside));
+    (rows, notes)
+}

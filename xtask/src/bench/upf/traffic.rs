@@ -1,0 +1,183 @@
+//! Packets of UEs, through a UPF that is full of their sessions.
+//!
+//! A packet is made outside the time that counts, and goes through the UPF as in the NF: headers,
+//! session, PDR, filters, QER, URR, FAR, headers. Ports and links are no part of it, and packets
+//! are near the core when they come.
+//!
+//! SPDX-License-Identifier: Apache-2.0
+
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use catena_engine::packet::Packet;
+use catena_measure::stats::random::Random;
+use catena_upf::ahead::Ahead;
+use catena_upf::decision::Decision;
+use catena_upf::headers::Tunnel;
+use catena_wire::gtpu::{self, MessageType};
+
+use super::super::flow::workload::{BURST, BURSTS, fastest};
+use super::smf::{GNB, N3, Session, Smf, datagram};
+
+const ETHERNET: usize = catena_wire::ethernet::HEADER_LEN;
+const HOST: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
+const HOST_PORT: u16 = 4000;
+const UE_PORT: u16 = 40_000;
+/// Headers of a user's packet: IPv4, UDP.
+const USER_HEADERS: usize = 28;
+/// QFI of uplink packets.
+const QFI: u8 = 9;
+
+/// Where packets go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Uplink,
+    Downlink,
+}
+
+impl Way {
+    pub(super) const BOTH: [Self; 2] = [Self::Uplink, Self::Downlink];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Uplink => "uplink",
+            Self::Downlink => "downlink",
+        }
+    }
+}
+
+/// Whose packets come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pattern {
+    /// Each session's as often.
+    Uniform,
+    /// The session of rank k as often as 1/k.
+    Zipf,
+}
+
+impl Pattern {
+    pub(super) const BOTH: [Self; 2] = [Self::Uniform, Self::Zipf];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Uniform => "uniform",
+            Self::Zipf => "Zipf",
+        }
+    }
+
+    /// One of `count` sessions; ranks are scattered over them.
+    pub(super) fn draw(self, random: &mut Random, count: usize) -> usize {
+        match self {
+            Self::Uniform => random.below(count as u64) as usize,
+            Self::Zipf => {
+                let rank = (count as f64).powf(random.unit()) as u64 - 1;
+                (rank.wrapping_mul(0x9e37_79b1) % count as u64) as usize
+            }
+        }
+    }
+}
+
+/// A frame of a session's UE, of so many bytes of the user's packet.
+pub(super) fn frame(session: &Session, way: Way, bytes: usize) -> Vec<u8> {
+    let payload = vec![0; bytes.max(USER_HEADERS) - USER_HEADERS];
+    let (ue, host) = ((session.ue, UE_PORT), (HOST, HOST_PORT));
+    match way {
+        Way::Downlink => datagram(host, ue, &payload),
+        Way::Uplink => {
+            let user = datagram(ue, host, &payload);
+            let tunnel = Tunnel::uplink(session.teid, Some(QFI));
+            let mut message = vec![0; tunnel.len()];
+            tunnel.emit(&mut message, MessageType::G_PDU, user.len() - ETHERNET);
+            message.extend_from_slice(&user[ETHERNET..]);
+            datagram((GNB, gtpu::PORT), (N3, gtpu::PORT), &message)
+        }
+    }
+}
+
+/// Packets of a block of bursts, in turn laid out and sent through.
+pub(super) struct Traffic<'a> {
+    smf: &'a mut Smf,
+    random: Random,
+    packets: Vec<Packet>,
+    ahead: Ahead,
+    /// Whether what a burst needs is fetched before it, as in the NF.
+    pub(super) looks_ahead: bool,
+    lost: u64,
+}
+
+impl<'a> Traffic<'a> {
+    pub(super) fn new(smf: &'a mut Smf) -> Self {
+        Self {
+            smf,
+            random: Random::new(1),
+            packets: Vec::with_capacity(BURST * BURSTS),
+            ahead: Ahead::default(),
+            looks_ahead: true,
+            lost: 0,
+        }
+    }
+
+    fn prepare(&mut self, (way, pattern, bytes): (Way, Pattern, usize)) -> Result<(), String> {
+        for packet in self.packets.drain(..) {
+            self.smf.pool.free(packet);
+        }
+        for _ in 0..BURST * BURSTS {
+            let at = pattern.draw(&mut self.random, self.smf.sessions.len());
+            let frame = frame(&self.smf.sessions[at], way, bytes);
+            self.packets.push(self.smf.packet(&frame)?);
+        }
+        Ok(())
+    }
+
+    /// What the NF does with bursts.
+    fn run(&mut self) {
+        for packets in self.packets.chunks_mut(BURST) {
+            self.smf.pass();
+            let Smf {
+                upf,
+                signals,
+                now_ns,
+                ..
+            } = &mut *self.smf;
+            if self.looks_ahead && upf.looks_ahead() {
+                let ahead = &mut self.ahead;
+                packets.iter().for_each(|packet| ahead.note(packet.bytes()));
+                upf.fetch(ahead, *now_ns);
+            }
+            for packet in packets {
+                let decision = upf.packet(packet, signals, *now_ns);
+                self.lost += u64::from(!matches!(decision, Decision::Send(_)));
+            }
+        }
+    }
+
+    /// Millions of packets per second. All must pass, or this measures something else.
+    pub(super) fn rate(
+        &mut self,
+        what: (Way, Pattern, usize),
+        time: Duration,
+    ) -> Result<f64, String> {
+        let mut fault = None;
+        self.prepare(what)?;
+        self.run();
+        let rate = fastest(time, || {
+            fault = self.prepare(what).err().or(fault.take());
+            let started = Instant::now();
+            self.run();
+            started.elapsed()
+        });
+        match (fault, std::mem::take(&mut self.lost)) {
+            (Some(fault), _) => Err(fault),
+            (None, 0) => Ok(rate),
+            (None, lost) => Err(format!("{lost} packets did not pass")),
+        }
+    }
+}
+
+impl Drop for Traffic<'_> {
+    fn drop(&mut self) {
+        for packet in self.packets.drain(..) {
+            self.smf.pool.free(packet);
+        }
+    }
+}
