@@ -17,6 +17,7 @@ mod assemble;
 mod config;
 mod document;
 mod fields;
+mod files;
 mod graph;
 pub(super) mod links;
 pub(super) mod nodes;
@@ -176,6 +177,7 @@ fn check_tree(
         draft.plan(report, &graph::output_names(&links, node));
     }
     shards::check(report, &mut drafts);
+    files::check(report, &drafts, (dir, registry));
     let wiring = graph::check(report, &drafts, &links);
     let resolved = assemble::trust(report, &drafts, &links);
     if report.error_count() > 0 {
