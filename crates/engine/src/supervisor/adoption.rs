@@ -32,6 +32,8 @@ use crate::placement::{Placement, place, place_onto};
 use crate::protocol::parts::{Incoming, Outgoing};
 use crate::protocol::{RegionName, ToWorker, VERSION};
 use crate::supervisor::apply::Change;
+use crate::supervisor::clock::now;
+use crate::supervisor::draining::Draining;
 use crate::supervisor::estate::{
     Book, Estate, Life, Origin, Stage, WrittenRegion, monotonic_ns, read_text,
 };
@@ -337,9 +339,10 @@ impl Supervisor {
             started: started(book.started_ns),
             split_seed: book.split_seed,
             is_draining: book.is_draining,
+            draining: Draining::default(),
             is_stopping: false,
             change,
-            probing: book.probing.map(|settings| (settings, Instant::now())),
+            probing: book.probing.map(|settings| (settings, now())),
             estate: Some(estate),
             instances,
             chain,
@@ -373,14 +376,14 @@ impl Supervisor {
             .filter(|(_, instance)| instance.is_live())
             .map(|(worker, instance)| (worker, instance.epoch))
             .collect();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = now() + PATIENCE;
         let is_awaited = |supervisor: &Self, (worker, epoch): (usize, u32)| {
             let instance = &supervisor.instances[worker];
             let is_same = instance.epoch == epoch && instance.is_live();
             is_same && (instance.resuming.is_some() || instance.socket.is_none())
         };
         // One that does not answer is ended for it in time (`lose_patience`).
-        while lives.iter().any(|life| is_awaited(self, *life)) && Instant::now() < deadline {
+        while lives.iter().any(|life| is_awaited(self, *life)) && now() < deadline {
             self.step(Duration::from_millis(20), &[]);
         }
         self.end_audits();
@@ -505,7 +508,7 @@ fn states(inherited: &Inheritance, chain: &Chain) -> Result<States, String> {
 
 fn started(at_ns: u64) -> Instant {
     let since = Duration::from_nanos(monotonic_ns().saturating_sub(at_ns));
-    let now = Instant::now();
+    let now = now();
     now.checked_sub(since).unwrap_or(now)
 }
 
@@ -547,7 +550,7 @@ fn instance(inherited: &Inheritance, life: &Life) -> Result<Instance, String> {
         instance.changing = Changing::Forgetting;
     }
     if runs {
-        instance.running_since = Some(Instant::now());
+        instance.running_since = Some(now());
         let nonce = rand();
         let question = serde_json::to_vec(&ToWorker::Resume { nonce });
         let question = question.map_err(|error| error.to_string())?;
@@ -557,7 +560,7 @@ fn instance(inherited: &Inheritance, life: &Life) -> Result<Instance, String> {
         });
         let unsent = unsent.collect::<Result<_, String>>()?;
         instance.outbox = Outbox::inherited(life.sent, unsent, question);
-        instance.resuming = Some((nonce, Instant::now()));
+        instance.resuming = Some((nonce, now()));
     }
     Ok(instance)
 }

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::Child;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use catena_shm::fd_passing::FDS_MAX;
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -31,6 +31,7 @@ use crate::placement::Placement;
 use crate::protocol::parts::Outgoing;
 use crate::stats::{NodeCounters, RxCounters, TxCounters};
 use crate::supervisor::apply::Change;
+use crate::supervisor::clock::now;
 pub(super) use crate::supervisor::estate::book::{
     Book, Life, Stage, WrittenPast, WrittenRegion, WrittenRespawn, WrittenState,
 };
@@ -182,7 +183,7 @@ impl Supervisor {
         let (child, keeper) = spawn::keeper(&self.chain.name, &self.options.program)?;
         let started = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let numbers = (0, monotonic_ns().saturating_sub(started));
-        let estate = Estate::new(keeper, Some(child), numbers, &BTreeMap::new());
+        let estate = Estate::new(keeper, child, numbers, &BTreeMap::new());
         let estate = estate.map_err(|error| failed(error.to_string()))?;
         let door = self.runtime.keeper_listener();
         let door = door.map_err(|error| failed(error.to_string()))?;
@@ -238,10 +239,12 @@ impl Supervisor {
             return;
         };
         let result = self.write_down(&mut estate);
+        #[cfg(test)]
+        crate::supervisor::simulation::may_die();
         if let Err(why) = &result {
             self.let_go(why);
         }
-        let now = Instant::now();
+        let now = now();
         for instance in &self.instances {
             instance.outbox.journal(result.is_ok());
             if let Some(socket) = instance.socket.as_ref().filter(|_| instance.is_live()) {

@@ -14,7 +14,8 @@
 //! - `reclaim`: what a dead worker held; pure.
 //! - `burial`: the same, done on real memory; `respawn`: restart and its policies.
 //! - `audit`: buffers that a dead worker had kept without saying so.
-//! - `ending`: the chain's end.
+//! - `draining`: nothing more is taken in; `ending`: the chain's end.
+//! - `clock`: what time it is.
 //! - `memory`: every region, by whom and for whom it was made.
 //! - `probing`: what probes of workers note, and who reads it.
 //! - `status`: counters summed over lives, for people and machines; `merged`: over shards.
@@ -22,6 +23,8 @@
 //! - `states`: memory that outlives NFs.
 //! - `estate`: what is written down for a successor of this supervisor; `keeper`: the process that
 //!   keeps it; `adoption`: taking it over.
+//! - `watchdog`: data paths that stand still.
+//! - `remains`: what a chain leaves at its end.
 //! - `runtime_dir`: the folder of a running chain: lock and sockets.
 //!
 //! One loop ([`Supervisor::step`]) serves everything; it never waits for a worker.
@@ -40,7 +43,9 @@ pub mod spawn;
 mod attention;
 mod audit;
 mod burial;
+mod clock;
 mod cores;
+mod draining;
 mod ending;
 mod estate;
 mod evidence;
@@ -49,10 +54,14 @@ mod introduction;
 mod memory;
 mod merged;
 mod outbox;
+mod remains;
 mod respawn;
+#[cfg(test)]
+mod simulation;
 mod sockets;
 pub mod states;
 pub mod status;
+pub mod watchdog;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -72,8 +81,10 @@ use crate::protocol::ToWorker;
 use crate::stats::{NodeCounters, RxCounters, TxCounters};
 use crate::supervisor::audit::Audits;
 use crate::supervisor::burial::Reclaims;
+use crate::supervisor::clock::{measured, now};
 use crate::supervisor::container::{Containers, Network};
 use crate::supervisor::cores::cores_used;
+use crate::supervisor::draining::Draining;
 use crate::supervisor::estate::Estate;
 use crate::supervisor::instance::{Instance, State};
 use crate::supervisor::memory::Memory;
@@ -81,7 +92,7 @@ use crate::supervisor::runtime_dir::RuntimeDir;
 use crate::supervisor::sockets::{Sockets, has_sockets};
 use crate::supervisor::spawn::{Body, SpawnError};
 use crate::supervisor::states::States;
-use crate::wait::{ChosenWait, choose, measure};
+use crate::wait::{ChosenWait, choose};
 use crate::worker::build::pool_geometry;
 
 /// What the supervisor needs to know besides the chain.
@@ -237,6 +248,7 @@ pub struct Supervisor {
     /// which flows meet at one shard.
     split_seed: u64,
     is_draining: bool,
+    draining: Draining,
     is_stopping: bool,
     /// How far a change of the chain has come.
     change: apply::Change,
@@ -287,7 +299,8 @@ impl Supervisor {
         let runtime = RuntimeDir::create(&options.runtime_root, &chain.name);
         let runtime = runtime.map_err(|error| adoption::why_busy(error, &options.runtime_root))?;
         let cores = cores_used(&chain, &placement, options.pin);
-        let wait = choose(chain.run.wait, measure(placement.workers.len(), cores));
+        let (clock, basis) = measured(placement.workers.len(), cores);
+        let wait = choose(chain.run.wait, basis);
         let containers = Containers::for_chain(&chain, &placement, &runtime)?;
         if let Some(containers) = &containers {
             containers.remove_leftovers();
@@ -296,7 +309,7 @@ impl Supervisor {
             memory: Memory::default(),
             sockets: Sockets::new(&placement),
             states: States::default(),
-            clock: Clock::calibrate(Duration::from_millis(10)),
+            clock,
             past: Past::default(),
             events: VecDeque::new(),
             reclaims: Reclaims::default(),
@@ -306,9 +319,10 @@ impl Supervisor {
             spare: None,
             questions: BTreeMap::new(),
             next_request: 0,
-            started: Instant::now(),
+            started: now(),
             split_seed: runtime_dir::random_word(),
             is_draining: false,
+            draining: Draining::default(),
             is_stopping: false,
             change: apply::Change::No,
             probing: None,
@@ -333,7 +347,7 @@ impl Supervisor {
             let instance = self.spawn(worker, 0)?;
             self.instances.push(instance);
         }
-        let deadline = Instant::now() + START_TIMEOUT;
+        let deadline = now() + START_TIMEOUT;
         while !self
             .instances
             .iter()
@@ -355,7 +369,7 @@ impl Supervisor {
                     message: message.unwrap_or_else(|| "ended while starting".to_owned()),
                 });
             }
-            if Instant::now() > deadline {
+            if now() > deadline {
                 let late = self.instances.iter().zip(&self.placement.workers);
                 let late: Vec<_> = late
                     .filter(|(instance, _)| instance.state != State::Running)
@@ -364,7 +378,7 @@ impl Supervisor {
                 return Err(StartError::Timeout(late.join(", "), START_TIMEOUT));
             }
         }
-        self.started = Instant::now();
+        self.started = now();
         self.prepare_spare();
         Ok(())
     }
@@ -486,20 +500,6 @@ impl Supervisor {
         if instance.is_introduced && instance.is_live() {
             instance.send(record);
         }
-    }
-
-    /// Takes nothing more in; packets inside go on.
-    pub fn drain(&mut self) {
-        if !std::mem::replace(&mut self.is_draining, true) {
-            for worker in 0..self.instances.len() {
-                self.tell(worker, &ToWorker::Drain);
-            }
-        }
-    }
-
-    /// Whether nothing more is taken in.
-    pub fn is_draining(&self) -> bool {
-        self.is_draining
     }
 
     /// Sends a request to a node; the answer is fetched by [`Supervisor::answer`].

@@ -12,6 +12,7 @@ use crate::chain::OnDeath;
 use crate::protocol::{RegionName, ToWorker};
 use crate::supervisor::apply::Change;
 use crate::supervisor::burial::{Reclaim, links_to};
+use crate::supervisor::clock::now;
 use crate::supervisor::estate::WrittenRespawn;
 use crate::supervisor::instance::State;
 use crate::supervisor::memory::{RingName, rings};
@@ -47,7 +48,7 @@ pub(super) struct Respawn {
 
 /// As a former supervisor wrote them down: those that wait are due.
 pub(super) fn read_back(written: &[WrittenRespawn]) -> BTreeMap<usize, Respawn> {
-    let now = Instant::now();
+    let now = now();
     let entries = written.iter().map(|entry| {
         let respawn = Respawn {
             due: now,
@@ -74,7 +75,7 @@ impl Supervisor {
     }
 
     pub(super) fn respawn_entry(&mut self, worker: usize) -> &mut Respawn {
-        let now = Instant::now();
+        let now = now();
         self.respawns.entry(worker).or_insert_with(|| Respawn {
             due: now,
             since: now,
@@ -88,9 +89,11 @@ impl Supervisor {
     pub(super) fn schedule(&mut self, worker: usize, by_itself: bool) {
         let lived = self.instances[worker]
             .running_since
-            .map_or(Duration::ZERO, |t| t.elapsed());
+            .map_or(Duration::ZERO, |since| {
+                now().saturating_duration_since(since)
+            });
         let was_bypass = self.instances[worker].is_bypass;
-        let now = Instant::now();
+        let now = now();
         let entry = self.respawn_entry(worker);
         if by_itself && lived < SETTLED_AFTER && !was_bypass {
             entry.quick_deaths += 1;
@@ -123,7 +126,7 @@ impl Supervisor {
         });
         waiting
             .map(|(_, respawn)| match respawn.waits_for.is_empty() {
-                true => respawn.due.saturating_duration_since(Instant::now()),
+                true => respawn.due.saturating_duration_since(now()),
                 false => Duration::from_millis(1),
             })
             .min()
@@ -135,7 +138,7 @@ impl Supervisor {
         if self.is_stopping || is_open {
             return;
         }
-        let now = Instant::now();
+        let now = now();
         let workers: Vec<usize> = self.respawns.keys().copied().collect();
         for worker in workers {
             let has_left = self.placement.workers[worker].nodes.is_empty();
@@ -229,7 +232,7 @@ impl Supervisor {
     /// Buffers of a dead owner that are on no link nobody has who will return them: a hostile
     /// worker keeps them, or died with them. The owner being dead, none comes into use again.
     fn give_up_kept(&mut self, worker: usize) {
-        let now = Instant::now();
+        let now = now();
         let Some(respawn) = self.respawns.get_mut(&worker) else {
             return;
         };
@@ -334,7 +337,7 @@ impl Supervisor {
         };
         if !respawn.is_up && !is_bypass {
             respawn.is_up = true;
-            let gap = respawn.since.elapsed();
+            let gap = now().saturating_duration_since(respawn.since);
             if self.past.gaps.len() < GAPS_MAX {
                 self.past.gaps.push(gap);
             }
