@@ -102,7 +102,7 @@ impl Victim {
                 aggregate: Aggregate::Auto,
                 bundle_headroom: 0,
             };
-            RxLink::ring(&spec, Inlet::new(ring, 0))
+            RxLink::new(&spec, Inlet::new(ring, 0))
         };
         Self {
             pools,

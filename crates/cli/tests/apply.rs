@@ -196,6 +196,38 @@ fn what_an_nf_holds_is_its_successors() {
     assert_nothing_lost(&status);
 }
 
+/// What one shard knows of a flow, another one would be asked for.
+#[test]
+fn a_program_with_another_key_is_refused_while_its_shards_run() {
+    let program = |key: &str, step: u32| {
+        let nf = format!(
+            "  a:
+    type: flow
+    shards: 2
+    program:
+      elements:
+        - name: one
+          key: [{key}]
+          registers: {{ n: 32 }}
+          transitions: [ {{ do: [flow.n = flow.n + {step}, output(out)] }} ]
+"
+        );
+        chain(&nf, "  - gen -> a -> end\n")
+    };
+    let running = Running::start(&program("ip.src", 1));
+    let refused = running.apply(&program("ip.dst", 1));
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(
+        text.contains("by another key among the shards of a"),
+        "{text}"
+    );
+    let changed = running.apply(&program("ip.src", 2));
+    assert!(changed.status.success(), "{changed:?}");
+    running.let_pass();
+    assert_nothing_lost(&running.stop());
+}
+
 #[test]
 fn a_change_that_fails_leaves_the_chain_as_it_was() {
     let one = chain(ONE, "  - gen -> a -> end\n");

@@ -461,6 +461,54 @@ fn a_flow_program_decides_in_shards_as_it_does_alone() {
     }
 }
 
+/// Counts the packets of each flow.
+const COUNTED: &str = "ports:
+  in:  { generator: { rate: 50kpps, size: 64, flows: 500 } }
+  out: { sink: { verify: true } }
+nfs:
+  tell:
+    type: flow
+    shards: 4
+    program:
+      elements:
+        - name: tell
+          key: [ip.src, ip.dst, l4.src_port, l4.dst_port]
+          registers: { packets: 32 }
+          transitions: [ { do: [flow.packets = flow.packets + 1, output(out)] } ]
+links:
+  - in -> tell -> out
+run: { mode: process }
+";
+
+/// Flows lie in memory that outlives the shard, and packets that it held are counted.
+#[test]
+fn killed_shards_of_a_program_lose_no_flow_and_keep_exact_accounts() {
+    let chain = Running::start("told", COUNTED);
+    let known = |status: &Value| -> u64 {
+        let all = (0..4).map(|index| &node(status, &shard("tell", index))["counters"]["flows"]);
+        all.map(|flows| flows.as_u64().unwrap_or(0)).sum()
+    };
+    chain.until("all flows are known", |status| known(status) == 500);
+    let mut random = seed();
+    for _ in 0..8 {
+        let victim = shard("tell", random.below(4));
+        let status = flows(&chain);
+        dither(&mut random, 300_000);
+        let before = epoch(&status, &victim);
+        assert!(signal(&status, &victim, Signal::KILL));
+        chain.until("it runs again", |now| runs_after(now, &victim, before));
+    }
+    flows(&chain);
+    let end = chain.stop();
+    assert_conserved(&end);
+    assert_eq!((number(&end["deaths"]), known(&end)), (8, 500), "{end:#}");
+    let nodes = end["nodes"].as_array().unwrap().iter();
+    let killed: u64 = nodes.map(|node| number(&node["killed"])).sum();
+    let found = faults(&end, &["duplicated", "reordered", "stale", "corrupted"]);
+    assert_eq!(found, [0; 4], "{end:#}");
+    assert!(faults(&end, &["lost"])[0] <= killed, "{end:#}");
+}
+
 /// The plan of a chain for 64 cores, on whatever machine.
 #[test]
 fn a_chain_for_64_cores_is_checked_and_its_placement_printed() {

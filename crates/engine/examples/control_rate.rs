@@ -2,7 +2,8 @@
 //! cost the packets: `cargo run --release -p catena-engine --example control_rate`.
 //!
 //! A data half takes changes between bursts as a worker does, at most `BUDGET` at a time, while a
-//! control half sends 200,000 a second; then the same bursts without changes.
+//! control half sends 200,000 a second; then the same bursts without changes. Printed: the rate,
+//! and the longest that packets waited for a burst and what was taken before it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,8 +70,8 @@ fn measure(rate: u64) {
     end.store(true, Ordering::Relaxed);
     let (taken, longest, mean) = data_half.join().expect("the data half");
     println!(
-        "{rate:>7} changes/s asked, {:>7} taken/s, {busy} times busy; turn: mean {mean:?}, longest \
-         {longest:?}",
+        "{rate:>7} changes/s asked, {:>7} taken/s, {busy} times busy; packets wait {mean:?} on \
+         average, longest pause {longest:?}",
         taken / SECONDS
     );
 }

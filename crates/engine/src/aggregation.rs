@@ -11,7 +11,7 @@ use catena_shm::descriptor::{Descriptor, SLOTS_PER_BUNDLE};
 use catena_shm::ring_memory::MappedRing;
 use catena_shm::staging::StagingWriter;
 
-use crate::chain::Aggregate;
+use crate::chain::link::Aggregate;
 use crate::packet::Packet;
 use crate::pools::Pools;
 

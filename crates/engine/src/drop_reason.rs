@@ -8,7 +8,8 @@
 
 use std::fmt;
 
-use crate::nf::OWN_REASON_COUNT_MAX;
+/// Most drop reasons of its own that a node has.
+pub const OWN_REASON_COUNT_MAX: usize = 32;
 
 /// The reason for which a packet was dropped.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

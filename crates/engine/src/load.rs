@@ -8,8 +8,7 @@
 
 use catena_shm::bundle::BundleView;
 
-use crate::link::bytes_of;
-use crate::packet::Packet;
+use crate::packet::{Packet, bytes_of};
 use crate::pools::Pools;
 
 /// Packets and bundles in their order.

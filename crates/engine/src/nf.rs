@@ -5,135 +5,26 @@
 //! clock; it is given bytes and a time, so tests and fuzzers drive it directly. One NF is one file
 //! in `nfs/` that ends with its [`NfKind`], the entry by which chain files name it.
 
-use crate::own_counters::CounterSink;
-
 mod burst;
 pub mod exchange;
+mod function;
+mod hand_over;
 mod keep;
 mod kind;
+pub(crate) mod nanos;
+mod succession;
+mod verdict;
 
-pub use crate::drop_reason::DropReason;
+pub use crate::drop_reason::{DropReason, OWN_REASON_COUNT_MAX};
+pub use crate::own_counters::COUNTER_COUNT_MAX;
 pub use burst::Burst;
+pub use function::Nf;
+pub use hand_over::HandOver;
 pub use keep::{Emission, Hold, Kept, Moved};
 pub use kind::{
-    Access, BuildContext, BuiltNf, COUNTER_COUNT_MAX, Inputs, NAME_BYTES_MAX, NfKind, NfPlan,
-    NfState, OUTPUT_COUNT_MAX, OWN_REASON_COUNT_MAX, STATE_COUNT_MAX, StatePlan,
+    Access, BuildContext, BuiltNf, Inputs, NAME_BYTES_MAX, NfKind, NfPlan, NfState,
+    OUTPUT_COUNT_MAX, STATE_COUNT_MAX, StatePlan,
 };
 pub(crate) use kind::{check_name, check_own_names};
-
-/// Nanoseconds on the engine's monotonic clock. Never wall-clock time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Nanos(pub u64);
-
-impl Nanos {
-    /// The later instant `ns` nanoseconds after this one (saturating).
-    pub const fn plus(self, ns: u64) -> Self {
-        Self(self.0.saturating_add(ns))
-    }
-
-    /// Nanoseconds since `earlier`, or 0 if that lies in the future.
-    pub const fn since(self, earlier: Self) -> u64 {
-        self.0.saturating_sub(earlier.0)
-    }
-}
-
-/// What becomes of one packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Goes to the NF's output with this index (0 is the first or only one).
-    Output(u8),
-    /// Is dropped and counted under the reason.
-    Drop(DropReason),
-    /// Stays with the NF: what [`Burst::keep`] leaves. One that says so otherwise is consumed.
-    Kept,
-}
-
-impl Verdict {
-    /// It as one word, 0 for the first output: many are compared at a time so.
-    #[inline]
-    pub(crate) const fn word(self) -> u16 {
-        match self {
-            Self::Output(output) => output as u16,
-            Self::Drop(reason) => 0x100 | reason.index() as u16,
-            Self::Kept => 0x200,
-        }
-    }
-}
-
-/// A network function.
-///
-/// `process` runs on the data path: it must not allocate, lock, log, block or read a clock.
-pub trait Nf: Send {
-    /// Decides what becomes of each packet of the burst, at time `now`.
-    fn process(&mut self, burst: &mut Burst<'_>, now: Nanos);
-
-    /// Called about every 10 ms between bursts, for timers and slow work.
-    fn tick(&mut self, _now: Nanos) {}
-
-    /// Whether every packet's way ends here: the NF copies what it needs of a packet, drops it as
-    /// [`DropReason::Consumed`] or with the reason for which it refuses it, or keeps it, and what
-    /// leaves does so by [`Nf::emit`]. Its kind says [`Inputs::Ending`].
-    fn ends_paths(&self) -> bool {
-        false
-    }
-
-    /// Whether it keeps packets, or makes some of its own: then [`Nf::emit`] is called. Always the
-    /// same answer.
-    fn emits(&self) -> bool {
-        self.ends_paths()
-    }
-
-    /// Sends packets that it holds and packets of its own making, at time `now`. Gives the instant
-    /// at which it is to be called again.
-    ///
-    /// Called first when the worker begins; then when that instant has come, after a burst or a
-    /// control request, at every tick, and when there may be room or a buffer that it found missing
-    /// the last time.
-    fn emit(&mut self, _out: &mut Emission<'_>, _now: Nanos) -> Option<Nanos> {
-        None
-    }
-
-    /// Whether it has something that must leave before the chain may end, beside packets that it
-    /// has kept.
-    fn holds_packets(&self) -> bool {
-        false
-    }
-
-    /// Gives up what it has kept, with the instants at which each came, in the order in which they
-    /// are to leave: another NF comes in its place between two turns (`catena apply`). What it does
-    /// not name is dropped as [`DropReason::Unsent`].
-    fn hand_over(&mut self) -> Vec<(Nanos, Kept)> {
-        Vec::new()
-    }
-
-    /// Takes what the NF before it has handed over. What it gives back is dropped as
-    /// [`DropReason::Unsent`].
-    fn take_over(&mut self, held: Vec<(Nanos, Kept)>) -> Vec<(Nanos, Kept)> {
-        held
-    }
-
-    /// Takes up to `budget` values that its control half has sent, between two turns; gives whether
-    /// more may wait (see [`exchange`]).
-    fn exchange(&mut self, _budget: usize) -> bool {
-        false
-    }
-
-    /// Answers a control request (`catena nf control`), between bursts.
-    ///
-    /// # Errors
-    /// A sentence for the person who asked; the NF's state is as before.
-    fn control(&mut self, _request: &serde_json::Value) -> Result<serde_json::Value, String> {
-        Err("this NF takes no control requests".to_owned())
-    }
-
-    /// Gives the values of what it counts itself, by the names of its plan and in their order:
-    /// called on the data path, when the node's other counters are stored.
-    fn counters(&self, _out: &mut CounterSink<'_>) {}
-
-    /// All that it counts itself, by name; in an NF's status once the chain has ended.
-    fn report(&self) -> Vec<(&'static str, u64)> {
-        let mut list = Vec::new();
-        self.counters(&mut CounterSink::list(&mut list));
-        list
-    }
-}
+pub use nanos::Nanos;
+pub use verdict::Verdict;

@@ -5,6 +5,7 @@
 
 use catena_shm::pool::{PoolGeometry, PoolOwner};
 use catena_shm::region::Sharing;
+use catena_shm::state::{self, StateRegion};
 use serde_json::Value;
 
 use crate::config::{ConfigError, ConfigErrors};
@@ -12,7 +13,7 @@ use crate::load::Load;
 use crate::nf::exchange::{BUDGET, Handled};
 use crate::nf::{
     BuildContext, BuiltNf, Burst, DropReason, Emission, Hold, Moved, Nanos, NfKind, NfPlan,
-    NfState, Verdict,
+    NfState, StatePlan, Verdict,
 };
 use crate::pools::Pools;
 
@@ -21,6 +22,10 @@ use crate::pools::Pools;
 pub struct NfBench {
     built: BuiltNf,
     plan: NfPlan,
+    /// Names of the links that leave it.
+    links: Vec<String>,
+    /// Memory that outlives it.
+    memory: Vec<(StatePlan, StateRegion)>,
     pools: Pools,
     hold: Hold,
     /// Why packets were dropped that it had kept.
@@ -74,16 +79,8 @@ impl NfBench {
         let plan = (kind.plan)(config, &outputs)?;
         plan.check()
             .map_err(|fault| vec![ConfigError::new("", fault, "mend the kind")])?;
-        let state = plan.state.iter().map(|state| NfState {
-            name: state.name.clone(),
-            memory: Box::new(vec![0; state.bytes]),
-            is_taken_over: false,
-        });
-        let mut context = BuildContext {
-            state: state.collect(),
-            ..BuildContext::alone(&plan.outputs)
-        };
-        let built = (kind.build)(config, &mut context)?;
+        let memory = memory_of(&plan, &[])?;
+        let built = build(kind, config, &plan, (&memory, false))?;
         let named = built.nf.report();
         if !named.iter().map(|(name, _)| *name).eq(&plan.counters) {
             let fault = format!("counts {named:?}, planned {:?}", plan.counters);
@@ -104,12 +101,41 @@ impl NfBench {
         Ok(Self {
             built,
             plan,
+            links: outputs,
+            memory,
             pools,
             hold: Hold::default(),
             drops: Vec::new(),
             now: Nanos(0),
             tag: 0,
         })
+    }
+
+    /// Puts an NF with this configuration in its place, as `catena apply` does: one on trial, then
+    /// one with the memory of the one before, if it asks for such. Gives how many packets that were
+    /// held neither of them took.
+    ///
+    /// # Errors
+    /// As [`NfBench::new`]; the NF is as before.
+    pub fn replace(&mut self, kind: &NfKind, config: &Value) -> Result<usize, ConfigErrors> {
+        let plan = (kind.plan)(config, &self.links)?;
+        let trial = build(kind, config, &plan, (&memory_of(&plan, &[])?, false))?;
+        let memory = memory_of(&plan, &self.memory)?;
+        let is_taken_over = memory.iter().any(|(one, _)| self.plan.state.contains(one));
+        let lost = self.succeed(trial);
+        let built = build(kind, config, &plan, (&memory, is_taken_over))?;
+        let lost = lost + self.succeed(built);
+        (self.plan, self.memory) = (plan, memory);
+        Ok(lost)
+    }
+
+    fn succeed(&mut self, next: BuiltNf) -> usize {
+        let mut before = std::mem::replace(&mut self.built, next);
+        let (from, to) = (before.nf.as_mut(), self.built.nf.as_mut());
+        let rest = self.hold.change_hands(from, to);
+        let count = rest.len();
+        self.pools.free_all(rest.into_iter());
+        count
     }
 
     /// Names of the NF's outputs.
@@ -254,4 +280,44 @@ impl NfBench {
         own.map(|pool| pool.geometry().buffer_count - pool.free_count())
             .sum()
     }
+}
+
+/// The memory that a plan asks for: what is there already, or new.
+fn memory_of(
+    plan: &NfPlan,
+    there: &[(StatePlan, StateRegion)],
+) -> Result<Vec<(StatePlan, StateRegion)>, ConfigErrors> {
+    let fault = |error: String| vec![ConfigError::new("", error, "free some memory")];
+    let all = plan.state.iter().map(|planned| {
+        if let Some(known) = there.iter().find(|(here, _)| here == planned) {
+            return Ok(known.clone());
+        }
+        let (fd, len) = state::create(planned.bytes).map_err(|error| fault(error.to_string()))?;
+        let region = StateRegion::attach(fd, len).map_err(|error| fault(error.to_string()))?;
+        Ok((planned.clone(), region))
+    });
+    all.collect()
+}
+
+fn build(
+    kind: &NfKind,
+    config: &Value,
+    plan: &NfPlan,
+    (memory, is_taken_over): (&[(StatePlan, StateRegion)], bool),
+) -> Result<BuiltNf, ConfigErrors> {
+    let state = memory.iter().map(|(planned, region)| {
+        let memory = region
+            .take(planned.bytes)
+            .map_err(|error| vec![ConfigError::new("", error.to_string(), "report this")])?;
+        Ok::<_, ConfigErrors>(NfState {
+            name: planned.name.clone(),
+            memory: Box::new(memory),
+            is_taken_over,
+        })
+    });
+    let mut context = BuildContext {
+        state: state.collect::<Result<_, _>>()?,
+        ..BuildContext::alone(&plan.outputs)
+    };
+    (kind.build)(config, &mut context)
 }

@@ -5,7 +5,8 @@
 //! goes to the word of its name. Limit: [`COUNTER_COUNT_MAX`] words; a value without a word is left
 //! to the node's last report.
 
-use crate::nf::COUNTER_COUNT_MAX;
+/// Most counters of its own that a node has.
+pub const COUNTER_COUNT_MAX: usize = 32;
 
 /// Takes the values that a node counts itself.
 #[derive(Debug)]

@@ -4,3 +4,8 @@
 //! nouns of a chain.
 
 pub use catena_shm::packet::{NoRoom, Packet};
+
+/// Bytes of all of `packets`.
+pub fn bytes_of(packets: &[Packet]) -> u64 {
+    packets.iter().map(|packet| packet.len() as u64).sum()
+}

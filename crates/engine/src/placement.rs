@@ -12,119 +12,24 @@
 //!   these gets a return lane to the owner.
 //! - A shard is a node as any other; queues of several ports that have one number share a worker.
 
+mod buffers;
 mod memory;
 mod neighbours;
+mod plan;
 
 use std::collections::BTreeSet;
 
-use catena_shm::bundle::SLOTS_PER_BUNDLE;
-use catena_shm::ring::SLOT_COUNT_MAX;
 use catena_shm::staging;
 
 use crate::chain::fusion::Fusion;
-use crate::chain::{Aggregate, Chain, Mode, Node, NodeKind, Protocol, Trust};
-use crate::pools::POOL_COUNT_MAX;
-use crate::protocol::{Bind, EdgeSpec, LEDGER_LINKS_MAX, LaneSpec, NodeSpec, PoolSpec, RingSpec};
+use crate::chain::model::{Aggregate, Chain, Link, Mode, Node, NodeKind, Protocol, Trust};
+use crate::protocol::{Bind, EdgeSpec, NodeSpec, RingSpec};
 use crate::shard::shard_name;
 use crate::supervisor::renumber::{is_gone, is_link_gone};
-use memory::BUNDLE_COUNT_MAX;
 use neighbours::NodeLinks;
 
-/// A worker and its nodes.
-#[derive(Clone, Debug, PartialEq)]
-pub struct WorkerSpec {
-    /// Its name: that of its first NF, or `ports`.
-    pub name: String,
-    /// Where it runs; never `inline`.
-    pub mode: Mode,
-    /// Nodes by index in the chain, in topological order.
-    pub nodes: Vec<usize>,
-    /// Core it is pinned to, if the chain says so.
-    pub core: Option<usize>,
-    /// Network namespace that it enters, if the chain says so.
-    pub netns: Option<String>,
-    /// The node that leads it.
-    pub leader: usize,
-    /// The highest number that a link which leaves it has ever had in its ledgers.
-    pub last_number: u8,
-}
-
-/// Workers, and the memory between them.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Placement {
-    /// The workers.
-    pub workers: Vec<WorkerSpec>,
-    /// Worker of each node.
-    pub worker_of: Vec<usize>,
-    /// Rings between workers.
-    pub rings: Vec<RingSpec>,
-    /// Pools.
-    pub pools: Vec<PoolSpec>,
-    /// Return lanes.
-    pub lanes: Vec<LaneSpec>,
-    /// Edges, one per link.
-    pub edges: Vec<EdgeSpec>,
-}
-
-/// Buffers of every pool owner unless the chain says otherwise: bytes per buffer, buffers.
-pub const SIZE_CLASSES: [(u32, u32); 4] = [(128, 8192), (2048, 4096), (16_384, 128), (262_144, 32)];
-
-/// Most buffers that one worker may own, beside bundles: for each, and for each packet of a bundle,
-/// there is a slot in the lane by which another worker returns it.
-pub const BUFFER_COUNT_MAX: u32 = SLOT_COUNT_MAX - BUNDLE_COUNT_MAX * SLOTS_PER_BUNDLE;
-
-/// Why a chain cannot be placed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlacementError {
-    /// There are more pools than a descriptor can tell apart.
-    #[error(
-        "the chain needs more than {POOL_COUNT_MAX} pools: one for each size of buffers and worker \
-         that makes packets"
-    )]
-    TooManyPools,
-    /// More links leave a worker than its ledgers can tell apart, those among them that have gone.
-    #[error("more than {LEDGER_LINKS_MAX} links leave the worker {worker}, in all its life")]
-    TooManyLinks {
-        /// Its name.
-        worker: String,
-    },
-}
-
-impl PlacementError {
-    /// What to do.
-    pub fn repair(&self) -> &'static str {
-        match self {
-            Self::TooManyPools => {
-                "join workers that make packets (mode: inline), use fewer copy links, or fewer \
-                 sizes of buffers"
-            }
-            Self::TooManyLinks { .. } => {
-                "give some of its nodes another worker, or start the chain anew"
-            }
-        }
-    }
-
-    /// Both in one sentence.
-    pub fn sentence(&self) -> String {
-        format!("{self}; {}", self.repair())
-    }
-}
-
-/// Sizes and numbers of buffers that each owner of pools has, smallest first: the usual ones, with
-/// those of `chosen` instead or in addition.
-pub fn size_classes(chosen: &[(u32, u32)]) -> Vec<(u32, u32)> {
-    let usual = SIZE_CLASSES
-        .iter()
-        .filter(|(bytes, _)| chosen.iter().all(|(other, _)| other != bytes));
-    let mut classes: Vec<_> = usual.chain(chosen).copied().collect();
-    classes.sort_unstable();
-    classes
-}
-
-/// Bytes kept free in front of a received packet.
-fn headroom(bytes: u32) -> u32 {
-    if bytes <= 128 { 64 } else { 128 }
-}
+pub use buffers::{BUFFER_COUNT_MAX, SIZE_CLASSES, size_classes};
+pub use plan::{Placement, PlacementError, WorkerSpec};
 
 /// Places a chain.
 ///
@@ -300,7 +205,7 @@ fn rings(
     workers: &[WorkerSpec],
     worker_of: &[usize],
 ) -> Vec<RingSpec> {
-    let between = |edge: &crate::chain::Link| {
+    let between = |edge: &Link| {
         // What a port receives and what it sends are different ends, even within one worker.
         !is_link_gone(edge) && worker_of[edge.from] != worker_of[edge.to]
     };
@@ -355,12 +260,7 @@ fn bind(from: &WorkerSpec, to: &WorkerSpec) -> Bind {
 
 /// Whether bundles may travel on a link: not through a single slot, and not where a port in the
 /// receiver's own loop takes packets one by one.
-fn takes_bundles(
-    chain: &Chain,
-    links: &NodeLinks,
-    worker_of: &[usize],
-    link: &crate::chain::Link,
-) -> bool {
+fn takes_bundles(chain: &Chain, links: &NodeLinks, worker_of: &[usize], link: &Link) -> bool {
     let mut open = vec![link.to];
     let mut seen = BTreeSet::new();
     while let Some(node) = open.pop() {
@@ -394,38 +294,6 @@ fn headrooms(chain: &Chain, order: &[usize], links: &NodeLinks) -> Vec<u8> {
         most[*node] = plan.headroom.saturating_add(behind);
     }
     most
-}
-
-impl Placement {
-    /// Why the chain cannot go on when its supervisor has died (`run.orphan`), if there is a worker
-    /// that cannot: as a sentence.
-    pub fn not_kept(&self) -> Option<String> {
-        let mut others = self.workers.iter();
-        let other = others.find(|worker| worker.mode != Mode::Process)?;
-        let why = match other.mode {
-            Mode::Container => {
-                "is a container, which the supervisor watches by the client of its engine until the \
-                 worker has come, and that client cannot be taken over"
-            }
-            _ => "is a thread of the supervisor",
-        };
-        Some(format!(
-            "only processes can go on without a supervisor: worker {} {why}",
-            other.name
-        ))
-    }
-
-    /// The core that a worker gets of `cores` where the chain does not say: a shard the one of its
-    /// number, so that shards of one number are together; the others are spread, neighbours in the
-    /// chain together.
-    pub fn core_of(&self, chain: &Chain, worker: usize, cores: &[usize]) -> Option<usize> {
-        let leader = &chain.nodes[self.workers[worker].leader];
-        let (index, count) = match &leader.shard {
-            Some(shard) => (usize::from(shard.index), usize::from(shard.count)),
-            None => (worker, self.workers.len()),
-        };
-        cores.get(index * cores.len() / count.max(1)).copied()
-    }
 }
 
 /// By how much a node's room is divided: the number of its outputs inside the worker, if packets

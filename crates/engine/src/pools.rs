@@ -9,8 +9,10 @@ mod audit;
 mod bundles;
 mod lanes;
 mod returns;
+mod sought;
 
 pub use lanes::{HomeLane, ReturnLane, Suspicion, VIOLATION_LIMIT};
+use sought::Search;
 
 use catena_shm::descriptor::Descriptor;
 use catena_shm::pool::{LinkSet, PoolOwner, PoolView, UnitRun};
@@ -42,7 +44,7 @@ pub struct Pools {
     /// Copies of packets of pools that this worker may only read, of this turn.
     snapshots: Snapshots,
     violations: u64,
-    search: audit::Search,
+    search: Search,
 }
 
 impl Pools {
@@ -57,7 +59,7 @@ impl Pools {
             scratch: Vec::with_capacity(1024),
             snapshots: Snapshots::default(),
             violations: 0,
-            search: audit::Search::default(),
+            search: Search::default(),
             own,
         };
         for (index, pool) in pools.own.iter().enumerate() {

@@ -8,20 +8,19 @@
 mod keep;
 mod opening;
 mod rx_burst;
+mod tx_burst;
 
 use std::fmt;
 use std::os::fd::BorrowedFd;
 
 use crate::config::ConfigErrors;
-use crate::load::Load;
-use crate::nf::Nanos;
+use crate::nf::nanos::Nanos;
 use crate::own_counters::CounterSink;
-use crate::packet::Packet;
-use crate::pools::Pools;
 
 pub use keep::{Buffers, Taken};
 pub use opening::Opening;
 pub use rx_burst::RxBurst;
+pub use tx_burst::TxBurst;
 
 /// What a port knows after one [`Port::rx`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,84 +35,6 @@ pub enum RxState {
     Finished,
     /// Nothing any more, because of a failure; [`Port::close`] says which.
     Failed,
-}
-
-/// What a port is to send in one call, as it travelled: packets in bundles have no handles unless
-/// the port asks for them.
-pub struct TxBurst<'a> {
-    sending: Sending<'a>,
-    /// Packets that the port has kept.
-    kept: usize,
-}
-
-enum Sending<'a> {
-    Load(&'a mut Load, &'a mut Pools),
-    Packets(&'a mut [Packet]),
-}
-
-impl<'a> TxBurst<'a> {
-    /// All that `load` has.
-    pub fn new(load: &'a mut Load, pools: &'a mut Pools) -> Self {
-        Self {
-            sending: Sending::Load(load, pools),
-            kept: 0,
-        }
-    }
-
-    /// Packets that have handles already: what a wrapper passes on. The port inside cannot keep
-    /// them.
-    pub fn of(packets: &'a mut [Packet]) -> Self {
-        Self {
-            sending: Sending::Packets(packets),
-            kept: 0,
-        }
-    }
-
-    /// Number of packets, without those that the port has kept.
-    pub fn count(&self) -> usize {
-        match &self.sending {
-            Sending::Load(load, _) => load.count(),
-            Sending::Packets(packets) => packets.len(),
-        }
-    }
-
-    /// Every packet, with a handle that lasts as long as the burst: for ports that look at packets
-    /// more than once or in another order. Those in bundles are taken apart for it.
-    pub fn packets(&mut self) -> &mut [Packet] {
-        match &mut self.sending {
-            Sending::Load(load, pools) => {
-                load.take_apart(pools);
-                &mut load.packets
-            }
-            Sending::Packets(packets) => packets,
-        }
-    }
-
-    /// Shows `each` the bytes of every packet, in order.
-    #[inline]
-    pub fn read(&mut self, mut each: impl FnMut(&[u8])) {
-        let packets: &[Packet] = match &mut self.sending {
-            Sending::Load(load, pools) => {
-                if !load.bundles.is_empty() && !load.packets.is_empty() {
-                    load.take_apart(pools);
-                }
-                for (_, bundle) in &load.bundles {
-                    bundle.each(|_, bytes| each(bytes));
-                }
-                &load.packets
-            }
-            Sending::Packets(packets) => packets,
-        };
-        packets.iter().for_each(|packet| each(packet.bytes()));
-    }
-}
-
-impl fmt::Debug for TxBurst<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TxBurst")
-            .field("count", &self.count())
-            .finish_non_exhaustive()
-    }
 }
 
 /// What went wrong when a port was opened or closed: a sentence for people, with the repair.
@@ -135,7 +56,8 @@ pub trait Port: Send {
     fn blocked(&mut self, _now: Nanos) {}
 
     /// Sends packets in order at time `now`. Returns how many were sent; the rest is dropped by the
-    /// engine and counted `tx_failed`. Must not block. A port that does not send is never asked.
+    /// engine and counted `tx_failed`, or as [`TxBurst::rest_is`] says. Must not block. A port that
+    /// does not send is never asked.
     fn tx(&mut self, _burst: &mut TxBurst<'_>, _now: Nanos) -> usize {
         0
     }

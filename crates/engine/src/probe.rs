@@ -21,7 +21,7 @@ use catena_shm::pmc::Counted;
 use catena_shm::record_ring::Record;
 use serde::{Deserialize, Serialize};
 
-use crate::chain::model::{LINK_COUNT_MAX, NODE_COUNT_MAX};
+use crate::chain::limits::{LINK_COUNT_MAX, NODE_COUNT_MAX};
 
 /// One turn in so many, at random, is timed for the sums of tier 0.
 pub const TURNS_PER_TIMED: u32 = 64;

@@ -39,7 +39,8 @@ use std::net::SocketAddrV4;
 use catena_shm::pool::SOUGHT;
 use serde::{Deserialize, Serialize};
 
-use crate::chain::{Aggregate, Mode, Overflow, Trust};
+use crate::chain::link::{Aggregate, Overflow, Trust};
+use crate::chain::run::Mode;
 use crate::probe::ProbeSettings;
 use crate::wait::WaitPolicy;
 

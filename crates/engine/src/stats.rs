@@ -10,13 +10,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::drop_reason::DropReason;
-pub use crate::link::{RxCounters, TxCounters};
-use crate::nf::{COUNTER_COUNT_MAX, OWN_REASON_COUNT_MAX};
-use crate::probe::{NodeCost, Occupancy};
-
 use crate::aggregation::PackCounters;
-use crate::link::OCCUPANCY_CLASSES;
+use crate::drop_reason::{DropReason, OWN_REASON_COUNT_MAX};
+use crate::link::counters::OCCUPANCY_CLASSES;
+pub use crate::link::counters::{RxCounters, TxCounters};
+use crate::own_counters::COUNTER_COUNT_MAX;
+use crate::probe::{NodeCost, Occupancy};
 
 /// Words of the worker block.
 pub const WORKER_WORDS: usize = 10;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use catena_shm::bell::{self, WaitWord};
 use serde::{Deserialize, Serialize};
 
-use crate::chain::WaitChoice;
+use crate::chain::run::WaitChoice;
 
 /// How idle workers wait: spin for a time, then yield a few times, then sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -15,7 +15,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::Flow;
+use crate::flow::Flow;
 use crate::hash::below;
 use crate::raw::Raw;
 use crate::shape::{LINE_WORDS, SLOTS};

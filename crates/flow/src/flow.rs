@@ -6,8 +6,8 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::hash::KEY_WORDS_MAX;
-use crate::raw::{LIVE, TIME_MAX};
 use crate::shape::STATE_WORDS_MAX;
+use crate::stamp::{LIVE, TIME_MAX};
 
 /// The number of an entry, good until that entry is removed, evicted or expires.
 ///

@@ -89,6 +89,7 @@ pub mod program;
 mod raw;
 mod shape;
 pub mod simulate;
+mod stamp;
 mod table;
 mod wheel;
 

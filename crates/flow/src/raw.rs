@@ -10,9 +10,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::Flow;
 use crate::counters::{COUNTERS, Counter};
+use crate::flow::Flow;
 use crate::shape::{Geometry, HEADER_WORDS, LINE_WORDS, TIMER_WORDS};
+pub(crate) use crate::stamp::{LIVE, TIME_MAX};
 
 /// Words of the header.
 pub(crate) mod at {
@@ -61,11 +62,6 @@ pub(crate) struct Raw<'a> {
     pub(crate) words: &'a [AtomicU64],
     pub(crate) geometry: Geometry,
 }
-
-/// In an entry's stamp: somebody lives here. The rest is when it was used last, in ns.
-pub(crate) const LIVE: u64 = 1 << 63;
-/// The latest time a stamp can hold.
-pub(crate) const TIME_MAX: u64 = LIVE - 1;
 
 /// Every store to a table's memory.
 #[inline(always)]

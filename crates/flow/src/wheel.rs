@@ -14,7 +14,7 @@
 //!
 //! Links are entry numbers in the timer records. Whatever is done here is done for one entry.
 
-use crate::Flow;
+use crate::flow::Flow;
 use crate::raw::{LEVELS, LISTS, Raw, TIME_MAX, at, number};
 
 /// Bits of a tick that choose the list of a level.

@@ -271,6 +271,10 @@ impl Descriptor {
     }
 }
 
+/// A returned or arriving buffer that cannot be what the peer says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Violation;
+
 #[cfg(test)]
 mod tests {
     use super::*;

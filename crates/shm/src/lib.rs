@@ -23,6 +23,7 @@
 //! - [`confine`]: what a process that runs NFs may not do.
 //! - [`schedule`]: how long a thread may be kept waiting for a core.
 //! - [`tsc`]: the calibrated clock.
+//! - `floor` (a feature): bare loops, beside which benchmarks set their figures.
 //!
 //! Trust: whatever another process can write is loaded once with an atomic, checked, then used.
 
@@ -32,6 +33,8 @@ pub mod confine;
 pub mod counters;
 pub mod descriptor;
 pub mod fd_passing;
+#[cfg(all(feature = "floor", not(loom)))]
+pub mod floor;
 pub mod packet;
 pub mod peer;
 pub mod pmc;

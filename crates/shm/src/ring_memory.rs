@@ -24,7 +24,6 @@ use std::sync::Arc;
 use crate::bell::Bell;
 use crate::region::{PAGE_BYTES, Region, RegionError, Sharing};
 use crate::ring::{RingMemory, SLOT_COUNT_MAX, Slot};
-use crate::staging;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"CATENA\0\x01");
@@ -38,6 +37,14 @@ const SLOTS: usize = PAGE_BYTES;
 
 /// Most bytes of a staging area.
 pub const STAGING_BYTES_MAX: u32 = 1 << 30;
+
+/// Bytes of the part of a staging area that is used from the start, if the area is larger.
+pub(crate) const CYCLE_BYTES: u32 = 1 << 20;
+
+/// Bytes at the beginning of an area that are used from the start.
+pub(crate) fn cycle_bytes(staging_bytes: u32) -> u32 {
+    CYCLE_BYTES.min(staging_bytes / 2)
+}
 
 /// Size of a ring and of its staging area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +71,7 @@ impl RingGeometry {
 
     /// Bytes of the producer's region that are used from the start.
     fn used_at_start(self) -> usize {
-        self.staging_offset() + staging::cycle_bytes(self.staging_bytes) as usize
+        self.staging_offset() + cycle_bytes(self.staging_bytes) as usize
     }
 
     /// Whether a ring can have this geometry.

@@ -19,6 +19,7 @@
 
 use std::ptr::NonNull;
 
+use crate::descriptor::Violation;
 use crate::prefetch;
 
 /// Copies start at multiples of this: a cache line.
@@ -37,8 +38,8 @@ pub enum Refused {
     Full,
 }
 
-impl From<crate::pool::Violation> for Refused {
-    fn from(_: crate::pool::Violation) -> Self {
+impl From<Violation> for Refused {
+    fn from(_: Violation) -> Self {
         Self::Violation
     }
 }

@@ -15,11 +15,10 @@ use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use crate::descriptor::Descriptor;
+use crate::descriptor::{Descriptor, Violation};
 use crate::packet::Packet;
-use crate::pool::Violation;
 use crate::prefetch;
-use crate::ring_memory::{MappedRing, STAGING_BYTES_MAX};
+use crate::ring_memory::{CYCLE_BYTES, MappedRing, STAGING_BYTES_MAX, cycle_bytes};
 
 /// Packets start at multiples of this.
 const ALIGNMENT: u64 = 64;
@@ -27,9 +26,6 @@ const ALIGNMENT: u64 = 64;
 /// How far ahead of a packet the bytes of later ones are fetched: as many lines as a core keeps
 /// under way at once.
 const AHEAD: u64 = 12 * ALIGNMENT;
-
-/// Bytes of the cycle, if the area is larger than that.
-const CYCLE_BYTES: u32 = 1 << 20;
 
 /// Bytes of a staging area, a power of two, that always takes `packet_count` more packets of up to
 /// `len_max` bytes when [`StagingWriter::has_room`]; none if that is more than an area can have.
@@ -39,11 +35,6 @@ pub fn bytes_for(packet_count: u32, len_max: u32) -> Option<u32> {
         .checked_add(CYCLE_BYTES)?
         .checked_next_power_of_two()?;
     (bytes <= STAGING_BYTES_MAX).then_some(bytes)
-}
-
-/// Bytes at the beginning of an area that are used from the start.
-pub(crate) fn cycle_bytes(staging_bytes: u32) -> u32 {
-    CYCLE_BYTES.min(staging_bytes / 2)
 }
 
 /// The producer's account of the staging area.

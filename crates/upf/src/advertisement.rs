@@ -13,11 +13,10 @@ use catena_wire::icmpv6::{self, Type};
 use catena_wire::ip::Protocol;
 use catena_wire::ipv6;
 
+pub use crate::limiter::ADVERTISEMENTS_PER_S as PER_SECOND;
 use crate::tunnel::Signal;
 use crate::upf::Upf;
 
-/// Most advertisements per second, of all sessions.
-pub const PER_SECOND: u64 = 1000;
 /// The UPF's own address on the link to a UE.
 pub const ROUTER: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
 /// All routers of the link.

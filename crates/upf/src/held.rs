@@ -43,6 +43,17 @@ struct Queue<T> {
     packets: VecDeque<(u64, T)>,
 }
 
+/// What is known of a packet that passes from one [`Held`] to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Its session.
+    pub slot: u32,
+    /// When it came.
+    pub came_ns: u64,
+    /// Most packets of its session, for as long as any is held.
+    pub limit: usize,
+}
+
 /// What storing a packet did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
@@ -111,6 +122,54 @@ impl<T> Held<T> {
         } else {
             Stored::More
         }
+    }
+
+    /// Gives up all, in the order in which they came; none of them ends by that.
+    pub fn give_up(&mut self) -> Vec<(Note, T)> {
+        let mut all = Vec::with_capacity(self.count);
+        for (slot, queue) in self.by_slot.drain() {
+            let limit = queue.limit;
+            all.extend(queue.packets.into_iter().map(|(until_ns, ticket)| {
+                let came_ns = until_ns.saturating_sub(self.time_ns);
+                let note = Note {
+                    slot,
+                    came_ns,
+                    limit,
+                };
+                (note, ticket)
+            }));
+        }
+        // Those of one session keep their order.
+        all.sort_by_key(|(note, _)| note.came_ns);
+        self.due.clear();
+        self.count = 0;
+        all
+    }
+
+    /// Goes on counting where another one has ended; its packets come by [`Held::take`].
+    pub fn begin_with(&mut self, account: Account) {
+        self.account = account;
+    }
+
+    /// Takes a packet that another one has given up, in their order; gives back, and counts as
+    /// discarded, one for which there is no room.
+    pub fn take(&mut self, note: Note, ticket: T) -> Option<T> {
+        let limit = note.limit.min(self.limit_per_session);
+        let own = self.by_slot.get(&note.slot);
+        let own = own.map_or(0, |queue| queue.packets.len());
+        if self.count >= self.limit || own >= limit {
+            self.account.discarded += 1;
+            return Some(ticket);
+        }
+        let queue = self.by_slot.entry(note.slot).or_insert_with(|| Queue {
+            limit,
+            packets: VecDeque::new(),
+        });
+        let until_ns = note.came_ns.saturating_add(self.time_ns);
+        queue.packets.push_back((until_ns, ticket));
+        self.due.push_back((until_ns, note.slot));
+        self.count += 1;
+        None
     }
 
     /// The oldest packet of a session.
@@ -226,6 +285,41 @@ mod tests {
         assert_eq!(held.expire(15), None);
         assert_eq!(held.expire(16), Some((1, 'c')));
         assert_eq!((held.expire(99), held.count()), (None, 0));
+    }
+
+    /// To one with less room and less time: in their order, and each has one end.
+    #[test]
+    fn what_one_gives_up_another_takes() {
+        let mut before = Held::new(9, 9, 10);
+        before.store(1, Some(4), 'a', 0);
+        before.store(2, None, 'b', 5);
+        before.store(1, None, 'c', 6);
+        before.store(2, None, 'd', 7);
+        before.flush(2);
+        before.store(3, None, 'e', 8);
+        let account = before.account();
+        let all = before.give_up();
+        assert_eq!((before.count(), before.next_ns()), (0, None));
+        assert_eq!(before.account(), account, "none has ended");
+        let mut after = Held::new(3, 9, 4);
+        after.begin_with(account);
+        let rest: Vec<_> = all
+            .into_iter()
+            .filter_map(|(note, ticket)| after.take(note, ticket))
+            .collect();
+        assert_eq!(rest, ['e']);
+        assert!(!after.has_room(1, None), "three in all");
+        let Account {
+            stored, discarded, ..
+        } = after.account();
+        assert_eq!((stored, discarded), (5, 1));
+        assert_eq!(after.expire(4), Some((1, 'a')), "since it came");
+        assert_eq!(after.flush(2), Some('d'));
+        assert_eq!((after.expire(9), after.expire(10)), (None, Some((1, 'c'))));
+        let Account {
+            flushed, expired, ..
+        } = after.account();
+        assert_eq!((flushed, expired, after.count()), (2, 2, 0));
     }
 
     proptest! {

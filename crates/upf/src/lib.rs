@@ -28,6 +28,7 @@ mod forward;
 pub mod headers;
 pub mod held;
 pub mod icmp;
+mod limiter;
 pub mod model;
 pub mod mss;
 pub mod nf;

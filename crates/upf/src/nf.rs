@@ -21,8 +21,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use catena_engine::config::ConfigError;
 use catena_engine::nf::{
-    BuildContext, BuiltNf, Burst, DropReason, Emission, Inputs, Kept, Nanos, Nf, NfKind, NfPlan,
-    StatePlan, Verdict,
+    BuildContext, BuiltNf, Burst, DropReason, Emission, HandOver, Inputs, Kept, Nanos, Nf, NfKind,
+    NfPlan, StatePlan, Verdict,
 };
 use catena_engine::own_counters::CounterSink;
 use catena_engine::shard::{OwnKey, Sharding};
@@ -42,8 +42,10 @@ use crate::upf::{COUNTERS, Upf};
 use crate::usage::WallClock;
 
 mod fragments;
+mod parts;
+mod succession;
 
-use fragments::{Origin, ToDo};
+use parts::{Origin, ToDo};
 
 /// Name of the memory that outlives the NF.
 const STATE: &str = "sessions";
@@ -79,7 +81,8 @@ struct UpfNf {
     ident: u32,
     /// Sessions whose held packets may leave.
     flushing: VecDeque<u32>,
-    outputs: usize,
+    /// Names of its outputs.
+    outputs: Vec<String>,
 }
 
 fn dropped(why: Why) -> DropReason {
@@ -134,7 +137,7 @@ impl UpfNf {
     /// Sends held packets in their order, as far as there is room.
     fn flush(&mut self, out: &mut Emission<'_>, now_ns: u64) {
         while let Some(slot) = self.flushing.front().copied() {
-            let outputs = 0..self.outputs;
+            let outputs = 0..self.outputs.len();
             let has_room = outputs
                 .map(|output| output as u8)
                 .all(|output| out.room(output) > 0);
@@ -287,6 +290,14 @@ impl Nf for UpfNf {
         !self.signals.is_empty() || !self.upf.outbox.is_empty()
     }
 
+    fn hand_over(&mut self) -> HandOver {
+        self.give_up()
+    }
+
+    fn take_over(&mut self, handed: HandOver) -> Vec<(Nanos, Kept)> {
+        self.take(handed)
+    }
+
     fn control(&mut self, request: &serde_json::Value) -> Result<serde_json::Value, String> {
         self.upf
             .show(request, &self.held.account(), self.held.count())
@@ -384,7 +395,7 @@ fn build(
         scratch: Vec::new(),
         ident,
         flushing: VecDeque::new(),
-        outputs: outputs.len(),
+        outputs,
     }))
 }
 

@@ -231,6 +231,34 @@ impl<T> Reassembly<T> {
         self.dropped.pop_front()
     }
 
+    /// Gives up all fragments, each with the instant at which its packet began, oldest packets
+    /// first; none of them ends by that.
+    pub fn give_up_all(&mut self) -> Vec<(u64, Part, T)> {
+        let mut all = Vec::with_capacity(self.held);
+        while let Some((_, key)) = self.by_age.pop_first() {
+            let Some(datagram) = self.by_key.remove(&key) else {
+                continue;
+            };
+            let came_ns = datagram.until_ns.saturating_sub(self.time_ns);
+            let parts = datagram.parts.into_iter();
+            all.extend(parts.map(|(part, ticket)| (came_ns, part, ticket)));
+        }
+        self.held = 0;
+        all
+    }
+
+    /// Goes on counting where another one has ended, whose fragments are added next.
+    pub fn begin_with(&mut self, account: Account) {
+        let Account {
+            joined,
+            refused,
+            late,
+            ..
+        } = account;
+        let stored = joined + refused + late;
+        self.account = Account { stored, ..account };
+    }
+
     /// Takes a fragment; gives the packet that it makes whole.
     pub fn add(&mut self, part: Part, ticket: T, now_ns: u64) -> Option<Whole<T>> {
         self.account.stored += 1;

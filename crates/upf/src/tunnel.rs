@@ -6,38 +6,16 @@
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-use catena_flow::meter::{Gcra, GcraState};
 use catena_wire::gtpu::element::{Element, Elements};
 use catena_wire::gtpu::{self, MessageType};
 use catena_wire::pfcp::value::flags::ApplyAction;
 
 use crate::headers::{Datagram, Frame, Tunnel};
+pub use crate::limiter::Limiter;
 use crate::model::Key;
 use crate::rules::Far;
 use crate::settings::Interface;
 use crate::upf::Upf;
-
-/// Limits how many Error Indications are sent.
-#[derive(Debug)]
-pub struct Limiter {
-    meter: Option<Gcra>,
-    state: GcraState,
-}
-
-impl Limiter {
-    /// So many per second, none for 0.
-    pub fn new(per_s: u64) -> Self {
-        Self {
-            meter: Gcra::new(per_s, per_s.clamp(1, 100)).ok(),
-            state: GcraState::default(),
-        }
-    }
-
-    pub(crate) fn passes(&mut self, now_ns: u64) -> bool {
-        let meter = self.meter.as_ref();
-        meter.is_some_and(|meter| meter.passes(&mut self.state, now_ns, 1))
-    }
-}
 
 /// A frame of the UPF's own: a GTP-U message, or a packet to a UE or into a network.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@
 //!
 //! Deliberately unsupported: GTP' (protocol type 0) and versions other than 1.
 
-use crate::octets::{Ended, Octets, Pen};
+use crate::octets::{Pen, fields};
 use crate::{Layer, ParseError, Reason, field};
 use core::{fmt, ops::Range};
 
@@ -361,13 +361,4 @@ impl fmt::Display for Header<'_> {
         }
         write!(f, " payload {}", self.payload_len)
     }
-}
-
-/// Reads all fields of `bytes` with `read`, or says that they end too early.
-fn fields<'a, T>(
-    bytes: &'a [u8],
-    layer: Layer,
-    read: impl FnOnce(&mut Octets<'a>) -> Result<T, Ended>,
-) -> Result<T, ParseError> {
-    read(&mut Octets(bytes)).map_err(|Ended| layer.error(Reason::Truncated))
 }

@@ -23,22 +23,21 @@ use crate::{Layer, ParseError, Reason, field};
 use core::{fmt, ops::Range};
 
 mod message;
+mod opcode;
 #[cfg(test)]
 mod tests;
 
 pub use message::{
-    DiscoveryInformation, Gate, GateDiscovery, Grant, Message, QueueSet, QueueSets, Register,
-    RegisterAck, RegisterReq, Report,
+    BODY_LEN, DiscoveryInformation, Gate, GateDiscovery, Grant, Message, QueueSet, QueueSets,
+    Register, RegisterAck, RegisterReq, Report,
 };
+pub use opcode::Opcode;
 
 /// Length in bytes of opcode and timestamp.
 pub const HEADER_LEN: usize = 6;
 
 /// Length in bytes from the opcode to the end of the padding (802.3, 31.4.1.6).
-pub const MPCPDU_LEN: usize = 46;
-
-/// Length in bytes of what the opcode says, with its padding.
-pub const BODY_LEN: usize = MPCPDU_LEN - HEADER_LEN;
+pub const MPCPDU_LEN: usize = HEADER_LEN + BODY_LEN;
 
 /// Length of a time quantum in nanoseconds (802.3, 64.2.2.1).
 pub const QUANTUM_NS: u64 = 16;
@@ -49,23 +48,6 @@ pub const DST: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0x00, 0x00, 0x01]);
 const OPCODE: Range<usize> = 0..2;
 const TIMESTAMP: Range<usize> = 2..6;
 const BODY: Range<usize> = HEADER_LEN..MPCPDU_LEN;
-
-/// Which MPCPDU (802.3, table 31A-1). Constants have the names of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Opcode(pub u16);
-
-impl Opcode {
-    /// The OLT lets ONUs transmit.
-    pub const GATE: Self = Self(2);
-    /// An ONU says what waits in its queues.
-    pub const REPORT: Self = Self(3);
-    /// An ONU asks to be registered, or no longer to be.
-    pub const REGISTER_REQ: Self = Self(4);
-    /// The OLT registers an ONU, or ends a registration.
-    pub const REGISTER: Self = Self(5);
-    /// An ONU has understood its registration.
-    pub const REGISTER_ACK: Self = Self(6);
-}
 
 /// Checked access to one MPCPDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,19 +153,6 @@ impl<T: AsRef<[u8]>> From<&View<T>> for Header {
         Self {
             timestamp: view.timestamp(),
             message: view.message,
-        }
-    }
-}
-
-impl fmt::Display for Opcode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::GATE => f.write_str("gate"),
-            Self::REPORT => f.write_str("report"),
-            Self::REGISTER_REQ => f.write_str("register_req"),
-            Self::REGISTER => f.write_str("register"),
-            Self::REGISTER_ACK => f.write_str("register_ack"),
-            Self(other) => write!(f, "0x{other:04x}"),
         }
     }
 }

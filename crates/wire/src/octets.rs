@@ -5,6 +5,8 @@
 //! Formats with fixed offsets name ranges and use `field.rs`; this is for GTP-U and PFCP, whose
 //! fields move.
 
+use crate::{Layer, ParseError, Reason};
+
 /// The bytes end before a field does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ended;
@@ -152,6 +154,15 @@ impl<'a> Pen<'a> {
         self.u8(len);
         self.put(&octets[..usize::from(len)]);
     }
+}
+
+/// Reads all fields of `bytes` with `read`, or says that they end too early.
+pub(crate) fn fields<'a, T>(
+    bytes: &'a [u8],
+    layer: Layer,
+    read: impl FnOnce(&mut Octets<'a>) -> Result<T, Ended>,
+) -> Result<T, ParseError> {
+    read(&mut Octets(bytes)).map_err(|Ended| layer.error(Reason::Truncated))
 }
 
 #[cfg(test)]

@@ -1,26 +1,23 @@
 //! The floor of a benchmark: the same work by bare loops, measured in the same round.
 //!
 //! A peer says what others reach; the floor says what the machine could. It moves packets of
-//! 64 bytes between two pinned threads as [`loops`] describes, in three ways: each packet in a
+//! 64 bytes between two pinned threads as [`catena_shm::floor`] describes, in three ways: each packet in a
 //! buffer of its own, copied both ways through a dense staging area, and 64 to a descriptor. For
 //! lone packets the floor is a bare ring at the pace of `catena bench hop`: two threads that answer
 //! each other at once would be no floor, since their reads and writes overlap.
 //!
 //! SPDX-License-Identifier: Apache-2.0
 
-mod loops;
 mod windows;
-mod work;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use catena_shm::floor::Loops;
+pub(crate) use catena_shm::floor::Work;
 use catena_shm::tsc;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-pub(crate) use work::Work;
-
-use loops::Loops;
 use windows::{Undisturbed, Windows};
 
 /// Packets per burst of the loops.
@@ -58,12 +55,12 @@ pub(crate) fn rate(
         span,
         |stop| {
             let mut windows = windows();
-            loops.send(stop, &mut windows);
+            loops.send(stop, |packets| windows.look(packets));
             windows
         },
         |stop| {
             let mut windows = windows();
-            std::hint::black_box(loops.receive(stop, &mut windows));
+            std::hint::black_box(loops.receive(stop, |packets| windows.look(packets)));
             windows
         },
     )?;
@@ -192,6 +189,7 @@ mod tests {
     fn every_loop_moves_packets() {
         let cores = first_two_cores().expect("a core to run on");
         if cores[0] == cores[1] {
+            println!("SKIP: the loops need two cores");
             return;
         }
         for (work, slots) in [

@@ -12,86 +12,26 @@
 //!
 //! SPDX-License-Identifier: Apache-2.0
 
+mod installed;
 mod ovs;
 mod peer;
 mod run;
 mod vswitch;
 
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::rc::Rc;
 use std::time::Instant;
 
-use super::huge_pages::HugePages;
-use super::work_dir::WorkDir;
+pub(crate) use installed::Testpmd;
+use installed::{Disturbance, TUNINGS, Tuning};
 pub(crate) use peer::{PeerMissing, PeerRate};
 use run::{Process, Run};
 pub(crate) use vswitch::Shape;
-
-/// Pages of 2 MB that the largest peer needs: a switch and its guests.
-const HUGE_PAGES: u64 = 320;
-/// The program, and the packages that hold it and its drivers on Debian and Ubuntu.
-const PROGRAM: &str = "dpdk-testpmd";
-const PACKAGES: [&str; 2] = ["dpdk", "dpdk-dev"];
-
-/// How a peer moves packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Tuning {
-    /// Packets per burst of its loop.
-    burst: u32,
-    /// Binary logarithm of the descriptors of a ring.
-    log2_ring: u32,
-}
-
-/// What is tried for each peer and packet size; the first without trying where time is short.
-const TUNINGS: [Tuning; 5] = [
-    Tuning {
-        burst: 64,
-        log2_ring: 10,
-    },
-    Tuning {
-        burst: 32,
-        log2_ring: 9,
-    },
-    Tuning {
-        burst: 32,
-        log2_ring: 10,
-    },
-    Tuning {
-        burst: 64,
-        log2_ring: 11,
-    },
-    Tuning {
-        burst: 64,
-        log2_ring: 12,
-    },
-];
-
-impl Tuning {
-    /// Options of testpmd, behind the `--`.
-    fn options(self) -> [String; 3] {
-        let descriptors = 1 << self.log2_ring;
-        [
-            format!("--burst={}", self.burst),
-            format!("--rxd={descriptors}"),
-            format!("--txd={descriptors}"),
-        ]
-    }
-}
 
 /// Measured seconds of each tuning that is tried.
 const TUNING_SECONDS: u32 = 1;
 
 /// A process that polls alone on its core and gets less than this share of it was disturbed.
 const UNDISTURBED_SHARE: f64 = 0.95;
-
-/// How often other work took core time from a peer's runs.
-#[derive(Clone, Copy, Debug, Default)]
-struct Disturbance {
-    runs: u32,
-    disturbed: u32,
-    least_share: f64,
-}
 
 /// Who copies a packet that crosses a memif.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,38 +42,7 @@ pub(crate) enum MemifCopy {
     Both,
 }
 
-/// Starts testpmd peers; holds the directory of their sockets and logs.
-#[derive(Debug)]
-pub(crate) struct Testpmd {
-    work_dir: Rc<WorkDir>,
-    /// No run may last beyond this time.
-    deadline: Option<Instant>,
-    installed: Result<(), String>,
-    runs: u32,
-    notes: Vec<String>,
-    disturbances: BTreeMap<&'static str, Disturbance>,
-    /// The best of [`TUNINGS`], by peer and packet size.
-    tunings: BTreeMap<(&'static str, usize), Tuning>,
-    /// Given back with this.
-    _huge_pages: Option<HugePages>,
-}
-
 impl Testpmd {
-    /// Finds testpmd, installing it where that is allowed.
-    pub(crate) fn new(work_dir: Rc<WorkDir>) -> Self {
-        let installed = super::install::require(PROGRAM, &PACKAGES, work_dir.path());
-        Self {
-            work_dir,
-            deadline: None,
-            installed,
-            runs: 0,
-            notes: Vec::new(),
-            disturbances: BTreeMap::new(),
-            tunings: BTreeMap::new(),
-            _huge_pages: HugePages::reserve(HUGE_PAGES),
-        }
-    }
-
     /// The tuning that gives a peer most: found by a short run of each, the first time.
     fn tuning(
         &mut self,

@@ -11,10 +11,12 @@ use super::diagnostic::{ChainErrors, Diagnostic, Position, Report};
 use super::model::{Chain, Mode, NODE_COUNT_MAX};
 use super::parse::{self, Entry, Tree, Value};
 use super::registry::Registry;
+use super::text::read;
 use crate::placement::place;
 
 mod assemble;
 mod config;
+mod cores;
 mod document;
 mod fields;
 mod files;
@@ -22,21 +24,16 @@ mod graph;
 pub(super) mod links;
 pub(super) mod nodes;
 pub(super) mod run;
+mod sharding;
 mod shards;
 
 pub use document::DocumentKind;
-use nodes::Draft;
+pub use run::DEFAULT_IMAGE;
+
+use cores::{Available, available_cores};
 
 /// Keys at the top of a chain file.
 pub(super) const TOP_KEYS: &[&str] = &["name", "ports", "nfs", "links", "run"];
-pub(super) const MODES: &[&str] = &["inline", "thread", "process", "container"];
-/// Image for `container` mode unless the file names one.
-pub const DEFAULT_IMAGE: &str = "catena-worker";
-
-/// Cores that this process may use.
-type Available<'a> = &'a [usize];
-/// The nodes that links may join.
-type Drafts<'a> = &'a [Draft<'a>];
 
 /// A chain that may be run, and what its writer should know.
 #[derive(Clone, Debug)]
@@ -92,31 +89,6 @@ impl Chain {
         mode: Option<Mode>,
     ) -> Result<Checked, ChainErrors> {
         check(text, "chain", dir, registry, &available_cores(), mode)
-    }
-}
-
-/// Reads a text file that is not too large; the limit also ends a read from a device.
-fn read(path: &Path) -> Result<String, String> {
-    use std::io::Read;
-    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
-    let mut bytes = Vec::new();
-    file.take(parse::FILE_BYTES_MAX as u64 + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|error| error.to_string())?;
-    if bytes.len() > parse::FILE_BYTES_MAX {
-        return Err(format!("it has more than {} bytes", parse::FILE_BYTES_MAX));
-    }
-    String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())
-}
-
-/// Cores in this process's affinity mask.
-fn available_cores() -> Vec<usize> {
-    match rustix::thread::sched_getaffinity(None) {
-        Ok(set) => (0..rustix::thread::CpuSet::MAX_CPU)
-            .filter(|&core| set.is_set(core))
-            .collect(),
-        // Only a kernel with more cores than the mask holds refuses this.
-        Err(_) => (0..rustix::thread::CpuSet::MAX_CPU).collect(),
     }
 }
 

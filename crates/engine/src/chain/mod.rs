@@ -4,7 +4,8 @@
 //! deploys. Nothing here opens a port or starts a worker. A change of a running chain is the
 //! difference of two of these values.
 //!
-//! - [`model`]: what a checked chain says; [`fusion`]: which of its nodes share a loop.
+//! - [`model`], `link`, `run`, `limits`: what a checked chain says.
+//! - [`fusion`]: which of its nodes share a loop.
 //! - `parse`, `check`, `trust`: from text to that, or to [`ChainErrors`], by way of a [`Registry`].
 //! - [`mod@schema`]: the same rules for editors; [`mod@diff`]: what `catena plan` prints.
 
@@ -13,10 +14,14 @@ pub mod diagnostic;
 pub mod diff;
 pub mod document;
 pub mod fusion;
+pub(crate) mod limits;
+pub(crate) mod link;
 pub mod model;
 mod parse;
 pub mod registry;
+pub(crate) mod run;
 pub mod schema;
+mod text;
 mod trust;
 
 #[cfg(test)]

@@ -10,8 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::check::links::{AGGREGATES, OVERFLOWS, PROTOCOLS, TRUSTS};
 use super::check::nodes::{GROUP, ON_DEATHS};
-use super::check::run::WAITS;
-use super::check::{DEFAULT_IMAGE, MODES};
+use super::check::run::{DEFAULT_IMAGE, MODES, WAITS};
 use super::model::{
     BURST, BURST_LIMITS, NODE_COUNT_MAX, SHARD_COUNT_MAX, SLOT_COUNT, SLOT_COUNT_LIMITS,
     SLOT_COUNT_PACKING,

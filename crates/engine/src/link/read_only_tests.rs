@@ -58,8 +58,8 @@ fn link(aggregate: Aggregate) -> (TxLink, RxLink) {
     let producer = RingEnd::create(Side::Producer, geometry, 0).unwrap();
     let consumer = RingEnd::create(Side::Consumer, geometry, 0).unwrap();
     let mapped = || MappedRing::new(producer.clone(), consumer.clone());
-    let receiving = RxLink::ring(&spec, Inlet::new(mapped(), 0));
-    (TxLink::ring(&spec, mapped(), 0), receiving)
+    let receiving = RxLink::new(&spec, Inlet::new(mapped(), 0));
+    (TxLink::new(&spec, mapped(), 0), receiving)
 }
 
 /// The maker writes over all packets that there are, whoever has them.

@@ -4,15 +4,16 @@ mod waiting;
 
 use catena_shm::bundle;
 use catena_shm::descriptor::{Descriptor, kind};
+use catena_shm::ring;
 use catena_shm::ring_memory::{MappedRing, RingEnd};
 use catena_shm::snapshots::Refused;
 use catena_shm::staging;
 
-use super::{Inlet, OCCUPANCY_CLASSES, RxCounters, bytes_of};
-use crate::chain::{Overflow, Trust};
+use super::counters::{OCCUPANCY_CLASSES, RxCounters};
+use crate::chain::link::{Overflow, Trust};
 use crate::drop_reason::DropReason;
 use crate::load::Load;
-use crate::packet::Packet;
+use crate::packet::{Packet, bytes_of};
 use crate::pools::{Pools, Suspicion};
 use crate::probe::Occupancy;
 use crate::protocol::RingSpec;
@@ -20,9 +21,12 @@ use crate::protocol::RingSpec;
 /// How many packets ahead of the one being copied are fetched.
 const FETCH_AHEAD: usize = 12;
 
-/// The receiving side of a ring.
+/// A consumer whose producer may be replaced while it runs.
+pub type Inlet = ring::Inlet<MappedRing>;
+
+/// The receiving side of a link.
 #[derive(Debug)]
-pub struct RingRx {
+pub struct RxLink {
     /// Index of the link in the chain.
     pub index: usize,
     inlet: Inlet,
@@ -41,7 +45,7 @@ pub struct RingRx {
     pub counters: RxCounters,
 }
 
-impl RingRx {
+impl RxLink {
     /// The receiving side of the link that `spec` describes.
     pub fn new(spec: &RingSpec, inlet: Inlet) -> Self {
         Self {
@@ -75,13 +79,19 @@ impl RingRx {
         }
     }
 
+    /// Its index in the chain plus one.
+    #[inline]
+    pub fn number(&self) -> u16 {
+        u16::try_from(self.index + 1).unwrap_or(u16::MAX)
+    }
+
     /// Violations of the sender, once there are too many for an accident.
     pub fn accusation(&mut self) -> Option<u64> {
         self.suspicion.due(self.counters.violations)
     }
 
     /// Takes up to `max` packets into `load`; they are the caller's, their slots stay taken until
-    /// [`RingRx::commit`]. Those that share a buffer come as bundles, if `bundles` says so.
+    /// [`RxLink::commit`]. Those that share a buffer come as bundles, if `bundles` says so.
     pub fn pull(&mut self, max: usize, pools: &mut Pools, load: &mut Load, bundles: bool) -> usize {
         self.descriptors.clear();
         self.shed(pools);

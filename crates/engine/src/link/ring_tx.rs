@@ -7,18 +7,18 @@ use catena_shm::ring::Producer;
 use catena_shm::ring_memory::{MappedRing, RingEnd};
 use catena_shm::staging::StagingWriter;
 
-use super::{Dropped, TxCounters, bytes_of};
+use super::counters::{Dropped, TxCounters};
 use crate::aggregation::{Packer, THIN};
-use crate::chain::{Overflow, Trust};
+use crate::chain::link::{Overflow, Trust};
 use crate::drop_reason::DropReason;
 use crate::load::Load;
-use crate::packet::Packet;
+use crate::packet::{Packet, bytes_of};
 use crate::pools::{Pools, Suspicion};
 use crate::protocol::RingSpec;
 
-/// The sending side of a ring.
+/// The sending side of a link.
 #[derive(Debug)]
-pub struct RingTx {
+pub struct TxLink {
     /// Index of the link in the chain.
     pub index: usize,
     number: u8,
@@ -41,7 +41,7 @@ pub struct RingTx {
     pub counters: TxCounters,
 }
 
-impl RingTx {
+impl TxLink {
     /// The sending side of the link that `spec` describes, whose next descriptor has free-running
     /// index `start`.
     pub fn new(spec: &RingSpec, ring: MappedRing, start: u64) -> Self {
@@ -80,6 +80,12 @@ impl RingTx {
     /// Whether small packets are being packed into bundles now.
     pub fn is_packing(&self) -> bool {
         self.packer.is_packing()
+    }
+
+    /// Its index in the chain plus one.
+    #[inline]
+    pub fn number(&self) -> u16 {
+        u16::try_from(self.index + 1).unwrap_or(u16::MAX)
     }
 
     /// The ring's memory.
@@ -221,7 +227,7 @@ impl RingTx {
         }
     }
 
-    /// As [`RingTx::send_packets`], for a burst whose packets are to share descriptors.
+    /// As [`TxLink::send_packets`], for a burst whose packets are to share descriptors.
     fn send_packed(&mut self, packets: &mut Vec<Packet>, bytes: u64, pools: &mut Pools) -> Dropped {
         #[expect(clippy::cast_possible_truncation, reason = "bursts are small")]
         let wanted = packets.len() as u32;

@@ -43,8 +43,8 @@ fn link() -> (TxLink, RxLink, Pools, MappedRing) {
     };
     let owner = PoolOwner::create(0, pool, Sharing::ReadWrite).unwrap();
     (
-        TxLink::ring(&spec, mapped(), 0),
-        RxLink::ring(&spec, Inlet::new(mapped(), 0)),
+        TxLink::new(&spec, mapped(), 0),
+        RxLink::new(&spec, Inlet::new(mapped(), 0)),
         Pools::new(vec![owner]),
         mapped(),
     )
@@ -66,7 +66,7 @@ fn turns_are_blocked_when_nothing_fits_and_counted_once() {
     let (mut sender, mut receiver, mut pools, _) = link();
     let blocked = |sender: &mut TxLink| {
         sender.settle();
-        sender.counters().blocked
+        sender.counters.blocked
     };
     send(&mut sender, &mut pools, 5);
     // Three slots are left of 32 that would be taken.
@@ -95,7 +95,7 @@ fn what_waits_is_known_from_cursors_and_is_a_lap_at_most() {
     let mut halves = 0;
     let mut counted = |receiver: &mut RxLink| {
         receiver.count_waiting(1, false);
-        let now = receiver.occupancy().halves;
+        let now = receiver.occupancy.halves;
         now - std::mem::replace(&mut halves, now)
     };
     assert_eq!(counted(&mut receiver), 0);
@@ -104,7 +104,7 @@ fn what_waits_is_known_from_cursors_and_is_a_lap_at_most() {
     sender.settle();
     // They have come one by one since the moment before, for all that is known.
     assert_eq!(counted(&mut receiver), 5);
-    assert_eq!(receiver.occupancy().samples, 3);
+    assert_eq!(receiver.occupancy.samples, 3);
     let mut load = Load::default();
     assert_eq!(receiver.pull(8, &mut pools, &mut load, true), 5);
     receiver.commit();

@@ -4,7 +4,8 @@
 
 use std::fmt;
 
-use super::{Hold, Kept, Verdict};
+use super::keep::{Hold, Kept};
+use super::verdict::Verdict;
 use crate::drop_reason::DropReason;
 use crate::load::Load;
 use crate::packet::Packet;

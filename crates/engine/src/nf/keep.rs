@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use super::{DropReason, Nanos, Nf};
+use crate::drop_reason::DropReason;
 use crate::packet::Packet;
 use crate::pools::Pools;
 
@@ -34,7 +34,7 @@ pub enum Moved {
 #[derive(Debug, Default)]
 pub struct Hold {
     /// By ticket; none if the ticket is free, or the packet still lies in a burst.
-    packets: Vec<Option<Packet>>,
+    pub(super) packets: Vec<Option<Packet>>,
     free: Vec<u32>,
     /// Packets of the burst at hand that were taken out of it: position, and ticket of those that
     /// are moved and not copied.
@@ -118,29 +118,6 @@ impl Hold {
         self.packets.drain(..).flatten()
     }
 
-    /// Between two turns, an NF comes in the place of another one: what the one hands over and the
-    /// other takes stays, under the same tickets. Gives the rest.
-    pub fn change_hands(&mut self, from: &mut dyn Nf, to: &mut dyn Nf) -> Vec<Packet> {
-        let held = from.hand_over();
-        let mut stays = vec![false; self.packets.len()];
-        let mut mark = |held: &[(Nanos, Kept)], stay: bool| {
-            for (_, kept) in held {
-                if let Some(stays) = stays.get_mut(kept.0 as usize) {
-                    *stays = stay;
-                }
-            }
-        };
-        mark(&held, true);
-        mark(&to.take_over(held), false);
-        let gone = stays.iter().enumerate().filter(|(_, stays)| !**stays);
-        let mut rest = Vec::new();
-        for (ticket, _) in gone {
-            #[expect(clippy::cast_possible_truncation, reason = "tickets have 32 bits")]
-            rest.extend(self.take(&Kept(ticket as u32)));
-        }
-        rest
-    }
-
     fn ticket(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             self.packets.push(None);
@@ -156,7 +133,7 @@ impl Hold {
         Kept(ticket)
     }
 
-    fn take(&mut self, kept: &Kept) -> Option<Packet> {
+    pub(super) fn take(&mut self, kept: &Kept) -> Option<Packet> {
         let packet = self.packets.get_mut(kept.0 as usize)?.take()?;
         self.free.push(kept.0);
         Some(packet)

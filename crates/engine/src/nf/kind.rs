@@ -9,16 +9,14 @@ use std::fmt;
 use std::ops::DerefMut;
 
 use super::exchange::NfControl;
-use super::{DropReason, Nf};
+use super::function::Nf;
 use crate::config::{ConfigErrors, PortSide};
-use crate::shard::Sharding;
+use crate::drop_reason::{DropReason, OWN_REASON_COUNT_MAX};
+use crate::own_counters::COUNTER_COUNT_MAX;
+use crate::shard::sharding::Sharding;
 
 /// Most outputs of an NF: a verdict names one in a byte.
 pub const OUTPUT_COUNT_MAX: usize = 256;
-/// Most counters of its own that a node has.
-pub const COUNTER_COUNT_MAX: usize = 32;
-/// Most drop reasons of its own that a node has.
-pub const OWN_REASON_COUNT_MAX: usize = 32;
 /// Most regions of memory that outlive an NF.
 pub const STATE_COUNT_MAX: usize = 8;
 /// Most bytes of the name of a kind, a counter, a drop reason or a region.
@@ -79,6 +77,9 @@ pub struct NfPlan {
     pub requests: Vec<(String, String)>,
     /// Whether it can be several workers, each with its part of the packets.
     pub sharding: Sharding,
+    /// What a key of its own reads, as a text that is the same for the same keys: while shards
+    /// run, only a configuration with the same text takes the place of theirs.
+    pub splits_by: String,
     /// Whether packets that it changes, or makes, have the key of those that they came of.
     pub changes_no_key: bool,
 }
@@ -96,6 +97,7 @@ impl Default for NfPlan {
             drop_reasons: Vec::new(),
             requests: Vec::new(),
             sharding: Sharding::default(),
+            splits_by: String::new(),
             changes_no_key: false,
         }
     }
@@ -166,6 +168,12 @@ impl NfPlan {
     /// As one that can be sharded so.
     pub fn sharding(mut self, sharding: Sharding) -> Self {
         self.sharding = sharding;
+        self
+    }
+
+    /// As one whose shards are told apart by what this text says ([`NfPlan::splits_by`]).
+    pub fn splits_by(mut self, key: impl Into<String>) -> Self {
+        self.splits_by = key.into();
         self
     }
 

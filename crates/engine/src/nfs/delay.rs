@@ -17,7 +17,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::config::{ConfigError, ConfigErrors, parse_config};
-use crate::nf::{BuiltNf, Burst, DropReason, Emission, Kept, Nanos, Nf, NfKind, NfPlan, Verdict};
+use crate::nf::{
+    BuiltNf, Burst, DropReason, Emission, HandOver, Kept, Nanos, Nf, NfKind, NfPlan, Verdict,
+};
 use crate::shard::Sharding;
 use crate::units::Span;
 
@@ -81,13 +83,17 @@ impl Nf for Delay {
         None
     }
 
-    fn hand_over(&mut self) -> Vec<(Nanos, Kept)> {
+    fn hand_over(&mut self) -> HandOver {
         let time_ns = self.time_ns;
         let came = |(due, kept): (Nanos, Kept)| (Nanos(due.since(Nanos(time_ns))), kept);
-        self.held.drain(..).map(came).collect()
+        HandOver {
+            held: self.held.drain(..).map(came).collect(),
+            note: None,
+        }
     }
 
-    fn take_over(&mut self, mut held: Vec<(Nanos, Kept)>) -> Vec<(Nanos, Kept)> {
+    fn take_over(&mut self, handed: HandOver) -> Vec<(Nanos, Kept)> {
+        let mut held = handed.held;
         let rest = held.split_off(held.len().min(self.limit));
         let due = |(came, kept): (Nanos, Kept)| (came.plus(self.time_ns), kept);
         self.held.extend(held.into_iter().map(due));

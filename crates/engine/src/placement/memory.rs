@@ -4,16 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use catena_shm::ring::SLOT_COUNT_MAX;
 
+use super::buffers::{BUNDLE_COUNT_MAX, headroom, size_classes};
 use super::neighbours::Shares;
-use super::{Placement, PlacementError, WorkerSpec, headroom, size_classes};
+use super::plan::{Placement, PlacementError, WorkerSpec};
 use crate::aggregation::BUNDLE_BYTES;
-use crate::chain::{Aggregate, Chain, NodeKind, Trust};
+use crate::chain::model::{Aggregate, Chain, NodeKind, Trust};
 use crate::pools::POOL_COUNT_MAX;
 use crate::protocol::{LEDGER_LINKS_MAX, LaneSpec, PoolSpec, RingSpec};
-use crate::worker::build::pool_geometry;
-
-/// Most bundles that one worker owns.
-pub(super) const BUNDLE_COUNT_MAX: u32 = 1024;
+use crate::worker::geometry::pool_geometry;
 
 /// Gives each ring its number in the ledgers of its sender: what stays keeps its own, and none is
 /// used twice, since buffers that left by a link that has gone may still be out.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::chain::{Chain, Trust};
+use crate::chain::model::{Chain, Trust};
 use crate::protocol::RingSpec;
 use crate::supervisor::renumber::is_link_gone;
 

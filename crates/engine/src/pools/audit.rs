@@ -10,12 +10,6 @@ use catena_shm::pool::{LinkSet, SOUGHT};
 
 use super::{Place, Pools};
 
-/// What is being looked for: for each pool, buffers with the links they left by.
-#[derive(Debug, Default)]
-pub(super) struct Search {
-    marked: Vec<(u16, Vec<(u32, u8)>)>,
-}
-
 impl Pools {
     /// Marks what is out by one of `links`.
     pub fn begin_search(&mut self, links: &LinkSet) {

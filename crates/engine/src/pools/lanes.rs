@@ -5,10 +5,8 @@
 
 use catena_shm::descriptor::Descriptor;
 use catena_shm::pool::LinkSet;
-use catena_shm::ring::Producer;
+use catena_shm::ring::{Inlet, Producer};
 use catena_shm::ring_memory::{MappedRing, RingEnd};
-
-use crate::link::Inlet;
 
 /// The way home to one owner, for buffers that ended here.
 #[derive(Debug)]
@@ -98,7 +96,7 @@ pub struct HomeLane {
     /// Index of the worker that returns by it.
     pub from: usize,
     /// The ring by which it returns buffers.
-    pub inlet: Inlet,
+    pub inlet: Inlet<MappedRing>,
     /// Links over which that peer can have come to hold them.
     pub links: LinkSet,
     /// Returns that no honest peer would send.
@@ -108,7 +106,7 @@ pub struct HomeLane {
 
 impl HomeLane {
     /// A lane from worker `from`, which can have come to hold buffers over `links`.
-    pub fn new(from: usize, inlet: Inlet, links: LinkSet) -> Self {
+    pub fn new(from: usize, inlet: Inlet<MappedRing>, links: LinkSet) -> Self {
         Self {
             from,
             inlet,

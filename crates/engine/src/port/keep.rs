@@ -9,7 +9,7 @@ use std::fmt;
 
 use catena_shm::pool::{PoolMemory, PoolOwner};
 
-use super::{Sending, TxBurst};
+use super::tx_burst::{Sending, TxBurst};
 use crate::drop_reason::DropReason;
 use crate::packet::Packet;
 use crate::pools::Pools;

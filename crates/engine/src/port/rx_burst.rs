@@ -5,7 +5,7 @@
 use std::fmt;
 
 use crate::aggregation::PACKED_LEN_MAX;
-use crate::nf::DropReason;
+use crate::drop_reason::DropReason;
 use crate::packet::Packet;
 use crate::pools::Pools;
 
@@ -168,7 +168,18 @@ impl<'a> RxBurst<'a> {
 
     /// Counts a packet that arrived and could not be received.
     pub fn drop_packet(&mut self, reason: DropReason) {
-        self.drops[reason.index()] += 1;
+        self.drop_packets(reason, 1);
+    }
+
+    /// As [`RxBurst::drop_packet`], for `count` packets.
+    pub fn drop_packets(&mut self, reason: DropReason, count: u64) {
+        self.drops[reason.index()] += count;
+    }
+
+    /// Where packets come from and go to, and how many there may be then: for the ports of links,
+    /// which make packets piece by piece.
+    pub(crate) fn parts(&mut self) -> (&mut Pools, &mut Vec<Packet>, usize) {
+        (self.pools, self.packets, self.limit)
     }
 
     /// The packets received so far in this call, for wrappers.

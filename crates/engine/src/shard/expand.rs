@@ -12,10 +12,12 @@
 //! Nodes stand where the file has them, a node's shards one behind the other, and splitters behind
 //! all; the same file gives the same chain, and a node keeps its name whatever the others become.
 
+use super::key::ShardKey;
+use super::names::{shard_name, splitter_name};
+use super::sharding::Shard;
 use super::split::{self, Config};
-use super::{Shard, ShardKey, shard_name, splitter_name};
-use crate::chain::model::{Chain, Link, Mode, Node, NodeKind, SLOT_COUNT};
-use crate::chain::{Aggregate, Overflow, Protocol, Trust};
+use crate::chain::link::{Aggregate, Link, Overflow, Protocol, SLOT_COUNT, Trust};
+use crate::chain::model::{Chain, Mode, Node, NodeKind};
 use crate::nf::{Inputs, NfPlan};
 
 /// Makes a node of each shard. A chain without shards is left as it is.

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::key::{KeyReader, ShardKey};
-use super::{ALL_SHARDS, Choice, Chooser, Sharding};
+use super::own::{ALL_SHARDS, Choice, Chooser};
+use super::sharding::Sharding;
 use crate::chain::registry::Registry;
 use crate::config::{ConfigError, ConfigErrors, parse_config};
 use crate::nf::{BuildContext, BuiltNf, Burst, Nanos, Nf, NfKind, NfPlan, Verdict};

@@ -31,23 +31,27 @@ use crate::chain::diff::diff;
 use crate::placement::{Placement, place, place_onto};
 use crate::protocol::parts::{Incoming, Outgoing};
 use crate::protocol::{RegionName, ToWorker, VERSION};
-use crate::supervisor::apply::Change;
+use crate::supervisor::audits::Audits;
+use crate::supervisor::book::{Book, Life, Stage, WrittenRegion};
+use crate::supervisor::burial::links_to;
+use crate::supervisor::change::Change;
 use crate::supervisor::clock::now;
 use crate::supervisor::draining::Draining;
-use crate::supervisor::estate::{
-    Book, Estate, Life, Origin, Stage, WrittenRegion, monotonic_ns, read_text,
-};
+use crate::supervisor::estate::{Estate, Origin, monotonic_ns, read_text};
 use crate::supervisor::instance::{Changing, Held, Instance, State};
 use crate::supervisor::keeper::{Call, Reply, TEXT_BYTES_MAX};
 use crate::supervisor::memory::{Memory, RingName, rings};
 use crate::supervisor::outbox::Outbox;
+use crate::supervisor::past::Past;
 use crate::supervisor::reclaim::units_of;
+use crate::supervisor::reclaims::Reclaims;
 use crate::supervisor::renumber::{compact, renumber};
+use crate::supervisor::restarts::read_back;
 use crate::supervisor::runtime_dir::{RuntimeDir, RuntimeDirError, dial_keeper};
 use crate::supervisor::spawn::Body;
 use crate::supervisor::states::States;
+use crate::supervisor::tcp_links::Sockets;
 use crate::supervisor::{Options, StartError, Supervisor};
-use crate::supervisor::{audit, burial, respawn, sockets};
 
 /// How long the keeper, or all workers together, may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -320,19 +324,19 @@ impl Supervisor {
         let runtime = runtime.map_err(|error| error.to_string())?;
         Ok(Self {
             memory,
-            sockets: sockets::Sockets::written(book.secrets.clone(), book.addresses.clone()),
+            sockets: Sockets::written(book.secrets.clone(), book.addresses.clone()),
             states,
             clock: Clock::from_parts(book.clock),
-            past: super::Past::of(&book.past),
+            past: Past::of(&book.past),
             events: VecDeque::new(),
-            reclaims: burial::Reclaims {
+            reclaims: Reclaims {
                 waiting: book.waiting.clone(),
                 under_way: book.under_way.clone(),
                 last: book.last_reclaim,
             },
-            audits: audit::Audits::written(book),
+            audits: Audits::written(book),
             adoptions: book.adoptions.clone(),
-            respawns: respawn::read_back(&book.respawns),
+            respawns: read_back(&book.respawns),
             spare: None,
             questions: BTreeMap::new(),
             next_request: book.next_request,
@@ -414,7 +418,7 @@ impl Supervisor {
             .copied()
             .collect();
         for lane in lanes {
-            let links = burial::links_to(old, &lane);
+            let links = links_to(old, &lane);
             let returned = self.memory.not_given_back(&lane);
             let returned = units_of(&returned, &geometries);
             let is_home = |pool: u16, buffer: u32, link: u8| {

@@ -11,9 +11,6 @@
 //! A node with other settings is exchanged between two turns of its worker, links and neighbours
 //! untouched; its state starts anew.
 
-mod asking;
-mod links;
-
 use std::time::Duration;
 
 use catena_shm::ring::RingMemory;
@@ -23,11 +20,15 @@ use crate::chain::Chain;
 use crate::chain::diff::{Plan, diff};
 use crate::placement::{Placement, node_spec, place_onto};
 use crate::protocol::{Assignment, PoolSpec, RegionName, ToWorker};
+use crate::shard::name_in_file;
 use crate::supervisor::Supervisor;
+use crate::supervisor::change::Change;
 use crate::supervisor::clock::now;
 use crate::supervisor::instance::{Changing, Instance, State};
 use crate::supervisor::memory::{RingName, needed_by, rings};
-use crate::supervisor::renumber::{compact, is_gone, is_link_gone, renumber, same_settings};
+use crate::supervisor::renumber::{
+    compact, is_gone, is_link_gone, renumber, same_settings, splits_otherwise,
+};
 
 /// Why a running chain could not be changed. It runs on as it was, unless said otherwise.
 #[derive(Debug, thiserror::Error)]
@@ -51,55 +52,6 @@ pub enum ApplyError {
     /// cut off.
     #[error("links that go did not run empty within {0:?}; packets in them are lost and counted")]
     NotDrained(Duration),
-}
-
-/// How far a change of the running chain has come.
-#[derive(Debug, Default)]
-pub(super) enum Change {
-    /// There is none.
-    #[default]
-    No,
-    /// What is new is made; nothing is used yet. Workers that have died since are buried when it is
-    /// decided which chain they belong to: the change fails, and it is the old one.
-    Preparing(Vec<usize>),
-    /// The chain is the new one. Rings and pools of the old one that are still in use.
-    Switching(Vec<RingName>, Vec<PoolSpec>),
-    /// The same, but its supervisor has died, and so has every worker: none is replaced before all
-    /// that they left is settled.
-    Completing(Vec<RingName>, Vec<PoolSpec>),
-}
-
-impl Change {
-    /// Whether a worker has died while the change was prepared.
-    fn has_lost(&self, worker: usize) -> bool {
-        matches!(self, Self::Preparing(dead) if dead.contains(&worker))
-    }
-
-    /// What of `old` is in use while the chain becomes `now`.
-    pub(super) fn switching(old: &Placement, now: &Placement) -> Self {
-        let kept = rings(now);
-        let is_kept = |ring: &RingName| kept.iter().any(|other| other.producer == ring.producer);
-        let leaving = rings(old).into_iter().filter(|ring| !is_kept(ring));
-        let is_gone = |pool: &&PoolSpec| !now.pools.iter().any(|other| other.id == pool.id);
-        let pools = old.pools.iter().filter(is_gone).cloned();
-        Self::Switching(leaving.collect(), pools.collect())
-    }
-
-    /// Rings in use that the placement does not name.
-    pub(super) fn leaving(&self) -> &[RingName] {
-        match self {
-            Self::Switching(rings, _) | Self::Completing(rings, _) => rings,
-            Self::No | Self::Preparing(_) => &[],
-        }
-    }
-
-    /// Pools in use that the placement does not name: their owners wait for the last buffer.
-    fn leaving_pools(&self) -> &[PoolSpec] {
-        match self {
-            Self::Switching(_, pools) | Self::Completing(_, pools) => pools,
-            Self::No | Self::Preparing(_) => &[],
-        }
-    }
 }
 
 /// How long new workers may take to start, and old links to run empty.
@@ -152,7 +104,7 @@ impl Supervisor {
         self.switch(&old.0, &old.1)
     }
 
-    fn check_settled(&self) -> Result<(), ApplyError> {
+    pub(super) fn check_settled(&self) -> Result<(), ApplyError> {
         let workers = self.instances.iter().zip(&self.placement.workers);
         let mut unsettled = workers.filter(|(instance, worker)| {
             let is_busy = instance.changing != Changing::No;
@@ -379,7 +331,7 @@ impl Supervisor {
     }
 
     /// The instance of a worker that was there when the change began.
-    fn same_life(&mut self, (worker, epoch): (usize, u32)) -> Option<&mut Instance> {
+    pub(super) fn same_life(&mut self, (worker, epoch): (usize, u32)) -> Option<&mut Instance> {
         let instance = &mut self.instances[worker];
         (instance.epoch == epoch && instance.is_live()).then_some(instance)
     }
@@ -483,7 +435,7 @@ fn is_worth_sending(delta: &Assignment) -> bool {
 }
 
 /// What a running chain cannot become.
-fn check_possible(
+pub(super) fn check_possible(
     old_chain: &Chain,
     old: &Placement,
     chain: &Chain,
@@ -569,6 +521,13 @@ fn check_possible(
         }
     }
     for (before, after) in old_chain.nodes.iter().zip(&chain.nodes) {
+        if !is_gone(before) && !is_gone(after) && splits_otherwise(before, after) {
+            let name = name_in_file(&after.name);
+            return refuse(format!(
+                "packets would be told apart by another key among the shards of {name}, and what \
+                 one knows of a flow another would be asked for"
+            ));
+        }
         if before.is_port() && !is_gone(before) && is_gone(after) {
             let stays = chain.nodes.iter().any(|node| node.name == before.name);
             if stays {

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::supervisor::body::Body;
 use crate::supervisor::clock::now;
 use crate::supervisor::instance::State;
-use crate::supervisor::spawn::Body;
 use crate::supervisor::{START_TIMEOUT, Supervisor};
 
 /// How long a worker's data path may take to answer between two turns.

@@ -17,90 +17,19 @@
 //! A worker that lies about its cursors while others are looked for makes its own buffers seem to
 //! be somewhere: they are found when it has died in turn.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use catena_shm::pool::{SOUGHT, read_ledger};
 
 use crate::chain::Trust;
 use crate::protocol::{RegionName, ToWorker};
-use crate::supervisor::apply::Change;
-use crate::supervisor::burial::Reclaim;
-use crate::supervisor::estate::Book;
+use crate::supervisor::change::Change;
 use crate::supervisor::instance::State;
 use crate::supervisor::memory::{RingName, rings};
 use crate::supervisor::reclaim::{Unit, units_of};
+use crate::supervisor::reclaims::Reclaim;
 use crate::supervisor::{Event, Supervisor};
 use crate::worker::build::pool_geometry;
-
-/// Owners whose pools are looked through.
-#[derive(Debug, Default)]
-pub(super) struct Audits {
-    /// To be begun: links by which dead workers can have come to their buffers, by owner and by
-    /// their numbers in its ledgers.
-    pub(super) due: BTreeMap<usize, BTreeSet<u8>>,
-    /// Begun: the number of the question that the owner answers when it has marked them.
-    open: BTreeMap<usize, (u64, BTreeSet<u8>)>,
-    /// Ended: the number of the question that the owner answers when it has read so. Until then no
-    /// other is begun, since it would not be known whose marks they are.
-    ending: BTreeMap<usize, u64>,
-    /// The link of the last that was begun, by owner. Marks may stand in its ledger as long as the
-    /// owner has not read that the search has ended, so also when it dies before.
-    pub(super) last: BTreeMap<usize, BTreeSet<u8>>,
-}
-
-impl Audits {
-    /// Links of those that are begun, by owner.
-    pub(super) fn open_links(&self) -> BTreeMap<usize, BTreeSet<u8>> {
-        let ending = self.ending.keys();
-        let ending = ending.map(|owner| (*owner, BTreeSet::new()));
-        let open = self.open.iter();
-        let open = open.map(|(owner, (_, links))| (*owner, links.clone()));
-        ending.chain(open).collect()
-    }
-
-    /// Begins with the next link of `owner`, unless another of its links is looked through: whose
-    /// marks stand in its ledger must be known. `id` is the number of the question.
-    fn begin(&mut self, owner: usize, id: u64) -> Option<u8> {
-        if self.open.contains_key(&owner) || self.ending.contains_key(&owner) {
-            return None;
-        }
-        let due = self.due.get_mut(&owner)?;
-        let link = due.pop_first();
-        if due.is_empty() {
-            self.due.remove(&owner);
-        }
-        let links = BTreeSet::from([link?]);
-        self.last.insert(owner, links.clone());
-        self.open.insert(owner, (id, links));
-        link
-    }
-
-    /// Everything that the owner had to mark is dealt with; `id` is the number of the question by
-    /// which it says that it has read so.
-    fn end(&mut self, owner: usize, id: u64) {
-        self.open.remove(&owner);
-        self.ending.insert(owner, id);
-    }
-
-    /// The owner has answered `id`.
-    fn answered(&mut self, owner: usize, id: u64) {
-        if self.ending.get(&owner) == Some(&id) {
-            self.ending.remove(&owner);
-        }
-    }
-
-    /// As a former supervisor wrote them down. No answer is awaited for those that were begun.
-    pub(super) fn written(book: &Book) -> Self {
-        let open = book.audits_open.iter();
-        let open = open.map(|(owner, links)| (*owner, (u64::MAX, links.clone())));
-        Self {
-            due: book.audits_due.clone(),
-            open: open.collect(),
-            ending: BTreeMap::new(),
-            last: book.audits_last.clone(),
-        }
-    }
-}
 
 impl Supervisor {
     /// A worker has died: what it may have kept is to be looked for.
@@ -312,28 +241,4 @@ impl Supervisor {
 pub(super) fn marked_in(ledger: &[(u32, u8)]) -> BTreeSet<u32> {
     let marked = ledger.iter().filter(|(_, link)| *link == SOUGHT);
     marked.map(|(buffer, _)| *buffer).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What is marked says no more by which link it left: of two links at once, it would not be
-    /// known to whom a buffer may come home when the owner dies.
-    #[test]
-    fn one_link_at_a_time_is_looked_through_and_its_marks_are_its_own() {
-        let mut audits = Audits::default();
-        audits.due.insert(0, BTreeSet::from([3, 5]));
-        assert_eq!(audits.begin(0, 1), Some(3));
-        assert_eq!(audits.begin(0, 2), None, "the first is looked through");
-        audits.end(0, 3);
-        assert_eq!(audits.begin(0, 4), None, "its marks may still stand");
-        assert_eq!(audits.last[&0], BTreeSet::from([3]));
-        audits.answered(0, 1);
-        assert_eq!(audits.begin(0, 5), None, "another answer");
-        audits.answered(0, 3);
-        assert_eq!(audits.begin(0, 6), Some(5));
-        assert_eq!(audits.last[&0], BTreeSet::from([5]));
-        assert!(audits.due.is_empty());
-    }
 }

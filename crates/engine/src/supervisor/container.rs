@@ -1,4 +1,4 @@
-//! Workers in containers: the engine that runs them, their arrival, and what they leave.
+//! Containers for workers: the engine that runs them, and what it leaves.
 //!
 //! A container is run by podman or docker from an image with the `catena` binary, and gets nothing
 //! but the folder of the workers' socket: no network (unless TCP links reach it: then the engine's
@@ -7,7 +7,6 @@
 //! that its environment holds, and from then on all memory comes and goes as descriptors over that
 //! connection.
 //!
-//! - A connection that has not shown a token may not make the supervisor wait: it does not block.
 //! - A worker's exit is told by a descriptor of its process; until it has connected, by the
 //!   engine's client. The client outlives the worker by the time that the engine needs to tidy up;
 //!   nobody waits for it before the chain stops.
@@ -32,30 +31,24 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use catena_shm::{fd_passing, peer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::chain::{Chain, Mode};
 use crate::placement::Placement;
-use crate::protocol::{FromWorker, VERSION};
-use crate::supervisor::Supervisor;
 use crate::supervisor::container::limits::{PRIVATE_BYTES_MAX, TASKS_MAX, own_limits, user_of};
-use crate::supervisor::instance::State;
 use crate::supervisor::runtime_dir::RuntimeDir;
-use crate::supervisor::spawn::{Body, SpawnError};
+use crate::supervisor::start_error::SpawnError;
 
 /// Engines, in the order in which they are tried.
 const ENGINES: [&str; 2] = ["podman", "docker"];
 /// What stands for an engine where containers are somebody else's.
-const JOIN: &str = "join";
+pub(super) const JOIN: &str = "join";
 /// How long an engine may take to answer a question or to remove a container.
 const ENGINE_PATIENCE: Duration = Duration::from_secs(10);
 /// How often an engine is told to kill a container that is not there yet.
 const KILL_EVERY: Duration = Duration::from_millis(200);
-/// Connections without a token, at most; the oldest gives way.
-const STRANGERS_MAX: usize = 32;
 /// Where a container finds the socket's folder.
 const MOUNT_POINT: &str = "/run/catena";
 /// Label of a container: the folder mounted into it.
@@ -77,9 +70,9 @@ pub(super) struct Containers {
     /// What they are run from.
     pub(super) plan: Plan,
     /// Connections that have not shown a token.
-    strangers: Vec<OwnedFd>,
+    pub(super) strangers: Vec<OwnedFd>,
     /// Those whose workers have ended, until the engine has removed them.
-    departing: Vec<Container>,
+    pub(super) departing: Vec<Container>,
 }
 
 /// What a container is connected to.
@@ -94,22 +87,22 @@ pub(super) enum Network {
 /// A container that runs a worker.
 #[derive(Debug)]
 pub struct Container {
-    engine: &'static str,
-    name: String,
+    pub(super) engine: &'static str,
+    pub(super) name: String,
     /// `podman run` or `docker run`, and the descriptor that tells its exit; none where workers
     /// join.
     client: Option<(Child, OwnedFd)>,
     /// The worker's process, once it has connected.
-    worker: Option<Process>,
+    pub(super) worker: Option<Process>,
     /// Clients that were told to kill it.
     killers: Vec<Child>,
 }
 
 /// A worker's process, as seen from outside its container.
 #[derive(Debug)]
-struct Process {
-    pid: Option<Pid>,
-    exit: OwnedFd,
+pub(super) struct Process {
+    pub(super) pid: Option<Pid>,
+    pub(super) exit: OwnedFd,
 }
 
 impl Containers {
@@ -214,20 +207,20 @@ impl Plan {
         epoch: u32,
         token: &str,
         (network, shared_bytes): (Network, u64),
-    ) -> Result<Body, SpawnError> {
+    ) -> Result<Container, SpawnError> {
         let failed = |error: std::io::Error| SpawnError {
             worker: worker.to_owned(),
             reason: format!("{}: {error}", self.engine),
         };
         if self.engine == JOIN {
             self.leave_token(worker, token).map_err(failed)?;
-            return Ok(Body::Container(Container {
+            return Ok(Container {
                 engine: self.engine,
                 name: worker.to_owned(),
                 client: None,
                 worker: None,
                 killers: Vec::new(),
-            }));
+            });
         }
         let chain_name = &chain.name;
         // Two supervisors may run chains of the same name from different folders.
@@ -276,13 +269,13 @@ impl Plan {
             .map_err(failed)?;
         let client_exit = pidfd_open(Pid::from_child(&client), PidfdFlags::empty())
             .map_err(|error| failed(error.into()))?;
-        Ok(Body::Container(Container {
+        Ok(Container {
             engine: self.engine,
             name,
             client: Some((client, client_exit)),
             worker: None,
             killers: Vec::new(),
-        }))
+        })
     }
 }
 
@@ -433,7 +426,7 @@ impl Container {
     }
 
     /// Whether the engine has done with it.
-    fn is_gone(&mut self) -> bool {
+    pub(super) fn is_gone(&mut self) -> bool {
         self.killers
             .retain_mut(|killer| matches!(killer.try_wait(), Ok(None)));
         let is_run = |(client, _): &mut (Child, OwnedFd)| matches!(client.try_wait(), Ok(None));
@@ -441,7 +434,7 @@ impl Container {
     }
 
     /// Waits until the engine has removed it, and sees to it that it does.
-    fn remove(&mut self) {
+    pub(super) fn remove(&mut self) {
         let Some((mut client, client_exit)) = self.client.take() else {
             return;
         };
@@ -463,116 +456,6 @@ impl Container {
         let _ = client.wait();
         for killer in &mut self.killers {
             let _ = killer.wait();
-        }
-    }
-}
-
-impl Supervisor {
-    /// Looks for what a changed chain needs for its containers.
-    ///
-    /// # Errors
-    /// No engine has the image.
-    pub(super) fn plan_containers(&mut self) -> Result<(), SpawnError> {
-        let needed = Containers::for_chain(&self.chain, &self.placement, &self.runtime)?;
-        match (&mut self.containers, needed) {
-            (Some(now), Some(needed)) => now.plan = needed.plan,
-            (now @ None, needed) => *now = needed,
-            (Some(_), None) => {}
-        }
-        Ok(())
-    }
-
-    /// Lets in who connects, and those who show the token of a worker that is expected.
-    pub(super) fn admit_containers(&mut self) {
-        let Some(containers) = &mut self.containers else {
-            return;
-        };
-        let mut strangers = std::mem::take(&mut containers.strangers);
-        while let Some(socket) = self.runtime.accept_worker() {
-            if strangers.len() == STRANGERS_MAX {
-                strangers.remove(0);
-            }
-            strangers.push(socket);
-        }
-        for socket in strangers {
-            match fd_passing::receive(&socket) {
-                Err(Errno::AGAIN) => {
-                    if let Some(containers) = &mut self.containers {
-                        containers.strangers.push(socket);
-                    }
-                }
-                Ok(Some(message)) => {
-                    if let Ok(FromWorker::Hello { version, token }) =
-                        serde_json::from_slice(&message.bytes)
-                    {
-                        self.admit(socket, version, &token);
-                    }
-                }
-                // Closing the socket is the answer.
-                Ok(None) | Err(_) => {}
-            }
-        }
-    }
-
-    fn admit(&mut self, socket: OwnedFd, version: u32, token: &str) {
-        let expected = self.instances.iter().position(|instance| {
-            instance.state == State::Starting
-                && instance.socket.is_none()
-                && instance.token == token
-        });
-        let Some(worker) = expected else { return };
-        let instance = &mut self.instances[worker];
-        let Some(Body::Container(container)) = &mut instance.body else {
-            return;
-        };
-        if version != VERSION {
-            instance.failure = Some(format!(
-                "its image holds another version of catena (protocol {version:08x}, here \
-                 {VERSION:08x}); build it anew with `cargo xtask image`"
-            ));
-            return;
-        }
-        let pid = peer::credentials(&socket).ok().and_then(|peer| peer.pid);
-        let exit = peer::process(&socket);
-        container.worker = exit.ok().map(|exit| Process { pid, exit });
-        if container.engine == JOIN {
-            if container.worker.is_none() {
-                // Its exit could never be certain.
-                instance.failure = Some("its process cannot be watched from here".to_owned());
-                return;
-            }
-            let path = token_path(&self.runtime.worker_dir(), &container.name);
-            let _ = std::fs::remove_file(path);
-        }
-        // From here on it is like any worker's.
-        instance.socket = Some(socket);
-        self.assign(worker);
-    }
-
-    /// Gives up a worker's body; its exit is certain or has been asked for. Says how it ended.
-    pub(super) fn part_with(&mut self, mut body: Body) -> String {
-        let how = body.reap();
-        if let (Body::Container(container), Some(containers)) = (body, &mut self.containers) {
-            containers.departing.push(container);
-        }
-        how
-    }
-
-    /// Forgets containers that the engine has removed.
-    pub(super) fn see_containers_off(&mut self) {
-        if let Some(containers) = &mut self.containers {
-            containers
-                .departing
-                .retain_mut(|container| !container.is_gone());
-        }
-    }
-
-    /// Waits for the engine to remove what is left of the containers whose workers have ended.
-    pub(super) fn remove_containers(&mut self) {
-        if let Some(containers) = &mut self.containers {
-            for mut container in std::mem::take(&mut containers.departing) {
-                container.remove();
-            }
         }
     }
 }

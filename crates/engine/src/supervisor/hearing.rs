@@ -10,9 +10,9 @@ use catena_shm::ring_memory::Side;
 
 use crate::pools::VIOLATION_LIMIT;
 use crate::protocol::{FromWorker, RegionName, VERSION};
+use crate::supervisor::body::Body;
 use crate::supervisor::clock::now;
 use crate::supervisor::instance::{Changing, Heard, State};
-use crate::supervisor::spawn::Body;
 use crate::supervisor::{Event, Supervisor, memory, status};
 
 /// Messages that are heard of one worker before the next worker's turn comes.

@@ -15,9 +15,9 @@ use rustix::io::Errno;
 use crate::protocol::parts::{FROM_WORKER_BYTES_MAX, Incoming};
 use crate::protocol::{FromWorker, PortClosing, RegionName, ToWorker};
 use crate::stats::PageLayout;
+use crate::supervisor::body::Body;
 use crate::supervisor::clock::now;
 use crate::supervisor::outbox::Outbox;
-use crate::supervisor::spawn::Body;
 use crate::supervisor::watchdog::Watch;
 
 /// How far an instance has come.

@@ -4,7 +4,7 @@
 //! chain is not used as it was read: nodes and links that stay keep the numbers they have, new ones
 //! are appended, and places of those that go stay empty ([`is_gone`], [`is_link_gone`]).
 
-use crate::chain::{Chain, Link, Node, NodeKind};
+use crate::chain::model::{Chain, Link, Node, NodeKind, WrapSpec};
 
 /// Whether a node's place is empty.
 pub fn is_gone(node: &Node) -> bool {
@@ -44,9 +44,8 @@ pub fn same_settings(old: &Node, new: &Node) -> bool {
                 ..
             },
         ) => {
-            let same_wrap = |(l, r): (&crate::chain::WrapSpec, &crate::chain::WrapSpec)| {
-                l.kind.name == r.kind.name && l.config == r.config
-            };
+            let same_wrap =
+                |(l, r): (&WrapSpec, &WrapSpec)| l.kind.name == r.kind.name && l.config == r.config;
             a.name == b.name && x == y && v.len() == w.len() && v.iter().zip(w).all(same_wrap)
         }
         (
@@ -61,6 +60,25 @@ pub fn same_settings(old: &Node, new: &Node) -> bool {
                 plan: w,
             },
         ) => a.name == b.name && x == y && v == w,
+        _ => false,
+    }
+}
+
+/// Whether packets would be told apart by another key among shards that stay: what one shard knows
+/// of a flow, another one would be asked for, beginning with packets that are on the way.
+pub(super) fn splits_otherwise(old: &Node, new: &Node) -> bool {
+    match (&old.kind, &new.kind) {
+        (
+            NodeKind::Nf {
+                kind: a, plan: v, ..
+            },
+            NodeKind::Nf {
+                kind: b, plan: w, ..
+            },
+        ) => {
+            let are_shards = old.shard.is_some() && new.shard.is_some();
+            are_shards && a.name == b.name && v.splits_by != w.splits_by
+        }
         _ => false,
     }
 }

@@ -10,13 +10,14 @@ use catena_shm::ring::packets_in;
 
 use crate::chain::OnDeath;
 use crate::protocol::{RegionName, ToWorker};
-use crate::supervisor::apply::Change;
-use crate::supervisor::burial::{Reclaim, links_to};
+use crate::supervisor::burial::links_to;
+use crate::supervisor::change::Change;
 use crate::supervisor::clock::now;
-use crate::supervisor::estate::WrittenRespawn;
 use crate::supervisor::instance::State;
 use crate::supervisor::memory::{RingName, rings};
-use crate::supervisor::reclaim::{self, Unit};
+use crate::supervisor::reclaim;
+use crate::supervisor::reclaims::Reclaim;
+use crate::supervisor::restarts::Respawn;
 use crate::supervisor::{Event, Supervisor};
 
 /// Longest wait before a node that keeps dying is started again.
@@ -28,40 +29,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 const GAPS_MAX: usize = 10_000;
 /// A worker that lives longer than this has not died of its start.
 const SETTLED_AFTER: Duration = Duration::from_secs(1);
-
-/// A worker to be started again.
-#[derive(Debug)]
-pub(super) struct Respawn {
-    /// When.
-    pub(super) due: Instant,
-    /// Since when its packets wait.
-    pub(super) since: Instant,
-    /// How often in a row it died soon after its start.
-    pub(super) quick_deaths: u32,
-    /// Whether it is up again, and this entry only remembers its deaths.
-    pub(super) is_up: bool,
-    /// Buffers that must come home before it may make its pools anew.
-    pub(super) waits_for: BTreeMap<Unit, u8>,
-    /// When it was last looked for them.
-    pub(super) looked: Option<Instant>,
-}
-
-/// As a former supervisor wrote them down: those that wait are due.
-pub(super) fn read_back(written: &[WrittenRespawn]) -> BTreeMap<usize, Respawn> {
-    let now = now();
-    let entries = written.iter().map(|entry| {
-        let respawn = Respawn {
-            due: now,
-            since: now,
-            quick_deaths: entry.quick_deaths,
-            is_up: entry.is_up,
-            waits_for: entry.waits_for.iter().copied().collect(),
-            looked: None,
-        };
-        (entry.worker, respawn)
-    });
-    entries.collect()
-}
 
 impl Supervisor {
     /// Tells neighbours what to do with packets for a dead node.

@@ -24,7 +24,7 @@ use catena_shm::tsc::Clock;
 use rustix::event::Timespec;
 use rustix::pipe::pipe;
 
-use crate::supervisor::spawn::Body;
+use crate::supervisor::body::Body;
 use crate::wait::WaitBasis;
 use crate::worker::serve::stepped::Stepped;
 

@@ -10,41 +10,16 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::chain::registry::Registry;
-use crate::supervisor::container::Container;
-use crate::worker::serve::{ServeError, serve};
-
-/// What runs a worker.
-#[derive(Debug)]
-pub enum Body {
-    /// A thread of this process.
-    Thread(Option<JoinHandle<Result<(), ServeError>>>),
-    /// A process, and the descriptor that tells its exit.
-    Process(Child, OwnedFd),
-    /// A container.
-    Container(Container),
-    /// A process that another supervisor has started: its number, and the descriptor that tells its
-    /// exit. How it ended is told to nobody.
-    Adopted(u32, OwnedFd),
-}
-
-/// A worker that could not be started.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot start worker {worker}: {reason}")]
-pub struct SpawnError {
-    /// Name of the worker.
-    pub worker: String,
-    /// Why, and what to do.
-    pub reason: String,
-}
+pub use crate::supervisor::body::Body;
+pub use crate::supervisor::start_error::SpawnError;
+use crate::worker::serve::serve;
 
 fn failed(worker: &str, reason: impl std::fmt::Display) -> SpawnError {
     SpawnError {
@@ -150,64 +125,4 @@ pub fn process(
     let pid = Pid::from_child(&child);
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed(worker, error))?;
     Ok((Body::Process(child, pidfd), ours))
-}
-
-impl Body {
-    /// Process id, where there is one.
-    pub fn pid(&self) -> Option<u32> {
-        match self {
-            Self::Thread(_) => None,
-            Self::Process(child, _) => Some(child.id()),
-            Self::Adopted(pid, _) => Some(*pid),
-            Self::Container(container) => container.pid(),
-        }
-    }
-
-    /// The descriptor that becomes readable at its exit.
-    pub fn exit_fd(&self) -> Option<&OwnedFd> {
-        match self {
-            Self::Process(_, pidfd) | Self::Adopted(_, pidfd) => Some(pidfd),
-            Self::Container(container) => container.exit_fd(),
-            Self::Thread(_) => None,
-        }
-    }
-
-    /// Whether somebody else started it.
-    pub fn has_joined(&self) -> bool {
-        matches!(self, Self::Container(container) if container.has_joined())
-    }
-
-    /// Kills it, if it can be killed: a worker that broke the protocol. A thread ends by itself
-    /// when its connection does.
-    pub fn kill(&mut self) {
-        match self {
-            Self::Thread(_) => {}
-            #[cfg(test)]
-            Self::Adopted(pid, _) if crate::supervisor::simulation::kill(*pid) => {}
-            Self::Process(_, pidfd) | Self::Adopted(_, pidfd) => {
-                let _ = pidfd_send_signal(pidfd, Signal::KILL);
-            }
-            Self::Container(container) => container.kill(),
-        }
-    }
-
-    /// Waits for its end and says how it ended. Only after its exit is known or has been asked for.
-    pub fn reap(&mut self) -> String {
-        match self {
-            Self::Thread(handle) => match handle.take().map(JoinHandle::join) {
-                Some(Ok(Ok(()))) | None => "ended".to_owned(),
-                Some(Ok(Err(error))) => error.to_string(),
-                Some(Err(_)) => "panicked".to_owned(),
-            },
-            Self::Process(child, _) => child
-                .wait()
-                .map_or_else(|error| error.to_string(), |status| status.to_string()),
-            Self::Container(container) => container.how_it_ended(),
-            Self::Adopted(_, pidfd) => {
-                // Nobody's child is waited for: its exit is certain when this is readable.
-                let _ = poll(&mut [PollFd::new(pidfd, PollFlags::IN)], None);
-                "ended; how is not known, since another supervisor had started it".to_owned()
-            }
-        }
-    }
 }

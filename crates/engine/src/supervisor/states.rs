@@ -1,4 +1,5 @@
-//! Memory that outlives NFs: made here, kept here, and given to whoever runs the node next.
+//! Memory that outlives NFs: made here, kept here, and given to whoever runs the node next
+//! (`handover`).
 //!
 //! A node's plan names it ([`StatePlan`]). The first instance of its worker
 //! gets it, its successor after a death, and the NF with other settings after a change, if name,
@@ -14,27 +15,23 @@ use catena_shm::state;
 
 use crate::chain::{Chain, Node, NodeKind};
 use crate::nf::StatePlan;
-use crate::protocol::ToWorker;
-use crate::supervisor::Supervisor;
-use crate::supervisor::apply::Change;
-use crate::supervisor::renumber::is_gone;
 
 /// One region.
 #[derive(Clone, Debug)]
-struct Kept {
-    fd: Arc<OwnedFd>,
-    len: usize,
-    plan: StatePlan,
+pub(super) struct Kept {
+    pub(super) fd: Arc<OwnedFd>,
+    pub(super) len: usize,
+    pub(super) plan: StatePlan,
     /// Whether an NF has had it.
-    is_used: bool,
+    pub(super) is_used: bool,
 }
 
 /// Regions of a chain, by node and name.
 #[derive(Debug, Default)]
 pub(super) struct States {
-    kept: BTreeMap<(usize, String), Kept>,
+    pub(super) kept: BTreeMap<(usize, String), Kept>,
     /// Made for a change that is being prepared.
-    new: BTreeMap<(usize, String), Kept>,
+    pub(super) new: BTreeMap<(usize, String), Kept>,
 }
 
 impl States {
@@ -94,67 +91,8 @@ pub fn fates(old: &Chain, new: &Chain) -> Vec<String> {
     lines
 }
 
-impl Supervisor {
-    /// Gives a worker the memory of `nodes`, before it is told to build them. One that runs already
-    /// (`is_running`) has what it was given before.
-    pub(super) fn give_states(
-        &mut self,
-        worker: usize,
-        nodes: &[usize],
-        is_running: bool,
-    ) -> Result<(), String> {
-        let is_prepared = matches!(self.change, Change::Preparing(_));
-        for node in nodes {
-            for plan in states_of(&self.chain.nodes[*node]) {
-                let key = (*node, plan.name.clone());
-                let kept = self.states.kept.get(&key);
-                let kept = kept.filter(|kept| kept.plan == *plan).cloned();
-                let is_here = kept.is_some();
-                let state = match kept {
-                    Some(kept) => kept,
-                    None => make(plan).map_err(|error| format!("{}: {error}", plan.name))?,
-                };
-                if !(is_here && is_running) {
-                    let record = ToWorker::State {
-                        node: *node,
-                        name: plan.name.clone(),
-                        len: state.len,
-                        is_taken_over: state.is_used,
-                    };
-                    self.instances[worker].send_with(&record, Some(&state.fd));
-                }
-                if !is_here {
-                    let is_used = true;
-                    let state = Kept { is_used, ..state };
-                    let place = match is_prepared {
-                        true => &mut self.states.new,
-                        false => &mut self.states.kept,
-                    };
-                    place.insert(key, state);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// A change is not made: nobody has had what was made for it.
-    pub(super) fn forget_new_states(&mut self) {
-        self.states.new.clear();
-    }
-
-    /// A change is made: what is new is kept, what no plan asks for any more is let go of.
-    pub(super) fn adopt_new_states(&mut self) {
-        let new = std::mem::take(&mut self.states.new);
-        self.states.kept.extend(new);
-        let nodes = &self.chain.nodes;
-        self.states.kept.retain(|(node, _), kept| {
-            let node = nodes.get(*node).filter(|node| !is_gone(node));
-            node.is_some_and(|node| states_of(node).contains(&kept.plan))
-        });
-    }
-}
-
-fn make(plan: &StatePlan) -> Result<Kept, String> {
+/// New memory, as `plan` asks for it.
+pub(super) fn make(plan: &StatePlan) -> Result<Kept, String> {
     let (fd, len) = state::create(plan.bytes).map_err(|error| error.to_string())?;
     Ok(Kept {
         fd: Arc::new(fd),

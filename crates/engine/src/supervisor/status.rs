@@ -21,11 +21,13 @@ use crate::stats::{
     NODE_WORDS, NodeCounters, PageLayout, RX_WORDS, RxCounters, TX_WORDS, TxCounters, WORKER_WORDS,
     WorkerCounters,
 };
-use crate::supervisor::instance::State;
+use crate::supervisor::Supervisor;
+use crate::supervisor::body::Body;
+use crate::supervisor::instance::{Instance, State};
 use crate::supervisor::memory::rings;
+use crate::supervisor::past::Past;
 use crate::supervisor::remains::buffers_of;
 use crate::supervisor::renumber::{is_gone, is_link_gone};
-use crate::supervisor::{Past, Supervisor};
 use crate::worker::build::pool_geometry;
 
 /// Status of a chain.
@@ -365,7 +367,7 @@ impl Supervisor {
     }
 
     /// Whether a worker may still take packets in.
-    fn is_taking_in(&self, instance: &super::Instance) -> bool {
+    fn is_taking_in(&self, instance: &Instance) -> bool {
         !instance.is_drained && (self.is_draining || !instance.is_finished)
     }
 
@@ -408,7 +410,7 @@ impl Supervisor {
         WorkerStatus {
             name: spec.name.clone(),
             mode: format!("{:?}", spec.mode).to_lowercase(),
-            pid: instance.body.as_ref().and_then(super::Body::pid),
+            pid: instance.body.as_ref().and_then(Body::pid),
             state: match instance.watch.is_stuck() && instance.state == State::Running {
                 true => "stuck".to_owned(),
                 false => format!("{:?}", instance.state).to_lowercase(),

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use crate::stats::{BUSY_TURNS_WORD, IDLE_TURNS_WORD};
 use crate::supervisor::Supervisor;
+use crate::supervisor::body::Body;
 use crate::supervisor::clock::now;
 use crate::supervisor::instance::State;
-use crate::supervisor::spawn::Body;
 
 /// How long a data path may stand still until it is called stuck.
 pub const SHOWN_AFTER: Duration = Duration::from_secs(2);

@@ -79,15 +79,17 @@ impl Runner {
             for (n, node) in self.graph.nodes.iter().take(layout.node_count).enumerate() {
                 store(layout.cost(n), node.index, &node.cost.words());
             }
-            for (n, link) in self.graph.rx_links_mut().take(layout.rx_count).enumerate() {
-                store(layout.occupancy(n), link.index(), &link.occupancy().words());
+            for (n, link) in self.graph.rx_links().take(layout.rx_count).enumerate() {
+                store(layout.occupancy(n), link.index, &link.occupancy.words());
             }
         }
-        for (n, link) in self.graph.tx_links_mut().take(layout.tx_count).enumerate() {
-            store(layout.tx(n), link.index(), &link.counters().words());
+        let links = self.graph.tx_counters().take(layout.tx_count);
+        for (n, (link, counters)) in links.enumerate() {
+            store(layout.tx(n), link, &counters.words());
         }
-        for (n, link) in self.graph.rx_links_mut().take(layout.rx_count).enumerate() {
-            store(layout.rx(n), link.index(), &link.counters().words());
+        let links = self.graph.rx_counters().take(layout.rx_count);
+        for (n, (link, counters)) in links.enumerate() {
+            store(layout.rx(n), link, &counters.words());
         }
     }
 
@@ -95,8 +97,8 @@ impl Runner {
     pub(super) fn free_blocks(&mut self) {
         let layout = self.layout;
         let (tx, rx) = (
-            self.graph.tx_links_mut().count(),
-            self.graph.rx_links_mut().count(),
+            self.graph.tx_counters().count(),
+            self.graph.rx_counters().count(),
         );
         for n in tx..layout.tx_count {
             self.counters.store(layout.tx(n), &[0]);

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use catena_shm::counters::Counters;
 use catena_shm::pool::{LinkSet, PoolMemory, PoolOwner, PoolView};
 use catena_shm::record_ring::RecordPage;
-use catena_shm::region::RegionError;
 use catena_shm::ring::Producer;
 use catena_shm::ring_memory::{MappedRing, RingEnd, Side};
 
@@ -22,8 +21,10 @@ use crate::nf::exchange::NfControl;
 use crate::pools::{HomeLane, Pools, ReturnLane};
 use crate::protocol::{Assignment, LaneSpec, RegionName, RingSpec};
 use crate::wait::poor_waiting;
+pub use crate::worker::build_error::BuildError;
 pub use crate::worker::built::{Additions, Built};
 use crate::worker::connect::Door;
+use crate::worker::ends::{Plugs, add_port};
 pub use crate::worker::geometry::{
     lane_geometry, page_layout, pool_geometry, pool_sharing, ring_geometry,
 };
@@ -31,25 +32,6 @@ use crate::worker::graph::{Graph, InEdge, OutEdge, Work, WorkerNode};
 use crate::worker::holding::Holding;
 use crate::worker::node_memory::{Brought, NewControls, NodeMemory, Rebuild, on_trial};
 use crate::worker::open::{Attached, attach, check_len, open};
-
-/// Why a worker cannot do what it was assigned.
-#[derive(Debug, thiserror::Error)]
-pub enum BuildError {
-    /// Memory could not be made or attached.
-    #[error(transparent)]
-    Region(#[from] RegionError),
-    /// A node could not be built.
-    #[error("{message}")]
-    Node {
-        /// Its index in the chain.
-        node: usize,
-        /// Why.
-        message: String,
-    },
-    /// The assignment contradicts itself: the two sides are not of the same build.
-    #[error("inconsistent assignment: {0}")]
-    Inconsistent(&'static str),
-}
 
 /// Regions made by this worker and regions received, before they are joined.
 pub struct Making {
@@ -333,7 +315,12 @@ impl Making {
                 additions.home_lanes.push(self.home_lane(lane)?);
             }
         }
-        for ring in &self.assignment.rings {
+        for ring in self
+            .assignment
+            .rings
+            .iter()
+            .filter(|ring| ring.tcp.is_none())
+        {
             if ring.from == me {
                 additions.tx.push(self.tx_link(ring)?);
             }
@@ -354,9 +341,10 @@ impl Making {
             pools.add_view(view);
         }
         self.add_lanes(&mut pools)?;
-        let graph = self.graph()?;
+        let (graph, plugs) = self.graph()?;
         Ok(Built {
             graph,
+            plugs,
             pools,
             counters: Arc::new(self.counters),
             records: self.records,
@@ -422,28 +410,21 @@ impl Making {
 
     fn tx_link(&self, spec: &RingSpec) -> Result<TxLink, BuildError> {
         let producer = RegionName::LinkProducer(spec.link);
-        if spec.tcp.is_some() {
-            return Ok(TxLink::tcp(spec, self.start_of(producer)));
-        }
         let ring = self.ring(producer, RegionName::LinkConsumer(spec.link))?;
         let start = self.start_of(producer);
-        Ok(TxLink::ring(spec, ring, start))
+        Ok(TxLink::new(spec, ring, start))
     }
 
     fn rx_link(&self, spec: &RingSpec) -> Result<RxLink, BuildError> {
         let producer = RegionName::LinkProducer(spec.link);
         let consumer = RegionName::LinkConsumer(spec.link);
-        if spec.tcp.is_some() {
-            let start = self.start_of(consumer);
-            return Ok(RxLink::tcp(spec, start, packet_len_max(&self.assignment)));
-        }
         let inlet = self.inlet(producer, consumer)?;
-        Ok(RxLink::ring(spec, inlet))
+        Ok(RxLink::new(spec, inlet))
     }
 
-    fn graph(&mut self) -> Result<Graph, BuildError> {
+    fn graph(&mut self) -> Result<(Graph, Plugs), BuildError> {
         let works = std::mem::take(&mut self.works);
-        let mut graph = Graph::default();
+        let (mut graph, mut plugs) = (Graph::default(), Plugs::default());
         for (spec, work) in self.assignment.nodes.iter().zip(works) {
             graph.nodes.push(WorkerNode {
                 index: spec.index,
@@ -479,6 +460,12 @@ impl Making {
                 .find(|ring| ring.link == edge.link);
             let output = usize::from(edge.output);
             match (ring, from, to) {
+                (Some(spec), from, to) if spec.tcp.is_some() => {
+                    let start_of = |region| self.start_of(region);
+                    let with = (&self.assignment, start_of);
+                    let plug = add_port(&mut graph, with, spec, (&edge, from, to))?;
+                    plugs.add(spec.link, plug);
+                }
                 (Some(spec), _, _) => {
                     self.join_ring(&mut graph, spec, from, (to, edge.input), output)?;
                 }
@@ -494,7 +481,7 @@ impl Making {
                 (None, _, _) => return Err(BuildError::Inconsistent("an edge without a ring")),
             }
         }
-        Ok(graph)
+        Ok((graph, plugs))
     }
 
     fn join_ring(
@@ -537,17 +524,6 @@ fn device_memory(owners: &[PoolOwner]) -> Vec<PoolMemory> {
     let mut pools: Vec<_> = plain.map(PoolOwner::device_memory).collect();
     pools.sort_by_key(|pool| pool.geometry().log2_stride);
     pools
-}
-
-/// Longest packet that a worker's own pools hold.
-fn packet_len_max(assignment: &Assignment) -> usize {
-    let own = assignment.pools.iter().filter(|pool| {
-        // Bundles are filled with packets that came in one piece.
-        pool.owner == assignment.worker && !pool.bundles
-    });
-    own.map(|pool| pool_geometry(pool).packet_len_max())
-        .max()
-        .unwrap_or(0)
 }
 
 fn is_producer(region: RegionName) -> bool {

@@ -9,6 +9,7 @@ use catena_shm::record_ring::RecordPage;
 use crate::link::{RxLink, TxLink};
 use crate::pools::{HomeLane, Pools, ReturnLane};
 use crate::protocol::Assignment;
+use crate::worker::ends::Plugs;
 use crate::worker::graph::{Graph, Work};
 use crate::worker::node_memory::Rebuild;
 
@@ -23,6 +24,8 @@ pub struct Built {
     pub counters: Arc<Counters>,
     /// Where its probes write.
     pub records: RecordPage,
+    /// Where ports of links are told of their connections.
+    pub plugs: Plugs,
     /// What it was assigned.
     pub assignment: Assignment,
 }

@@ -21,7 +21,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new
 
 use crate::protocol::{Assignment, FromWorker};
 use crate::worker::connection::Connection;
-use crate::worker::serve::ServeError;
+use crate::worker::serve_error::ServeError;
 
 /// Descriptors of a worker, at most: two for each end of a ring or lane, and those of its ports.
 const DESCRIPTORS_MAX: u64 = 8192;

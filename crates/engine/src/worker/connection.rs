@@ -15,8 +15,8 @@ use rustix::io::Errno;
 
 use crate::protocol::parts::{FROM_WORKER_BYTES_MAX, Incoming, Outgoing, TO_WORKER_BYTES_MAX};
 use crate::protocol::{FromWorker, ToWorker};
-use crate::worker::build::BuildError;
-use crate::worker::serve::ServeError;
+use crate::worker::build_error::BuildError;
+use crate::worker::serve_error::ServeError;
 
 /// The control connection.
 pub(super) struct Connection {

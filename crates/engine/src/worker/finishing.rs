@@ -19,7 +19,6 @@ impl Runner {
                 Work::Port { port, .. } => port.holds_packets(),
                 _ => false,
             });
-            let holds = holds || self.graph.tx_links_mut().any(|link| link.holds_packets());
             if !moved && !holds {
                 break;
             }
@@ -30,7 +29,8 @@ impl Runner {
             closed.push(node.close_port(&mut self.pools));
         }
         let mut closings = Vec::new();
-        for (node, closed) in self.graph.nodes.iter_mut().zip(closed) {
+        let nodes = self.graph.chain_node_count();
+        for (node, closed) in self.graph.nodes[..nodes].iter_mut().zip(closed) {
             let (error, counted) = match &mut node.work {
                 Work::Port { port, .. } => (closed.err(), port.report()),
                 Work::Nf(nf) => (None, nf.report()),

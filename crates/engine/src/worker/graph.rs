@@ -8,7 +8,7 @@
 use crate::drop_reason::DropReason;
 use crate::link::{RxLink, TxLink};
 use crate::load::Load;
-use crate::nf::{Nanos, Nf};
+use crate::nf::Nanos;
 use crate::own_counters::CounterSink;
 use crate::packet::Packet;
 use crate::pools::Pools;
@@ -16,6 +16,8 @@ use crate::port::{Buffers, Port, PortError, RxState};
 use crate::probe::NodeCost;
 use crate::stats::NodeCounters;
 use crate::worker::holding::Holding;
+use crate::worker::link_end::LinkEnd;
+pub use crate::worker::work::Work;
 
 /// Where packets of a node's output go.
 #[derive(Debug)]
@@ -48,48 +50,6 @@ impl InEdge {
     pub fn is_link(&self) -> bool {
         matches!(self, Self::Link(_))
     }
-
-    /// The link's index in the chain plus one; 0 within the worker.
-    pub fn link_number(&self) -> u16 {
-        match self {
-            Self::Local { .. } => 0,
-            Self::Link(link) => u16::try_from(link.index() + 1).unwrap_or(u16::MAX),
-        }
-    }
-}
-
-/// What a node does.
-pub enum Work {
-    /// Packet input and output.
-    Port {
-        /// The port, with its wrappers.
-        port: Box<dyn Port>,
-        /// Whether packets are taken from it.
-        receives: bool,
-        /// What it last said.
-        state: RxState,
-    },
-    /// A network function.
-    Nf(Box<dyn Nf>),
-    /// Passes everything on: stands in for a dead NF whose policy is `bypass`.
-    Bypass,
-}
-
-impl Work {
-    /// Whether it is an NF at which packets end.
-    pub fn ends_paths(&self) -> bool {
-        matches!(self, Self::Nf(nf) if nf.ends_paths())
-    }
-}
-
-impl std::fmt::Debug for Work {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Port { .. } => "Port",
-            Self::Nf(_) => "Nf",
-            Self::Bypass => "Bypass",
-        })
-    }
 }
 
 /// A node of this worker.
@@ -109,7 +69,8 @@ pub struct WorkerNode {
     pub input_numbers: Vec<u8>,
     /// Its outputs, by index.
     pub outputs: Vec<OutEdge>,
-    /// Whether packets end here although it is no port: see [`Nf::ends_paths`].
+    /// Whether packets end here although it is no port: see
+    /// [`Nf::ends_paths`](crate::nf::Nf::ends_paths).
     pub is_end: bool,
     /// Whether it has dropped anything, or its port has kept packets or given some back, since its
     /// counters were stored.
@@ -139,6 +100,8 @@ pub struct Graph {
     pub port_rooms: Vec<usize>,
     /// For each node, whether a link its packets can leave by is above its watermark.
     pub congested: Vec<bool>,
+    /// Those of the nodes, at the end of their list and in its order, that are ends of links.
+    pub ends: Vec<LinkEnd>,
     /// What nodes have said of their room.
     pub asking: Asking,
 }
@@ -166,6 +129,13 @@ impl Graph {
     pub fn room(&mut self, position: usize, wanted: usize, need: usize) -> usize {
         self.begin_question();
         self.room_of(position, wanted, need)
+    }
+
+    /// How many packets may be queued for node `position`, at most `wanted`: what it takes to pass
+    /// on, or as a port takes to send.
+    pub fn room_for(&mut self, position: usize, wanted: usize) -> usize {
+        self.begin_question();
+        self.room_before(position, wanted, 1)
     }
 
     /// How many packets can leave node `position` by `output`, at most `wanted`; nothing is said
@@ -237,16 +207,19 @@ impl Graph {
             OutEdge::Link(link) => Some(link.room(wanted, need)),
             OutEdge::Local { queue } => {
                 let target = self.queue_targets[*queue];
-                let takes = self.port_rooms.get(target).copied().unwrap_or(usize::MAX);
-                let target_node = &self.nodes[target];
-                let ends = matches!(target_node.work, Work::Port { .. }) || target_node.is_end;
-                Some(if ends {
-                    // What it is given ends there: what it sends may come round to it again.
-                    wanted.min(takes).saturating_sub(self.queued_for(target))
-                } else {
-                    self.room_of(target, wanted.min(takes), need)
-                })
+                Some(self.room_before(target, wanted, need))
             }
+        }
+    }
+
+    fn room_before(&mut self, target: usize, wanted: usize, need: usize) -> usize {
+        let takes = self.port_rooms.get(target).copied().unwrap_or(usize::MAX);
+        let target_node = &self.nodes[target];
+        if matches!(target_node.work, Work::Port { .. }) || target_node.is_end {
+            // What it is given ends there: what it sends may come round to it again.
+            wanted.min(takes).saturating_sub(self.queued_for(target))
+        } else {
+            self.room_of(target, wanted.min(takes), need)
         }
     }
 
@@ -297,7 +270,7 @@ impl Graph {
                     if let Some((_, queue)) = local.iter().find(|(at, _)| *at == output) {
                         return OutEdge::Local { queue: *queue };
                     }
-                    let found = link.and_then(|link| links.iter().position(|l| l.index() == link));
+                    let found = link.and_then(|link| links.iter().position(|l| l.index == link));
                     found.map_or(OutEdge::Open, |at| OutEdge::Link(links.swap_remove(at)))
                 }));
         }
@@ -320,7 +293,7 @@ impl Graph {
                 }
             }
             for (link, number) in chosen {
-                if let Some(at) = links.iter().position(|here| here.index() == *link) {
+                if let Some(at) = links.iter().position(|here| here.index == *link) {
                     node.add_input(InEdge::Link(links.swap_remove(at)), *number);
                 }
             }
@@ -339,6 +312,24 @@ impl Graph {
                 OutEdge::Link(link) => Some(link.as_mut()),
                 _ => None,
             })
+    }
+
+    /// Every sending link, to be looked at.
+    pub fn tx_links(&self) -> impl Iterator<Item = &TxLink> {
+        let edges = self.nodes.iter().flat_map(|node| &node.outputs);
+        edges.filter_map(|edge| match edge {
+            OutEdge::Link(link) => Some(link.as_ref()),
+            _ => None,
+        })
+    }
+
+    /// Every receiving link, to be looked at.
+    pub fn rx_links(&self) -> impl Iterator<Item = &RxLink> {
+        let edges = self.nodes.iter().flat_map(|node| &node.inputs);
+        edges.filter_map(|edge| match edge {
+            InEdge::Link(link) => Some(link.as_ref()),
+            InEdge::Local { .. } => None,
+        })
     }
 
     /// Every receiving link.
@@ -370,9 +361,10 @@ impl Graph {
         counts.max().unwrap_or(0)
     }
 
-    /// Whether every receiving port has come to its end.
+    /// Whether every receiving port of the chain has come to its end.
     pub fn sources_finished(&self) -> bool {
-        self.nodes.iter().all(|node| match &node.work {
+        let mut nodes = self.nodes[..self.chain_node_count()].iter();
+        nodes.all(|node| match &node.work {
             Work::Port {
                 receives, state, ..
             } => !receives || matches!(state, RxState::Finished | RxState::Failed),

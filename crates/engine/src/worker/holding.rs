@@ -3,7 +3,7 @@
 //! Beside the path of a packet, between two turns: see [`crate::nf::Nf::emit`].
 
 use crate::nf::{Hold, Nanos};
-use crate::worker::graph::Work;
+use crate::worker::work::Work;
 
 /// An NF's packets between turns, and its next instant.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! The worker: runs a part of the chain, in a thread, a process or a container.
 //!
-//! - `graph`: its nodes and edges.
+//! - `graph`: its nodes and edges; `work`: what a node does.
 //! - `turn`: one pass of the loop; the path of a packet.
 //! - `split`: bundles whose packets part.
 //! - `seal`: the end of a pass.
@@ -8,37 +8,44 @@
 //! - `holding`: what NFs hold between turns.
 //! - `runner`: the loop, and waiting when a pass moved nothing.
 //! - `accounts`: when counters are stored.
-//! - `build`: from an assignment to a graph.
+//! - `build`: from an assignment to a graph; `build_error`: why there is none.
 //! - `node_memory`: memory that outlives NFs.
 //! - `built`: what comes of it.
 //! - `geometry`: sizes of its memory.
 //! - `finishing`: its last turns.
 //! - `open`: ports, NFs and neighbours' memory.
-//! - `serve`: what the supervisor says, from first word to last; `connection`: how it is heard.
+//! - `serve`: what the supervisor says, from first word to last; `connection`: how it is heard;
+//!   `serve_error`: why it is heard no more.
 //! - `confine`: where a worker runs, and what one in a process of its own gives up.
 //! - `doorbell`: how the control thread reaches the data path.
 //! - `connect`: who connects to whom on TCP links; `address`: where.
+//! - `ends`: ends of links that are ports; `link_end`: which they are.
 //! - `socket_wait`: sleeping on sockets.
 
 mod accounts;
 mod address;
 pub mod build;
+mod build_error;
 mod built;
 mod confine;
 mod connect;
 mod connection;
 pub mod doorbell;
+pub mod ends;
 mod finishing;
-mod geometry;
+pub(crate) mod geometry;
 pub mod graph;
 pub mod holding;
 mod idleness;
+pub mod link_end;
 pub mod node_memory;
 pub mod open;
 pub mod probe;
 pub mod runner;
 mod seal;
 pub mod serve;
+pub(crate) mod serve_error;
 pub mod socket_wait;
 mod split;
 pub mod turn;
+mod work;

@@ -16,9 +16,9 @@ use crate::chain::registry::Registry;
 use crate::nf::exchange::NfControl;
 use crate::nf::{NfPlan, NfState};
 use crate::protocol::{Assignment, NodeSpec, ToWorker};
-use crate::worker::build::BuildError;
-use crate::worker::graph::Work;
+use crate::worker::build_error::BuildError;
 use crate::worker::open::{open, plan_of};
+use crate::worker::work::Work;
 
 /// What comes with an assignment, as descriptors.
 #[derive(Debug, Default)]

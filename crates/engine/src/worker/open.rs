@@ -16,8 +16,9 @@ use crate::nf::{BuildContext, NfKind, NfPlan, NfState};
 use crate::port::{Opening, RxState};
 use crate::protocol::{Assignment, NodeSpec, RegionName};
 use crate::shard::split;
-use crate::worker::build::{BuildError, lane_geometry, pool_geometry, pool_sharing, ring_geometry};
-use crate::worker::graph::Work;
+use crate::worker::build_error::BuildError;
+use crate::worker::geometry::{lane_geometry, pool_geometry, pool_sharing, ring_geometry};
+use crate::worker::work::Work;
 
 /// A neighbour's region, mapped.
 #[derive(Debug)]

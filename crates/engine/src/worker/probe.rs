@@ -344,6 +344,21 @@ impl Probe {
         }
     }
 
+    /// The port of a link has brought `load`, or sent it: from here on packets with a mark are
+    /// followed. Gives how long it took, if this turn is timed.
+    #[inline]
+    pub fn carried(&mut self, load: &Load) -> u64 {
+        self.is_on |= self.is_tracing && any_mark(&load.packets) != 0;
+        if !self.is_on {
+            self.is_stale = true;
+            return 0;
+        }
+        let now = self.now();
+        let before = std::mem::replace(&mut self.last, now);
+        self.is_stale = false;
+        if self.is_timed { now - before } else { 0 }
+    }
+
     /// Whether packets are followed: then each is looked at, and none stays in a bundle.
     #[inline]
     pub fn is_tracing(&self) -> bool {

@@ -46,10 +46,6 @@ pub enum Command {
     ReplaceReturnLane(usize, RingEnd),
     /// A pool became visible.
     AddView(PoolView),
-    /// The sender of a TCP link has connected.
-    ReceiveBy(usize, Arc<OwnedFd>),
-    /// A TCP link has a connection to send by, or none any more.
-    SendBy(usize, Option<Arc<OwnedFd>>),
     /// The receiver of a link is down and packets for it are to be dropped.
     PeerDown(usize),
     /// Buffers of a pool owned here that a dead worker held.
@@ -138,8 +134,8 @@ pub struct Runner {
     pub drained_said: bool,
     /// Words to sleep on; kept, so that falling asleep allocates nothing.
     pub words: Vec<WaitWord>,
-    /// What it sleeps on if it has TCP links.
-    pub sockets: Option<SocketWait>,
+    /// What it sleeps on if links of it are sockets.
+    pub sockets: Option<Arc<SocketWait>>,
     /// When all counters were stored last.
     pub stored_at: u64,
 }
@@ -376,12 +372,12 @@ impl Runner {
         while let Ok(command) = self.commands.try_recv() {
             match command {
                 Command::ReplaceProducer(link, end, start) => {
-                    if let Some(rx) = self.graph.rx_links_mut().find(|rx| rx.index() == link) {
+                    if let Some(rx) = self.graph.rx_links_mut().find(|rx| rx.index == link) {
                         rx.replace_producer(end, start);
                     }
                 }
                 Command::ReplaceConsumer(link, end) => {
-                    if let Some(tx) = self.graph.tx_links_mut().find(|tx| tx.index() == link) {
+                    if let Some(tx) = self.graph.tx_links_mut().find(|tx| tx.index == link) {
                         tx.replace_consumer(end);
                     }
                 }
@@ -398,10 +394,8 @@ impl Runner {
                     }
                 }
                 Command::AddView(view) => self.pools.add_view(view),
-                Command::ReceiveBy(link, socket) => self.receive_by(link, socket),
-                Command::SendBy(link, socket) => self.send_by(link, socket),
                 Command::PeerDown(link) => {
-                    if let Some(tx) = self.graph.tx_links_mut().find(|tx| tx.index() == link) {
+                    if let Some(tx) = self.graph.tx_links_mut().find(|tx| tx.index == link) {
                         tx.set_peer_down();
                     }
                 }
@@ -443,31 +437,6 @@ impl Runner {
             }
         }
         true
-    }
-
-    /// The sender of a TCP link has connected.
-    fn receive_by(&mut self, link: usize, socket: Arc<OwnedFd>) {
-        self.sleep_on(&socket);
-        if let Some(rx) = self.graph.rx_links_mut().find(|rx| rx.index() == link) {
-            rx.reconnect(socket);
-        }
-    }
-
-    /// A TCP link has another connection to send by, or none.
-    fn send_by(&mut self, link: usize, socket: Option<Arc<OwnedFd>>) {
-        if let Some(socket) = &socket {
-            self.sleep_on(socket);
-        }
-        if let Some(tx) = self.graph.tx_links_mut().find(|tx| tx.index() == link) {
-            tx.reconnect(socket);
-        }
-    }
-
-    /// Without this the data path would see what a socket has no later than at its next tick.
-    fn sleep_on(&self, socket: &OwnedFd) {
-        if let Some(sockets) = &self.sockets {
-            let _ = sockets.add(socket);
-        }
     }
 
     /// The chain changes: what was added is used from the next turn on.
@@ -542,11 +511,11 @@ impl Runner {
         let mut accused = Vec::new();
         for link in self.graph.tx_links_mut() {
             let count = link.accusation();
-            accused.extend(count.map(|count| (RegionName::LinkConsumer(link.index()), count)));
+            accused.extend(count.map(|count| (RegionName::LinkConsumer(link.index), count)));
         }
         for link in self.graph.rx_links_mut() {
             let count = link.accusation();
-            accused.extend(count.map(|count| (RegionName::LinkProducer(link.index()), count)));
+            accused.extend(count.map(|count| (RegionName::LinkProducer(link.index), count)));
         }
         let me = self.worker;
         for lane in self.pools.home_lanes_mut() {

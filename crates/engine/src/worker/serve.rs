@@ -25,34 +25,19 @@ use crate::nf::exchange::{Handled, NfControl};
 use crate::probe::Tier;
 use crate::protocol::{Assignment, FromWorker, PortClosing, RegionName, ToWorker, VERSION};
 use crate::stats::{RECLAIMED_WORD, WorkerCounters};
-use crate::worker::build::{BuildError, Built, Controls, Making, page_layout};
+use crate::worker::build::{Built, Controls, Making, page_layout};
 use crate::worker::confine::{enter_netns, give_up_rights, pin};
 use crate::worker::connect::{Connector, FIRST_EVENT, Joined};
 use crate::worker::connection::{Connection, Reports};
 use crate::worker::doorbell::Doorbell;
+use crate::worker::ends::Plugs;
 use crate::worker::node_memory::{Brought, BroughtState, NewControls, NodeMemory};
 use crate::worker::open::{Attached, attach};
 use crate::worker::probe::Probe;
 use crate::worker::runner::{Command, Runner, SOCKETS_EVENT};
+pub use crate::worker::serve_error::ServeError;
 use crate::worker::socket_wait::SocketWait;
 use crate::worker::turn::Turn;
-
-/// Why a worker ended otherwise than by `Stop`.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// The supervisor is gone.
-    #[error("the supervisor closed the connection")]
-    Disconnected,
-    /// The kernel refused.
-    #[error("control connection: {0}")]
-    Os(#[from] rustix::io::Errno),
-    /// A record that no supervisor of this version sends.
-    #[error("control connection: {0}")]
-    Protocol(String),
-    /// What was assigned could not be built; the supervisor has been told.
-    #[error(transparent)]
-    Build(#[from] BuildError),
-}
 
 /// Serves one assignment over `socket`, then returns. `token` is what the supervisor knows this
 /// worker by.
@@ -183,6 +168,8 @@ struct Running {
     records: RecordPage,
     /// What it has to say.
     reports: Reports,
+    /// How ports of links are told of connections.
+    plugs: Plugs,
 }
 
 impl Running {
@@ -210,10 +197,11 @@ fn assemble(
 ) -> Result<(Runner, Running, Connector), ServeError> {
     let doors = making.take_doors();
     let Built {
-        mut graph,
+        graph,
         pools,
         counters,
         records,
+        mut plugs,
         assignment,
     } = making.finish()?;
     let clock = Clock::from_parts(assignment.clock);
@@ -228,11 +216,13 @@ fn assemble(
         epoll::EventFlags::IN,
     )?;
     let connector = Connector::new(watch.clone(), assignment.secrets.clone(), doors)?;
-    let has_sockets = graph.tx_links_mut().any(|link| link.is_tcp())
-        || graph.rx_links_mut().any(|link| link.is_tcp());
-    let sockets = has_sockets.then(SocketWait::new).transpose()?;
+    if !plugs.is_empty() {
+        plugs.sockets = Some(Arc::new(SocketWait::new()?));
+    }
+    let sockets = plugs.sockets.clone();
     let (sender, receiver) = channel();
-    let doorbell = Arc::new(Doorbell::new(sockets.as_ref().map(SocketWait::bell)));
+    let bell = sockets.as_ref().map(|sockets| sockets.bell());
+    let doorbell = Arc::new(Doorbell::new(bell));
     let (reporter, reports) = Reports::new()?;
     let said = epoll::EventData::new_u64(REPORTS_EVENT);
     epoll::add(&*watch, reports.event(), said, epoll::EventFlags::IN)?;
@@ -267,6 +257,7 @@ fn assemble(
         thread: None,
         records,
         reports,
+        plugs,
     };
     Ok((runner, running, connector))
 }
@@ -399,10 +390,8 @@ impl<'a> Control<'a> {
 
     /// A connection has come, or gone.
     fn join(&self, joined: Joined) {
-        self.running.command(match joined {
-            Joined::Receive(link, socket) => Command::ReceiveBy(link, socket),
-            Joined::Send(link, socket) => Command::SendBy(link, socket),
-        });
+        self.running.plugs.join(joined);
+        self.running.doorbell.wake();
     }
 
     fn record(&mut self, record: ToWorker, fds: Vec<OwnedFd>) -> Result<(), ServeError> {
@@ -415,7 +404,13 @@ impl<'a> Control<'a> {
                 let joined = self.connector.call(link, address);
                 joined.into_iter().for_each(|joined| self.join(joined));
             }
-            ToWorker::PeerDown { link } => running.command(Command::PeerDown(link)),
+            ToWorker::PeerDown { link } => {
+                if running.plugs.peer_down(link) {
+                    running.doorbell.wake();
+                } else {
+                    running.command(Command::PeerDown(link));
+                }
+            }
             ToWorker::Reclaim {
                 number,
                 from,
@@ -523,7 +518,7 @@ impl<'a> Control<'a> {
         let attached = attach(&self.assignment, region, len, fd)?;
         if let (Some(Change::Inputs(links)), RegionName::LinkProducer(link), Attached::End(end)) =
             (&mut self.change, region, &attached)
-            && let Some(rx) = links.iter_mut().find(|rx| rx.index() == link)
+            && let Some(rx) = links.iter_mut().find(|rx| rx.index == link)
         {
             // Its turn has not come: the data path does not know it yet.
             rx.replace_producer(end.clone(), start);

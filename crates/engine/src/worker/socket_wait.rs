@@ -1,4 +1,4 @@
-//! Sleeping until a socket has something, for workers with TCP links.
+//! Sleeping until a socket has something, for workers whose links are connections.
 //!
 //! Every connection of the data path is registered once, edge-triggered, so that going to sleep
 //! costs one system call, however many there are. Edges from before the last look are cleared
@@ -21,7 +21,7 @@ const FINE: Duration = Duration::from_millis(2);
 /// Edges that are cleared at once; more only end the next sleep early.
 const EVENTS: usize = 16;
 
-/// What a worker with TCP links sleeps on.
+/// What a worker with such links sleeps on.
 #[derive(Debug)]
 pub struct SocketWait {
     epoll: OwnedFd,

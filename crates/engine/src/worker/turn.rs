@@ -13,6 +13,7 @@
 //! that it owns: to whoever buries it they are at home.
 
 mod emitting;
+mod ends;
 
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ use crate::pools::Pools;
 use crate::port::{Buffers, RxBurst, RxState, TxBurst};
 use crate::stats::PageLayout;
 use crate::worker::graph::{Graph, InEdge, OutEdge, Work, WorkerNode};
+use crate::worker::link_end::link_number;
 use crate::worker::probe::{Exit, Probe};
 use crate::worker::seal::seal;
 use crate::worker::split::{drop, split};
@@ -75,7 +77,8 @@ impl Turn {
         self.probe.begin_turn(now);
         self.next_event = graph.ask_ports(now);
         let mut moved = pools.take_returns() > 0;
-        for position in 0..graph.nodes.len() {
+        let nodes = 0..graph.chain_node_count();
+        for position in nodes.clone() {
             if self.receiving
                 && matches!(
                     graph.nodes[position].work,
@@ -85,13 +88,14 @@ impl Turn {
                 moved |= self.receive(graph, pools, position, now);
             }
         }
-        for position in 0..graph.nodes.len() {
+        moved |= self.receive_by_links(graph, pools, now);
+        for position in nodes.clone() {
             if graph.nodes[position].is_end {
                 moved |= self.emit_from(graph, pools, position, now);
             }
         }
         for ends in [false, true] {
-            for position in 0..graph.nodes.len() {
+            for position in nodes.clone() {
                 let node = &graph.nodes[position];
                 if node.is_end == ends && !matches!(node.work, Work::Port { .. }) {
                     moved |= self.process(graph, pools, position, now);
@@ -99,11 +103,12 @@ impl Turn {
                 }
             }
         }
-        for position in 0..graph.nodes.len() {
+        for position in nodes {
             if matches!(graph.nodes[position].work, Work::Port { .. }) {
                 moved |= self.transmit(graph, pools, position, now);
             }
         }
+        moved |= self.transmit_by_links(graph, pools, now);
         seal(graph, pools);
         if moved {
             self.probe.end_busy_turn();
@@ -160,7 +165,7 @@ impl Turn {
         node.counters.rx_bytes += self.load.count_bytes();
         self.probe.received(&mut self.load.packets);
         emit(graph, pools, position, 0, &mut self.load);
-        note_sent(&mut self.probe, &mut graph.nodes[position], None);
+        note_sent(&mut self.probe, graph, position, None);
         true
     }
 
@@ -187,7 +192,7 @@ impl Turn {
             let Work::Nf(nf) = &mut node.work else {
                 self.probe.processed(&self.load.packets, &[]);
                 emit(graph, pools, position, 0, &mut self.load);
-                note_sent(&mut self.probe, &mut graph.nodes[position], Some(input));
+                note_sent(&mut self.probe, graph, position, Some(input));
                 continue;
             };
             let mut burst = Burst::new(
@@ -208,7 +213,7 @@ impl Turn {
             }
             self.probe.processed(&self.load.packets, &self.verdicts);
             self.carry_out(graph, pools, position);
-            note_sent(&mut self.probe, &mut graph.nodes[position], Some(input));
+            note_sent(&mut self.probe, graph, position, Some(input));
         }
         moved
     }
@@ -374,7 +379,7 @@ impl Turn {
             self.probe.arrived(&self.load, node.inputs[input].is_link());
             let mut burst = TxBurst::new(&mut self.load, pools);
             let done = port.tx(&mut burst, now);
-            let kept = burst.kept();
+            let (kept, why) = (burst.kept(), burst.rest());
             let count = self.load.count();
             let sent = done.saturating_sub(kept).min(count);
             let bytes = if sent == count {
@@ -386,12 +391,13 @@ impl Turn {
             let handled = sent.min(self.load.packets.len());
             self.probe.transmitted(&self.load.packets[..handled]);
             self.probe.kept(&mut self.load.kept_marks);
-            note_sent(&mut self.probe, node, Some(input));
+            note_sent(&mut self.probe, graph, position, Some(input));
+            let node = &mut graph.nodes[position];
             node.counters.held += kept as u64;
             node.has_dropped |= kept > 0;
             node.counters.tx_packets += sent as u64;
             node.counters.tx_bytes += bytes;
-            node.count_drops(DropReason::TxFailed, (taken - kept - sent) as u64);
+            node.count_drops(why, (taken - kept - sent) as u64);
             self.load.release(pools);
         }
         moved
@@ -437,14 +443,28 @@ impl Turn {
 
 /// Tells the probes that a burst, which had come by `input`, has left a node.
 #[inline]
-pub(super) fn note_sent(probe: &mut Probe, node: &mut WorkerNode, input: Option<usize>) {
-    let input = input.map_or(0, |input| node.inputs[input].link_number());
+pub(super) fn note_sent(
+    probe: &mut Probe,
+    graph: &mut Graph,
+    position: usize,
+    input: Option<usize>,
+) {
+    let Graph { nodes, ends, .. } = graph;
+    let node = &mut nodes[position];
+    let input = input.map_or(0, |input| match &node.inputs[input] {
+        InEdge::Local { queue } => link_number(ends, *queue),
+        InEdge::Link(link) => link.number(),
+    });
     let outputs = &node.outputs;
     probe.sent(node.index, input, &mut node.cost, |output| {
         match outputs.get(output) {
             Some(OutEdge::Link(link)) => Exit {
                 link: link.number(),
                 is_packing: link.is_packing(),
+            },
+            Some(OutEdge::Local { queue }) => Exit {
+                link: link_number(ends, *queue),
+                is_packing: false,
             },
             _ => Exit::default(),
         }

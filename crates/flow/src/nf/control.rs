@@ -19,7 +19,8 @@ use catena_engine::nf::exchange::{BUSY, ControlEnd, Handled, NfControl};
 use catena_shm::state::StateWords;
 use serde_json::{Map, Value, json};
 
-use super::{Engine, Interface, Planned};
+use super::interface::Interface;
+use super::planned::{Engine, Planned, config_errors, load};
 use crate::efsm::{Document, compile};
 use crate::program::frame::Frame;
 use crate::program::layout::{Layout, Portion};
@@ -86,7 +87,7 @@ impl Control {
         let document: Document =
             serde_json::from_value(program.clone()).map_err(|error| error.to_string())?;
         let compiled = compile(&document).map_err(|problems| {
-            let errors = super::config_errors("program", problems);
+            let errors = config_errors("program", problems);
             let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
             lines.join("; ")
         })?;
@@ -107,7 +108,7 @@ impl Control {
                     .to_owned(),
             );
         }
-        let (loaded, notice) = super::load(Planned {
+        let (loaded, notice) = load(Planned {
             program,
             layout,
             engine: self.engine,

@@ -24,6 +24,8 @@
 //! [`EMISSION_COUNT_MAX`]: crate::program::queue::EMISSION_COUNT_MAX
 
 mod control;
+mod interface;
+mod planned;
 mod sharding;
 #[cfg(test)]
 mod sharding_tests;
@@ -31,25 +33,26 @@ mod sharding_tests;
 mod tests;
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
+use catena_engine::config::{ConfigError, ConfigErrors};
 use catena_engine::nf::exchange::{DataEnd, exchange};
 use catena_engine::nf::{
     BuildContext, BuiltNf, Burst, DropReason, Emission, Inputs, Nanos, Nf, NfKind, NfPlan,
     StatePlan, Verdict as NfVerdict,
 };
 use catena_shm::state::{STATE_LINE_BYTES, StateWords};
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::Value;
 
-use crate::efsm::{Document, compile};
-use crate::program::ir::{Fact, Op, Program, Verdict};
-use crate::program::layout::{Layout, Portion};
-use crate::program::run::{Arrival, Compiled, Decision, Loaded, Running};
+use crate::program::ir::{Fact, Op, Verdict};
+use crate::program::layout::Portion;
+use crate::program::run::{Arrival, Decision, Running};
+
+pub use planned::{Compiler, machine_code, set_compiler};
 
 use control::{Control, Down, Up};
+use interface::{Interface, reasons};
+use planned::{Config, Planned, load, plan};
 
 /// Flows that end in a turn, at most.
 pub const EXPIRY_BUDGET: u32 = 64;
@@ -60,84 +63,6 @@ const FLOW_FULL: DropReason = DropReason::own(0);
 const NO_DECISION: DropReason = DropReason::own(1);
 /// Values that wait between the halves.
 const EXCHANGE_CAPACITY: usize = 64;
-
-/// Makes compiled code of a verified program, or says why it is interpreted instead.
-pub type Compiler = fn(&Program) -> Result<Box<dyn Compiled>, String>;
-
-static COMPILER: OnceLock<Compiler> = OnceLock::new();
-
-/// Says who compiles programs from now on. Once, by whoever builds a binary; without it, or where
-/// the NF's setting says so, programs are interpreted.
-pub fn set_compiler(compiler: Compiler) {
-    // A second one changes nothing: workers of one binary run the same code.
-    let _ = COMPILER.set(compiler);
-}
-
-/// Configuration of `flow`.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Config {
-    /// The program.
-    program: Document,
-    /// What runs it.
-    #[serde(default)]
-    engine: Engine,
-}
-
-/// What runs a program.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
-enum Engine {
-    /// Machine code, made when it is loaded; the interpreter, with a notice, where that cannot be.
-    #[default]
-    Jit,
-    /// The interpreter: slower, and the definition of what a program means.
-    Interpreter,
-}
-
-/// A program of a configuration.
-struct Planned {
-    program: Program,
-    layout: Layout,
-    engine: Engine,
-}
-
-/// What is wrong with a program, as errors of a configuration.
-fn config_errors(prefix: &str, problems: Vec<crate::efsm::Problem>) -> ConfigErrors {
-    let errors = problems.into_iter().filter(|problem| problem.is_error);
-    let path = |path: String| match path.as_str() {
-        "" => prefix.to_owned(),
-        path => format!("{prefix}.{path}"),
-    };
-    errors
-        .map(|problem| ConfigError::new(path(problem.path), problem.message, problem.repair))
-        .collect()
-}
-
-/// Most bytes of state: a region of the supervisor's has no more.
-const STATE_BYTES_MAX: usize = catena_shm::state::STATE_BYTES_MAX - STATE_LINE_BYTES;
-
-fn plan(config: &Value) -> Result<Planned, ConfigErrors> {
-    let config: Config = parse_config(config)?;
-    let compiled = compile(&config.program);
-    let program = compiled
-        .map_err(|problems| config_errors("program", problems))?
-        .program;
-    let layout = Layout::of(&program);
-    if layout.words > STATE_BYTES_MAX / size_of::<u64>() {
-        let message = "its flows and registers take more than 64 GiB";
-        return Err(vec![ConfigError::new(
-            "program",
-            message,
-            "write fewer flows",
-        )]);
-    }
-    Ok(Planned {
-        layout,
-        program,
-        engine: config.engine,
-    })
-}
 
 /// Names of the counters, in the order in which [`Flows::counters`] gives them.
 const COUNTERS: [&str; 12] = [
@@ -154,14 +79,6 @@ const COUNTERS: [&str; 12] = [
     "emissions_lost",
     "events_lost",
 ];
-
-/// Reasons of the NF and of its program.
-fn reasons(program: &Program) -> Vec<String> {
-    let own = ["flow_full", "no_verdict"].map(str::to_owned);
-    own.into_iter()
-        .chain(program.reasons.iter().cloned())
-        .collect()
-}
 
 fn nf_plan(planned: &Planned) -> NfPlan {
     let program = &planned.program;
@@ -196,7 +113,8 @@ fn nf_plan(planned: &Planned) -> NfPlan {
     if program.makes_packets() {
         plan = plan.allocates();
     }
-    plan.sharding(sharding::of(program))
+    plan.splits_by(sharding::signature(program))
+        .sharding(sharding::of(program))
 }
 
 /// Random numbers that nobody outside knows.
@@ -204,29 +122,6 @@ fn seed() -> [u64; 2] {
     // The standard library takes its keys from the kernel's random numbers.
     let half = |number: u64| RandomState::new().hash_one(number);
     [half(1), half(2)]
-}
-
-/// Machine code of a verified program.
-///
-/// # Errors
-/// Why the interpreter runs it in this binary, on this machine.
-pub fn machine_code(program: &Program) -> Result<Box<dyn Compiled>, String> {
-    match COMPILER.get() {
-        Some(compile) => compile(program),
-        None => Err("this binary was built without its compiler (the feature jit)".to_owned()),
-    }
-}
-
-/// A program made ready, and what people are to know of it.
-fn load(planned: Planned) -> (Loaded, Option<String>) {
-    let (compiled, notice) = match planned.engine {
-        Engine::Interpreter => (None, None),
-        Engine::Jit => match machine_code(&planned.program) {
-            Ok(compiled) => (Some(compiled), None),
-            Err(why) => (None, Some(format!("its program is interpreted: {why}"))),
-        },
-    };
-    (Loaded::new(planned.program, compiled), notice)
 }
 
 fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, ConfigErrors> {
@@ -271,33 +166,6 @@ fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, Conf
     let mut built = BuiltNf::new(nf).with_control(control);
     built.notices.extend(notice);
     Ok(built)
-}
-
-/// What the engine was told of a program, which no program that replaces it may exceed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Interface {
-    outputs: Vec<String>,
-    reasons: Vec<String>,
-    writes: bool,
-    makes_packets: bool,
-    headroom: usize,
-    has_events: bool,
-    /// What splitters in front of its shards go by.
-    sharding: Option<String>,
-}
-
-impl Interface {
-    fn of(program: &Program, is_shard: bool) -> Self {
-        Self {
-            outputs: program.outputs.clone(),
-            reasons: reasons(program),
-            writes: program.writes(),
-            makes_packets: program.makes_packets(),
-            headroom: program.headroom(),
-            has_events: !program.events.is_empty(),
-            sharding: is_shard.then(|| sharding::signature(program)),
-        }
-    }
 }
 
 /// The data half.

@@ -11,6 +11,7 @@ use catena_engine::shard::table::Buckets;
 use catena_engine::shard::{Choice, Chooser, OwnKey, Sharding};
 use serde_json::Value;
 
+use super::planned::{load, plan};
 use crate::KeyedHash;
 use crate::program::ir::{Element, Fact, Key, Op, Program, Scope, Value as Operand};
 use crate::program::keys::Keys;
@@ -149,9 +150,9 @@ fn reads_metadata(key: &Key, count: usize) -> bool {
 }
 
 fn chooser(config: &Value, choice: Choice) -> Result<Box<dyn Chooser>, ConfigErrors> {
-    let planned = super::plan(config)?;
+    let planned = plan(config)?;
     let element = whole(&planned.program).ok().flatten().unwrap_or(0);
-    let (loaded, _) = super::load(planned);
+    let (loaded, _) = load(planned);
     let keys = Keys::new(Box::new(loaded), element);
     Ok(Box::new(ByKey {
         keys,

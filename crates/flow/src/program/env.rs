@@ -161,7 +161,7 @@ pub struct Env<'a> {
     /// The packet; none in timeout code.
     pub frame: Option<&'a mut dyn Frame>,
     /// Its headers.
-    pub headers: Headers,
+    pub headers: &'a mut Headers,
     /// The time, in ns.
     pub now_ns: u64,
     /// Number of the input link.
@@ -208,14 +208,14 @@ impl Env<'_> {
     /// [`Op::Field`](super::ir::Op::Field).
     #[inline]
     pub fn field(&self, field: Field) -> u128 {
-        field::read(self.bytes(), &self.headers, field)
+        field::read(self.bytes(), self.headers, field)
     }
 
     /// [`Op::SetField`](super::ir::Op::SetField).
     #[inline]
     pub fn set_field(&mut self, field: Field, value: u128) {
         if let Some(frame) = &mut self.frame {
-            field::write(frame.bytes_mut(), &self.headers, field, value);
+            field::write(frame.bytes_mut(), self.headers, field, value);
         }
     }
 
@@ -264,7 +264,7 @@ impl Env<'_> {
 
     /// [`Op::Parse`](super::ir::Op::Parse).
     pub fn parse(&mut self) {
-        self.headers = Headers::parse(self.bytes());
+        *self.headers = Headers::parse(self.bytes());
     }
 
     /// [`Op::Fact`](super::ir::Op::Fact).
@@ -423,7 +423,7 @@ impl Env<'_> {
         let Some(frame) = &mut self.frame else {
             return true;
         };
-        let done = encap(&mut **frame, &self.headers, tunnel, values);
+        let done = encap(&mut **frame, self.headers, tunnel, values);
         if done.is_ok() {
             self.parse();
         }
@@ -433,7 +433,7 @@ impl Env<'_> {
     /// [`Op::Decap`](super::ir::Op::Decap).
     pub fn decap(&mut self, tunnel: Tunnel) {
         if let Some(frame) = &mut self.frame
-            && decap(&mut **frame, &self.headers, tunnel)
+            && decap(&mut **frame, self.headers, tunnel)
         {
             self.parse();
         }

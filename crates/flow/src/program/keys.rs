@@ -53,7 +53,7 @@ impl Keys {
             slots,
             ..
         } = &mut *self.loaded;
-        let headers = Headers::parse(packet);
+        let mut headers = Headers::parse(packet);
         if headers.is_malformed() && !program.takes_malformed {
             return None;
         }
@@ -64,7 +64,7 @@ impl Keys {
         let mut env = Env {
             program,
             frame: Some(&mut frame),
-            headers,
+            headers: &mut headers,
             now_ns: 0,
             input,
             is_found: false,

@@ -285,7 +285,10 @@ impl<M: Memory> Running<M> {
             clones: 0,
         };
         let count = self.loaded.program.metadata.len();
-        self.loaded.metadata[index * count..][..count].fill(0);
+        // To fill nothing is slow: a masked store to where nothing is mapped is done by microcode.
+        if count > 0 {
+            self.loaded.metadata[index * count..][..count].fill(0);
+        }
     }
 
     fn run_key(
@@ -458,11 +461,13 @@ impl<M: Memory> Running<M> {
         let count = program.metadata.len();
         let metadata = &mut metadata[index * count..][..count];
         let slots = &mut slots[..code.slots.len().max(count)];
-        slots[..count].copy_from_slice(metadata);
+        if count > 0 {
+            slots[..count].copy_from_slice(metadata);
+        }
         let mut env = Env {
             program,
             frame: Some(frame),
-            headers: self.packets[index].headers,
+            headers: &mut self.packets[index].headers,
             now_ns: arrival.now_ns,
             input: arrival.input,
             is_found,
@@ -487,9 +492,10 @@ impl<M: Memory> Running<M> {
             &mut env,
             watch,
         );
-        let (outcome, headers) = (env.outcome, env.headers);
-        metadata.copy_from_slice(&slots[..count]);
-        self.packets[index].headers = headers;
+        let outcome = env.outcome;
+        if count > 0 {
+            metadata.copy_from_slice(&slots[..count]);
+        }
         (exit, outcome)
     }
 

@@ -106,10 +106,11 @@ impl<M: Memory> Running<M> {
             self.words.load(count, |at| ended.entry.state(at));
             let slots = &mut slots[..code.slots.len()];
             slots[..program.metadata.len()].fill(0);
+            let mut headers = Headers::default();
             let mut env = Env {
                 program,
                 frame: None,
-                headers: Headers::default(),
+                headers: &mut headers,
                 now_ns,
                 input: 0,
                 is_found: true,

@@ -10,7 +10,7 @@ use super::FlowTable;
 use crate::bucket::Home;
 use crate::counters::Counter;
 use crate::flow::Flow;
-use crate::hash::KeyedHash;
+use crate::hash::{KEY_WORDS_MAX, KeyedHash};
 use crate::memory::{LINE_BYTES, Memory};
 use crate::raw::{TIME_MAX, at};
 use crate::shape::{Geometry, Shape, ShapeError};
@@ -197,7 +197,7 @@ impl<M: Memory> FlowTable<M> {
         let raw = self.raw();
         let mut homes = [Home::default(); AHEAD];
         for (flow, home) in range.clone().rev().filter_map(Flow::new).zip(&mut homes) {
-            let mut key = [0; crate::KEY_WORDS_MAX];
+            let mut key = [0; KEY_WORDS_MAX];
             let key = &mut key[..self.geometry.key_words];
             raw.read_key(flow, key);
             *home = self.home(key);
@@ -224,7 +224,7 @@ impl<M: Memory> FlowTable<M> {
     /// bucket has room.
     fn link(&self, flow: Flow, home: Home, now_ns: u64) -> bool {
         let raw = self.raw();
-        let mut key = [0; crate::KEY_WORDS_MAX];
+        let mut key = [0; KEY_WORDS_MAX];
         let key = &mut key[..self.geometry.key_words];
         raw.read_key(flow, key);
         if raw.find(key, home).is_some() {

@@ -5,6 +5,7 @@
 use super::FlowTable;
 use crate::bucket::{ALL_SLOTS, flow_in, other_bucket, slots, slots_with};
 use crate::flow::Flow;
+use crate::hash::KEY_WORDS_MAX;
 use crate::memory::Memory;
 use crate::raw::{LEVELS, LISTS, Raw, at};
 
@@ -72,7 +73,7 @@ impl<M: Memory> FlowTable<M> {
         for flow in (0..raw.fresh()).filter_map(Flow::new) {
             if raw.is_live(flow) {
                 live += 1;
-                let mut key = [0; crate::KEY_WORDS_MAX];
+                let mut key = [0; KEY_WORDS_MAX];
                 let key = &mut key[..self.geometry.key_words];
                 raw.read_key(flow, key);
                 if raw.find(key, self.home(key)) != Some(flow) {

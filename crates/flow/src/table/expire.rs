@@ -8,6 +8,7 @@
 use super::FlowTable;
 use crate::counters::Counter;
 use crate::flow::{Entry, Flow};
+use crate::hash::KEY_WORDS_MAX;
 use crate::memory::Memory;
 use crate::raw::{Raw, TIME_MAX};
 
@@ -149,7 +150,7 @@ impl<M: Memory> FlowTable<M> {
         let entry = raw.view(flow);
         match ended(Ended { flow, entry, why }) {
             Fate::Remove => {
-                let mut key = [0; crate::KEY_WORDS_MAX];
+                let mut key = [0; KEY_WORDS_MAX];
                 let key = &mut key[..self.geometry.key_words];
                 raw.read_key(flow, key);
                 raw.begin();

@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicU64;
 use crate::bucket::{Home, flow_in, has_sent_away, slots, slots_with};
 use crate::counters::{Counter, Counters};
 use crate::flow::{Entry, Flow};
-use crate::hash::KeyedHash;
+use crate::hash::{KEY_WORDS_MAX, KeyedHash};
 use crate::memory::Memory;
 use crate::raw::{LIVE, Raw, TIME_MAX, at};
 use crate::shape::{Geometry, Shape};
@@ -130,7 +130,7 @@ impl<M: Memory> FlowTable<M> {
         let raw = self.raw();
         let is_live = raw.is_live(flow);
         if is_live {
-            let mut key = [0; crate::KEY_WORDS_MAX];
+            let mut key = [0; KEY_WORDS_MAX];
             let key = &mut key[..self.geometry.key_words];
             raw.read_key(flow, key);
             raw.begin();

@@ -4,7 +4,7 @@
 use catena_engine::chain::NodeKind;
 use serde_json::json;
 
-use super::Device;
+use super::under_test::Device;
 
 impl Device {
     /// Name and value of everything that the chain sets: each port and NF with its settings, each

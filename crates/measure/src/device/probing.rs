@@ -5,16 +5,13 @@ use std::time::{Duration, Instant};
 
 use catena_engine::probe::{ProbeSettings, Tier};
 use catena_engine::supervisor::Supervisor;
-use catena_engine::supervisor::status::Status;
 
-use super::{Device, DeviceError, Offer, TrialProfile};
+use super::offer::Offer;
+use super::profile::TrialProfile;
+use super::under_test::{Device, DeviceError};
+use crate::probes::ProbeReport;
 use crate::probes::tax::{self, Measure, Tax, TaxError};
-use crate::probes::{Collector, ProbeReport};
 
-/// How long the supervisor waits for something to happen while nothing is followed.
-const PATIENCE: Duration = Duration::from_millis(20);
-/// The same while packets are followed: pages have to be read before they are written over.
-const POLL: Duration = Duration::from_millis(5);
 /// Length of a slice of the comparison with and without probes, and of what is left out before it.
 const SLICE: Duration = Duration::from_millis(10);
 const SETTLING: Duration = Duration::from_millis(2);
@@ -22,55 +19,6 @@ const SETTLING: Duration = Duration::from_millis(2);
 const FIRST: Duration = Duration::from_secs(20);
 /// Slices in a row without a packet after which there is none.
 const EMPTY_SLICES_MAX: u32 = 50;
-
-/// The probes of a device's trials.
-#[derive(Debug, Default)]
-pub(super) struct Probes {
-    settings: Option<ProbeSettings>,
-    running: Option<(Collector, Status)>,
-    report: Option<ProbeReport>,
-}
-
-impl Probes {
-    pub(super) fn begin(&mut self, supervisor: &mut Supervisor) {
-        let Some(settings) = self.settings else {
-            return;
-        };
-        let mut collector = Collector::new(supervisor.probe_map());
-        for page in supervisor.probe_pages() {
-            // A page that cannot be read shows as packets without an end.
-            if let Ok(fd) = page.fd.try_clone() {
-                let _ = collector.add(page.worker, page.epoch, fd, page.len);
-            }
-        }
-        self.running = Some((collector, supervisor.status()));
-        supervisor.probe(settings);
-    }
-
-    pub(super) const fn patience(&self) -> Duration {
-        if self.running.is_some() {
-            POLL
-        } else {
-            PATIENCE
-        }
-    }
-
-    pub(super) fn poll(&mut self) {
-        if let Some((collector, _)) = &mut self.running {
-            collector.poll();
-        }
-    }
-
-    pub(super) fn end(&mut self, supervisor: &Supervisor) {
-        if let (Some((mut collector, before)), Some(settings)) =
-            (self.running.take(), self.settings)
-        {
-            collector.poll();
-            let after = supervisor.status();
-            self.report = Some(ProbeReport::new(&collector, &settings, &before, &after));
-        }
-    }
-}
 
 impl Device {
     /// Has the workers follow packets in trials from now on; `None`: not any more.

@@ -13,7 +13,8 @@ use catena_engine::supervisor::{Options, Supervisor};
 use catena_shm::tsc;
 use serde_json::{Map, Value, json};
 
-use super::{DRAIN, Device, DeviceError, PATIENCE, TrialProfile};
+use super::profile::TrialProfile;
+use super::under_test::{DRAIN, Device, DeviceError, PATIENCE};
 use crate::compare::Side;
 use crate::traffic::TickRate;
 use crate::traffic::receiver::ReceiveResults;

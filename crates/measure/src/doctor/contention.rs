@@ -1,7 +1,8 @@
 //! Probes of who competes for the cores: other processes, the hypervisor, a quota; and of the
 //! container engines that chains may use.
 
-use super::{Finding, Tree};
+use super::finding::Finding;
+use super::tree::Tree;
 
 /// Share of a core that other work may take.
 const LOAD_MAX: f64 = 0.1;

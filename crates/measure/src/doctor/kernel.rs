@@ -2,7 +2,8 @@
 
 use rustix::time::{ClockId, clock_getres};
 
-use super::{Finding, Tree};
+use super::finding::Finding;
+use super::tree::Tree;
 
 /// What the kernel was started with.
 pub(super) fn command_line(tree: &Tree) -> Finding {

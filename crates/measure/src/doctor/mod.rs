@@ -10,6 +10,7 @@
 
 mod contention;
 pub mod energy;
+mod finding;
 mod isolation;
 mod kernel;
 pub mod noise;
@@ -22,65 +23,10 @@ mod tree;
 pub mod tsc_offset;
 pub mod wakeup;
 
-use serde::Serialize;
-
 pub(crate) use contention::throttled_count;
+pub use finding::{Finding, Verdict};
 pub use kernel::tick_hz;
 pub use tree::Tree;
-
-/// How a machine does in one respect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// As it should be.
-    Ok,
-    /// Measurements suffer; there is a repair.
-    Warning,
-    /// This machine does not have it, and nothing here depends on it.
-    Unsupported,
-}
-
-/// What a probe found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// What was looked at.
-    pub name: &'static str,
-    /// How it does.
-    pub verdict: Verdict,
-    /// What was seen, and what that means.
-    pub seen: String,
-    /// The command or setting that repairs it.
-    pub repair: Option<String>,
-}
-
-impl Finding {
-    fn ok(name: &'static str, seen: impl Into<String>) -> Self {
-        Self {
-            name,
-            verdict: Verdict::Ok,
-            seen: seen.into(),
-            repair: None,
-        }
-    }
-
-    fn warning(name: &'static str, seen: impl Into<String>, repair: impl Into<String>) -> Self {
-        Self {
-            name,
-            verdict: Verdict::Warning,
-            seen: seen.into(),
-            repair: Some(repair.into()),
-        }
-    }
-
-    fn unsupported(name: &'static str, seen: impl Into<String>) -> Self {
-        Self {
-            name,
-            verdict: Verdict::Unsupported,
-            seen: seen.into(),
-            repair: None,
-        }
-    }
-}
 
 /// Everything that files say, in a fixed order. Reads only.
 pub fn examine(tree: &Tree) -> Vec<Finding> {

@@ -1,8 +1,8 @@
 //! Bars: grouped with intervals, or stacked; dots where bars have no foot.
 
-use super::Figure;
 use super::axis::{Axis, Projection};
 use super::colour::SERIES_CLASSES;
+use super::figure::Figure;
 use super::frame::{Frame, LegendEntry, Margins, Size, label_width, text_width};
 use super::svg::Anchor;
 

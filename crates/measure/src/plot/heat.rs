@@ -2,9 +2,9 @@
 
 use super::axis::Axis;
 use super::colour::HEAT_CLASSES;
+use super::figure::{Figure, Shade};
 use super::frame::{Frame, LegendEntry, Margins, Size, label_width};
 use super::svg::Anchor;
-use super::{Figure, Shade};
 
 /// Why cells make no heat map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -2,9 +2,9 @@
 
 use super::axis::{Axis, Projection};
 use super::colour::SERIES_CLASSES;
+use super::figure::{Figure, Shade};
 use super::frame::{Frame, LegendEntry, Margins, Size, label_width};
 use super::svg::Anchor;
-use super::{Figure, Shade};
 
 /// How the points of a series are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -25,6 +25,8 @@ use crate::stamp::STAMP_LEN;
 
 /// Bytes of the Ethernet frame check sequence.
 pub const FCS_LEN: usize = 4;
+/// Bytes of a GTP-U header with a PDU session container.
+pub const GTPU_LEN: usize = 16;
 /// Bytes that a frame occupies on layer 1 beyond layer 2: preamble, start delimiter, gap
 /// (IEEE 802.3 3.2.1, 4.4.2).
 pub const L1_OVERHEAD_LEN: usize = 20;
@@ -343,9 +345,10 @@ impl PacketShape {
             Transport::Udp => 8,
             Transport::TcpSyn => 20,
         };
-        let tunnel = self.gtpu.as_ref().map_or(0, |gtpu| {
-            gtpu.ip.header_len() + 8 + crate::traffic::GTPU_LEN
-        });
+        let tunnel = self
+            .gtpu
+            .as_ref()
+            .map_or(0, |gtpu| gtpu.ip.header_len() + 8 + GTPU_LEN);
         14 + 4 * self.vlan.0.len() + tunnel + self.ip.header_len() + transport
     }
 

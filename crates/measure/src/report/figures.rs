@@ -1,6 +1,7 @@
 //! Which figures a document has: behind a measurement, from its results to plots.
 
-use super::{Document, LatencyResult, OverTime, Throughput};
+use super::document::{Document, LatencyResult, Throughput};
+use super::over_time::OverTime;
 use crate::blame::{Blame, Share};
 use crate::plot::{Axis, Bar, BarPlot, Figure, HeatMap, LinePlot, Series, Shade};
 

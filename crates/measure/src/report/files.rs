@@ -1,7 +1,8 @@
 //! The parts of a report as files of their own: figures as SVG, and their data as CSV.
 
 use super::csv::quoted;
-use super::{Document, html};
+use super::document::Document;
+use super::page::html;
 use crate::plot::standalone;
 
 const OPEN: &str = "<figure>";

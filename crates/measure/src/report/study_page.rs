@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::page::{figure, table};
+use super::elements::{figure, table};
 use super::study_figures as figures;
 use crate::compare::Verdict;
 use crate::plot::{Axis, escape};

@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use super::*;
-use crate::blame::Trace;
-use crate::compare::Verdict;
-use crate::latency::stall::{Flight, NoiseFloor, Stall, StallCause};
-use crate::latency::{Direction, Sample};
+use crate::blame::{Blame, Trace};
+use crate::compare::{Comparison, Verdict};
+use crate::latency::stall::{Attribution, Flight, NoiseBracket, NoiseFloor, Stall, StallCause};
+use crate::latency::{Direction, Latency, Sample};
 use crate::search::mlr::{Input, MlrSearch};
-use crate::search::preset::Conditions;
+use crate::search::preset::{Conditions, Preset};
 use crate::search::simulated_device::{Curve, SimulatedDevice};
+use crate::stats::Interval;
+use crate::stats::histogram::Histogram;
 
 fn throughput(system: &str, capacity_pps: f64) -> Throughput {
     let mut device = SimulatedDevice::new(capacity_pps, Curve::Hard, 1);

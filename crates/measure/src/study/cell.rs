@@ -1,6 +1,4 @@
-//! Factors, their levels, and the combinations of them: which trial comes next.
-
-use std::collections::BTreeMap;
+//! Factors, their levels, and what one combination of them is: a trial is of one cell.
 
 use catena_engine::chain::{Aggregate, Mode, Trust};
 use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
@@ -9,10 +7,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::Study;
 use crate::doctor::states::States;
 use crate::profile::Sizes;
-use crate::stats::random::Random;
 
 /// The factors, in the order in which combinations are numbered and named.
 pub const FACTORS: [&str; 8] = [
@@ -233,124 +229,6 @@ pub type Cell = [usize; FACTORS.len()];
 pub struct Unit {
     /// In which block, from 0.
     pub block: u32,
-    /// Index of the cell in [`Study::cells`].
+    /// Index of the cell in [`Study::cells`](super::Study::cells).
     pub cell: usize,
-}
-
-impl Study {
-    /// All combinations that are not left out, the last factor changing fastest.
-    pub fn cells(&self) -> Vec<Cell> {
-        let count: usize = self.levels.iter().map(Vec::len).product();
-        let cells = (0..count).map(|number| {
-            let mut rest = number;
-            let mut cell = [0; FACTORS.len()];
-            for (place, levels) in self.levels.iter().enumerate().rev() {
-                cell[place] = rest % levels.len();
-                rest /= levels.len();
-            }
-            cell
-        });
-        cells.filter(|cell| !self.is_left_out(cell)).collect()
-    }
-
-    fn is_left_out(&self, cell: &Cell) -> bool {
-        let applies = |entry: &BTreeMap<String, Vec<String>>| {
-            let mut levels = entry.iter();
-            levels.all(|(factor, texts)| {
-                let place = FACTORS.iter().position(|known| known == factor);
-                place.is_some_and(|place| texts.iter().any(|text| text == self.level(cell, place)))
-            })
-        };
-        // An empty map would leave out everything.
-        let mut entries = self.without.iter().filter(|entry| !entry.is_empty());
-        entries.any(applies)
-    }
-
-    /// What a cell's level of a factor is called.
-    pub fn level(&self, cell: &Cell, place: usize) -> &str {
-        &self.levels[place][cell[place]].text
-    }
-
-    /// What a cell is called: its level of each factor that has several.
-    pub fn title(&self, cell: &Cell) -> String {
-        let places = (0..FACTORS.len()).filter(|place| self.levels[*place].len() > 1);
-        let words: Vec<_> = places
-            .map(|place| format!("{}={}", FACTORS[place], self.level(cell, place)))
-            .collect();
-        if words.is_empty() {
-            self.name.clone()
-        } else {
-            words.join(" ")
-        }
-    }
-
-    /// What a cell is called in the journal: its level of every factor.
-    pub fn key(&self, cell: &Cell) -> BTreeMap<String, String> {
-        let named = FACTORS.iter().enumerate();
-        named
-            .map(|(place, factor)| ((*factor).to_owned(), self.level(cell, place).to_owned()))
-            .collect()
-    }
-
-    /// The load of a cell.
-    pub fn load(&self, cell: &Cell) -> LoadLevel {
-        // Levels were judged when the study was read.
-        LoadLevel::parse(self.level(cell, RATE)).unwrap_or(LoadLevel::Max)
-    }
-
-    /// Trials in which packets are followed, after all others: one of each cell at a load.
-    pub fn probed(&self) -> Vec<Unit> {
-        let cells = self.cells().into_iter().enumerate();
-        let loaded = cells.filter(|(_, cell)| self.load(cell) != LoadLevel::Max);
-        let block = self.blocks;
-        loaded.map(|(cell, _)| Unit { block, cell }).collect()
-    }
-
-    /// The cell that measures the rate of which this one's load is a share, if it is one.
-    pub fn reference_of(&self, cell: &Cell) -> Option<Cell> {
-        if !self.load(cell).is_share() {
-            return None;
-        }
-        let max = self.levels[RATE]
-            .iter()
-            .position(|level| level.text == "max")?;
-        let mut reference = *cell;
-        reference[RATE] = max;
-        Some(reference)
-    }
-
-    /// All trials in the order in which they are run.
-    ///
-    /// Blocks follow each other; within a block, P and C states take turns in random order, since
-    /// to change them takes time, and within each the cells do. Where loads are shares, the blocks
-    /// of the cells at `max` come first, so that a share is of the median of all blocks.
-    pub fn order(&self) -> Vec<Unit> {
-        let cells = self.cells();
-        let mut random = Random::new(self.seed);
-        let has_shares = cells.iter().any(|cell| self.load(cell).is_share());
-        let is_max = |index: &usize| self.load(&cells[*index]) == LoadLevel::Max;
-        let all: Vec<usize> = (0..cells.len()).collect();
-        let phases: Vec<Vec<usize>> = if has_shares {
-            let (max, others) = all.into_iter().partition(is_max);
-            vec![max, others]
-        } else {
-            vec![all]
-        };
-        let mut units = Vec::new();
-        for phase in &phases {
-            for block in 0..self.blocks {
-                let mut states: Vec<usize> = (0..self.levels[STATES].len()).collect();
-                random.shuffle(&mut states);
-                for state in states {
-                    let of_state = phase.iter().copied();
-                    let mut of_state: Vec<usize> = of_state
-                        .filter(|index| cells[*index][STATES] == state)
-                        .collect();
-                    random.shuffle(&mut of_state);
-                    units.extend(of_state.into_iter().map(|cell| Unit { block, cell }));
-                }
-            }
-        }
-        units
-    }
 }

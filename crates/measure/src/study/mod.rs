@@ -12,6 +12,7 @@
 pub mod cell;
 pub mod cell_result;
 pub mod chain;
+mod combinations;
 pub mod document;
 pub mod journal;
 pub mod record;

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::profile::Profile;
 use crate::stamp::Stamp;
+use crate::traffic::generator::KIND;
 
 /// A port whose ticks are nanoseconds.
 fn port(document: &serde_json::Value) -> TrafficPort {

@@ -36,7 +36,7 @@ pub mod trial;
 
 use catena_engine::port::PortKind;
 
-pub use template::GTPU_LEN;
+pub use crate::profile::GTPU_LEN;
 pub use tick_rate::TickRate;
 
 /// Every kind of port of this crate.

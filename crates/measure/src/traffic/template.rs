@@ -19,11 +19,8 @@ use catena_wire::checksum::Sum;
 use catena_wire::gtpu::pdu_session::{Downlink, PduSession, Uplink};
 use catena_wire::gtpu::{self, Extension, ExtensionType, Extensions};
 
-use crate::profile::{Direction, FCS_LEN, Gtpu, IpVersion, PacketShape, Transport};
+use crate::profile::{Direction, FCS_LEN, GTPU_LEN, Gtpu, IpVersion, PacketShape, Transport};
 use crate::stamp::STAMP_LEN;
-
-/// Bytes of a GTP-U header with a PDU session container.
-pub const GTPU_LEN: usize = 16;
 
 const HOST_COUNT: u32 = 65_534;
 const PORT_FIRST: u16 = 49_152;

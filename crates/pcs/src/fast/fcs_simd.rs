@@ -10,7 +10,7 @@
     reason = "vector loads and calls behind a run-time feature check"
 )]
 
-use super::fcs;
+use super::fcs_table;
 use crate::simd::{Level, Simd};
 
 /// Goes on with a register over octets.
@@ -21,7 +21,7 @@ pub(super) fn update(simd: Simd, crc: u32, octets: &[u8]) -> u32 {
         return unsafe { imp::fold(crc, octets) };
     }
     let _ = (simd, Level::Scalar);
-    fcs::update(crc, octets)
+    fcs_table::update(crc, octets)
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -5,6 +5,7 @@
 mod block_queue;
 mod fcs;
 mod fcs_simd;
+mod fcs_table;
 mod frame_decoder;
 mod hunt;
 mod line_buffer;

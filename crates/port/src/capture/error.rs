@@ -8,7 +8,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use super::MAX_RECORD_LEN;
+use super::record::MAX_RECORD_LEN;
 
 /// Why a capture file could not be opened, read or written.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -3,7 +3,8 @@
 //! For the writer of captures, and for whoever writes records of its own kind. What is read goes
 //! through `pcap-parser`.
 
-use super::{LINKTYPE_ETHERNET, MAX_RECORD_LEN, Record};
+use super::format::LINKTYPE_ETHERNET;
+use super::record::{MAX_RECORD_LEN, Record};
 
 /// The option of a packet that says which way it went (`epb_flags`).
 pub const PACKET_FLAGS: u16 = 2;

@@ -17,12 +17,14 @@ use pcap_parser::pcap::{
     parse_pcap_frame, parse_pcap_frame_be, parse_pcap_frame_modified, parse_pcap_header,
 };
 
+use super::error::{CaptureError, CapturePart};
+use super::format::LINKTYPE_ETHERNET;
+use super::record::{MAX_RECORD_LEN, Record};
 use super::section::{
     ENHANCED_PACKET, INTERFACE_DESCRIPTION, Located, PACKET, Refusal, SECTION_HEADER,
     SIMPLE_PACKET, Section, checked_data_len, u32_at,
 };
 use super::window::Window;
-use super::{CaptureError, CapturePart, LINKTYPE_ETHERNET, MAX_RECORD_LEN, Record};
 
 /// Bytes of the pcap file header.
 const PCAP_HEADER_LEN: usize = 24;

@@ -7,7 +7,8 @@ use pcap_parser::OptionCode;
 use pcap_parser::pcapng::{Block, parse_block_be, parse_block_le, parse_sectionheaderblock};
 
 use super::clock::{Clock, DEFAULT_RESOLUTION};
-use super::{LINKTYPE_ETHERNET, MAX_INTERFACE_COUNT, MAX_RECORD_LEN};
+use super::format::{LINKTYPE_ETHERNET, MAX_INTERFACE_COUNT};
+use super::record::MAX_RECORD_LEN;
 
 pub(super) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 pub(super) const INTERFACE_DESCRIPTION: u32 = 1;

@@ -18,9 +18,10 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{
-    CaptureError, CaptureFormat, Direction, LINKTYPE_ETHERNET, MAX_RECORD_LEN, Record, pcapng,
-};
+use super::error::CaptureError;
+use super::format::{CaptureFormat, LINKTYPE_ETHERNET};
+use super::pcapng;
+use super::record::{Direction, MAX_RECORD_LEN, Record};
 
 /// Bytes gathered before they are written; large enough that system calls do not show, small enough
 /// that a reader of the growing file is not far behind.

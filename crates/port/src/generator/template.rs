@@ -8,15 +8,13 @@
 //! [`MARK_LEN`] bytes. Flow number and addresses are tied: flow `f` is sent from host
 //! `1 + f mod 65534` of 198.18.0.0/16 (RFC 2544 C.2.2) or 2001:2::/49 (RFC 5180 5) to the same host
 //! of the other half, from port `49152 + f mod 16384` to port 9 (discard). No two flows up to
-//! [`FLOW_COUNT_MAX`] have the same addresses and ports. Checksums are right: the sums of the
-//! template and of the changing words are added (RFC 1071 2).
+//! [`FLOW_COUNT_MAX`](super::FLOW_COUNT_MAX) have the same addresses and ports. Checksums are
+//! right: the sums of the template and of the changing words are added (RFC 1071 2).
 
 use catena_wire::checksum::Sum;
 
-use super::{Config, Filling, IpVersion};
+use super::config::{Config, Filling, IpVersion, UDP_LEN};
 
-/// Most flows: host and port tell so many apart, and a sink keeps 24 bytes for each.
-pub const FLOW_COUNT_MAX: u32 = 1 << 20;
 /// Starts the payload of a numbered packet.
 pub const MARK: [u8; 4] = *b"CtnG";
 /// Bytes of mark, flow number and sequence number.
@@ -26,9 +24,6 @@ const HOST_COUNT: u32 = 65_534;
 const PORT_FIRST: u16 = 49_152;
 const PORT_COUNT: u32 = 16_384;
 const DISCARD: u16 = 9;
-const UDP_LEN: usize = 8;
-const ETHERNET_LEN: usize = 14;
-const TAG_LEN: usize = 4;
 
 /// The frame of one size, with flow 0 and sequence number 0 left out of the checksums.
 #[derive(Clone, Debug)]
@@ -42,12 +37,6 @@ pub(super) struct Template {
     ip_sum: Sum,
     udp_sum: Sum,
     is_numbered: bool,
-}
-
-/// Bytes in front of the payload.
-pub(super) fn headers_len(version: IpVersion, has_tag: bool) -> usize {
-    let tag = if has_tag { TAG_LEN } else { 0 };
-    ETHERNET_LEN + tag + version.header_len() + UDP_LEN
 }
 
 impl Template {

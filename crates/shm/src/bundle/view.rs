@@ -5,7 +5,7 @@
 //! packet costs an NF that does little.
 #![allow(unsafe_code, reason = "bytes of packets are raw memory of a pool")]
 
-use super::{BundlePlace, Entry};
+use super::table::{BundlePlace, Entry};
 use crate::descriptor::{Descriptor, SLOTS_PER_BUNDLE};
 use crate::packet::Packet;
 

@@ -8,22 +8,19 @@
     reason = "makes packets from checked offsets in a mapping"
 )]
 
+use super::geometry::PoolGeometry;
+use super::link_set::LinkSet;
+use super::owner::PoolOwner;
 use super::units::slots;
-use super::{LinkSet, PoolGeometry, PoolOwner, PoolView, Violation};
+use super::view::PoolView;
 use crate::bundle::{self, BundlePlace, BundleView, BundleWriter, PACKETS_OFFSET};
-use crate::descriptor::{Descriptor, SLOTS_PER_BUNDLE, kind};
+use crate::descriptor::{Descriptor, SLOTS_PER_BUNDLE, Violation, kind};
 use crate::packet::Packet;
 use crate::prefetch;
 use crate::snapshots::{self, Refused, Snapshots};
 
 /// Lines of the next bundle that are fetched when one is begun: from the start, and of its packets.
 const LINES_AHEAD: [usize; 6] = [0, 64, 512, 576, 640, 704];
-
-/// Whether a bundle pool can have this geometry.
-pub(super) fn is_valid(geometry: PoolGeometry) -> bool {
-    (10..=16).contains(&geometry.log2_stride)
-        && u64::from(geometry.headroom) + u64::from(PACKETS_OFFSET) < 1 << geometry.log2_stride
-}
 
 impl PoolOwner {
     #[inline]

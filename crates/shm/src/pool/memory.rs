@@ -7,7 +7,8 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use super::{PoolGeometry, PoolOwner};
+use super::geometry::PoolGeometry;
+use super::owner::PoolOwner;
 use crate::region::Region;
 
 /// The memory of a pool that this process owns. It stays mapped, at the same address, as long as

@@ -1,7 +1,8 @@
 //! Marks in the ledger for buffers that are looked for: the owner's part in finding what a dead
 //! worker kept.
 
-use super::{HOME, LinkSet, PoolOwner};
+use super::link_set::LinkSet;
+use super::owner::{HOME, PoolOwner};
 use crate::sync::Ordering;
 
 /// Stands in the ledger in place of a link's number while the buffer is looked for (see

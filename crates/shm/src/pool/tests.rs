@@ -1,6 +1,9 @@
 //! The owner's account and the checks of descriptors.
 
 use super::*;
+use crate::descriptor::Descriptor;
+use crate::packet::Packet;
+use crate::region::Sharing;
 
 const GEOMETRY: PoolGeometry = PoolGeometry {
     log2_stride: 7,

@@ -10,8 +10,9 @@
     reason = "the ledger's bytes of a group are words in a mapping"
 )]
 
-use super::{HOME, LinkSet, PoolOwner, Violation};
-use crate::descriptor::SLOTS_PER_BUNDLE;
+use super::link_set::LinkSet;
+use super::owner::{HOME, PoolOwner};
+use crate::descriptor::{SLOTS_PER_BUNDLE, Violation};
 use crate::packet::Packet;
 use crate::sync::{AtomicU64, Ordering};
 

@@ -1,7 +1,7 @@
 //! What a dead worker left in a ring, and what is on its way there: read by whoever buries it, and
 //! by those who look for packets.
 
-use super::{INDEX_MAX, RingMemory, log2_of, position, sequence};
+use super::slot::{INDEX_MAX, RingMemory, log2_of, position, sequence};
 use crate::descriptor::Descriptor;
 use crate::sync::Ordering;
 

@@ -6,7 +6,8 @@
 
 use std::collections::VecDeque;
 
-use super::{Consumer, RingMemory};
+use super::consumer::Consumer;
+use super::slot::RingMemory;
 use crate::descriptor::Descriptor;
 
 /// The consumer's side, with the producers that will take over.

@@ -1,7 +1,8 @@
 //! The ring on heap memory: unit tests, a property test against a queue, and loom models.
 
 use super::*;
-use crate::sync::AtomicU64;
+use crate::descriptor::Descriptor;
+use crate::sync::{AtomicU64, Ordering};
 
 #[cfg(not(loom))]
 use std::sync::Arc;
@@ -99,6 +100,7 @@ fn pull(consumer: &mut Consumer<Arc<Heap>>, max: usize) -> Vec<u32> {
 #[cfg(not(loom))]
 mod plain {
     use super::*;
+    use crate::ring::slot::{position, sequence};
     use proptest::prelude::*;
 
     fn ring(slot_count: u32, start: u64) -> (Producer<Arc<Heap>>, Consumer<Arc<Heap>>) {

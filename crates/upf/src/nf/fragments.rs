@@ -7,6 +7,7 @@
 use catena_engine::nf::{Burst, DropReason, Emission, Kept, Verdict};
 use catena_engine::packet::Packet;
 
+use super::parts::{Origin, ToDo};
 use super::{UpfNf, dropped};
 use crate::cut::cut;
 use crate::decision::{Decision, Why};
@@ -14,22 +15,6 @@ use crate::reassembly::{Part, Whole};
 
 /// Most packets of its own making that wait to leave.
 const LEAVING_COUNT_MAX: usize = 4096;
-
-/// A part of a packet: the tunnel by which it came, and its QFI.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Origin {
-    pub(super) teid: u32,
-    pub(super) qfi: Option<u8>,
-}
-
-/// What is to be done with a packet of a burst.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum ToDo {
-    /// It is a part of a packet, which begins at `at`.
-    Join { at: u16, origin: Origin },
-    /// It leaves by an interface, in parts.
-    Cut { interface: u8, at: u16, mtu: u16 },
-}
 
 impl UpfNf {
     /// Does what packets of a burst ask for.

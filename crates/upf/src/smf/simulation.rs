@@ -2,6 +2,7 @@
 //!
 //! The UPF is the NF itself, on the engine's bench. Time passes only when both sides wait.
 
+use catena_engine::config::ConfigError;
 use catena_engine::nf::{DropReason, Nanos, Verdict};
 use catena_engine::nf_bench::NfBench;
 use serde_json::{Value, json};
@@ -30,6 +31,9 @@ pub struct Outcome {
 #[derive(Debug)]
 pub struct Simulation {
     bench: NfBench,
+    settings: Value,
+    /// Whether another UPF takes over behind each burst.
+    is_replaced: bool,
     player: Player,
     drops: std::collections::BTreeMap<String, u64>,
 }
@@ -48,15 +52,21 @@ impl Simulation {
             map.entry("simulated_epoch").or_insert(json!(1_700_000_000));
             map.entry("sessions").or_insert(json!(64));
         }
-        let bench = NfBench::new(&KIND, &settings, &[]).map_err(|errors| {
-            let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
-            lines.join("; ")
-        })?;
+        let bench = NfBench::new(&KIND, &settings, &[]).map_err(|errors| lines(&errors))?;
         Ok(Self {
             bench,
+            settings,
+            is_replaced: false,
             player: Player::new(scenario),
             drops: Default::default(),
         })
+    }
+
+    /// From now on a UPF with this setting, too, takes the place of the one before behind each
+    /// burst, as by `catena apply`.
+    pub fn replace(&mut self, key: &str, value: Value) {
+        self.settings[key] = value;
+        self.is_replaced = true;
     }
 
     /// Plays the scenario to its end.
@@ -67,10 +77,13 @@ impl Simulation {
         for _ in 0..TURN_COUNT_MAX {
             let woken = self.pump();
             match self.player.turn(self.bench.now.0) {
-                Turn::Send(frames) => frames.chunks(BURST_LEN).for_each(|burst| {
-                    self.give(burst);
-                    self.pump();
-                }),
+                Turn::Send(frames) => {
+                    for burst in frames.chunks(BURST_LEN) {
+                        self.give(burst);
+                        self.pump();
+                        self.succeed()?;
+                    }
+                }
                 Turn::Wait(until_ns) => {
                     let now_ns = self.bench.now.0;
                     // The UPF's own instants come first, one after the other.
@@ -125,6 +138,15 @@ impl Simulation {
         }
     }
 
+    fn succeed(&mut self) -> Result<(), String> {
+        if self.is_replaced {
+            let replaced = self.bench.replace(&KIND, &self.settings);
+            let lost = replaced.map_err(|errors| lines(&errors))?;
+            (0..lost).for_each(|_| self.note_drop(DropReason::Unsent));
+        }
+        Ok(())
+    }
+
     fn note_drop(&mut self, reason: DropReason) {
         let reasons = &self.bench.plan().drop_reasons;
         let own = reason.index().checked_sub(DropReason::own(0).index());
@@ -149,4 +171,9 @@ impl Simulation {
             }
         }
     }
+}
+
+fn lines(errors: &[ConfigError]) -> String {
+    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    lines.join("; ")
 }

@@ -46,6 +46,27 @@ fn every_scenario_plays_to_its_end_and_loses_no_buffer() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
+/// Another UPF takes over behind each burst: what the one before held leaves in its order, parts
+/// become whole, and each packet has one end.
+#[test]
+fn what_is_held_outlives_an_apply() {
+    for name in ["paging", "paging-limit", "fragments", "fragments-outside"] {
+        let mut simulation = Simulation::new(Scenario::parse(&text(name)).unwrap()).unwrap();
+        simulation.replace("buffered", json!(5000));
+        let outcome = simulation
+            .play()
+            .unwrap_or_else(|what| panic!("{name}: {what}"));
+        assert_eq!(outcome.counters.get("unsent"), None, "{name}");
+        let (held, in_use) = simulation.buffers();
+        assert_eq!(held, u64::from(in_use), "{name}");
+        let account = simulation.ask(&json!({"show": "reports"})).unwrap()["buffer"].clone();
+        let of = |name: &str| account[name].as_u64().unwrap();
+        let ends = of("flushed") + of("discarded") + of("expired") + of("held");
+        assert_eq!(of("stored"), ends, "{name}: {account}");
+        assert_eq!(of("flushed") > 0, name == "paging", "{account}");
+    }
+}
+
 /// A scenario that expects something else fails at that step: else the test above says nothing.
 #[test]
 fn a_wrong_expectation_is_found_out() {

@@ -10,9 +10,8 @@
 //! that a header of an unknown type is skipped, left out or refused by rule. A chain has at most
 //! [`EXTENSIONS_MAX`] headers here; the specification names no limit, and uses two.
 
-use super::fields;
 use super::pdu_session::PduSession;
-use crate::octets::Pen;
+use crate::octets::{Pen, fields};
 use crate::{Layer, ParseError, Reason};
 use core::fmt;
 

@@ -3,9 +3,12 @@
 //!
 //! Flags keep values that the standard reserves: a receiver decides what to do with them.
 
-use super::{BODY_LEN, Opcode};
+use super::opcode::Opcode;
 use crate::{Reason, field};
 use core::fmt;
+
+/// Length in bytes of what the opcode says, with its padding (802.3, 31.4.1.6).
+pub const BODY_LEN: usize = 40;
 
 type Body = [u8; BODY_LEN];
 

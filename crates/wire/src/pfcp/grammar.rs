@@ -24,7 +24,9 @@ use super::cause::{Cause, Refusal};
 use super::coding::Fault;
 use super::element::{Group, Ie};
 use super::ie_type::IeType;
-use super::{Header, MessageType, key};
+use super::key;
+use super::message::{Header, View};
+use super::message_type::MessageType;
 
 mod condition;
 mod groups;
@@ -59,6 +61,16 @@ impl Place {
             Self::Message(message_type) => Members::of_message(message_type),
             Self::Group(ie_type) => Members::of_group(ie_type),
         }
+    }
+}
+
+impl<T: AsRef<[u8]>> View<T> {
+    /// Checks the whole message, see [`check`].
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub fn check(&self) -> Result<(), Refusal> {
+        check(self.header(), &self.ies())
     }
 }
 

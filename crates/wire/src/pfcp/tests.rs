@@ -11,6 +11,7 @@ use super::value::usage::Volume;
 use super::value::{BarId, FarId, PdrId, QerId, Seconds, Time, UrrId};
 use super::*;
 use crate::testing::{hex, truncation};
+use crate::{Layer, Reason};
 use core::net::Ipv4Addr;
 use proptest::prelude::*;
 

@@ -9,7 +9,7 @@ use super::coding::Value;
 use super::element::{IE_HEADER_LEN, Ie};
 use super::ie_type::IeType;
 use super::key::Key;
-use super::{Header, LEN};
+use super::message::{Header, LEN};
 use crate::field;
 use crate::octets::Pen;
 use core::fmt;

@@ -11,8 +11,8 @@ use super::super::machine::memory_info;
 use super::super::series::median;
 use super::super::stats::{PortSample, StatsParser};
 use super::super::work_dir::WorkDir;
+use super::installed::{PROGRAM, Testpmd};
 use super::peer::{PeerMissing, PeerRate};
-use super::{PROGRAM, Testpmd};
 
 /// Memory and packet buffers of one process: 16,384 buffers of 2,176 bytes take about 40 MB, and
 /// are several times what the rings of a port (1,024 slots each) can hold.

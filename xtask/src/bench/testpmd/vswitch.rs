@@ -17,7 +17,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::Testpmd;
+use super::installed::Testpmd;
 use super::ovs::{self, Switch, from_port};
 use super::peer::{PeerMissing, PeerRate};
 use super::run::{Process, Run};

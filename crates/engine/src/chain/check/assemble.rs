@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::graph::Wiring;
 use super::links::{LinkDraft, LinkOptions, Links};
-use super::nodes::{Draft, Part};
-use super::{DEFAULT_IMAGE, Drafts};
+use super::nodes::{Draft, Drafts, Part};
+use super::run::DEFAULT_IMAGE;
 use crate::chain::diagnostic::Report;
 use crate::chain::fusion::Fusion;
 use crate::chain::model::{Chain, Link, Mode, Node, NodeKind, Run, Trust};

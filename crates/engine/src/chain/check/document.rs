@@ -6,9 +6,9 @@
 use std::path::Path;
 
 use super::config::Subject;
-use super::read;
 use crate::chain::diagnostic::{ChainErrors, Position, Report};
 use crate::chain::parse;
+use crate::chain::text::read;
 use crate::config::ConfigErrors;
 
 /// A kind of document.

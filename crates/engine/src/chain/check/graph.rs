@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::Drafts;
 use super::fields::suggestion;
 use super::links::{LinkDraft, Links};
-use super::nodes::{Draft, Part};
+use super::nodes::{Draft, Drafts, Part};
 use crate::chain::diagnostic::Report;
 use crate::config::PortSide;
 use crate::nf::Inputs;

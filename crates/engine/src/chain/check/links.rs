@@ -1,7 +1,7 @@
 //! The `links` section: from text like `a.red -> b` to pairs of nodes.
 
-use super::Drafts;
 use super::fields::{choice, entry, integer, known_keys, suggestion};
+use super::nodes::Drafts;
 use crate::chain::diagnostic::{Position, Report};
 use crate::chain::model::{
     Aggregate, LINK_COUNT_MAX, Overflow, Protocol, SLOT_COUNT, SLOT_COUNT_LIMITS,
@@ -11,7 +11,7 @@ use crate::chain::parse::{Entry, Tree, Value};
 use crate::chain::registry::nearest;
 
 /// Keys of a link that is written as a map.
-pub(in crate::chain) const LINK_KEYS: &[&str] = &[
+pub(crate) const LINK_KEYS: &[&str] = &[
     "link",
     "trust",
     "overflow",
@@ -19,10 +19,10 @@ pub(in crate::chain) const LINK_KEYS: &[&str] = &[
     "protocol",
     "aggregate",
 ];
-pub(in crate::chain) const TRUSTS: &[&str] = &["shared", "ro", "copy"];
-pub(in crate::chain) const OVERFLOWS: &[&str] = &["block", "drop_tail", "drop_head"];
-pub(in crate::chain) const AGGREGATES: &[&str] = &["auto", "off", "on"];
-pub(in crate::chain) const PROTOCOLS: &[&str] = &["ring", "flag", "tcp"];
+pub(crate) const TRUSTS: &[&str] = &["shared", "ro", "copy"];
+pub(crate) const OVERFLOWS: &[&str] = &["block", "drop_tail", "drop_head"];
+pub(crate) const AGGREGATES: &[&str] = &["auto", "off", "on"];
+pub(crate) const PROTOCOLS: &[&str] = &["ring", "flag", "tcp"];
 
 /// One side of a link as the file names it.
 #[derive(Clone, Debug)]

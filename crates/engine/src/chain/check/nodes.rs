@@ -1,9 +1,10 @@
 //! The `ports` and `nfs` sections: from tree to drafts, which links then join.
 
 use super::config::Subject;
+use super::cores::Available;
 use super::fields::{check_name, choice, core, entry, known_keys, map, name, suggestion};
-use super::{Available, MODES};
-use crate::chain::check::shards::{ShardsDraft, shards};
+use super::run::MODES;
+use super::sharding::{ShardsDraft, shards};
 use crate::chain::diagnostic::{Position, Report};
 use crate::chain::model::{Mode, OnDeath, Run, WrapSpec};
 use crate::chain::parse::{Entry, Tree, Value};
@@ -12,14 +13,14 @@ use crate::config::PortSide;
 use crate::nf::{NfKind, NfPlan};
 use crate::port::{PortKind, PortRole};
 
-pub(in crate::chain) const ON_DEATHS: &[&str] = &["hold", "bypass", "drop"];
+pub(crate) const ON_DEATHS: &[&str] = &["hold", "bypass", "drop"];
 /// Keys of every node that are not its kind's.
 const PLACE_KEYS: &[&str] = &["mode", "core", "netns", "group", "on_death"];
 /// The key of an NF that says how it is sharded, and that of a port.
 const SHARDS: &str = "shards";
 const QUEUES: &str = "queues";
 /// Group of nodes that name none.
-pub(in crate::chain) const GROUP: &str = "default";
+pub(crate) const GROUP: &str = "default";
 
 /// A node as the file describes it, before it is known which links it has.
 #[derive(Debug)]
@@ -39,6 +40,9 @@ pub(super) struct Draft<'t> {
     pub(super) shards: Option<ShardsDraft>,
     pub(super) part: Part,
 }
+
+/// The nodes that links may join.
+pub(super) type Drafts<'a> = &'a [Draft<'a>];
 
 /// What a node is; the kind is missing if it is unknown.
 #[derive(Debug)]

@@ -3,35 +3,24 @@
 use catena_shm::staging;
 
 use super::fields::{choice, core, entry, integer, known_keys, map};
-use super::{DEFAULT_IMAGE, MODES};
 use crate::chain::diagnostic::Report;
-use crate::chain::model::{BURST, BURST_LIMITS, Mode, ORPHAN_MS, ORPHAN_MS_MAX, Run, WaitChoice};
+use crate::chain::model::{BURST, BURST_LIMITS, ORPHAN_MS, ORPHAN_MS_MAX, Run};
 use crate::chain::parse::{Entry, Tree, Value};
 use crate::placement::{BUFFER_COUNT_MAX, size_classes};
 use crate::units::{ByteSize, Span};
 
 /// Keys of the `run` section.
-pub(in crate::chain) const RUN_KEYS: &[&str] = &[
+pub(crate) const RUN_KEYS: &[&str] = &[
     "mode", "wait", "burst", "cores", "image", "buffers", "orphan",
 ];
-pub(in crate::chain) const WAITS: &[&str] = &["auto", "spin", "yield", "sleep"];
+pub(crate) const MODES: &[&str] = &["inline", "thread", "process", "container"];
+pub(crate) const WAITS: &[&str] = &["auto", "spin", "yield", "sleep"];
+
+/// Image for `container` mode unless the file names one.
+pub const DEFAULT_IMAGE: &str = "catena-worker";
 
 /// Smallest and largest buffer: 128 bytes and 16 MiB, headroom included.
-pub(in crate::chain) const BUFFER_BYTES_LIMITS: (u32, u32) = (1 << 7, 1 << 24);
-
-impl Default for Run {
-    fn default() -> Self {
-        Self {
-            mode: Mode::default(),
-            wait: WaitChoice::default(),
-            burst: BURST,
-            cores: Vec::new(),
-            buffers: Vec::new(),
-            image: None,
-            orphan_ms: 0,
-        }
-    }
-}
+pub(crate) const BUFFER_BYTES_LIMITS: (u32, u32) = (1 << 7, 1 << 24);
 
 /// Reads the section, with defaults for what is missing or wrong.
 pub(super) fn run(report: &mut Report<'_>, tree: Option<&Tree>, available: &[usize]) -> Run {

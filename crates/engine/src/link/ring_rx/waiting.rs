@@ -5,11 +5,11 @@
 use catena_shm::bell::{self, WaitWord};
 use catena_shm::sync::Ordering;
 
-use super::RingRx;
+use super::RxLink;
 use crate::chain::{Overflow, Trust};
 use crate::pools::Pools;
 
-impl RingRx {
+impl RxLink {
     /// Counts what waits, before anything is pulled in this turn, for so many random moments since
     /// the turn before; `slept` if the worker has slept meanwhile, which it does over empty links.
     /// Known from cursors: no slot is looked at, and what the sender's unfinished turn has
@@ -67,7 +67,7 @@ impl RingRx {
     }
 
     /// Tells the sender whether a link further on is congested. Part of the end of a turn, before
-    /// [`RingRx::wake_peer`].
+    /// [`RxLink::wake_peer`].
     pub fn set_congested(&mut self, congested: bool) {
         let word = self.inlet.ring().consumer.congested();
         if (word.load(Ordering::Relaxed) != 0) != congested {

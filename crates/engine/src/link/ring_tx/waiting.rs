@@ -5,10 +5,10 @@
 use catena_shm::bell::{self, WaitWord};
 use catena_shm::sync::Ordering;
 
-use super::RingTx;
+use super::TxLink;
 use crate::chain::Overflow;
 
-impl RingTx {
+impl TxLink {
     /// Whether the chain's entry should take nothing in: on a link that blocks, more than three
     /// quarters are taken (until it is less than one quarter) of the slots or of the staging area,
     /// or a link further on says so. Links that drop do not press back: their sender chose loss

@@ -12,7 +12,8 @@ use std::io::IoSliceMut;
 
 use rustix::io::Errno;
 
-use super::{Conduit, HEADER_BYTES, Header, PREFACE_BYTES};
+use super::conduit::Conduit;
+use super::record::{HEADER_BYTES, Header, PREFACE_BYTES};
 use crate::drop_reason::DropReason;
 use crate::packet::Packet;
 use crate::pools::Pools;

@@ -1,9 +1,10 @@
 //! Packets of any lengths, cut into pieces anywhere, arrive as they were sent; lies end the
 //! connection; no buffer is lost whatever comes.
 
-use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::IoSlice;
+use std::sync::Mutex;
+use std::sync::mpsc::{Sender, channel};
 
 use catena_shm::pool::{PoolGeometry, PoolOwner};
 use catena_shm::region::Sharing;
@@ -11,7 +12,10 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::chain::{Aggregate, Overflow, Trust};
-use crate::link::tcp::{TcpRx, TcpTx};
+use crate::link::tcp::{News, TcpRx, TcpTx};
+use crate::load::Load;
+use crate::nf::Nanos;
+use crate::port::{Port, RxBurst, TxBurst};
 use crate::protocol::{Bind, RingSpec};
 
 const LEN_MAX: usize = 16_384 - 64;
@@ -36,14 +40,14 @@ fn free_count(pools: &Pools) -> u32 {
 /// A connection that takes and gives as many bytes at a time as a script says; 0 is "not now".
 #[derive(Debug, Default)]
 struct Pipe {
-    bytes: RefCell<VecDeque<u8>>,
-    script: RefCell<VecDeque<usize>>,
+    bytes: Mutex<VecDeque<u8>>,
+    script: Mutex<VecDeque<usize>>,
     has_ended: bool,
 }
 
 impl Pipe {
     fn next(&self, wanted: usize) -> Result<usize, Errno> {
-        match self.script.borrow_mut().pop_front() {
+        match self.script.lock().unwrap().pop_front() {
             Some(0) => Err(Errno::AGAIN),
             Some(count) => Ok(count.min(wanted)),
             None => Ok(wanted),
@@ -55,12 +59,12 @@ impl Conduit for &Pipe {
     fn send(&self, parts: &[IoSlice<'_>]) -> Result<usize, Errno> {
         let all: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
         let count = self.next(all.len())?;
-        self.bytes.borrow_mut().extend(&all[..count]);
+        self.bytes.lock().unwrap().extend(&all[..count]);
         Ok(count)
     }
 
     fn receive(&self, parts: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
-        let mut bytes = self.bytes.borrow_mut();
+        let mut bytes = self.bytes.lock().unwrap();
         if bytes.is_empty() {
             return if self.has_ended {
                 Ok(0)
@@ -76,6 +80,50 @@ impl Conduit for &Pipe {
         }
         Ok(count)
     }
+}
+
+const NOW: Nanos = Nanos(0);
+
+type Plug<'a> = Sender<News<&'a Pipe>>;
+
+/// A sending port whose next packet has index `start`, and what tells it of connections.
+fn sender<'a>(overflow: Overflow, start: u64) -> (TcpTx<&'a Pipe>, Plug<'a>) {
+    let (plug, news) = channel();
+    (TcpTx::new(&spec(overflow), start, news), plug)
+}
+
+/// A receiving port that expects the packet of index `start`.
+fn receiver<'a>(start: u64) -> (TcpRx<&'a Pipe>, Plug<'a>) {
+    let (plug, news) = channel();
+    (TcpRx::new(start, LEN_MAX, news), plug)
+}
+
+/// Sends packets; gives how many were not.
+fn send(tx: &mut TcpTx<&Pipe>, packets: Vec<Packet>, pools: &mut Pools) -> usize {
+    let count = packets.len();
+    let mut load = Load::default();
+    load.packets.extend(packets);
+    let sent = tx.tx(&mut TxBurst::new(&mut load, pools), NOW);
+    load.release(pools);
+    count - sent
+}
+
+/// Receives up to `room` packets behind those that are there; gives how many were lost.
+fn receive(
+    rx: &mut TcpRx<&Pipe>,
+    room: usize,
+    pools: &mut Pools,
+    packets: &mut Vec<Packet>,
+) -> u64 {
+    let mut drops = [0; DropReason::COUNT];
+    let limit = packets.len() + room;
+    rx.rx(&mut RxBurst::new(pools, packets, limit, &mut drops), NOW);
+    drops[DropReason::LinkLost.index()]
+}
+
+fn counted(port: &impl Port, name: &str) -> u64 {
+    let report = port.report();
+    report.iter().find(|(here, _)| *here == name).unwrap().1
 }
 
 fn spec(overflow: Overflow) -> RingSpec {
@@ -127,19 +175,19 @@ proptest! {
         let (mut ours, mut theirs) = (pools(), pools());
         let (before, theirs_before) = (free_count(&ours), free_count(&theirs));
         let pipe = Pipe::default();
-        let mut tx = TcpTx::new(&spec(Overflow::Block), start);
-        let mut rx = TcpRx::new(&spec(Overflow::Block), start, LEN_MAX);
-        tx.reconnect(Some(&pipe));
-        rx.reconnect(&pipe);
+        let (mut tx, plug) = sender(Overflow::Block, start);
+        let (mut rx, socket) = receiver(start);
+        plug.send(News::Connected(&pipe)).unwrap();
+        socket.send(News::Connected(&pipe)).unwrap();
         let mut sizes = bursts.iter().cycle();
         let (mut sent, mut taken, mut rounds) = (0, 0, 0);
         while taken < lengths.len() {
             rounds += 1;
             prop_assert!(rounds < 1000, "stuck at {taken} of {sent}");
             if sent < lengths.len() && rounds % 2 == 0 {
-                *pipe.script.borrow_mut() = sends.iter().copied().collect();
+                *pipe.script.lock().unwrap() = sends.iter().copied().collect();
                 let wanted = (*sizes.next().unwrap()).min(lengths.len() - sent);
-                let room = tx.room(wanted, 1).min(wanted);
+                let room = tx.tx_room(NOW).min(wanted);
                 let mut packets = Vec::new();
                 for (number, &len) in lengths.iter().enumerate().skip(sent).take(room) {
                     // Room to grow now and then.
@@ -150,20 +198,20 @@ proptest! {
                     packet.set_tag(number as u16);
                     packets.push(packet);
                 }
-                let bytes = lengths[sent..sent + room].iter().sum::<usize>() as u64;
-                let dropped = tx.send_packets(&mut packets, bytes, &mut ours);
-                prop_assert_eq!(dropped.packets, 0);
+                prop_assert_eq!(send(&mut tx, packets, &mut ours), 0);
                 sent += room;
             }
-            *pipe.script.borrow_mut() = VecDeque::new();
-            tx.settle();
-            *pipe.script.borrow_mut() = receives.iter().copied().collect();
+            *pipe.script.lock().unwrap() = VecDeque::new();
+            tx.tx_room(NOW);
+            *pipe.script.lock().unwrap() = receives.iter().copied().collect();
             let mut packets = Vec::new();
-            let mut room = *sizes.next().unwrap();
-            room -= rx.pull(room, &mut theirs, &mut packets);
+            let room = *sizes.next().unwrap();
+            let mut lost = receive(&mut rx, room, &mut theirs, &mut packets);
+            let room = room - packets.len();
             // The script begins anew in each round: past a "not now" it comes only without.
-            *pipe.script.borrow_mut() = VecDeque::new();
-            rx.pull(room, &mut theirs, &mut packets);
+            *pipe.script.lock().unwrap() = VecDeque::new();
+            lost += receive(&mut rx, room, &mut theirs, &mut packets);
+            prop_assert_eq!(lost, 0);
             for packet in packets {
                 prop_assert_eq!(packet.tag() as usize, taken);
                 prop_assert_eq!(packet.bytes(), &contents(taken, lengths[taken])[..]);
@@ -173,10 +221,6 @@ proptest! {
                 taken += 1;
             }
         }
-        prop_assert_eq!(tx.counters.packets, lengths.len() as u64);
-        prop_assert_eq!(rx.counters.packets, tx.counters.packets);
-        prop_assert_eq!(rx.counters.bytes, tx.counters.bytes);
-        prop_assert_eq!(rx.take_dropped()[0].1, 0);
         prop_assert_eq!(free_count(&ours), before);
         prop_assert_eq!(free_count(&theirs), theirs_before);
     }
@@ -193,34 +237,35 @@ proptest! {
         let theirs_before = free_count(&theirs);
         let first = Pipe { has_ended: true, ..Pipe::default() };
         let second = Pipe::default();
-        let mut tx = TcpTx::new(&spec(Overflow::Block), 0);
-        let mut rx = TcpRx::new(&spec(Overflow::Block), 0, LEN_MAX);
-        tx.reconnect(Some(&first));
-        *first.script.borrow_mut() = begun.iter().copied().collect();
+        let (mut tx, plug) = sender(Overflow::Block, 0);
+        let (mut rx, socket) = receiver(0);
+        plug.send(News::Connected(&first)).unwrap();
+        tx.tx_room(NOW);
+        *first.script.lock().unwrap() = begun.iter().copied().collect();
         let mut fill = |tx: &mut TcpTx<&Pipe>, number: usize, len: usize| {
             let mut packet = ours.alloc(len).unwrap();
             packet.bytes_mut().copy_from_slice(&contents(number, len));
             packet.set_tag(number as u16);
-            tx.send_packets(&mut vec![packet], len as u64, &mut ours)
+            send(tx, vec![packet], &mut ours)
         };
         for (number, len) in lengths.iter().enumerate() {
-            prop_assert_eq!(fill(&mut tx, number, *len).packets, 0);
+            prop_assert_eq!(fill(&mut tx, number, *len), 0);
         }
-        *first.script.borrow_mut() = VecDeque::new();
-        first.bytes.borrow_mut().truncate(cut);
-        rx.reconnect(&first);
-        tx.reconnect(Some(&second));
-        rx.reconnect(&second);
-        prop_assert_eq!(fill(&mut tx, lengths.len(), 100).packets, 0);
-        tx.settle();
+        *first.script.lock().unwrap() = VecDeque::new();
+        first.bytes.lock().unwrap().truncate(cut);
+        socket.send(News::Connected(&first)).unwrap();
+        plug.send(News::Connected(&second)).unwrap();
+        tx.tx_room(NOW);
+        socket.send(News::Connected(&second)).unwrap();
+        prop_assert_eq!(fill(&mut tx, lengths.len(), 100), 0);
+        tx.tx_room(NOW);
         let mut packets = Vec::new();
-        rx.pull(1000, &mut theirs, &mut packets);
-        let lost = rx.take_dropped()[0].1;
+        let lost = receive(&mut rx, 1000, &mut theirs, &mut packets);
         let arrived: Vec<u16> = packets.iter().map(Packet::tag).collect();
         prop_assert!(arrived.is_sorted());
         prop_assert_eq!(arrived.last().copied(), Some(lengths.len() as u16));
         prop_assert_eq!(arrived.len() as u64 + lost, lengths.len() as u64 + 1);
-        prop_assert_eq!(rx.counters.packets, tx.counters.packets);
+        prop_assert_eq!(counted(&rx, "discarded"), lost);
         for packet in packets {
             theirs.free(packet);
         }
@@ -242,18 +287,18 @@ proptest! {
         let mut theirs = pools();
         let before = free_count(&theirs);
         let pipe = Pipe {
-            bytes: RefCell::new(bytes.into()),
-            script: RefCell::new(receives.into()),
+            bytes: Mutex::new(bytes.into()),
+            script: Mutex::new(receives.into()),
             has_ended: true,
         };
-        let mut rx = TcpRx::new(&spec(Overflow::Block), 0, LEN_MAX);
-        rx.reconnect(&pipe);
+        let (mut rx, socket) = receiver(0);
+        socket.send(News::Connected(&pipe)).unwrap();
         for _ in 0..200 {
             let mut packets = Vec::new();
-            rx.pull(64, &mut theirs, &mut packets);
+            receive(&mut rx, 64, &mut theirs, &mut packets);
             theirs.free_all(packets.into_iter());
         }
-        prop_assert_eq!(rx.next_span(), None);
+        prop_assert!(!rx.is_connected());
         prop_assert_eq!(free_count(&theirs), before);
     }
 }
@@ -262,28 +307,31 @@ proptest! {
 fn a_length_beyond_the_largest_packet_is_a_violation() {
     let mut theirs = pools();
     let pipe = Pipe::default();
-    pipe.bytes.borrow_mut().extend(0_u64.to_le_bytes());
+    pipe.bytes.lock().unwrap().extend(0_u64.to_le_bytes());
     let header = Header {
         len: LEN_MAX as u32 + 1,
         ..Header::default()
     };
-    pipe.bytes.borrow_mut().extend(header.bytes());
-    let mut rx = TcpRx::new(&spec(Overflow::Block), 0, LEN_MAX);
-    rx.reconnect(&pipe);
-    assert_eq!(rx.pull(64, &mut theirs, &mut Vec::new()), 0);
-    assert_eq!((rx.counters.violations, rx.next_span()), (1, None));
+    pipe.bytes.lock().unwrap().extend(header.bytes());
+    let (mut rx, socket) = receiver(0);
+    socket.send(News::Connected(&pipe)).unwrap();
+    let mut packets = Vec::new();
+    receive(&mut rx, 64, &mut theirs, &mut packets);
+    assert_eq!((packets.len(), counted(&rx, "violations")), (0, 1));
+    assert!(!rx.is_connected());
 }
 
 #[test]
 fn an_index_that_nobody_can_have_reached_is_a_violation() {
     let mut theirs = pools();
     let pipe = Pipe::default();
-    pipe.bytes.borrow_mut().extend(u64::MAX.to_le_bytes());
-    let mut rx = TcpRx::new(&spec(Overflow::Block), 5, LEN_MAX);
-    rx.reconnect(&pipe);
-    assert_eq!(rx.pull(64, &mut theirs, &mut Vec::new()), 0);
-    assert_eq!((rx.counters.violations, rx.next_span()), (1, None));
-    assert_eq!(rx.counters.packets, 0);
+    pipe.bytes.lock().unwrap().extend(u64::MAX.to_le_bytes());
+    let (mut rx, socket) = receiver(5);
+    socket.send(News::Connected(&pipe)).unwrap();
+    let lost = receive(&mut rx, 64, &mut theirs, &mut Vec::new());
+    assert_eq!((lost, counted(&rx, "violations")), (0, 1));
+    assert_eq!(counted(&rx, "discarded"), 0);
+    assert!(!rx.is_connected());
 }
 
 /// A receiver that stops reading: a link that blocks has no room, one that drops says so, and both
@@ -293,24 +341,24 @@ fn a_slow_receiver_presses_back() {
     for (overflow, lost) in [(Overflow::Block, 0), (Overflow::DropTail, 1)] {
         let mut ours = pools();
         let pipe = Pipe::default();
-        let mut tx = TcpTx::new(&spec(overflow), 0);
-        tx.reconnect(Some(&pipe));
+        let (mut tx, plug) = sender(overflow, 0);
+        plug.send(News::Connected(&pipe)).unwrap();
+        assert!(tx.tx_room(NOW) >= 64);
         let mut send = |tx: &mut TcpTx<&Pipe>| {
             let packet = ours.alloc(1000).unwrap();
-            tx.send_packets(&mut vec![packet], 1000, &mut ours).packets
+            send(tx, vec![packet], &mut ours)
         };
-        *pipe.script.borrow_mut() = VecDeque::from([500, 0, 0, 0, 0]);
+        *pipe.script.lock().unwrap() = VecDeque::from([500, 0, 0, 0, 0]);
         assert_eq!(send(&mut tx), 0, "a part of it is sent");
         assert_eq!(send(&mut tx), lost);
         if overflow == Overflow::Block {
-            assert_eq!(tx.room(64, 1), 0);
-            assert!(tx.is_congested());
+            assert_eq!(tx.tx_room(NOW), 0);
+            assert_eq!(counted(&tx, "blocked"), 1);
         }
-        *pipe.script.borrow_mut() = VecDeque::new();
-        tx.settle();
-        assert!(!tx.is_congested() && tx.room(64, 1) >= 64);
+        *pipe.script.lock().unwrap() = VecDeque::new();
+        assert!(tx.tx_room(NOW) >= 64);
         assert_eq!(send(&mut tx), 0);
-        let sent = 8 + (3 - lost as usize) * (1000 + HEADER_BYTES);
-        assert_eq!(pipe.bytes.borrow().len(), sent);
+        let sent = 8 + (3 - lost) * (1000 + HEADER_BYTES);
+        assert_eq!(pipe.bytes.lock().unwrap().len(), sent);
     }
 }

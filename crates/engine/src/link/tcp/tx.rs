@@ -1,4 +1,4 @@
-//! The sending side of a link over TCP.
+//! The sending side of a link over TCP: a port to which the node beside it sends.
 //!
 //! A burst is one `sendmsg` of headers and packets where they lie. What the socket does not take is
 //! copied, as whole records, into a backlog that nothing may overtake; while there is one, the link
@@ -7,17 +7,22 @@
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 
 use rustix::io::Errno;
 
-use super::{Conduit, HEADER_BYTES, Header};
-use crate::chain::Overflow;
+use super::conduit::Conduit;
+use super::news::News;
+use super::record::{HEADER_BYTES, Header, PREFACE_BYTES};
+use crate::chain::link::Overflow;
 use crate::drop_reason::DropReason;
-use crate::link::{Dropped, TxCounters, bytes_of};
-use crate::load::Load;
+use crate::link::counters::TxCounters;
+use crate::nf::nanos::Nanos;
+use crate::own_counters::CounterSink;
 use crate::packet::Packet;
-use crate::pools::Pools;
+use crate::port::{Port, RxBurst, RxState, TxBurst};
 use crate::protocol::RingSpec;
+use crate::stats::NodeCounters;
 
 /// Packets that one system call sends: the usual burst.
 const GROUP: usize = 64;
@@ -25,38 +30,46 @@ const GROUP: usize = 64;
 /// The sending side.
 #[derive(Debug)]
 pub struct TcpTx<S = Arc<OwnedFd>> {
-    /// Index of the link in the chain.
-    pub index: usize,
     overflow: Overflow,
+    news: Receiver<News<S>>,
     stream: Option<S>,
     /// Index of the next packet, of all that this link has ever sent.
     next: u64,
     backlog: Backlog,
-    blocked: bool,
     peer_down: bool,
-    /// Counters since this worker started.
-    pub counters: TxCounters,
+    /// Turns in which it had no room.
+    blocked: u64,
 }
 
 impl<S: Conduit> TcpTx<S> {
     /// The sending side of the link that `spec` describes, whose next packet has index `start`; not
-    /// connected yet.
-    pub fn new(spec: &RingSpec, start: u64) -> Self {
+    /// connected until `news` says so.
+    pub fn new(spec: &RingSpec, start: u64, news: Receiver<News<S>>) -> Self {
         Self {
-            index: spec.link,
             overflow: spec.overflow,
+            news,
             stream: None,
             next: start,
             backlog: Backlog::new(spec.staging_bytes as usize),
-            blocked: false,
             peer_down: false,
-            counters: TxCounters::default(),
+            blocked: 0,
+        }
+    }
+
+    /// Does what the control thread has said.
+    fn hear(&mut self) {
+        while let Ok(news) = self.news.try_recv() {
+            match news {
+                News::Connected(stream) => self.reconnect(Some(stream)),
+                News::Disconnected => self.reconnect(None),
+                News::PeerDown => self.peer_down = true,
+            }
         }
     }
 
     /// Another connection, or none any more. A packet of which a part had been sent is lost; those
     /// behind it go by the new one.
-    pub fn reconnect(&mut self, stream: Option<S>) {
+    fn reconnect(&mut self, stream: Option<S>) {
         self.backlog.forget_begun();
         self.stream = stream;
         let Some(stream) = &self.stream else { return };
@@ -64,70 +77,8 @@ impl<S: Conduit> TcpTx<S> {
         let first = self.next - self.backlog.records;
         // An empty socket takes 8 bytes.
         match stream.send(&[IoSlice::new(&first.to_le_bytes())]) {
-            Ok(super::PREFACE_BYTES) => self.flush(),
+            Ok(PREFACE_BYTES) => self.flush(),
             _ => self.stream = None,
-        }
-    }
-
-    /// Whether packets wait for a connection to take them.
-    pub fn holds_packets(&self) -> bool {
-        self.backlog.records > 0 && self.stream.is_some()
-    }
-
-    /// Drops packets (`nf_down`) until there is another connection.
-    pub fn set_peer_down(&mut self) {
-        self.peer_down = true;
-    }
-
-    /// How many packets may be sent now without loss.
-    #[inline]
-    pub fn room(&mut self, wanted: usize, need: usize) -> usize {
-        if self.peer_down || self.overflow != Overflow::Block {
-            return usize::MAX;
-        }
-        if self.is_clear() {
-            return wanted.max(need);
-        }
-        self.blocked = true;
-        0
-    }
-
-    /// Sends all of `load` in order, and empties it. What does not fit is dropped; gives how much
-    /// and why.
-    pub fn send(&mut self, load: &mut Load, pools: &mut Pools) -> Dropped {
-        let bytes = load.bytes;
-        let torn = load.take_apart(pools);
-        let mut dropped = self.send_packets(&mut load.packets, bytes, pools);
-        load.forget();
-        dropped.packets += torn;
-        dropped
-    }
-
-    pub(super) fn send_packets(
-        &mut self,
-        packets: &mut Vec<Packet>,
-        bytes: u64,
-        pools: &mut Pools,
-    ) -> Dropped {
-        let count = packets.len();
-        let (taken, reason) = if self.peer_down {
-            (0, DropReason::NfDown)
-        } else {
-            (self.take(packets), DropReason::LinkFull)
-        };
-        let lost = if taken == count {
-            0
-        } else {
-            bytes_of(&packets[taken..])
-        };
-        self.next += taken as u64;
-        self.counters.packets += taken as u64;
-        self.counters.bytes += bytes - lost;
-        pools.free_all(packets.drain(..));
-        Dropped {
-            packets: (count - taken) as u64,
-            bytes: lost,
-            reason,
         }
     }
 
@@ -207,24 +158,57 @@ impl<S: Conduit> TcpTx<S> {
             }
         }
     }
+}
 
-    /// Whether the chain's entry should take nothing in.
-    pub fn is_congested(&mut self) -> bool {
-        if self.overflow != Overflow::Block || self.peer_down {
-            return false;
-        }
-        let is_full = self.backlog.records > 0 || self.stream.is_none();
-        self.blocked |= is_full;
-        is_full
+impl<S: Conduit + Send> Port for TcpTx<S> {
+    fn rx(&mut self, _burst: &mut RxBurst<'_>, _now: Nanos) -> RxState {
+        RxState::Finished
     }
 
-    /// Ends the turn.
-    #[inline]
-    pub fn settle(&mut self) {
-        if self.backlog.records > 0 {
-            self.flush();
+    fn tx(&mut self, burst: &mut TxBurst<'_>, _now: Nanos) -> usize {
+        let packets = burst.packets();
+        let (taken, why) = if self.peer_down {
+            (0, DropReason::NfDown)
+        } else {
+            (self.take(packets), DropReason::LinkFull)
+        };
+        self.next += taken as u64;
+        burst.rest_is(why);
+        taken
+    }
+
+    /// Anything, unless the link blocks and something waits.
+    fn tx_room(&mut self, _now: Nanos) -> usize {
+        self.hear();
+        let is_clear = self.is_clear();
+        if is_clear || self.peer_down || self.overflow != Overflow::Block {
+            return usize::MAX;
         }
-        self.counters.blocked += u64::from(std::mem::take(&mut self.blocked));
+        self.blocked += 1;
+        0
+    }
+
+    fn holds_packets(&self) -> bool {
+        self.backlog.records > 0 && self.stream.is_some()
+    }
+
+    fn counters(&self, out: &mut CounterSink<'_>) {
+        out.put(BLOCKED, self.blocked);
+    }
+}
+
+const BLOCKED: &str = "blocked";
+
+/// Names of what a sending port counts itself.
+pub const TX_NAMES: [&str; 1] = [BLOCKED];
+
+/// What the link has counted on the sending side, from what its port has.
+pub fn tx_counters(port: &NodeCounters) -> TxCounters {
+    TxCounters {
+        packets: port.tx_packets,
+        bytes: port.tx_bytes,
+        blocked: port.own[0],
+        ..TxCounters::default()
     }
 }
 

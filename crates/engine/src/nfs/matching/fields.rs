@@ -12,7 +12,7 @@ use catena_wire::ip::Protocol;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 
-use super::ANY;
+use super::key::ANY;
 use crate::units::quantity;
 
 /// An IPv4 or IPv6 prefix, `10.0.0.0/8`; an address alone is a prefix of full length.

@@ -19,7 +19,9 @@ use std::ops::RangeInclusive;
 
 use catena_wire::ip::Addresses;
 
-use super::{ANY, FIELD_COUNT, Key, Match, Prefix};
+use super::fields::Prefix;
+use super::key::{ANY, FIELD_COUNT, Key};
+use super::rule::Match;
 
 const WORD_BITS: usize = u64::BITS as usize;
 

@@ -2,9 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use catena_wire::ethernet::EtherType;
+use catena_wire::ip::{Addresses, Protocol};
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::key::{ANY, LACKING};
 use super::*;
 use crate::nfs::frames::{IpPacket, ethernet, tagged};
 

@@ -1,6 +1,6 @@
 //! What the MACs refuse: each limit by itself.
 
-use catena_engine::nf::{DropReason, Verdict};
+use catena_engine::nf::{DropReason, Nanos, Verdict};
 use catena_engine::nf_bench::NfBench;
 use catena_pcs::llid::{BROADCAST, MODE};
 use catena_wire::ethernet::MacAddr;
@@ -8,6 +8,8 @@ use catena_wire::mpcp::{Message, Register, RegisterAck, RegisterReq};
 use serde_json::{Value, json};
 
 use super::pon_packet::{MPCPDU_PACKET_LEN, PON_HEADER_LEN, PonPacket, write_frame, write_mpcpdu};
+use super::sides::{PON_INPUT, USER};
+use super::stream_time::{nanos_at, quanta_at};
 use super::tests::{Pon, frame};
 use super::*;
 

@@ -30,7 +30,8 @@ use super::pon_packet::{
     write_mpcpdu,
 };
 use super::receiver::{Receiver, Request};
-use super::{PON, USER, end_each, nanos_at, quanta_at, widen};
+use super::sides::{PON, USER, end_each};
+use super::stream_time::{nanos_at, quanta_at, widen};
 
 #[path = "olt_config.rs"]
 mod config;

@@ -26,10 +26,11 @@ use super::super::onu::{Burst, Onu, Params, Purpose, State};
 use super::super::{quanta_of_us, simulate::FIBRE_PS_PER_M, simulate::QUANTUM_PS};
 use super::frame_queue::FrameQueue;
 use super::pon_packet::{
-    FRAME_LEN_MAX, MPCPDU_PACKET_LEN, PON_HEADER_LEN, PonPacket, copy_parts, write_frame,
-    write_mpcpdu,
+    FRAME_LEN_MAX, MORE_FOLLOW, MPCPDU_PACKET_LEN, PON_HEADER_LEN, PonPacket, copy_parts,
+    write_frame, write_mpcpdu,
 };
-use super::{MORE_FOLLOW, PON, USER, end_each, nanos_at, quanta_at, widen};
+use super::sides::{PON, USER, end_each};
+use super::stream_time::{nanos_at, quanta_at, widen};
 
 /// Longest fibre.
 const DISTANCE_M_MAX: u32 = 100_000;

@@ -20,6 +20,9 @@ const INSTANT_LEN: usize = 4;
 /// Length of a packet with an MPCPDU.
 pub(super) const MPCPDU_PACKET_LEN: usize = PON_HEADER_LEN + ethernet::HEADER_LEN + MPCPDU_LEN;
 
+/// Tag of a packet of an ONU's burst that is not its last one.
+pub(super) const MORE_FOLLOW: u16 = 1;
+
 /// What is wrong with a packet on the PON's side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Malformed {

@@ -9,6 +9,8 @@ use serde_json::json;
 
 use super::pon_packet::{PonPacket, write_frame, write_mpcpdu};
 use super::pon_phy::tests::Line;
+use super::sides::{PON_INPUT, USER};
+use super::stream_time::quanta_at;
 use super::*;
 
 const MS: u64 = 1_000_000;

@@ -11,18 +11,18 @@ use super::super::burst_time::{CODEWORD_OCTETS, OPENING_OCTETS, frame_octets};
 use super::super::ipact::SettingsError;
 use super::super::olt::{Event as OltEvent, Olt, Outgoing};
 use super::super::onu::{self, BROADCAST_LLID, Burst, Onu, Purpose, State};
-use super::clock::{Oscillator, QUANTUM_PS};
+use super::clock::{Oscillator, QUANTUM_PS, SECOND_PS};
 use super::line::Line;
 use super::report::{Delays, OnuReport, Report};
+use super::scenario::{FIBRE_PS_PER_M, OnuScenario, REGISTRATION_PS_MAX, Scenario};
 use super::traffic::{Frame, Source};
-use super::{FIBRE_PS_PER_M, OnuScenario, REGISTRATION_PS_MAX, Scenario};
 
 /// Picoseconds of a codeword: 2046 bits.
 const CODEWORD_PS: u64 = 198_400;
 /// How often an ONU looks at its timers.
 const ONU_TIMER_PS: u64 = 10_000_000_000;
 /// Where a station's oscillator starts, at most.
-const PHASE_MAX_PS: u64 = 100 * super::SECOND_PS;
+const PHASE_MAX_PS: u64 = 100 * SECOND_PS;
 
 /// What happens at an instant.
 #[derive(Debug)]
@@ -408,8 +408,8 @@ impl<'a> Simulation<'a> {
         self.note_events();
         let (from_ps, end_ps) = self.counted_ps;
         let counted_ps = end_ps.saturating_sub(from_ps);
-        let seconds = counted_ps as f64 / super::SECOND_PS as f64;
-        self.report.seconds = end_ps as f64 / super::SECOND_PS as f64;
+        let seconds = counted_ps as f64 / SECOND_PS as f64;
+        self.report.seconds = end_ps as f64 / SECOND_PS as f64;
         self.report.warm_up_ms = from_ps as f64 / 1e9;
         self.report.add_olt(self.olt.counters());
         self.report.registered = self.olt.registered();

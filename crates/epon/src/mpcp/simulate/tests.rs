@@ -1,7 +1,7 @@
 //! Whole PONs: discovery, ranging, loss, saturation, delay, restarts. Each run is repeatable.
 
 use super::super::ipact::{Discipline, Settings, Share};
-use super::super::quanta_of_us;
+use super::super::{olt, quanta_of_us};
 use super::*;
 
 const MS: u64 = SECOND_PS / 1000;

@@ -9,7 +9,7 @@ use catena_engine::units::Span;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::TrafficPort;
+use super::port::TrafficPort;
 use crate::profile::Profile;
 use crate::traffic::TickRate;
 use crate::traffic::entry_buffer::{ENTRY_SIZE, ENTRY_SIZE_MAX};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Places in a message, and which IEs may and must stand there.
 
-use crate::pfcp::MessageType;
 use crate::pfcp::ie_type::IeType;
+use crate::pfcp::message_type::MessageType;
 
 /// Whether an IE must be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

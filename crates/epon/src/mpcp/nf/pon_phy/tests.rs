@@ -6,8 +6,7 @@ use catena_pcs::llid::{BROADCAST, MODE};
 use serde_json::json;
 
 use super::super::super::burst_time::{frame_octets, quanta_for, quanta_to};
-use super::super::MORE_FOLLOW;
-use super::super::pon_packet::{PON_HEADER_LEN, PonPacket, write_frame};
+use super::super::pon_packet::{MORE_FOLLOW, PON_HEADER_LEN, PonPacket, write_frame};
 use super::super::tests::{Pon, frame, numbers};
 use super::*;
 use crate::chunk::{HEADER_LEN, Header};

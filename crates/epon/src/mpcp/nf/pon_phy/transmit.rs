@@ -9,9 +9,8 @@ use catena_pcs::{Simd, fast};
 
 use super::super::super::burst_time::{frame_octets, quanta_to};
 use super::super::super::quanta_between;
-use super::super::MORE_FOLLOW;
 use super::super::frame_queue::FrameQueue;
-use super::super::pon_packet::PonPacket;
+use super::super::pon_packet::{MORE_FOLLOW, PonPacket};
 use crate::chunk::{Content, HEADER_LEN, Header};
 
 /// Most octets of a chunk: what the largest of the usual buffers holds.

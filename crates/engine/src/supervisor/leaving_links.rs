@@ -12,7 +12,7 @@ use crate::supervisor::memory::{Memory, RingName};
 impl Supervisor {
     /// A link goes: what passed it stays in its ends' accounts, and what is left in it, because its
     /// receiver died, is lost and goes home.
-    pub(in crate::supervisor) fn close_accounts(
+    pub(super) fn close_accounts(
         &mut self,
         ring: &RingName,
         old_chain: &Chain,
@@ -75,11 +75,7 @@ impl Supervisor {
     }
 
     /// Rings of links that go, in the order packets take them.
-    pub(in crate::supervisor) fn going(
-        &self,
-        old_chain: &Chain,
-        old_rings: &[RingName],
-    ) -> Vec<RingName> {
+    pub(super) fn going(&self, old_chain: &Chain, old_rings: &[RingName]) -> Vec<RingName> {
         let kept: Vec<_> = self.placement.rings.iter().map(|ring| ring.link).collect();
         let mut going: Vec<RingName> = old_rings
             .iter()

@@ -1,26 +1,26 @@
-//! The loops of the floor: what two cores must do at least to pass packets of 64 bytes.
+//! Bare loops for benchmarks: what two cores must do at least to pass packets of 64 bytes.
+//!
+//! No packet of a chain comes here: `cargo xtask bench` sets its figures beside these (feature
+//! `floor`, off otherwise).
 //!
 //! Two threads over one memfd. The sender writes each packet in full and publishes a descriptor of
 //! 16 bytes; the receiver looks at descriptors, reads each packet in full and stores one cursor per
 //! burst. Sequence words, buffers in FIFO order and fetching ahead are what any such path needs;
 //! accounts, checks, NFs, and taking turns with anything else are left out.
-//!
-//! SPDX-License-Identifier: Apache-2.0
 #![allow(
     unsafe_code,
     reason = "plain loads and stores of memory that two threads share by a protocol"
 )]
 
+use std::fmt;
 use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use catena_shm::tsc::ticks;
 use rustix::fs::MemfdFlags;
 use rustix::mm::{MapFlags, ProtFlags};
 
-use super::windows::Windows;
-use super::work::Work;
+use crate::tsc::{ticks, ticks_after_loads};
 
 /// Buffers of 128 bytes in which a packet has the second line, as in the smallest pool.
 const BUFFERS: u64 = 8192;
@@ -38,8 +38,30 @@ const PACKETS: usize = 1 << 17;
 const PACKET_BYTES: usize = 1 << 20;
 const BYTES: usize = 1 << 21;
 
+/// What the loops do with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Written into a buffer of its own, read there.
+    Plain,
+    /// Written, copied into the staging area, copied out, read.
+    Copy,
+    /// Written among 64 that share a descriptor, read there.
+    Bundle,
+}
+
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plain => "bare loop",
+            Self::Copy => "bare loop, copied twice",
+            Self::Bundle => "bare loop, 64 to a descriptor",
+        })
+    }
+}
+
 /// A ring and packets in a memfd, on huge pages where there are some.
-pub(super) struct Loops {
+#[derive(Debug)]
+pub struct Loops {
     start: NonNull<u8>,
     work: Work,
     slots: u64,
@@ -58,8 +80,14 @@ impl Drop for Loops {
 }
 
 impl Loops {
-    /// For `slots` packets in flight, a power of two, in bursts of `burst`.
-    pub(super) fn new(work: Work, slots: u64, burst: u64) -> io::Result<Self> {
+    /// For `slots` packets in flight, a power of two up to 4,096, in bursts of at most 64.
+    ///
+    /// # Errors
+    /// What the kernel says against the memory.
+    ///
+    /// # Panics
+    /// If the numbers are others.
+    pub fn new(work: Work, slots: u64, burst: u64) -> io::Result<Self> {
         assert!(slots.is_power_of_two() && slots * 16 <= CURSOR as u64 && burst <= BUNDLE);
         let map = |flags| -> io::Result<NonNull<u8>> {
             let fd = rustix::fs::memfd_create("floor", MemfdFlags::CLOEXEC | flags)?;
@@ -122,15 +150,15 @@ impl Loops {
         index / self.slots + 1
     }
 
-    /// Sends until told to stop.
-    pub(super) fn send(&self, stop: &AtomicBool, windows: &mut Windows) {
+    /// Sends until told to stop. Says once per burst how many packets it has sent.
+    pub fn send(&self, stop: &AtomicBool, mut look: impl FnMut(u64)) {
         let cursor = self.word(CURSOR);
         let mut own = [[0_u64; 8]; BUNDLE as usize];
         let step = if self.work == Work::Bundle { BUNDLE } else { 1 };
         let burst = self.burst.next_multiple_of(step);
         let (mut head, mut tail) = (0_u64, 0_u64);
         while !stop.load(Ordering::Relaxed) {
-            windows.look(head);
+            look(head);
             if head + burst - tail > self.slots {
                 tail = cursor.load(Ordering::Acquire);
                 continue;
@@ -162,15 +190,16 @@ impl Loops {
         }
     }
 
-    /// Receives until told to stop; gives a sum of all bytes.
-    pub(super) fn receive(&self, stop: &AtomicBool, windows: &mut Windows) -> u64 {
+    /// Receives until told to stop; gives a sum of all bytes. Says once per burst how many packets
+    /// it has received.
+    pub fn receive(&self, stop: &AtomicBool, mut look: impl FnMut(u64)) -> u64 {
         let cursor = self.word(CURSOR);
         let mut own = [[0_u64; 8]; BUNDLE as usize];
         let step = if self.work == Work::Bundle { BUNDLE } else { 1 };
         let most = (self.burst / step).max(1);
         let (mut read, mut sum) = (0_u64, 0_u64);
         while !stop.load(Ordering::Relaxed) {
-            windows.look(read * step);
+            look(read * step);
             let mut count = 0;
             while count < most {
                 let [first, second] = self.slot(read + count);
@@ -210,7 +239,7 @@ impl Loops {
     }
 
     /// Sends a packet every `gap` ticks, with the time at which it was written.
-    pub(super) fn send_paced(&self, stop: &AtomicBool, gap: u64) {
+    pub fn send_paced(&self, stop: &AtomicBool, gap: u64) {
         let mut next = ticks();
         for n in 0_u64.. {
             while ticks() < next {
@@ -231,7 +260,7 @@ impl Loops {
     }
 
     /// Notes the one-way times of packets of [`Loops::send_paced`] in ticks, at most so many.
-    pub(super) fn receive_paced(&self, stop: &AtomicBool, into: &mut Vec<u64>, most: usize) {
+    pub fn receive_paced(&self, stop: &AtomicBool, into: &mut Vec<u64>, most: usize) {
         let mut read = 0_u64;
         while !stop.load(Ordering::Relaxed) && into.len() < most {
             let [first, second] = self.slot(read);
@@ -240,7 +269,7 @@ impl Loops {
             }
             // SAFETY: published, and not written again for thousands of packets.
             let line = unsafe { self.packet(second.load(Ordering::Relaxed)).read() };
-            let arrived = catena_shm::tsc::ticks_after_loads();
+            let arrived = ticks_after_loads();
             std::hint::black_box(
                 line.iter()
                     .fold(0, |sum: u64, word| sum.wrapping_add(*word)),

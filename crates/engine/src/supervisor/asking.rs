@@ -1,10 +1,10 @@
 //! What a change would come to, without making it: `catena plan` and `catena apply` decide alike.
 
-use super::{ApplyError, check_possible};
 use crate::chain::Chain;
 use crate::chain::diff::{Plan, diff};
 use crate::placement::place_onto;
 use crate::supervisor::Supervisor;
+use crate::supervisor::apply::{ApplyError, check_possible};
 use crate::supervisor::renumber::{compact, renumber};
 
 impl Supervisor {

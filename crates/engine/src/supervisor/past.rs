@@ -1,0 +1,85 @@
+//! What workers that are no more have done: counters of all their lives, summed.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use crate::stats::{NodeCounters, RxCounters, TxCounters};
+use crate::supervisor::book::WrittenPast;
+
+/// Gaps that a successor remembers, for its percentiles.
+pub(super) const GAPS_MAX: usize = 1000;
+
+/// Counters of dead instances, summed.
+#[derive(Debug, Default)]
+pub(super) struct Past {
+    pub(super) nodes: BTreeMap<usize, NodeCounters>,
+    pub(super) tx: BTreeMap<usize, TxCounters>,
+    pub(super) rx: BTreeMap<usize, RxCounters>,
+    /// Packets a node held when it was killed.
+    pub(super) killed: BTreeMap<usize, u64>,
+    pub(super) restarts: BTreeMap<usize, u32>,
+    pub(super) deaths: u64,
+    pub(super) gaps: Vec<Duration>,
+    /// Who was detached, and why.
+    pub(super) detached: VecDeque<String>,
+    /// Who accused whom of what, without evidence.
+    pub(super) accusations: VecDeque<String>,
+    /// Buffers that dead workers had kept.
+    pub(super) recovered: u64,
+    /// Searches for such that have ended.
+    pub(super) searches: u64,
+}
+
+impl Past {
+    /// As a successor of this supervisor reads it.
+    pub(super) fn written(&self) -> WrittenPast {
+        let gaps = self.gaps.len().saturating_sub(GAPS_MAX);
+        WrittenPast {
+            nodes: words(&self.nodes, |node| node.words().to_vec()),
+            tx: words(&self.tx, |tx| tx.words().to_vec()),
+            rx: words(&self.rx, |rx| rx.words().to_vec()),
+            killed: self.killed.clone(),
+            restarts: self.restarts.clone(),
+            deaths: self.deaths,
+            gaps: self.gaps[gaps..].to_vec(),
+            detached: self.detached.iter().cloned().collect(),
+            accusations: self.accusations.iter().cloned().collect(),
+            recovered: self.recovered,
+            searches: self.searches,
+        }
+    }
+
+    /// As a former supervisor wrote it down.
+    pub(super) fn of(written: &WrittenPast) -> Self {
+        Self {
+            nodes: counters(&written.nodes, NodeCounters::from_words),
+            tx: counters(&written.tx, TxCounters::from_words),
+            rx: counters(&written.rx, RxCounters::from_words),
+            killed: written.killed.clone(),
+            restarts: written.restarts.clone(),
+            deaths: written.deaths,
+            gaps: written.gaps.clone(),
+            detached: written.detached.iter().cloned().collect(),
+            accusations: written.accusations.iter().cloned().collect(),
+            recovered: written.recovered,
+            searches: written.searches,
+        }
+    }
+}
+
+type Numbered<T> = BTreeMap<usize, T>;
+
+fn words<T>(all: &Numbered<T>, of: impl Fn(&T) -> Vec<u64>) -> Numbered<Vec<u64>> {
+    all.iter().map(|(index, one)| (*index, of(one))).collect()
+}
+
+fn counters<T, const N: usize>(
+    written: &Numbered<Vec<u64>>,
+    of: impl Fn(&[u64; N]) -> T,
+) -> Numbered<T> {
+    let whole = written.iter().filter_map(|(index, words)| {
+        let words: &[u64; N] = words.as_slice().try_into().ok()?;
+        Some((*index, of(words)))
+    });
+    whole.collect()
+}

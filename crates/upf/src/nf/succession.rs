@@ -1,0 +1,111 @@
+//! What a UPF holds passes to the UPF that comes in its place (`catena apply`).
+//!
+//! Beside a packet's way, between two turns. Packets that are ready leave first, by the output of
+//! the same name; those that are held for their UEs are asked about again, in their order; parts
+//! wait for the rest of their packets. What the new settings have no room for is dropped.
+
+use std::collections::VecDeque;
+
+use catena_engine::nf::{HandOver, Kept, Nanos};
+
+use super::UpfNf;
+use super::parts::Origin;
+use crate::held;
+use crate::reassembly::{self, Part};
+
+/// What goes with the tickets that a UPF hands over, in their order: first those that leave, then
+/// those that are held for UEs, then parts.
+#[derive(Debug)]
+struct Note {
+    /// Names of the outputs by which packets leave.
+    leaving: Vec<String>,
+    paged: Vec<held::Note>,
+    paged_account: held::Account,
+    parts: Vec<(Part, Origin)>,
+    parts_account: reassembly::Account,
+    ident: u32,
+}
+
+impl UpfNf {
+    pub(super) fn give_up(&mut self) -> HandOver {
+        let mut held = Vec::new();
+        let mut leaving = Vec::new();
+        let outputs = &self.outputs;
+        for (kept, output) in self.leaving.drain(..) {
+            let Some(name) = outputs.get(usize::from(output)) else {
+                continue;
+            };
+            leaving.push(name.clone());
+            held.push((Nanos(0), kept));
+        }
+        let mut paged = Vec::new();
+        for (note, kept) in self.held.give_up() {
+            held.push((Nanos(note.came_ns), kept));
+            paged.push(note);
+        }
+        let mut parts = Vec::new();
+        for (came_ns, part, (kept, origin)) in self.reassembly.give_up_all() {
+            held.push((Nanos(came_ns), kept));
+            parts.push((part, origin));
+        }
+        let note = Note {
+            leaving,
+            paged,
+            paged_account: self.held.account(),
+            parts,
+            parts_account: self.reassembly.account(),
+            ident: self.ident,
+        };
+        HandOver {
+            held,
+            note: Some(Box::new(note)),
+        }
+    }
+
+    /// Gives back what it cannot hold.
+    pub(super) fn take(&mut self, handed: HandOver) -> Vec<(Nanos, Kept)> {
+        let mut tickets = VecDeque::from(handed.held);
+        let note = handed.note.and_then(|note| note.downcast::<Note>().ok());
+        let Some(note) = note else {
+            // It was no UPF's: nobody knows what they are.
+            return tickets.into();
+        };
+        let mut rest = Vec::new();
+        self.ident = note.ident;
+        let leaving = drain(&mut tickets, note.leaving.len());
+        for (name, (came, kept)) in note.leaving.iter().zip(leaving) {
+            let output = self.outputs.iter().position(|one| one == name);
+            match output.and_then(|output| u8::try_from(output).ok()) {
+                Some(output) => self.leaving.push_back((kept, output)),
+                None => rest.push((came, kept)),
+            }
+        }
+        self.held.begin_with(note.paged_account);
+        let paged = drain(&mut tickets, note.paged.len());
+        for (note, (came, kept)) in note.paged.into_iter().zip(paged) {
+            let slot = note.slot;
+            match self.held.take(note, kept) {
+                None => {
+                    self.upf.holding.insert(slot);
+                    // Its rules may have changed, or it was about to leave.
+                    if !self.flushing.contains(&slot) {
+                        self.flushing.push_back(slot);
+                    }
+                }
+                Some(kept) => rest.push((came, kept)),
+            }
+        }
+        self.reassembly.begin_with(note.parts_account);
+        for ((part, origin), (came, kept)) in note.parts.into_iter().zip(tickets) {
+            let whole = self.reassembly.add(part, (kept, origin), came.0);
+            self.whole.extend(whole);
+        }
+        rest
+    }
+}
+
+/// The first `count` of them.
+fn drain(tickets: &mut VecDeque<(Nanos, Kept)>, count: usize) -> VecDeque<(Nanos, Kept)> {
+    let rest = tickets.split_off(count.min(tickets.len()));
+    std::mem::replace(tickets, rest)
+}
