@@ -12,19 +12,7 @@ use catena_shm::sync::Ordering;
 use crate::protocol::ToWorker;
 use crate::supervisor::Supervisor;
 use crate::supervisor::memory::rings;
-
-/// How far draining has come.
-#[derive(Debug, Default)]
-pub(super) enum Draining {
-    /// Packets are taken in.
-    #[default]
-    No,
-    /// Workers are asked; so far packets had come on each link when the round began, if it is not
-    /// the first.
-    Round(Option<BTreeMap<usize, u64>>),
-    /// Nothing passed in a whole round.
-    Done,
-}
+use crate::supervisor::rounds::Draining;
 
 impl Supervisor {
     /// Takes nothing more in; packets inside go on.

@@ -18,7 +18,7 @@ use crate::stats::PageLayout;
 use crate::supervisor::body::Body;
 use crate::supervisor::clock::now;
 use crate::supervisor::outbox::Outbox;
-use crate::supervisor::watchdog::Watch;
+use crate::supervisor::turns::Watch;
 
 /// How far an instance has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

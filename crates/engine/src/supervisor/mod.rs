@@ -20,7 +20,8 @@
 //! - `audit`: buffers that a dead worker had kept without saying so; `audits`: which are sought.
 //! - `asking`: what a change would come to; `clock`: what time it is.
 //! - `draining`: nothing more is taken in; `ending`: the chain's end; `remains`: what it leaves.
-//! - `watchdog`: data paths that stand still.
+//! - `watchdog`: data paths that stand still, by their `turns`; `rounds`: how far draining is;
+//!   `out`: how much of a pool is out.
 //! - `memory`: every region, by whom and for whom it was made.
 //! - `probing`: what probes of workers note, and who reads it.
 //! - `status`: counters summed over lives, for people and machines; `merged`: over shards.
@@ -65,12 +66,14 @@ mod introduction;
 mod leaving_links;
 mod memory;
 mod merged;
+mod out;
 mod outbox;
 mod past;
 mod reclaims;
 mod remains;
 mod respawn;
 mod restarts;
+mod rounds;
 #[cfg(test)]
 mod simulation;
 mod sockets;
@@ -79,6 +82,7 @@ mod starting;
 pub mod states;
 pub mod status;
 mod tcp_links;
+mod turns;
 pub mod watchdog;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -99,13 +103,13 @@ use crate::supervisor::audits::Audits;
 use crate::supervisor::body::Body;
 use crate::supervisor::change::Change;
 use crate::supervisor::container::Containers;
-use crate::supervisor::draining::Draining;
 use crate::supervisor::estate::Estate;
 use crate::supervisor::instance::{Instance, State};
 use crate::supervisor::memory::Memory;
 use crate::supervisor::past::Past;
 use crate::supervisor::reclaims::Reclaims;
 use crate::supervisor::restarts::Respawn;
+use crate::supervisor::rounds::Draining;
 use crate::supervisor::runtime_dir::RuntimeDir;
 pub use crate::supervisor::start_error::StartError;
 use crate::supervisor::states::States;

@@ -25,8 +25,8 @@ use crate::supervisor::Supervisor;
 use crate::supervisor::body::Body;
 use crate::supervisor::instance::{Instance, State};
 use crate::supervisor::memory::rings;
+use crate::supervisor::out::buffers_of;
 use crate::supervisor::past::Past;
-use crate::supervisor::remains::buffers_of;
 use crate::supervisor::renumber::{is_gone, is_link_gone};
 use crate::worker::build::pool_geometry;
 
