@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// How long a data path may stand still until it is called stuck.
-pub const SHOWN_AFTER: Duration = Duration::from_secs(2);
+pub(super) const SHOWN_AFTER: Duration = Duration::from_secs(2);
 /// What passes between two looks counts for so long at most: when the whole machine has stood
 /// still, everybody did.
 const LOOK_COUNTS_FOR: Duration = Duration::from_millis(500);

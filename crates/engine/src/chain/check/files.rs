@@ -6,8 +6,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::Drafts;
-use super::nodes::Part;
+use super::nodes::{Drafts, Part};
 use crate::chain::diagnostic::Report;
 use crate::chain::registry::Registry;
 
