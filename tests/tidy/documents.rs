@@ -377,3 +377,58 @@ fn every_chain_file_names_its_schema() {
         "{found}"
     );
 }
+
+/// What a table says in its column of tests: each promise names what holds it.
+fn promises(page: &File, files: &[File]) -> Vec<Finding> {
+    const COLUMN: &str = "held by the test";
+    let mut findings = Vec::new();
+    let mut column = None;
+    for (index, line) in prose(&page.text) {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        if !line.starts_with('|') {
+            column = None;
+        } else if let Some(at) = cells.iter().position(|cell| *cell == COLUMN) {
+            column = Some(at);
+        } else if let Some(cell) = column.map(|at| cells.get(at).copied().unwrap_or_default()) {
+            if cell.chars().all(|c| c == '-') && !cell.is_empty() {
+                continue;
+            }
+            let names: Vec<&str> = cell.split('`').skip(1).step_by(2).collect();
+            if names.is_empty() {
+                findings.push(at(page, index, "nothing holds this; name the test"));
+            }
+            for name in names {
+                let test = format!("fn {name}(");
+                let mut sources = files.iter().filter(|file| file.is(".rs"));
+                if !sources.any(|file| file.text.contains(&test)) {
+                    let message = format!("there is no test {name}; name the one that holds this");
+                    findings.push(at(page, index, message));
+                }
+            }
+        }
+    }
+    findings
+}
+
+#[test]
+fn every_promise_of_safety_names_its_test() {
+    let files = repository();
+    let page = files
+        .iter()
+        .find(|file| file.path == "SECURITY.md")
+        .unwrap();
+    assert!(
+        page.text.contains("held by the test"),
+        "the table was found"
+    );
+    report(&promises(page, &files));
+    let source = sample("a.rs", "fn there() {}\n");
+    let page = sample(
+        "SECURITY.md",
+        "| threat | held by the test |\n|---|---|\n| a | `there` |\n| b | `gone` |\n| c | |\n\n\
+         | d | e |\n",
+    );
+    let found = promises(&page, &[source]);
+    let lines: Vec<usize> = found.iter().map(|finding| finding.line).collect();
+    assert_eq!(lines, [4, 5], "{found:?}");
+}

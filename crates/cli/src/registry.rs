@@ -44,6 +44,7 @@ pub(crate) fn registry() -> Arc<Registry> {
         ]
         .concat(),
         wraps: catena_port::WRAPS.to_vec(),
+        files: catena_port::FILES.to_vec(),
     })
 }
 

@@ -70,6 +70,7 @@ fn start(chain: &str, dir: &std::path::Path) -> Supervisor {
         nfs: catena_engine::nfs::KINDS.to_vec(),
         ports: catena_port::PORTS.to_vec(),
         wraps: Vec::new(),
+        files: Vec::new(),
     });
     let checked =
         Chain::parse(chain, dir, &registry, None).unwrap_or_else(|errors| panic!("{errors}"));

@@ -109,6 +109,23 @@ fn a_stopped_worker_goes_on_and_a_stopped_worker_can_be_killed() {
     assert_conserved(&chain.stop());
 }
 
+/// One that is not let go on is seen, shown, and replaced within the time that is stated.
+#[test]
+fn a_stopped_worker_is_replaced() {
+    let chain = Running::start("stuck", CHAIN);
+    let before = flows(&chain);
+    signal(&before, "b", Signal::STOP);
+    chain.until("it is called stuck", |now| {
+        worker(now, "b")["state"] == "stuck"
+    });
+    let epoch = epoch(&before, "b");
+    chain.until("its successor runs", |now| runs_after(now, "b", epoch));
+    let after = flows(&chain);
+    let detached = after["detached"].to_string();
+    assert!(detached.contains("has not turned"), "{detached}");
+    assert_conserved(&chain.stop());
+}
+
 /// A worker that ends by itself soon after its start waits longer each time.
 fn crash_until_it_waits(chain: &Running, victim: &str, state: &str) -> Value {
     chain.until("the victim is down for a while", |now| {

@@ -259,6 +259,7 @@ fn run_to_the_end(text: &str) -> Status {
         nfs,
         ports: catena_port::PORTS.to_vec(),
         wraps: Vec::new(),
+        files: Vec::new(),
     });
     let checked = Chain::parse(text, dir.path(), &registry, None);
     let checked = checked.unwrap_or_else(|errors| panic!("{errors}"));

@@ -57,6 +57,10 @@ pub struct WorkerCounters {
     pub busy_ns: u64,
 }
 
+/// Index of [`WorkerCounters::busy_turns`] in the page.
+pub const BUSY_TURNS_WORD: usize = 0;
+/// Index of [`WorkerCounters::idle_turns`] in the page.
+pub const IDLE_TURNS_WORD: usize = 1;
 /// Index of [`WorkerCounters::reclaimed`] in the page.
 pub const RECLAIMED_WORD: usize = 8;
 

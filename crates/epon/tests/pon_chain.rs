@@ -9,6 +9,7 @@ fn registry() -> Registry {
         nfs: [catena_engine::nfs::KINDS, catena_epon::NFS].concat(),
         ports: catena_port::PORTS.to_vec(),
         wraps: Vec::new(),
+        files: Vec::new(),
     }
 }
 

@@ -122,6 +122,7 @@ fn start(mode: Mode) -> Running {
         nfs: vec![&SLOW],
         ports: vec![&SOURCE, &DRAIN],
         wraps: Vec::new(),
+        files: Vec::new(),
     });
     let text = "name: blamed\nports:\n  in: { source: {} }\n  out: { drain: {} }\nnfs:\n  \
                 a: { type: slow, place: 1 }\n  b: { type: slow, place: 2 }\n\

@@ -10,6 +10,7 @@
 //! Checking a configuration never touches the world; opening a port does, and resolves relative
 //! paths against the folder of the chain file. The reference is `docs/reference/ports.md`.
 
+use catena_engine::chain::registry::FileKey;
 use catena_engine::port::{PortKind, WrapKind};
 
 pub mod buffer_wait;
@@ -48,4 +49,16 @@ pub const WRAPS: &[&WrapKind] = &[
     &wrap::trace::KIND,
     &wrap::fault::KIND,
     &wrap::pace::KIND,
+];
+
+const fn file(of: &'static str, key: &'static str, writes: bool) -> FileKey {
+    FileKey { of, key, writes }
+}
+
+/// Settings of this crate's ports and wrappers that name files.
+pub const FILES: &[FileKey] = &[
+    file("pcap", "read", false),
+    file("pcap", "write", true),
+    file("capture", "file", true),
+    file("trace", "file", true),
 ];

@@ -53,20 +53,35 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The supervisor's side. `running` is what the chain was started from; it becomes what it is now.
-pub(crate) fn apply(supervisor: &mut Supervisor, running: &mut Source, new: Source) -> Answer {
+/// The chain that a running one, started as `running`, is to become.
+fn wanted(supervisor: &Supervisor, running: &Source, new: &Source) -> Result<Chain, String> {
     let registry = crate::registry::registry();
-    let checked = match Chain::parse(&new.text, &new.dir, &registry, running.mode) {
-        Ok(checked) => checked,
-        Err(errors) => return Answer::Error(errors.to_string()),
-    };
-    let chain = checked.chain;
+    let checked = Chain::parse(&new.text, &new.dir, &registry, running.mode);
+    let chain = checked.map_err(|errors| errors.to_string())?.chain;
     if chain.name != supervisor.chain().name {
-        return Answer::Error(format!(
+        return Err(format!(
             "the file is of chain \"{}\"; a running chain keeps its name",
             chain.name
         ));
     }
+    Ok(chain)
+}
+
+/// The supervisor's side of `catena plan`: whether [`apply`] would refuse, and why.
+pub(crate) fn plan(supervisor: &Supervisor, running: &Source, new: &Source) -> Answer {
+    match wanted(supervisor, running, new).map(|chain| supervisor.would_apply(&chain)) {
+        Ok(Ok(_)) => Answer::Planned(None),
+        Ok(Err(error)) => Answer::Planned(Some(error.to_string())),
+        Err(why) => Answer::Error(why),
+    }
+}
+
+/// The supervisor's side. `running` is what the chain was started from; it becomes what it is now.
+pub(crate) fn apply(supervisor: &mut Supervisor, running: &mut Source, new: Source) -> Answer {
+    let chain = match wanted(supervisor, running, &new) {
+        Ok(chain) => chain,
+        Err(why) => return Answer::Error(why),
+    };
     let mode = running.mode;
     let new = Source { mode, ..new };
     match supervisor.apply(&chain, &new.origin()) {

@@ -55,6 +55,8 @@ pub(crate) enum Request {
     Chain,
     /// Become this.
     Apply(Source),
+    /// Whether it could become this now.
+    Plan(Source),
     /// What its probes are to note.
     Probe(ProbeSettings),
     /// What the numbers in its probes' records stand for, and whose records there are.
@@ -88,6 +90,8 @@ pub(crate) enum Answer {
         /// For machines.
         actions: serde_json::Value,
     },
+    /// It could, or why not.
+    Planned(Option<String>),
     /// The NF's answer.
     Control(serde_json::Value),
     /// Its probes note what was asked.

@@ -1,6 +1,7 @@
 //! `catena plan`: what would change if a running chain became what a file says. Nothing changes.
 //!
-//! The chain tells the text it was started from; both texts are checked here and compared.
+//! The chain tells the text it was started from; both texts are checked here and compared. Then the
+//! chain is asked whether it could become so now, by the same checks as `catena apply` makes.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -70,7 +71,18 @@ pub(crate) fn run(args: &Args) -> Outcome {
             outln!("{line}");
         }
     }
-    Ok(ExitCode::SUCCESS)
+    let source = Source {
+        text: checked.text,
+        dir: new.dir.clone(),
+        mode: None,
+    };
+    match target.ask(&Request::Plan(source))? {
+        Answer::Planned(None) => Ok(ExitCode::SUCCESS),
+        Answer::Planned(Some(why)) => {
+            Err(Failure::running(format!("apply would refuse this: {why}")))
+        }
+        other => Err(unexpected(&other)),
+    }
 }
 
 /// What turns the chain that runs into `new`, and what becomes of memory that outlives its NFs.

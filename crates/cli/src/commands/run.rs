@@ -165,6 +165,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
                 .map(|error| format!("{}: {error}", node.name))
         })
         .collect();
+    let errors = [errors, status.remains()].concat();
     if errors.is_empty() {
         Ok(ExitCode::SUCCESS)
     } else {
@@ -328,6 +329,7 @@ impl Desk<'_> {
                 let applied = super::apply::apply(supervisor, &mut self.source, new);
                 (applied, None)
             }
+            Request::Plan(new) => (super::apply::plan(supervisor, &self.source, &new), None),
             Request::Probe(settings) => {
                 supervisor.probe(settings);
                 (Answer::Probing, None)

@@ -201,6 +201,16 @@ fn a_plan_is_what_would_change() {
     let plan = place.catena(&["plan", "--json", &file]).json();
     assert_eq!(plan["actions"].as_array().unwrap().len(), wanted.len());
 
+    // What `apply` would refuse, `plan` does not call possible.
+    let text = text.replace("  tally: { type: count }\n", "");
+    let text = text.replace("{ mode: process }", "{ mode: process, burst: 7 }");
+    place.write("burst.yaml", text);
+    for verb in ["plan", "apply"] {
+        let refused = place.catena(&[verb, "burst.yaml"]);
+        let why = &refused.assert_code(1).stderr;
+        assert!(why.contains("run.burst would change"), "{verb}: {why}");
+    }
+
     place.write("wrong.yaml", "name: gen\n");
     place.catena(&["plan", "wrong.yaml"]).assert_code(2);
     let other = generating(&place, "other");

@@ -64,6 +64,7 @@ fn registry() -> Arc<Registry> {
         nfs,
         ports: catena_port::PORTS.to_vec(),
         wraps: Vec::new(),
+        files: Vec::new(),
     })
 }
 

@@ -19,6 +19,7 @@ mod config;
 mod cores;
 mod document;
 mod fields;
+mod files;
 mod graph;
 pub(super) mod links;
 pub(super) mod nodes;
@@ -148,6 +149,7 @@ fn check_tree(
         draft.plan(report, &graph::output_names(&links, node));
     }
     shards::check(report, &mut drafts);
+    files::check(report, &drafts, (dir, registry));
     let wiring = graph::check(report, &drafts, &links);
     let resolved = assemble::trust(report, &drafts, &links);
     if report.error_count() > 0 {

@@ -17,6 +17,19 @@ pub struct Registry {
     pub ports: Vec<&'static PortKind>,
     /// Port wrappers.
     pub wraps: Vec<&'static WrapKind>,
+    /// Settings of ports and wrappers that name a file.
+    pub files: Vec<FileKey>,
+}
+
+/// A setting of a port or wrapper that names a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileKey {
+    /// The type of port or wrapper.
+    pub of: &'static str,
+    /// Name of the setting.
+    pub key: &'static str,
+    /// Whether the file is written, else read.
+    pub writes: bool,
 }
 
 impl Registry {

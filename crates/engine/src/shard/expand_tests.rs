@@ -62,6 +62,7 @@ fn parse(text: &str) -> Checked {
         nfs: vec![&macswap::KIND, &NAT],
         ports: vec![&QUEUED],
         wraps: Vec::new(),
+        files: Vec::new(),
     };
     let checked = Chain::parse(text, Path::new("."), &registry, None);
     checked.unwrap_or_else(|errors| panic!("{errors}\n{text}"))

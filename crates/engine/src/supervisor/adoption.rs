@@ -35,6 +35,7 @@ use crate::supervisor::audits::Audits;
 use crate::supervisor::book::{Book, Life, Stage, WrittenRegion};
 use crate::supervisor::burial::links_to;
 use crate::supervisor::change::Change;
+use crate::supervisor::clock::now;
 use crate::supervisor::estate::{Estate, Origin, monotonic_ns, read_text};
 use crate::supervisor::instance::{Changing, Held, Instance, State};
 use crate::supervisor::keeper::{Call, Reply, TEXT_BYTES_MAX};
@@ -45,6 +46,7 @@ use crate::supervisor::reclaim::units_of;
 use crate::supervisor::reclaims::Reclaims;
 use crate::supervisor::renumber::{compact, renumber};
 use crate::supervisor::restarts::read_back;
+use crate::supervisor::rounds::Draining;
 use crate::supervisor::runtime_dir::{RuntimeDir, RuntimeDirError, dial_keeper};
 use crate::supervisor::spawn::Body;
 use crate::supervisor::states::States;
@@ -341,9 +343,10 @@ impl Supervisor {
             started: started(book.started_ns),
             split_seed: book.split_seed,
             is_draining: book.is_draining,
+            draining: Draining::default(),
             is_stopping: false,
             change,
-            probing: book.probing.map(|settings| (settings, Instant::now())),
+            probing: book.probing.map(|settings| (settings, now())),
             estate: Some(estate),
             instances,
             chain,
@@ -377,14 +380,14 @@ impl Supervisor {
             .filter(|(_, instance)| instance.is_live())
             .map(|(worker, instance)| (worker, instance.epoch))
             .collect();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = now() + PATIENCE;
         let is_awaited = |supervisor: &Self, (worker, epoch): (usize, u32)| {
             let instance = &supervisor.instances[worker];
             let is_same = instance.epoch == epoch && instance.is_live();
             is_same && (instance.resuming.is_some() || instance.socket.is_none())
         };
         // One that does not answer is ended for it in time (`lose_patience`).
-        while lives.iter().any(|life| is_awaited(self, *life)) && Instant::now() < deadline {
+        while lives.iter().any(|life| is_awaited(self, *life)) && now() < deadline {
             self.step(Duration::from_millis(20), &[]);
         }
         self.end_audits();
@@ -509,7 +512,7 @@ fn states(inherited: &Inheritance, chain: &Chain) -> Result<States, String> {
 
 fn started(at_ns: u64) -> Instant {
     let since = Duration::from_nanos(monotonic_ns().saturating_sub(at_ns));
-    let now = Instant::now();
+    let now = now();
     now.checked_sub(since).unwrap_or(now)
 }
 
@@ -551,7 +554,7 @@ fn instance(inherited: &Inheritance, life: &Life) -> Result<Instance, String> {
         instance.changing = Changing::Forgetting;
     }
     if runs {
-        instance.running_since = Some(Instant::now());
+        instance.running_since = Some(now());
         let nonce = rand();
         let question = serde_json::to_vec(&ToWorker::Resume { nonce });
         let question = question.map_err(|error| error.to_string())?;
@@ -561,7 +564,7 @@ fn instance(inherited: &Inheritance, life: &Life) -> Result<Instance, String> {
         });
         let unsent = unsent.collect::<Result<_, String>>()?;
         instance.outbox = Outbox::inherited(life.sent, unsent, question);
-        instance.resuming = Some((nonce, Instant::now()));
+        instance.resuming = Some((nonce, now()));
     }
     Ok(instance)
 }

@@ -11,7 +11,7 @@
 //! A node with other settings is exchanged between two turns of its worker, links and neighbours
 //! untouched; its state starts anew.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use catena_shm::ring::RingMemory;
 use catena_shm::sync::Ordering;
@@ -23,6 +23,7 @@ use crate::protocol::{Assignment, PoolSpec, RegionName, ToWorker};
 use crate::shard::name_in_file;
 use crate::supervisor::Supervisor;
 use crate::supervisor::change::Change;
+use crate::supervisor::clock::now;
 use crate::supervisor::instance::{Changing, Instance, State};
 use crate::supervisor::memory::{RingName, needed_by, rings};
 use crate::supervisor::renumber::{
@@ -103,7 +104,7 @@ impl Supervisor {
         self.switch(&old.0, &old.1)
     }
 
-    fn check_settled(&self) -> Result<(), ApplyError> {
+    pub(super) fn check_settled(&self) -> Result<(), ApplyError> {
         let workers = self.instances.iter().zip(&self.placement.workers);
         let mut unsettled = workers.filter(|(instance, worker)| {
             let is_busy = instance.changing != Changing::No;
@@ -138,7 +139,7 @@ impl Supervisor {
                 Err(error) => return Err(ApplyError::Failed(error.to_string())),
             }
         }
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = now() + PATIENCE;
         loop {
             self.step(Duration::from_millis(5), &[]);
             let mut waiting = false;
@@ -156,7 +157,7 @@ impl Supervisor {
             if !waiting {
                 return Ok(());
             }
-            if Instant::now() > deadline {
+            if now() > deadline {
                 return Err(ApplyError::Failed(format!("no answer within {PATIENCE:?}")));
             }
         }
@@ -269,12 +270,12 @@ impl Supervisor {
             }
         }
         self.introduce();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = now() + PATIENCE;
         let new: Vec<usize> = (old.workers.len()..self.placement.workers.len()).collect();
         while new
             .iter()
             .any(|worker| self.instances[*worker].state != State::Running)
-            && Instant::now() < deadline
+            && now() < deadline
         {
             self.step(Duration::from_millis(5), &[]);
         }
@@ -361,9 +362,9 @@ impl Supervisor {
 
     /// Step 3: waits until producers have turned and links that go are empty.
     fn run_empty(&mut self, staying: &[(usize, u32)], going: &[RingName]) -> bool {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = now() + PATIENCE;
         let mut unread = Vec::new();
-        while Instant::now() < deadline {
+        while now() < deadline {
             self.step(Duration::from_millis(1), &[]);
             let is_there = |(worker, epoch): &(usize, u32)| {
                 let instance = &self.instances[*worker];
@@ -407,12 +408,12 @@ impl Supervisor {
                     && !old.workers[*worker].nodes.is_empty()
             })
             .collect();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = now() + PATIENCE;
         // One that has died waits for none: its page says for ever what it last stored.
         let waits = |supervisor: &Self, worker: usize| {
             supervisor.instances[worker].is_live() && supervisor.buffers_out(worker) > 0
         };
-        while going.iter().any(|worker| waits(self, *worker)) && Instant::now() < deadline {
+        while going.iter().any(|worker| waits(self, *worker)) && now() < deadline {
             self.give_up_unread(links);
             self.step(Duration::from_millis(5), &[]);
         }
@@ -420,9 +421,7 @@ impl Supervisor {
             self.instances[*worker].is_retiring = true;
             self.instances[*worker].send(&ToWorker::Stop);
         }
-        while going.iter().any(|worker| self.instances[*worker].is_live())
-            && Instant::now() < deadline
-        {
+        while going.iter().any(|worker| self.instances[*worker].is_live()) && now() < deadline {
             self.step(Duration::from_millis(5), &[]);
         }
     }
@@ -436,7 +435,7 @@ fn is_worth_sending(delta: &Assignment) -> bool {
 }
 
 /// What a running chain cannot become.
-fn check_possible(
+pub(super) fn check_possible(
     old_chain: &Chain,
     old: &Placement,
     chain: &Chain,

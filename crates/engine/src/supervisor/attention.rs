@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::supervisor::body::Body;
+use crate::supervisor::clock::now;
 use crate::supervisor::instance::State;
-use crate::supervisor::spawn::Body;
 use crate::supervisor::{START_TIMEOUT, Supervisor};
 
 /// How long a worker's data path may take to answer between two turns.
@@ -35,6 +36,8 @@ impl Supervisor {
         // What others have decided since the last step; then what is decided in this one.
         self.commit();
         let extra = self.attend(timeout, also);
+        #[cfg(test)]
+        crate::supervisor::simulation::may_die();
         self.commit();
         extra
     }
@@ -57,6 +60,8 @@ impl Supervisor {
             }
         }
         self.lose_patience();
+        self.watch_turns();
+        self.ask_again();
         self.respawn_due();
         self.begin_audits();
         self.see_containers_off();
@@ -73,7 +78,7 @@ impl Supervisor {
     ) -> (Vec<Source>, Vec<bool>) {
         let mut sources = Vec::new();
         let mut fds = Vec::new();
-        let (mut timeout, now) = (timeout, Instant::now());
+        let (mut timeout, now) = (timeout, now());
         for (worker, instance) in self.instances.iter().enumerate() {
             if !instance.is_live() {
                 continue;
@@ -109,6 +114,8 @@ impl Supervisor {
             tv_sec: 1,
             tv_nsec: 0,
         });
+        #[cfg(test)]
+        let timeout = crate::supervisor::simulation::go_on(timeout);
         if poll(&mut fds, Some(&timeout)).is_err() {
             return (Vec::new(), vec![false; also.len()]);
         }
@@ -122,13 +129,13 @@ impl Supervisor {
     fn tell_the_rest(&self, worker: usize) {
         let instance = &self.instances[worker];
         if let Some(socket) = instance.socket.as_ref().filter(|_| instance.is_live()) {
-            instance.outbox.flush(socket, Instant::now());
+            instance.outbox.flush(socket, now());
         }
     }
 
     /// Ends workers that cannot be told anything, do not answer, or do not come up.
     fn lose_patience(&mut self) {
-        let now = Instant::now();
+        let now = now();
         let mut ended = Vec::new();
         for (worker, instance) in self.instances.iter().enumerate() {
             if instance.is_live()

@@ -156,8 +156,8 @@ impl Supervisor {
         }
     }
 
-    /// Buffers that lie on links, waiting or in the hands of a receiver in the middle of its turn.
-    /// One that moves on meanwhile is not missed.
+    /// Buffers that lie on links, also on those that go, waiting or in the hands of a receiver in
+    /// the middle of its turn. One that moves on meanwhile is not missed.
     pub(super) fn buffers_on_links(&self) -> BTreeSet<Unit> {
         let geometries = self.pool_geometries();
         let mut links: Vec<(usize, RingName)> = rings(&self.placement)
@@ -168,9 +168,19 @@ impl Supervisor {
             })
             .collect();
         links.sort_by_key(|(depth, _)| *depth);
+        // Of a change that is being made: packets leave these for links that stay. In which order
+        // they lie nobody says any more, so what moves on within them is followed by looking again.
+        let leaving = self.change.leaving().iter();
+        let leaving: Vec<&RingName> = leaving
+            .filter(|ring| ring.link.is_some() && self.shares_buffers(ring))
+            .collect();
+        let leaving = leaving.repeat(leaving.len());
         let mut found = BTreeSet::new();
-        for (_, ring) in links {
-            found.extend(units_of(&self.memory.not_given_back(&ring), &geometries));
+        for ring in leaving
+            .into_iter()
+            .chain(links.iter().map(|(_, ring)| ring))
+        {
+            found.extend(units_of(&self.memory.not_given_back(ring), &geometries));
         }
         found
     }

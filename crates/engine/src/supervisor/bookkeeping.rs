@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Instant;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
@@ -11,6 +10,7 @@ use rustix::io::Errno;
 use crate::supervisor::body::Body;
 use crate::supervisor::book::{Book, Life, Stage, WrittenRegion, WrittenRespawn, WrittenState};
 use crate::supervisor::change::Change;
+use crate::supervisor::clock::now;
 use crate::supervisor::estate::{Estate, Origin, Parcels, monotonic_ns};
 use crate::supervisor::instance::{Changing, Instance, State};
 use crate::supervisor::keeper::{OPEN, Opening};
@@ -30,7 +30,7 @@ impl Supervisor {
         let (child, keeper) = spawn::keeper(&self.chain.name, &self.options.program)?;
         let started = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let numbers = (0, monotonic_ns().saturating_sub(started));
-        let estate = Estate::new(keeper, Some(child), numbers, &BTreeMap::new());
+        let estate = Estate::new(keeper, child, numbers, &BTreeMap::new());
         let estate = estate.map_err(|error| failed(error.to_string()))?;
         let door = self.runtime.keeper_listener();
         let door = door.map_err(|error| failed(error.to_string()))?;
@@ -86,10 +86,12 @@ impl Supervisor {
             return;
         };
         let result = self.write_down(&mut estate);
+        #[cfg(test)]
+        crate::supervisor::simulation::may_die();
         if let Err(why) = &result {
             self.let_go(why);
         }
-        let now = Instant::now();
+        let now = now();
         for instance in &self.instances {
             instance.outbox.journal(result.is_ok());
             if let Some(socket) = instance.socket.as_ref().filter(|_| instance.is_live()) {

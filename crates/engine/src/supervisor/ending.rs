@@ -1,24 +1,36 @@
 //! The chain's end: workers are stopped so that every buffer comes home, or killed.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::protocol::ToWorker;
 use crate::supervisor::Supervisor;
+use crate::supervisor::clock::now;
 use crate::supervisor::instance::State;
 
+/// How long an owner's last buffers may take on their way home, once no packet is left.
+const RETURN_PATIENCE: Duration = Duration::from_millis(500);
+
 impl Supervisor {
-    /// Stops the chain: who is being started comes up first, and takes what waits for it; then
-    /// those who own no pools stop, so that every buffer comes home; then the others. Waits at most
-    /// half of `patience` for each of the three, then kills.
+    /// Stops the chain: who is being started, or is to be now, comes up first, and takes what waits
+    /// for it; then those who own no pools stop, so that every buffer comes home; then the others.
+    /// Waits at most half of `patience` for each of the three, then kills.
     pub fn stop(&mut self, patience: Duration) {
-        self.is_stopping = true;
-        let starts = |state: State| matches!(state, State::Starting | State::Making | State::Made);
+        // What has happened until now is dealt with as in a chain that goes on.
+        self.step(Duration::ZERO, &[]);
         self.step_while(patience / 2, |supervisor| {
-            let mut instances = supervisor.instances.iter();
-            instances.any(|instance| starts(instance.state))
+            (0..supervisor.instances.len()).any(|worker| supervisor.comes_up(worker))
         });
+        let has_drained = self.is_draining && self.is_empty();
+        self.is_stopping = true;
         let owners: Vec<usize> = self.placement.pools.iter().map(|pool| pool.owner).collect();
         for round in [false, true] {
+            if round && has_drained {
+                // Owners stop at once: what one returns to another must be home before.
+                self.step_while(RETURN_PATIENCE.min(patience / 2), |supervisor| {
+                    let mut owners = owners.iter();
+                    owners.any(|owner| supervisor.is_owed(*owner))
+                });
+            }
             let chosen: Vec<usize> = (0..self.instances.len())
                 .filter(|worker| owners.contains(worker) == round)
                 .collect();
@@ -36,9 +48,26 @@ impl Supervisor {
         self.kill_all();
     }
 
+    /// Whether buffers of a worker that runs are out.
+    fn is_owed(&self, worker: usize) -> bool {
+        self.instances[worker].state == State::Running && self.buffers_out(worker) > 0
+    }
+
+    /// Whether a worker is being started, or is to be at once.
+    fn comes_up(&self, worker: usize) -> bool {
+        match self.instances[worker].state {
+            State::Starting | State::Making | State::Made => true,
+            State::Dead => {
+                let respawn = self.respawns.get(&worker);
+                respawn.is_some_and(|respawn| !respawn.is_up && respawn.due <= now())
+            }
+            State::Running | State::Stopping | State::Stopped => false,
+        }
+    }
+
     fn step_while(&mut self, patience: Duration, goes_on: impl Fn(&Self) -> bool) {
-        let deadline = Instant::now() + patience;
-        while goes_on(self) && Instant::now() < deadline {
+        let deadline = now() + patience;
+        while goes_on(self) && now() < deadline {
             self.step(Duration::from_millis(20), &[]);
         }
     }

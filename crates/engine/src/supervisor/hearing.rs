@@ -5,14 +5,14 @@
 //! are heard.
 
 use std::os::fd::OwnedFd;
-use std::time::Instant;
 
 use catena_shm::ring_memory::Side;
 
 use crate::pools::VIOLATION_LIMIT;
 use crate::protocol::{FromWorker, RegionName, VERSION};
+use crate::supervisor::body::Body;
+use crate::supervisor::clock::now;
 use crate::supervisor::instance::{Changing, Heard, State};
-use crate::supervisor::spawn::Body;
 use crate::supervisor::{Event, Supervisor, memory, status};
 
 /// Messages that are heard of one worker before the next worker's turn comes.
@@ -30,7 +30,7 @@ impl Supervisor {
             if !instance.is_live() || instance.epoch != epoch || instance.socket.is_none() {
                 return;
             }
-            if instance.talk.rests(Instant::now()).is_some() && !instance.has_hung_up() {
+            if instance.talk.rests(now()).is_some() && !instance.has_hung_up() {
                 return self.note_talk(worker);
             }
             let asked = instance.resuming.map(|(nonce, _)| nonce);
@@ -141,7 +141,7 @@ impl Supervisor {
             (FromWorker::Rewired, State::Running) => instance.changing = Changing::Rewired,
             (FromWorker::Started, State::Made) => {
                 instance.state = State::Running;
-                instance.running_since = Some(Instant::now());
+                instance.running_since = Some(now());
                 self.now_running(worker);
             }
             (FromWorker::Failed { node, message }, _) => {

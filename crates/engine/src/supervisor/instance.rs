@@ -15,8 +15,10 @@ use rustix::io::Errno;
 use crate::protocol::parts::{FROM_WORKER_BYTES_MAX, Incoming};
 use crate::protocol::{FromWorker, PortClosing, RegionName, ToWorker};
 use crate::stats::PageLayout;
+use crate::supervisor::body::Body;
+use crate::supervisor::clock::now;
 use crate::supervisor::outbox::Outbox;
-use crate::supervisor::spawn::Body;
+use crate::supervisor::turns::Watch;
 
 /// How far an instance has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -161,6 +163,8 @@ pub struct Instance {
     pub records: Option<(Arc<OwnedFd>, usize)>,
     /// Where blocks lie in the counters page.
     pub layout: PageLayout,
+    /// What was seen of its turns.
+    pub(super) watch: Watch,
     /// When it began to run.
     pub running_since: Option<Instant>,
     /// What its ports said when it stopped.
@@ -213,7 +217,7 @@ impl Instance {
             token,
             made: BTreeSet::new(),
             awaits: BTreeMap::new(),
-            started: Instant::now(),
+            started: now(),
             outbox: Outbox::default(),
             talk: Talk::default(),
             incoming: Incoming::new(FROM_WORKER_BYTES_MAX),
@@ -223,6 +227,7 @@ impl Instance {
             page: None,
             records: None,
             layout: PageLayout::default(),
+            watch: Watch::default(),
             running_since: None,
             closings: Vec::new(),
             is_finished: false,
@@ -248,7 +253,7 @@ impl Instance {
     /// Sends a record with memory.
     pub fn send_with(&self, record: &ToWorker, memory: Option<&Arc<OwnedFd>>) {
         if let (Some(socket), Ok(bytes)) = (&self.socket, serde_json::to_vec(record)) {
-            self.outbox.send(socket, bytes, memory, Instant::now());
+            self.outbox.send(socket, bytes, memory, now());
         }
     }
 
@@ -267,7 +272,13 @@ impl Instance {
         let Some(socket) = &self.socket else {
             return Heard::End;
         };
-        let message = match fd_passing::receive(socket) {
+        let mut received = fd_passing::receive(socket);
+        if received.as_ref().err() == Some(&Errno::CONNRESET) {
+            // It ended without having read all that it was told. This is said once, and before what
+            // it had said itself, which counts all the same.
+            received = fd_passing::receive(socket);
+        }
+        let message = match received {
             Ok(Some(message)) => message,
             Ok(None) => return Heard::End,
             Err(Errno::AGAIN) => return Heard::Nothing,
@@ -276,7 +287,7 @@ impl Instance {
             }
             Err(_) => return Heard::End,
         };
-        self.talk.count(message.bytes.len(), Instant::now());
+        self.talk.count(message.bytes.len(), now());
         match self.incoming.take(message) {
             Ok(Some(record)) => match serde_json::from_slice(&record.bytes) {
                 Ok(parsed) => Heard::Record(Box::new(parsed), record.fds),
@@ -317,7 +328,32 @@ impl Instance {
 
 #[cfg(test)]
 mod tests {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
     use super::*;
+    use crate::protocol::parts::Outgoing;
+
+    /// A worker that was told to stop reads no more, whatever it is told then, and its last word
+    /// says that it ended in order.
+    #[test]
+    fn the_last_word_of_one_that_has_not_read_everything_is_heard() {
+        let kind = SocketType::SEQPACKET;
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
+        let mut instance = Instance::with(0, None, Some(ours), String::new());
+        instance.send(&ToWorker::Stop);
+        instance.send(&ToWorker::EndSeek);
+        let stopped = FromWorker::Stopped { ports: Vec::new() };
+        let bytes = serde_json::to_vec(&stopped).unwrap();
+        Outgoing::new(bytes).send(&theirs, &[]).unwrap();
+        drop(theirs);
+        let heard = instance.receive();
+        assert!(
+            matches!(&heard, Heard::Record(record, _) if **record == stopped),
+            "{heard:?}"
+        );
+        assert!(matches!(instance.receive(), Heard::End));
+    }
 
     #[test]
     fn a_flood_is_told_from_a_busy_start_and_has_its_second() {

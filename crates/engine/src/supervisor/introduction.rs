@@ -5,7 +5,6 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Instant;
 
 use catena_shm::counters::Counters;
 use catena_shm::record_ring::RecordPage;
@@ -14,6 +13,7 @@ use catena_shm::ring_memory::{RingEnd, Side};
 
 use crate::placement::node_spec;
 use crate::protocol::{Adoption, Assignment, RegionName, StartIndex, ToWorker};
+use crate::supervisor::clock::now;
 use crate::supervisor::cores::core_for;
 use crate::supervisor::instance::{Held, State};
 use crate::supervisor::{Supervisor, memory};
@@ -228,9 +228,7 @@ impl Supervisor {
             if !self.instances[worker].awaits.contains_key(&viewer) {
                 self.next_request += 1;
                 let id = self.next_request;
-                self.instances[worker]
-                    .awaits
-                    .insert(viewer, (id, Instant::now()));
+                self.instances[worker].awaits.insert(viewer, (id, now()));
             }
         }
         for (viewer, (id, _)) in &self.instances[worker].awaits {

@@ -18,7 +18,10 @@
 //!   dead had counted.
 //! - `respawn`: restart and its policies; `restarts`: what is to be started again.
 //! - `audit`: buffers that a dead worker had kept without saying so; `audits`: which are sought.
-//! - `ending`: the chain's end.
+//! - `asking`: what a change would come to; `clock`: what time it is.
+//! - `draining`: nothing more is taken in; `ending`: the chain's end; `remains`: what it leaves.
+//! - `watchdog`: data paths that stand still, by their `turns`; `rounds`: how far draining is;
+//!   `out`: how much of a pool is out.
 //! - `memory`: every region, by whom and for whom it was made.
 //! - `probing`: what probes of workers note, and who reads it.
 //! - `status`: counters summed over lives, for people and machines; `merged`: over shards.
@@ -42,6 +45,7 @@ pub mod runtime_dir;
 pub mod spawn;
 
 mod arrivals;
+mod asking;
 mod attention;
 mod audit;
 mod audits;
@@ -50,7 +54,9 @@ mod book;
 mod bookkeeping;
 mod burial;
 mod change;
+mod clock;
 mod cores;
+mod draining;
 mod ending;
 mod estate;
 mod evidence;
@@ -60,17 +66,24 @@ mod introduction;
 mod leaving_links;
 mod memory;
 mod merged;
+mod out;
 mod outbox;
 mod past;
 mod reclaims;
+mod remains;
 mod respawn;
 mod restarts;
+mod rounds;
+#[cfg(test)]
+mod simulation;
 mod sockets;
 mod start_error;
 mod starting;
 pub mod states;
 pub mod status;
 mod tcp_links;
+mod turns;
+pub mod watchdog;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -96,6 +109,7 @@ use crate::supervisor::memory::Memory;
 use crate::supervisor::past::Past;
 use crate::supervisor::reclaims::Reclaims;
 use crate::supervisor::restarts::Respawn;
+use crate::supervisor::rounds::Draining;
 use crate::supervisor::runtime_dir::RuntimeDir;
 pub use crate::supervisor::start_error::StartError;
 use crate::supervisor::states::States;
@@ -195,6 +209,7 @@ pub struct Supervisor {
     /// which flows meet at one shard.
     split_seed: u64,
     is_draining: bool,
+    draining: Draining,
     is_stopping: bool,
     /// How far a change of the chain has come.
     change: Change,
@@ -265,20 +280,6 @@ impl Supervisor {
         if instance.is_introduced && instance.is_live() {
             instance.send(record);
         }
-    }
-
-    /// Takes nothing more in; packets inside go on.
-    pub fn drain(&mut self) {
-        if !std::mem::replace(&mut self.is_draining, true) {
-            for worker in 0..self.instances.len() {
-                self.tell(worker, &ToWorker::Drain);
-            }
-        }
-    }
-
-    /// Whether nothing more is taken in.
-    pub fn is_draining(&self) -> bool {
-        self.is_draining
     }
 
     /// Sends a request to a node; the answer is fetched by [`Supervisor::answer`].

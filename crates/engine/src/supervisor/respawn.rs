@@ -12,6 +12,7 @@ use crate::chain::OnDeath;
 use crate::protocol::{RegionName, ToWorker};
 use crate::supervisor::burial::links_to;
 use crate::supervisor::change::Change;
+use crate::supervisor::clock::now;
 use crate::supervisor::instance::State;
 use crate::supervisor::memory::{RingName, rings};
 use crate::supervisor::reclaim;
@@ -41,7 +42,7 @@ impl Supervisor {
     }
 
     pub(super) fn respawn_entry(&mut self, worker: usize) -> &mut Respawn {
-        let now = Instant::now();
+        let now = now();
         self.respawns.entry(worker).or_insert_with(|| Respawn {
             due: now,
             since: now,
@@ -55,9 +56,11 @@ impl Supervisor {
     pub(super) fn schedule(&mut self, worker: usize, by_itself: bool) {
         let lived = self.instances[worker]
             .running_since
-            .map_or(Duration::ZERO, |t| t.elapsed());
+            .map_or(Duration::ZERO, |since| {
+                now().saturating_duration_since(since)
+            });
         let was_bypass = self.instances[worker].is_bypass;
-        let now = Instant::now();
+        let now = now();
         let entry = self.respawn_entry(worker);
         if by_itself && lived < SETTLED_AFTER && !was_bypass {
             entry.quick_deaths += 1;
@@ -90,7 +93,7 @@ impl Supervisor {
         });
         waiting
             .map(|(_, respawn)| match respawn.waits_for.is_empty() {
-                true => respawn.due.saturating_duration_since(Instant::now()),
+                true => respawn.due.saturating_duration_since(now()),
                 false => Duration::from_millis(1),
             })
             .min()
@@ -102,7 +105,7 @@ impl Supervisor {
         if self.is_stopping || is_open {
             return;
         }
-        let now = Instant::now();
+        let now = now();
         let workers: Vec<usize> = self.respawns.keys().copied().collect();
         for worker in workers {
             let has_left = self.placement.workers[worker].nodes.is_empty();
@@ -196,7 +199,7 @@ impl Supervisor {
     /// Buffers of a dead owner that are on no link nobody has who will return them: a hostile
     /// worker keeps them, or died with them. The owner being dead, none comes into use again.
     fn give_up_kept(&mut self, worker: usize) {
-        let now = Instant::now();
+        let now = now();
         let Some(respawn) = self.respawns.get_mut(&worker) else {
             return;
         };
@@ -301,7 +304,7 @@ impl Supervisor {
         };
         if !respawn.is_up && !is_bypass {
             respawn.is_up = true;
-            let gap = respawn.since.elapsed();
+            let gap = now().saturating_duration_since(respawn.since);
             if self.past.gaps.len() < GAPS_MAX {
                 self.past.gaps.push(gap);
             }

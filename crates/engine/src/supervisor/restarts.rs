@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use crate::supervisor::book::WrittenRespawn;
+use crate::supervisor::clock::now;
 use crate::supervisor::reclaim::Unit;
 
 /// A worker to be started again.
@@ -25,7 +26,7 @@ pub(super) struct Respawn {
 
 /// As a former supervisor wrote them down: those that wait are due.
 pub(super) fn read_back(written: &[WrittenRespawn]) -> BTreeMap<usize, Respawn> {
-    let now = Instant::now();
+    let now = now();
     let entries = written.iter().map(|entry| {
         let respawn = Respawn {
             due: now,

@@ -282,6 +282,10 @@ const DIAL_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Drop for RuntimeDir {
     fn drop(&mut self) {
+        #[cfg(test)]
+        if crate::supervisor::simulation::has_died() {
+            return;
+        }
         remove_files(&self.workers_folder, is_workers);
         let _ = unlinkat(&self.folder, WORKERS, AtFlags::REMOVEDIR);
         remove_files(&self.folder, is_ours);

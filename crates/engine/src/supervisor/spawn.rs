@@ -61,12 +61,17 @@ pub fn thread(
 ///
 /// # Errors
 /// What the kernel refused.
-pub fn keeper(chain: &str, program: &Path) -> Result<(Child, OwnedFd), SpawnError> {
+pub fn keeper(chain: &str, program: &Path) -> Result<(Option<Child>, OwnedFd), SpawnError> {
     let pair = || {
         let kind = SocketType::SEQPACKET;
         socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
     };
     let (ours, theirs) = pair().map_err(|error| failed("keeper", error))?;
+    #[cfg(test)]
+    if crate::supervisor::clock::is_simulated() {
+        crate::supervisor::simulation::keep(theirs);
+        return Ok((None, ours));
+    }
     let child = Command::new(program)
         .args(["keeper", "--label", chain])
         .env_clear()
@@ -76,7 +81,7 @@ pub fn keeper(chain: &str, program: &Path) -> Result<(Child, OwnedFd), SpawnErro
         .process_group(0)
         .spawn()
         .map_err(|error| failed("keeper", format!("{}: {error}", program.display())))?;
-    Ok((child, ours))
+    Ok((Some(child), ours))
 }
 
 /// Variables of the environment that a worker is given, if they are set: where a library that a
@@ -94,6 +99,10 @@ pub fn process(
     (program, outlives): (&Path, bool),
 ) -> Result<(Body, OwnedFd), SpawnError> {
     let (ours, theirs) = control_pair(worker)?;
+    #[cfg(test)]
+    if crate::supervisor::clock::is_simulated() {
+        return Ok((crate::supervisor::simulation::start(theirs, token), ours));
+    }
     let mut command = Command::new(program);
     command.args(["worker", "--label", &format!("{chain}/{worker}")]);
     if outlives {

@@ -2,22 +2,23 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::BorrowedFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use catena_shm::schedule::{SHORTEST_SLICE, ask_for_slices};
-use catena_shm::tsc::Clock;
 
 use crate::chain::{Chain, Mode};
 use crate::placement::place;
 use crate::supervisor::audits::Audits;
 use crate::supervisor::body::Body;
 use crate::supervisor::change::Change;
+use crate::supervisor::clock::{measured, now};
 use crate::supervisor::container::{Containers, Network};
 use crate::supervisor::cores::cores_used;
 use crate::supervisor::instance::{Instance, State};
 use crate::supervisor::memory::Memory;
 use crate::supervisor::past::Past;
 use crate::supervisor::reclaims::Reclaims;
+use crate::supervisor::rounds::Draining;
 use crate::supervisor::runtime_dir::RuntimeDir;
 use crate::supervisor::start_error::{SpawnError, StartError};
 use crate::supervisor::states::States;
@@ -25,7 +26,7 @@ use crate::supervisor::tcp_links::{Sockets, has_sockets};
 use crate::supervisor::{
     Options, START_TIMEOUT, Spare, Supervisor, adoption, estate, runtime_dir, spawn,
 };
-use crate::wait::{choose, measure};
+use crate::wait::choose;
 use crate::worker::build::pool_geometry;
 
 impl Supervisor {
@@ -54,7 +55,8 @@ impl Supervisor {
         let runtime = RuntimeDir::create(&options.runtime_root, &chain.name);
         let runtime = runtime.map_err(|error| adoption::why_busy(error, &options.runtime_root))?;
         let cores = cores_used(&chain, &placement, options.pin);
-        let wait = choose(chain.run.wait, measure(placement.workers.len(), cores));
+        let (clock, basis) = measured(placement.workers.len(), cores);
+        let wait = choose(chain.run.wait, basis);
         let containers = Containers::for_chain(&chain, &placement, &runtime)?;
         if let Some(containers) = &containers {
             containers.remove_leftovers();
@@ -63,7 +65,7 @@ impl Supervisor {
             memory: Memory::default(),
             sockets: Sockets::new(&placement),
             states: States::default(),
-            clock: Clock::calibrate(Duration::from_millis(10)),
+            clock,
             past: Past::default(),
             events: VecDeque::new(),
             reclaims: Reclaims::default(),
@@ -73,9 +75,10 @@ impl Supervisor {
             spare: None,
             questions: BTreeMap::new(),
             next_request: 0,
-            started: Instant::now(),
+            started: now(),
             split_seed: runtime_dir::random_word(),
             is_draining: false,
+            draining: Draining::default(),
             is_stopping: false,
             change: Change::No,
             probing: None,
@@ -100,7 +103,7 @@ impl Supervisor {
             let instance = self.spawn(worker, 0)?;
             self.instances.push(instance);
         }
-        let deadline = Instant::now() + START_TIMEOUT;
+        let deadline = now() + START_TIMEOUT;
         while !self
             .instances
             .iter()
@@ -122,7 +125,7 @@ impl Supervisor {
                     message: message.unwrap_or_else(|| "ended while starting".to_owned()),
                 });
             }
-            if Instant::now() > deadline {
+            if now() > deadline {
                 let late = self.instances.iter().zip(&self.placement.workers);
                 let late: Vec<_> = late
                     .filter(|(instance, _)| instance.state != State::Running)
@@ -131,7 +134,7 @@ impl Supervisor {
                 return Err(StartError::Timeout(late.join(", "), START_TIMEOUT));
             }
         }
-        self.started = Instant::now();
+        self.started = now();
         self.prepare_spare();
         Ok(())
     }

@@ -25,6 +25,7 @@ use crate::supervisor::Supervisor;
 use crate::supervisor::body::Body;
 use crate::supervisor::instance::{Instance, State};
 use crate::supervisor::memory::rings;
+use crate::supervisor::out::buffers_of;
 use crate::supervisor::past::Past;
 use crate::supervisor::renumber::{is_gone, is_link_gone};
 use crate::worker::build::pool_geometry;
@@ -115,7 +116,7 @@ pub struct WorkerStatus {
     pub mode: String,
     /// Process id, where it has one.
     pub pid: Option<u32>,
-    /// How far its instance has come.
+    /// How far its instance has come; `stuck` if its data path runs and does not turn.
     pub state: String,
     /// Which instance this is, from 0.
     pub epoch: u32,
@@ -332,6 +333,11 @@ impl Supervisor {
     /// A packet is published further on before its slot is given back, so looking at links in the
     /// order packets take them cannot miss one that moves meanwhile.
     pub fn is_empty(&self) -> bool {
+        self.is_still() && self.holds_nothing()
+    }
+
+    /// Whether nothing is taken in and no packet is on any link, as far as workers have said.
+    pub(super) fn is_still(&self) -> bool {
         if self
             .present()
             .any(|instance| instance.state != State::Running || self.is_taking_in(instance))
@@ -405,7 +411,10 @@ impl Supervisor {
             name: spec.name.clone(),
             mode: format!("{:?}", spec.mode).to_lowercase(),
             pid: instance.body.as_ref().and_then(Body::pid),
-            state: format!("{:?}", instance.state).to_lowercase(),
+            state: match instance.watch.is_stuck() && instance.state == State::Running {
+                true => "stuck".to_owned(),
+                false => format!("{:?}", instance.state).to_lowercase(),
+            },
             epoch: instance.epoch,
             restarts: self.past.restarts.get(&worker).copied().unwrap_or(0),
             busy_turns: counters.busy_turns,
@@ -546,16 +555,18 @@ impl Supervisor {
         BufferStatus {
             allocated,
             free: free.sum(),
-            in_flight: self.ledgers().map(|out| out.len() as u64).sum(),
+            in_flight: self.ledgers().sum(),
         }
     }
 
-    /// What is out of each pool, with the link it left by.
-    fn ledgers(&self) -> impl Iterator<Item = Vec<(u32, u8)>> {
+    /// How many buffers are out of each pool.
+    fn ledgers(&self) -> impl Iterator<Item = u64> {
         self.placement.pools.iter().filter_map(|pool| {
             let held = self.memory.latest(RegionName::Ledger(pool.id))?;
             let fd = held.fd.try_clone().ok()?;
-            read_ledger(fd, held.len, pool_geometry(pool)).ok()
+            let geometry = pool_geometry(pool);
+            let out = read_ledger(fd, held.len, geometry).ok()?;
+            Some(buffers_of(&out, geometry))
         })
     }
 }

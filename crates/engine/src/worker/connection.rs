@@ -15,6 +15,7 @@ use rustix::io::Errno;
 
 use crate::protocol::parts::{FROM_WORKER_BYTES_MAX, Incoming, Outgoing, TO_WORKER_BYTES_MAX};
 use crate::protocol::{FromWorker, ToWorker};
+use crate::worker::build_error::BuildError;
 use crate::worker::serve_error::ServeError;
 
 /// The control connection.
@@ -68,6 +69,16 @@ impl Connection {
             bytes = text(&FromWorker::Answer { id: *id, result })?;
         }
         Ok(Outgoing::new(bytes).send(&*self.socket, fds)?)
+    }
+
+    /// Says that something could not be built.
+    pub(super) fn send_failure(&self, error: &BuildError) -> Result<(), ServeError> {
+        let node = match error {
+            BuildError::Node { node, .. } => Some(*node),
+            _ => None,
+        };
+        let message = error.to_string();
+        self.send(&FromWorker::Failed { node, message }, &[])
     }
 
     /// Receives one message; the record whose end it was, if it was one's.

@@ -15,7 +15,7 @@ use catena_shm::state::{self, StateRegion};
 use crate::chain::registry::Registry;
 use crate::nf::exchange::NfControl;
 use crate::nf::{NfPlan, NfState};
-use crate::protocol::{Assignment, NodeSpec};
+use crate::protocol::{Assignment, NodeSpec, ToWorker};
 use crate::worker::build_error::BuildError;
 use crate::worker::open::{open, plan_of};
 use crate::worker::work::Work;
@@ -42,6 +42,28 @@ pub struct BroughtState {
     pub is_taken_over: bool,
     /// The memory.
     pub fd: OwnedFd,
+}
+
+impl BroughtState {
+    /// From the record that it came with.
+    pub(super) fn of(record: ToWorker, fd: OwnedFd) -> Option<Self> {
+        let ToWorker::State {
+            node,
+            name,
+            len,
+            is_taken_over,
+        } = record
+        else {
+            return None;
+        };
+        Some(Self {
+            node,
+            name,
+            len,
+            is_taken_over,
+            fd,
+        })
+    }
 }
 
 /// A mapped region, and whether an NF has had it before.

@@ -23,7 +23,7 @@ use crate::pools::Pools;
 use crate::port::RxState;
 use crate::probe::ProbeSettings;
 use crate::protocol::{FromWorker, PortClosing, RegionName, Rewiring};
-use crate::stats::{PageLayout, RECLAIMED_WORD, WorkerCounters};
+use crate::stats::{IDLE_TURNS_WORD, PageLayout, RECLAIMED_WORD, WorkerCounters};
 use crate::wait::WaitPolicy;
 use crate::worker::build::{Additions, link_set};
 use crate::worker::doorbell::Doorbell;
@@ -140,6 +140,15 @@ pub struct Runner {
     pub stored_at: u64,
 }
 
+/// What a runner remembers from one turn to the next.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    next_tick: u64,
+    ticks: u32,
+    finished_said: bool,
+    busy_since: Option<u64>,
+}
+
 impl std::fmt::Debug for Runner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Runner")
@@ -152,47 +161,57 @@ impl Runner {
     /// Runs until told to stop; closes the ports, and gives what they and the NFs said.
     pub fn run(mut self) -> Vec<PortClosing> {
         let mut idle = Idleness::default();
-        let mut next_tick = 0;
-        let mut ticks = 0_u32;
-        let mut finished_said = false;
-        let mut busy_since = None;
+        let mut pace = Pace::default();
         self.prepare();
         loop {
             if self.doorbell.is_rung() && !self.obey() {
                 break;
             }
             let now = self.clock.now_ns();
-            if let Some(since) = busy_since.take() {
-                self.sums.busy_ns += now.saturating_sub(since);
-            }
-            if now >= next_tick {
-                self.tick(now);
-                ticks = ticks.saturating_add(1);
-                if ticks == TICKS_AT_START {
-                    // The first packets have waited for this thread; from now on bursts count.
-                    ask_for_slices(Some(DATA_PATH_SLICE));
-                }
-                next_tick = now + TICK_NS;
-                self.tell_drained();
-                if !finished_said && self.turn.receiving && self.graph.sources_finished() {
-                    finished_said = (self.report)(&FromWorker::Finished);
-                }
-            }
-            if self.turn.run(&mut self.graph, &mut self.pools, Nanos(now)) {
-                self.sums.busy_turns += 1;
-                busy_since = Some(now);
-                self.store_some(now);
+            if self.pass(&mut pace, now) {
                 idle.end();
             } else {
-                self.sums.idle_turns += 1;
-                self.idle(&mut idle, now, next_tick);
+                self.idle(&mut idle, now, pace.next_tick);
             }
         }
         self.finish()
     }
 
+    /// A tick, if it is time, and a turn; says whether that moved anything.
+    #[inline]
+    pub(super) fn pass(&mut self, pace: &mut Pace, now: u64) -> bool {
+        if let Some(since) = pace.busy_since.take() {
+            self.sums.busy_ns += now.saturating_sub(since);
+        }
+        if now >= pace.next_tick {
+            self.tick(now);
+            // Also of one that only spins: whoever watches sees that it turns.
+            self.counters
+                .store(IDLE_TURNS_WORD, &[self.sums.idle_turns]);
+            pace.ticks = pace.ticks.saturating_add(1);
+            if pace.ticks == TICKS_AT_START {
+                // The first packets have waited for this thread; from now on bursts count.
+                ask_for_slices(Some(DATA_PATH_SLICE));
+            }
+            pace.next_tick = now + TICK_NS;
+            self.tell_drained();
+            if !pace.finished_said && self.turn.receiving && self.graph.sources_finished() {
+                pace.finished_said = (self.report)(&FromWorker::Finished);
+            }
+        }
+        let moved = self.turn.run(&mut self.graph, &mut self.pools, Nanos(now));
+        if moved {
+            self.sums.busy_turns += 1;
+            pace.busy_since = Some(now);
+            self.store_some(now);
+        } else {
+            self.sums.idle_turns += 1;
+        }
+        moved
+    }
+
     /// Before the first turn.
-    fn prepare(&mut self) {
+    pub(super) fn prepare(&mut self) {
         self.turn.page = Some((self.counters.clone(), self.layout));
         let own = self.pools.own().iter();
         let plain = own.filter(|pool| !pool.geometry().bundles);
@@ -346,7 +365,7 @@ impl Runner {
     }
 
     /// Carries out what the control thread asked; false to stop.
-    fn obey(&mut self) -> bool {
+    pub(super) fn obey(&mut self) -> bool {
         if self.doorbell.take_values() {
             self.exchange();
         }

@@ -25,7 +25,7 @@ use crate::nf::exchange::{Handled, NfControl};
 use crate::probe::Tier;
 use crate::protocol::{Assignment, FromWorker, PortClosing, RegionName, ToWorker, VERSION};
 use crate::stats::{RECLAIMED_WORD, WorkerCounters};
-use crate::worker::build::{BuildError, Built, Controls, Making, page_layout};
+use crate::worker::build::{Built, Controls, Making, page_layout};
 use crate::worker::confine::{enter_netns, give_up_rights, pin};
 use crate::worker::connect::{Connector, FIRST_EVENT, Joined};
 use crate::worker::connection::{Connection, Reports};
@@ -59,27 +59,21 @@ pub fn serve(socket: OwnedFd, token: &str, registry: &Registry) -> Result<(), Se
     if assignment.mode == Mode::Process {
         give_up_rights(&connection, &assignment)?;
     }
-    let mut making = make(&mut connection, assignment, brought, registry)?;
-    let memory = making.take_memory();
-    let controls = making.take_controls();
-    let (new_controls, rebuilt) = channel();
-    let assignment = making.assignment().clone();
-    let (running, connector) = start(&connection, making)?;
-    let mut control = Control {
-        connection: &mut connection,
-        assignment,
-        connector,
-        running: &running,
-        registry,
-        change: None,
-        memory,
-        brought: Vec::new(),
-        controls: BTreeMap::new(),
-        new_controls,
-        rebuilt,
-    };
-    control.adopt_controls(controls);
+    let mut making = make(&connection, assignment, brought, registry)?;
+    loop {
+        let (record, fds) = connection.receive()?;
+        if is_start(&mut making, record, fds)? {
+            break;
+        }
+    }
+    let (mut control, runner) = Control::of(connection, making, registry)?;
+    control.start(runner)?;
     let stopped = control.obey();
+    let Control {
+        connection,
+        running,
+        ..
+    } = control;
     running.stop(&connection)?;
     stopped
 }
@@ -87,46 +81,36 @@ pub fn serve(socket: OwnedFd, token: &str, registry: &Registry) -> Result<(), Se
 fn receive_assignment(connection: &mut Connection) -> Result<(Assignment, Brought), ServeError> {
     let mut brought = Brought::default();
     loop {
-        match connection.receive()? {
-            (ToWorker::Adopt(pool), fds) => {
-                let fd = fds.into_iter().next();
-                brought.pools.extend(fd.map(|fd| (pool, fd)));
-            }
-            (record @ ToWorker::State { .. }, fds) => {
-                brought.states.extend(brought_state(record, one(fds)?));
-            }
-            (ToWorker::Assign(assignment), _) => return Ok((*assignment, brought)),
-            (other, _) => {
-                return Err(ServeError::Protocol(format!(
-                    "unexpected before Assign: {other:?}"
-                )));
-            }
+        let (record, fds) = connection.receive()?;
+        if let Some(assignment) = assigned(&mut brought, record, fds)? {
+            return Ok((assignment, brought));
         }
     }
 }
 
-fn brought_state(record: ToWorker, fd: OwnedFd) -> Option<BroughtState> {
-    let ToWorker::State {
-        node,
-        name,
-        len,
-        is_taken_over,
-    } = record
-    else {
-        return None;
-    };
-    Some(BroughtState {
-        node,
-        name,
-        len,
-        is_taken_over,
-        fd,
-    })
+/// What comes before the assignment, or it.
+fn assigned(
+    brought: &mut Brought,
+    record: ToWorker,
+    fds: Vec<OwnedFd>,
+) -> Result<Option<Assignment>, ServeError> {
+    match record {
+        ToWorker::Adopt(pool) => {
+            let fd = fds.into_iter().next();
+            brought.pools.extend(fd.map(|fd| (pool, fd)));
+        }
+        record @ ToWorker::State { .. } => {
+            brought.states.extend(BroughtState::of(record, one(fds)?));
+        }
+        ToWorker::Assign(assignment) => return Ok(Some(*assignment)),
+        other => return Err(unexpected("before Assign", &other)),
+    }
+    Ok(None)
 }
 
-/// Makes regions and ports, hands the memory over, and takes the neighbours' until `Start`.
+/// Makes regions and ports, and hands the memory over.
 fn make(
-    connection: &mut Connection,
+    connection: &Connection,
     assignment: Assignment,
     brought: Brought,
     registry: &Registry,
@@ -134,17 +118,7 @@ fn make(
     let mut making = match Making::start(assignment, brought, registry) {
         Ok(making) => making,
         Err(error) => {
-            let node = match &error {
-                BuildError::Node { node, .. } => Some(*node),
-                _ => None,
-            };
-            connection.send(
-                &FromWorker::Failed {
-                    node,
-                    message: error.to_string(),
-                },
-                &[],
-            )?;
+            connection.send_failure(&error)?;
             return Err(error.into());
         }
     };
@@ -156,20 +130,23 @@ fn make(
     }
     let notices = std::mem::take(&mut making.notices);
     connection.send(&FromWorker::AllMade { notices }, &[])?;
-    loop {
-        match connection.receive()? {
-            (ToWorker::Attach { region, len, start }, fds) => {
-                let fd = one(fds)?;
-                making.attach(region, len, start, fd)?;
-            }
-            (ToWorker::Start, _) => return Ok(making),
-            (ToWorker::Stop, _) => return Err(ServeError::Disconnected),
-            (other, _) => {
-                return Err(ServeError::Protocol(format!(
-                    "unexpected before Start: {other:?}"
-                )));
-            }
+    Ok(making)
+}
+
+fn unexpected(when: &str, record: &ToWorker) -> ServeError {
+    ServeError::Protocol(format!("unexpected {when}: {record:?}"))
+}
+
+/// The neighbours' memory, or that all of it has come.
+fn is_start(making: &mut Making, record: ToWorker, fds: Vec<OwnedFd>) -> Result<bool, ServeError> {
+    match record {
+        ToWorker::Attach { region, len, start } => {
+            making.attach(region, len, start, one(fds)?)?;
+            Ok(false)
         }
+        ToWorker::Start => Ok(true),
+        ToWorker::Stop => Err(ServeError::Disconnected),
+        other => Err(unexpected("before Start", &other)),
     }
 }
 
@@ -186,7 +163,7 @@ struct Running {
     commands: Sender<Command>,
     doorbell: Arc<Doorbell>,
     watch: Arc<OwnedFd>,
-    thread: JoinHandle<Vec<PortClosing>>,
+    thread: Option<JoinHandle<Vec<PortClosing>>>,
     /// Where its probes write.
     records: RecordPage,
     /// What it has to say.
@@ -204,10 +181,8 @@ impl Running {
 
     fn stop(self, connection: &Connection) -> Result<(), ServeError> {
         self.command(Command::Stop);
-        let ports = self
-            .thread
-            .join()
-            .map_err(|_| ServeError::Protocol("the data path panicked".to_owned()))?;
+        let ports = self.thread.map_or_else(|| Ok(Vec::new()), JoinHandle::join);
+        let ports = ports.map_err(|_| ServeError::Protocol("the data path panicked".to_owned()))?;
         let _ = self.reports.pass_on(connection);
         // The supervisor may be gone already.
         let _ = connection.send(&FromWorker::Stopped { ports }, &[]);
@@ -215,7 +190,11 @@ impl Running {
     }
 }
 
-fn start(connection: &Connection, mut making: Making) -> Result<(Running, Connector), ServeError> {
+/// The data path, and what the control thread reaches it by.
+fn assemble(
+    connection: &Connection,
+    mut making: Making,
+) -> Result<(Runner, Running, Connector), ServeError> {
     let doors = making.take_doors();
     let Built {
         graph,
@@ -271,31 +250,16 @@ fn start(connection: &Connection, mut making: Making) -> Result<(Running, Connec
         sockets,
         stored_at: 0,
     };
-    let core = assignment.core;
-    let hang_up = HangUpOnPanic(connection.socket().clone());
-    let name = assignment
-        .nodes
-        .first()
-        .map_or("worker", |node| node.name.as_str());
-    let thread = std::thread::Builder::new()
-        .name(name.chars().take(15).collect())
-        .spawn(move || {
-            let _guard = hang_up;
-            pin(core);
-            runner.run()
-        })
-        .map_err(|error| ServeError::Protocol(format!("no thread for the data path: {error}")))?;
-    connection.send(&FromWorker::Started, &[])?;
     let running = Running {
         commands: sender,
         doorbell,
         watch,
-        thread,
+        thread: None,
         records,
         reports,
         plugs,
     };
-    Ok((running, connector))
+    Ok((runner, running, connector))
 }
 
 /// Ends the control connection when the data path panics, so that the supervisor sees a dead
@@ -312,10 +276,10 @@ impl Drop for HangUpOnPanic {
 
 /// The control thread while the data path runs.
 struct Control<'a> {
-    connection: &'a mut Connection,
+    connection: Connection,
     assignment: Assignment,
     connector: Connector,
-    running: &'a Running,
+    running: Running,
     registry: &'a Registry,
     /// What is being added.
     change: Option<Change>,
@@ -338,7 +302,52 @@ enum Change {
     Inputs(Vec<RxLink>),
 }
 
-impl Control<'_> {
+impl<'a> Control<'a> {
+    /// That of a worker whose memory is made, and its data path.
+    fn of(
+        connection: Connection,
+        mut making: Making,
+        registry: &'a Registry,
+    ) -> Result<(Self, Runner), ServeError> {
+        let (memory, controls) = (making.take_memory(), making.take_controls());
+        let (new_controls, rebuilt) = channel();
+        let assignment = making.assignment().clone();
+        let (runner, running, connector) = assemble(&connection, making)?;
+        let mut control = Self {
+            connection,
+            assignment,
+            connector,
+            running,
+            registry,
+            change: None,
+            memory,
+            brought: Vec::new(),
+            controls: BTreeMap::new(),
+            new_controls,
+            rebuilt,
+        };
+        control.adopt_controls(controls);
+        Ok((control, runner))
+    }
+
+    /// Starts the data path.
+    fn start(&mut self, runner: Runner) -> Result<(), ServeError> {
+        let core = self.assignment.core;
+        let hang_up = HangUpOnPanic(self.connection.socket().clone());
+        let name = self.assignment.nodes.first();
+        let name = name.map_or("worker", |node| node.name.as_str());
+        let thread = std::thread::Builder::new()
+            .name(name.chars().take(15).collect())
+            .spawn(move || {
+                let _guard = hang_up;
+                pin(core);
+                runner.run()
+            });
+        let no_thread = |error| format!("no thread for the data path: {error}");
+        self.running.thread = Some(thread.map_err(|error| ServeError::Protocol(no_thread(error)))?);
+        self.connection.send(&FromWorker::Started, &[])
+    }
+
     /// Passes on what the supervisor says, until `Stop`.
     fn obey(&mut self) -> Result<(), ServeError> {
         let mut events = Vec::with_capacity(8);
@@ -360,7 +369,7 @@ impl Control<'_> {
                 match event.data.u64() {
                     0 => control = true,
                     SOCKETS_EVENT => self.running.doorbell.wake(),
-                    REPORTS_EVENT => self.running.reports.pass_on(self.connection)?,
+                    REPORTS_EVENT => self.running.reports.pass_on(&self.connection)?,
                     event if event >= FIRST_EVENT => {
                         let joined = self.connector.serve(event);
                         joined.into_iter().for_each(|joined| self.join(joined));
@@ -386,7 +395,7 @@ impl Control<'_> {
     }
 
     fn record(&mut self, record: ToWorker, fds: Vec<OwnedFd>) -> Result<(), ServeError> {
-        let running = self.running;
+        let running = &self.running;
         match record {
             ToWorker::Attach { region, len, start } => {
                 self.attach(region, len, start, one(fds)?)?;
@@ -438,7 +447,7 @@ impl Control<'_> {
                 self.ask(id, node, request)?;
             }
             record @ ToWorker::State { .. } => {
-                self.brought.extend(brought_state(record, one(fds)?));
+                self.brought.extend(BroughtState::of(record, one(fds)?));
             }
             ToWorker::Change(delta) => self.begin_change(*delta)?,
             ToWorker::Rewire(rewiring) => {
@@ -448,7 +457,8 @@ impl Control<'_> {
                     self.adopt_specs(making.assignment().clone());
                     let mut additions = making.additions()?;
                     self.change = Some(Change::Inputs(std::mem::take(&mut additions.rx)));
-                    running.command(Command::Rewire(Box::new(additions), *rewiring));
+                    self.running
+                        .command(Command::Rewire(Box::new(additions), *rewiring));
                 }
             }
             ToWorker::Inputs(inputs) => {
@@ -460,10 +470,7 @@ impl Control<'_> {
                 self.change = None;
                 self.brought.clear();
             }
-            other => {
-                let text = format!("unexpected while running: {other:?}");
-                return Err(ServeError::Protocol(text));
-            }
+            other => return Err(unexpected("while running", &other)),
         }
         Ok(())
     }
@@ -540,15 +547,7 @@ impl Control<'_> {
                 self.change = Some(Change::Making(Box::new(making)));
                 self.connection.send(&FromWorker::AllMade { notices }, &[])
             }
-            Err(error) => {
-                let node = match &error {
-                    BuildError::Node { node, .. } => Some(*node),
-                    _ => None,
-                };
-                let message = error.to_string();
-                self.connection
-                    .send(&FromWorker::Failed { node, message }, &[])
-            }
+            Err(error) => self.connection.send_failure(&error),
         }
     }
 
@@ -582,3 +581,7 @@ fn successor(region: RegionName, attached: Attached, start: u64) -> Result<Comma
         }
     })
 }
+
+#[cfg(test)]
+#[path = "stepped.rs"]
+pub(crate) mod stepped;

@@ -430,5 +430,6 @@ pub fn registry() -> Registry {
         nfs: catena_engine::nfs::KINDS.to_vec(),
         ports: [catena_port::PORTS, crate::traffic::PORTS].concat(),
         wraps: catena_port::WRAPS.to_vec(),
+        files: catena_port::FILES.to_vec(),
     }
 }

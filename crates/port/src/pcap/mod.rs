@@ -25,7 +25,7 @@ use writing::Writing;
 pub const KIND: PortKind = PortKind {
     name: "pcap",
     summary: "Receives packets from a capture file, or sends them to one",
-    counters: &["laps", "cut_short", "in_file", "refused"],
+    counters: &["laps", "cut_short", "empty", "in_file", "refused"],
     drop_reasons: &[],
     schema: || schemars::schema_for!(Config),
     check: |config| parse_config::<Config>(config)?.check(),

@@ -2,7 +2,9 @@
 //!
 //! A record that cannot be received yet is kept in a buffer of the port's own, because the reader's
 //! next step would overwrite it. Recorded gaps are kept over laps: the next lap starts one mean gap
-//! after the last packet. A recorded time before its predecessor's is due at once.
+//! after the last packet. A recorded time before its predecessor's is due at once. Records without
+//! bytes are no packets: they are counted and left out. After a lap of which nothing was received
+//! there is no other.
 
 use std::path::Path;
 
@@ -27,9 +29,16 @@ pub(super) struct Reading {
     kept: Vec<u8>,
     kept_due: Nanos,
     cut_short: u64,
+    /// Records without bytes.
+    empty: u64,
     laps: u64,
+    /// Whether a packet of this lap was received.
+    has_given: bool,
     failure: Option<PortError>,
 }
+
+/// Records that are looked at in one turn, at most, whatever comes of them.
+const RECORDS_AT_A_TIME: usize = 4096;
 
 #[derive(Debug)]
 enum Clock {
@@ -108,7 +117,9 @@ impl Reading {
             kept: Vec::with_capacity(MAX_RECORD_LEN),
             kept_due: Nanos(0),
             cut_short: 0,
+            empty: 0,
             laps: 0,
+            has_given: false,
             failure: None,
         })
     }
@@ -116,8 +127,7 @@ impl Reading {
     /// Starts the next lap, or says why there is none.
     fn next_lap(&mut self) -> Result<(), RxState> {
         self.laps += 1;
-        let is_empty = self.reader.record_count() == 0;
-        if is_empty || self.laps_left == Some(0) {
+        if !std::mem::take(&mut self.has_given) || self.laps_left == Some(0) {
             // Keeps the end an end, should somebody ask again.
             self.packets_left = Some(0);
             return Err(RxState::Finished);
@@ -140,7 +150,7 @@ impl Reading {
 
 impl Port for Reading {
     fn rx(&mut self, burst: &mut RxBurst<'_>, now: Nanos) -> RxState {
-        loop {
+        for _ in 0..RECORDS_AT_A_TIME {
             if self.failure.is_some() {
                 return RxState::Failed;
             }
@@ -155,12 +165,13 @@ impl Port for Reading {
                     Ok(Some(record)) => {
                         let len = record.data.len();
                         if len == 0 {
+                            self.empty += 1;
                             continue;
                         }
                         self.cut_short += u64::from(len < record.original_len as usize);
                         let due = self.clock.due(record.timestamp_ns, len, now);
                         if due <= now && burst.has_buffer(len) {
-                            burst.push_copy(record.data);
+                            self.has_given |= burst.push_copy(record.data);
                             self.finish_packet();
                             continue;
                         }
@@ -182,14 +193,13 @@ impl Port for Reading {
             }
             match Buffer::ask(burst, self.kept.len()) {
                 Buffer::Busy => return RxState::More,
-                Buffer::Ready => {
-                    burst.push_copy(&self.kept);
-                }
+                Buffer::Ready => self.has_given |= burst.push_copy(&self.kept),
                 Buffer::Never => {}
             }
             self.kept.clear();
             self.finish_packet();
         }
+        RxState::More
     }
 
     fn close(&mut self) -> Result<(), PortError> {
@@ -197,6 +207,10 @@ impl Port for Reading {
     }
 
     fn counters(&self, out: &mut CounterSink<'_>) {
-        out.extend([("laps", self.laps), ("cut_short", self.cut_short)]);
+        out.extend([
+            ("laps", self.laps),
+            ("cut_short", self.cut_short),
+            ("empty", self.empty),
+        ]);
     }
 }

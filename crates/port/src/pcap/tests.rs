@@ -106,6 +106,24 @@ fn a_limit_ends_an_endless_loop_and_an_empty_file_ends_by_itself() {
     assert_eq!((packets.len(), state), (0, RxState::Finished));
 }
 
+/// A lap that gives nothing is the last: the next would give nothing either, at once, for ever.
+#[test]
+fn records_without_bytes_are_counted_and_a_lap_of_them_is_the_last() {
+    let dir = file("a.pcap", &[(START, 0), (START, 60), (START, 0)]);
+    let config = json!({ "read": "a.pcap", "loop": 3 });
+    let mut bench = open(dir.path(), &config);
+    let (packets, state) = bench.rx_all(8);
+    assert_eq!((packets.len(), state), (3, RxState::Finished));
+    assert_eq!((bench.counter("empty"), bench.counter("laps")), (6, 3));
+    let dir = file("b.pcap", &[(START, 0); 5000]);
+    let config = json!({ "read": "b.pcap", "loop": "forever" });
+    let mut bench = open(dir.path(), &config);
+    assert_eq!(bench.rx(8).state, RxState::More, "a turn has its end");
+    let (packets, state) = bench.rx_all(8);
+    assert_eq!((packets.len(), state), (0, RxState::Finished));
+    assert_eq!((bench.counter("empty"), bench.counter("laps")), (5000, 1));
+}
+
 #[test]
 fn nothing_is_lost_when_buffers_run_out() {
     let records: Vec<_> = (0..900).map(|index| (START, 60 + index)).collect();

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::chain::Registry;
+use crate::chain::registry::FileKey;
 use crate::config::{ConfigError, ConfigErrors, parse_config};
 use crate::nf::{BuildContext, BuiltNf, Inputs, NfKind, NfPlan};
 use crate::port::{PortError, PortKind, PortRole, WrapKind};
@@ -23,7 +24,12 @@ pub(super) fn registry() -> Registry {
         ],
         ports: vec![&PCAP, &TAP],
         wraps: vec![&TRACE, &FAULT],
+        files: vec![file("pcap", "read", false), file("pcap", "write", true)],
     }
+}
+
+fn file(of: &'static str, key: &'static str, writes: bool) -> FileKey {
+    FileKey { of, key, writes }
 }
 
 /// A check builds nothing.

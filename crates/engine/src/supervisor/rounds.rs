@@ -1,0 +1,16 @@
+//! How far draining has come: see `draining`.
+
+use std::collections::BTreeMap;
+
+/// How far draining has come.
+#[derive(Debug, Default)]
+pub(super) enum Draining {
+    /// Packets are taken in.
+    #[default]
+    No,
+    /// Workers are asked; so far packets had come on each link when the round began, if it is not
+    /// the first.
+    Round(Option<BTreeMap<usize, u64>>),
+    /// Nothing passed in a whole round.
+    Done,
+}

@@ -1,0 +1,254 @@
+//! The control plane in one thread: the real supervisor, and workers that take a step when the
+//! simulation says so.
+//!
+//! Supervisor, workers, records, memory and packets are those of a running chain; what is simulated
+//! is who gets to run when, what time it is, and who is killed. All of it follows from one number,
+//! so that a history which ends badly can be had again. Wherever the supervisor would wait
+//! (`Supervisor::step`), the others go on for some steps: each half of each worker by itself, in
+//! any order. A worker dies between two steps, never within a turn: what a kill leaves there is
+//! tried by models of the ring and by real kills. So may the supervisor, and another takes over.
+//!
+//! - `histories`: chains, changes, and what must hold at the end.
+//! - `ports`: a source and a sink.
+
+mod histories;
+mod ports;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use catena_shm::tsc::Clock;
+use rustix::event::Timespec;
+use rustix::pipe::pipe;
+
+use crate::supervisor::body::Body;
+use crate::wait::WaitBasis;
+use crate::worker::serve::stepped::Stepped;
+
+/// Numbers from a seed (splitmix64).
+#[derive(Clone, Copy, Debug)]
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ (word >> 31)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() % limit.max(1) as u64).unwrap_or(0)
+    }
+
+    /// Whether something happens that does so once in `times`.
+    fn once_in(&mut self, times: usize) -> bool {
+        self.below(times) == 0
+    }
+
+    fn of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len())]
+    }
+}
+
+/// A worker, and what becomes readable at its exit.
+struct Living {
+    worker: Stepped,
+    _exit: OwnedFd,
+}
+
+/// Everything that the supervisor does not decide.
+struct World {
+    random: Random,
+    began: Instant,
+    passed: Duration,
+    /// By process number.
+    workers: BTreeMap<u32, Living>,
+    last_process: u32,
+    /// Those that take no more steps, though they live.
+    hung: BTreeSet<u32>,
+    /// How many more kills there may be, and workers that hang.
+    kills: u32,
+    hangs: u32,
+    /// One step in so many is a kill.
+    kill_every: usize,
+    /// How many more times the supervisor waits or writes before it dies, if it does.
+    dies_in: Option<u32>,
+    has_died: bool,
+    /// How many were killed, or hang.
+    killed: u32,
+    /// What workers said at an end that nobody had asked for.
+    faults: Vec<String>,
+}
+
+thread_local! {
+    static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
+}
+
+/// Process numbers that no process of the machine has.
+const FIRST_PROCESS: u32 = 1 << 24;
+
+/// Why a supervisor stops in the middle of what it does.
+struct Died;
+
+fn with<T>(act: impl FnOnce(&mut World) -> T) -> Option<T> {
+    WORLD.with_borrow_mut(|world| world.as_mut().map(act))
+}
+
+impl World {
+    fn begin(seed: u64) {
+        let world = Self {
+            random: Random(seed),
+            began: Instant::now(),
+            passed: Duration::from_millis(1),
+            workers: BTreeMap::new(),
+            last_process: FIRST_PROCESS,
+            hung: BTreeSet::new(),
+            kills: 0,
+            hangs: 0,
+            kill_every: 200,
+            dies_in: None,
+            has_died: false,
+            killed: 0,
+            faults: Vec::new(),
+        };
+        WORLD.set(Some(world));
+    }
+
+    /// Some steps of some workers. If nobody had anything to do, the time passes that the
+    /// supervisor is ready to wait.
+    fn go_on(&mut self, patience: Duration) {
+        let mut has_moved = false;
+        for _ in 0..=self.random.below(2 + 4 * self.workers.len()) {
+            let Some(process) = self.choose() else { break };
+            has_moved |= self.step(process);
+            self.passed += Duration::from_nanos(self.random.next() % 20_000);
+        }
+        if !has_moved {
+            self.passed += patience;
+        }
+    }
+
+    fn choose(&mut self) -> Option<u32> {
+        let at = self.random.below(self.workers.len());
+        self.workers.keys().nth(at).copied()
+    }
+
+    fn step(&mut self, process: u32) -> bool {
+        if self.kills > 0 && self.random.once_in(self.kill_every) {
+            self.kills -= 1;
+            self.killed += 1;
+            self.workers.remove(&process);
+            return true;
+        }
+        if self.hangs > 0 && self.random.once_in(self.kill_every) {
+            self.hangs -= 1;
+            self.killed += 1;
+            self.hung.insert(process);
+        }
+        if self.hung.contains(&process) {
+            return false;
+        }
+        let kind = self.random.below(5);
+        let now = u64::try_from(self.passed.as_nanos()).unwrap_or(u64::MAX);
+        let Some(Living { worker, .. }) = self.workers.get_mut(&process) else {
+            return false;
+        };
+        let done = match kind {
+            0 | 1 => worker.listen(),
+            2 => worker.report().map(|()| false),
+            _ => worker.turn(now),
+        };
+        let is_over = done.is_err() || worker.is_over();
+        if let Err(error) = &done {
+            self.faults.push(error.to_string());
+        }
+        if is_over {
+            self.workers.remove(&process);
+        }
+        done.unwrap_or(true)
+    }
+}
+
+/// What time it is, in a simulation.
+pub(super) fn now() -> Option<Instant> {
+    with(|world| world.began + world.passed)
+}
+
+/// What is measured of the machine, once for all histories.
+pub(super) fn measured(pollers: usize, cores: usize) -> (Clock, WaitBasis) {
+    static CLOCK: OnceLock<Clock> = OnceLock::new();
+    let clock = CLOCK.get_or_init(|| Clock::calibrate(Duration::from_millis(10)));
+    let basis = WaitBasis {
+        pollers,
+        cores,
+        has_quota: false,
+        yield_ns: 1,
+        wake_ns: 1,
+    };
+    (*clock, basis)
+}
+
+/// The supervisor waits for at most `timeout`: others go on. Gives how long it is to wait really.
+pub(super) fn go_on(timeout: Timespec) -> Timespec {
+    may_die();
+    let patience = Duration::try_from(timeout).unwrap_or(Duration::from_secs(1));
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    with(|world| world.go_on(patience)).map_or(timeout, |()| at_once)
+}
+
+/// The supervisor may die here.
+pub(super) fn may_die() {
+    let dies = with(|world| {
+        let left = world.dies_in?.checked_sub(1);
+        world.dies_in = left;
+        world.has_died = left.is_none();
+        left.is_none().then_some(())
+    });
+    if dies.flatten().is_some() {
+        std::panic::resume_unwind(Box::new(Died));
+    }
+}
+
+/// Whether the supervisor has died: then what is dropped of it cleans nothing up.
+pub(super) fn has_died() -> bool {
+    with(|world| world.has_died).unwrap_or(false)
+}
+
+/// Starts a worker.
+pub(super) fn start(socket: OwnedFd, token: &str) -> Body {
+    let (readable, exit) = pipe().unwrap();
+    let worker = Stepped::start(socket, token, ports::registry()).unwrap();
+    let process = with(|world| {
+        world.last_process += 1;
+        let living = Living {
+            worker,
+            _exit: exit,
+        };
+        world.workers.insert(world.last_process, living);
+        world.last_process
+    });
+    Body::Adopted(process.unwrap(), readable)
+}
+
+/// Kills a worker; says whether it is, or was, one of a simulation.
+pub(super) fn kill(process: u32) -> bool {
+    with(|world| drop(world.workers.remove(&process))).is_some()
+}
+
+/// Keeps an estate. The keeper only reacts: in a thread of its own it changes no history.
+pub(super) fn keep(supervisor: OwnedFd) {
+    std::thread::spawn(move || super::keeper::keep(supervisor));
+}
+
+/// Processes that live.
+fn living() -> BTreeSet<u32> {
+    with(|world| world.workers.keys().copied().collect()).unwrap_or_default()
+}
