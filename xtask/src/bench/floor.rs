@@ -1,10 +1,10 @@
 //! The floor of a benchmark: the same work by bare loops, measured in the same round.
 //!
 //! A peer says what others reach; the floor says what the machine could. It moves packets of
-//! 64 bytes between two pinned threads as [`catena_shm::floor`] describes, in three ways: each packet in a
-//! buffer of its own, copied both ways through a dense staging area, and 64 to a descriptor. For
-//! lone packets the floor is a bare ring at the pace of `catena bench hop`: two threads that answer
-//! each other at once would be no floor, since their reads and writes overlap.
+//! 64 bytes between two pinned threads as [`catena_shm::floor`] describes, in three ways: each
+//! packet in a buffer of its own, copied both ways through a dense staging area, and 64 to a
+//! descriptor. For lone packets the floor is a bare ring at the pace of `catena bench hop`: two
+//! threads that answer each other at once would be no floor, since their reads and writes overlap.
 //!
 //! SPDX-License-Identifier: Apache-2.0
 

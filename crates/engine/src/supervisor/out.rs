@@ -1,4 +1,6 @@
-//! How much of a pool is out, by its ledger.
+//! How much of a pool is out, by its ledger: what `status` counts as in flight.
+//!
+//! Beside the life of packets: their owner notes here what it gives away.
 
 use std::collections::BTreeSet;
 

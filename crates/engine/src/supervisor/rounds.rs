@@ -1,4 +1,6 @@
-//! How far draining has come: see `draining`.
+//! How far draining has come: what workers said in `hearing`, for the decisions of `draining`.
+//!
+//! At the end of packets' lives: none is taken in any more, and those under way come out.
 
 use std::collections::BTreeMap;
 

@@ -113,8 +113,8 @@ impl Octet for IpAddr {
     /// The last one.
     fn octet(&self) -> u8 {
         match self {
-            IpAddr::V4(address) => address.octets()[3],
-            IpAddr::V6(address) => address.octets()[15],
+            Self::V4(address) => address.octets()[3],
+            Self::V6(address) => address.octets()[15],
         }
     }
 }
