@@ -61,6 +61,8 @@ const HELD_COUNTERS: [&str; 8] = [
     "packets_reassembled",
     "fragments_waiting",
 ];
+/// Those of them that tell what is there now.
+const STANDING: [&str; 3] = ["sessions", "buffered", "fragments_waiting"];
 
 /// The NF.
 #[derive(Debug)]
@@ -439,6 +441,7 @@ pub const KIND: NfKind = NfKind {
             .headroom(HEADROOM)
             .state(state)
             .counters(COUNTERS.into_iter().chain(HELD_COUNTERS))
+            .standing(STANDING)
             .drop_reasons(REASONS)
             .sharding(Sharding::Own(OwnKey(chooser)))
             .requests([

@@ -148,6 +148,16 @@ impl NodeKind {
         names
     }
 
+    /// Places of those counters among its own that are not summed over lives of its worker.
+    pub fn standing_counters(&self) -> Vec<usize> {
+        let Self::Nf { plan, .. } = self else {
+            return Vec::new();
+        };
+        let names = self.counter_names().into_iter().enumerate();
+        let standing = names.filter(|(_, name)| plan.standing.contains(name));
+        standing.map(|(at, _)| at).collect()
+    }
+
     /// Names of the drop reasons of the node's own.
     pub fn drop_reason_names(&self) -> Vec<String> {
         match self {

@@ -71,6 +71,9 @@ pub struct NfPlan {
     pub state: Vec<StatePlan>,
     /// Names of its counters, in the order in which [`Nf::counters`] stores them.
     pub counters: Vec<String>,
+    /// Names of those counters that stand for themselves: they lie in memory that outlives it, or
+    /// tell what is there now. All others begin anew with each life of its worker, and are summed.
+    pub standing: Vec<String>,
     /// Names of the drop reasons of its own: the one at `n` is [`DropReason::own`]`(n)`.
     pub drop_reasons: Vec<String>,
     /// Control requests that it answers: an example of each, as JSON, and what it does.
@@ -94,6 +97,7 @@ impl Default for NfPlan {
             headroom: 0,
             state: Vec::new(),
             counters: Vec::new(),
+            standing: Vec::new(),
             drop_reasons: Vec::new(),
             requests: Vec::new(),
             sharding: Sharding::default(),
@@ -148,6 +152,12 @@ impl NfPlan {
     /// With counters of these names.
     pub fn counters(mut self, names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         self.counters = owned(names);
+        self
+    }
+
+    /// As one of whose counters these are not summed over lives of its worker.
+    pub fn standing(mut self, names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        self.standing = owned(names);
         self
     }
 

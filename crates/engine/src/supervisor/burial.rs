@@ -347,6 +347,9 @@ impl Supervisor {
                 *killed = killed.saturating_add(now.held);
             }
             now.held = 0;
+            for counter in self.chain.nodes[*node].kind.standing_counters() {
+                now.own[counter] = 0;
+            }
             past.add(&now);
         }
         for ring in self

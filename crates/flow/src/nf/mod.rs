@@ -80,11 +80,15 @@ const COUNTERS: [&str; 12] = [
     "events_lost",
 ];
 
+/// Those of them that lie in the flows' memory.
+const STANDING: [&str; 6] = ["flows", "lookups", "hits", "inserts", "expired", "full"];
+
 fn nf_plan(planned: &Planned) -> NfPlan {
     let program = &planned.program;
     let mut plan = NfPlan::new()
         .outputs(&program.outputs)
         .counters(COUNTERS)
+        .standing(STANDING)
         .drop_reasons(reasons(program))
         .headroom(u8::try_from(program.headroom()).unwrap_or(u8::MAX))
         .state(StatePlan {
