@@ -265,3 +265,29 @@ fn files_do_not_import_each_other_in_circles() {
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].message.ends_with(": b, c, d"), "{found:?}");
 }
+
+/// A plan of where things run is made before anybody runs: it knows neither workers nor supervisor.
+fn plans_that_know_who_runs(files: &[File]) -> Vec<Finding> {
+    let is_plan = |path: &str| path.starts_with("crates/engine/src/placement");
+    let plans = files.iter().filter(|file| is_plan(&file.path));
+    let knows = plans.filter(|file| {
+        let code = code(&file.text);
+        code.contains("crate::supervisor") || code.contains("crate::worker")
+    });
+    knows
+        .map(|file| {
+            let message = "a plan imports from supervisor or worker: move what it needs below both";
+            whole(&file.path, message.to_owned())
+        })
+        .collect()
+}
+
+#[test]
+fn plans_know_nobody_who_runs() {
+    report(&plans_that_know_who_runs(&repository()));
+    let bad = sample(
+        "crates/engine/src/placement/x.rs",
+        "use crate::worker::open::x;\n",
+    );
+    assert_eq!(plans_that_know_who_runs(&[bad]).len(), 1);
+}

@@ -11,6 +11,7 @@ pub mod aggregation;
 pub mod chain;
 pub mod config;
 pub mod drop_reason;
+mod geometry;
 pub mod link;
 pub mod load;
 pub mod nf;

@@ -23,9 +23,9 @@ use catena_shm::staging;
 
 use crate::chain::fusion::Fusion;
 use crate::chain::model::{Aggregate, Chain, Link, Mode, Node, NodeKind, Protocol, Trust};
+use crate::chain::model::{is_gone, is_link_gone};
 use crate::protocol::{Bind, EdgeSpec, NodeSpec, RingSpec};
 use crate::shard::shard_name;
-use crate::supervisor::renumber::{is_gone, is_link_gone};
 use neighbours::NodeLinks;
 
 pub use buffers::{BUFFER_COUNT_MAX, SIZE_CLASSES, size_classes};

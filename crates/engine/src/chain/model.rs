@@ -132,6 +132,16 @@ impl Chain {
     }
 }
 
+/// Whether a node's place is empty: it has left a running chain, and its number stays.
+pub fn is_gone(node: &Node) -> bool {
+    node.name.is_empty()
+}
+
+/// Whether a link's place is empty, as [`is_gone`].
+pub fn is_link_gone(link: &Link) -> bool {
+    link.from == usize::MAX
+}
+
 impl NodeKind {
     /// Names of what the node counts itself, as many as its block of counters holds; a wrapper's
     /// follow those of the port inside.

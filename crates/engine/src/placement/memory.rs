@@ -9,9 +9,9 @@ use super::neighbours::Shares;
 use super::plan::{Placement, PlacementError, WorkerSpec};
 use crate::aggregation::BUNDLE_BYTES;
 use crate::chain::model::{Aggregate, Chain, NodeKind, Trust};
+use crate::geometry::pool_geometry;
 use crate::pools::POOL_COUNT_MAX;
 use crate::protocol::{LEDGER_LINKS_MAX, LaneSpec, PoolSpec, RingSpec};
-use crate::worker::geometry::pool_geometry;
 
 /// Gives each ring its number in the ledgers of its sender: what stays keeps its own, and none is
 /// used twice, since buffers that left by a link that has gone may still be out.

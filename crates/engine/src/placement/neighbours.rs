@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::chain::model::is_link_gone;
 use crate::chain::model::{Chain, Trust};
 use crate::protocol::RingSpec;
-use crate::supervisor::renumber::is_link_gone;
 
 /// Links of a chain by the nodes that they join.
 pub(super) struct NodeLinks {

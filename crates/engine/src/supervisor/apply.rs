@@ -18,6 +18,7 @@ use catena_shm::sync::Ordering;
 
 use crate::chain::Chain;
 use crate::chain::diff::{Plan, diff};
+use crate::chain::model::{is_gone, is_link_gone};
 use crate::placement::{Placement, node_spec, place_onto};
 use crate::protocol::{Assignment, PoolSpec, RegionName, ToWorker};
 use crate::shard::name_in_file;
@@ -26,9 +27,7 @@ use crate::supervisor::change::Change;
 use crate::supervisor::clock::now;
 use crate::supervisor::instance::{Changing, Instance, State};
 use crate::supervisor::memory::{RingName, needed_by, rings};
-use crate::supervisor::renumber::{
-    compact, is_gone, is_link_gone, renumber, same_settings, splits_otherwise,
-};
+use crate::supervisor::renumber::{compact, renumber, same_settings, splits_otherwise};
 
 /// Why a running chain could not be changed. It runs on as it was, unless said otherwise.
 #[derive(Debug, thiserror::Error)]

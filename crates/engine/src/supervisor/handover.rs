@@ -1,9 +1,9 @@
 //! Memory that outlives NFs is given to whoever runs their nodes next: see `states`.
 
+use crate::chain::model::is_gone;
 use crate::protocol::ToWorker;
 use crate::supervisor::Supervisor;
 use crate::supervisor::change::Change;
-use crate::supervisor::renumber::is_gone;
 use crate::supervisor::states::{Kept, make, states_of};
 
 impl Supervisor {

@@ -10,10 +10,10 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use crate::chain::NodeKind;
+use crate::chain::model::{is_gone, is_link_gone};
 use crate::probe::{ProbeSettings, Tier};
 use crate::protocol::ToWorker;
 use crate::supervisor::Supervisor;
-use crate::supervisor::renumber::{is_gone, is_link_gone};
 
 /// What node and link numbers of records stand for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

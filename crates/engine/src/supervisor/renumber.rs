@@ -4,17 +4,7 @@
 //! chain is not used as it was read: nodes and links that stay keep the numbers they have, new ones
 //! are appended, and places of those that go stay empty ([`is_gone`], [`is_link_gone`]).
 
-use crate::chain::model::{Chain, Link, Node, NodeKind, WrapSpec};
-
-/// Whether a node's place is empty.
-pub fn is_gone(node: &Node) -> bool {
-    node.name.is_empty()
-}
-
-/// Whether a link's place is empty.
-pub fn is_link_gone(link: &Link) -> bool {
-    link.from == usize::MAX
-}
+use crate::chain::model::{Chain, Link, Node, NodeKind, WrapSpec, is_gone, is_link_gone};
 
 /// Whether a node can stay where it runs: only its settings and links may differ.
 pub(super) fn stays(old: &Node, new: &Node) -> bool {

@@ -15,6 +15,7 @@ use catena_shm::ring::Producer;
 use catena_shm::ring_memory::{MappedRing, RingEnd, Side};
 
 use crate::chain::registry::Registry;
+pub use crate::geometry::{lane_geometry, page_layout, pool_geometry, pool_sharing, ring_geometry};
 use crate::link::{Inlet, RxLink, TxLink};
 use crate::load::Load;
 use crate::nf::exchange::NfControl;
@@ -25,9 +26,6 @@ pub use crate::worker::build_error::BuildError;
 pub use crate::worker::built::{Additions, Built};
 use crate::worker::connect::Door;
 use crate::worker::ends::{Plugs, add_port};
-pub use crate::worker::geometry::{
-    lane_geometry, page_layout, pool_geometry, pool_sharing, ring_geometry,
-};
 use crate::worker::graph::{Graph, InEdge, OutEdge, Work, WorkerNode};
 use crate::worker::holding::Holding;
 use crate::worker::node_memory::{Brought, NewControls, NodeMemory, Rebuild, on_trial};

@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
+use crate::geometry::pool_geometry;
 use crate::link::counters::{RxCounters, TxCounters};
 use crate::link::tcp::{News, RX_NAMES, TX_NAMES, TcpRx, TcpTx, rx_counters, tx_counters};
 use crate::load::Load;
@@ -17,7 +18,6 @@ use crate::protocol::{Assignment, EdgeSpec, RegionName, RingSpec};
 use crate::stats::NodeCounters;
 use crate::worker::build_error::BuildError;
 use crate::worker::connect::Joined;
-use crate::worker::geometry::pool_geometry;
 use crate::worker::graph::{Graph, InEdge, OutEdge, WorkerNode};
 use crate::worker::holding::Holding;
 use crate::worker::link_end::LinkEnd;

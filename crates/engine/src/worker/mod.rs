@@ -11,7 +11,6 @@
 //! - `build`: from an assignment to a graph; `build_error`: why there is none.
 //! - `node_memory`: memory that outlives NFs.
 //! - `built`: what comes of it.
-//! - `geometry`: sizes of its memory.
 //! - `finishing`: its last turns.
 //! - `open`: ports, NFs and neighbours' memory.
 //! - `serve`: what the supervisor says, from first word to last; `connection`: how it is heard;
@@ -33,7 +32,6 @@ mod connection;
 pub mod doorbell;
 pub mod ends;
 mod finishing;
-pub(crate) mod geometry;
 pub mod graph;
 pub mod holding;
 mod idleness;

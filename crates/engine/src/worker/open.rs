@@ -11,13 +11,13 @@ use catena_shm::ring_memory::{RingEnd, Side};
 
 use crate::chain::registry::Registry;
 use crate::config::ConfigErrors;
+use crate::geometry::{lane_geometry, pool_geometry, pool_sharing, ring_geometry};
 use crate::nf::exchange::NfControl;
 use crate::nf::{BuildContext, NfKind, NfPlan, NfState};
 use crate::port::{Opening, RxState};
 use crate::protocol::{Assignment, NodeSpec, RegionName};
 use crate::shard::split;
 use crate::worker::build_error::BuildError;
-use crate::worker::geometry::{lane_geometry, pool_geometry, pool_sharing, ring_geometry};
 use crate::worker::work::Work;
 
 /// A neighbour's region, mapped.

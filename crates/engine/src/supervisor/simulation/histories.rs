@@ -10,9 +10,9 @@ use std::time::Duration;
 use super::ports::{ACCOUNT, Account, registry};
 use super::{Died, Random, World, living, with};
 use crate::chain::Chain;
+use crate::chain::model::is_gone;
 use crate::stats::NodeCounters;
 use crate::supervisor::apply::ApplyError;
-use crate::supervisor::renumber::is_gone;
 use crate::supervisor::status::node_counters;
 use crate::supervisor::{Options, Supervisor};
 

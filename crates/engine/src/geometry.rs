@@ -1,4 +1,6 @@
 //! Sizes of a worker's memory, from its assignment: pools, rings, lanes, the counters page.
+//!
+//! Whoever makes memory, maps it, or reads what a dead worker left in it computes them alike.
 
 use catena_shm::pool::PoolGeometry;
 use catena_shm::region::Sharing;
