@@ -107,6 +107,13 @@ fn assert_verified(status: &Value) {
 fn packets_go_on_without_a_supervisor_and_another_takes_the_workers_over() {
     let mut chain = Cleared::start("adopted", &chain("60s"));
     let before = flows(&chain.0);
+    let counted = |chain: &Running| -> u64 {
+        let request = "{\"show\": \"counts\"}";
+        let asked = chain.ask(&["nf", "control", "adopted", "b", request]);
+        assert!(asked.status.success(), "{asked:?}");
+        let counts: Value = serde_json::from_slice(&asked.stdout).unwrap();
+        number(&counts["packets"])
+    };
     chain.0.kill();
     let first = left_s(&chain.0, "adopted").unwrap();
     let start = Instant::now();
@@ -129,15 +136,19 @@ fn packets_go_on_without_a_supervisor_and_another_takes_the_workers_over() {
     assert_eq!(pids(&before), pids(&after));
     assert_ne!(before["pid"], after["pid"]);
     assert_eq!(number(&after["deaths"]), 0);
-    // It recovers and is asked as before.
+    // It recovers and is asked as before; what it had counted under both supervisors is still there.
+    let passed = counted(&chain.0);
+    assert!(
+        passed > number(&node(&before, "b")["tx_packets"]) + 5_000,
+        "{passed}"
+    );
     let epoch = epoch(&after, "b");
     assert!(signal(&after, "b", Signal::KILL));
     chain
         .0
         .until("it runs again", |now| runs_after(now, "b", epoch));
-    let request = "{\"show\": \"counts\"}";
-    let asked = chain.0.ask(&["nf", "control", "adopted", "b", request]);
-    assert!(asked.status.success(), "{asked:?}");
+    let again = counted(&chain.0);
+    assert!(again > passed, "{again} packets counted after {passed}");
     flows(&chain.0);
     let end = chain.stop();
     assert_eq!(number(&end["deaths"]), 1);

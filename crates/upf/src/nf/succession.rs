@@ -86,9 +86,8 @@ impl UpfNf {
             let slot = note.slot;
             match self.held.take(note, kept) {
                 None => {
-                    self.upf.holding.insert(slot);
                     // Its rules may have changed, or it was about to leave.
-                    if !self.flushing.contains(&slot) {
+                    if self.upf.holding.insert(slot) {
                         self.flushing.push_back(slot);
                     }
                 }

@@ -18,6 +18,8 @@ use crate::headers::{Outer, outer};
 
 /// Longest datagram.
 const DATAGRAM_LEN_MAX: usize = 65_535;
+/// Most datagrams that are taken from a socket at once.
+const DATAGRAM_COUNT_MAX: usize = 256;
 /// Most sockets: N4, tunnels, and one for each port of a user's packets.
 const SOCKET_COUNT_MAX: usize = 64;
 /// Sequence numbers of a run begin below this: 23 bits, so that none is 0 again in it.
@@ -105,7 +107,8 @@ impl Sockets {
         }
         let mut bytes = vec![0; DATAGRAM_LEN_MAX];
         for (end, socket) in &self.bound {
-            loop {
+            // Who sends faster than this looks has to wait for its turn.
+            for _ in 0..DATAGRAM_COUNT_MAX {
                 match socket.recv_from(&mut bytes) {
                     Ok((len, from)) => {
                         let (from, to) = ((from.ip(), from.port()), (end.ip(), end.port()));
