@@ -243,7 +243,9 @@ fn watch(
     // One that was being stopped when it was taken over is stopped.
     let mut drain_since = supervisor.is_draining().then_some(started);
     loop {
-        let is_ending = drain_since.is_some() || supervisor.is_finished();
+        // A source that has ended and died begins anew, but takes nothing in.
+        let is_ending =
+            drain_since.is_some() || supervisor.is_draining() || supervisor.is_finished();
         let patience = if is_ending {
             Duration::from_millis(2)
         } else {

@@ -63,6 +63,15 @@ impl Body {
         }
     }
 
+    /// Whether it is a thread that has not ended: nothing can make it, and to wait for it may take
+    /// for ever.
+    pub fn is_running_thread(&self) -> bool {
+        let Self::Thread(Some(handle)) = self else {
+            return false;
+        };
+        !handle.is_finished()
+    }
+
     /// Waits for its end and says how it ended. Only after its exit is known or has been asked for.
     pub fn reap(&mut self) -> String {
         match self {

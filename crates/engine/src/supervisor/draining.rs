@@ -62,6 +62,9 @@ impl Supervisor {
             let mapped = self.memory.ring(&ring, None)?;
             Some((ring.link?, mapped.tail().load(Ordering::Acquire)))
         });
-        links.collect()
+        let over_tcp = self.placement.rings.iter();
+        let over_tcp = over_tcp.filter(|ring| ring.tcp.is_some());
+        let over_tcp = over_tcp.map(|ring| (ring.link, self.counted(ring).1.packets));
+        links.chain(over_tcp).collect()
     }
 }

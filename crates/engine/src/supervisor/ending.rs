@@ -1,6 +1,6 @@
 //! The chain's end: workers are stopped so that every buffer comes home, or killed.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::protocol::ToWorker;
 use crate::supervisor::Supervisor;
@@ -9,6 +9,9 @@ use crate::supervisor::instance::State;
 
 /// How long an owner's last buffers may take on their way home, once no packet is left.
 const RETURN_PATIENCE: Duration = Duration::from_millis(500);
+
+/// How long threads may take to see that their connections have ended.
+const THREAD_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Supervisor {
     /// Stops the chain: who is being started, or is to be now, comes up first, and takes what waits
@@ -93,10 +96,23 @@ impl Supervisor {
             spare.body.kill();
             spare.body.reap();
         }
+        for instance in &mut self.instances {
+            instance.socket = None;
+        }
+        let deadline = Instant::now() + THREAD_PATIENCE;
         for worker in 0..self.instances.len() {
-            self.instances[worker].socket = None;
             if let Some(mut body) = self.instances[worker].body.take() {
                 body.kill();
+                while body.is_running_thread() && Instant::now() < deadline {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                if body.is_running_thread() {
+                    let name = &self.placement.workers[worker].name;
+                    self.notice(format!(
+                        "worker {name} is left behind: its thread does not end"
+                    ));
+                    continue;
+                }
                 self.part_with(body);
             }
         }

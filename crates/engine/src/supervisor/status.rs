@@ -13,10 +13,11 @@ use catena_shm::sync::Ordering;
 use serde::{Deserialize, Serialize};
 
 use crate::aggregation::PackCounters;
+use crate::chain::model::{is_gone, is_link_gone};
 use crate::chain::{Aggregate, NodeKind};
 use crate::link::OCCUPANCY_CLASSES;
 use crate::probe::{NodeCost, Occupancy};
-use crate::protocol::RegionName;
+use crate::protocol::{PoolSpec, RegionName};
 use crate::stats::{
     NODE_WORDS, NodeCounters, PageLayout, RX_WORDS, RxCounters, TX_WORDS, TxCounters, WORKER_WORDS,
     WorkerCounters,
@@ -27,7 +28,6 @@ use crate::supervisor::instance::{Instance, State};
 use crate::supervisor::memory::rings;
 use crate::supervisor::out::buffers_of;
 use crate::supervisor::past::Past;
-use crate::supervisor::renumber::{is_gone, is_link_gone};
 use crate::worker::build::pool_geometry;
 
 /// Status of a chain.
@@ -246,7 +246,8 @@ pub struct AggregationStatus {
 pub struct BufferStatus {
     /// All.
     pub allocated: u64,
-    /// On the free lists of their owners, as those last said. None while an owner is dead.
+    /// On the free lists of their owners, as those last said; of a dead owner, all that are not out
+    /// by its ledger.
     pub free: u64,
     /// Out on links, on lanes, or in the hands of workers, by the owners' ledgers.
     pub in_flight: u64,
@@ -546,28 +547,34 @@ impl Supervisor {
                 .iter()
                 .filter(|pool| pool.owner == worker);
             let own: u64 = own.map(|pool| u64::from(pool.buffer_count)).sum();
-            let page = instance.counters.as_ref();
-            page.map_or(0, |page| {
-                let counters = WorkerCounters::from_words(&words::<WORKER_WORDS>(page, 0));
-                counters.buffers_free.min(own)
-            })
+            let Some(page) = &instance.counters else {
+                let pools = self.placement.pools.iter();
+                let pools = pools.filter(|pool| pool.owner == worker);
+                return pools
+                    .map(|pool| {
+                        let all = u64::from(pool.buffer_count);
+                        self.out_of(pool).map_or(0, |out| all.saturating_sub(out))
+                    })
+                    .sum();
+            };
+            let counters = WorkerCounters::from_words(&words::<WORKER_WORDS>(page, 0));
+            counters.buffers_free.min(own)
         });
+        let pools = self.placement.pools.iter();
         BufferStatus {
             allocated,
             free: free.sum(),
-            in_flight: self.ledgers().sum(),
+            in_flight: pools.filter_map(|pool| self.out_of(pool)).sum(),
         }
     }
 
-    /// How many buffers are out of each pool.
-    fn ledgers(&self) -> impl Iterator<Item = u64> {
-        self.placement.pools.iter().filter_map(|pool| {
-            let held = self.memory.latest(RegionName::Ledger(pool.id))?;
-            let fd = held.fd.try_clone().ok()?;
-            let geometry = pool_geometry(pool);
-            let out = read_ledger(fd, held.len, geometry).ok()?;
-            Some(buffers_of(&out, geometry))
-        })
+    /// How many buffers are out of a pool, by its ledger, if that can be read.
+    fn out_of(&self, pool: &PoolSpec) -> Option<u64> {
+        let held = self.memory.latest(RegionName::Ledger(pool.id))?;
+        let fd = held.fd.try_clone().ok()?;
+        let geometry = pool_geometry(pool);
+        let out = read_ledger(fd, held.len, geometry).ok()?;
+        Some(buffers_of(&out, geometry))
     }
 }
 

@@ -5,6 +5,8 @@
 //! burst, stores nothing: its packets wait, and nobody else says so. After [`SHOWN_AFTER`] it is
 //! called stuck; after [`PATIENCE`] its worker is ended, and replaced as its node's policy says.
 //! A thread cannot be ended: it is shown, no more.
+//!
+//! Left alone is who does what takes as long as it takes: begins, changes, or ends.
 
 use std::time::Duration;
 
@@ -12,8 +14,8 @@ use crate::stats::{BUSY_TURNS_WORD, IDLE_TURNS_WORD};
 use crate::supervisor::Supervisor;
 use crate::supervisor::body::Body;
 use crate::supervisor::clock::now;
-use crate::supervisor::instance::State;
-use crate::supervisor::turns::SHOWN_AFTER;
+use crate::supervisor::instance::{Changing, State};
+use crate::supervisor::turns::{SHOWN_AFTER, Watch};
 
 /// How long until its worker is ended.
 pub const PATIENCE: Duration = Duration::from_secs(5);
@@ -27,7 +29,13 @@ impl Supervisor {
             let Some(page) = &instance.counters else {
                 continue;
             };
-            if instance.state != State::Running {
+            let is_left_alone = instance.state != State::Running
+                || instance.changing != Changing::No
+                || instance.is_retiring
+                || self.is_stopping;
+            // Without a socket it has been ended already, and its exit is awaited.
+            if is_left_alone || instance.socket.is_none() {
+                instance.watch = Watch::default();
                 continue;
             }
             let was_stuck = instance.watch.is_stuck();
