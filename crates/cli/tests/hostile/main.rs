@@ -48,13 +48,17 @@ fn main() {
         ("one_that_floods_is_heard_more_slowly", flooded),
         ("one_that_says_that_it_has_ended_is_not_waited_for", undead),
     ];
+    let mut passed = 0;
     for (name, test) in tests {
         if filter.is_none_or(|filter| name.contains(filter.as_str())) {
             eprintln!("test {name} ...");
             test();
             eprintln!("test {name} ... ok");
+            passed += 1;
         }
     }
+    // As a harness says it, for whoever counts; one that fails ends this process.
+    println!("test result: ok. {passed} passed; 0 failed; 0 ignored");
 }
 
 fn registry() -> Arc<Registry> {
@@ -406,7 +410,8 @@ fn kept_from_an_heir() {
         node(status, "out").tx_packets > before
     });
     let status = running.stop();
-    let evil = |who: &String| who.starts_with("evil: its data path did not answer");
+    // Whether the keeper or the watchdog is first depends on how fast the machine is.
+    let evil = |who: &String| who.starts_with("evil: its data path ");
     assert!(status.detached.iter().any(evil), "{status:#?}");
 }
 

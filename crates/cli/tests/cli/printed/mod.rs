@@ -39,6 +39,11 @@ const PAGES: &[&str] = &[
 /// Commands of `sh` blocks, by how they begin, and what runs them.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("./test", ".ci/run"),
+    ("CATENA_HISTORIES=", "test"),
+    (
+        "CATENA_SEED=",
+        "crates/engine/src/supervisor/simulation/histories.rs",
+    ),
     ("RUSTFLAGS=\"--cfg loom\"", "test"),
     (
         "cargo test --release -p catena-shm --lib --target-dir target/loom",

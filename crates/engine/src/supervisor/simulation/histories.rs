@@ -425,7 +425,12 @@ fn whatever_happens_in_whatever_order_nothing_is_lost() {
     let lives = |thread: usize| {
         let root = tempfile::tempdir().unwrap();
         let seeds = (first..first + count).skip(thread).step_by(threads);
-        let ends = seeds.map(|seed| (seed, live(seed, root.path())));
+        let ends = seeds.map(|seed| {
+            let end = std::panic::catch_unwind(|| live(seed, root.path()));
+            // What panicked is above; here is which history it was.
+            let end = end.unwrap_or_else(|_| Err("it panicked".to_owned()));
+            (seed, end)
+        });
         let wrong = ends.filter_map(|(seed, end)| Some((seed, end.err()?)));
         wrong.take(FAULTS_MAX).collect::<Vec<_>>()
     };
