@@ -2,11 +2,11 @@
 //!
 //! A data path stores in its page how many turns it has made, at every tick, also while it sleeps
 //! and wakes for nothing. One that is stopped (`SIGSTOP`), or whose NF never comes back from a
-//! burst, stores nothing: its packets wait, and nobody else says so. After [`SHOWN_AFTER`] it is
-//! called stuck; after [`PATIENCE`] its worker is ended, and replaced as its node's policy says.
+//! burst, stores nothing: its packets wait, and nobody else says so. After `SHOWN_AFTER` it is
+//! called stuck; after `PATIENCE` its worker is ended, and replaced as its node's policy says.
 //! A thread cannot be ended: it is shown, no more.
 //!
-//! Left alone is who does what takes as long as it takes: begins, changes, or ends.
+//! Left alone is who begins, and everybody when the chain ends: both have patience of their own.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::stats::{BUSY_TURNS_WORD, IDLE_TURNS_WORD};
 use crate::supervisor::Supervisor;
 use crate::supervisor::body::Body;
 use crate::supervisor::clock::now;
-use crate::supervisor::instance::{Changing, State};
+use crate::supervisor::instance::State;
 use crate::supervisor::turns::{SHOWN_AFTER, Watch};
 
 /// How long until its worker is ended.
@@ -29,10 +29,7 @@ impl Supervisor {
             let Some(page) = &instance.counters else {
                 continue;
             };
-            let is_left_alone = instance.state != State::Running
-                || instance.changing != Changing::No
-                || instance.is_retiring
-                || self.is_stopping;
+            let is_left_alone = instance.state != State::Running || self.is_stopping;
             // Without a socket it has been ended already, and its exit is awaited.
             if is_left_alone || instance.socket.is_none() {
                 instance.watch = Watch::default();

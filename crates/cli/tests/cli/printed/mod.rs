@@ -39,7 +39,10 @@ const PAGES: &[&str] = &[
 /// Commands of `sh` blocks, by how they begin, and what runs them.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("./test", ".ci/run"),
-    ("CATENA_HISTORIES=", "test"),
+    (
+        "CATENA_HISTORIES=",
+        "crates/engine/src/supervisor/simulation/histories.rs",
+    ),
     (
         "CATENA_SEED=",
         "crates/engine/src/supervisor/simulation/histories.rs",
