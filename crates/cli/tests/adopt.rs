@@ -136,7 +136,7 @@ fn packets_go_on_without_a_supervisor_and_another_takes_the_workers_over() {
     assert_eq!(pids(&before), pids(&after));
     assert_ne!(before["pid"], after["pid"]);
     assert_eq!(number(&after["deaths"]), 0);
-    // It recovers and is asked as before; what it had counted under both supervisors is still there.
+    // It recovers and is asked as before, and what it had counted is still there.
     let passed = counted(&chain.0);
     assert!(
         passed > number(&node(&before, "b")["tx_packets"]) + 5_000,

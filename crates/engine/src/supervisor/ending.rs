@@ -104,7 +104,8 @@ impl Supervisor {
             if let Some(mut body) = self.instances[worker].body.take() {
                 body.kill();
                 while body.is_running_thread() && Instant::now() < deadline {
-                    std::thread::sleep(Duration::from_millis(1));
+                    // A thread's end can be waited for without a limit, or looked at.
+                    std::thread::park_timeout(Duration::from_millis(1));
                 }
                 if body.is_running_thread() {
                     let name = &self.placement.workers[worker].name;

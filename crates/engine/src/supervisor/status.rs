@@ -246,8 +246,7 @@ pub struct AggregationStatus {
 pub struct BufferStatus {
     /// All.
     pub allocated: u64,
-    /// On the free lists of their owners, as those last said; of a dead owner, all that are not out
-    /// by its ledger.
+    /// On the free lists of their owners; of a dead owner, all that its ledger does not call out.
     pub free: u64,
     /// Out on links, on lanes, or in the hands of workers, by the owners' ledgers.
     pub in_flight: u64,
@@ -541,22 +540,16 @@ impl Supervisor {
             .map(|pool| u64::from(pool.buffer_count))
             .sum::<u64>();
         let free = self.instances.iter().enumerate().map(|(worker, instance)| {
-            let own = self
-                .placement
-                .pools
-                .iter()
-                .filter(|pool| pool.owner == worker);
-            let own: u64 = own.map(|pool| u64::from(pool.buffer_count)).sum();
+            let pools = self.placement.pools.iter();
+            let own = pools.filter(|pool| pool.owner == worker);
             let Some(page) = &instance.counters else {
-                let pools = self.placement.pools.iter();
-                let pools = pools.filter(|pool| pool.owner == worker);
-                return pools
-                    .map(|pool| {
-                        let all = u64::from(pool.buffer_count);
-                        self.out_of(pool).map_or(0, |out| all.saturating_sub(out))
-                    })
-                    .sum();
+                let here = own.map(|pool| {
+                    let all = u64::from(pool.buffer_count);
+                    self.out_of(pool).map_or(0, |out| all.saturating_sub(out))
+                });
+                return here.sum();
             };
+            let own: u64 = own.map(|pool| u64::from(pool.buffer_count)).sum();
             let counters = WorkerCounters::from_words(&words::<WORKER_WORDS>(page, 0));
             counters.buffers_free.min(own)
         });
