@@ -540,9 +540,11 @@ fn flooded() {
         }
     }
     assert!(is_said, "nobody was told");
-    let status = running.stop();
+    let status = running.supervisor.status();
     assert!(status.detached.is_empty(), "{status:#?}");
     assert_eq!(status.deaths, 0, "{status:#?}");
+    // It never comes back from its burst: the watchdog may end it while the others drain.
+    let status = running.stop();
     let (made, out) = (node(&status, "in").rx_packets, node(&status, "out"));
     assert_eq!(out.counters["verified"], made, "{status:#?}");
 }
