@@ -18,7 +18,7 @@ use catena_engine::supervisor::{Options, StartError, Supervisor};
 use catena_measure::probes::Collector;
 use catena_measure::probes::journey::{Journey, Journeys};
 
-use nfs::{FLOODER, PANICKER, SCRIBBLER, SLANDERER};
+use nfs::{ENDLESS, FLOODER, PANICKER, SCRIBBLER, SLANDERER};
 use programs::{GREED, work};
 
 fn main() {
@@ -30,7 +30,7 @@ fn main() {
         return;
     }
     let filter = args.iter().skip(1).find(|arg| !arg.starts_with('-'));
-    let tests: [(&str, fn()); 10] = [
+    let tests: [(&str, fn()); 11] = [
         ("a_scribbler_behind_a_copy_link_is_detached", scribbled_copy),
         (
             "a_scribbler_behind_a_read_only_link_is_detached",
@@ -47,6 +47,7 @@ fn main() {
         ("one_that_does_not_listen_is_ended", deaf),
         ("one_that_floods_is_heard_more_slowly", flooded),
         ("one_that_says_that_it_has_ended_is_not_waited_for", undead),
+        ("a_thread_that_never_comes_back_holds_up_no_end", endless),
     ];
     let mut passed = 0;
     for (name, test) in tests {
@@ -63,7 +64,7 @@ fn main() {
 
 fn registry() -> Arc<Registry> {
     let mut nfs = catena_engine::nfs::KINDS.to_vec();
-    nfs.extend([&SCRIBBLER, &PANICKER, &SLANDERER, &FLOODER]);
+    nfs.extend([&SCRIBBLER, &PANICKER, &SLANDERER, &FLOODER, &ENDLESS]);
     Arc::new(Registry {
         nfs,
         ports: catena_port::PORTS.to_vec(),
@@ -410,8 +411,11 @@ fn kept_from_an_heir() {
         node(status, "out").tx_packets > before
     });
     let status = running.stop();
-    // Whether the keeper or the watchdog is first depends on how fast the machine is.
-    let evil = |who: &String| who.starts_with("evil: its data path ");
+    // Whether the answer is missed first or the turns depends on how fast the machine is.
+    let evil = |who: &String| {
+        who.starts_with("evil: its data path did not answer")
+            || who.starts_with("evil: its data path has not turned")
+    };
     assert!(status.detached.iter().any(evil), "{status:#?}");
 }
 
@@ -477,9 +481,10 @@ run: {{ mode: process }}
 }
 
 /// The others' packets all arrive, and the supervisor has time for everybody.
-fn assert_unharmed(running: Running, why: &str) {
+fn assert_unharmed(running: Running, reasons: &[&str]) {
     let status = running.stop();
-    let named = |who: &String| who.starts_with("evil: ") && who.contains(why);
+    let named =
+        |who: &String| who.starts_with("evil: ") && reasons.iter().any(|why| who.contains(why));
     assert!(status.detached.iter().any(named), "{status:#?}");
     let others = status.workers.iter().filter(|worker| worker.name != "evil");
     assert!(
@@ -512,8 +517,12 @@ fn deaf() {
             "it is still there"
         );
     }
-    // Whichever is seen first: it does not read, and its data path has not turned.
-    assert_unharmed(running, " not ");
+    // Whichever is seen first.
+    let reasons = [
+        "does not read its control connection",
+        "its data path has not turned",
+    ];
+    assert_unharmed(running, &reasons);
 }
 
 /// It is neither ended nor does it keep the supervisor from the others.
@@ -547,6 +556,31 @@ fn flooded() {
     let status = running.stop();
     let (made, out) = (node(&status, "in").rx_packets, node(&status, "out"));
     assert_eq!(out.counters["verified"], made, "{status:#?}");
+}
+
+/// Nothing can end a thread: the chain ends without it, and says so.
+fn endless() {
+    let mut running = start(
+        "name: endless
+ports:
+  in:  { generator: { rate: 50kpps } }
+  out: { sink: {} }
+nfs:
+  evil: { type: endless }
+links: [in -> evil -> out]
+run: { mode: thread }
+",
+    )
+    .unwrap_or_else(|error| panic!("{error}"));
+    running.until("it is seen", Duration::from_secs(20), |status| {
+        let evil = status.workers.iter().find(|worker| worker.name == "evil");
+        evil.is_some_and(|evil| evil.state == "stuck")
+    });
+    running.supervisor.stop(Duration::from_secs(1));
+    let events = std::iter::from_fn(|| running.supervisor.next_event());
+    let events: Vec<String> = events.map(|event| format!("{event:?}")).collect();
+    let named = |event: &String| event.contains("worker evil is left behind");
+    assert!(events.iter().any(named), "{events:?}");
 }
 
 /// It says its last word, and lives on.

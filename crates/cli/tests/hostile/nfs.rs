@@ -174,3 +174,23 @@ pub(crate) static FLOODER: NfKind = NfKind {
     plan: |_, _| Ok(NfPlan::new()),
     build: |_, _| Ok(BuiltNf::new(Flooder)),
 };
+
+/// Never comes back from its first burst.
+struct Endless;
+
+impl Nf for Endless {
+    fn process(&mut self, _burst: &mut Burst<'_>, _now: Nanos) {
+        loop {
+            std::thread::park();
+        }
+    }
+}
+
+pub(crate) static ENDLESS: NfKind = NfKind {
+    name: "endless",
+    summary: "Never comes back",
+    example: "{}",
+    schema: || schemars::schema_for!(()),
+    plan: |_, _| Ok(NfPlan::new()),
+    build: |_, _| Ok(BuiltNf::new(Endless)),
+};

@@ -1,8 +1,11 @@
 //! What runs a worker: how it is known to have ended, and how it is made to.
 
+use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 use std::process::Child;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Signal, pidfd_send_signal};
@@ -13,8 +16,11 @@ use crate::worker::serve_error::ServeError;
 /// What runs a worker.
 #[derive(Debug)]
 pub enum Body {
-    /// A thread of this process.
-    Thread(Option<JoinHandle<Result<(), ServeError>>>),
+    /// A thread of this process, and a channel that is closed at its end.
+    Thread(
+        Option<JoinHandle<Result<(), ServeError>>>,
+        Receiver<Infallible>,
+    ),
     /// A process, and the descriptor that tells its exit.
     Process(Child, OwnedFd),
     /// A container.
@@ -28,7 +34,7 @@ impl Body {
     /// Process id, where there is one.
     pub fn pid(&self) -> Option<u32> {
         match self {
-            Self::Thread(_) => None,
+            Self::Thread(..) => None,
             Self::Process(child, _) => Some(child.id()),
             Self::Adopted(pid, _) => Some(*pid),
             Self::Container(container) => container.pid(),
@@ -40,7 +46,7 @@ impl Body {
         match self {
             Self::Process(_, pidfd) | Self::Adopted(_, pidfd) => Some(pidfd),
             Self::Container(container) => container.exit_fd(),
-            Self::Thread(_) => None,
+            Self::Thread(..) => None,
         }
     }
 
@@ -53,7 +59,7 @@ impl Body {
     /// when its connection does.
     pub fn kill(&mut self) {
         match self {
-            Self::Thread(_) => {}
+            Self::Thread(..) => {}
             #[cfg(test)]
             Self::Adopted(pid, _) if crate::supervisor::simulation::kill(*pid) => {}
             Self::Process(_, pidfd) | Self::Adopted(_, pidfd) => {
@@ -63,19 +69,19 @@ impl Body {
         }
     }
 
-    /// Whether it is a thread that has not ended: nothing can make it, and to wait for it may take
-    /// for ever.
-    pub fn is_running_thread(&self) -> bool {
-        let Self::Thread(Some(handle)) = self else {
-            return false;
+    /// Waits until it has ended, if it is a thread: nothing can make one, so it may live for ever.
+    /// Says whether it has.
+    pub fn ends_within(&self, patience: Duration) -> bool {
+        let Self::Thread(_, ended) = self else {
+            return true;
         };
-        !handle.is_finished()
+        ended.recv_timeout(patience) != Err(RecvTimeoutError::Timeout)
     }
 
     /// Waits for its end and says how it ended. Only after its exit is known or has been asked for.
     pub fn reap(&mut self) -> String {
         match self {
-            Self::Thread(handle) => match handle.take().map(JoinHandle::join) {
+            Self::Thread(handle, _) => match handle.take().map(JoinHandle::join) {
                 Some(Ok(Ok(()))) | None => "ended".to_owned(),
                 Some(Ok(Err(error))) => error.to_string(),
                 Some(Err(_)) => "panicked".to_owned(),

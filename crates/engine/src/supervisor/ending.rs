@@ -103,11 +103,8 @@ impl Supervisor {
         for worker in 0..self.instances.len() {
             if let Some(mut body) = self.instances[worker].body.take() {
                 body.kill();
-                while body.is_running_thread() && Instant::now() < deadline {
-                    // A thread's end can be waited for without a limit, or looked at.
-                    std::thread::park_timeout(Duration::from_millis(1));
-                }
-                if body.is_running_thread() {
+                let patience = deadline.saturating_duration_since(Instant::now());
+                if !body.ends_within(patience) {
                     let name = &self.placement.workers[worker].name;
                     self.notice(format!(
                         "worker {name} is left behind: its thread does not end"

@@ -10,6 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
@@ -50,11 +51,16 @@ pub fn thread(
 ) -> Result<(Body, OwnedFd), SpawnError> {
     let (ours, theirs) = control_pair(worker)?;
     let (token, registry) = (token.to_owned(), registry.clone());
+    let (lives, ended) = channel();
     let handle = std::thread::Builder::new()
         .name(format!("{worker}-ctl").chars().take(15).collect())
-        .spawn(move || serve(theirs, &token, &registry))
+        .spawn(move || {
+            // Closed when the thread ends, however it does.
+            let _lives = lives;
+            serve(theirs, &token, &registry)
+        })
         .map_err(|error| failed(worker, error))?;
-    Ok((Body::Thread(Some(handle)), ours))
+    Ok((Body::Thread(Some(handle), ended), ours))
 }
 
 /// Starts the keeper of chain `chain`; gives the supervisor's end of the connection to it.

@@ -41,7 +41,7 @@ impl Supervisor {
                 .wrapping_add(page.load(IDLE_TURNS_WORD));
             instance.watch.look(turns, now());
             if instance.watch.still >= PATIENCE
-                && !matches!(instance.body, Some(Body::Thread(_)) | None)
+                && !matches!(instance.body, Some(Body::Thread(..)) | None)
             {
                 ended.push(worker);
             } else if instance.watch.is_stuck() && !was_stuck {
