@@ -76,19 +76,22 @@ fn rates_are_those_of_the_generator() {
     let file = generating(&place, "gen");
     let running = place.start("gen", &[&file]);
     await_packets(&place, "gen");
-    let rates = until("a rate near 20 kpps", || {
+    // Where the machine is loaded, an interval may hold a pause or what is caught up after one, fall
+    // between the two counts of one burst, or see a worker that stands still.
+    until("rates near 20 kpps of 64 bytes each", || {
         let ended = place.catena(&["top", "--json", "--interval", "0.5", "gen"]);
         let rates = ended.assert_code(0).json();
-        let pps = named(&rates["nodes"], "swap")["rx_pps"].as_f64().unwrap();
-        (15e3..=21e3).contains(&pps).then_some(rates)
+        let swap = named(&rates["nodes"], "swap");
+        let pps = swap["rx_pps"].as_f64().unwrap();
+        let bits = swap["rx_l2_bps"].as_f64().unwrap() / pps;
+        let workers = rates["workers"].as_array().unwrap();
+        let awake = |worker: &Value| {
+            let share = worker["awake_share"].as_f64();
+            share.is_some_and(|share| (0.0..=1.0).contains(&share))
+        };
+        let near = (15e3..=25e3).contains(&pps) && (bits - 512.0).abs() < 8.0;
+        (near && !workers.is_empty() && workers.iter().all(awake)).then_some(())
     });
-    let swap = named(&rates["nodes"], "swap");
-    let bits = swap["rx_l2_bps"].as_f64().unwrap() / swap["rx_pps"].as_f64().unwrap();
-    assert!((bits - 512.0).abs() < 1.0, "64 bytes each: {bits}");
-    for worker in rates["workers"].as_array().unwrap() {
-        let awake = worker["awake_share"].as_f64().unwrap();
-        assert!((0.0..=1.0).contains(&awake), "{worker}");
-    }
     running.signal(Signal::TERM);
     running.end().assert_code(0);
 }
