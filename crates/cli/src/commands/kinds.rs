@@ -30,7 +30,7 @@ pub(crate) fn print_settings(schema: &impl serde::Serialize) {
 }
 
 /// How deep settings within settings are shown; a schema may contain itself.
-const DEPTH_MAX: usize = 3;
+const DEPTH_MAX: usize = 4;
 
 fn setting_lines(schema: &Value) -> Vec<String> {
     let mut lines = Vec::new();

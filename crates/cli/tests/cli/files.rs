@@ -278,20 +278,26 @@ fn what_is_there_is_not_overwritten_without_force() {
     let place = Place::new();
     let web = super::harness::repository().join("chains/traces/web.pcap");
     std::fs::copy(web, place.path("web.pcap")).unwrap();
-    std::fs::create_dir(place.path("found")).unwrap();
+    for folder in ["found", "pages"] {
+        std::fs::create_dir(place.path(folder)).unwrap();
+    }
     place.write("profile.yaml", "sizes: [{ size: 64 }]\n");
-    for (line, file) in [
-        ("pcs encode web.pcap mine.line", "mine.line"),
-        (
-            "pon simulate --onus 1 --seconds 2ms --sweep 0.1 --plot mine.svg",
-            "mine.svg",
-        ),
-        (
-            "measure search profile.yaml --nf macswap --method mrr --trials 1 --trial 10ms \
-             --noise 0s --out found",
-            "found/report.html",
-        ),
-    ] {
+    place.write(
+        "study.yaml",
+        "name: sizes\nblocks: 1\ntrial: 50ms\nnf: { type: macswap }\nfactors:\n  \
+         size: [64]\n  rate: [10kpps]\n",
+    );
+    place.write(
+        "under.yaml",
+        "name: under\nports:\n  in: { traffic: { profile: {} } }\n  out: { receiver: {} }\n\
+         links: [in -> out]\n",
+    );
+    let scenario = super::harness::repository().join("chains/upf/scenarios/quota.yaml");
+    let scenario = format!("upf smf {} --write n4.pcap", scenario.display());
+    let quick = "--trials 1 --trial 10ms --noise 0s --out found";
+    let search = format!("measure search profile.yaml --nf macswap --method mrr {quick}");
+    let latency = format!("measure latency profile.yaml --nf macswap --rate 10kpps {quick}");
+    let refused = |line: &str, file: &str| {
         place.write(file, "mine");
         let args: Vec<&str> = line.split_whitespace().collect();
         let ended = place.catena(&args);
@@ -299,8 +305,39 @@ fn what_is_there_is_not_overwritten_without_force() {
         assert!(ended.stderr.contains("--force"), "{line}: {}", ended.stderr);
         let kept = std::fs::read(place.path(file)).unwrap();
         assert_eq!(kept, b"mine", "{line}");
+    };
+    for (line, file) in [
+        ("pcs encode web.pcap mine.line", "mine.line"),
+        ("pcs decode mine.line back.pcap", "back.pcap"),
+        (
+            "pon simulate --onus 1 --seconds 2ms --sweep 0.1 --plot mine.svg",
+            "mine.svg",
+        ),
+        (&search, "found/report.html"),
+        (&latency, "found/report.json"),
+        (&scenario, "n4.pcap"),
+        ("man pages", "pages/catena-run.1"),
+    ] {
+        refused(line, file);
+        let args: Vec<&str> = line.split_whitespace().collect();
         let ended = place.catena(&[args.as_slice(), &["--force"]].concat());
         assert!(ended.code < 2, "{line}: {ended:#?}");
         assert_ne!(std::fs::read(place.path(file)).unwrap(), b"mine", "{line}");
+    }
+    // The same check, before anything is looked for or runs.
+    for (line, file) in [
+        ("probe nobody --chrome trace.json", "trace.json"),
+        ("probe nobody --pcapng visits.pcapng", "visits.pcapng"),
+        (
+            "measure compare under.yaml under.yaml --out found",
+            "found/trials.csv",
+        ),
+        ("measure study study.yaml --out found", "found/report.html"),
+        (
+            "measure render found/report.json --out found",
+            "found/report.html",
+        ),
+    ] {
+        refused(line, file);
     }
 }

@@ -19,6 +19,7 @@ mod pcs_damage;
 mod pon_simulate;
 mod printed;
 mod probing;
+mod recording;
 mod running;
 mod service;
 mod sizes;

@@ -99,6 +99,33 @@ const STAY: &str = "name: web\nports:\n  in: { generator: { rate: 10kpps } }\n  
                     out: { sink: { verify: true } }\nnfs:\n  seen: { type: count }\n\
                     links: [in -> seen -> out]\n";
 
+/// Starts a chain that stays, asks it until packets have passed, and stops it: `run` and `ask` are
+/// `catena run --json web.yaml` and other verbs, where the package is.
+fn stays_until_stopped(mut run: Command, ask: impl Fn(&[&str]) -> Command) {
+    let piped = run.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let running = piped.spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let output = ask(&["status", "--json", "web"]).output().unwrap();
+        if moves(&output) {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{}", said(&output));
+    }
+    let stopped = ask(&["stop", "web"]).output().unwrap();
+    assert!(stopped.status.success(), "{}", said(&stopped));
+    let ended = running.wait_with_output().unwrap();
+    assert!(ended.status.success(), "{}", said(&ended));
+    let status: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    assert_eq!(status["buffers"]["in_flight"], 0, "{status}");
+}
+
+/// Whether this is a status of `web` in which packets have passed.
+fn moves(output: &Output) -> bool {
+    let status = serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default();
+    status["nodes"][1]["tx_packets"].as_u64() > Some(0)
+}
+
 /// A key of a unit file.
 fn key<'a>(unit: &'a str, name: &str) -> &'a str {
     let start = format!("{name}=");
@@ -241,6 +268,12 @@ fn the_archive_needs_nothing_else() {
     let status: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(status["nodes"][1]["tx_packets"], 911, "{status}");
     assert_eq!(status["buffers"]["free"], status["buffers"]["allocated"]);
+
+    std::fs::write(root.path("tmp/web.yaml"), STAY).unwrap();
+    stays_until_stopped(
+        root.command(&[&binary, "run", "--json", "/tmp/web.yaml"]),
+        |words| root.command(&[&[binary.as_str()], words].concat()),
+    );
 }
 
 /// A container engine that answers, and what it needs for containers here.
@@ -340,10 +373,6 @@ fn the_image_holds_the_whole_command() {
             command.args(words).output().unwrap()
         };
         let deadline = Instant::now() + Duration::from_secs(60);
-        let moves = |output: &Output| {
-            let status = serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default();
-            status["nodes"][1]["tx_packets"].as_u64() > Some(0)
-        };
         loop {
             let output = within(&["status", "--json", "web"]);
             if moves(&output) {
@@ -393,12 +422,18 @@ fn cargo_installs_it() {
         begun.elapsed(),
         said(&output)
     );
-    let installed = place.path().join("bin/catena");
-    let output = Command::new(installed)
-        .args(["run", "--quiet", "chains/acl.yaml"])
-        .current_dir(repository())
-        .env("CATENA_RUNTIME_DIR", place.path().join("run"))
-        .output()
-        .unwrap();
+    let installed = |words: &[&str]| {
+        let mut command = Command::new(place.path().join("bin/catena"));
+        let run = place.path().join("run");
+        command.args(words).env("CATENA_RUNTIME_DIR", run);
+        command.current_dir(repository()).stdin(Stdio::null());
+        command
+    };
+    let output = installed(&["run", "--quiet", "chains/acl.yaml"]).output();
+    let output = output.unwrap();
     assert!(output.status.success(), "{}", said(&output));
+    let web = place.path().join("web.yaml");
+    std::fs::write(&web, STAY).unwrap();
+    let run = ["run", "--json", web.to_str().unwrap()];
+    stays_until_stopped(installed(&run), installed);
 }

@@ -37,67 +37,144 @@ const PAGES: &[&str] = &[
 ];
 
 /// Commands of `sh` blocks, by how they begin, and what runs them.
-const ELSEWHERE: &[(&str, &str)] = &[
-    ("./test", ".ci/run"),
+const ELSEWHERE: &[(&str, By)] = &[
+    ("./test", By::File(".ci/run", "./test")),
     (
         "CATENA_HISTORIES=",
-        "crates/engine/src/supervisor/simulation/histories.rs",
+        By::File(HISTORIES, "\"CATENA_HISTORIES\""),
     ),
+    ("CATENA_SEED=", By::File(HISTORIES, "\"CATENA_SEED\"")),
     (
-        "CATENA_SEED=",
-        "crates/engine/src/supervisor/simulation/histories.rs",
+        "RUSTFLAGS=\"--cfg loom\"",
+        By::File("test", "RUSTFLAGS=\"--cfg loom\""),
     ),
-    ("RUSTFLAGS=\"--cfg loom\"", "test"),
     (
         "cargo test --release -p catena-shm --lib --target-dir target/loom",
-        "test",
+        By::File(
+            "test",
+            "--release -p catena-shm --lib --target-dir target/loom",
+        ),
     ),
-    // A nightly compiler is not what tests have; the same targets run as `fuzz_smoke`.
-    ("cargo +nightly fuzz", "crates/wire/tests/fuzz_smoke.rs"),
-    ("cargo xtask image", "tests/setup/containers.sh"),
-    ("cargo xtask package", "tests/setup/packages.sh"),
+    (
+        "cargo +nightly fuzz",
+        By::Nobody("wants a nightly compiler; the same targets run as `fuzz_smoke`"),
+    ),
+    (
+        "cargo xtask image",
+        By::File("tests/setup/containers.sh", "xtask image"),
+    ),
+    (
+        "cargo xtask package",
+        By::File("tests/setup/packages.sh", "xtask package"),
+    ),
     (
         "cargo install --path crates/cli",
-        "crates/cli/tests/cli/packages.rs",
+        By::File(PACKAGES, "\"install\""),
     ),
-    ("sudo dpkg --install", "crates/cli/tests/cli/packages.rs"),
-    ("sudo systemctl", "crates/cli/tests/cli/packages.rs"),
-    ("podman run", "crates/cli/tests/cli/packages.rs"),
-    ("tar --extract", "crates/cli/tests/cli/packages.rs"),
-    ("cargo xtask book", "crates/cli/tests/cli/book.rs"),
-    ("cargo xtask record", "xtask/src/record.rs"),
-    // Minutes of both cores: the commands are parsed by a test there.
-    ("cargo xtask bench", "xtask/src/main.rs"),
+    ("sudo dpkg --install", By::File(PACKAGES, "\"--install\"")),
+    (
+        "sudo systemctl",
+        By::Nobody(
+            "wants systemd as the first process; `packages.rs` does what the unit says, with its words",
+        ),
+    ),
+    (
+        "podman run",
+        By::File(
+            PACKAGES,
+            "\"run\", \"--network\", \"none\", \"--cap-drop\", \"all\"",
+        ),
+    ),
+    ("tar --extract", By::File(PACKAGES, "\"--extract\"")),
+    (
+        "cargo xtask book",
+        By::File("crates/cli/tests/cli/book.rs", "[\"xtask\", \"book\""),
+    ),
+    (
+        "cargo xtask record",
+        By::File(
+            "crates/cli/tests/cli/recording.rs",
+            "[\"xtask\", \"record\"",
+        ),
+    ),
+    (
+        "cargo xtask bench",
+        By::Nobody("takes both cores for minutes; a test of xtask holds that it is understood"),
+    ),
     (
         "docker compose -f containers/epon.yaml",
-        "crates/cli/tests/compose.rs",
+        By::File("crates/cli/tests/compose.rs", "epon.yaml"),
     ),
-    ("sudo examples/upf/run.sh", "crates/cli/tests/upf.rs"),
-    ("cd examples/own-nf", "crates/cli/tests/own_nf.rs"),
-    ("cargo test", "crates/cli/tests/own_nf.rs"),
-    ("cargo run -- run chain.yaml", "crates/cli/tests/own_nf.rs"),
+    (
+        "sudo examples/upf/run.sh",
+        By::File("crates/cli/tests/upf.rs", "examples/upf/run.sh"),
+    ),
+    ("cd examples/own-nf", By::File(OWN_NF, "examples/own-nf")),
+    ("cargo test", By::File(OWN_NF, "cargo(\"test\"")),
+    (
+        "cargo run -- run chain.yaml",
+        By::File(OWN_NF, "\"chain.yaml\""),
+    ),
     (
         "cargo run -- nf describe sample",
-        "crates/cli/tests/own_nf.rs",
+        By::File(OWN_NF, "\"nf\", \"describe\", \"sample\""),
     ),
     (
         "RUSTFLAGS=\"-C target-feature=+crt-static\" cargo build",
-        "xtask/src/image.rs",
+        By::File(OWN_NF, "-C target-feature=+crt-static"),
     ),
     (
         "cp target/x86_64-unknown-linux-gnu/release/own-nf",
-        "xtask/src/image.rs",
+        By::File(OWN_NF, "join(\"catena\")"),
     ),
-    ("podman build --tag catena-worker", "xtask/src/image.rs"),
-    ("sudo examples/netns/run.sh", "crates/cli/tests/netns.rs"),
-    // Minutes of both cores: it builds everything anew.
+    (
+        "podman build --tag catena-worker",
+        By::File(OWN_NF, "\"build\""),
+    ),
+    (
+        "sudo examples/netns/run.sh",
+        By::File("crates/cli/tests/netns.rs", "run.sh"),
+    ),
     (
         "docs/internals/first-ten-minutes.sh",
-        "docs/internals/first-ten-minutes.sh",
+        By::Nobody("builds everything anew, which takes minutes of both cores"),
     ),
-    ("chains/traces/record.sh", "chains/traces/record.sh"),
-    ("sudo chains/traces/record.sh", "chains/traces/record.sh"),
+    (
+        "chains/traces/record.sh",
+        By::File("crates/cli/tests/traces.rs", "record.sh"),
+    ),
+    (
+        "sudo chains/traces/record.sh",
+        By::File("crates/cli/tests/traces.rs", "record.sh"),
+    ),
 ];
+
+/// Who runs a command of an `sh` block.
+#[derive(Clone, Copy)]
+enum By {
+    /// This file, in which these characters stand.
+    File(&'static str, &'static str),
+    /// No test, for this reason.
+    Nobody(&'static str),
+}
+
+const HISTORIES: &str = "crates/engine/src/supervisor/simulation/histories.rs";
+const PACKAGES: &str = "crates/cli/tests/cli/packages.rs";
+const OWN_NF: &str = "crates/cli/tests/own_nf.rs";
+
+impl By {
+    /// What is wrong, if that is not so any more.
+    fn fault(self) -> Option<String> {
+        match self {
+            Self::File(file, text) => match fs::read_to_string(repository().join(file)) {
+                Ok(whole) if whole.contains(text) => None,
+                Ok(_) => Some(format!("{file} has no {text}")),
+                Err(error) => Some(format!("{file}: {error}")),
+            },
+            Self::Nobody(reason) => reason.is_empty().then(|| "no reason".to_owned()),
+        }
+    }
+}
 
 /// Runs every command of a document and compares what is printed.
 fn check(name: &str) {
@@ -231,8 +308,9 @@ fn every_command_in_a_document_is_run_by_a_test() {
         for line in page.shell_lines() {
             let found = ELSEWHERE.iter().find(|(start, _)| line.starts_with(start));
             match found {
-                Some((_, runner)) if repository().join(runner).exists() => {}
-                Some((_, runner)) => faults.push(format!("{name}: {runner} does not exist")),
+                Some((_, by)) => {
+                    faults.extend(by.fault().map(|fault| format!("{name}: {line}: {fault}")));
+                }
                 None => faults.push(format!("{name}: nothing runs: {line}")),
             }
         }
