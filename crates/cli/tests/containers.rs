@@ -3,6 +3,8 @@
 //! Set up by `tests/setup/containers.sh`: engines, docker's daemon, and the image `catena-worker`.
 //! A test of an engine that is not there says so.
 
+#[path = "containers/kept.rs"]
+mod kept;
 #[path = "containers/study.rs"]
 mod study;
 
@@ -12,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use kept::containers_go_on_without_a_supervisor;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use study::a_study_crosses_processes_and_containers;
@@ -504,4 +507,5 @@ with_engines! {
     a_missing_image_is_told_at_once
     containers_come_and_go_in_a_running_chain
     a_study_crosses_processes_and_containers
+    containers_go_on_without_a_supervisor
 }

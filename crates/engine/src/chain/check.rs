@@ -167,7 +167,7 @@ fn check_tree(
         }
         Ok(placement) if chain.run.orphan_ms > 0 => {
             if let Some(why) = placement.not_kept() {
-                let repair = "write orphan: stop, or mode: process for all";
+                let repair = "write orphan: stop, or mode: process or container for all";
                 report.error(place_of(of_run("orphan")), why, repair);
             }
         }

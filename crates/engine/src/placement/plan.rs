@@ -82,16 +82,11 @@ impl Placement {
     /// that cannot: as a sentence.
     pub fn not_kept(&self) -> Option<String> {
         let mut others = self.workers.iter();
-        let other = others.find(|worker| worker.mode != Mode::Process)?;
-        let why = match other.mode {
-            Mode::Container => {
-                "is a container, which the supervisor watches by the client of its engine until the \
-                 worker has come, and that client cannot be taken over"
-            }
-            _ => "is a thread of the supervisor",
-        };
+        let other =
+            others.find(|worker| !matches!(worker.mode, Mode::Process | Mode::Container))?;
         Some(format!(
-            "only processes can go on without a supervisor: worker {} {why}",
+            "only processes and containers can go on without a supervisor: worker {} is a thread of \
+             the supervisor",
             other.name
         ))
     }

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddrV4;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -50,6 +51,7 @@ pub(super) struct Book {
     pub(super) is_draining: bool,
     pub(super) probing: Option<ProbeSettings>,
     pub(super) lives: Vec<Life>,
+    pub(super) containers: Option<WrittenContainers>,
     pub(super) regions: Vec<WrittenRegion>,
     pub(super) starts: Vec<(RegionName, u64)>,
     pub(super) states: Vec<WrittenState>,
@@ -75,6 +77,7 @@ pub(super) struct Life {
     pub(super) pid: Option<u32>,
     pub(super) socket: Option<String>,
     pub(super) process: Option<String>,
+    pub(super) container: Option<WrittenContainer>,
     pub(super) page: Option<(String, usize)>,
     pub(super) records: Option<(String, usize)>,
     pub(super) layout: PageLayout,
@@ -90,6 +93,21 @@ pub(super) struct Life {
     /// Records that its socket had taken, and those to be sent next, with the key of their memory.
     pub(super) sent: u64,
     pub(super) unsent: Vec<(String, Option<String>)>,
+}
+
+/// What containers are run from.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct WrittenContainers {
+    pub(super) engine: String,
+    pub(super) system_calls: Option<PathBuf>,
+}
+
+/// A worker's container.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct WrittenContainer {
+    pub(super) name: String,
+    /// Whether its worker has connected: then `process` is the worker, else the engine's client.
+    pub(super) has_come: bool,
 }
 
 /// Memory that a worker has made.

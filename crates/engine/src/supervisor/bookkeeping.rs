@@ -175,6 +175,7 @@ impl Supervisor {
             is_draining: self.is_draining,
             probing: self.probing.map(|(settings, _)| settings),
             lives,
+            containers: self.containers.as_ref().map(|all| all.plan.written()),
             regions,
             starts: self.memory.starts().collect(),
             states,
@@ -212,6 +213,16 @@ fn life(worker: usize, instance: &Instance, parcels: &mut Parcels<'_>) -> Life {
     let own = |what: &str| format!("{what} {worker} {epoch}");
     let body = instance.body.as_ref();
     let exit = body.and_then(Body::exit_fd);
+    let container = match body {
+        Some(Body::Container(container)) => Some(container.written()),
+        _ => None,
+    };
+    let is_client = container.as_ref().is_some_and(|written| !written.has_come);
+    let process = own(if is_client {
+        "process client"
+    } else {
+        "process"
+    });
     let (sent, unsent) = match instance.state {
         State::Running => instance.outbox.unsent(),
         // One that does not run yet is not taken over.
@@ -233,7 +244,8 @@ fn life(worker: usize, instance: &Instance, parcels: &mut Parcels<'_>) -> Life {
         state: instance.state,
         pid: body.and_then(Body::pid),
         socket: socket.map(|fd| parcels.put(own("socket"), fd.as_fd())),
-        process: exit.map(|fd| parcels.put(own("process"), fd.as_fd())),
+        process: exit.map(|fd| parcels.put(process, fd.as_fd())),
+        container,
         page,
         records,
         layout: instance.layout,

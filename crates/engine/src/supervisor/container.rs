@@ -22,6 +22,7 @@
 //! connection; whoever started it starts it again, and it waits for its next token.
 
 mod filter;
+mod inherited;
 mod limits;
 
 use std::io::Read;
@@ -90,7 +91,7 @@ pub struct Container {
     pub(super) engine: &'static str,
     pub(super) name: String,
     /// `podman run` or `docker run`, and the descriptor that tells its exit; none where workers
-    /// join.
+    /// join, and where another supervisor has started it.
     client: Option<(Child, OwnedFd)>,
     /// The worker's process, once it has connected.
     pub(super) worker: Option<Process>,
@@ -133,16 +134,7 @@ impl Containers {
     /// Removes what a supervisor that was killed may have left: the lock of the socket's folder is
     /// ours, so nobody uses it.
     pub(super) fn remove_leftovers(&self) {
-        let engine = self.plan.engine;
-        if engine == JOIN {
-            return;
-        }
-        let filter = format!("label={LABEL}={}", self.plan.socket_dir.display());
-        let left = ask(engine, &["ps", "--all", "--quiet", "--filter", &filter]);
-        for id in left.unwrap_or_default().split_whitespace() {
-            let _ = ask(engine, &["kill", id]);
-            let _ = ask(engine, &["rm", "--force", id]);
-        }
+        self.plan.remove_others(&[]);
     }
 
     /// What becomes readable when somebody connects or shows a token.
@@ -420,8 +412,8 @@ impl Container {
         let status = self.client.as_mut().map(|(client, _)| client.try_wait());
         match status {
             Some(Ok(Some(status))) => format!("{} run: {status}", self.engine),
-            Some(_) => "its container ended".to_owned(),
-            None => "it left".to_owned(),
+            None if self.has_joined() => "it left".to_owned(),
+            Some(_) | None => "its container ended".to_owned(),
         }
     }
 
@@ -436,6 +428,9 @@ impl Container {
     /// Waits until the engine has removed it, and sees to it that it does.
     pub(super) fn remove(&mut self) {
         let Some((mut client, client_exit)) = self.client.take() else {
+            if !self.has_joined() {
+                let _ = ask(self.engine, &["rm", "--force", &self.name]);
+            }
             return;
         };
         let deadline = Instant::now() + ENGINE_PATIENCE;

@@ -28,7 +28,8 @@
 //! - `sockets`: introductions over TCP; `tcp_links`: which links those are for.
 //! - `states`: memory that outlives NFs; `handover`: who is given it.
 //! - `estate`: what a successor of this supervisor needs; `book`: the text of it; `bookkeeping`:
-//!   when it is written; `keeper`: the process that keeps it; `adoption`: taking it over.
+//!   when it is written; `keeper`: the process that keeps it; `adoption`: taking it over;
+//!   `inheritance`: what was left.
 //! - `runtime_dir`: the folder of a running chain: lock and sockets.
 //!
 //! One loop ([`Supervisor::step`]) serves everything; it never waits for a worker.
@@ -62,6 +63,7 @@ mod estate;
 mod evidence;
 mod handover;
 mod hearing;
+mod inheritance;
 mod introduction;
 mod leaving_links;
 mod memory;
