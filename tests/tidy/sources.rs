@@ -318,7 +318,13 @@ const TIMELESS: &[&str] = &[
 /// A port among them, which stamps what it sends.
 const TIMED: &str = "crates/epon/src/pktgenrcv/";
 /// How a clock is read.
-const CLOCKS: &[&str] = &["Instant::now(", "tsc::ticks(", "clock.now_ns("];
+const CLOCKS: &[&str] = &[
+    "Instant::now(",
+    "SystemTime::now(",
+    "clock_gettime(",
+    "tsc::ticks(",
+    "clock.now_ns(",
+];
 
 fn clocks(files: &[File]) -> Vec<Finding> {
     let is_timeless = |file: &&File| {
