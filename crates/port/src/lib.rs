@@ -16,6 +16,7 @@ use catena_engine::port::{PortKind, WrapKind};
 pub mod buffer_wait;
 pub mod capture;
 pub mod generator;
+pub mod offered;
 pub mod offers;
 mod opening;
 mod pacer;

@@ -17,7 +17,6 @@
 //! ```
 
 use std::collections::VecDeque;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use catena_engine::config::ConfigError;
 use catena_engine::nf::{
@@ -27,8 +26,6 @@ use catena_engine::nf::{
 use catena_engine::own_counters::CounterSink;
 use catena_engine::shard::{OwnKey, Sharding};
 use catena_wire::pfcp::PORT;
-use catena_wire::pfcp::value::Time;
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::ahead::Ahead;
 use crate::config::{self, Config};
@@ -40,8 +37,8 @@ use crate::shards::chooser;
 use crate::store::{LAYOUT, memory_bytes};
 use crate::tunnel::Signal;
 use crate::upf::{COUNTERS, Upf};
-use crate::usage::WallClock;
 
+mod clocks;
 mod fragments;
 mod parts;
 mod succession;
@@ -337,26 +334,6 @@ impl Nf for UpfNf {
     }
 }
 
-/// The wall clock now, beside the engine's: read once, when the NF is built.
-fn wall_clock(config: &Config) -> WallClock {
-    let epoch = i128::from(Time::UNIX_EPOCH) * 1_000_000_000;
-    if let Some(seconds) = config.simulated_epoch {
-        let zero_ns = epoch + i128::from(seconds) * 1_000_000_000;
-        return WallClock { zero_ns };
-    }
-    let unix = SystemTime::now().duration_since(UNIX_EPOCH);
-    let unix_ns = unix.map_or(0, |since| i128::try_from(since.as_nanos()).unwrap_or(0));
-    WallClock {
-        zero_ns: epoch + unix_ns - i128::from(monotonic_ns()),
-    }
-}
-
-fn monotonic_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    let ns = i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec);
-    u64::try_from(ns).unwrap_or(0)
-}
-
 /// Random numbers that nobody outside knows, from the kernel.
 fn random() -> [u64; 2] {
     let mut bytes = [[0u8; 8]; 2];
@@ -377,7 +354,11 @@ fn build(
     if !is_simulated {
         settings.seed = random();
     }
-    let now_ns = if is_simulated { 0 } else { monotonic_ns() };
+    let now_ns = if is_simulated {
+        0
+    } else {
+        clocks::monotonic_ns()
+    };
     let missing = || vec![ConfigError::new("", "its memory is missing", "report this")];
     let state = context.take_state(STATE).ok_or_else(missing)?;
     let held = Held::new(settings.held, settings.held_per_session, settings.held_ns);
@@ -387,7 +368,7 @@ fn build(
         reason = "the lower half is random too"
     )]
     let ident = settings.seed[1] as u32;
-    let upf = Upf::new(settings, state.memory, wall_clock(&config), now_ns);
+    let upf = Upf::new(settings, state.memory, clocks::wall_clock(&config), now_ns);
     let upf = upf.map_err(|error| {
         vec![ConfigError::new(
             "sessions",

@@ -4,8 +4,8 @@ use rustix::process::{Signal, kill_process};
 
 use super::{Bench, Running, endless, nf_pid, node, number};
 
-/// The supervisor is killed, packets go on, another takes the container over; its worker is killed and
-/// replaced, and at the end nothing is left.
+/// The supervisor is killed, packets go on, another takes the container over; its worker is killed
+/// and replaced, and at the end nothing is left.
 pub(super) fn containers_go_on_without_a_supervisor(engine: &'static str) {
     let Some(bench) = Bench::new("containers_go_on_without_a_supervisor", engine) else {
         return;

@@ -1,8 +1,8 @@
 //! Taking over a chain whose supervisor has died, with all that it had.
 //!
 //! The keeper gives the estate to one caller ([`keeper`](super::keeper)); the book in it says how
-//! far everything had come (`estate`), and `inheritance` makes of it what it was. Nothing is taken from workers: what they
-//! say is heard again only when each has answered `Resume`.
+//! far everything had come (`estate`), and `inheritance` makes of it what it was. Nothing is taken
+//! from workers: what they say is heard again only when each has answered `Resume`.
 //!
 //! | at the supervisor's death | what becomes of it |
 //! |---|---|

@@ -16,10 +16,11 @@ mod tests;
 use std::net::IpAddr;
 
 use catena_engine::units::{Rate, Span};
+pub use catena_port::offered::Offered;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-pub use fields::{Mac, Offered, Sizes, Vlans};
+pub use fields::{Mac, Sizes, Vlans};
 
 use crate::stamp::STAMP_LEN;
 

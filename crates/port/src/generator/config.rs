@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 
 use catena_engine::config::{ConfigError, ConfigErrors};
-use catena_engine::units::Rate;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
+
+use crate::offered::Offered;
 
 /// Most lengths in a list: their templates stay in the second-level cache.
 pub const SIZE_COUNT_MAX: usize = 64;
@@ -26,7 +27,7 @@ const TAG_LEN: usize = 4;
 pub struct Config {
     /// How fast: a rate of packets (`10kpps`) or bits without FCS (`1Gbps`), or `max`.
     #[serde(default)]
-    pub(super) rate: Speed,
+    pub(super) rate: Offered,
     /// Length of the packets in bytes, without FCS; several are used in turn.
     #[serde(default)]
     pub(super) size: Sizes,
@@ -61,40 +62,6 @@ fn dst_mac() -> Mac {
 
 fn src_mac() -> Mac {
     Mac([2, 0, 0, 0, 0, 1])
-}
-
-/// How fast.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) enum Speed {
-    /// As fast as the chain takes packets.
-    #[default]
-    Max,
-    /// At a rate.
-    Rate(Rate),
-}
-
-impl<'de> Deserialize<'de> for Speed {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        match text.as_str() {
-            "max" => Ok(Self::Max),
-            rate => Rate::parse(rate)
-                .map(Self::Rate)
-                .map_err(|error| serde::de::Error::custom(format!("{error}, or max"))),
-        }
-    }
-}
-
-impl JsonSchema for Speed {
-    fn schema_name() -> Cow<'static, str> {
-        "Speed".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "anyOf": [{ "const": "max" }, generator.subschema_for::<Rate>()],
-        })
-    }
 }
 
 /// One length or several.

@@ -18,11 +18,11 @@ use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
 use catena_engine::port::{Port, PortKind, PortRole, RxBurst, RxState};
 
-pub(crate) use config::Speed;
 pub use config::{Config, FLOW_COUNT_MAX, SIZE_COUNT_MAX, SIZE_MAX, SIZE_MIN};
 pub use template::{MARK, MARK_LEN, numbers_in};
 
 use crate::buffer_wait::Buffer;
+use crate::offered::Offered;
 use crate::pacer::Pacer;
 use template::Template;
 
@@ -69,8 +69,8 @@ impl Generator {
                 .collect(),
             next: 0,
             pacer: match config.rate {
-                Speed::Max => None,
-                Speed::Rate(rate) => Some(Pacer::new(rate)),
+                Offered::Max => None,
+                Offered::Rate(rate) => Some(Pacer::new(rate)),
             },
             left: config.count,
             flow: 0,

@@ -74,9 +74,7 @@ const ELSEWHERE: &[(&str, By)] = &[
     ("sudo dpkg --install", By::File(PACKAGES, "\"--install\"")),
     (
         "sudo systemctl",
-        By::Nobody(
-            "wants systemd as the first process; `packages.rs` does what the unit says, with its words",
-        ),
+        By::Nobody("wants systemd as the first process; `packages.rs` does what the unit says"),
     ),
     (
         "podman run",

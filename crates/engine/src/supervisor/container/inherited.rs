@@ -1,5 +1,5 @@
-//! Containers of a chain whose supervisor has died, for its successor: they go on under their engine, and
-//! so does the engine's client, which is nobody's child any more and removes them in time.
+//! Containers of a chain whose supervisor has died, for its successor: they go on under their
+//! engine, which removes them when their workers have ended.
 
 use crate::supervisor::book::{WrittenContainer, WrittenContainers};
 use crate::supervisor::container::{
@@ -8,8 +8,8 @@ use crate::supervisor::container::{
 use crate::supervisor::runtime_dir::RuntimeDir;
 
 impl Containers {
-    /// As they were. Those that run and are not in `kept` are removed: their workers had not come, and
-    /// nobody expects them any more.
+    /// As they were. Those that run and are not in `kept` are removed: their workers had not come,
+    /// and nobody expects them any more.
     pub(in crate::supervisor) fn inherited(
         written: &WrittenContainers,
         kept: &[&str],
