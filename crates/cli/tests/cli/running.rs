@@ -76,7 +76,7 @@ fn rates_are_those_of_the_generator() {
     let file = generating(&place, "gen");
     let running = place.start("gen", &[&file]);
     await_packets(&place, "gen");
-    // Where the machine is loaded, an interval may hold a pause or what is caught up after one, fall
+    // On a loaded machine an interval may hold a pause or what is caught up after one, fall
     // between the two counts of one burst, or see a worker that stands still.
     until("rates near 20 kpps of 64 bytes each", || {
         let ended = place.catena(&["top", "--json", "--interval", "0.5", "gen"]);
