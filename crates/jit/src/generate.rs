@@ -7,9 +7,10 @@
 
 use catena_flow::program::env::{Env, Exit};
 use catena_flow::program::ir::{
-    Code, Element, End, Key, Op, Program, Slot, Value as Operand, Verdict, Width,
+    Binary, Code, Element, End, Fact, Key, Op, Program, Slot, Value as Operand, Verdict, Width,
 };
-use catena_flow::program::run::{Compiled, Part};
+use catena_flow::program::run::{Compiled, Part, Sight};
+use catena_flow::{KEY_WORDS_MAX, Timeouts};
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::{
     AbiParam, Block, Function as Intermediate, InstBuilder, MemFlagsData, SigRef, Signature, Type,
@@ -18,12 +19,15 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Switch, Variable};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
 
 use crate::OP_COUNT_MAX;
+use crate::access::is_read_inline;
 use crate::call::{Call, arguments};
 use crate::edge::{Context, Executable, Function, Rows, call_back_address, end};
+use crate::registers::FlowWord;
+use crate::wrong::{Wrong, is_made};
 
 /// Bits of what a function gives back.
 pub(crate) mod outcome {
@@ -40,6 +44,10 @@ pub(crate) mod outcome {
     pub(crate) const FORGETS: u64 = 1 << 10;
     /// A mark was passed.
     pub(crate) const HAS_MARK: u64 = 1 << 11;
+    /// The flow's entry gets other timeouts.
+    pub(crate) const HAS_TIMEOUTS: u64 = 1 << 12;
+    /// The packet has a key, which was made.
+    pub(crate) const HAS_KEY: u64 = 1 << 13;
     /// The last one.
     pub(crate) const MARK_AT: u32 = 32;
     pub(crate) const MARK: u64 = 0xffff << MARK_AT;
@@ -70,7 +78,27 @@ struct Native {
     rows: Rows,
 }
 
+impl Native {
+    #[inline]
+    fn function(&self, element: usize, part: Part) -> Option<Function> {
+        *self.functions.get(element)?.get(part as usize)?
+    }
+}
+
 impl Compiled for Native {
+    fn key(
+        &mut self,
+        element: usize,
+        part: Part,
+        sight: Sight<'_>,
+        slots: &mut [u128],
+        words: &mut [u64; KEY_WORDS_MAX],
+    ) -> Option<bool> {
+        let function = self.function(element, part)?;
+        let decided = self.memory.run_key(function, sight, slots, words)?;
+        (decided & outcome::END != end::REFUSED).then_some(decided & outcome::HAS_KEY != 0)
+    }
+
     fn run(
         &mut self,
         element: usize,
@@ -78,8 +106,9 @@ impl Compiled for Native {
         slots: &mut [u128],
         env: &mut Env<'_>,
     ) -> Option<Exit> {
-        let function = (*self.functions.get(element)?.get(part as usize)?)?;
-        let (decided, clones) = self.memory.run(function, &mut self.rows, slots, env)?;
+        let function = self.function(element, part)?;
+        let made = self.memory.run(function, &mut self.rows, slots, env)?;
+        let decided = made.all;
         let has = |bits: u64| decided & bits != 0;
         let number = (decided >> outcome::NUMBER_AT) as u8;
         match decided & outcome::VERDICT {
@@ -91,7 +120,13 @@ impl Compiled for Native {
             env.outcome.mark = Some((decided >> outcome::MARK_AT) as u16);
         }
         env.outcome.forgets |= has(outcome::FORGETS);
-        env.outcome.clones |= clones;
+        if has(outcome::HAS_TIMEOUTS) {
+            env.outcome.timeouts = Some(Timeouts {
+                idle_ns: made.idle_ns,
+                hard_ns: made.hard_ns,
+            });
+        }
+        env.outcome.clones |= made.clones;
         Some(match decided & outcome::END {
             end::NEXT => Exit::Next,
             end::DONE => Exit::Done,
@@ -184,11 +219,16 @@ impl Making<'_> {
         signature.params.push(pointer);
         let mut builder = FunctionBuilder::new(&mut function, &mut self.frontend);
         let call_back = builder.import_signature(signature);
-        let leaving = leaving(self.program, code, key);
+        let plain_key = key.filter(|_| code.ops().all(is_plain));
+        let leaving = leaving(self.program, code, key.filter(|_| plain_key.is_none()));
         Generator {
             outcome: builder.declare_var(types::I64),
+            dirty: builder.declare_var(types::I64),
+            words: BTreeMap::new(),
             context: Value::from_u32(0),
             epilogue: builder.create_block(),
+            refusal: None,
+            plain_key,
             slots: Vec::new(),
             blocks: Vec::new(),
             program: self.program,
@@ -209,10 +249,33 @@ impl Making<'_> {
         self.code.resize(self.code.len().next_multiple_of(64), 0xcc);
         let at = self.code.len();
         self.code.extend_from_slice(made.code_buffer());
+        let metadata = self.program.metadata.len();
         Ok(Some(Function {
             at,
-            slots: code.slots.len(),
+            slots: plain_key.map_or(code.slots.len(), |_| metadata),
+            is_writing: code.ops().any(|op| matches!(op, Op::SetField { .. })),
+            is_plain_key: plain_key.is_some(),
         }))
+    }
+}
+
+/// Whether code of a key can do it by the packet's bytes and headers, without calling back.
+fn is_plain(op: &Op) -> bool {
+    match op {
+        Op::Binary { op, a, .. } => {
+            let is_wide = !matches!(a, Operand::Const(_, width) if *width <= 64);
+            !(matches!(op, Binary::Div | Binary::Mod) && is_wide)
+        }
+        Op::Field { field, .. } => is_read_inline(*field),
+        Op::Fact { fact, .. } => *fact != Fact::Tag,
+        Op::Set { .. }
+        | Op::Unary { .. }
+        | Op::Select { .. }
+        | Op::Resize { .. }
+        | Op::Slice { .. }
+        | Op::Concat { .. }
+        | Op::Valid { .. } => true,
+        _ => false,
     }
 }
 
@@ -222,7 +285,7 @@ fn leaving(program: &Program, code: &Code, key: Option<&Key>) -> BTreeSet<Slot> 
     let mut slots: BTreeSet<Slot> = code
         .ops()
         .flat_map(written)
-        .filter(|slot| usize::from(*slot) < metadata)
+        .filter(|slot| usize::from(*slot) < metadata && !is_made(Wrong::Metadata))
         .collect();
     if let Some(key) = key {
         slots.insert(key.present);
@@ -262,6 +325,14 @@ pub(crate) struct Generator<'a, 'b> {
     pub(crate) code: &'a Code,
     /// Pointer to the [`Context`].
     pub(crate) context: Value,
+    /// Words of the flow that the code touches.
+    pub(crate) words: BTreeMap<u8, FlowWord>,
+    /// Which of them it has written, a bit for each.
+    pub(crate) dirty: Variable,
+    /// The key that is made, by what the packet shows and nothing else.
+    pub(crate) plain_key: Option<&'a Key>,
+    /// Where code of a plain key gives up.
+    refusal: Option<Block>,
     slots: Vec<Variable>,
     outcome: Variable,
     /// Of each block of the code; none if nothing leads there.
@@ -283,6 +354,7 @@ impl Generator<'_, '_> {
         self.begin_block(entry);
         self.context = self.builder.block_params(entry)[0];
         self.read_slots();
+        self.read_flow();
         self.find_blocks();
         let code = self.code;
         for (number, block) in code.blocks.iter().enumerate() {
@@ -303,10 +375,20 @@ impl Generator<'_, '_> {
         for slot in leaving {
             self.write_slot(*slot);
         }
+        self.write_flow();
         let end = self.builder.block_params(self.epilogue)[0];
         let decided = self.builder.use_var(self.outcome);
-        let all = self.builder.ins().bor(decided, end);
+        let mut all = self.builder.ins().bor(decided, end);
+        if let Some(key) = self.plain_key {
+            let has_key = self.write_key(key);
+            all = self.builder.ins().bor(all, has_key);
+        }
         self.builder.ins().return_(&[all]);
+        if let Some(refusal) = self.refusal {
+            self.begin_block(refusal);
+            let refused = self.int(end::REFUSED);
+            self.builder.ins().return_(&[refused]);
+        }
         self.builder.finalize(config);
     }
 
@@ -380,7 +462,10 @@ impl Generator<'_, '_> {
                 otherwise,
                 ..
             } => {
-                let (then, otherwise) = (self.target(*then), self.target(*otherwise));
+                let (mut then, mut otherwise) = (self.target(*then), self.target(*otherwise));
+                if is_made(Wrong::Branch) {
+                    (then, otherwise) = (otherwise, then);
+                }
                 let when = self.slot(*when);
                 self.builder.ins().brif(when, then, &[], otherwise, &[]);
             }
@@ -400,6 +485,56 @@ impl Generator<'_, '_> {
     fn leave(&mut self, end: u64) {
         let end = self.int(end);
         self.builder.ins().jump(self.epilogue, &[end.into()]);
+    }
+
+    /// Writes the words of a key; gives whether the packet has it, as a bit of what is decided.
+    fn write_key(&mut self, key: &Key) -> Value {
+        let flows = self.element.flows.as_ref();
+        let count = flows.map_or(0, |flows| flows.shape.key_words as usize);
+        let mut words: Vec<Option<Value>> = vec![None; count.min(KEY_WORDS_MAX)];
+        let mut put = |this: &mut Self, at: usize, bits: Value| {
+            if let Some(word) = words.get_mut(at) {
+                *word = Some(match *word {
+                    Some(other) => this.builder.ins().bor(other, bits),
+                    None => bits,
+                });
+            }
+        };
+        for part in &key.parts {
+            let (value, at) = (self.slot(part.slot), usize::from(part.word));
+            if part.width > 64 {
+                let (low, high) = self.builder.ins().isplit(value);
+                put(self, at, low);
+                put(self, at + 1, high);
+            } else {
+                let shift = if is_made(Wrong::KeyPart) {
+                    0
+                } else {
+                    part.shift
+                };
+                let shift = self.int(u64::from(shift));
+                let bits = self.builder.ins().ishl(value, shift);
+                put(self, at, bits);
+            }
+        }
+        let to = self.pointer(offset_of!(Context, key));
+        for (at, word) in words.into_iter().enumerate() {
+            let word = word.unwrap_or_else(|| self.int(0));
+            self.builder.ins().store(PLAIN, word, to, at as i32 * 8);
+        }
+        let (present, by) = (self.slot(key.present), outcome::HAS_KEY.trailing_zeros());
+        let by = self.int(u64::from(by));
+        self.builder.ins().ishl(present, by)
+    }
+
+    /// Where code of a plain key goes when it can do no more by itself.
+    pub(crate) fn refusal(&mut self) -> Block {
+        let builder = &mut self.builder;
+        *self.refusal.get_or_insert_with(|| {
+            let block = builder.create_block();
+            builder.set_cold_block(block);
+            block
+        })
     }
 
     /// A field of the context.
@@ -460,7 +595,7 @@ impl Generator<'_, '_> {
     /// Puts bits in place of those of a mask in what is decided.
     pub(crate) fn decide(&mut self, mask: u64, bits: u64) {
         let decided = self.builder.use_var(self.outcome);
-        let keep = self.int(!mask);
+        let keep = self.int(if is_made(Wrong::Verdict) { !0 } else { !mask });
         let kept = self.builder.ins().band(decided, keep);
         let bits = self.int(bits);
         let decided = self.builder.ins().bor(kept, bits);

@@ -7,7 +7,7 @@
 //! - [`verify`]: what every program must keep to.
 //! - [`header`], [`field`]: where headers are, fields and the checksums over them.
 //! - [`frame`], [`tunnel`]: bytes that change and grow.
-//! - [`table`]: match-action tables. [`template`]: packets of a program's own making.
+//! - [`table`], [`entries`]: match-action tables, and what changes them. [`template`]: packets of a program's own making.
 //! - [`env`](mod@env), [`interpret`]: what code works on, and what it means.
 //! - [`layout`]: where state lies. [`run`]: bursts, flows and their ends.
 //! - [`keys`]: keys alone, for whoever sends to shards.
@@ -34,8 +34,9 @@
 //!   with [`env::Exit::NoHeadroom`]. Else it ends as its [`ir::End`] says.
 //! - Code is verified before a backend sees it, and nothing else needs to be checked.
 
-mod entries;
+pub mod entries;
 pub mod env;
+mod exact;
 pub mod field;
 pub mod frame;
 pub mod header;
@@ -43,6 +44,7 @@ pub mod interpret;
 pub mod ir;
 pub mod keys;
 pub mod layout;
+mod lookup;
 pub mod maglev;
 pub mod queue;
 pub mod run;
