@@ -1,6 +1,7 @@
 //! Goal: real programs get along with flow programs between them. Method: network namespaces with
-//! curl, and nginx and Python's web servers, on either side of `chains/flow-balancer.yaml`, a server that vanishes, and
-//! iperf3 through a policer whose rate is known. Set up by `tests/setup/netns.sh`.
+//! curl, and nginx and Python's web servers, on either side of `chains/flow-balancer.yaml`, a
+//! server that vanishes, and iperf3 through a policer whose rate is known. Set up by
+//! `tests/setup/netns.sh`.
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};

@@ -1,7 +1,8 @@
 //! Operations that generated code does not do in line: it calls back for them.
 //!
-//! While a packet's code runs, for encapsulation, tables, meters and whatever else is rare or long. Arguments come in a row and results leave in one, as numbers of 128 bits; what is
-//! done with them is a method of [`Env`] each, the same that the interpreter calls.
+//! While a packet's code runs, for encapsulation, tables, meters and whatever else is rare or long.
+//! Arguments come in a row and results leave in one, as numbers of 128 bits; what is done with them
+//! is a method of [`Env`] each, the same that the interpreter calls.
 
 use catena_flow::program::env::Env;
 use catena_flow::program::interpret::{VALUE_COUNT_MAX, binary};

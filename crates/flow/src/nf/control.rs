@@ -1,8 +1,8 @@
 //! What a running program is asked: flows, registers, tables, events, traces, another program.
 //!
 //! Beside packets. The control half makes what takes time (another program, with its tables and its
-//! compiled code; tables that follow from one that is changed) and sends it over whole; all else the
-//! data half answers between two bursts, a bounded part at a time.
+//! compiled code; tables that follow from one that is changed) and sends it over whole; all else
+//! the data half answers between two bursts, a bounded part at a time.
 //!
 //! | request | answer |
 //! |---|---|

@@ -112,8 +112,8 @@ impl FlowWords {
         self.dirty |= 1 << at;
     }
 
-    /// For compiled code: values, the bits of each that were written, and, a bit for each, the words
-    /// whose bits these are. What is written to a register goes into all three, as
+    /// For compiled code: values, the bits of each that were written, and, a bit for each, the
+    /// words whose bits these are. What is written to a register goes into all three, as
     /// [`FlowWords::set`] does it.
     #[inline]
     pub fn parts_mut(

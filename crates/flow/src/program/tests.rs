@@ -196,8 +196,8 @@ fn any_bytes_are_parsed_and_cut_ones_are_malformed() {
 }
 
 proptest! {
-    /// Plain packets are parsed in fewer steps, and some that look plain are not: with bytes changed
-    /// wherever headers say what follows.
+    /// Plain packets are parsed in fewer steps, and some that look plain are not: with bytes
+    /// changed wherever headers say what follows.
     #[test]
     fn plain_packets_are_parsed_as_all_others(
         changes in proptest::collection::vec((12_usize..60, any::<u8>()), 0..3),
