@@ -11,22 +11,8 @@ use std::mem::offset_of;
 
 use crate::edge::Context;
 use crate::generate::{Generator, PLAIN, kind, outcome};
+use crate::plain::{bytes_of, is_read_inline};
 use crate::wrong::{Wrong, is_made};
-
-/// Most bytes of a field that are read in line.
-const INLINE_BYTES_MAX: usize = 16;
-
-/// First byte of a field within its header, and the one behind its last.
-fn bytes_of(field: Field) -> (usize, usize) {
-    let end = usize::from(field.bit) + usize::from(field.width);
-    (usize::from(field.bit) / 8, end.div_ceil(8))
-}
-
-/// Whether a field is read in line, where it lies within the packet.
-pub(crate) fn is_read_inline(field: Field) -> bool {
-    let (first, behind) = bytes_of(field);
-    behind - first <= INLINE_BYTES_MAX
-}
 
 impl Generator<'_, '_> {
     /// One operation.

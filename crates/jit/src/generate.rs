@@ -7,7 +7,7 @@
 
 use catena_flow::program::env::{Env, Exit};
 use catena_flow::program::ir::{
-    Binary, Code, Element, End, Fact, Key, Op, Program, Slot, Value as Operand, Verdict, Width,
+    Code, Element, End, Key, Op, Program, Slot, Value as Operand, Verdict, Width,
 };
 use catena_flow::program::run::{Compiled, Part, Sight};
 use catena_flow::{KEY_WORDS_MAX, Timeouts};
@@ -23,10 +23,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
 
 use crate::OP_COUNT_MAX;
-use crate::access::is_read_inline;
 use crate::call::{Call, arguments};
 use crate::edge::{Context, Executable, Function, Rows, call_back_address, end};
-use crate::registers::FlowWord;
+use crate::plain::is_plain;
 use crate::wrong::{Wrong, is_made};
 
 /// Bits of what a function gives back.
@@ -259,26 +258,6 @@ impl Making<'_> {
     }
 }
 
-/// Whether code of a key can do it by the packet's bytes and headers, without calling back.
-fn is_plain(op: &Op) -> bool {
-    match op {
-        Op::Binary { op, a, .. } => {
-            let is_wide = !matches!(a, Operand::Const(_, width) if *width <= 64);
-            !(matches!(op, Binary::Div | Binary::Mod) && is_wide)
-        }
-        Op::Field { field, .. } => is_read_inline(*field),
-        Op::Fact { fact, .. } => *fact != Fact::Tag,
-        Op::Set { .. }
-        | Op::Unary { .. }
-        | Op::Select { .. }
-        | Op::Resize { .. }
-        | Op::Slice { .. }
-        | Op::Concat { .. }
-        | Op::Valid { .. } => true,
-        _ => false,
-    }
-}
-
 /// Slots that are read behind the code: metadata that it writes, and the parts of a key.
 fn leaving(program: &Program, code: &Code, key: Option<&Key>) -> BTreeSet<Slot> {
     let metadata = program.metadata.len();
@@ -317,6 +296,14 @@ fn written(op: &Op) -> Vec<Slot> {
     }
 }
 
+/// A word of the flow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlowWord {
+    pub(crate) value: Variable,
+    /// Bits of it that were written; none if the code writes none.
+    pub(crate) mask: Option<Variable>,
+}
+
 /// A function while it is made.
 pub(crate) struct Generator<'a, 'b> {
     pub(crate) builder: FunctionBuilder<'b>,
@@ -332,7 +319,7 @@ pub(crate) struct Generator<'a, 'b> {
     /// The key that is made, by what the packet shows and nothing else.
     pub(crate) plain_key: Option<&'a Key>,
     /// Where code of a plain key gives up.
-    refusal: Option<Block>,
+    pub(crate) refusal: Option<Block>,
     slots: Vec<Variable>,
     outcome: Variable,
     /// Of each block of the code; none if nothing leads there.
@@ -487,56 +474,6 @@ impl Generator<'_, '_> {
         self.builder.ins().jump(self.epilogue, &[end.into()]);
     }
 
-    /// Writes the words of a key; gives whether the packet has it, as a bit of what is decided.
-    fn write_key(&mut self, key: &Key) -> Value {
-        let flows = self.element.flows.as_ref();
-        let count = flows.map_or(0, |flows| flows.shape.key_words as usize);
-        let mut words: Vec<Option<Value>> = vec![None; count.min(KEY_WORDS_MAX)];
-        let mut put = |this: &mut Self, at: usize, bits: Value| {
-            if let Some(word) = words.get_mut(at) {
-                *word = Some(match *word {
-                    Some(other) => this.builder.ins().bor(other, bits),
-                    None => bits,
-                });
-            }
-        };
-        for part in &key.parts {
-            let (value, at) = (self.slot(part.slot), usize::from(part.word));
-            if part.width > 64 {
-                let (low, high) = self.builder.ins().isplit(value);
-                put(self, at, low);
-                put(self, at + 1, high);
-            } else {
-                let shift = if is_made(Wrong::KeyPart) {
-                    0
-                } else {
-                    part.shift
-                };
-                let shift = self.int(u64::from(shift));
-                let bits = self.builder.ins().ishl(value, shift);
-                put(self, at, bits);
-            }
-        }
-        let to = self.pointer(offset_of!(Context, key));
-        for (at, word) in words.into_iter().enumerate() {
-            let word = word.unwrap_or_else(|| self.int(0));
-            self.builder.ins().store(PLAIN, word, to, at as i32 * 8);
-        }
-        let (present, by) = (self.slot(key.present), outcome::HAS_KEY.trailing_zeros());
-        let by = self.int(u64::from(by));
-        self.builder.ins().ishl(present, by)
-    }
-
-    /// Where code of a plain key goes when it can do no more by itself.
-    pub(crate) fn refusal(&mut self) -> Block {
-        let builder = &mut self.builder;
-        *self.refusal.get_or_insert_with(|| {
-            let block = builder.create_block();
-            builder.set_cold_block(block);
-            block
-        })
-    }
-
     /// A field of the context.
     pub(crate) fn pointer(&mut self, at: usize) -> Value {
         let at = at as i32;
@@ -575,7 +512,7 @@ impl Generator<'_, '_> {
         self.code.slots[usize::from(slot)]
     }
 
-    fn slot(&mut self, slot: Slot) -> Value {
+    pub(crate) fn slot(&mut self, slot: Slot) -> Value {
         self.builder.use_var(self.slots[usize::from(slot)])
     }
 

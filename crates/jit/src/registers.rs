@@ -10,20 +10,11 @@ use catena_flow::program::field::ones;
 use catena_flow::program::ir::{FlowRegister, Op, Slot, Value as Operand};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
-use cranelift_frontend::Variable;
 use std::mem::offset_of;
 
 use crate::edge::Context;
-use crate::generate::{Generator, PLAIN};
+use crate::generate::{FlowWord, Generator, PLAIN};
 use crate::wrong::{Wrong, is_made};
-
-/// A word of the flow.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FlowWord {
-    value: Variable,
-    /// Bits of it that were written; none if the code writes none.
-    mask: Option<Variable>,
-}
 
 /// The registers that an operation touches, from the first on, and whether it may write them.
 fn touched(op: &Op, words_of: impl Fn(u16) -> usize) -> Option<(u8, usize, bool)> {
