@@ -125,13 +125,17 @@ fn flows(running: &Heap, element: usize, seen: &mut Vec<String>) {
     };
     let shape = *table.shape();
     let mut cursor = catena_flow::Cursor::default();
-    while !table.walk(&mut cursor, 16, |_, entry| {
+    while !table.walk(&mut cursor, 16, |flow, entry| {
+        let ends = table.record(flow).map(|one| (one.idle_ns, one.hard_ns));
         let key: Vec<u64> = (0..shape.key_words)
             .map(|at| entry.key(at as usize))
             .collect();
         let state = 0..shape.state_words;
         let state: Vec<u64> = state.map(|at| entry.state(at as usize)).collect();
-        seen.push(format!("{key:x?}: {state:x?} at {}", entry.used_ns()));
+        seen.push(format!(
+            "{key:x?}: {state:x?} at {}, ends {ends:?}",
+            entry.used_ns()
+        ));
     }) {}
     seen.push(format!("next {:?}", running.next_expiry_ns()));
 }

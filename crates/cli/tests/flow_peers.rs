@@ -1,6 +1,7 @@
 //! Goal: real programs get along with flow programs between them. Method: network namespaces with
-//! curl and web servers on either side of `chains/flow-balancer.yaml`, a server that vanishes, and
-//! iperf3 through a policer whose rate is known. Set up by `tests/setup/netns.sh`.
+//! curl, and nginx and Python's web servers, on either side of `chains/flow-balancer.yaml`, a
+//! server that vanishes, and iperf3 through a policer whose rate is known. Set up by
+//! `tests/setup/netns.sh`.
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -26,7 +27,7 @@ impl Hosts {
             skip("not root");
             return None;
         }
-        for tool in ["ip", "ss", "ethtool", "curl", "iperf3", "python3"] {
+        for tool in ["ip", "ss", "ethtool", "curl", "iperf3", "nginx", "python3"] {
             if Command::new(tool).arg("--version").output().is_err() {
                 skip(&format!("no {tool}; run tests/setup/netns.sh"));
                 return None;
@@ -163,6 +164,27 @@ class Handler(http.server.BaseHTTPRequestHandler):
 http.server.ThreadingHTTPServer((address, 8080), Handler).serve_forever()
 "#;
 
+/// nginx as one more of these servers, in a folder of its own.
+const NGINX: &str = "
+daemon off;
+master_process off;
+pid FOLDER/nginx.pid;
+error_log stderr;
+events {}
+http {
+    access_log off;
+    client_body_temp_path FOLDER/body;
+    proxy_temp_path FOLDER/proxy;
+    fastcgi_temp_path FOLDER/fastcgi;
+    uwsgi_temp_path FOLDER/uwsgi;
+    scgi_temp_path FOLDER/scgi;
+    server {
+        listen ADDRESS:8080;
+        location / { return 200 'NAME\n'; }
+    }
+}
+";
+
 fn server(number: u8, weight: u8, up: u8) -> Value {
     let data = serde_json::json!({
         "ipv4": format!("10.0.1.{}", number + 1), "ipv6": format!("2001:db8:1::{}", number + 1),
@@ -183,7 +205,7 @@ fn curl_reaches_web_servers_through_the_balancer_and_one_of_them_vanishes() {
         &left,
         "neighbour add 10.0.0.100 lladdr 02:00:00:00:00:02 dev eth0",
     );
-    for address in ["10.0.1.1/32", "10.0.1.2/32"] {
+    for address in ["10.0.1.1/32", "10.0.1.2/32", "10.0.1.3/32"] {
         hosts.ip(&right, &format!("address add {address} dev eth0"));
     }
     hosts.ip(&right, "route add 10.0.0.0/24 dev eth0");
@@ -194,9 +216,24 @@ fn curl_reaches_web_servers_through_the_balancer_and_one_of_them_vanishes() {
     let script = hosts.folder.path().join("server.py");
     std::fs::write(&script, SERVER).unwrap();
     let gate = hosts.folder.path().join("gate");
-    for (name, address) in [("one", "10.0.1.1"), ("two", "10.0.1.2")] {
-        let (script, gate) = (script.display(), gate.display());
-        let command = format!("python3 {script} {address} {name} {gate}");
+    let conf = hosts.folder.path().join("nginx.conf");
+    let folder = hosts.folder.path().display().to_string();
+    let text = NGINX.replace("FOLDER", &folder);
+    let text = text.replace("ADDRESS", "10.0.1.3").replace("NAME", "three");
+    std::fs::write(&conf, text).unwrap();
+    for (name, address) in [
+        ("one", "10.0.1.1"),
+        ("two", "10.0.1.2"),
+        ("three", "10.0.1.3"),
+    ] {
+        let command = match name {
+            "three" => format!("nginx -e stderr -p {folder} -c {}", conf.display()),
+            _ => format!(
+                "python3 {} {address} {name} {}",
+                script.display(),
+                gate.display()
+            ),
+        };
         let command = hosts.command(&right, &command);
         hosts.start(command);
         let ask = format!("curl --silent --fail --max-time 5 http://{address}:8080/");
@@ -205,7 +242,6 @@ fn curl_reaches_web_servers_through_the_balancer_and_one_of_them_vanishes() {
     let chain = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../chains/flow-balancer.yaml");
     hosts.start_chain("flow-balancer", &chain);
     let set = |hosts: &Hosts, request: &Value| hosts.control("flow-balancer", "balance", request);
-    set(&hosts, &server(2, 0, 0));
     let ask = "curl --silent --show-error --fail --max-time 20 http://10.0.0.100/";
     let names = |hosts: &Hosts| -> Vec<String> {
         let name = || hosts.run_in(&left, ask).stdout;
@@ -214,9 +250,13 @@ fn curl_reaches_web_servers_through_the_balancer_and_one_of_them_vanishes() {
             .collect()
     };
     let of = |names: &[String], name: &str| names.iter().filter(|one| one.trim() == name).count();
+    let all = names(&hosts);
+    let counts = ["one", "two", "three"].map(|name| of(&all, name));
+    assert!(counts.iter().all(|count| *count > 0), "{all:?}");
+    assert_eq!(counts.iter().sum::<usize>(), 20, "{all:?}");
+    set(&hosts, &server(2, 0, 0));
     let both = names(&hosts);
-    assert!(of(&both, "one") > 0 && of(&both, "two") > 0, "{both:?}");
-    assert_eq!(of(&both, "one") + of(&both, "two"), 20);
+    assert_eq!(of(&both, "one") + of(&both, "two"), 20, "{both:?}");
 
     // A long answer of each: one drains while the other is asked.
     let slow = "curl --silent --show-error --keepalive-time 1 --max-time 60 http://10.0.0.100/slow";
@@ -248,6 +288,11 @@ fn curl_reaches_web_servers_through_the_balancer_and_one_of_them_vanishes() {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "two");
+    // nginx takes over what the last of the others leaves.
+    set(&hosts, &server(2, 1, 1));
+    set(&hosts, &server(1, 0, 1));
+    let rest = names(&hosts);
+    assert_eq!(of(&rest, "three"), 20, "{rest:?}");
 }
 
 #[test]

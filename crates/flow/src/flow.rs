@@ -58,6 +58,12 @@ impl Entry<'_> {
         word.map_or(0, |word| word.load(Ordering::Relaxed))
     }
 
+    /// The words of the state.
+    #[inline]
+    pub fn state_words(&self) -> &[AtomicU64] {
+        self.words.get(self.key_words + 1..).unwrap_or_default()
+    }
+
     /// Writes a word of the state; `false`, and nothing, beyond its width.
     #[inline]
     pub fn set_state(&self, word: usize, value: u64) -> bool {

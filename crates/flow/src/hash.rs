@@ -6,6 +6,8 @@
 //! two more secrets folds the sum into 64 bits of which each depends on all of it. The k come from
 //! the seed, which is drawn anew whenever a table is made and never leaves the machine.
 
+use std::hash::{BuildHasher, RandomState};
+
 /// Most words in a key.
 pub const KEY_WORDS_MAX: usize = 8;
 
@@ -83,6 +85,12 @@ impl KeyedHash {
         let mixed = product(low ^ self.fold[0], high ^ self.fold[1]);
         (mixed as u64) ^ ((mixed >> 64) as u64) ^ high
     }
+}
+
+/// Random numbers that nobody outside knows.
+pub(crate) fn random_seed() -> [u64; 2] {
+    // The standard library takes its keys from the kernel's random numbers.
+    [1, 2].map(|number| RandomState::new().hash_one(number))
 }
 
 #[inline(always)]

@@ -1,21 +1,18 @@
-//! Operations in generated code: fields of the packet, registers of the flow and of the program.
+//! Operations in generated code: fields of the packet, and what is known of it.
 //!
 //! What is read or written for most packets is done in line, with its bounds compared; what would
 //! cross them, and all that is rare, is left to a call back.
 
-use catena_flow::STATE_WORDS_MAX;
-use catena_flow::program::field::ones;
 use catena_flow::program::header::{Field, Header, NONE};
-use catena_flow::program::ir::{Fact, FlowRegister, Op, Slot, Value as Operand, Verdict};
+use catena_flow::program::ir::{Fact, Op, Slot, Verdict};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use std::mem::offset_of;
 
 use crate::edge::Context;
 use crate::generate::{Generator, PLAIN, kind, outcome};
-
-/// Most bytes of a field that are read in line.
-const INLINE_BYTES_MAX: usize = 16;
+use crate::plain::{bytes_of, is_read_inline};
+use crate::wrong::{Wrong, is_made};
 
 impl Generator<'_, '_> {
     /// One operation.
@@ -130,9 +127,32 @@ impl Generator<'_, '_> {
                 let value = self.result(0, 1);
                 self.set(*hit, value);
             }
-            Op::Hash { to, .. } | Op::Bytes { to, .. } | Op::Meter { to, .. } => {
+            Op::Meter { to, .. } => {
+                // It works on the flow's registers where they lie in memory.
+                self.write_flow();
+                self.call_for(op, *to, self.width(*to));
+                if !is_made(Wrong::Meter) {
+                    self.read_again();
+                }
+            }
+            Op::Hash { to, .. } | Op::Bytes { to, .. } => {
                 self.call_for(op, *to, self.width(*to));
             }
+            Op::Timeouts { idle_ns, hard_ns } => {
+                let mut values = [*idle_ns, *hard_ns];
+                if is_made(Wrong::Timeouts) {
+                    values.reverse();
+                }
+                let places = [offset_of!(Context, idle_ns), offset_of!(Context, hard_ns)];
+                for (at, value) in places.into_iter().zip(values) {
+                    let (value, _) = self.value(value);
+                    self.builder
+                        .ins()
+                        .store(PLAIN, value, self.context, at as i32);
+                }
+                self.decide(outcome::HAS_TIMEOUTS, outcome::HAS_TIMEOUTS);
+            }
+            Op::SetField { field, from } => self.set_field(op, *field, *from),
             Op::SetBytes { from, .. } => {
                 let (_, width) = self.value(*from);
                 self.call(op, width);
@@ -149,16 +169,15 @@ impl Generator<'_, '_> {
     }
 
     /// Where a header begins.
-    fn header(&mut self, header: Header) -> Value {
+    pub(crate) fn header(&mut self, header: Header) -> Value {
         let offsets = self.pointer(offset_of!(Context, offsets));
         let at = header as i32 * size_of::<u16>() as i32;
         self.builder.ins().uload16(types::I64, PLAIN, offsets, at)
     }
 
     fn field(&mut self, op: &Op, to: Slot, field: Field) {
-        let end = usize::from(field.bit) + usize::from(field.width);
-        let (first, behind) = (usize::from(field.bit) / 8, end.div_ceil(8));
-        if behind - first > INLINE_BYTES_MAX {
+        let (first, behind) = bytes_of(field);
+        if !is_read_inline(field) {
             return self.call_for(op, to, field.width);
         }
         let [inside, lacking, crossing, on] = [(); 4].map(|()| self.builder.create_block());
@@ -177,14 +196,19 @@ impl Generator<'_, '_> {
         self.begin_block(lacking);
         let none = self.int(u64::from(NONE));
         let is_none = self.builder.ins().icmp(IntCC::Equal, at, none);
-        let zero = self.constant(0, field.width);
+        let zero = self.constant(u128::from(is_made(Wrong::Absent)), field.width);
         self.builder
             .ins()
             .brif(is_none, on, &[zero.into()], crossing, &[]);
         self.begin_block(crossing);
-        self.call(op, field.width);
-        let value = self.result(0, field.width);
-        self.builder.ins().jump(on, &[value.into()]);
+        if self.plain_key.is_some() {
+            let refusal = self.refusal();
+            self.builder.ins().jump(refusal, &[]);
+        } else {
+            self.call(op, field.width);
+            let value = self.result(0, field.width);
+            self.builder.ins().jump(on, &[value.into()]);
+        }
         self.begin_block(inside);
         let bytes = self.pointer(offset_of!(Context, bytes));
         let from = self.builder.ins().iadd(bytes, at);
@@ -198,7 +222,11 @@ impl Generator<'_, '_> {
     /// The bits of a field whose header begins at `from`, and whose first byte lies `first` behind.
     fn bits(&mut self, from: Value, field: Field, first: usize) -> Value {
         let end = usize::from(field.bit) + usize::from(field.width);
-        let (count, below) = (end.div_ceil(8) - first, (8 - end % 8) % 8);
+        let count = end.div_ceil(8) - first;
+        let below = match is_made(Wrong::FieldEnd) {
+            true => 0,
+            false => (8 - end % 8) % 8,
+        };
         let (touched, value) = if count <= 8 {
             (64, self.number(from, first, count))
         } else {
@@ -259,119 +287,5 @@ impl Generator<'_, '_> {
         };
         let value = self.pointer(at);
         self.set(to, value);
-    }
-
-    /// A register of the flow, if it lies within what a flow can have.
-    fn register(&self, number: u8) -> Option<FlowRegister> {
-        let flows = self.element.flows.as_ref()?;
-        let register = flows.registers.get(usize::from(number))?;
-        let last = usize::from(register.word) + usize::from(register.width > 64);
-        (last < STATE_WORDS_MAX).then(|| register.clone())
-    }
-
-    fn flow(&mut self, register: &FlowRegister) -> Value {
-        let words = self.pointer(offset_of!(Context, words));
-        let at = i32::from(register.word) * 8;
-        if register.width > 64 {
-            let value = self.wide(words, at, register.width);
-            return self.masked(value, register.width);
-        }
-        let value = self.builder.ins().load(types::I64, PLAIN, words, at);
-        let shift = self.int(u64::from(register.shift));
-        let value = self.builder.ins().ushr(value, shift);
-        self.masked(value, register.width)
-    }
-
-    fn set_flow(&mut self, register: &FlowRegister, value: Value) {
-        if register.width > 64 {
-            let (low, high) = self.builder.ins().isplit(value);
-            self.set_flow_bits(register.word, (0, 64), low);
-            self.set_flow_bits(register.word + 1, (0, register.width - 64), high);
-        } else {
-            self.set_flow_bits(register.word, (register.shift, register.width), value);
-        }
-    }
-
-    /// Writes bits of a word of the flow, from a shift on.
-    fn set_flow_bits(&mut self, word: u8, (shift, width): (u8, u8), value: Value) {
-        let at = i32::from(word) * 8;
-        let mask = (ones(width) as u64) << shift;
-        let by = self.int(u64::from(shift));
-        let bits = self.builder.ins().ishl(value, by);
-        let both = [offset_of!(Context, words), offset_of!(Context, written)];
-        for row in both {
-            let row = self.pointer(row);
-            let new = if mask == u64::MAX {
-                bits
-            } else {
-                let old = self.builder.ins().load(types::I64, PLAIN, row, at);
-                let keep = self.int(!mask);
-                let old = self.builder.ins().band(old, keep);
-                self.builder.ins().bor(old, bits)
-            };
-            self.builder.ins().store(PLAIN, new, row, at);
-        }
-        let row = self.pointer(offset_of!(Context, mask));
-        let mask = self.int(mask);
-        let old = self.builder.ins().load(types::I64, PLAIN, row, at);
-        let new = self.builder.ins().bor(old, mask);
-        self.builder.ins().store(PLAIN, new, row, at);
-    }
-
-    /// Address of a word of a global register, and whether there is one.
-    fn global_word(&mut self, global: u16, index: Operand) -> (Value, Value) {
-        let globals = &self.program.globals;
-        let start: u64 = globals
-            .iter()
-            .take(usize::from(global))
-            .map(|one| u64::from(one.count))
-            .sum();
-        let count = globals
-            .get(usize::from(global))
-            .map_or(0, |one| u64::from(one.count));
-        let (index, width) = self.value(index);
-        let limit = self.constant(u128::from(count), width);
-        let how = IntCC::UnsignedLessThan;
-        let is_element = self.builder.ins().icmp(how, index, limit);
-        let index = self.fitted(index, width, 64);
-        let start = self.int(start);
-        let at = self.builder.ins().iadd(index, start);
-        let present = self.pointer(offset_of!(Context, global_count));
-        let is_present = self.builder.ins().icmp(how, at, present);
-        let is_there = self.builder.ins().band(is_element, is_present);
-        let size = self.int(8);
-        let at = self.builder.ins().imul(at, size);
-        let words = self.pointer(offset_of!(Context, globals));
-        (self.builder.ins().iadd(words, at), is_there)
-    }
-
-    fn global(&mut self, to: Slot, global: u16, index: Operand) {
-        let (at, is_there) = self.global_word(global, index);
-        let [inside, on] = [(); 2].map(|()| self.builder.create_block());
-        self.builder.append_block_param(on, types::I64);
-        let zero = self.int(0);
-        self.builder
-            .ins()
-            .brif(is_there, inside, &[], on, &[zero.into()]);
-        self.begin_block(inside);
-        // As a relaxed load is on this processor.
-        let value = self.builder.ins().load(types::I64, PLAIN, at, 0);
-        let value = self.masked(value, self.width(to));
-        self.builder.ins().jump(on, &[value.into()]);
-        self.begin_block(on);
-        let value = self.builder.block_params(on)[0];
-        self.set(to, value);
-    }
-
-    fn set_global(&mut self, global: u16, index: Operand, from: Operand) {
-        let (at, is_there) = self.global_word(global, index);
-        let (value, _) = self.value(from);
-        let [inside, on] = [(); 2].map(|()| self.builder.create_block());
-        self.builder.ins().brif(is_there, inside, &[], on, &[]);
-        self.begin_block(inside);
-        // As a release store is on this processor; the generator keeps stores in their order.
-        self.builder.ins().store(PLAIN, value, at, 0);
-        self.builder.ins().jump(on, &[]);
-        self.begin_block(on);
     }
 }

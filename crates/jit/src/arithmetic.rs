@@ -9,6 +9,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 
 use crate::generate::Generator;
+use crate::wrong::{Wrong, is_made};
 
 impl Generator<'_, '_> {
     /// A number of 64 bits.
@@ -28,7 +29,7 @@ impl Generator<'_, '_> {
 
     /// Cuts off what is above a width.
     pub(crate) fn masked(&mut self, value: Value, width: Width) -> Value {
-        if width == 64 || width == 128 {
+        if width == 64 || width == 128 || is_made(Wrong::Width) {
             return value;
         }
         let most = self.constant(ones(width), width);
@@ -121,7 +122,7 @@ impl Generator<'_, '_> {
         if let Some(how) = comparison(op) {
             let is_signed = matches!(op, Binary::LtSigned | Binary::LeSigned);
             let (mut a, mut b) = (a, b.0);
-            if is_signed {
+            if is_signed && !is_made(Wrong::Sign) {
                 (a, b) = (self.signed(a, width), self.signed(b, width));
             }
             return Some(self.compare(how, a, b));
@@ -142,8 +143,11 @@ impl Generator<'_, '_> {
             Binary::AddSat => return Some(self.sum_at_most(a, b, width)),
             Binary::SubSat => {
                 let difference = self.builder.ins().isub(a, b);
-                let zero = self.constant(0, width);
-                return Some(self.choose(IntCC::UnsignedLessThan, (a, b), zero, difference));
+                let least = match is_made(Wrong::Saturation) {
+                    true => difference,
+                    false => self.constant(0, width),
+                };
+                return Some(self.choose(IntCC::UnsignedLessThan, (a, b), least, difference));
             }
             Binary::Min => return Some(self.choose(IntCC::UnsignedLessThan, (a, b), a, b)),
             Binary::Max => return Some(self.choose(IntCC::UnsignedLessThan, (a, b), b, a)),
@@ -199,7 +203,12 @@ impl Generator<'_, '_> {
         let divisor = self.builder.ins().select(is_zero, one, b);
         if op == Binary::Div {
             let quotient = self.builder.ins().udiv(a, divisor);
-            self.builder.ins().select(is_zero, zero, quotient)
+            let none = if is_made(Wrong::QuotientByZero) {
+                a
+            } else {
+                zero
+            };
+            self.builder.ins().select(is_zero, none, quotient)
         } else {
             let rest = self.builder.ins().urem(a, divisor);
             self.builder.ins().select(is_zero, a, rest)
@@ -224,8 +233,11 @@ impl Generator<'_, '_> {
         } else {
             self.builder.ins().ushr(a, low)
         };
-        let zero = self.constant(0, width);
-        let value = self.pick(is_inside, moved, zero);
+        let outside = match is_made(Wrong::Shift) {
+            true => moved,
+            false => self.constant(0, width),
+        };
+        let value = self.pick(is_inside, moved, outside);
         self.masked(value, width)
     }
 }

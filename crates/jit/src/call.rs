@@ -1,10 +1,9 @@
 //! Operations that generated code does not do in line: it calls back for them.
 //!
-//! While a packet's code runs, for encapsulation, tables, meters, checksums and whatever else is
-//! rare or long. Arguments come in a row and results leave in one, as numbers of 128 bits; what is
-//! done with them is a method of [`Env`] each, the same that the interpreter calls.
+//! While a packet's code runs, for encapsulation, tables, meters and whatever else is rare or long.
+//! Arguments come in a row and results leave in one, as numbers of 128 bits; what is done with them
+//! is a method of [`Env`] each, the same that the interpreter calls.
 
-use catena_flow::Timeouts;
 use catena_flow::program::env::Env;
 use catena_flow::program::interpret::{VALUE_COUNT_MAX, binary};
 use catena_flow::program::ir::{Op, Value, Width};
@@ -40,7 +39,6 @@ pub(crate) fn arguments(op: &Op) -> Vec<Value> {
         }
         Op::SetGlobal { index, from, .. } => vec![*index, *from],
         Op::Global { index, .. } => vec![*index],
-        Op::Timeouts { idle_ns, hard_ns } => vec![*idle_ns, *hard_ns],
         _ => Vec::new(),
     }
 }
@@ -80,12 +78,6 @@ pub(crate) fn perform(
         Op::Notify { event, .. } => env.notify(*event, given),
         Op::Encap { tunnel, .. } => return env.encap(*tunnel, given),
         Op::Decap { tunnel } => env.decap(*tunnel),
-        Op::Timeouts { .. } => {
-            env.outcome.timeouts = Some(Timeouts {
-                idle_ns: argument(0) as u64,
-                hard_ns: argument(1) as u64,
-            });
-        }
         // All others are done in line.
         _ => {}
     }

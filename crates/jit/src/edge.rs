@@ -7,12 +7,16 @@
 //!   nothing else. It reads and writes memory through [`Context`] only: slots below the count that
 //!   is compared with the slice's in [`Executable::run`]; bytes of the packet below `reach` and
 //!   words of global registers below `global_count`, both compared at run time; header offsets by a
-//!   [`Header`]'s number; words of flows below [`STATE_WORDS_MAX`], compared when the code is made;
-//!   arguments below the count that [`Rows`] was made for; results below [`RESULT_COUNT_MAX`].
+//!   [`Header`]'s number; words of flows below [`STATE_WORDS_MAX`] and words of keys below
+//!   [`KEY_WORDS_MAX`], compared when the code is made; arguments below the count that [`Rows`] was
+//!   made for; results below [`RESULT_COUNT_MAX`]. It writes bytes of the packet only in a
+//!   [`Function`] that says so.
 //! - **What it is given.** Every pointer of a [`Context`] comes from the one exclusive reference to
 //!   the [`Env`] or to the slots, and is used while [`Executable::run`] holds both. A call back
 //!   uses the [`Env`] itself meanwhile; generated code stands still, and behind the call it finds
-//!   pointers that were taken anew ([`Context::renew`]), and keeps none of its own.
+//!   pointers that were taken anew ([`Context::renew`]), and keeps none of its own. Code of keys
+//!   that makes no calls ([`Executable::run_key`]) has no [`Env`]: what it may touch is borrowed
+//!   from a [`Sight`], the slots and the words of the key.
 //! - **W^X.** Code is copied into memory that is not executable, which is then made executable and
 //!   no longer writable, for as long as it is there.
 //!
@@ -20,6 +24,7 @@
 //! [`Executable::run`] goes on with it.
 //!
 //! [`STATE_WORDS_MAX`]: catena_flow::STATE_WORDS_MAX
+//! [`KEY_WORDS_MAX`]: catena_flow::KEY_WORDS_MAX
 //! [`verify`]: catena_flow::program::verify::verify
 //! [`Header`]: catena_flow::program::header::Header
 #![allow(
@@ -32,7 +37,9 @@ use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::AtomicU64;
 
+use catena_flow::KEY_WORDS_MAX;
 use catena_flow::program::env::{Env, FlowWords};
+use catena_flow::program::run::Sight;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
 use crate::call::{Call, RESULT_COUNT_MAX, perform};
@@ -47,6 +54,8 @@ pub(crate) mod end {
     pub(crate) const NO_HEADROOM: u64 = 2;
     /// A call back has panicked.
     pub(crate) const PANICKED: u64 = 3;
+    /// Nothing was done: the code cannot do it by what it sees.
+    pub(crate) const REFUSED: u64 = 4;
 }
 
 /// What generated code reads and writes through; its fields' places are constants there.
@@ -54,18 +63,20 @@ pub(crate) mod end {
 pub(crate) struct Context {
     /// Slots of the code.
     pub(crate) slots: *mut u128,
-    /// The packet's bytes.
-    pub(crate) bytes: *const u8,
-    /// How many of them are read in line: at most 65535.
+    /// The packet's bytes; written only by functions that say so.
+    pub(crate) bytes: *mut u8,
+    /// How many of them are read and written in line: at most 65535.
     pub(crate) reach: u64,
     /// Where headers begin.
     pub(crate) offsets: *const u16,
     /// The flow's words.
     pub(crate) words: *mut u64,
-    /// What was written of them.
-    pub(crate) written: *mut u64,
-    /// Bits that were written.
+    /// Bits that were written of those that were.
     pub(crate) mask: *mut u64,
+    /// Which of them were, a bit for each.
+    pub(crate) dirty: *mut u64,
+    /// Words of the key that is made.
+    pub(crate) key: *mut u64,
     /// Words of global registers, and how many there are.
     pub(crate) globals: *const AtomicU64,
     pub(crate) global_count: u64,
@@ -79,6 +90,9 @@ pub(crate) struct Context {
     pub(crate) full: u64,
     /// Outputs that get a copy.
     pub(crate) clones: u64,
+    /// When the flow's entry ends, if that was set.
+    pub(crate) idle_ns: u64,
+    pub(crate) hard_ns: u64,
     /// Rows of arguments and results of calls back.
     pub(crate) arguments: *mut u128,
     pub(crate) results: *mut u128,
@@ -86,25 +100,62 @@ pub(crate) struct Context {
     env: *mut Env<'static>,
     calls: *const Call,
     call_count: usize,
+    is_writing: bool,
     panic: Option<Box<dyn Any + Send>>,
 }
 
 impl Context {
+    /// Nothing to read or write.
+    const NOTHING: Self = Self {
+        slots: std::ptr::null_mut(),
+        bytes: std::ptr::null_mut(),
+        reach: 0,
+        offsets: std::ptr::null(),
+        words: std::ptr::null_mut(),
+        mask: std::ptr::null_mut(),
+        dirty: std::ptr::null_mut(),
+        key: std::ptr::null_mut(),
+        globals: std::ptr::null(),
+        global_count: 0,
+        now_ns: 0,
+        input: 0,
+        found: 0,
+        full: 0,
+        clones: 0,
+        idle_ns: 0,
+        hard_ns: 0,
+        arguments: std::ptr::null_mut(),
+        results: std::ptr::null_mut(),
+        env: std::ptr::null_mut(),
+        calls: std::ptr::null(),
+        call_count: 0,
+        is_writing: false,
+        panic: None,
+    };
+
     /// Takes all pointers into the [`Env`] anew.
     ///
     /// # Safety
     /// `self.env` points to an [`Env`] to which there is no other reference.
+    #[inline]
     unsafe fn renew(&mut self) {
         // SAFETY: by the caller.
         let env = unsafe { &mut *self.env };
-        let bytes = env.bytes();
-        (self.bytes, self.reach) = (bytes.as_ptr(), bytes.len().min(0xffff) as u64);
+        let (bytes, len) = if self.is_writing {
+            let bytes = env.frame.as_mut().map(|frame| frame.bytes_mut());
+            let bytes = bytes.unwrap_or_default();
+            (bytes.as_mut_ptr(), bytes.len())
+        } else {
+            let bytes = env.bytes();
+            (bytes.as_ptr().cast_mut(), bytes.len())
+        };
+        (self.bytes, self.reach) = (bytes, len.min(0xffff) as u64);
         self.offsets = env.headers.offsets().as_ptr();
         let flow: &mut FlowWords = env.flow;
-        let [words, written, mask] = flow.parts_mut();
+        let (words, mask, dirty) = flow.parts_mut();
         self.words = words.as_mut_ptr();
-        self.written = written.as_mut_ptr();
         self.mask = mask.as_mut_ptr();
+        self.dirty = std::ptr::from_mut(dirty);
     }
 }
 
@@ -122,6 +173,20 @@ pub(crate) struct Function {
     pub(crate) at: usize,
     /// Slots that it may touch.
     pub(crate) slots: usize,
+    /// Whether it writes bytes of the packet itself.
+    pub(crate) is_writing: bool,
+    /// Whether it makes a key, calls nobody back and touches no slot but metadata.
+    pub(crate) is_plain_key: bool,
+}
+
+/// What a function has decided, beside what it gives back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Decided {
+    /// What it gives back.
+    pub(crate) all: u64,
+    pub(crate) clones: u64,
+    pub(crate) idle_ns: u64,
+    pub(crate) hard_ns: u64,
 }
 
 type Entry = unsafe extern "C" fn(*mut Context) -> u64;
@@ -174,55 +239,95 @@ impl Executable {
     /// Runs a function of this memory on a packet. Gives what it says of its end and outcome.
     ///
     /// None, with nothing changed, if there are fewer slots or arguments than it may touch.
+    #[inline]
     pub(crate) fn run(
         &self,
         function: Function,
         rows: &mut Rows,
         slots: &mut [u128],
         env: &mut Env<'_>,
-    ) -> Option<(u64, u64)> {
+    ) -> Option<Decided> {
         if slots.len() < function.slots
-            || function.at >= self.len
+            || function.is_plain_key
             || rows.arguments.len() < self.arguments
         {
             return None;
         }
-        let (globals, now_ns, input) = (env.globals.words, env.now_ns, env.input);
-        let (found, full) = (env.is_found, env.is_full);
         let mut context = Context {
             slots: slots.as_mut_ptr(),
-            bytes: std::ptr::null(),
-            reach: 0,
-            offsets: std::ptr::null(),
-            words: std::ptr::null_mut(),
-            written: std::ptr::null_mut(),
-            mask: std::ptr::null_mut(),
-            globals: globals.as_ptr(),
-            global_count: globals.len() as u64,
-            now_ns,
-            input: u64::from(input),
-            found: u64::from(found),
-            full: u64::from(full),
-            clones: 0,
+            globals: env.globals.words.as_ptr(),
+            global_count: env.globals.words.len() as u64,
+            now_ns: env.now_ns,
+            input: u64::from(env.input),
+            found: u64::from(env.is_found),
+            full: u64::from(env.is_full),
             arguments: rows.arguments.as_mut_ptr(),
             results: rows.results.as_mut_ptr(),
             env: std::ptr::from_mut(env).cast(),
             calls: self.calls.as_ptr(),
             call_count: self.calls.len(),
-            panic: None,
+            is_writing: function.is_writing,
+            ..Context::NOTHING
         };
         // SAFETY: `env` is borrowed exclusively until this function ends, and is not used before.
         unsafe { context.renew() };
+        // SAFETY: the context is what the head of this file says, and lives until it returns.
+        let all = unsafe { self.call(function, &mut context) }?;
+        if let Some(panic) = context.panic.take() {
+            resume_unwind(panic);
+        }
+        Some(Decided {
+            all,
+            clones: context.clones,
+            idle_ns: context.idle_ns,
+            hard_ns: context.hard_ns,
+        })
+    }
+
+    /// Runs a function that makes a key. `metadata` is all that it may touch of slots.
+    ///
+    /// None, with nothing changed, if it is no such function or there are fewer slots.
+    #[inline]
+    pub(crate) fn run_key(
+        &self,
+        function: Function,
+        sight: Sight<'_>,
+        metadata: &mut [u128],
+        key: &mut [u64; KEY_WORDS_MAX],
+    ) -> Option<u64> {
+        if metadata.len() < function.slots || !function.is_plain_key {
+            return None;
+        }
+        let mut context = Context {
+            slots: metadata.as_mut_ptr(),
+            // It only reads them.
+            bytes: sight.bytes.as_ptr().cast_mut(),
+            reach: sight.bytes.len().min(0xffff) as u64,
+            offsets: sight.headers.offsets().as_ptr(),
+            key: key.as_mut_ptr(),
+            now_ns: sight.arrival.now_ns,
+            input: u64::from(sight.arrival.input),
+            ..Context::NOTHING
+        };
+        // SAFETY: as above; such a function uses no other pointer of it.
+        unsafe { self.call(function, &mut context) }
+    }
+
+    /// Calls a function of this memory.
+    ///
+    /// # Safety
+    /// The context has all that the function touches.
+    #[inline]
+    unsafe fn call(&self, function: Function, context: &mut Context) -> Option<u64> {
+        if function.at >= self.len {
+            return None;
+        }
         let entry = std::ptr::with_exposed_provenance::<c_void>(self.base + function.at);
         // SAFETY: `generate` has made a function of this signature begin there, and the memory is
         // executable for as long as `self` lives.
         let entry = unsafe { std::mem::transmute::<*const c_void, Entry>(entry) };
-        // SAFETY: the context is what the head of this file says, and lives until it returns.
-        let end = unsafe { entry(&raw mut context) };
-        if let Some(panic) = context.panic.take() {
-            resume_unwind(panic);
-        }
-        Some((end, context.clones))
+        // SAFETY: by the caller.
+        Some(unsafe { entry(std::ptr::from_mut(context)) })
     }
 }
 

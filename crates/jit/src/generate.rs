@@ -9,7 +9,8 @@ use catena_flow::program::env::{Env, Exit};
 use catena_flow::program::ir::{
     Code, Element, End, Key, Op, Program, Slot, Value as Operand, Verdict, Width,
 };
-use catena_flow::program::run::{Compiled, Part};
+use catena_flow::program::run::{Compiled, Part, Sight};
+use catena_flow::{KEY_WORDS_MAX, Timeouts};
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::{
     AbiParam, Block, Function as Intermediate, InstBuilder, MemFlagsData, SigRef, Signature, Type,
@@ -18,12 +19,14 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Switch, Variable};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
 
 use crate::OP_COUNT_MAX;
 use crate::call::{Call, arguments};
 use crate::edge::{Context, Executable, Function, Rows, call_back_address, end};
+use crate::plain::is_plain;
+use crate::wrong::{Wrong, is_made};
 
 /// Bits of what a function gives back.
 pub(crate) mod outcome {
@@ -40,6 +43,10 @@ pub(crate) mod outcome {
     pub(crate) const FORGETS: u64 = 1 << 10;
     /// A mark was passed.
     pub(crate) const HAS_MARK: u64 = 1 << 11;
+    /// The flow's entry gets other timeouts.
+    pub(crate) const HAS_TIMEOUTS: u64 = 1 << 12;
+    /// The packet has a key, which was made.
+    pub(crate) const HAS_KEY: u64 = 1 << 13;
     /// The last one.
     pub(crate) const MARK_AT: u32 = 32;
     pub(crate) const MARK: u64 = 0xffff << MARK_AT;
@@ -70,7 +77,27 @@ struct Native {
     rows: Rows,
 }
 
+impl Native {
+    #[inline]
+    fn function(&self, element: usize, part: Part) -> Option<Function> {
+        *self.functions.get(element)?.get(part as usize)?
+    }
+}
+
 impl Compiled for Native {
+    fn key(
+        &mut self,
+        element: usize,
+        part: Part,
+        sight: Sight<'_>,
+        slots: &mut [u128],
+        words: &mut [u64; KEY_WORDS_MAX],
+    ) -> Option<bool> {
+        let function = self.function(element, part)?;
+        let decided = self.memory.run_key(function, sight, slots, words)?;
+        (decided & outcome::END != end::REFUSED).then_some(decided & outcome::HAS_KEY != 0)
+    }
+
     fn run(
         &mut self,
         element: usize,
@@ -78,8 +105,9 @@ impl Compiled for Native {
         slots: &mut [u128],
         env: &mut Env<'_>,
     ) -> Option<Exit> {
-        let function = (*self.functions.get(element)?.get(part as usize)?)?;
-        let (decided, clones) = self.memory.run(function, &mut self.rows, slots, env)?;
+        let function = self.function(element, part)?;
+        let made = self.memory.run(function, &mut self.rows, slots, env)?;
+        let decided = made.all;
         let has = |bits: u64| decided & bits != 0;
         let number = (decided >> outcome::NUMBER_AT) as u8;
         match decided & outcome::VERDICT {
@@ -91,7 +119,13 @@ impl Compiled for Native {
             env.outcome.mark = Some((decided >> outcome::MARK_AT) as u16);
         }
         env.outcome.forgets |= has(outcome::FORGETS);
-        env.outcome.clones |= clones;
+        if has(outcome::HAS_TIMEOUTS) {
+            env.outcome.timeouts = Some(Timeouts {
+                idle_ns: made.idle_ns,
+                hard_ns: made.hard_ns,
+            });
+        }
+        env.outcome.clones |= made.clones;
         Some(match decided & outcome::END {
             end::NEXT => Exit::Next,
             end::DONE => Exit::Done,
@@ -184,11 +218,16 @@ impl Making<'_> {
         signature.params.push(pointer);
         let mut builder = FunctionBuilder::new(&mut function, &mut self.frontend);
         let call_back = builder.import_signature(signature);
-        let leaving = leaving(self.program, code, key);
+        let plain_key = key.filter(|_| code.ops().all(is_plain));
+        let leaving = leaving(self.program, code, key.filter(|_| plain_key.is_none()));
         Generator {
             outcome: builder.declare_var(types::I64),
+            dirty: builder.declare_var(types::I64),
+            words: BTreeMap::new(),
             context: Value::from_u32(0),
             epilogue: builder.create_block(),
+            refusal: None,
+            plain_key,
             slots: Vec::new(),
             blocks: Vec::new(),
             program: self.program,
@@ -209,9 +248,12 @@ impl Making<'_> {
         self.code.resize(self.code.len().next_multiple_of(64), 0xcc);
         let at = self.code.len();
         self.code.extend_from_slice(made.code_buffer());
+        let metadata = self.program.metadata.len();
         Ok(Some(Function {
             at,
-            slots: code.slots.len(),
+            slots: plain_key.map_or(code.slots.len(), |_| metadata),
+            is_writing: code.ops().any(|op| matches!(op, Op::SetField { .. })),
+            is_plain_key: plain_key.is_some(),
         }))
     }
 }
@@ -222,7 +264,7 @@ fn leaving(program: &Program, code: &Code, key: Option<&Key>) -> BTreeSet<Slot> 
     let mut slots: BTreeSet<Slot> = code
         .ops()
         .flat_map(written)
-        .filter(|slot| usize::from(*slot) < metadata)
+        .filter(|slot| usize::from(*slot) < metadata && !is_made(Wrong::Metadata))
         .collect();
     if let Some(key) = key {
         slots.insert(key.present);
@@ -254,6 +296,14 @@ fn written(op: &Op) -> Vec<Slot> {
     }
 }
 
+/// A word of the flow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlowWord {
+    pub(crate) value: Variable,
+    /// Bits of it that were written; none if the code writes none.
+    pub(crate) mask: Option<Variable>,
+}
+
 /// A function while it is made.
 pub(crate) struct Generator<'a, 'b> {
     pub(crate) builder: FunctionBuilder<'b>,
@@ -262,6 +312,14 @@ pub(crate) struct Generator<'a, 'b> {
     pub(crate) code: &'a Code,
     /// Pointer to the [`Context`].
     pub(crate) context: Value,
+    /// Words of the flow that the code touches.
+    pub(crate) words: BTreeMap<u8, FlowWord>,
+    /// Which of them it has written, a bit for each.
+    pub(crate) dirty: Variable,
+    /// The key that is made, by what the packet shows and nothing else.
+    pub(crate) plain_key: Option<&'a Key>,
+    /// Where code of a plain key gives up.
+    pub(crate) refusal: Option<Block>,
     slots: Vec<Variable>,
     outcome: Variable,
     /// Of each block of the code; none if nothing leads there.
@@ -283,6 +341,7 @@ impl Generator<'_, '_> {
         self.begin_block(entry);
         self.context = self.builder.block_params(entry)[0];
         self.read_slots();
+        self.read_flow();
         self.find_blocks();
         let code = self.code;
         for (number, block) in code.blocks.iter().enumerate() {
@@ -303,10 +362,20 @@ impl Generator<'_, '_> {
         for slot in leaving {
             self.write_slot(*slot);
         }
+        self.write_flow();
         let end = self.builder.block_params(self.epilogue)[0];
         let decided = self.builder.use_var(self.outcome);
-        let all = self.builder.ins().bor(decided, end);
+        let mut all = self.builder.ins().bor(decided, end);
+        if let Some(key) = self.plain_key {
+            let has_key = self.write_key(key);
+            all = self.builder.ins().bor(all, has_key);
+        }
         self.builder.ins().return_(&[all]);
+        if let Some(refusal) = self.refusal {
+            self.begin_block(refusal);
+            let refused = self.int(end::REFUSED);
+            self.builder.ins().return_(&[refused]);
+        }
         self.builder.finalize(config);
     }
 
@@ -380,7 +449,10 @@ impl Generator<'_, '_> {
                 otherwise,
                 ..
             } => {
-                let (then, otherwise) = (self.target(*then), self.target(*otherwise));
+                let (mut then, mut otherwise) = (self.target(*then), self.target(*otherwise));
+                if is_made(Wrong::Branch) {
+                    (then, otherwise) = (otherwise, then);
+                }
                 let when = self.slot(*when);
                 self.builder.ins().brif(when, then, &[], otherwise, &[]);
             }
@@ -440,7 +512,7 @@ impl Generator<'_, '_> {
         self.code.slots[usize::from(slot)]
     }
 
-    fn slot(&mut self, slot: Slot) -> Value {
+    pub(crate) fn slot(&mut self, slot: Slot) -> Value {
         self.builder.use_var(self.slots[usize::from(slot)])
     }
 
@@ -460,7 +532,7 @@ impl Generator<'_, '_> {
     /// Puts bits in place of those of a mask in what is decided.
     pub(crate) fn decide(&mut self, mask: u64, bits: u64) {
         let decided = self.builder.use_var(self.outcome);
-        let keep = self.int(!mask);
+        let keep = self.int(if is_made(Wrong::Verdict) { !0 } else { !mask });
         let kept = self.builder.ins().band(decided, keep);
         let bits = self.int(bits);
         let decided = self.builder.ins().bor(kept, bits);

@@ -5,7 +5,8 @@
 //! Cranelift; whoever builds a binary gives it to [`catena_flow::nf::set_compiler`].
 //!
 //! - `generate`: blocks, jumps, and what a function begins and ends with.
-//! - `arithmetic`: numbers. `access`: packets, flows and registers, in line.
+//! - `arithmetic`: numbers. `access`: packets. `registers`: those of flow and program. `checksum`:
+//!   fields that are written, with what covers them. All in line. `key`, `plain`: keys.
 //! - `call`: all other operations, which call [`Env`](catena_flow::program::env::Env).
 //! - `edge`: executable memory and the calls into it and out of it: all `unsafe` of this crate.
 //!
@@ -21,9 +22,23 @@ mod arithmetic;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod call;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod checksum;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod edge;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod generate;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod key;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod plain;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod registers;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod wrong;
+
+// Tests share files with those in `tests/`, which name the crate.
+#[cfg(test)]
+extern crate self as catena_jit;
 
 use catena_flow::program::ir::Program;
 use catena_flow::program::run::Compiled;

@@ -366,8 +366,12 @@ impl<'a, 's, 'b> Writer<'a, 's, 'b> {
     fn binary(&mut self) -> Op {
         let op = self.source.one_of(&BINARIES);
         let width = self.source.one_of(&WIDTHS);
+        let is_quotient = matches!(op, Binary::Div | Binary::Mod);
         let (a, b) = match op.is_shift() {
             true => (self.value(width), self.any_value()),
+            false if is_quotient && self.source.chance(90) => {
+                (self.value(width), Value::Const(0, width))
+            }
             false => (self.value(width), self.value(width)),
         };
         let to = self.slot(if op.is_comparison() { 1 } else { width });

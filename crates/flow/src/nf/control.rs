@@ -1,8 +1,8 @@
 //! What a running program is asked: flows, registers, tables, events, traces, another program.
 //!
 //! Beside packets. The control half makes what takes time (another program, with its tables and its
-//! compiled code) and sends it over whole; all else the data half answers between two bursts, a
-//! bounded part at a time.
+//! compiled code; tables that follow from one that is changed) and sends it over whole; all else
+//! the data half answers between two bursts, a bounded part at a time.
 //!
 //! | request | answer |
 //! |---|---|
@@ -22,6 +22,7 @@ use serde_json::{Map, Value, json};
 use super::interface::Interface;
 use super::planned::{Engine, Planned, config_errors, load};
 use crate::efsm::{Document, compile};
+use crate::program::entries::{Change, Tables};
 use crate::program::frame::Frame;
 use crate::program::layout::{Layout, Portion};
 use crate::program::run::{Arrival, Loaded, Running};
@@ -33,6 +34,8 @@ use crate::{Cursor, Entry};
 const FLOW_COUNT_MAX: u64 = 1000;
 /// Events of an answer, at most.
 const EVENT_COUNT_MAX: u64 = 1024;
+/// Values that wait between the halves.
+pub(super) const EXCHANGE_CAPACITY: usize = 64;
 /// Packets that are traced for one request, at most.
 const TRACE_COUNT_MAX: usize = 64;
 
@@ -41,20 +44,27 @@ const TRACE_COUNT_MAX: usize = 64;
 pub(super) enum Down {
     /// Another program to run.
     Program(Box<Loaded>),
+    /// Other entries of its tables.
+    Tables(Change),
 }
 
-/// What comes back, to be freed.
+/// What comes back, to be freed: what came down, with what was in its place.
 #[derive(Debug)]
 pub(super) struct Up {
-    _old: Box<Loaded>,
+    _old: Down,
 }
 
 impl Down {
     pub(super) fn act(self, running: &mut Running<Portion<StateWords>>) -> Up {
-        let Self::Program(loaded) = self;
-        Up {
-            _old: running.replace(loaded),
-        }
+        let _old = match self {
+            Self::Program(loaded) => Self::Program(running.replace(loaded)),
+            Self::Tables(mut change) => {
+                // It was made of the tables that are here, and has fitted there.
+                let _ = running.take(&mut change);
+                Self::Tables(change)
+            }
+        };
+        Up { _old }
     }
 }
 
@@ -63,6 +73,10 @@ impl Down {
 pub(super) struct Control {
     to_data: ControlEnd<Down, Up>,
     interface: Interface,
+    /// Values that have not come back.
+    sent: usize,
+    /// Of the program that runs, with all that was changed.
+    tables: Tables,
     layout: u64,
     engine: Engine,
 }
@@ -71,19 +85,53 @@ impl Control {
     pub(super) fn new(
         to_data: ControlEnd<Down, Up>,
         interface: Interface,
+        tables: Tables,
         layout: u64,
         engine: Engine,
     ) -> Self {
         Self {
             to_data,
+            sent: 0,
             interface,
+            tables,
             layout,
             engine,
         }
     }
 
+    /// Sets or removes an entry of a table.
+    fn change(&mut self, name: &str, request: &Value, is_set: bool) -> Result<Value, String> {
+        self.has_room()?;
+        let number = table(self.tables.all(), name)?;
+        let entry = entry(&self.tables.all()[number], request)?;
+        let change = if is_set {
+            self.tables.set(number, entry)
+        } else {
+            self.tables.remove(number, &entry.key)
+        };
+        let change = change.map_err(|error| error.to_string())?;
+        self.send(Down::Tables(change))?;
+        Ok(json!({"entries": self.tables.all()[number].len()}))
+    }
+
+    /// Whether the data half can be sent another value.
+    fn has_room(&mut self) -> Result<(), String> {
+        while self.to_data.receive().is_some() {
+            self.sent = self.sent.saturating_sub(1);
+        }
+        let has_room = self.sent < EXCHANGE_CAPACITY;
+        has_room.then_some(()).ok_or_else(|| BUSY.to_owned())
+    }
+
+    /// Sends it one; there is room.
+    fn send(&mut self, value: Down) -> Result<(), String> {
+        self.sent += 1;
+        let sent = self.to_data.send(Box::new(value));
+        sent.map_err(|_| BUSY.to_owned())
+    }
+
     fn replace(&mut self, program: &Value) -> Result<Value, String> {
-        while self.to_data.receive().is_some() {}
+        self.has_room()?;
         let document: Document =
             serde_json::from_value(program.clone()).map_err(|error| error.to_string())?;
         let compiled = compile(&document).map_err(|problems| {
@@ -113,8 +161,8 @@ impl Control {
             layout,
             engine: self.engine,
         });
-        let sent = self.to_data.send(Box::new(Down::Program(Box::new(loaded))));
-        sent.map_err(|_| BUSY.to_owned())?;
+        self.tables = Tables::of(loaded.tables());
+        self.send(Down::Program(Box::new(loaded)))?;
         let warnings: Vec<String> = compiled
             .warnings
             .iter()
@@ -127,10 +175,15 @@ impl Control {
 
 impl NfControl for Control {
     fn control(&mut self, request: &Value) -> Handled {
-        match request.get("program") {
-            Some(program) => Handled::Answered(self.replace(program)),
-            None => Handled::Passed,
+        if let Some(program) = request.get("program") {
+            return Handled::Answered(self.replace(program));
         }
+        for (key, is_set) in [("set", true), ("remove", false)] {
+            if let Some(name) = request.get(key).and_then(Value::as_str) {
+                return Handled::Answered(self.change(name, request, is_set));
+            }
+        }
+        Handled::Passed
     }
 }
 
@@ -230,10 +283,6 @@ impl Answers {
         if request.get("events").is_some() {
             return Ok(events(running, number("events", EVENT_COUNT_MAX)));
         }
-        if let Some(name) = text("set").or_else(|| text("remove")) {
-            let is_set = text("set").is_some();
-            return change_table(running, name, request, is_set);
-        }
         match text("show") {
             Some("flows") => {
                 let from = number("from", u64::from(u32::MAX));
@@ -249,7 +298,7 @@ impl Answers {
             Some("transitions") => Ok(transitions(running)),
             Some("table") => {
                 let name = text("table").ok_or("which table? add \"table\": NAME")?;
-                let table = table(running, name)?;
+                let table = table(running.tables(), name)?;
                 Ok(running.tables()[table]
                     .entries()
                     .map(|entry| shown(&entry))
@@ -339,7 +388,7 @@ fn key_of(element: &crate::program::ir::Element, entry: &Entry<'_>) -> Vec<Named
 
 fn state_of(element: &crate::program::ir::Element, entry: &Entry<'_>) -> Vec<NamedValue> {
     let mut words = crate::program::env::FlowWords::default();
-    words.load(crate::STATE_WORDS_MAX, |word| entry.state(word));
+    words.load(entry.state_words());
     crate::program::trace::registers(element, &words)
 }
 
@@ -388,36 +437,12 @@ fn events(running: &mut Flows, count: u64) -> Value {
     json!({"events": found, "lost": running.notices.lost})
 }
 
-fn table(running: &Flows, name: &str) -> Result<usize, String> {
-    let found = running
-        .tables()
-        .iter()
-        .position(|table| table.shape().name == name);
+fn table(tables: &[MatchTable], name: &str) -> Result<usize, String> {
+    let found = tables.iter().position(|table| table.shape().name == name);
     found.ok_or_else(|| {
-        let names: Vec<&str> = running
-            .tables()
-            .iter()
-            .map(|table| &*table.shape().name)
-            .collect();
+        let names: Vec<&str> = tables.iter().map(|table| &*table.shape().name).collect();
         format!("there is no table {name}; there are: {}", names.join(", "))
     })
-}
-
-fn change_table(
-    running: &mut Flows,
-    name: &str,
-    request: &Value,
-    is_set: bool,
-) -> Result<Value, String> {
-    let number = table(running, name)?;
-    let entry = entry(&running.tables()[number], request)?;
-    let changed = if is_set {
-        running.set_entry(number, entry)
-    } else {
-        running.remove_entry(number, &entry.key)
-    };
-    changed.map_err(|error| error.to_string())?;
-    Ok(json!({"entries": running.tables()[number].len()}))
 }
 
 /// An entry of a request: patterns and data as in a program.

@@ -32,7 +32,6 @@ mod sharding_tests;
 #[cfg(test)]
 mod tests;
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use catena_engine::config::{ConfigError, ConfigErrors};
@@ -44,13 +43,15 @@ use catena_engine::nf::{
 use catena_shm::state::{STATE_LINE_BYTES, StateWords};
 use serde_json::Value;
 
+use crate::hash::random_seed;
+use crate::program::entries::Tables;
 use crate::program::ir::{Fact, Op, Verdict};
 use crate::program::layout::Portion;
 use crate::program::run::{Arrival, Decision, Running};
 
 pub use planned::{Compiler, machine_code, set_compiler};
 
-use control::{Control, Down, Up};
+use control::{Control, Down, EXCHANGE_CAPACITY, Up};
 use interface::{Interface, reasons};
 use planned::{Config, Planned, load, plan};
 
@@ -61,8 +62,6 @@ const STATE: &str = "flows";
 /// Reasons of the NF itself, in front of those of the program.
 const FLOW_FULL: DropReason = DropReason::own(0);
 const NO_DECISION: DropReason = DropReason::own(1);
-/// Values that wait between the halves.
-const EXCHANGE_CAPACITY: usize = 64;
 
 /// Names of the counters, in the order in which [`Flows::counters`] gives them.
 const COUNTERS: [&str; 12] = [
@@ -121,13 +120,6 @@ fn nf_plan(planned: &Planned) -> NfPlan {
         .sharding(sharding::of(program))
 }
 
-/// Random numbers that nobody outside knows.
-fn seed() -> [u64; 2] {
-    // The standard library takes its keys from the kernel's random numbers.
-    let half = |number: u64| RandomState::new().hash_one(number);
-    [half(1), half(2)]
-}
-
 fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, ConfigErrors> {
     let planned = plan(config)?;
     let state = context.take_state(STATE);
@@ -144,19 +136,22 @@ fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, Conf
     };
     let ground = match taken_over {
         Some(ground) => ground,
-        None => layout.create(program, &memory, seed, 0).map_err(|error| {
-            vec![ConfigError::new(
-                "",
-                error.to_string(),
-                "ask for fewer flows",
-            )]
-        })?,
+        None => layout
+            .create(program, &memory, random_seed, 0)
+            .map_err(|error| {
+                vec![ConfigError::new(
+                    "",
+                    error.to_string(),
+                    "ask for fewer flows",
+                )]
+            })?,
     };
     let interface = Interface::of(program, context.shard_count > 1);
     let number = layout.number;
     let engine = planned.engine;
     let (loaded, notice) = load(planned);
     let elements = loaded.program().elements.len();
+    let tables = Tables::of(loaded.tables());
     let emits = loaded.program().makes_packets();
     let (to_data, data) = exchange(EXCHANGE_CAPACITY);
     let nf = Flows {
@@ -166,7 +161,7 @@ fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, Conf
         data,
         control: control::Answers::default(),
     };
-    let control = Control::new(to_data, interface, number, engine);
+    let control = Control::new(to_data, interface, tables, number, engine);
     let mut built = BuiltNf::new(nf).with_control(control);
     built.notices.extend(notice);
     Ok(built)

@@ -35,33 +35,43 @@ pub enum Exit {
 /// The registers of a flow while its code runs.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowWords {
-    /// Values, as in the entry; zeros without one.
+    /// Values, as in the entry, zeros without one; and what was written.
     pub words: [u64; STATE_WORDS_MAX],
-    /// What was written.
-    written: [u64; STATE_WORDS_MAX],
-    /// Bits that were written.
+    /// Bits that were written, of a word that was.
     mask: [u64; STATE_WORDS_MAX],
+    /// Words of which something was written, a bit for each. A bit beyond stands for none.
+    dirty: u64,
 }
+
+const _: () = assert!(STATE_WORDS_MAX <= u64::BITS as usize);
 
 impl Default for FlowWords {
     fn default() -> Self {
         Self {
             words: [0; STATE_WORDS_MAX],
-            written: [0; STATE_WORDS_MAX],
             mask: [0; STATE_WORDS_MAX],
+            dirty: 0,
         }
     }
 }
 
 impl FlowWords {
-    /// These words, none of them written.
+    /// The words of an entry, none of them written.
     #[inline]
-    pub fn load(&mut self, count: usize, mut word: impl FnMut(usize) -> u64) {
-        for (at, value) in self.words.iter_mut().take(count).enumerate() {
-            *value = word(at);
+    pub fn load(&mut self, state: &[AtomicU64]) {
+        for (word, from) in self.words.iter_mut().zip(state) {
+            // Pairs with the Release stores of `Running::store` in this thread, or before the table
+            // was attached to.
+            *word = from.load(Ordering::Relaxed);
         }
-        self.mask[..count].fill(0);
-        self.written[..count].fill(0);
+        self.dirty = 0;
+    }
+
+    /// So many words of zero, none of them written: there is no entry.
+    #[inline]
+    pub fn clear(&mut self, count: usize) {
+        self.words.iter_mut().take(count).for_each(|word| *word = 0);
+        self.dirty = 0;
     }
 
     /// The value of a register, with what was written.
@@ -91,30 +101,49 @@ impl FlowWords {
     #[inline]
     fn set_bits(&mut self, at: usize, shift: u8, width: u8, value: u64) {
         let mask = (ones(width) as u64) << shift;
-        let bits = value << shift & mask;
-        self.words[at] = self.words[at] & !mask | bits;
-        self.written[at] = self.written[at] & !mask | bits;
-        self.mask[at] |= mask;
+        self.words[at] = self.words[at] & !mask | value << shift & mask;
+        // What stands there is left from another flow.
+        let before = if self.dirty >> at & 1 == 0 {
+            0
+        } else {
+            self.mask[at]
+        };
+        self.mask[at] = before | mask;
+        self.dirty |= 1 << at;
     }
 
-    /// For compiled code: values, what was written, and the bits that were. What is written to a
-    /// register goes into all three, as [`FlowWords::set`] does it.
+    /// For compiled code: values, the bits of each that were written, and, a bit for each, the
+    /// words whose bits these are. What is written to a register goes into all three, as
+    /// [`FlowWords::set`] does it.
     #[inline]
-    pub fn parts_mut(&mut self) -> [&mut [u64; STATE_WORDS_MAX]; 3] {
-        [&mut self.words, &mut self.written, &mut self.mask]
+    pub fn parts_mut(
+        &mut self,
+    ) -> (
+        &mut [u64; STATE_WORDS_MAX],
+        &mut [u64; STATE_WORDS_MAX],
+        &mut u64,
+    ) {
+        (&mut self.words, &mut self.mask, &mut self.dirty)
     }
 
     /// Whether anything was written.
     #[inline]
-    pub fn is_written(&self, count: usize) -> bool {
-        self.mask[..count].iter().any(|mask| *mask != 0)
+    pub fn is_written(&self) -> bool {
+        self.dirty != 0
     }
 
-    /// Puts what was written over a word of an entry; none if nothing of the word was written.
+    /// Words that were written, a bit for each.
     #[inline]
-    pub fn merged(&self, at: usize, old: u64) -> Option<u64> {
+    pub fn written(&self) -> u64 {
+        self.dirty
+    }
+
+    /// Puts what was written of a word, which is one of [`FlowWords::written`], over that of an
+    /// entry.
+    #[inline]
+    pub fn over(&self, at: usize, old: u64) -> u64 {
         let mask = self.mask[at];
-        (mask != 0).then_some(old & !mask | self.written[at])
+        old & !mask | self.words[at] & mask
     }
 }
 
@@ -181,7 +210,7 @@ pub struct Env<'a> {
     /// The hash of [`Op::Hash`](super::ir::Op::Hash).
     pub hash: &'a KeyedHash,
     /// What is decided.
-    pub outcome: Outcome,
+    pub outcome: &'a mut Outcome,
     /// Packets of the program's own making.
     pub emissions: &'a mut Emissions,
     /// Events.

@@ -217,12 +217,84 @@ impl Headers {
     /// Finds the headers of a frame that begins with its Ethernet header and has no FCS.
     #[must_use]
     pub fn parse(frame: &[u8]) -> Self {
+        let mut headers = Self::default();
+        headers.find(frame);
+        headers
+    }
+
+    /// As [`Headers::parse`], in place of what was found before.
+    #[inline]
+    pub fn find(&mut self, frame: &[u8]) {
+        *self = Self {
+            end: u32::try_from(frame.len()).unwrap_or(u32::MAX),
+            ..Self::default()
+        };
+        if !self.find_plain(frame) {
+            self.is_malformed = self.read_ethernet(frame).is_err();
+        }
+    }
+
+    /// As [`Headers::parse`], for all packets in the way of those that are not plain.
+    #[cfg(test)]
+    pub(super) fn parse_any(frame: &[u8]) -> Self {
         let mut headers = Self {
             end: u32::try_from(frame.len()).unwrap_or(u32::MAX),
             ..Self::default()
         };
         headers.is_malformed = headers.read_ethernet(frame).is_err();
         headers
+    }
+
+    /// The headers of most packets: IPv4 without options, whole, with TCP or UDP. `false`, and
+    /// nothing is found, for all others.
+    #[inline]
+    fn find_plain(&mut self, frame: &[u8]) -> bool {
+        const IP: usize = 14;
+        const L4: usize = IP + ipv4::HEADER_LEN_MIN;
+        let Some(head) = frame.first_chunk::<{ L4 + udp::HEADER_LEN }>() else {
+            return false;
+        };
+        let word = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+        let end = IP + usize::from(word(IP + 2));
+        let is_whole = word(IP + 6) & 0x3fff == 0;
+        let is_plain = word(12) == 0x0800 && head[IP] == 0x45 && is_whole && end <= frame.len();
+        let Some(len) = end.checked_sub(L4).filter(|_| is_plain) else {
+            return false;
+        };
+        let (header, header_len) = match Protocol(head[IP + 9]) {
+            Protocol::TCP if len >= tcp::HEADER_LEN_MIN => {
+                let header_len = frame
+                    .get(L4 + 12)
+                    .map_or(0, |byte| usize::from(byte >> 4) * 4);
+                (Header::Tcp, header_len)
+            }
+            Protocol::UDP if usize::from(word(L4 + 4)) <= len => {
+                let is_long = usize::from(word(L4 + 4)) >= udp::HEADER_LEN;
+                (Header::Udp, if is_long { udp::HEADER_LEN } else { 0 })
+            }
+            _ => return false,
+        };
+        if header_len < udp::HEADER_LEN || header_len > len {
+            return false;
+        }
+        if header == Header::Tcp && header_len < tcp::HEADER_LEN_MIN {
+            return false;
+        }
+        self.end = end as u32;
+        for (header, at) in [
+            (Header::Ethernet, 0),
+            (Header::Ipv4, IP),
+            (header, L4),
+            (Header::Ports, L4),
+            (Header::Payload, L4 + header_len),
+        ] {
+            self.offsets[header as usize] = at as u16;
+        }
+        if header == Header::Udp && matches!(word(L4 + 2), gtpu::PORT | VXLAN_PORT) {
+            let tunnel = self.read_tunnel(frame, (L4 + header_len, end), word(L4 + 2));
+            self.is_malformed = tunnel.is_err();
+        }
+        true
     }
 
     /// Where a header begins, if it is there.

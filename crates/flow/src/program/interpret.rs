@@ -93,6 +93,19 @@ pub fn run(code: &Code, slots: &mut [u128], env: &mut Env<'_>, watch: &mut impl 
     Exit::Next
 }
 
+/// As [`run`], with whatever is left in slots behind the metadata.
+#[inline(never)]
+pub(super) fn run_anew(
+    code: &Code,
+    slots: &mut [u128],
+    env: &mut Env<'_>,
+    watch: &mut impl Watch,
+) -> Exit {
+    let metadata = env.program.metadata.len();
+    slots.get_mut(metadata..).unwrap_or_default().fill(0);
+    run(code, slots, env, watch)
+}
+
 struct Machine<'a> {
     widths: &'a [Width],
     slots: &'a mut [u128],

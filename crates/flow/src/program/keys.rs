@@ -11,8 +11,9 @@ use super::env::{Env, FlowWords, Globals, Outcome};
 use super::frame::Frame;
 use super::header::Headers;
 use super::interpret::Unwatched;
+use super::lookup::pack_key;
 use super::queue::{Emissions, Notices};
-use super::run::{Loaded, Part, pack_key, run_code};
+use super::run::{Arrival, Loaded, Part, Sight, run_code};
 
 /// Makes the keys of one element of a program.
 #[derive(Debug)]
@@ -60,6 +61,18 @@ impl Keys {
         let key = &program.elements[self.element].key;
         let slots = &mut slots[..key.code.slots.len()];
         slots.fill(0);
+        let mut words = [0; KEY_WORDS_MAX];
+        let sight = Sight {
+            bytes: packet,
+            headers: &headers,
+            arrival: Arrival { now_ns: 0, input },
+        };
+        let made = compiled
+            .as_mut()
+            .and_then(|code| code.key(self.element, Part::Key, sight, slots, &mut words));
+        if let Some(has_key) = made {
+            return has_key.then_some((words, self.words));
+        }
         let mut frame = Looked(packet);
         let mut env = Env {
             program,
@@ -77,7 +90,7 @@ impl Keys {
             },
             tables,
             hash: &self.hash,
-            outcome: Outcome::default(),
+            outcome: &mut Outcome::default(),
             emissions: &mut self.emissions,
             notices: &mut self.notices,
         };
@@ -89,7 +102,6 @@ impl Keys {
             &mut env,
             &mut Unwatched,
         );
-        let mut words = [0; KEY_WORDS_MAX];
         pack_key(key, slots, &mut words).then_some((words, self.words))
     }
 }

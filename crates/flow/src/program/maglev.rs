@@ -1,6 +1,6 @@
 //! Maglev's lookup tables: slots shared out among the entries of another table, by weight.
 //!
-//! Between bursts, whenever the other table changes; lookups are those of any table. As in
+//! Beside packets, whenever the other table changes; lookups are those of any table. As in
 //! "Maglev: A Fast and Reliable Software Network Load Balancer" (NSDI 2016), 3.4: each backend goes
 //! through the slots in an order of its own and takes the next one that is free, in turn, so that a
 //! backend that comes or goes changes few slots of the others. Turns are by weight; a weight of 0
@@ -89,10 +89,11 @@ fn mixed(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Fills the tables whose entries follow from the table of this number; from all, without one.
-pub(super) fn refill(tables: &mut [MatchTable], changed: Option<usize>) {
-    for at in 0..tables.len() {
-        let Some(maglev) = tables[at].shape().maglev else {
+/// The tables whose entries follow from the table of this number, or from any, filled anew.
+pub(super) fn refilled(tables: &[MatchTable], changed: Option<usize>) -> Vec<(usize, MatchTable)> {
+    let mut made = Vec::new();
+    for (at, table) in tables.iter().enumerate() {
+        let Some(maglev) = table.shape().maglev else {
             continue;
         };
         let of = usize::from(maglev.of);
@@ -101,19 +102,19 @@ pub(super) fn refill(tables: &mut [MatchTable], changed: Option<usize>) {
         }
         let backends = tables.get(of).map(|table| backends(table, maglev));
         let shared = share_out(&backends.unwrap_or_default(), maglev.slots);
-        let width = tables[at].shape().key.first().map_or(16, |part| part.1);
-        if shared.is_empty() {
-            tables[at].clear();
-        }
+        let width = table.shape().key.first().map_or(16, |part| part.1);
+        let mut new = MatchTable::new(table.shape());
         for (slot, backend) in shared.into_iter().enumerate() {
             // It fits the shape, which `verify` has seen to.
-            let _ = tables[at].put(TableEntry {
+            let _ = new.put(TableEntry {
                 key: vec![Pattern::exact(slot as u128, width)],
                 priority: 0,
                 data: vec![backend],
             });
         }
+        made.push((at, new));
     }
+    made
 }
 
 fn backends(table: &MatchTable, maglev: Maglev) -> Vec<(u128, u64)> {

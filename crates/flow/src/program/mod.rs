@@ -7,7 +7,8 @@
 //! - [`verify`]: what every program must keep to.
 //! - [`header`], [`field`]: where headers are, fields and the checksums over them.
 //! - [`frame`], [`tunnel`]: bytes that change and grow.
-//! - [`table`]: match-action tables. [`template`]: packets of a program's own making.
+//! - [`table`], [`entries`]: match-action tables, and what changes them.
+//! - [`template`]: packets of a program's own making.
 //! - [`env`](mod@env), [`interpret`]: what code works on, and what it means.
 //! - [`layout`]: where state lies. [`run`]: bursts, flows and their ends.
 //! - [`keys`]: keys alone, for whoever sends to shards.
@@ -16,7 +17,8 @@
 //! # Writing a backend
 //!
 //! A backend makes of each piece of [`ir::Code`] whatever does what [`interpret::run`] does, and
-//! gives it out as [`run::Compiled`]; [`nf::set_compiler`](crate::nf::set_compiler) makes the NF
+//! gives it out as [`run::Compiled`] (which may make keys without an [`env::Env`], or leave that to
+//! its other method); [`nf::set_compiler`](crate::nf::set_compiler) makes the NF
 //! use it.
 //!
 //! - Code begins at block 0 with all slots set: metadata as the packet carries it, the others zero;
@@ -34,8 +36,9 @@
 //!   with [`env::Exit::NoHeadroom`]. Else it ends as its [`ir::End`] says.
 //! - Code is verified before a backend sees it, and nothing else needs to be checked.
 
-mod entries;
+pub mod entries;
 pub mod env;
+mod exact;
 pub mod field;
 pub mod frame;
 pub mod header;
@@ -43,6 +46,7 @@ pub mod interpret;
 pub mod ir;
 pub mod keys;
 pub mod layout;
+mod lookup;
 pub mod maglev;
 pub mod queue;
 pub mod run;

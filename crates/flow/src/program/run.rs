@@ -6,7 +6,8 @@
 //! within the burst is looked up again: so each sees the effects of all before it.
 //!
 //! The caller shows its packets one after the other, twice per element, by
-//! [`Running::make_key`] and [`Running::step`]; between them it calls [`Running::look_up`].
+//! [`Running::make_key`] and [`Running::step`]; between them it calls [`Running::look_up`]
+//! (`lookup.rs`).
 
 use std::sync::atomic::Ordering;
 
@@ -18,9 +19,9 @@ use super::env::{Env, Exit, FlowWords, Globals, Outcome};
 use super::frame::Frame;
 use super::header::Headers;
 use super::interpret::{self, Unwatched, Watch};
-use super::ir::{Code, Element, FlowRegister, Key, Program, Verdict};
+use super::ir::{Code, Element, FlowRegister, Program, Verdict};
 use super::layout::{Ground, Layout};
-use super::maglev;
+use super::maglev::refilled;
 use super::queue::{Emissions, Notices};
 use super::table::MatchTable;
 
@@ -39,8 +40,32 @@ pub enum Part {
     Timeout,
 }
 
+/// What code that only makes a key sees of a packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Sight<'a> {
+    /// The packet's bytes.
+    pub bytes: &'a [u8],
+    /// Its headers.
+    pub headers: &'a Headers,
+    /// When and where it has come from.
+    pub arrival: Arrival,
+}
+
 /// A backend other than the interpreter: code that was compiled from a verified program.
 pub trait Compiled: Send {
+    /// Makes a key by [`Part::Key`] or [`Part::Update`]: gives whether the packet has one, and puts
+    /// it into as many of `words` as a key of the element has. None if it cannot by what it sees,
+    /// and then it has changed nothing: [`Compiled::run`] is asked next. Of `slots`, metadata alone
+    /// is set.
+    fn key(
+        &mut self,
+        element: usize,
+        part: Part,
+        sight: Sight<'_>,
+        slots: &mut [u128],
+        words: &mut [u64; KEY_WORDS_MAX],
+    ) -> Option<bool>;
+
     /// Runs a part of an element as [`interpret::run`] does; none if it has not compiled it, and
     /// then it has changed nothing. Of `slots`, metadata alone is set: what the others hold is
     /// left from another packet, and counts as zero.
@@ -82,18 +107,19 @@ pub struct Counts {
 /// A packet of the burst between two steps.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InHand {
-    headers: Headers,
+    pub(super) headers: Headers,
     pub(super) is_done: bool,
     pub(super) decision: Option<Decision>,
-    clones: u64,
+    pub(super) clones: u64,
 }
 
 /// Where a packet's flow was found; none without a key.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Place {
-    has_key: bool,
+    pub(super) has_key: bool,
     pub(super) has_update: bool,
-    flow: Option<Flow>,
+    /// Which of the burst's keys is its.
+    pub(super) key: u16,
 }
 
 /// A program made ready beside packets: what is needed to run it but the ground.
@@ -103,7 +129,8 @@ pub struct Loaded {
     pub(super) tables: Vec<MatchTable>,
     pub(super) global_starts: Vec<u32>,
     pub(super) marks: Vec<u64>,
-    metadata: Vec<u128>,
+    pub(super) metadata_count: usize,
+    pub(super) metadata: Vec<u128>,
     pub(super) slots: Vec<u128>,
 }
 
@@ -122,11 +149,14 @@ impl Loaded {
         let codes = program.elements.iter().flat_map(Element::codes);
         let slots = codes.map(|code| code.slots.len()).max().unwrap_or(0);
         let mut tables: Vec<MatchTable> = program.tables.iter().map(MatchTable::new).collect();
-        maglev::refill(&mut tables, None);
+        for (at, table) in refilled(&tables, None) {
+            tables[at] = table;
+        }
         Self {
             tables,
             global_starts: Layout::global_starts(&program),
             marks: vec![0; program.notes.len()],
+            metadata_count: metadata,
             metadata: vec![0; BURST_MAX * metadata],
             slots: vec![0; slots.max(metadata)],
             compiled,
@@ -137,6 +167,11 @@ impl Loaded {
     /// The program.
     pub fn program(&self) -> &Program {
         &self.program
+    }
+
+    /// Its tables.
+    pub fn tables(&self) -> &[MatchTable] {
+        &self.tables
     }
 
     /// The hash of its code, where the program says which; else that of this secret.
@@ -165,10 +200,11 @@ pub struct Running<M> {
     pub counts: Counts,
     pub(super) packets: Vec<InHand>,
     pub(super) places: Vec<Place>,
-    pub(super) keys: Vec<[u64; KEY_WORDS_MAX]>,
+    /// Keys of the packets that have one, one behind the other, and how many there are.
+    pub(super) keys: Vec<u64>,
+    pub(super) key_count: usize,
+    pub(super) found: Vec<Option<Flow>>,
     pub(super) updates: Vec<[u64; KEY_WORDS_MAX]>,
-    bulk: Vec<u64>,
-    found: Vec<Option<Flow>>,
     pub(super) words: FlowWords,
     /// Flows came since the burst was looked up.
     pub(super) has_inserted: bool,
@@ -202,10 +238,11 @@ impl<M: Memory> Running<M> {
             counts: Counts::default(),
             packets: vec![in_hand; BURST_MAX],
             places: vec![Place::default(); BURST_MAX],
-            keys: vec![[0; KEY_WORDS_MAX]; BURST_MAX],
-            updates: vec![[0; KEY_WORDS_MAX]; BURST_MAX],
-            bulk: vec![0; BURST_MAX * KEY_WORDS_MAX],
+            // With room for a whole one behind the last.
+            keys: vec![0; (BURST_MAX + 1) * KEY_WORDS_MAX],
+            key_count: 0,
             found: vec![None; BURST_MAX],
+            updates: vec![[0; KEY_WORDS_MAX]; BURST_MAX],
             words: FlowWords::default(),
             has_inserted: false,
             has_removed: false,
@@ -261,94 +298,8 @@ impl<M: Memory> Running<M> {
         std::mem::replace(&mut self.loaded, loaded)
     }
 
-    /// First step of packet `index` of a burst at an element: its headers and its key.
-    pub fn make_key(
-        &mut self,
-        element: usize,
-        index: usize,
-        frame: &mut dyn Frame,
-        arrival: Arrival,
-    ) {
-        if element == 0 {
-            self.begin(index, frame);
-        }
-        self.places[index] = Place::default();
-        if self.packets[index].is_done || self.flows[element].is_none() {
-            return;
-        }
-        let has_key = self.run_key(element, index, frame, arrival, Part::Key);
-        let has_update = has_key
-            && self.loaded.program.elements[element].update.is_some()
-            && self.run_key(element, index, frame, arrival, Part::Update);
-        self.places[index].has_key = has_key;
-        self.places[index].has_update = has_update;
-    }
-
-    fn begin(&mut self, index: usize, frame: &mut dyn Frame) {
-        let headers = Headers::parse(frame.bytes());
-        let is_refused = headers.is_malformed() && !self.loaded.program.takes_malformed;
-        self.packets[index] = InHand {
-            headers,
-            is_done: is_refused,
-            decision: is_refused.then_some(Decision::Malformed),
-            clones: 0,
-        };
-        let count = self.loaded.program.metadata.len();
-        // To fill nothing is slow: a masked store to where nothing is mapped is done by microcode.
-        if count > 0 {
-            self.loaded.metadata[index * count..][..count].fill(0);
-        }
-    }
-
-    fn run_key(
-        &mut self,
-        element: usize,
-        index: usize,
-        frame: &mut dyn Frame,
-        arrival: Arrival,
-        part: Part,
-    ) -> bool {
-        self.run_part(
-            (element, part),
-            index,
-            frame,
-            arrival,
-            [false; 2],
-            &mut Unwatched,
-        );
-        let element = &self.loaded.program.elements[element];
-        let (key, to) = match (part, &element.update) {
-            (Part::Update, Some(key)) => (key, &mut self.updates[index]),
-            _ => (&element.key, &mut self.keys[index]),
-        };
-        *to = [0; KEY_WORDS_MAX];
-        pack_key(key, &self.loaded.slots, to)
-    }
-
-    /// Second step of a burst of `count` packets at an element: all flows at once.
-    pub fn look_up(&mut self, element: usize, count: usize, now_ns: u64) {
-        (self.has_inserted, self.has_removed) = (false, false);
-        let Some(table) = self.flows.get_mut(element).and_then(Option::as_mut) else {
-            return;
-        };
-        let words = table.shape().key_words as usize;
-        let mut keys = 0;
-        for index in 0..count.min(BURST_MAX) {
-            if self.places[index].has_key {
-                self.bulk[keys * words..][..words].copy_from_slice(&self.keys[index][..words]);
-                keys += 1;
-            }
-        }
-        table.lookup(&self.bulk[..keys * words], now_ns, &mut self.found[..keys]);
-        let mut found = self.found[..keys].iter();
-        for place in self.places[..count.min(BURST_MAX)].iter_mut() {
-            if place.has_key {
-                place.flow = found.next().copied().flatten();
-            }
-        }
-    }
-
     /// Third step of packet `index` at an element: its code.
+    #[inline]
     pub fn step(&mut self, element: usize, index: usize, frame: &mut dyn Frame, arrival: Arrival) {
         self.step_watched(element, index, frame, arrival, &mut Unwatched);
     }
@@ -366,94 +317,66 @@ impl<M: Memory> Running<M> {
             return;
         }
         let place = self.places[index];
-        let Some(table) = self.flows[element].as_mut() else {
-            self.run_body(
-                (element, Part::Body),
-                index,
-                frame,
-                arrival,
-                [false; 2],
-                watch,
-            );
-            return;
-        };
-        if !place.has_key {
-            self.counts.keyless += 1;
-            self.run_body(
-                (element, Part::Keyless),
-                index,
-                frame,
-                arrival,
-                [false; 2],
-                watch,
-            );
-            return;
-        }
-        let words = table.shape().key_words as usize;
-        let key = &self.keys[index][..words];
-        let mut flow = place.flow;
-        if self.has_removed || (flow.is_none() && self.has_inserted) {
-            flow = table.find(key);
-            if let Some(flow) = flow {
-                table.touch(flow, arrival.now_ns);
+        let (mut part, mut flow, mut facts) = (Part::Body, None, [false; 2]);
+        if let Some(table) = self.flows[element].as_mut() {
+            let key = usize::from(place.key);
+            let words = table.shape().key_words as usize;
+            let key_words = &self.keys[key * words..][..words];
+            if place.has_key {
+                flow = self.found[key];
+                if self.has_removed || (flow.is_none() && self.has_inserted) {
+                    flow = table.find(key_words);
+                    if let Some(flow) = flow {
+                        table.touch(flow, arrival.now_ns);
+                    }
+                }
+                facts = [flow.is_some(), flow.is_none() && table.is_full()];
+            } else {
+                self.counts.keyless += 1;
+                part = Part::Keyless;
+            }
+            match flow {
+                Some(flow) => self.words.load(table.state_words(flow)),
+                None => self.words.clear(table.shape().state_words as usize),
+            }
+            if place.has_key {
+                watch.flow(element, key_words, flow.is_some(), &self.words);
             }
         }
-        let count = table.shape().state_words as usize;
-        match flow {
-            Some(flow) => {
-                // Pairs with the Release stores of `FlowTable::set_state` in this thread, or before
-                // the table was attached to.
-                let state = table.state_words(flow);
-                let word = |at: usize| state.get(at).map_or(0, |word| word.load(Ordering::Relaxed));
-                self.words.load(count, word);
-            }
-            None => self.words.load(count, |_| 0),
-        }
-        let facts = [flow.is_some(), flow.is_none() && table.is_full()];
-        watch.flow(element, key, flow.is_some(), &self.words);
-        let outcome = self.run_body((element, Part::Body), index, frame, arrival, facts, watch);
-        watch.written(&self.words);
-        self.store(element, index, flow, outcome, arrival.now_ns);
-    }
-
-    fn run_body<W: Watch>(
-        &mut self,
-        (element, part): (usize, Part),
-        index: usize,
-        frame: &mut dyn Frame,
-        arrival: Arrival,
-        facts: [bool; 2],
-        watch: &mut W,
-    ) -> Outcome {
-        let (exit, outcome) = self.run_part((element, part), index, frame, arrival, facts, watch);
-        if let Some(count) = outcome
-            .mark
-            .and_then(|mark| self.loaded.marks.get_mut(usize::from(mark)))
-        {
-            *count += 1;
-        }
+        let mut outcome = Outcome::default();
+        let part = (element, part);
+        let exit = self.run_part(part, index, frame, (arrival, facts), &mut outcome, watch);
         let packet = &mut self.packets[index];
         packet.clones |= outcome.clones;
+        packet.is_done = exit != Exit::Next;
         if let Some(verdict) = outcome.verdict {
             packet.decision = Some(Decision::Program(verdict));
         }
-        packet.is_done = exit != Exit::Next;
         if exit == Exit::NoHeadroom {
             packet.decision = Some(Decision::NoHeadroom);
         }
-        outcome
+        if let Some(mark) = outcome.mark
+            && let Some(count) = self.loaded.marks.get_mut(usize::from(mark))
+        {
+            *count += 1;
+        }
+        if place.has_key {
+            watch.written(&self.words);
+            self.store(element, index, flow, &outcome, arrival.now_ns);
+        }
     }
 
     /// Runs a part on a packet. What it leaves in slots can be read behind it.
-    fn run_part<W: Watch>(
+    #[inline(always)]
+    pub(super) fn run_part<W: Watch>(
         &mut self,
         (element, part): (usize, Part),
         index: usize,
         frame: &mut dyn Frame,
-        arrival: Arrival,
-        [is_found, is_full]: [bool; 2],
+        (arrival, [is_found, is_full]): (Arrival, [bool; 2]),
+        outcome: &mut Outcome,
         watch: &mut W,
-    ) -> (Exit, Outcome) {
+    ) -> Exit {
         let Loaded {
             program,
             compiled,
@@ -465,7 +388,7 @@ impl<M: Memory> Running<M> {
         } = &mut *self.loaded;
         let of = &program.elements[element];
         let Some(code) = code_of(of, part) else {
-            return (Exit::Next, Outcome::default());
+            return Exit::Next;
         };
         let count = program.metadata.len();
         let metadata = &mut metadata[index * count..][..count];
@@ -489,7 +412,7 @@ impl<M: Memory> Running<M> {
             },
             tables,
             hash: &self.hash,
-            outcome: Outcome::default(),
+            outcome,
             emissions: &mut self.emissions,
             notices: &mut self.notices,
         };
@@ -501,11 +424,10 @@ impl<M: Memory> Running<M> {
             &mut env,
             watch,
         );
-        let outcome = env.outcome;
         if count > 0 {
             metadata.copy_from_slice(&slots[..count]);
         }
-        (exit, outcome)
+        exit
     }
 
     /// What becomes of packet `index`, and the outputs that get a copy, a bit for each.
@@ -536,6 +458,7 @@ fn registers_of(element: &Element) -> &[FlowRegister] {
 }
 
 /// By compiled code if there is any, and nobody looks on. Slots behind the metadata count as zero.
+#[inline]
 pub(super) fn run_code<W: Watch>(
     code: &Code,
     (element, part): (usize, Part),
@@ -550,26 +473,5 @@ pub(super) fn run_code<W: Watch>(
     {
         return exit;
     }
-    let metadata = env.program.metadata.len();
-    slots.get_mut(metadata..).unwrap_or_default().fill(0);
-    interpret::run(code, slots, env, watch)
-}
-
-/// Packs slots into the words of a key; whether there is one.
-pub(super) fn pack_key(key: &Key, slots: &[u128], words: &mut [u64; KEY_WORDS_MAX]) -> bool {
-    if slots
-        .get(usize::from(key.present))
-        .is_none_or(|present| *present == 0)
-    {
-        return false;
-    }
-    for part in &key.parts {
-        let value = slots.get(usize::from(part.slot)).copied().unwrap_or(0);
-        let word = usize::from(part.word);
-        words[word] |= (value as u64) << part.shift;
-        if part.width > 64 {
-            words[word + 1] |= (value >> 64) as u64;
-        }
-    }
-    true
+    interpret::run_anew(code, slots, env, watch)
 }

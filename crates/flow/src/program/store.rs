@@ -3,7 +3,9 @@
 //! Behind an element's code for a packet, and beside packets when a flow's time is over. What was
 //! written is put over the entry's words; words that were not written stay.
 
-use crate::{Ended, Fate, Flow, FlowTable, Inserted, Memory, Timeouts};
+use std::sync::atomic::Ordering;
+
+use crate::{Ended, Fate, Flow, FlowTable, Inserted, Memory, Timeouts, raw};
 
 use super::env::{Env, Globals, Outcome};
 use super::header::Headers;
@@ -13,12 +15,26 @@ use super::run::{Decision, Loaded, Part, Running, run_code};
 
 impl<M: Memory> Running<M> {
     /// Stores what a packet has written of its flow.
+    #[inline]
     pub(super) fn store(
         &mut self,
         element: usize,
         index: usize,
         flow: Option<Flow>,
-        outcome: Outcome,
+        outcome: &Outcome,
+        now_ns: u64,
+    ) {
+        if self.words.is_written() || outcome.forgets || outcome.timeouts.is_some() {
+            self.store_written(element, index, flow, outcome, now_ns);
+        }
+    }
+
+    fn store_written(
+        &mut self,
+        element: usize,
+        index: usize,
+        flow: Option<Flow>,
+        outcome: &Outcome,
         now_ns: u64,
     ) {
         let (Some(table), Some(flows)) = (
@@ -27,16 +43,13 @@ impl<M: Memory> Running<M> {
         ) else {
             return;
         };
-        let count = table.shape().state_words as usize;
-        let is_written = self.words.is_written(count);
-        if !is_written && !outcome.forgets && outcome.timeouts.is_none() {
-            return;
-        }
+        let is_written = self.words.is_written();
         let words = table.shape().key_words as usize;
         let has_other = self.loaded.program.elements[element].update.is_some();
+        let place = self.places[index];
         let (key, flow) = if !has_other {
-            (&self.keys[index][..words], flow)
-        } else if self.places[index].has_update {
+            (&self.keys[usize::from(place.key) * words..][..words], flow)
+        } else if place.has_update {
             let key = &self.updates[index][..words];
             (key, table.find(key))
         } else {
@@ -73,9 +86,14 @@ impl<M: Memory> Running<M> {
                 flow
             }
         };
-        for at in 0..count {
-            if let Some(word) = self.words.merged(at, table.state(flow, at)) {
-                table.set_state(flow, at, word);
+        let mut written = self.words.written();
+        let old = table.state_words(flow);
+        while written != 0 {
+            let at = written.trailing_zeros() as usize;
+            written &= written - 1;
+            if let Some(word) = old.get(at) {
+                // Pairs with the load in `FlowWords::load`.
+                raw::store(word, self.words.over(at, word.load(Ordering::Relaxed)));
             }
         }
     }
@@ -103,10 +121,11 @@ impl<M: Memory> Running<M> {
             if code.blocks.is_empty() {
                 return Fate::Remove;
             }
-            self.words.load(count, |at| ended.entry.state(at));
+            self.words.load(ended.entry.state_words());
             let slots = &mut slots[..code.slots.len()];
             slots[..program.metadata.len()].fill(0);
             let mut headers = Headers::default();
+            let mut outcome = Outcome::default();
             let mut env = Env {
                 program,
                 frame: None,
@@ -123,7 +142,7 @@ impl<M: Memory> Running<M> {
                 },
                 tables,
                 hash: &self.hash,
-                outcome: Outcome::default(),
+                outcome: &mut outcome,
                 emissions: &mut self.emissions,
                 notices: &mut self.notices,
             };
@@ -136,21 +155,20 @@ impl<M: Memory> Running<M> {
                 &mut env,
                 &mut Unwatched,
             );
-            let outcome = env.outcome;
             if let Some(count) = outcome
                 .mark
                 .and_then(|mark| marks.get_mut(usize::from(mark)))
             {
                 *count += 1;
             }
-            let stays = self.words.is_written(count) || outcome.timeouts.is_some();
+            let stays = self.words.is_written() || outcome.timeouts.is_some();
             if outcome.forgets || !stays {
                 return Fate::Remove;
             }
-            for at in 0..count {
-                if let Some(word) = self.words.merged(at, ended.entry.state(at)) {
-                    ended.entry.set_state(at, word);
-                }
+            let written = self.words.written();
+            for at in (0..count).filter(|at| written >> at & 1 == 1) {
+                let word = self.words.over(at, ended.entry.state(at));
+                ended.entry.set_state(at, word);
             }
             Fate::Keep(outcome.timeouts.unwrap_or(flows.timeouts))
         });

@@ -4,8 +4,7 @@
 //! a hash table; any other one is gone through by priority, which suits some hundreds of entries:
 //! it holds [`LISTED_COUNT_MAX`] at most. Lookups allocate nothing.
 
-use std::collections::HashMap;
-
+use super::exact::Exact;
 use super::field::{Width, ones};
 
 /// Most key parts of a table.
@@ -175,10 +174,8 @@ fn is_prefix(mask: u128, width: Width) -> bool {
 #[derive(Clone, Debug)]
 pub struct MatchTable {
     shape: TableShape,
-    /// Data of all entries, one entry behind the other.
-    data: Vec<u128>,
-    /// Of an exact table: where an entry's data is, by its key.
-    exact: HashMap<Box<[u128]>, usize>,
+    /// Entries of an exact table.
+    exact: Exact,
     /// Of any other one: entries in the order in which they are tried.
     listed: Vec<TableEntry>,
 }
@@ -192,8 +189,11 @@ impl MatchTable {
                 entries: Vec::new(),
                 ..shape.clone()
             },
-            data: Vec::new(),
-            exact: HashMap::new(),
+            exact: Exact::new(
+                shape.key.len(),
+                shape.data.len(),
+                if shape.is_exact() { shape.capacity } else { 0 },
+            ),
             listed: Vec::new(),
         };
         for entry in &shape.entries {
@@ -221,8 +221,7 @@ impl MatchTable {
     #[inline]
     pub fn lookup(&self, key: &[u128]) -> Option<&[u128]> {
         if self.listed.is_empty() {
-            let at = *self.exact.get(key)?;
-            return self.data.get(at..at + self.shape.data.len());
+            return self.exact.get(key);
         }
         let matches = |entry: &&TableEntry| {
             let mut parts = entry.key.iter().zip(key);
@@ -248,15 +247,11 @@ impl MatchTable {
         let is_room = |len: usize, most: usize| len < self.shape.capacity.min(most);
         if self.shape.is_exact() {
             let key = exact_key(&entry.key);
-            if let Some(at) = self.exact.get(&key) {
-                self.data[*at..*at + entry.data.len()].copy_from_slice(&entry.data);
-                return Ok(());
-            }
-            if !is_room(self.exact.len(), TABLE_ENTRY_COUNT_MAX) {
+            let is_new = self.exact.get(&key).is_none();
+            if is_new && !is_room(self.exact.len(), TABLE_ENTRY_COUNT_MAX) {
                 return Err(TableError::Full);
             }
-            self.exact.insert(key, self.data.len());
-            self.data.extend_from_slice(&entry.data);
+            self.exact.set(&key, &entry.data);
             return Ok(());
         }
         let same = |one: &TableEntry| one.key == entry.key && one.priority == entry.priority;
@@ -276,41 +271,23 @@ impl MatchTable {
     /// Removes the entry of this key, of whatever priority; whether there was one.
     pub fn remove(&mut self, key: &[Pattern]) -> bool {
         if self.shape.is_exact() {
-            let Some(at) = self.exact.remove(&exact_key(key)) else {
-                return false;
-            };
-            // The last entry's data moves here, so that there are no holes.
-            let width = self.shape.data.len();
-            let last = self.data.len() - width;
-            self.data.copy_within(last.., at);
-            self.data.truncate(last);
-            for place in self.exact.values_mut().filter(|place| **place == last) {
-                *place = at;
-            }
-            return true;
+            return key.len() == self.shape.key.len() && self.exact.remove(&exact_key(key));
         }
         let before = self.listed.len();
         self.listed.retain(|entry| entry.key != key);
         self.listed.len() != before
     }
 
-    /// Removes all entries.
-    pub(super) fn clear(&mut self) {
-        self.data.clear();
-        self.exact.clear();
-        self.listed.clear();
-    }
-
     /// All entries, for people.
     pub fn entries(&self) -> impl Iterator<Item = TableEntry> {
-        let exact = self.exact.iter().map(|(key, at)| TableEntry {
+        let exact = self.exact.iter().map(|(key, data)| TableEntry {
             key: key
                 .iter()
                 .zip(&self.shape.key)
                 .map(|(value, (_, width))| Pattern::exact(*value, *width))
                 .collect(),
             priority: 0,
-            data: self.data[*at..*at + self.shape.data.len()].to_vec(),
+            data: data.to_vec(),
         });
         exact.chain(self.listed.iter().cloned())
     }
@@ -327,7 +304,7 @@ impl MatchTable {
     }
 }
 
-fn exact_key(key: &[Pattern]) -> Box<[u128]> {
+fn exact_key(key: &[Pattern]) -> Vec<u128> {
     let value = |pattern: &Pattern| match *pattern {
         Pattern::Masked(bits, _) => bits,
         Pattern::Range(from, _) => from,

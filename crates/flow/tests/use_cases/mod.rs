@@ -13,5 +13,6 @@ mod connections;
 mod offload;
 mod packet;
 mod paxos;
+mod policer;
 mod programs;
 mod services;

@@ -1,0 +1,255 @@
+//! Registers in generated code: those of the flow, which are values of the compiler's, and those of
+//! the program, which are words of memory.
+//!
+//! A flow's words that the code touches are read when a function begins. What is written goes into
+//! these values, with the bits that were written, and into memory when the function ends, or in
+//! front of a call back that works on them.
+
+use catena_flow::STATE_WORDS_MAX;
+use catena_flow::program::field::ones;
+use catena_flow::program::ir::{FlowRegister, Op, Slot, Value as Operand};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, Value, types};
+use std::mem::offset_of;
+
+use crate::edge::Context;
+use crate::generate::{FlowWord, Generator, PLAIN};
+use crate::wrong::{Wrong, is_made};
+
+/// The registers that an operation touches, from the first on, and whether it may write them.
+fn touched(op: &Op, words_of: impl Fn(u16) -> usize) -> Option<(u8, usize, bool)> {
+    match op {
+        Op::Flow { register, .. } => Some((*register, 1, false)),
+        Op::SetFlow { register, .. } => Some((*register, 1, true)),
+        Op::Meter {
+            meter, register, ..
+        } => Some((*register, words_of(*meter), true)),
+        _ => None,
+    }
+}
+
+impl Generator<'_, '_> {
+    /// Reads the words of the flow that the code touches.
+    pub(crate) fn read_flow(&mut self) {
+        let (program, code) = (self.program, self.code);
+        let words_of = |meter: u16| {
+            let meter = program.meters.get(usize::from(meter));
+            meter.map_or(0, |meter| meter.kind.words())
+        };
+        for op in code.ops() {
+            let Some((first, count, is_written)) = touched(op, words_of) else {
+                continue;
+            };
+            for register in (first..=u8::MAX).take(count) {
+                let Some(register) = self.register(register) else {
+                    continue;
+                };
+                for word in [register.word, register.word + u8::from(register.width > 64)] {
+                    self.declare_word(word, is_written);
+                }
+            }
+        }
+        let zero = self.int(0);
+        self.builder.def_var(self.dirty, zero);
+        for word in self.words.clone().into_values() {
+            if let Some(mask) = word.mask {
+                self.builder.def_var(mask, zero);
+            }
+        }
+        self.read_words();
+    }
+
+    fn declare_word(&mut self, word: u8, is_written: bool) {
+        let builder = &mut self.builder;
+        let new = |value| FlowWord { value, mask: None };
+        let word = self
+            .words
+            .entry(word)
+            .or_insert_with(|| new(builder.declare_var(types::I64)));
+        if is_written && word.mask.is_none() {
+            word.mask = Some(builder.declare_var(types::I64));
+        }
+    }
+
+    fn read_words(&mut self) {
+        if self.words.is_empty() {
+            return;
+        }
+        let from = self.pointer(offset_of!(Context, words));
+        for (at, word) in self.words.clone() {
+            let value = self
+                .builder
+                .ins()
+                .load(types::I64, PLAIN, from, i32::from(at) * 8);
+            self.builder.def_var(word.value, value);
+        }
+    }
+
+    /// Puts what was written into memory, with what else stands in these words.
+    pub(crate) fn write_flow(&mut self) {
+        let written: Vec<_> = self
+            .words
+            .iter()
+            .filter_map(|(at, word)| Some((i32::from(*at) * 8, word.value, word.mask?)))
+            .collect();
+        if written.is_empty() {
+            return;
+        }
+        let (words, masks) = (
+            self.pointer(offset_of!(Context, words)),
+            self.pointer(offset_of!(Context, mask)),
+        );
+        for (at, value, mask) in written {
+            for (row, variable) in [(words, value), (masks, mask)] {
+                let value = self.builder.use_var(variable);
+                self.builder.ins().store(PLAIN, value, row, at);
+            }
+        }
+        let dirty = self.builder.use_var(self.dirty);
+        let to = self.pointer(offset_of!(Context, dirty));
+        self.builder.ins().store(PLAIN, dirty, to, 0);
+    }
+
+    /// Reads the flow's words anew, behind a call back that may have written them.
+    pub(crate) fn read_again(&mut self) {
+        self.read_words();
+        let masks = self.pointer(offset_of!(Context, mask));
+        for (at, word) in self.words.clone() {
+            let Some(mask) = word.mask else { continue };
+            let value = self
+                .builder
+                .ins()
+                .load(types::I64, PLAIN, masks, i32::from(at) * 8);
+            self.builder.def_var(mask, value);
+        }
+        let from = self.pointer(offset_of!(Context, dirty));
+        let dirty = self.builder.ins().load(types::I64, PLAIN, from, 0);
+        self.builder.def_var(self.dirty, dirty);
+    }
+
+    /// A register of the flow, if it lies within what a flow can have.
+    pub(crate) fn register(&self, number: u8) -> Option<FlowRegister> {
+        let flows = self.element.flows.as_ref()?;
+        let register = flows.registers.get(usize::from(number))?;
+        let last = usize::from(register.word) + usize::from(register.width > 64);
+        (last < STATE_WORDS_MAX).then(|| register.clone())
+    }
+
+    /// A word of the flow; `read_flow` has read all that the code names.
+    fn word(&mut self, word: u8) -> Value {
+        match self.words.get(&word) {
+            Some(word) => self.builder.use_var(word.value),
+            None => self.int(0),
+        }
+    }
+
+    pub(crate) fn flow(&mut self, register: &FlowRegister) -> Value {
+        let low = self.word(register.word);
+        if register.width > 64 {
+            let high = self.word(register.word + 1);
+            let value = self.builder.ins().iconcat(low, high);
+            return self.masked(value, register.width);
+        }
+        let shift = self.int(u64::from(register.shift));
+        let value = self.builder.ins().ushr(low, shift);
+        self.masked(value, register.width)
+    }
+
+    pub(crate) fn set_flow(&mut self, register: &FlowRegister, value: Value) {
+        if register.width > 64 {
+            let (low, high) = self.builder.ins().isplit(value);
+            self.set_flow_bits(register.word, (0, 64), low);
+            self.set_flow_bits(register.word + 1, (0, register.width - 64), high);
+        } else {
+            self.set_flow_bits(register.word, (register.shift, register.width), value);
+        }
+    }
+
+    /// Writes bits of a word of the flow, from a shift on.
+    fn set_flow_bits(&mut self, word: u8, (shift, width): (u8, u8), value: Value) {
+        let Some(FlowWord {
+            value: variable,
+            mask: Some(written),
+        }) = self.words.get(&word).copied()
+        else {
+            return;
+        };
+        let mask = (ones(width) as u64) << shift;
+        let by = self.int(u64::from(shift));
+        let mut bits = self.builder.ins().ishl(value, by);
+        if mask != u64::MAX && !is_made(Wrong::Neighbours) {
+            let old = self.builder.use_var(variable);
+            let keep = self.int(!mask);
+            let old = self.builder.ins().band(old, keep);
+            bits = self.builder.ins().bor(old, bits);
+        }
+        self.builder.def_var(variable, bits);
+        let dirty = if is_made(Wrong::Written) {
+            0
+        } else {
+            1 << word
+        };
+        for (variable, bits) in [(written, mask), (self.dirty, dirty)] {
+            let (old, more) = (self.builder.use_var(variable), self.int(bits));
+            let new = self.builder.ins().bor(old, more);
+            self.builder.def_var(variable, new);
+        }
+    }
+
+    /// Address of a word of a global register, and whether there is one.
+    fn global_word(&mut self, global: u16, index: Operand) -> (Value, Value) {
+        let globals = &self.program.globals;
+        let start: u64 = globals
+            .iter()
+            .take(usize::from(global))
+            .map(|one| u64::from(one.count))
+            .sum();
+        let count = globals.get(usize::from(global)).map_or(0, |one| {
+            u64::from(one.count) - u64::from(is_made(Wrong::Array))
+        });
+        let (index, width) = self.value(index);
+        let limit = self.constant(u128::from(count), width);
+        let how = IntCC::UnsignedLessThan;
+        let is_element = self.builder.ins().icmp(how, index, limit);
+        let index = self.fitted(index, width, 64);
+        let start = self.int(start);
+        let at = self.builder.ins().iadd(index, start);
+        let present = self.pointer(offset_of!(Context, global_count));
+        let is_present = self.builder.ins().icmp(how, at, present);
+        let is_there = self.builder.ins().band(is_element, is_present);
+        let size = self.int(8);
+        let at = self.builder.ins().imul(at, size);
+        let words = self.pointer(offset_of!(Context, globals));
+        (self.builder.ins().iadd(words, at), is_there)
+    }
+
+    pub(crate) fn global(&mut self, to: Slot, global: u16, index: Operand) {
+        let (at, is_there) = self.global_word(global, index);
+        let [inside, on] = [(); 2].map(|()| self.builder.create_block());
+        self.builder.append_block_param(on, types::I64);
+        let zero = self.int(0);
+        self.builder
+            .ins()
+            .brif(is_there, inside, &[], on, &[zero.into()]);
+        self.begin_block(inside);
+        // As a relaxed load is on this processor.
+        let value = self.builder.ins().load(types::I64, PLAIN, at, 0);
+        let value = self.masked(value, self.width(to));
+        self.builder.ins().jump(on, &[value.into()]);
+        self.begin_block(on);
+        let value = self.builder.block_params(on)[0];
+        self.set(to, value);
+    }
+
+    pub(crate) fn set_global(&mut self, global: u16, index: Operand, from: Operand) {
+        let (at, is_there) = self.global_word(global, index);
+        let (value, _) = self.value(from);
+        let [inside, on] = [(); 2].map(|()| self.builder.create_block());
+        self.builder.ins().brif(is_there, inside, &[], on, &[]);
+        self.begin_block(inside);
+        // As a release store is on this processor; the generator keeps stores in their order.
+        self.builder.ins().store(PLAIN, value, at, 0);
+        self.builder.ins().jump(on, &[]);
+        self.begin_block(on);
+    }
+}
