@@ -13,6 +13,9 @@ use crate::model::Image;
 use crate::qer::{self, Stopped};
 use crate::rules::{Far, Head, Pdr, QERS_MAX, Qer, URRS_MAX};
 
+/// QERs of most PDRs: one of the session and one of the flow.
+const FEW: usize = 2;
+
 /// What is to be reported behind a packet.
 pub(crate) struct Triggers {
     pub(crate) told: [(u8, UsageReportTrigger); 2 * URRS_MAX],
@@ -56,13 +59,25 @@ pub(crate) fn ruled(
     let far = image.far(pdr.far_at).ok_or(Decision::Drop(Why::FarDrop))?;
     pdr.packets += 1;
     image.set_pdr(place, &pdr);
-    let mut qers = [Qer::open(0); QERS_MAX];
     let places = pdr.qers_at;
     let places = places.as_slice();
+    // Room for many is more to write than all else that a packet needs.
+    let (mut few, mut many);
+    let qers: &mut [Qer] = match places.len() {
+        0 => &mut [],
+        1..=FEW => {
+            few = [Qer::open(0); FEW];
+            &mut few
+        }
+        _ => {
+            many = [Qer::open(0); QERS_MAX];
+            &mut many
+        }
+    };
+    let qers = &mut qers[..places.len()];
     for (qer, place) in qers.iter_mut().zip(places) {
         *qer = image.qer(*place).unwrap_or(*qer);
     }
-    let qers = &mut qers[..places.len()];
     let marking = (
         qers.iter().find_map(|qer| qer.qfi),
         qers.iter().any(|qer| qer.rqi),

@@ -4,6 +4,8 @@
 //! answered from memory, and each request gets one answer. Specification: TS 29.244 6.2, 6.4, 7.4,
 //! 7.6. Requests of peers that are not allowed are discarded and counted.
 
+use std::cell::Cell;
+
 use catena_wire::Reason;
 use catena_wire::pfcp::value::Time;
 use catena_wire::pfcp::value::flags::{
@@ -21,6 +23,11 @@ use crate::upf::Upf;
 /// Longest message that is written: a report for each of 32 URRs fits.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 8192;
 
+thread_local! {
+    /// Where messages are written.
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
 /// What this UPF can do; each is held by a test.
 pub fn features() -> UpFunctionFeatures {
     UpFunctionFeatures::FTUP
@@ -35,12 +42,18 @@ pub(crate) fn message(
     header: &Header,
     fill: impl FnOnce(&mut Writer<'_>) -> Result<(), Full>,
 ) -> Result<Vec<u8>, Full> {
-    let mut bytes = vec![0; MESSAGE_BYTES_MAX];
-    let mut writer = Writer::new(&mut bytes, header)?;
-    fill(&mut writer)?;
-    let len = writer.finish()?;
-    bytes.truncate(len);
-    Ok(bytes)
+    // Written over and over: to make so many zeroes for each message costs more than to write it,
+    // and answers are kept by the thousand. `fill` writes no message inside a message; one that
+    // did would get memory of its own.
+    let mut scratch = SCRATCH.take();
+    scratch.resize(MESSAGE_BYTES_MAX, 0);
+    let written = Writer::new(&mut scratch, header).and_then(|mut writer| {
+        fill(&mut writer)?;
+        writer.finish()
+    });
+    let message = written.map(|len| scratch[..len].to_vec());
+    SCRATCH.set(scratch);
+    message
 }
 
 /// The header of an answer about a node.
