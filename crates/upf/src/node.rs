@@ -35,6 +35,8 @@ pub fn features() -> UpFunctionFeatures {
         | UpFunctionFeatures::EMPU
         | UpFunctionFeatures::MNOP
         | UpFunctionFeatures::VTIME
+        | UpFunctionFeatures::PFDM
+        | UpFunctionFeatures::PFDE
 }
 
 /// Writes a message.
@@ -57,7 +59,7 @@ pub(crate) fn message(
 }
 
 /// The header of an answer about a node.
-fn answer_to(request: &Header, message_type: MessageType) -> Header {
+pub(crate) fn answer_to(request: &Header, message_type: MessageType) -> Header {
     Header::new(message_type, None, request.sequence)
 }
 
@@ -124,6 +126,7 @@ impl Upf {
             MessageType::ASSOCIATION_SETUP_REQUEST => self.set_up(view, from, now_ns),
             MessageType::ASSOCIATION_UPDATE_REQUEST => self.update(view),
             MessageType::ASSOCIATION_RELEASE_REQUEST => self.release(view, now_ns),
+            MessageType::PFD_MANAGEMENT_REQUEST => self.manage_pfds(view),
             MessageType::SESSION_ESTABLISHMENT_REQUEST => self.establish(view, from, now_ns),
             MessageType::SESSION_MODIFICATION_REQUEST => self.modify(view, now_ns),
             MessageType::SESSION_DELETION_REQUEST => self.delete(view, now_ns),
@@ -241,12 +244,12 @@ impl Upf {
             writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)?;
             let time = Time(self.store.recovery());
             writer.put(key::RECOVERY_TIME_STAMP, &time)?;
-            // Messages of a bundle may be of several shards.
-            let bundles = match self.settings.shard.1 {
-                1 => UpFunctionFeatures::BUNDL,
+            // Messages of a bundle may be of several shards, and so may packets to a network.
+            let of_one = match self.settings.shard.1 {
+                1 => UpFunctionFeatures::BUNDL | UpFunctionFeatures::FRRT,
                 _ => UpFunctionFeatures::NONE,
             };
-            writer.put(key::UP_FUNCTION_FEATURES, &(self::features() | bundles))?;
+            writer.put(key::UP_FUNCTION_FEATURES, &(self::features() | of_one))?;
             if known.is_some() && retains {
                 writer.put(key::PFCPASRSP_FLAGS, &AssociationSetupResponseFlags::PSREI)?;
             }
@@ -275,7 +278,8 @@ impl Upf {
         self.accepted(&header)
     }
 
-    fn accepted(&self, header: &Header) -> Result<Vec<u8>, Fault> {
+    /// That a request about the node is accepted.
+    pub(crate) fn accepted(&self, header: &Header) -> Result<Vec<u8>, Fault> {
         message(header, |writer| {
             writer.put(key::NODE_ID, &self.settings.node_id())?;
             writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)
@@ -337,6 +341,7 @@ impl Upf {
         let heartbeat_ns = self.beat(now_ns);
         let next = [
             self.timers.next_ns(),
+            self.applications.wake(now_ns),
             self.transactions.next_ns(),
             heartbeat_ns,
         ];

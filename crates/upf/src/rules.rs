@@ -13,6 +13,8 @@ use crate::stored::List;
 
 /// No rule, no interface.
 pub const NONE: u8 = u8::MAX;
+/// Kinds of records of a session.
+pub const KINDS: usize = 9;
 /// Most QERs of a PDR.
 pub const QERS_MAX: usize = 8;
 /// Most URRs of a PDR.
@@ -49,8 +51,11 @@ stored! {
         pub dl: [u64; 2],
         /// Packets of the session that were dropped, for whatever reason.
         pub dropped: u64,
-        /// How many PDRs, FARs, QERs, URRs, BARs and filters follow, in this order.
-        pub counts: [u8; 6],
+        /// How many PDRs, FARs, QERs, URRs, BARs, filters, framed routes, copies and redirections
+        /// follow, in this order.
+        pub counts: [u8; KINDS],
+        /// Whether a PDR wants to know a packet's application.
+        pub looks_inside: bool,
     }
 
     /// Packet detection rule.
@@ -77,6 +82,8 @@ stored! {
         pub qfis: u64,
         /// First filter, and how many; none for all packets.
         pub filters: [u8; 2],
+        /// Application ID, as [`number`](crate::application::number) has it; 0 for none.
+        pub application: u64,
         /// Outer Header Removal Description.
         pub removal: u8,
         /// FAR ID.
@@ -285,7 +292,8 @@ impl Head {
             ul: [0; 2],
             dl: [0; 2],
             dropped: 0,
-            counts: [0; 6],
+            counts: [0; KINDS],
+            looks_inside: false,
         }
     }
 
@@ -316,6 +324,7 @@ impl Pdr {
             ue_is_destination: false,
             qfis: 0,
             filters: [0; 2],
+            application: 0,
             removal: NONE,
             far_id: 0,
             far_at: NONE,
