@@ -7,7 +7,6 @@
 //! all that a UPF makes itself, and copies without room are counted.
 
 use std::collections::VecDeque;
-use std::net::{Ipv4Addr, Ipv6Addr};
 
 use catena_wire::gtpu::{self, MessageType};
 use catena_wire::pfcp::value::FarId;
@@ -19,52 +18,15 @@ use crate::cut::cut;
 use crate::draft::Draft;
 use crate::headers::{Datagram, Frame, Tunnel};
 use crate::model::{Fault, Image, Session};
-use crate::rules::{Far, NONE};
+use crate::rules::{Copied, Far, NONE};
 use crate::settings::Settings;
-use crate::stored;
 use crate::tunnel::{SIGNAL_COUNT_MAX, Signal, ends};
 
 const ETHERNET: usize = catena_wire::ethernet::HEADER_LEN;
 /// Most copies that a FAR sends of a packet.
 pub const COPIES_MAX: usize = 4;
 
-stored! {
-    /// Duplicating Parameters of a FAR.
-    pub struct Copied {
-        /// FAR ID.
-        pub far_id: u32,
-        /// Destination Interface.
-        pub destination: u8,
-        /// Interface by which copies leave.
-        pub interface: u8,
-        /// Outer Header Creation Description; 0 for none.
-        pub headers: u16,
-        /// TEID of the outer header.
-        pub teid: u32,
-        /// Address of the outer header.
-        pub v4: Option<Ipv4Addr>,
-        /// Address of the outer header.
-        pub v6: Option<Ipv6Addr>,
-        /// Transport Level Marking: ToS and mask.
-        pub marking: Option<[u8; 2]>,
-    }
-}
-
 impl Copied {
-    /// A copy that does not know yet where to.
-    pub const fn of(far_id: u32) -> Self {
-        Self {
-            far_id,
-            destination: NONE,
-            interface: NONE,
-            headers: 0,
-            teid: 0,
-            v4: None,
-            v6: None,
-            marking: None,
-        }
-    }
-
     /// As a FAR that forwards so.
     const fn far(&self) -> Far {
         Far {

@@ -130,3 +130,12 @@ pub(crate) struct Found {
     /// Whether it came in parts.
     pub(crate) is_joined: bool,
 }
+
+impl Found {
+    /// The user's packet in its frame.
+    #[inline]
+    pub(crate) fn user<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
+        let end = self.at.saturating_add(self.inner.len);
+        frame.get(self.at..end).unwrap_or_default()
+    }
+}

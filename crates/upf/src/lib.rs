@@ -38,6 +38,7 @@ pub mod mss;
 pub mod nf;
 pub mod node;
 pub mod path;
+pub mod pfds;
 #[cfg(test)]
 mod public_failures;
 pub mod qer;

@@ -15,10 +15,8 @@ use catena_wire::pfcp::value::node::FailedRuleId;
 use catena_wire::pfcp::value::{FarId, PdrId};
 use catena_wire::pfcp::{Cause, IeType, Refusal};
 
-use crate::copies::Copied;
-use crate::redirect::Redirection;
 use crate::routes::Route;
-use crate::rules::{Bar, Far, Head, NONE, Pdr, Qer, Urr};
+use crate::rules::{Bar, Copied, Far, Head, NONE, Pdr, Qer, Redirection, Urr};
 use crate::sdf::Filter;
 use crate::stored::{List, Stored};
 
@@ -133,6 +131,11 @@ impl Key {
             }
         };
         Self::Remote(teid, address)
+    }
+
+    /// The key of a network behind a UE.
+    pub const fn of_route(route: &Route) -> Self {
+        Self::Route(route.is_v6, route.bits, route.net)
     }
 
     /// The key of an IPv6 address.
@@ -269,7 +272,7 @@ impl Session {
         keys.extend(self.head.ue_v4.map(Key::V4));
         keys.extend(self.head.ue_v6.map(Key::of_v6));
         let routes = self.pdrs.iter().flat_map(|one| &one.routes);
-        keys.extend(routes.map(Route::key));
+        keys.extend(routes.map(Key::of_route));
         keys.sort_unstable();
         keys.dedup();
         keys

@@ -298,8 +298,8 @@ impl Upf {
         let mut head = image.head();
         let mut look = Look {
             applications: &mut self.applications,
-            packet: &packet.bytes()[found.at..found.at + found.inner.len],
-            slot: found.slot,
+            packet: found.user(packet.bytes()),
+            session: head.seid,
             now_ns,
             joined: None,
         };
@@ -307,8 +307,7 @@ impl Upf {
         let ident = self.ident;
         self.ident = self.ident.wrapping_add(1);
         if let Some(far_id) = triggers.copied_by {
-            let user = &packet.bytes()[found.at..found.at + found.inner.len];
-            let copied = (user, found.qfi);
+            let copied = (found.user(packet.bytes()), found.qfi);
             let counts = copies::send(&image, far_id, copied, &self.settings, ident, signals);
             self.counters.copied += counts[0];
             self.counters.uncopied += counts[1];
@@ -318,7 +317,7 @@ impl Upf {
             Err(_) => None,
         };
         let said = redirection.map(|redirection| {
-            let user = &packet.bytes()[found.at..found.at + found.inner.len];
+            let user = found.user(packet.bytes());
             redirect::answer(user, redirection.location.as_slice(), self.settings.seed)
         });
         let mut long = None;

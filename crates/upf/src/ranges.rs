@@ -63,7 +63,10 @@ impl Index {
         };
         self.find(own).or_else(|| {
             let mut lengths = self.lengths.of(address);
-            lengths.find_map(|bits| self.find(Route::key_of(address, bits)))
+            lengths.find_map(|bits| {
+                let (is_v6, bits, net) = Route::around(address, bits);
+                self.find(Key::Route(is_v6, bits, net))
+            })
         })
     }
 
@@ -470,7 +473,7 @@ mod tests {
         let route = |text: &str| Route::parse(1, text.as_bytes(), text.contains(':')).unwrap();
         let routes = ["192.0.2.0/24", "192.0.0.0/16", "2001:db8:7::/48"].map(route);
         for (slot, route) in routes.iter().enumerate() {
-            index.insert(route.key(), slot as u32).unwrap();
+            index.insert(Key::of_route(route), slot as u32).unwrap();
         }
         index.insert(Key::V4([192, 0, 2, 9].into()), 7).unwrap();
         let find = |index: &Index, text: &str| index.find_ue(text.parse().unwrap());
@@ -479,11 +482,14 @@ mod tests {
         assert_eq!(find(&index, "192.0.3.10"), Some(1));
         assert_eq!(find(&index, "192.1.3.10"), None);
         assert_eq!(find(&index, "2001:db8:7:1::1"), Some(2));
-        index.remove_of(routes[0].key(), 5);
+        index.remove_of(Key::of_route(&routes[0]), 5);
         assert_eq!(find(&index, "192.0.2.10"), Some(0), "another slot's");
-        index.remove(routes[0].key());
+        index.remove(Key::of_route(&routes[0]));
         assert_eq!(find(&index, "192.0.2.10"), Some(1));
-        assert_eq!(index.insert(routes[1].key(), 3), Err(Refused::Taken));
+        assert_eq!(
+            index.insert(Key::of_route(&routes[1]), 3),
+            Err(Refused::Taken)
+        );
     }
 
     #[test]

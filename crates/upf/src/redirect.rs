@@ -22,28 +22,16 @@ use catena_wire::tcp::{self, Flags};
 use catena_wire::{ipv4, ipv6};
 
 use crate::model::{Fault, Session};
-use crate::stored;
+use crate::rules::Redirection;
 use crate::stored::List;
 use crate::tunnel::Signal;
 use crate::upf::Upf;
 
-/// Longest location, in bytes.
-pub const LOCATION_LEN_MAX: usize = 240;
 /// The port at which requests are answered.
 const HTTP: u16 = 80;
 /// Most that a request's segments may have: of any path.
 const SEGMENT_LEN_MAX: u16 = 1220;
 const WINDOW: u16 = 8192;
-
-stored! {
-    /// Where a FAR redirects requests to.
-    pub struct Redirection {
-        /// FAR ID.
-        pub far_id: u32,
-        /// What Location says.
-        pub location: List<u8, LOCATION_LEN_MAX>,
-    }
-}
 
 /// What Location says for Redirect Information; none of what no HTTP request can be sent to.
 fn location(information: &RedirectInformation<'_>) -> Option<Vec<u8>> {

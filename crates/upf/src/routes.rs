@@ -8,7 +8,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::model::Key;
 use crate::stored;
 
 /// Longest prefix of an IPv6 route: a key has room for so many bits.
@@ -90,19 +89,12 @@ impl Route {
         }
     }
 
-    /// By which packets to it find its session.
-    pub const fn key(&self) -> Key {
-        Key::Route(self.is_v6, self.bits, self.net)
-    }
-
-    /// The key that a route of so many bits would have if the address were in it.
+    /// Version, bits and network of the route of so many bits that an address would be in.
     #[inline]
-    pub fn key_of(address: IpAddr, bits: u8) -> Key {
+    pub fn around(address: IpAddr, bits: u8) -> (bool, u8, u64) {
         match address {
-            IpAddr::V4(address) => {
-                Key::Route(false, bits, u64::from(address.to_bits()) & v4_mask(bits))
-            }
-            IpAddr::V6(address) => Key::Route(true, bits, high(address) & v6_mask(bits)),
+            IpAddr::V4(address) => (false, bits, u64::from(address.to_bits()) & v4_mask(bits)),
+            IpAddr::V6(address) => (true, bits, high(address) & v6_mask(bits)),
         }
     }
 

@@ -17,6 +17,8 @@ pub const NONE: u8 = u8::MAX;
 pub const KINDS: usize = 9;
 /// Most QERs of a PDR.
 pub const QERS_MAX: usize = 8;
+/// Longest location that requests are redirected to, in bytes.
+pub const LOCATION_LEN_MAX: usize = 240;
 /// Most URRs of a PDR.
 pub const URRS_MAX: usize = 8;
 
@@ -272,6 +274,34 @@ stored! {
         /// Suggested Buffering Packets Count; none for the limit of the settings.
         pub suggested: Option<u8>,
     }
+
+    /// Duplicating Parameters of a FAR.
+    pub struct Copied {
+        /// FAR ID.
+        pub far_id: u32,
+        /// Destination Interface.
+        pub destination: u8,
+        /// Interface by which copies leave.
+        pub interface: u8,
+        /// Outer Header Creation Description; 0 for none.
+        pub headers: u16,
+        /// TEID of the outer header.
+        pub teid: u32,
+        /// Address of the outer header.
+        pub v4: Option<Ipv4Addr>,
+        /// Address of the outer header.
+        pub v6: Option<Ipv6Addr>,
+        /// Transport Level Marking: ToS and mask.
+        pub marking: Option<[u8; 2]>,
+    }
+
+    /// Where a FAR redirects requests to.
+    pub struct Redirection {
+        /// FAR ID.
+        pub far_id: u32,
+        /// What Location says.
+        pub location: List<u8, LOCATION_LEN_MAX>,
+    }
 }
 
 impl Head {
@@ -373,6 +403,22 @@ impl Far {
     #[inline]
     pub fn does(&self, flag: ApplyAction) -> bool {
         ApplyAction::from_bits(self.action).contains(flag)
+    }
+}
+
+impl Copied {
+    /// A copy that does not know yet where to.
+    pub const fn of(far_id: u32) -> Self {
+        Self {
+            far_id,
+            destination: NONE,
+            interface: NONE,
+            headers: 0,
+            teid: 0,
+            v4: None,
+            v6: None,
+            marking: None,
+        }
     }
 }
 

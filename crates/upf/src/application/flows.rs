@@ -27,7 +27,8 @@ const HELLO_NS: u64 = 10_000_000_000;
 const WORDS: usize = 7;
 const SHAPE_STATE_WORDS: u32 = 1;
 
-/// A connection of a UE: session, addresses, ports, protocol.
+/// A connection of a UE: its session by SEID, since slots are used again; addresses, ports,
+/// protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection([u64; WORDS - 1]);
 
@@ -42,7 +43,7 @@ fn words(address: IpAddr) -> [u64; 2] {
 impl Connection {
     /// That of a packet; none without ports.
     #[inline]
-    pub fn of(packet: &Inner, slot: u32, is_uplink: bool) -> Option<Self> {
+    pub fn of(packet: &Inner, session: u64, is_uplink: bool) -> Option<Self> {
         let (src, dst) = packet.ports?;
         let ((ue, ue_port), (host, host_port)) = match is_uplink {
             true => ((packet.src, src), (packet.dst, dst)),
@@ -50,8 +51,8 @@ impl Connection {
         };
         let ([a, b], [c, d]) = (words(ue), words(host));
         let ports = u64::from(ue_port) << 16 | u64::from(host_port);
-        let place = u64::from(slot) << 8 | u64::from(packet.protocol);
-        Some(Self([a, b, c, d, ports, place]))
+        let ends = u64::from(packet.protocol) << 32 | ports;
+        Some(Self([a, b, c, d, ends, session]))
     }
 
     fn key(&self, application: u64) -> [u64; WORDS] {

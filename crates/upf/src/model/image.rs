@@ -3,10 +3,8 @@
 //! On a packet's way, from its session to its rules: nothing is copied that a packet does not read.
 //! Places beyond the counts give none, whatever the memory holds.
 
-use crate::copies::Copied;
-use crate::redirect::Redirection;
 use crate::routes::Route;
-use crate::rules::{Bar, Far, Head, KINDS, Pdr, Qer, Urr};
+use crate::rules::{Bar, Copied, Far, Head, KINDS, Pdr, Qer, Redirection, Urr};
 use crate::sdf::Filter;
 use crate::stored::Stored;
 

@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::application::number;
-use crate::application::tests::{FLOW, put};
 use crate::floods::in_tunnel;
 use crate::node::message;
+use crate::pfds::tests::{FLOW, put};
 use crate::smf::wire;
 use crate::store::memory_bytes;
 use crate::transactions::Peer;

@@ -12,7 +12,6 @@ use catena_wire::tcp::{self, Flags};
 use catena_wire::{ipv4, ipv6};
 
 use super::scenario::{Browse, Expect, Packets};
-use super::users::UE_PORT;
 use super::{Player, wire};
 use crate::headers::inner;
 
@@ -151,7 +150,7 @@ impl Player {
         let (ue, host) = self.ends_of(browse.v6, None, Some(known))?;
         let browser = Browser {
             teid: known.teid,
-            ue: (ue, UE_PORT),
+            ue: (ue, wire::UE_PORT),
             host: (host, browse.port),
         };
         self.browser = Some(browser);

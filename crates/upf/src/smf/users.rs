@@ -8,8 +8,6 @@ use super::scenario::{Expect, Leaving, Packets};
 use super::{Known, Player, tcp, wire};
 use crate::reassembly::Part;
 
-/// The UE's port.
-pub(super) const UE_PORT: u16 = 40_000;
 /// The link-local address of a UE that has no prefix yet.
 const NEW_UE: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x99);
 
@@ -53,7 +51,7 @@ impl Player {
         let (ue, host) = self.ends(packets, known.ok())?;
         let frames = (0..packets.count).map(|_| {
             self.number += 1;
-            let users = self.users((ue, UE_PORT), (host, packets.port), packets);
+            let users = self.users((ue, wire::UE_PORT), (host, packets.port), packets);
             let tunnelled = users.iter().flat_map(|user| {
                 let frame = wire::tunnelled(&self.scenario, teid, packets.qfi, user);
                 let outside = wire::in_parts(&frame[14..], packets.cut_outside, self.number);
@@ -75,7 +73,8 @@ impl Player {
             let user = wire::user_packet(from, to, packets, number);
             return wire::in_parts(&user, packets.cut, number);
         };
-        let mut sequence = number;
+        // None of them lies over another one.
+        let mut sequence = number << 12;
         let segments = data.iter().map(|data| {
             let numbers = (sequence, 1, Flags::ACK | Flags::PSH);
             sequence = sequence.wrapping_add(data.len() as u32);
@@ -88,7 +87,7 @@ impl Player {
         let (ue, host) = self.ends(packets, self.known(packets.session).ok())?;
         let frames = (0..packets.count).map(|_| {
             self.number += 1;
-            let users = self.users((host, packets.port), (ue, UE_PORT), packets);
+            let users = self.users((host, packets.port), (ue, wire::UE_PORT), packets);
             users.into_iter().map(|user| wire::framed(&user))
         });
         Ok(frames.flatten().collect())

@@ -4,6 +4,7 @@ use catena_wire::pfcp::value::detection::PfdContents;
 use catena_wire::pfcp::{Full, Header, Writer};
 
 use super::*;
+use crate::application::{APPLICATION_COUNT_MAX, number};
 use crate::public_failures::{SMF, Smf, new, nothing};
 use crate::store::PFDS_BYTES_MAX;
 
