@@ -8,8 +8,10 @@ use catena_wire::pfcp::value::node::{FailedRuleId, PdnType};
 use catena_wire::pfcp::value::{BarId, FarId, PdrId, QerId, UrrId};
 use catena_wire::pfcp::{Cause, Change, Group, IeType, key};
 
+use crate::copies;
 use crate::draft::Draft;
 use crate::model::{Detection, Fault, Session};
+use crate::redirect;
 use crate::request;
 use crate::rules::{Bar, Far, Head, Pdr, Qer, Urr, UrrTerms};
 use crate::usage::Report;
@@ -170,6 +172,8 @@ fn update(
         let one = one.ok_or(fault)?;
         let before = *one;
         request::far(&group, one, draft)?;
+        copies::read(&group, id.0, session, draft)?;
+        redirect::read(&group, id.0, session)?;
         let parameters = group.group(IeType::UPDATE_FORWARDING_PARAMETERS);
         if let Some(parameters) = parameters {
             let flags = parameters.get(key::PFCPSMREQ_FLAGS)?.unwrap_or_default();
@@ -223,6 +227,8 @@ fn create(
         is_new(session.fars.iter().all(|one| one.id != id), fault)?;
         let mut far = Far::empty(id);
         request::far(&group, &mut far, draft)?;
+        copies::read(&group, id, session, draft)?;
+        redirect::read(&group, id, session)?;
         session.fars.push(far);
     }
     for group in ies.groups(IeType::CREATE_QER) {
@@ -260,6 +266,7 @@ fn create(
         let mut detection = Detection {
             pdr: Pdr::empty(id),
             filters: Vec::new(),
+            routes: Vec::new(),
         };
         request::pdr(&group, &mut detection, &mut session.head, draft)?;
         session.pdrs.push(detection);
@@ -278,7 +285,7 @@ fn is_new(is_new: bool, fault: Fault) -> Result<(), Fault> {
 fn refer_filters(session: &mut Session) -> Result<(), Fault> {
     let filters = session.pdrs.iter().flat_map(|one| &one.filters);
     let whole: Vec<_> = filters.filter(|filter| filter.has_flow).copied().collect();
-    for Detection { pdr, filters } in &mut session.pdrs {
+    for Detection { pdr, filters, .. } in &mut session.pdrs {
         for filter in filters.iter_mut() {
             let others = [filter.traffic_class.is_some(), filter.flow_label.is_some()];
             let is_whole = filter.has_flow || filter.spi.is_some() || others.contains(&true);

@@ -51,6 +51,9 @@ pub struct Config {
     /// Most senders told per second that a packet is too big; 100 if left out.
     #[serde(default = "error_indications_default")]
     pub icmp_errors: u64,
+    /// Most connections that are known to belong to applications; 16384 if left out.
+    #[serde(default = "application_flows_default")]
+    pub application_flows: u32,
     /// Most Error Indications per second; 100 if left out.
     #[serde(default = "error_indications_default")]
     pub error_indications: u64,
@@ -100,6 +103,8 @@ pub enum Side {
     Core,
     /// The data network: N6.
     Sgi,
+    /// Where copies go to: the LI function.
+    Li = 20,
 }
 
 /// What of a tunnel's packet is fragmented.
@@ -186,6 +191,9 @@ const fn fragments_default() -> usize {
 }
 const fn fragment_time_default() -> Span {
     seconds(30)
+}
+const fn application_flows_default() -> u32 {
+    16_384
 }
 const fn error_indications_default() -> u64 {
     100
@@ -284,6 +292,13 @@ pub fn read(config: &serde_json::Value) -> Result<(Config, Settings, Vec<String>
             "write 1KiB to 1MiB",
         );
     }
+    if !(1..=1 << 26).contains(&config.application_flows) {
+        faults.add(
+            "application_flows",
+            "there cannot be so many",
+            "write 1 to 67108864",
+        );
+    }
     if config.n4.n1 == 0 || config.n4.t1.ns == 0 {
         faults.add(
             "n4.n1",
@@ -322,6 +337,7 @@ pub fn read(config: &serde_json::Value) -> Result<(Config, Settings, Vec<String>
         fragments: config.fragments,
         fragment_ns: config.fragment_time.ns,
         icmp_errors: config.icmp_errors,
+        application_flows: config.application_flows,
         error_indications: config.error_indications,
         sessions: config.sessions,
         session_bytes: usize::try_from(config.session_bytes.bytes).unwrap_or(usize::MAX),

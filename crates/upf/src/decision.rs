@@ -22,6 +22,8 @@ pub enum Why {
     Spoofed,
     /// The FAR says so.
     FarDrop,
+    /// The FAR redirects, and it is no request that can be answered.
+    NotRedirected,
     /// A gate is closed.
     Gate,
     /// A rate is used up.
@@ -49,7 +51,7 @@ pub enum Why {
 }
 
 /// Names of [`Why`], in its order.
-pub const REASONS: [&str; 19] = [
+pub const REASONS: [&str; 20] = [
     "malformed_packet",
     "not_for_us",
     "unknown_teid",
@@ -57,6 +59,7 @@ pub const REASONS: [&str; 19] = [
     "no_pdr",
     "spoofed",
     "far_drop",
+    "not_redirected",
     "gate_closed",
     "rate_exceeded",
     "quota_exhausted",
@@ -126,4 +129,13 @@ pub(crate) struct Found {
     pub(crate) qfi: Option<u8>,
     /// Whether it came in parts.
     pub(crate) is_joined: bool,
+}
+
+impl Found {
+    /// The user's packet in its frame.
+    #[inline]
+    pub(crate) fn user<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
+        let end = self.at.saturating_add(self.inner.len);
+        frame.get(self.at..end).unwrap_or_default()
+    }
 }

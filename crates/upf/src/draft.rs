@@ -4,6 +4,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use crate::application::Table;
 use crate::model::Key;
 use crate::ranges::{Index, Pool, Teids};
 use crate::rules::NONE;
@@ -19,6 +20,8 @@ pub struct Draft<'a> {
     pub settings: &'a Settings,
     /// Now, on the engine's clock.
     pub now_ns: u64,
+    /// Applications with PFDs.
+    pub applications: &'a Table,
     teids: &'a mut Teids,
     pools: &'a mut [Pool],
     index: &'a Index,
@@ -33,11 +36,13 @@ impl<'a> Draft<'a> {
         teids: &'a mut Teids,
         pools: &'a mut [Pool],
         index: &'a Index,
+        applications: &'a Table,
         now_ns: u64,
     ) -> Self {
         Self {
             settings,
             now_ns,
+            applications,
             teids,
             pools,
             index,

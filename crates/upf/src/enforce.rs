@@ -7,11 +7,15 @@ use std::net::IpAddr;
 
 use catena_wire::pfcp::value::flags::{ApplyAction, UsageReportTrigger};
 
+use crate::application::Look;
 use crate::decision::{Decision, Found, Hold, Why};
 use crate::forward::Marking;
 use crate::model::Image;
 use crate::qer::{self, Stopped};
 use crate::rules::{Far, Head, Pdr, QERS_MAX, Qer, URRS_MAX};
+
+/// QERs of most PDRs: one of the session and one of the flow.
+const FEW: usize = 2;
 
 /// What is to be reported behind a packet.
 pub(crate) struct Triggers {
@@ -19,6 +23,8 @@ pub(crate) struct Triggers {
     pub(crate) count: usize,
     /// Whether a timer may be due sooner than it was set.
     pub(crate) wakes: bool,
+    /// The FAR that wants copies of the packet.
+    pub(crate) copied_by: Option<u32>,
 }
 
 impl Default for Triggers {
@@ -27,6 +33,7 @@ impl Default for Triggers {
             told: [(0, UsageReportTrigger::NONE); 2 * URRS_MAX],
             count: 0,
             wakes: false,
+            copied_by: None,
         }
     }
 }
@@ -45,24 +52,39 @@ pub(crate) fn ruled(
     image: &mut Image<'_>,
     head: &Head,
     found: &Found,
+    look: &mut Look<'_>,
     triggers: &mut Triggers,
-    now_ns: u64,
 ) -> Result<(Pdr, Far, Marking), Decision> {
-    let (place, mut pdr) = first_fit(image, found).ok_or(Decision::Drop(Why::NoPdr))?;
+    let now_ns = look.now_ns;
+    let (place, mut pdr) = first_fit(image, found, look).ok_or(Decision::Drop(Why::NoPdr))?;
     // A PDR without a UE address says nothing of it: its session does.
-    if pdr.is_uplink() && found.teid != 0 && !head.is_ue(found.inner.src) {
+    let src = found.inner.src;
+    let is_spoofed = pdr.is_uplink() && found.teid != 0 && !head.is_ue(src);
+    if is_spoofed && !image.routes().any(|route| route.holds(src)) {
         return Err(Decision::Drop(Why::Spoofed));
     }
     let far = image.far(pdr.far_at).ok_or(Decision::Drop(Why::FarDrop))?;
     pdr.packets += 1;
     image.set_pdr(place, &pdr);
-    let mut qers = [Qer::open(0); QERS_MAX];
     let places = pdr.qers_at;
     let places = places.as_slice();
+    // Room for many is more to write than all else that a packet needs.
+    let (mut few, mut many);
+    let qers: &mut [Qer] = match places.len() {
+        0 => &mut [],
+        1..=FEW => {
+            few = [Qer::open(0); FEW];
+            &mut few
+        }
+        _ => {
+            many = [Qer::open(0); QERS_MAX];
+            &mut many
+        }
+    };
+    let qers = &mut qers[..places.len()];
     for (qer, place) in qers.iter_mut().zip(places) {
         *qer = image.qer(*place).unwrap_or(*qer);
     }
-    let qers = &mut qers[..places.len()];
     let marking = (
         qers.iter().find_map(|qer| qer.qfi),
         qers.iter().any(|qer| qer.rqi),
@@ -77,7 +99,9 @@ pub(crate) fn ruled(
             suggested: image.bar(far.bar_at).and_then(|bar| bar.suggested),
         }));
     }
+    let copied_by = far.does(ApplyAction::DUPL).then_some(far.id);
     if !far.does(ApplyAction::FORW) {
+        triggers.copied_by = copied_by;
         return Err(Decision::Drop(Why::FarDrop));
     }
     let (is_uplink, len) = (pdr.is_uplink(), found.inner.len);
@@ -112,6 +136,7 @@ pub(crate) fn ruled(
         }));
     }
     count(image, &pdr, found, triggers, false, now_ns);
+    triggers.copied_by = copied_by;
     Ok((pdr, far, marking))
 }
 
@@ -138,10 +163,15 @@ fn count(
 }
 
 /// The first PDR by precedence that fits, and its place.
-fn first_fit(image: &Image<'_>, found: &Found) -> Option<(u8, Pdr)> {
+fn first_fit(image: &Image<'_>, found: &Found, look: &mut Look<'_>) -> Option<(u8, Pdr)> {
     let places = 0..image.pdr_count();
     let mut pdrs = places.filter_map(|place| Some((place, image.pdr(place)?)));
-    pdrs.find(|(_, pdr)| fits(image, pdr, found))
+    pdrs.find(|(_, pdr)| {
+        let is_of = |look: &mut Look<'_>| {
+            pdr.application == 0 || look.is_of(pdr.application, &found.inner, pdr.is_uplink())
+        };
+        fits(image, pdr, found) && is_of(look)
+    })
 }
 
 fn fits(image: &Image<'_>, pdr: &Pdr, found: &Found) -> bool {
@@ -159,12 +189,20 @@ fn fits(image: &Image<'_>, pdr: &Pdr, found: &Found) -> bool {
         inner.src
     };
     let is_ue = match ue {
-        _ if pdr.ue_v4.is_none() && pdr.ue_v6.is_none() => true,
+        _ if pdr.ue_v4.is_none() && pdr.ue_v6.is_none() => {
+            image.routes().all(|route| route.pdr_id != pdr.id)
+        }
         IpAddr::V4(address) => pdr.ue_v4 == Some(address),
         IpAddr::V6(address) => pdr
             .ue_v6
             .is_some_and(|prefix| (prefix.to_bits() ^ address.to_bits()) >> 64 == 0),
     };
+    // A UE sends from all networks behind it; what comes for one is of the PDR that names it.
+    let is_own = |pdr_id| pdr.is_uplink() || pdr_id == pdr.id;
+    let is_ue = is_ue
+        || image
+            .routes()
+            .any(|route| is_own(route.pdr_id) && route.holds(ue));
     let [from, count] = pdr.filters;
     let mut filters = (from..from.saturating_add(count)).filter_map(|place| image.filter(place));
     is_ue && (count == 0 || filters.any(|filter| filter.fits(inner, pdr.is_uplink())))

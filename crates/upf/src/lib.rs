@@ -16,9 +16,11 @@ use catena_engine::port::PortKind;
 
 pub mod advertisement;
 pub mod ahead;
+pub mod application;
 pub mod association;
 pub mod change;
 pub mod config;
+pub mod copies;
 pub mod cut;
 pub mod decision;
 pub mod draft;
@@ -36,13 +38,16 @@ pub mod mss;
 pub mod nf;
 pub mod node;
 pub mod path;
+pub mod pfds;
 #[cfg(test)]
 mod public_failures;
 pub mod qer;
 pub mod ranges;
 pub mod reassembly;
+pub mod redirect;
 pub mod reports;
 pub mod request;
+pub mod routes;
 pub mod rules;
 pub mod sdf;
 pub mod sessions;

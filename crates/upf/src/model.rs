@@ -1,7 +1,8 @@
 //! A session as a value: what N4 changes, and the image of it that packets read in place.
 //!
 //! ```text
-//! | head | PDRs by precedence | FARs | QERs | URRs | BARs | filters |
+//! | head | PDRs by precedence | FARs | QERs | URRs | BARs |
+//!     | filters | framed routes | copies | redirections |
 //! ```
 //!
 //! Between N4 and the data path. [`Session`] is read from an image and written to one;
@@ -9,13 +10,20 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use catena_wire::pfcp::value::flags::ApplyAction;
 use catena_wire::pfcp::value::node::FailedRuleId;
 use catena_wire::pfcp::value::{FarId, PdrId};
 use catena_wire::pfcp::{Cause, IeType, Refusal};
 
-use crate::rules::{Bar, Far, Head, NONE, Pdr, Qer, Urr};
+use crate::routes::Route;
+use crate::rules::{Bar, Copied, Far, Head, NONE, Pdr, Qer, Redirection, Urr};
 use crate::sdf::Filter;
 use crate::stored::{List, Stored};
+
+mod image;
+
+pub use image::Image;
+use image::Offsets;
 
 /// Most URRs of a session: what is answered to a deletion has room for a report of each.
 pub const URR_COUNT_MAX: usize = 32;
@@ -57,6 +65,8 @@ pub struct Detection {
     pub pdr: Pdr,
     /// Any of them must fit; without one every packet does.
     pub filters: Vec<Filter>,
+    /// Networks behind its UE.
+    pub routes: Vec<Route>,
 }
 
 /// A session.
@@ -74,6 +84,10 @@ pub struct Session {
     pub urrs: Vec<Urr>,
     /// Buffering action rules.
     pub bars: Vec<Bar>,
+    /// Where FARs send copies to.
+    pub copies: Vec<Copied>,
+    /// Where FARs redirect requests to.
+    pub redirections: Vec<Redirection>,
 }
 
 /// What finds a session.
@@ -85,6 +99,8 @@ pub enum Key {
     V4(Ipv4Addr),
     /// A UE, by the first 64 bits.
     V6(u64),
+    /// A network behind a UE: whether of IPv6, bits of its prefix, and what they are.
+    Route(bool, u8, u64),
     /// A tunnel that ends elsewhere: TEID and address, or what is left of one of IPv6. Several
     /// sessions may name the same one; the first has the key.
     Remote(u32, u64),
@@ -98,6 +114,9 @@ impl Key {
             Self::Teid(teid) => [1, teid.into()],
             Self::V4(address) => [2, address.to_bits().into()],
             Self::V6(prefix) => [3, prefix],
+            Self::Route(is_v6, bits, net) => {
+                [5 | u64::from(is_v6) << 8 | u64::from(bits) << 16, net]
+            }
             Self::Remote(teid, address) => [4 << 32 | u64::from(teid), address],
         }
     }
@@ -112,6 +131,11 @@ impl Key {
             }
         };
         Self::Remote(teid, address)
+    }
+
+    /// The key of a network behind a UE.
+    pub const fn of_route(route: &Route) -> Self {
+        Self::Route(route.is_v6, route.bits, route.net)
     }
 
     /// The key of an IPv6 address.
@@ -132,6 +156,8 @@ impl Session {
             qers: Vec::new(),
             urrs: Vec::new(),
             bars: Vec::new(),
+            copies: Vec::new(),
+            redirections: Vec::new(),
         }
     }
 
@@ -147,13 +173,22 @@ impl Session {
             (self.urrs.len(), IeType::CREATE_URR, URR_COUNT_MAX),
             (self.bars.len(), IeType::CREATE_BAR, RULE_COUNT_MAX),
             (self.filter_count(), IeType::SDF_FILTER, RULE_COUNT_MAX),
+            (self.route_count(), IeType::FRAMED_ROUTE, RULE_COUNT_MAX),
+            (
+                self.copies.len(),
+                IeType::DUPLICATING_PARAMETERS,
+                RULE_COUNT_MAX,
+            ),
         ];
         if let Some((_, ie_type, _)) = most.iter().find(|(count, _, most)| count > most) {
             return Err(Cause::NO_RESOURCES_AVAILABLE.because_of(*ie_type).into());
         }
         self.pdrs.sort_by_key(|detection| detection.pdr.precedence);
         let mut filters = 0;
-        for Detection { pdr, filters: own } in &mut self.pdrs {
+        for Detection {
+            pdr, filters: own, ..
+        } in &mut self.pdrs
+        {
             let fault = |ie_type| Fault::of_rule(FailedRuleId::Pdr(PdrId(pdr.id)), ie_type);
             let far_at = place(self.fars.iter().map(|far| far.id), pdr.far_id);
             pdr.far_at = far_at.ok_or(fault(IeType::FAR_ID))?;
@@ -176,6 +211,8 @@ impl Session {
                 ))?,
             };
         }
+        self.link_details()?;
+        self.head.looks_inside = self.pdrs.iter().any(|one| one.pdr.application != 0);
         self.head.counts = [
             self.pdrs.len(),
             self.fars.len(),
@@ -183,9 +220,44 @@ impl Session {
             self.urrs.len(),
             self.bars.len(),
             self.filter_count(),
+            self.route_count(),
+            self.copies.len(),
+            self.redirections.len(),
         ]
         .map(|count| u8::try_from(count).unwrap_or(u8::MAX));
         Ok(())
+    }
+
+    /// Forgets what belongs to FARs that are gone, and looks whether what is left can be done.
+    fn link_details(&mut self) -> Result<(), Fault> {
+        let fars = &self.fars;
+        let is_there = |id| fars.iter().any(|far| far.id == id);
+        self.copies.retain(|copied| is_there(copied.far_id));
+        self.redirections.retain(|one| is_there(one.far_id));
+        let asks = |far: &&Far| far.does(ApplyAction::DUPL);
+        let has_copy = |far: &Far| self.copies.iter().any(|copied| copied.far_id == far.id);
+        if let Some(far) = self.fars.iter().filter(asks).find(|far| !has_copy(far)) {
+            let ie_type = IeType::DUPLICATING_PARAMETERS;
+            return Err(Fault {
+                refusal: Cause::CONDITIONAL_IE_MISSING.because_of(ie_type),
+                rule: Some(FailedRuleId::Far(FarId(far.id))),
+            });
+        }
+        // Requests come from UEs: there is nothing that a host could be redirected from.
+        let redirects = |id| self.redirections.iter().any(|one| one.far_id == id);
+        let pdrs = self.pdrs.iter().map(|one| &one.pdr);
+        let mut downlink = pdrs.filter(|pdr| !pdr.is_uplink());
+        match downlink.find(|pdr| redirects(pdr.far_id)) {
+            Some(pdr) => {
+                let failed = FailedRuleId::Far(FarId(pdr.far_id));
+                Err(Fault::of_rule(failed, IeType::REDIRECT_INFORMATION))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn route_count(&self) -> usize {
+        self.pdrs.iter().map(|pdr| pdr.routes.len()).sum()
     }
 
     fn filter_count(&self) -> usize {
@@ -199,6 +271,8 @@ impl Session {
         let mut keys: Vec<Key> = teids.map(|pdr| Key::Teid(pdr.teid)).collect();
         keys.extend(self.head.ue_v4.map(Key::V4));
         keys.extend(self.head.ue_v6.map(Key::of_v6));
+        let routes = self.pdrs.iter().flat_map(|one| &one.routes);
+        keys.extend(routes.map(Key::of_route));
         keys.sort_unstable();
         keys.dedup();
         keys
@@ -232,6 +306,10 @@ impl Session {
         write_all(&mut bytes[at.bars..], &self.bars);
         let filters = self.pdrs.iter().flat_map(|detection| &detection.filters);
         write_all(&mut bytes[at.filters..], filters);
+        let routes = self.pdrs.iter().flat_map(|detection| &detection.routes);
+        write_all(&mut bytes[at.routes..], routes);
+        write_all(&mut bytes[at.copies..], &self.copies);
+        write_all(&mut bytes[at.redirections..], &self.redirections);
     }
 
     /// Reads an image. None of memory that is none.
@@ -241,16 +319,29 @@ impl Session {
         if at.end > bytes.len() {
             return None;
         }
-        let [pdrs, fars, qers, urrs, bars, filters] = head.counts;
+        let [
+            pdrs,
+            fars,
+            qers,
+            urrs,
+            bars,
+            filters,
+            routes,
+            copies,
+            redirections,
+        ] = head.counts;
         let filters: Vec<Filter> = read_all(&bytes[at.filters..], filters);
+        let routes: Vec<Route> = read_all(&bytes[at.routes..], routes);
         let pdrs = read_all(&bytes[at.pdrs..], pdrs)
             .into_iter()
             .map(|pdr: Pdr| {
                 let [from, count] = pdr.filters.map(usize::from);
                 let own = filters.get(from..from + count)?;
+                let routes = routes.iter().filter(|route| route.pdr_id == pdr.id);
                 Some(Detection {
                     pdr,
                     filters: own.to_vec(),
+                    routes: routes.copied().collect(),
                 })
             });
         Some(Self {
@@ -259,6 +350,8 @@ impl Session {
             qers: read_all(&bytes[at.qers..], qers),
             urrs: read_all(&bytes[at.urrs..], urrs),
             bars: read_all(&bytes[at.bars..], bars),
+            copies: read_all(&bytes[at.copies..], copies),
+            redirections: read_all(&bytes[at.redirections..], redirections),
             head,
         })
     }
@@ -294,161 +387,6 @@ fn read_all<T: Stored>(bytes: &[u8], count: u8) -> Vec<T> {
         .collect()
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Offsets {
-    pdrs: usize,
-    fars: usize,
-    qers: usize,
-    urrs: usize,
-    bars: usize,
-    filters: usize,
-    end: usize,
-}
-
-impl Offsets {
-    #[inline]
-    fn of(counts: &[u8; 6]) -> Self {
-        let [
-            pdr_count,
-            far_count,
-            qer_count,
-            urr_count,
-            bar_count,
-            filter_count,
-        ] = counts.map(usize::from);
-        let pdrs = Head::LEN;
-        let fars = pdrs + pdr_count * Pdr::LEN;
-        let qers = fars + far_count * Far::LEN;
-        let urrs = qers + qer_count * Qer::LEN;
-        let bars = urrs + urr_count * Urr::LEN;
-        let filters = bars + bar_count * Bar::LEN;
-        Self {
-            pdrs,
-            fars,
-            qers,
-            urrs,
-            bars,
-            filters,
-            end: filters + filter_count * Filter::LEN,
-        }
-    }
-}
-
-/// The records of an image where they lie. Places beyond the counts give none.
-#[derive(Debug)]
-pub struct Image<'a> {
-    bytes: &'a mut [u8],
-    at: Offsets,
-    counts: [u8; 6],
-}
-
-impl<'a> Image<'a> {
-    /// The image at the front of `bytes`; none of memory that is none.
-    #[inline]
-    pub fn new(bytes: &'a mut [u8]) -> Option<Self> {
-        let counts = Head::load(bytes).counts;
-        let at = Offsets::of(&counts);
-        (at.end <= bytes.len()).then_some(Self { bytes, at, counts })
-    }
-
-    /// What is common.
-    #[inline]
-    pub fn head(&self) -> Head {
-        Head::load(self.bytes)
-    }
-
-    /// Writes what is common; its counts must be as they are.
-    #[inline]
-    pub fn set_head(&mut self, head: &Head) {
-        head.store(self.bytes);
-    }
-
-    /// How many PDRs there are.
-    #[inline]
-    pub const fn pdr_count(&self) -> u8 {
-        self.counts[0]
-    }
-
-    /// How many URRs there are.
-    #[inline]
-    pub const fn urr_count(&self) -> u8 {
-        self.counts[3]
-    }
-
-    /// Whether any PDR has filters.
-    #[inline]
-    pub const fn has_filters(&self) -> bool {
-        self.counts[5] > 0
-    }
-
-    #[inline]
-    fn get<T: Stored>(&self, kind: usize, from: usize, place: u8) -> Option<T> {
-        let is_there = place < self.counts[kind];
-        is_there.then(|| T::load(&self.bytes[from + usize::from(place) * T::LEN..]))
-    }
-
-    #[inline]
-    fn set<T: Stored>(&mut self, kind: usize, from: usize, place: u8, value: &T) {
-        if place < self.counts[kind] {
-            value.store(&mut self.bytes[from + usize::from(place) * T::LEN..]);
-        }
-    }
-
-    /// A PDR.
-    #[inline]
-    pub fn pdr(&self, place: u8) -> Option<Pdr> {
-        self.get(0, self.at.pdrs, place)
-    }
-
-    /// Writes a PDR.
-    #[inline]
-    pub fn set_pdr(&mut self, place: u8, pdr: &Pdr) {
-        self.set(0, self.at.pdrs, place, pdr);
-    }
-
-    /// A FAR.
-    #[inline]
-    pub fn far(&self, place: u8) -> Option<Far> {
-        self.get(1, self.at.fars, place)
-    }
-
-    /// A QER.
-    #[inline]
-    pub fn qer(&self, place: u8) -> Option<Qer> {
-        self.get(2, self.at.qers, place)
-    }
-
-    /// Writes a QER.
-    #[inline]
-    pub fn set_qer(&mut self, place: u8, qer: &Qer) {
-        self.set(2, self.at.qers, place, qer);
-    }
-
-    /// A URR.
-    #[inline]
-    pub fn urr(&self, place: u8) -> Option<Urr> {
-        self.get(3, self.at.urrs, place)
-    }
-
-    /// Writes a URR.
-    #[inline]
-    pub fn set_urr(&mut self, place: u8, urr: &Urr) {
-        self.set(3, self.at.urrs, place, urr);
-    }
-
-    /// A BAR.
-    #[inline]
-    pub fn bar(&self, place: u8) -> Option<Bar> {
-        self.get(4, self.at.bars, place)
-    }
-
-    /// A filter.
-    #[inline]
-    pub fn filter(&self, place: u8) -> Option<Filter> {
-        self.get(5, self.at.filters, place)
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -475,16 +413,20 @@ pub(crate) mod tests {
                 Detection {
                     pdr: uplink,
                     filters: vec![],
+                    routes: vec![],
                 },
                 Detection {
                     pdr: downlink,
                     filters: vec![filter, Filter::all()],
+                    routes: vec![],
                 },
             ],
             fars: vec![Far::empty(1), Far::empty(2)],
             qers: vec![Qer::open(9)],
             urrs: vec![Urr::new(5, UrrTerms::NONE, 0)],
             bars: vec![],
+            copies: vec![],
+            redirections: vec![],
             head,
         }
     }
@@ -492,7 +434,16 @@ pub(crate) mod tests {
     #[test]
     fn an_image_reads_back_as_its_session() {
         let mut one = session(3);
+        one.pdrs[1].routes = vec![Route::parse(2, b"192.0.2.0/24", false).unwrap()];
+        one.copies = vec![Copied::of(2), Copied::of(9)];
+        let mut location = List::default();
+        assert!(location.push(b'a'));
+        one.redirections = vec![Redirection {
+            far_id: 1,
+            location,
+        }];
         one.link().unwrap();
+        assert_eq!(one.copies, [Copied::of(2)], "FAR 9 is not there");
         let mut bytes = vec![0xee; one.image_len() + 1];
         one.write(&mut bytes);
         assert_eq!(Session::read(&bytes).unwrap(), one);
@@ -506,6 +457,12 @@ pub(crate) mod tests {
             (&[0][..], &[0][..])
         );
         assert!(image.pdr(2).is_none() && image.bar(0).is_none());
+        assert_eq!(
+            image.routes().map(|route| route.pdr_id).collect::<Vec<_>>(),
+            [2]
+        );
+        assert_eq!(image.copies().count(), 1);
+        assert!(image.redirection(1).is_some() && image.redirection(2).is_none());
     }
 
     #[test]
@@ -536,6 +493,6 @@ pub(crate) mod tests {
     fn what_an_ordinary_session_takes_is_known() {
         let mut one = session(1);
         one.link().unwrap();
-        assert_eq!(one.image_len(), 1254);
+        assert_eq!(one.image_len(), 1274);
     }
 }

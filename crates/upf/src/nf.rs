@@ -48,7 +48,7 @@ use parts::{Origin, ToDo};
 /// Name of the memory that outlives the NF.
 const STATE: &str = "sessions";
 /// Counters of held packets, behind [`COUNTERS`].
-const HELD_COUNTERS: [&str; 8] = [
+const HELD_COUNTERS: [&str; 9] = [
     "sessions",
     "buffered",
     "buffer_flushed",
@@ -57,9 +57,15 @@ const HELD_COUNTERS: [&str; 8] = [
     "buffer_refused",
     "packets_reassembled",
     "fragments_waiting",
+    "application_flows",
 ];
 /// Those of them that tell what is there now.
-const STANDING: [&str; 3] = ["sessions", "buffered", "fragments_waiting"];
+const STANDING: [&str; 4] = [
+    "sessions",
+    "buffered",
+    "fragments_waiting",
+    "application_flows",
+];
 
 /// The NF.
 #[derive(Debug)]
@@ -327,6 +333,7 @@ impl Nf for UpfNf {
             account.refused,
             self.reassembly.account().packets,
             self.reassembly.held() as u64,
+            u64::from(self.upf.application_flow_count()),
         ];
         for (name, value) in HELD_COUNTERS.into_iter().zip(held) {
             out.put(name, value);

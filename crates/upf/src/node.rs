@@ -4,6 +4,8 @@
 //! answered from memory, and each request gets one answer. Specification: TS 29.244 6.2, 6.4, 7.4,
 //! 7.6. Requests of peers that are not allowed are discarded and counted.
 
+use std::cell::Cell;
+
 use catena_wire::Reason;
 use catena_wire::pfcp::value::Time;
 use catena_wire::pfcp::value::flags::{
@@ -21,6 +23,11 @@ use crate::upf::Upf;
 /// Longest message that is written: a report for each of 32 URRs fits.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 8192;
 
+thread_local! {
+    /// Where messages are written.
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
 /// What this UPF can do; each is held by a test.
 pub fn features() -> UpFunctionFeatures {
     UpFunctionFeatures::FTUP
@@ -28,6 +35,8 @@ pub fn features() -> UpFunctionFeatures {
         | UpFunctionFeatures::EMPU
         | UpFunctionFeatures::MNOP
         | UpFunctionFeatures::VTIME
+        | UpFunctionFeatures::PFDM
+        | UpFunctionFeatures::PFDE
 }
 
 /// Writes a message.
@@ -35,16 +44,22 @@ pub(crate) fn message(
     header: &Header,
     fill: impl FnOnce(&mut Writer<'_>) -> Result<(), Full>,
 ) -> Result<Vec<u8>, Full> {
-    let mut bytes = vec![0; MESSAGE_BYTES_MAX];
-    let mut writer = Writer::new(&mut bytes, header)?;
-    fill(&mut writer)?;
-    let len = writer.finish()?;
-    bytes.truncate(len);
-    Ok(bytes)
+    // Written over and over: to make so many zeroes for each message costs more than to write it,
+    // and answers are kept by the thousand. `fill` writes no message inside a message; one that
+    // did would get memory of its own.
+    let mut scratch = SCRATCH.take();
+    scratch.resize(MESSAGE_BYTES_MAX, 0);
+    let written = Writer::new(&mut scratch, header).and_then(|mut writer| {
+        fill(&mut writer)?;
+        writer.finish()
+    });
+    let message = written.map(|len| scratch[..len].to_vec());
+    SCRATCH.set(scratch);
+    message
 }
 
 /// The header of an answer about a node.
-fn answer_to(request: &Header, message_type: MessageType) -> Header {
+pub(crate) fn answer_to(request: &Header, message_type: MessageType) -> Header {
     Header::new(message_type, None, request.sequence)
 }
 
@@ -111,6 +126,7 @@ impl Upf {
             MessageType::ASSOCIATION_SETUP_REQUEST => self.set_up(view, from, now_ns),
             MessageType::ASSOCIATION_UPDATE_REQUEST => self.update(view),
             MessageType::ASSOCIATION_RELEASE_REQUEST => self.release(view, now_ns),
+            MessageType::PFD_MANAGEMENT_REQUEST => self.manage_pfds(view),
             MessageType::SESSION_ESTABLISHMENT_REQUEST => self.establish(view, from, now_ns),
             MessageType::SESSION_MODIFICATION_REQUEST => self.modify(view, now_ns),
             MessageType::SESSION_DELETION_REQUEST => self.delete(view, now_ns),
@@ -228,12 +244,12 @@ impl Upf {
             writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)?;
             let time = Time(self.store.recovery());
             writer.put(key::RECOVERY_TIME_STAMP, &time)?;
-            // Messages of a bundle may be of several shards.
-            let bundles = match self.settings.shard.1 {
-                1 => UpFunctionFeatures::BUNDL,
+            // Messages of a bundle may be of several shards, and so may packets to a network.
+            let of_one = match self.settings.shard.1 {
+                1 => UpFunctionFeatures::BUNDL | UpFunctionFeatures::FRRT,
                 _ => UpFunctionFeatures::NONE,
             };
-            writer.put(key::UP_FUNCTION_FEATURES, &(self::features() | bundles))?;
+            writer.put(key::UP_FUNCTION_FEATURES, &(self::features() | of_one))?;
             if known.is_some() && retains {
                 writer.put(key::PFCPASRSP_FLAGS, &AssociationSetupResponseFlags::PSREI)?;
             }
@@ -262,7 +278,8 @@ impl Upf {
         self.accepted(&header)
     }
 
-    fn accepted(&self, header: &Header) -> Result<Vec<u8>, Fault> {
+    /// That a request about the node is accepted.
+    pub(crate) fn accepted(&self, header: &Header) -> Result<Vec<u8>, Fault> {
         message(header, |writer| {
             writer.put(key::NODE_ID, &self.settings.node_id())?;
             writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)
@@ -324,6 +341,7 @@ impl Upf {
         let heartbeat_ns = self.beat(now_ns);
         let next = [
             self.timers.next_ns(),
+            self.applications.wake(now_ns),
             self.transactions.next_ns(),
             heartbeat_ns,
         ];

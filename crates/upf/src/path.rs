@@ -15,12 +15,15 @@ use catena_wire::gtpu::{self, ExtensionType, MessageType, Role};
 use catena_wire::pfcp::PORT as PFCP_PORT;
 
 use crate::advertisement;
+use crate::application::Look;
+use crate::copies;
 use crate::decision::{Decision, Found, Hold, Why};
 use crate::enforce::{Triggers, ruled};
 use crate::forward::{TooLong, forward};
 use crate::headers::{self, Outer};
 use crate::icmp::Long;
 use crate::model::Key;
+use crate::redirect;
 use crate::transactions::Peer;
 use crate::tunnel::Signal;
 use crate::upf::Upf;
@@ -187,11 +190,7 @@ impl Upf {
                 if self.tunnel_end(dst).is_some() {
                     return drop(Why::NotForUs);
                 }
-                let key = match dst {
-                    IpAddr::V4(dst) => Key::V4(dst),
-                    IpAddr::V6(dst) => Key::of_v6(dst),
-                };
-                let Some(slot) = self.index.find(key) else {
+                let Some(slot) = self.index.find_ue(dst) else {
                     return drop(Why::UnknownUe);
                 };
                 let inner = headers::inner(&bytes[l3..]);
@@ -292,17 +291,40 @@ impl Upf {
             return Decision::Drop(Why::NoPdr);
         };
         // Filters want to see ports, which only a whole packet has.
-        if found.inner.is_part && image.has_filters() {
+        if found.inner.is_part && (image.has_filters() || image.head().looks_inside) {
             return join(found.at, found.teid, found.qfi);
         }
         let mut triggers = Triggers::default();
         let mut head = image.head();
-        let ruled = ruled(&mut image, &head, found, &mut triggers, now_ns);
+        let mut look = Look {
+            applications: &mut self.applications,
+            packet: found.user(packet.bytes()),
+            session: head.seid,
+            now_ns,
+            joined: None,
+        };
+        let ruled = ruled(&mut image, &head, found, &mut look, &mut triggers);
+        let ident = self.ident;
+        self.ident = self.ident.wrapping_add(1);
+        if let Some(far_id) = triggers.copied_by {
+            let copied = (found.user(packet.bytes()), found.qfi);
+            let counts = copies::send(&image, far_id, copied, &self.settings, ident, signals);
+            self.counters.copied += counts[0];
+            self.counters.uncopied += counts[1];
+        }
+        let redirection = match &ruled {
+            Ok((_, far, _)) => image.redirection(far.id),
+            Err(_) => None,
+        };
+        let said = redirection.map(|redirection| {
+            let user = found.user(packet.bytes());
+            redirect::answer(user, redirection.location.as_slice(), self.settings.seed)
+        });
         let mut long = None;
         let decision = match &ruled {
+            Ok(_) if said == Some(None) => Decision::Drop(Why::NotRedirected),
+            Ok(_) if said.is_some() => Decision::Consumed,
             Ok((pdr, far, marking)) => {
-                let ident = self.ident;
-                self.ident = self.ident.wrapping_add(1);
                 let forwarded = match self.settings.exit(pdr, far, ident) {
                     Some(exit) => forward(packet, found, far, marking, &exit),
                     None => Ok(Decision::Drop(Why::FarDrop)),
@@ -338,6 +360,9 @@ impl Upf {
             Decision::Consumed | Decision::Hold(_) | Decision::Join { .. } => {}
         }
         image.set_head(&head);
+        if let Some(said) = said.flatten() {
+            self.tell_location(found.slot, &said, signals);
+        }
         if triggers.count > 0 {
             let told = triggers.told;
             self.report_usage(found.slot, &told[..triggers.count], now_ns);

@@ -80,7 +80,7 @@ impl Smf {
         smf
     }
 
-    fn ask(
+    pub(crate) fn ask(
         &mut self,
         message_type: MessageType,
         seid: Option<u64>,
@@ -169,7 +169,7 @@ fn usual_far(writer: &mut Writer<'_>, id: u32) -> Result<(), Full> {
     })
 }
 
-fn nothing(_: &mut Writer<'_>) -> Result<(), Full> {
+pub(crate) fn nothing(_: &mut Writer<'_>) -> Result<(), Full> {
     Ok(())
 }
 

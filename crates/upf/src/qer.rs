@@ -76,6 +76,14 @@ pub fn enforce(qers: &mut [Qer], is_uplink: bool, len: usize, now_ns: u64) -> Re
     if qers.iter().any(|qer| !qer.is_open(is_uplink)) {
         return Err(Stopped::Gate);
     }
+    // One alone has nothing to give back to others.
+    if let [qer] = qers {
+        let passes = qer.charge(is_uplink, len, now_ns);
+        return passes.then_some(()).ok_or(Stopped::Rate);
+    }
+    if qers.is_empty() {
+        return Ok(());
+    }
     let mut before = [[[0; 2]; 2]; QERS_MAX];
     for at in 0..qers.len().min(QERS_MAX) {
         before[at] = [qers[at].ul_meter, qers[at].dl_meter];

@@ -4,18 +4,23 @@
 //! range of its own, so that both directions of a session meet in it. All of this is made anew from
 //! the slots by whoever takes them over. Limits: the ranges; [`PREFIX_COUNT_MAX`] IPv6 prefixes.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use catena_flow::{BURST_MAX, FlowTable, HeapMemory, Inserted, Shape, Timeouts};
 
 use crate::model::Key;
+use crate::routes::{Lengths, Route};
 
 /// Most prefixes of an IPv6 pool.
 pub const PREFIX_COUNT_MAX: u64 = 1 << 24;
 
 /// Finds the slot of a session.
 #[derive(Debug)]
-pub struct Index(FlowTable<HeapMemory>);
+pub struct Index {
+    table: FlowTable<HeapMemory>,
+    /// Of framed routes.
+    lengths: Lengths,
+}
 
 /// The key is another session's, or there is no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,14 +40,34 @@ impl Index {
         let shape = Shape::new(2, 1, capacity);
         let words = shape.words().map_err(|error| error.to_string())?;
         let table = FlowTable::create(HeapMemory::new(words), &shape, seed, 0);
-        table.map(Self).map_err(|error| error.to_string())
+        let table = table.map_err(|error| error.to_string())?;
+        Ok(Self {
+            table,
+            lengths: Lengths::default(),
+        })
     }
 
     /// The slot of the session with this key.
     #[inline]
     pub fn find(&self, key: Key) -> Option<u32> {
-        let flow = self.0.find(&key.words())?;
-        u32::try_from(self.0.state(flow, 0)).ok()
+        let flow = self.table.find(&key.words())?;
+        u32::try_from(self.table.state(flow, 0)).ok()
+    }
+
+    /// The slot of the session whose UE has an address, or is in front of its network.
+    #[inline]
+    pub fn find_ue(&self, address: IpAddr) -> Option<u32> {
+        let own = match address {
+            IpAddr::V4(address) => Key::V4(address),
+            IpAddr::V6(address) => Key::of_v6(address),
+        };
+        self.find(own).or_else(|| {
+            let mut lengths = self.lengths.of(address);
+            lengths.find_map(|bits| {
+                let (is_v6, bits, net) = Route::around(address, bits);
+                self.find(Key::Route(is_v6, bits, net))
+            })
+        })
     }
 
     /// The slots of sessions by keys of two words each, as many as fit into `slots`, all at once.
@@ -50,9 +75,9 @@ impl Index {
         let mut found = [None; BURST_MAX];
         let count = slots.len().min(BURST_MAX);
         let found = &mut found[..count];
-        self.0.lookup(keys, now_ns, found);
+        self.table.lookup(keys, now_ns, found);
         for (slot, flow) in slots.iter_mut().zip(found) {
-            *slot = flow.and_then(|flow| u32::try_from(self.0.state(flow, 0)).ok());
+            *slot = flow.and_then(|flow| u32::try_from(self.table.state(flow, 0)).ok());
         }
     }
 
@@ -61,9 +86,10 @@ impl Index {
     /// # Errors
     /// Why it does not; nothing has changed then.
     pub fn insert(&mut self, key: Key, slot: u32) -> Result<(), Refused> {
-        match self.0.insert(&key.words(), Timeouts::NONE, 0) {
+        match self.table.insert(&key.words(), Timeouts::NONE, 0) {
             Ok(Inserted::New(flow)) => {
-                self.0.set_state(flow, 0, slot.into());
+                self.table.set_state(flow, 0, slot.into());
+                self.count(key, true);
                 Ok(())
             }
             Ok(Inserted::Present(_)) => Err(Refused::Taken),
@@ -73,8 +99,15 @@ impl Index {
 
     /// Forgets a key.
     pub fn remove(&mut self, key: Key) {
-        if let Some(flow) = self.0.find(&key.words()) {
-            self.0.remove(flow);
+        if let Some(flow) = self.table.find(&key.words()) {
+            self.table.remove(flow);
+            self.count(key, false);
+        }
+    }
+
+    fn count(&mut self, key: Key, is_more: bool) {
+        if let Key::Route(is_v6, bits, _) = key {
+            self.lengths.count(is_v6, bits, is_more);
         }
     }
 
@@ -87,12 +120,12 @@ impl Index {
 
     /// Keys.
     pub fn len(&self) -> u32 {
-        self.0.len()
+        self.table.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.table.is_empty()
     }
 }
 
@@ -295,7 +328,7 @@ impl Pool {
     /// Which of `shards` parts an address is in, if it is one of the whole pool.
     pub fn part_of(&self, key: Key, shards: u16) -> Option<u8> {
         match key {
-            Key::Teid(_) | Key::Remote(..) => None,
+            Key::Teid(_) | Key::Route(..) | Key::Remote(..) => None,
             Key::V4(address) => {
                 let number = self.v4_number(address)?;
                 self.v4.as_ref()?.2.part_of(number, shards)
@@ -337,7 +370,7 @@ impl Pool {
 
     fn place(&mut self, key: Key) -> Option<(&mut Numbers, u64)> {
         match key {
-            Key::Teid(_) | Key::Remote(..) => None,
+            Key::Teid(_) | Key::Route(..) | Key::Remote(..) => None,
             Key::V4(address) => {
                 let number = self.v4_number(address)?;
                 let (_, _, numbers) = self.v4.as_mut()?;
@@ -432,6 +465,31 @@ mod tests {
         }
         let mut alone = Teids::new(0, 1, 0);
         assert!((0..1000).all(|_| alone.draw() != 0));
+    }
+
+    #[test]
+    fn an_address_finds_its_own_session_and_then_the_longest_route() {
+        let mut index = Index::new(10, [1, 2]).unwrap();
+        let route = |text: &str| Route::parse(1, text.as_bytes(), text.contains(':')).unwrap();
+        let routes = ["192.0.2.0/24", "192.0.0.0/16", "2001:db8:7::/48"].map(route);
+        for (slot, route) in routes.iter().enumerate() {
+            index.insert(Key::of_route(route), slot as u32).unwrap();
+        }
+        index.insert(Key::V4([192, 0, 2, 9].into()), 7).unwrap();
+        let find = |index: &Index, text: &str| index.find_ue(text.parse().unwrap());
+        assert_eq!(find(&index, "192.0.2.9"), Some(7));
+        assert_eq!(find(&index, "192.0.2.10"), Some(0));
+        assert_eq!(find(&index, "192.0.3.10"), Some(1));
+        assert_eq!(find(&index, "192.1.3.10"), None);
+        assert_eq!(find(&index, "2001:db8:7:1::1"), Some(2));
+        index.remove_of(Key::of_route(&routes[0]), 5);
+        assert_eq!(find(&index, "192.0.2.10"), Some(0), "another slot's");
+        index.remove(Key::of_route(&routes[0]));
+        assert_eq!(find(&index, "192.0.2.10"), Some(1));
+        assert_eq!(
+            index.insert(Key::of_route(&routes[1]), 3),
+            Err(Refused::Taken)
+        );
     }
 
     #[test]

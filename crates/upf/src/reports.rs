@@ -15,16 +15,19 @@ use catena_wire::pfcp::value::usage::VolumeMeasurement;
 use catena_wire::pfcp::value::{PdrId, Seconds, Time, UrrId};
 use catena_wire::pfcp::{Cause, Full, IeType, MessageType, View, Writer, key};
 
+use crate::model::Image;
 use crate::rules::Head;
 use crate::transactions::Subject;
 use crate::upf::{Upf, Waiting};
 use crate::usage::{Report, WallClock};
 
-/// Writes a usage report as a group of this type.
+/// Writes a usage report as a group of this type; one of an application that has come or gone names
+/// it.
 pub(crate) fn put(
     writer: &mut Writer<'_>,
     group: IeType,
     report: &Report,
+    application: Option<&[u8]>,
     clock: WallClock,
 ) -> Result<(), Full> {
     let Report { usage, tells, .. } = report;
@@ -62,8 +65,25 @@ pub(crate) fn put(
             true => UsageInformation::BEF,
             false => UsageInformation::AFT,
         });
-        writer.put_some(key::USAGE_INFORMATION, information.as_ref())
+        writer.put_some(key::USAGE_INFORMATION, information.as_ref())?;
+        application.map_or(Ok(()), |id| {
+            writer.group(IeType::APPLICATION_DETECTION_INFORMATION, |writer| {
+                writer.put(key::APPLICATION_ID, &id)
+            })
+        })
     })
+}
+
+/// Whether a report is of traffic that has come or gone.
+fn begins_or_ends(trigger: UsageReportTrigger) -> bool {
+    trigger.contains(UsageReportTrigger::START) || trigger.contains(UsageReportTrigger::STOPT)
+}
+
+/// The application whose packets the URR at a place counts.
+fn application_of(image: &Image<'_>, urr: u8) -> Option<u64> {
+    let pdrs = (0..image.pdr_count()).filter_map(|place| image.pdr(place));
+    let mut its = pdrs.filter(|pdr| pdr.urrs_at.as_slice().contains(&urr));
+    its.find_map(|pdr| (pdr.application != 0).then_some(pdr.application))
 }
 
 fn cp_address(head: &Head) -> Option<IpAddr> {
@@ -118,7 +138,12 @@ impl Upf {
         for (place, trigger) in triggers {
             if let Some(mut urr) = image.urr(*place) {
                 ids.push(urr.id);
-                reports.extend(urr.report(*trigger, now_ns));
+                let application = match begins_or_ends(*trigger) {
+                    true => application_of(&image, *place),
+                    false => None,
+                };
+                let told = urr.report(*trigger, now_ns);
+                reports.extend(told.map(|report| (report, application)));
                 image.set_urr(*place, &urr);
             }
         }
@@ -129,14 +154,20 @@ impl Upf {
             let linked = urr.linked.as_slice().iter().any(|id| ids.contains(id));
             let is_told = ids.contains(&urr.id);
             if linked && !is_told && urr.terms.wants(ReportingTriggers::LIUSA) {
-                reports.extend(urr.report(UsageReportTrigger::LIUSA, now_ns));
+                let told = urr.report(UsageReportTrigger::LIUSA, now_ns);
+                reports.extend(told.map(|report| (report, None)));
                 image.set_urr(place, &urr);
             }
         }
+        let named = reports.iter().map(|(report, application)| {
+            let id = application.and_then(|number| self.application_id(number));
+            (*report, id.map(<[u8]>::to_vec))
+        });
+        let named: Vec<_> = named.collect();
         self.report_request(slot, ReportType::USAR, now_ns, |writer| {
             let group = IeType::USAGE_REPORT_REPORT;
-            let mut reports = reports.iter();
-            reports.try_for_each(|report| put(writer, group, report, clock))
+            let mut reports = named.iter();
+            reports.try_for_each(|(report, id)| put(writer, group, report, id.as_deref(), clock))
         });
     }
 

@@ -13,8 +13,10 @@ use catena_wire::pfcp::value::usage::Volume;
 use catena_wire::pfcp::value::{BarId, FarId, PdrId, QerId, Seconds, UrrId};
 use catena_wire::pfcp::{Cause, Change, Group, IeType, Refusal, key};
 
+use crate::application;
 use crate::draft::Draft;
 use crate::model::{Detection, Fault};
+use crate::routes::Route;
 use crate::rules::{Bar, Far, Head, NONE, Pdr, Qer, Urr, UrrTerms, Volumes};
 use crate::sdf::{Filter, parse_flow};
 use crate::stored::List;
@@ -117,11 +119,6 @@ fn read_pdi(
     head: &mut Head,
     draft: &mut Draft<'_>,
 ) -> Result<(), Fault> {
-    if pdi.has(IeType::APPLICATION_ID) {
-        return Err(Cause::UNKNOWN_APPLICATION_ID
-            .because_of(IeType::APPLICATION_ID)
-            .into());
-    }
     refuse(
         pdi,
         &[
@@ -130,9 +127,6 @@ fn read_pdi(
             IeType::REDUNDANT_TRANSMISSION_PARAMETERS,
             IeType::ETHERNET_PDU_SESSION_INFORMATION,
             IeType::ETHERNET_PACKET_FILTER,
-            IeType::FRAMED_ROUTE,
-            IeType::FRAMED_ROUTING,
-            IeType::FRAMED_IPV6_ROUTE,
             IeType::IP_MULTICAST_ADDRESSING_INFO,
             IeType::DNS_QUERY_FILTER,
             IeType::MBS_SESSION_IDENTIFIER,
@@ -147,6 +141,7 @@ fn read_pdi(
             .into());
     }
     rule.source_interface = source.0;
+    rule.application = application::of_pdi(pdi, draft.applications, failed)?;
     rule.instance = NONE;
     if let Some(name) = pdi.get(key::NETWORK_INSTANCE)? {
         rule.instance = draft.settings.instance(name);
@@ -166,6 +161,7 @@ fn read_pdi(
     for qfi in pdi.each(key::QFI) {
         rule.qfis |= 1 << (qfi?.0 & 0x3f);
     }
+    read_routes(pdi, detection, draft)?;
     detection.filters.clear();
     for filter in pdi.each(key::SDF_FILTER) {
         let filter = filter?;
@@ -180,6 +176,29 @@ fn read_pdi(
         read.flow_label = filter.flow_label;
         read.filter_id = filter.filter_id;
         detection.filters.push(read);
+    }
+    Ok(())
+}
+
+fn read_routes(pdi: &Group<'_>, detection: &mut Detection, draft: &Draft<'_>) -> Result<(), Fault> {
+    detection.routes.clear();
+    // What goes to a network behind a UE says nothing of its shard.
+    if draft.settings.shard.1 > 1 {
+        refuse(pdi, &[IeType::FRAMED_ROUTE, IeType::FRAMED_IPV6_ROUTE])?;
+    }
+    // Routing protocols with UEs are not spoken.
+    if pdi.get(key::FRAMED_ROUTING)?.is_some_and(|kind| kind != 0) {
+        refuse(pdi, &[IeType::FRAMED_ROUTING])?;
+    }
+    let id = detection.pdr.id;
+    for (key, is_v6) in [(key::FRAMED_ROUTE, false), (key::FRAMED_IPV6_ROUTE, true)] {
+        for text in pdi.each(key) {
+            let fault = Fault::of_rule(FailedRuleId::Pdr(PdrId(id)), key.ie_type());
+            let route = Route::parse(id, text?, is_v6).ok_or(fault)?;
+            if !detection.routes.contains(&route) {
+                detection.routes.push(route);
+            }
+        }
     }
     Ok(())
 }
@@ -267,15 +286,22 @@ pub fn far(group: &Group<'_>, rule: &mut Far, draft: &Draft<'_>) -> Result<(), F
     refuse(
         group,
         &[
-            IeType::DUPLICATING_PARAMETERS,
-            IeType::UPDATE_DUPLICATING_PARAMETERS,
             IeType::REDUNDANT_TRANSMISSION_FORWARDING_PARAMETERS,
             IeType::MBS_MULTICAST_PARAMETERS,
             IeType::ADD_MBS_UNICAST_PARAMETERS,
         ],
     )?;
     if let Change::Set(action) = group.change(key::APPLY_ACTION)? {
-        let known = ApplyAction::DROP | ApplyAction::FORW | ApplyAction::BUFF | ApplyAction::NOCP;
+        let known = [
+            ApplyAction::DROP,
+            ApplyAction::FORW,
+            ApplyAction::BUFF,
+            ApplyAction::NOCP,
+            ApplyAction::DUPL,
+        ];
+        let known = known
+            .into_iter()
+            .fold(ApplyAction::NONE, |all, one| all | one);
         if action.without(known) != ApplyAction::NONE {
             return Err(Cause::SERVICE_NOT_SUPPORTED
                 .because_of(IeType::APPLY_ACTION)
@@ -311,7 +337,6 @@ fn read_forwarding(group: &Group<'_>, rule: &mut Far, draft: &Draft<'_>) -> Resu
     refuse(
         group,
         &[
-            IeType::REDIRECT_INFORMATION,
             IeType::TRAFFIC_ENDPOINT_ID,
             IeType::PROXYING,
             IeType::HEADER_ENRICHMENT,

@@ -13,8 +13,12 @@ use crate::stored::List;
 
 /// No rule, no interface.
 pub const NONE: u8 = u8::MAX;
+/// Kinds of records of a session.
+pub const KINDS: usize = 9;
 /// Most QERs of a PDR.
 pub const QERS_MAX: usize = 8;
+/// Longest location that requests are redirected to, in bytes.
+pub const LOCATION_LEN_MAX: usize = 240;
 /// Most URRs of a PDR.
 pub const URRS_MAX: usize = 8;
 
@@ -49,8 +53,11 @@ stored! {
         pub dl: [u64; 2],
         /// Packets of the session that were dropped, for whatever reason.
         pub dropped: u64,
-        /// How many PDRs, FARs, QERs, URRs, BARs and filters follow, in this order.
-        pub counts: [u8; 6],
+        /// How many PDRs, FARs, QERs, URRs, BARs, filters, framed routes, copies and redirections
+        /// follow, in this order.
+        pub counts: [u8; KINDS],
+        /// Whether a PDR wants to know a packet's application.
+        pub looks_inside: bool,
     }
 
     /// Packet detection rule.
@@ -77,6 +84,8 @@ stored! {
         pub qfis: u64,
         /// First filter, and how many; none for all packets.
         pub filters: [u8; 2],
+        /// Application ID, as [`number`](crate::application::number) has it; 0 for none.
+        pub application: u64,
         /// Outer Header Removal Description.
         pub removal: u8,
         /// FAR ID.
@@ -265,6 +274,34 @@ stored! {
         /// Suggested Buffering Packets Count; none for the limit of the settings.
         pub suggested: Option<u8>,
     }
+
+    /// Duplicating Parameters of a FAR.
+    pub struct Copied {
+        /// FAR ID.
+        pub far_id: u32,
+        /// Destination Interface.
+        pub destination: u8,
+        /// Interface by which copies leave.
+        pub interface: u8,
+        /// Outer Header Creation Description; 0 for none.
+        pub headers: u16,
+        /// TEID of the outer header.
+        pub teid: u32,
+        /// Address of the outer header.
+        pub v4: Option<Ipv4Addr>,
+        /// Address of the outer header.
+        pub v6: Option<Ipv6Addr>,
+        /// Transport Level Marking: ToS and mask.
+        pub marking: Option<[u8; 2]>,
+    }
+
+    /// Where a FAR redirects requests to.
+    pub struct Redirection {
+        /// FAR ID.
+        pub far_id: u32,
+        /// What Location says.
+        pub location: List<u8, LOCATION_LEN_MAX>,
+    }
 }
 
 impl Head {
@@ -285,7 +322,8 @@ impl Head {
             ul: [0; 2],
             dl: [0; 2],
             dropped: 0,
-            counts: [0; 6],
+            counts: [0; KINDS],
+            looks_inside: false,
         }
     }
 
@@ -316,6 +354,7 @@ impl Pdr {
             ue_is_destination: false,
             qfis: 0,
             filters: [0; 2],
+            application: 0,
             removal: NONE,
             far_id: 0,
             far_at: NONE,
@@ -364,6 +403,22 @@ impl Far {
     #[inline]
     pub fn does(&self, flag: ApplyAction) -> bool {
         ApplyAction::from_bits(self.action).contains(flag)
+    }
+}
+
+impl Copied {
+    /// A copy that does not know yet where to.
+    pub const fn of(far_id: u32) -> Self {
+        Self {
+            far_id,
+            destination: NONE,
+            interface: NONE,
+            headers: 0,
+            teid: 0,
+            v4: None,
+            v6: None,
+            marking: None,
+        }
     }
 }
 

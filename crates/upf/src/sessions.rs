@@ -46,6 +46,7 @@ impl Upf {
             &mut self.teids,
             &mut self.pools,
             &self.index,
+            &self.applications.table,
             now_ns,
         );
         let (session, effects) = match change::establish(&ies, head, &mut draft) {
@@ -213,6 +214,7 @@ impl Upf {
             &mut self.teids,
             &mut self.pools,
             &self.index,
+            &self.applications.table,
             now_ns,
         );
         let effects = match change::modify(&ies, &mut session, &mut draft) {
@@ -267,7 +269,7 @@ impl Upf {
             self.put_created(writer, session, effects)?;
             let group = IeType::USAGE_REPORT_MODIFICATION;
             let mut reports = effects.reports.iter();
-            reports.try_for_each(|report| reports::put(writer, group, report, self.clock))
+            reports.try_for_each(|report| reports::put(writer, group, report, None, self.clock))
         })
         .map_err(full)
     }
@@ -286,7 +288,13 @@ impl Upf {
             writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)?;
             for urr in &mut session.urrs {
                 for report in urr.report(trigger, now_ns) {
-                    reports::put(writer, IeType::USAGE_REPORT_DELETION, &report, self.clock)?;
+                    reports::put(
+                        writer,
+                        IeType::USAGE_REPORT_DELETION,
+                        &report,
+                        None,
+                        self.clock,
+                    )?;
                 }
             }
             load.map_or(Ok(()), |load| load.put(writer))
@@ -327,6 +335,8 @@ const fn named_by(key: Key) -> IeType {
     match key {
         Key::Teid(_) => IeType::F_TEID,
         Key::V4(_) | Key::V6(_) => IeType::UE_IP_ADDRESS,
+        Key::Route(false, ..) => IeType::FRAMED_ROUTE,
+        Key::Route(true, ..) => IeType::FRAMED_IPV6_ROUTE,
         Key::Remote(..) => IeType::OUTER_HEADER_CREATION,
     }
 }

@@ -12,6 +12,9 @@ use catena_wire::pfcp::value::address::NodeId;
 use crate::ranges::Pool;
 use crate::rules::{Far, NONE, Pdr};
 
+/// The side of an interface to LI functions: no Source Interface has its number.
+const LI: u8 = 20;
+
 /// How a packet leaves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exit<'a> {
@@ -93,6 +96,8 @@ pub struct Settings {
     pub fragment_ns: u64,
     /// Packets that are told to be too big, per second.
     pub icmp_errors: u64,
+    /// Connections that are known to belong to applications.
+    pub application_flows: u32,
     /// Error indications per second.
     pub error_indications: u64,
     /// Sessions, and bytes of each.
@@ -155,6 +160,7 @@ impl Settings {
             1 => &[1, 2],
             2 => &[2, 1],
             3 => &[3],
+            4 => &[LI],
             5 => &[4],
             _ => &[],
         };

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::association::{ASSOCIATION_COUNT, shown};
 use crate::held::Account;
 use crate::model::Session;
+use crate::routes::Route;
 use crate::rules::NONE;
 use crate::shards::SEID_SHIFT;
 use crate::upf::Upf;
@@ -18,6 +19,24 @@ pub const SESSION_COUNT_MAX: usize = 256;
 
 const REQUESTS: &str = "ask {\"show\": \"sessions\"}, or session with its seid, peers, pools or \
                         reports";
+
+/// Where copies of a FAR's packets go; none of one that sends none.
+fn copies_of(session: &Session, far_id: u32) -> Option<Value> {
+    let its = session
+        .copies
+        .iter()
+        .filter(|copied| copied.far_id == far_id);
+    let its: Vec<Value> = its
+        .map(|copied| {
+            json!({
+                "destination_interface": copied.destination,
+                "teid": (copied.headers != 0).then_some(copied.teid),
+                "peer_v4": copied.v4, "peer_v6": copied.v6,
+            })
+        })
+        .collect();
+    (!its.is_empty()).then_some(Value::Array(its))
+}
 
 impl Upf {
     /// Answers a control request.
@@ -97,6 +116,9 @@ impl Upf {
                 "teid": pdr.teid, "ue_v4": pdr.ue_v4, "ue_v6": pdr.ue_v6,
                 "qfis": (0..64).filter(|qfi| pdr.qfis >> qfi & 1 != 0).collect::<Vec<_>>(),
                 "sdf_filters": one.filters.len(), "far_id": pdr.far_id,
+                "application_id": self.application_id(pdr.application).map(String::from_utf8_lossy),
+                "framed_routes": (!one.routes.is_empty())
+                    .then(|| one.routes.iter().map(Route::shown).collect::<Vec<_>>()),
                 "qer_ids": pdr.qer_ids.as_slice(), "urr_ids": pdr.urr_ids.as_slice(),
                 "packets": pdr.packets,
             })
@@ -109,6 +131,9 @@ impl Upf {
                 "teid": (far.headers != 0).then_some(far.teid),
                 "peer_v4": far.v4, "peer_v6": far.v6,
                 "bar_id": far.bar_id.filter(|_| far.bar_at != NONE),
+                "copies": copies_of(session, far.id),
+                "redirects_to": session.redirections.iter().find(|one| one.far_id == far.id)
+                    .map(|one| String::from_utf8_lossy(one.location.as_slice())),
             })
         });
         let qers = session.qers.iter().map(|qer| {

@@ -1,7 +1,7 @@
 //! Where sessions lie: slots of one size in memory that outlives the NF.
 //!
 //! ```text
-//! | header, one page | associations | journal | slot 0 | slot 1 | ...
+//! | header, one page | associations | PFDs | journal | slot 0 | slot 1 | ...
 //! ```
 //!
 //! Second step of a packet's way through the UPF, after its key was looked up. A change is written
@@ -23,7 +23,7 @@ use crate::stored::Stored;
 const FETCHED_BYTES: usize = 512;
 
 /// Number of the layout of all that lies in the memory.
-pub const LAYOUT: u64 = 1;
+pub const LAYOUT: u64 = 2;
 
 const PAGE: usize = 4096;
 const MAGIC: u64 = 0x3146_5055_4e54_4143;
@@ -69,8 +69,17 @@ impl std::fmt::Debug for Store {
     }
 }
 
-const fn journal_at() -> usize {
+/// Most bytes of PFDs.
+pub const PFDS_BYTES_MAX: usize = 32 * 1024;
+/// In front of both halves of PFDs: how many bytes there are, doubled, and which half has them.
+const PFDS_HEADER: usize = 8;
+
+const fn pfds_at() -> usize {
     (PAGE + ASSOCIATION_COUNT * Association::LEN).next_multiple_of(64)
+}
+
+const fn journal_at() -> usize {
+    (pfds_at() + PFDS_HEADER + 2 * PFDS_BYTES_MAX).next_multiple_of(64)
 }
 
 const fn slots_at(slot_bytes: usize) -> usize {
@@ -291,6 +300,30 @@ impl Store {
         }
     }
 
+    /// Where a half of the PFDs begins.
+    const fn half_at(half: u64) -> usize {
+        pfds_at() + PFDS_HEADER + half as usize * PFDS_BYTES_MAX
+    }
+
+    /// IEs of PFDs, as they were kept.
+    pub fn pfds(&self) -> &[u8] {
+        let word = self.word(pfds_at());
+        let len = usize::try_from(word >> 1).unwrap_or(0).min(PFDS_BYTES_MAX);
+        &self.memory[Self::half_at(word & 1)..][..len]
+    }
+
+    /// Keeps IEs of PFDs instead of those before: after a kill there are the ones or the others.
+    /// False if there is no room.
+    pub fn set_pfds(&mut self, bytes: &[u8]) -> bool {
+        let has_room = bytes.len() <= PFDS_BYTES_MAX;
+        if has_room {
+            let half = !self.word(pfds_at()) & 1;
+            self.memory[Self::half_at(half)..][..bytes.len()].copy_from_slice(bytes);
+            self.set_word(pfds_at(), (bytes.len() as u64) << 1 | half);
+        }
+        has_room
+    }
+
     /// An association; one whose name is empty is none.
     pub fn association(&self, number: usize) -> Association {
         Association::load(&self.memory[PAGE + number * Association::LEN..])
@@ -408,6 +441,22 @@ mod tests {
             new_seen += usize::from(found == new);
         }
         assert!(old_seen >= 2 && new_seen >= 2, "{old_seen} {new_seen}");
+    }
+
+    #[test]
+    fn pfds_are_kept_whole_or_not_at_all() {
+        let mut store = fresh();
+        assert_eq!(store.pfds(), b"");
+        assert!(store.set_pfds(b"first") && store.set_pfds(b"second one"));
+        assert!(!store.set_pfds(&[0; PFDS_BYTES_MAX + 1]));
+        let mut taken = open(left(&store));
+        assert_eq!(taken.pfds(), b"second one");
+        // A kill while the other half is written.
+        let half = !taken.word(pfds_at()) & 1;
+        taken.memory[Store::half_at(half)..][..3].fill(0xee);
+        assert_eq!(open(left(&taken)).pfds(), b"second one");
+        assert!(taken.set_pfds(&[7; PFDS_BYTES_MAX]));
+        assert_eq!(open(left(&taken)).pfds(), [7; PFDS_BYTES_MAX]);
     }
 
     /// The copy itself may be cut anywhere.

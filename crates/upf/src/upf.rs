@@ -8,6 +8,7 @@ use std::collections::{HashSet, VecDeque};
 
 use catena_flow::{Fate, FlowTable, HeapMemory, Inserted, Shape, Timeouts};
 
+use crate::application::Applications;
 use crate::association::ASSOCIATION_COUNT;
 use crate::model::Key;
 use crate::ranges::{Index, Pool, Teids};
@@ -54,10 +55,16 @@ pub struct Counters {
     pub advertisements: u64,
     /// Senders that were told that a packet is too big.
     pub icmp_errors: u64,
+    /// Requests that were redirected.
+    pub redirected: u64,
+    /// Copies of packets that were made for FARs.
+    pub copied: u64,
+    /// Copies for which there was no room.
+    pub uncopied: u64,
 }
 
 /// Names of [`Counters`].
-pub const COUNTERS: [&str; 15] = [
+pub const COUNTERS: [&str; 18] = [
     "pfcp_messages",
     "pfcp_refused",
     "pfcp_repeated",
@@ -73,11 +80,14 @@ pub const COUNTERS: [&str; 15] = [
     "end_markers",
     "router_advertisements",
     "icmp_errors",
+    "requests_redirected",
+    "packets_copied",
+    "copies_unsent",
 ];
 
 impl Counters {
     /// The values, in the order of [`COUNTERS`].
-    pub const fn values(&self) -> [u64; 15] {
+    pub const fn values(&self) -> [u64; 18] {
         [
             self.messages,
             self.refused,
@@ -94,6 +104,9 @@ impl Counters {
             self.end_markers,
             self.advertisements,
             self.icmp_errors,
+            self.redirected,
+            self.copied,
+            self.uncopied,
         ]
     }
 }
@@ -176,6 +189,7 @@ pub struct Upf {
     pub(crate) pools: Vec<Pool>,
     pub(crate) shards: Shards,
     pub(crate) timers: Timers,
+    pub(crate) applications: Applications,
     pub(crate) transactions: Transactions,
     pub(crate) outbox: VecDeque<Datagram>,
     /// When each association's peer is to be asked whether it is there.
@@ -228,6 +242,12 @@ impl Upf {
             pools: pools.collect(),
             shards: Shards::new(&settings, shard_count),
             timers: Timers::new(settings.sessions, settings.seed, now_ns)?,
+            applications: Applications::new(
+                store.pfds(),
+                settings.application_flows,
+                settings.seed,
+                now_ns,
+            )?,
             transactions: Transactions::new(settings.t1_ns, settings.n1)
                 .of_shard(shard, shard_count),
             outbox: VecDeque::new(),
@@ -312,6 +332,11 @@ impl Upf {
     /// Sessions.
     pub const fn session_count(&self) -> u32 {
         self.store.live()
+    }
+
+    /// Connections that are known to belong to applications.
+    pub fn application_flow_count(&self) -> u32 {
+        self.applications.flow_count()
     }
 
     /// What it has counted.

@@ -44,7 +44,7 @@ pub mod value;
 pub mod writer;
 
 pub use cause::{Cause, Refusal};
-pub use element::{Change, Group, Ie};
+pub use element::{Change, Group, Ie, Ies};
 pub use grammar::Place;
 pub use ie_type::IeType;
 pub use message::{

@@ -14,8 +14,10 @@ use catena_wire::pfcp::{Cause, Header, Writer};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::application::number;
 use crate::floods::in_tunnel;
 use crate::node::message;
+use crate::pfds::tests::{FLOW, put};
 use crate::smf::wire;
 use crate::store::memory_bytes;
 use crate::transactions::Peer;
@@ -326,4 +328,53 @@ fn the_nf_is_sharded_by_its_own_key() {
     let pools = built.nf.control(&json!({ "show": "pools" })).unwrap();
     let count = pools["pools"][0]["v4"]["count"].as_u64().unwrap();
     assert!((2047..=2048).contains(&count), "a quarter of 8190: {count}");
+}
+
+/// Each shard has all PFDs, since its sessions may name any; one of them answers.
+#[test]
+fn pfds_reach_every_shard_and_framed_routes_are_refused() {
+    let mut node = Node::new(3);
+    let answers = node.ask(MessageType::PFD_MANAGEMENT_REQUEST, None, |writer| {
+        put(writer, b"a", FLOW)
+    });
+    assert_eq!(answers.len(), 1);
+    assert!(
+        node.shards
+            .iter()
+            .all(|upf| upf.application_id(number(b"a")).is_some())
+    );
+    // What goes to a network behind a UE says nothing of its shard.
+    let answers = node.ask(
+        MessageType::SESSION_ESTABLISHMENT_REQUEST,
+        Some(0),
+        |writer| {
+            writer.put(key::NODE_ID, &NodeId::V4(SMF.into()))?;
+            let f_seid = FSeid {
+                seid: 1,
+                v4: Some(SMF.into()),
+                v6: None,
+            };
+            writer.put(key::F_SEID, &f_seid)?;
+            writer.group(IeType::CREATE_PDR, |writer| {
+                writer.put(key::PDR_ID, &PdrId(1))?;
+                writer.put(key::PRECEDENCE, &100)?;
+                writer.group(IeType::PDI, |writer| {
+                    writer.put(key::SOURCE_INTERFACE, &SourceInterface::CORE)?;
+                    writer.put(key::FRAMED_ROUTE, &&b"192.0.2.0/24"[..])
+                })?;
+                writer.put(key::FAR_ID, &FarId(1))
+            })?;
+            writer.group(IeType::CREATE_FAR, |writer| {
+                writer.put(key::FAR_ID, &FarId(1))?;
+                writer.put(key::APPLY_ACTION, &ApplyAction::DROP)
+            })
+        },
+    );
+    let view = View::parse(&answers[0][..]).unwrap();
+    let said = (
+        view.ies().require(key::CAUSE).unwrap(),
+        view.ies().get(key::OFFENDING_IE).unwrap(),
+    );
+    let refused = (Cause::SERVICE_NOT_SUPPORTED, Some(IeType::FRAMED_ROUTE));
+    assert_eq!(said, refused);
 }

@@ -186,6 +186,12 @@ fn compare_report(group: &Group<'_>, expected: &UsageReport) -> Result<(), Strin
         .map_err(wrong)?
         .unwrap_or_default();
     let duration = group.get(key::DURATION_MEASUREMENT).map_err(wrong)?;
+    let detected = group.group(IeType::APPLICATION_DETECTION_INFORMATION);
+    let detected = detected.map(|group| group.require(key::APPLICATION_ID));
+    let detected = detected.transpose().map_err(wrong)?;
+    if detected != expected.application.as_ref().map(String::as_bytes) {
+        return Err(format!("it is of application {detected:?}"));
+    }
     let pairs = [
         ("ul", expected.ul, volume.ul),
         ("dl", expected.dl, volume.dl),

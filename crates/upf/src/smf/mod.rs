@@ -11,6 +11,7 @@ mod requests;
 pub mod scenario;
 pub mod simulation;
 pub mod sockets;
+pub(crate) mod tcp;
 mod users;
 pub(crate) mod wire;
 
@@ -76,6 +77,8 @@ pub struct Player {
     sessions: BTreeMap<u64, Known>,
     /// Answers of the SMF to requests of the UPF.
     answers: Vec<Vec<u8>>,
+    /// The connection of a browser.
+    browser: Option<tcp::Browser>,
     /// Fragments that came from the UPF.
     parts: Reassembly<Vec<u8>>,
     until_ns: u64,
@@ -101,6 +104,7 @@ impl Player {
             last: Vec::new(),
             sessions: BTreeMap::new(),
             answers: Vec::new(),
+            browser: None,
             parts: Reassembly::new(PARTS, PATIENCE_NS),
             until_ns: 0,
             failure: None,
@@ -229,6 +233,8 @@ impl Player {
             Act::Uplink(packets) => self.uplink(packets)?,
             Act::Downlink(packets) => self.downlink(packets)?,
             Act::Solicit(session) => self.solicit(*session)?,
+            Act::Browse(browse) => self.browse(browse)?,
+            Act::Pfds(pfds) => self.pfds(pfds)?,
             Act::Echo => vec![wire::echo(&self.scenario)],
             Act::ErrorIndication(teid) => vec![wire::error_indication(&self.scenario, *teid)],
             Act::Wait(span) => {
@@ -244,6 +250,14 @@ impl Player {
             writer.put(key::NODE_ID, &smf)?;
             writer.put(key::RECOVERY_TIME_STAMP, &RECOVERY)?;
             writer.put(key::CP_FUNCTION_FEATURES, &features)
+        })
+    }
+
+    fn pfds(&mut self, rules: &[scenario::PfdRule]) -> Result<Vec<Vec<u8>>, String> {
+        let smf = requests::node_id(&self.scenario);
+        self.request(MessageType::PFD_MANAGEMENT_REQUEST, None, |writer| {
+            requests::pfds(writer, rules)?;
+            writer.put(key::NODE_ID, &smf)
         })
     }
 

@@ -3,21 +3,21 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use catena_wire::pfcp::value::address::{Allocation, FSeid, FTeid, NodeId, UeIpAddress};
-use catena_wire::pfcp::value::detection::SdfFilter;
+use catena_wire::pfcp::value::detection::{PfdContents, SdfFilter, Strings};
 use catena_wire::pfcp::value::flags::{
     ApplyAction, MeasurementInformation, MeasurementMethod, ReportingTriggers,
     SessionModificationRequestFlags,
 };
 use catena_wire::pfcp::value::forwarding::{
-    DestinationInterface, OuterHeaderCreation, OuterHeaderRemoval, OuterHeaders, RemovedHeader,
-    SourceInterface,
+    DestinationInterface, OuterHeaderCreation, OuterHeaderRemoval, OuterHeaders,
+    RedirectInformation, RemovedHeader, SourceInterface,
 };
 use catena_wire::pfcp::value::qos::{BitRates, GateStatus, Qfi};
 use catena_wire::pfcp::value::usage::Volume;
 use catena_wire::pfcp::value::{BarId, FarId, PdrId, QerId, Seconds, UrrId};
 use catena_wire::pfcp::{Full, IeType, Writer, key};
 
-use super::scenario::{Action, FarRule, PdrRule, QerRule, Rules, Scenario, Side, UrrRule};
+use super::scenario::{Action, FarRule, PdrRule, PfdRule, QerRule, Rules, Scenario, Side, UrrRule};
 
 /// Flags by their names in the specification; none of one that nobody knows.
 pub(super) fn triggers(names: &[String]) -> Option<ReportingTriggers> {
@@ -189,6 +189,15 @@ fn pdr(writer: &mut Writer<'_>, scenario: &Scenario, rule: &PdrRule) -> Result<(
             };
             writer.put(key::SDF_FILTER, &filter)?;
         }
+        let application = rule.application.as_ref().map(|id| id.as_bytes());
+        writer.put_some(key::APPLICATION_ID, application.as_ref())?;
+        for (key, routes) in [
+            (key::FRAMED_ROUTE, &rule.framed_routes),
+            (key::FRAMED_IPV6_ROUTE, &rule.framed_v6_routes),
+        ] {
+            let mut routes = routes.iter();
+            routes.try_for_each(|route| writer.put(key, &route.as_bytes()))?;
+        }
         let mut qfis = rule.qfis.iter();
         qfis.try_for_each(|qfi| writer.put(key::QFI, &Qfi(*qfi)))
     })?;
@@ -216,6 +225,8 @@ fn far(
         Action::Drop => ApplyAction::DROP,
         Action::Buffer => ApplyAction::BUFF,
         Action::BufferNotify => ApplyAction::BUFF | ApplyAction::NOCP,
+        Action::ForwardDuplicate => ApplyAction::FORW | ApplyAction::DUPL,
+        Action::DropDuplicate => ApplyAction::DROP | ApplyAction::DUPL,
     });
     writer.put_some(key::APPLY_ACTION, action.as_ref())?;
     writer.put_some(key::BAR_ID, rule.bar.map(BarId).as_ref())?;
@@ -224,31 +235,133 @@ fn far(
         Side::Core => DestinationInterface::CORE,
     });
     let destination = rule.destination.map(DestinationInterface).or(side);
-    if destination.is_none() && rule.teid.is_none() && !rule.end_marker {
+    copies(writer, scenario, rule, parameters)?;
+    let has_more = rule.end_marker || rule.redirect.is_some();
+    if destination.is_none() && rule.teid.is_none() && !has_more {
         return Ok(());
     }
     writer.group(parameters, |writer| {
         writer.put_some(key::DESTINATION_INTERFACE, destination.as_ref())?;
         let name = rule.network_instance.as_ref().map(|name| name.as_bytes());
         writer.put_some(key::NETWORK_INSTANCE, name.as_ref())?;
-        let (v4, v6) = versions(scenario.ran);
-        let headers = match scenario.ran {
-            IpAddr::V4(_) => OuterHeaders::GTP_U_UDP_IPV4,
-            IpAddr::V6(_) => OuterHeaders::GTP_U_UDP_IPV6,
-        };
-        let header = rule.teid.map(|teid| OuterHeaderCreation {
-            headers,
-            teid: Some(teid),
-            v4,
-            v6,
-            ..OuterHeaderCreation::default()
-        });
+        match rule.redirect.as_deref() {
+            None => {}
+            Some("") => writer.put_null(IeType::REDIRECT_INFORMATION)?,
+            Some(to) => {
+                let address_type = match to.parse::<Ipv4Addr>() {
+                    Ok(_) => RedirectInformation::IPV4,
+                    Err(_) => RedirectInformation::URL,
+                };
+                let information = RedirectInformation {
+                    address_type,
+                    address: to.as_bytes(),
+                    other_address: None,
+                    port: None,
+                };
+                writer.put(key::REDIRECT_INFORMATION, &information)?;
+            }
+        }
+        let header = rule.teid.map(|teid| tunnel(scenario, teid));
         writer.put_some(key::OUTER_HEADER_CREATION, header.as_ref())?;
         let flags = rule
             .end_marker
             .then_some(SessionModificationRequestFlags::SNDEM);
         writer.put_some(key::PFCPSMREQ_FLAGS, flags.as_ref())
     })
+}
+
+/// Outer Header Creation of a tunnel to the gNB.
+fn tunnel(scenario: &Scenario, teid: u32) -> OuterHeaderCreation {
+    let (v4, v6) = versions(scenario.ran);
+    let headers = match scenario.ran {
+        IpAddr::V4(_) => OuterHeaders::GTP_U_UDP_IPV4,
+        IpAddr::V6(_) => OuterHeaders::GTP_U_UDP_IPV6,
+    };
+    OuterHeaderCreation {
+        headers,
+        teid: Some(teid),
+        v4,
+        v6,
+        ..OuterHeaderCreation::default()
+    }
+}
+
+fn copies(
+    writer: &mut Writer<'_>,
+    scenario: &Scenario,
+    rule: &FarRule,
+    parameters: IeType,
+) -> Result<(), Full> {
+    let ie_type = match parameters {
+        IeType::FORWARDING_PARAMETERS => IeType::DUPLICATING_PARAMETERS,
+        _ => IeType::UPDATE_DUPLICATING_PARAMETERS,
+    };
+    if rule.copies.as_ref().is_some_and(Vec::is_empty) {
+        return writer.put_null(ie_type);
+    }
+    for copy in rule.copies.iter().flatten() {
+        writer.group(ie_type, |writer| {
+            let destination = copy.destination.map(DestinationInterface);
+            writer.put_some(key::DESTINATION_INTERFACE, destination.as_ref())?;
+            let header = copy.teid.map(|teid| tunnel(scenario, teid));
+            writer.put_some(key::OUTER_HEADER_CREATION, header.as_ref())
+        })?;
+    }
+    Ok(())
+}
+
+/// Writes the IEs of a PFD Management Request.
+pub(super) fn pfds(writer: &mut Writer<'_>, rules: &[PfdRule]) -> Result<(), Full> {
+    for rule in rules {
+        writer.group(IeType::APPLICATION_ID_PFDS, |writer| {
+            writer.put(key::APPLICATION_ID, &rule.application.as_bytes())?;
+            let protocol = rule.protocol.as_deref().unwrap_or_default();
+            // The first of a kind, and those behind it.
+            let first = |list: &[String]| list.first().cloned();
+            let more = |list: &[String]| (list.len() > 1).then(|| strings(&list[1..]));
+            let domains = rule.domains.iter().skip(1);
+            let domains: Vec<String> = domains
+                .flat_map(|name| [name.clone(), protocol.to_owned()])
+                .collect();
+            let (flow, url) = (first(&rule.flows), first(&rule.urls));
+            let domain = first(&rule.domains);
+            let (flows, urls) = (more(&rule.flows), more(&rule.urls));
+            let domains = (!domains.is_empty()).then(|| strings(&domains));
+            let bytes = |text: &'_ Option<String>| text.clone().map(String::into_bytes);
+            let [flow, url, domain, custom] = [&flow, &url, &domain, &rule.custom].map(bytes);
+            let contents = PfdContents {
+                flow_description: flow.as_deref(),
+                url: url.as_deref(),
+                domain_name: domain.as_deref(),
+                custom: custom.as_deref(),
+                domain_name_protocol: rule.protocol.as_ref().map(|text| text.as_bytes()),
+                additional_flow_descriptions: all(flows.as_ref()),
+                additional_urls: all(urls.as_ref()),
+                additional_domain_names: all(domains.as_ref()),
+            };
+            if contents == PfdContents::default() {
+                return Ok(());
+            }
+            writer.group(IeType::PFD_CONTEXT, |writer| {
+                writer.put(key::PFD_CONTENTS, &contents)
+            })
+        })?;
+    }
+    Ok(())
+}
+
+/// Strings, each behind its length.
+fn strings(list: &[String]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for text in list {
+        bytes.extend(u16::try_from(text.len()).unwrap_or(0).to_be_bytes());
+        bytes.extend_from_slice(text.as_bytes());
+    }
+    bytes
+}
+
+fn all(bytes: Option<&Vec<u8>>) -> Option<Strings<'_>> {
+    bytes.and_then(|bytes| Strings::new(bytes).ok())
 }
 
 fn qer(writer: &mut Writer<'_>, rule: &QerRule) -> Result<(), Full> {
@@ -294,6 +407,8 @@ fn urr(writer: &mut Writer<'_>, rule: &UrrRule) -> Result<(), Full> {
         key::QUOTA_VALIDITY_TIME,
         rule.validity.map(Seconds).as_ref(),
     )?;
+    let inactivity = rule.inactivity.map(Seconds);
+    writer.put_some(key::INACTIVITY_DETECTION_TIME, inactivity.as_ref())?;
     writer.put_some(key::LINKED_URR_ID, rule.linked.map(UrrId).as_ref())?;
     let information = rule.packets.then_some(MeasurementInformation::MNOP);
     writer.put_some(key::MEASUREMENT_INFORMATION, information.as_ref())

@@ -72,12 +72,55 @@ pub enum Act {
     Downlink(Packets),
     /// A Router Solicitation of the UE of a session, through its tunnel.
     Solicit(u64),
+    /// A browser of the UE of a session asks a host for a page.
+    Browse(Browse),
+    /// PFD Management Request; without applications all PFDs end.
+    Pfds(Vec<PfdRule>),
     /// A GTP-U Echo Request.
     Echo,
     /// A GTP-U Error Indication of the gNB about this TEID of its own.
     ErrorIndication(u32),
     /// Time passes.
     Wait(Span),
+}
+
+/// A browser of a UE.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Browse {
+    /// The session of its UE.
+    pub session: u64,
+    /// Port of the host; 80 if left out.
+    #[serde(default = "http")]
+    pub port: u16,
+    /// Whether it asks over IPv6.
+    #[serde(default)]
+    pub v6: bool,
+}
+
+const fn http() -> u16 {
+    80
+}
+
+/// Application ID's PFDs: all kinds in one PFD. Without any, the application's PFDs end.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PfdRule {
+    /// Application ID.
+    pub application: String,
+    /// Flow descriptions.
+    #[serde(default)]
+    pub flows: Vec<String>,
+    /// Domain names.
+    #[serde(default)]
+    pub domains: Vec<String>,
+    /// URLs.
+    #[serde(default)]
+    pub urls: Vec<String>,
+    /// Domain Name Protocol.
+    pub protocol: Option<String>,
+    /// Custom PFD Content.
+    pub custom: Option<String>,
 }
 
 /// Rules of a request. In a modification a rule whose ID is known is updated.
@@ -172,6 +215,14 @@ pub struct PdrRule {
     /// Flow descriptions of SDF filters.
     #[serde(default)]
     pub sdf: Vec<String>,
+    /// Application ID.
+    pub application: Option<String>,
+    /// Framed routes of IPv4.
+    #[serde(default)]
+    pub framed_routes: Vec<String>,
+    /// Framed routes of IPv6.
+    #[serde(default)]
+    pub framed_v6_routes: Vec<String>,
     /// SDF filter by an IPv6 flow label.
     pub flow_label: Option<u32>,
     /// Outer Header Removal Description.
@@ -198,6 +249,10 @@ pub enum Action {
     Buffer,
     /// BUFF and NOCP.
     BufferNotify,
+    /// FORW and DUPL.
+    ForwardDuplicate,
+    /// DROP and DUPL.
+    DropDuplicate,
 }
 
 /// Create FAR or Update FAR.
@@ -216,11 +271,25 @@ pub struct FarRule {
     pub network_instance: Option<String>,
     /// Outer Header Creation: GTP-U/UDP/IP to the gNB with this TEID.
     pub teid: Option<u32>,
+    /// Duplicating Parameters: each with its own tunnel to the gNB's address, or none.
+    pub copies: Option<Vec<CopyRule>>,
+    /// Redirect Information: a URL, or an IPv4 address. Empty to remove it.
+    pub redirect: Option<String>,
     /// BAR ID.
     pub bar: Option<u8>,
     /// PFCPSMReq-Flags: send end markers.
     #[serde(default)]
     pub end_marker: bool,
+}
+
+/// Duplicating Parameters.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CopyRule {
+    /// Destination Interface, by number.
+    pub destination: Option<u8>,
+    /// Outer Header Creation: GTP-U/UDP/IP to the gNB's address with this TEID.
+    pub teid: Option<u32>,
 }
 
 /// Create QER or Update QER.
@@ -267,6 +336,8 @@ pub struct UrrRule {
     pub period: Option<u32>,
     /// Quota Validity Time.
     pub validity: Option<u32>,
+    /// Inactivity Detection Time.
+    pub inactivity: Option<u32>,
     /// Linked URR ID.
     pub linked: Option<u32>,
     /// Measurement Information: MNOP.
@@ -320,7 +391,19 @@ pub struct Packets {
     pub lose: usize,
     /// QFI in the PDU session container.
     pub qfi: Option<u8>,
-    /// UDP port of the data network's host; 7 if left out.
+    /// They are TCP segments, with a number in each.
+    #[serde(default)]
+    pub tcp: bool,
+    /// They are TLS hellos to this server.
+    pub tls: Option<String>,
+    /// Bytes in front of a hello's server name.
+    #[serde(default)]
+    pub padding: u16,
+    /// They are HTTP requests to this host for this target.
+    pub http: Option<[String; 2]>,
+    /// A hello or request comes in segments of at most so many bytes, the first one first.
+    pub segment: Option<usize>,
+    /// Port of the data network's host; 7 if left out.
     #[serde(default = "seven")]
     pub port: u16,
 }
@@ -352,6 +435,8 @@ pub enum Expect {
         /// TEID in its header, or in TEID Data I.
         teid: Option<u32>,
     },
+    /// A browser is sent to this location.
+    Redirected(String),
     /// What opens a TCP connection leaves, and offers this.
     Segment {
         /// Maximum segment size.
@@ -426,6 +511,8 @@ pub struct UsageReport {
     pub packets: Option<u64>,
     /// Duration in seconds.
     pub seconds: Option<u32>,
+    /// Application ID of its Application Detection Information.
+    pub application: Option<String>,
 }
 
 /// Packets of a user that leave.

@@ -133,7 +133,7 @@ fn ends(scenario: &Scenario) -> Vec<SocketAddr> {
     for act in acts {
         let packets = match act {
             Act::Uplink(packets) | Act::Downlink(packets) => Some(packets),
-            Act::Solicit(_) | Act::Echo | Act::ErrorIndication(_) => None,
+            Act::Solicit(_) | Act::Browse(_) | Act::Echo | Act::ErrorIndication(_) => None,
             _ => continue,
         };
         ends.push(SocketAddr::new(scenario.ran, gtpu::PORT));

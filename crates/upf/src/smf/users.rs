@@ -2,12 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use catena_wire::tcp::Flags;
+
 use super::scenario::{Expect, Leaving, Packets};
-use super::{Known, Player, wire};
+use super::{Known, Player, tcp, wire};
 use crate::reassembly::Part;
 
-/// The UE's port.
-const UE_PORT: u16 = 40_000;
 /// The link-local address of a UE that has no prefix yet.
 const NEW_UE: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x99);
 
@@ -19,14 +19,24 @@ fn in_prefix(prefix: Ipv6Addr) -> IpAddr {
 impl Player {
     /// The addresses of the UE and of the host that these packets are between.
     fn ends(&self, packets: &Packets, known: Option<Known>) -> Result<(IpAddr, IpAddr), String> {
-        let is_v6 = packets.v6 || packets.ue.is_some_and(|ue| ue.is_ipv6());
+        self.ends_of(packets.v6, packets.ue, known)
+    }
+
+    /// As `ends`, of packets of this version, or from this address.
+    pub(super) fn ends_of(
+        &self,
+        v6: bool,
+        ue: Option<IpAddr>,
+        known: Option<Known>,
+    ) -> Result<(IpAddr, IpAddr), String> {
+        let is_v6 = v6 || ue.is_some_and(|ue| ue.is_ipv6());
         let known = known.unwrap_or_default();
         if is_v6 {
             let host = self.scenario.host_v6.ok_or("host_v6 is not given")?;
-            let ue = packets.ue.or(known.prefix.map(in_prefix));
+            let ue = ue.or(known.prefix.map(in_prefix));
             return Ok((ue.ok_or("the session has no prefix")?, IpAddr::V6(host)));
         }
-        let ue = packets.ue.or(known.ue.map(IpAddr::V4));
+        let ue = ue.or(known.ue.map(IpAddr::V4));
         let nobody = IpAddr::V4(Ipv4Addr::new(10, 255, 0, 1));
         Ok((ue.unwrap_or(nobody), IpAddr::V4(self.scenario.host)))
     }
@@ -41,8 +51,7 @@ impl Player {
         let (ue, host) = self.ends(packets, known.ok())?;
         let frames = (0..packets.count).map(|_| {
             self.number += 1;
-            let user = wire::user_packet((ue, UE_PORT), (host, packets.port), packets, self.number);
-            let users = wire::in_parts(&user, packets.cut, self.number);
+            let users = self.users((ue, wire::UE_PORT), (host, packets.port), packets);
             let tunnelled = users.iter().flat_map(|user| {
                 let frame = wire::tunnelled(&self.scenario, teid, packets.qfi, user);
                 let outside = wire::in_parts(&frame[14..], packets.cut_outside, self.number);
@@ -57,12 +66,28 @@ impl Player {
         Ok(frames.flatten().collect())
     }
 
+    /// The packets that stand for one of a step: parts of it, or segments.
+    fn users(&self, from: (IpAddr, u16), to: (IpAddr, u16), packets: &Packets) -> Vec<Vec<u8>> {
+        let number = self.number;
+        let Some(data) = tcp::data(packets, number) else {
+            let user = wire::user_packet(from, to, packets, number);
+            return wire::in_parts(&user, packets.cut, number);
+        };
+        // None of them lies over another one.
+        let mut sequence = number << 12;
+        let segments = data.iter().map(|data| {
+            let numbers = (sequence, 1, Flags::ACK | Flags::PSH);
+            sequence = sequence.wrapping_add(data.len() as u32);
+            tcp::segment(from, to, numbers, data)
+        });
+        segments.collect()
+    }
+
     pub(super) fn downlink(&mut self, packets: &Packets) -> Result<Vec<Vec<u8>>, String> {
         let (ue, host) = self.ends(packets, self.known(packets.session).ok())?;
         let frames = (0..packets.count).map(|_| {
             self.number += 1;
-            let user = wire::user_packet((host, packets.port), (ue, UE_PORT), packets, self.number);
-            let users = wire::in_parts(&user, packets.cut, self.number);
+            let users = self.users((host, packets.port), (ue, wire::UE_PORT), packets);
             users.into_iter().map(|user| wire::framed(&user))
         });
         Ok(frames.flatten().collect())
@@ -106,6 +131,9 @@ impl Player {
     ) -> Result<(), String> {
         if let Some((prefix, mtu)) = wire::advertised(packet) {
             return self.advertised(prefix, mtu, teid);
+        }
+        if let Some(browsed) = self.browsed(packet) {
+            return browsed;
         }
         if let Some(size) = wire::offered(packet) {
             let is_it = |one: &Expect| match one {

@@ -17,6 +17,9 @@ use crate::headers::{Datagram, Frame, Tunnel};
 
 const ETHERNET: usize = catena_wire::ethernet::HEADER_LEN;
 
+/// The UE's port.
+pub(super) const UE_PORT: u16 = 40_000;
+
 const FRAME: Frame = Frame {
     src: MacAddr([2, 0, 0, 0, 0, 2]),
     dst: MacAddr([2, 0, 0, 0, 0, 1]),
