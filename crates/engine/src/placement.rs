@@ -50,7 +50,7 @@ pub fn place_onto(chain: &Chain, running: Option<&Placement>) -> Result<Placemen
     let (mut workers, worker_of) = workers(chain, &order, running);
     let mut rings = rings(chain, (&order, &links), &workers, &worker_of);
     memory::number(&mut rings, &mut workers, running)?;
-    let pools = memory::pools(chain, &workers, &rings, running)?;
+    let (pools, pool_numbers) = memory::pools(chain, &workers, &rings, running)?;
     let mut lanes = memory::lanes(&pools, &rings, workers.len());
     if let Some(running) = running {
         memory::keep_lanes(&mut lanes, &running.lanes);
@@ -73,6 +73,7 @@ pub fn place_onto(chain: &Chain, running: Option<&Placement>) -> Result<Placemen
         worker_of,
         rings,
         pools,
+        pool_numbers,
         lanes,
         edges,
     })

@@ -15,7 +15,7 @@ pub use lanes::{HomeLane, ReturnLane, Suspicion, VIOLATION_LIMIT};
 use sought::Search;
 
 use catena_shm::descriptor::Descriptor;
-use catena_shm::pool::{LinkSet, PoolOwner, PoolView, UnitRun};
+use catena_shm::pool::{LinkSet, PoolOwner, PoolView, SOUGHT, UnitRun};
 use catena_shm::snapshots::{Refused, Snapshots};
 
 use crate::drop_reason::DropReason;
@@ -93,7 +93,7 @@ impl Pools {
 
     /// The pools that buffers are returned to by the lane to worker `to`.
     pub fn set_lane_pools(&mut self, to: usize, pools: Vec<u16>) {
-        if let Some(index) = self.lanes.iter().position(|lane| lane.to == to) {
+        if let Some(index) = self.lanes.iter().rposition(|lane| lane.to == to) {
             for pool in &pools {
                 #[expect(
                     clippy::cast_possible_truncation,
@@ -133,6 +133,18 @@ impl Pools {
     /// Adds a ring by which a peer returns buffers of pools owned here.
     pub fn add_home_lane(&mut self, lane: HomeLane) {
         self.homes.push(lane);
+    }
+
+    /// The lane by which buffers return to worker `to`: the last that came, if one went before, by
+    /// which nothing returns any more.
+    pub fn return_lane_mut(&mut self, to: usize) -> Option<&mut ReturnLane> {
+        self.lanes.iter_mut().rfind(|lane| lane.to == to)
+    }
+
+    /// The lane by which worker `from` returns buffers: the last that came, if one went before, on
+    /// which some may still lie.
+    pub fn home_lane_mut(&mut self, from: usize) -> Option<&mut HomeLane> {
+        self.homes.iter_mut().rfind(|lane| lane.from == from)
     }
 
     /// Lanes by which this worker returns buffers.
@@ -367,16 +379,17 @@ impl Pools {
         }
     }
 
-    /// Takes home buffers that the dead worker `from` held, on the supervisor's word. One that is
-    /// not out by a link which leads to that worker is none of it: a hostile worker's memory lied.
-    pub fn reclaim(&mut self, from: usize, pool: u16, units: &[u32]) {
-        let home = self.homes.iter().find(|home| home.from == from);
-        let (Some(home), Some(Place::Own(index))) = (home, self.places.get(usize::from(pool)))
-        else {
+    /// Takes home buffers that nobody has, on the supervisor's word. One that is not out by one of
+    /// `links` is none of them: a hostile worker's memory lied.
+    pub fn reclaim(&mut self, mut links: LinkSet, pool: u16, units: &[u32]) {
+        let Some(Place::Own(index)) = self.places.get(usize::from(pool)) else {
             return;
         };
+        if links.meets(&self.search.links) {
+            links.insert(SOUGHT);
+        }
         for unit in units {
-            let taken = self.own[usize::from(*index)].take_unit_home(*unit, &home.links);
+            let taken = self.own[usize::from(*index)].take_unit_home(*unit, &links);
             self.violations += u64::from(taken.is_err());
         }
     }

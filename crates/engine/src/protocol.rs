@@ -22,7 +22,9 @@
 //!     | -- Attach (successor) -----> |   a neighbour was replaced
 //!     | <------------- Finished ---- |   its sources have come to their end
 //!     | -- Change ---------------> |   the chain changes: Made, AllMade as above
-//!     | -- Attach, Rewire, Inputs -> |
+//!     | -- Attach, Admit ----------> |
+//!     | <------------- Admitted ---- |
+//!     | -- Rewire, Inputs ---------> |
 //!     | -- Resume -----------------> |   another supervisor has taken over
 //!     | <------------- Resumed ----- |
 //!     | -- Stop -------------------> |   last turn, ports closed
@@ -276,16 +278,21 @@ pub struct Assignment {
     pub is_bypass: bool,
 }
 
-/// How a running worker's outputs and lanes are to be.
+/// How a running worker's lanes are to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rewiring {
-    /// For each node whose outputs changed: the link of each output.
-    pub outputs: Vec<(usize, Vec<Option<usize>>)>,
+pub struct Admission {
     /// For each worker that returns buffers here: the links by which it can hold them, by their
     /// numbers in the ledgers.
     pub home_links: Vec<(usize, Vec<u8>)>,
     /// For each owner that buffers are returned to: its pools.
     pub lane_pools: Vec<(usize, Vec<u16>)>,
+}
+
+/// How a running worker's outputs are to be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rewiring {
+    /// For each node whose outputs changed: the link of each output.
+    pub outputs: Vec<(usize, Vec<Option<usize>>)>,
 }
 
 /// From supervisor to worker.
@@ -334,8 +341,9 @@ pub enum ToWorker {
     Reclaim {
         /// Number of the request; the owner stores it in its counters page when it is done.
         number: u64,
-        /// The dead worker: only what can have reached it comes home.
-        from: usize,
+        /// Links over which that worker can have come to hold them, by their numbers in the
+        /// ledgers: only what is out by these comes home.
+        links: Vec<u8>,
         /// The pool.
         pool: u16,
         /// Its buffers.
@@ -359,9 +367,12 @@ pub enum ToWorker {
     /// Nothing is looked for any more.
     EndSeek,
     /// What to add while running: new rings, lanes and pools, and nodes with new settings. Answered
-    /// like `Assign`; nothing is used before `Rewire`.
+    /// like `Assign`; nothing is used before `Admit`.
     Change(Box<Assignment>),
-    /// Use what was added: outputs of nodes, and whose lanes may return what.
+    /// Take new pools and lanes in, and whose lanes may return what: packets of these pools may
+    /// come as soon as all have said `Admitted`.
+    Admit(Box<Admission>),
+    /// Use what was added: outputs of nodes, and nodes with new settings.
     Rewire(Box<Rewiring>),
     /// Links that reach each node, in order of its inputs, with the input that each reaches; others
     /// are let go of.
@@ -374,7 +385,10 @@ pub enum ToWorker {
         id: u64,
     },
     /// Ports take no more packets in.
-    Drain,
+    Drain {
+        /// Answered with the same number.
+        round: u64,
+    },
     /// What probes are to note.
     Probe(ProbeSettings),
     /// Another supervisor has taken over this connection. Answered with `Resumed`; what its
@@ -449,7 +463,12 @@ pub enum FromWorker {
     /// Its receiving ports have all come to their end.
     Finished,
     /// Answer to `Drain`: nothing more is taken in.
-    Drained,
+    Drained {
+        /// Number of the round in which it was asked.
+        round: u64,
+    },
+    /// Packets of pools that are new with `Admit` are known here, and find their way home.
+    Admitted,
     /// Outputs are as `Rewire` said: nothing enters links that go any more.
     Rewired,
     /// Answer to `Control`.
@@ -467,8 +486,8 @@ pub enum FromWorker {
         heard: u64,
         /// Whether it has said `Finished`.
         is_finished: bool,
-        /// Whether it has said `Drained`.
-        is_drained: bool,
+        /// The last round of which it has said `Drained`.
+        drained: Option<u64>,
     },
     /// Last record.
     Stopped {

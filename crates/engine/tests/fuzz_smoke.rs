@@ -75,7 +75,7 @@ fn record(random: &mut Random) -> Vec<u8> {
         }),
         serde_json::to_vec(&ToWorker::Reclaim {
             number: 1,
-            from,
+            links: vec![1, 2],
             pool: 2,
             buffers: vec![1, 2, 3],
         }),

@@ -39,71 +39,79 @@ pub(super) fn number(
     Ok(())
 }
 
+/// Pools of each worker, and how many numbers were ever given. What stays keeps its own, and none
+/// is used twice: packets of a pool that has gone may still be on links, and would be taken for
+/// another one's. A worker that stays keeps its pools, whether it still makes packets or not:
+/// buffers of them are out, and come home to it.
 pub(super) fn pools(
     chain: &Chain,
     workers: &[WorkerSpec],
     rings: &[RingSpec],
     running: Option<&Placement>,
-) -> Result<Vec<PoolSpec>, PlacementError> {
+) -> Result<(Vec<PoolSpec>, u16), PlacementError> {
     let old: &[PoolSpec] = running.map_or(&[], |placement| &placement.pools);
-    let mut next_id = old
-        .iter()
-        .map(|pool| usize::from(pool.id) + 1)
-        .max()
-        .unwrap_or(0);
+    let mut numbers = running.map_or(0, |placement| placement.pool_numbers);
     let shares = Shares::of(rings, workers.len());
     let mut pools = Vec::new();
     for (index, worker) in workers.iter().enumerate() {
-        let makes = worker
-            .nodes
-            .iter()
-            .any(|node| match &chain.nodes[*node].kind {
-                NodeKind::Port { role, .. } => role.receives,
-                NodeKind::Nf { plan, .. } => plan.allocates,
-            });
-        let copies_in = rings
-            .iter()
-            .any(|ring| ring.to == index && ring.trust == Trust::Copy);
-        let bundles = bundles_needed(rings, index);
-        let mut classes = Vec::new();
-        if makes || copies_in {
-            let plain = size_classes(&chain.run.buffers).into_iter();
-            classes.extend(plain.map(|(bytes, count)| (bytes, count, false)));
-        }
-        classes.extend(bundles.map(|count| (BUNDLE_BYTES, count, true)));
+        let classes = classes_needed(chain, worker, rings, index);
         let writable = !reaches_read_only(rings, &shares, index);
+        let kept = old.iter().filter(|pool| pool.owner == index);
+        let kept = kept.filter(|_| !worker.nodes.is_empty());
+        pools.extend(kept.clone().map(|pool| PoolSpec {
+            writable,
+            ..pool.clone()
+        }));
         for (bytes, buffer_count, bundles) in classes {
-            let kept = old.iter().find(|pool| {
-                (pool.owner, pool.bundles) == (index, bundles)
-                    && pool.log2_stride == bytes.trailing_zeros() as u8
-            });
-            if let Some(kept) = kept {
-                pools.push(PoolSpec {
-                    writable,
-                    ..kept.clone()
-                });
+            #[expect(clippy::cast_possible_truncation, reason = "sizes are small")]
+            let log2_stride = bytes.trailing_zeros() as u8;
+            if kept
+                .clone()
+                .any(|pool| (pool.log2_stride, pool.bundles) == (log2_stride, bundles))
+            {
                 continue;
             }
-            if next_id == POOL_COUNT_MAX {
+            if usize::from(numbers) == POOL_COUNT_MAX {
                 return Err(PlacementError::TooManyPools);
             }
-            #[expect(
-                clippy::cast_possible_truncation,
-                reason = "checked above; sizes are small"
-            )]
             pools.push(PoolSpec {
-                id: next_id as u16,
-                log2_stride: bytes.trailing_zeros() as u8,
+                id: numbers,
+                log2_stride,
                 buffer_count,
                 headroom: if bundles { 0 } else { headroom(bytes) },
                 owner: index,
                 writable,
                 bundles,
             });
-            next_id += 1;
+            numbers += 1;
         }
     }
-    Ok(pools)
+    Ok((pools, numbers))
+}
+
+/// Sizes of the buffers that worker `index` makes packets in: bytes, how many, and whether for
+/// bundles.
+fn classes_needed(
+    chain: &Chain,
+    worker: &WorkerSpec,
+    rings: &[RingSpec],
+    index: usize,
+) -> Vec<(u32, u32, bool)> {
+    let mut nodes = worker.nodes.iter();
+    let makes = nodes.any(|node| match &chain.nodes[*node].kind {
+        NodeKind::Port { role, .. } => role.receives,
+        NodeKind::Nf { plan, .. } => plan.allocates,
+    });
+    let mut into = rings.iter().filter(|ring| ring.to == index);
+    let copies_in = into.any(|ring| ring.trust == Trust::Copy);
+    let mut classes = Vec::new();
+    if makes || copies_in {
+        let plain = size_classes(&chain.run.buffers).into_iter();
+        classes.extend(plain.map(|(bytes, count)| (bytes, count, false)));
+    }
+    let bundles = bundles_needed(rings, index);
+    classes.extend(bundles.map(|count| (BUNDLE_BYTES, count, true)));
+    classes
 }
 
 /// How many bundles worker `index` needs: enough to fill the links that it sends bundles into, and

@@ -34,6 +34,8 @@ pub struct Placement {
     pub rings: Vec<RingSpec>,
     /// Pools.
     pub pools: Vec<PoolSpec>,
+    /// How many numbers pools have ever been given, those among them that have gone.
+    pub pool_numbers: u16,
     /// Return lanes.
     pub lanes: Vec<LaneSpec>,
     /// Edges, one per link.
@@ -43,10 +45,10 @@ pub struct Placement {
 /// Why a chain cannot be placed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {
-    /// There are more pools than a descriptor can tell apart.
+    /// There are more pools than a descriptor can tell apart, those among them that have gone.
     #[error(
-        "the chain needs more than {POOL_COUNT_MAX} pools: one for each size of buffers and worker \
-         that makes packets"
+        "the chain needs more than {POOL_COUNT_MAX} pools, in all its life: one for each size of \
+         buffers and worker that makes packets"
     )]
     TooManyPools,
     /// More links leave a worker than its ledgers can tell apart, those among them that have gone.
@@ -63,7 +65,7 @@ impl PlacementError {
         match self {
             Self::TooManyPools => {
                 "join workers that make packets (mode: inline), use fewer copy links, or fewer \
-                 sizes of buffers"
+                 sizes of buffers; or start the chain anew"
             }
             Self::TooManyLinks { .. } => {
                 "give some of its nodes another worker, or start the chain anew"

@@ -19,6 +19,7 @@ impl Pools {
                 home.links.insert(SOUGHT);
             }
         }
+        self.search.links = *links;
         let pools = self.own.iter_mut();
         self.search.marked = pools
             .map(|pool| (pool.id(), pool.mark_out(links)))
@@ -41,6 +42,7 @@ impl Pools {
 
     /// What is still marked is out by its link again.
     pub fn end_search(&mut self) {
+        self.search.links = LinkSet::default();
         for (id, marked) in self.search.marked.drain(..) {
             if let Some(pool) = self.own.iter_mut().find(|pool| pool.id() == id) {
                 pool.unmark(&marked);

@@ -12,7 +12,7 @@
 //! | a change was prepared | it is forgotten |
 //! | a change was being made | all workers are killed; their successors are of the new chain |
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::time::Duration;
 
@@ -25,16 +25,14 @@ use crate::placement::{Placement, place, place_onto};
 use crate::protocol::ToWorker;
 use crate::supervisor::audits::Audits;
 use crate::supervisor::book::Stage;
-use crate::supervisor::burial::links_to;
-use crate::supervisor::change::Change;
+use crate::supervisor::change::{Change, Leaving};
 use crate::supervisor::clock::now;
 use crate::supervisor::estate::{Estate, Origin};
 use crate::supervisor::inheritance::{self, Inheritance, ask};
 use crate::supervisor::instance::{Changing, State};
 use crate::supervisor::keeper::{Call, Reply};
-use crate::supervisor::memory::{RingName, rings};
+use crate::supervisor::memory::rings;
 use crate::supervisor::past::Past;
-use crate::supervisor::reclaim::units_of;
 use crate::supervisor::reclaims::Reclaims;
 use crate::supervisor::renumber::{compact, renumber};
 use crate::supervisor::restarts::read_back;
@@ -221,7 +219,7 @@ impl Supervisor {
             next_request: book.next_request,
             started: inheritance::started(book.started_ns),
             split_seed: book.split_seed,
-            is_draining: book.is_draining,
+            drain_round: book.drain_round,
             draining: Draining::default(),
             is_stopping: false,
             change,
@@ -281,50 +279,18 @@ impl Supervisor {
         for ring in &going {
             self.close_accounts(ring, old_chain, &[]);
         }
-        self.settle_lanes(old);
         self.close(old_chain, &[], &[]);
     }
 
-    /// What came home by lanes that go, and what is to come home otherwise, is not out any more:
-    /// its owners are dead, and their successors have other lanes.
-    fn settle_lanes(&mut self, old: &Placement) {
-        let geometries = self.pool_geometries();
-        let leaving = self.change.leaving().iter();
-        let lanes: Vec<RingName> = leaving
-            .filter(|ring| ring.link.is_none())
-            .copied()
-            .collect();
-        for lane in lanes {
-            let links = links_to(old, &lane);
-            let returned = self.memory.not_given_back(&lane);
-            let returned = units_of(&returned, &geometries);
-            let is_home = |pool: u16, buffer: u32, link: u8| {
-                returned.contains(&(pool, buffer)) && links.contains(&link)
-            };
-            for (pool, out) in &mut self.adoptions {
-                out.retain(|(buffer, link)| !is_home(*pool, *buffer, *link));
-            }
-            if let Some(respawn) = self.respawns.get_mut(&lane.to) {
-                let waits_for = &mut respawn.waits_for;
-                waits_for.retain(|(pool, buffer), link| !is_home(*pool, *buffer, *link));
-            }
-        }
-        for (pool, out) in &mut self.adoptions {
-            let before = std::mem::take(out);
-            *out = self
-                .reclaims
-                .settle(*pool, before, u64::MAX, &BTreeSet::new());
-        }
-    }
-
     /// A worker has answered `Resume`.
-    pub(super) fn resumed(&mut self, worker: usize, heard: u64, said: (bool, bool)) {
+    pub(super) fn resumed(&mut self, worker: usize, heard: u64, said: (bool, Option<u64>)) {
         let instance = &mut self.instances[worker];
         instance.resuming = None;
         if !instance.outbox.resumed(heard) {
             return self.detach(worker, "it has heard more, or less, than it was told");
         }
-        (instance.is_finished, instance.is_drained) = said;
+        instance.is_finished = said.0;
+        instance.is_drained = said.1 == Some(self.drain_round);
         if instance.changing == Changing::No {
             return;
         }
@@ -344,8 +310,5 @@ fn switching(stage: Stage, before: Option<&Placement>, now: &Placement) -> Chang
     let (Stage::Switching, Some(old)) = (stage, before) else {
         return Change::No;
     };
-    match Change::switching(old, now) {
-        Change::Switching(rings, pools) => Change::Completing(rings, pools),
-        other => other,
-    }
+    Change::Completing(Leaving::of(old, now))
 }

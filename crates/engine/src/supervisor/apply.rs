@@ -2,8 +2,8 @@
 //!
 //! 1. New workers are started and those that stay make what they need of new memory. Nothing is
 //!    used yet: if anything fails, all of it is forgotten and the chain runs on as it was.
-//! 2. Everybody is given the neighbours' memory, and producers turn to their new links. From here
-//!    on nothing enters a link that goes.
+//! 2. Everybody is given the neighbours' memory, and, once all know the pools that are new,
+//!    producers turn to their new links. From here on nothing enters a link that goes.
 //! 3. Links that go run empty, in the order packets take them.
 //! 4. Receivers let go of empty links and turn to new ones, so packets of a flow keep their order;
 //!    a worker that goes waits until the buffers it owns are home, then stops.
@@ -12,9 +12,6 @@
 //! untouched; its state starts anew.
 
 use std::time::Duration;
-
-use catena_shm::ring::RingMemory;
-use catena_shm::sync::Ordering;
 
 use crate::chain::Chain;
 use crate::chain::diff::{Plan, diff};
@@ -26,7 +23,7 @@ use crate::supervisor::Supervisor;
 use crate::supervisor::change::Change;
 use crate::supervisor::clock::now;
 use crate::supervisor::instance::{Changing, Instance, State};
-use crate::supervisor::memory::{RingName, needed_by, rings};
+use crate::supervisor::memory::{RingName, rings};
 use crate::supervisor::renumber::{compact, renumber, same_settings, splits_otherwise};
 
 /// Why a running chain could not be changed. It runs on as it was, unless said otherwise.
@@ -54,7 +51,7 @@ pub enum ApplyError {
 }
 
 /// How long new workers may take to start, and old links to run empty.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Supervisor {
     /// Changes the running chain to `new`, which has the same name. Gives what was done. `origin`
@@ -89,7 +86,9 @@ impl Supervisor {
         // From here on deaths are dealt with as they come, in the chain that is then the chain.
         let dead = match std::mem::replace(&mut self.change, Change::No) {
             Change::Preparing(dead) => dead,
-            Change::Switching(..) | Change::Completing(..) | Change::No => Vec::new(),
+            Change::Admitting(_) | Change::Switching(_) | Change::Completing(_) | Change::No => {
+                Vec::new()
+            }
         };
         if let Err(error) = prepared {
             let stays = old.1.workers.len();
@@ -250,55 +249,6 @@ impl Supervisor {
         (self.chain, self.placement) = old;
     }
 
-    /// Steps 2 to 4. A worker that dies from here on is replaced by one that is made for the chain
-    /// as it is to be, and is told nothing of the change.
-    fn switch(&mut self, old_chain: &Chain, old: &Placement) -> Result<(), ApplyError> {
-        let stays = |worker: usize| !self.placement.workers[worker].nodes.is_empty();
-        let staying = (0..old.workers.len()).filter(|worker| stays(*worker));
-        let staying: Vec<(usize, u32)> = staying
-            .map(|worker| (worker, self.instances[worker].epoch))
-            .collect();
-        self.change = Change::switching(old, &self.placement);
-        self.adopt_new_states();
-        for (worker, _) in &staying {
-            let had = needed_by(old, *worker);
-            for region in needed_by(&self.placement, *worker) {
-                if let (false, Some(held)) = (had.contains(&region), self.memory.latest(region)) {
-                    self.instances[*worker].attach(region, held, 0);
-                }
-            }
-        }
-        self.introduce();
-        let deadline = now() + PATIENCE;
-        let new: Vec<usize> = (old.workers.len()..self.placement.workers.len()).collect();
-        while new
-            .iter()
-            .any(|worker| self.instances[*worker].state != State::Running)
-            && now() < deadline
-        {
-            self.step(Duration::from_millis(5), &[]);
-        }
-        for life in &staying {
-            self.turn(*life);
-        }
-        let going: Vec<RingName> = self.going(old_chain, &rings(old));
-        let drained = self.run_empty(&staying, &going);
-        for life in &staying {
-            let inputs = self.inputs(life.0);
-            if let Some(instance) = self.same_life(*life) {
-                instance.send(&ToWorker::Inputs(inputs));
-                instance.changing = Changing::No;
-            }
-        }
-        self.retire(old, (old_chain, &going, &staying));
-        self.close(old_chain, &going, &staying);
-        if drained {
-            Ok(())
-        } else {
-            Err(ApplyError::NotDrained(PATIENCE))
-        }
-    }
-
     /// The last of a change: what passed by links that go is accounted for, their memory forgotten.
     pub(super) fn close(
         &mut self,
@@ -309,12 +259,15 @@ impl Supervisor {
         for ring in going {
             self.close_accounts(ring, old_chain, staying);
         }
+        self.settle_leaving_lanes(|this, owner| {
+            let life = staying.iter().find(|(worker, _)| *worker == owner);
+            life.is_some_and(|life| this.is_same_life(*life))
+        });
         let change = std::mem::take(&mut self.change);
         for ring in change.leaving() {
             self.memory.forget(ring.producer);
             self.memory.forget(ring.consumer);
         }
-        // The next worker that comes may be given their numbers: nothing of them is its.
         for pool in change.leaving_pools() {
             self.adoptions.remove(&pool.id);
             self.reclaims.forget(pool.id);
@@ -331,98 +284,13 @@ impl Supervisor {
 
     /// The instance of a worker that was there when the change began.
     pub(super) fn same_life(&mut self, (worker, epoch): (usize, u32)) -> Option<&mut Instance> {
-        let instance = &mut self.instances[worker];
-        (instance.epoch == epoch && instance.is_live()).then_some(instance)
+        let is_same = self.is_same_life((worker, epoch));
+        is_same.then(|| &mut self.instances[worker])
     }
 
-    /// Tells a worker that stays to turn to its new outputs.
-    fn turn(&mut self, life: (usize, u32)) {
-        let worker = life.0;
-        // Letting go of a link needs no memory, but the same steps.
-        let empty = Assignment {
-            nodes: Vec::new(),
-            edges: Vec::new(),
-            rings: Vec::new(),
-            lanes: Vec::new(),
-            pools: Vec::new(),
-            starts: Vec::new(),
-            ..self.assignment(worker, Vec::new())
-        };
-        let rewiring = self.rewiring(worker);
-        let Some(instance) = self.same_life(life) else {
-            return;
-        };
-        if instance.changing == Changing::No {
-            instance.send(&ToWorker::Change(Box::new(empty)));
-        }
-        instance.changing = Changing::Rewiring;
-        instance.send(&ToWorker::Rewire(Box::new(rewiring)));
-    }
-
-    /// Step 3: waits until producers have turned and links that go are empty.
-    fn run_empty(&mut self, staying: &[(usize, u32)], going: &[RingName]) -> bool {
-        let deadline = now() + PATIENCE;
-        let mut unread = Vec::new();
-        while now() < deadline {
-            self.step(Duration::from_millis(1), &[]);
-            let is_there = |(worker, epoch): &(usize, u32)| {
-                let instance = &self.instances[*worker];
-                instance.epoch == *epoch && instance.is_live()
-            };
-            let turned = staying.iter().all(|life| {
-                !is_there(life) || self.instances[life.0].changing == Changing::Rewired
-            });
-            let is_read = |ring: &RingName| {
-                let receiver = staying.iter().find(|(worker, _)| *worker == ring.to);
-                receiver.map_or(self.instances[ring.to].is_live(), is_there)
-            };
-            let is_empty = |ring: &RingName| {
-                // What its receiver left behind nobody takes: it is given up in the end.
-                let Some(mapped) = self.memory.ring(ring, None).filter(|_| is_read(ring)) else {
-                    return true;
-                };
-                let tail = mapped.tail().load(Ordering::Acquire);
-                catena_shm::ring::published_since(&mapped, tail).is_empty()
-            };
-            if turned && going.iter().all(is_empty) {
-                return true;
-            }
-            // Else whoever sends into it would stand still when it is full.
-            for ring in going.iter().filter(|ring| !is_read(ring)) {
-                if let (Some(link), false) = (ring.link, unread.contains(ring)) {
-                    unread.push(*ring);
-                    self.tell(ring.from, &ToWorker::PeerDown { link });
-                }
-            }
-        }
-        false
-    }
-
-    /// Step 4, for workers that go: their buffers come home, then they stop. What lies in a link
-    /// whose receiver has died (`links`) nobody else sends home.
-    fn retire(&mut self, old: &Placement, links: (&Chain, &[RingName], &[(usize, u32)])) {
-        let going: Vec<usize> = (0..old.workers.len())
-            .filter(|worker| {
-                self.placement.workers[*worker].nodes.is_empty()
-                    && !old.workers[*worker].nodes.is_empty()
-            })
-            .collect();
-        let deadline = now() + PATIENCE;
-        // One that has died waits for none: its page says for ever what it last stored.
-        let waits = |supervisor: &Self, worker: usize| {
-            supervisor.instances[worker].is_live() && supervisor.buffers_out(worker) > 0
-        };
-        while going.iter().any(|worker| waits(self, *worker)) && now() < deadline {
-            self.give_up_unread(links);
-            self.step(Duration::from_millis(5), &[]);
-        }
-        for worker in &going {
-            self.instances[*worker].is_retiring = true;
-            self.instances[*worker].send(&ToWorker::Stop);
-        }
-        while going.iter().any(|worker| self.instances[*worker].is_live()) && now() < deadline {
-            self.step(Duration::from_millis(5), &[]);
-        }
+    pub(super) fn is_same_life(&self, (worker, epoch): (usize, u32)) -> bool {
+        let instance = &self.instances[worker];
+        instance.epoch == epoch && instance.is_live()
     }
 }
 

@@ -106,7 +106,7 @@ impl Supervisor {
             for part in nobodys.chunks(4096) {
                 let buffers = part.to_vec();
                 let number = self.reclaims.number(Reclaim {
-                    from: owner,
+                    links: BTreeSet::new(),
                     pool,
                     buffers: buffers.clone(),
                     found: true,

@@ -48,7 +48,7 @@ pub(super) struct Book {
     /// What splitters' hashes are keyed with: a flow stays with its shard.
     pub(super) split_seed: u64,
     pub(super) next_request: u64,
-    pub(super) is_draining: bool,
+    pub(super) drain_round: u64,
     pub(super) probing: Option<ProbeSettings>,
     pub(super) lives: Vec<Life>,
     pub(super) containers: Option<WrittenContainers>,

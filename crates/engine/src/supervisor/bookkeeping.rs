@@ -129,7 +129,7 @@ impl Supervisor {
         let stage = match self.change {
             Change::No => Stage::Settled,
             Change::Preparing(_) => Stage::Preparing,
-            Change::Switching(..) | Change::Completing(..) => Stage::Switching,
+            Change::Admitting(_) | Change::Switching(_) | Change::Completing(_) => Stage::Switching,
         };
         let origins = parcels.estate.origins.iter();
         let origins: Vec<_> = origins.map(|one| (one.memory.clone(), one.len)).collect();
@@ -172,7 +172,7 @@ impl Supervisor {
             started_ns: parcels.estate.started_ns,
             split_seed: self.split_seed,
             next_request: self.next_request,
-            is_draining: self.is_draining,
+            drain_round: self.drain_round,
             probing: self.probing.map(|(settings, _)| settings),
             lives,
             containers: self.containers.as_ref().map(|all| all.plan.written()),

@@ -20,14 +20,12 @@ use catena_shm::ring::RingMemory;
 use catena_shm::sync::Ordering;
 
 use crate::chain::Trust;
-use crate::placement::Placement;
 use crate::protocol::{RegionName, ToWorker};
 use crate::supervisor::audit;
 use crate::supervisor::change::Change;
 use crate::supervisor::instance::State;
 use crate::supervisor::memory::{RingName, rings};
 use crate::supervisor::reclaim::{self, Inbound, Outbound, Unit};
-use crate::supervisor::reclaims::Reclaim;
 use crate::supervisor::spawn::Body;
 use crate::supervisor::tcp_links::has_sockets;
 use crate::supervisor::{Event, Supervisor};
@@ -147,22 +145,9 @@ impl Supervisor {
         self.settle_own_pools(worker, &remains, &held, &geometries);
         let packets_lost = self.account(worker, &remains, lost.len() as u64);
         self.settle_sockets(worker);
-        let owner_of = |pool: u16| self.pools().find(|spec| spec.id == pool);
-        let mut by_pool: BTreeMap<u16, Vec<u32>> = BTreeMap::new();
-        for (pool, buffer) in &lost {
-            if owner_of(*pool).is_some_and(|spec| spec.owner != worker) {
-                by_pool.entry(*pool).or_default().push(*buffer);
-            }
-        }
-        for (pool, buffers) in by_pool {
-            self.reclaims.waiting.push(Reclaim {
-                from: worker,
-                pool,
-                buffers,
-                found: false,
-            });
-        }
-        self.flush_reclaims();
+        let is_own = |(pool, _): &Unit| self.owner_of(*pool) == Some(worker);
+        let others: BTreeSet<Unit> = lost.into_iter().filter(|unit| !is_own(unit)).collect();
+        self.send_home(&others, |this, owner| this.links_between(owner, worker));
         for (ring, inbound) in &remains.inbound {
             self.memory.set_start(ring.consumer, inbound.resume);
             self.memory.forget_before(ring.producer, inbound.resume);
@@ -288,7 +273,7 @@ impl Supervisor {
         pool: u16,
         ledger: &[(u32, u8)],
     ) -> BTreeSet<Unit> {
-        let links = links_to(&self.placement, lane);
+        let links = self.links_between(lane.to, lane.from);
         let theirs = ledger.iter().filter(|(_, link)| links.contains(link));
         let theirs: BTreeSet<Unit> = theirs.map(|(buffer, _)| (pool, *buffer)).collect();
         returned.intersection(&theirs).copied().collect()
@@ -367,50 +352,4 @@ impl Supervisor {
         }
         packets_lost.unwrap_or(lost.saturating_add(held))
     }
-
-    /// Tells owners that run to take home what the dead held.
-    pub(super) fn flush_reclaims(&mut self) {
-        for reclaim in std::mem::take(&mut self.reclaims.waiting) {
-            let owner = self.pools().find(|spec| spec.id == reclaim.pool);
-            let Some(owner) = owner.map(|spec| spec.owner) else {
-                continue;
-            };
-            if self.instances[owner].state != State::Running {
-                self.reclaims.waiting.push(reclaim);
-                continue;
-            }
-            // A record holds a few thousand numbers.
-            for part in reclaim.buffers.chunks(4096) {
-                let part = Reclaim {
-                    buffers: part.to_vec(),
-                    ..reclaim
-                };
-                let record = self.reclaims.sent(part);
-                self.instances[owner].send(&record);
-            }
-        }
-        self.forget_done();
-    }
-
-    /// What an owner has done needs no memory here.
-    pub(super) fn forget_done(&mut self) {
-        let owners = self.pools().map(|spec| (spec.id, spec.owner));
-        let owners: BTreeMap<u16, usize> = owners.collect();
-        let instances = &self.instances;
-        self.reclaims.under_way.retain(|(number, reclaim)| {
-            let owner = owners.get(&reclaim.pool);
-            let page = owner.and_then(|owner| instances[*owner].counters.as_ref());
-            page.is_none_or(|page| page.load(crate::stats::RECLAIMED_WORD) < *number)
-        });
-    }
-}
-
-/// Numbers of the owner's links over which buffers can have come to the worker that returns by
-/// `lane`.
-pub(super) fn links_to(placement: &Placement, lane: &RingName) -> BTreeSet<u8> {
-    let lanes = placement.lanes.iter();
-    lanes
-        .filter(|spec| (spec.from, spec.to) == (lane.from, lane.to))
-        .flat_map(|spec| spec.links.iter().copied())
-        .collect()
 }

@@ -1,7 +1,7 @@
 //! How far a change of the running chain has come, and what of the old chain is still in use.
 
 use crate::placement::Placement;
-use crate::protocol::PoolSpec;
+use crate::protocol::{LaneSpec, PoolSpec};
 use crate::supervisor::memory::{RingName, rings};
 
 /// How far a change of the running chain has come.
@@ -13,11 +13,22 @@ pub(super) enum Change {
     /// What is new is made; nothing is used yet. Workers that have died since are buried when it is
     /// decided which chain they belong to: the change fails, and it is the old one.
     Preparing(Vec<usize>),
-    /// The chain is the new one. Rings and pools of the old one that are still in use.
-    Switching(Vec<RingName>, Vec<PoolSpec>),
+    /// The chain is the new one, but not everybody knows its pools: a worker that dies is not
+    /// replaced yet, since its successor would make packets of them.
+    Admitting(Leaving),
+    /// The chain is the new one.
+    Switching(Leaving),
     /// The same, but its supervisor has died, and so has every worker: none is replaced before all
     /// that they left is settled.
-    Completing(Vec<RingName>, Vec<PoolSpec>),
+    Completing(Leaving),
+}
+
+/// What of the old chain is still in use while the chain is the new one.
+#[derive(Debug, Default)]
+pub(super) struct Leaving {
+    rings: Vec<RingName>,
+    pools: Vec<PoolSpec>,
+    lanes: Vec<LaneSpec>,
 }
 
 impl Change {
@@ -26,29 +37,57 @@ impl Change {
         matches!(self, Self::Preparing(dead) if dead.contains(&worker))
     }
 
-    /// What of `old` is in use while the chain becomes `now`.
-    pub(super) fn switching(old: &Placement, now: &Placement) -> Self {
-        let kept = rings(now);
-        let is_kept = |ring: &RingName| kept.iter().any(|other| other.producer == ring.producer);
-        let leaving = rings(old).into_iter().filter(|ring| !is_kept(ring));
-        let is_gone = |pool: &&PoolSpec| !now.pools.iter().any(|other| other.id == pool.id);
-        let pools = old.pools.iter().filter(is_gone).cloned();
-        Self::Switching(leaving.collect(), pools.collect())
+    /// Everybody knows the new pools.
+    pub(super) fn has_admitted(&mut self) {
+        *self = match std::mem::take(self) {
+            Self::Admitting(leaving) => Self::Switching(leaving),
+            other => other,
+        };
+    }
+
+    /// Whether workers that have died wait to be replaced.
+    pub(super) fn holds_successors(&self) -> bool {
+        !matches!(self, Self::No | Self::Switching(_))
+    }
+
+    fn left(&self) -> Option<&Leaving> {
+        match self {
+            Self::Admitting(leaving) | Self::Switching(leaving) | Self::Completing(leaving) => {
+                Some(leaving)
+            }
+            Self::No | Self::Preparing(_) => None,
+        }
     }
 
     /// Rings in use that the placement does not name.
     pub(super) fn leaving(&self) -> &[RingName] {
-        match self {
-            Self::Switching(rings, _) | Self::Completing(rings, _) => rings,
-            Self::No | Self::Preparing(_) => &[],
-        }
+        self.left().map_or(&[], |leaving| &leaving.rings)
     }
 
     /// Pools in use that the placement does not name: their owners wait for the last buffer.
     pub(super) fn leaving_pools(&self) -> &[PoolSpec] {
-        match self {
-            Self::Switching(_, pools) | Self::Completing(_, pools) => pools,
-            Self::No | Self::Preparing(_) => &[],
+        self.left().map_or(&[], |leaving| &leaving.pools)
+    }
+
+    /// Lanes among those rings, and by which links buffers came to who returns by them.
+    pub(super) fn leaving_lanes(&self) -> &[LaneSpec] {
+        self.left().map_or(&[], |leaving| &leaving.lanes)
+    }
+}
+
+impl Leaving {
+    /// What of `old` is in use while the chain becomes `now`.
+    pub(super) fn of(old: &Placement, now: &Placement) -> Self {
+        let kept = rings(now);
+        let is_kept = |ring: &RingName| kept.iter().any(|other| other.producer == ring.producer);
+        let leaving = rings(old).into_iter().filter(|ring| !is_kept(ring));
+        let is_gone = |pool: &&PoolSpec| !now.pools.iter().any(|other| other.id == pool.id);
+        let ends = |lane: &LaneSpec| (lane.from, lane.to);
+        let is_over = |lane: &&LaneSpec| !now.lanes.iter().any(|other| ends(other) == ends(lane));
+        Self {
+            rings: leaving.collect(),
+            pools: old.pools.iter().filter(is_gone).cloned().collect(),
+            lanes: old.lanes.iter().filter(is_over).cloned().collect(),
         }
     }
 }

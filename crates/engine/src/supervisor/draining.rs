@@ -17,22 +17,20 @@ use crate::supervisor::rounds::Draining;
 impl Supervisor {
     /// Takes nothing more in; packets inside go on.
     pub fn drain(&mut self) {
-        if !std::mem::replace(&mut self.is_draining, true) {
-            for worker in 0..self.instances.len() {
-                self.tell(worker, &ToWorker::Drain);
-            }
+        if !self.is_draining() {
+            self.ask_whether_drained();
         }
     }
 
     /// Whether nothing more is taken in.
     pub fn is_draining(&self) -> bool {
-        self.is_draining
+        self.drain_round != 0
     }
 
     /// Asks once more where all have said that they hold nothing, and something has passed since
     /// they were asked.
     pub(super) fn ask_again(&mut self) {
-        if !self.is_draining || !self.stores_packets() || !self.is_still() {
+        if !self.is_draining() || !self.stores_packets() || !self.is_still() {
             return;
         }
         if let Draining::Done = self.draining {
@@ -44,15 +42,23 @@ impl Supervisor {
             return;
         }
         self.draining = Draining::Round(Some(passed));
+        self.ask_whether_drained();
+    }
+
+    /// A round begins: what was said in earlier ones counts no more.
+    fn ask_whether_drained(&mut self) {
+        self.next_request += 1;
+        self.drain_round = self.next_request;
+        let round = self.drain_round;
         for worker in 0..self.instances.len() {
             self.instances[worker].is_drained = false;
-            self.tell(worker, &ToWorker::Drain);
+            self.tell(worker, &ToWorker::Drain { round });
         }
     }
 
     /// Whether it is certain that no NF holds a packet.
     pub(super) fn holds_nothing(&self) -> bool {
-        !self.is_draining || !self.stores_packets() || matches!(self.draining, Draining::Done)
+        !self.is_draining() || !self.stores_packets() || matches!(self.draining, Draining::Done)
     }
 
     /// Packets that were taken from each link so far.

@@ -23,7 +23,7 @@ impl Supervisor {
         self.step_while(patience / 2, |supervisor| {
             (0..supervisor.instances.len()).any(|worker| supervisor.comes_up(worker))
         });
-        let has_drained = self.is_draining && self.is_empty();
+        let has_drained = self.is_draining() && self.is_empty();
         self.is_stopping = true;
         let owners: Vec<usize> = self.placement.pools.iter().map(|pool| pool.owner).collect();
         for round in [false, true] {

@@ -52,11 +52,11 @@ impl Supervisor {
             nonce,
             heard,
             is_finished,
-            is_drained,
+            drained,
         } = record
             && *nonce == asked
         {
-            self.resumed(worker, *heard, (*is_finished, *is_drained));
+            self.resumed(worker, *heard, (*is_finished, *drained));
         }
     }
 
@@ -138,7 +138,12 @@ impl Supervisor {
                 Changing::Forgetting => instance.changing = Changing::No,
                 _ => {}
             },
-            (FromWorker::Rewired, State::Running) => instance.changing = Changing::Rewired,
+            (FromWorker::Admitted, State::Running) => {
+                instance.has_followed(Changing::Admitting, Changing::Admitted);
+            }
+            (FromWorker::Rewired, State::Running) => {
+                instance.has_followed(Changing::Rewiring, Changing::Rewired);
+            }
             (FromWorker::Started, State::Made) => {
                 instance.state = State::Running;
                 instance.running_since = Some(now());
@@ -174,7 +179,8 @@ impl Supervisor {
                 State::Made | State::Running | State::Stopping,
             ) => self.accused(worker, region, count),
             (FromWorker::Finished, _) => instance.is_finished = true,
-            (FromWorker::Drained, _) => instance.is_drained = true,
+            // What was asked in an earlier round says nothing of what has passed since.
+            (FromWorker::Drained { round }, _) => instance.is_drained |= round == self.drain_round,
             (FromWorker::Answer { id, result }, _) => {
                 // Whoever asked may have given up; nobody else's answer counts.
                 let question = self.questions.get_mut(&id);

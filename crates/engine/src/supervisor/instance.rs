@@ -79,10 +79,16 @@ pub enum Changing {
     Failed,
     /// It was told to forget it, and has not said the last of it.
     Forgetting,
+    /// It was told to take new pools and lanes in.
+    Admitting,
+    /// It has.
+    Admitted,
     /// It was told to turn to its new outputs.
     Rewiring,
     /// It has turned.
     Rewired,
+    /// It was told to let go of the links that go.
+    LettingGo,
 }
 
 /// Messages of one worker that are heard within a second, at most: a start of the largest chain
@@ -191,8 +197,8 @@ pub struct Instance {
     pub failure: Option<String>,
     /// Of one that was taken over and has not answered: the number of the question, and when.
     pub resuming: Option<(u64, Instant)>,
-    /// Of one that was taken over in the middle of a change: when it has answered this, it has said
-    /// the last of it.
+    /// Of one that lets go of links, or was taken over in the middle of a change: when it has
+    /// answered this, it has said the last of it.
     pub forgets: Option<u64>,
 }
 
@@ -318,6 +324,13 @@ impl Instance {
         };
         let mut fds = [PollFd::new(socket, flags)];
         poll(&mut fds, Some(&at_once)).is_ok_and(|count| count > 0)
+    }
+
+    /// It says that it has done what it was told of a change; what it says unasked is nothing.
+    pub(super) fn has_followed(&mut self, told: Changing, done: Changing) {
+        if self.changing == told {
+            self.changing = done;
+        }
     }
 
     /// Whether it is, or soon will be, moving packets.

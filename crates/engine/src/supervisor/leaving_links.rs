@@ -5,9 +5,9 @@ use catena_shm::ring::RingMemory;
 use catena_shm::sync::Ordering;
 
 use crate::chain::Chain;
-use crate::protocol::Rewiring;
+use crate::protocol::{Admission, Rewiring};
 use crate::supervisor::Supervisor;
-use crate::supervisor::memory::{Memory, RingName};
+use crate::supervisor::memory::RingName;
 
 impl Supervisor {
     /// A link goes: what passed it stays in its ends' accounts, and what is left in it, because its
@@ -19,15 +19,9 @@ impl Supervisor {
         staying: &[(usize, u32)],
     ) {
         let Some(link) = ring.link else { return };
-        let start_of = |memory: &Memory, region| {
-            let mut starts = memory.starts();
-            starts
-                .find(|(name, _)| *name == region)
-                .map_or(0, |(_, index)| index)
-        };
         let starts = (
-            start_of(&self.memory, ring.producer),
-            start_of(&self.memory, ring.consumer),
+            self.memory.start(ring.producer),
+            self.memory.start(ring.consumer),
         );
         let Some(mapped) = self.memory.ring(ring, None) else {
             return;
@@ -40,9 +34,9 @@ impl Supervisor {
         }
         if let Some(receiver) = life(ring.to).and_then(|life| self.same_life(life)) {
             receiver.rx_gone += tail.saturating_sub(starts.1);
-            return;
         }
-        // One that is dead has left its start where its successor would go on.
+        // Nobody takes it any more. One that is dead has left its start where its successor would
+        // go on.
         let from = starts.1.max(tail);
         self.give_up_waiting(ring, old_chain.links[link].to, from);
     }
@@ -65,10 +59,7 @@ impl Supervisor {
             let Some(mapped) = self.memory.ring(ring, None) else {
                 continue;
             };
-            let mut starts = self.memory.starts();
-            let start = starts.find(|(region, _)| *region == ring.consumer);
-            let start = start.map_or(0, |(_, index)| index);
-            drop(starts);
+            let start = self.memory.start(ring.consumer);
             let from = start.max(mapped.tail().load(Ordering::Acquire));
             self.give_up_waiting(ring, old_chain.links[link].to, from);
         }
@@ -110,9 +101,20 @@ impl Supervisor {
         going
     }
 
+    /// Whose lanes return what to `worker`, and from it.
+    pub(super) fn admission(&self, worker: usize) -> Admission {
+        let lanes = &self.placement.lanes;
+        let home = lanes.iter().filter(|lane| lane.to == worker);
+        let away = lanes.iter().filter(|lane| lane.from == worker);
+        Admission {
+            home_links: home.map(|lane| (lane.from, lane.links.clone())).collect(),
+            lane_pools: away.map(|lane| (lane.to, lane.pools.clone())).collect(),
+        }
+    }
+
+    /// By which links the nodes of `worker` send.
     pub(super) fn rewiring(&self, worker: usize) -> Rewiring {
         let chain = &self.chain;
-        let lanes = &self.placement.lanes;
         let output_count = |node: usize| match &chain.nodes[node].kind {
             crate::chain::NodeKind::Port { .. } => 1,
             crate::chain::NodeKind::Nf { plan, .. } => plan.outputs.len(),
@@ -127,12 +129,8 @@ impl Supervisor {
             }
             (*node, links)
         });
-        let home = lanes.iter().filter(|lane| lane.to == worker);
-        let away = lanes.iter().filter(|lane| lane.from == worker);
         Rewiring {
             outputs: outputs.collect(),
-            home_links: home.map(|lane| (lane.from, lane.links.clone())).collect(),
-            lane_pools: away.map(|lane| (lane.to, lane.pools.clone())).collect(),
         }
     }
 

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use catena_shm::Descriptor;
-use catena_shm::ring::{RingMemory, published_between};
+use catena_shm::ring::{RingMemory, packets_in, published_between};
 use catena_shm::ring_memory::{MappedRing, RingGeometry, Side};
 use catena_shm::sync::Ordering;
 
@@ -75,6 +75,11 @@ impl Memory {
         self.starts.iter().map(|(region, index)| (*region, *index))
     }
 
+    /// Where a ring's side continues.
+    pub(super) fn start(&self, region: RegionName) -> u64 {
+        self.starts.get(&region).copied().unwrap_or(0)
+    }
+
     /// The latest region for a purpose.
     pub(super) fn latest(&self, region: RegionName) -> Option<&Held> {
         self.regions
@@ -126,25 +131,33 @@ impl Memory {
     /// What the consumer of `ring` has not given back, whoever published it, in order. A consumer
     /// that lies about its tail makes it more or less than that, at most a ring per producer.
     pub(super) fn not_given_back(&self, ring: &RingName) -> Vec<Descriptor> {
-        let start = self.starts.get(&ring.consumer).copied().unwrap_or(0);
+        let tail = self.ring(ring, None);
+        let tail = tail.map_or(0, |mapped| mapped.tail().load(Ordering::Acquire));
+        let from = tail.max(self.start(ring.consumer));
+        self.published_from(ring, from).0
+    }
+
+    /// What was published on `ring` from index `from` on, whoever published it, in order; and how
+    /// many indices that is.
+    pub(super) fn published_from(&self, ring: &RingName, from: u64) -> (Vec<Descriptor>, u64) {
         let consumer = self.latest(ring.consumer).and_then(|held| held.end.clone());
         let (Some(consumer), Some(kept)) = (consumer, self.regions.get(&ring.producer)) else {
-            return Vec::new();
+            return (Vec::new(), 0);
         };
-        let mut found = Vec::new();
-        let mut from = start;
+        let (mut found, mut to) = (Vec::new(), from);
         for (position, (first, held)) in kept.iter().enumerate() {
             let Some(producer) = held.end.clone() else {
                 continue;
             };
             let mapped = MappedRing::new(producer, consumer.clone());
-            if position == 0 {
-                from = start.max(mapped.tail().load(Ordering::Acquire));
-            }
             let end = kept.get(position + 1).map_or(u64::MAX, |(next, _)| *next);
-            found.extend(published_between(&mapped, from.max(*first), end));
+            let here = published_between(&mapped, from.max(*first), end);
+            if !here.is_empty() {
+                to = from.max(*first) + packets_in(&here);
+                found.extend(here);
+            }
         }
-        found
+        (found, to - from)
     }
 
     /// Every lane to the pools of `owner` that there ever was.

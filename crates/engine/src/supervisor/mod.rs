@@ -6,16 +6,16 @@
 //!
 //! - `attention`: the loop; what happens, in turn.
 //! - `starting`: the chain's beginning; `start_error`: why there is none.
-//! - `apply`: changes of a running chain; `leaving_links`: links that go; `change`: how far one has
-//!   come; `renumber`: what stays keeps its number.
+//! - `apply`: changes of a running chain; `switching`: those that stay turn to it; `change`: how
+//!   far one has come; `leaving_links`: links that go; `renumber`: what stays keeps its number.
 //! - `spawn`: threads, processes, containers; `body`: what runs a worker; `cores`: where they run.
 //! - `container`: container engines; `arrivals`: workers that connect from inside.
 //! - `instance`: one life of a worker; `outbox`: what it is told.
 //! - `hearing`: what workers say; `introduction`: what they are given.
 //! - `evidence`: what a worker's own memory says against it.
 //! - `reclaim`: what a dead worker held; pure.
-//! - `burial`: the same, done on real memory; `reclaims`: what is on its way home; `past`: what the
-//!   dead had counted.
+//! - `burial`: the same, done on real memory; `past`: what the dead had counted; `homeward`: what
+//!   nobody has goes home; `reclaims`: how far it is.
 //! - `respawn`: restart and its policies; `restarts`: what is to be started again.
 //! - `audit`: buffers that a dead worker had kept without saying so; `audits`: which are sought.
 //! - `asking`: what a change would come to; `clock`: what time it is.
@@ -63,6 +63,7 @@ mod estate;
 mod evidence;
 mod handover;
 mod hearing;
+mod homeward;
 mod inheritance;
 mod introduction;
 mod leaving_links;
@@ -83,6 +84,7 @@ mod start_error;
 mod starting;
 pub mod states;
 pub mod status;
+mod switching;
 mod tcp_links;
 mod turns;
 pub mod watchdog;
@@ -210,7 +212,9 @@ pub struct Supervisor {
     /// What splitters' hashes are keyed with, drawn anew for each run: nobody outside may know
     /// which flows meet at one shard.
     split_seed: u64,
-    is_draining: bool,
+    /// The round in which workers were last asked whether they hold nothing; 0 while packets are
+    /// taken in.
+    drain_round: u64,
     draining: Draining,
     is_stopping: bool,
     /// How far a change of the chain has come.

@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 use crate::protocol::ToWorker;
 use crate::supervisor::reclaim::Unit;
 
-/// Buffers of one pool that a dead worker held.
+/// Buffers of one pool that a dead worker held, or nobody took from its links and lanes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Reclaim {
-    pub(super) from: usize,
+    /// Links over which that worker can have come to hold them, by their numbers in the ledgers.
+    pub(super) links: BTreeSet<u8>,
     pub(super) pool: u16,
     pub(super) buffers: Vec<u32>,
     /// Whether they were found to be nobody's: then those count that are still marked.
@@ -35,10 +36,11 @@ impl Reclaims {
     }
 
     pub(super) fn sent(&mut self, reclaim: Reclaim) -> ToWorker {
-        let (from, pool, buffers) = (reclaim.from, reclaim.pool, reclaim.buffers.clone());
+        let (pool, buffers) = (reclaim.pool, reclaim.buffers.clone());
+        let links = reclaim.links.iter().copied().collect();
         ToWorker::Reclaim {
             number: self.number(reclaim),
-            from,
+            links,
             pool,
             buffers,
         }
@@ -103,7 +105,7 @@ mod tests {
 
     fn reclaim(pool: u16, buffers: &[u32]) -> Reclaim {
         Reclaim {
-            from: 1,
+            links: BTreeSet::from([1]),
             pool,
             buffers: buffers.to_vec(),
             found: false,

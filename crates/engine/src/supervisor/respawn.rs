@@ -6,17 +6,12 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use catena_shm::ring::packets_in;
-
 use crate::chain::OnDeath;
 use crate::protocol::{RegionName, ToWorker};
-use crate::supervisor::burial::links_to;
-use crate::supervisor::change::Change;
 use crate::supervisor::clock::now;
 use crate::supervisor::instance::State;
-use crate::supervisor::memory::{RingName, rings};
+use crate::supervisor::memory::rings;
 use crate::supervisor::reclaim;
-use crate::supervisor::reclaims::Reclaim;
 use crate::supervisor::restarts::Respawn;
 use crate::supervisor::{Event, Supervisor};
 
@@ -101,8 +96,7 @@ impl Supervisor {
 
     /// Starts workers whose time has come.
     pub(super) fn respawn_due(&mut self) {
-        let is_open = matches!(self.change, Change::Preparing(_) | Change::Completing(..));
-        if self.is_stopping || is_open {
+        if self.is_stopping || self.change.holds_successors() {
             return;
         }
         let now = now();
@@ -161,36 +155,29 @@ impl Supervisor {
 
     /// An owner of sealed pools makes them anew; until the old buffers are home, it waits.
     pub(super) fn watch_drain(&mut self, worker: usize) {
-        let geometries = self.pool_geometries();
-        let Some(respawn) = self.respawns.get_mut(&worker) else {
-            return;
-        };
-        if respawn.waits_for.is_empty() {
+        let waits = |respawn: &Respawn| !respawn.waits_for.is_empty();
+        if !self.respawns.get(&worker).is_some_and(waits) {
             return;
         }
-        let lanes: Vec<_> = rings(&self.placement)
-            .into_iter()
+        let geometries = self.pool_geometries();
+        let leaving = self.change.leaving().iter().copied();
+        let lanes = rings(&self.placement).into_iter().chain(leaving);
+        let lanes: Vec<_> = lanes
             .filter(|ring| ring.to == worker && ring.link.is_none())
             .collect();
         for ring in lanes {
-            let start = self
-                .memory
-                .starts()
-                .find(|(region, _)| *region == ring.consumer);
-            let from = start.map_or(0, |(_, index)| index);
-            let Some(mapped) = self.memory.ring(&ring, Some(from)) else {
-                continue;
-            };
-            let returned = catena_shm::ring::published_since(&mapped, from);
-            let links = links_to(&self.placement, &ring);
-            for unit in reclaim::units_of(&returned, &geometries) {
-                let link = respawn.waits_for.get(&unit);
-                if link.is_some_and(|link| links.contains(link)) {
-                    respawn.waits_for.remove(&unit);
+            let from = self.memory.start(ring.consumer);
+            let (returned, count) = self.memory.published_from(&ring, from);
+            let links = self.links_between(worker, ring.from);
+            if let Some(respawn) = self.respawns.get_mut(&worker) {
+                for unit in reclaim::units_of(&returned, &geometries) {
+                    let link = respawn.waits_for.get(&unit);
+                    if link.is_some_and(|link| links.contains(link)) {
+                        respawn.waits_for.remove(&unit);
+                    }
                 }
             }
-            self.memory
-                .set_start(ring.consumer, from + packets_in(&returned));
+            self.memory.set_start(ring.consumer, from + count);
         }
         self.empty_inputs(worker);
         self.give_up_kept(worker);
@@ -226,46 +213,8 @@ impl Supervisor {
             let (true, Some(link)) = (ring.to == worker, ring.link) else {
                 continue;
             };
-            let start = self
-                .memory
-                .starts()
-                .find(|(region, _)| *region == ring.consumer);
-            let from = start.map_or(0, |(_, index)| index);
+            let from = self.memory.start(ring.consumer);
             self.give_up_waiting(&ring, self.chain.links[link].to, from);
-        }
-        self.flush_reclaims();
-    }
-
-    /// Packets that wait in a link from index `from` on are lost to its receiving node `to`: they
-    /// are counted there, and their buffers go home.
-    pub(super) fn give_up_waiting(&mut self, ring: &RingName, to: usize, from: u64) {
-        let geometries = self.pool_geometries();
-        let Some(mapped) = self.memory.ring(ring, Some(from)) else {
-            return;
-        };
-        let waiting = catena_shm::ring::published_since(&mapped, from);
-        if waiting.is_empty() {
-            return;
-        }
-        let count = packets_in(&waiting);
-        self.memory.set_start(ring.consumer, from + count);
-        let killed = self.past.killed.entry(to).or_default();
-        *killed = killed.saturating_add(count);
-        let past = self.past.nodes.entry(to).or_default();
-        past.rx_packets = past.rx_packets.saturating_add(count);
-        if !self.shares_buffers(ring) {
-            return;
-        }
-        for (pool, unit) in reclaim::units_of(&waiting, &geometries) {
-            let own = self.respawns.get_mut(&ring.to);
-            if own.is_none_or(|respawn| respawn.waits_for.remove(&(pool, unit)).is_none()) {
-                self.reclaims.waiting.push(Reclaim {
-                    from: ring.to,
-                    pool,
-                    buffers: vec![unit],
-                    found: false,
-                });
-            }
         }
         self.flush_reclaims();
     }
@@ -273,8 +222,9 @@ impl Supervisor {
     /// A worker runs: its neighbours learn of its memory.
     pub(super) fn now_running(&mut self, worker: usize) {
         self.flush_reclaims();
-        if self.is_draining {
-            self.instances[worker].send(&ToWorker::Drain);
+        if self.is_draining() {
+            let round = self.drain_round;
+            self.instances[worker].send(&ToWorker::Drain { round });
         }
         if let Some(settings) = self.probing_of(worker) {
             self.instances[worker].send(&ToWorker::Probe(settings));

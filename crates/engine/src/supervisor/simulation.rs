@@ -9,8 +9,10 @@
 //! tried by models of the ring and by real kills. So may the supervisor, and another takes over.
 //!
 //! - `histories`: chains, changes, and what must hold at the end.
+//! - `courses`: some that went wrong once.
 //! - `ports`: a source and a sink.
 
+mod courses;
 mod histories;
 mod ports;
 
@@ -61,6 +63,15 @@ struct Living {
     _exit: OwnedFd,
 }
 
+/// What a course has happen at its moment, by process number.
+#[derive(Clone, Copy, Debug)]
+enum Deed {
+    Kill(u32),
+    Hang(u32),
+    /// All that hang go on.
+    Wake,
+}
+
 /// Everything that the supervisor does not decide.
 struct World {
     random: Random,
@@ -71,6 +82,8 @@ struct World {
     last_process: u32,
     /// Those that take no more steps, though they live.
     hung: BTreeSet<u32>,
+    /// What happens after so many more of the supervisor's waits.
+    deeds: Vec<(u32, Deed)>,
     /// How many more kills there may be, and workers that hang.
     kills: u32,
     hangs: u32,
@@ -108,6 +121,7 @@ impl World {
             workers: BTreeMap::new(),
             last_process: FIRST_PROCESS,
             hung: BTreeSet::new(),
+            deeds: Vec::new(),
             kills: 0,
             hangs: 0,
             kill_every: 200,
@@ -122,6 +136,12 @@ impl World {
     /// Some steps of some workers. If nobody had anything to do, the time passes that the
     /// supervisor is ready to wait.
     fn go_on(&mut self, patience: Duration) {
+        for (left, deed) in std::mem::take(&mut self.deeds) {
+            match left.checked_sub(1) {
+                Some(left) => self.deeds.push((left, deed)),
+                None => self.act(deed),
+            }
+        }
         let mut has_moved = false;
         for _ in 0..=self.random.below(2 + 4 * self.workers.len()) {
             let Some(process) = self.choose() else { break };
@@ -130,6 +150,17 @@ impl World {
         }
         if !has_moved {
             self.passed += patience;
+        }
+    }
+
+    fn act(&mut self, deed: Deed) {
+        match deed {
+            Deed::Kill(process) if self.workers.remove(&process).is_some() => self.killed += 1,
+            Deed::Kill(_) => {}
+            Deed::Hang(process) => {
+                self.hung.insert(process);
+            }
+            Deed::Wake => self.hung.clear(),
         }
     }
 

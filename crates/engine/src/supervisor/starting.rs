@@ -77,7 +77,7 @@ impl Supervisor {
             next_request: 0,
             started: now(),
             split_seed: runtime_dir::random_word(),
-            is_draining: false,
+            drain_round: 0,
             draining: Draining::default(),
             is_stopping: false,
             change: Change::No,

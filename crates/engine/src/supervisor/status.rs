@@ -368,7 +368,7 @@ impl Supervisor {
 
     /// Whether a worker may still take packets in.
     fn is_taking_in(&self, instance: &Instance) -> bool {
-        !instance.is_drained && (self.is_draining || !instance.is_finished)
+        !instance.is_drained && (self.is_draining() || !instance.is_finished)
     }
 
     /// Longest way from a source to a worker, in links. Ports come first, whatever they also send.

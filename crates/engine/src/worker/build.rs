@@ -20,10 +20,10 @@ use crate::link::{Inlet, RxLink, TxLink};
 use crate::load::Load;
 use crate::nf::exchange::NfControl;
 use crate::pools::{HomeLane, Pools, ReturnLane};
-use crate::protocol::{Assignment, LaneSpec, RegionName, RingSpec};
+use crate::protocol::{Assignment, LaneSpec, PoolSpec, RegionName, RingSpec};
 use crate::wait::poor_waiting;
 pub use crate::worker::build_error::BuildError;
-pub use crate::worker::built::{Additions, Built};
+pub use crate::worker::built::{Additions, Admitted, Built};
 use crate::worker::connect::Door;
 use crate::worker::ends::{Plugs, add_port};
 use crate::worker::graph::{Graph, InEdge, OutEdge, Work, WorkerNode};
@@ -286,17 +286,37 @@ impl Making {
         Ok(())
     }
 
-    /// What a running worker adds, once the neighbours' memory is attached.
+    /// Pools and lanes that a running worker adds, with what belongs to them of the assignment:
+    /// from now on their successors are nothing new.
+    ///
+    /// # Errors
+    /// [`BuildError::Inconsistent`] if a neighbour's region is missing.
+    pub fn admit(&mut self) -> Result<(Admitted, Vec<LaneSpec>, Vec<PoolSpec>), BuildError> {
+        let me = self.assignment.worker;
+        let mut admitted = Admitted {
+            owners: std::mem::take(&mut self.owners),
+            views: std::mem::take(&mut self.views),
+            ..Admitted::default()
+        };
+        let lanes = std::mem::take(&mut self.assignment.lanes);
+        for lane in &lanes {
+            if lane.from == me {
+                admitted.return_lanes.push(self.return_lane(lane)?);
+            } else if lane.to == me {
+                admitted.home_lanes.push(self.home_lane(lane)?);
+            }
+        }
+        let pools = std::mem::take(&mut self.assignment.pools);
+        Ok((admitted, lanes, pools))
+    }
+
+    /// What else a running worker adds, once the neighbours' memory is attached.
     ///
     /// # Errors
     /// [`BuildError::Inconsistent`] if a neighbour's region is missing.
     pub fn additions(mut self) -> Result<Additions, BuildError> {
         let me = self.assignment.worker;
-        let mut additions = Additions {
-            owners: std::mem::take(&mut self.owners),
-            views: std::mem::take(&mut self.views),
-            ..Additions::default()
-        };
+        let mut additions = Additions::default();
         let works = std::mem::take(&mut self.works);
         additions.works = self
             .assignment
@@ -306,13 +326,6 @@ impl Making {
             .map(|(n, w)| (n.index, w))
             .collect();
         additions.rebuilds = std::mem::take(&mut self.rebuilds);
-        for lane in &self.assignment.lanes {
-            if lane.from == me {
-                additions.return_lanes.push(self.return_lane(lane)?);
-            } else if lane.to == me {
-                additions.home_lanes.push(self.home_lane(lane)?);
-            }
-        }
         for ring in self
             .assignment
             .rings

@@ -37,6 +37,16 @@ pub struct Additions {
     pub tx: Vec<TxLink>,
     /// New receiving links.
     pub rx: Vec<RxLink>,
+    /// Nodes with new settings, by index in the chain.
+    pub works: Vec<(usize, Work)>,
+    /// Those of them that are built once more, with the memory that those before them leave.
+    pub rebuilds: Vec<(usize, Rebuild)>,
+}
+
+/// Pools and lanes that a running worker adds: all that may come to know a packet of them have
+/// added theirs before the first is made.
+#[derive(Debug, Default)]
+pub struct Admitted {
     /// New ways home for buffers that end here.
     pub return_lanes: Vec<ReturnLane>,
     /// New ways home for buffers of pools owned here.
@@ -45,8 +55,4 @@ pub struct Additions {
     pub owners: Vec<PoolOwner>,
     /// New pools seen here.
     pub views: Vec<PoolView>,
-    /// Nodes with new settings, by index in the chain.
-    pub works: Vec<(usize, Work)>,
-    /// Those of them that are built once more, with the memory that those before them leave.
-    pub rebuilds: Vec<(usize, Rebuild)>,
 }

@@ -26,7 +26,7 @@ pub(super) struct Connection {
     heard: u64,
     /// What was said of its sources, for the same.
     is_finished: Cell<bool>,
-    is_drained: Cell<bool>,
+    drained: Cell<Option<u64>>,
 }
 
 impl Connection {
@@ -36,7 +36,7 @@ impl Connection {
             incoming: Incoming::new(TO_WORKER_BYTES_MAX),
             heard: 0,
             is_finished: Cell::new(false),
-            is_drained: Cell::new(false),
+            drained: Cell::new(None),
         }
     }
 
@@ -53,7 +53,7 @@ impl Connection {
     ) -> Result<(), ServeError> {
         match record {
             FromWorker::Finished => self.is_finished.set(true),
-            FromWorker::Drained => self.is_drained.set(true),
+            FromWorker::Drained { round } => self.drained.set(Some(*round)),
             _ => {}
         }
         let text = |record| {
@@ -105,7 +105,7 @@ impl Connection {
             nonce,
             heard: self.heard,
             is_finished: self.is_finished.get(),
-            is_drained: self.is_drained.get(),
+            drained: self.drained.get(),
         };
         let bytes = serde_json::to_vec(&record);
         let bytes = bytes.map_err(|error| ServeError::Protocol(error.to_string()))?;

@@ -22,10 +22,10 @@ use crate::nf::exchange::BUDGET;
 use crate::pools::Pools;
 use crate::port::RxState;
 use crate::probe::ProbeSettings;
-use crate::protocol::{FromWorker, PortClosing, RegionName, Rewiring};
+use crate::protocol::{Admission, FromWorker, PortClosing, RegionName, Rewiring};
 use crate::stats::{IDLE_TURNS_WORD, PageLayout, RECLAIMED_WORD, WorkerCounters};
 use crate::wait::WaitPolicy;
-use crate::worker::build::{Additions, link_set};
+use crate::worker::build::{Additions, Admitted, link_set};
 use crate::worker::doorbell::Doorbell;
 use crate::worker::graph::{Graph, Work};
 use crate::worker::idleness::Idleness;
@@ -52,8 +52,8 @@ pub enum Command {
     Reclaim {
         /// Number of the request.
         number: u64,
-        /// The dead worker.
-        from: usize,
+        /// Links by which they can be out.
+        links: Vec<u8>,
         /// The pool.
         pool: u16,
         /// Its buffers.
@@ -74,12 +74,14 @@ pub enum Command {
     EndSeek,
     /// Say so when this is reached.
     Sync(u64),
-    /// New links, lanes, pools and settings, and how outputs are to be.
+    /// New lanes and pools, and whose lanes may return what.
+    Admit(Box<Admitted>, Admission),
+    /// New links and settings, and how outputs are to be.
     Rewire(Box<Additions>, Rewiring),
     /// Links that reach each node, in order; new ones among them come along.
     Inputs(Vec<(usize, Vec<(usize, u8)>)>, Vec<RxLink>),
-    /// Take no more packets in.
-    Drain,
+    /// Take no more packets in; the round in which this is asked.
+    Drain(u64),
     /// Finish.
     Stop,
     /// What probes are to note.
@@ -130,6 +132,8 @@ pub struct Runner {
     pub report: Box<dyn FnMut(&FromWorker) -> bool + Send>,
     /// Sums since the start.
     pub sums: WorkerCounters,
+    /// The round in which it was last asked whether it is drained.
+    pub drain_round: u64,
     /// Whether the supervisor knows that this worker is drained.
     pub drained_said: bool,
     /// Words to sleep on; kept, so that falling asleep allocates nothing.
@@ -347,7 +351,8 @@ impl Runner {
     /// leave.
     fn tell_drained(&mut self) {
         if !self.turn.receiving && !self.drained_said && !self.graph.holds_packets() {
-            self.drained_said = (self.report)(&FromWorker::Drained);
+            let round = self.drain_round;
+            self.drained_said = (self.report)(&FromWorker::Drained { round });
         }
     }
 
@@ -382,14 +387,12 @@ impl Runner {
                     }
                 }
                 Command::ReplaceHomeLane(from, end, start) => {
-                    let mut lanes = self.pools.home_lanes_mut().iter_mut();
-                    if let Some(lane) = lanes.find(|lane| lane.from == from) {
+                    if let Some(lane) = self.pools.home_lane_mut(from) {
                         lane.replace_producer(end, start);
                     }
                 }
                 Command::ReplaceReturnLane(to, end) => {
-                    let mut lanes = self.pools.return_lanes_mut().iter_mut();
-                    if let Some(lane) = lanes.find(|lane| lane.to == to) {
+                    if let Some(lane) = self.pools.return_lane_mut(to) {
                         lane.replace_consumer(end);
                     }
                 }
@@ -401,11 +404,11 @@ impl Runner {
                 }
                 Command::Reclaim {
                     number,
-                    from,
+                    links,
                     pool,
                     buffers,
                 } => {
-                    self.pools.reclaim(from, pool, &buffers);
+                    self.pools.reclaim(link_set(&links), pool, &buffers);
                     self.has_reclaimed(number);
                 }
                 Command::Seek(links) => self.pools.begin_search(&link_set(&links)),
@@ -421,10 +424,12 @@ impl Runner {
                 Command::Sync(id) => {
                     (self.report)(&FromWorker::Synced { id });
                 }
+                Command::Admit(admitted, admission) => self.admit(*admitted, admission),
                 Command::Rewire(additions, rewiring) => self.rewire(*additions, rewiring),
                 Command::Inputs(inputs, links) => self.set_inputs(&inputs, links),
-                Command::Drain => {
+                Command::Drain(round) => {
                     self.turn.receiving = false;
+                    self.drain_round = round;
                     self.drained_said = false;
                     self.tell_drained();
                 }
@@ -439,29 +444,33 @@ impl Runner {
         true
     }
 
-    /// The chain changes: what was added is used from the next turn on.
-    fn rewire(&mut self, additions: Additions, rewiring: Rewiring) {
-        for owner in additions.owners {
+    /// The chain changes: packets of new pools may come.
+    fn admit(&mut self, admitted: Admitted, admission: Admission) {
+        for owner in admitted.owners {
             self.pools.add_owner(owner);
         }
-        for view in additions.views {
+        for view in admitted.views {
             self.pools.add_view(view);
         }
-        for lane in additions.return_lanes {
+        for lane in admitted.return_lanes {
             self.pools.add_return_lane(lane);
         }
-        for lane in additions.home_lanes {
+        for lane in admitted.home_lanes {
             self.pools.add_home_lane(lane);
         }
-        for (from, links) in rewiring.home_links {
-            let mut lanes = self.pools.home_lanes_mut().iter_mut();
-            if let Some(lane) = lanes.find(|lane| lane.from == from) {
+        for (from, links) in admission.home_links {
+            if let Some(lane) = self.pools.home_lane_mut(from) {
                 lane.links = link_set(&links);
             }
         }
-        for (to, pools) in rewiring.lane_pools {
+        for (to, pools) in admission.lane_pools {
             self.pools.set_lane_pools(to, pools);
         }
+        (self.report)(&FromWorker::Admitted);
+    }
+
+    /// The chain changes: what was added is used from the next turn on.
+    fn rewire(&mut self, additions: Additions, rewiring: Rewiring) {
         for (index, work) in additions.works {
             if let Some(node) = self.graph.nodes.iter_mut().find(|node| node.index == index) {
                 node.replace_work(work, &mut self.pools);

@@ -93,6 +93,7 @@ fn runner(node: WorkerNode, pools: Pools) -> Runner {
         watch: Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC).unwrap()),
         report: Box::new(|_| true),
         sums: WorkerCounters::default(),
+        drain_round: 0,
         drained_said: false,
         words: Vec::new(),
         sockets: None,

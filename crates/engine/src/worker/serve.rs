@@ -245,6 +245,7 @@ fn assemble(
             reclaimed: assignment.reclaimed,
             ..WorkerCounters::default()
         },
+        drain_round: 0,
         drained_said: false,
         words: Vec::with_capacity(bell::WORDS_MAX),
         sockets,
@@ -413,12 +414,12 @@ impl<'a> Control<'a> {
             }
             ToWorker::Reclaim {
                 number,
-                from,
+                links,
                 pool,
                 buffers,
             } => running.command(Command::Reclaim {
                 number,
-                from,
+                links,
                 pool,
                 buffers,
             }),
@@ -434,7 +435,7 @@ impl<'a> Control<'a> {
             }),
             ToWorker::EndSeek => running.command(Command::EndSeek),
             ToWorker::Sync { id } => running.command(Command::Sync(id)),
-            ToWorker::Drain => running.command(Command::Drain),
+            ToWorker::Drain { round } => running.command(Command::Drain(round)),
             ToWorker::Resume { nonce } => self.connection.resume(nonce)?,
             ToWorker::Probe(settings) => {
                 // Here, so that the data path meets no page fault.
@@ -450,11 +451,21 @@ impl<'a> Control<'a> {
                 self.brought.extend(BroughtState::of(record, one(fds)?));
             }
             ToWorker::Change(delta) => self.begin_change(*delta)?,
+            ToWorker::Admit(admission) => {
+                if let Some(Change::Making(making)) = &mut self.change {
+                    let (admitted, lanes, pools) = making.admit()?;
+                    self.assignment.lanes.extend(lanes);
+                    self.assignment.pools.extend(pools);
+                    running.command(Command::Admit(Box::new(admitted), *admission));
+                }
+            }
             ToWorker::Rewire(rewiring) => {
                 if let Some(Change::Making(mut making)) = self.change.take() {
                     self.memory.adopt(making.take_memory());
                     self.adopt_controls(making.take_controls());
-                    self.adopt_specs(making.assignment().clone());
+                    // From now on they belong to the assignment, so that successors are attached.
+                    let rings = making.assignment().rings.clone();
+                    self.assignment.rings.extend(rings);
                     let mut additions = making.additions()?;
                     self.change = Some(Change::Inputs(std::mem::take(&mut additions.rx)));
                     self.running
@@ -549,14 +560,6 @@ impl<'a> Control<'a> {
             }
             Err(error) => self.connection.send_failure(&error),
         }
-    }
-
-    /// From now on the additions belong to the assignment, so that their successors can be
-    /// attached.
-    fn adopt_specs(&mut self, delta: Assignment) {
-        self.assignment.rings.extend(delta.rings);
-        self.assignment.lanes.extend(delta.lanes);
-        self.assignment.pools.extend(delta.pools);
     }
 }
 

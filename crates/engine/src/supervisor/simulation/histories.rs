@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ports::{ACCOUNT, Account, registry};
-use super::{Died, Random, World, living, with};
+use super::{Deed, Died, Random, World, living, with};
 use crate::chain::Chain;
 use crate::chain::model::is_gone;
 use crate::stats::NodeCounters;
@@ -18,22 +18,22 @@ use crate::supervisor::{Options, Supervisor};
 
 /// A node of a chain to be.
 #[derive(Clone, Debug)]
-struct Nf {
-    name: String,
-    kind: &'static str,
-    on_death: &'static str,
+pub(super) struct Nf {
+    pub(super) name: String,
+    pub(super) kind: &'static str,
+    pub(super) on_death: &'static str,
 }
 
 /// A chain file to be: a line of NFs between a source and a sink.
 #[derive(Clone, Debug)]
-struct Draft {
-    nfs: Vec<Nf>,
-    trust: &'static str,
-    overflow: &'static str,
-    aggregate: &'static str,
-    slots: u32,
-    is_kept: bool,
-    names: u32,
+pub(super) struct Draft {
+    pub(super) nfs: Vec<Nf>,
+    pub(super) trust: &'static str,
+    pub(super) overflow: &'static str,
+    pub(super) aggregate: &'static str,
+    pub(super) slots: u32,
+    pub(super) is_kept: bool,
+    pub(super) names: u32,
 }
 
 /// Types with what they are told.
@@ -135,7 +135,7 @@ fn read(text: &str) -> Result<Chain, String> {
 }
 
 /// One chain from start to end.
-struct History<'a> {
+pub(super) struct History<'a> {
     random: Random,
     root: &'a Path,
     /// What runs, and what it was last told to become.
@@ -143,7 +143,7 @@ struct History<'a> {
     wanted: Draft,
     supervisor: Option<Supervisor>,
     /// Whether a worker may hang.
-    hangs: bool,
+    pub(super) hangs: bool,
     /// What has happened, for people.
     course: Vec<String>,
 }
@@ -157,7 +157,20 @@ fn unless_it_dies<T>(act: impl FnOnce() -> T) -> Option<T> {
     }
 }
 
-impl History<'_> {
+impl<'a> History<'a> {
+    /// Of a chain that begins as `draft`.
+    pub(super) fn of(seed: u64, root: &'a Path, draft: Draft) -> Self {
+        Self {
+            random: Random(seed),
+            root,
+            wanted: draft.clone(),
+            draft,
+            supervisor: None,
+            hangs: false,
+            course: Vec::new(),
+        }
+    }
+
     fn options(&self) -> Options {
         Options {
             registry: Arc::new(registry().clone()),
@@ -167,12 +180,12 @@ impl History<'_> {
         }
     }
 
-    fn supervisor(&mut self) -> &mut Supervisor {
+    pub(super) fn supervisor(&mut self) -> &mut Supervisor {
         self.supervisor.as_mut().expect("somebody supervises")
     }
 
     /// Starts the chain; false if a kill met it before it ran.
-    fn start(&mut self) -> Result<bool, String> {
+    pub(super) fn start(&mut self) -> Result<bool, String> {
         let text = self.draft.text();
         self.course.push(format!("start\n{text}"));
         let kept = self.draft.is_kept;
@@ -209,6 +222,11 @@ impl History<'_> {
 
     fn change(&mut self) -> Result<(), String> {
         let draft = self.draft.changed(&mut self.random);
+        self.become_what(draft)
+    }
+
+    /// Changes the chain to what `draft` says.
+    pub(super) fn become_what(&mut self, draft: Draft) -> Result<(), String> {
         let text = draft.text();
         self.course.push(format!("apply\n{text}"));
         let chain = read(&text)?;
@@ -271,6 +289,16 @@ impl History<'_> {
             world.dies_in = None;
         });
         let is_drained = self.random.once_in(2);
+        self.end_so(is_drained)
+    }
+
+    /// The end of one that is drained first, with nobody killed any more.
+    pub(super) fn drain_and_check(&mut self) -> Result<(), String> {
+        self.end_so(true)
+    }
+
+    fn end_so(&mut self, is_drained: bool) -> Result<(), String> {
+        with(|world| world.deeds.retain(|(_, deed)| matches!(deed, Deed::Wake)));
         if !is_drained {
             with(|world| world.hung.clear());
         }
@@ -379,12 +407,8 @@ fn live(seed: u64, root: &Path) -> Result<(), String> {
     });
     let mut history = History {
         random,
-        root,
-        wanted: draft.clone(),
-        draft,
-        supervisor: None,
         hangs,
-        course: Vec::new(),
+        ..History::of(seed, root, draft)
     };
     let result = (|| {
         if !history.start()? {
