@@ -534,7 +534,7 @@ impl<'a> Control<'a> {
             states: std::mem::take(&mut self.brought),
             ..Brought::default()
         };
-        let running = Some((&self.memory, &self.new_controls));
+        let running = Some((&*self.assignment.nodes, &self.memory, &self.new_controls));
         match Making::start_beside(delta, brought, self.registry, running) {
             Ok(mut making) => {
                 for (region, len, fd) in making.made() {
@@ -554,6 +554,12 @@ impl<'a> Control<'a> {
     /// From now on the additions belong to the assignment, so that their successors can be
     /// attached.
     fn adopt_specs(&mut self, delta: Assignment) {
+        for node in delta.nodes {
+            let mut nodes = self.assignment.nodes.iter_mut();
+            if let Some(known) = nodes.find(|known| known.index == node.index) {
+                *known = node;
+            }
+        }
         self.assignment.rings.extend(delta.rings);
         self.assignment.lanes.extend(delta.lanes);
         self.assignment.pools.extend(delta.pools);
