@@ -15,7 +15,7 @@
 //! - `evidence`: what a worker's own memory says against it.
 //! - `reclaim`: what a dead worker held; pure.
 //! - `burial`: the same, done on real memory; `reclaims`: what is on its way home; `past`: what the
-//!   dead had counted.
+//!   dead had counted; `port_counts`: what their ports had received and sent.
 //! - `respawn`: restart and its policies; `restarts`: what is to be started again.
 //! - `audit`: buffers that a dead worker had kept without saying so; `audits`: which are sought.
 //! - `asking`: what a change would come to; `clock`: what time it is.
@@ -69,6 +69,7 @@ mod merged;
 mod out;
 mod outbox;
 mod past;
+mod port_counts;
 mod reclaims;
 mod remains;
 mod respawn;
