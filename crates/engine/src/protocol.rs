@@ -393,6 +393,8 @@ pub enum ToWorker {
         node: usize,
         /// The request.
         request: serde_json::Value,
+        /// Whether it amends the node's settings: what became of it is said again in `Resumed`.
+        is_change: bool,
     },
 }
 
@@ -469,6 +471,9 @@ pub enum FromWorker {
         is_finished: bool,
         /// Whether it has said `Drained`.
         is_drained: bool,
+        /// The last requests that amend settings which it has answered, and whether it accepted
+        /// them.
+        changed: Vec<(u64, bool)>,
     },
     /// Last record.
     Stopped {

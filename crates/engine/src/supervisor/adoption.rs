@@ -28,7 +28,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use crate::chain::Chain;
 use crate::chain::diff::diff;
-use crate::placement::{Placement, place, place_onto};
+use crate::placement::Placement;
 use crate::protocol::parts::{Incoming, Outgoing};
 use crate::protocol::{RegionName, ToWorker, VERSION};
 use crate::supervisor::audits::Audits;
@@ -36,6 +36,8 @@ use crate::supervisor::book::{Book, Life, Stage, WrittenRegion};
 use crate::supervisor::burial::links_to;
 use crate::supervisor::change::Change;
 use crate::supervisor::clock::now;
+use crate::supervisor::course::Course;
+use crate::supervisor::drift::Drift;
 use crate::supervisor::estate::{Estate, Origin, monotonic_ns, read_text};
 use crate::supervisor::instance::{Changing, Held, Instance, State};
 use crate::supervisor::keeper::{Call, Reply, TEXT_BYTES_MAX};
@@ -44,7 +46,7 @@ use crate::supervisor::outbox::Outbox;
 use crate::supervisor::past::Past;
 use crate::supervisor::reclaim::units_of;
 use crate::supervisor::reclaims::Reclaims;
-use crate::supervisor::renumber::{compact, renumber};
+use crate::supervisor::renumber::compact;
 use crate::supervisor::restarts::read_back;
 use crate::supervisor::rounds::Draining;
 use crate::supervisor::runtime_dir::{RuntimeDir, RuntimeDirError, dial_keeper};
@@ -192,52 +194,22 @@ impl Inheritance {
         copy.map_err(|error| error.to_string())
     }
 
+    fn origin(&self, text: Option<&(String, usize)>) -> Result<Option<Origin>, String> {
+        let origin = text.map(|(key, len)| {
+            let memory = self.shared(key)?;
+            Ok(Origin { memory, len: *len })
+        });
+        origin.transpose()
+    }
+
     /// The texts that the chain came from, in order.
     fn origins(&self) -> Result<Vec<(Origin, String)>, String> {
         let origins = self.book.origins.iter().map(|(key, len)| {
-            let memory = self.shared(key)?;
-            let text = read_text(&memory, *len)?;
-            Ok((Origin { memory, len: *len }, text))
+            let (memory, len) = (self.shared(key)?, *len);
+            let text = read_text(&memory, len)?;
+            Ok((Origin { memory, len }, text))
         });
         origins.collect()
-    }
-}
-
-/// A chain as it was before its last change, and as it is.
-struct Course {
-    before: Option<(Chain, Placement)>,
-    now: (Chain, Placement),
-}
-
-impl Course {
-    /// Goes through all changes again: numbers of nodes, links and workers come from them.
-    fn replay(
-        origins: &[(Origin, String)],
-        read: &dyn Fn(&str) -> Result<Chain, String>,
-    ) -> Result<Self, String> {
-        let mut course: Option<Self> = None;
-        for (_, text) in origins {
-            let read = read(text)?;
-            course = Some(match course {
-                None => {
-                    let placement = place(&read).map_err(|error| error.sentence())?;
-                    Self {
-                        before: None,
-                        now: (read, placement),
-                    }
-                }
-                Some(Self { now, .. }) => {
-                    let chain = renumber(&now.0, &read);
-                    let placement = place_onto(&chain, Some(&now.1));
-                    let placement = placement.map_err(|error| error.sentence())?;
-                    Self {
-                        before: Some(now),
-                        now: (chain, placement),
-                    }
-                }
-            });
-        }
-        course.ok_or_else(|| "its estate says nothing of where it came from".to_owned())
     }
 }
 
@@ -290,7 +262,7 @@ impl Supervisor {
         options: Options,
         inherited: Inheritance,
         origins: Vec<Origin>,
-        ((chain, placement), old): ((Chain, Placement), Option<&Placement>),
+        ((mut chain, placement), old): ((Chain, Placement), Option<&Placement>),
     ) -> Result<Self, String> {
         let book = &inherited.book;
         let change = switching(book.stage, old, &placement);
@@ -316,6 +288,9 @@ impl Supervisor {
         let estate = Estate::new(keeper, None, serial, &inherited.parcels);
         let mut estate = estate.map_err(|error| error.to_string())?;
         estate.origins = origins;
+        let drift = inherited.origin(book.drift.as_ref())?;
+        let drift_now = Drift::read(drift.as_ref(), &mut chain)?;
+        estate.drift = drift;
         let memory = memory(&inherited, &placement, old)?;
         let states = states(&inherited, &chain)?;
         // Last: from here on nothing fails, and what fails would remove the chain's folder.
@@ -340,6 +315,7 @@ impl Supervisor {
             spare: None,
             questions: BTreeMap::new(),
             next_request: book.next_request,
+            drift: drift_now,
             started: started(book.started_ns),
             split_seed: book.split_seed,
             is_draining: book.is_draining,

@@ -19,6 +19,7 @@
 //! - `respawn`: restart and its policies; `restarts`: what is to be started again.
 //! - `audit`: buffers that a dead worker had kept without saying so; `audits`: which are sought.
 //! - `asking`: what a change would come to; `clock`: what time it is.
+//! - `requests`: what nodes are asked; `drift`: what that has changed of the chain.
 //! - `draining`: nothing more is taken in; `ending`: the chain's end; `remains`: what it leaves.
 //! - `watchdog`: data paths that stand still, by their `turns`; `rounds`: how far draining is;
 //!   `out`: how much of a pool is out.
@@ -28,13 +29,15 @@
 //! - `sockets`: introductions over TCP; `tcp_links`: which links those are for.
 //! - `states`: memory that outlives NFs; `handover`: who is given it.
 //! - `estate`: what a successor of this supervisor needs; `book`: the text of it; `bookkeeping`:
-//!   when it is written; `keeper`: the process that keeps it; `adoption`: taking it over.
+//!   when it is written; `keeper`: the process that keeps it; `adoption`: taking it over;
+//!   `course`: how it came to be.
 //! - `runtime_dir`: the folder of a running chain: lock and sockets.
 //!
 //! One loop ([`Supervisor::step`]) serves everything; it never waits for a worker.
 
 pub mod adoption;
 pub mod apply;
+pub mod asking;
 pub mod container;
 pub mod instance;
 pub mod keeper;
@@ -45,7 +48,6 @@ pub mod runtime_dir;
 pub mod spawn;
 
 mod arrivals;
-mod asking;
 mod attention;
 mod audit;
 mod audits;
@@ -56,7 +58,9 @@ mod burial;
 mod change;
 mod clock;
 mod cores;
+mod course;
 mod draining;
+mod drift;
 mod ending;
 mod estate;
 mod evidence;
@@ -72,6 +76,7 @@ mod past;
 mod port_counts;
 mod reclaims;
 mod remains;
+mod requests;
 mod respawn;
 mod restarts;
 mod rounds;
@@ -104,6 +109,7 @@ use crate::supervisor::audits::Audits;
 use crate::supervisor::body::Body;
 use crate::supervisor::change::Change;
 use crate::supervisor::container::Containers;
+use crate::supervisor::drift::{Drift, Question};
 use crate::supervisor::estate::Estate;
 use crate::supervisor::instance::{Instance, State};
 use crate::supervisor::memory::Memory;
@@ -205,6 +211,8 @@ pub struct Supervisor {
     containers: Option<Containers>,
     questions: BTreeMap<u64, Question>,
     next_request: u64,
+    /// What control requests have changed of the chain.
+    drift: Drift,
     started: Instant,
     /// What splitters' hashes are keyed with, drawn anew for each run: nobody outside may know
     /// which flows meet at one shard.
@@ -219,17 +227,6 @@ pub struct Supervisor {
     /// What a successor of this supervisor needs, if the chain may outlive it.
     estate: Option<Estate>,
 }
-
-/// A request to a node, on its way or answered.
-#[derive(Debug)]
-struct Question {
-    /// Who was asked.
-    worker: usize,
-    answer: Option<Result<serde_json::Value, String>>,
-}
-
-/// Questions that are remembered; whoever asked older ones has given up.
-const QUESTIONS_MAX: usize = 256;
 
 /// Where a counters page holds the number of buffers that are out (see `WorkerCounters::words`).
 const BUFFERS_OUT_WORD: usize = 6;
@@ -281,41 +278,6 @@ impl Supervisor {
         if instance.is_introduced && instance.is_live() {
             instance.send(record);
         }
-    }
-
-    /// Sends a request to a node; the answer is fetched by [`Supervisor::answer`].
-    pub fn request(&mut self, node: usize, request: serde_json::Value) -> u64 {
-        self.next_request += 1;
-        let id = self.next_request;
-        let worker = self.placement.worker_of[node];
-        let instance = &self.instances[worker];
-        let refusal = if !(instance.is_introduced && instance.is_live()) {
-            Some("it is being restarted; ask again")
-        } else if !instance.outbox.has_room_for_requests() {
-            Some("it has not taken what it was asked before; ask again")
-        } else {
-            None
-        };
-        if refusal.is_none() {
-            self.tell(worker, &ToWorker::Control { id, node, request });
-        }
-        let answer = refusal.map(|later| Err(later.to_owned()));
-        self.questions.insert(id, Question { worker, answer });
-        if self.questions.len() > QUESTIONS_MAX {
-            self.questions.pop_first();
-        }
-        id
-    }
-
-    /// The answer to a request, once.
-    pub fn answer(&mut self, id: u64) -> Option<Result<serde_json::Value, String>> {
-        self.questions.get(&id)?.answer.as_ref()?;
-        self.questions.remove(&id)?.answer
-    }
-
-    /// Nobody waits for the answer to a request any more.
-    pub fn withdraw(&mut self, id: u64) {
-        self.questions.remove(&id);
     }
 
     /// Something worth telling people, if there is anything.

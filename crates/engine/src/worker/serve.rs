@@ -443,9 +443,9 @@ impl<'a> Control<'a> {
                 }
                 running.command(Command::Probe(settings));
             }
-            ToWorker::Control { id, node, request } => {
-                self.ask(id, node, request)?;
-            }
+            ToWorker::Control {
+                id, node, request, ..
+            } => self.ask(id, node, request)?,
             record @ ToWorker::State { .. } => {
                 self.brought.extend(BroughtState::of(record, one(fds)?));
             }

@@ -13,6 +13,8 @@
 //! | `{"events": N}` | up to N events, which are then gone |
 //! | `{"trace": N}`, then `{"show": "traces"}` | the next N packets, N up to 64 |
 //! | `{"program": {...}}` | runs another program of the same layout; flows stay |
+//!
+//! What changes tables or the program is kept with the chain (`amending`).
 
 use catena_engine::nf::Verdict as NfVerdict;
 use catena_engine::nf::exchange::{BUSY, ControlEnd, Handled, NfControl};
@@ -25,7 +27,7 @@ use crate::efsm::{Document, compile};
 use crate::program::frame::Frame;
 use crate::program::layout::{Layout, Portion};
 use crate::program::run::{Arrival, Loaded, Running};
-use crate::program::table::{MatchTable, Pattern, TableEntry};
+use crate::program::table::{Pattern, TableEntry, TableShape};
 use crate::program::trace::{ElementTrace, NamedValue, Tracer, key_values};
 use crate::{Cursor, Entry};
 
@@ -410,7 +412,7 @@ fn change_table(
     is_set: bool,
 ) -> Result<Value, String> {
     let number = table(running, name)?;
-    let entry = entry(&running.tables()[number], request)?;
+    let entry = entry(running.tables()[number].shape(), request)?;
     let changed = if is_set {
         running.set_entry(number, entry)
     } else {
@@ -421,8 +423,7 @@ fn change_table(
 }
 
 /// An entry of a request: patterns and data as in a program.
-fn entry(table: &MatchTable, request: &Value) -> Result<TableEntry, String> {
-    let shape = table.shape();
+pub(super) fn entry(shape: &TableShape, request: &Value) -> Result<TableEntry, String> {
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
