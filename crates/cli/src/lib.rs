@@ -32,6 +32,7 @@ mod render;
 mod sample;
 mod service;
 mod top;
+mod written;
 
 use std::process::ExitCode;
 
@@ -64,6 +65,8 @@ enum Command {
     Plan(commands::plan::Args),
     /// Make a running chain what a file says, losing no packet on links that stay
     Apply(commands::apply::Args),
+    /// Print a running chain as a chain file, with what control requests have changed
+    Export(commands::export::Args),
     /// Stop a running chain: drained, every packet accounted for
     Stop(commands::stop::Args),
     /// List, describe and control network functions
@@ -139,6 +142,7 @@ pub fn main_with(kinds: &[&'static NfKind]) -> ExitCode {
         Command::Probe(args) => commands::probe::run(&args),
         Command::Plan(args) => commands::plan::run(&args),
         Command::Apply(args) => commands::apply::run(&args),
+        Command::Export(args) => commands::export::run(&args),
         Command::Stop(args) => commands::stop::run(&args),
         Command::Nf(command) => commands::nf::run(&command),
         Command::Port(command) => commands::port::run(&command),

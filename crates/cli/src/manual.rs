@@ -90,7 +90,20 @@ const EXAMPLES: &[Examples] = &[
     of("plan", &[("catena plan web.yaml", "What apply would do")]),
     of(
         "apply",
-        &[("catena apply web.yaml", "Change the running chain")],
+        &[
+            ("catena apply web.yaml", "Change the running chain"),
+            (
+                "catena apply web.yaml --discard",
+                "Undo what nf control has changed, too",
+            ),
+        ],
+    ),
+    of(
+        "export",
+        &[(
+            "catena export web > web-now.yaml",
+            "The chain as it runs, with what nf control has changed",
+        )],
     ),
     of("stop", &[("catena stop web", "Drain the chain and end it")]),
     of("nf", &[("catena nf list", "Types of network functions")]),

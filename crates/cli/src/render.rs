@@ -64,6 +64,13 @@ pub(crate) fn status(status: &Status) -> String {
             "buffers that dead workers had kept: {kept}, home again"
         );
     }
+    for (node, count) in &status.amended {
+        let _ = writeln!(
+            text,
+            "amended: {node}, by {count} control requests that are kept (catena export writes \
+             them out)"
+        );
+    }
     for who in &status.detached {
         let _ = writeln!(text, "detached: {who}");
     }

@@ -5,6 +5,7 @@
 //! clock; it is given bytes and a time, so tests and fuzzers drive it directly. One NF is one file
 //! in `nfs/` that ends with its [`NfKind`], the entry by which chain files name it.
 
+mod amend;
 mod burst;
 pub mod exchange;
 mod function;
@@ -17,6 +18,7 @@ mod verdict;
 
 pub use crate::drop_reason::{DropReason, OWN_REASON_COUNT_MAX};
 pub use crate::own_counters::COUNTER_COUNT_MAX;
+pub use amend::{Amend, Amends};
 pub use burst::Burst;
 pub use function::Nf;
 pub use hand_over::HandOver;

@@ -135,9 +135,9 @@ impl PortRole {
 /// Opens a port from its configuration.
 pub type OpenPort = fn(&serde_json::Value, &Opening<'_>) -> Result<Box<dyn Port>, PortError>;
 
-/// Puts a wrapper around a port, from its configuration and the chain file's folder.
+/// Puts a wrapper around a port, from its configuration and what the port is opened with.
 pub type WrapPort =
-    fn(&serde_json::Value, &std::path::Path, Box<dyn Port>) -> Result<Box<dyn Port>, PortError>;
+    fn(&serde_json::Value, &Opening<'_>, Box<dyn Port>) -> Result<Box<dyn Port>, PortError>;
 
 /// A port type as chain files know it.
 pub struct PortKind {

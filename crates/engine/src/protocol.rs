@@ -407,6 +407,8 @@ pub enum ToWorker {
         node: usize,
         /// The request.
         request: serde_json::Value,
+        /// Whether it amends the node's settings: what became of it is said again in `Resumed`.
+        is_change: bool,
     },
 }
 
@@ -488,6 +490,9 @@ pub enum FromWorker {
         is_finished: bool,
         /// The last round of which it has said `Drained`.
         drained: Option<u64>,
+        /// The last requests that amend settings which it has answered, and whether it accepted
+        /// them.
+        changed: Vec<(u64, bool)>,
     },
     /// Last record.
     Stopped {

@@ -186,7 +186,7 @@ impl PortBench {
     ) -> Result<Self, PortError> {
         (kind.check)(config).map_err(crate::opening::refused)?;
         let of_inner = inner.report().len();
-        let port = (kind.wrap)(config, dir, inner)?;
+        let port = (kind.wrap)(config, &Opening::alone(dir), inner)?;
         named(port.as_ref(), of_inner, kind.name, kind.counters)?;
         Ok(Self::new(port))
     }

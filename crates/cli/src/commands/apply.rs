@@ -3,22 +3,26 @@
 //!
 //! The file is checked here first, so that its errors are shown with their lines; the supervisor
 //! checks it again, since it believes nobody. If anything new cannot be started, nothing changes.
+//! What control requests have changed of an NF stays where it fits, unless `--discard` is given.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use catena_engine::chain::Chain;
+use catena_engine::chain::{Chain, Plan};
 use catena_engine::supervisor::Supervisor;
 
-use super::Outcome;
-use super::control::{Answer, Request, Source, unexpected};
+use super::control::{Amended, Answer, Planned, Request, Source, Wish, unexpected};
 use super::target::Target;
+use super::{Failure, Outcome};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Chain file, as the chain is to be; - is the standard input
     #[arg(value_hint = clap::ValueHint::FilePath)]
     file: PathBuf,
+    /// Keep nothing of what `catena nf control` has changed: every node is as the file says
+    #[arg(long)]
+    discard: bool,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -35,22 +39,49 @@ pub(crate) fn run(args: &Args) -> Outcome {
         dir: checked.chain.dir.clone(),
         mode: None,
     };
-    let (text, actions) = match target.ask(&Request::Apply(source))? {
-        Answer::Applied { text, actions } => (text, actions),
-        other => return Err(unexpected(&other)),
+    let wish = Wish {
+        source,
+        discards: args.discard,
     };
-    if args.json {
-        let body = serde_json::json!({ "chain": name, "actions": actions });
-        crate::document::print("catena.plan/1", &body)?;
-    } else if text.is_empty() {
-        outln!(
-            "nothing to do: chain \"{name}\" is as {} says",
-            super::check::name_of(&args.file)
-        );
-    } else {
-        out!("{text}");
+    match target.ask(&Request::Apply(wish))? {
+        Answer::Planned(done) => {
+            print(&name, &super::check::name_of(&args.file), &done, args.json)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        other => Err(unexpected(&other)),
     }
-    Ok(ExitCode::SUCCESS)
+}
+
+/// What `plan` and `apply` print.
+pub(super) fn print(chain: &str, file: &str, planned: &Planned, json: bool) -> Result<(), Failure> {
+    if json {
+        let body = serde_json::json!({
+            "chain": chain,
+            "actions": planned.actions,
+            "amended": planned.amended,
+        });
+        return crate::document::print("catena.plan/1", &body);
+    }
+    if planned.text.is_empty() && planned.amended.is_empty() {
+        outln!("nothing to do: chain \"{chain}\" is as {file} says");
+    } else if planned.text.is_empty() {
+        outln!("nothing to do: chain \"{chain}\" is as {file} says, and as control requests say");
+    } else {
+        out!("{}", planned.text);
+    }
+    for remark in &planned.remarks {
+        outln!("  {}", remark.trim_start());
+    }
+    for amended in &planned.amended {
+        outln!(
+            "= node {} (kept: changed by catena nf control)",
+            amended.node
+        );
+        for value in &amended.values {
+            outln!("    {value}");
+        }
+    }
+    Ok(())
 }
 
 /// The chain that a running one, started as `running`, is to become.
@@ -67,34 +98,53 @@ fn wanted(supervisor: &Supervisor, running: &Source, new: &Source) -> Result<Cha
     Ok(chain)
 }
 
-/// The supervisor's side of `catena plan`: whether [`apply`] would refuse, and why.
-pub(crate) fn plan(supervisor: &Supervisor, running: &Source, new: &Source) -> Answer {
-    match wanted(supervisor, running, new).map(|chain| supervisor.would_apply(&chain)) {
-        Ok(Ok(_)) => Answer::Planned(None),
-        Ok(Err(error)) => Answer::Planned(Some(error.to_string())),
-        Err(why) => Answer::Error(why),
-    }
+/// The supervisor's side of `catena plan`: what [`apply`] would do, and whether it would refuse.
+pub(crate) fn plan(supervisor: &Supervisor, running: &Source, wish: &Wish) -> Answer {
+    let chain = match wanted(supervisor, running, &wish.source) {
+        Ok(chain) => chain,
+        Err(why) => return Answer::Error(why),
+    };
+    let prospect = supervisor.prospect(&chain, wish.discards);
+    Answer::Planned(Box::new(Planned {
+        text: steps(&prospect.plan),
+        actions: prospect.plan.to_json(),
+        remarks: prospect.remarks,
+        amended: prospect.amended.into_iter().map(Amended::of).collect(),
+        refusal: prospect.refusal.map(|error| error.to_string()),
+    }))
 }
 
 /// The supervisor's side. `running` is what the chain was started from; it becomes what it is now.
-pub(crate) fn apply(supervisor: &mut Supervisor, running: &mut Source, new: Source) -> Answer {
-    let chain = match wanted(supervisor, running, &new) {
+pub(crate) fn apply(supervisor: &mut Supervisor, running: &mut Source, wish: Wish) -> Answer {
+    let chain = match wanted(supervisor, running, &wish.source) {
         Ok(chain) => chain,
         Err(why) => return Answer::Error(why),
     };
     let mode = running.mode;
-    let new = Source { mode, ..new };
-    match supervisor.apply(&chain, &new.origin()) {
+    let new = Source {
+        mode,
+        ..wish.source
+    };
+    let remarks = supervisor.prospect(&chain, wish.discards).remarks;
+    match supervisor.become_as(&chain, &new.origin(), wish.discards) {
         Ok(plan) => {
             *running = new;
-            let text = if plan.is_empty() {
-                String::new()
-            } else {
-                plan.to_string()
-            };
-            let actions = serde_json::to_value(&plan.actions).unwrap_or_default();
-            Answer::Applied { text, actions }
+            let amended = supervisor.drift().into_iter().map(Amended::of);
+            Answer::Planned(Box::new(Planned {
+                text: steps(&plan),
+                actions: plan.to_json(),
+                remarks,
+                amended: amended.collect(),
+                refusal: None,
+            }))
         }
         Err(error) => Answer::Error(error.to_string()),
+    }
+}
+
+fn steps(plan: &Plan) -> String {
+    match plan.is_empty() {
+        true => String::new(),
+        false => plan.to_string(),
     }
 }

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use catena_engine::chain::{Chain, Mode};
+use catena_engine::chain::values::config_changes;
+use catena_engine::chain::{Chain, Mode, ValueChange};
 use catena_engine::probe::ProbeSettings;
 use catena_engine::supervisor::adoption::{Orphan, orphan};
 use catena_engine::supervisor::probing::ProbeMap;
@@ -51,12 +52,12 @@ pub(crate) enum Request {
     Status,
     /// Stop it, draining it first; the answer is its last status.
     Stop,
-    /// What it was started from.
-    Chain,
     /// Become this.
-    Apply(Source),
-    /// Whether it could become this now.
-    Plan(Source),
+    Apply(Wish),
+    /// What that would come to, and whether it could be now.
+    Plan(Wish),
+    /// What control requests have changed of what it was started from.
+    Drift,
     /// What its probes are to note.
     Probe(ProbeSettings),
     /// What the numbers in its probes' records stand for, and whose records there are.
@@ -81,17 +82,10 @@ pub(crate) enum Request {
 pub(crate) enum Answer {
     /// Its status.
     Status(Box<Status>),
-    /// What it was started from.
-    Chain(Source),
-    /// The steps that were taken.
-    Applied {
-        /// For people; empty if there was nothing to do.
-        text: String,
-        /// For machines.
-        actions: serde_json::Value,
-    },
-    /// It could, or why not.
-    Planned(Option<String>),
+    /// What a change would come to, or has come to.
+    Planned(Box<Planned>),
+    /// What it was started from, and nodes with their configurations there and as they run.
+    Drift(Source, Vec<(String, serde_json::Value, serde_json::Value)>),
     /// The NF's answer.
     Control(serde_json::Value),
     /// Its probes note what was asked.
@@ -107,6 +101,49 @@ pub(crate) enum Answer {
     },
     /// It could not be done, and why.
     Error(String),
+}
+
+/// What a chain is to become.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Wish {
+    /// What it is to be as.
+    pub(crate) source: Source,
+    /// Whether nothing stays of what control requests have changed.
+    pub(crate) discards: bool,
+}
+
+/// What a change would come to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Planned {
+    /// The steps for people; empty if there are none.
+    pub(crate) text: String,
+    /// The same for machines.
+    pub(crate) actions: serde_json::Value,
+    /// What else people are to know.
+    pub(crate) remarks: Vec<String>,
+    /// What stays of that which control requests have changed: `old` is in the file, `new` runs.
+    pub(crate) amended: Vec<Amended>,
+    /// Why it would be refused.
+    pub(crate) refusal: Option<String>,
+}
+
+/// What control requests have changed of a node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Amended {
+    /// Its name in the chain file.
+    pub(crate) node: String,
+    /// The values.
+    pub(crate) values: Vec<ValueChange>,
+}
+
+impl Amended {
+    /// Of a node, by its configuration in the file and as it runs.
+    pub(crate) fn of(
+        (node, written, runs): (String, serde_json::Value, serde_json::Value),
+    ) -> Self {
+        let values = config_changes(&written, &runs);
+        Self { node, values }
+    }
 }
 
 /// What a chain was started from.

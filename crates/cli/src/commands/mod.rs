@@ -6,6 +6,7 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod control;
 pub(crate) mod doctor;
+pub(crate) mod export;
 pub(crate) mod flow;
 mod joining;
 pub(crate) mod keeper;

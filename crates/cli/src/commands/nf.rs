@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::process::ExitCode;
 
-use catena_engine::nf::{Access, Inputs, NfKind};
+use catena_engine::nf::{Access, Inputs, NfKind, NfPlan};
 use catena_engine::shard::Sharding;
 
 use serde_json::json;
@@ -113,8 +113,10 @@ fn control(chain: &str, node: &str, request: &serde_json::Value) -> Result<(), F
 
 fn as_json(kind: &NfKind) -> serde_json::Value {
     let plan = kind.example_plan().unwrap_or_default();
-    let requests = plan.requests.iter();
-    let requests = requests.map(|(example, what)| json!({ "example": example, "does": what }));
+    let requests = plan.requests.iter().map(|(example, what)| {
+        let kept = is_kept(kind, &plan, example);
+        json!({ "example": example, "does": what, "kept": kept })
+    });
     let requests: Vec<_> = requests.collect();
     serde_json::json!({
         "name": kind.name,
@@ -129,15 +131,32 @@ fn as_json(kind: &NfKind) -> serde_json::Value {
     })
 }
 
+/// Whether what a request changes is kept with the chain.
+fn is_kept(kind: &NfKind, plan: &NfPlan, example: &str) -> bool {
+    let (Some(amend), Ok(mut config), Ok(request)) = (
+        plan.amends.0,
+        serde_json::from_str(kind.example),
+        serde_json::from_str(example),
+    ) else {
+        return false;
+    };
+    matches!(&*amend(&mut config, &[request]), [Ok(Some(_))])
+}
+
 /// Prints what can be asked of a running one.
-fn print_requests(requests: &[(String, String)]) {
+fn print_requests(kind: &NfKind, plan: &NfPlan) {
+    let requests = &plan.requests;
     if requests.is_empty() {
         outln!("\nIt answers no control requests.");
         return;
     }
     outln!("\nControl requests (catena nf control CHAIN NODE REQUEST):");
     for (example, what) in requests {
-        outln!("  '{example}'\n      {what}");
+        let kept = match is_kept(kind, plan, example) {
+            true => "; kept with the chain",
+            false => "",
+        };
+        outln!("  '{example}'\n      {what}{kept}");
     }
 }
 
@@ -154,7 +173,7 @@ fn describe(kind: &NfKind) {
         Inputs::Ending => "one or more inputs, at which packets end",
     };
     outln!("{access}; {inputs}");
-    match plan.sharding {
+    match &plan.sharding {
         Sharding::No(why) => outln!("cannot be sharded: {why}"),
         Sharding::Any => outln!("can be sharded by any key"),
         Sharding::By(_) => outln!("can be sharded, by one key"),
@@ -167,7 +186,7 @@ fn describe(kind: &NfKind) {
     }
     outln!("example (this is planned of it): {}", kind.example);
     kinds::print_settings(&(kind.schema)());
-    print_requests(&plan.requests);
+    print_requests(kind, &plan);
     outln!("\nThe reference is docs/reference/nfs.md; `--json` prints the schema.");
 }
 

@@ -326,19 +326,22 @@ impl Desk<'_> {
     fn answer(&mut self, supervisor: &mut Supervisor, socket: OwnedFd, request: Request) {
         let (answer, memory) = match request {
             Request::Status => (Answer::Status(Box::new(supervisor.status())), None),
-            Request::Chain => (Answer::Chain(self.source.clone()), None),
             Request::Apply(new) => {
                 let applied = super::apply::apply(supervisor, &mut self.source, new);
                 (applied, None)
             }
-            Request::Plan(new) => (super::apply::plan(supervisor, &self.source, &new), None),
+            Request::Plan(wish) => (super::apply::plan(supervisor, &self.source, &wish), None),
+            Request::Drift => {
+                let drift = supervisor.drift();
+                (Answer::Drift(self.source.clone(), drift), None)
+            }
             Request::Probe(settings) => {
                 supervisor.probe(settings);
                 (Answer::Probing, None)
             }
             Request::ProbeMap => (probe_map(supervisor), None),
             Request::ProbePage { worker } => probe_page(supervisor, worker),
-            Request::Control { node, request } => (ask_node(supervisor, &node, request), None),
+            Request::Control { node, request } => (ask_node(supervisor, &node, &request), None),
             // Not answered now: see `serve`.
             Request::Stop => return,
         };
@@ -370,17 +373,12 @@ fn probe_page(supervisor: &Supervisor, worker: usize) -> (Answer, Option<OwnedFd
 }
 
 /// Asks a node, or all shards of one: then the answer is a map of theirs, by their names.
-fn ask_node(supervisor: &mut Supervisor, node: &str, request: serde_json::Value) -> Answer {
-    let nodes = supervisor.chain().nodes_named(node);
-    if nodes.is_empty() {
-        return Answer::Error(format!("the chain has no node \"{node}\""));
-    }
+fn ask_node(supervisor: &mut Supervisor, node: &str, request: &serde_json::Value) -> Answer {
     let is_sharded = supervisor.chain().node_index(node).is_none();
-    let mut asked = Vec::new();
-    for index in nodes {
-        let name = supervisor.chain().nodes[index].name.clone();
-        asked.push((name, supervisor.request(index, request.clone())));
-    }
+    let mut asked = match supervisor.ask(node, request) {
+        Ok(asked) => asked,
+        Err(why) => return Answer::Error(why),
+    };
     let (mut answers, mut refusals) = (serde_json::Map::new(), Vec::new());
     let deadline = Instant::now() + Duration::from_secs(2);
     while !asked.is_empty() && Instant::now() < deadline {

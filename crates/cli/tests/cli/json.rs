@@ -63,6 +63,7 @@ const GOOD: &[(&str, &str, &str)] = &[
     ("probe", "gen --seconds 50ms --no-tax", "catena.probes/1"),
     ("plan", "gen.yaml", "catena.plan/1"),
     ("apply", "gen.yaml", "catena.plan/1"),
+    ("export", "gen", "catena.export/1"),
     ("nf list", "", "catena.nfs/1"),
     ("nf describe", "acl", "catena.nf/1"),
     ("port list", "", "catena.ports/1"),

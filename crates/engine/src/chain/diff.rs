@@ -26,6 +26,7 @@ use serde::Serialize;
 
 use super::fusion::Fusion;
 use super::model::{Chain, Link, Mode, Node, NodeKind};
+use super::values::{self, ValueChange};
 
 /// One step from one chain to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -80,16 +81,39 @@ pub enum Action {
 }
 
 /// What turns one chain into another, in order.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The steps.
     pub actions: Vec<Action>,
+    /// The values that change in each.
+    pub values: Vec<Vec<ValueChange>>,
+}
+
+/// A step as JSON: the action, and its values if there are any.
+#[derive(Serialize)]
+struct Step<'a> {
+    #[serde(flatten)]
+    action: &'a Action,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    values: &'a [ValueChange],
 }
 
 impl Plan {
     /// Whether the chains are the same.
     pub fn is_empty(&self) -> bool {
         self.actions.is_empty()
+    }
+
+    /// Each step with the values that change in it.
+    pub fn steps(&self) -> impl Iterator<Item = (&Action, &[ValueChange])> {
+        let values = self.values.iter().map(Vec::as_slice);
+        self.actions.iter().zip(values)
+    }
+
+    /// The steps for machines: a list of actions with their `values`.
+    pub fn to_json(&self) -> serde_json::Value {
+        let steps = self.steps().map(|(action, values)| Step { action, values });
+        serde_json::to_value(steps.collect::<Vec<_>>()).unwrap_or_default()
     }
 }
 
@@ -98,9 +122,12 @@ impl fmt::Display for Plan {
         if self.is_empty() {
             return writeln!(f, "nothing changes");
         }
-        self.actions
-            .iter()
-            .try_for_each(|action| writeln!(f, "{action}"))
+        self.steps().try_for_each(|(action, values)| {
+            writeln!(f, "{action}")?;
+            values
+                .iter()
+                .try_for_each(|value| writeln!(f, "    {value}"))
+        })
     }
 }
 
@@ -146,7 +173,38 @@ pub fn diff(old: &Chain, new: &Chain) -> Plan {
             LinkFate::Made => actions.push(Action::AddLink { link: link_name }),
         }
     }
-    Plan { actions }
+    let values = actions.iter().map(|action| values_of(&old, &new, action));
+    Plan {
+        values: values.collect(),
+        actions,
+    }
+}
+
+/// The values that change in a step.
+fn values_of<'a>(old: &Side<'a>, new: &Side<'a>, action: &Action) -> Vec<ValueChange> {
+    match action {
+        Action::SetRun { .. } => values::of_run(&old.chain.run, &new.chain.run),
+        Action::ReplaceNode { node, .. } | Action::SetNode { node, .. } => {
+            let side = |side: &Side<'a>| {
+                let index = side.chain.node_index(node)?;
+                Some((&side.chain.nodes[index], side.chain))
+            };
+            match (side(old), side(new)) {
+                (Some(old), Some(new)) => values::of_node(old, new),
+                _ => Vec::new(),
+            }
+        }
+        // A link that needs another ring is taken away before.
+        Action::SetLink { link, .. } | Action::AddLink { link } => {
+            match (old.same_link(link), new.same_link(link)) {
+                (Some(old), Some(new)) => values::of_link(old, new),
+                _ => Vec::new(),
+            }
+        }
+        Action::RemoveLink { .. } | Action::RemoveNode { .. } | Action::AddNode { .. } => {
+            Vec::new()
+        }
+    }
 }
 
 /// What becomes of a link of the new chain.

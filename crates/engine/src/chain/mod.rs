@@ -6,9 +6,13 @@
 //!
 //! - [`model`], `link`, `run`, `limits`: what a checked chain says.
 //! - [`fusion`]: which of its nodes share a loop.
-//! - `parse`, `check`, `trust`: from text to that, or to [`ChainErrors`], by way of a [`Registry`].
-//! - [`mod@schema`]: the same rules for editors; [`mod@diff`]: what `catena plan` prints.
+//! - `parse`, `check`, `trust`: from text to that, or to [`ChainErrors`], by way of a
+//!   [`Registry`].
+//! - [`amendments`]: what control requests have changed of one that runs.
+//! - [`mod@schema`]: the same rules for editors; [`mod@diff`], [`values`]: what `catena plan`
+//!   prints.
 
+pub mod amendments;
 mod check;
 pub mod diagnostic;
 pub mod diff;
@@ -23,6 +27,7 @@ pub(crate) mod run;
 pub mod schema;
 mod text;
 mod trust;
+pub mod values;
 
 #[cfg(test)]
 mod tests;
@@ -38,3 +43,4 @@ pub use model::{
 pub use parse::FILE_BYTES_MAX;
 pub use registry::Registry;
 pub use schema::chain_schema;
+pub use values::ValueChange;

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::DerefMut;
 
+use super::amend::{Amend, Amends};
 use super::exchange::NfControl;
 use super::function::Nf;
 use crate::config::{ConfigErrors, PortSide};
@@ -78,6 +79,8 @@ pub struct NfPlan {
     pub drop_reasons: Vec<String>,
     /// Control requests that it answers: an example of each, as JSON, and what it does.
     pub requests: Vec<(String, String)>,
+    /// Which of them amend its configuration, and how.
+    pub amends: Amends,
     /// Whether it can be several workers, each with its part of the packets.
     pub sharding: Sharding,
     /// What a key of its own reads, as a text that is the same for the same keys: while shards
@@ -100,6 +103,7 @@ impl Default for NfPlan {
             standing: Vec::new(),
             drop_reasons: Vec::new(),
             requests: Vec::new(),
+            amends: Amends::default(),
             sharding: Sharding::default(),
             splits_by: String::new(),
             changes_no_key: false,
@@ -172,6 +176,12 @@ impl NfPlan {
     pub fn requests<'a>(mut self, requests: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let owned = |(example, what): (&str, &str)| (example.to_owned(), what.to_owned());
         self.requests = requests.into_iter().map(owned).collect();
+        self
+    }
+
+    /// As one whose requests amend its configuration so: they are kept with the chain.
+    pub fn amended_by(mut self, amend: Amend) -> Self {
+        self.amends = Amends(Some(amend));
         self
     }
 

@@ -218,6 +218,16 @@ impl Nf for Acl {
     }
 }
 
+/// Rules are settings; all else only asks.
+fn amend(config: &mut Value, requests: &[Value]) -> Vec<Result<Option<String>, String>> {
+    let amended = requests.iter().map(|request| {
+        let rules = request.get("rules")?;
+        config["rules"] = rules.clone();
+        Some("rules".to_owned())
+    });
+    amended.map(Ok).collect()
+}
+
 /// The chain file's entry.
 pub const KIND: NfKind = NfKind {
     name: "acl",
@@ -229,6 +239,7 @@ pub const KIND: NfKind = NfKind {
         RuleSet::check(&matches(&config.rules))?;
         let plan = NfPlan::new().sharding(Sharding::Any);
         let plan = plan.drop_reasons(["acl_deny"]);
+        let plan = plan.amended_by(amend);
         Ok(plan.requests([
             (r#"{"show": "hits"}"#, "how often each rule has decided"),
             (

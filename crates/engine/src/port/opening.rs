@@ -25,6 +25,9 @@ pub struct Opening<'a> {
     /// Memory of the pools that its worker owns and that hold one packet in a buffer, smallest
     /// buffers first: what a device may be shown.
     pub pools: &'a [PoolMemory],
+    /// Files, as the configuration names them, that a former instance of this port wrote in this
+    /// run of the chain: see [`Opening::goes_on_in`].
+    pub goes_on: &'a [String],
 }
 
 impl<'a> Opening<'a> {
@@ -38,6 +41,14 @@ impl<'a> Opening<'a> {
             queue: 0,
             queues: 1,
             pools: &[],
+            goes_on: &[],
         }
+    }
+
+    /// Whether a file that the configuration names so is to be gone on with rather than begun anew:
+    /// its worker has died, or (`catena apply`) the port has other settings. In the latter case the
+    /// former instance closes the file after this one is opened, and before it is given a packet.
+    pub fn goes_on_in(&self, file: &Path) -> bool {
+        self.goes_on.iter().any(|one| Path::new(one) == file)
     }
 }

@@ -21,12 +21,14 @@ use catena_shm::tsc::Clock;
 
 use crate::chain::Chain;
 use crate::chain::diff::diff;
-use crate::placement::{Placement, place, place_onto};
+use crate::placement::Placement;
 use crate::protocol::ToWorker;
 use crate::supervisor::audits::Audits;
 use crate::supervisor::book::Stage;
 use crate::supervisor::change::{Change, Leaving};
 use crate::supervisor::clock::now;
+use crate::supervisor::course::Course;
+use crate::supervisor::drift::Drift;
 use crate::supervisor::estate::{Estate, Origin};
 use crate::supervisor::inheritance::{self, Inheritance, ask};
 use crate::supervisor::instance::{Changing, State};
@@ -34,7 +36,7 @@ use crate::supervisor::keeper::{Call, Reply};
 use crate::supervisor::memory::rings;
 use crate::supervisor::past::Past;
 use crate::supervisor::reclaims::Reclaims;
-use crate::supervisor::renumber::{compact, renumber};
+use crate::supervisor::renumber::compact;
 use crate::supervisor::restarts::read_back;
 use crate::supervisor::rounds::Draining;
 use crate::supervisor::runtime_dir::{RuntimeDir, RuntimeDirError};
@@ -78,44 +80,6 @@ pub(super) fn why_busy(error: RuntimeDirError, root: &Path) -> StartError {
 /// Kills the workers of chain `name`, if it runs without a supervisor; says whether it did.
 pub fn kill_orphan(root: &Path, name: &str) -> bool {
     matches!(ask(root, name, &Call::Kill), Ok(Some(Reply::Killed)))
-}
-
-/// A chain as it was before its last change, and as it is.
-struct Course {
-    before: Option<(Chain, Placement)>,
-    now: (Chain, Placement),
-}
-
-impl Course {
-    /// Goes through all changes again: numbers of nodes, links and workers come from them.
-    fn replay(
-        origins: &[(Origin, String)],
-        read: &dyn Fn(&str) -> Result<Chain, String>,
-    ) -> Result<Self, String> {
-        let mut course: Option<Self> = None;
-        for (_, text) in origins {
-            let read = read(text)?;
-            course = Some(match course {
-                None => {
-                    let placement = place(&read).map_err(|error| error.sentence())?;
-                    Self {
-                        before: None,
-                        now: (read, placement),
-                    }
-                }
-                Some(Self { now, .. }) => {
-                    let chain = renumber(&now.0, &read);
-                    let placement = place_onto(&chain, Some(&now.1));
-                    let placement = placement.map_err(|error| error.sentence())?;
-                    Self {
-                        before: Some(now),
-                        now: (chain, placement),
-                    }
-                }
-            });
-        }
-        course.ok_or_else(|| "its estate says nothing of where it came from".to_owned())
-    }
 }
 
 impl Supervisor {
@@ -167,7 +131,7 @@ impl Supervisor {
         options: Options,
         inherited: Inheritance,
         origins: Vec<Origin>,
-        ((chain, placement), old): ((Chain, Placement), Option<&Placement>),
+        ((mut chain, placement), old): ((Chain, Placement), Option<&Placement>),
     ) -> Result<Self, String> {
         let book = &inherited.book;
         let change = switching(book.stage, old, &placement);
@@ -193,6 +157,9 @@ impl Supervisor {
         let estate = Estate::new(keeper, None, serial, &inherited.parcels);
         let mut estate = estate.map_err(|error| error.to_string())?;
         estate.origins = origins;
+        let drift = inherited.origin(book.drift.as_ref())?;
+        let drift_now = Drift::read(drift.as_ref(), &mut chain)?;
+        estate.drift = drift;
         let memory = inheritance::memory(&inherited, &placement, old)?;
         let states = inheritance::states(&inherited, &chain)?;
         // Last: from here on nothing fails, and what fails would remove the chain's folder.
@@ -217,6 +184,7 @@ impl Supervisor {
             spare: None,
             questions: BTreeMap::new(),
             next_request: book.next_request,
+            drift: drift_now,
             started: inheritance::started(book.started_ns),
             split_seed: book.split_seed,
             drain_round: book.drain_round,

@@ -22,6 +22,7 @@ use crate::shard::name_in_file;
 use crate::supervisor::Supervisor;
 use crate::supervisor::change::Change;
 use crate::supervisor::clock::now;
+use crate::supervisor::drift::Drift;
 use crate::supervisor::instance::{Changing, Instance, State};
 use crate::supervisor::memory::{RingName, rings};
 use crate::supervisor::renumber::{compact, renumber, same_settings, splits_otherwise};
@@ -41,6 +42,9 @@ pub enum ApplyError {
     /// A worker is not running just now.
     #[error("worker {0} is being restarted; try again in a moment")]
     NotSettled(String),
+    /// A control request that changes a node has not been answered.
+    #[error("a control request is changing {0}; try again in a moment")]
+    Asked(String),
     /// Something new could not be started; nothing was changed.
     #[error("{0}; nothing was changed")]
     Failed(String),
@@ -54,26 +58,48 @@ pub enum ApplyError {
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Supervisor {
-    /// Changes the running chain to `new`, which has the same name. Gives what was done. `origin`
-    /// is what `new` comes from, as of [`Supervisor::keep`].
+    /// Changes the running chain to `file`, which has the same name, and what control requests have
+    /// changed stays as far as it fits. Gives what was done. `origin` is what `file` comes from, as
+    /// of [`Supervisor::keep`].
     ///
     /// # Errors
     /// [`ApplyError`].
-    pub fn apply(&mut self, new: &Chain, origin: &str) -> Result<Plan, ApplyError> {
-        let plan = diff(&compact(&self.chain), new);
-        if plan.is_empty() {
-            return Ok(plan);
-        }
-        self.check_settled()?;
-        // While links come and go it is not known where buffers can be.
-        self.end_audits();
-        self.change = Change::Preparing(Vec::new());
-        let result = self.change(new, origin);
-        self.change = Change::No;
-        result.map(|()| plan)
+    pub fn apply(&mut self, file: &Chain, origin: &str) -> Result<Plan, ApplyError> {
+        self.become_as(file, origin, false)
     }
 
-    fn change(&mut self, new: &Chain, origin: &str) -> Result<(), ApplyError> {
+    /// As [`Supervisor::apply`]; if it `discards`, nothing stays of what control requests have
+    /// changed: every node is as the file says.
+    ///
+    /// # Errors
+    /// [`ApplyError`].
+    pub fn become_as(
+        &mut self,
+        file: &Chain,
+        origin: &str,
+        discards: bool,
+    ) -> Result<Plan, ApplyError> {
+        let (new, drift, _) = self.amended(file, discards);
+        let plan = diff(&compact(&self.chain), &new);
+        if !plan.is_empty() {
+            self.check_settled()?;
+            // While links come and go it is not known where buffers can be.
+            self.end_audits();
+            self.change = Change::Preparing(Vec::new());
+            let result = self.change(&new, origin, drift);
+            self.change = Change::No;
+            result?;
+        } else if !self.drift.kept.is_empty() {
+            // The file may say now what only requests had said.
+            self.check_asked()?;
+            self.came_from(origin);
+            self.drift = drift;
+            self.write_drift();
+        }
+        Ok(plan)
+    }
+
+    fn change(&mut self, new: &Chain, origin: &str, drift: Drift) -> Result<(), ApplyError> {
         let chain = renumber(&self.chain, new);
         let placement = place_onto(&chain, Some(&self.placement));
         let placement = placement.map_err(|error| ApplyError::Failed(error.sentence()))?;
@@ -99,10 +125,19 @@ impl Supervisor {
             return Err(error);
         }
         self.came_from(origin);
+        self.drift = drift;
+        self.write_drift();
         self.switch(&old.0, &old.1)
     }
 
+    /// What a node was asked to change would not be in the settings of its successor.
+    fn check_asked(&self) -> Result<(), ApplyError> {
+        let under_way = self.drift.under_way();
+        under_way.map_or(Ok(()), |node| Err(ApplyError::Asked(node.to_owned())))
+    }
+
     pub(super) fn check_settled(&self) -> Result<(), ApplyError> {
+        self.check_asked()?;
         let workers = self.instances.iter().zip(&self.placement.workers);
         let mut unsettled = workers.filter(|(instance, worker)| {
             let is_busy = instance.changing != Changing::No;

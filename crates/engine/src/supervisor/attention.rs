@@ -62,6 +62,7 @@ impl Supervisor {
         self.lose_patience();
         self.watch_turns();
         self.ask_again();
+        self.settle_requests();
         self.respawn_due();
         self.begin_audits();
         self.see_containers_off();

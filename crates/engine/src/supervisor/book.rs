@@ -39,6 +39,8 @@ pub(super) struct Book {
     pub(super) serial: u64,
     /// What the chain was started from, and each change, in order: texts in memory.
     pub(super) origins: Vec<(String, usize)>,
+    /// What control requests have changed of it since: a text in memory.
+    pub(super) drift: Option<(String, usize)>,
     pub(super) stage: Stage,
     pub(super) pin: bool,
     pub(super) wait: ChosenWait,

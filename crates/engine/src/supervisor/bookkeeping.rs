@@ -4,14 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::io::Errno;
-
 use crate::supervisor::body::Body;
 use crate::supervisor::book::{Book, Life, Stage, WrittenRegion, WrittenRespawn, WrittenState};
 use crate::supervisor::change::Change;
 use crate::supervisor::clock::now;
-use crate::supervisor::estate::{Estate, Origin, Parcels, monotonic_ns};
+use crate::supervisor::estate::{Estate, Origin, Parcels, monotonic_ns, write_text};
 use crate::supervisor::instance::{Changing, Instance, State};
 use crate::supervisor::keeper::{OPEN, Opening};
 use crate::supervisor::{StartError, Supervisor, spawn};
@@ -43,6 +40,7 @@ impl Supervisor {
         told.map_err(|error| failed(error.to_string()))?;
         self.estate = Some(estate);
         self.came_from(origin);
+        self.write_drift();
         self.commit();
         match self.estate {
             Some(_) => Ok(()),
@@ -70,7 +68,7 @@ impl Supervisor {
     }
 
     /// Nobody will take the chain over.
-    fn let_go(&mut self, why: &str) {
+    pub(super) fn let_go(&mut self, why: &str) {
         self.notice(format!(
             "the chain is not kept any more ({why}): it ends when this process is killed"
         ));
@@ -137,6 +135,9 @@ impl Supervisor {
             .iter()
             .map(|(fd, len)| (parcels.put_shared(fd), *len));
         let origins = origins.collect();
+        let drift = parcels.estate.drift.as_ref();
+        let drift = drift.map(|text| (text.memory.clone(), text.len));
+        let drift = drift.map(|(fd, len)| (parcels.put_shared(&fd), len));
         parcels.put("lock".to_owned(), self.runtime.lock());
         let lives = self.instances.iter().enumerate();
         let lives = lives.map(|(worker, instance)| life(worker, instance, parcels));
@@ -165,6 +166,7 @@ impl Supervisor {
             serial: 0,
             pids: lives.iter().filter_map(|life| life.pid).collect(),
             origins,
+            drift,
             stage,
             pin: self.options.pin,
             wait: self.wait,
@@ -261,15 +263,4 @@ fn life(worker: usize, instance: &Instance, parcels: &mut Parcels<'_>) -> Life {
         sent,
         unsent,
     }
-}
-
-/// Puts a text into memory of its own.
-fn write_text(text: &str) -> Result<OwnedFd, Errno> {
-    let memory = memfd_create("catena-origin", MemfdFlags::CLOEXEC)?;
-    let mut rest = text.as_bytes();
-    while !rest.is_empty() {
-        let count = rustix::io::write(&memory, rest)?;
-        rest = &rest[count..];
-    }
-    Ok(memory)
 }

@@ -33,9 +33,9 @@ use crate::worker::build::pool_geometry;
 
 /// What a dead worker left.
 #[derive(Debug, Default)]
-struct Remains {
-    inbound: Vec<(RingName, Inbound)>,
-    outbound: Vec<(RingName, Outbound)>,
+pub(super) struct Remains {
+    pub(super) inbound: Vec<(RingName, Inbound)>,
+    pub(super) outbound: Vec<(RingName, Outbound)>,
 }
 
 impl Supervisor {
@@ -302,7 +302,6 @@ impl Supervisor {
             || remains.outbound.iter().any(|(_, found)| found.is_corrupt);
         for node in &spec.nodes {
             let mut now = super::status::node_counters(&counters, layout, *node);
-            let past = self.past.nodes.entry(*node).or_default();
             let is_port = self.chain.nodes[*node].is_port();
             if spec.nodes.len() == 1 && !is_port && !is_corrupt && !has_sockets {
                 // The page may be a turn behind; the rings' cursors are exact.
@@ -326,6 +325,11 @@ impl Supervisor {
                 packets_lost = Some(here);
                 let killed = self.past.killed.entry(*node).or_default();
                 *killed = killed.saturating_add(here);
+            } else if let Some(port) = self.port_counts(worker, *node, &now, remains) {
+                now.rx_packets = port.received;
+                now.tx_packets = port.sent;
+                let killed = self.past.killed.entry(*node).or_default();
+                *killed = killed.saturating_add(port.in_hand);
             } else if now.held > 0 {
                 held = held.saturating_add(now.held);
                 let killed = self.past.killed.entry(*node).or_default();
@@ -335,7 +339,7 @@ impl Supervisor {
             for counter in self.chain.nodes[*node].kind.standing_counters() {
                 now.own[counter] = 0;
             }
-            past.add(&now);
+            self.past.nodes.entry(*node).or_default().add(&now);
         }
         for ring in self
             .placement

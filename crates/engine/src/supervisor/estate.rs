@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use catena_shm::fd_passing::FDS_MAX;
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
@@ -52,6 +53,8 @@ pub(super) struct Estate {
     /// When the chain started, on the kernel's monotonic clock.
     pub(super) started_ns: u64,
     pub(super) origins: Vec<Origin>,
+    /// What control requests have changed since.
+    pub(super) drift: Option<Origin>,
     /// The book as it was written last.
     pub(super) written: Vec<u8>,
 }
@@ -113,6 +116,7 @@ impl Estate {
             serial,
             started_ns,
             origins: Vec::new(),
+            drift: None,
             written: Vec::new(),
         })
     }
@@ -162,6 +166,17 @@ pub(super) fn check_possible(chain: &Chain, placement: &Placement) -> Result<(),
         Some(why) if chain.run.orphan_ms > 0 => Err(why),
         _ => Ok(()),
     }
+}
+
+/// Puts a text into memory of its own.
+pub(super) fn write_text(text: &str) -> Result<OwnedFd, Errno> {
+    let memory = memfd_create("catena-origin", MemfdFlags::CLOEXEC)?;
+    let mut rest = text.as_bytes();
+    while !rest.is_empty() {
+        let count = rustix::io::write(&memory, rest)?;
+        rest = &rest[count..];
+    }
+    Ok(memory)
 }
 
 /// Reads such a text, of `len` bytes.

@@ -53,10 +53,14 @@ impl Supervisor {
             heard,
             is_finished,
             drained,
+            changed,
         } = record
             && *nonce == asked
         {
             self.resumed(worker, *heard, (*is_finished, *drained));
+            for (id, is_accepted) in changed {
+                self.note_answer(worker, *id, *is_accepted);
+            }
         }
     }
 
@@ -181,13 +185,7 @@ impl Supervisor {
             (FromWorker::Finished, _) => instance.is_finished = true,
             // What was asked in an earlier round says nothing of what has passed since.
             (FromWorker::Drained { round }, _) => instance.is_drained |= round == self.drain_round,
-            (FromWorker::Answer { id, result }, _) => {
-                // Whoever asked may have given up; nobody else's answer counts.
-                let question = self.questions.get_mut(&id);
-                if let Some(question) = question.filter(|asked| asked.worker == worker) {
-                    question.answer.get_or_insert(result);
-                }
-            }
+            (FromWorker::Answer { id, result }, _) => self.answered(worker, id, result),
             (FromWorker::Stopped { ports }, State::Running | State::Stopping) => {
                 instance.closings = ports;
                 instance.state = State::Stopped;

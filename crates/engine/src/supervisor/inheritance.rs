@@ -133,12 +133,20 @@ impl Inheritance {
         copy.map_err(|error| error.to_string())
     }
 
+    pub(super) fn origin(&self, text: Option<&(String, usize)>) -> Result<Option<Origin>, String> {
+        let origin = text.map(|(key, len)| {
+            let memory = self.shared(key)?;
+            Ok(Origin { memory, len: *len })
+        });
+        origin.transpose()
+    }
+
     /// The texts that the chain came from, in order.
     pub(super) fn origins(&self) -> Result<Vec<(Origin, String)>, String> {
         let origins = self.book.origins.iter().map(|(key, len)| {
-            let memory = self.shared(key)?;
-            let text = read_text(&memory, *len)?;
-            Ok((Origin { memory, len: *len }, text))
+            let (memory, len) = (self.shared(key)?, *len);
+            let text = read_text(&memory, len)?;
+            Ok((Origin { memory, len }, text))
         });
         origins.collect()
     }

@@ -14,11 +14,13 @@
 //! - `hearing`: what workers say; `introduction`: what they are given.
 //! - `evidence`: what a worker's own memory says against it.
 //! - `reclaim`: what a dead worker held; pure.
-//! - `burial`: the same, done on real memory; `past`: what the dead had counted; `homeward`: what
-//!   nobody has goes home; `reclaims`: how far it is.
+//! - `burial`: the same, done on real memory; `past`: what the dead had counted; `port_counts`: what
+//!   their ports had received and sent; `homeward`: what nobody has goes home; `reclaims`: how far it
+//!   is.
 //! - `respawn`: restart and its policies; `restarts`: what is to be started again.
 //! - `audit`: buffers that a dead worker had kept without saying so; `audits`: which are sought.
 //! - `asking`: what a change would come to; `clock`: what time it is.
+//! - `requests`: what nodes are asked; `drift`: what that has changed of the chain.
 //! - `draining`: nothing more is taken in; `ending`: the chain's end; `remains`: what it leaves.
 //! - `watchdog`: data paths that stand still, by their `turns`; `rounds`: how far draining is;
 //!   `out`: how much of a pool is out.
@@ -29,13 +31,14 @@
 //! - `states`: memory that outlives NFs; `handover`: who is given it.
 //! - `estate`: what a successor of this supervisor needs; `book`: the text of it; `bookkeeping`:
 //!   when it is written; `keeper`: the process that keeps it; `adoption`: taking it over;
-//!   `inheritance`: what was left.
+//!   `inheritance`: what was left; `course`: how it came to be.
 //! - `runtime_dir`: the folder of a running chain: lock and sockets.
 //!
 //! One loop ([`Supervisor::step`]) serves everything; it never waits for a worker.
 
 pub mod adoption;
 pub mod apply;
+pub mod asking;
 pub mod container;
 pub mod instance;
 pub mod keeper;
@@ -46,7 +49,6 @@ pub mod runtime_dir;
 pub mod spawn;
 
 mod arrivals;
-mod asking;
 mod attention;
 mod audit;
 mod audits;
@@ -57,7 +59,9 @@ mod burial;
 mod change;
 mod clock;
 mod cores;
+mod course;
 mod draining;
+mod drift;
 mod ending;
 mod estate;
 mod evidence;
@@ -72,8 +76,10 @@ mod merged;
 mod out;
 mod outbox;
 mod past;
+mod port_counts;
 mod reclaims;
 mod remains;
+mod requests;
 mod respawn;
 mod restarts;
 mod rounds;
@@ -107,6 +113,7 @@ use crate::supervisor::audits::Audits;
 use crate::supervisor::body::Body;
 use crate::supervisor::change::Change;
 use crate::supervisor::container::Containers;
+use crate::supervisor::drift::{Drift, Question};
 use crate::supervisor::estate::Estate;
 use crate::supervisor::instance::{Instance, State};
 use crate::supervisor::memory::Memory;
@@ -208,6 +215,8 @@ pub struct Supervisor {
     containers: Option<Containers>,
     questions: BTreeMap<u64, Question>,
     next_request: u64,
+    /// What control requests have changed of the chain.
+    drift: Drift,
     started: Instant,
     /// What splitters' hashes are keyed with, drawn anew for each run: nobody outside may know
     /// which flows meet at one shard.
@@ -224,17 +233,6 @@ pub struct Supervisor {
     /// What a successor of this supervisor needs, if the chain may outlive it.
     estate: Option<Estate>,
 }
-
-/// A request to a node, on its way or answered.
-#[derive(Debug)]
-struct Question {
-    /// Who was asked.
-    worker: usize,
-    answer: Option<Result<serde_json::Value, String>>,
-}
-
-/// Questions that are remembered; whoever asked older ones has given up.
-const QUESTIONS_MAX: usize = 256;
 
 /// Where a counters page holds the number of buffers that are out (see `WorkerCounters::words`).
 const BUFFERS_OUT_WORD: usize = 6;
@@ -286,41 +284,6 @@ impl Supervisor {
         if instance.is_introduced && instance.is_live() {
             instance.send(record);
         }
-    }
-
-    /// Sends a request to a node; the answer is fetched by [`Supervisor::answer`].
-    pub fn request(&mut self, node: usize, request: serde_json::Value) -> u64 {
-        self.next_request += 1;
-        let id = self.next_request;
-        let worker = self.placement.worker_of[node];
-        let instance = &self.instances[worker];
-        let refusal = if !(instance.is_introduced && instance.is_live()) {
-            Some("it is being restarted; ask again")
-        } else if !instance.outbox.has_room_for_requests() {
-            Some("it has not taken what it was asked before; ask again")
-        } else {
-            None
-        };
-        if refusal.is_none() {
-            self.tell(worker, &ToWorker::Control { id, node, request });
-        }
-        let answer = refusal.map(|later| Err(later.to_owned()));
-        self.questions.insert(id, Question { worker, answer });
-        if self.questions.len() > QUESTIONS_MAX {
-            self.questions.pop_first();
-        }
-        id
-    }
-
-    /// The answer to a request, once.
-    pub fn answer(&mut self, id: u64) -> Option<Result<serde_json::Value, String>> {
-        self.questions.get(&id)?.answer.as_ref()?;
-        self.questions.remove(&id)?.answer
-    }
-
-    /// Nobody waits for the answer to a request any more.
-    pub fn withdraw(&mut self, id: u64) {
-        self.questions.remove(&id);
     }
 
     /// Something worth telling people, if there is anything.

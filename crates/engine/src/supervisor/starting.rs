@@ -14,6 +14,7 @@ use crate::supervisor::change::Change;
 use crate::supervisor::clock::{measured, now};
 use crate::supervisor::container::{Containers, Network};
 use crate::supervisor::cores::cores_used;
+use crate::supervisor::drift::Drift;
 use crate::supervisor::instance::{Instance, State};
 use crate::supervisor::memory::Memory;
 use crate::supervisor::past::Past;
@@ -75,6 +76,7 @@ impl Supervisor {
             spare: None,
             questions: BTreeMap::new(),
             next_request: 0,
+            drift: Drift::default(),
             started: now(),
             split_seed: runtime_dir::random_word(),
             drain_round: 0,

@@ -60,6 +60,9 @@ pub struct Status {
     /// Who accused a neighbour of breaking the rules, without evidence; the last [`DETACHED_MAX`].
     #[serde(default)]
     pub accusations: Vec<String>,
+    /// NFs that control requests have changed, and how many of these are kept.
+    #[serde(default)]
+    pub amended: BTreeMap<String, usize>,
 }
 
 /// How many detached workers are remembered by name and reason.
@@ -320,6 +323,7 @@ impl Supervisor {
             recovery: RecoveryStatus::of(&self.past),
             detached: self.past.detached.iter().cloned().collect(),
             accusations: self.past.accusations.iter().cloned().collect(),
+            amended: self.amended_counts(),
         }
     }
 

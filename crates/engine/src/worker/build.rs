@@ -20,7 +20,7 @@ use crate::link::{Inlet, RxLink, TxLink};
 use crate::load::Load;
 use crate::nf::exchange::NfControl;
 use crate::pools::{HomeLane, Pools, ReturnLane};
-use crate::protocol::{Assignment, LaneSpec, PoolSpec, RegionName, RingSpec};
+use crate::protocol::{Assignment, LaneSpec, NodeSpec, PoolSpec, RegionName, RingSpec};
 use crate::wait::poor_waiting;
 pub use crate::worker::build_error::BuildError;
 pub use crate::worker::built::{Additions, Admitted, Built};
@@ -74,8 +74,8 @@ impl Making {
         Self::start_beside(assignment, brought, registry, None)
     }
 
-    /// As [`Making::start`]; `running` is the memory of the nodes that run here already, if this is
-    /// for a change.
+    /// As [`Making::start`]; `running` is what the nodes that run here already are, and their
+    /// memory, if this is for a change.
     ///
     /// # Errors
     /// As [`Making::start`].
@@ -83,7 +83,7 @@ impl Making {
         assignment: Assignment,
         brought: Brought,
         registry: &Registry,
-        running: Option<(&NodeMemory, &NewControls)>,
+        running: Option<(&[NodeSpec], &NodeMemory, &NewControls)>,
     ) -> Result<Self, BuildError> {
         let mut adopted = brought.pools;
         let memory = NodeMemory::attach(brought.states)?;
@@ -160,16 +160,21 @@ impl Making {
         let (mut works, mut rebuilds, mut controls) = (Vec::new(), Vec::new(), Vec::new());
         for node in &assignment.nodes {
             let rebuild = running
-                .map(|(running, controls)| {
+                .map(|(_, running, controls)| {
                     let both = (running, &memory);
                     Rebuild::of(node, &assignment, registry, both, controls.clone())
                 })
                 .transpose()?
                 .flatten();
             let with = (&*pools, &mut notices);
+            let before = running.and_then(|(specs, ..)| {
+                let mut specs = specs.iter();
+                specs.find(|spec| spec.index == node.index)
+            });
+            let both = (node, before);
             let (work, control) = match &rebuild {
-                Some(_) => open(node, &assignment, registry, with, on_trial)?,
-                None => open(node, &assignment, registry, with, |plan| {
+                Some(_) => open(both, &assignment, registry, with, on_trial)?,
+                None => open(both, &assignment, registry, with, |plan| {
                     memory.of(node.index, plan)
                 })?,
             };

@@ -4,7 +4,8 @@
 //! queue ([`Reports`]) and goes on: a supervisor that does not read holds up no packet. The queue
 //! is as long as what was asked of the data path, and a few words about neighbours.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -13,6 +14,7 @@ use catena_shm::fd_passing;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
+use crate::chain::limits::NODE_COUNT_MAX;
 use crate::protocol::parts::{FROM_WORKER_BYTES_MAX, Incoming, Outgoing, TO_WORKER_BYTES_MAX};
 use crate::protocol::{FromWorker, ToWorker};
 use crate::worker::build_error::BuildError;
@@ -27,7 +29,13 @@ pub(super) struct Connection {
     /// What was said of its sources, for the same.
     is_finished: Cell<bool>,
     drained: Cell<Option<u64>>,
+    /// Requests that amend settings, and what was made of them, for the same.
+    changes: RefCell<VecDeque<(u64, Option<bool>)>>,
 }
+
+/// Requests of which it is remembered what was made of them: of each node of a worker one is under
+/// way at most, and the supervisor has heard of all others.
+const CHANGES_MAX: usize = NODE_COUNT_MAX;
 
 impl Connection {
     pub(super) fn new(socket: OwnedFd) -> Self {
@@ -37,6 +45,7 @@ impl Connection {
             heard: 0,
             is_finished: Cell::new(false),
             drained: Cell::new(None),
+            changes: RefCell::new(VecDeque::new()),
         }
     }
 
@@ -54,6 +63,7 @@ impl Connection {
         match record {
             FromWorker::Finished => self.is_finished.set(true),
             FromWorker::Drained { round } => self.drained.set(Some(*round)),
+            FromWorker::Answer { id, result } => self.note_answer(*id, result.is_ok()),
             _ => {}
         }
         let text = |record| {
@@ -96,7 +106,24 @@ impl Connection {
         if !matches!(parsed, ToWorker::Resume { .. }) {
             self.heard += 1;
         }
+        if let ToWorker::Control {
+            id,
+            is_change: true,
+            ..
+        } = parsed
+        {
+            let changes = self.changes.get_mut();
+            changes.truncate(CHANGES_MAX - 1);
+            changes.push_front((id, None));
+        }
         Ok(Some((parsed, record.fds)))
+    }
+
+    fn note_answer(&self, id: u64, is_accepted: bool) {
+        let mut changes = self.changes.borrow_mut();
+        if let Some(change) = changes.iter_mut().find(|(asked, _)| *asked == id) {
+            change.1 = Some(is_accepted);
+        }
     }
 
     /// Tells a supervisor that has taken over how far its predecessor came.
@@ -106,10 +133,19 @@ impl Connection {
             heard: self.heard,
             is_finished: self.is_finished.get(),
             drained: self.drained.get(),
+            changed: self.changed(),
         };
         let bytes = serde_json::to_vec(&record);
         let bytes = bytes.map_err(|error| ServeError::Protocol(error.to_string()))?;
         Ok(Outgoing::anew(bytes).send(&*self.socket, &[])?)
+    }
+
+    fn changed(&self) -> Vec<(u64, bool)> {
+        let changes = self.changes.borrow();
+        let changes = changes.iter();
+        changes
+            .filter_map(|(id, made)| made.map(|made| (*id, made)))
+            .collect()
     }
 
     /// Waits for a record.

@@ -190,7 +190,7 @@ impl Rebuild {
         Ok(Some(Self(Box::new(move || {
             let memory_of = |plan: &NfPlan| memory.of(spec.index, plan);
             let (work, control) = open(
-                &spec,
+                (&spec, None),
                 &assignment,
                 &registry,
                 (&[], &mut Vec::new()),
@@ -306,7 +306,7 @@ mod tests {
         let memory = NodeMemory::attach(vec![brought]).unwrap();
         let last = || LAST.load(Ordering::Relaxed);
         let first = open(
-            &node(5),
+            (&node(5), None),
             &assignment(),
             &registry,
             (&[], &mut Vec::new()),
@@ -325,7 +325,7 @@ mod tests {
         // On trial it has memory of no consequence; while the other runs it cannot have its own.
         drop(
             open(
-                &node(2),
+                (&node(2), None),
                 &assignment(),
                 &registry,
                 (&[], &mut Vec::new()),
@@ -341,7 +341,7 @@ mod tests {
         drop(second);
         assert!(
             open(
-                &node(1),
+                (&node(1), None),
                 &assignment(),
                 &registry,
                 (&[], &mut Vec::new()),

@@ -120,9 +120,10 @@ pub(super) fn plan_of(
 }
 
 /// Opens a port with its wrappers, which may show `pools` to a device, or builds an NF, with the
-/// memory that its plan asks for. What people are to know of it goes to `notices`.
+/// memory that its plan asks for. What people are to know of it goes to `notices`. `before` is what
+/// the node is in this worker now, if that is running.
 pub(super) fn open(
-    spec: &NodeSpec,
+    (spec, before): (&NodeSpec, Option<&NodeSpec>),
     assignment: &Assignment,
     registry: &Registry,
     (pools, notices): (&[PoolMemory], &mut Vec<String>),
@@ -162,7 +163,7 @@ pub(super) fn open(
     }
     let kind = registry.port(&spec.type_name);
     let kind = kind.ok_or_else(|| failed(format!("unknown port type {}", spec.type_name)))?;
-    let dir = &assignment.dir;
+    let goes_on = files_to_go_on_in(spec, before, registry, assignment.epoch);
     let opening = Opening {
         receives: spec.receives,
         sends: assignment.edges.iter().any(|edge| edge.to == spec.index),
@@ -170,14 +171,15 @@ pub(super) fn open(
         queue: spec.shard,
         queues: spec.shard_count,
         pools,
-        ..Opening::alone(dir)
+        goes_on: &goes_on,
+        ..Opening::alone(&assignment.dir)
     };
     let mut port =
         (kind.open)(&spec.config, &opening).map_err(|error| failed(error.to_string()))?;
     for (name, config) in &spec.wraps {
         let wrap = registry.wrap(name);
         let wrap = wrap.ok_or_else(|| failed(format!("unknown wrapper {name}")))?;
-        port = (wrap.wrap)(config, dir, port).map_err(|error| failed(error.to_string()))?;
+        port = (wrap.wrap)(config, &opening, port).map_err(|error| failed(error.to_string()))?;
     }
     let work = Work::Port {
         port,
@@ -185,6 +187,37 @@ pub(super) fn open(
         state: RxState::More,
     };
     Ok((work, None))
+}
+
+/// Files that a former instance of a port has written: all that it writes, if its worker has died;
+/// else those that it writes in its place.
+fn files_to_go_on_in(
+    spec: &NodeSpec,
+    before: Option<&NodeSpec>,
+    registry: &Registry,
+    epoch: u32,
+) -> Vec<String> {
+    let mut files = written_files(spec, registry);
+    match before {
+        Some(before) => {
+            let had = written_files(before, registry);
+            files.retain(|file| had.contains(file));
+        }
+        None if epoch == 0 => files.clear(),
+        None => {}
+    }
+    files
+}
+
+fn written_files(spec: &NodeSpec, registry: &Registry) -> Vec<String> {
+    let wraps = spec.wraps.iter().map(|(name, config)| (&**name, config));
+    let parts = std::iter::once((&*spec.type_name, &spec.config)).chain(wraps);
+    let files = parts.flat_map(|(of, config)| {
+        let keys = registry.files.iter();
+        let keys = keys.filter(move |key| key.of == of && key.writes);
+        keys.filter_map(|key| Some(config.get(key.key)?.as_str()?.to_owned()))
+    });
+    files.collect()
 }
 
 #[cfg(test)]

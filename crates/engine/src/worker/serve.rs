@@ -23,7 +23,9 @@ use crate::chain::registry::Registry;
 use crate::link::RxLink;
 use crate::nf::exchange::{Handled, NfControl};
 use crate::probe::Tier;
-use crate::protocol::{Assignment, FromWorker, PortClosing, RegionName, ToWorker, VERSION};
+use crate::protocol::{
+    Assignment, FromWorker, NodeSpec, PortClosing, RegionName, ToWorker, VERSION,
+};
 use crate::stats::{RECLAIMED_WORD, WorkerCounters};
 use crate::worker::build::{Built, Controls, Making, page_layout};
 use crate::worker::confine::{enter_netns, give_up_rights, pin};
@@ -444,9 +446,9 @@ impl<'a> Control<'a> {
                 }
                 running.command(Command::Probe(settings));
             }
-            ToWorker::Control { id, node, request } => {
-                self.ask(id, node, request)?;
-            }
+            ToWorker::Control {
+                id, node, request, ..
+            } => self.ask(id, node, request)?,
             record @ ToWorker::State { .. } => {
                 self.brought.extend(BroughtState::of(record, one(fds)?));
             }
@@ -464,8 +466,9 @@ impl<'a> Control<'a> {
                     self.memory.adopt(making.take_memory());
                     self.adopt_controls(making.take_controls());
                     // From now on they belong to the assignment, so that successors are attached.
-                    let rings = making.assignment().rings.clone();
+                    let Assignment { nodes, rings, .. } = making.assignment().clone();
                     self.assignment.rings.extend(rings);
+                    self.adopt_specs(nodes);
                     let mut additions = making.additions()?;
                     self.change = Some(Change::Inputs(std::mem::take(&mut additions.rx)));
                     self.running
@@ -484,6 +487,16 @@ impl<'a> Control<'a> {
             other => return Err(unexpected("while running", &other)),
         }
         Ok(())
+    }
+
+    /// Nodes have these settings from now on.
+    fn adopt_specs(&mut self, nodes: Vec<NodeSpec>) {
+        for node in nodes {
+            let mut known = self.assignment.nodes.iter_mut();
+            if let Some(known) = known.find(|known| known.index == node.index) {
+                *known = node;
+            }
+        }
     }
 
     /// Nodes have these control halves from now on.
@@ -545,7 +558,7 @@ impl<'a> Control<'a> {
             states: std::mem::take(&mut self.brought),
             ..Brought::default()
         };
-        let running = Some((&self.memory, &self.new_controls));
+        let running = Some((&*self.assignment.nodes, &self.memory, &self.new_controls));
         match Making::start_beside(delta, brought, self.registry, running) {
             Ok(mut making) => {
                 for (region, len, fd) in making.made() {

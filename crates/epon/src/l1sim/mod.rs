@@ -318,6 +318,16 @@ const COUNTERS: &[&str] = &[
     "stalled_ns",
 ];
 
+/// A rate of bit errors is a setting.
+fn amend(config: &mut Value, requests: &[Value]) -> Vec<Result<Option<String>, String>> {
+    let amended = requests.iter().map(|request| {
+        let ber = request.get("set")?.get("ber")?;
+        config["ber"] = ber.clone();
+        Some("ber".to_owned())
+    });
+    amended.map(Ok).collect()
+}
+
 /// The chain file's entry.
 pub const KIND: NfKind = NfKind {
     name: "l1sim",
@@ -327,6 +337,7 @@ pub const KIND: NfKind = NfKind {
     plan: |config, _outputs| {
         Config::parse(config)?;
         let plan = NfPlan::new().writes().counters(COUNTERS);
+        let plan = plan.amended_by(amend);
         Ok(plan.requests([
             (r#"{"show": "counts"}"#, "what it has counted"),
             (

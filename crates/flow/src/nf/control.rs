@@ -13,6 +13,8 @@
 //! | `{"events": N}` | up to N events, which are then gone |
 //! | `{"trace": N}`, then `{"show": "traces"}` | the next N packets, N up to 64 |
 //! | `{"program": {...}}` | runs another program of the same layout; flows stay |
+//!
+//! What changes tables or the program is kept with the chain (`amending`).
 
 use catena_engine::nf::Verdict as NfVerdict;
 use catena_engine::nf::exchange::{BUSY, ControlEnd, Handled, NfControl};
@@ -26,7 +28,7 @@ use crate::program::entries::{Change, Tables};
 use crate::program::frame::Frame;
 use crate::program::layout::{Layout, Portion};
 use crate::program::run::{Arrival, Loaded, Running};
-use crate::program::table::{MatchTable, Pattern, TableEntry};
+use crate::program::table::{MatchTable, Pattern, TableEntry, TableShape};
 use crate::program::trace::{ElementTrace, NamedValue, Tracer, key_values};
 use crate::{Cursor, Entry};
 
@@ -103,7 +105,7 @@ impl Control {
     fn change(&mut self, name: &str, request: &Value, is_set: bool) -> Result<Value, String> {
         self.has_room()?;
         let number = table(self.tables.all(), name)?;
-        let entry = entry(&self.tables.all()[number], request)?;
+        let entry = entry(self.tables.all()[number].shape(), request)?;
         let change = if is_set {
             self.tables.set(number, entry)
         } else {
@@ -446,8 +448,7 @@ fn table(tables: &[MatchTable], name: &str) -> Result<usize, String> {
 }
 
 /// An entry of a request: patterns and data as in a program.
-fn entry(table: &MatchTable, request: &Value) -> Result<TableEntry, String> {
-    let shape = table.shape();
+pub(super) fn entry(shape: &TableShape, request: &Value) -> Result<TableEntry, String> {
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),

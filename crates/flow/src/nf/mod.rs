@@ -23,6 +23,7 @@
 //!
 //! [`EMISSION_COUNT_MAX`]: crate::program::queue::EMISSION_COUNT_MAX
 
+mod amending;
 mod control;
 mod interface;
 mod planned;
@@ -104,7 +105,8 @@ fn nf_plan(planned: &Planned) -> NfPlan {
             (r#"{"show": "transitions"}"#, "how often each was taken"),
             (r#"{"show": "program"}"#, "what runs"),
             (r#"{"show": "traces"}"#, "packets that `trace` followed"),
-        ]);
+        ])
+        .amended_by(amending::amend);
     if program.writes() {
         plan = plan.writes();
     }

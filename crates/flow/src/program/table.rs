@@ -159,7 +159,7 @@ impl TableShape {
         Ok(())
     }
 
-    pub(super) fn is_exact(&self) -> bool {
+    pub(crate) fn is_exact(&self) -> bool {
         self.key.iter().all(|(kind, _)| *kind == Match::Exact)
     }
 }

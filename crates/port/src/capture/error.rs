@@ -102,6 +102,14 @@ pub enum CaptureError {
         /// What the operating system said.
         source: Arc<io::Error>,
     },
+    /// The file that was being written cannot be gone on with.
+    #[error("{file}: cannot be gone on with: {source}")]
+    Resume {
+        /// The file's name.
+        file: Arc<str>,
+        /// What the operating system said.
+        source: Arc<io::Error>,
+    },
     /// The file cannot be created, or its header cannot be written.
     #[error("{file}: cannot be created: {source}")]
     Create {
@@ -169,6 +177,7 @@ impl CaptureError {
             Self::Open { .. }
             | Self::NotACapture { .. }
             | Self::Create { .. }
+            | Self::Resume { .. }
             | Self::RecordTooLong { .. }
             | Self::TimeTooLate { .. } => 0,
         }

@@ -26,6 +26,7 @@ mod format;
 pub mod pcapng;
 mod reader;
 mod record;
+mod resume;
 mod section;
 mod window;
 mod writer;
@@ -41,6 +42,7 @@ pub use error::{CaptureError, CapturePart};
 pub use format::{CaptureFormat, MAX_INTERFACE_COUNT};
 pub use reader::CaptureReader;
 pub use record::{Direction, MAX_RECORD_LEN, Record};
+pub use resume::Resumption;
 pub use writer::{CaptureSummary, CaptureWriter};
 
 #[cfg(test)]

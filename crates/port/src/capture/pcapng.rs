@@ -13,7 +13,7 @@ pub const COMMENT: u16 = 1;
 
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
-const ENHANCED_PACKET: u32 = 6;
+pub(super) const ENHANCED_PACKET: u32 = 6;
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 const END_OF_OPTIONS: u16 = 0;
 

@@ -25,7 +25,7 @@ use super::record::{Direction, MAX_RECORD_LEN, Record};
 
 /// Bytes gathered before they are written; large enough that system calls do not show, small enough
 /// that a reader of the growing file is not far behind.
-const GATHER_LEN: usize = 64 * 1024;
+pub(super) const GATHER_LEN: usize = 64 * 1024;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -47,7 +47,8 @@ impl Sink for File {
 /// What a finished capture file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CaptureSummary {
-    /// Records in the file.
+    /// Records in the file; of one that was gone on with ([`Resumption`](super::Resumption)), those
+    /// of this writer.
     pub record_count: u64,
     /// Bytes in the file, headers included.
     pub file_len: u64,
@@ -112,25 +113,8 @@ impl CaptureWriter {
         format: CaptureFormat,
         interface_name: &str,
     ) -> Result<Self, CaptureError> {
-        let mut writer = Self {
-            file,
-            format,
-            sink,
-            gathered: Vec::with_capacity(GATHER_LEN),
-            record_ends: vec![],
-            written: CaptureSummary {
-                record_count: 0,
-                file_len: 0,
-            },
-            closed_by: None,
-        };
-        match format {
-            CaptureFormat::Pcap => put_pcap_header(&mut writer.gathered),
-            CaptureFormat::PcapNg => {
-                pcapng::section(&mut writer.gathered);
-                pcapng::interface(&mut writer.gathered, interface_name);
-            }
-        }
+        let mut writer = Self::behind(file, sink, format, 0);
+        writer.gathered.extend(header(format, interface_name));
         match writer.flush() {
             Ok(()) => Ok(writer),
             Err(
@@ -138,6 +122,27 @@ impl CaptureWriter {
                 | CaptureError::WriteTorn { file, source, .. },
             ) => Err(CaptureError::Create { file, source }),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Writes on behind the first `file_len` bytes of a sink, where it stands.
+    pub(super) fn behind(
+        file: Arc<str>,
+        sink: Box<dyn Sink>,
+        format: CaptureFormat,
+        file_len: u64,
+    ) -> Self {
+        Self {
+            file,
+            format,
+            sink,
+            gathered: Vec::with_capacity(GATHER_LEN),
+            record_ends: vec![],
+            written: CaptureSummary {
+                record_count: 0,
+                file_len,
+            },
+            closed_by: None,
         }
     }
 
@@ -319,6 +324,19 @@ impl Drop for CaptureWriter {
         // A caller who wants the error has called `finish`, after which nothing is left to write.
         let _ = self.flush();
     }
+}
+
+/// What a file begins with.
+pub(super) fn header(format: CaptureFormat, interface_name: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    match format {
+        CaptureFormat::Pcap => put_pcap_header(&mut bytes),
+        CaptureFormat::PcapNg => {
+            pcapng::section(&mut bytes);
+            pcapng::interface(&mut bytes, interface_name);
+        }
+    }
+    bytes
 }
 
 fn put_pcap_header(out: &mut Vec<u8>) {

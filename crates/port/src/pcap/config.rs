@@ -26,7 +26,7 @@ pub struct Config {
     pub(super) laps: Option<Laps>,
     /// Most packets to receive. For `read`.
     pub(super) limit: Option<u64>,
-    /// File to send packets to; an old one is replaced.
+    /// File to send packets to; one from before the chain was started is replaced.
     pub(super) write: Option<PathBuf>,
     /// Format of the written file; by its extension without it. For `write`.
     pub(super) format: Option<Format>,

@@ -36,8 +36,9 @@ pub const KIND: PortKind = PortKind {
         Ok(match (&config.read, &config.write) {
             (Some(path), _) => Box::new(Reading::open(&config, &resolve(dir, path))?),
             (None, path) => {
-                let path = resolve(dir, path.as_deref().unwrap_or(dir));
-                Box::new(Writing::open(&config, &path)?)
+                let named = path.as_deref().unwrap_or(dir);
+                let path = resolve(dir, named);
+                Box::new(Writing::open(&config, &path, opening.goes_on_in(named))?)
             }
         })
     },

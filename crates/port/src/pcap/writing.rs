@@ -3,6 +3,8 @@
 //! Records gather in the writer and go to the file in large pieces, and at the latest
 //! [`FLUSH_AFTER_NS`] after they were sent if traffic goes on. What gathers when the disk fills up
 //! is lost after it was counted as sent; the error at the end says how many records the file holds.
+//! The successor of a port goes on in the file; what had gathered when a worker was killed is lost
+//! after it was counted as sent, 64 KiB or a second's packets at most.
 
 use std::path::Path;
 
@@ -11,7 +13,7 @@ use catena_engine::own_counters::CounterSink;
 use catena_engine::port::{Port, PortError, RxBurst, RxState, TxBurst};
 
 use super::config::Config;
-use crate::capture::CaptureWriter;
+use crate::capture::{CaptureWriter, Resumption};
 use crate::opening::failed;
 use crate::wall_clock::WallClock;
 
@@ -22,6 +24,8 @@ const FLUSH_AFTER_NS: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub(super) struct Writing {
     writer: Option<CaptureWriter>,
+    /// The file of a predecessor, until the first packet: that one has it until then.
+    resumed: Option<Resumption>,
     wall_clock: WallClock,
     snap_len: usize,
     flushed_at: Nanos,
@@ -32,15 +36,30 @@ pub(super) struct Writing {
 }
 
 impl Writing {
-    pub(super) fn open(config: &Config, path: &Path) -> Result<Self, PortError> {
-        let writer = CaptureWriter::create(path, config.format(path)).map_err(failed)?;
+    /// Writes to `path`; if it `goes_on` in a file that a predecessor wrote, behind what is there.
+    pub(super) fn open(config: &Config, path: &Path, goes_on: bool) -> Result<Self, PortError> {
+        let format = config.format(path);
         let snap_len = config.snaplen.map_or(usize::MAX, |len| len as usize);
-        Ok(Self::new(writer, snap_len, WallClock::read()))
+        let mut port = Self::begin(snap_len, WallClock::read());
+        if goes_on {
+            port.resumed = Some(Resumption::look(path, format).map_err(failed)?);
+        } else {
+            port.writer = Some(CaptureWriter::create(path, format).map_err(failed)?);
+        }
+        Ok(port)
     }
 
+    #[cfg(test)]
     pub(super) fn new(writer: CaptureWriter, snap_len: usize, wall_clock: WallClock) -> Self {
+        let mut port = Self::begin(snap_len, wall_clock);
+        port.writer = Some(writer);
+        port
+    }
+
+    fn begin(snap_len: usize, wall_clock: WallClock) -> Self {
         Self {
-            writer: Some(writer),
+            writer: None,
+            resumed: None,
             wall_clock,
             snap_len,
             flushed_at: Nanos(0),
@@ -57,6 +76,12 @@ impl Port for Writing {
     }
 
     fn tx(&mut self, burst: &mut TxBurst<'_>, now: Nanos) -> usize {
+        if let Some(resumed) = self.resumed.take() {
+            match resumed.take_up() {
+                Ok(writer) => self.writer = Some(writer),
+                Err(error) => self.failure = Some(failed(error)),
+            }
+        }
         let timestamp_ns = self.wall_clock.at(now);
         let mut sent = 0;
         burst.read(|bytes| {

@@ -2,7 +2,8 @@
 //!
 //! A sent packet is captured when the port inside has taken it. The file is bounded; when it is
 //! full, or the disk fails, the port works on and packets are counted as not captured. The error of
-//! the disk is told when the port closes, unless the port itself has one.
+//! the disk is told when the port closes, unless the port itself has one. The successor of a port
+//! goes on in the file, within what is left of its limits.
 
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
@@ -17,7 +18,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Directions;
-use crate::capture::{CaptureFormat, CaptureWriter, Direction};
+use crate::capture::{CaptureFormat, CaptureSummary, CaptureWriter, Direction, Resumption};
 use crate::opening::{failed, parse, refused, resolve};
 use crate::wall_clock::WallClock;
 
@@ -30,7 +31,7 @@ const FLUSH_AFTER_NS: u64 = 1_000_000_000;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The pcapng file; an old one is replaced.
+    /// The pcapng file; one from before the chain was started is replaced.
     file: PathBuf,
     /// Which packets: `rx`, `tx` or `both`.
     #[serde(default)]
@@ -66,12 +67,20 @@ pub const KIND: WrapKind = WrapKind {
     schema: || schemars::schema_for!(Config),
     takes_singly: false,
     check: |config| parse_config::<Config>(config)?.check(),
-    wrap: |config, dir, inner| {
+    wrap: |config, opening, inner| {
         let config: Config = parse(config)?;
         config.check().map_err(refused)?;
-        let path = resolve(dir, &config.file);
-        let writer = CaptureWriter::create(path, CaptureFormat::PcapNg).map_err(failed)?;
-        Ok(Box::new(Capture::new(&config, writer, inner)))
+        let path = resolve(opening.dir, &config.file);
+        let mut capture = Capture::new(&config, inner);
+        if opening.goes_on_in(&config.file) {
+            let resumed = Resumption::look(path, CaptureFormat::PcapNg).map_err(failed)?;
+            capture.count_in(resumed.found());
+            capture.resumed = Some(resumed);
+        } else {
+            let writer = CaptureWriter::create(path, CaptureFormat::PcapNg).map_err(failed)?;
+            capture.writer = Some(writer);
+        }
+        Ok(Box::new(capture))
     },
 };
 
@@ -79,6 +88,8 @@ pub const KIND: WrapKind = WrapKind {
 struct Capture {
     inner: Box<dyn Port>,
     writer: Option<CaptureWriter>,
+    /// The file of a predecessor, until the first packet: that one has it until then.
+    resumed: Option<Resumption>,
     directions: Directions,
     wall_clock: WallClock,
     snap_len: usize,
@@ -91,10 +102,11 @@ struct Capture {
 }
 
 impl Capture {
-    fn new(config: &Config, writer: CaptureWriter, inner: Box<dyn Port>) -> Self {
+    fn new(config: &Config, inner: Box<dyn Port>) -> Self {
         Self {
             inner,
-            writer: Some(writer),
+            writer: None,
+            resumed: None,
             directions: config.direction,
             wall_clock: WallClock::read(),
             snap_len: config.snaplen.map_or(usize::MAX, |len| len as usize),
@@ -107,10 +119,26 @@ impl Capture {
         }
     }
 
+    /// What a file holds already is within its limits.
+    fn count_in(&mut self, found: CaptureSummary) {
+        self.packets_left = self.packets_left.saturating_sub(found.record_count);
+        self.bytes_left = self.bytes_left.saturating_sub(found.file_len);
+    }
+
+    fn take_up(&mut self) {
+        if let Some(resumed) = self.resumed.take() {
+            match resumed.take_up() {
+                Ok(writer) => self.writer = Some(writer),
+                Err(error) => self.failure = Some(failed(error)),
+            }
+        }
+    }
+
     fn see(&mut self, packets: &[Packet], direction: Direction, now: Nanos) {
         if packets.is_empty() || !self.directions.has(direction) {
             return;
         }
+        self.take_up();
         let timestamp_ns = self.wall_clock.at(now);
         for packet in packets {
             if self.write(packet.bytes(), timestamp_ns, direction) {
@@ -284,7 +312,8 @@ mod tests {
         let writer = CaptureWriter::start("small".into(), sink, CaptureFormat::PcapNg, "");
         let config: Config = serde_json::from_value(json!({ "file": "small" })).unwrap();
         let inner = ScriptedPort::new((0..300).map(|_| (0, vec![0; 1000])));
-        let capture = Capture::new(&config, writer.unwrap(), Box::new(inner));
+        let mut capture = Capture::new(&config, Box::new(inner));
+        capture.writer = Some(writer.unwrap());
         let mut bench = PortBench::new(Box::new(capture));
         let (packets, _) = bench.rx_all(64);
         assert_eq!(packets.len(), 300);

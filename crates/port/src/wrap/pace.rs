@@ -53,7 +53,7 @@ pub const KIND: WrapKind = WrapKind {
     schema: || schemars::schema_for!(Config),
     takes_singly: true,
     check: |config| parse_config::<Config>(config)?.check(),
-    wrap: |config, _dir, inner| {
+    wrap: |config, _opening, inner| {
         let config: Config = parse(config)?;
         config.check().map_err(refused)?;
         Ok(Box::new(Pace {

@@ -56,13 +56,22 @@ pub const KIND: WrapKind = WrapKind {
     schema: || schemars::schema_for!(Config),
     takes_singly: false,
     check: |config| parse_config::<Config>(config).map(drop),
-    wrap: |config, dir, inner| {
+    wrap: |config, opening, inner| {
         let config: Config = parse(config)?;
         let to: Box<dyn Write + Send> = match &config.file {
             None => Box::new(io::stderr()),
             Some(file) => {
-                let path = resolve(dir, file);
-                let created = File::create(&path).map_err(|error| {
+                let path = resolve(opening.dir, file);
+                let goes_on = opening.goes_on_in(file);
+                let created = File::options()
+                    .append(true)
+                    .create(true)
+                    .open(&path)
+                    .and_then(|file| match goes_on {
+                        true => Ok(file),
+                        false => file.set_len(0).map(|()| file),
+                    });
+                let created = created.map_err(|error| {
                     PortError(format!("{}: cannot be created: {error}", path.display()))
                 })?;
                 Box::new(created)

@@ -276,7 +276,7 @@ fn node(draft: Draft<'_>) -> Option<Node> {
         } => NodeKind::Nf {
             kind: kind?,
             config: config.to_json(),
-            plan: plan?,
+            plan: *plan?,
         },
     };
     Some(Node {

@@ -58,7 +58,7 @@ pub(super) enum Part {
         kind_at: Position,
         config: Tree,
         /// What it is planned as, once its configuration is right.
-        plan: Option<NfPlan>,
+        plan: Option<Box<NfPlan>>,
     },
 }
 
@@ -78,7 +78,7 @@ impl Draft<'_> {
     pub(super) fn ends_paths(&self) -> bool {
         match &self.part {
             Part::Port { .. } => true,
-            Part::Nf { plan, .. } => plan.as_ref().is_some_and(NfPlan::ends_paths),
+            Part::Nf { plan, .. } => plan.as_ref().is_some_and(|plan| plan.ends_paths()),
         }
     }
 
@@ -105,7 +105,7 @@ impl Draft<'_> {
         };
         match (kind.plan)(&config.to_json(), links) {
             Ok(planned) => match planned.check() {
-                Ok(()) => *plan = Some(planned),
+                Ok(()) => *plan = Some(Box::new(planned)),
                 Err(fault) => report.error(
                     *kind_at,
                     format!(

@@ -110,14 +110,60 @@ fn fusing_two_nodes_takes_their_ring_away() {
     );
 }
 
+/// What stands beneath each step.
+fn values_of(right: &str, other: &str) -> Vec<String> {
+    let text = diff(&chain(FULL), &chain(&FULL.replace(right, other))).to_string();
+    let values = text.lines().filter_map(|line| line.strip_prefix("    "));
+    values.map(str::to_owned).collect()
+}
+
+#[test]
+fn each_setting_that_changes_is_shown_as_it_was_and_as_it_will_be() {
+    for (right, other, values) in [
+        ("10kpps", "20kpps", &["rate: 10kpps -> 20kpps"][..]),
+        (
+            "rate: 10kpps, burst: 32",
+            "rate: 10kpps",
+            &["burst: 32 -> (not set)"],
+        ),
+        (
+            "on_death: bypass",
+            "on_death: drop",
+            &["on_death: bypass -> drop"],
+        ),
+        ("core: 1", "core: 0", &["core: 1 -> 0"]),
+        (
+            "{ trace: {} }, ",
+            "",
+            &["wrap[0]: {\"trace\":{}} -> (not set)"],
+        ),
+        (
+            "wait: spin, burst: 32",
+            "wait: auto",
+            &["wait: spin -> auto", "burst: 32 -> 128"],
+        ),
+        (
+            "drop_tail",
+            "drop_head",
+            &["overflow: drop_tail -> drop_head"],
+        ),
+        ("slots: 1024", "slots: 64", &["slots: 1024 -> 64"]),
+    ] {
+        assert_eq!(values_of(right, other), values, "{right} -> {other}");
+    }
+}
+
 #[test]
 fn plans_are_json_for_programs() {
     let plan = diff(&chain(FULL), &chain(&FULL.replace("10kpps", "20kpps")));
     assert_eq!(
-        serde_json::to_value(&plan).unwrap(),
-        serde_json::json!({
-            "actions": [{"action": "replace_node", "node": "policer", "changed": ["config"]}]
-        })
+        plan.to_json(),
+        serde_json::json!([{
+            "action": "replace_node",
+            "node": "policer",
+            "changed": ["config"],
+            "values": [{"setting": "rate", "old": "10kpps", "new": "20kpps"}]
+        }])
     );
 }
 

@@ -1,5 +1,6 @@
 //! Chain files, right and wrong, against what the checker makes of them.
 
+mod amendments;
 mod arbitrary;
 mod diff;
 mod kinds;

@@ -61,7 +61,7 @@ pub const KIND: WrapKind = WrapKind {
     schema: || schemars::schema_for!(Config),
     takes_singly: true,
     check: |config| catena_engine::config::parse_config::<Config>(config)?.check(),
-    wrap: |config, _dir, inner| {
+    wrap: |config, _opening, inner| {
         let config: Config = parse(config)?;
         config.check().map_err(refused)?;
         // The seeds differ, so that the two directions do not suffer alike.

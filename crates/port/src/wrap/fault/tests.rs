@@ -322,8 +322,9 @@ fn faults_nest_with_other_wrappers() {
     let dir = tempfile::tempdir().unwrap();
     let inner = ScriptedPort::new((0..100).map(|index| (0, frame(index))));
     let capture = json!({ "file": "inside.pcapng" });
-    let port = (super::super::capture::KIND.wrap)(&capture, dir.path(), Box::new(inner)).unwrap();
-    let port = (KIND.wrap)(&json!({ "rx": { "loss": "50%" } }), dir.path(), port).unwrap();
+    let opening = catena_engine::port::Opening::alone(dir.path());
+    let port = (super::super::capture::KIND.wrap)(&capture, &opening, Box::new(inner)).unwrap();
+    let port = (KIND.wrap)(&json!({ "rx": { "loss": "50%" } }), &opening, port).unwrap();
     let pace = json!({ "rx": "1Mpps" });
     let mut bench = PortBench::wrap(&super::super::pace::KIND, &pace, dir.path(), port).unwrap();
     let (packets, state) = bench.rx_all(8);
