@@ -9,8 +9,9 @@ use std::path::Path;
 
 use super::diagnostic::{ChainErrors, Diagnostic, Position, Report};
 use super::model::{Chain, Mode, NODE_COUNT_MAX};
-use super::parse::{self, Entry, Tree, Value};
+use super::parse::{Entry, Tree, Value};
 use super::registry::Registry;
+use super::salvage;
 use super::text::read;
 use crate::placement::place;
 
@@ -101,7 +102,7 @@ pub(super) fn check(
     mode: Option<Mode>,
 ) -> Result<Checked, ChainErrors> {
     let mut report = Report::new(file, text);
-    let chain = parse::parse(text, &mut report)
+    let chain = salvage::parse(text, &mut report)
         .and_then(|tree| check_tree(&mut report, &tree, dir, registry, available, mode));
     let warnings = report.finish()?;
     let chain = chain.expect("a chain that is not made has errors");
@@ -127,7 +128,7 @@ fn check_tree(
     let mut run = run::run(report, section("run").map(|entry| &entry.tree), available);
     run.mode = mode.unwrap_or(run.mode);
     let sections = (section("ports"), section("nfs"));
-    if !has_few_nodes(report, sections) {
+    if !are_few_nodes(report, sections) {
         return None;
     }
     let mut drafts = nodes::nodes(report, sections, registry, &run, available);
@@ -142,7 +143,7 @@ fn check_tree(
     if section("links").is_none_or(Entry::is_empty) {
         report.error(tree.at, "the chain has no links", "add links: - in -> out");
     }
-    if links.too_many {
+    if links.are_missing {
         return None;
     }
     for (node, draft) in drafts.iter_mut().enumerate() {
@@ -193,22 +194,30 @@ fn chain_name(report: &mut Report<'_>, tree: &Tree, entry: Option<&Entry>) -> Op
     }
 }
 
-fn has_few_nodes(report: &mut Report<'_>, sections: (Option<&Entry>, Option<&Entry>)) -> bool {
-    let mut count = 0;
-    for section in [sections.0, sections.1].into_iter().flatten() {
-        let Value::Map(entries) = &section.tree.value else {
-            continue;
+/// Nodes of a file that are looked at, more than a chain may have: beyond that, a file is no chain
+/// with a few too many.
+const NODES_LOOKED_AT_MAX: usize = 4 * NODE_COUNT_MAX;
+
+/// Whether so few nodes are in the file that each is looked at; more than a chain may have are an
+/// error in any case.
+fn are_few_nodes(report: &mut Report<'_>, sections: (Option<&Entry>, Option<&Entry>)) -> bool {
+    let sections = [sections.0, sections.1].into_iter().flatten();
+    let nodes = sections.filter_map(|section| match &section.tree.value {
+        Value::Map(entries) => Some(entries),
+        _ => None,
+    });
+    let nodes: Vec<&Entry> = nodes.flatten().collect();
+    let are_few = nodes.len() <= NODES_LOOKED_AT_MAX;
+    if let Some(excess) = nodes.get(NODE_COUNT_MAX) {
+        let rest = match are_few {
+            true => String::new(),
+            false => format!("; of {}, none was looked at", nodes.len()),
         };
-        count += entries.len();
-        if count > NODE_COUNT_MAX {
-            let excess = &entries[entries.len() - (count - NODE_COUNT_MAX)];
-            report.error(
-                excess.at,
-                format!("there are more than {NODE_COUNT_MAX} ports and NFs"),
-                "split the chain into several",
-            );
-            return false;
-        }
+        report.error(
+            excess.at,
+            format!("there are more than {NODE_COUNT_MAX} ports and NFs{rest}"),
+            "split the chain into several",
+        );
     }
-    true
+    are_few
 }

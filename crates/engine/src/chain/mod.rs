@@ -6,7 +6,7 @@
 //!
 //! - [`model`], `link`, `run`, `limits`: what a checked chain says.
 //! - [`fusion`]: which of its nodes share a loop.
-//! - `parse`, `check`, `trust`: from text to that, or to [`ChainErrors`], by way of a
+//! - `parse`, `salvage`, `check`, `trust`: from text to that, or to [`ChainErrors`], by way of a
 //!   [`Registry`].
 //! - [`amendments`]: what control requests have changed of one that runs.
 //! - [`mod@schema`]: the same rules for editors; [`mod@diff`], [`values`]: what `catena plan`
@@ -24,6 +24,7 @@ pub mod model;
 mod parse;
 pub mod registry;
 pub(crate) mod run;
+mod salvage;
 pub mod schema;
 mod text;
 mod trust;

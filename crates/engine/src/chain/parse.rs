@@ -55,6 +55,8 @@ pub(super) enum Value {
     Text(String),
     List(Vec<Tree>),
     Map(Vec<Entry>),
+    /// Something that cannot be read, and was said to be wrong.
+    Broken,
 }
 
 impl Tree {
@@ -67,6 +69,7 @@ impl Tree {
             Value::Text(_) => "text",
             Value::List(_) => "a list",
             Value::Map(_) => "a map",
+            Value::Broken => "what cannot be read",
         }
     }
 
@@ -83,7 +86,7 @@ impl Tree {
     /// The value as JSON, as NFs and ports take it.
     pub(super) fn to_json(&self) -> serde_json::Value {
         match &self.value {
-            Value::Null => serde_json::Value::Null,
+            Value::Null | Value::Broken => serde_json::Value::Null,
             Value::Bool(value) => (*value).into(),
             Value::Number(value) => value.clone().into(),
             Value::Text(value) => value.clone().into(),
@@ -148,28 +151,43 @@ fn steps(path: &str) -> impl Iterator<Item = Step<'_>> {
 
 /// Parses the text; errors go into `report`.
 pub(super) fn parse(text: &str, report: &mut Report<'_>) -> Option<Tree> {
-    if text.len() > FILE_BYTES_MAX {
-        report.error(
-            Position::FILE,
-            format!("the file has more than {FILE_BYTES_MAX} bytes"),
-            "split it into several chains",
-        );
+    if report_too_long(text, report) {
         return None;
     }
-    match serde_saphyr::from_str_with_options::<Spanned<Raw>>(text, options()) {
+    match read(text) {
         Ok(raw) => Some(tree(raw, report)),
-        Err(error) => {
-            let at = error.location().map_or(Position::FILE, position);
-            let message = error.without_snippet().to_string();
-            let message = message.rsplit_once(" at line ").map_or(&*message, |m| m.0);
-            report_syntax(report, at, message);
+        Err((at, message)) => {
+            report_syntax(report, at, &message, "");
             None
         }
     }
 }
 
-/// Reports a syntax error; what the parser says of its limits is put into words.
-fn report_syntax(report: &mut Report<'_>, at: Position, message: &str) {
+pub(super) fn report_too_long(text: &str, report: &mut Report<'_>) -> bool {
+    let is_too_long = text.len() > FILE_BYTES_MAX;
+    if is_too_long {
+        report.error(
+            Position::FILE,
+            format!("the file has more than {FILE_BYTES_MAX} bytes"),
+            "split it into several chains",
+        );
+    }
+    is_too_long
+}
+
+/// The values of a text; else where the first syntax error is, and the parser's words.
+pub(super) fn read(text: &str) -> Result<Spanned<Raw>, (Position, String)> {
+    serde_saphyr::from_str_with_options::<Spanned<Raw>>(text, options()).map_err(|error| {
+        let at = error.location().map_or(Position::FILE, position);
+        let message = error.without_snippet().to_string();
+        let message = message.rsplit_once(" at line ").map_or(&*message, |m| m.0);
+        (at, message.to_owned())
+    })
+}
+
+/// Reports a syntax error; what the parser says of its limits is put into words. `rest` is added
+/// to what is said.
+pub(super) fn report_syntax(report: &mut Report<'_>, at: Position, message: &str, rest: &str) {
     let has = |word: &str| message.contains(word);
     let (at, message, repair) = if has("Documents") {
         let message = "the file holds several YAML documents";
@@ -190,13 +208,13 @@ fn report_syntax(report: &mut Report<'_>, at: Position, message: &str) {
         (at, message, repair)
     } else if has("tag") {
         (at, message, "remove the tag")
-    } else if has("string scalar") {
+    } else if has("string scalar") || has("into string") {
         (at, "a key must be a word", "write a plain word as the key")
     } else {
         let repair = "correct the YAML here, or put the value in quotes";
         (at, message, repair)
     };
-    report.error(at, message, repair);
+    report.error(at, format!("{message}{rest}"), repair);
 }
 
 fn options() -> Options {
@@ -229,7 +247,7 @@ fn position(location: Location) -> Position {
 }
 
 /// Moves the parsed values into a tree, reporting every key that occurs twice.
-fn tree(raw: Spanned<Raw>, report: &mut Report<'_>) -> Tree {
+pub(super) fn tree(raw: Spanned<Raw>, report: &mut Report<'_>) -> Tree {
     let at = position(raw.referenced);
     let value = match raw.value {
         Raw::Leaf(value) => value,
@@ -267,7 +285,7 @@ fn entries(pairs: Vec<(Spanned<String>, Spanned<Raw>)>, report: &mut Report<'_>)
 }
 
 /// What the YAML deserialiser gives, before duplicate keys are looked for.
-enum Raw {
+pub(super) enum Raw {
     Leaf(Value),
     List(Vec<Spanned<Self>>),
     Map(Vec<(Spanned<String>, Spanned<Self>)>),

@@ -14,6 +14,8 @@ pub(super) fn map<'t>(report: &mut Report<'_>, tree: &'t Tree, what: &str) -> Op
     match &tree.value {
         Value::Map(entries) => Some(entries),
         Value::Null => Some(&[]),
+        // That has been said.
+        Value::Broken => None,
         _ => {
             report.error(
                 tree.at,
@@ -76,6 +78,7 @@ pub(super) fn name(report: &mut Report<'_>, tree: &Tree, what: &str) -> Option<S
     let text = match &tree.value {
         Value::Text(text) => text.clone(),
         Value::Number(number) => number.to_string(),
+        Value::Broken => return None,
         _ => {
             report.error(
                 tree.at,

@@ -52,7 +52,17 @@ pub(super) fn check(report: &mut Report<'_>, drafts: Drafts<'_>, links: &Links) 
             output: output.and_then(|output| u8::try_from(output).ok()),
             input: *count,
         });
-        *count += 1;
+        let (next, is_over) = count.overflowing_add(1);
+        if is_over {
+            let name = drafts[link.to.node].name;
+            let message = format!("more than 255 links arrive at {name}");
+            report.error(
+                link.to.at,
+                message,
+                "join some of them before, with a merge",
+            );
+        }
+        *count = next;
     }
     for (node, draft) in drafts.iter().enumerate() {
         check_inputs(report, links, node, draft);

@@ -99,9 +99,14 @@ pub(super) struct Links {
     pub(super) leaves: Vec<bool>,
     /// Per node: whether a link is meant to reach it.
     pub(super) arrives: Vec<bool>,
-    /// Whether there are more than a chain may have; some are missing here then.
-    pub(super) too_many: bool,
+    /// Whether there are more than a chain may have.
+    too_many: bool,
+    /// Whether there are so many that some are missing here.
+    pub(super) are_missing: bool,
 }
+
+/// Links of a file that are looked at, more than a chain may have.
+const LINKS_LOOKED_AT_MAX: usize = 2 * LINK_COUNT_MAX;
 
 /// Reads the section.
 pub(super) fn links(report: &mut Report<'_>, section: Option<&Entry>, drafts: Drafts<'_>) -> Links {
@@ -113,12 +118,17 @@ pub(super) fn links(report: &mut Report<'_>, section: Option<&Entry>, drafts: Dr
             leaves: vec![false; drafts.len()],
             arrives: vec![false; drafts.len()],
             too_many: false,
+            are_missing: false,
         },
     };
     let Some(section) = section.filter(|section| !section.is_empty()) else {
         reader.means_everything();
         return reader.found;
     };
+    if matches!(section.tree.value, Value::Broken) {
+        reader.means_everything();
+        return reader.found;
+    }
     let Value::List(items) = &section.tree.value else {
         report.error(
             section.tree.at,
@@ -130,7 +140,7 @@ pub(super) fn links(report: &mut Report<'_>, section: Option<&Entry>, drafts: Dr
     };
     for item in items {
         reader.item(report, item);
-        if reader.found.too_many {
+        if reader.found.are_missing {
             break;
         }
     }
@@ -166,6 +176,8 @@ impl Reader<'_> {
                     ),
                 }
             }
+            // Whatever it joins: that it cannot be read has been said.
+            Value::Broken => self.means_everything(),
             _ => report.error(
                 item.at,
                 format!("a link must be text, not {}", item.noun()),
@@ -190,9 +202,15 @@ impl Reader<'_> {
             return report.error(tree.at, message, "write it like in -> out");
         }
         self.link_count += stops.len() - 1;
-        if self.link_count > LINK_COUNT_MAX {
+        if self.link_count > LINK_COUNT_MAX && !self.found.too_many {
             self.found.too_many = true;
             let message = format!("there are more than {LINK_COUNT_MAX} links");
+            report.error(tree.at, message, "split the chain into several");
+        }
+        if self.link_count > LINKS_LOOKED_AT_MAX {
+            self.found.are_missing = true;
+            let message =
+                format!("links from here on were not looked at: {LINKS_LOOKED_AT_MAX} were");
             return report.error(tree.at, message, "split the chain into several");
         }
         let last = stops.len() - 1;

@@ -94,3 +94,102 @@ fn a_message_quotes_little_of_a_long_value() {
     let errors = check_text(&text).unwrap_err();
     assert!(errors.to_string().len() < 5_000);
 }
+
+/// Each of these hides nothing that is wrong elsewhere in the file, nor accuses what was left out.
+#[test]
+fn a_syntax_error_hides_no_other_error() {
+    let (port, nf) = ("  a: { tap: {} }\n", "  swap: { type: macswap }\n");
+    let right =
+        format!("name: x\nports:\n{port}  b: {{ tap: {{}} }}\nnfs:\n{nf}  n: {{ type: count }}\n");
+    let links = "links:\n  - a -> swap -> n -> b\nrun:\n  burst: 32\n";
+    let errors = |text: &str| {
+        let errors = check_text(text).unwrap_err().errors;
+        short(&errors)
+    };
+    let other = "links:\n  - a -> swap -> n -> b\n  - a -> none\nrun:\n  burst: 999\n";
+    let two = ["there is no port or NF \"none\"", "burst"];
+    for (good, bad, of) in [
+        (nf, "  swap: { type: macswap\n", "swap"),
+        (nf, "  swap:\n    type: \"macswap\n", "swap"),
+        (nf, "  swap:\n\ttype: macswap\n", "swap"),
+        (nf, "  swap: { type: macswap } }\n", "swap"),
+        (port, "  a: { tap: {} ]\n", "a"),
+        (port, "  a: tap: {}\n", "a"),
+    ] {
+        let text = right.replace(good, bad);
+        assert_ne!(text, right);
+        let found = errors(&format!("{text}{links}"));
+        assert_eq!(found.len(), 1, "{of}: {found:#?}");
+        let found = errors(&format!("{text}{other}"));
+        assert_eq!(found.len(), 3, "{of}: {found:#?}");
+        for words in two {
+            assert!(
+                found.iter().any(|error| error.contains(words)),
+                "{found:#?}"
+            );
+        }
+    }
+    // Two, and in lists.
+    let text = right
+        .replace(nf, "  swap: { type: macswap\n")
+        .replace(port, "  a: [\n");
+    let found = errors(&format!("{text}{other}"));
+    assert_eq!(found.len(), 4, "{found:#?}");
+    let bad_links = "links:\n  - a -> swap -> n -> b\n  - { link: a -> b\nrun:\n  burst: 999\n";
+    let found = errors(&format!("{right}{bad_links}"));
+    assert_eq!(found.len(), 2, "{found:#?}");
+    // What nothing else can be read beside is said.
+    let found = errors("a: [\nb: *none\n");
+    assert!(
+        found
+            .iter()
+            .any(|error| error.contains("nothing behind this was looked at")),
+        "{found:#?}"
+    );
+}
+
+#[test]
+fn a_file_with_a_few_nodes_too_many_is_looked_at_as_any() {
+    use std::fmt::Write;
+
+    let text = |count: usize| {
+        let mut text = "name: x\nports:\n  in: { tap: {} }\n  out: { tap: {} }\nnfs:\n".to_owned();
+        for number in 0..count {
+            let _ = writeln!(text, "  n{number}: {{ type: count }}");
+        }
+        text += "  wrong: { type: counter }\nlinks:\n  - in";
+        for number in 0..count {
+            let _ = write!(text, " -> n{number}");
+        }
+        text + " -> out\nrun: { burst: 999 }\n"
+    };
+    let found = short(&check_text(&text(1100)).unwrap_err().errors);
+    let said = |words: &str| found.iter().any(|error| error.contains(words));
+    assert!(said("more than 1024 ports and NFs"), "{found:#?}");
+    assert!(
+        said("there is no NF type \"counter\"") && said("burst"),
+        "{found:#?}"
+    );
+    assert!(said("no link arrives at wrong"), "{found:#?}");
+    assert_eq!(found.len(), 4, "{found:#?}");
+    let found = short(&check_text(&text(5000)).unwrap_err().errors);
+    assert!(
+        found
+            .iter()
+            .any(|error| error.contains("none was looked at")),
+        "{found:#?}"
+    );
+    let (mut ports, mut many) = (String::new(), String::new());
+    for number in 0..300 {
+        let _ = writeln!(ports, "  p{number}: {{ tap: {{}} }}");
+        let _ = writeln!(many, "  - p{number} -> all");
+    }
+    let text = format!("name: x\nports:\n{ports}nfs:\n  all: {{ type: merge }}\nlinks:\n{many}");
+    let found = short(&check_text(&text).unwrap_err().errors);
+    assert!(
+        found
+            .iter()
+            .any(|error| error.contains("more than 255 links")),
+        "{found:#?}"
+    );
+}
