@@ -183,6 +183,7 @@ impl Salvage<'_> {
     fn put_back(&self, whole: &mut Tree) {
         if matches!(whole.value, Value::Null) {
             whole.value = Value::Map(Vec::new());
+            whole.at = Position { line: 1, column: 1 };
         }
         let Value::Map(sections) = &mut whole.value else {
             return;
