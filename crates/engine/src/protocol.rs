@@ -278,6 +278,19 @@ pub struct Assignment {
     pub is_bypass: bool,
 }
 
+impl Assignment {
+    /// Takes up what a change adds to a worker that runs: rings, and new settings of its nodes.
+    pub fn take_up(&mut self, delta: &Self) {
+        self.rings.extend(delta.rings.iter().cloned());
+        for node in &delta.nodes {
+            let mut known = self.nodes.iter_mut();
+            if let Some(known) = known.find(|known| known.index == node.index) {
+                known.clone_from(node);
+            }
+        }
+    }
+}
+
 /// How a running worker's lanes are to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Admission {

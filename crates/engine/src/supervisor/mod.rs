@@ -14,9 +14,9 @@
 //! - `hearing`: what workers say; `introduction`: what they are given.
 //! - `evidence`: what a worker's own memory says against it.
 //! - `reclaim`: what a dead worker held; pure.
-//! - `burial`: the same, done on real memory; `past`: what the dead had counted; `port_counts`: what
-//!   their ports had received and sent; `homeward`: what nobody has goes home; `reclaims`: how far it
-//!   is.
+//! - `burial`: the same, done on real memory; `past`: what the dead had counted; `port_counts`:
+//!   what their ports had received and sent; `homeward`: what nobody has goes home; `reclaims`: how
+//!   far it is.
 //! - `respawn`: restart and its policies; `restarts`: what is to be started again.
 //! - `audit`: buffers that a dead worker had kept without saying so; `audits`: which are sought.
 //! - `asking`: what a change would come to; `clock`: what time it is.

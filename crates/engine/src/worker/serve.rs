@@ -23,9 +23,7 @@ use crate::chain::registry::Registry;
 use crate::link::RxLink;
 use crate::nf::exchange::{Handled, NfControl};
 use crate::probe::Tier;
-use crate::protocol::{
-    Assignment, FromWorker, NodeSpec, PortClosing, RegionName, ToWorker, VERSION,
-};
+use crate::protocol::{Assignment, FromWorker, PortClosing, RegionName, ToWorker, VERSION};
 use crate::stats::{RECLAIMED_WORD, WorkerCounters};
 use crate::worker::build::{Built, Controls, Making, page_layout};
 use crate::worker::confine::{enter_netns, give_up_rights, pin};
@@ -465,10 +463,8 @@ impl<'a> Control<'a> {
                 if let Some(Change::Making(mut making)) = self.change.take() {
                     self.memory.adopt(making.take_memory());
                     self.adopt_controls(making.take_controls());
-                    // From now on they belong to the assignment, so that successors are attached.
-                    let Assignment { nodes, rings, .. } = making.assignment().clone();
-                    self.assignment.rings.extend(rings);
-                    self.adopt_specs(nodes);
+                    // From now on it belongs to the assignment, so that successors are attached.
+                    self.assignment.take_up(making.assignment());
                     let mut additions = making.additions()?;
                     self.change = Some(Change::Inputs(std::mem::take(&mut additions.rx)));
                     self.running
@@ -487,16 +483,6 @@ impl<'a> Control<'a> {
             other => return Err(unexpected("while running", &other)),
         }
         Ok(())
-    }
-
-    /// Nodes have these settings from now on.
-    fn adopt_specs(&mut self, nodes: Vec<NodeSpec>) {
-        for node in nodes {
-            let mut known = self.assignment.nodes.iter_mut();
-            if let Some(known) = known.find(|known| known.index == node.index) {
-                *known = node;
-            }
-        }
     }
 
     /// Nodes have these control halves from now on.
