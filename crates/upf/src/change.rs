@@ -121,6 +121,9 @@ fn remove(
         let id = group.require(key::FAR_ID)?;
         let fault = Fault::of_rule(FailedRuleId::Far(id), IeType::FAR_ID);
         take(&mut session.fars, |one| one.id == id.0).ok_or(fault)?;
+        // Another of the same number, made by the same request, begins without them.
+        session.copies.retain(|one| one.far_id != id.0);
+        session.redirections.retain(|one| one.far_id != id.0);
     }
     for group in ies.groups(IeType::REMOVE_QER) {
         let id = group.require(key::QER_ID)?;

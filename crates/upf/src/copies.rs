@@ -127,11 +127,14 @@ pub(crate) fn send(
     far_id: u32,
     (user, qfi): (&[u8], Option<u8>),
     settings: &Settings,
-    ident: u16,
+    next_ident: &mut u16,
     signals: &mut VecDeque<Signal>,
 ) -> [u64; 2] {
     let mut counts = [0, 0];
     for copied in image.copies().filter(|copied| copied.far_id == far_id) {
+        // Each has its own: several may go to one address, in parts.
+        let ident = *next_ident;
+        *next_ident = ident.wrapping_add(1);
         let sent = frame(&copied, user, qfi, settings, ident)
             .is_some_and(|frame| put(&copied, frame, settings, ident, signals));
         counts[usize::from(!sent)] += 1;
@@ -196,7 +199,8 @@ fn put(
     let mtu = out.map_or(0, |out| out.mtu);
     let interface = copied.interface;
     let mut push = |frame| {
-        let has_room = signals.len() < SIGNAL_COUNT_MAX;
+        // Half of the queue is for what the UPF itself has to say.
+        let has_room = signals.len() < SIGNAL_COUNT_MAX / 2;
         if has_room {
             signals.push_back(Signal { interface, frame });
         }

@@ -176,7 +176,14 @@ impl UpfNf {
                 }
                 // Its rules hold it still: nothing was changed.
                 Some(Decision::Hold(_)) => {}
-                Some(Decision::Consumed) | None => {
+                // It was answered, by a redirect.
+                Some(Decision::Consumed) => {
+                    if let Some(kept) = self.held.flush(slot) {
+                        out.drop_kept(kept, DropReason::Consumed);
+                    }
+                    continue;
+                }
+                None => {
                     self.upf.holding.remove(&slot);
                 }
             }
@@ -196,12 +203,20 @@ impl UpfNf {
     /// Sends what the UPF itself says.
     fn speak(&mut self, out: &mut Emission<'_>) {
         self.upf.mark_ends(&mut self.signals);
-        while let Some(signal) = self.signals.front() {
+        // One interface that takes nothing now holds up neither the others nor N4.
+        let mut blocked = 0_u64;
+        for _ in 0..self.signals.len() {
+            let Some(signal) = self.signals.pop_front() else {
+                break;
+            };
+            let interface = 1_u64 << (signal.interface & 63);
             let fill = |to: &mut [u8]| to.copy_from_slice(&signal.frame);
-            if !out.send(signal.interface, signal.frame.len(), 0, fill) {
-                return;
+            let is_sent =
+                blocked & interface == 0 && out.send(signal.interface, signal.frame.len(), 0, fill);
+            if !is_sent {
+                blocked |= interface;
+                self.signals.push_back(signal);
             }
-            self.signals.pop_front();
         }
         while let Some(message) = self.upf.outbox.front() {
             let settings = self.upf.settings();

@@ -308,7 +308,14 @@ impl Upf {
         self.ident = self.ident.wrapping_add(1);
         if let Some(far_id) = triggers.copied_by {
             let copied = (found.user(packet.bytes()), found.qfi);
-            let counts = copies::send(&image, far_id, copied, &self.settings, ident, signals);
+            let counts = copies::send(
+                &image,
+                far_id,
+                copied,
+                &self.settings,
+                &mut self.ident,
+                signals,
+            );
             self.counters.copied += counts[0];
             self.counters.uncopied += counts[1];
         }

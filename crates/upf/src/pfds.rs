@@ -10,6 +10,9 @@ use crate::model::Fault;
 use crate::node;
 use crate::upf::Upf;
 
+/// Longest Application ID: one stands whole in each report of what it starts and stops.
+const APPLICATION_ID_LEN_MAX: usize = 255;
+
 impl Upf {
     /// A PFD Management Request: what it says of an application takes the place of all that was
     /// said of it; nothing of it ends it, and nothing at all ends all of them (7.4.3.1).
@@ -31,6 +34,11 @@ impl Upf {
                 None => continue,
             };
             let id = group.require(key::APPLICATION_ID)?;
+            if id.len() > APPLICATION_ID_LEN_MAX {
+                return Err(Cause::MANDATORY_IE_INCORRECT
+                    .because_of(IeType::APPLICATION_ID)
+                    .into());
+            }
             kept.retain(|(known, _)| known != id);
             if group.has(IeType::PFD_CONTEXT) {
                 kept.push((id.to_vec(), written(ie.value)?));

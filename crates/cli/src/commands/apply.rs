@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use catena_engine::chain::{Chain, Plan};
 use catena_engine::supervisor::Supervisor;
+use catena_engine::supervisor::apply::ApplyError;
 
 use super::control::{Amended, Answer, Planned, Request, Source, Wish, unexpected};
 use super::target::Target;
@@ -138,7 +139,13 @@ pub(crate) fn apply(supervisor: &mut Supervisor, running: &mut Source, wish: Wis
                 refusal: None,
             }))
         }
-        Err(error) => Answer::Error(error.to_string()),
+        Err(error) => {
+            if matches!(error, ApplyError::NotDrained(_)) {
+                // What was not drained is lost, but the chain is the new one.
+                *running = new;
+            }
+            Answer::Error(error.to_string())
+        }
     }
 }
 

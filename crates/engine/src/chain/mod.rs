@@ -29,6 +29,7 @@ pub mod schema;
 mod text;
 mod trust;
 pub mod values;
+pub(crate) mod ways;
 
 #[cfg(test)]
 mod tests;

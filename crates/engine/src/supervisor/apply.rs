@@ -92,7 +92,7 @@ impl Supervisor {
         } else if !self.drift.kept.is_empty() {
             // The file may say now what only requests had said.
             self.check_asked()?;
-            self.came_from(origin);
+            self.comes_from(origin);
             self.drift = drift;
             self.write_drift();
         }

@@ -67,6 +67,14 @@ impl Supervisor {
         }
     }
 
+    /// As [`Supervisor::came_from`], where nothing changed by it: instead of what was said last.
+    pub(super) fn comes_from(&mut self, origin: &str) {
+        if let Some(estate) = &mut self.estate {
+            estate.origins.pop();
+        }
+        self.came_from(origin);
+    }
+
     /// Nobody will take the chain over.
     pub(super) fn let_go(&mut self, why: &str) {
         self.notice(format!(

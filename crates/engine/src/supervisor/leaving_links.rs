@@ -5,6 +5,7 @@ use catena_shm::ring::RingMemory;
 use catena_shm::sync::Ordering;
 
 use crate::chain::Chain;
+use crate::chain::ways::longest_way;
 use crate::protocol::{Admission, Rewiring};
 use crate::supervisor::Supervisor;
 use crate::supervisor::memory::RingName;
@@ -73,30 +74,12 @@ impl Supervisor {
             .filter(|ring| ring.link.is_some_and(|link| !kept.contains(&link)))
             .copied()
             .collect();
-        let before = |node: usize| -> usize {
-            // Longest way from an entry, in the old chain.
-            let mut depth = 0;
-            let mut front = vec![node];
-            while depth <= old_chain.nodes.len() {
-                let feeders: Vec<usize> = old_chain
-                    .links
-                    .iter()
-                    .filter(|link| {
-                        front.contains(&link.to) && !old_chain.nodes[link.to].ends_paths()
-                    })
-                    .map(|link| link.from)
-                    .collect();
-                if feeders.is_empty() {
-                    break;
-                }
-                front = feeders;
-                depth += 1;
-            }
-            depth
-        };
-        going.sort_by_key(|ring| {
+        let ways = old_chain.links.iter();
+        let ways = ways.filter(|link| !old_chain.nodes[link.to].ends_paths());
+        let ways: Vec<(usize, usize)> = ways.map(|link| (link.from, link.to)).collect();
+        going.sort_by_cached_key(|ring| {
             ring.link
-                .map_or(0, |link| before(old_chain.links[link].from))
+                .map_or(0, |link| longest_way(old_chain.links[link].from, &ways))
         });
         going
     }

@@ -26,6 +26,7 @@ use crate::chain::amendments::{Amended, Amendment, config_of, set_config};
 use crate::protocol::ToWorker;
 use crate::shard::name_in_file;
 use crate::supervisor::Supervisor;
+use crate::supervisor::body::Body;
 use crate::supervisor::clock::now;
 use crate::supervisor::drift::{Asked, Drift, Pending, Question, written_of};
 use crate::supervisor::estate::{Origin, write_text};
@@ -233,7 +234,11 @@ impl Supervisor {
                 late.extend(pending.asked.iter().map(|asked| asked.worker));
             }
         }
-        late.retain(|worker| self.instances[*worker].socket.is_some());
+        late.retain(|worker| {
+            let instance = &self.instances[*worker];
+            // Nothing ends a thread, and to wait for its end may take for ever.
+            instance.socket.is_some() && !matches!(instance.body, Some(Body::Thread(..)))
+        });
         for worker in late {
             let why = format!("it did not answer a control request within {PATIENCE:?}");
             self.detach(worker, &why);

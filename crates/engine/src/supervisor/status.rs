@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::aggregation::PackCounters;
 use crate::chain::model::{is_gone, is_link_gone};
+use crate::chain::ways::longest_way;
 use crate::chain::{Aggregate, NodeKind};
 use crate::link::OCCUPANCY_CLASSES;
 use crate::probe::{NodeCost, Occupancy};
@@ -350,7 +351,11 @@ impl Supervisor {
         }
         let all = rings(&self.placement);
         let mut order: Vec<_> = self.placement.rings.iter().collect();
-        order.sort_by_cached_key(|ring| self.depth(ring.from));
+        // Ports come first, whatever they also send.
+        let ends = |link: usize| self.chain.nodes[self.chain.links[link].to].ends_paths();
+        let ways = order.iter().filter(|ring| !ends(ring.link));
+        let ways: Vec<_> = ways.map(|ring| (ring.from, ring.to)).collect();
+        order.sort_by_cached_key(|ring| longest_way(ring.from, &ways));
         order.iter().all(|link| {
             if link.tcp.is_some() {
                 return self.is_tcp_link_empty(link);
@@ -373,28 +378,6 @@ impl Supervisor {
     /// Whether a worker may still take packets in.
     fn is_taking_in(&self, instance: &Instance) -> bool {
         !instance.is_drained && (self.is_draining() || !instance.is_finished)
-    }
-
-    /// Longest way from a source to a worker, in links. Ports come first, whatever they also send.
-    fn depth(&self, worker: usize) -> usize {
-        let mut depth = 0;
-        let mut front = vec![worker];
-        while depth <= self.instances.len() {
-            let feeders: Vec<usize> = self
-                .placement
-                .rings
-                .iter()
-                .filter(|ring| front.contains(&ring.to))
-                .filter(|ring| !self.chain.nodes[self.chain.links[ring.link].to].ends_paths())
-                .map(|ring| ring.from)
-                .collect();
-            if feeders.is_empty() {
-                break;
-            }
-            front = feeders;
-            depth += 1;
-        }
-        depth
     }
 
     fn worker_status(&self, worker: usize) -> WorkerStatus {

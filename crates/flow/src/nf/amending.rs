@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::control::entry;
+use super::control::{acts, entry};
 use super::planned::plan;
 use crate::program::table::{TableEntry, TableShape};
 
@@ -15,14 +15,13 @@ pub(super) fn amend(config: &mut Value, requests: &[Value]) -> Vec<Result<Option
     let mut shapes: Option<Vec<TableShape>> = None;
     let mut amended = Vec::with_capacity(requests.len());
     for request in requests {
-        let acts =
-            request.get("trace").is_some_and(Value::is_u64) || request.get("events").is_some();
         let text = |key: &str| request.get(key).and_then(Value::as_str);
         amended.push(if let Some(program) = request.get("program") {
             config["program"] = program.clone();
             shapes = None;
             Ok(Some("program".to_owned()))
-        } else if let (false, Some(name)) = (acts, text("set").or_else(|| text("remove"))) {
+        } else if let (false, Some(name)) = (acts(request), text("set").or_else(|| text("remove")))
+        {
             shapes
                 .take()
                 .map_or_else(|| shapes_of(config), Ok)
@@ -59,7 +58,13 @@ fn change_table(
         return Err(format!("the entries of {name} follow from another table"));
     }
     let changed = entry(shape, request)?;
-    let written = &mut config["program"]["tables"][name]["entries"];
+    let tables = config
+        .get_mut("program")
+        .and_then(|program| program.get_mut("tables"));
+    let table = tables.and_then(|tables| tables.get_mut(name));
+    let table = table.and_then(Value::as_object_mut);
+    let table = table.ok_or_else(|| format!("{name} is not written as a map of its settings"))?;
+    let written = table.entry("entries").or_insert(Value::Null);
     if written.is_null() {
         *written = json!([]);
     }
@@ -166,6 +171,21 @@ mod tests {
             config
         });
         assert_eq!(one_by_one, config);
+    }
+
+    #[test]
+    fn what_is_not_written_as_maps_is_refused() {
+        for tables in [
+            json!({"out": [["exact 16"], {"port": 16}]}),
+            json!([["out", ["exact 16"]]]),
+            json!("tables.yaml"),
+        ] {
+            let mut config = config();
+            config["program"]["tables"] = tables;
+            let request = json!({"set": "out", "key": [80], "data": {"port": 1}});
+            let amended = amend(&mut config, &[request]);
+            assert!(amended[0].is_err(), "{amended:?}");
+        }
     }
 
     #[test]

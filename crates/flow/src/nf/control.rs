@@ -175,10 +175,18 @@ impl Control {
     }
 }
 
+/// Whether a request only has the data half do something, whatever else it says.
+pub(super) fn acts(request: &Value) -> bool {
+    request.get("trace").is_some_and(Value::is_u64) || request.get("events").is_some()
+}
+
 impl NfControl for Control {
     fn control(&mut self, request: &Value) -> Handled {
         if let Some(program) = request.get("program") {
             return Handled::Answered(self.replace(program));
+        }
+        if acts(request) {
+            return Handled::Passed;
         }
         for (key, is_set) in [("set", true), ("remove", false)] {
             if let Some(name) = request.get(key).and_then(Value::as_str) {

@@ -1,14 +1,15 @@
 //! Going on in a capture whose writer was killed, or is being replaced.
 //!
 //! What a dead writer left is a sound file whose last write may be cut off. [`Resumption::look`]
-//! goes through it before packets move, which takes a second for some gigabytes, and touches
-//! nothing; [`Resumption::take_up`] looks at what was added since, cuts off a record that is not
+//! goes through it before packets move, and touches nothing, or begins a next one where it is longer
+//! than a gigabyte; [`Resumption::take_up`] looks at what was added since, cuts off a record that is not
 //! whole, and writes on behind it. Only a file that begins as this writer begins its own is taken
 //! up, and never more is cut off than one write can have left: all else is an error, and stays as
 //! it is. A file that is gone (somebody has moved it away) is begun anew.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,6 +23,15 @@ use super::writer::{CaptureSummary, CaptureWriter, GATHER_LEN, Sink, header};
 const BLOCK_OVERHEAD: u64 = 64;
 /// Most bytes that one write can have left cut off.
 const TORN_LEN_MAX: u64 = (GATHER_LEN + MAX_RECORD_LEN) as u64 + BLOCK_OVERHEAD;
+/// Longest file that is gone through: within a second or two, so that a successor is up in time.
+const WALK_LEN_MAX: u64 = 1 << 30;
+/// Most files that follow one.
+const NEXT_FILES_MAX: u32 = 1000;
+/// What nobody has written.
+const NONE: CaptureSummary = CaptureSummary {
+    record_count: 0,
+    file_len: 0,
+};
 /// Bytes read at a time.
 const READ_LEN: usize = 1 << 20;
 
@@ -31,6 +41,8 @@ pub struct Resumption {
     path: PathBuf,
     format: CaptureFormat,
     found: CaptureSummary,
+    /// Which file that was.
+    identity: Option<(u64, u64)>,
 }
 
 impl Resumption {
@@ -40,20 +52,24 @@ impl Resumption {
     ///
     /// When it cannot be read, or is not one that [`CaptureWriter::create`] has begun.
     pub fn look(path: impl AsRef<Path>, format: CaptureFormat) -> Result<Self, CaptureError> {
-        let path = path.as_ref().to_owned();
-        let none = CaptureSummary {
-            record_count: 0,
-            file_len: 0,
-        };
-        let found = match File::open(&path) {
-            Ok(file) => whole(&path, file, format, none)?,
-            Err(error) if error.kind() == ErrorKind::NotFound => none,
+        let path = place(path.as_ref());
+        let about = match std::fs::metadata(&path) {
+            Ok(about) => Some(about),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(of(&path, error)),
+        };
+        let found = match &about {
+            Some(about) if about.is_file() => {
+                let file = File::open(&path).map_err(|error| of(&path, error))?;
+                whole(&path, file, format, NONE)?
+            }
+            Some(_) | None => NONE,
         };
         Ok(Self {
             path,
             format,
             found,
+            identity: about.map(|about| (about.dev(), about.ino())),
         })
     }
 
@@ -74,7 +90,12 @@ impl Resumption {
             path,
             format,
             found,
+            identity,
         } = self;
+        if std::fs::metadata(&path).is_ok_and(|about| !about.is_file()) {
+            // A pipe or a device: what was written is gone.
+            return CaptureWriter::create(path, format);
+        }
         let opened = OpenOptions::new()
             .read(true)
             .write(true)
@@ -84,13 +105,11 @@ impl Resumption {
         let mut file = opened.map_err(|error| of(&path, error))?;
         let copy = file.try_clone().map_err(|error| of(&path, error))?;
         // Whoever has moved the file away since has another one in its place, or none.
-        let len = file.metadata().map_err(|error| of(&path, error))?.len();
-        let from = match len < found.file_len {
-            true => CaptureSummary {
-                record_count: 0,
-                file_len: 0,
-            },
-            false => found,
+        let about = file.metadata().map_err(|error| of(&path, error))?;
+        let is_same = identity == Some((about.dev(), about.ino()));
+        let from = match is_same && about.len() >= found.file_len {
+            true => found,
+            false => NONE,
         };
         let end = whole(&path, copy, format, from)?.file_len;
         let cut = file.truncate(end);
@@ -102,6 +121,24 @@ impl Resumption {
             end => Ok(CaptureWriter::behind(name, Box::new(file), format, end)),
         }
     }
+}
+
+/// The file to go on in: one that is too long is left as it is, and a next one begun,
+/// `NAME.1.pcap` behind `NAME.pcap`.
+fn place(path: &Path) -> PathBuf {
+    let mut place = path.to_owned();
+    for number in 1..=NEXT_FILES_MAX {
+        let about = std::fs::metadata(&place);
+        if !about.is_ok_and(|about| about.is_file() && about.len() > WALK_LEN_MAX) {
+            break;
+        }
+        let ending = match path.extension() {
+            Some(ending) => format!("{number}.{}", ending.to_string_lossy()),
+            None => number.to_string(),
+        };
+        place = path.with_extension(ending);
+    }
+    place
 }
 
 fn of(path: &Path, source: io::Error) -> CaptureError {
@@ -249,6 +286,40 @@ mod tests {
             numbers.push(record.data[0]);
         }
         numbers
+    }
+
+    #[test]
+    fn behind_a_file_that_is_too_long_a_next_one_is_begun() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c.pcap");
+        let long = File::create(&path).unwrap();
+        long.set_len(WALK_LEN_MAX + 1).unwrap();
+        for numbers_then in [vec![1], vec![1, 2]] {
+            let looked = Resumption::look(&path, CaptureFormat::Pcap).unwrap();
+            let number = *numbers_then.last().unwrap();
+            let mut writer = looked.take_up().unwrap();
+            write(&mut writer, number..number + 1);
+            writer.finish().unwrap();
+            assert_eq!(numbers(&dir.path().join("c.1.pcap")), numbers_then);
+        }
+        assert_eq!(long.metadata().unwrap().len(), WALK_LEN_MAX + 1);
+    }
+
+    #[test]
+    fn devices_are_written_to_and_another_file_is_looked_at_anew() {
+        let looked = Resumption::look("/dev/null", CaptureFormat::Pcap).unwrap();
+        write(&mut looked.take_up().unwrap(), 0..1);
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c");
+        let mut writer = CaptureWriter::create(&path, CaptureFormat::Pcap).unwrap();
+        write(&mut writer, 0..2);
+        writer.finish().unwrap();
+        let looked = Resumption::look(&path, CaptureFormat::Pcap).unwrap();
+        let other = dir.path().join("other");
+        std::fs::write(&other, [7; 4096]).unwrap();
+        std::fs::rename(&other, &path).unwrap();
+        assert!(looked.take_up().is_err(), "it is somebody else's");
+        assert_eq!(std::fs::read(&path).unwrap(), [7; 4096]);
     }
 
     /// At every length that a writer that was killed can leave.

@@ -63,14 +63,10 @@ pub const KIND: WrapKind = WrapKind {
             Some(file) => {
                 let path = resolve(opening.dir, file);
                 let goes_on = opening.goes_on_in(file);
-                let created = File::options()
-                    .append(true)
-                    .create(true)
-                    .open(&path)
-                    .and_then(|file| match goes_on {
-                        true => Ok(file),
-                        false => file.set_len(0).map(|()| file),
-                    });
+                let created = match goes_on {
+                    true => File::options().append(true).create(true).open(&path),
+                    false => File::create(&path),
+                };
                 let created = created.map_err(|error| {
                     PortError(format!("{}: cannot be created: {error}", path.display()))
                 })?;

@@ -80,7 +80,9 @@ fn hello(data: &[u8]) -> Seen<'_> {
     // A hello of several records is looked at as far as the first one goes.
     let is_whole = data.len() >= record;
     let bytes = &data[..record.min(data.len())];
-    match name_in(&mut Rest { bytes: &bytes[6..] }) {
+    // A record that says that it is shorter than a hello's header has nothing behind it.
+    let bytes = bytes.get(6..).unwrap_or_default();
+    match name_in(&mut Rest { bytes }) {
         Some(Some(name)) if !name.is_empty() => Seen::Tls(name),
         Some(_) => Seen::Nothing,
         None if is_whole => Seen::Nothing,
@@ -169,6 +171,18 @@ mod tests {
         answer[5] = 2;
         assert_eq!(look(&answer), Seen::Nothing);
         assert_eq!(look(&client_hello("", 0)), Seen::Nothing);
+    }
+
+    #[test]
+    fn a_record_may_say_any_length() {
+        let mut hello = client_hello("www.example.com", 0);
+        for len in (0..64).chain([0x3fff, 0xffff_u16]) {
+            hello[3..5].copy_from_slice(&len.to_be_bytes());
+            for end in 0..hello.len() {
+                let _ = look(&hello[..end]);
+            }
+        }
+        assert_eq!(look(&[22, 3, 1, 0, 0, CLIENT_HELLO]), Seen::Nothing);
     }
 
     #[test]

@@ -282,10 +282,25 @@ fn is_plain(text: &[u8], others: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(is_known)
 }
 
+/// An expression whose letters stand for names in small letters; `\D` stays what it is.
+fn lowered(text: &[u8]) -> Vec<u8> {
+    let mut is_escaped = false;
+    let bytes = text.iter().map(|byte| {
+        let was_escaped = is_escaped;
+        is_escaped = *byte == b'\\' && !was_escaped;
+        match was_escaped {
+            true => *byte,
+            false => byte.to_ascii_lowercase(),
+        }
+    });
+    bytes.collect()
+}
+
 impl Pattern {
     /// A domain name: `example.com` as it stands, `*.example.com` for all below it, or a regular
     /// expression for all of the name. None of what is neither.
     pub fn of_name(text: &[u8]) -> Option<Self> {
+        let whole = text;
         let text = text.to_ascii_lowercase();
         let name = text.strip_suffix(b".").unwrap_or(&text);
         if is_plain(name, b"-_.") && !name.starts_with(b".") {
@@ -296,7 +311,7 @@ impl Pattern {
         {
             return Some(Self(Kind::Below(rest.to_vec())));
         }
-        Automaton::new(&text).map(|one| Self(Kind::Expression(one)))
+        Automaton::new(&lowered(whole)).map(|one| Self(Kind::Expression(one)))
     }
 
     /// A URL: what it begins with, with or without its scheme, or a regular expression for all of
@@ -384,6 +399,8 @@ mod tests {
             ),
             (r"a(b|cd)*e", "abcdbe", "abce"),
             (r"[^a]+", "bcd", "bad"),
+            (r"\D+", "abc", "a1"),
+            (r"WWW\d", "www1", "wwwd"),
             (r"x?y+", "yy", "x"),
         ] {
             assert!(name(pattern, right), "{pattern} {right}");
