@@ -109,10 +109,11 @@ fn a_request_that_is_too_large_harms_nobody() {
     let much = control(&running, &json!({ "rules": "x".repeat(9 << 20) })).unwrap_err();
     assert!(much.contains("at most"), "{much}");
     let much = control(&running, &json!({ "rules": "x".repeat(7 << 20) })).unwrap_err();
+    assert!(much.contains("edge: nothing was changed"), "{much:.200}");
     assert!(
-        much.contains("edge: no rule was replaced"),
-        "{}",
-        &much[..200]
+        much.len() < 1000,
+        "what is said is for people: {}",
+        much.len()
     );
     let many = control(&running, &json!({ "rules": rules(40_000, 1) })).unwrap_err();
     assert!(many.contains("4096"), "{many}");

@@ -7,11 +7,14 @@ use rustix::process::Signal;
 use serde_json::Value;
 use support::{Running, node, number, worker};
 
+/// Packets in a burst, unless a chain says otherwise.
+const BURST: u64 = 128;
+
 const CHAIN: &str = "ports:
   in:  { generator: { rate: 20kpps, size: 64 } }
   out: { sink: {} }
 nfs:
-  police: { type: policer, rate: 5kpps, burst: 10 }
+  police: { type: policer, rate: 500pps, burst: 10 }
 links:
   - in -> police
   - police -> out
@@ -46,7 +49,12 @@ fn own_counters_and_reasons_are_live_and_outlive_a_kill() {
     assert_eq!(number(&after["deaths"]), 2, "{after:#}");
     let last = running.stop();
     let out = node(&last, "out");
-    // The engine's count and the sink's own were stored together, in both lives.
-    assert_eq!(out["counters"]["packets"], out["tx_packets"], "{last:#}");
+    // The engine's count of the first life comes from cursors, the sink's own from what it stored
+    // last, which is a burst less at most.
+    let (sent, own) = (
+        number(&out["tx_packets"]),
+        number(&out["counters"]["packets"]),
+    );
+    assert!(own <= sent && sent - own <= BURST, "{last:#}");
     assert_eq!(out.get("report"), None, "each count stands in one place");
 }

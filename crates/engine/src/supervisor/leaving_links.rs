@@ -75,7 +75,9 @@ impl Supervisor {
             .copied()
             .collect();
         let ways = old_chain.links.iter();
-        let ways = ways.filter(|link| !old_chain.nodes[link.to].ends_paths());
+        // The places of links that are gone lead nowhere.
+        let goes_on = |node: usize| old_chain.nodes.get(node).is_some_and(|n| !n.ends_paths());
+        let ways = ways.filter(|link| goes_on(link.to));
         let ways: Vec<(usize, usize)> = ways.map(|link| (link.from, link.to)).collect();
         going.sort_by_cached_key(|ring| {
             ring.link

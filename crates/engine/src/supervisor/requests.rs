@@ -39,6 +39,21 @@ const QUESTIONS_MAX: usize = 256;
 /// changed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Longest reason that is told: it may quote a request of megabytes.
+const WHY_LEN_MAX: usize = 500;
+
+/// What whoever asked is told of a request that is not passed on.
+fn refusal(name: &str, why: &str) -> String {
+    let why: String = match why.char_indices().nth(WHY_LEN_MAX) {
+        Some((at, _)) => format!("{}...", &why[..at]),
+        None => why.to_owned(),
+    };
+    match why.starts_with(name) {
+        true => why,
+        false => format!("{name}: nothing was changed: {why}"),
+    }
+}
+
 impl Supervisor {
     /// Asks a node of the file, or one shard of such, something: gives names and numbers of the
     /// requests that it comes to, one for each shard. Answers are fetched by
@@ -54,7 +69,8 @@ impl Supervisor {
         let node = &self.chain.nodes[*first];
         let written = self.drift.written.get(name);
         let written = written.unwrap_or_else(|| config_of(node));
-        let amended = self.drift.kept.propose((name, node), written, request)?;
+        let proposed = self.drift.kept.propose((name, node), written, request);
+        let amended = proposed.map_err(|why| refusal(name, &why))?;
         if amended.is_some() {
             if name != name_in_file(name) {
                 let all = name_in_file(name);
