@@ -1,11 +1,11 @@
 //! Going on in a capture whose writer was killed, or is being replaced.
 //!
 //! What a dead writer left is a sound file whose last write may be cut off. [`Resumption::look`]
-//! goes through it before packets move, and touches nothing, or begins a next one where it is longer
-//! than a gigabyte; [`Resumption::take_up`] looks at what was added since, cuts off a record that is not
-//! whole, and writes on behind it. Only a file that begins as this writer begins its own is taken
-//! up, and never more is cut off than one write can have left: all else is an error, and stays as
-//! it is. A file that is gone (somebody has moved it away) is begun anew.
+//! goes through it before packets move, and touches nothing, or begins a next one where it is
+//! longer than a gigabyte; [`Resumption::take_up`] looks at what was added since, cuts off a record
+//! that is not whole, and writes on behind it. Only a file that begins as this writer begins its
+//! own is taken up, and never more is cut off than one write can have left: all else is an error,
+//! and stays as it is. A file that is gone (somebody has moved it away) is begun anew.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom};
