@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use catena_wire::gtpu::{self, MessageType};
+use catena_wire::gtpu::MessageType;
 use catena_wire::pfcp::value::FarId;
 use catena_wire::pfcp::value::forwarding::OuterHeaders;
 use catena_wire::pfcp::value::node::FailedRuleId;
@@ -16,7 +16,8 @@ use catena_wire::pfcp::{Cause, Change, Group, IeType, key};
 
 use crate::cut::cut;
 use crate::draft::Draft;
-use crate::headers::{Datagram, Frame, Tunnel};
+use crate::forward::outer;
+use crate::headers::{Frame, Tunnel};
 use crate::model::{Fault, Image, Session};
 use crate::rules::{Copied, Far, NONE};
 use crate::settings::Settings;
@@ -161,21 +162,13 @@ fn frame(
         bytes.extend_from_slice(user);
         return Some(bytes);
     }
-    let (src, dst) = ends(&copied.far(), out)?;
+    let far = copied.far();
+    let ends = ends(&far, out)?;
     let tunnel = match copied.destination {
         0 => Tunnel::downlink(copied.teid, qfi, false, None),
         _ => Tunnel::uplink(copied.teid, qfi),
     };
-    let [value, mask] = copied.marking.unwrap_or([0; 2]);
-    let datagram = Datagram {
-        frame,
-        src,
-        dst,
-        src_port: gtpu::PORT,
-        dst_port: gtpu::PORT,
-        traffic_class: value & mask,
-        ident,
-    };
+    let datagram = outer(&far, frame, ends, ident);
     let at = datagram.header_len();
     let headers = at + tunnel.len();
     // Its length must have room in the outer header.

@@ -5,6 +5,8 @@
 //! cut: inside its tunnel where IPv4 allows it, else outside where the interface's settings or
 //! IPv6's least MTU say so; else its sender is told. Specification: TS 29.281 4.4; RFC 8200 5.
 
+use std::net::IpAddr;
+
 use catena_engine::packet::Packet;
 use catena_wire::gtpu::{self, MessageType};
 
@@ -27,6 +29,20 @@ pub(crate) type Marking = (Option<u8>, bool, Option<u8>);
 /// A packet that is longer than it may be, by its sender's will: so long it may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooLong(pub(crate) usize);
+
+/// What is around the tunnel that a FAR wants: between these ends, marked as it says.
+pub(crate) fn outer(far: &Far, frame: Frame, (src, dst): (IpAddr, IpAddr), ident: u16) -> Datagram {
+    let [value, mask] = far.marking.unwrap_or([0; 2]);
+    Datagram {
+        frame,
+        src,
+        dst,
+        src_port: gtpu::PORT,
+        dst_port: gtpu::PORT,
+        traffic_class: value & mask,
+        ident,
+    }
+}
 
 /// Takes a packet out of its tunnel, if it is in one, and puts it into the frame and the tunnel of
 /// its FAR. A packet that is too long for it is left as the user's, without a frame.
@@ -74,16 +90,7 @@ pub(crate) fn forward(
     } else {
         Tunnel::uplink(far.teid, found.qfi)
     };
-    let [value, mask] = far.marking.unwrap_or([0; 2]);
-    let datagram = Datagram {
-        frame,
-        src,
-        dst,
-        src_port: gtpu::PORT,
-        dst_port: gtpu::PORT,
-        traffic_class: value & mask,
-        ident: exit.ident,
-    };
+    let datagram = outer(far, frame, (src, dst), exit.ident);
     let headers = datagram.header_len() + tunnel.len();
     let room = out.mtu.saturating_sub(headers - ETHERNET);
     let decision = if inner.len <= room {

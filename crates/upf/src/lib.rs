@@ -50,6 +50,7 @@ pub mod request;
 pub mod routes;
 pub mod rules;
 pub mod sdf;
+mod segment;
 pub mod sessions;
 pub mod settings;
 pub mod shards;

@@ -19,10 +19,10 @@ use catena_wire::pfcp::value::forwarding::RedirectInformation;
 use catena_wire::pfcp::value::node::FailedRuleId;
 use catena_wire::pfcp::{Cause, Change, Group, IeType, key};
 use catena_wire::tcp::{self, Flags};
-use catena_wire::{ipv4, ipv6};
 
 use crate::model::{Fault, Session};
 use crate::rules::Redirection;
+use crate::segment::packet;
 use crate::stored::List;
 use crate::tunnel::Signal;
 use crate::upf::Upf;
@@ -158,51 +158,11 @@ impl Segment {
             urgent: 0,
             options: Options::new(options).unwrap_or_default(),
         };
-        let len = header.header_len() + data.len();
-        let (mut bytes, addresses) = match self.addresses {
-            Addresses::V4 { src, dst } => {
-                let mut bytes = vec![0; ipv4::HEADER_LEN_MIN + len];
-                ipv4::Header {
-                    dscp: 0,
-                    ecn: 0,
-                    ident: 0,
-                    dont_fragment: true,
-                    more_fragments: false,
-                    fragment_offset: 0,
-                    ttl: 64,
-                    protocol: Protocol::TCP,
-                    src: dst,
-                    dst: src,
-                    payload_len: len,
-                    options: Default::default(),
-                }
-                .emit(&mut bytes);
-                (bytes, Addresses::V4 { src: dst, dst: src })
-            }
-            Addresses::V6 { src, dst } => {
-                let mut bytes = vec![0; ipv6::HEADER_LEN + len];
-                ipv6::Header {
-                    dscp: 0,
-                    ecn: 0,
-                    flow_label: 0,
-                    payload_len: u16::try_from(len).unwrap_or(u16::MAX),
-                    next_header: Protocol::TCP,
-                    hop_limit: 64,
-                    src: dst,
-                    dst: src,
-                }
-                .emit(&mut bytes);
-                (bytes, Addresses::V6 { src: dst, dst: src })
-            }
+        let back = match self.addresses {
+            Addresses::V4 { src, dst } => Addresses::V4 { src: dst, dst: src },
+            Addresses::V6 { src, dst } => Addresses::V6 { src: dst, dst: src },
         };
-        let at = bytes.len() - len;
-        let segment = &mut bytes[at..];
-        header.emit(segment);
-        segment[len - data.len()..].copy_from_slice(data);
-        if let Ok(mut view) = tcp::View::parse(segment) {
-            view.fill_checksum(&addresses);
-        }
-        bytes
+        packet(&back, &header, data)
     }
 }
 

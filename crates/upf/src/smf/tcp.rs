@@ -6,14 +6,14 @@
 use std::net::IpAddr;
 
 use catena_wire::dissect::Dissected;
-use catena_wire::ip::Protocol;
+use catena_wire::ip::{Addresses, Protocol};
 use catena_wire::options::Options;
 use catena_wire::tcp::{self, Flags};
-use catena_wire::{ipv4, ipv6};
 
 use super::scenario::{Browse, Expect, Packets};
 use super::{Player, wire};
 use crate::headers::inner;
+use crate::segment::packet;
 
 /// The first sequence number of a browser's connection.
 const FIRST: u32 = 1000;
@@ -35,52 +35,12 @@ pub(super) fn segment(
         urgent: 0,
         options: Options::default(),
     };
-    let len = tcp::HEADER_LEN_MIN + data.len();
-    let mut packet = match (from.0, to.0) {
-        (IpAddr::V4(src), IpAddr::V4(dst)) => {
-            let mut packet = vec![0; ipv4::HEADER_LEN_MIN + len];
-            ipv4::Header {
-                dscp: 0,
-                ecn: 0,
-                ident: 0,
-                dont_fragment: true,
-                more_fragments: false,
-                fragment_offset: 0,
-                ttl: 64,
-                protocol: Protocol::TCP,
-                src,
-                dst,
-                payload_len: len,
-                options: Options::default(),
-            }
-            .emit(&mut packet);
-            packet
-        }
-        (IpAddr::V6(src), IpAddr::V6(dst)) => {
-            let mut packet = vec![0; ipv6::HEADER_LEN + len];
-            ipv6::Header {
-                dscp: 0,
-                ecn: 0,
-                flow_label: 0,
-                payload_len: u16::try_from(len).unwrap_or(u16::MAX),
-                next_header: Protocol::TCP,
-                hop_limit: 64,
-                src,
-                dst,
-            }
-            .emit(&mut packet);
-            packet
-        }
+    let addresses = match (from.0, to.0) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => Addresses::V4 { src, dst },
+        (IpAddr::V6(src), IpAddr::V6(dst)) => Addresses::V6 { src, dst },
         _ => return Vec::new(),
     };
-    let at = packet.len() - len;
-    header.emit(&mut packet[at..]);
-    packet[at + tcp::HEADER_LEN_MIN..].copy_from_slice(data);
-    let addresses = Dissected::parse_ip(&packet).ok().and_then(|read| read.ip);
-    if let Some((ip, mut view)) = addresses.zip(tcp::View::parse(&mut packet[at..]).ok()) {
-        view.fill_checksum(&ip.addresses);
-    }
-    packet
+    packet(&addresses, &header, data)
 }
 
 /// The hello of a TLS client to a server, with so many bytes in front of its name.
