@@ -94,9 +94,6 @@ pub enum Command {
 const TICK_NS: u64 = 10_000_000;
 /// Ticks during which a new data path keeps the short slices that its control thread asked for.
 const TICKS_AT_START: u32 = 3;
-/// How long a data path runs at a time where others want its core, too: some thousand packets, and
-/// short enough for a neighbour that shares the core, or for a worker that is to die.
-const DATA_PATH_SLICE: Duration = Duration::from_micros(300);
 /// Below this, waiting for a time is done awake: a sleep would overshoot it.
 const AWAKE_NS: u64 = 80_000;
 
@@ -194,8 +191,10 @@ impl Runner {
                 .store(IDLE_TURNS_WORD, &[self.sums.idle_turns]);
             pace.ticks = pace.ticks.saturating_add(1);
             if pace.ticks == TICKS_AT_START {
-                // The first packets have waited for this thread; from now on bursts count.
-                ask_for_slices(Some(DATA_PATH_SLICE));
+                // The first packets have waited for this thread; from now on bursts count. And
+                // threads that give way often, in a group with short slices, keep what is outside
+                // the group from its core for minutes (Linux 6.18): docs/adr/0007.
+                ask_for_slices(None);
             }
             pace.next_tick = now + TICK_NS;
             self.tell_drained();
