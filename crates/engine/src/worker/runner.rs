@@ -471,9 +471,7 @@ impl Runner {
     /// The chain changes: what was added is used from the next turn on.
     fn rewire(&mut self, additions: Additions, rewiring: Rewiring) {
         for (index, work) in additions.works {
-            if let Some(node) = self.graph.nodes.iter_mut().find(|node| node.index == index) {
-                node.replace_work(work, &mut self.pools);
-            }
+            self.graph.replace_work(index, work, &mut self.pools);
         }
         for (index, rebuild) in additions.rebuilds {
             self.rebuild(index, rebuild);
@@ -487,11 +485,7 @@ impl Runner {
     /// the node's links. One that does not take what was left goes on without, and says so.
     fn rebuild(&mut self, index: usize, rebuild: Rebuild) {
         match rebuild.build() {
-            Ok(work) => {
-                if let Some(node) = self.graph.nodes.iter_mut().find(|node| node.index == index) {
-                    node.replace_work(work, &mut self.pools);
-                }
-            }
+            Ok(work) => self.graph.replace_work(index, work, &mut self.pools),
             Err(error) => {
                 let message = format!("it runs without what was left to it: {error}");
                 let node = Some(index);
