@@ -152,6 +152,23 @@ fn an_owner_dies_while_links_and_lanes_go() {
     );
 }
 
+/// Nothing enters a link that goes once its receiver may let go of it.
+#[test]
+fn whoever_only_is_late_in_a_change_loses_nothing() {
+    let (long, short) = (
+        line(&[("a", "count"), ("b", "count")]),
+        line(&[("b", "count")]),
+    );
+    for late in ["in", "b", "out"] {
+        has_its_course(&long, |history, order| {
+            history.steps(9);
+            history.later(2 * order, late, Deed::Hang);
+            history.later(2 * order + 60, late, |_| Deed::Wake);
+            history.become_what(short.clone())
+        });
+    }
+}
+
 /// A change whose links do not run empty since `node` hangs in it, and wakes after `sleep` more of
 /// the supervisor's waits, or never.
 fn hangs_in_a_change(node: &'static str, sleep: impl Fn(u64) -> Option<u64>) {
