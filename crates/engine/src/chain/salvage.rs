@@ -324,7 +324,7 @@ mod tests {
             assert!(salvage.go_on(error, &mut report).is_none());
             let bytes = salvage.readings * text.len();
             assert!(bytes <= BYTES_READ_MAX, "{} readings", salvage.readings);
-            assert!(salvage.readings > 5 && report.error_count() > 2);
+            assert!(salvage.readings > 5 && report.error_count() > 1);
         }
     }
 }
