@@ -126,7 +126,7 @@ impl Upf {
             MessageType::ASSOCIATION_SETUP_REQUEST => self.set_up(view, from, now_ns),
             MessageType::ASSOCIATION_UPDATE_REQUEST => self.update(view),
             MessageType::ASSOCIATION_RELEASE_REQUEST => self.release(view, now_ns),
-            MessageType::PFD_MANAGEMENT_REQUEST => self.manage_pfds(view),
+            MessageType::PFD_MANAGEMENT_REQUEST => self.manage_pfds(view, from),
             MessageType::SESSION_ESTABLISHMENT_REQUEST => self.establish(view, from, now_ns),
             MessageType::SESSION_MODIFICATION_REQUEST => self.modify(view, now_ns),
             MessageType::SESSION_DELETION_REQUEST => self.delete(view, now_ns),
@@ -215,6 +215,24 @@ impl Upf {
     }
 
     fn set_up(&mut self, view: &View<&[u8]>, from: Peer, now_ns: u64) -> Result<Vec<u8>, Fault> {
+    /// Whether the sender of a request about the node has an association: by the node that it
+    /// names, or by its address if it names none.
+    pub(crate) fn is_associated(
+        &self,
+        ies: &catena_wire::pfcp::Group<'_>,
+        from: Peer,
+    ) -> Result<(), Fault> {
+        if ies.has(IeType::NODE_ID) {
+            return self.association_of(ies).map(drop);
+        }
+        let its = (0..ASSOCIATION_COUNT).any(|number| {
+            let one = self.store.association(number);
+            one.is_some() && one.peer() == Some(from.address)
+        });
+        its.then_some(())
+            .ok_or_else(|| Cause::NO_ESTABLISHED_PFCP_ASSOCIATION.alone().into())
+    }
+
         let ies = view.ies();
         let name = name_of(&ies.require(key::NODE_ID)?);
         let no_room = |ie_type| Cause::NO_RESOURCES_AVAILABLE.because_of(ie_type);
