@@ -342,6 +342,38 @@ impl Upf {
     /// What it has counted.
     pub const fn counters(&self) -> &Counters {
         &self.counters
+    /// Counts what the UPF itself has made and cannot send: a copy, or all else.
+    pub(crate) fn count_unsent(&mut self, is_copy: bool) {
+        let count = match is_copy {
+            true => &mut self.counters.uncopied,
+            false => &mut self.counters.unsent,
+        };
+        *count += 1;
+    }
+
+    /// Gives up what is on its way between it and SMFs, to a UPF that comes in its place.
+    pub(crate) fn give_up_requests(&mut self) -> Requests {
+        let (shard, shard_count) = self.settings.shard;
+        let none = Transactions::new(self.settings.t1_ns, self.settings.n1);
+        let none = none.of_shard(shard, shard_count);
+        Requests {
+            transactions: std::mem::replace(&mut self.transactions, none),
+            outbox: std::mem::take(&mut self.outbox),
+            unreported: std::mem::take(&mut self.unreported),
+            end_markers: std::mem::take(&mut self.end_markers),
+            released: std::mem::take(&mut self.released),
+        }
+    }
+
+    /// Goes on with what another UPF has given up.
+    pub(crate) fn take_requests(&mut self, requests: Requests) {
+        self.transactions.go_on_with(requests.transactions);
+        self.outbox.extend(requests.outbox);
+        self.unreported.extend(requests.unreported);
+        self.end_markers.extend(requests.end_markers);
+        self.released.extend(requests.released);
+    }
+
     }
 
     /// What it was told by its operator.
