@@ -179,6 +179,17 @@ pub(crate) enum Waiting {
 }
 
 /// All state of a UPF.
+/// What is on its way between a UPF and its SMFs: what outlives it where another UPF comes in its
+/// place, beside sessions.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    transactions: Transactions,
+    outbox: VecDeque<Datagram>,
+    unreported: VecDeque<(u64, Waiting)>,
+    end_markers: VecDeque<crate::rules::Far>,
+    released: VecDeque<(u32, bool)>,
+}
+
 #[derive(Debug)]
 pub struct Upf {
     pub(crate) settings: Settings,
