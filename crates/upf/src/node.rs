@@ -381,7 +381,7 @@ impl Upf {
                 self.heartbeats[number] = now_ns.saturating_add(self.settings.heartbeat_ns);
                 let subject = Subject::Heartbeat(u8::try_from(number).unwrap_or(0));
                 let time = Time(self.store.recovery());
-                self.request(
+                let is_sent = self.request(
                     address,
                     MessageType::HEARTBEAT_REQUEST,
                     None,
@@ -390,13 +390,14 @@ impl Upf {
                     |writer| writer.put(key::RECOVERY_TIME_STAMP, &time),
                 );
             }
+                self.counters.unsent += u64::from(!is_sent);
             let at = self.heartbeats[number];
             next = Some(next.map_or(at, |next: u64| next.min(at)));
         }
         next
     }
 
-    /// Sends a request of this node.
+    /// Sends a request of this node; false if it has no room for what it is to say.
     pub(crate) fn request(
         &mut self,
         to: std::net::IpAddr,
@@ -405,7 +406,7 @@ impl Upf {
         subject: Subject,
         now_ns: u64,
         fill: impl FnOnce(&mut Writer<'_>) -> Result<(), Full>,
-    ) {
+    ) -> bool {
         let sequence = self.transactions.next_sequence();
         let header = Header::new(message_type, seid, sequence);
         let to = Peer {
@@ -419,7 +420,7 @@ impl Upf {
                     .sent(sequence, datagram.clone(), subject, now_ns);
                 self.send(datagram);
             }
-            Err(Full) => self.counters.unsent += 1,
+            Err(Full) => false,
         }
     }
 }
