@@ -205,7 +205,8 @@ impl UpfNf {
 impl Nf for UpfNf {
     fn process(&mut self, burst: &mut Burst<'_>, now: Nanos) {
         let mut index = 0;
-        if self.upf.looks_ahead() && burst.len() > 1 {
+        let looks_ahead = self.upf.looks_ahead() && burst.len() > 1;
+        if looks_ahead {
             let ahead = &mut self.ahead;
             burst.judge(|frame| {
                 ahead.note(frame);
@@ -215,12 +216,16 @@ impl Nf for UpfNf {
         }
         let Self {
             upf,
+            ahead,
             signals,
             to_hold,
             to_do,
             ..
         } = self;
         burst.each(|packet, verdict| {
+            if looks_ahead {
+                upf.come_to(ahead, index);
+            }
             *verdict = match upf.packet(packet, signals, now.0) {
                 Decision::Send(output) => Verdict::Output(output),
                 Decision::Consumed => Verdict::Drop(DropReason::Consumed),
@@ -242,6 +247,9 @@ impl Nf for UpfNf {
             };
             index += 1;
         });
+        if looks_ahead {
+            self.upf.leave_behind(&mut self.ahead);
+        }
         if !self.to_hold.is_empty() {
             self.hold(burst, now.0);
         }

@@ -70,6 +70,7 @@ impl Upf {
             self.counters.discarded += 1;
             return;
         }
+        self.changes += 1;
         for view in Messages::new(datagram) {
             self.counters.messages += 1;
             match view {
@@ -214,7 +215,6 @@ impl Upf {
         number.ok_or_else(|| Cause::NO_ESTABLISHED_PFCP_ASSOCIATION.alone().into())
     }
 
-    fn set_up(&mut self, view: &View<&[u8]>, from: Peer, now_ns: u64) -> Result<Vec<u8>, Fault> {
     /// Whether the sender of a request about the node has an association: by the node that it
     /// names, or by its address if it names none.
     pub(crate) fn is_associated(
@@ -233,6 +233,7 @@ impl Upf {
             .ok_or_else(|| Cause::NO_ESTABLISHED_PFCP_ASSOCIATION.alone().into())
     }
 
+    fn set_up(&mut self, view: &View<&[u8]>, from: Peer, now_ns: u64) -> Result<Vec<u8>, Fault> {
         let ies = view.ies();
         let name = name_of(&ies.require(key::NODE_ID)?);
         let no_room = |ie_type| Cause::NO_RESOURCES_AVAILABLE.because_of(ie_type);
@@ -389,8 +390,8 @@ impl Upf {
                     now_ns,
                     |writer| writer.put(key::RECOVERY_TIME_STAMP, &time),
                 );
-            }
                 self.counters.unsent += u64::from(!is_sent);
+            }
             let at = self.heartbeats[number];
             next = Some(next.map_or(at, |next: u64| next.min(at)));
         }
@@ -419,6 +420,7 @@ impl Upf {
                 self.transactions
                     .sent(sequence, datagram.clone(), subject, now_ns);
                 self.send(datagram);
+                true
             }
             Err(Full) => false,
         }

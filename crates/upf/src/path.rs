@@ -191,7 +191,8 @@ impl Upf {
                 if self.tunnel_end(dst).is_some() {
                     return drop(Why::NotForUs);
                 }
-                let Some(slot) = self.index.find_ue(dst) else {
+                let slot = self.slot_of(Key::of_ue(dst));
+                let Some(slot) = slot.or_else(|| self.index.find_route(dst)) else {
                     return drop(Why::UnknownUe);
                 };
                 let inner = headers::inner(&bytes[l3..]);
@@ -205,6 +206,15 @@ impl Upf {
                     is_joined: false,
                 })
             }
+        }
+    }
+
+    /// The slot of the session with this key.
+    #[inline]
+    pub(crate) fn slot_of(&self, key: Key) -> Option<u32> {
+        match self.hint {
+            Some((words, slot)) if words == key.words() => Some(slot),
+            _ => self.index.find(key),
         }
     }
 
@@ -261,7 +271,7 @@ impl Upf {
             return Err(Decision::Drop(Why::Malformed));
         };
         let teid = view.teid();
-        let Some(slot) = self.index.find(Key::Teid(teid)) else {
+        let Some(slot) = self.slot_of(Key::Teid(teid)) else {
             // What came in fragments may be another shard's: its tunnel is none that is unknown.
             if !self.is_mine(Key::Teid(teid)) {
                 return Err(Decision::Drop(Why::Fragment));
@@ -297,6 +307,7 @@ impl Upf {
         }
         let mut triggers = Triggers::default();
         let mut look = Look {
+            session: image.seid(),
             applications: &mut self.applications,
             packet: found.user(packet.bytes()),
             now_ns,
@@ -306,7 +317,6 @@ impl Upf {
         let ident = self.ident;
         self.ident = self.ident.wrapping_add(1);
         if let Some(far_id) = triggers.copied_by {
-            session: image.seid(),
             let copied = (found.user(packet.bytes()), found.qfi);
             let counts = copies::send(
                 &image,

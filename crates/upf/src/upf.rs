@@ -8,6 +8,7 @@ use std::collections::{HashSet, VecDeque};
 
 use catena_flow::{Fate, FlowTable, HeapMemory, Inserted, Shape, Timeouts};
 
+use crate::ahead::Hint;
 use crate::application::Applications;
 use crate::association::ASSOCIATION_COUNT;
 use crate::model::Key;
@@ -178,7 +179,6 @@ pub(crate) enum Waiting {
     Inactivity,
 }
 
-/// All state of a UPF.
 /// What is on its way between a UPF and its SMFs: what outlives it where another UPF comes in its
 /// place, beside sessions.
 #[derive(Debug)]
@@ -190,12 +190,17 @@ pub(crate) struct Requests {
     released: VecDeque<(u32, bool)>,
 }
 
+/// All state of a UPF.
 #[derive(Debug)]
 pub struct Upf {
     pub(crate) settings: Settings,
     pub(crate) clock: WallClock,
     pub(crate) store: Store,
     pub(crate) index: Index,
+    /// How often the index may have changed.
+    pub(crate) changes: u64,
+    /// Where the key of the packet that comes next leads to, if that is known.
+    pub(crate) hint: Option<Hint>,
     pub(crate) teids: Teids,
     pub(crate) pools: Vec<Pool>,
     pub(crate) shards: Shards,
@@ -249,6 +254,8 @@ impl Upf {
             .map(|pool| pool.part(shard, shard_count));
         let mut upf = Self {
             index: Index::new(keys, settings.seed)?,
+            changes: 0,
+            hint: None,
             teids: Teids::new(shard, shard_count, seed),
             pools: pools.collect(),
             shards: Shards::new(&settings, shard_count),
@@ -335,24 +342,6 @@ impl Upf {
         }
     }
 
-    /// The next message that leaves.
-    pub fn next_message(&mut self) -> Option<Datagram> {
-        self.outbox.pop_front()
-    }
-
-    /// Sessions.
-    pub const fn session_count(&self) -> u32 {
-        self.store.live()
-    }
-
-    /// Connections that are known to belong to applications.
-    pub fn application_flow_count(&self) -> u32 {
-        self.applications.flow_count()
-    }
-
-    /// What it has counted.
-    pub const fn counters(&self) -> &Counters {
-        &self.counters
     /// Counts what the UPF itself has made and cannot send: a copy, or all else.
     pub(crate) fn count_unsent(&mut self, is_copy: bool) {
         let count = match is_copy {
@@ -385,6 +374,24 @@ impl Upf {
         self.released.extend(requests.released);
     }
 
+    /// The next message that leaves.
+    pub fn next_message(&mut self) -> Option<Datagram> {
+        self.outbox.pop_front()
+    }
+
+    /// Sessions.
+    pub const fn session_count(&self) -> u32 {
+        self.store.live()
+    }
+
+    /// Connections that are known to belong to applications.
+    pub fn application_flow_count(&self) -> u32 {
+        self.applications.flow_count()
+    }
+
+    /// What it has counted.
+    pub const fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// What it was told by its operator.
