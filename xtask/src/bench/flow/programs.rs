@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use catena_shm::tsc;
 
+use super::super::extent::Extent;
 use super::super::huge_pages::HugePages;
 use super::super::report::{Row, Target};
 use super::super::series::Series;
@@ -93,8 +94,8 @@ fn compile_times() -> Vec<String> {
 }
 
 /// Measures; gives rows and notes.
-pub(in super::super) fn run(rounds: u32, quick: bool) -> (Vec<Row>, Vec<String>) {
-    let time = Duration::from_millis(if quick { 80 } else { 200 });
+pub(in super::super) fn run(rounds: u32, extent: Extent) -> (Vec<Row>, Vec<String>) {
+    let time = extent.slice(80, 200);
     let _huge_pages = HugePages::reserve(HUGE_PAGES);
     let ns_per_tick = tsc::ns_per_tick(CALIBRATION);
     let mut all = Vec::new();
@@ -104,7 +105,8 @@ pub(in super::super) fn run(rounds: u32, quick: bool) -> (Vec<Row>, Vec<String>)
         }
     }
     for round in 0..rounds {
-        for (sample, flows, measured) in &mut all {
+        let filled = all.iter_mut().filter(|(_, flows, _)| extent.fills(*flows));
+        for (sample, flows, measured) in filled {
             let of = words(*flows);
             eprintln!(
                 "round {}/{rounds}: {}, {of} flows",
