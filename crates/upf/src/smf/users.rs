@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-
 use super::scenario::{Expect, Leaving, Packets};
 use super::{Known, Player, tcp, wire};
 use crate::reassembly::Part;
