@@ -15,7 +15,7 @@ mod chain;
 pub(crate) mod child;
 mod epon;
 mod floor;
-mod flow;
+pub(crate) mod flow;
 mod generator;
 mod hop;
 mod huge_pages;
@@ -91,7 +91,8 @@ enum Name {
     /// Lookups of the flow table by number of flows, hit, miss, churn and attack, beside DPDK's
     /// rte_hash
     Flow,
-    /// Packets through stateful programs, interpreted and as machine code, by number of flows
+    /// Packets through stateful programs by number of flows, hits, misses, churn and attack, as
+    /// machine code and interpreted, beside bare lookups and a rule of nftables
     FlowPrograms,
     /// Rate of the traffic generator over a link and a veth pair, beside tcpreplay and trafgen
     Generator,
@@ -190,7 +191,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         let (rounds, quick) = (arguments.rounds(), arguments.quick);
         let (bench, (results, mut notes)) = match arguments.name {
             Name::Flow => ("flow", flow::run(rounds, quick, work_dir.path())),
-            Name::FlowPrograms => ("flow-programs", flow::programs::run(rounds, quick)),
+            Name::FlowPrograms => {
+                let measured = flow::programs::run(rounds, quick, work_dir.path());
+                ("flow-programs", measured)
+            }
             Name::Upf => ("upf", upf::run(rounds, quick)),
             _ => ("pcs", pcs::run(rounds, quick, work_dir.path())),
         };
