@@ -39,10 +39,10 @@ nft -f - <<'RULES'
 table ip catena {
   set known { type ipv4_addr; size 4194304; flags dynamic,timeout; timeout 1h; }
   chain out {
-    type filter hook output priority 0;
-    ip daddr 127.64.0.0/10 drop
-    ip daddr 127.128.0.0/9 update @known { ip daddr limit rate over 10000/second burst 5 packets } drop
-    ip daddr 127.128.0.0/9 drop
+  type filter hook output priority 0;
+  ip daddr 127.64.0.0/10 drop
+  ip daddr 127.128.0.0/9 update @known { ip daddr limit rate over 10000/second burst 5 packets } drop
+  ip daddr 127.128.0.0/9 drop
   }
 }
 RULES
