@@ -4,6 +4,11 @@
 //! stations and core around `chains/flow-offload.yaml`. Set up by `tests/setup/netns.sh` and
 //! `tests/setup/mobile.sh`.
 
+#[path = "flow_peers/compose.rs"]
+mod compose;
+#[path = "flow_peers/containers.rs"]
+mod containers;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -82,6 +87,15 @@ impl Hosts {
         made.env("CATENA_RUNTIME_DIR", self.folder.path().join("run"));
         made.stdin(Stdio::null());
         made
+    }
+
+    /// A program with the network of the middle. Not by `ip netns exec`, which hides the control
+    /// groups that container engines need.
+    fn in_the_middle(&self, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/run/netns/{}", self.names[1]));
+        command.arg(program).stdin(Stdio::null());
+        command
     }
 
     fn run_in(&self, namespace: &str, command: &str) -> Output {
@@ -416,6 +430,9 @@ fn chains_have_the_programs_that_are_tested() {
     for (chain, node, program) in [
         ("chains/flow-balancer", "balance", "balancer"),
         ("chains/flow-offload", "offload", "gtp_offload_probe"),
+        ("examples/fb5g/policer", "police", "policer"),
+        ("examples/fb5g/balancer", "balance", "load_balancer"),
+        ("examples/fb5g/offload", "offload", "gtp_offload_probe"),
     ] {
         let chain = read(&format!("{chain}.yaml"));
         let program = read(&format!("crates/flow/programs/{program}.yaml"));
