@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use catena_shm::anonymous::AnonymousWords;
 use catena_shm::region::Region;
 use catena_shm::state::StateWords;
 
@@ -59,28 +60,45 @@ impl Memory for StateWords {
     }
 }
 
-/// Memory of this process, for tests and for tables that need not outlive it.
+/// Memory of this process, for tests and for tables that need not outlive it; on huge pages, where
+/// there are some, if it is large.
 #[derive(Debug)]
-pub struct HeapMemory {
-    words: Vec<AtomicU64>,
-    start: usize,
-    len: usize,
+pub struct HeapMemory(Heap);
+
+#[derive(Debug)]
+enum Heap {
+    Small {
+        words: Vec<AtomicU64>,
+        start: usize,
+        len: usize,
+    },
+    Large(AnonymousWords),
 }
+
+/// From so many words on huge pages are asked for: of two of them.
+const LARGE_WORDS: usize = (4 << 20) / size_of::<AtomicU64>();
 
 impl HeapMemory {
     /// `len` words of zero, all touched.
     pub fn new(len: usize) -> Self {
+        let large = (len >= LARGE_WORDS).then(|| AnonymousWords::new(len).ok());
+        if let Some(large) = large.flatten() {
+            return Self(Heap::Large(large));
+        }
         let slack = LINE_BYTES / size_of::<AtomicU64>();
         let words: Vec<AtomicU64> = (0..len + slack).map(|_| AtomicU64::new(0)).collect();
         let start = words.as_ptr().align_offset(LINE_BYTES).min(slack);
-        Self { words, start, len }
+        Self(Heap::Small { words, start, len })
     }
 }
 
 impl Memory for HeapMemory {
     #[inline(always)]
     fn words(&self) -> &[AtomicU64] {
-        &self.words[self.start..][..self.len]
+        match &self.0 {
+            Heap::Small { words, start, len } => &words[*start..][..*len],
+            Heap::Large(words) => words.words(),
+        }
     }
 }
 
@@ -91,7 +109,7 @@ mod tests {
 
     #[test]
     fn heap_memory_begins_on_a_line() {
-        for len in [0, 1, 9, 1000] {
+        for len in [0, 1, 9, 1000, LARGE_WORDS + 1] {
             let memory = HeapMemory::new(len);
             assert_eq!(memory.words().len(), len);
             assert_eq!(memory.words().as_ptr().align_offset(LINE_BYTES), 0);

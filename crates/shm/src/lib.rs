@@ -27,6 +27,7 @@
 //!
 //! Trust: whatever another process can write is loaded once with an atomic, checked, then used.
 
+pub mod anonymous;
 pub mod bell;
 pub mod bundle;
 pub mod confine;

@@ -4,7 +4,9 @@
 //! the memory, behind two lines of the index: fetched one after the other they are most of a
 //! packet's time once sessions fill more than the caches. Here the key of each packet is guessed
 //! from where it lies in most frames, all keys are looked up together, and the sessions' records
-//! are asked for. Nothing is decided: a guess that is wrong costs a line.
+//! are asked for: their heads at once, their rules a few packets ahead of each. A guess decides
+//! nothing: it is used only where a packet turns out to have that very key, and no message has come
+//! in between.
 //! JUSTIFICATION: `cargo xtask bench upf`.
 
 use catena_wire::{ethernet, gtpu, ipv4, ipv6, udp};
@@ -18,20 +20,32 @@ pub const PACKET_COUNT_MAX: usize = 64;
 /// gains.
 const SESSION_COUNT_MIN: u32 = 4096;
 
-/// Keys of a burst's packets.
+/// So many packets ahead of one its session's rules are asked for: what several of them need is on
+/// its way at once, and is used before it has to go again.
+const DISTANCE: usize = 6;
+
+/// Keys of a burst's packets, and the slots that they led to before the first was handled.
 #[derive(Debug, Default)]
 pub struct Ahead {
     words: Vec<u64>,
+    slots: Vec<Option<u32>>,
+    /// The state of the index at which they did.
+    changes: u64,
+    /// The packet whose session's rules are asked for next.
+    next: usize,
 }
 
+/// What was found before a packet is handled: a key, and where it leads to.
+pub(crate) type Hint = ([u64; 2], u32);
+
 impl Ahead {
-    /// Notes a packet of the burst at hand.
+    /// Notes a packet of the burst at hand; all are noted, in their order.
     #[inline]
     pub fn note(&mut self, frame: &[u8]) {
-        if self.words.len() < 2 * PACKET_COUNT_MAX
-            && let Some(key) = guess(frame)
-        {
-            self.words.extend(key.words());
+        if self.words.len() < 2 * PACKET_COUNT_MAX {
+            // No key has these words.
+            let words = guess(frame).map_or([0; 2], Key::words);
+            self.words.extend(words);
         }
     }
 }
@@ -69,15 +83,40 @@ impl Upf {
         self.session_count() >= SESSION_COUNT_MIN
     }
 
-    /// Fetches what the noted packets will need, and forgets them.
+    /// Looks up the noted packets' sessions, and asks for what says which rules they have.
     pub fn fetch(&mut self, ahead: &mut Ahead, now_ns: u64) {
-        let mut slots = [None; PACKET_COUNT_MAX];
-        let slots = &mut slots[..ahead.words.len() / 2];
-        self.index.find_all(&ahead.words, slots, now_ns);
-        for slot in slots.iter().flatten() {
-            self.store.fetch(*slot);
+        ahead.slots.clear();
+        ahead.slots.resize(ahead.words.len() / 2, None);
+        (ahead.changes, ahead.next) = (self.changes, 0);
+        self.index.find_all(&ahead.words, &mut ahead.slots, now_ns);
+        for slot in ahead.slots.iter().flatten() {
+            self.store.fetch_head(*slot);
         }
+    }
+
+    /// Asks for what packets behind the one at `place` need, and notes what was found for it: it is
+    /// handled next, by [`Upf::packet`].
+    #[inline]
+    pub fn come_to(&mut self, ahead: &mut Ahead, place: usize) {
+        let until = ahead.slots.len().min(place + DISTANCE);
+        while ahead.next < until {
+            if let Some(Some(slot)) = ahead.slots.get(ahead.next) {
+                self.store.fetch_rules(*slot);
+            }
+            ahead.next += 1;
+        }
+        // A message in the burst may have changed where keys lead to.
+        let slot = ahead.slots.get(place).copied().flatten();
+        let slot = slot.filter(|_| ahead.changes == self.changes);
+        let words = ahead.words.as_chunks::<2>().0.get(place);
+        self.hint = words.copied().zip(slot);
+    }
+
+    /// The burst is over: what was noted of it is forgotten.
+    pub fn leave_behind(&mut self, ahead: &mut Ahead) {
         ahead.words.clear();
+        ahead.slots.clear();
+        self.hint = None;
     }
 }
 
@@ -85,8 +124,11 @@ impl Upf {
 mod tests {
     use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+    use catena_wire::pfcp::MessageType;
+
     use super::*;
     use crate::floods::in_tunnel;
+    use crate::public_failures::{Smf, nothing};
     use crate::smf::wire;
 
     #[test]
@@ -102,6 +144,36 @@ mod tests {
         assert_eq!(guess(&frame), Some(Key::of_v6(ue)));
         let tunnel = wire::datagram(ends[0], (ends[1].0, gtpu::PORT), &[7; 8]);
         assert_eq!(guess(&tunnel), Some(Key::Teid(0x0707_0707)));
+    }
+
+    /// What was found ahead holds for the packet with that key, until a message comes.
+    #[test]
+    fn what_was_found_ahead_is_asked_for_once_and_not_behind_a_message() {
+        let mut smf = Smf::new();
+        let (cause, _, seid) = smf.establish(nothing, nothing);
+        assert_eq!(cause, catena_wire::pfcp::Cause::REQUEST_ACCEPTED);
+        let slot = smf.upf.store.slot_of(seid).unwrap();
+        let teid = smf.upf.store.session(slot).unwrap().pdrs[0].pdr.teid;
+        let (key, mut ahead) = (Key::Teid(teid), Ahead::default());
+        for frame in [in_tunnel(teid), in_tunnel(teid ^ 1), vec![0; 60]] {
+            ahead.note(&frame);
+        }
+        smf.upf.fetch(&mut ahead, 0);
+        smf.upf.come_to(&mut ahead, 0);
+        assert_eq!(smf.upf.hint, Some((key.words(), slot)));
+        assert_eq!(smf.upf.slot_of(key), Some(slot));
+        assert_eq!(smf.upf.slot_of(Key::Teid(teid ^ 1)), None);
+        for place in 1..4 {
+            smf.upf.come_to(&mut ahead, place);
+            assert_eq!(smf.upf.hint, None, "{place}");
+        }
+        assert_eq!(smf.upf.slot_of(key), Some(slot), "by the index");
+        let deletion = MessageType::SESSION_DELETION_REQUEST;
+        assert_eq!(smf.ask(deletion, Some(seid), nothing).0, cause);
+        smf.upf.come_to(&mut ahead, 0);
+        assert_eq!((smf.upf.hint, smf.upf.slot_of(key)), (None, None));
+        smf.upf.leave_behind(&mut ahead);
+        assert!(ahead.words.is_empty() && ahead.slots.is_empty());
     }
 
     #[test]

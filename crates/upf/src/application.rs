@@ -11,7 +11,7 @@ use catena_wire::dissect::Dissected;
 use catena_wire::ip::Protocol;
 use catena_wire::pfcp::value::node::FailedRuleId;
 use catena_wire::pfcp::{Cause, Group, IeType, Ies, key};
-use catena_wire::tcp;
+use catena_wire::tcp::{self, Flags};
 
 use crate::model::Fault;
 use crate::sdf::Inner;
@@ -21,7 +21,7 @@ pub mod hello;
 pub mod pattern;
 pub mod pfd;
 
-use flows::{Connection, Flows};
+use flows::{Connection, Flows, Marks};
 use hello::Seen;
 use pfd::Pfd;
 
@@ -105,6 +105,12 @@ impl Application {
     pub const fn pfd_count(&self) -> usize {
         self.pfds.len()
     }
+
+    /// Whether a connection is its, whose data say this in a UE's packet.
+    fn is_to(&self, packet: &Inner, seen: &Seen<'_>) -> bool {
+        let mut pfds = self.pfds.iter();
+        pfds.any(|pfd| pfd.names_somebody() && pfd.fits(packet, true) && pfd.is_to(seen))
+    }
 }
 
 /// Applications, and which connections are known to be theirs.
@@ -150,74 +156,105 @@ pub struct Look<'a> {
     pub session: u64,
     /// When it came, in ns of the engine's clock.
     pub now_ns: u64,
-    /// What it says together with parts that came before it: looked for once.
-    pub joined: Option<Option<Vec<u8>>>,
+    /// What its connection belongs to.
+    pub marks: Marks,
 }
 
 impl Look<'_> {
-    /// Whether the packet is of this application.
-    pub fn is_of(&mut self, number: u64, inner: &Inner, is_uplink: bool) -> bool {
+    /// Whether the packet is of this application; it was [learned from](Self::learn) before.
+    #[inline]
+    pub fn is_of(&self, number: u64, inner: &Inner, is_uplink: bool) -> bool {
         let Some(application) = self.applications.table.get(number) else {
             return false;
         };
         let mut plain = application.pfds.iter();
-        if plain.any(|pfd| !pfd.names_somebody() && pfd.fits(inner, is_uplink)) {
-            return true;
-        }
-        if !application.names_somebody || inner.protocol != Protocol::TCP.0 {
-            return false;
-        }
-        let Some(connection) = Connection::of(inner, self.session, is_uplink) else {
-            return false;
-        };
-        let says = is_uplink.then(|| self.says(&connection)).flatten();
-        let application = self.applications.table.get(number);
-        let (Some(says), Some(application)) = (says, application) else {
-            let flows = &mut self.applications.flows;
-            return flows.is_of(number, &connection, self.now_ns);
-        };
-        let bytes = match (&self.joined, says) {
-            (Some(Some(joined)), _) => joined,
-            (_, (from, to)) => &self.packet[from..to],
-        };
-        let seen = hello::look(bytes);
-        if !matches!(seen, Seen::Tls(_) | Seen::Http(..)) {
-            let flows = &mut self.applications.flows;
-            return flows.is_of(number, &connection, self.now_ns);
-        }
-        let mut pfds = application.pfds.iter();
-        let is_its =
-            pfds.any(|pfd| pfd.names_somebody() && pfd.fits(inner, is_uplink) && pfd.is_to(&seen));
-        let flows = &mut self.applications.flows;
-        flows.set(number, &connection, is_its, self.now_ns);
-        is_its
+        self.marks.holds(number)
+            || plain.any(|pfd| !pfd.names_somebody() && pfd.fits(inner, is_uplink))
     }
 
-    /// Where the packet's data lie, if there are any; parts of a hello are put together.
-    fn says(&mut self, connection: &Connection) -> Option<(usize, usize)> {
-        let read = Dissected::parse_ip(self.packet).ok()?;
-        let view = tcp::View::parse(self.packet.get(read.l4..read.end)?).ok()?;
-        let data = view.payload();
-        if data.is_empty() {
-            return None;
+    /// Learns from the packet what its connection belongs to, once for all PDRs of its session,
+    /// which want to know of the applications `wanted`: from data that name somebody until the
+    /// connection's end, or data that name somebody else.
+    pub fn learn(
+        &mut self,
+        inner: &Inner,
+        is_uplink: bool,
+        wanted: impl Iterator<Item = u64> + Clone,
+    ) {
+        let Applications { table, flows } = &mut *self.applications;
+        let names = |number: &u64| table.get(*number).is_some_and(|one| one.names_somebody);
+        if inner.protocol != Protocol::TCP.0 || !wanted.clone().any(|number| names(&number)) {
+            return;
         }
-        if self.joined.is_none() {
-            let flows = &mut self.applications.flows;
-            let sequence = view.sequence();
-            let joined = match hello::look(data) {
-                Seen::Nothing => flows.take(connection, sequence, data),
-                Seen::Incomplete => Some(data.to_vec()),
-                Seen::Tls(_) | Seen::Http(..) => None,
-            };
-            let next = sequence.wrapping_add(u32::try_from(data.len()).unwrap_or(0));
-            if let Some(bytes) = &joined
-                && hello::look(bytes) == Seen::Incomplete
-            {
-                flows.keep(*connection, next, bytes, self.now_ns);
+        let connection = Connection::of(inner, self.session, is_uplink);
+        let segment = segment(self.packet);
+        let (Some(connection), Some(segment)) = (connection, segment) else {
+            return;
+        };
+        let flags = segment.flags();
+        if flags.contains(Flags::SYN) && !flags.contains(Flags::ACK) {
+            flows.end(&connection);
+        }
+        if is_uplink && !segment.payload().is_empty() {
+            self.applications
+                .hear(&connection, &segment, self.now_ns, |seen, table| {
+                    let mut numbers: Vec<u64> = wanted.collect();
+                    numbers.sort_unstable();
+                    numbers.dedup();
+                    let mut marks = Marks::default();
+                    for number in &numbers {
+                        let application = table.get(*number);
+                        if application.is_some_and(|one| one.is_to(inner, seen)) {
+                            marks.add(*number);
+                        }
+                    }
+                    marks
+                });
+        }
+        let flows = &mut self.applications.flows;
+        self.marks = flows.marks(&connection, self.now_ns);
+        if flags.contains(Flags::RST) {
+            flows.end(&connection);
+        } else if flags.contains(Flags::FIN) {
+            flows.close(&connection, is_uplink, self.now_ns);
+        }
+    }
+}
+
+/// The segment that an IP packet carries.
+fn segment(packet: &[u8]) -> Option<tcp::View<&[u8]>> {
+    let read = Dissected::parse_ip(packet).ok()?;
+    tcp::View::parse(packet.get(read.l4..read.end)?).ok()
+}
+
+impl Applications {
+    /// Hears what the data of a UE's segment say; parts of a hello are put together. `marks` says
+    /// what a connection belongs to whose data say that.
+    fn hear(
+        &mut self,
+        connection: &Connection,
+        segment: &tcp::View<&[u8]>,
+        now_ns: u64,
+        marks: impl FnOnce(&Seen<'_>, &Table) -> Marks,
+    ) {
+        let (data, sequence) = (segment.payload(), segment.sequence());
+        let flows = &mut self.flows;
+        let joined = match hello::look(data) {
+            Seen::Nothing => flows.take(connection, sequence, data),
+            Seen::Incomplete | Seen::Nameless | Seen::Tls(_) | Seen::Http(..) => None,
+        };
+        let bytes = joined.as_deref().unwrap_or(data);
+        match hello::look(bytes) {
+            Seen::Nothing => {}
+            Seen::Incomplete => {
+                let len = u32::try_from(data.len()).unwrap_or(0);
+                flows.keep(*connection, sequence.wrapping_add(len), bytes, now_ns);
             }
-            self.joined = Some(joined);
+            seen => {
+                let marks = marks(&seen, &self.table);
+                flows.set(connection, &marks, now_ns);
+            }
         }
-        Some((read.end - data.len(), read.end))
     }
 }
 

@@ -4,7 +4,8 @@
 //! quotas have let it through, or where its FAR drops it; of one that is held when it leaves. What
 //! is longer than its interface's MTU leaves in fragments of the outer packet. Specification: TS
 //! 29.244 5.2.3, 7.5.2.3. Limits: [`COPIES_MAX`] copies of a FAR; what waits to leave is bounded as
-//! all that a UPF makes itself, and copies without room are counted.
+//! all that a UPF makes itself, and copies without room are counted: also those, when they are to
+//! leave, that are longer than any buffer.
 
 use std::collections::VecDeque;
 
@@ -195,7 +196,11 @@ fn put(
         // Half of the queue is for what the UPF itself has to say.
         let has_room = signals.len() < SIGNAL_COUNT_MAX / 2;
         if has_room {
-            signals.push_back(Signal { interface, frame });
+            signals.push_back(Signal {
+                interface,
+                frame,
+                is_copy: true,
+            });
         }
         has_room
     };

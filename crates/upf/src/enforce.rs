@@ -11,90 +11,94 @@ use crate::application::Look;
 use crate::decision::{Decision, Found, Hold, Why};
 use crate::forward::Marking;
 use crate::model::Image;
-use crate::qer::{self, Stopped};
-use crate::rules::{Far, Head, Pdr, QERS_MAX, Qer, URRS_MAX};
+use crate::qer::{self, Meter, Stopped};
+use crate::rules::{Far, Pdr, QERS_MAX, Qer, Urr};
+use crate::sdf::{Filter, Inner};
+use crate::stored::{Fields, Stored};
 
 /// QERs of most PDRs: one of the session and one of the flow.
 const FEW: usize = 2;
 
 /// What is to be reported behind a packet.
+#[derive(Default)]
 pub(crate) struct Triggers {
-    pub(crate) told: [(u8, UsageReportTrigger); 2 * URRS_MAX],
-    pub(crate) count: usize,
+    /// Takes memory only if there is something to report, which takes more.
+    pub(crate) told: Vec<(u8, UsageReportTrigger)>,
     /// Whether a timer may be due sooner than it was set.
     pub(crate) wakes: bool,
     /// The FAR that wants copies of the packet.
     pub(crate) copied_by: Option<u32>,
 }
 
-impl Default for Triggers {
-    fn default() -> Self {
-        Self {
-            told: [(0, UsageReportTrigger::NONE); 2 * URRS_MAX],
-            count: 0,
-            wakes: false,
-            copied_by: None,
+impl Triggers {
+    #[inline]
+    fn add(&mut self, place: u8, trigger: UsageReportTrigger) {
+        if trigger != UsageReportTrigger::NONE {
+            self.told.push((place, trigger));
         }
     }
 }
 
-impl Triggers {
-    fn add(&mut self, place: u8, trigger: UsageReportTrigger) {
-        if trigger != UsageReportTrigger::NONE && self.count < self.told.len() {
-            self.told[self.count] = (place, trigger);
-            self.count += 1;
-        }
+/// What the rules of a packet's session say of it.
+pub(crate) struct Ruled {
+    /// Source interface and network instance of its PDR.
+    pub(crate) source: (u8, u8),
+    /// How it is forwarded.
+    pub(crate) far: Far,
+    /// How it is marked.
+    pub(crate) marking: Marking,
+    /// Whether its FAR redirects it: then it is neither counted nor metered.
+    pub(crate) is_redirected: bool,
+}
+
+impl Ruled {
+    /// Whether it comes from its UE.
+    #[inline]
+    pub(crate) const fn is_uplink(&self) -> bool {
+        self.source.0 == 0
     }
 }
+
+type P = Fields<Pdr>;
+type Q = Fields<Qer>;
 
 /// Finds the PDR, and has QERs and URRs judge the packet.
+#[inline]
 pub(crate) fn ruled(
     image: &mut Image<'_>,
-    head: &Head,
     found: &Found,
     look: &mut Look<'_>,
     triggers: &mut Triggers,
-) -> Result<(Pdr, Far, Marking), Decision> {
+) -> Result<Ruled, Decision> {
     let now_ns = look.now_ns;
-    let (place, mut pdr) = first_fit(image, found, look).ok_or(Decision::Drop(Why::NoPdr))?;
+    if image.looks_inside() {
+        learn(image, found, look);
+    }
+    let place = first_fit(image, found, look).ok_or(Decision::Drop(Why::NoPdr))?;
+    let record = image.pdr_record(place);
+    let record = record.ok_or(Decision::Drop(Why::NoPdr))?;
+    let (pdr_id, far_at) = (P::id().get(record), P::far_at().get(record));
+    let source = (P::source_interface().get(record), P::instance().get(record));
+    let (qers, urrs) = (P::qers_at().get(record), P::urrs_at().get(record));
+    let (qers, urrs) = (qers.as_slice(), urrs.as_slice());
+    let is_uplink = source.0 == 0;
     // A PDR without a UE address says nothing of it: its session does.
     let src = found.inner.src;
-    let is_spoofed = pdr.is_uplink() && found.teid != 0 && !head.is_ue(src);
+    let is_spoofed = is_uplink && found.teid != 0 && !image.is_ue(src);
     if is_spoofed && !image.routes().any(|route| route.holds(src)) {
         return Err(Decision::Drop(Why::Spoofed));
     }
-    let far = image.far(pdr.far_at).ok_or(Decision::Drop(Why::FarDrop))?;
-    pdr.packets += 1;
-    image.set_pdr(place, &pdr);
-    let places = pdr.qers_at;
-    let places = places.as_slice();
-    // Room for many is more to write than all else that a packet needs.
-    let (mut few, mut many);
-    let qers: &mut [Qer] = match places.len() {
-        0 => &mut [],
-        1..=FEW => {
-            few = [Qer::open(0); FEW];
-            &mut few
-        }
-        _ => {
-            many = [Qer::open(0); QERS_MAX];
-            &mut many
-        }
-    };
-    let qers = &mut qers[..places.len()];
-    for (qer, place) in qers.iter_mut().zip(places) {
-        *qer = image.qer(*place).unwrap_or(*qer);
+    let far = image.far(far_at).ok_or(Decision::Drop(Why::FarDrop))?;
+    if let Some(record) = image.pdr_record_mut(place) {
+        let packets = P::packets().get(record);
+        P::packets().set(record, &(packets + 1));
     }
-    let marking = (
-        qers.iter().find_map(|qer| qer.qfi),
-        qers.iter().any(|qer| qer.rqi),
-        qers.iter().find_map(|qer| qer.ppi),
-    );
+    let marking = marking(image, qers);
     if far.does(ApplyAction::BUFF) {
         return Err(Decision::Hold(Hold {
             slot: found.slot,
             notifies: far.does(ApplyAction::NOCP),
-            pdr_id: pdr.id,
+            pdr_id,
             qfi: marking.0,
             suggested: image.bar(far.bar_at).and_then(|bar| bar.suggested),
         }));
@@ -104,26 +108,36 @@ pub(crate) fn ruled(
         triggers.copied_by = copied_by;
         return Err(Decision::Drop(Why::FarDrop));
     }
-    let (is_uplink, len) = (pdr.is_uplink(), found.inner.len);
-    for place in pdr.urrs_at.as_slice() {
-        let Some(mut urr) = image.urr(*place) else {
+    for place in urrs {
+        let Some(record) = image.urr_record_mut(*place) else {
             continue;
         };
-        let (is_allowed, trigger) = urr.allows();
+        let (is_allowed, trigger) = Urr::allows_at(record);
         if !is_allowed {
             triggers.add(*place, trigger);
-            image.set_urr(*place, &urr);
             return Err(Decision::Drop(Why::Quota));
         }
     }
-    count(image, &pdr, found, triggers, true, now_ns);
-    let passed = qer::enforce(qers, is_uplink, len, now_ns);
-    for (qer, place) in qers.iter().zip(places) {
-        image.set_qer(*place, qer);
+    let is_open = |place: &u8| {
+        let record = image.qer_record(*place);
+        record.is_none_or(|record| Meter::load(record, is_uplink).is_open)
+    };
+    let is_redirected = image.redirects(far.id) && qers.iter().all(is_open);
+    let ruled = Ruled {
+        source,
+        far,
+        marking,
+        is_redirected,
+    };
+    if is_redirected {
+        triggers.copied_by = copied_by;
+        return Ok(ruled);
     }
-    if let Err(stopped) = passed {
+    let (way, len) = (is_uplink, found.inner.len);
+    count(image, urrs, (way, len, now_ns), triggers, true);
+    if let Err(stopped) = metered(image, qers, (way, len, now_ns)) {
         if !is_uplink {
-            for place in pdr.urrs_at.as_slice() {
+            for place in urrs {
                 if let Some(mut urr) = image.urr(*place) {
                     triggers.add(*place, urr.count_dropped(len));
                     image.set_urr(*place, &urr);
@@ -135,75 +149,161 @@ pub(crate) fn ruled(
             Stopped::Rate => Why::Rate,
         }));
     }
-    count(image, &pdr, found, triggers, false, now_ns);
+    count(image, urrs, (way, len, now_ns), triggers, false);
     triggers.copied_by = copied_by;
-    Ok((pdr, far, marking))
+    Ok(ruled)
+}
+
+/// What QERs mark packets with: the first that says so.
+#[inline]
+fn marking(image: &Image<'_>, places: &[u8]) -> Marking {
+    let records = || places.iter().filter_map(|place| image.qer_record(*place));
+    (
+        records().find_map(|record| Q::qfi().get(record)),
+        records().any(|record| Q::rqi().get(record)),
+        records().find_map(|record| Q::ppi().get(record)),
+    )
+}
+
+/// Has QERs judge a packet: of this direction and length, at this instant.
+#[inline]
+fn metered(
+    image: &mut Image<'_>,
+    places: &[u8],
+    (is_uplink, len, now_ns): (bool, usize, u64),
+) -> Result<(), Stopped> {
+    // Room for many is more to write than all else that a packet needs.
+    let (mut few, mut many);
+    let meters: &mut [Meter] = match places.len() {
+        0 => return Ok(()),
+        1..=FEW => {
+            few = [Meter::default(); FEW];
+            &mut few
+        }
+        _ => {
+            many = [Meter::default(); QERS_MAX];
+            &mut many
+        }
+    };
+    let meters = &mut meters[..places.len()];
+    for (meter, place) in meters.iter_mut().zip(places) {
+        let record = image.qer_record(*place);
+        *meter = record.map_or_else(Meter::open, |record| Meter::load(record, is_uplink));
+    }
+    qer::enforce(meters, len, now_ns)?;
+    for (meter, place) in meters.iter().zip(places) {
+        if let Some(record) = image.qer_record_mut(*place) {
+            meter.store(record, is_uplink);
+        }
+    }
+    Ok(())
 }
 
 /// Counts the packet by the URRs that measure before QoS enforcement, or by the others.
+#[inline]
 fn count(
     image: &mut Image<'_>,
-    pdr: &Pdr,
-    found: &Found,
+    places: &[u8],
+    (is_uplink, len, now_ns): (bool, usize, u64),
     triggers: &mut Triggers,
     is_before_qos: bool,
-    now_ns: u64,
 ) {
-    for place in pdr.urrs_at.as_slice() {
-        let Some(mut urr) = image.urr(*place) else {
+    for place in places {
+        let Some(record) = image.urr_record_mut(*place) else {
             continue;
         };
-        if urr.terms.is_before_qos() != is_before_qos {
-            continue;
+        if Urr::is_before_qos_at(record) == is_before_qos {
+            let (trigger, starts) = Urr::count_at(record, is_uplink, len, now_ns);
+            triggers.wakes |= starts;
+            triggers.add(*place, trigger);
         }
-        triggers.wakes |= !urr.is_started;
-        triggers.add(*place, urr.count(pdr.is_uplink(), found.inner.len, now_ns));
-        image.set_urr(*place, &urr);
     }
 }
 
-/// The first PDR by precedence that fits, and its place.
-fn first_fit(image: &Image<'_>, found: &Found, look: &mut Look<'_>) -> Option<(u8, Pdr)> {
-    let places = 0..image.pdr_count();
-    let mut pdrs = places.filter_map(|place| Some((place, image.pdr(place)?)));
-    pdrs.find(|(_, pdr)| {
-        let is_of = |look: &mut Look<'_>| {
-            pdr.application == 0 || look.is_of(pdr.application, &found.inner, pdr.is_uplink())
-        };
-        fits(image, pdr, found) && is_of(look)
+/// Learns from a packet which applications it is of, of those that any PDR names: also PDRs that
+/// it does not come to.
+fn learn(image: &Image<'_>, found: &Found, look: &mut Look<'_>) {
+    let records = || (0..image.pdr_count()).filter_map(|place| image.pdr_record(place));
+    let mut its = records().filter(|record| P::teid().get(record) == found.teid);
+    let Some(first) = its.next() else {
+        return;
+    };
+    let is_uplink = P::source_interface().get(first) == 0;
+    let wanted = records().map(|record| P::application().get(record));
+    look.learn(
+        &found.inner,
+        is_uplink,
+        wanted.filter(|number| *number != 0),
+    );
+}
+
+/// The place of the first PDR by precedence that fits.
+#[inline]
+fn first_fit(image: &Image<'_>, found: &Found, look: &Look<'_>) -> Option<u8> {
+    let mut places = 0..image.pdr_count();
+    places.find(|place| {
+        let record = image.pdr_record(*place);
+        record.is_some_and(|record| fits(image, record, found, look))
     })
 }
 
-fn fits(image: &Image<'_>, pdr: &Pdr, found: &Found) -> bool {
-    if pdr.teid != found.teid {
+#[inline]
+fn fits(image: &Image<'_>, record: &[u8], found: &Found, look: &Look<'_>) -> bool {
+    if P::teid().get(record) != found.teid {
         return false;
     }
-    let has_qfi = found.qfi.is_some_and(|qfi| pdr.qfis >> (qfi & 63) & 1 != 0);
-    if pdr.qfis != 0 && !has_qfi {
+    let qfis = P::qfis().get(record);
+    if qfis != 0 && found.qfi.is_none_or(|qfi| qfis >> (qfi & 63) & 1 == 0) {
         return false;
     }
-    let inner = &found.inner;
-    let ue = if pdr.ue_is_destination {
-        inner.dst
-    } else {
-        inner.src
+    let is_uplink = P::source_interface().get(record) == 0;
+    if !is_of_ue(image, record, &found.inner, is_uplink) {
+        return false;
+    }
+    let [from, count] = P::filters().get(record);
+    let mut filters = from..from.saturating_add(count);
+    let passes = |place| passes_filter(image, place, &found.inner, is_uplink);
+    if count > 0 && !filters.any(passes) {
+        return false;
+    }
+    let application = P::application().get(record);
+    application == 0 || look.is_of(application, &found.inner, is_uplink)
+}
+
+/// Whether a packet's address is that of a PDR's UE, or of a network behind it.
+#[inline]
+fn is_of_ue(image: &Image<'_>, record: &[u8], inner: &Inner, is_uplink: bool) -> bool {
+    let (v4, v6) = (P::ue_v4().get(record), P::ue_v6().get(record));
+    let has_address = v4.is_some() || v6.is_some();
+    // S/D is said with an address only: without one, the direction says which one is the UE's.
+    let is_destination = match has_address {
+        true => P::ue_is_destination().get(record),
+        false => !is_uplink,
     };
+    let ue = if is_destination { inner.dst } else { inner.src };
+    let id = P::id().get(record);
     let is_ue = match ue {
-        _ if pdr.ue_v4.is_none() && pdr.ue_v6.is_none() => {
-            image.routes().all(|route| route.pdr_id != pdr.id)
+        _ if !has_address => image.routes().all(|route| route.pdr_id != id),
+        IpAddr::V4(address) => v4 == Some(address),
+        IpAddr::V6(address) => {
+            v6.is_some_and(|prefix| (prefix.to_bits() ^ address.to_bits()) >> 64 == 0)
         }
-        IpAddr::V4(address) => pdr.ue_v4 == Some(address),
-        IpAddr::V6(address) => pdr
-            .ue_v6
-            .is_some_and(|prefix| (prefix.to_bits() ^ address.to_bits()) >> 64 == 0),
     };
     // A UE sends from all networks behind it; what comes for one is of the PDR that names it.
-    let is_own = |pdr_id| pdr.is_uplink() || pdr_id == pdr.id;
-    let is_ue = is_ue
+    let is_own = |pdr_id| is_uplink || pdr_id == id;
+    is_ue
         || image
             .routes()
-            .any(|route| is_own(route.pdr_id) && route.holds(ue));
-    let [from, count] = pdr.filters;
-    let mut filters = (from..from.saturating_add(count)).filter_map(|place| image.filter(place));
-    is_ue && (count == 0 || filters.any(|filter| filter.fits(inner, pdr.is_uplink())))
+            .any(|route| is_own(route.pdr_id) && route.holds(ue))
+}
+
+#[inline]
+fn passes_filter(image: &Image<'_>, place: u8, inner: &Inner, is_uplink: bool) -> bool {
+    let Some(record) = image.filter_record(place) else {
+        return false;
+    };
+    // Most filters that do not fit are of another protocol: the rest of them need not be read.
+    let protocol = Fields::<Filter>::protocol().get(record);
+    let is_other = protocol.is_some_and(|protocol| protocol != inner.protocol);
+    !is_other && Filter::load(record).fits(inner, is_uplink)
 }

@@ -167,7 +167,12 @@ impl Upf {
         .emit(&mut frame, is_v6);
         frame.extend_from_slice(&told);
         self.counters.icmp_errors += 1;
-        self.put(signals, Signal { interface, frame });
+        let signal = Signal {
+            interface,
+            frame,
+            is_copy: false,
+        };
+        self.put(signals, signal);
     }
 }
 

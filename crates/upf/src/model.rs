@@ -138,6 +138,15 @@ impl Key {
         Self::Route(route.is_v6, route.bits, route.net)
     }
 
+    /// The key of a UE's address.
+    #[inline]
+    pub fn of_ue(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(address) => Self::V4(address),
+            IpAddr::V6(address) => Self::of_v6(address),
+        }
+    }
+
     /// The key of an IPv6 address.
     #[inline]
     pub fn of_v6(address: Ipv6Addr) -> Self {

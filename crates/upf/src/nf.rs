@@ -25,12 +25,11 @@ use catena_engine::nf::{
 };
 use catena_engine::own_counters::CounterSink;
 use catena_engine::shard::{OwnKey, Sharding};
-use catena_wire::pfcp::PORT;
 
 use crate::ahead::Ahead;
 use crate::config::{self, Config};
 use crate::decision::{Decision, Hold, REASONS, Why};
-use crate::headers::{Datagram, Frame, HEADROOM};
+use crate::headers::HEADROOM;
 use crate::held::{Held, Stored};
 use crate::reassembly::{Reassembly, Whole};
 use crate::shards::chooser;
@@ -41,9 +40,11 @@ use crate::upf::{COUNTERS, Upf};
 mod clocks;
 mod fragments;
 mod parts;
+mod speech;
 mod succession;
 
 use parts::{Origin, ToDo};
+use speech::speak;
 
 /// Name of the memory that outlives the NF.
 const STATE: &str = "sessions";
@@ -199,63 +200,13 @@ impl UpfNf {
             }
         }
     }
-
-    /// Sends what the UPF itself says.
-    fn speak(&mut self, out: &mut Emission<'_>) {
-        self.upf.mark_ends(&mut self.signals);
-        // One interface that takes nothing now holds up neither the others nor N4.
-        let mut blocked = 0_u64;
-        for _ in 0..self.signals.len() {
-            let Some(signal) = self.signals.pop_front() else {
-                break;
-            };
-            let interface = 1_u64 << (signal.interface & 63);
-            let fill = |to: &mut [u8]| to.copy_from_slice(&signal.frame);
-            let is_sent =
-                blocked & interface == 0 && out.send(signal.interface, signal.frame.len(), 0, fill);
-            if !is_sent {
-                blocked |= interface;
-                self.signals.push_back(signal);
-            }
-        }
-        while let Some(message) = self.upf.outbox.front() {
-            let settings = self.upf.settings();
-            let v4 = settings.n4_v4.map(std::net::IpAddr::V4);
-            let own = v4.or(settings.n4_v6.map(std::net::IpAddr::V6));
-            let own = own.filter(|own| own.is_ipv4() == message.to.address.is_ipv4());
-            let Some(src) = own else {
-                self.upf.outbox.pop_front();
-                continue;
-            };
-            let datagram = Datagram {
-                frame: Frame {
-                    src: settings.n4_mac,
-                    dst: settings.n4_next_hop,
-                },
-                src,
-                dst: message.to.address,
-                src_port: PORT,
-                dst_port: message.to.port,
-                traffic_class: 0,
-                ident: 0,
-            };
-            let len = datagram.header_len() + message.bytes.len();
-            let fill = |to: &mut [u8]| {
-                to[len - message.bytes.len()..].copy_from_slice(&message.bytes);
-                datagram.emit(to);
-            };
-            if !out.send(settings.n4_output, len, 0, fill) {
-                return;
-            }
-            self.upf.outbox.pop_front();
-        }
-    }
 }
 
 impl Nf for UpfNf {
     fn process(&mut self, burst: &mut Burst<'_>, now: Nanos) {
         let mut index = 0;
-        if self.upf.looks_ahead() && burst.len() > 1 {
+        let looks_ahead = self.upf.looks_ahead() && burst.len() > 1;
+        if looks_ahead {
             let ahead = &mut self.ahead;
             burst.judge(|frame| {
                 ahead.note(frame);
@@ -265,12 +216,16 @@ impl Nf for UpfNf {
         }
         let Self {
             upf,
+            ahead,
             signals,
             to_hold,
             to_do,
             ..
         } = self;
         burst.each(|packet, verdict| {
+            if looks_ahead {
+                upf.come_to(ahead, index);
+            }
             *verdict = match upf.packet(packet, signals, now.0) {
                 Decision::Send(output) => Verdict::Output(output),
                 Decision::Consumed => Verdict::Drop(DropReason::Consumed),
@@ -292,6 +247,9 @@ impl Nf for UpfNf {
             };
             index += 1;
         });
+        if looks_ahead {
+            self.upf.leave_behind(&mut self.ahead);
+        }
         if !self.to_hold.is_empty() {
             self.hold(burst, now.0);
         }
@@ -311,7 +269,7 @@ impl Nf for UpfNf {
         self.expire(out, now.0);
         let joined_ns = self.join_parts(out, now.0);
         self.leave(out);
-        self.speak(out);
+        speak(&mut self.upf, &mut self.signals, out);
         let next = [woken_ns, self.held.next_ns(), joined_ns];
         next.into_iter().flatten().min().map(Nanos)
     }

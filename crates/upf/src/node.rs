@@ -70,6 +70,7 @@ impl Upf {
             self.counters.discarded += 1;
             return;
         }
+        self.changes += 1;
         for view in Messages::new(datagram) {
             self.counters.messages += 1;
             match view {
@@ -126,7 +127,7 @@ impl Upf {
             MessageType::ASSOCIATION_SETUP_REQUEST => self.set_up(view, from, now_ns),
             MessageType::ASSOCIATION_UPDATE_REQUEST => self.update(view),
             MessageType::ASSOCIATION_RELEASE_REQUEST => self.release(view, now_ns),
-            MessageType::PFD_MANAGEMENT_REQUEST => self.manage_pfds(view),
+            MessageType::PFD_MANAGEMENT_REQUEST => self.manage_pfds(view, from),
             MessageType::SESSION_ESTABLISHMENT_REQUEST => self.establish(view, from, now_ns),
             MessageType::SESSION_MODIFICATION_REQUEST => self.modify(view, now_ns),
             MessageType::SESSION_DELETION_REQUEST => self.delete(view, now_ns),
@@ -212,6 +213,24 @@ impl Upf {
         });
         let number = number.and_then(|number| u8::try_from(number).ok());
         number.ok_or_else(|| Cause::NO_ESTABLISHED_PFCP_ASSOCIATION.alone().into())
+    }
+
+    /// Whether the sender of a request about the node has an association: by the node that it
+    /// names, or by its address if it names none.
+    pub(crate) fn is_associated(
+        &self,
+        ies: &catena_wire::pfcp::Group<'_>,
+        from: Peer,
+    ) -> Result<(), Fault> {
+        if ies.has(IeType::NODE_ID) {
+            return self.association_of(ies).map(drop);
+        }
+        let its = (0..ASSOCIATION_COUNT).any(|number| {
+            let one = self.store.association(number);
+            one.is_some() && one.peer() == Some(from.address)
+        });
+        its.then_some(())
+            .ok_or_else(|| Cause::NO_ESTABLISHED_PFCP_ASSOCIATION.alone().into())
     }
 
     fn set_up(&mut self, view: &View<&[u8]>, from: Peer, now_ns: u64) -> Result<Vec<u8>, Fault> {
@@ -363,7 +382,7 @@ impl Upf {
                 self.heartbeats[number] = now_ns.saturating_add(self.settings.heartbeat_ns);
                 let subject = Subject::Heartbeat(u8::try_from(number).unwrap_or(0));
                 let time = Time(self.store.recovery());
-                self.request(
+                let is_sent = self.request(
                     address,
                     MessageType::HEARTBEAT_REQUEST,
                     None,
@@ -371,6 +390,7 @@ impl Upf {
                     now_ns,
                     |writer| writer.put(key::RECOVERY_TIME_STAMP, &time),
                 );
+                self.counters.unsent += u64::from(!is_sent);
             }
             let at = self.heartbeats[number];
             next = Some(next.map_or(at, |next: u64| next.min(at)));
@@ -378,7 +398,7 @@ impl Upf {
         next
     }
 
-    /// Sends a request of this node.
+    /// Sends a request of this node; false if it has no room for what it is to say.
     pub(crate) fn request(
         &mut self,
         to: std::net::IpAddr,
@@ -387,7 +407,7 @@ impl Upf {
         subject: Subject,
         now_ns: u64,
         fill: impl FnOnce(&mut Writer<'_>) -> Result<(), Full>,
-    ) {
+    ) -> bool {
         let sequence = self.transactions.next_sequence();
         let header = Header::new(message_type, seid, sequence);
         let to = Peer {
@@ -400,8 +420,9 @@ impl Upf {
                 self.transactions
                     .sent(sequence, datagram.clone(), subject, now_ns);
                 self.send(datagram);
+                true
             }
-            Err(Full) => self.counters.unsent += 1,
+            Err(Full) => false,
         }
     }
 }

@@ -16,9 +16,10 @@ use catena_wire::pfcp::PORT as PFCP_PORT;
 
 use crate::advertisement;
 use crate::application::Look;
+use crate::application::flows::Marks;
 use crate::copies;
 use crate::decision::{Decision, Found, Hold, Why};
-use crate::enforce::{Triggers, ruled};
+use crate::enforce::{Ruled, Triggers, ruled};
 use crate::forward::{TooLong, forward};
 use crate::headers::{self, Outer};
 use crate::icmp::Long;
@@ -190,7 +191,8 @@ impl Upf {
                 if self.tunnel_end(dst).is_some() {
                     return drop(Why::NotForUs);
                 }
-                let Some(slot) = self.index.find_ue(dst) else {
+                let slot = self.slot_of(Key::of_ue(dst));
+                let Some(slot) = slot.or_else(|| self.index.find_route(dst)) else {
                     return drop(Why::UnknownUe);
                 };
                 let inner = headers::inner(&bytes[l3..]);
@@ -204,6 +206,15 @@ impl Upf {
                     is_joined: false,
                 })
             }
+        }
+    }
+
+    /// The slot of the session with this key.
+    #[inline]
+    pub(crate) fn slot_of(&self, key: Key) -> Option<u32> {
+        match self.hint {
+            Some((words, slot)) if words == key.words() => Some(slot),
+            _ => self.index.find(key),
         }
     }
 
@@ -260,7 +271,7 @@ impl Upf {
             return Err(Decision::Drop(Why::Malformed));
         };
         let teid = view.teid();
-        let Some(slot) = self.index.find(Key::Teid(teid)) else {
+        let Some(slot) = self.slot_of(Key::Teid(teid)) else {
             // What came in fragments may be another shard's: its tunnel is none that is unknown.
             if !self.is_mine(Key::Teid(teid)) {
                 return Err(Decision::Drop(Why::Fragment));
@@ -291,19 +302,18 @@ impl Upf {
             return Decision::Drop(Why::NoPdr);
         };
         // Filters want to see ports, which only a whole packet has.
-        if found.inner.is_part && (image.has_filters() || image.head().looks_inside) {
+        if found.inner.is_part && (image.has_filters() || image.looks_inside()) {
             return join(found.at, found.teid, found.qfi);
         }
         let mut triggers = Triggers::default();
-        let mut head = image.head();
         let mut look = Look {
+            session: image.seid(),
             applications: &mut self.applications,
             packet: found.user(packet.bytes()),
-            session: head.seid,
             now_ns,
-            joined: None,
+            marks: Marks::default(),
         };
-        let ruled = ruled(&mut image, &head, found, &mut look, &mut triggers);
+        let ruled = ruled(&mut image, found, &mut look, &mut triggers);
         let ident = self.ident;
         self.ident = self.ident.wrapping_add(1);
         if let Some(far_id) = triggers.copied_by {
@@ -319,29 +329,31 @@ impl Upf {
             self.counters.copied += counts[0];
             self.counters.uncopied += counts[1];
         }
-        let redirection = match &ruled {
-            Ok((_, far, _)) => image.redirection(far.id),
-            Err(_) => None,
-        };
-        let said = redirection.map(|redirection| {
-            let user = found.user(packet.bytes());
-            redirect::answer(user, redirection.location.as_slice(), self.settings.seed)
-        });
+        let mut said = None;
         let mut long = None;
         let decision = match &ruled {
-            Ok(_) if said == Some(None) => Decision::Drop(Why::NotRedirected),
-            Ok(_) if said.is_some() => Decision::Consumed,
-            Ok((pdr, far, marking)) => {
-                let forwarded = match self.settings.exit(pdr, far, ident) {
+            Ok(ruled) if ruled.is_redirected => {
+                let user = found.user(packet.bytes());
+                said = image.redirection(ruled.far.id).and_then(|redirection| {
+                    redirect::answer(user, redirection.location.as_slice(), self.settings.seed)
+                });
+                match &said {
+                    Some(_) => Decision::Consumed,
+                    None => Decision::Drop(Why::NotRedirected),
+                }
+            }
+            Ok(ruled) => {
+                let Ruled { far, marking, .. } = ruled;
+                let forwarded = match self.settings.exit(ruled.source, far, ident) {
                     Some(exit) => forward(packet, found, far, marking, &exit),
                     None => Ok(Decision::Drop(Why::FarDrop)),
                 };
                 forwarded.unwrap_or_else(|TooLong(mtu)| {
                     long = Some(Long {
                         slot: found.slot,
-                        is_uplink: pdr.is_uplink(),
+                        is_uplink: ruled.is_uplink(),
                         is_tunnelled: found.teid != 0,
-                        source: (pdr.source_interface, pdr.instance),
+                        source: ruled.source,
                         mtu,
                     });
                     Decision::Drop(Why::TooBig)
@@ -351,28 +363,17 @@ impl Upf {
         };
         match decision {
             Decision::Send(_) | Decision::Cut { .. } => {
-                let is_uplink = matches!(&ruled, Ok((pdr, ..)) if pdr.is_uplink());
-                let count = if is_uplink {
-                    &mut head.ul
-                } else {
-                    &mut head.dl
-                };
-                count[0] += 1;
-                count[1] += found.inner.len as u64;
-                head.last_packet_ns = now_ns;
-                triggers.wakes |= head.is_inactive;
-                head.is_inactive = false;
+                let is_uplink = ruled.as_ref().is_ok_and(Ruled::is_uplink);
+                triggers.wakes |= image.count_passed(is_uplink, found.inner.len, now_ns);
             }
-            Decision::Drop(_) => head.dropped += 1,
+            Decision::Drop(_) => image.count_dropped(),
             Decision::Consumed | Decision::Hold(_) | Decision::Join { .. } => {}
         }
-        image.set_head(&head);
-        if let Some(said) = said.flatten() {
+        if let Some(said) = said {
             self.tell_location(found.slot, &said, signals);
         }
-        if triggers.count > 0 {
-            let told = triggers.told;
-            self.report_usage(found.slot, &told[..triggers.count], now_ns);
+        if !triggers.told.is_empty() {
+            self.report_usage(found.slot, &triggers.told, now_ns);
         }
         if triggers.wakes {
             self.arm(found.slot, now_ns);

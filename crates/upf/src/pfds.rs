@@ -1,13 +1,15 @@
 //! PFD Management: what SMFs provide for applications.
 //!
 //! On N4. All that is kept is read together with what is new, and takes the place of what was there
-//! only if all of it can be read and has room. Specification: TS 29.244 6.2.5, 7.4.3.
+//! only if all of it can be read and has room. Who has no association provides nothing.
+//! Specification: TS 29.244 6.2.5, 6.2.6.1, 7.4.3.
 
 use catena_wire::pfcp::{Cause, Group, IeType, Ies, MessageType, View, key};
 
 use crate::application::Table;
 use crate::model::Fault;
 use crate::node;
+use crate::transactions::Peer;
 use crate::upf::Upf;
 
 /// Longest Application ID: one stands whole in each report of what it starts and stops.
@@ -16,8 +18,9 @@ const APPLICATION_ID_LEN_MAX: usize = 255;
 impl Upf {
     /// A PFD Management Request: what it says of an application takes the place of all that was
     /// said of it; nothing of it ends it, and nothing at all ends all of them (7.4.3.1).
-    pub(crate) fn manage_pfds(&mut self, view: &View<&[u8]>) -> Result<Vec<u8>, Fault> {
+    pub(crate) fn manage_pfds(&mut self, view: &View<&[u8]>, from: Peer) -> Result<Vec<u8>, Fault> {
         let ies = view.ies();
+        self.is_associated(&ies, from)?;
         let header = node::answer_to(view.header(), MessageType::PFD_MANAGEMENT_RESPONSE);
         let mut kept: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         if ies.has(IeType::APPLICATION_ID_PFDS) {

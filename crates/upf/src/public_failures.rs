@@ -31,11 +31,11 @@ const CLOCK: WallClock = WallClock {
 pub(crate) const SESSIONS: u32 = 8;
 
 pub(crate) fn new(memory: Option<Memory>) -> Upf {
-    sized(SESSIONS, "10.45.0.0/24", memory)
+    sized(SESSIONS, "10.45.0.0/24", "4KiB", memory)
 }
 
-/// A UPF with room for so many sessions, and these UE addresses.
-fn sized(sessions: u32, addresses: &str, memory: Option<Memory>) -> Upf {
+/// A UPF with room for so many sessions, these UE addresses, and so much room for a session.
+fn sized(sessions: u32, addresses: &str, slot: &str, memory: Option<Memory>) -> Upf {
     let settings = json!({
         "node_id": "10.4.0.1",
         "n4": { "address": "10.4.0.1", "heartbeat": "0s" },
@@ -45,6 +45,7 @@ fn sized(sessions: u32, addresses: &str, memory: Option<Memory>) -> Upf {
         ],
         "pools": [{ "network_instance": "internet", "v4": addresses }],
         "sessions": sessions,
+        "session_bytes": slot,
     });
     let (_, settings, _) = config::read(&settings).unwrap();
     let bytes = memory_bytes(settings.session_bytes, settings.sessions);
@@ -67,7 +68,12 @@ impl Smf {
 
     /// With a UPF that has room for so many sessions.
     pub(crate) fn with_room(sessions: u32) -> Self {
-        Self::of(sized(sessions, "10.45.0.0/16", None))
+        Self::of(sized(sessions, "10.45.0.0/16", "4KiB", None))
+    }
+
+    /// With a UPF whose sessions have so much room.
+    pub(crate) fn with_slots(slot: &str) -> Self {
+        Self::of(sized(SESSIONS, "10.45.0.0/24", slot, None))
     }
 
     fn of(upf: Upf) -> Self {

@@ -54,19 +54,13 @@ impl Index {
         u32::try_from(self.table.state(flow, 0)).ok()
     }
 
-    /// The slot of the session whose UE has an address, or is in front of its network.
+    /// The slot of the session whose UE is in front of an address's network.
     #[inline]
-    pub fn find_ue(&self, address: IpAddr) -> Option<u32> {
-        let own = match address {
-            IpAddr::V4(address) => Key::V4(address),
-            IpAddr::V6(address) => Key::of_v6(address),
-        };
-        self.find(own).or_else(|| {
-            let mut lengths = self.lengths.of(address);
-            lengths.find_map(|bits| {
-                let (is_v6, bits, net) = Route::around(address, bits);
-                self.find(Key::Route(is_v6, bits, net))
-            })
+    pub fn find_route(&self, address: IpAddr) -> Option<u32> {
+        let mut lengths = self.lengths.of(address);
+        lengths.find_map(|bits| {
+            let (is_v6, bits, net) = Route::around(address, bits);
+            self.find(Key::Route(is_v6, bits, net))
         })
     }
 
@@ -476,7 +470,11 @@ mod tests {
             index.insert(Key::of_route(route), slot as u32).unwrap();
         }
         index.insert(Key::V4([192, 0, 2, 9].into()), 7).unwrap();
-        let find = |index: &Index, text: &str| index.find_ue(text.parse().unwrap());
+        let find = |index: &Index, text: &str| {
+            let address = text.parse().unwrap();
+            let own = index.find(Key::of_ue(address));
+            own.or_else(|| index.find_route(address))
+        };
         assert_eq!(find(&index, "192.0.2.9"), Some(7));
         assert_eq!(find(&index, "192.0.2.10"), Some(0));
         assert_eq!(find(&index, "192.0.3.10"), Some(1));

@@ -16,7 +16,7 @@ use catena_wire::pfcp::value::{PdrId, Seconds, Time, UrrId};
 use catena_wire::pfcp::{Cause, Full, IeType, MessageType, View, Writer, key};
 
 use crate::model::Image;
-use crate::rules::Head;
+use crate::rules::{Head, Urr};
 use crate::transactions::Subject;
 use crate::upf::{Upf, Waiting};
 use crate::usage::{Report, WallClock};
@@ -92,30 +92,31 @@ fn cp_address(head: &Head) -> Option<IpAddr> {
 }
 
 impl Upf {
-    /// Sends a Session Report Request.
+    /// Sends a Session Report Request; false if there is nobody to send it to, or no room, which is
+    /// for the caller to count.
     fn report_request(
         &mut self,
         slot: u32,
         kind: ReportType,
         now_ns: u64,
         fill: impl FnOnce(&mut Writer<'_>) -> Result<(), Full>,
-    ) {
+    ) -> bool {
         let head = self.store.head(slot);
         let Some(address) = cp_address(&head) else {
-            return;
+            return false;
         };
         if !self.transactions.has_room() {
-            self.counters.unsent += 1;
-            return;
+            return false;
         }
-        self.counters.reports += 1;
         let subject = Subject::Report(head.seid);
         let seid = Some(head.cp_seid);
         let message_type = MessageType::SESSION_REPORT_REQUEST;
-        self.request(address, message_type, seid, subject, now_ns, |writer| {
+        let is_sent = self.request(address, message_type, seid, subject, now_ns, |writer| {
             writer.put(key::REPORT_TYPE, &kind)?;
             fill(writer)
         });
+        self.counters.reports += u64::from(is_sent);
+        is_sent
     }
 
     /// There is something to report of the URR at a place, and of those that are linked to it.
@@ -125,50 +126,69 @@ impl Upf {
         triggers: &[(u8, UsageReportTrigger)],
         now_ns: u64,
     ) {
-        if !self.transactions.has_room() {
-            self.counters.unsent += 1;
-            return;
-        }
-        let clock = self.clock;
-        let Some(mut image) = self.store.image(slot) else {
+        let Some(image) = self.store.image(slot) else {
             return;
         };
-        let mut reports = Vec::new();
-        let mut ids = Vec::new();
-        for (place, trigger) in triggers {
-            if let Some(mut urr) = image.urr(*place) {
-                ids.push(urr.id);
-                let application = match begins_or_ends(*trigger) {
-                    true => application_of(&image, *place),
-                    false => None,
-                };
-                let told = urr.report(*trigger, now_ns);
-                reports.extend(told.map(|report| (report, application)));
-                image.set_urr(*place, &urr);
-            }
-        }
+        let mut due = triggers.to_vec();
+        let at_place = |(place, _): &(u8, UsageReportTrigger)| image.urr(*place);
+        let ids: Vec<u32> = due.iter().filter_map(at_place).map(|urr| urr.id).collect();
         for place in 0..image.urr_count() {
-            let Some(mut urr) = image.urr(place) else {
+            let Some(urr) = image.urr(place) else {
                 continue;
             };
-            let linked = urr.linked.as_slice().iter().any(|id| ids.contains(id));
-            let is_told = ids.contains(&urr.id);
-            if linked && !is_told && urr.terms.wants(ReportingTriggers::LIUSA) {
-                let told = urr.report(UsageReportTrigger::LIUSA, now_ns);
-                reports.extend(told.map(|report| (report, None)));
-                image.set_urr(place, &urr);
+            let is_linked = urr.linked.as_slice().iter().any(|id| ids.contains(id));
+            if is_linked && !ids.contains(&urr.id) && urr.terms.wants(ReportingTriggers::LIUSA) {
+                due.push((place, UsageReportTrigger::LIUSA));
             }
+        }
+        if self.tell_usage(slot, &due, now_ns) {
+            return;
+        }
+        // What one request has no room for goes in several.
+        for one in due.chunks(1) {
+            let is_told = self.tell_usage(slot, one, now_ns);
+            self.counters.unsent += u64::from(!is_told);
+        }
+    }
+
+    /// Sends a report of the URRs at these places, which begin anew only once it is written; false
+    /// if it was not.
+    fn tell_usage(&mut self, slot: u32, due: &[(u8, UsageReportTrigger)], now_ns: u64) -> bool {
+        let clock = self.clock;
+        let Some(image) = self.store.image(slot) else {
+            return false;
+        };
+        let (mut reports, mut told) = (Vec::new(), Vec::<(u8, Urr)>::new());
+        for (place, trigger) in due {
+            // One with two reasons has two reports, the second of what is left.
+            let known = told.iter().find(|(known, _)| known == place);
+            let Some(mut urr) = known.map(|(_, urr)| *urr).or_else(|| image.urr(*place)) else {
+                continue;
+            };
+            let application = match begins_or_ends(*trigger) {
+                true => application_of(&image, *place),
+                false => None,
+            };
+            let of_it = urr.report(*trigger, now_ns);
+            reports.extend(of_it.map(|report| (report, application)));
+            told.retain(|(known, _)| known != place);
+            told.push((*place, urr));
         }
         let named = reports.iter().map(|(report, application)| {
             let id = application.and_then(|number| self.application_id(number));
             (*report, id.map(<[u8]>::to_vec))
         });
         let named: Vec<_> = named.collect();
-        self.report_request(slot, ReportType::USAR, now_ns, |writer| {
+        let is_sent = self.report_request(slot, ReportType::USAR, now_ns, |writer| {
             let group = IeType::USAGE_REPORT_REPORT;
             let mut reports = named.iter();
             reports.try_for_each(|(report, id)| put(writer, group, report, id.as_deref(), clock))
         });
+        if let Some(mut image) = self.store.image(slot).filter(|_| is_sent) {
+            told.iter()
+                .for_each(|(place, urr)| image.set_urr(*place, urr));
+        }
+        is_sent
     }
 
     /// A downlink packet is held for a UE that is to be paged.
@@ -183,7 +203,7 @@ impl Upf {
             self.wait_to_report(slot, Waiting::DownlinkData(pdr_id, qfi));
             return;
         }
-        self.report_request(slot, ReportType::DLDR, now_ns, |writer| {
+        let is_sent = self.report_request(slot, ReportType::DLDR, now_ns, |writer| {
             writer.group(IeType::DOWNLINK_DATA_REPORT, |writer| {
                 writer.put(key::PDR_ID, &PdrId(pdr_id))?;
                 let information = qfi.map(|qfi| DownlinkDataServiceInformation {
@@ -193,6 +213,7 @@ impl Upf {
                 writer.put_some(key::DOWNLINK_DATA_SERVICE_INFORMATION, information.as_ref())
             })
         });
+        self.counters.unsent += u64::from(!is_sent);
     }
 
     /// A peer does not have the tunnel into which a session sends.
@@ -207,11 +228,12 @@ impl Upf {
             IpAddr::V4(address) => (Some(address), None),
             IpAddr::V6(address) => (None, Some(address)),
         };
-        self.report_request(slot, ReportType::ERIR, now_ns, |writer| {
+        let is_sent = self.report_request(slot, ReportType::ERIR, now_ns, |writer| {
             writer.group(IeType::ERROR_INDICATION_REPORT, |writer| {
                 writer.put(key::F_TEID, &FTeid::Given { teid, v4, v6 })
             })
         });
+        self.counters.unsent += u64::from(!is_sent);
     }
 
     /// The timer of a session has come.
@@ -254,7 +276,8 @@ impl Upf {
             self.wait_to_report(slot, Waiting::Inactivity);
             return;
         }
-        self.report_request(slot, ReportType::UPIR, now_ns, |_| Ok(()));
+        let is_sent = self.report_request(slot, ReportType::UPIR, now_ns, |_| Ok(()));
+        self.counters.unsent += u64::from(!is_sent);
     }
 
     /// What is told once only waits for room.
@@ -325,3 +348,6 @@ impl Upf {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use catena_wire::pfcp::value::Name;
 use catena_wire::pfcp::value::address::NodeId;
 
 use crate::ranges::Pool;
-use crate::rules::{Far, NONE, Pdr};
+use crate::rules::{Far, NONE};
 
 /// The side of an interface to LI functions: no Source Interface has its number.
 const LI: u8 = 20;
@@ -175,13 +175,18 @@ impl Settings {
             .and_then(|at| u8::try_from(at).ok())
     }
 
-    /// How packets of a PDR leave by a FAR.
+    /// How packets leave by a FAR whose PDR has this source interface and network instance.
     #[inline]
-    pub(crate) fn exit(&self, pdr: &Pdr, far: &Far, ident: u16) -> Option<Exit<'_>> {
+    pub(crate) fn exit(
+        &self,
+        (source, instance): (u8, u8),
+        far: &Far,
+        ident: u16,
+    ) -> Option<Exit<'_>> {
         let out = self.interfaces.get(usize::from(far.interface))?;
         let mut mss = out.tcp_mss;
         if self.clamps {
-            let from = self.interface_from(pdr.source_interface, pdr.instance);
+            let from = self.interface_from(source, instance);
             let own = from.and_then(|from| from.tcp_mss);
             mss = mss.into_iter().chain(own).min();
         }

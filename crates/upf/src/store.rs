@@ -7,7 +7,8 @@
 //! Second step of a packet's way through the UPF, after its key was looked up. A change is written
 //! to the journal, which is sealed, and copied from there; whoever takes over the memory repeats
 //! the copy of a sealed journal. So a kill leaves the session before the change or the one behind
-//! it. Which slots are free is found in the slots. Limits: as many slots as it is made with.
+//! it. Which slots are free is found in the slots. Slots begin at lines of memory, so that what
+//! packets read is as few of them as can be. Limits: as many slots as it is made with.
 
 use std::ops::DerefMut;
 
@@ -19,11 +20,11 @@ use crate::rules::Head;
 use crate::shards::SEID_SHIFT;
 use crate::stored::Stored;
 
-/// Of a slot: head, the first PDRs and FARs.
-const FETCHED_BYTES: usize = 512;
+/// A line of memory.
+const LINE: usize = 64;
 
 /// Number of the layout of all that lies in the memory.
-pub const LAYOUT: u64 = 2;
+pub const LAYOUT: u64 = 3;
 
 const PAGE: usize = 4096;
 const MAGIC: u64 = 0x3146_5055_4e54_4143;
@@ -86,9 +87,14 @@ const fn slots_at(slot_bytes: usize) -> usize {
     (journal_at() + JOURNAL_HEADER + slot_bytes).next_multiple_of(PAGE)
 }
 
+/// From one slot to the next.
+const fn stride(slot_bytes: usize) -> usize {
+    (SLOT_HEADER + slot_bytes).next_multiple_of(LINE)
+}
+
 /// Bytes of memory for so many slots, each with room for an image of `slot_bytes`.
 pub const fn memory_bytes(slot_bytes: usize, slot_count: u32) -> usize {
-    slots_at(slot_bytes) + slot_count as usize * (SLOT_HEADER + slot_bytes)
+    slots_at(slot_bytes) + slot_count as usize * stride(slot_bytes)
 }
 
 /// No slot is free.
@@ -180,7 +186,7 @@ impl Store {
 
     #[inline]
     const fn slot_at(&self, slot: u32) -> usize {
-        slots_at(self.slot_bytes) + slot as usize * (SLOT_HEADER + self.slot_bytes)
+        slots_at(self.slot_bytes) + slot as usize * stride(self.slot_bytes)
     }
 
     #[inline]
@@ -196,15 +202,31 @@ impl Store {
         Image::new(self.memory.get_mut(at..at + self.slot_bytes)?)
     }
 
-    /// Asks for the lines of a slot that most packets read.
+    /// Asks for the lines of a slot that say what is in it.
     #[inline]
-    pub fn fetch(&self, slot: u32) {
-        const LINE: usize = 64;
+    pub fn fetch_head(&self, slot: u32) {
         let at = self.slot_at(slot);
-        let lines = FETCHED_BYTES.min(self.slot_bytes);
-        if let Some(bytes) = self.memory.get(at..at + lines) {
+        if let Some(bytes) = self.memory.get(at..at + 2 * LINE) {
             bytes.iter().step_by(LINE).for_each(prefetch::line);
         }
+    }
+
+    /// Asks for those lines of a slot that most packets read and write: its head is there.
+    #[inline]
+    pub fn fetch_rules(&self, slot: u32) {
+        let at = self.slot_at(slot) + SLOT_HEADER;
+        let Some(bytes) = self.memory.get(at..at + self.slot_bytes) else {
+            return;
+        };
+        Image::hot_parts(bytes, |from, to| {
+            // Lines are counted from the slot's first byte.
+            let first = (from + SLOT_HEADER) / LINE * LINE;
+            for line in (first..to + SLOT_HEADER).step_by(LINE) {
+                if let Some(byte) = bytes.get(line.saturating_sub(SLOT_HEADER)) {
+                    prefetch::line(byte);
+                }
+            }
+        });
     }
 
     /// What is common to the session in a slot.

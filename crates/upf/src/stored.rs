@@ -5,6 +5,7 @@
 //! panic. A layout is what [`stored!`](crate::stored!) makes of a struct, in the order of its
 //! fields; [`LAYOUT`](crate::store::LAYOUT) changes when one does.
 
+use std::marker::PhantomData;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A value with a fixed layout.
@@ -18,6 +19,60 @@ pub trait Stored: Sized {
     /// Writes it to the front of `bytes`, which are at least [`LEN`](Self::LEN) long.
     fn store(&self, bytes: &mut [u8]);
 }
+
+/// Where a field of the records `R` lies: it is read and written in place, without the rest.
+#[derive(Debug)]
+pub struct Field<R, T> {
+    at: usize,
+    of: PhantomData<fn(R) -> T>,
+}
+
+impl<R, T> Clone for Field<R, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R, T> Copy for Field<R, T> {}
+
+impl<R, T> Field<R, T> {
+    /// The field `at` bytes behind the front of its record.
+    #[inline(always)]
+    pub const fn at(at: usize) -> Self {
+        let of = PhantomData;
+        Self { at, of }
+    }
+
+    /// A field of this field.
+    #[inline(always)]
+    pub const fn then<U>(self, inner: Field<T, U>) -> Field<R, U> {
+        Field::at(self.at + inner.at)
+    }
+
+    /// Where it lies, in bytes from the front of its record.
+    #[inline(always)]
+    pub const fn offset(self) -> usize {
+        self.at
+    }
+}
+
+impl<R: Stored, T: Stored> Field<R, T> {
+    /// Reads it in a record, which is at least as long as records of its kind are.
+    #[inline(always)]
+    pub fn get(self, record: &[u8]) -> T {
+        T::load(&record[self.at..self.at + T::LEN])
+    }
+
+    /// Writes it in a record, which is at least as long as records of its kind are.
+    #[inline(always)]
+    pub fn set(self, record: &mut [u8], value: &T) {
+        value.store(&mut record[self.at..self.at + T::LEN]);
+    }
+}
+
+/// The fields of records `R`: [`stored!`](crate::stored!) makes a function for each.
+#[derive(Clone, Copy, Debug)]
+pub struct Fields<R>(PhantomData<R>);
 
 macro_rules! integers {
     ($($int:ident)*) => { $(
@@ -179,6 +234,16 @@ impl<T: Stored + Copy + Default, const N: usize> Stored for List<T, N> {
 /// Defines structs and their layout: the fields one after the other.
 #[macro_export]
 macro_rules! stored {
+    (@fields $name:ident, $at:expr;) => {};
+    (@fields $name:ident, $at:expr;
+        $(#[$doc:meta])* $vis:vis $field:ident: $type:ty, $($rest:tt)*) => {
+        $(#[$doc])*
+        #[inline(always)]
+        $vis const fn $field() -> $crate::stored::Field<$name, $type> {
+            $crate::stored::Field::at($at)
+        }
+        $crate::stored!(@fields $name, $at + <$type as $crate::stored::Stored>::LEN; $($rest)*);
+    };
     ($($(#[$doc:meta])* $vis:vis struct $name:ident {
         $($(#[$field_doc:meta])* $field_vis:vis $field:ident: $type:ty,)*
     })*) => { $(
@@ -213,6 +278,12 @@ macro_rules! stored {
                 )*
                 debug_assert_eq!(at, Self::LEN);
             }
+        }
+
+        #[allow(dead_code, reason = "which fields are read in place differs")]
+        impl $crate::stored::Fields<$name> {
+            $crate::stored!(@fields $name, 0;
+                $($(#[$field_doc])* $field_vis $field: $type,)*);
         }
     )* };
 }
@@ -253,6 +324,21 @@ mod tests {
         assert_eq!(All::load(&bytes), all);
         assert_eq!(bytes[..4], [4, 3, 2, 1]);
         assert_eq!(bytes[All::LEN], 0xee, "it writes no more than its length");
+    }
+
+    #[test]
+    fn a_field_is_read_and_written_where_its_record_has_it() {
+        let mut bytes = [0; All::LEN];
+        let mut all = All::load(&bytes);
+        (all.number, all.v4, all.flag) = (7, Some(Ipv4Addr::LOCALHOST), true);
+        Fields::<All>::number().set(&mut bytes, &all.number);
+        Fields::<All>::v4().set(&mut bytes, &all.v4);
+        Fields::<All>::flag().set(&mut bytes, &all.flag);
+        assert_eq!(All::load(&bytes), all);
+        assert_eq!(Fields::<All>::v4().get(&bytes), all.v4);
+        assert_eq!(Fields::<All>::flag().offset() + 1, All::LEN);
+        let two: Field<(), u16> = Field::<(), [u16; 2]>::at(3).then(Field::at(2));
+        assert_eq!(two.offset(), 5);
     }
 
     #[test]

@@ -99,6 +99,25 @@ impl Transactions {
         self
     }
 
+    /// Goes on where another one has ended: with its requests, which are repeated by this one's T1
+    /// and N1 from their next time on, and with its answers. Those of another number of shards are
+    /// forgotten: what comes of them comes to others.
+    pub fn go_on_with(&mut self, before: Self) {
+        if self.sequences == before.sequences {
+            let Self {
+                sequence,
+                pending,
+                due,
+                answers,
+                kept,
+                ..
+            } = before;
+            self.sequence = sequence;
+            (self.pending, self.due) = (pending, due);
+            (self.answers, self.kept) = (answers, kept);
+        }
+    }
+
     /// Whether another request may be sent.
     pub fn has_room(&self) -> bool {
         self.pending.len() < PENDING_COUNT_MAX
@@ -267,6 +286,23 @@ mod tests {
         let other = Peer { port: 1, ..SMF };
         assert_eq!(all.repeated(other, 7, 9099), None);
         assert_eq!(all.repeated(SMF, 7, 9100), None);
+    }
+
+    #[test]
+    fn a_successor_waits_for_the_answers_and_knows_the_requests_of_the_one_before() {
+        let mut before = Transactions::new(3000, 3);
+        let sequence = before.next_sequence();
+        before.sent(sequence, datagram(1), Subject::Report(9), 0);
+        before.keep(SMF, 7, vec![1, 2], 0);
+        let mut next = Transactions::new(5000, 2);
+        next.go_on_with(before);
+        assert_eq!(next.repeated(SMF, 7, 1), Some(&vec![1, 2]));
+        assert_eq!(next.late(3000), Some(Late::Again(datagram(1))));
+        assert_eq!(next.next_ns(), Some(8000));
+        assert_ne!(next.next_sequence(), sequence);
+        let mut other = Transactions::new(5000, 2).of_shard(1, 2);
+        other.go_on_with(next);
+        assert_eq!((other.pending(), other.kept()), (0, 0));
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub struct Signal {
     pub interface: u8,
     /// The whole frame.
     pub frame: Vec<u8>,
+    /// Whether it is, or is a part of, a copy that a FAR sends.
+    pub is_copy: bool,
 }
 
 impl Signal {
@@ -32,6 +34,7 @@ impl Signal {
         Self {
             interface,
             frame: datagram.frame(bytes),
+            is_copy: false,
         }
     }
 }

@@ -8,6 +8,7 @@ use std::collections::{HashSet, VecDeque};
 
 use catena_flow::{Fate, FlowTable, HeapMemory, Inserted, Shape, Timeouts};
 
+use crate::ahead::Hint;
 use crate::application::Applications;
 use crate::association::ASSOCIATION_COUNT;
 use crate::model::Key;
@@ -178,6 +179,17 @@ pub(crate) enum Waiting {
     Inactivity,
 }
 
+/// What is on its way between a UPF and its SMFs: what outlives it where another UPF comes in its
+/// place, beside sessions.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    transactions: Transactions,
+    outbox: VecDeque<Datagram>,
+    unreported: VecDeque<(u64, Waiting)>,
+    end_markers: VecDeque<crate::rules::Far>,
+    released: VecDeque<(u32, bool)>,
+}
+
 /// All state of a UPF.
 #[derive(Debug)]
 pub struct Upf {
@@ -185,6 +197,10 @@ pub struct Upf {
     pub(crate) clock: WallClock,
     pub(crate) store: Store,
     pub(crate) index: Index,
+    /// How often the index may have changed.
+    pub(crate) changes: u64,
+    /// Where the key of the packet that comes next leads to, if that is known.
+    pub(crate) hint: Option<Hint>,
     pub(crate) teids: Teids,
     pub(crate) pools: Vec<Pool>,
     pub(crate) shards: Shards,
@@ -238,6 +254,8 @@ impl Upf {
             .map(|pool| pool.part(shard, shard_count));
         let mut upf = Self {
             index: Index::new(keys, settings.seed)?,
+            changes: 0,
+            hint: None,
             teids: Teids::new(shard, shard_count, seed),
             pools: pools.collect(),
             shards: Shards::new(&settings, shard_count),
@@ -322,6 +340,38 @@ impl Upf {
         } else {
             self.counters.unsent += 1;
         }
+    }
+
+    /// Counts what the UPF itself has made and cannot send: a copy, or all else.
+    pub(crate) fn count_unsent(&mut self, is_copy: bool) {
+        let count = match is_copy {
+            true => &mut self.counters.uncopied,
+            false => &mut self.counters.unsent,
+        };
+        *count += 1;
+    }
+
+    /// Gives up what is on its way between it and SMFs, to a UPF that comes in its place.
+    pub(crate) fn give_up_requests(&mut self) -> Requests {
+        let (shard, shard_count) = self.settings.shard;
+        let none = Transactions::new(self.settings.t1_ns, self.settings.n1);
+        let none = none.of_shard(shard, shard_count);
+        Requests {
+            transactions: std::mem::replace(&mut self.transactions, none),
+            outbox: std::mem::take(&mut self.outbox),
+            unreported: std::mem::take(&mut self.unreported),
+            end_markers: std::mem::take(&mut self.end_markers),
+            released: std::mem::take(&mut self.released),
+        }
+    }
+
+    /// Goes on with what another UPF has given up.
+    pub(crate) fn take_requests(&mut self, requests: Requests) {
+        self.transactions.go_on_with(requests.transactions);
+        self.outbox.extend(requests.outbox);
+        self.unreported.extend(requests.unreported);
+        self.end_markers.extend(requests.end_markers);
+        self.released.extend(requests.released);
     }
 
     /// The next message that leaves.

@@ -172,7 +172,11 @@ const WHOLE: Plan = Plan {
 
 /// Measures, adds the rows, and gives the plots.
 pub(super) fn run(session: &mut Session) -> Vec<Drawing> {
-    let plan = if session.quick { QUICK } else { WHOLE };
+    let plan = if session.extent.is_short() {
+        QUICK
+    } else {
+        WHOLE
+    };
     let mut figures = Figures::default();
     for round in 0..session.rounds {
         measure::round(session, &plan, &mut figures, round);

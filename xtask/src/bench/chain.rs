@@ -35,7 +35,7 @@ struct Figures {
 
 /// Measures and adds the rows.
 pub(super) fn run(session: &mut Session) {
-    let lengths: &[usize] = if session.quick {
+    let lengths: &[usize] = if session.extent.is_short() {
         &[1, 8]
     } else {
         &[1, 2, 4, 8]

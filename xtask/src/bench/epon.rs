@@ -26,6 +26,7 @@ mod setting;
 use std::collections::BTreeMap;
 
 use super::Session;
+use super::extent::Extent;
 use super::page::Drawing;
 use super::series::Series;
 use loops::{Found, Loops};
@@ -102,6 +103,14 @@ struct Plan {
     millis: u32,
 }
 
+const BRIEF: Plan = Plan {
+    chunks: &[8 * KIB],
+    error_chunks: &[],
+    bers: &[],
+    ways: &[Way::Metal],
+    millis: 50,
+};
+
 const QUICK: Plan = Plan {
     chunks: &[KIB, 8 * KIB, 128 * KIB],
     error_chunks: &[8 * KIB],
@@ -159,7 +168,11 @@ impl Plan {
 
 /// Measures, adds the rows, and gives the plots.
 pub(super) fn run(session: &mut Session) -> Vec<Drawing> {
-    let plan = if session.quick { QUICK } else { WHOLE };
+    let plan = match session.extent {
+        Extent::Brief => BRIEF,
+        Extent::Quick => QUICK,
+        Extent::Whole => WHOLE,
+    };
     let mut loops = Loops::new(&session.own, plan.millis);
     session.notes.extend(loops.obstacles());
     let mut figures = Figures::default();

@@ -18,6 +18,7 @@ pub(super) mod workload;
 use std::path::Path;
 use std::time::Duration;
 
+use super::extent::Extent;
 use super::huge_pages::HugePages;
 use super::report::{Row, Target};
 use super::series::Series;
@@ -123,14 +124,15 @@ fn rows(all: &[Measured]) -> Vec<Row> {
 }
 
 /// Measures; gives rows and notes.
-pub(super) fn run(rounds: u32, quick: bool, work_dir: &Path) -> (Vec<Row>, Vec<String>) {
-    let time = Duration::from_millis(if quick { 80 } else { 200 });
+pub(super) fn run(rounds: u32, extent: Extent, work_dir: &Path) -> (Vec<Row>, Vec<String>) {
+    let time = extent.slice(80, 200);
     let peer = rte_hash::RteHash::build(work_dir);
     let _huge_pages = HugePages::reserve(HUGE_PAGES);
     let mut all: Vec<Measured> = SIZES.iter().map(|_| Measured::default()).collect();
     let mut is_huge = false;
     for round in 0..rounds {
-        for (flows, measured) in SIZES.iter().zip(&mut all) {
+        let sizes = SIZES.iter().zip(&mut all);
+        for (flows, measured) in sizes.filter(|(flows, _)| extent.fills(**flows)) {
             eprintln!("round {}/{rounds}: {} flows", round + 1, words(*flows));
             is_huge = measure(*flows, time, &peer, measured);
         }

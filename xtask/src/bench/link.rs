@@ -76,7 +76,11 @@ const WINDOWS: u32 = 5;
 
 /// Measures and adds the rows.
 pub(super) fn run(session: &mut Session) {
-    let sizes: &[usize] = if session.quick { &[64] } else { &[64, 1500] };
+    let sizes: &[usize] = if session.extent.is_short() {
+        &[64]
+    } else {
+        &[64, 1500]
+    };
     let floors = beside_floors(session);
     for &size in sizes {
         let figures = measure(session, size);
@@ -102,7 +106,11 @@ pub(super) fn run(session: &mut Session) {
 /// Links and their floors in turn; adds the rows, and gives the links' times per packet.
 fn beside_floors(session: &mut Session) -> [Series; 4] {
     let mut all: [[Series; 2]; 4] = Default::default();
-    let windows = if session.quick { 2 } else { WINDOWS };
+    let windows = if session.extent.is_short() {
+        2
+    } else {
+        WINDOWS
+    };
     for round in 0..session.rounds {
         session.progress(round, "links beside bare loops");
         for (series, beside) in all.iter_mut().zip(BESIDE_FLOOR) {

@@ -4,8 +4,8 @@
 //! meets both; the report gives medians over the rounds and their range. Figures of different
 //! commands are not to be compared.
 //!
-//! `--quick` is one round of short runs. From the end of the build and of any installation it has
-//! `QUICK_LIMIT`; what does not fit is reported as not measured.
+//! `--quick` is one round of short runs, `--brief` the least that shows that a benchmark runs:
+//! see [`Extent`].
 //!
 //! SPDX-License-Identifier: Apache-2.0
 
@@ -14,6 +14,7 @@ mod cacheline;
 mod chain;
 pub(crate) mod child;
 mod epon;
+mod extent;
 mod floor;
 pub(crate) mod flow;
 mod generator;
@@ -39,11 +40,9 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use extent::Extent;
 use report::{Report, Row};
 use series::Series;
-
-/// Measurement time of `--quick`; leaves 5 s of a minute for the end of the last run.
-const QUICK_LIMIT: Duration = Duration::from_secs(55);
 
 /// Of a short run: seconds before the measurement and measured.
 const SHORT_RUN: (f64, f64) = (0.1, 0.3);
@@ -59,8 +58,14 @@ pub(crate) struct Arguments {
     /// One short round, within a minute
     #[arg(long)]
     quick: bool,
+    /// The least of each of Catena's sides, without peers: shows that it runs, and not how fast
+    #[arg(long, conflicts_with = "quick")]
+    brief: bool,
+    /// Measure this program instead of building this repository's
+    #[arg(long, value_name = "FILE")]
+    catena: Option<PathBuf>,
     /// How often each side is measured in turn; 3 unless given
-    #[arg(long, value_name = "N", conflicts_with = "quick",
+    #[arg(long, value_name = "N", conflicts_with_all = ["quick", "brief"],
           value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
     /// Write the result to this file too
@@ -73,8 +78,16 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     fn rounds(&self) -> u32 {
-        let usual = if self.quick { 1 } else { 3 };
+        let usual = if self.extent().is_short() { 1 } else { 3 };
         self.rounds.unwrap_or(usual)
+    }
+
+    fn extent(&self) -> Extent {
+        match (self.brief, self.quick) {
+            (true, _) => Extent::Brief,
+            (false, true) => Extent::Quick,
+            (false, false) => Extent::Whole,
+        }
     }
 }
 
@@ -111,7 +124,7 @@ enum Name {
 
 /// What each benchmark works with and adds to.
 struct Session {
-    quick: bool,
+    extent: Extent,
     rounds: u32,
     /// Measured time of each run.
     seconds: u32,
@@ -187,16 +200,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     }
     let work_dir = Rc::new(work_dir::WorkDir::new()?);
     let machine = machine::Machine::probe();
+    let extent = arguments.extent();
+    if extent == Extent::Brief {
+        install::leave_peers_out();
+    }
     if let Name::Flow | Name::FlowPrograms | Name::Pcs | Name::Upf = arguments.name {
-        let (rounds, quick) = (arguments.rounds(), arguments.quick);
+        let rounds = arguments.rounds();
         let (bench, (results, mut notes)) = match arguments.name {
-            Name::Flow => ("flow", flow::run(rounds, quick, work_dir.path())),
+            Name::Flow => ("flow", flow::run(rounds, extent, work_dir.path())),
             Name::FlowPrograms => {
-                let measured = flow::programs::run(rounds, quick, work_dir.path());
+                let measured = flow::programs::run(rounds, extent, work_dir.path());
                 ("flow-programs", measured)
             }
-            Name::Upf => ("upf", upf::run(rounds, quick)),
-            _ => ("pcs", pcs::run(rounds, quick, work_dir.path())),
+            Name::Upf => ("upf", upf::run(rounds, extent)),
+            _ => ("pcs", pcs::run(rounds, extent, work_dir.path())),
         };
         notes.insert(0, machine::background_load());
         return publish(
@@ -208,7 +225,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
                 commit: machine::commit(root),
                 command: command.join(" "),
                 started,
-                quick: arguments.quick,
+                quick: extent.is_short(),
                 results,
                 notes,
             },
@@ -216,18 +233,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         );
     }
     let mut session = Session {
-        quick: arguments.quick,
+        extent,
         rounds: arguments.rounds(),
-        seconds: if arguments.quick { 3 } else { 4 },
+        seconds: extent.seconds(),
         cores: cacheline::first_two_cores()?,
-        own: own::Own::build(root, Rc::clone(&work_dir)),
+        own: match &arguments.catena {
+            Some(binary) => own::Own::given(binary, Rc::clone(&work_dir)),
+            None => own::Own::build(root, Rc::clone(&work_dir)),
+        },
         testpmd: testpmd::Testpmd::new(work_dir),
         quiet: quiet::Quiet::default(),
         deadline: None,
         rows: Vec::new(),
         notes: vec![machine::background_load()],
     };
-    let deadline = arguments.quick.then(|| Instant::now() + QUICK_LIMIT);
+    let deadline = extent.limit().map(|limit| Instant::now() + limit);
     session.own.set_deadline(deadline);
     session.testpmd.set_deadline(deadline);
     session.deadline = deadline;
@@ -278,7 +298,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         commit: machine::commit(root),
         command: command.join(" "),
         started,
-        quick: arguments.quick,
+        quick: extent.is_short(),
         results: session.rows,
         notes,
     };

@@ -203,6 +203,16 @@ impl Own {
         }
     }
 
+    /// A program that is there already.
+    pub(crate) fn given(binary: &Path, work_dir: Rc<WorkDir>) -> Self {
+        Self {
+            binary: binary.to_owned(),
+            built: Ok(()),
+            deadline: None,
+            work_dir,
+        }
+    }
+
     /// Sets the time by which all runs must have ended.
     pub(crate) fn set_deadline(&mut self, deadline: Option<Instant>) {
         self.deadline = deadline;

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use catena_pcs::Simd;
 use catena_pcs::params::{CODEWORD_BITS, LINE_RATE_BPS};
 
+use super::extent::Extent;
 use super::report::{Row, Target};
 use super::series::Series;
 use workload::{Direction, RsDecode, RsEncode, Stages, Work, receive, transmit};
@@ -189,8 +190,8 @@ fn conditions() -> [String; 5] {
 }
 
 /// Measures; gives rows and notes.
-pub(super) fn run(rounds: u32, quick: bool, work_dir: &Path) -> (Vec<Row>, Vec<String>) {
-    let time = Duration::from_millis(if quick { 150 } else { 400 });
+pub(super) fn run(rounds: u32, extent: Extent, work_dir: &Path) -> (Vec<Row>, Vec<String>) {
+    let time = extent.slice(150, 400);
     // The portable code is slow: few of its figures say all.
     let vectors = |simd: &Simd| *simd != Simd::SCALAR || *simd == Simd::best();
     let mut all: Vec<Measured> = Simd::all().filter(vectors).flat_map(measurements).collect();

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::Session;
 use super::child::Guarded;
+use super::extent::Extent;
 use super::report::Row;
 
 /// How long one measurement of the binary may take.
@@ -65,7 +66,7 @@ pub(super) fn run(session: &mut Session) {
             };
             cases.extend(bench.latency());
             cases.extend(bench.loss());
-            cases.extend(bench.together(session.quick));
+            cases.extend(bench.together(session.extent));
             cases.push(bench.hog(session.cores));
         }
         Err(error) => session.notes.push(format!("binary: {error}")),
@@ -289,10 +290,14 @@ impl Binary {
     }
 
     /// Two chains in turns: paced at known rates, policed, and with functions added.
-    fn together(&self, quick: bool) -> Vec<Case> {
+    fn together(&self, extent: Extent) -> Vec<Case> {
         let ratio = |a: &str, b: &str| {
             let (a, b) = (self.write("a.yaml", a)?, self.write("b.yaml", b)?);
-            let within = if quick { "4s" } else { "20s" };
+            let within = match extent {
+                Extent::Brief => "500ms",
+                Extent::Quick => "4s",
+                Extent::Whole => "20s",
+            };
             let rest = [
                 "--together",
                 "--trial",

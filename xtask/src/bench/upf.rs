@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use catena_shm::tsc;
 
+use super::extent::Extent;
 use super::report::{Row, Target};
 use super::series::Series;
 use floor::Floor;
@@ -122,8 +123,8 @@ fn series_of(packets: &mut Packets, case: Case) -> &mut [Series; 3] {
     &mut packets[at].1
 }
 
-fn measure_packets(packets: &mut Packets, time: Duration) {
-    for sessions in SIZES {
+fn measure_packets(packets: &mut Packets, extent: Extent, time: Duration) {
+    for sessions in SIZES.into_iter().filter(|sessions| extent.fills(*sessions)) {
         let mut floor = Floor::new(sessions);
         let floors = Pattern::BOTH.map(|pattern| floor.rate(pattern, time));
         drop(floor);
@@ -180,7 +181,7 @@ fn measure_operations(into: &mut Beside, time: Duration) {
     }
 }
 
-fn measure_scale(into: &mut Beside, quick: bool, time: Duration) {
+fn measure_scale(into: &mut Beside, extent: Extent, time: Duration) {
     match scale::index(scale::MOST, time) {
         Ok(found) => {
             into.index_bytes.push(Ok::<_, String>(found.bytes));
@@ -189,7 +190,11 @@ fn measure_scale(into: &mut Beside, quick: bool, time: Duration) {
         Err(error) => into.index_ns.push::<&str>(Err(&error)),
     }
     // Establishing all of them takes minutes.
-    let most = if quick { 2_000_000 } else { scale::MOST };
+    let most = if extent.is_short() {
+        2_000_000
+    } else {
+        scale::MOST
+    };
     match scale::sessions(most, time) {
         Ok(filled) => {
             into.filled_bytes.push(Ok::<_, String>(filled.bytes));
@@ -345,20 +350,23 @@ fn other_rows(beside: &Beside) -> Vec<Row> {
 }
 
 /// Measures; gives rows and notes.
-pub(super) fn run(rounds: u32, quick: bool) -> (Vec<Row>, Vec<String>) {
-    let time = Duration::from_millis(if quick { 80 } else { 200 });
+pub(super) fn run(rounds: u32, extent: Extent) -> (Vec<Row>, Vec<String>) {
+    let time = extent.slice(80, 200);
     let ns_per_tick = tsc::ns_per_tick(CALIBRATION);
     let (mut packets, mut beside) = (Packets::new(), Beside::default());
     for round in 0..rounds {
         let progress = |what| eprintln!("round {}/{rounds}: {what}", round + 1);
         progress("packets");
-        measure_packets(&mut packets, time);
+        measure_packets(&mut packets, extent, time);
         progress("operations");
         measure_operations(&mut beside, 4 * time);
+        if extent == Extent::Brief {
+            continue;
+        }
         progress("paging");
         measure_paging(&mut beside);
         progress("memory");
-        measure_scale(&mut beside, quick, time);
+        measure_scale(&mut beside, extent, time);
     }
     let mut notes = vec![
         "one thread, bursts of 64, frames in memory; no ports and no links".to_owned(),

@@ -264,8 +264,8 @@ fn duplicates_are_no_arrivals_and_damage_is_loss() {
 fn an_injected_delay_is_recovered() {
     let place = place();
     // In one thread, and as good as it gets: on a busy machine threads wait for each other's time
-    // slices, or one for others' for a whole trial, and so does the least delay.
-    let least = |fault: &str| {
+    // slices, or one for others' for a whole trial, and so does the delay of the best tenth.
+    let best_tenth = |fault: &str| {
         let chain = faulty(fault) + "run: { mode: inline }\n";
         place.write("faulty.yaml", chain);
         let arguments = "latency profile.yaml --chain faulty.yaml --rate 5kpps --trial 200ms \
@@ -275,12 +275,18 @@ fn an_injected_delay_is_recovered() {
         let count = |name: &str| latency["attribution"][name]["count"].as_u64().unwrap();
         assert_eq!(count("raw"), count("clean") + count("stalled"));
         assert_eq!(count("raw"), count("net"));
-        latency["latency"]["delay"]["min_ns"].as_f64().unwrap()
+        // Not the least of all: a thread that loses its core between its look at the clock and its
+        // look at the packet begins to hold it in the past.
+        let quantiles = latency["latency"]["delay"]["quantiles_ns"]
+            .as_array()
+            .unwrap();
+        let tenth = quantiles.iter().find(|pair| pair[0] == 0.1).unwrap();
+        tenth[1].as_f64().unwrap()
     };
     let (mut without, mut delays) = (f64::INFINITY, Vec::new());
     let is_right = (0..30).any(|_| {
-        without = without.min(least("{}"));
-        let delay = least("{ delay: { fixed: 4ms } }") - without;
+        without = without.min(best_tenth("{}"));
+        let delay = best_tenth("{ delay: { fixed: 4ms } }") - without;
         delays.push(delay);
         (delay / 4e6 - 1.0).abs() <= 0.03
     });

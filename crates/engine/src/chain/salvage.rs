@@ -5,13 +5,18 @@
 //! holds the error is left out, and the rest is read. What was left out stands in the tree as
 //! [`Value::Broken`], of which nothing is known but that it is there. Where leaving out sections
 //! does not help, nothing more is looked at, and the report says so. So it is with limits, and with
-//! anchors: what they stand for may have been left out. At most [`READINGS_MAX`] readings.
+//! anchors: what they stand for may have been left out. At most [`READINGS_MAX`] readings, of
+//! [`BYTES_READ_MAX`] bytes.
 
 use super::diagnostic::{Position, Report};
-use super::parse::{Entry, Raw, Tree, Value, read, report_syntax, report_too_long, tree};
+use super::parse::{
+    Entry, FILE_BYTES_MAX, Raw, Tree, Value, read, report_syntax, report_too_long, tree,
+};
 
 /// Times that a file is read, at most.
 const READINGS_MAX: usize = 128;
+/// Bytes that are read in all, at most: what a person may wait for.
+const BYTES_READ_MAX: usize = 8 * FILE_BYTES_MAX;
 /// Entries in front of an error that are tried: one of them may have begun what was not closed.
 const ENTRIES_TRIED_MAX: usize = 12;
 
@@ -43,12 +48,7 @@ pub(super) fn parse(text: &str, report: &mut Report<'_>) -> Option<Tree> {
         Ok(raw) => return Some(tree(raw, report)),
         Err(error) => error,
     };
-    let mut salvage = Salvage {
-        lines: text.split_inclusive('\n').collect(),
-        sections: sections(text),
-        left_out: Vec::new(),
-        readings: 1,
-    };
+    let mut salvage = Salvage::of(text);
     let raw = salvage.go_on(error, report)?;
     let mut whole = tree(raw, report);
     salvage.put_back(&mut whole);
@@ -60,12 +60,24 @@ struct Salvage<'t> {
     sections: Vec<Section>,
     left_out: Vec<Part>,
     readings: usize,
+    readings_max: usize,
 }
 
 /// A syntax error: where it is, and the parser's words.
 type Syntax = (Position, String);
 
-impl Salvage<'_> {
+impl<'t> Salvage<'t> {
+    /// Of a text that has been read once.
+    fn of(text: &'t str) -> Self {
+        Self {
+            lines: text.split_inclusive('\n').collect(),
+            sections: sections(text),
+            left_out: Vec::new(),
+            readings: 1,
+            readings_max: READINGS_MAX.min(BYTES_READ_MAX / text.len().max(1)),
+        }
+    }
+
     /// Leaves out what holds errors until the rest can be read; reports each.
     fn go_on(
         &mut self,
@@ -106,7 +118,7 @@ impl Salvage<'_> {
         let mut best = None;
         let mut farthest = 0;
         for part in self.candidates(line) {
-            if self.readings == READINGS_MAX {
+            if self.readings >= self.readings_max {
                 break;
             }
             self.readings += 1;
@@ -295,4 +307,24 @@ fn key_of(line: &str) -> Option<String> {
     let key = key.trim().trim_matches(['"', '\'']);
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     (!key.is_empty() && key.chars().all(is_word)).then(|| key.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file with as many errors as lines: reading it again and again has an end.
+    #[test]
+    fn a_large_file_is_read_only_as_often_as_that_takes_a_moment() {
+        for lines in [200, 80_000] {
+            let text = format!("nfs:\n{}", "  x: ]\n".repeat(lines));
+            let mut report = Report::new("chain.yaml", &text);
+            let mut salvage = Salvage::of(&text);
+            let error = read(&text).err().unwrap();
+            assert!(salvage.go_on(error, &mut report).is_none());
+            let bytes = salvage.readings * text.len();
+            assert!(bytes <= BYTES_READ_MAX, "{} readings", salvage.readings);
+            assert!(salvage.readings > 5 && report.error_count() > 1);
+        }
+    }
 }

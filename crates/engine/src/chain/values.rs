@@ -29,7 +29,7 @@ const SHOWN_MAX: usize = 120;
 impl fmt::Display for ValueChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (old, new) = (shown(self.old.as_ref()), shown(self.new.as_ref()));
-        write!(f, "{}: {old} -> {new}", self.setting)
+        write!(f, "{}: {old} -> {new}", on_a_line(&self.setting))
     }
 }
 
@@ -40,6 +40,10 @@ fn shown(value: Option<&Value>) -> String {
         Some(Value::String(text)) if is_word(text) => text.clone(),
         Some(value) => value.to_string(),
     };
+    on_a_line(&text)
+}
+
+fn on_a_line(text: &str) -> String {
     let text: String = text.chars().flat_map(printed).collect();
     match text.char_indices().nth(SHOWN_MAX) {
         Some((end, _)) => format!("{}...", &text[..end]),
@@ -254,6 +258,8 @@ mod tests {
             shown[0]
         );
         assert!(shown[0].ends_with("..."), "{}", shown[0]);
+        let shown = shown_changes(json!({}), json!({"a\u{1b}[31m\n": {"b": 1}}));
+        assert_eq!(shown, [r#"a\u{1b}[31m\n: (not set) -> {"b":1}"#]);
         let empty = shown_changes(json!({"a": ""}), json!({"a": [1]}));
         assert_eq!(empty, ["a: \"\" -> [1]"]);
     }

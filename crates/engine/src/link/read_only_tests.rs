@@ -7,6 +7,7 @@ use catena_shm::ring_memory::{MappedRing, RingEnd, RingGeometry, Side};
 
 use super::{Inlet, RxLink, TxLink};
 use crate::chain::{Aggregate, Overflow, Trust};
+use crate::drop_reason::DropReason;
 use crate::load::Load;
 use crate::nf::{Burst, Hold, Verdict};
 use crate::pools::Pools;
@@ -116,5 +117,29 @@ fn an_nf_sees_one_value_of_a_packet_that_its_maker_changes() {
             assert_eq!(packet.bytes(), [1; 60], "{aggregate:?}");
         }
         assert_eq!(theirs.violations(), 0);
+    }
+}
+
+#[test]
+fn packets_of_a_pool_that_is_not_known_are_refused_and_counted_as_drops() {
+    for aggregate in [Aggregate::Off, Aggregate::On] {
+        let ((mut ours, _), (mut sender, mut receiver)) = (pools(), link(aggregate));
+        let mut load = Load::default();
+        ours.alloc_each(COUNT, 60, |packet| load.packets.push(packet));
+        load.count_bytes();
+        assert_eq!(sender.send(&mut load, &mut ours).packets, 0);
+        sender.settle();
+        let mut strangers = Pools::new(Vec::new());
+        assert_eq!(receiver.pull(64, &mut strangers, &mut load, true), COUNT);
+        assert!(load.packets.is_empty() && load.bundles.is_empty());
+        assert!(receiver.counters.violations > 0);
+        let dropped = receiver.take_dropped().into_iter();
+        let dropped: Vec<_> = dropped.filter(|(_, count)| *count > 0).collect();
+        let count = COUNT as u64;
+        assert_eq!(
+            dropped,
+            [(DropReason::BadDescriptor, count)],
+            "{aggregate:?}"
+        );
     }
 }

@@ -21,6 +21,9 @@ use crate::protocol::RingSpec;
 /// How many packets ahead of the one being copied are fetched.
 const FETCH_AHEAD: usize = 12;
 
+/// Place of what was refused among what was dropped.
+const BAD: usize = 2;
+
 /// A consumer whose producer may be replaced while it runs.
 pub type Inlet = ring::Inlet<MappedRing>;
 
@@ -33,8 +36,9 @@ pub struct RxLink {
     trust: Trust,
     overflow: Overflow,
     descriptors: Vec<Descriptor>,
-    /// Packets taken from the link and dropped, since the node last asked: too old, no buffer.
-    dropped: [(DropReason, u64); 2],
+    /// Packets taken from the link and dropped, since the node last asked: too old, no buffer, none
+    /// that an honest sender would have sent.
+    dropped: [(DropReason, u64); 3],
     committed: bool,
     suspicion: Suspicion,
     /// How many the last pull took, if it left some behind.
@@ -54,7 +58,11 @@ impl RxLink {
             trust: spec.trust,
             overflow: spec.overflow,
             descriptors: Vec::with_capacity(256),
-            dropped: [(DropReason::LinkStale, 0), (DropReason::NoBuffer, 0)],
+            dropped: [
+                (DropReason::LinkStale, 0),
+                (DropReason::NoBuffer, 0),
+                (DropReason::BadDescriptor, 0),
+            ],
             committed: false,
             suspicion: Suspicion::default(),
             left_behind: None,
@@ -121,6 +129,8 @@ impl RxLink {
         let already = load.packets.len();
         let bundles_before = load.bundles.len();
         let (mut bad, mut comes_home, mut bad_slots) = (0, false, false);
+        // Packets of refused bundles, beside one of each.
+        let mut more = 0;
         let count = self.inlet.peek_each(max, |descriptor| {
             if descriptor.kind != kind::BUNDLE {
                 match pools.look_at(descriptor) {
@@ -142,7 +152,10 @@ impl RxLink {
                     bad_slots |= wrong != 0;
                     load.push_bundle(bundle, bytes);
                 }
-                Err(Refused::Violation) => bad += 1,
+                Err(Refused::Violation) => {
+                    bad += 1;
+                    more += u64::from(descriptor.span()).saturating_sub(1);
+                }
                 Err(Refused::Full) => return false,
             }
             true
@@ -163,6 +176,7 @@ impl RxLink {
             bad += load.take_apart(pools);
         }
         self.counters.violations += bad;
+        self.dropped[BAD].1 += bad + more;
         count
     }
 
@@ -193,9 +207,15 @@ impl RxLink {
                 })
             };
             match copied {
-                Ok(bad_slots) => self.counters.violations += bad_slots,
+                Ok(bad_slots) => {
+                    self.counters.violations += bad_slots;
+                    self.dropped[BAD].1 += bad_slots;
+                }
                 Err(DropReason::NoBuffer) => break,
-                Err(DropReason::BadDescriptor) => self.counters.violations += 1,
+                Err(DropReason::BadDescriptor) => {
+                    self.counters.violations += 1;
+                    self.dropped[BAD].1 += u64::from(descriptor.span());
+                }
                 Err(_) => {
                     self.counters.discarded += 1;
                     self.dropped[1].1 += 1;
@@ -210,7 +230,7 @@ impl RxLink {
 
     /// Packets that were taken and dropped since the last call, by reason: they count for the node
     /// they were on the way to.
-    pub fn take_dropped(&mut self) -> [(DropReason, u64); 2] {
+    pub fn take_dropped(&mut self) -> [(DropReason, u64); 3] {
         let taken = self.dropped;
         for (_, count) in &mut self.dropped {
             *count = 0;

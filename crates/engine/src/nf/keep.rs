@@ -273,6 +273,12 @@ impl<'a> Emission<'a> {
         }
     }
 
+    /// Whether any buffer, free or not, has room for a packet of `len` bytes: if not, there is no
+    /// use in trying again.
+    pub fn can_make(&self, len: usize) -> bool {
+        len <= self.pools.packet_len_max()
+    }
+
     /// Sends a packet of `len` bytes with `tag` by `output`, once `fill` has written its bytes.
     /// Returns false, and sends nothing, if there is no room or no buffer: it can be tried again.
     pub fn send(&mut self, output: u8, len: usize, tag: u16, fill: impl FnOnce(&mut [u8])) -> bool {

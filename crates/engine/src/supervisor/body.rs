@@ -50,6 +50,15 @@ impl Body {
         }
     }
 
+    /// Whether another supervisor has started it: how it ends is told to nobody.
+    pub fn is_adopted(&self) -> bool {
+        match self {
+            Self::Adopted(..) => true,
+            Self::Container(container) => container.is_inherited,
+            Self::Thread(..) | Self::Process(..) => false,
+        }
+    }
+
     /// Whether somebody else started it.
     pub fn has_joined(&self) -> bool {
         matches!(self, Self::Container(container) if container.has_joined())

@@ -55,7 +55,7 @@ impl Supervisor {
             return;
         }
         let body = self.instances[worker].body.take();
-        let was_adopted = matches!(body, Some(Body::Adopted(..)));
+        let was_adopted = body.as_ref().is_some_and(Body::is_adopted);
         let how = body.map_or_else(String::new, |body| self.part_with(body));
         let instance = &mut self.instances[worker];
         instance.socket = None;

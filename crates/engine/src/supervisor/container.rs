@@ -97,6 +97,8 @@ pub struct Container {
     pub(super) worker: Option<Process>,
     /// Clients that were told to kill it.
     killers: Vec<Child>,
+    /// Whether its worker had come to another supervisor, which has died.
+    pub(super) is_inherited: bool,
 }
 
 /// A worker's process, as seen from outside its container.
@@ -212,6 +214,7 @@ impl Plan {
                 client: None,
                 worker: None,
                 killers: Vec::new(),
+                is_inherited: false,
             });
         }
         let chain_name = &chain.name;
@@ -267,6 +270,7 @@ impl Plan {
             client: Some((client, client_exit)),
             worker: None,
             killers: Vec::new(),
+            is_inherited: false,
         })
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct Question {
 pub(super) struct Drift {
     /// What is kept.
     pub(super) kept: Amendments,
-    /// What the file says of nodes that are amended.
+    /// What the file says of nodes that are amended, or asked to be.
     pub(super) written: BTreeMap<String, Value>,
     /// What is under way, by names of nodes in the file.
     pub(super) pending: BTreeMap<String, Pending>,
@@ -63,9 +63,10 @@ impl Drift {
             return Ok(Self::default());
         };
         let text = read_text(memory, *len)?;
-        let (kept, pending): (Amendments, _) =
+        let (kept, pending): (Amendments, BTreeMap<String, Pending>) =
             serde_json::from_str(&text).map_err(|error| error.to_string())?;
-        let written = written_of(&kept, chain);
+        let names = kept.nodes().map(|(name, _)| name);
+        let written = written_of(names.chain(pending.keys().map(String::as_str)), chain);
         kept.amend(chain);
         Ok(Self {
             kept,
@@ -80,11 +81,62 @@ impl Drift {
     }
 }
 
-/// What a chain, as its file says, has for nodes of which something is kept.
-pub(super) fn written_of(kept: &Amendments, chain: &Chain) -> BTreeMap<String, Value> {
-    let written = kept.nodes().filter_map(|(name, _)| {
+/// What a chain, as its file says, has for these nodes: those of which something is kept, or may be
+/// again.
+pub(super) fn written_of<'a>(
+    names: impl Iterator<Item = &'a str>,
+    chain: &Chain,
+) -> BTreeMap<String, Value> {
+    let written = names.filter_map(|name| {
         let node = *chain.nodes_named(name).first()?;
         Some((name.to_owned(), config_of(&chain.nodes[node]).clone()))
     });
     written.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::supervisor::estate::write_text;
+    use crate::supervisor::simulation::registry;
+
+    #[test]
+    fn what_the_file_says_is_known_also_while_a_node_is_asked_to_be_as_it_says() {
+        let text = "name: x\nports: { in: { source: {} }, out: { drain: {} } }\n\
+                    nfs: { edge: { type: acl, rules: [] } }\nlinks: [ in -> edge -> out ]\n";
+        let mut chain = Chain::parse(text, Path::new("."), registry(), None)
+            .unwrap()
+            .chain;
+        let written = config_of(&chain.nodes[chain.nodes_named("edge")[0]]).clone();
+        let other = json!({"rules": [{"action": "deny", "dst_port": 80}]});
+        let kept = Amendment {
+            key: "rules".to_owned(),
+            request: other.clone(),
+        };
+        // Nothing is kept of it, unless its NF refuses.
+        let back = Pending {
+            config: other,
+            kept: vec![kept],
+            asked: Vec::new(),
+            is_accepted: false,
+            since: None,
+        };
+        let pending = BTreeMap::from([("edge".to_owned(), back)]);
+        let text = Drift {
+            pending,
+            ..Drift::default()
+        }
+        .text();
+        let origin = Origin {
+            memory: Arc::new(write_text(&text).unwrap()),
+            len: text.len(),
+        };
+        let read = Drift::read(Some(&origin), &mut chain).unwrap();
+        assert_eq!(read.written, BTreeMap::from([("edge".to_owned(), written)]));
+    }
 }

@@ -311,7 +311,7 @@ impl Supervisor {
         }
         let (kept, gone) = self.drift.kept.amend(&mut chain);
         let drift = Drift {
-            written: written_of(&kept, file),
+            written: written_of(kept.nodes().map(|(name, _)| name), file),
             kept,
             pending: BTreeMap::new(),
         };

@@ -16,6 +16,8 @@ mod courses;
 mod histories;
 mod ports;
 
+pub(super) use ports::registry;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;

@@ -53,8 +53,8 @@ impl Connection {
         &self.socket
     }
 
-    /// Says something, in as many messages as it takes. An answer that is longer than the
-    /// supervisor takes becomes an error for the one who asked.
+    /// Says something, in as many messages as it takes. In place of an answer that is longer than
+    /// the supervisor takes, whoever asked is told so: as an error, unless a change was accepted.
     pub(super) fn send(
         &self,
         record: &FromWorker,
@@ -75,7 +75,11 @@ impl Connection {
         {
             let (len, most) = (bytes.len(), FROM_WORKER_BYTES_MAX);
             let reason = format!("its answer has {len} bytes, at most {most} can be passed on");
-            let result = Err(reason);
+            // What was accepted would be taken back at a refusal.
+            let result = match self.changed().contains(&(*id, true)) {
+                true => Ok(reason.into()),
+                false => Err(reason),
+            };
             bytes = text(&FromWorker::Answer { id: *id, result })?;
         }
         Ok(Outgoing::new(bytes).send(&*self.socket, fds)?)
@@ -261,5 +265,32 @@ mod tests {
         };
         assert!(why.contains("at most"), "{why}");
         control.join().unwrap();
+    }
+
+    #[test]
+    fn what_was_accepted_stays_so_however_long_the_answer() {
+        let kind = SocketType::SEQPACKET;
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
+        let mut connection = Connection::new(ours);
+        let request = ToWorker::Control {
+            id: 7,
+            node: 0,
+            request: serde_json::Value::Null,
+            is_change: true,
+        };
+        let bytes = serde_json::to_vec(&request).unwrap();
+        Outgoing::new(bytes).send(&theirs, &[]).unwrap();
+        connection.receive().unwrap();
+        connection
+            .send(&answer(7, FROM_WORKER_BYTES_MAX), &[])
+            .unwrap();
+        let mut incoming = Incoming::new(FROM_WORKER_BYTES_MAX);
+        let FromWorker::Answer { id: 7, result } = heard(&theirs, &mut incoming) else {
+            panic!("it was asked");
+        };
+        let said = result.expect("the supervisor would take it back");
+        assert!(said.as_str().unwrap().contains("at most"), "{said}");
+        assert_eq!(connection.changed(), [(7, true)]);
     }
 }

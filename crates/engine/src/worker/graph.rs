@@ -17,6 +17,7 @@ use crate::probe::NodeCost;
 use crate::stats::NodeCounters;
 use crate::worker::holding::Holding;
 use crate::worker::link_end::LinkEnd;
+use crate::worker::lists::Lists;
 pub use crate::worker::work::Work;
 
 /// Where packets of a node's output go.
@@ -104,6 +105,9 @@ pub struct Graph {
     pub ends: Vec<LinkEnd>,
     /// What nodes have said of their room.
     pub asking: Asking,
+    /// Which of the nodes are ports, and which NFs; read before the first turn, and when a node
+    /// gets other work.
+    pub lists: Option<Lists>,
 }
 
 /// The question for room that is being answered.
@@ -123,6 +127,22 @@ struct Answer {
 }
 
 impl Graph {
+    /// Takes the lists for a turn, which is to put them back.
+    #[inline]
+    pub fn take_lists(&mut self) -> Lists {
+        let lists = self.lists.take();
+        lists.unwrap_or_else(|| Lists::of(&self.nodes[..self.chain_node_count()]))
+    }
+
+    /// Gives the node with an index in the chain other settings, if it is here: see
+    /// [`WorkerNode::replace_work`].
+    pub fn replace_work(&mut self, index: usize, work: Work, pools: &mut Pools) {
+        if let Some(node) = self.nodes.iter_mut().find(|node| node.index == index) {
+            node.replace_work(work, pools);
+            self.lists = None;
+        }
+    }
+
     /// How many packets node `position` may take without loss on a link that blocks, at most
     /// `wanted`. Packets already queued for it are subtracted. `need` is how many it takes or none:
     /// see [`TxLink::room`].
@@ -383,7 +403,7 @@ impl WorkerNode {
     /// Gives the node other settings. A port that goes is closed; what it says is of no consequence
     /// for the one that comes. What an NF that goes still held is the one's that comes, if it takes
     /// it, or dropped.
-    pub fn replace_work(&mut self, mut work: Work, pools: &mut Pools) {
+    fn replace_work(&mut self, mut work: Work, pools: &mut Pools) {
         std::mem::swap(&mut self.work, &mut work);
         self.is_end = self.work.ends_paths();
         match (&mut work, &mut self.work) {

@@ -184,7 +184,7 @@ proptest! {
             prop_assert_eq!(turn.next_event, next);
             prop_assert!(next.is_none_or(|next| next > Nanos(now)));
         }
-        graph.nodes[0].replace_work(Work::Bypass, &mut pools);
+        graph.replace_work(0, Work::Bypass, &mut pools);
         prop_assert_eq!(pools.own()[0].free_count(), 24);
     }
 }
@@ -202,7 +202,7 @@ fn what_nobody_would_ask_for_is_not_held() {
 
     let mut graph = graph();
     let mut pools = Pools::new(vec![pool(1, 24)]);
-    graph.nodes[0].replace_work(Work::Nf(Box::new(Forgets)), &mut pools);
+    graph.replace_work(0, Work::Nf(Box::new(Forgets)), &mut pools);
     graph.queues[0].packets.push(pools.alloc(60).unwrap());
     let mut turn = Turn::new(32, Probe::new(Clock::from_parts([0; 3]), None, 1));
     turn.run(&mut graph, &mut pools, Nanos(1));
@@ -225,7 +225,7 @@ fn a_successor_goes_on_with_what_was_held() {
     };
     let mut graph = graph();
     let mut pools = Pools::new(vec![pool(1, 24)]);
-    graph.nodes[0].replace_work(delay(3, 9), &mut pools);
+    graph.replace_work(0, delay(3, 9), &mut pools);
     let mut turn = Turn::new(32, Probe::new(Clock::from_parts([0; 3]), None, 1));
     for at in 0..4_u8 {
         let mut packet = pools.alloc(60).unwrap();
@@ -233,7 +233,7 @@ fn a_successor_goes_on_with_what_was_held() {
         graph.queues[0].packets.push(packet);
         turn.run(&mut graph, &mut pools, Nanos(1000 * u64::from(at)));
     }
-    graph.nodes[0].replace_work(delay(1, 3), &mut pools);
+    graph.replace_work(0, delay(1, 3), &mut pools);
     let counters = |graph: &Graph| graph.nodes[0].counters.drops[DropReason::Unsent.index()];
     assert_eq!(
         (counters(&graph), graph.nodes[0].holding.hold.count()),
@@ -258,7 +258,7 @@ fn a_successor_goes_on_with_what_was_held() {
     turn.run(&mut graph, &mut pools, Nanos(1_003_000));
     assert_eq!(graph.nodes[0].holding.hold.count(), 3);
     // Who takes nothing over leaves nothing behind.
-    graph.nodes[0].replace_work(Work::Nf(Box::new(Whim::default())), &mut pools);
+    graph.replace_work(0, Work::Nf(Box::new(Whim::default())), &mut pools);
     assert_eq!(graph.nodes[0].holding.hold.count(), 0);
     graph.queues[1].release(&mut pools);
     assert_eq!(pools.own()[0].free_count(), 24);

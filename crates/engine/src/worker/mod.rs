@@ -1,6 +1,7 @@
 //! The worker: runs a part of the chain, in a thread, a process or a container.
 //!
 //! - `graph`: its nodes and edges; `work`: what a node does.
+//! - `lists`: which of them are ports, and which NFs.
 //! - `turn`: one pass of the loop; the path of a packet.
 //! - `split`: bundles whose packets part.
 //! - `seal`: the end of a pass.
@@ -36,6 +37,7 @@ pub mod graph;
 pub mod holding;
 mod idleness;
 pub mod link_end;
+mod lists;
 pub mod node_memory;
 pub mod open;
 pub mod probe;

@@ -94,6 +94,9 @@ pub enum Command {
 const TICK_NS: u64 = 10_000_000;
 /// Ticks during which a new data path keeps the short slices that its control thread asked for.
 const TICKS_AT_START: u32 = 3;
+/// How long a data path runs at a time where others want its core, too: some thousand packets, and
+/// short enough for a neighbour that shares the core, or for a worker that is to die.
+const DATA_PATH_SLICE: Duration = Duration::from_micros(300);
 /// Below this, waiting for a time is done awake: a sleep would overshoot it.
 const AWAKE_NS: u64 = 80_000;
 
@@ -191,10 +194,8 @@ impl Runner {
                 .store(IDLE_TURNS_WORD, &[self.sums.idle_turns]);
             pace.ticks = pace.ticks.saturating_add(1);
             if pace.ticks == TICKS_AT_START {
-                // The first packets have waited for this thread; from now on bursts count. And
-                // threads that give way often, in a group with short slices, keep what is outside
-                // the group from its core for minutes (Linux 6.18): docs/adr/0007.
-                ask_for_slices(None);
+                // The first packets have waited for this thread; from now on bursts count.
+                ask_for_slices(Some(DATA_PATH_SLICE));
             }
             pace.next_tick = now + TICK_NS;
             self.tell_drained();
@@ -231,24 +232,24 @@ impl Runner {
         let since_ns = idle.go_on(now);
         let sums = || (self.graph.packets(), self.sums.busy_turns);
         let event = self.turn.next_event.map_or(u64::MAX, |time| time.0);
-        if since_ns < self.wait.spin_ns {
-            std::hint::spin_loop();
-            if self.is_behind(now) {
-                self.store_counters(now);
-            }
-        } else if idle.may_yield(self.wait, self.turn.burst, sums)
-            || event < now + AWAKE_NS
-            || !self.wait.sleeps
-        {
+        let spins = since_ns < self.wait.spin_ns;
+        let yields =
+            !spins && (idle.may_yield(self.wait, self.turn.burst, sums) || !self.wait.sleeps);
+        // Neighbours have had the core, if they wanted it; giving way all the time until an
+        // instant comes would keep others from it (docs/adr/0007).
+        if !spins && !yields && event >= now + AWAKE_NS {
+            return self.sleep(now, next_tick);
+        }
+        if self.is_behind(now) {
+            self.store_counters(now);
+        }
+        if yields {
             idle.yielded();
             self.sums.yields += 1;
-            if self.is_behind(now) {
-                self.store_counters(now);
-            }
             std::thread::yield_now();
             self.turn.probe.gave_way();
         } else {
-            self.sleep(now, next_tick);
+            std::hint::spin_loop();
         }
     }
 
@@ -471,9 +472,7 @@ impl Runner {
     /// The chain changes: what was added is used from the next turn on.
     fn rewire(&mut self, additions: Additions, rewiring: Rewiring) {
         for (index, work) in additions.works {
-            if let Some(node) = self.graph.nodes.iter_mut().find(|node| node.index == index) {
-                node.replace_work(work, &mut self.pools);
-            }
+            self.graph.replace_work(index, work, &mut self.pools);
         }
         for (index, rebuild) in additions.rebuilds {
             self.rebuild(index, rebuild);
@@ -487,11 +486,7 @@ impl Runner {
     /// the node's links. One that does not take what was left goes on without, and says so.
     fn rebuild(&mut self, index: usize, rebuild: Rebuild) {
         match rebuild.build() {
-            Ok(work) => {
-                if let Some(node) = self.graph.nodes.iter_mut().find(|node| node.index == index) {
-                    node.replace_work(work, &mut self.pools);
-                }
-            }
+            Ok(work) => self.graph.replace_work(index, work, &mut self.pools),
             Err(error) => {
                 let message = format!("it runs without what was left to it: {error}");
                 let node = Some(index);

@@ -77,38 +77,29 @@ impl Turn {
         self.probe.begin_turn(now);
         self.next_event = graph.ask_ports(now);
         let mut moved = pools.take_returns() > 0;
-        let nodes = 0..graph.chain_node_count();
-        for position in nodes.clone() {
-            if self.receiving
-                && matches!(
-                    graph.nodes[position].work,
-                    Work::Port { receives: true, .. }
-                )
-            {
-                moved |= self.receive(graph, pools, position, now);
+        let lists = graph.take_lists();
+        let (passing, ending) = lists.nfs.split_at(lists.passing_count);
+        if self.receiving {
+            for &port in &lists.ports {
+                moved |= self.receive(graph, pools, port, now);
             }
         }
         moved |= self.receive_by_links(graph, pools, now);
-        for position in nodes.clone() {
-            if graph.nodes[position].is_end {
-                moved |= self.emit_from(graph, pools, position, now);
-            }
+        for &nf in ending {
+            moved |= self.emit_from(graph, pools, nf, now);
         }
-        for ends in [false, true] {
-            for position in nodes.clone() {
-                let node = &graph.nodes[position];
-                if node.is_end == ends && !matches!(node.work, Work::Port { .. }) {
-                    moved |= self.process(graph, pools, position, now);
-                    moved |= !ends && self.emit_from(graph, pools, position, now);
-                }
-            }
+        for &nf in passing {
+            moved |= self.process(graph, pools, nf, now);
+            moved |= self.emit_from(graph, pools, nf, now);
         }
-        for position in nodes {
-            if matches!(graph.nodes[position].work, Work::Port { .. }) {
-                moved |= self.transmit(graph, pools, position, now);
-            }
+        for &nf in ending {
+            moved |= self.process(graph, pools, nf, now);
+        }
+        for &port in &lists.ports {
+            moved |= self.transmit(graph, pools, port, now);
         }
         moved |= self.transmit_by_links(graph, pools, now);
+        graph.lists = Some(lists);
         seal(graph, pools);
         if moved {
             self.probe.end_busy_turn();
@@ -124,15 +115,23 @@ impl Turn {
         position: usize,
         now: Nanos,
     ) -> bool {
+        let Work::Port {
+            receives: true,
+            state,
+            ..
+        } = &graph.nodes[position].work
+        else {
+            return false;
+        };
+        if matches!(state, RxState::Finished | RxState::Failed) {
+            return false;
+        }
         let room = graph.room(position, self.burst, 1);
         let congested = entry_is_congested(graph, position);
         let node = &mut graph.nodes[position];
         let Work::Port { port, state, .. } = &mut node.work else {
             return false;
         };
-        if matches!(state, RxState::Finished | RxState::Failed) {
-            return false;
-        }
         if room == 0 || congested {
             // Blocked, not idle: the link's bell will tell. Nothing is taken in, so work that could
             // not be finished is not begun.

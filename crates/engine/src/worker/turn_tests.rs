@@ -240,6 +240,25 @@ fn packets_go_round_through_nfs_at_which_they_end() {
 }
 
 #[test]
+fn a_node_with_other_work_is_in_the_list_where_it_belongs() {
+    let (mut graph, mut pools) = circle(40);
+    let lists = |graph: &mut Graph| {
+        let lists = graph.take_lists();
+        let found = (lists.ports.clone(), lists.nfs.clone(), lists.passing_count);
+        graph.lists = Some(lists);
+        found
+    };
+    assert_eq!(lists(&mut graph), (vec![], vec![0, 1], 0));
+    let index = graph.nodes[1].index;
+    graph.replace_work(index, Work::Bypass, &mut pools);
+    assert_eq!(lists(&mut graph), (vec![], vec![1, 0], 1));
+    let rooms = Arc::new(Mutex::new(vec![0]));
+    graph.nodes.push(port(false, &rooms));
+    graph.lists = None;
+    assert_eq!(lists(&mut graph), (vec![2], vec![1, 0], 1));
+}
+
+#[test]
 fn what_waits_for_room_is_asked_for_again_and_the_last_turns_begin_nothing() {
     let (mut graph, mut pools) = circle(40);
     let mut turn = Turn::new(32, Probe::new(Clock::from_parts([0; 3]), None, 1));

@@ -65,6 +65,29 @@ impl Bucket {
 }
 
 #[test]
+fn a_meter_of_the_moment_decides_as_one_that_is_kept() {
+    let mut random = Random(29);
+    for _ in 0..ARRIVALS / RUN {
+        let (rate, burst) = (random.magnitude(43), random.magnitude(34));
+        let kept = Gcra::new(rate, burst).unwrap();
+        let (mut one, mut other) = (GcraState::default(), GcraState::default());
+        let (mut now_ns, cost) = (0, random.magnitude(14) as u32);
+        for _ in 0..RUN {
+            advance(&mut random, &mut now_ns, rate, cost);
+            let cost = cost + random.below(3) as u32;
+            let passes = Gcra::charge((rate, burst), &mut one, now_ns, cost).unwrap();
+            assert_eq!(passes, kept.passes(&mut other, now_ns, cost));
+            assert_eq!(one, other, "{rate} {burst} {cost} at {now_ns}");
+        }
+    }
+    let state = &mut GcraState::default();
+    for (rate, burst) in [(0, 1), (1, 0), (1, u64::MAX)] {
+        let refused = Gcra::charge((rate, burst), state, 5, 1).unwrap_err();
+        assert_eq!(Gcra::new(rate, burst).unwrap_err(), refused);
+    }
+}
+
+#[test]
 fn gcra_equals_a_full_bucket_over_random_arrivals() {
     let (mut random, mut passed) = (Random(1), 0u64);
     for _ in 0..ARRIVALS / RUN {

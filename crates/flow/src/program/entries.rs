@@ -1,8 +1,9 @@
 //! Entries of a running program's tables: set and removed one by one.
 //!
-//! Beside packets, for control requests. What follows from a table's entries takes long to make, so
-//! it is made where nobody waits for it: a [`Tables`] beside the program knows what stands in its
-//! tables, and makes of each request a [`Change`], which the program takes between two bursts.
+//! Beside packets, for control requests. What follows from a table's entries takes long to make, and
+//! so does a table that grows, so they are made where nobody waits for them: a [`Tables`] beside the
+//! program knows what stands in its tables, and makes of each request a [`Change`], which the
+//! program takes between two bursts.
 
 use crate::Memory;
 
@@ -14,9 +15,25 @@ use super::table::{MatchTable, Pattern, TableEntry, TableError};
 #[derive(Debug)]
 pub struct Change {
     table: usize,
-    entry: Entry,
-    /// Tables whose entries follow from it, whole.
-    derived: Vec<(usize, MatchTable)>,
+    /// None if the table has grown.
+    entry: Option<Entry>,
+    /// Whole tables: those whose entries follow from it, and the table itself if it has grown.
+    whole: Vec<(usize, MatchTable)>,
+}
+
+impl Change {
+    fn put(&mut self, tables: &mut [MatchTable]) -> Result<(), TableError> {
+        let table = tables.get_mut(self.table).ok_or(TableError::Absent)?;
+        if let Some(entry) = &self.entry {
+            entry.put(table)?;
+        }
+        for (at, new) in &mut self.whole {
+            if let Some(table) = tables.get_mut(*at) {
+                std::mem::swap(table, new);
+            }
+        }
+        Ok(())
+    }
 }
 
 #[derive(Debug)]
@@ -68,15 +85,20 @@ impl Tables {
     }
 
     fn change(&mut self, table: usize, entry: Entry) -> Result<Change, TableError> {
-        entry.put(self.0.get_mut(table).ok_or(TableError::Absent)?)?;
-        let derived = refilled(&self.0, Some(table));
-        for (at, new) in &derived {
+        let changed = self.0.get_mut(table).ok_or(TableError::Absent)?;
+        let places = changed.place_count();
+        entry.put(changed)?;
+        let grown = (changed.place_count() != places).then(|| changed.with_room());
+        let mut whole = refilled(&self.0, Some(table));
+        for (at, new) in &whole {
             self.0[*at] = new.clone();
         }
+        let entry = grown.is_none().then_some(entry);
+        whole.extend(grown.map(|grown| (table, grown)));
         Ok(Change {
             table,
             entry,
-            derived,
+            whole,
         })
     }
 }
@@ -88,15 +110,7 @@ impl<M: Memory> Running<M> {
     /// # Errors
     /// The change was made of other tables; nothing has changed then.
     pub fn take(&mut self, change: &mut Change) -> Result<(), TableError> {
-        let tables = &mut self.loaded.tables;
-        let table = tables.get_mut(change.table).ok_or(TableError::Absent)?;
-        change.entry.put(table)?;
-        for (at, new) in &mut change.derived {
-            if let Some(table) = tables.get_mut(*at) {
-                std::mem::swap(table, new);
-            }
-        }
-        Ok(())
+        change.put(&mut self.loaded.tables)
     }
 
     /// Sets an entry of a table, with those that follow from it: for whoever has nobody beside the
@@ -116,5 +130,48 @@ impl<M: Memory> Running<M> {
     pub fn remove_entry(&mut self, table: usize, key: &[Pattern]) -> Result<(), TableError> {
         let mut change = Tables::of(self.tables()).remove(table, key)?;
         self.take(&mut change)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::table::{Match, TableShape};
+
+    #[test]
+    fn a_table_that_grows_comes_whole() {
+        let count = (1 << 16) + 100;
+        let shape = TableShape {
+            name: "all".to_owned(),
+            key: vec![(Match::Exact, 32)],
+            data: vec![("port".to_owned(), 32)],
+            default: vec![0],
+            entries: Vec::new(),
+            capacity: count,
+            maglev: None,
+        };
+        let mut here = Tables(vec![MatchTable::new(&shape)]);
+        let mut running = here.0.clone();
+        let mut whole = 0;
+        for number in 0..count as u128 {
+            let entry = TableEntry {
+                key: vec![Pattern::exact(number, 32)],
+                priority: 0,
+                data: vec![number + 1],
+            };
+            let mut change = here.set(0, entry).unwrap();
+            whole += change.whole.len();
+            let places = running[0].place_count();
+            let is_moved = change.entry.is_none();
+            change.put(&mut running).unwrap();
+            assert_eq!(running[0].place_count() != places, is_moved, "{number}");
+        }
+        assert_eq!((whole, running[0].len()), (1, count));
+        for number in [0, 1 << 15, 1 << 16, count as u128 - 1] {
+            assert_eq!(running[0].lookup(&[number]), Some(&[number + 1][..]));
+        }
+        let key = [Pattern::exact(1 << 16, 32)];
+        here.remove(0, &key).unwrap().put(&mut running).unwrap();
+        assert_eq!(running[0].lookup(&[1 << 16]), None);
     }
 }

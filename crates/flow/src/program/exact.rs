@@ -42,6 +42,21 @@ impl Exact {
         self.count
     }
 
+    /// Among how many places rows are: they all move when there are more.
+    pub(super) fn place_count(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The same, with room for as many rows as its places allow.
+    pub(super) fn with_room(&self) -> Self {
+        let mut rows = Vec::with_capacity(self.places.len() / 2 * self.width());
+        rows.extend_from_slice(&self.rows);
+        Self {
+            rows,
+            ..self.clone()
+        }
+    }
+
     /// The data of a key.
     #[inline]
     pub(super) fn get(&self, key: &[u128]) -> Option<&[u128]> {

@@ -217,6 +217,19 @@ impl MatchTable {
         self.len() == 0
     }
 
+    /// How many entries it has places for, roughly: it takes long to be given more.
+    pub(super) fn place_count(&self) -> usize {
+        self.exact.place_count()
+    }
+
+    /// The same, with room for as many entries as it has places for.
+    pub(super) fn with_room(&self) -> Self {
+        Self {
+            exact: self.exact.with_room(),
+            ..self.clone()
+        }
+    }
+
     /// The data of the entry that matches.
     #[inline]
     pub fn lookup(&self, key: &[u128]) -> Option<&[u128]> {

@@ -27,11 +27,6 @@ const TORN_LEN_MAX: u64 = (GATHER_LEN + MAX_RECORD_LEN) as u64 + BLOCK_OVERHEAD;
 const WALK_LEN_MAX: u64 = 1 << 30;
 /// Most files that follow one.
 const NEXT_FILES_MAX: u32 = 1000;
-/// What nobody has written.
-const NONE: CaptureSummary = CaptureSummary {
-    record_count: 0,
-    file_len: 0,
-};
 /// Bytes read at a time.
 const READ_LEN: usize = 1 << 20;
 
@@ -61,9 +56,9 @@ impl Resumption {
         let found = match &about {
             Some(about) if about.is_file() => {
                 let file = File::open(&path).map_err(|error| of(&path, error))?;
-                whole(&path, file, format, NONE)?
+                whole(&path, file, format, CaptureSummary::NONE)?
             }
-            Some(_) | None => NONE,
+            Some(_) | None => CaptureSummary::NONE,
         };
         Ok(Self {
             path,
@@ -109,16 +104,30 @@ impl Resumption {
         let is_same = identity == Some((about.dev(), about.ino()));
         let from = match is_same && about.len() >= found.file_len {
             true => found,
-            false => NONE,
+            false => CaptureSummary::NONE,
         };
-        let end = whole(&path, copy, format, from)?.file_len;
+        let whole = whole(&path, copy, format, from)?;
+        let end = whole.file_len;
         let cut = file.truncate(end);
         let cut = cut.and_then(|()| file.seek(SeekFrom::Start(end)));
         cut.map_err(|error| of(&path, error))?;
         let name = path.display().to_string().into();
         match end {
             0 => CaptureWriter::start(name, Box::new(file), format, "catena"),
-            end => Ok(CaptureWriter::behind(name, Box::new(file), format, end)),
+            _ => Ok(CaptureWriter::behind(name, Box::new(file), format, whole)),
+        }
+    }
+
+    /// Nothing is to be added: only a record that is not whole is cut off. A file that is gone stays
+    /// so.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::take_up`].
+    pub fn close(self) -> Result<(), CaptureError> {
+        match std::fs::metadata(&self.path).is_ok_and(|about| about.is_file()) {
+            true => self.take_up()?.finish().map(drop),
+            false => Ok(()),
         }
     }
 }

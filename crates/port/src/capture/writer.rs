@@ -54,6 +54,14 @@ pub struct CaptureSummary {
     pub file_len: u64,
 }
 
+impl CaptureSummary {
+    /// What nobody has written.
+    pub(super) const NONE: Self = Self {
+        record_count: 0,
+        file_len: 0,
+    };
+}
+
 /// A capture file being written.
 ///
 /// Dropping a writer writes what it has gathered and ignores errors; [`Self::finish`] reports them.
@@ -66,6 +74,8 @@ pub struct CaptureWriter {
     gathered: Vec<u8>,
     /// Where each gathered record ends in `gathered`.
     record_ends: Vec<usize>,
+    /// What the file held before.
+    before: CaptureSummary,
     /// Bytes and records in the file.
     written: CaptureSummary,
     /// Why the writer is closed.
@@ -113,7 +123,7 @@ impl CaptureWriter {
         format: CaptureFormat,
         interface_name: &str,
     ) -> Result<Self, CaptureError> {
-        let mut writer = Self::behind(file, sink, format, 0);
+        let mut writer = Self::behind(file, sink, format, CaptureSummary::NONE);
         writer.gathered.extend(header(format, interface_name));
         match writer.flush() {
             Ok(()) => Ok(writer),
@@ -125,12 +135,12 @@ impl CaptureWriter {
         }
     }
 
-    /// Writes on behind the first `file_len` bytes of a sink, where it stands.
+    /// Writes on behind what a sink holds, where it stands.
     pub(super) fn behind(
         file: Arc<str>,
         sink: Box<dyn Sink>,
         format: CaptureFormat,
-        file_len: u64,
+        before: CaptureSummary,
     ) -> Self {
         Self {
             file,
@@ -138,12 +148,19 @@ impl CaptureWriter {
             sink,
             gathered: Vec::with_capacity(GATHER_LEN),
             record_ends: vec![],
+            before,
             written: CaptureSummary {
                 record_count: 0,
-                file_len,
+                ..before
             },
             closed_by: None,
         }
+    }
+
+    /// What the file held when this writer went on in it.
+    #[must_use]
+    pub fn held_before(&self) -> CaptureSummary {
+        self.before
     }
 
     /// Appends a record: `data` is the packet without FCS, `original_len` its length on the wire

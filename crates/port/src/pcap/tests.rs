@@ -223,6 +223,28 @@ fn written_packets_carry_the_wall_clock_time_and_are_cut_to_the_snaplen() {
 }
 
 #[test]
+fn a_file_that_was_cut_off_is_whole_in_the_end_also_if_no_packet_came() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["a.pcap", "a.pcapng"] {
+        let (config, path) = (json!({ "write": name }), dir.path().join(name));
+        let mut old = open(dir.path(), &config);
+        old.tx(&[frame(0, 60), frame(1, 60), frame(2, 60)]);
+        old.close().unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+        let opening = Opening {
+            goes_on: &[name.to_owned()],
+            ..Opening::alone(dir.path())
+        };
+        let mut new = PortBench::new((KIND.open)(&config, &opening).unwrap());
+        assert_eq!(new.close(), Ok(()));
+        assert_eq!(new.counter("in_file"), 0, "its own");
+        let mut reader = CaptureReader::open(&path).unwrap();
+        while reader.next().unwrap().is_some() {}
+    }
+}
+
+#[test]
 fn format_follows_the_extension_unless_it_is_named() {
     let dir = tempfile::tempdir().unwrap();
     for (config, magic) in [

@@ -110,6 +110,9 @@ impl Port for Writing {
     }
 
     fn close(&mut self) -> Result<(), PortError> {
+        if let Some(Err(error)) = self.resumed.take().map(Resumption::close) {
+            self.failure.get_or_insert_with(|| failed(error));
+        }
         let finished = match self.writer.take().map(CaptureWriter::finish) {
             Some(Ok(summary)) => {
                 self.in_file = summary.record_count;

@@ -74,7 +74,6 @@ pub const KIND: WrapKind = WrapKind {
         let mut capture = Capture::new(&config, inner);
         if opening.goes_on_in(&config.file) {
             let resumed = Resumption::look(path, CaptureFormat::PcapNg).map_err(failed)?;
-            capture.count_in(resumed.found());
             capture.resumed = Some(resumed);
         } else {
             let writer = CaptureWriter::create(path, CaptureFormat::PcapNg).map_err(failed)?;
@@ -128,7 +127,10 @@ impl Capture {
     fn take_up(&mut self) {
         if let Some(resumed) = self.resumed.take() {
             match resumed.take_up() {
-                Ok(writer) => self.writer = Some(writer),
+                Ok(writer) => {
+                    self.count_in(writer.held_before());
+                    self.writer = Some(writer);
+                }
                 Err(error) => self.failure = Some(failed(error)),
             }
         }
@@ -224,6 +226,9 @@ impl Port for Capture {
 
     fn close(&mut self) -> Result<(), PortError> {
         let inner = self.inner.close();
+        if let Some(Err(error)) = self.resumed.take().map(Resumption::close) {
+            self.failure.get_or_insert_with(|| failed(error));
+        }
         let finished = match self.writer.take() {
             Some(writer) => writer.finish().map(drop).map_err(failed),
             None => Ok(()),
@@ -242,6 +247,7 @@ impl Port for Capture {
 mod tests {
     use std::path::Path;
 
+    use catena_engine::port::Opening;
     use serde_json::json;
 
     use super::*;
@@ -303,6 +309,48 @@ mod tests {
             assert_eq!(bench.counter("not_captured"), 10 - expected as u64);
             assert_eq!(heard.lock().unwrap().sent.len(), 10);
         }
+    }
+
+    /// One that goes on where another has written.
+    fn going_on(dir: &Path, config: &serde_json::Value) -> PortBench {
+        let goes_on = ["c.pcapng".to_owned()];
+        let opening = Opening {
+            goes_on: &goes_on,
+            ..Opening::alone(dir)
+        };
+        let inner = Box::new(ScriptedPort::new([]));
+        PortBench::new((KIND.wrap)(config, &opening, inner).unwrap())
+    }
+
+    /// The one before writes on until its successor is given a packet.
+    #[test]
+    fn what_was_written_last_by_the_one_before_is_within_the_limits_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let frames = |count| vec![vec![0; 60]; count];
+        let config = json!({ "file": "c.pcapng", "limit": 7 });
+        let mut old = wrapped(dir.path(), &config, ScriptedPort::new([]));
+        old.tx(&frames(2));
+        let mut new = going_on(dir.path(), &config);
+        old.tx(&frames(3));
+        assert_eq!(old.close(), Ok(()));
+        new.tx(&frames(10));
+        assert_eq!(new.close(), Ok(()));
+        assert_eq!(lens(&dir.path().join("c.pcapng")).len(), 7);
+        assert_eq!(new.counter("not_captured"), 8);
+    }
+
+    #[test]
+    fn a_file_that_was_cut_off_is_whole_in_the_end_also_if_no_packet_came() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = json!({ "file": "c.pcapng" });
+        let mut old = wrapped(dir.path(), &config, ScriptedPort::new([]));
+        old.tx(&vec![vec![0; 60]; 3]);
+        old.close().unwrap();
+        let path = dir.path().join("c.pcapng");
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+        assert_eq!(going_on(dir.path(), &config).close(), Ok(()));
+        assert_eq!(lens(&path), [60, 60]);
     }
 
     #[test]

@@ -11,6 +11,8 @@ pub enum Seen<'a> {
     Nothing,
     /// The beginning of something that may.
     Incomplete,
+    /// A hello or a request that names nobody: what an earlier one said is over.
+    Nameless,
     /// A TLS client's hello to the server with this name.
     Tls(&'a [u8]),
     /// An HTTP request: host without port, and target.
@@ -84,7 +86,7 @@ fn hello(data: &[u8]) -> Seen<'_> {
     let bytes = bytes.get(6..).unwrap_or_default();
     match name_in(&mut Rest { bytes }) {
         Some(Some(name)) if !name.is_empty() => Seen::Tls(name),
-        Some(_) => Seen::Nothing,
+        Some(_) => Seen::Nameless,
         None if is_whole => Seen::Nothing,
         None => Seen::Incomplete,
     }
@@ -128,7 +130,7 @@ fn request(rest: &[u8]) -> Seen<'_> {
         };
         rest = &rest[at + 2..];
         if rest.starts_with(b"\r\n") {
-            return Seen::Nothing;
+            return Seen::Nameless;
         }
         let Some((name, value)) = rest.split_at_checked(5) else {
             return Seen::Incomplete;
@@ -147,7 +149,7 @@ fn request(rest: &[u8]) -> Seen<'_> {
             _ => host,
         };
         return match host.is_empty() {
-            true => Seen::Nothing,
+            true => Seen::Nameless,
             false => Seen::Http(host, target),
         };
     }
@@ -170,7 +172,7 @@ mod tests {
         let mut answer = hello.clone();
         answer[5] = 2;
         assert_eq!(look(&answer), Seen::Nothing);
-        assert_eq!(look(&client_hello("", 0)), Seen::Nothing);
+        assert_eq!(look(&client_hello("", 0)), Seen::Nameless);
     }
 
     #[test]
@@ -196,7 +198,8 @@ mod tests {
             look(b"GET / HTTP/1.1\r\nHost: [2001:db8::1]\r\n\r\n"),
             Seen::Http(b"[2001:db8::1]", b"/")
         );
-        assert_eq!(look(b"GET / HTTP/1.1\r\nA: b\r\n\r\n"), Seen::Nothing);
+        assert_eq!(look(b"GET / HTTP/1.1\r\nA: b\r\n\r\n"), Seen::Nameless);
+        assert_eq!(look(b"GET / HTTP/1.1\r\nHost:\r\n\r\n"), Seen::Nameless);
         assert_eq!(look(b"HTTP/1.1 200 OK\r\n"), Seen::Nothing);
         assert_eq!(look(b""), Seen::Nothing);
     }

@@ -130,7 +130,7 @@ impl Pfd {
         let (scheme, host, target): (&[u8], _, &[u8]) = match seen {
             Seen::Tls(name) => (b"https://", *name, b"/"),
             Seen::Http(host, target) => (b"http://", *host, *target),
-            Seen::Nothing | Seen::Incomplete => return false,
+            Seen::Nothing | Seen::Incomplete | Seen::Nameless => return false,
         };
         let is_tls = matches!(seen, Seen::Tls(_));
         let mut names = self.names.iter();

@@ -3,10 +3,23 @@
 //! On a packet's way, from its session to its rules: nothing is copied that a packet does not read.
 //! Places beyond the counts give none, whatever the memory holds.
 
+use std::net::{IpAddr, Ipv6Addr};
+use std::ops::Range;
+
 use crate::routes::Route;
-use crate::rules::{Bar, Copied, Far, Head, KINDS, Pdr, Qer, Redirection, Urr};
+use crate::rules::{Bar, Copied, Far, Head, KINDS, Pdr, Qer, Redirection, Urr, UrrTerms};
 use crate::sdf::Filter;
-use crate::stored::Stored;
+use crate::stored::{Fields, Stored};
+
+/// Records of a kind whose lines are asked for before a packet comes to them.
+const FETCHED_COUNT_MAX: usize = 4;
+/// Of a PDR, a QER and a URR: as far as packets read and write them.
+const PDR_HOT: usize = Fields::<Pdr>::packets().offset() + u64::LEN;
+const QER_HOT: usize = Fields::<Qer>::ppi().offset() + <Option<u8>>::LEN;
+const URR_HOT: usize = Fields::<Urr>::terms()
+    .then(Fields::<UrrTerms>::inactivity())
+    .offset()
+    + <Option<u32>>::LEN;
 
 /// Where each kind of record begins, and where the image ends.
 #[derive(Clone, Copy, Debug)]
@@ -73,9 +86,33 @@ impl<'a> Image<'a> {
     /// The image at the front of `bytes`; none of memory that is none.
     #[inline]
     pub fn new(bytes: &'a mut [u8]) -> Option<Self> {
-        let counts = Head::load(bytes).counts;
+        if bytes.len() < Head::LEN {
+            return None;
+        }
+        let counts = Fields::<Head>::counts().get(bytes);
         let at = Offsets::of(&counts);
         (at.end <= bytes.len()).then_some(Self { bytes, at, counts })
+    }
+
+    /// Gives where those parts of the image at the front of `bytes` lie that most packets read.
+    #[inline]
+    pub fn hot_parts(bytes: &[u8], mut each: impl FnMut(usize, usize)) {
+        let counts = Fields::<Head>::counts().get(bytes);
+        let at = Offsets::of(&counts);
+        let fetched = |kind: usize| usize::from(counts[kind]).min(FETCHED_COUNT_MAX);
+        for place in 0..fetched(0) {
+            let from = at.pdrs + place * Pdr::LEN;
+            each(from, from + PDR_HOT);
+        }
+        each(at.fars, at.fars + fetched(1) * Far::LEN);
+        for place in 0..fetched(2) {
+            let from = at.qers + place * Qer::LEN;
+            each(from, from + QER_HOT);
+        }
+        for place in 0..fetched(3) {
+            let from = at.urrs + place * Urr::LEN;
+            each(from, from + URR_HOT);
+        }
     }
 
     /// What is common.
@@ -88,6 +125,55 @@ impl<'a> Image<'a> {
     #[inline]
     pub fn set_head(&mut self, head: &Head) {
         head.store(self.bytes);
+    }
+
+    /// The UP function's SEID.
+    #[inline]
+    pub fn seid(&self) -> u64 {
+        Fields::<Head>::seid().get(self.bytes)
+    }
+
+    /// Whether a PDR wants to know a packet's application.
+    #[inline]
+    pub fn looks_inside(&self) -> bool {
+        Fields::<Head>::looks_inside().get(self.bytes)
+    }
+
+    /// Whether packets from this address may be of its UE: always, if no address is known.
+    #[inline]
+    pub fn is_ue(&self, src: IpAddr) -> bool {
+        let prefix = |address: Ipv6Addr| address.to_bits() >> 64;
+        let v4 = Fields::<Head>::ue_v4().get(self.bytes);
+        let v6 = || Fields::<Head>::ue_v6().get(self.bytes);
+        match src {
+            IpAddr::V4(src) if v4 == Some(src) => true,
+            IpAddr::V6(src) if v6().is_some_and(|own| prefix(own) == prefix(src)) => true,
+            _ => v4.is_none() && v6().is_none(),
+        }
+    }
+
+    /// Counts a packet of the UE that leaves; whether the session was inactive before it.
+    #[inline]
+    pub fn count_passed(&mut self, is_uplink: bool, len: usize, now_ns: u64) -> bool {
+        let field = match is_uplink {
+            true => Fields::<Head>::ul(),
+            false => Fields::<Head>::dl(),
+        };
+        let [packets, octets] = field.get(self.bytes);
+        field.set(self.bytes, &[packets + 1, octets + len as u64]);
+        Fields::<Head>::last_packet_ns().set(self.bytes, &now_ns);
+        let was_inactive = Fields::<Head>::is_inactive().get(self.bytes);
+        if was_inactive {
+            Fields::<Head>::is_inactive().set(self.bytes, &false);
+        }
+        was_inactive
+    }
+
+    /// Counts a packet that is dropped.
+    #[inline]
+    pub fn count_dropped(&mut self) {
+        let dropped = Fields::<Head>::dropped().get(self.bytes);
+        Fields::<Head>::dropped().set(self.bytes, &(dropped + 1));
     }
 
     /// How many PDRs there are.
@@ -108,16 +194,40 @@ impl<'a> Image<'a> {
         self.counts[5] > 0
     }
 
+    /// Whether any PDR has framed routes.
+    #[inline]
+    pub const fn has_routes(&self) -> bool {
+        self.counts[6] > 0
+    }
+
+    /// Where the record at a place lies, if it is there.
+    #[inline]
+    fn range<T: Stored>(&self, kind: usize, from: usize, place: u8) -> Option<Range<usize>> {
+        let from = from + usize::from(place) * T::LEN;
+        (place < self.counts[kind]).then_some(from..from + T::LEN)
+    }
+
+    #[inline]
+    fn record<T: Stored>(&self, kind: usize, from: usize, place: u8) -> Option<&[u8]> {
+        let range = self.range::<T>(kind, from, place)?;
+        self.bytes.get(range)
+    }
+
+    #[inline]
+    fn record_mut<T: Stored>(&mut self, kind: usize, from: usize, place: u8) -> Option<&mut [u8]> {
+        let range = self.range::<T>(kind, from, place)?;
+        self.bytes.get_mut(range)
+    }
+
     #[inline]
     fn get<T: Stored>(&self, kind: usize, from: usize, place: u8) -> Option<T> {
-        let is_there = place < self.counts[kind];
-        is_there.then(|| T::load(&self.bytes[from + usize::from(place) * T::LEN..]))
+        self.record::<T>(kind, from, place).map(T::load)
     }
 
     #[inline]
     fn set<T: Stored>(&mut self, kind: usize, from: usize, place: u8, value: &T) {
-        if place < self.counts[kind] {
-            value.store(&mut self.bytes[from + usize::from(place) * T::LEN..]);
+        if let Some(record) = self.record_mut::<T>(kind, from, place) {
+            value.store(record);
         }
     }
 
@@ -127,10 +237,16 @@ impl<'a> Image<'a> {
         self.get(0, self.at.pdrs, place)
     }
 
-    /// Writes a PDR.
+    /// A PDR where it lies.
     #[inline]
-    pub fn set_pdr(&mut self, place: u8, pdr: &Pdr) {
-        self.set(0, self.at.pdrs, place, pdr);
+    pub fn pdr_record(&self, place: u8) -> Option<&[u8]> {
+        self.record::<Pdr>(0, self.at.pdrs, place)
+    }
+
+    /// A PDR where it lies, to be changed.
+    #[inline]
+    pub fn pdr_record_mut(&mut self, place: u8) -> Option<&mut [u8]> {
+        self.record_mut::<Pdr>(0, self.at.pdrs, place)
     }
 
     /// A FAR.
@@ -145,16 +261,34 @@ impl<'a> Image<'a> {
         self.get(2, self.at.qers, place)
     }
 
-    /// Writes a QER.
+    /// A QER where it lies.
     #[inline]
-    pub fn set_qer(&mut self, place: u8, qer: &Qer) {
-        self.set(2, self.at.qers, place, qer);
+    pub fn qer_record(&self, place: u8) -> Option<&[u8]> {
+        self.record::<Qer>(2, self.at.qers, place)
+    }
+
+    /// A QER where it lies, to be changed.
+    #[inline]
+    pub fn qer_record_mut(&mut self, place: u8) -> Option<&mut [u8]> {
+        self.record_mut::<Qer>(2, self.at.qers, place)
     }
 
     /// A URR.
     #[inline]
     pub fn urr(&self, place: u8) -> Option<Urr> {
         self.get(3, self.at.urrs, place)
+    }
+
+    /// A URR where it lies.
+    #[inline]
+    pub fn urr_record(&self, place: u8) -> Option<&[u8]> {
+        self.record::<Urr>(3, self.at.urrs, place)
+    }
+
+    /// A URR where it lies, to be changed.
+    #[inline]
+    pub fn urr_record_mut(&mut self, place: u8) -> Option<&mut [u8]> {
+        self.record_mut::<Urr>(3, self.at.urrs, place)
     }
 
     /// Writes a URR.
@@ -175,6 +309,12 @@ impl<'a> Image<'a> {
         self.get(5, self.at.filters, place)
     }
 
+    /// A filter where it lies.
+    #[inline]
+    pub fn filter_record(&self, place: u8) -> Option<&[u8]> {
+        self.record::<Filter>(5, self.at.filters, place)
+    }
+
     /// Framed routes of all PDRs.
     #[inline]
     pub fn routes(&self) -> impl Iterator<Item = Route> {
@@ -190,8 +330,16 @@ impl<'a> Image<'a> {
     /// Where a FAR redirects requests to.
     #[inline]
     pub fn redirection(&self, far_id: u32) -> Option<Redirection> {
-        let mut all = (0..self.counts[8])
-            .filter_map(|place| self.get::<Redirection>(8, self.at.redirections, place));
-        all.find(|one| one.far_id == far_id)
+        let from = self.at.redirections;
+        let mut records =
+            (0..self.counts[8]).filter_map(|at| self.record::<Redirection>(8, from, at));
+        let is_its = |record: &&[u8]| Fields::<Redirection>::far_id().get(record) == far_id;
+        records.find(is_its).map(Redirection::load)
+    }
+
+    /// Whether a FAR redirects requests.
+    #[inline]
+    pub fn redirects(&self, far_id: u32) -> bool {
+        self.counts[8] > 0 && self.redirection(far_id).is_some()
     }
 }

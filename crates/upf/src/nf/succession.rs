@@ -1,8 +1,10 @@
 //! What a UPF holds passes to the UPF that comes in its place (`catena apply`).
 //!
 //! Beside a packet's way, between two turns. Packets that are ready leave first, by the output of
-//! the same name; those that are held for their UEs are asked about again, in their order; parts
-//! wait for the rest of their packets. What the new settings have no room for is dropped.
+//! the same name, as do those of the UPF's own making; those that are held for their UEs are asked
+//! about again, in their order; parts wait for the rest of their packets, and parts of a packet
+//! that is whole make it whole again. Requests to SMFs and answers are waited for and kept as before.
+//! What the new settings have no room for is dropped.
 
 use std::collections::VecDeque;
 
@@ -12,6 +14,8 @@ use super::UpfNf;
 use super::parts::Origin;
 use crate::held;
 use crate::reassembly::{self, Part};
+use crate::tunnel::Signal;
+use crate::upf::Requests;
 
 /// What goes with the tickets that a UPF hands over, in their order: first those that leave, then
 /// those that are held for UEs, then parts.
@@ -19,6 +23,9 @@ use crate::reassembly::{self, Part};
 struct Note {
     /// Names of the outputs by which packets leave.
     leaving: Vec<String>,
+    /// What the UPF itself says, with the names of outputs.
+    signals: Vec<(String, Signal)>,
+    requests: Requests,
     paged: Vec<held::Note>,
     paged_account: held::Account,
     parts: Vec<(Part, Origin)>,
@@ -44,16 +51,31 @@ impl UpfNf {
             paged.push(note);
         }
         let mut parts = Vec::new();
+        let mut parts_account = self.reassembly.account();
+        for whole in self.whole.drain(..) {
+            parts_account.packets -= 1;
+            parts_account.joined -= whole.parts.len() as u64;
+            for (part, (kept, origin)) in whole.parts {
+                held.push((Nanos(0), kept));
+                parts.push((part, origin));
+            }
+        }
         for (came_ns, part, (kept, origin)) in self.reassembly.give_up_all() {
             held.push((Nanos(came_ns), kept));
             parts.push((part, origin));
         }
+        let signals = self.signals.drain(..).filter_map(|signal| {
+            let name = outputs.get(usize::from(signal.interface))?;
+            Some((name.clone(), signal))
+        });
         let note = Note {
             leaving,
+            signals: signals.collect(),
+            requests: self.upf.give_up_requests(),
             paged,
             paged_account: self.held.account(),
             parts,
-            parts_account: self.reassembly.account(),
+            parts_account,
             ident: self.ident,
         };
         HandOver {
@@ -72,10 +94,23 @@ impl UpfNf {
         };
         let mut rest = Vec::new();
         self.ident = note.ident;
+        let outputs = &self.outputs;
+        let place = |name: &String| {
+            let output = outputs.iter().position(|one| one == name);
+            output.and_then(|output| u8::try_from(output).ok())
+        };
+        for (name, signal) in note.signals {
+            if let Some(interface) = place(&name) {
+                self.signals.push_back(Signal {
+                    interface,
+                    ..signal
+                });
+            }
+        }
+        self.upf.take_requests(note.requests);
         let leaving = drain(&mut tickets, note.leaving.len());
         for (name, (came, kept)) in note.leaving.iter().zip(leaving) {
-            let output = self.outputs.iter().position(|one| one == name);
-            match output.and_then(|output| u8::try_from(output).ok()) {
+            match place(name) {
                 Some(output) => self.leaving.push_back((kept, output)),
                 None => rest.push((came, kept)),
             }

@@ -1,5 +1,6 @@
 //! PFD Management: what is provided, what is refused, and what outlives the UPF.
 
+use catena_wire::pfcp::value::address::NodeId;
 use catena_wire::pfcp::value::detection::PfdContents;
 use catena_wire::pfcp::{Full, Header, Writer};
 
@@ -64,6 +65,29 @@ fn each_request_replaces_what_it_names_and_an_empty_one_everything() {
         (smf.ask(REQUEST, None, nothing).0, ids(&smf.upf)),
         (accepted, vec![])
     );
+}
+
+/// TS 29.244 6.2.6.1: an association comes before all else that is about the node.
+#[test]
+fn who_has_no_association_provides_nothing() {
+    let stranger = NodeId::V4([10, 4, 0, 3].into());
+    let none = Cause::NO_ESTABLISHED_PFCP_ASSOCIATION;
+    let mut smf = Smf::new();
+    let said = smf.ask(REQUEST, None, |writer| {
+        writer.put(key::NODE_ID, &stranger)?;
+        put(writer, b"a", FLOW)
+    });
+    assert_eq!((said.0, ids(&smf.upf)), (none, vec![]));
+    smf.ask(REQUEST, None, |writer| put(writer, b"a", FLOW));
+    assert_eq!(ids(&smf.upf), ["a"]);
+    let release = MessageType::ASSOCIATION_RELEASE_REQUEST;
+    let own = NodeId::V4([10, 4, 0, 2].into());
+    let said = smf.ask(release, None, |writer| writer.put(key::NODE_ID, &own));
+    assert_eq!(said.0, Cause::REQUEST_ACCEPTED);
+    for named in [None, Some(&own)] {
+        let said = smf.ask(REQUEST, None, |writer| writer.put_some(key::NODE_ID, named));
+        assert_eq!((said.0, ids(&smf.upf)), (none, vec!["a"]), "{named:?}");
+    }
 }
 
 #[test]

@@ -394,7 +394,9 @@ pub struct Packets {
     /// They are TCP segments, with a number in each.
     #[serde(default)]
     pub tcp: bool,
-    /// They are TLS hellos to this server.
+    /// What these segments do to their connection, beside confirming: they open it alone.
+    pub flag: Option<Flag>,
+    /// They are TLS hellos to this server; to nobody if it is empty.
     pub tls: Option<String>,
     /// Bytes in front of a hello's server name.
     #[serde(default)]
@@ -406,6 +408,18 @@ pub struct Packets {
     /// Port of the data network's host; 7 if left out.
     #[serde(default = "seven")]
     pub port: u16,
+}
+
+/// What a segment does to its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Flag {
+    /// It opens it.
+    Syn,
+    /// Its sender has said all.
+    Fin,
+    /// It resets it.
+    Rst,
 }
 
 const fn one() -> u32 {

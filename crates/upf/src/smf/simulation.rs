@@ -80,8 +80,9 @@ impl Simulation {
                 Turn::Send(frames) => {
                     for burst in frames.chunks(BURST_LEN) {
                         self.give(burst);
-                        self.pump();
+                        // Before it has said anything: that is its successor's to say.
                         self.succeed()?;
+                        self.pump();
                     }
                 }
                 Turn::Wait(until_ns) => {

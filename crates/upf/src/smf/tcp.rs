@@ -10,7 +10,7 @@ use catena_wire::ip::{Addresses, Protocol};
 use catena_wire::options::Options;
 use catena_wire::tcp::{self, Flags};
 
-use super::scenario::{Browse, Expect, Packets};
+use super::scenario::{Browse, Expect, Flag, Packets};
 use super::{Player, wire};
 use crate::headers::inner;
 use crate::segment::packet;
@@ -93,6 +93,16 @@ pub(super) fn data(packets: &Packets, number: u32) -> Option<Vec<Vec<u8>>> {
             .map(<[u8]>::to_vec)
             .collect(),
     )
+}
+
+/// Flags of a user's segments.
+pub(super) fn flags(packets: &Packets) -> Flags {
+    match packets.flag {
+        None => Flags::ACK | Flags::PSH,
+        Some(Flag::Syn) => Flags::SYN,
+        Some(Flag::Fin) => Flags::ACK | Flags::FIN,
+        Some(Flag::Rst) => Flags::ACK | Flags::RST,
+    }
 }
 
 /// A connection of a browser.

@@ -47,10 +47,19 @@ fn every_scenario_plays_to_its_end_and_loses_no_buffer() {
 }
 
 /// Another UPF takes over behind each burst: what the one before held leaves in its order, parts
-/// become whole, and each packet has one end.
+/// become whole, what it had to say is said, and each packet has one end; requests and answers are
+/// known.
 #[test]
 fn what_is_held_outlives_an_apply() {
-    for name in ["paging", "paging-limit", "fragments", "fragments-outside"] {
+    for name in [
+        "paging",
+        "paging-limit",
+        "fragments",
+        "fragments-outside",
+        "duplicate",
+        "repetition",
+        "volume-threshold",
+    ] {
         let mut simulation = Simulation::new(Scenario::parse(&text(name)).unwrap()).unwrap();
         simulation.replace("buffered", json!(5000));
         let outcome = simulation

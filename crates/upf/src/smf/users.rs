@@ -2,8 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use catena_wire::tcp::Flags;
-
 use super::scenario::{Expect, Leaving, Packets};
 use super::{Known, Player, tcp, wire};
 use crate::reassembly::Part;
@@ -76,7 +74,7 @@ impl Player {
         // None of them lies over another one.
         let mut sequence = number << 12;
         let segments = data.iter().map(|data| {
-            let numbers = (sequence, 1, Flags::ACK | Flags::PSH);
+            let numbers = (sequence, 1, tcp::flags(packets));
             sequence = sequence.wrapping_add(data.len() as u32);
             tcp::segment(from, to, numbers, data)
         });

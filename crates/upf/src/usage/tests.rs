@@ -273,3 +273,55 @@ proptest! {
         prop_assert_eq!(of_asked, of_each);
     }
 }
+
+proptest! {
+    /// A record is counted where it lies as its URR is as a value, whatever there is to reach.
+    #[test]
+    fn a_record_is_counted_as_its_urr(
+        packets in proptest::collection::vec((any::<bool>(), 1usize..2000, 0..3 * S), 1..60),
+        threshold in proptest::option::of(1u64..40_000),
+        quota in proptest::option::of(1u64..40_000),
+        times in proptest::option::of((1u32..20, 1u32..20)),
+        has_duration: bool,
+    ) {
+        let mut wanted = urr(known_triggers(), |terms| {
+            terms.volume_threshold.dl = threshold;
+            terms.volume_quota.total = quota;
+            terms.time_threshold = times.map(|(first, _)| first);
+            terms.time_quota = times.map(|(_, second)| second);
+            if !has_duration {
+                terms.method = MeasurementMethod::VOLUM.bits();
+            }
+        });
+        let mut record = vec![0; Urr::LEN];
+        wanted.store(&mut record);
+        let mut now_ns = 0;
+        for (is_uplink, len, passed_ns) in packets {
+            now_ns += passed_ns;
+            let allowed = wanted.allows();
+            prop_assert_eq!(Urr::allows_at(&mut record), allowed);
+            if allowed.0 {
+                let starts = !wanted.is_started;
+                let trigger = wanted.count(is_uplink, len, now_ns);
+                let counted = Urr::count_at(&mut record, is_uplink, len, now_ns);
+                prop_assert_eq!(counted, (trigger, starts));
+            }
+            prop_assert_eq!(Urr::load(&record), wanted);
+        }
+    }
+}
+
+#[test]
+fn where_a_urr_measures_is_read_in_its_record() {
+    let mut record = vec![0; Urr::LEN];
+    for (information, is_before) in [
+        (MeasurementInformation::MBQE, true),
+        (MeasurementInformation::MNOP, false),
+    ] {
+        let one = urr(ReportingTriggers::NONE, |terms| {
+            terms.information = information.bits();
+        });
+        one.store(&mut record);
+        assert_eq!(Urr::is_before_qos_at(&record), is_before);
+    }
+}

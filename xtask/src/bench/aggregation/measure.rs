@@ -54,7 +54,7 @@ pub(super) fn round(session: &mut Session, plan: &Plan, figures: &mut Figures, r
             hop(session, plan, figures, (size, Trust::Shared, packing));
             chain(session, plan, figures, (TWO, size, packing));
         }
-        if !session.quick {
+        if !session.extent.is_short() {
             chain(session, plan, figures, (TWO, size, Packing::Io));
         }
     }
@@ -64,7 +64,7 @@ pub(super) fn round(session: &mut Session, plan: &Plan, figures: &mut Figures, r
             chain(session, plan, figures, (shape, SMALL, packing));
         }
         // With one NF, the first and the last link are all there are.
-        if !session.quick && shape != Shape::Line(1) {
+        if !session.extent.is_short() && shape != Shape::Line(1) {
             chain(session, plan, figures, (shape, SMALL, Packing::Io));
         }
         switch(session, plan, figures, shape);

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use catena_shm::tsc;
 
+use super::super::extent::Extent;
 use super::super::huge_pages::HugePages;
 use super::super::quiet::Quiet;
 use super::super::report::{Row, Target};
@@ -93,10 +94,10 @@ fn round(
     floor: &mut Bare,
     (work, bytes): (Work, usize),
     (into, quiet): (&mut Measured, &mut Quiet),
-    ns_per_tick: f64,
+    (ns_per_tick, windows): (f64, u32),
 ) {
     let mut sides = [(); 3].map(|()| Windows::default());
-    for _ in 0..WINDOWS {
+    for _ in 0..windows {
         let [compiled, interpreted, bare] = &mut sides;
         let note = |windows: &mut Windows, measured: Result<Vec<u64>, String>| match measured {
             Ok(bursts) => windows.note(bursts, WINDOW, ns_per_tick),
@@ -117,7 +118,7 @@ fn round(
 }
 
 /// All rounds of a program with so many flows; they are made once.
-fn measure(subject: &mut Subject, rounds: u32, quiet: &mut Quiet, ns_per_tick: f64) {
+fn measure(subject: &mut Subject, rounds: u32, quiet: &mut Quiet, how: (f64, u32)) {
     let (sample, flows) = (subject.sample, subject.flows);
     let both = Traffic::new(sample, flows)
         .and_then(|traffic| Bare::new(sample, flows).map(|floor| (traffic, floor)));
@@ -135,13 +136,7 @@ fn measure(subject: &mut Subject, rounds: u32, quiet: &mut Quiet, ns_per_tick: f
         let rounds = if has(sample, work) { rounds } else { 0 };
         for _ in 0..rounds {
             let what = (work, bytes);
-            round(
-                &mut traffic,
-                &mut floor,
-                what,
-                (measured, quiet),
-                ns_per_tick,
-            );
+            round(&mut traffic, &mut floor, what, (measured, quiet), how);
         }
     }
 }
@@ -280,14 +275,19 @@ fn notes(subjects: &[Subject], ns_per_tick: f64) -> Vec<String> {
 }
 
 /// Measures; gives rows and notes.
-pub(in super::super) fn run(rounds: u32, quick: bool, work_dir: &Path) -> (Vec<Row>, Vec<String>) {
+pub(in super::super) fn run(
+    rounds: u32,
+    extent: Extent,
+    work_dir: &Path,
+) -> (Vec<Row>, Vec<String>) {
     let _huge_pages = HugePages::reserve(HUGE_PAGES);
     let ns_per_tick = tsc::ns_per_tick(CALIBRATION);
+    let windows = if extent == Extent::Brief { 1 } else { WINDOWS };
     let mut quiet = Quiet::default();
     let mut subjects = Vec::new();
     for (flows, samples) in SIZES {
         // To make the most flows takes longer than a quick run may.
-        if quick && flows > USUAL {
+        if !extent.fills(flows) || extent.is_short() && flows > USUAL {
             continue;
         }
         for sample in samples {
@@ -297,7 +297,7 @@ pub(in super::super) fn run(rounds: u32, quick: bool, work_dir: &Path) -> (Vec<R
                 measured: Default::default(),
                 is_huge: false,
             };
-            measure(&mut subject, rounds, &mut quiet, ns_per_tick);
+            measure(&mut subject, rounds, &mut quiet, (ns_per_tick, windows));
             subjects.push(subject);
         }
     }
@@ -311,8 +311,8 @@ pub(in super::super) fn run(rounds: u32, quick: bool, work_dir: &Path) -> (Vec<R
     let policer = subjects.iter().find(usual);
     let policer = policer.map(|one| &one.measured[HITS].compiled);
     let policer = policer.map(|cycles| cycles.scaled(ns_per_tick));
-    let kernel = nftables::measure(USUAL, rounds, work_dir);
     rows.extend(policer.map(|own| {
+        let kernel = nftables::measure(USUAL, rounds, work_dir);
         let peer = Some(("nftables' rule alone", &kernel));
         let metric = "policer, hits, 1 M flows: of a packet, beside a rule of the kernel's";
         Row::new(metric, "ns", &own, peer, None)

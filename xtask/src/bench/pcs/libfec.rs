@@ -46,6 +46,7 @@ impl Libfec {
 }
 
 fn build(work_dir: &Path) -> Result<PathBuf, String> {
+    super::super::install::require_file("fec.h", &["libfec-dev", "gcc"], work_dir)?;
     let compile = || {
         let (source, program) = (work_dir.join("libfec.c"), work_dir.join("libfec"));
         std::fs::write(&source, SOURCE).map_err(|error| error.to_string())?;
@@ -60,8 +61,5 @@ fn build(work_dir: &Path) -> Result<PathBuf, String> {
             Err(error) => Err(format!("cc: {error}")),
         }
     };
-    compile().or_else(|_| {
-        super::super::install::require_file("fec.h", &["libfec-dev", "gcc"], work_dir)?;
-        compile().map_err(|error| format!("libfec: {error}; run: apt-get install libfec-dev gcc"))
-    })
+    compile().map_err(|error| format!("libfec: {error}; run: apt-get install libfec-dev gcc"))
 }

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 
 use catena_engine::packet::Packet;
+use catena_shm::anonymous::Anonymous;
 use catena_shm::pool::{PoolGeometry, PoolOwner};
 use catena_shm::region::Sharing;
 use catena_upf::config;
@@ -358,7 +359,9 @@ impl Smf {
     pub(super) fn new(rules: Rules, room: u32) -> Result<Self, String> {
         let read = config::read(&settings(room, rules.slot_bytes()));
         let (_, settings, _) = read.map_err(|errors| format!("{errors:?}"))?;
-        let memory = vec![0; memory_bytes(rules.slot_bytes(), room)];
+        // On huge pages, as an NF's lies where the machine has some.
+        let memory = Anonymous::new(memory_bytes(rules.slot_bytes(), room));
+        let memory = memory.map_err(|error| format!("the sessions' memory: {error}"))?;
         let clock = WallClock {
             zero_ns: 3_900_000_000_000_000_000,
         };

@@ -139,14 +139,21 @@ impl<'a> Traffic<'a> {
                 now_ns,
                 ..
             } = &mut *self.smf;
-            if self.looks_ahead && upf.looks_ahead() {
-                let ahead = &mut self.ahead;
+            let looks_ahead = self.looks_ahead && upf.looks_ahead();
+            let ahead = &mut self.ahead;
+            if looks_ahead {
                 packets.iter().for_each(|packet| ahead.note(packet.bytes()));
                 upf.fetch(ahead, *now_ns);
             }
-            for packet in packets {
+            for (place, packet) in packets.iter_mut().enumerate() {
+                if looks_ahead {
+                    upf.come_to(ahead, place);
+                }
                 let decision = upf.packet(packet, signals, *now_ns);
                 self.lost += u64::from(!matches!(decision, Decision::Send(_)));
+            }
+            if looks_ahead {
+                upf.leave_behind(ahead);
             }
         }
     }

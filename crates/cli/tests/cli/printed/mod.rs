@@ -98,7 +98,10 @@ const ELSEWHERE: &[(&str, By)] = &[
     ),
     (
         "cargo xtask bench",
-        By::Nobody("takes both cores for minutes; a test of xtask holds that it is understood"),
+        By::File(
+            "crates/cli/tests/cli/benches.rs",
+            "[\"xtask\", \"bench\", name",
+        ),
     ),
     (
         "docker compose -f containers/epon.yaml",

@@ -29,27 +29,30 @@ pub(super) fn run(report: &mut Report<'_>, tree: Option<&Tree>, available: &[usi
         return run;
     };
     known_keys(report, entries, "run", RUN_KEYS);
-    if let Some(entry) = entry(entries, "mode") {
+    // Of what cannot be read that has been said.
+    let is_read = |entry: &&Entry| !matches!(entry.tree.value, Value::Broken);
+    let entry = |key| entry(entries, key).filter(is_read);
+    if let Some(entry) = entry("mode") {
         run.mode = choice(report, entry, MODES).unwrap_or_default();
     }
-    if let Some(entry) = entry(entries, "wait") {
+    if let Some(entry) = entry("wait") {
         run.wait = choice(report, entry, WAITS).unwrap_or_default();
     }
-    if let Some(entry) = entry(entries, "burst") {
+    if let Some(entry) = entry("burst") {
         let limits = u64::from(BURST_LIMITS.0)..=u64::from(BURST_LIMITS.1);
         let burst = integer(report, &entry.tree, "burst", limits);
         run.burst = burst.and_then(|n| u16::try_from(n).ok()).unwrap_or(BURST);
     }
-    if let Some(entry) = entry(entries, "cores") {
+    if let Some(entry) = entry("cores") {
         run.cores = cores(report, &entry.tree, available);
     }
-    if let Some(entry) = entry(entries, "image") {
+    if let Some(entry) = entry("image") {
         run.image = image(report, &entry.tree);
     }
-    if let Some(entry) = entry(entries, "orphan") {
+    if let Some(entry) = entry("orphan") {
         run.orphan_ms = orphan(report, &entry.tree).unwrap_or_default();
     }
-    if let Some(entry) = entry(entries, "buffers") {
+    if let Some(entry) = entry("buffers") {
         run.buffers = buffers(report, &entry.tree);
         burst_fits(report, &entry.tree, &run);
     }

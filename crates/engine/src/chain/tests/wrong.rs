@@ -138,6 +138,19 @@ fn a_syntax_error_hides_no_other_error() {
     let bad_links = "links:\n  - a -> swap -> n -> b\n  - { link: a -> b\nrun:\n  burst: 999\n";
     let found = errors(&format!("{right}{bad_links}"));
     assert_eq!(found.len(), 2, "{found:#?}");
+    for setting in [
+        "mode: [",
+        "wait: { a",
+        "burst: \"3",
+        "cores: [0",
+        "image: {",
+        "orphan: [stop",
+        "buffers: { 256B: 4",
+    ] {
+        let text = format!("{right}{links}").replace("burst: 32", setting);
+        let found = errors(&text);
+        assert_eq!(found.len(), 1, "{setting}: {found:#?}");
+    }
     // What nothing else can be read beside is said.
     let found = errors("a: [\nb: *none\n");
     assert!(

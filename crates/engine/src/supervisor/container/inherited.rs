@@ -73,6 +73,7 @@ impl Container {
             client: None,
             worker,
             killers: Vec::new(),
+            is_inherited: true,
         })
     }
 }

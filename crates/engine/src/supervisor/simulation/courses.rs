@@ -7,6 +7,9 @@ use super::histories::{Draft, History, Nf};
 use super::ports::{ACCOUNT, Account};
 use super::{Deed, World, with};
 use crate::protocol::FromWorker;
+use crate::supervisor::body::Body;
+use crate::supervisor::book::WrittenContainers;
+use crate::supervisor::container::{Container, JOIN, Process};
 
 /// So many are lived through, each with another order of steps.
 const ORDERS: u64 = 20;
@@ -65,13 +68,18 @@ impl History<'_> {
         }
     }
 
-    /// The process that runs a node now.
-    fn process_of(&mut self, node: &str) -> u32 {
+    /// The worker of a node.
+    fn worker_of(&mut self, node: &str) -> usize {
         let supervisor = self.supervisor();
         let nodes = &supervisor.chain.nodes;
         let index = nodes.iter().position(|here| here.name == node).unwrap();
-        let worker = supervisor.placement.worker_of[index];
-        let body = supervisor.instances[worker].body.as_ref();
+        supervisor.placement.worker_of[index]
+    }
+
+    /// The process that runs a node now.
+    fn process_of(&mut self, node: &str) -> u32 {
+        let worker = self.worker_of(node);
+        let body = self.supervisor().instances[worker].body.as_ref();
         body.and_then(|body| body.pid()).expect("it lives")
     }
 
@@ -142,6 +150,23 @@ fn an_owner_dies_while_links_and_lanes_go() {
             Ok(())
         },
     );
+}
+
+/// Nothing enters a link that goes once its receiver may let go of it.
+#[test]
+fn whoever_only_is_late_in_a_change_loses_nothing() {
+    let (long, short) = (
+        line(&[("a", "count"), ("b", "count")]),
+        line(&[("b", "count")]),
+    );
+    for late in ["in", "b", "out"] {
+        has_its_course(&long, |history, order| {
+            history.steps(9);
+            history.later(2 * order, late, Deed::Hang);
+            history.later(2 * order + 60, late, |_| Deed::Wake);
+            history.become_what(short.clone())
+        });
+    }
 }
 
 /// A change whose links do not run empty since `node` hangs in it, and wakes after `sleep` more of
@@ -245,6 +270,31 @@ fn a_late_answer_of_an_earlier_round_does_not_count() {
         assert!(!supervisor.instances[0].is_drained);
         supervisor.obey(0, FromWorker::Drained { round: first }, Vec::new());
         assert!(!supervisor.instances[0].is_drained);
+        Ok(())
+    });
+}
+
+/// Nobody is told how it ended, nor how long it had lived before it was taken over.
+#[test]
+fn the_end_of_a_container_that_was_taken_over_is_not_held_against_it() {
+    has_its_course(&line(&[("a", "count")]), |history, _| {
+        history.steps(9);
+        let (worker, process) = (history.worker_of("a"), history.process_of("a"));
+        let body = &mut history.supervisor().instances[worker].body;
+        let Some(Body::Adopted(_, exit)) = body.take() else {
+            panic!("it lives");
+        };
+        let others = WrittenContainers {
+            engine: JOIN.to_owned(),
+            system_calls: None,
+        };
+        let inside = Process { pid: None, exit };
+        *body = Container::inherited(&others, "a", Some(inside)).map(Body::Container);
+        with(|world| world.act(Deed::Kill(process)));
+        history.steps(9);
+        let supervisor = history.supervisor();
+        assert_eq!(supervisor.past.deaths, 1);
+        assert_eq!(supervisor.respawns[&worker].quick_deaths, 0);
         Ok(())
     });
 }

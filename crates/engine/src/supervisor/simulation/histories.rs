@@ -349,6 +349,13 @@ impl<'a> History<'a> {
                 return failed(&format!("packets of {} do not add up", link.name));
             }
         }
+        let nobody_died = !may_hang
+            && with(|world| world.killed) == Some(0)
+            && supervisor.past.deaths == 0
+            && status.detached.is_empty();
+        if nobody_died && supervisor.past.killed.values().any(|count| *count > 0) {
+            return failed("packets were given up, and nobody had died");
+        }
         let lost = lost(supervisor);
         // Of nodes that are no more, nobody remembers all.
         let is_whole = !supervisor.chain.nodes.iter().any(is_gone);

@@ -125,7 +125,7 @@ impl Account {
 }
 
 /// The kinds that simulated chains are made of.
-pub(super) fn registry() -> &'static Registry {
+pub(in crate::supervisor) fn registry() -> &'static Registry {
     static REGISTRY: OnceLock<Registry> = OnceLock::new();
     REGISTRY.get_or_init(|| Registry {
         nfs: crate::nfs::KINDS.to_vec(),

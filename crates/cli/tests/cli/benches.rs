@@ -1,0 +1,72 @@
+//! Every benchmark that a document prints runs: its least form, Catena's sides only. What it
+//! measures is for quiet machines.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::harness::repository;
+
+/// What a row may say that has no figure: time is short, and peers are left out.
+const EXCUSES: [&str; 3] = ["left out of a brief run", "no time was left", "time limit"];
+
+/// Names of benchmarks in documents.
+fn printed(folder: &Path, names: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        let name = name.to_string_lossy();
+        if path.is_dir() && name != "target" && !name.starts_with('.') {
+            printed(&path, names);
+        } else if name.ends_with(".md") && name != "CHANGELOG.md" {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let lines = text.lines().map(|line| line.trim_start_matches("$ "));
+            let commands = lines.filter_map(|line| line.strip_prefix("cargo xtask bench "));
+            let words = commands.filter_map(|rest| rest.split_whitespace().next());
+            names.extend(
+                words
+                    .filter(|word| !word.starts_with('-'))
+                    .map(str::to_owned),
+            );
+        }
+    }
+}
+
+/// Runs a benchmark, and gives its rows.
+fn brief(name: &str, folder: &Path) -> Vec<Value> {
+    let file = folder.join(format!("{name}.json"));
+    let output = Command::new(env!("CARGO"))
+        .args(["xtask", "bench", name, "--brief", "--catena"])
+        .arg(env!("CARGO_BIN_EXE_catena"))
+        .arg("--json")
+        .arg(&file)
+        .current_dir(repository())
+        .env("CATENA_RUNTIME_DIR", folder.join("run"))
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {errors}");
+    let table = String::from_utf8_lossy(&output.stdout);
+    assert!(table.lines().count() > 3, "{name}: {table}");
+    let report: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    report["results"].as_array().unwrap().clone()
+}
+
+#[test]
+fn every_printed_benchmark_runs() {
+    let mut names = BTreeSet::new();
+    printed(&repository(), &mut names);
+    assert!(names.contains("link") && names.len() > 5, "{names:?}");
+    let place = tempfile::tempdir().unwrap();
+    for name in names {
+        let rows = brief(&name, place.path());
+        let measured = rows.iter().filter(|row| row["value"].is_f64()).count();
+        assert!(measured > 0, "{name}: nothing was measured: {rows:#?}");
+        for row in rows {
+            let error = row["error"].as_str().unwrap_or_default();
+            let is_excused = EXCUSES.iter().any(|excuse| error.contains(excuse));
+            assert!(error.is_empty() || is_excused, "{name}: {row:#}");
+        }
+    }
+}
