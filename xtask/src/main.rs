@@ -42,6 +42,9 @@ enum Command {
     /// Remove a directory when standard input ends
     #[command(name = bench::work_dir::SWEEP, hide = true)]
     Sweep(bench::work_dir::SweepArguments),
+    /// Send datagrams for a benchmark
+    #[command(name = bench::flow::nftables::SENDER, hide = true)]
+    FlowSender(bench::flow::nftables::SenderArguments),
 }
 
 fn main() -> ExitCode {
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Command::Book(arguments) => book::run(&arguments),
         Command::Guard(arguments) => bench::child::guard(&arguments),
         Command::Sweep(arguments) => bench::work_dir::sweep(&arguments),
+        Command::FlowSender(arguments) => bench::flow::nftables::send(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -87,7 +87,7 @@ enum Command {
     /// Stateful flow programs: check, explain, test, trace, draw
     #[command(subcommand)]
     Flow(commands::flow::Command),
-    /// Print the JSON Schema of chain files, of traffic profiles or of studies
+    /// Print the JSON Schema of chain files, flow programs, traffic profiles or studies
     Schema(commands::schema::Args),
     /// Say what this machine is and lacks as a place to measure
     Doctor(commands::doctor::Args),

@@ -1,9 +1,15 @@
 //! Goal: real programs get along with flow programs between them. Method: network namespaces with
 //! curl, and nginx and Python's web servers, on either side of `chains/flow-balancer.yaml`, a
-//! server that vanishes, and iperf3 through a policer whose rate is known. Set up by
-//! `tests/setup/netns.sh`.
+//! server that vanishes, iperf3 through a policer whose rate is known, and scapy's terminals, base
+//! stations and core around `chains/flow-offload.yaml`. Set up by `tests/setup/netns.sh` and
+//! `tests/setup/mobile.sh`.
 
-use std::path::Path;
+#[path = "flow_peers/compose.rs"]
+mod compose;
+#[path = "flow_peers/containers.rs"]
+mod containers;
+
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -83,6 +89,15 @@ impl Hosts {
         made
     }
 
+    /// A program with the network of the middle. Not by `ip netns exec`, which hides the control
+    /// groups that container engines need.
+    fn in_the_middle(&self, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/run/netns/{}", self.names[1]));
+        command.arg(program).stdin(Stdio::null());
+        command
+    }
+
     fn run_in(&self, namespace: &str, command: &str) -> Output {
         run(&mut self.command(namespace, command))
     }
@@ -117,11 +132,55 @@ impl Hosts {
         }
     }
 
-    /// Asks an NF of the chain.
-    fn control(&self, chain: &str, node: &str, request: &Value) {
+    /// Brings all ends of an offload to the right host, as `eth1` (radio), `eth0` (core) and `eth2`
+    /// (edge): in one place, where one script plays all parts.
+    fn join_ends(&self) {
+        let [left, middle, right] = &self.names;
+        self.ip(left, &format!("link set dev eth0 netns {right} name eth1"));
+        self.ip(right, "link set dev eth1 up");
+        let edge = format!("link add name edge type veth peer name eth2 netns {right}");
+        self.ip(middle, &edge);
+        self.ip(middle, "link set dev edge up");
+        self.ip(right, "link set dev eth2 up");
+    }
+
+    /// Joins two hosts through a balancer: a client, and the addresses of three servers.
+    fn join_servers(&self) {
+        let [left, _, right] = &self.names;
+        self.ip(left, "address add 10.0.0.1/24 dev eth0");
+        self.ip(
+            left,
+            "neighbour add 10.0.0.100 lladdr 02:00:00:00:00:02 dev eth0",
+        );
+        for (_, address) in SERVERS {
+            self.ip(right, &format!("address add {address}/32 dev eth0"));
+        }
+        self.ip(right, "route add 10.0.0.0/24 dev eth0");
+        self.ip(
+            right,
+            "neighbour add 10.0.0.1 lladdr 02:00:00:00:00:01 dev eth0",
+        );
+    }
+
+    /// Runs the command.
+    fn catena(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_catena"));
         command.env("CATENA_RUNTIME_DIR", self.folder.path().join("run"));
-        run(command.args(["nf", "control", chain, node, &request.to_string()]));
+        run(command.args(arguments))
+    }
+
+    /// The status of a chain, once it runs.
+    fn status(&self, chain: &str) -> Option<Value> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_catena"));
+        command.env("CATENA_RUNTIME_DIR", self.folder.path().join("run"));
+        let output = command.args(["status", chain, "--json"]).output().unwrap();
+        let is_there = output.status.success();
+        is_there.then(|| serde_json::from_slice(&output.stdout).unwrap())
+    }
+
+    /// Asks an NF of the chain.
+    fn control(&self, chain: &str, node: &str, request: &Value) {
+        self.catena(&["nf", "control", chain, node, &request.to_string()]);
     }
 }
 
@@ -143,6 +202,19 @@ fn run(command: &mut Command) -> Output {
     assert!(output.status.success(), "{command:?}: {said}");
     output
 }
+
+/// A file of the repository.
+fn repository(path: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.join(path)
+}
+
+/// Servers behind a balancer: what they say, and their addresses.
+const SERVERS: [(&str, &str); 3] = [
+    ("one", "10.0.1.1"),
+    ("two", "10.0.1.2"),
+    ("three", "10.0.1.3"),
+];
 
 /// A web server that says who it is, and one path whose end comes when a file is there.
 const SERVER: &str = r#"
@@ -200,19 +272,7 @@ fn curl_reaches_web_servers_through_the_balancer_and_one_of_them_vanishes() {
         return;
     };
     let [left, _, right] = hosts.names.clone();
-    hosts.ip(&left, "address add 10.0.0.1/24 dev eth0");
-    hosts.ip(
-        &left,
-        "neighbour add 10.0.0.100 lladdr 02:00:00:00:00:02 dev eth0",
-    );
-    for address in ["10.0.1.1/32", "10.0.1.2/32", "10.0.1.3/32"] {
-        hosts.ip(&right, &format!("address add {address} dev eth0"));
-    }
-    hosts.ip(&right, "route add 10.0.0.0/24 dev eth0");
-    hosts.ip(
-        &right,
-        "neighbour add 10.0.0.1 lladdr 02:00:00:00:00:01 dev eth0",
-    );
+    hosts.join_servers();
     let script = hosts.folder.path().join("server.py");
     std::fs::write(&script, SERVER).unwrap();
     let gate = hosts.folder.path().join("gate");
@@ -221,11 +281,7 @@ fn curl_reaches_web_servers_through_the_balancer_and_one_of_them_vanishes() {
     let text = NGINX.replace("FOLDER", &folder);
     let text = text.replace("ADDRESS", "10.0.1.3").replace("NAME", "three");
     std::fs::write(&conf, text).unwrap();
-    for (name, address) in [
-        ("one", "10.0.1.1"),
-        ("two", "10.0.1.2"),
-        ("three", "10.0.1.3"),
-    ] {
+    for (name, address) in SERVERS {
         let command = match name {
             "three" => format!("nginx -e stderr -p {folder} -c {}", conf.display()),
             _ => format!(
@@ -239,8 +295,7 @@ fn curl_reaches_web_servers_through_the_balancer_and_one_of_them_vanishes() {
         let ask = format!("curl --silent --fail --max-time 5 http://{address}:8080/");
         hosts.until("the server listens", &right, &ask);
     }
-    let chain = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../chains/flow-balancer.yaml");
-    hosts.start_chain("flow-balancer", &chain);
+    hosts.start_chain("flow-balancer", &repository("chains/flow-balancer.yaml"));
     let set = |hosts: &Hosts, request: &Value| hosts.control("flow-balancer", "balance", request);
     let ask = "curl --silent --show-error --fail --max-time 20 http://10.0.0.100/";
     let names = |hosts: &Hosts| -> Vec<String> {
@@ -301,20 +356,10 @@ fn a_terminal_is_offloaded_and_its_core_is_not_told() {
     let Some(mut hosts) = Hosts::new(test, ["radio", "core"]) else {
         return;
     };
-    let [left, middle, right] = hosts.names.clone();
-    // All three ends in one place, where one script plays all parts.
-    hosts.ip(&left, &format!("link set dev eth0 netns {right} name eth1"));
-    hosts.ip(&right, "link set dev eth1 up");
-    let edge = format!("link add name edge type veth peer name eth2 netns {right}");
-    hosts.ip(&middle, &edge);
-    hosts.ip(&middle, "link set dev edge up");
-    hosts.ip(&right, "link set dev eth2 up");
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
-    hosts.start_chain(
-        "flow-offload",
-        &tests.join("../../chains/flow-offload.yaml"),
-    );
-    let script = tests.join("tests/flow_peers/offload.py");
+    let right = hosts.names[2].clone();
+    hosts.join_ends();
+    hosts.start_chain("flow-offload", &repository("chains/flow-offload.yaml"));
+    let script = repository("crates/cli/tests/flow_peers/offload.py");
     let command = format!("python3 {} eth1 eth0 eth2", script.display());
     let output = hosts.run_in(&right, &command);
     assert_eq!(
@@ -323,19 +368,73 @@ fn a_terminal_is_offloaded_and_its_core_is_not_told() {
     );
 }
 
+/// A Python with scapy, or none, with the reason printed.
+fn scapy(test: &str) -> Option<PathBuf> {
+    let python = repository("target/oracles/mobile/bin/python");
+    if !python.exists() {
+        println!("SKIP {test}: no scapy; run tests/setup/mobile.sh");
+        return None;
+    }
+    Some(python)
+}
+
+/// One is learnt by a probe, others from what comes down; handovers, tunnels that get other owners,
+/// end markers. The server at the edge is the kernel's, all else scapy's.
+#[test]
+fn terminals_of_scapy_reach_the_edge_and_never_each_other() {
+    let test = "terminals_of_scapy_reach_the_edge_and_never_each_other";
+    let Some(python) = scapy(test) else { return };
+    let Some(mut hosts) = Hosts::new(test, ["radio", "core"]) else {
+        return;
+    };
+    hosts.join_ends();
+    hosts.start_chain("flow-offload", &repository("chains/flow-offload.yaml"));
+    let right = hosts.names[2].clone();
+    // What leaves a tunnel has the core's address of Ethernet, and is the edge's now.
+    hosts.ip(
+        &right,
+        "link set dev eth2 address 02:00:00:00:00:02 arp off",
+    );
+    hosts.run_in(&right, "ethtool -K eth2 tx off");
+    hosts.ip(&right, "address add 203.0.113.9/24 dev eth2");
+    hosts.ip(&right, "route add 10.45.0.0/16 dev eth2");
+    let script = repository("crates/cli/tests/flow_peers/offload_scapy.py");
+    let command = format!(
+        "{} {} eth1 eth0 203.0.113.9",
+        python.display(),
+        script.display()
+    );
+    let output = hosts.run_in(&right, &command);
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "all as it should be\n"
+    );
+    // Each was dropped for its own reason; what the edge's kernel says by itself is nobody's too.
+    let status = hosts.status("flow-offload").unwrap();
+    let mut nodes = status["nodes"].as_array().unwrap().iter();
+    let node = nodes.find(|node| node["name"] == "offload").unwrap();
+    let drops = &node["drops"];
+    assert_eq!(drops["probe_answer"], 2, "{drops}");
+    assert_eq!(drops["not_its_tunnel"], 2, "{drops}");
+    assert!(drops["unknown_terminal"].as_u64() >= Some(1), "{drops}");
+    assert_eq!(drops.as_object().unwrap().len(), 3, "{drops}");
+}
+
 /// The programs of these chains are those of `crates/flow/programs`, word for word.
 #[test]
 fn chains_have_the_programs_that_are_tested() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let read = |file: &str| -> Value {
-        let text = std::fs::read_to_string(root.join(file)).unwrap();
+        let text = std::fs::read_to_string(repository(file)).unwrap();
         serde_saphyr::from_str(&text).unwrap()
     };
     for (chain, node, program) in [
-        ("flow-balancer", "balance", "balancer"),
-        ("flow-offload", "offload", "gtp_offload_probe"),
+        ("chains/flow-balancer", "balance", "balancer"),
+        ("chains/flow-offload", "offload", "gtp_offload_probe"),
+        ("examples/fb5g/policer", "police", "policer"),
+        ("examples/fb5g/balancer", "balance", "load_balancer"),
+        ("examples/fb5g/offload", "offload", "gtp_offload_probe"),
     ] {
-        let chain = read(&format!("chains/{chain}.yaml"));
+        let chain = read(&format!("{chain}.yaml"));
         let program = read(&format!("crates/flow/programs/{program}.yaml"));
         assert_eq!(chain["nfs"][node]["program"], program, "{node}");
     }

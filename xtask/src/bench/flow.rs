@@ -6,9 +6,13 @@
 //!
 //! SPDX-License-Identifier: Apache-2.0
 
+mod bare;
+pub(crate) mod nftables;
 pub(super) mod programs;
 mod rte_hash;
+mod samples;
 mod traffic;
+mod windows;
 pub(super) mod workload;
 
 use std::path::Path;

@@ -16,7 +16,7 @@ pub(crate) mod child;
 mod epon;
 mod extent;
 mod floor;
-mod flow;
+pub(crate) mod flow;
 mod generator;
 mod hop;
 mod huge_pages;
@@ -104,7 +104,8 @@ enum Name {
     /// Lookups of the flow table by number of flows, hit, miss, churn and attack, beside DPDK's
     /// rte_hash
     Flow,
-    /// Packets through stateful programs, interpreted and as machine code, by number of flows
+    /// Packets through stateful programs by number of flows, hits, misses, churn and attack, as
+    /// machine code and interpreted, beside bare lookups and a rule of nftables
     FlowPrograms,
     /// Rate of the traffic generator over a link and a veth pair, beside tcpreplay and trafgen
     Generator,
@@ -207,7 +208,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         let rounds = arguments.rounds();
         let (bench, (results, mut notes)) = match arguments.name {
             Name::Flow => ("flow", flow::run(rounds, extent, work_dir.path())),
-            Name::FlowPrograms => ("flow-programs", flow::programs::run(rounds, extent)),
+            Name::FlowPrograms => {
+                let measured = flow::programs::run(rounds, extent, work_dir.path());
+                ("flow-programs", measured)
+            }
             Name::Upf => ("upf", upf::run(rounds, extent)),
             _ => ("pcs", pcs::run(rounds, extent, work_dir.path())),
         };

@@ -74,7 +74,7 @@ impl Root {
             self.copy(&repository.join(name), &place(name))?;
         }
         self.write(&place("copyright"), COPYRIGHT.as_bytes())?;
-        for folder in ["chains", "examples/netns"] {
+        for folder in ["chains", "examples/fb5g", "examples/netns"] {
             let files = output(
                 Command::new("git")
                     .current_dir(repository)

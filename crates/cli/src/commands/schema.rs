@@ -1,7 +1,9 @@
-//! `catena schema`: the JSON Schema of chain files, traffic profiles and studies, for editors.
+//! `catena schema`: the JSON Schema of what people write, for editors: chain files, flow programs,
+//! traffic profiles and studies.
 
 use std::process::ExitCode;
 
+use catena_flow::efsm::Document;
 use catena_measure::profile::Profile;
 use catena_measure::study::Study;
 
@@ -10,6 +12,9 @@ use crate::registry::registry;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// Of flow programs in files of their own
+    #[arg(long, conflicts_with_all = ["profile", "study"])]
+    flow: bool,
     /// Of traffic profiles
     #[arg(long, conflicts_with = "study")]
     profile: bool,
@@ -19,7 +24,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    if args.profile {
+    if args.flow {
+        crate::document::print_whole(&schemars::schema_for!(Document))?;
+    } else if args.profile {
         crate::document::print_whole(&(Profile::KIND.schema)())?;
     } else if args.study {
         crate::document::print_whole(&(Study::KIND.schema)())?;

@@ -251,6 +251,8 @@ fn the_schema_is_json() {
     let place = Place::new();
     let schema = place.catena(&["schema"]).assert_code(0).json();
     assert!(schema["properties"]["links"].is_object(), "{schema}");
+    let schema = place.catena(&["schema", "--flow"]).assert_code(0).json();
+    assert!(schema["properties"]["elements"].is_object(), "{schema}");
 }
 
 #[test]

@@ -65,7 +65,7 @@ pub fn load(file: &str, text: &str) -> Result<(Vec<Found>, Vec<Diagnostic>), Cha
                     let at = join(&path, &error.path);
                     let repair = error
                         .repair
-                        .unwrap_or_else(|| "see catena flow schema".to_owned());
+                        .unwrap_or_else(|| "see catena schema --flow".to_owned());
                     located.error(&at, 0, &error.message, &repair);
                 }
             }

@@ -25,6 +25,7 @@ const PAGES: &[&str] = &[
     "README.md",
     "docs/guide/doctor.md",
     "docs/guide/epon.md",
+    "docs/guide/flow.md",
     "docs/guide/getting-started.md",
     "docs/guide/install.md",
     "docs/guide/measuring.md",
@@ -107,6 +108,13 @@ const ELSEWHERE: &[(&str, By)] = &[
         By::File("crates/cli/tests/compose.rs", "epon.yaml"),
     ),
     (
+        "sudo catena run examples/fb5g/",
+        By::File(FLOWS, "examples/fb5g/"),
+    ),
+    ("catena status fb5g-", By::File(FLOWS, "hosts.status(")),
+    ("catena nf control fb5g-", By::File(FLOWS, "hosts.control(")),
+    ("catena stop fb5g-", By::File(FLOWS, "\"stop\"")),
+    (
         "sudo examples/upf/run.sh",
         By::File("crates/cli/tests/upf.rs", "examples/upf/run.sh"),
     ),
@@ -161,6 +169,7 @@ enum By {
 
 const HISTORIES: &str = "crates/engine/src/supervisor/simulation/histories.rs";
 const PACKAGES: &str = "crates/cli/tests/cli/packages.rs";
+const FLOWS: &str = "crates/cli/tests/flow_peers/containers.rs";
 const OWN_NF: &str = "crates/cli/tests/own_nf.rs";
 
 impl By {
@@ -254,6 +263,7 @@ pages! {
     the_readme: "README.md",
     the_doctor: "docs/guide/doctor.md",
     epon: "docs/guide/epon.md",
+    functions_of_flows: "docs/guide/flow.md",
     getting_started: "docs/guide/getting-started.md",
     installing: "docs/guide/install.md",
     measuring: "docs/guide/measuring.md",

@@ -41,6 +41,7 @@ pub(super) fn copy_examples(place: &Place) {
         "chains/studies",
         "chains/upf",
         "chains/upf/scenarios",
+        "examples/fb5g",
         "examples/netns",
     ] {
         let (from, to) = (repository().join(folder), place.path(folder));
