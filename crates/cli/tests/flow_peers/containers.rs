@@ -12,14 +12,14 @@ use super::{Hosts, PATIENCE, SERVER, SERVERS, repository, run};
 pub(super) struct Function {
     /// Of its file; its chain is called `fb5g-` and this.
     pub(super) name: &'static str,
-    node: &'static str,
+    pub(super) node: &'static str,
     pub(super) interfaces: [&'static str; 2],
     /// Makes the peers ready, before the chain starts.
     pub(super) join: fn(&mut Hosts),
     /// Sends what must come through.
     pub(super) exercise: fn(&Hosts),
     /// Drops that it causes: reason, and how many at least.
-    drops: &'static [(&'static str, u64)],
+    pub(super) drops: &'static [(&'static str, u64)],
 }
 
 pub(super) const POLICER: Function = Function {
