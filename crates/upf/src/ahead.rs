@@ -35,9 +35,6 @@ pub struct Ahead {
     next: usize,
 }
 
-/// What was found before a packet is handled: a key, and where it leads to.
-pub(crate) type Hint = ([u64; 2], u32);
-
 impl Ahead {
     /// Notes a packet of the burst at hand; all are noted, in their order.
     #[inline]

@@ -90,6 +90,9 @@ pub struct Session {
     pub redirections: Vec<Redirection>,
 }
 
+/// What was found before a packet is handled: a key, and where it leads to.
+pub(crate) type Hint = ([u64; 2], u32);
+
 /// What finds a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Key {

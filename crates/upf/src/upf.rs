@@ -8,10 +8,9 @@ use std::collections::{HashSet, VecDeque};
 
 use catena_flow::{Fate, FlowTable, HeapMemory, Inserted, Shape, Timeouts};
 
-use crate::ahead::Hint;
 use crate::application::Applications;
 use crate::association::ASSOCIATION_COUNT;
-use crate::model::Key;
+use crate::model::{Hint, Key};
 use crate::ranges::{Index, Pool, Teids};
 use crate::rules::NONE;
 use crate::settings::Settings;

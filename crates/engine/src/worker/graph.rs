@@ -130,8 +130,10 @@ impl Graph {
     /// Takes the lists for a turn, which is to put them back.
     #[inline]
     pub fn take_lists(&mut self) -> Lists {
-        let lists = self.lists.take();
-        lists.unwrap_or_else(|| Lists::of(&self.nodes[..self.chain_node_count()]))
+        self.lists.take().unwrap_or_else(|| {
+            let nodes = &self.nodes[..self.chain_node_count()];
+            Lists::of(nodes.iter().map(|node| &node.work))
+        })
     }
 
     /// Gives the node with an index in the chain other settings, if it is here: see

@@ -2,7 +2,6 @@
 //!
 //! Beside the path of a packet: made once, so that a turn asks no node what it is.
 
-use crate::worker::graph::WorkerNode;
 use crate::worker::work::Work;
 
 /// Ports and NFs of a worker, by their positions in its graph and in their order there.
@@ -17,20 +16,20 @@ pub struct Lists {
 }
 
 impl Lists {
-    /// Of a chain's nodes; ends of links are in neither list.
-    pub fn of(nodes: &[WorkerNode]) -> Self {
-        let positions = |belongs: fn(&WorkerNode) -> bool| {
-            let nodes = nodes.iter().enumerate();
-            let belonging = nodes.filter(move |(_, node)| belongs(node));
-            belonging.map(|(position, _)| position)
-        };
-        let is_port = |node: &WorkerNode| matches!(node.work, Work::Port { .. });
-        let mut nfs: Vec<usize> =
-            positions(|node| !matches!(node.work, Work::Port { .. }) && !node.is_end).collect();
+    /// Of what a chain's nodes do; ends of links are in neither list.
+    pub fn of<'a>(works: impl Iterator<Item = &'a Work>) -> Self {
+        let (mut ports, mut nfs, mut ending) = (Vec::new(), Vec::new(), Vec::new());
+        for (position, work) in works.enumerate() {
+            match work {
+                Work::Port { .. } => ports.push(position),
+                work if work.ends_paths() => ending.push(position),
+                Work::Nf(_) | Work::Bypass => nfs.push(position),
+            }
+        }
         let passing_count = nfs.len();
-        nfs.extend(positions(|node| node.is_end));
+        nfs.extend(ending);
         Self {
-            ports: positions(is_port).collect(),
+            ports,
             nfs,
             passing_count,
         }

@@ -1,9 +1,9 @@
 //! Entries of a running program's tables: set and removed one by one.
 //!
-//! Beside packets, for control requests. What follows from a table's entries takes long to make, and
-//! so does a table that grows, so they are made where nobody waits for them: a [`Tables`] beside the
-//! program knows what stands in its tables, and makes of each request a [`Change`], which the
-//! program takes between two bursts.
+//! Beside packets, for control requests. What follows from a table's entries takes long to make,
+//! and so does a table that grows, so they are made where nobody waits for them: a [`Tables`]
+//! beside the program knows what stands in its tables, and makes of each request a [`Change`],
+//! which the program takes between two bursts.
 
 use crate::Memory;
 

@@ -118,8 +118,8 @@ impl Resumption {
         }
     }
 
-    /// Nothing is to be added: only a record that is not whole is cut off. A file that is gone stays
-    /// so.
+    /// Nothing is to be added: only a record that is not whole is cut off. A file that is gone
+    /// stays so.
     ///
     /// # Errors
     ///

@@ -3,7 +3,8 @@
 //! Beside a packet's way, between two turns. Packets that are ready leave first, by the output of
 //! the same name, as do those of the UPF's own making; those that are held for their UEs are asked
 //! about again, in their order; parts wait for the rest of their packets, and parts of a packet
-//! that is whole make it whole again. Requests to SMFs and answers are waited for and kept as before.
+//! that is whole make it whole again. Requests to SMFs and answers are waited for and kept as
+//! before.
 //! What the new settings have no room for is dropped.
 
 use std::collections::VecDeque;

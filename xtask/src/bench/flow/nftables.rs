@@ -41,7 +41,8 @@ table ip catena {
   chain out {
   type filter hook output priority 0;
   ip daddr 127.64.0.0/10 drop
-  ip daddr 127.128.0.0/9 update @known { ip daddr limit rate over 10000/second burst 5 packets } drop
+  ip daddr 127.128.0.0/9 \
+    update @known { ip daddr limit rate over 10000/second burst 5 packets } drop
   ip daddr 127.128.0.0/9 drop
   }
 }
