@@ -11,6 +11,7 @@ mod containers;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -33,7 +34,9 @@ impl Hosts {
             skip("not root");
             return None;
         }
-        for tool in ["ip", "ss", "ethtool", "curl", "iperf3", "nginx", "python3"] {
+        for tool in [
+            "ip", "ss", "ethtool", "curl", "iperf3", "nginx", "ping", "python3",
+        ] {
             if Command::new(tool).arg("--version").output().is_err() {
                 skip(&format!("no {tool}; run tests/setup/netns.sh"));
                 return None;
@@ -44,9 +47,10 @@ impl Hosts {
             skip("no network namespaces here");
             return None;
         }
-        let id = std::process::id();
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let (count, id) = (COUNT.fetch_add(1, Ordering::Relaxed), std::process::id());
         let hosts = Self {
-            names: ["left", "middle", "right"].map(|side| format!("flow-{test:.8}-{side}-{id}")),
+            names: ["left", "middle", "right"].map(|side| format!("flow-{count}-{side}-{id}")),
             children: Vec::new(),
             folder: tempfile::tempdir().unwrap(),
         };

@@ -48,11 +48,19 @@ impl Anonymous {
             )
         }?;
         let base = NonNull::new(address.cast::<u8>()).ok_or(Errno::FAULT)?;
-        let memory = Self { base, len };
-        for advice in [Advice::LinuxHugepage, Advice::LinuxPopulateWrite] {
-            // SAFETY: of our own mapping, whose contents stay as they are. What a kernel does not
-            // know it refuses, and the memory is only slower then.
-            let _ = unsafe { rustix::mm::madvise(base.as_ptr().cast(), len, advice) };
+        let mut memory = Self { base, len };
+        let advise = |advice| {
+            // SAFETY: of our own mapping, whose contents stay as they are.
+            unsafe { rustix::mm::madvise(base.as_ptr().cast(), len, advice) }
+        };
+        // Without, the memory is only slower.
+        let _ = advise(Advice::LinuxHugepage);
+        if advise(Advice::LinuxPopulateWrite).is_err() {
+            // Linux before 5.14, or a sandbox that does not let it: page by page.
+            memory
+                .iter_mut()
+                .step_by(4096)
+                .for_each(|byte| *byte = std::hint::black_box(0));
         }
         Ok(memory)
     }

@@ -127,7 +127,7 @@ fn rows(all: &[Measured]) -> Vec<Row> {
 pub(super) fn run(rounds: u32, extent: Extent, work_dir: &Path) -> (Vec<Row>, Vec<String>) {
     let time = extent.slice(80, 200);
     let peer = rte_hash::RteHash::build(work_dir);
-    let _huge_pages = HugePages::reserve(HUGE_PAGES);
+    let _huge_pages = (extent != Extent::Brief).then(|| HugePages::reserve(HUGE_PAGES));
     let mut all: Vec<Measured> = SIZES.iter().map(|_| Measured::default()).collect();
     let mut is_huge = false;
     for round in 0..rounds {

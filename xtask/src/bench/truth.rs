@@ -67,7 +67,9 @@ pub(super) fn run(session: &mut Session) {
             cases.extend(bench.latency());
             cases.extend(bench.loss());
             cases.extend(bench.together(session.extent));
-            cases.push(bench.hog(session.cores));
+            if session.extent != Extent::Brief {
+                cases.push(bench.hog(session.cores));
+            }
         }
         Err(error) => session.notes.push(format!("binary: {error}")),
     }

@@ -1,7 +1,6 @@
 //! The command as people use it: the real binary, real files, a runtime folder of its own per test.
 
 mod aggregation;
-mod benches;
 mod book;
 mod dashboard;
 mod documents;

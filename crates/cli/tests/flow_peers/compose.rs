@@ -64,18 +64,21 @@ impl Project {
         })
     }
 
-    fn run(&self, arguments: &[&str]) -> Output {
-        let mut command = compose().unwrap();
+    fn run(&self, arguments: &[&str]) -> std::io::Result<Output> {
+        let compose = compose().unwrap();
+        let mut command = Command::new("timeout");
+        command.arg("120").arg(compose.get_program());
+        command.args(compose.get_args());
         command.env("DOCKER_HOST", format!("unix://{}", self.socket.display()));
         command.args(["-p", &self.name, "-f"]);
         command.arg(repository("examples/fb5g/compose.yaml"));
-        command.args(arguments).output().unwrap()
+        command.args(arguments).output()
     }
 }
 
 impl Drop for Project {
     fn drop(&mut self) {
-        self.run(&["down", "--volumes"]);
+        let _ = self.run(&["down", "--volumes"]);
     }
 }
 
@@ -88,20 +91,20 @@ fn is_up_and_down(test: &str, function: &Function) {
     let Some(project) = Project::new(test, function) else {
         return;
     };
-    let up = project.run(&["up", "--detach", function.name]);
+    let up = project.run(&["up", "--detach", function.name]).unwrap();
     assert!(up.status.success(), "{}", text(&up));
     let start = Instant::now();
     loop {
-        let logs = text(&project.run(&["logs", function.name]));
+        let logs = text(&project.run(&["logs", function.name]).unwrap());
         if logs.contains(" is running") {
             break;
         }
         assert!(start.elapsed() < PATIENCE, "the chain does not run: {logs}");
     }
     (function.exercise)(&project.hosts);
-    let stopped = project.run(&["stop", function.name]);
+    let stopped = project.run(&["stop", function.name]).unwrap();
     assert!(stopped.status.success(), "{}", text(&stopped));
-    let logs = text(&project.run(&["logs", function.name]));
+    let logs = text(&project.run(&["logs", function.name]).unwrap());
     assert!(logs.contains("+ 0 in flight"), "{logs}");
 }
 
@@ -139,7 +142,9 @@ fn the_policer_is_a_service() {
     let Some(project) = Project::new(test, &POLICER_OF_THE_CHAIN) else {
         return;
     };
-    let up = project.run(&["up", "--exit-code-from", "policer", "policer"]);
+    let up = project
+        .run(&["up", "--exit-code-from", "policer", "policer"])
+        .unwrap();
     let said = text(&up);
     assert!(up.status.success(), "{said}");
     assert!(said.contains("red 9798"), "{said}");

@@ -108,7 +108,7 @@ impl RxLink {
             Trust::Shared | Trust::Ro => self.pull_in_place(max, pools, load, bundles),
             Trust::Copy => self.pull_copies(max, pools, load),
         };
-        self.counters.bytes += load.bytes - before;
+        self.counters.bytes += load.bytes.saturating_sub(before);
         self.counters.packets += count as u64;
         self.left_behind = (count >= max).then_some(count as u64);
         if count > 0 {
@@ -174,6 +174,9 @@ impl RxLink {
         }
         if !bundles {
             bad += load.take_apart(pools);
+        }
+        if bad > 0 {
+            load.count_bytes();
         }
         self.counters.violations += bad;
         self.dropped[BAD].1 += bad + more;

@@ -36,7 +36,7 @@ impl Pools {
     }
 
     /// Notes that bundles made by [`Pools::look_at_bundle`], those from `first` on, are in hand,
-    /// and takes out those of own pools that cannot have come: gives their number.
+    /// and takes out those of own pools that cannot have come: gives the number of their packets.
     pub fn arrived_bundles(&mut self, load: &mut Load, first: usize) -> u64 {
         let mut bad = 0;
         let (own, places) = (&mut self.own, &self.places);
@@ -46,8 +46,11 @@ impl Pools {
             };
             let own = &mut own[usize::from(place)];
             let arrived = own.arrive_slots(bundle.buffer_index(), bundle.mask(), &LinkSet::ALL);
-            bad += u64::from(arrived.is_err());
-            if arrived.is_ok() { bundle.mask() } else { 0 }
+            if arrived.is_ok() {
+                return bundle.mask();
+            }
+            bad += u64::from(bundle.mask().count_ones());
+            0
         });
         self.violations += bad;
         bad

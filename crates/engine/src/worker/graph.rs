@@ -105,8 +105,7 @@ pub struct Graph {
     pub ends: Vec<LinkEnd>,
     /// What nodes have said of their room.
     pub asking: Asking,
-    /// Which of the nodes are ports, and which NFs; read before the first turn, and when a node
-    /// gets other work.
+    /// Which of the nodes are ports, and which NFs: see [`Graph::list_nodes`].
     pub lists: Option<Lists>,
 }
 
@@ -127,6 +126,12 @@ struct Answer {
 }
 
 impl Graph {
+    /// Lists the nodes, before the first turn and when one has got other work; else a turn does.
+    pub fn list_nodes(&mut self) {
+        let lists = self.take_lists();
+        self.lists = Some(lists);
+    }
+
     /// Takes the lists for a turn, which is to put them back.
     #[inline]
     pub fn take_lists(&mut self) -> Lists {

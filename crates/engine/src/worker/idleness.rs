@@ -10,11 +10,15 @@ use crate::wait::WaitPolicy;
 /// How often a worker gives way before it sleeps while bursts are full (ADR 7).
 const YIELDS_UNDER_LOAD: u32 = 20;
 
+/// How long a worker that waits for a near instant keeps its core from others at a time.
+const AWAKE_ALONE_NS: u64 = 100_000;
+
 /// How long nothing has moved.
 #[derive(Debug, Default)]
 pub(super) struct Idleness {
     since_ns: Option<u64>,
     yields: u32,
+    yielded_at_ns: u64,
     /// Known from the first question on.
     yields_max: Option<u32>,
     /// Packets and busy turns when that was last asked.
@@ -61,9 +65,16 @@ impl Idleness {
         self.yields < max
     }
 
-    /// It gave way.
-    pub(super) fn yielded(&mut self) {
+    /// Whether to give way at `now`, while a near instant is waited for awake: at first, so that
+    /// those who were woken may run, and from time to time.
+    pub(super) fn owes_a_yield(&self, now: u64) -> bool {
+        self.yields == 0 || now.saturating_sub(self.yielded_at_ns) >= AWAKE_ALONE_NS
+    }
+
+    /// It gave way, at `now`.
+    pub(super) fn yielded(&mut self, now: u64) {
         self.yields = self.yields.saturating_add(1);
+        self.yielded_at_ns = now;
     }
 }
 
@@ -84,7 +95,7 @@ mod tests {
             if !idle.may_yield(policy, 64, || sums) {
                 break;
             }
-            idle.yielded();
+            idle.yielded(7);
             count += 1;
         }
         idle.end();
@@ -118,5 +129,18 @@ mod tests {
         assert_eq!(idle.go_on(150), 50);
         idle.end();
         assert_eq!(idle.go_on(200), 0);
+    }
+
+    #[test]
+    fn whoever_waits_awake_gives_way_at_first_and_from_time_to_time() {
+        let mut idle = Idleness::default();
+        idle.go_on(7);
+        assert!(idle.owes_a_yield(7));
+        idle.yielded(7);
+        assert!(!idle.owes_a_yield(8));
+        assert!(!idle.owes_a_yield(AWAKE_ALONE_NS + 6));
+        assert!(idle.owes_a_yield(AWAKE_ALONE_NS + 7));
+        idle.end();
+        assert!(idle.owes_a_yield(AWAKE_ALONE_NS + 8));
     }
 }

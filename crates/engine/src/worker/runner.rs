@@ -225,6 +225,7 @@ impl Runner {
                 node.holding.hold.reserve(buffers);
             }
         }
+        self.graph.list_nodes();
     }
 
     /// Nothing moved: spin, give way, or sleep, by the policy.
@@ -232,19 +233,22 @@ impl Runner {
         let since_ns = idle.go_on(now);
         let sums = || (self.graph.packets(), self.sums.busy_turns);
         let event = self.turn.next_event.map_or(u64::MAX, |time| time.0);
+        let is_near = event < now + AWAKE_NS;
         let spins = since_ns < self.wait.spin_ns;
-        let yields =
-            !spins && (idle.may_yield(self.wait, self.turn.burst, sums) || !self.wait.sleeps);
-        // Neighbours have had the core, if they wanted it; giving way all the time until an
-        // instant comes would keep others from it (docs/adr/0007).
-        if !spins && !yields && event >= now + AWAKE_NS {
+        // Until a near instant comes, giving way all the time would keep others from the core, not
+        // let them to it (docs/adr/0007).
+        let yields = !spins
+            && (idle.may_yield(self.wait, self.turn.burst, sums)
+                || !self.wait.sleeps
+                || (is_near && idle.owes_a_yield(now)));
+        if !spins && !yields && !is_near {
             return self.sleep(now, next_tick);
         }
         if self.is_behind(now) {
             self.store_counters(now);
         }
         if yields {
-            idle.yielded();
+            idle.yielded(now);
             self.sums.yields += 1;
             std::thread::yield_now();
             self.turn.probe.gave_way();
@@ -478,6 +482,7 @@ impl Runner {
             self.rebuild(index, rebuild);
         }
         self.graph.set_outputs(&rewiring.outputs, additions.tx);
+        self.graph.list_nodes();
         self.free_blocks();
         (self.report)(&FromWorker::Rewired);
     }

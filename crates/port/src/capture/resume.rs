@@ -119,13 +119,16 @@ impl Resumption {
     }
 
     /// Nothing is to be added: only a record that is not whole is cut off. A file that is gone
-    /// stays so.
+    /// stays so, and one that another has put in its place stays as it is.
     ///
     /// # Errors
     ///
     /// As [`Self::take_up`].
     pub fn close(self) -> Result<(), CaptureError> {
-        match std::fs::metadata(&self.path).is_ok_and(|about| about.is_file()) {
+        let is_ours = std::fs::metadata(&self.path).is_ok_and(|about| {
+            about.is_file() && self.identity == Some((about.dev(), about.ino()))
+        });
+        match is_ours {
             true => self.take_up()?.finish().map(drop),
             false => Ok(()),
         }

@@ -280,7 +280,7 @@ pub(in super::super) fn run(
     extent: Extent,
     work_dir: &Path,
 ) -> (Vec<Row>, Vec<String>) {
-    let _huge_pages = HugePages::reserve(HUGE_PAGES);
+    let _huge_pages = (extent != Extent::Brief).then(|| HugePages::reserve(HUGE_PAGES));
     let ns_per_tick = tsc::ns_per_tick(CALIBRATION);
     let windows = if extent == Extent::Brief { 1 } else { WINDOWS };
     let mut quiet = Quiet::default();

@@ -89,6 +89,7 @@ impl Testpmd {
     /// Finds testpmd, installing it where that is allowed.
     pub(crate) fn new(work_dir: Rc<WorkDir>) -> Self {
         let installed = install::require(PROGRAM, &PACKAGES, work_dir.path());
+        let huge_pages = installed.is_ok().then(|| HugePages::reserve(HUGE_PAGES));
         Self {
             work_dir,
             deadline: None,
@@ -97,7 +98,7 @@ impl Testpmd {
             notes: Vec::new(),
             disturbances: BTreeMap::new(),
             tunings: BTreeMap::new(),
-            _huge_pages: HugePages::reserve(HUGE_PAGES),
+            _huge_pages: huge_pages.flatten(),
         }
     }
 }

@@ -98,10 +98,7 @@ const ELSEWHERE: &[(&str, By)] = &[
     ),
     (
         "cargo xtask bench",
-        By::File(
-            "crates/cli/tests/cli/benches.rs",
-            "[\"xtask\", \"bench\", name",
-        ),
+        By::File("crates/cli/tests/benches.rs", "[\"xtask\", \"bench\", name"),
     ),
     (
         "docker compose -f containers/epon.yaml",

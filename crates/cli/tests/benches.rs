@@ -1,16 +1,28 @@
 //! Every benchmark that a document prints runs: its least form, Catena's sides only. What it
-//! measures is for quiet machines.
+//! measures is for quiet machines. A file of its own, since benchmarks keep both cores busy.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 
-use super::harness::repository;
+/// What a row may say that has no figure: time is short, others run, or peers are left out.
+const EXCUSES: [&str; 7] = [
+    "left out of a brief run",
+    "no time was left",
+    "time limit",
+    "disturbed",
+    "too few chunks",
+    "needs two cores",
+    "one core only",
+];
+/// What one may take, with the build of the program that runs it.
+const LIMIT_S: &str = "900";
 
-/// What a row may say that has no figure: time is short, and peers are left out.
-const EXCUSES: [&str; 3] = ["left out of a brief run", "no time was left", "time limit"];
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
 
 /// Names of benchmarks in documents.
 fn printed(folder: &Path, names: &mut BTreeSet<String>) {
@@ -36,7 +48,8 @@ fn printed(folder: &Path, names: &mut BTreeSet<String>) {
 /// Runs a benchmark, and gives its rows.
 fn brief(name: &str, folder: &Path) -> Vec<Value> {
     let file = folder.join(format!("{name}.json"));
-    let output = Command::new(env!("CARGO"))
+    let output = Command::new("timeout")
+        .args([LIMIT_S, env!("CARGO")])
         .args(["xtask", "bench", name, "--brief", "--catena"])
         .arg(env!("CARGO_BIN_EXE_catena"))
         .arg("--json")
