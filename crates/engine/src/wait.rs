@@ -51,8 +51,7 @@ pub struct ChosenWait {
     pub basis: WaitBasis,
 }
 
-/// Chooses a policy. `Auto` never spins where pollers outnumber cores or a quota is set, but for an
-/// instant that is too near to sleep until it.
+/// Chooses a policy. `Auto` never spins where pollers outnumber cores or a quota is set.
 pub fn choose(choice: WaitChoice, basis: WaitBasis) -> ChosenWait {
     let own_core = basis.pollers <= basis.cores && !basis.has_quota;
     let policy = match choice {
