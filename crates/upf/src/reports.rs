@@ -126,6 +126,10 @@ impl Upf {
         triggers: &[(u8, UsageReportTrigger)],
         now_ns: u64,
     ) {
+        if !self.transactions.has_room() {
+            self.counters.unsent += 1;
+            return;
+        }
         let Some(image) = self.store.image(slot) else {
             return;
         };
