@@ -182,6 +182,8 @@ pub(crate) enum Waiting {
 /// place, beside sessions.
 #[derive(Debug)]
 pub(crate) struct Requests {
+    /// Of the sessions that they are about.
+    recovery: u32,
     transactions: Transactions,
     outbox: VecDeque<Datagram>,
     unreported: VecDeque<(u64, Waiting)>,
@@ -356,6 +358,7 @@ impl Upf {
         let none = Transactions::new(self.settings.t1_ns, self.settings.n1);
         let none = none.of_shard(shard, shard_count);
         Requests {
+            recovery: self.store.recovery(),
             transactions: std::mem::replace(&mut self.transactions, none),
             outbox: std::mem::take(&mut self.outbox),
             unreported: std::mem::take(&mut self.unreported),
@@ -364,12 +367,16 @@ impl Upf {
         }
     }
 
-    /// Goes on with what another UPF has given up.
+    /// Goes on with what another UPF has given up. What is about sessions that did not pass on, as
+    /// where their number changes, is forgotten: new ones may have their numbers.
     pub(crate) fn take_requests(&mut self, requests: Requests) {
+        self.end_markers.extend(requests.end_markers);
+        if requests.recovery != self.store.recovery() {
+            return;
+        }
         self.transactions.go_on_with(requests.transactions);
         self.outbox.extend(requests.outbox);
         self.unreported.extend(requests.unreported);
-        self.end_markers.extend(requests.end_markers);
         self.released.extend(requests.released);
     }
 
