@@ -64,6 +64,7 @@ sources! {
     "../supervisor/book.rs",
     "../supervisor/keeper.rs",
     "../supervisor/reclaims.rs",
+    "../../../shm/src/anonymous.rs",
     "../../../shm/src/bell.rs",
     "../../../shm/src/counters.rs",
     "../../../shm/src/descriptor.rs",

@@ -144,6 +144,9 @@ pub(super) struct History<'a> {
     supervisor: Option<Supervisor>,
     /// Whether a worker may hang.
     pub(super) hangs: bool,
+    /// Whether a worker may be chosen so rarely that what it has not taken after the patience of a
+    /// change is given up.
+    may_be_late: bool,
     /// What has happened, for people.
     course: Vec<String>,
 }
@@ -167,6 +170,7 @@ impl<'a> History<'a> {
             draft,
             supervisor: None,
             hangs: false,
+            may_be_late: false,
             course: Vec::new(),
         }
     }
@@ -320,7 +324,7 @@ impl<'a> History<'a> {
     }
 
     fn check(&mut self, is_drained: bool) -> Result<(), String> {
-        let may_hang = self.hangs;
+        let (may_hang, may_be_late) = (self.hangs, self.may_be_late);
         // A chain that ends with packets on their way may call a bundle both free and out.
         let has_bundles = self.draft.aggregate == "on" && !is_drained;
         let supervisor = self.supervisor();
@@ -349,7 +353,7 @@ impl<'a> History<'a> {
                 return failed(&format!("packets of {} do not add up", link.name));
             }
         }
-        let nobody_died = !may_hang
+        let nobody_died = !(may_hang || may_be_late)
             && with(|world| world.killed) == Some(0)
             && supervisor.past.deaths == 0
             && status.detached.is_empty();
@@ -415,6 +419,7 @@ fn live(seed: u64, root: &Path) -> Result<(), String> {
     let mut history = History {
         random,
         hangs,
+        may_be_late: true,
         ..History::of(seed, root, draft)
     };
     let result = (|| {
