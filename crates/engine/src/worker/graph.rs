@@ -141,8 +141,7 @@ impl Graph {
         })
     }
 
-    /// Gives the node with an index in the chain other settings, if it is here: see
-    /// [`WorkerNode::replace_work`].
+    /// Gives the node with an index in the chain other settings, if it is here.
     pub fn replace_work(&mut self, index: usize, work: Work, pools: &mut Pools) {
         if let Some(node) = self.nodes.iter_mut().find(|node| node.index == index) {
             node.replace_work(work, pools);
