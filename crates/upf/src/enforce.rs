@@ -75,7 +75,7 @@ pub(crate) fn ruled(
         learn(image, found, look);
     }
     let place = first_fit(image, found, look).ok_or(Decision::Drop(Why::NoPdr))?;
-    let record = image.pdr_record(place);
+    let record = image.record::<Pdr>(place);
     let record = record.ok_or(Decision::Drop(Why::NoPdr))?;
     let (pdr_id, far_at) = (P::id().get(record), P::far_at().get(record));
     let source = (P::source_interface().get(record), P::instance().get(record));
@@ -89,7 +89,7 @@ pub(crate) fn ruled(
         return Err(Decision::Drop(Why::Spoofed));
     }
     let far = image.far(far_at).ok_or(Decision::Drop(Why::FarDrop))?;
-    if let Some(record) = image.pdr_record_mut(place) {
+    if let Some(record) = image.record_mut::<Pdr>(place) {
         let packets = P::packets().get(record);
         P::packets().set(record, &(packets + 1));
     }
@@ -109,7 +109,7 @@ pub(crate) fn ruled(
         return Err(Decision::Drop(Why::FarDrop));
     }
     for place in urrs {
-        let Some(record) = image.urr_record_mut(*place) else {
+        let Some(record) = image.record_mut::<Urr>(*place) else {
             continue;
         };
         let (is_allowed, trigger) = Urr::allows_at(record);
@@ -119,7 +119,7 @@ pub(crate) fn ruled(
         }
     }
     let is_open = |place: &u8| {
-        let record = image.qer_record(*place);
+        let record = image.record::<Qer>(*place);
         record.is_none_or(|record| Meter::load(record, is_uplink).is_open)
     };
     let is_redirected = image.redirects(far.id) && qers.iter().all(is_open);
@@ -157,7 +157,11 @@ pub(crate) fn ruled(
 /// What QERs mark packets with: the first that says so.
 #[inline]
 fn marking(image: &Image<'_>, places: &[u8]) -> Marking {
-    let records = || places.iter().filter_map(|place| image.qer_record(*place));
+    let records = || {
+        places
+            .iter()
+            .filter_map(|place| image.record::<Qer>(*place))
+    };
     (
         records().find_map(|record| Q::qfi().get(record)),
         records().any(|record| Q::rqi().get(record)),
@@ -187,12 +191,12 @@ fn metered(
     };
     let meters = &mut meters[..places.len()];
     for (meter, place) in meters.iter_mut().zip(places) {
-        let record = image.qer_record(*place);
+        let record = image.record::<Qer>(*place);
         *meter = record.map_or_else(Meter::open, |record| Meter::load(record, is_uplink));
     }
     qer::enforce(meters, len, now_ns)?;
     for (meter, place) in meters.iter().zip(places) {
-        if let Some(record) = image.qer_record_mut(*place) {
+        if let Some(record) = image.record_mut::<Qer>(*place) {
             meter.store(record, is_uplink);
         }
     }
@@ -209,7 +213,7 @@ fn count(
     is_before_qos: bool,
 ) {
     for place in places {
-        let Some(record) = image.urr_record_mut(*place) else {
+        let Some(record) = image.record_mut::<Urr>(*place) else {
             continue;
         };
         if Urr::is_before_qos_at(record) == is_before_qos {
@@ -223,7 +227,7 @@ fn count(
 /// Learns from a packet which applications it is of, of those that any PDR names: also PDRs that
 /// it does not come to.
 fn learn(image: &Image<'_>, found: &Found, look: &mut Look<'_>) {
-    let records = || (0..image.pdr_count()).filter_map(|place| image.pdr_record(place));
+    let records = || (0..image.pdr_count()).filter_map(|place| image.record::<Pdr>(place));
     let mut its = records().filter(|record| P::teid().get(record) == found.teid);
     let Some(first) = its.next() else {
         return;
@@ -242,7 +246,7 @@ fn learn(image: &Image<'_>, found: &Found, look: &mut Look<'_>) {
 fn first_fit(image: &Image<'_>, found: &Found, look: &Look<'_>) -> Option<u8> {
     let mut places = 0..image.pdr_count();
     places.find(|place| {
-        let record = image.pdr_record(*place);
+        let record = image.record::<Pdr>(*place);
         record.is_some_and(|record| fits(image, record, found, look))
     })
 }
@@ -299,7 +303,7 @@ fn is_of_ue(image: &Image<'_>, record: &[u8], inner: &Inner, is_uplink: bool) ->
 
 #[inline]
 fn passes_filter(image: &Image<'_>, place: u8, inner: &Inner, is_uplink: bool) -> bool {
-    let Some(record) = image.filter_record(place) else {
+    let Some(record) = image.record::<Filter>(place) else {
         return false;
     };
     // Most filters that do not fit are of another protocol: the rest of them need not be read.

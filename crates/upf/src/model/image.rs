@@ -23,7 +23,7 @@ const URR_HOT: usize = Fields::<Urr>::terms()
 
 /// Where each kind of record begins, and where the image ends.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Offsets {
+pub(crate) struct Offsets {
     pub(super) pdrs: usize,
     pub(super) fars: usize,
     pub(super) qers: usize,
@@ -72,6 +72,40 @@ impl Offsets {
             end: redirections + redirection_count * Redirection::LEN,
         }
     }
+}
+
+/// A kind of record of which an image has a list.
+pub(crate) trait Listed: Stored {
+    /// Its place among the counts.
+    const KIND: usize;
+
+    /// Where the list begins.
+    fn begin(at: &Offsets) -> usize;
+}
+
+macro_rules! listed {
+    ($($record:ty: $kind:literal $begin:ident;)*) => { $(
+        impl Listed for $record {
+            const KIND: usize = $kind;
+
+            #[inline]
+            fn begin(at: &Offsets) -> usize {
+                at.$begin
+            }
+        }
+    )* };
+}
+
+listed! {
+    Pdr: 0 pdrs;
+    Far: 1 fars;
+    Qer: 2 qers;
+    Urr: 3 urrs;
+    Bar: 4 bars;
+    Filter: 5 filters;
+    Route: 6 routes;
+    Copied: 7 copies;
+    Redirection: 8 redirections;
 }
 
 /// The records of an image where they lie. Places beyond the counts give none.
@@ -191,148 +225,111 @@ impl<'a> Image<'a> {
     /// Whether any PDR has filters.
     #[inline]
     pub const fn has_filters(&self) -> bool {
-        self.counts[5] > 0
+        self.counts[Filter::KIND] > 0
     }
 
     /// Whether any PDR has framed routes.
     #[inline]
     pub const fn has_routes(&self) -> bool {
-        self.counts[6] > 0
+        self.counts[Route::KIND] > 0
     }
 
     /// Where the record at a place lies, if it is there.
     #[inline]
-    fn range<T: Stored>(&self, kind: usize, from: usize, place: u8) -> Option<Range<usize>> {
-        let from = from + usize::from(place) * T::LEN;
-        (place < self.counts[kind]).then_some(from..from + T::LEN)
+    fn range<T: Listed>(&self, place: u8) -> Option<Range<usize>> {
+        let from = T::begin(&self.at) + usize::from(place) * T::LEN;
+        (place < self.counts[T::KIND]).then_some(from..from + T::LEN)
     }
 
+    /// A record where it lies.
     #[inline]
-    fn record<T: Stored>(&self, kind: usize, from: usize, place: u8) -> Option<&[u8]> {
-        let range = self.range::<T>(kind, from, place)?;
+    pub(crate) fn record<T: Listed>(&self, place: u8) -> Option<&[u8]> {
+        let range = self.range::<T>(place)?;
         self.bytes.get(range)
     }
 
+    /// A record where it lies, to be changed.
     #[inline]
-    fn record_mut<T: Stored>(&mut self, kind: usize, from: usize, place: u8) -> Option<&mut [u8]> {
-        let range = self.range::<T>(kind, from, place)?;
+    pub(crate) fn record_mut<T: Listed>(&mut self, place: u8) -> Option<&mut [u8]> {
+        let range = self.range::<T>(place)?;
         self.bytes.get_mut(range)
     }
 
     #[inline]
-    fn get<T: Stored>(&self, kind: usize, from: usize, place: u8) -> Option<T> {
-        self.record::<T>(kind, from, place).map(T::load)
+    fn get<T: Listed>(&self, place: u8) -> Option<T> {
+        self.record::<T>(place).map(T::load)
     }
 
     #[inline]
-    fn set<T: Stored>(&mut self, kind: usize, from: usize, place: u8, value: &T) {
-        if let Some(record) = self.record_mut::<T>(kind, from, place) {
+    fn set<T: Listed>(&mut self, place: u8, value: &T) {
+        if let Some(record) = self.record_mut::<T>(place) {
             value.store(record);
         }
+    }
+
+    fn all<T: Listed>(&self) -> impl Iterator<Item = T> {
+        (0..self.counts[T::KIND]).filter_map(|place| self.get(place))
     }
 
     /// A PDR.
     #[inline]
     pub fn pdr(&self, place: u8) -> Option<Pdr> {
-        self.get(0, self.at.pdrs, place)
-    }
-
-    /// A PDR where it lies.
-    #[inline]
-    pub fn pdr_record(&self, place: u8) -> Option<&[u8]> {
-        self.record::<Pdr>(0, self.at.pdrs, place)
-    }
-
-    /// A PDR where it lies, to be changed.
-    #[inline]
-    pub fn pdr_record_mut(&mut self, place: u8) -> Option<&mut [u8]> {
-        self.record_mut::<Pdr>(0, self.at.pdrs, place)
+        self.get(place)
     }
 
     /// A FAR.
     #[inline]
     pub fn far(&self, place: u8) -> Option<Far> {
-        self.get(1, self.at.fars, place)
+        self.get(place)
     }
 
     /// A QER.
     #[inline]
     pub fn qer(&self, place: u8) -> Option<Qer> {
-        self.get(2, self.at.qers, place)
-    }
-
-    /// A QER where it lies.
-    #[inline]
-    pub fn qer_record(&self, place: u8) -> Option<&[u8]> {
-        self.record::<Qer>(2, self.at.qers, place)
-    }
-
-    /// A QER where it lies, to be changed.
-    #[inline]
-    pub fn qer_record_mut(&mut self, place: u8) -> Option<&mut [u8]> {
-        self.record_mut::<Qer>(2, self.at.qers, place)
+        self.get(place)
     }
 
     /// A URR.
     #[inline]
     pub fn urr(&self, place: u8) -> Option<Urr> {
-        self.get(3, self.at.urrs, place)
-    }
-
-    /// A URR where it lies.
-    #[inline]
-    pub fn urr_record(&self, place: u8) -> Option<&[u8]> {
-        self.record::<Urr>(3, self.at.urrs, place)
-    }
-
-    /// A URR where it lies, to be changed.
-    #[inline]
-    pub fn urr_record_mut(&mut self, place: u8) -> Option<&mut [u8]> {
-        self.record_mut::<Urr>(3, self.at.urrs, place)
+        self.get(place)
     }
 
     /// Writes a URR.
     #[inline]
     pub fn set_urr(&mut self, place: u8, urr: &Urr) {
-        self.set(3, self.at.urrs, place, urr);
+        self.set(place, urr);
     }
 
     /// A BAR.
     #[inline]
     pub fn bar(&self, place: u8) -> Option<Bar> {
-        self.get(4, self.at.bars, place)
+        self.get(place)
     }
 
     /// A filter.
     #[inline]
     pub fn filter(&self, place: u8) -> Option<Filter> {
-        self.get(5, self.at.filters, place)
-    }
-
-    /// A filter where it lies.
-    #[inline]
-    pub fn filter_record(&self, place: u8) -> Option<&[u8]> {
-        self.record::<Filter>(5, self.at.filters, place)
+        self.get(place)
     }
 
     /// Framed routes of all PDRs.
     #[inline]
     pub fn routes(&self) -> impl Iterator<Item = Route> {
-        (0..self.counts[6]).filter_map(|place| self.get(6, self.at.routes, place))
+        self.all()
     }
 
     /// Copies that FARs send.
     #[inline]
     pub fn copies(&self) -> impl Iterator<Item = Copied> {
-        (0..self.counts[7]).filter_map(|place| self.get(7, self.at.copies, place))
+        self.all()
     }
 
     /// Where a FAR redirects requests to.
     #[inline]
     pub fn redirection(&self, far_id: u32) -> Option<Redirection> {
-        let from = self.at.redirections;
-        let mut records =
-            (0..self.counts[8]).filter_map(|at| self.record::<Redirection>(8, from, at));
+        let mut records = (0..self.counts[Redirection::KIND])
+            .filter_map(|place| self.record::<Redirection>(place));
         let is_its = |record: &&[u8]| Fields::<Redirection>::far_id().get(record) == far_id;
         records.find(is_its).map(Redirection::load)
     }
@@ -340,6 +337,6 @@ impl<'a> Image<'a> {
     /// Whether a FAR redirects requests.
     #[inline]
     pub fn redirects(&self, far_id: u32) -> bool {
-        self.counts[8] > 0 && self.redirection(far_id).is_some()
+        self.counts[Redirection::KIND] > 0 && self.redirection(far_id).is_some()
     }
 }
