@@ -27,21 +27,13 @@ use super::words;
 const SIZES: [(u32, &[Sample]); 4] = [
     (1_000, &SHIPPED),
     (100_000, &SHIPPED),
-    (1_000_000, &ALL),
+    (1_000_000, &Sample::ALL),
     (10_000_000, &SHIPPED),
 ];
 /// Where targets are.
 const USUAL: u32 = 1_000_000;
 /// Programs of chains that ship.
 const SHIPPED: [Sample; 3] = [Sample::Policer, Sample::Balancer, Sample::Offload];
-const ALL: [Sample; 6] = [
-    Sample::Policer,
-    Sample::Balancer,
-    Sample::Offload,
-    Sample::States,
-    Sample::RoundRobin,
-    Sample::Passive,
-];
 /// Works, bytes of their frames, and how they are called. What leaves flows behind comes last.
 const CASES: [(Work, usize, &str); 8] = [
     (Work::Hits, 64, "hits"),
@@ -228,7 +220,8 @@ fn compile_times() -> Vec<String> {
         let ms = started.elapsed().as_secs_f64() * 1000.0;
         Ok::<_, String>(format!("{} is compiled in {ms:.1} ms", sample.name()))
     };
-    ALL.into_iter()
+    Sample::ALL
+        .into_iter()
         .filter_map(|sample| time(sample).ok())
         .collect()
 }
@@ -306,7 +299,7 @@ pub(in super::super) fn run(
         rows.extend(rows_of(subject, ns_per_tick));
     }
     rows.extend(scaling(&subjects, ns_per_tick));
-    rows.extend(ALL.map(state_row));
+    rows.extend(Sample::ALL.map(state_row));
     let usual = |one: &&Subject| (one.sample, one.flows) == (Sample::Policer, USUAL);
     let policer = subjects.iter().find(usual);
     let policer = policer.map(|one| &one.measured[HITS].compiled);

@@ -63,6 +63,16 @@ pub(super) enum Step {
 }
 
 impl Sample {
+    /// All programs.
+    pub(super) const ALL: [Self; 6] = [
+        Self::Policer,
+        Self::Balancer,
+        Self::Offload,
+        Self::States,
+        Self::RoundRobin,
+        Self::Passive,
+    ];
+
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Policer => "policer",

@@ -363,18 +363,9 @@ impl Drop for Traffic {
 mod tests {
     use super::*;
 
-    const SAMPLES: [Sample; 6] = [
-        Sample::Policer,
-        Sample::Balancer,
-        Sample::Offload,
-        Sample::States,
-        Sample::RoundRobin,
-        Sample::Passive,
-    ];
-
     #[test]
     fn packets_of_known_flows_pass_by_either_engine_and_strangers_do_what_they_should() {
-        for sample in SAMPLES {
+        for sample in Sample::ALL {
             let mut traffic = Traffic::new(sample, 5000).expect("a program");
             // Passes, since what evicts has room; is unknown to a balancer; goes to the core.
             let unknown = if sample.has_servers() { WINDOW } else { 0 };
@@ -401,7 +392,7 @@ mod tests {
 
     #[test]
     fn the_floor_finds_all_flows() {
-        for sample in SAMPLES {
+        for sample in Sample::ALL {
             let mut traffic = Traffic::new(sample, 1000).expect("a program");
             let mut floor = Bare::new(sample, 1000).expect("a table");
             for bytes in [64, 1024] {
