@@ -50,37 +50,27 @@ pub fn clamp(packet: &mut [u8], most: u16) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use catena_wire::ip::{Addresses, Protocol};
+    use catena_wire::ip::Addresses;
     use catena_wire::ipv4;
+    use catena_wire::options::Options;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::segment;
 
     fn syn(options: &[u8], flags: Flags) -> Vec<u8> {
-        let len = 20 + options.len();
-        let mut bytes = vec![0; 20 + len];
         let (src, dst) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
-        ipv4::Header {
-            dscp: 0,
-            ecn: 0,
-            ident: 0,
-            dont_fragment: true,
-            more_fragments: false,
-            fragment_offset: 0,
-            ttl: 64,
-            protocol: Protocol::TCP,
-            src,
-            dst,
-            payload_len: len,
-            options: Default::default(),
-        }
-        .emit(&mut bytes);
-        bytes[20 + 12] = (len as u8 / 4) << 4;
-        bytes[40..].copy_from_slice(options);
-        let mut view = tcp::View::parse(&mut bytes[20..]).unwrap();
-        view.set_flags(flags);
-        view.fill_checksum(&Addresses::V4 { src, dst });
-        bytes
+        let header = tcp::Header {
+            src_port: 0,
+            dst_port: 0,
+            sequence: 0,
+            acknowledgment: 0,
+            flags,
+            window: 0,
+            urgent: 0,
+            options: Options::new(options).unwrap(),
+        };
+        segment::packet(&Addresses::V4 { src, dst }, &header, &[])
     }
 
     fn offered(packet: &[u8]) -> (u16, bool) {
