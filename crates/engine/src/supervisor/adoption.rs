@@ -258,7 +258,7 @@ impl Supervisor {
             return self.detach(worker, "it has heard more, or less, than it was told");
         }
         instance.is_finished = said.0;
-        instance.is_drained = said.1 == Some(self.drain_round);
+        instance.drained = said.1.unwrap_or(0);
         if instance.changing == Changing::No {
             return;
         }

@@ -4,7 +4,8 @@
 //!    used yet: if anything fails, all of it is forgotten and the chain runs on as it was.
 //! 2. Everybody is given the neighbours' memory, and, once all know the pools that are new,
 //!    producers turn to their new links. From here on nothing enters a link that goes.
-//! 3. Links that go run empty, in the order packets take them.
+//! 3. Workers that go take nothing more in and send what they hold; links that go run empty, in the
+//!    order packets take them.
 //! 4. Receivers let go of empty links and turn to new ones, so packets of a flow keep their order;
 //!    a worker that goes waits until the buffers it owns are home, then stops.
 //!

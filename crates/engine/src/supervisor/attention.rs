@@ -116,7 +116,7 @@ impl Supervisor {
             tv_nsec: 0,
         });
         #[cfg(test)]
-        let timeout = crate::supervisor::simulation::go_on(timeout);
+        let timeout = crate::supervisor::simulation::go_on(self, timeout);
         if poll(&mut fds, Some(&timeout)).is_err() {
             return (Vec::new(), vec![false; also.len()]);
         }

@@ -11,6 +11,7 @@ use catena_shm::sync::Ordering;
 
 use crate::protocol::ToWorker;
 use crate::supervisor::Supervisor;
+use crate::supervisor::instance::Instance;
 use crate::supervisor::memory::rings;
 use crate::supervisor::rounds::Draining;
 
@@ -25,6 +26,12 @@ impl Supervisor {
     /// Whether nothing more is taken in.
     pub fn is_draining(&self) -> bool {
         self.drain_round != 0
+    }
+
+    /// Whether a worker has said, in the round that is under way, that it takes nothing in and
+    /// holds nothing. What was asked in an earlier one says nothing of what has passed since.
+    pub(super) fn is_drained(&self, instance: &Instance) -> bool {
+        self.is_draining() && instance.drained == self.drain_round
     }
 
     /// Asks once more where all have said that they hold nothing, and something has passed since
@@ -51,7 +58,6 @@ impl Supervisor {
         self.drain_round = self.next_request;
         let round = self.drain_round;
         for worker in 0..self.instances.len() {
-            self.instances[worker].is_drained = false;
             self.tell(worker, &ToWorker::Drain { round });
         }
     }

@@ -183,8 +183,7 @@ impl Supervisor {
                 State::Made | State::Running | State::Stopping,
             ) => self.accused(worker, region, count),
             (FromWorker::Finished, _) => instance.is_finished = true,
-            // What was asked in an earlier round says nothing of what has passed since.
-            (FromWorker::Drained { round }, _) => instance.is_drained |= round == self.drain_round,
+            (FromWorker::Drained { round }, _) => instance.drained = round,
             (FromWorker::Answer { id, result }, _) => self.answered(worker, id, result),
             (FromWorker::Stopped { ports }, State::Running | State::Stopping) => {
                 instance.closings = ports;

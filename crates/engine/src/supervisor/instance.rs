@@ -189,8 +189,9 @@ pub struct Instance {
     pub is_retiring: bool,
     /// Whether it passes packets on in place of its nodes.
     pub is_bypass: bool,
-    /// Whether it has stopped taking packets in.
-    pub is_drained: bool,
+    /// The last round in which it was asked to take nothing more in, and said that it holds
+    /// nothing; 0 if there was none.
+    pub drained: u64,
     /// Whether it was ended for breaking the rules.
     pub is_detached: bool,
     /// Why it failed, if it said so.
@@ -237,7 +238,7 @@ impl Instance {
             running_since: None,
             closings: Vec::new(),
             is_finished: false,
-            is_drained: false,
+            drained: 0,
             is_introduced: false,
             changing: Changing::No,
             rx_gone: 0,

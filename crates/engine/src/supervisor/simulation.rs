@@ -28,6 +28,7 @@ use catena_shm::tsc::Clock;
 use rustix::event::Timespec;
 use rustix::pipe::pipe;
 
+use crate::supervisor::Supervisor;
 use crate::supervisor::body::Body;
 use crate::wait::WaitBasis;
 use crate::worker::serve::stepped::Stepped;
@@ -62,16 +63,31 @@ impl Random {
 /// A worker, and what becomes readable at its exit.
 struct Living {
     worker: Stepped,
+    /// When its control thread was last let listen, and speak, and its data path turn.
+    chosen: [Duration; 3],
     _exit: OwnedFd,
 }
 
-/// What a course has happen at its moment, by process number.
+/// What a course has happen at its moment, by process number. A process of that number may be
+/// still to come.
 #[derive(Clone, Copy, Debug)]
 enum Deed {
     Kill(u32),
     Hang(u32),
-    /// All that hang go on.
+    /// Its control thread hears nothing any more, and says nothing; its data path turns.
+    Deafen(u32),
+    /// Sinks take nothing any more.
+    Block,
+    /// All that hang go on, and so do sinks.
     Wake,
+}
+
+/// When a deed is done.
+enum Moment {
+    /// After so many more of the supervisor's waits.
+    In(u32),
+    /// At the first of its waits in which this holds.
+    When(Box<dyn Fn(&Supervisor) -> bool>),
 }
 
 /// Everything that the supervisor does not decide.
@@ -82,10 +98,17 @@ struct World {
     /// By process number.
     workers: BTreeMap<u32, Living>,
     last_process: u32,
-    /// Those that take no more steps, though they live.
-    hung: BTreeSet<u32>,
-    /// What happens after so many more of the supervisor's waits.
-    deeds: Vec<(u32, Deed)>,
+    /// Those that take no more steps, though they live, and since when.
+    hung: BTreeMap<u32, Duration>,
+    /// The longest time for which one hung that went on, or longer than all time.
+    stood_still: Duration,
+    /// Those whose data paths alone take steps.
+    deaf: BTreeSet<u32>,
+    /// The longest time for which one was not let take some kind of step that it could have taken.
+    /// Less than any patience: who loses it has waited for somebody who stands still.
+    longest_wait: Duration,
+    /// What happens, and when.
+    deeds: Vec<(Moment, Deed)>,
     /// How many more kills there may be, and workers that hang.
     kills: u32,
     hangs: u32,
@@ -94,7 +117,7 @@ struct World {
     /// How many more times the supervisor waits or writes before it dies, if it does.
     dies_in: Option<u32>,
     has_died: bool,
-    /// How many were killed, or hang.
+    /// How many were killed.
     killed: u32,
     /// What workers said at an end that nobody had asked for.
     faults: Vec<String>,
@@ -103,6 +126,13 @@ struct World {
 thread_local! {
     static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
 }
+
+/// Whoever stands still for less than this is late, and no more: less than any patience, with room
+/// for what else takes time.
+const HANG_MAX: Duration = Duration::from_millis(400);
+
+/// Nobody waits longer than this until it may take a step of some kind.
+const WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Process numbers that no process of the machine has.
 const FIRST_PROCESS: u32 = 1 << 24;
@@ -122,7 +152,10 @@ impl World {
             passed: Duration::from_millis(1),
             workers: BTreeMap::new(),
             last_process: FIRST_PROCESS,
-            hung: BTreeSet::new(),
+            hung: BTreeMap::new(),
+            stood_still: Duration::ZERO,
+            deaf: BTreeSet::new(),
+            longest_wait: Duration::ZERO,
             deeds: Vec::new(),
             kills: 0,
             hangs: 0,
@@ -135,15 +168,23 @@ impl World {
         WORLD.set(Some(world));
     }
 
-    /// Some steps of some workers. If nobody had anything to do, the time passes that the
-    /// supervisor is ready to wait.
-    fn go_on(&mut self, patience: Duration) {
-        for (left, deed) in std::mem::take(&mut self.deeds) {
-            match left.checked_sub(1) {
-                Some(left) => self.deeds.push((left, deed)),
+    /// Does what is to be done now.
+    fn do_deeds(&mut self, supervisor: &Supervisor) {
+        for (moment, deed) in std::mem::take(&mut self.deeds) {
+            let moment = match moment {
+                Moment::In(left) => left.checked_sub(1).map(Moment::In),
+                Moment::When(holds) => (!holds(supervisor)).then_some(Moment::When(holds)),
+            };
+            match moment {
+                Some(moment) => self.deeds.push((moment, deed)),
                 None => self.act(deed),
             }
         }
+    }
+
+    /// Some steps of some workers. If nobody had anything to do, the time passes that the
+    /// supervisor is ready to wait.
+    fn go_on(&mut self, patience: Duration) {
         let mut has_moved = false;
         for _ in 0..=self.random.below(2 + 4 * self.workers.len()) {
             let Some(process) = self.choose() else { break };
@@ -159,11 +200,47 @@ impl World {
         match deed {
             Deed::Kill(process) if self.workers.remove(&process).is_some() => self.killed += 1,
             Deed::Kill(_) => {}
-            Deed::Hang(process) => {
-                self.hung.insert(process);
+            Deed::Hang(process) => self.hang(process),
+            Deed::Deafen(process) => {
+                self.deaf.insert(process);
+                self.stood_still = Duration::MAX;
             }
-            Deed::Wake => self.hung.clear(),
+            Deed::Block => {
+                ports::block(true);
+                self.stood_still = Duration::MAX;
+            }
+            Deed::Wake => self.wake(),
         }
+    }
+
+    fn hang(&mut self, process: u32) {
+        self.hung.entry(process).or_insert(self.passed);
+    }
+
+    /// All that hang go on, and so do sinks.
+    fn wake(&mut self) {
+        ports::block(false);
+        self.stood_still = self.longest_hang();
+        for process in std::mem::take(&mut self.hung).into_keys() {
+            if let Some(living) = self.workers.get_mut(&process) {
+                living.chosen = [self.passed; 3];
+            }
+        }
+    }
+
+    fn longest_hang(&self) -> Duration {
+        let now = self.hung.values().map(|since| self.passed - *since);
+        now.fold(self.stood_still, Duration::max)
+    }
+
+    /// Whether somebody has stood still for so long that others need not wait.
+    fn has_hung(&self) -> bool {
+        self.longest_hang() >= HANG_MAX
+    }
+
+    /// Whether nobody was killed, and nobody has been more than late.
+    fn is_undisturbed(&self) -> bool {
+        self.killed == 0 && !self.has_hung()
     }
 
     fn choose(&mut self) -> Option<u32> {
@@ -180,17 +257,22 @@ impl World {
         }
         if self.hangs > 0 && self.random.once_in(self.kill_every) {
             self.hangs -= 1;
-            self.killed += 1;
-            self.hung.insert(process);
+            self.hang(process);
         }
-        if self.hung.contains(&process) {
+        if self.hung.contains_key(&process) {
             return false;
         }
         let kind = self.random.below(5);
+        if kind < 3 && self.deaf.contains(&process) {
+            return false;
+        }
         let now = u64::try_from(self.passed.as_nanos()).unwrap_or(u64::MAX);
-        let Some(Living { worker, .. }) = self.workers.get_mut(&process) else {
+        let Some(Living { worker, chosen, .. }) = self.workers.get_mut(&process) else {
             return false;
         };
+        let since = &mut chosen[[0, 0, 1, 2, 2][kind]];
+        self.longest_wait = self.longest_wait.max(self.passed - *since);
+        *since = self.passed;
         let done = match kind {
             0 | 1 => worker.listen(),
             2 => worker.report().map(|()| false),
@@ -227,8 +309,9 @@ pub(super) fn measured(pollers: usize, cores: usize) -> (Clock, WaitBasis) {
 }
 
 /// The supervisor waits for at most `timeout`: others go on. Gives how long it is to wait really.
-pub(super) fn go_on(timeout: Timespec) -> Timespec {
+pub(super) fn go_on(supervisor: &Supervisor, timeout: Timespec) -> Timespec {
     may_die();
+    with(|world| world.do_deeds(supervisor));
     let patience = Duration::try_from(timeout).unwrap_or(Duration::from_secs(1));
     let at_once = Timespec {
         tv_sec: 0,
@@ -263,6 +346,7 @@ pub(super) fn start(socket: OwnedFd, token: &str) -> Body {
         world.last_process += 1;
         let living = Living {
             worker,
+            chosen: [world.passed; 3],
             _exit: exit,
         };
         world.workers.insert(world.last_process, living);

@@ -377,7 +377,7 @@ impl Supervisor {
 
     /// Whether a worker may still take packets in.
     fn is_taking_in(&self, instance: &Instance) -> bool {
-        !instance.is_drained && (self.is_draining() || !instance.is_finished)
+        !self.is_drained(instance) && (self.is_draining() || !instance.is_finished)
     }
 
     fn worker_status(&self, worker: usize) -> WorkerStatus {

@@ -14,6 +14,9 @@
 
 use std::time::Duration;
 
+use catena_shm::ring::RingMemory;
+use catena_shm::sync::Ordering;
+
 use crate::chain::Chain;
 use crate::placement::Placement;
 use crate::protocol::{Assignment, ToWorker};
@@ -24,6 +27,17 @@ use crate::supervisor::change::{Change, Leaving};
 use crate::supervisor::clock::now;
 use crate::supervisor::instance::{Changing, State};
 use crate::supervisor::memory::{RingName, needed_by, rings};
+
+/// How long packets on their new way wait for those that workers which go still hold.
+const HOLD_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Workers that go have been asked whether they hold nothing.
+struct Emptying {
+    /// Number of the question.
+    round: u64,
+    /// Packets that had been taken from each link that goes.
+    passed: Vec<u64>,
+}
 
 /// A worker that was there when the change began, and which life of it.
 type Life = (usize, u32);
@@ -63,12 +77,13 @@ impl Supervisor {
         }
         self.await_each(&staying, Changing::Rewired);
         let going: Vec<RingName> = self.going(old_chain, &rings(old));
-        let drained = self.run_empty(&staying, &going);
+        let leaving = self.leaving(old);
+        let drained = self.run_empty(&staying, &leaving, &going);
         for life in &staying {
             self.have_let_go(*life);
         }
         self.await_each(&staying, Changing::No);
-        self.retire(old, (old_chain, &going, &staying));
+        self.retire(&leaving, (old_chain, &going, &staying));
         self.close(old_chain, &going, &staying);
         if drained {
             Ok(())
@@ -153,31 +168,49 @@ impl Supervisor {
         }
     }
 
-    /// Step 3: waits until links that go are empty.
-    fn run_empty(&mut self, staying: &[(usize, u32)], going: &[RingName]) -> bool {
-        let deadline = now() + PATIENCE;
+    /// Workers that go, as they are now.
+    fn leaving(&self, old: &Placement) -> Vec<Life> {
+        let workers = old.workers.iter().zip(&self.placement.workers).enumerate();
+        let leaving =
+            workers.filter(|(_, (old, now))| !old.nodes.is_empty() && now.nodes.is_empty());
+        let lives = leaving.map(|(worker, _)| (worker, self.instances[worker].epoch));
+        lives.collect()
+    }
+
+    /// Step 3: workers that go take nothing more in, and send what they hold; waits until links
+    /// that go are empty. Who holds something for longer than others are to wait loses it.
+    fn run_empty(&mut self, staying: &[Life], leaving: &[Life], going: &[RingName]) -> bool {
+        let begun = now();
+        let mut asked = self.have_emptied(leaving, going);
         let mut unread = Vec::new();
-        while now() < deadline {
+        while now() < begun + PATIENCE {
             self.step(Duration::from_millis(1), &[]);
-            let is_there = |(worker, epoch): &(usize, u32)| {
-                let instance = &self.instances[*worker];
-                instance.epoch == *epoch && instance.is_live()
-            };
             let is_read = |ring: &RingName| {
                 let receiver = staying.iter().find(|(worker, _)| *worker == ring.to);
-                receiver.map_or(self.instances[ring.to].is_live(), is_there)
+                let lives = self.instances[ring.to].is_live();
+                receiver.map_or(lives, |life| self.is_same_life(*life))
             };
-            let is_empty = |ring: &RingName| {
-                // What its receiver left behind nobody takes: it is given up in the end.
-                !is_read(ring) || self.memory.not_given_back(ring).is_empty()
-            };
-            if going.iter().all(is_empty) {
-                return true;
+            let (read, left): (Vec<RingName>, Vec<RingName>) =
+                going.iter().copied().partition(is_read);
+            // What its receiver left behind nobody takes: it is given up in the end.
+            let is_empty = |ring: &RingName| self.memory.not_given_back(ring).is_empty();
+            if read.iter().all(is_empty) {
+                let Some(holds) = self.holds_still(leaving, going, &mut asked) else {
+                    return true;
+                };
+                if now() >= begun + HOLD_PATIENCE {
+                    let name = &self.placement.workers[holds].name;
+                    self.notice(format!(
+                        "worker {name} goes before it has said that it holds nothing: what it \
+                         holds is lost and counted"
+                    ));
+                    return true;
+                }
             }
             // Else whoever sends into it would stand still when it is full.
-            for ring in going.iter().filter(|ring| !is_read(ring)) {
-                if let (Some(link), false) = (ring.link, unread.contains(ring)) {
-                    unread.push(*ring);
+            for ring in left {
+                if let (Some(link), false) = (ring.link, unread.contains(&ring)) {
+                    unread.push(ring);
                     self.tell(ring.from, &ToWorker::PeerDown { link });
                 }
             }
@@ -185,15 +218,49 @@ impl Supervisor {
         false
     }
 
+    /// Asks workers that go to take nothing more in, and to say when they hold nothing.
+    fn have_emptied(&mut self, leaving: &[Life], going: &[RingName]) -> Emptying {
+        self.next_request += 1;
+        let round = self.next_request;
+        for (worker, _) in leaving {
+            self.tell(*worker, &ToWorker::Drain { round });
+        }
+        let passed = self.passed_by(going);
+        Emptying { round, passed }
+    }
+
+    /// While links that go are empty: a worker that goes and may hold something, if there is one.
+    /// One that has said that it holds nothing may have been sent something since, so it counts
+    /// only if nothing has passed since all were asked (as in `draining`).
+    fn holds_still(
+        &mut self,
+        leaving: &[Life],
+        going: &[RingName],
+        asked: &mut Emptying,
+    ) -> Option<usize> {
+        let holds = |(worker, epoch): &Life| {
+            let has_said = self.instances[*worker].drained == asked.round;
+            (self.is_same_life((*worker, *epoch)) && !has_said).then_some(*worker)
+        };
+        let holds = leaving.iter().find_map(holds);
+        let (worker, _) = leaving.first()?;
+        if holds.is_none() && self.passed_by(going) != asked.passed {
+            *asked = self.have_emptied(leaving, going);
+            return Some(*worker);
+        }
+        holds
+    }
+
+    fn passed_by(&self, rings: &[RingName]) -> Vec<u64> {
+        let mapped = rings.iter().map(|ring| self.memory.ring(ring, None));
+        let tails = mapped.map(|ring| ring.map_or(0, |ring| ring.tail().load(Ordering::Acquire)));
+        tails.collect()
+    }
+
     /// Step 4, for workers that go: their buffers come home, then they stop. What lies in a link
     /// whose receiver has died (`links`) nobody else sends home.
-    fn retire(&mut self, old: &Placement, links: (&Chain, &[RingName], &[(usize, u32)])) {
-        let going: Vec<usize> = (0..old.workers.len())
-            .filter(|worker| {
-                self.placement.workers[*worker].nodes.is_empty()
-                    && !old.workers[*worker].nodes.is_empty()
-            })
-            .collect();
+    fn retire(&mut self, leaving: &[Life], links: (&Chain, &[RingName], &[Life])) {
+        let going: Vec<usize> = leaving.iter().map(|(worker, _)| *worker).collect();
         let deadline = now() + PATIENCE;
         // One that has died waits for none: its page says for ever what it last stored.
         let waits = |supervisor: &Self, worker: usize| {

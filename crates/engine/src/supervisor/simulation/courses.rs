@@ -1,15 +1,20 @@
 //! Histories that have gone wrong once, in as few steps as they take: who is killed, and when, is
 //! written here, and the rest is left to the seed.
 
+use std::cell::Cell;
 use std::path::Path;
+use std::time::Duration;
 
-use super::histories::{Draft, History, Nf};
+use super::histories::{Draft, History, Nf, every_life};
 use super::ports::{ACCOUNT, Account};
-use super::{Deed, World, with};
+use super::{Deed, Moment, World, living, with};
+use crate::drop_reason::DropReason;
 use crate::protocol::FromWorker;
+use crate::supervisor::Supervisor;
 use crate::supervisor::body::Body;
 use crate::supervisor::book::WrittenContainers;
 use crate::supervisor::container::{Container, JOIN, Process};
+use crate::supervisor::instance::Changing;
 
 /// So many are lived through, each with another order of steps.
 const ORDERS: u64 = 20;
@@ -22,6 +27,7 @@ fn line(kinds: &[(&str, &'static str)]) -> Draft {
         on_death: "hold",
     };
     Draft {
+        source: "in",
         nfs: kinds.iter().map(nf).collect(),
         trust: "shared",
         overflow: "block",
@@ -63,7 +69,7 @@ impl History<'_> {
     /// The supervisor takes so many steps, and so do the others.
     fn steps(&mut self, count: usize) {
         for _ in 0..count {
-            let patience = std::time::Duration::from_millis(1);
+            let patience = Duration::from_millis(1);
             self.supervisor().step(patience, &[]);
         }
     }
@@ -89,14 +95,22 @@ impl History<'_> {
         with(|world| world.act(deed));
     }
 
+    /// Has a deed done at the first of the supervisor's waits in which this holds.
+    fn when(&self, deed: Deed, holds: impl Fn(&Supervisor) -> bool + 'static) {
+        let moment = Moment::When(Box::new(holds));
+        with(|world| world.deeds.push((moment, deed)));
+    }
+
     /// Has something happen to the worker of a node after so many more of the supervisor's waits.
     fn later(&mut self, looks: u64, node: &str, deed: fn(u32) -> Deed) {
         let deed = deed(self.process_of(node));
-        with(|world| world.deeds.push((u32::try_from(looks).unwrap(), deed)));
+        let moment = Moment::In(u32::try_from(looks).unwrap());
+        with(|world| world.deeds.push((moment, deed)));
     }
 }
 
 const SLOW: &str = "delay, time: 100us, limit: 30";
+const LONG: &str = "delay, time: 20ms, limit: 64";
 
 /// Packets of its new pool must not come to those behind it before they know that pool.
 #[test]
@@ -169,16 +183,19 @@ fn whoever_only_is_late_in_a_change_loses_nothing() {
     }
 }
 
-/// A change whose links do not run empty since `node` hangs in it, and wakes after `sleep` more of
-/// the supervisor's waits, or never.
-fn hangs_in_a_change(node: &'static str, sleep: impl Fn(u64) -> Option<u64>) {
-    let wide = |slots| Draft {
+/// One link.
+fn wide(slots: u32) -> Draft {
+    Draft {
         trust: "ro",
         slots,
         ..line(&[])
-    };
+    }
+}
+
+/// A change whose links do not run empty since `node` hangs in it, and wakes after `sleep` more of
+/// the supervisor's waits, or never.
+fn hangs_in_a_change(node: &'static str, sleep: impl Fn(u64) -> Option<u64>) {
     has_its_course(&wide(64), |history, order| {
-        history.hangs = true;
         history.steps(9);
         let begin = 10 + 3 * order;
         history.later(begin, node, Deed::Hang);
@@ -212,11 +229,113 @@ fn a_sender_wakes_when_its_links_have_gone() {
 #[test]
 fn a_node_that_goes_hangs() {
     has_its_course(&line(&[("a", "count"), ("b", SLOW)]), |history, order| {
-        history.hangs = true;
         history.steps(9);
         history.later(3 * order, "b", Deed::Hang);
         let _ = history.become_what(line(&[("a", "count")]));
         Ok(())
+    });
+}
+
+/// Of what is left in its links, it takes what it comes to before it lets go; the rest is lost,
+/// counted once, and its buffers come home.
+#[test]
+fn a_receiver_lets_go_of_links_that_it_could_not_empty() {
+    let given_up = Cell::new(0);
+    has_its_course(&wide(64), |history, _| {
+        history.steps(9);
+        with(|world| world.act(Deed::Block));
+        history.steps(9);
+        let out = history.worker_of("out");
+        history.when(Deed::Wake, move |all| {
+            all.instances[out].changing == Changing::LettingGo
+        });
+        history.become_what(wide(8))?;
+        let killed: u64 = history.supervisor().past.killed.values().sum();
+        given_up.set(given_up.get() + killed);
+        Ok(())
+    });
+    assert!(given_up.get() > 0, "none was left in any order");
+}
+
+/// It would be neither changed again nor known to have let go.
+#[test]
+fn a_receiver_that_does_not_say_that_it_lets_go_is_ended() {
+    has_its_course(&wide(64), |history, _| {
+        history.steps(9);
+        let (out, process) = (history.worker_of("out"), history.process_of("out"));
+        history.when(Deed::Deafen(process), move |all| {
+            all.instances[out].changing == Changing::Rewired
+        });
+        history.become_what(wide(8))?;
+        assert!(!living().contains(&process));
+        history.steps(40);
+        history.must_become(wide(64))
+    });
+}
+
+/// Its data path turns, so nobody else sees that it is still there.
+#[test]
+fn a_node_that_does_not_leave_is_ended() {
+    has_its_course(&line(&[("a", "count"), ("b", SLOW)]), |history, order| {
+        history.steps(9);
+        let process = history.process_of("b");
+        history.later(3 * order, "b", Deed::Deafen);
+        history.must_become(line(&[("a", "count")]))?;
+        assert!(!living().contains(&process));
+        Ok(())
+    });
+}
+
+/// Packets that nodes held at their end, and did not send.
+fn unsent(history: &mut History<'_>) -> u64 {
+    let counters = every_life(history.supervisor());
+    let unsent = DropReason::Unsent.index();
+    counters.iter().map(|one| one.drops[unsent]).sum()
+}
+
+/// It would send it into a link that nobody reads any more.
+#[test]
+fn what_a_node_that_goes_holds_leaves_first() {
+    let (short, stays) = (line(&[("c", "count")]), ("c", "count"));
+    for others in [&[stays][..], &[("b", LONG), stays]] {
+        let long: Vec<_> = [("a", LONG)].iter().chain(others).copied().collect();
+        has_its_course(&line(&long), |history, order| {
+            history.steps(9 + usize::try_from(order).unwrap());
+            history.must_become(short.clone())?;
+            assert_eq!(unsent(history), 0);
+            Ok(())
+        });
+    }
+}
+
+/// Whoever waits for the others' packets waits for that long.
+#[test]
+fn what_a_node_that_goes_holds_for_long_is_lost_and_counted() {
+    let slow = "delay, time: 9s, limit: 30";
+    has_its_course(&line(&[("a", slow), ("b", "count")]), |history, _| {
+        history.steps(30);
+        let before = with(|world| world.passed);
+        history.must_become(line(&[("b", "count")]))?;
+        let after = with(|world| world.passed);
+        assert!(after < before.map(|time| time + Duration::from_secs(2)));
+        assert!(unsent(history) > 0);
+        let mut events = history.supervisor().events.iter();
+        assert!(events.any(|event| format!("{event:?}").contains("goes before it has said")));
+        Ok(())
+    });
+}
+
+/// Else the links that go never run empty.
+#[test]
+fn a_source_that_goes_takes_nothing_more_in() {
+    let of = |source| Draft {
+        source,
+        trust: "ro",
+        ..line(&[("a", "count")])
+    };
+    has_its_course(&of("in"), |history, _| {
+        history.steps(9);
+        history.must_become(of("other"))
     });
 }
 
@@ -267,9 +386,9 @@ fn a_late_answer_of_an_earlier_round_does_not_count() {
             history.steps(1);
         }
         let supervisor = history.supervisor();
-        assert!(!supervisor.instances[0].is_drained);
+        assert!(!supervisor.is_drained(&supervisor.instances[0]));
         supervisor.obey(0, FromWorker::Drained { round: first }, Vec::new());
-        assert!(!supervisor.instances[0].is_drained);
+        assert!(!supervisor.is_drained(&supervisor.instances[0]));
         Ok(())
     });
 }

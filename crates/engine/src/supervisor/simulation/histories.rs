@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ports::{ACCOUNT, Account, registry};
-use super::{Deed, Died, Random, World, living, with};
+use super::{Deed, Died, Random, WAIT_MAX, World, living, with};
 use crate::chain::Chain;
 use crate::chain::model::is_gone;
 use crate::stats::NodeCounters;
@@ -27,6 +27,8 @@ pub(super) struct Nf {
 /// A chain file to be: a line of NFs between a source and a sink.
 #[derive(Clone, Debug)]
 pub(super) struct Draft {
+    /// The name of its source.
+    pub(super) source: &'static str,
     pub(super) nfs: Vec<Nf>,
     pub(super) trust: &'static str,
     pub(super) overflow: &'static str,
@@ -49,6 +51,7 @@ const KINDS: [&str; 6] = [
 impl Draft {
     fn new(random: &mut Random) -> Self {
         let mut draft = Self {
+            source: "in",
             nfs: Vec::new(),
             trust: random.of(&["shared", "shared", "copy", "ro"]),
             overflow: random.of(&["block", "block", "drop_tail"]),
@@ -97,7 +100,10 @@ impl Draft {
     }
 
     fn text(&self) -> String {
-        let mut text = "name: sim\nports:\n  in: { source: {} }\n  out: { drain: {} }\n".to_owned();
+        let source = self.source;
+        let mut text = format!(
+            "name: sim\nports:\n  {source}: {{ source: {{}} }}\n  out: {{ drain: {{}} }}\n"
+        );
         if !self.nfs.is_empty() {
             text.push_str("nfs:\n");
         }
@@ -111,7 +117,7 @@ impl Draft {
         }
         text.push_str("links:\n");
         let names = self.nfs.iter().map(|nf| nf.name.as_str());
-        let names: Vec<&str> = ["in"].into_iter().chain(names).chain(["out"]).collect();
+        let names: Vec<&str> = [source].into_iter().chain(names).chain(["out"]).collect();
         for pair in names.windows(2) {
             let _ = writeln!(
                 text,
@@ -142,13 +148,13 @@ pub(super) struct History<'a> {
     draft: Draft,
     wanted: Draft,
     supervisor: Option<Supervisor>,
-    /// Whether a worker may hang.
-    pub(super) hangs: bool,
-    /// Whether a worker may be chosen so rarely that what it has not taken after the patience of a
-    /// change is given up.
-    may_be_late: bool,
     /// What has happened, for people.
     course: Vec<String>,
+}
+
+/// Whether somebody has stood still for so long that what waits for it may be given up.
+fn has_hung() -> bool {
+    with(|world| world.has_hung()).unwrap_or(false)
 }
 
 /// What a supervisor that has died came to.
@@ -169,8 +175,6 @@ impl<'a> History<'a> {
             wanted: draft.clone(),
             draft,
             supervisor: None,
-            hangs: false,
-            may_be_late: false,
             course: Vec::new(),
         }
     }
@@ -195,7 +199,7 @@ impl<'a> History<'a> {
         let kept = self.draft.is_kept;
         let mut supervisor = match Supervisor::start(read(&text)?, self.options()) {
             Ok(supervisor) => supervisor,
-            Err(_) if with(|world| world.killed) > Some(0) => return Ok(false),
+            Err(_) if !with(|world| world.is_undisturbed()).unwrap_or(true) => return Ok(false),
             Err(error) => return Err(format!("cannot start: {error}")),
         };
         if kept {
@@ -241,19 +245,28 @@ impl<'a> History<'a> {
         };
         let before = deaths(self);
         let result = self.supervisor().apply(&chain, &text);
-        let nobody_hangs = with(|world| world.hung.is_empty()) == Some(true);
-        let is_quiet = deaths(self) == before && nobody_hangs;
+        let is_quiet = deaths(self) == before && !has_hung();
         self.course
             .push(format!("  {:?}", result.as_ref().map(|_| ())));
         match result {
             Ok(_) => self.draft = draft,
             Err(ApplyError::NotDrained(_)) if !is_quiet => self.draft = draft,
             Err(error @ (ApplyError::NotDrained(_) | ApplyError::Failed(_))) if is_quiet => {
-                return Err(format!("nobody was killed, and a change failed: {error}"));
+                return Err(format!(
+                    "nobody was disturbed, and a change failed: {error}"
+                ));
             }
             Err(_) => self.wanted = self.draft.clone(),
         }
         Ok(())
+    }
+
+    /// As [`Self::become_what`], where that is possible and nobody is to be given up.
+    pub(super) fn must_become(&mut self, draft: Draft) -> Result<(), String> {
+        self.become_what(draft)?;
+        let last = self.course.last().map_or("", |last| last.trim());
+        let refused = || format!("it did not become that: {last}");
+        (last == "Ok(())").then_some(()).ok_or_else(refused)
     }
 
     /// The supervisor has died; another takes over.
@@ -304,7 +317,7 @@ impl<'a> History<'a> {
     fn end_so(&mut self, is_drained: bool) -> Result<(), String> {
         with(|world| world.deeds.retain(|(_, deed)| matches!(deed, Deed::Wake)));
         if !is_drained {
-            with(|world| world.hung.clear());
+            with(World::wake);
         }
         self.course.push(format!("end, drained: {is_drained}"));
         let supervisor = self.supervisor();
@@ -324,7 +337,6 @@ impl<'a> History<'a> {
     }
 
     fn check(&mut self, is_drained: bool) -> Result<(), String> {
-        let (may_hang, may_be_late) = (self.hangs, self.may_be_late);
         // A chain that ends with packets on their way may call a bundle both free and out.
         let has_bundles = self.draft.aggregate == "on" && !is_drained;
         let supervisor = self.supervisor();
@@ -339,7 +351,7 @@ impl<'a> History<'a> {
         if is_drained && buffers.in_flight > 0 {
             return failed("buffers are out");
         }
-        if !(may_hang || status.detached.is_empty()) || !status.accusations.is_empty() {
+        if !(has_hung() || status.detached.is_empty()) || !status.accusations.is_empty() {
             return failed("somebody is said to have broken the rules");
         }
         for node in status.nodes.iter().filter(|node| node.kind == "nf") {
@@ -353,10 +365,11 @@ impl<'a> History<'a> {
                 return failed(&format!("packets of {} do not add up", link.name));
             }
         }
-        let nobody_died = !(may_hang || may_be_late)
-            && with(|world| world.killed) == Some(0)
-            && supervisor.past.deaths == 0
-            && status.detached.is_empty();
+        if with(|world| world.longest_wait) > Some(WAIT_MAX) {
+            return failed("somebody was let take its steps so rarely that others lost patience");
+        }
+        let is_undisturbed = with(|world| world.is_undisturbed()) == Some(true);
+        let nobody_died = is_undisturbed && supervisor.past.deaths == 0;
         if nobody_died && supervisor.past.killed.values().any(|count| *count > 0) {
             return failed("packets were given up, and nobody had died");
         }
@@ -374,7 +387,7 @@ impl<'a> History<'a> {
             Ok(())
         })?;
         // Who waited for a supervisor that has died sees its end.
-        with(|world| world.hung.clear());
+        with(World::wake);
         for _ in 0..1000 {
             with(|world| world.go_on(Duration::ZERO));
         }
@@ -390,15 +403,21 @@ impl<'a> History<'a> {
 
 /// Packets that were dropped or died, wherever that was, also in nodes that are no more.
 fn lost(supervisor: &Supervisor) -> u64 {
-    let past = &supervisor.past;
-    let dropped: u64 = past.nodes.values().map(NodeCounters::dropped).sum();
+    let counters = every_life(supervisor);
+    let dropped: u64 = counters.iter().map(NodeCounters::dropped).sum();
+    dropped + supervisor.past.killed.values().sum::<u64>()
+}
+
+/// What nodes have counted, in all their lives, also those that are no more.
+pub(super) fn every_life(supervisor: &Supervisor) -> Vec<NodeCounters> {
     let pages = supervisor.instances.iter();
     let pages = pages.filter_map(|instance| Some((instance.counters.as_ref()?, instance.layout)));
     let here = pages.flat_map(|(page, layout)| {
         let nodes = 0..supervisor.chain.nodes.len();
-        nodes.map(move |node| node_counters(page, layout, node).dropped())
+        nodes.map(move |node| node_counters(page, layout, node))
     });
-    dropped + here.sum::<u64>() + past.killed.values().sum::<u64>()
+    let past = supervisor.past.nodes.values().copied();
+    past.chain(here).collect()
 }
 
 /// Lives through the history of this number.
@@ -410,16 +429,14 @@ fn live(seed: u64, root: &Path) -> Result<(), String> {
     ACCOUNT.set(Account::new(random.next(), packets));
     let kills = random.below(4);
     let every = random.of(&[30, 100, 400]);
-    let hangs = random.once_in(4);
+    let hangs = u32::from(random.once_in(4));
     with(|world| {
-        world.hangs = u32::from(hangs);
+        world.hangs = hangs;
         world.kills = u32::try_from(kills).unwrap_or(0);
         world.kill_every = every;
     });
     let mut history = History {
         random,
-        hangs,
-        may_be_late: true,
         ..History::of(seed, root, draft)
     };
     let result = (|| {

@@ -21,6 +21,8 @@ pub(super) struct Account {
     pub(super) taken: u64,
     /// How many more packets sources give.
     pub(super) left: u64,
+    /// Whether sinks take nothing.
+    is_blocked: bool,
     lives: u64,
     /// By life of a source, its last packet that has arrived.
     last: BTreeMap<u64, u64>,
@@ -30,6 +32,11 @@ pub(super) struct Account {
 
 thread_local! {
     pub(super) static ACCOUNT: RefCell<Account> = RefCell::new(Account::new(0, 0));
+}
+
+/// Has sinks take nothing, or go on.
+pub(super) fn block(is_blocked: bool) {
+    ACCOUNT.with_borrow_mut(|account| account.is_blocked = is_blocked);
 }
 
 /// Packets with the number of this life and their own.
@@ -91,7 +98,8 @@ impl Port for Sink {
     }
 
     fn tx_room(&mut self, _now: Nanos) -> usize {
-        let rests = ACCOUNT.with_borrow_mut(|account| account.random.once_in(4));
+        let rests =
+            ACCOUNT.with_borrow_mut(|account| account.is_blocked || account.random.once_in(4));
         if rests { 0 } else { usize::MAX }
     }
 }
@@ -104,6 +112,7 @@ impl Account {
             given: 0,
             taken: 0,
             left,
+            is_blocked: false,
             lives: 0,
             last: BTreeMap::new(),
             wrong: Vec::new(),
