@@ -159,13 +159,17 @@ impl Supervisor {
         }
     }
 
-    /// Waits until new workers, those from `first` on, run.
+    /// Waits until new workers, those from `first` on, run, and ends who does not: a successor is
+    /// watched.
     fn await_new(&mut self, first: usize) {
         let deadline = now() + PATIENCE;
         let runs = |this: &Self, worker: usize| this.instances[worker].state == State::Running;
         while (first..self.instances.len()).any(|worker| !runs(self, worker)) && now() < deadline {
             self.step(Duration::from_millis(5), &[]);
         }
+        let late = (first..self.instances.len()).filter(|worker| !runs(self, *worker));
+        let late: Vec<usize> = late.collect();
+        self.end_those(&late, "it did not begin");
     }
 
     /// Workers that go, as they are now.

@@ -14,7 +14,7 @@ use crate::supervisor::Supervisor;
 use crate::supervisor::body::Body;
 use crate::supervisor::book::WrittenContainers;
 use crate::supervisor::container::{Container, JOIN, Process};
-use crate::supervisor::instance::Changing;
+use crate::supervisor::instance::{Changing, State};
 
 /// So many are lived through, each with another order of steps.
 const ORDERS: u64 = 20;
@@ -336,6 +336,21 @@ fn a_source_that_goes_takes_nothing_more_in() {
     has_its_course(&of("in"), |history, _| {
         history.steps(9);
         history.must_become(of("other"))
+    });
+}
+
+/// Its neighbours would wait for it for ever.
+#[test]
+fn a_new_node_that_hangs_before_it_runs_is_replaced() {
+    has_its_course(&line(&[("a", "count")]), |history, _| {
+        history.steps(9);
+        let new = history.supervisor().instances.len();
+        let process = with(|world| world.last_process + 1).unwrap();
+        history.when(Deed::Hang(process), move |all| {
+            let new = all.instances.get(new);
+            new.is_some_and(|new| new.state == State::Made)
+        });
+        history.must_become(line(&[("a", "count"), ("b", "count")]))
     });
 }
 
