@@ -63,10 +63,21 @@ impl Random {
 /// A worker, and what becomes readable at its exit.
 struct Living {
     worker: Stepped,
-    /// When its control thread was last let listen, and speak, and its data path turn.
+    /// When it last took each of the [`STEPS`].
     chosen: [Duration; 3],
     _exit: OwnedFd,
 }
+
+/// What a half of a worker does at a time: its control thread hears or says something, its data
+/// path turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Listen,
+    Report,
+    Turn,
+}
+
+const STEPS: [Step; 3] = [Step::Listen, Step::Report, Step::Turn];
 
 /// What a course has happen at its moment, by process number. A process of that number may be
 /// still to come.
@@ -104,9 +115,6 @@ struct World {
     stood_still: Duration,
     /// Those whose data paths alone take steps.
     deaf: BTreeSet<u32>,
-    /// The longest time for which one was not let take some kind of step that it could have taken.
-    /// Less than any patience: who loses it has waited for somebody who stands still.
-    longest_wait: Duration,
     /// What happens, and when.
     deeds: Vec<(Moment, Deed)>,
     /// How many more kills there may be, and workers that hang.
@@ -131,8 +139,9 @@ thread_local! {
 /// for what else takes time.
 const HANG_MAX: Duration = Duration::from_millis(400);
 
-/// Nobody waits longer than this until it may take a step of some kind.
-const WAIT_MAX: Duration = Duration::from_secs(1);
+/// Once somebody has waited for so long until it may take a step of some kind, it takes one. That
+/// is less than any patience, so whoever loses it has waited for somebody who stands still.
+const WAIT_MAX: Duration = Duration::from_millis(200);
 
 /// Process numbers that no process of the machine has.
 const FIRST_PROCESS: u32 = 1 << 24;
@@ -155,7 +164,6 @@ impl World {
             hung: BTreeMap::new(),
             stood_still: Duration::ZERO,
             deaf: BTreeSet::new(),
-            longest_wait: Duration::ZERO,
             deeds: Vec::new(),
             kills: 0,
             hangs: 0,
@@ -193,6 +201,7 @@ impl World {
         }
         if !has_moved {
             self.passed += patience;
+            self.be_fair();
         }
     }
 
@@ -243,6 +252,21 @@ impl World {
         self.killed == 0 && !self.has_hung()
     }
 
+    /// Has those take a step who have waited for it.
+    fn be_fair(&mut self) {
+        let mut late = Vec::new();
+        for (process, living) in &self.workers {
+            for (step, since) in STEPS.into_iter().zip(&living.chosen) {
+                if self.passed - *since > WAIT_MAX {
+                    late.push((*process, step));
+                }
+            }
+        }
+        for (process, step) in late {
+            self.take(process, step);
+        }
+    }
+
     fn choose(&mut self) -> Option<u32> {
         let at = self.random.below(self.workers.len());
         self.workers.keys().nth(at).copied()
@@ -259,24 +283,33 @@ impl World {
             self.hangs -= 1;
             self.hang(process);
         }
+        let step = self.random.of(&[
+            Step::Listen,
+            Step::Listen,
+            Step::Report,
+            Step::Turn,
+            Step::Turn,
+        ]);
+        self.take(process, step)
+    }
+
+    /// Has a worker take a step, if it can; says whether anything came of it.
+    fn take(&mut self, process: u32, step: Step) -> bool {
         if self.hung.contains_key(&process) {
             return false;
         }
-        let kind = self.random.below(5);
-        if kind < 3 && self.deaf.contains(&process) {
+        if step != Step::Turn && self.deaf.contains(&process) {
             return false;
         }
         let now = u64::try_from(self.passed.as_nanos()).unwrap_or(u64::MAX);
         let Some(Living { worker, chosen, .. }) = self.workers.get_mut(&process) else {
             return false;
         };
-        let since = &mut chosen[[0, 0, 1, 2, 2][kind]];
-        self.longest_wait = self.longest_wait.max(self.passed - *since);
-        *since = self.passed;
-        let done = match kind {
-            0 | 1 => worker.listen(),
-            2 => worker.report().map(|()| false),
-            _ => worker.turn(now),
+        chosen[step as usize] = self.passed;
+        let done = match step {
+            Step::Listen => worker.listen(),
+            Step::Report => worker.report().map(|()| false),
+            Step::Turn => worker.turn(now),
         };
         let is_over = done.is_err() || worker.is_over();
         if let Err(error) = &done {
