@@ -380,7 +380,9 @@ fn places<const N: usize>(
 ) -> Option<List<u8, N>> {
     let mut list = List::default();
     for id in wanted {
-        if !list.push(place(ids.clone(), *id)?) {
+        let place = place(ids.clone(), *id)?;
+        // A rule that is named twice judges and counts a packet once.
+        if !list.as_slice().contains(&place) && !list.push(place) {
             return None;
         }
     }
@@ -475,6 +477,22 @@ pub(crate) mod tests {
         );
         assert_eq!(image.copies().count(), 1);
         assert!(image.redirection(1).is_some() && image.redirection(2).is_none());
+    }
+
+    /// Else its packets would be counted and metered twice.
+    #[test]
+    fn a_rule_that_is_named_twice_is_one() {
+        let mut one = session(1);
+        let pdr = &mut one.pdrs[0].pdr;
+        assert!(pdr.urr_ids.push(5) && pdr.qer_ids.push(9));
+        one.link().unwrap();
+        let pdr = one.pdrs.iter().map(|one| one.pdr).find(|pdr| pdr.id == 1);
+        let pdr = pdr.unwrap();
+        assert_eq!(
+            (pdr.urrs_at.as_slice(), pdr.qers_at.as_slice()),
+            (&[0][..], &[0][..])
+        );
+        assert_eq!(pdr.urr_ids.as_slice(), [5, 5], "as the SMF has said it");
     }
 
     #[test]
