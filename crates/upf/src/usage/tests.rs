@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::stored::Stored;
 
 const S: u64 = SECOND_NS;
 const CLOCK: WallClock = WallClock {
