@@ -464,4 +464,17 @@ impl Usage {
             start_ns: now_ns,
         }
     }
+
+    /// This and what was counted behind it, as one.
+    pub fn with(&self, later: &Self) -> Self {
+        let sum = |[ul, dl]: [u64; 2], [more_ul, more_dl]: [u64; 2]| [ul + more_ul, dl + more_dl];
+        Self {
+            octets: sum(self.octets, later.octets),
+            packets: sum(self.packets, later.packets),
+            duration_ns: self.duration_ns + later.duration_ns,
+            first_ns: self.first_ns.or(later.first_ns),
+            last_ns: later.last_ns.or(self.last_ns),
+            start_ns: self.start_ns,
+        }
+    }
 }

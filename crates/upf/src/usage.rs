@@ -264,6 +264,9 @@ impl Urr {
     pub fn wake(&mut self, now_ns: u64, clock: WallClock) -> UsageReportTrigger {
         let mut reasons = ReportingTriggers::NONE;
         if let Some(at_ns) = self.monitoring_ns(now_ns, clock).filter(|at| *at <= now_ns) {
+            // What was counted already was before it, also if it was over when it was asked for.
+            let counted_ns = self.usage.last_ns.unwrap_or(0).max(self.usage.start_ns);
+            let at_ns = at_ns.max(counted_ns);
             reasons = reasons | self.advance(at_ns);
             self.split(at_ns);
         }
@@ -300,7 +303,8 @@ impl Urr {
         Some(clock.instant(seconds, now_ns))
     }
 
-    /// The monitoring time has come: what follows is counted apart, by the subsequent terms.
+    /// The monitoring time has come: what follows is counted apart, by the subsequent terms. What
+    /// was before an earlier one, and no report has told yet, is before this one, too.
     fn split(&mut self, at_ns: u64) {
         let terms = &mut self.terms;
         terms.monitoring_time = None;
@@ -317,7 +321,9 @@ impl Urr {
         if terms.later_volume_quota.is_some() || terms.later_time_quota.is_some() {
             self.grant(at_ns);
         }
-        self.before = Some(std::mem::replace(&mut self.usage, Usage::since(at_ns)));
+        let passed = std::mem::replace(&mut self.usage, Usage::since(at_ns));
+        let before = self.before.map(|before| before.with(&passed));
+        self.before = before.or(Some(passed));
     }
 
     /// When [`Urr::wake`] is to be called next, if no packet comes before.
@@ -327,7 +333,10 @@ impl Urr {
             limit.map(|limit| since.saturating_add(seconds(limit)))
         };
         let left = |limit: Option<u32>, spent: u64| {
-            let left = seconds(limit?).saturating_sub(spent);
+            // What is reached already was told, or waits to be.
+            let left = seconds(limit?)
+                .checked_sub(spent)
+                .filter(|left| *left > 0)?;
             let at = self.counted_to_ns.saturating_add(left);
             (at <= self.timed_until()).then_some(at)
         };
@@ -358,12 +367,15 @@ impl Urr {
     }
 
     /// Takes what was counted since the last report: one report, or two around a monitoring time.
+    /// A limit of time that is found reached only now is a reason for it, too: nobody will be told
+    /// of it again.
     pub fn report(
         &mut self,
         trigger: UsageReportTrigger,
         now_ns: u64,
     ) -> impl Iterator<Item = Report> + use<> {
-        self.advance(now_ns);
+        let reached = self.advance(now_ns);
+        let trigger = trigger | self.only_wanted(reached);
         let information = MeasurementInformation::from_bits(self.terms.information);
         let tells = [
             self.terms.measures(MeasurementMethod::VOLUM),
