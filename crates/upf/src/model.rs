@@ -268,6 +268,11 @@ impl Session {
         }
     }
 
+    /// Whether it has something to tell its SMF for which there was no room yet.
+    pub fn has_untold(&self) -> bool {
+        self.urrs.iter().any(|urr| urr.untold != 0)
+    }
+
     fn route_count(&self) -> usize {
         self.pdrs.iter().map(|pdr| pdr.routes.len()).sum()
     }
@@ -523,6 +528,6 @@ pub(crate) mod tests {
     fn what_an_ordinary_session_takes_is_known() {
         let mut one = session(1);
         one.link().unwrap();
-        assert_eq!(one.image_len(), 1274);
+        assert_eq!(one.image_len(), 1278);
     }
 }

@@ -264,6 +264,9 @@ stored! {
         /// Octets and packets reported so far, uplink and downlink: what a check of conservation
         /// compares with what was forwarded.
         pub reported: [u64; 4],
+        /// Why a report is to be made for which there was no room yet: Usage Report Trigger, the
+        /// first octet lowest.
+        pub untold: u32,
     }
 
     /// Buffering action rule, and the account of what was held by its FARs.

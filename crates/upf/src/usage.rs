@@ -149,6 +149,7 @@ impl Urr {
             is_started: false,
             counted_to_ns: now_ns,
             reported: [0; 4],
+            untold: 0,
         }
     }
 
@@ -159,6 +160,13 @@ impl Urr {
         self.quota_at_ns = now_ns;
         self.is_exhausted = false;
         self.is_invalid = false;
+        // That the old ones are over needs no telling any more.
+        let of_quotas = UsageReportTrigger::VOLQU
+            | UsageReportTrigger::TIMQU
+            | UsageReportTrigger::QUHTI
+            | UsageReportTrigger::QUVTI;
+        let untold = UsageReportTrigger::from_bits(self.untold);
+        self.untold = untold.without(of_quotas).bits();
     }
 
     fn only_wanted(&self, reasons: ReportingTriggers) -> UsageReportTrigger {

@@ -96,4 +96,17 @@ impl Urr {
         let information = MeasurementInformation::from_bits(information.get(record));
         information.contains(MeasurementInformation::MBQE)
     }
+
+    /// Notes in a record what its URR has to tell once there is room.
+    pub fn note_untold_at(record: &mut [u8], trigger: UsageReportTrigger) {
+        let untold = UsageReportTrigger::from_bits(Fields::<Self>::untold().get(record));
+        Fields::<Self>::untold().set(record, &(untold | trigger).bits());
+    }
+
+    /// Takes out of a record what its URR has to tell; none if there is nothing.
+    pub fn take_untold_at(record: &mut [u8]) -> UsageReportTrigger {
+        let untold = Fields::<Self>::untold().get(record);
+        Fields::<Self>::untold().set(record, &0);
+        UsageReportTrigger::from_bits(untold)
+    }
 }

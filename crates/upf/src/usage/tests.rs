@@ -241,6 +241,16 @@ fn what_a_report_finds_used_up_is_among_its_triggers() {
     assert_eq!(late.trigger, immer | UsageReportTrigger::TIMTH);
 }
 
+/// A new quota makes it untrue that the old one is used up, and nothing else.
+#[test]
+fn a_grant_ends_what_waits_to_be_told_of_the_quota_before() {
+    let mut urr = urr(known_triggers(), |_| {});
+    let start = UsageReportTrigger::START;
+    urr.untold = (start | UsageReportTrigger::VOLQU | UsageReportTrigger::QUVTI).bits();
+    urr.grant(S);
+    assert_eq!(urr.untold, start.bits());
+}
+
 #[test]
 fn dropped_downlink_traffic_is_told_at_its_threshold() {
     let mut urr = urr(ReportingTriggers::DROTH, |terms| {
