@@ -416,6 +416,9 @@ pub struct Packets {
 pub enum Flag {
     /// It opens it.
     Syn,
+    /// It takes it, which begins elsewhere than all that was said before.
+    #[serde(rename = "SYN_ACK")]
+    SynAck,
     /// Its sender has said all.
     Fin,
     /// It resets it.
