@@ -340,6 +340,8 @@ pub struct UrrRule {
     pub inactivity: Option<u32>,
     /// Linked URR ID.
     pub linked: Option<u32>,
+    /// Dropped DL Traffic Threshold, packets.
+    pub dropped_packets: Option<u64>,
     /// Measurement Information: MNOP.
     #[serde(default)]
     pub packets: bool,

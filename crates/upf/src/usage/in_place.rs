@@ -109,4 +109,18 @@ impl Urr {
         Fields::<Self>::untold().set(record, &0);
         UsageReportTrigger::from_bits(untold)
     }
+
+    /// As [`Urr::count_dropped`], of a record where it lies, if there is a limit.
+    pub fn count_dropped_at(record: &mut [u8], len: usize) -> UsageReportTrigger {
+        let terms = Fields::<Self>::terms();
+        let has_limit = terms.then(T::dropped_packets()).get(record).is_some()
+            || terms.then(T::dropped_octets()).get(record).is_some();
+        if !has_limit {
+            return UsageReportTrigger::NONE;
+        }
+        let mut urr = Self::load(record);
+        let trigger = urr.count_dropped(len);
+        urr.store(record);
+        trigger
+    }
 }

@@ -256,9 +256,13 @@ fn dropped_downlink_traffic_is_told_at_its_threshold() {
     let mut urr = urr(ReportingTriggers::DROTH, |terms| {
         terms.dropped_packets = Some(3);
     });
+    let mut record = vec![0; Urr::LEN];
+    urr.store(&mut record);
     let told: Vec<_> = (0..6).map(|_| urr.count_dropped(100)).collect();
     let (none, droth) = (UsageReportTrigger::NONE, UsageReportTrigger::DROTH);
     assert_eq!(told, [none, none, droth, none, none, droth]);
+    let in_place = (0..6).map(|_| Urr::count_dropped_at(&mut record, 100));
+    assert_eq!(in_place.collect::<Vec<_>>(), told);
 }
 
 #[test]
