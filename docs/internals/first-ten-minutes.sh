@@ -3,9 +3,9 @@
 # README and guide say, and prints what each step took as the rows of docs/internals/first-ten-minutes.md.
 # Steps that need root, a tool or a package that is not here are named and left out.
 #
-#   docs/internals/first-ten-minutes.sh [COMMIT]
+#   docs/internals/first-ten-minutes.sh [COMMIT | --here]
 #
-# Run it alone on the machine; CORES (default 2) is how many cores everything gets.
+# With --here, the folder gets a copy of the files as they are, committed or not. Run it alone on the machine; CORES (default 2) is how many cores everything gets.
 
 set -uo pipefail
 repository=$(cd "$(dirname "$0")/../.." && pwd)
@@ -58,6 +58,11 @@ stays() {
     await catena status "$2"
 }
 
+copy() {
+    mkdir "$place/catena" && cd "$place/catena" &&
+        tar --create --directory "$repository" --exclude ./target --exclude ./.git --exclude ./fuzz/target . |
+        tar --extract
+}
 clone() {
     git clone --quiet "$repository" "$place/catena" && cd "$place/catena" &&
         git checkout --quiet "$(git -C "$repository" rev-parse "$commit")"
@@ -108,7 +113,13 @@ with_image() {
 
 echo "| step | takes | done at |"
 echo "|---|---|---|"
-step "\`git clone\`" clone
+if [ "$commit" = --here ]; then
+    step "a copy of the files" copy
+    commit="none: the files as they are"
+else
+    step "\`git clone\`" clone
+    commit=$(git rev-parse --short HEAD)
+fi
 cd "$place/catena" || exit 1
 step "the first command, which builds first: \`cargo run -- run chains/hello.yaml\`" first
 export PATH=$PWD/target/debug:$PATH
@@ -140,4 +151,4 @@ else
 fi
 echo
 echo "$(nproc) of $(nproc --all) cores of $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)," \
-    "$(rustc --version), commit $(git rev-parse --short HEAD)"
+    "$(rustc --version), commit $commit"

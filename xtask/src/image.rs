@@ -119,7 +119,7 @@ pub(crate) fn build(root: &Path) -> Result<PathBuf, Box<dyn Error>> {
 }
 
 /// The target of this machine, as rustc calls it.
-fn host() -> Result<String, Box<dyn Error>> {
+pub(crate) fn host() -> Result<String, Box<dyn Error>> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output = Command::new(rustc).arg("-vV").output()?;
     let text = String::from_utf8(output.stdout)?;

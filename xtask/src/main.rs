@@ -8,6 +8,7 @@
 
 mod bench;
 mod book;
+mod fuzz;
 mod image;
 mod package;
 mod record;
@@ -36,6 +37,8 @@ enum Command {
     Record(record::Arguments),
     /// Build the documents as a book with search, and check its links
     Book(book::Arguments),
+    /// Run a fuzz target, led by coverage
+    Fuzz(fuzz::Arguments),
     /// Run a command that dies with the process which started it
     #[command(name = bench::child::GUARD, hide = true)]
     Guard(bench::child::GuardArguments),
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Command::Package(arguments) => package::run(&arguments),
         Command::Record(arguments) => record::run(&arguments),
         Command::Book(arguments) => book::run(&arguments),
+        Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::Guard(arguments) => bench::child::guard(&arguments),
         Command::Sweep(arguments) => bench::work_dir::sweep(&arguments),
         Command::FlowSender(arguments) => bench::flow::nftables::send(&arguments),

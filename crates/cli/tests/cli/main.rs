@@ -25,4 +25,5 @@ mod service;
 mod sizes;
 mod study;
 mod supervision;
+mod systemd;
 mod terminal;

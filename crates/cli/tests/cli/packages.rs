@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::harness::repository;
 
 /// What was made with this ending, or why there is none.
-fn package(ending: &str) -> Result<PathBuf, String> {
+pub(super) fn package(ending: &str) -> Result<PathBuf, String> {
     let folder = repository().join("target/packages");
     let entries = std::fs::read_dir(&folder).map_err(|_| missing())?;
     let mut found = entries.flatten().map(|entry| entry.path());
@@ -24,7 +24,7 @@ fn missing() -> String {
 }
 
 /// Whether a root folder can be entered here.
-fn enters() -> Result<(), String> {
+pub(super) fn enters() -> Result<(), String> {
     let probe = Command::new("unshare")
         .args(["--mount", "--pid", "--fork", "true"])
         .output();
@@ -35,10 +35,10 @@ fn enters() -> Result<(), String> {
 }
 
 /// A machine with nothing on it.
-struct Root(tempfile::TempDir);
+pub(super) struct Root(tempfile::TempDir);
 
 impl Root {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let root = Self(tempfile::tempdir().unwrap());
         for folder in [
             "proc",
@@ -53,8 +53,23 @@ impl Root {
         root
     }
 
-    fn path(&self, inside: &str) -> PathBuf {
+    pub(super) fn path(&self, inside: &str) -> PathBuf {
         self.0.path().join(inside)
+    }
+
+    fn dpkg(&self, words: &[&str]) {
+        let place = self.0.path().to_str().unwrap();
+        let options = [
+            "--force-not-root",
+            "--force-script-chrootless",
+            "--root",
+            place,
+        ];
+        run("dpkg", &[&options, words].concat());
+    }
+
+    pub(super) fn install(&self, package: &Path) {
+        self.dpkg(&["--install", package.to_str().unwrap()]);
     }
 
     /// A command inside, with /proc and nothing else of this machine.
@@ -77,7 +92,7 @@ impl Root {
     }
 }
 
-fn said(output: &Output) -> String {
+pub(super) fn said(output: &Output) -> String {
     String::from_utf8_lossy(&[output.stdout.as_slice(), &output.stderr].concat()).into_owned()
 }
 
@@ -95,7 +110,7 @@ fn run(program: &str, args: &[&str]) -> Output {
     output
 }
 
-const STAY: &str = "name: web\nports:\n  in: { generator: { rate: 10kpps } }\n  \
+pub(super) const STAY: &str = "name: web\nports:\n  in: { generator: { rate: 10kpps } }\n  \
                     out: { sink: { verify: true } }\nnfs:\n  seen: { type: count }\n\
                     links: [in -> seen -> out]\n";
 
@@ -145,20 +160,7 @@ fn the_debian_package_runs_a_chain_as_a_service() {
         Err(why) => return println!("SKIP {NAME}: {why}"),
     };
     let root = Root::new();
-    let place = root.0.path().to_str().unwrap();
-    let dpkg = |words: &[&str]| {
-        let options = [
-            &[
-                "--force-not-root",
-                "--force-script-chrootless",
-                "--root",
-                place,
-            ],
-            words,
-        ];
-        run("dpkg", &options.concat())
-    };
-    dpkg(&["--install", package.to_str().unwrap()]);
+    root.install(&package);
     for file in [
         "usr/bin/catena",
         "usr/share/man/man1/catena-run.1.gz",
@@ -211,7 +213,7 @@ fn the_debian_package_runs_a_chain_as_a_service() {
     ask(&["/usr/bin/catena", "stop", "web"]);
     assert!(service.wait().unwrap().success());
 
-    dpkg(&["--remove", "catena"]);
+    root.dpkg(&["--remove", "catena"]);
     assert!(!root.path("usr/bin/catena").exists());
 }
 

@@ -1,0 +1,125 @@
+//! The Debian package under systemd itself, which is the first process of a root folder of its own: the
+//! commands of `docs/guide/install.md` as they stand there, then a supervisor that dies and one that hangs.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use super::harness::repository;
+use super::packages::{Root, STAY, enters, package, said};
+
+/// The lines of the guide that call this.
+fn printed(start: &str) -> Vec<String> {
+    let guide = std::fs::read_to_string(repository().join("docs/guide/install.md")).unwrap();
+    let lines = guide.lines().filter(|line| line.starts_with(start));
+    lines.map(str::to_owned).collect()
+}
+
+/// Why systemd cannot be had here.
+fn lacks() -> Option<String> {
+    let program = std::path::Path::new("/usr/lib/systemd/systemd");
+    if !program.exists() {
+        return Some("no systemd installed".to_owned());
+    }
+    enters().err()
+}
+
+/// Boots a machine with the package in it, runs a script beside its systemd, and gives the root folder.
+fn boot(script: &str) -> Root {
+    let root = Root::new();
+    root.install(&package(".deb").unwrap());
+    std::fs::write(root.path("etc/catena/web.yaml"), STAY).unwrap();
+    let mut machine = Command::new("bash")
+        .arg(repository().join("crates/cli/tests/cli/systemd.sh"))
+        .arg(root.path(""))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = machine.stdin.take().unwrap();
+    input.write_all(script.as_bytes()).unwrap();
+    drop(input);
+    let output = machine.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    root
+}
+
+/// What a command of the script wrote into a file of the root.
+fn wrote(root: &Root, name: &str) -> String {
+    std::fs::read_to_string(root.path(name)).unwrap()
+}
+
+fn status(root: &Root, name: &str) -> Value {
+    serde_json::from_str(&wrote(root, name)).unwrap()
+}
+
+/// Shell functions of the scripts here.
+const FUNCTIONS: &str = r#"
+status() { sudo CATENA_RUNTIME_DIR=/run/catena catena status --json web; }
+moves() { grep --quiet '"tx_packets": *[1-9]' <<< "$(status)"; }
+shows() { sudo systemctl show --property "$1" catena@web; }
+is() { [ "$(shows "$1")" = "$1=$2" ]; }
+restarted() { is NRestarts 1 && is ActiveState active; }
+"#;
+
+#[test]
+fn the_printed_commands_start_reload_and_stop_a_service() {
+    const NAME: &str = "the_printed_commands_start_reload_and_stop_a_service";
+    if let Some(why) = package(".deb").err().or_else(lacks) {
+        return println!("SKIP {NAME}: {why}");
+    }
+    let [enable, reload, stop] = printed("sudo systemctl ").try_into().unwrap();
+    let root = boot(&format!(
+        r#"{FUNCTIONS}
+        {enable}
+        sudo systemctl is-enabled catena@web > "$root/enabled"
+        await moves
+        status > "$root/before"
+        sed --in-place 's/type: count/type: macswap/' "$root/etc/catena/web.yaml"
+        {reload}
+        await moves
+        status > "$root/after"
+        {stop}
+        shows Result > "$root/result"
+        shows ActiveState > "$root/state"
+        "#
+    ));
+    assert_eq!(wrote(&root, "enabled"), "enabled\n");
+    let (before, after) = (status(&root, "before"), status(&root, "after"));
+    assert_eq!(before["nodes"][2]["type"], "count", "{before}");
+    assert_eq!(after["nodes"][2]["type"], "macswap", "{after}");
+    assert_eq!(after["nodes"][1]["counters"]["lost"], 0, "{after}");
+    assert_eq!(before["supervisor"], after["supervisor"], "{after}");
+    assert_eq!(wrote(&root, "result"), "Result=success\n");
+    assert_eq!(wrote(&root, "state"), "ActiveState=inactive\n");
+}
+
+#[test]
+fn a_service_whose_supervisor_dies_or_hangs_is_started_again() {
+    const NAME: &str = "a_service_whose_supervisor_dies_or_hangs_is_started_again";
+    if let Some(why) = package(".deb").err().or_else(lacks) {
+        return println!("SKIP {NAME}: {why}");
+    }
+    // The same service with less patience.
+    let root = boot(&format!(
+        r#"{FUNCTIONS}
+        mkdir --parents "$root/etc/systemd/system/catena@.service.d"
+        printf '%s\n' '[Service]' WatchdogSec=6 TimeoutAbortSec=1 RestartSec=0 \
+            > "$root/etc/systemd/system/catena@.service.d/short.conf"
+        sudo systemctl start catena@web
+        sudo systemctl kill --signal=KILL --kill-whom=main catena@web
+        await restarted
+        await moves
+        sudo systemctl stop catena@web
+        sudo systemctl start catena@web
+        sudo systemctl kill --signal=STOP --kill-whom=main catena@web
+        await restarted
+        await moves
+        sudo systemctl stop catena@web
+        shows Result > "$root/result"
+        "#
+    ));
+    assert_eq!(wrote(&root, "result"), "Result=success\n");
+}
