@@ -341,3 +341,43 @@ fn passes_filter(image: &Image<'_>, place: u8, inner: &Inner, is_uplink: bool) -
     let is_other = protocol.is_some_and(|protocol| protocol != inner.protocol);
     !is_other && Filter::load(record).fits(inner, is_uplink)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::tests::session;
+
+    /// Which end of a packet is the UE's is said with its address (S/D), whatever interface the
+    /// packet comes by: one from another UPF comes by the core's, and is its UE's.
+    #[test]
+    fn a_ues_end_is_the_one_that_its_rule_says() {
+        let [ue, host] = [[10, 45, 0, 2], [203, 0, 113, 9]].map(IpAddr::from);
+        let packet = |(src, dst)| Inner {
+            src,
+            dst,
+            protocol: 17,
+            ports: Some((7, 7)),
+            traffic_class: 0,
+            flow_label: 0,
+            spi: None,
+            len: 100,
+            is_part: false,
+        };
+        for is_destination in [false, true] {
+            let mut one = session(3);
+            let pdr = &mut one.pdrs[1].pdr;
+            pdr.ue_v4 = one.head.ue_v4;
+            pdr.ue_is_destination = is_destination;
+            one.link().unwrap();
+            let mut bytes = vec![0; one.image_len()];
+            one.write(&mut bytes);
+            let image = Image::new(&mut bytes).unwrap();
+            let record = image.record::<Pdr>(0).unwrap();
+            for is_uplink in [false, true] {
+                let fits = |ends| is_of_ue(&image, record, &packet(ends), is_uplink);
+                let fit = (fits((host, ue)), fits((ue, host)));
+                assert_eq!(fit, (is_destination, !is_destination));
+            }
+        }
+    }
+}
