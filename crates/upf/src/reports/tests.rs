@@ -240,3 +240,20 @@ fn a_successor_tells_what_was_not_told_yet() {
     assert_eq!(upf.untold.len(), 1);
     assert_eq!((upf.released.len(), upf.end_markers.len()), (1, 1));
 }
+
+/// Sessions that begin anew have the numbers of those that were: what was said of these is not of
+/// them.
+#[test]
+fn a_successor_with_other_sessions_goes_on_with_no_requests() {
+    let (mut smf, slot) = counting(b"short");
+    let upf = &mut smf.upf;
+    upf.report_inactivity(slot, 0);
+    upf.released.push_back((slot, true));
+    let (settings, clock) = (upf.settings.clone(), upf.clock);
+    let bytes = crate::store::memory_bytes(settings.session_bytes, settings.sessions);
+    let memory = Box::new(vec![0_u8; bytes]);
+    let mut other = Upf::new(settings, memory, clock, 5 * SECOND_NS).unwrap();
+    other.take_requests(upf.give_up_requests());
+    assert_eq!((other.transactions.pending(), other.outbox.len()), (0, 0));
+    assert!(other.released.is_empty());
+}
