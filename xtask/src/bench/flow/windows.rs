@@ -1,8 +1,8 @@
 //! How long bursts took on one core, and whether something else had the core meanwhile.
 //!
 //! A window is some bursts of one side; sides take turns, window by window. Bursts of a side take
-//! about the same time, so one that takes [`GAP_US`] longer than the middle one, and twice as long, was
-//! interrupted by more than the timer, and the window does not count.
+//! about the same time, so one that takes [`GAP_US`] longer than the middle one, and twice as long,
+//! was interrupted by more than the timer, and the window does not count.
 //!
 //! SPDX-License-Identifier: Apache-2.0
 
