@@ -1,7 +1,8 @@
 //! `cargo xtask fuzz TARGET`: a fuzz target under libFuzzer, led by coverage.
 //!
-//! The counters of coverage are a pass of LLVM that stable compilers take, so neither a nightly one nor
-//! `cargo-fuzz` is needed. What needs them is AddressSanitizer: `cargo-fuzz` finds the same targets.
+//! The counters of coverage are a pass of LLVM that stable compilers take, so neither a nightly one
+//! nor `cargo-fuzz` is needed. What needs them is AddressSanitizer: `cargo-fuzz` finds the same
+//! targets.
 //!
 //! SPDX-License-Identifier: Apache-2.0
 
@@ -17,7 +18,8 @@ pub(crate) struct Arguments {
     /// Fuzz target; without one, all are listed
     target: Option<String>,
     /// How long
-    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 60,
+          value_parser = clap::value_parser!(u32).range(1..))]
     seconds: u32,
     /// Twenty thousand inputs and an unoptimized build: shows that it runs
     #[arg(long, conflicts_with = "seconds")]
@@ -44,7 +46,8 @@ const COVERAGE: &[&str] = &[
 ///
 /// # Errors
 ///
-/// There is no such target, it cannot be built, or it failed: then libFuzzer says where the input lies.
+/// There is no such target, it cannot be built, or it failed: then libFuzzer says where the input
+/// lies.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let folder = image::repository()?.join("fuzz");
     let targets = targets(&folder)?;

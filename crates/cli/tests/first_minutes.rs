@@ -1,5 +1,5 @@
-//! A new user's first ten minutes, as `docs/internals/first-ten-minutes.md` has them: the script that takes
-//! the times does every step. A file of its own, since it builds everything anew.
+//! A new user's first ten minutes, as `docs/internals/first-ten-minutes.md` has them: the script
+//! that takes the times does every step. A file of its own, since it builds everything anew.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! `cargo xtask fuzz` as CONTRIBUTING prints it: what it lists, and that coverage leads. A file of its
-//! own, since it builds for a minute.
+//! `cargo xtask fuzz` as CONTRIBUTING prints it: what it lists, and that coverage leads. A file of
+//! its own, since it builds for a minute.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -146,8 +146,14 @@ impl Load {
     ) {
         for (_, bundle) in &mut self.bundles[first..] {
             let gone = bundle.mask() & !keep(bundle);
-            bundle.leave(gone);
+            if gone == 0 {
+                continue;
+            }
             self.bundled -= gone.count_ones() as usize;
+            let (before, _) = bundle.check();
+            bundle.leave(gone);
+            let (left, _) = bundle.check();
+            self.bundled_bytes = (self.bundled_bytes + left).saturating_sub(before);
         }
         self.bundles.retain(|(_, bundle)| bundle.mask() != 0);
     }

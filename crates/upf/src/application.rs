@@ -192,8 +192,10 @@ impl Look<'_> {
             return;
         };
         let flags = segment.flags();
-        if flags.contains(Flags::SYN) && !flags.contains(Flags::ACK) {
-            flows.end(&connection);
+        // A UE could send any SYN or RST to be taken for somebody else's, which the host ignores: a
+        // connection begins with the host's word, and goes on while packets come.
+        if !is_uplink && flags.contains(Flags::SYN | Flags::ACK) {
+            flows.begin(&connection, segment.acknowledgment());
         }
         if is_uplink && !segment.payload().is_empty() {
             self.applications
@@ -213,9 +215,7 @@ impl Look<'_> {
         }
         let flows = &mut self.applications.flows;
         self.marks = flows.marks(&connection, self.now_ns);
-        if flags.contains(Flags::RST) {
-            flows.end(&connection);
-        } else if flags.contains(Flags::FIN) {
+        if flags.contains(Flags::RST) || flags.contains(Flags::FIN) {
             flows.close(&connection, is_uplink, self.now_ns);
         }
     }
@@ -237,7 +237,10 @@ impl Applications {
         now_ns: u64,
         marks: impl FnOnce(&Seen<'_>, &Table) -> Marks,
     ) {
-        let (data, sequence) = (segment.payload(), segment.sequence());
+        let data = segment.payload();
+        // A SYN counts as one: data that come with it (RFC 7413) lie behind it.
+        let is_syn = segment.flags().contains(Flags::SYN);
+        let sequence = segment.sequence().wrapping_add(is_syn.into());
         let flows = &mut self.flows;
         let joined = match hello::look(data) {
             Seen::Nothing => flows.take(connection, sequence, data),
@@ -252,7 +255,7 @@ impl Applications {
             }
             seen => {
                 let marks = marks(&seen, &self.table);
-                flows.set(connection, &marks, now_ns);
+                flows.set(connection, &marks, sequence, now_ns);
             }
         }
     }
@@ -273,3 +276,6 @@ pub(crate) fn of_pdi(pdi: &Group<'_>, table: &Table, failed: FailedRuleId) -> Re
         rule: Some(failed),
     })
 }
+
+#[cfg(test)]
+mod tests;

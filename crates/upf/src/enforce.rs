@@ -12,9 +12,9 @@ use crate::decision::{Decision, Found, Hold, Why};
 use crate::forward::Marking;
 use crate::model::Image;
 use crate::qer::{self, Meter, Stopped};
-use crate::rules::{Far, Pdr, QERS_MAX, Qer, Urr};
+use crate::rules::{Far, Pdr, QERS_MAX, Qer, URRS_MAX, Urr};
 use crate::sdf::{Filter, Inner};
-use crate::stored::{Fields, Stored};
+use crate::stored::{Fields, List, Stored};
 
 /// QERs of most PDRs: one of the session and one of the flow.
 const FEW: usize = 2;
@@ -49,6 +49,9 @@ pub(crate) struct Ruled {
     pub(crate) marking: Marking,
     /// Whether its FAR redirects it: then it is neither counted nor metered.
     pub(crate) is_redirected: bool,
+    /// Places of the QERs and URRs that it is to be charged to.
+    qers: List<u8, QERS_MAX>,
+    urrs: List<u8, URRS_MAX>,
 }
 
 impl Ruled {
@@ -62,7 +65,8 @@ impl Ruled {
 type P = Fields<Pdr>;
 type Q = Fields<Qer>;
 
-/// Finds the PDR, and has QERs and URRs judge the packet.
+/// Finds the PDR, and has gates of redirections and quotas judge the packet, which is charged to
+/// none of them yet.
 #[inline]
 pub(crate) fn ruled(
     image: &mut Image<'_>,
@@ -70,7 +74,6 @@ pub(crate) fn ruled(
     look: &mut Look<'_>,
     triggers: &mut Triggers,
 ) -> Result<Ruled, Decision> {
-    let now_ns = look.now_ns;
     if image.looks_inside() {
         learn(image, found, look);
     }
@@ -80,7 +83,6 @@ pub(crate) fn ruled(
     let (pdr_id, far_at) = (P::id().get(record), P::far_at().get(record));
     let source = (P::source_interface().get(record), P::instance().get(record));
     let (qers, urrs) = (P::qers_at().get(record), P::urrs_at().get(record));
-    let (qers, urrs) = (qers.as_slice(), urrs.as_slice());
     let is_uplink = source.0 == 0;
     // A PDR without a UE address says nothing of it: its session does.
     let src = found.inner.src;
@@ -93,7 +95,7 @@ pub(crate) fn ruled(
         let packets = P::packets().get(record);
         P::packets().set(record, &(packets + 1));
     }
-    let marking = marking(image, qers);
+    let marking = marking(image, qers.as_slice());
     if far.does(ApplyAction::BUFF) {
         return Err(Decision::Hold(Hold {
             slot: found.slot,
@@ -103,55 +105,83 @@ pub(crate) fn ruled(
             suggested: image.bar(far.bar_at).and_then(|bar| bar.suggested),
         }));
     }
-    let copied_by = far.does(ApplyAction::DUPL).then_some(far.id);
-    if !far.does(ApplyAction::FORW) {
-        triggers.copied_by = copied_by;
-        return Err(Decision::Drop(Why::FarDrop));
-    }
-    for place in urrs {
-        let Some(record) = image.record_mut::<Urr>(*place) else {
-            continue;
-        };
-        let (is_allowed, trigger) = Urr::allows_at(record);
-        if !is_allowed {
-            triggers.add(*place, trigger);
-            return Err(Decision::Drop(Why::Quota));
-        }
-    }
+    triggers.copied_by = far.does(ApplyAction::DUPL).then_some(far.id);
     let is_open = |place: &u8| {
         let record = image.record::<Qer>(*place);
         record.is_none_or(|record| Meter::load(record, is_uplink).is_open)
     };
-    let is_redirected = image.redirects(far.id) && qers.iter().all(is_open);
+    let is_redirected = image.redirects(far.id) && qers.as_slice().iter().all(is_open);
     let ruled = Ruled {
         source,
         far,
         marking,
         is_redirected,
+        qers,
+        urrs,
     };
-    if is_redirected {
-        triggers.copied_by = copied_by;
-        return Ok(ruled);
+    if !far.does(ApplyAction::FORW) {
+        count_dropped(image, &ruled, found.inner.len, triggers);
+        return Err(Decision::Drop(Why::FarDrop));
     }
-    let (way, len) = (is_uplink, found.inner.len);
-    count(image, urrs, (way, len, now_ns), triggers, true);
-    if let Err(stopped) = metered(image, qers, (way, len, now_ns)) {
-        if !is_uplink {
-            for place in urrs {
-                if let Some(mut urr) = image.urr(*place) {
-                    triggers.add(*place, urr.count_dropped(len));
-                    image.set_urr(*place, &urr);
-                }
-            }
-        }
-        return Err(Decision::Drop(match stopped {
-            Stopped::Gate => Why::Gate,
-            Stopped::Rate => Why::Rate,
-        }));
+    if !has_quota(image, urrs.as_slice(), triggers) {
+        triggers.copied_by = None;
+        count_dropped(image, &ruled, found.inner.len, triggers);
+        return Err(Decision::Drop(Why::Quota));
     }
-    count(image, urrs, (way, len, now_ns), triggers, false);
-    triggers.copied_by = copied_by;
     Ok(ruled)
+}
+
+/// Whether all URRs let packets pass.
+#[inline]
+fn has_quota(image: &mut Image<'_>, urrs: &[u8], triggers: &mut Triggers) -> bool {
+    urrs.iter().all(|place| {
+        let Some(record) = image.record_mut::<Urr>(*place) else {
+            return true;
+        };
+        let (is_allowed, trigger) = Urr::allows_at(record);
+        triggers.add(*place, trigger);
+        is_allowed
+    })
+}
+
+/// Charges a packet that can leave to its QERs and URRs.
+///
+/// # Errors
+/// The QERs stop it.
+#[inline]
+pub(crate) fn charge(
+    image: &mut Image<'_>,
+    ruled: &Ruled,
+    len: usize,
+    now_ns: u64,
+    triggers: &mut Triggers,
+) -> Result<(), Why> {
+    let Ruled { qers, urrs, .. } = ruled;
+    let passed = (ruled.is_uplink(), len, now_ns);
+    count(image, urrs.as_slice(), passed, triggers, true);
+    metered(image, qers.as_slice(), passed).map_err(|stopped| match stopped {
+        Stopped::Gate => Why::Gate,
+        Stopped::Rate => Why::Rate,
+    })?;
+    count(image, urrs.as_slice(), passed, triggers, false);
+    Ok(())
+}
+
+/// Counts a packet that was dropped behind its PDR, for URRs with a threshold of downlink ones.
+pub(crate) fn count_dropped(
+    image: &mut Image<'_>,
+    ruled: &Ruled,
+    len: usize,
+    triggers: &mut Triggers,
+) {
+    if ruled.is_uplink() {
+        return;
+    }
+    for place in ruled.urrs.as_slice() {
+        if let Some(record) = image.record_mut::<Urr>(*place) {
+            triggers.add(*place, Urr::count_dropped_at(record, len));
+        }
+    }
 }
 
 /// What QERs mark packets with: the first that says so.
@@ -310,4 +340,44 @@ fn passes_filter(image: &Image<'_>, place: u8, inner: &Inner, is_uplink: bool) -
     let protocol = Fields::<Filter>::protocol().get(record);
     let is_other = protocol.is_some_and(|protocol| protocol != inner.protocol);
     !is_other && Filter::load(record).fits(inner, is_uplink)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::tests::session;
+
+    /// Which end of a packet is the UE's is said with its address (S/D), whatever interface the
+    /// packet comes by: one from another UPF comes by the core's, and is its UE's.
+    #[test]
+    fn a_ues_end_is_the_one_that_its_rule_says() {
+        let [ue, host] = [[10, 45, 0, 2], [203, 0, 113, 9]].map(IpAddr::from);
+        let packet = |(src, dst)| Inner {
+            src,
+            dst,
+            protocol: 17,
+            ports: Some((7, 7)),
+            traffic_class: 0,
+            flow_label: 0,
+            spi: None,
+            len: 100,
+            is_part: false,
+        };
+        for is_destination in [false, true] {
+            let mut one = session(3);
+            let pdr = &mut one.pdrs[1].pdr;
+            pdr.ue_v4 = one.head.ue_v4;
+            pdr.ue_is_destination = is_destination;
+            one.link().unwrap();
+            let mut bytes = vec![0; one.image_len()];
+            one.write(&mut bytes);
+            let image = Image::new(&mut bytes).unwrap();
+            let record = image.record::<Pdr>(0).unwrap();
+            for is_uplink in [false, true] {
+                let fits = |ends| is_of_ue(&image, record, &packet(ends), is_uplink);
+                let fit = (fits((host, ue)), fits((ue, host)));
+                assert_eq!(fit, (is_destination, !is_destination));
+            }
+        }
+    }
 }

@@ -1,9 +1,10 @@
 //! Out of the UPF: a user's packet leaves its tunnel, and goes into the frame and tunnel of its
 //! FAR.
 //!
-//! Last step of a packet's way through the UPF. A packet that is longer than the interface's MTU is
-//! cut: inside its tunnel where IPv4 allows it, else outside where the interface's settings or
-//! IPv6's least MTU say so; else its sender is told. Specification: TS 29.281 4.4; RFC 8200 5.
+//! Last step of a packet's way through the UPF, in two: how it leaves, or why it cannot, is known
+//! before it is charged; then its bytes are changed. A packet that is longer than the interface's
+//! MTU is cut: inside its tunnel where IPv4 allows it, else outside where the interface's settings
+//! or IPv6's least MTU say so; else its sender is told. Specification: TS 29.281 4.4; RFC 8200 5.
 
 use std::net::IpAddr;
 
@@ -13,7 +14,7 @@ use catena_wire::gtpu::{self, MessageType};
 use crate::decision::{Decision, Found, Why};
 use crate::headers::{Datagram, Frame, Tunnel};
 use crate::mss;
-use crate::rules::{Far, NONE};
+use crate::rules::Far;
 use crate::settings::{Exit, Interface};
 use crate::tunnel::ends;
 
@@ -26,9 +27,42 @@ const IP_LEN_MAX: usize = 65_535;
 /// How a forwarded packet is marked: QFI, reflective QoS, paging policy.
 pub(crate) type Marking = (Option<u8>, bool, Option<u8>);
 
-/// A packet that is longer than it may be, by its sender's will: so long it may be.
+/// Why a packet cannot leave that its rules let through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TooLong(pub(crate) usize);
+pub(crate) enum Unfit {
+    /// It is longer than it may be, by its sender's will: so long it may be.
+    TooLong(usize),
+    /// It is dropped.
+    Dropped(Why),
+}
+
+impl Unfit {
+    /// Why it is dropped.
+    pub(crate) const fn why(self) -> Why {
+        match self {
+            Self::TooLong(_) => Why::TooBig,
+            Self::Dropped(why) => why,
+        }
+    }
+}
+
+/// How a packet leaves: known before it is charged, so that only what leaves is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Departure<'a> {
+    exit: Exit<'a>,
+    decision: Decision,
+    /// The tunnel of its FAR, and what is around that.
+    around: Option<(Datagram, Tunnel)>,
+}
+
+impl Departure<'_> {
+    /// Length of all headers in front of the user's packet.
+    fn header_len(around: Option<&(Datagram, Tunnel)>) -> usize {
+        around.map_or(ETHERNET, |(datagram, tunnel)| {
+            datagram.header_len() + tunnel.len()
+        })
+    }
+}
 
 /// What is around the tunnel that a FAR wants: between these ends, marked as it says.
 pub(crate) fn outer(far: &Far, frame: Frame, (src, dst): (IpAddr, IpAddr), ident: u16) -> Datagram {
@@ -44,76 +78,106 @@ pub(crate) fn outer(far: &Far, frame: Frame, (src, dst): (IpAddr, IpAddr), ident
     }
 }
 
-/// Takes a packet out of its tunnel, if it is in one, and puts it into the frame and the tunnel of
-/// its FAR. A packet that is too long for it is left as the user's, without a frame.
-pub(crate) fn forward(
-    packet: &mut Packet,
+/// How a packet leaves by its FAR. Nothing is changed.
+///
+/// # Errors
+/// Why it cannot leave.
+#[inline]
+pub(crate) fn depart<'a>(
+    packet: &Packet,
     found: &Found,
-    far: &Far,
-    marking: &Marking,
-    exit: &Exit<'_>,
-) -> Result<Decision, TooLong> {
+    (far, marking): (&Far, &Marking),
+    exit: Exit<'a>,
+) -> Result<Departure<'a>, Unfit> {
     let (inner, out) = (&found.inner, exit.out);
-    if packet.set_len(found.at + inner.len).is_err() || packet.pull_front(found.at).is_err() {
-        return Ok(Decision::Drop(Why::Malformed));
+    let user = found.user(packet.bytes());
+    if user.is_empty() {
+        return Err(Unfit::Dropped(Why::Malformed));
+    }
+    let around = match far.headers {
+        0 => None,
+        _ => Some(around(found, (far, marking), &exit).ok_or(Unfit::Dropped(Why::FarDrop))?),
+    };
+    let headers = Departure::header_len(around.as_ref());
+    let room = out.mtu.saturating_sub(headers - ETHERNET);
+    let cuts_outside =
+        around.is_some() && (out.cuts_outside || inner.src.is_ipv6() && inner.len <= V6_MTU_MIN);
+    let decision = if inner.len <= room {
+        Decision::Send(far.interface)
+    } else if cuts_outside {
+        cut(far, out, ETHERNET)
+    } else if may_cut(user, found) {
+        cut(far, out, headers)
+    } else {
+        return Err(Unfit::TooLong(room));
+    };
+    if headers - ETHERNET + inner.len > IP_LEN_MAX {
+        return Err(Unfit::Dropped(Why::TooBig));
+    }
+    if !packet.is_writable() || packet.headroom() + found.at < headers {
+        return Err(Unfit::Dropped(Why::NoHeadroom));
+    }
+    Ok(Departure {
+        exit,
+        decision,
+        around,
+    })
+}
+
+/// The tunnel that a FAR wants, and what is around it; none if it has no two ends.
+#[inline]
+fn around(
+    found: &Found,
+    (far, marking): (&Far, &Marking),
+    exit: &Exit<'_>,
+) -> Option<(Datagram, Tunnel)> {
+    let (qfi, rqi, ppi) = *marking;
+    let tunnel = match far.destination {
+        0 => Tunnel::downlink(far.teid, qfi, rqi, ppi),
+        _ => Tunnel::uplink(far.teid, found.qfi),
+    };
+    let ends = ends(far, exit.out)?;
+    Some((outer(far, frame(exit.out), ends, exit.ident), tunnel))
+}
+
+/// Takes a packet out of its tunnel, if it is in one, and puts it into the frame and the tunnel of
+/// its FAR.
+#[inline]
+pub(crate) fn forward(packet: &mut Packet, found: &Found, departure: &Departure<'_>) -> Decision {
+    let Departure {
+        exit,
+        decision,
+        around,
+    } = departure;
+    let len = found.inner.len;
+    if packet.set_len(found.at + len).is_err() || packet.pull_front(found.at).is_err() {
+        return Decision::Drop(Why::Malformed);
     }
     if let Some(most) = exit.mss {
         mss::clamp(packet.bytes_mut(), most);
     }
-    let frame = Frame {
-        src: out.mac,
-        dst: out.next_hop,
-    };
-    let send = Decision::Send(far.interface);
-    if far.headers == 0 {
-        let may_cut = inner.len <= out.mtu || may_cut(packet.bytes(), found);
-        if !may_cut {
-            return Err(TooLong(out.mtu));
-        }
-        if packet.push_front(ETHERNET).is_err() {
-            return Ok(Decision::Drop(Why::NoHeadroom));
-        }
-        frame.emit(packet.bytes_mut(), inner.src.is_ipv6());
-        let is_long = inner.len > out.mtu;
-        return Ok(if is_long {
-            cut(far, out, ETHERNET)
-        } else {
-            send
-        });
-    }
-    let Some((src, dst)) = ends(far, out) else {
-        return Ok(Decision::Drop(Why::FarDrop));
-    };
-    let (qfi, rqi, ppi) = *marking;
-    let tunnel = if far.destination == 0 {
-        Tunnel::downlink(far.teid, qfi, rqi, ppi)
-    } else {
-        Tunnel::uplink(far.teid, found.qfi)
-    };
-    let datagram = outer(far, frame, (src, dst), exit.ident);
-    let headers = datagram.header_len() + tunnel.len();
-    let room = out.mtu.saturating_sub(headers - ETHERNET);
-    let decision = if inner.len <= room {
-        send
-    } else if out.cuts_outside || inner.src.is_ipv6() && inner.len <= V6_MTU_MIN {
-        cut(far, out, ETHERNET)
-    } else if may_cut(packet.bytes(), found) {
-        cut(far, out, headers)
-    } else {
-        return Err(TooLong(room));
-    };
-    if headers - ETHERNET + inner.len > IP_LEN_MAX {
-        return Ok(Decision::Drop(Why::TooBig));
-    }
+    let headers = Departure::header_len(around.as_ref());
     if packet.push_front(headers).is_err() {
-        return Ok(Decision::Drop(Why::NoHeadroom));
+        return Decision::Drop(Why::NoHeadroom);
     }
     let bytes = packet.bytes_mut();
-    let at = datagram.header_len();
-    tunnel.emit(&mut bytes[at..], MessageType::G_PDU, inner.len);
-    datagram.emit(bytes);
-    debug_assert!(far.interface != NONE);
-    Ok(decision)
+    match around {
+        None => frame(exit.out).emit(bytes, found.inner.src.is_ipv6()),
+        Some((datagram, tunnel)) => {
+            let at = datagram.header_len();
+            tunnel.emit(&mut bytes[at..], MessageType::G_PDU, len);
+            datagram.emit(bytes);
+        }
+    }
+    *decision
+}
+
+/// The frame of what leaves by an interface.
+const fn frame(out: &Interface) -> Frame {
+    Frame {
+        src: out.mac,
+        dst: out.next_hop,
+    }
 }
 
 /// Whether a user's packet may be cut: IPv4 that does not forbid it, and what came in parts.

@@ -268,6 +268,11 @@ impl Session {
         }
     }
 
+    /// Whether it has something to tell its SMF for which there was no room yet.
+    pub fn has_untold(&self) -> bool {
+        self.urrs.iter().any(|urr| urr.untold != 0)
+    }
+
     fn route_count(&self) -> usize {
         self.pdrs.iter().map(|pdr| pdr.routes.len()).sum()
     }
@@ -380,7 +385,9 @@ fn places<const N: usize>(
 ) -> Option<List<u8, N>> {
     let mut list = List::default();
     for id in wanted {
-        if !list.push(place(ids.clone(), *id)?) {
+        let place = place(ids.clone(), *id)?;
+        // A rule that is named twice judges and counts a packet once.
+        if !list.as_slice().contains(&place) && !list.push(place) {
             return None;
         }
     }
@@ -477,6 +484,22 @@ pub(crate) mod tests {
         assert!(image.redirection(1).is_some() && image.redirection(2).is_none());
     }
 
+    /// Else its packets would be counted and metered twice.
+    #[test]
+    fn a_rule_that_is_named_twice_is_one() {
+        let mut one = session(1);
+        let pdr = &mut one.pdrs[0].pdr;
+        assert!(pdr.urr_ids.push(5) && pdr.qer_ids.push(9));
+        one.link().unwrap();
+        let pdr = one.pdrs.iter().map(|one| one.pdr).find(|pdr| pdr.id == 1);
+        let pdr = pdr.unwrap();
+        assert_eq!(
+            (pdr.urrs_at.as_slice(), pdr.qers_at.as_slice()),
+            (&[0][..], &[0][..])
+        );
+        assert_eq!(pdr.urr_ids.as_slice(), [5, 5], "as the SMF has said it");
+    }
+
     #[test]
     fn a_rule_that_names_a_missing_one_is_the_fault() {
         let mut no_far = session(1);
@@ -505,6 +528,6 @@ pub(crate) mod tests {
     fn what_an_ordinary_session_takes_is_known() {
         let mut one = session(1);
         one.link().unwrap();
-        assert_eq!(one.image_len(), 1274);
+        assert_eq!(one.image_len(), 1278);
     }
 }

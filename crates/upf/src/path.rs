@@ -19,12 +19,13 @@ use crate::application::Look;
 use crate::application::flows::Marks;
 use crate::copies;
 use crate::decision::{Decision, Found, Hold, Why};
-use crate::enforce::{Ruled, Triggers, ruled};
-use crate::forward::{TooLong, forward};
+use crate::enforce::{Ruled, Triggers, charge, count_dropped, ruled};
+use crate::forward::{Departure, Unfit, depart, forward};
 use crate::headers::{self, Outer};
 use crate::icmp::Long;
-use crate::model::Key;
+use crate::model::{Image, Key};
 use crate::redirect;
+use crate::settings::Exit;
 use crate::transactions::Peer;
 use crate::tunnel::Signal;
 use crate::upf::Upf;
@@ -316,6 +317,14 @@ impl Upf {
         let ruled = ruled(&mut image, found, &mut look, &mut triggers);
         let ident = self.ident;
         self.ident = self.ident.wrapping_add(1);
+        let departure = match &ruled {
+            Ok(ruled) if !ruled.is_redirected => {
+                let exit = self.settings.exit(ruled.source, &ruled.far, ident);
+                let all = (&mut image, &mut triggers);
+                Some(admit(packet, found, ruled, exit, all, now_ns))
+            }
+            _ => None,
+        };
         if let Some(far_id) = triggers.copied_by {
             let copied = (found.user(packet.bytes()), found.qfi);
             let counts = copies::send(
@@ -330,9 +339,11 @@ impl Upf {
             self.counters.uncopied += counts[1];
         }
         let mut said = None;
-        let mut long = None;
-        let decision = match &ruled {
-            Ok(ruled) if ruled.is_redirected => {
+        let decision = match (&ruled, &departure) {
+            (Err(decision), _) => *decision,
+            (Ok(_), Some(Ok(departure))) => forward(packet, found, departure),
+            (Ok(_), Some(Err(unfit))) => Decision::Drop(unfit.why()),
+            (Ok(ruled), None) => {
                 let user = found.user(packet.bytes());
                 said = image.redirection(ruled.far.id).and_then(|redirection| {
                     redirect::answer(user, redirection.location.as_slice(), self.settings.seed)
@@ -342,24 +353,16 @@ impl Upf {
                     None => Decision::Drop(Why::NotRedirected),
                 }
             }
-            Ok(ruled) => {
-                let Ruled { far, marking, .. } = ruled;
-                let forwarded = match self.settings.exit(ruled.source, far, ident) {
-                    Some(exit) => forward(packet, found, far, marking, &exit),
-                    None => Ok(Decision::Drop(Why::FarDrop)),
-                };
-                forwarded.unwrap_or_else(|TooLong(mtu)| {
-                    long = Some(Long {
-                        slot: found.slot,
-                        is_uplink: ruled.is_uplink(),
-                        is_tunnelled: found.teid != 0,
-                        source: ruled.source,
-                        mtu,
-                    });
-                    Decision::Drop(Why::TooBig)
-                })
-            }
-            Err(decision) => *decision,
+        };
+        let long = match (&ruled, departure) {
+            (Ok(ruled), Some(Err(Unfit::TooLong(mtu)))) => Some(Long {
+                slot: found.slot,
+                is_uplink: ruled.is_uplink(),
+                is_tunnelled: found.teid != 0,
+                source: ruled.source,
+                mtu,
+            }),
+            _ => None,
         };
         match decision {
             Decision::Send(_) | Decision::Cut { .. } => {
@@ -379,10 +382,36 @@ impl Upf {
             self.arm(found.slot, now_ns);
         }
         if let Some(long) = long {
-            self.tell_too_big(packet.bytes(), long, signals, now_ns);
+            self.tell_too_big(found.user(packet.bytes()), long, signals, now_ns);
         }
         decision
     }
+}
+
+/// How a packet leaves that its rules let through: only then it is charged; else it is no more than
+/// a dropped one.
+#[inline]
+fn admit<'a>(
+    packet: &Packet,
+    found: &Found,
+    ruled: &Ruled,
+    exit: Option<Exit<'a>>,
+    (image, triggers): (&mut Image<'_>, &mut Triggers),
+    now_ns: u64,
+) -> Result<Departure<'a>, Unfit> {
+    let len = found.inner.len;
+    let departure = exit.ok_or(Unfit::Dropped(Why::FarDrop));
+    let departure = departure
+        .and_then(|exit| depart(packet, found, (&ruled.far, &ruled.marking), exit))
+        .and_then(|departure| {
+            let charged = charge(image, ruled, len, now_ns, triggers);
+            charged.map(|()| departure).map_err(Unfit::Dropped)
+        });
+    if departure.is_err() {
+        triggers.copied_by = None;
+        count_dropped(image, ruled, len, triggers);
+    }
+    departure
 }
 
 fn join(at: usize, teid: u32, qfi: Option<u8>) -> Decision {

@@ -35,7 +35,7 @@ pub(crate) fn new(memory: Option<Memory>) -> Upf {
 }
 
 /// A UPF with room for so many sessions, these UE addresses, and so much room for a session.
-fn sized(sessions: u32, addresses: &str, slot: &str, memory: Option<Memory>) -> Upf {
+pub(crate) fn sized(sessions: u32, addresses: &str, slot: &str, memory: Option<Memory>) -> Upf {
     let settings = json!({
         "node_id": "10.4.0.1",
         "n4": { "address": "10.4.0.1", "heartbeat": "0s" },

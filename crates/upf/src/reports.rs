@@ -1,9 +1,10 @@
 //! Reports: what the UPF tells SMFs unasked.
 //!
 //! Behind a packet that reached a threshold, and by timers. A report is taken from its URR only if
-//! a request can be sent; else usage waits there and goes with a later one. Specification: TS
-//! 29.244 7.5.8.
+//! a request can be sent; else usage and why it is to be told wait there, through a kill, too, and
+//! go as soon as there is room. Specification: TS 29.244 7.5.8.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 
 use catena_wire::pfcp::value::address::FTeid;
@@ -126,14 +127,38 @@ impl Upf {
         triggers: &[(u8, UsageReportTrigger)],
         now_ns: u64,
     ) {
-        if !self.transactions.has_room() {
-            self.counters.unsent += 1;
+        if triggers.is_empty() {
             return;
         }
-        let Some(image) = self.store.image(slot) else {
+        if !self.transactions.has_room() {
+            self.wait_to_tell(slot, triggers);
             return;
-        };
+        }
+        let due = self.with_linked(slot, triggers);
+        if self.tell_usage(slot, &due, now_ns) {
+            return;
+        }
+        // What one request has no room for goes in several.
+        for one in due.chunks(1) {
+            if self.transactions.has_room() {
+                let is_told = self.tell_usage(slot, one, now_ns);
+                self.counters.unsent += u64::from(!is_told);
+            } else {
+                self.wait_to_tell(slot, one);
+            }
+        }
+    }
+
+    /// What is due, and what is due of URRs that are linked to these.
+    fn with_linked(
+        &mut self,
+        slot: u32,
+        triggers: &[(u8, UsageReportTrigger)],
+    ) -> Vec<(u8, UsageReportTrigger)> {
         let mut due = triggers.to_vec();
+        let Some(image) = self.store.image(slot) else {
+            return due;
+        };
         let at_place = |(place, _): &(u8, UsageReportTrigger)| image.urr(*place);
         let ids: Vec<u32> = due.iter().filter_map(at_place).map(|urr| urr.id).collect();
         for place in 0..image.urr_count() {
@@ -145,14 +170,53 @@ impl Upf {
                 due.push((place, UsageReportTrigger::LIUSA));
             }
         }
-        if self.tell_usage(slot, &due, now_ns) {
+        due
+    }
+
+    /// Notes in its URRs what a session has to tell once there is room.
+    fn wait_to_tell(&mut self, slot: u32, due: &[(u8, UsageReportTrigger)]) {
+        let Some(mut image) = self.store.image(slot) else {
             return;
+        };
+        let (seid, waits) = (image.seid(), image.has_untold());
+        for (place, trigger) in due {
+            if let Some(record) = image.record_mut::<Urr>(*place) {
+                Urr::note_untold_at(record, *trigger);
+            }
         }
-        // What one request has no room for goes in several.
-        for one in due.chunks(1) {
-            let is_told = self.tell_usage(slot, one, now_ns);
-            self.counters.unsent += u64::from(!is_told);
+        if !waits {
+            self.note_untold(seid);
         }
+    }
+
+    /// A session's URRs have something to tell, and had not before.
+    pub(crate) fn note_untold(&mut self, seid: u64) {
+        // Those that ended meanwhile, or were told otherwise, are as many as others at most.
+        if self.untold.len() / 2 >= self.store.slot_count() as usize {
+            let (store, mut known) = (&self.store, HashSet::new());
+            self.untold
+                .retain(|seid| store.slot_of(*seid).is_some() && known.insert(*seid));
+        }
+        self.untold.push_back(seid);
+    }
+
+    /// Reports what the URRs of a session have to tell.
+    fn tell_untold(&mut self, seid: u64, now_ns: u64) {
+        let Some(slot) = self.store.slot_of(seid) else {
+            return;
+        };
+        let Some(mut image) = self.store.image(slot) else {
+            return;
+        };
+        let mut due = Vec::new();
+        for place in 0..image.urr_count() {
+            let record = image.record_mut::<Urr>(place);
+            let trigger = record.map(Urr::take_untold_at).unwrap_or_default();
+            if trigger != UsageReportTrigger::NONE {
+                due.push((place, trigger));
+            }
+        }
+        self.report_usage(slot, &due, now_ns);
     }
 
     /// Sends a report of the URRs at these places, which begin anew only once it is written; false
@@ -294,23 +358,33 @@ impl Upf {
         }
     }
 
-    /// Reports what waited for room, unless it is no longer so.
+    /// Reports what waited for room, unless it is no longer so: usage and all else in turns.
     pub(crate) fn report_waiting(&mut self, now_ns: u64) {
-        while self.transactions.has_room()
-            && let Some((seid, waiting)) = self.unreported.pop_front()
-        {
-            let Some(slot) = self.store.slot_of(seid) else {
-                continue;
-            };
-            match waiting {
-                Waiting::DownlinkData(pdr_id, qfi) if self.holding.contains(&slot) => {
-                    self.report_downlink_data(slot, pdr_id, qfi, now_ns);
-                }
-                Waiting::Inactivity if self.store.head(slot).is_inactive => {
-                    self.report_inactivity(slot, now_ns);
-                }
-                _ => {}
+        let has_any = |upf: &Self| !upf.unreported.is_empty() || !upf.untold.is_empty();
+        while has_any(self) && self.transactions.has_room() {
+            if let Some((seid, waiting)) = self.unreported.pop_front() {
+                self.report_one(seid, waiting, now_ns);
             }
+            if self.transactions.has_room()
+                && let Some(seid) = self.untold.pop_front()
+            {
+                self.tell_untold(seid, now_ns);
+            }
+        }
+    }
+
+    fn report_one(&mut self, seid: u64, waiting: Waiting, now_ns: u64) {
+        let Some(slot) = self.store.slot_of(seid) else {
+            return;
+        };
+        match waiting {
+            Waiting::DownlinkData(pdr_id, qfi) if self.holding.contains(&slot) => {
+                self.report_downlink_data(slot, pdr_id, qfi, now_ns);
+            }
+            Waiting::Inactivity if self.store.head(slot).is_inactive => {
+                self.report_inactivity(slot, now_ns);
+            }
+            _ => {}
         }
     }
 

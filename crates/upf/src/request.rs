@@ -6,7 +6,7 @@
 //! then is not done. One function reads a rule for its creation and for its update.
 
 use catena_wire::pfcp::value::address::{Allocation, FTeid, UeIpAddress};
-use catena_wire::pfcp::value::flags::{ApplyAction, MeasurementMethod};
+use catena_wire::pfcp::value::flags::{ApplyAction, MeasurementMethod, UsageReportTrigger};
 use catena_wire::pfcp::value::forwarding::OuterHeaders;
 use catena_wire::pfcp::value::node::FailedRuleId;
 use catena_wire::pfcp::value::usage::Volume;
@@ -493,6 +493,10 @@ pub fn urr(group: &Group<'_>, rule: &mut Urr, now_ns: u64) -> Result<(), Fault> 
     }
     if group.has(IeType::MEASUREMENT_PERIOD) {
         rule.period_at_ns = now_ns;
+    }
+    // What an earlier monitoring time has divided is told before another one divides it.
+    if group.has(IeType::MONITORING_TIME) && rule.before.is_some() {
+        rule.untold |= UsageReportTrigger::MONIT.bits();
     }
     Ok(())
 }

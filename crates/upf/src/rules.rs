@@ -264,6 +264,9 @@ stored! {
         /// Octets and packets reported so far, uplink and downlink: what a check of conservation
         /// compares with what was forwarded.
         pub reported: [u64; 4],
+        /// Why a report is to be made for which there was no room yet: Usage Report Trigger, the
+        /// first octet lowest.
+        pub untold: u32,
     }
 
     /// Buffering action rule, and the account of what was held by its FARs.
@@ -462,6 +465,19 @@ impl Usage {
             first_ns: None,
             last_ns: None,
             start_ns: now_ns,
+        }
+    }
+
+    /// This and what was counted behind it, as one.
+    pub fn with(&self, later: &Self) -> Self {
+        let sum = |[ul, dl]: [u64; 2], [more_ul, more_dl]: [u64; 2]| [ul + more_ul, dl + more_dl];
+        Self {
+            octets: sum(self.octets, later.octets),
+            packets: sum(self.packets, later.packets),
+            duration_ns: self.duration_ns + later.duration_ns,
+            first_ns: self.first_ns.or(later.first_ns),
+            last_ns: later.last_ns.or(self.last_ns),
+            start_ns: self.start_ns,
         }
     }
 }

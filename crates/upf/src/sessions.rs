@@ -252,6 +252,9 @@ impl Upf {
         if effects.drops_held || buffers(&old) {
             self.released.push_back((slot, effects.drops_held));
         }
+        if session.has_untold() && !old.has_untold() {
+            self.note_untold(session.head.seid);
+        }
         self.arm(slot, now_ns);
         checked
     }

@@ -148,7 +148,7 @@ impl Transactions {
     /// Notes that a request with a sequence number leaves now.
     pub fn sent(&mut self, sequence: u32, datagram: Datagram, subject: Subject, now_ns: u64) {
         let due_ns = now_ns.saturating_add(self.t1_ns);
-        self.due.push_back((due_ns, sequence));
+        insert(&mut self.due, due_ns, sequence);
         let pending = Pending {
             datagram,
             subject,
@@ -188,7 +188,7 @@ impl Transactions {
             }
             pending.tries += 1;
             pending.due_ns = now_ns.saturating_add(self.t1_ns);
-            self.due.push_back((pending.due_ns, sequence));
+            insert(&mut self.due, pending.due_ns, sequence);
             return Some(Late::Again(pending.datagram.clone()));
         }
         None
@@ -215,7 +215,7 @@ impl Transactions {
         }
         let until_ns = now_ns.saturating_add(self.t1_ns.saturating_mul(self.n1.into()));
         if self.answers.insert((to, sequence), answer).is_none() {
-            self.kept.push_back((until_ns, (to, sequence)));
+            insert(&mut self.kept, until_ns, (to, sequence));
         }
     }
 
@@ -228,6 +228,16 @@ impl Transactions {
             self.answers.remove(&key);
         }
     }
+}
+
+/// Inserts by time: at the end, unless what a predecessor with a longer T1 noted is due later.
+fn insert<T>(queue: &mut VecDeque<(u64, T)>, at_ns: u64, what: T) {
+    let is_later = queue.back().is_some_and(|(last_ns, _)| *last_ns > at_ns);
+    let place = match is_later {
+        true => queue.partition_point(|(one_ns, _)| *one_ns <= at_ns),
+        false => queue.len(),
+    };
+    queue.insert(place, (at_ns, what));
 }
 
 #[cfg(test)]
@@ -303,6 +313,29 @@ mod tests {
         let mut other = Transactions::new(5000, 2).of_shard(1, 2);
         other.go_on_with(next);
         assert_eq!((other.pending(), other.kept()), (0, 0));
+    }
+
+    /// What was noted by a longer T1 holds nothing up that is due before it.
+    #[test]
+    fn a_shorter_t1_has_what_is_new_come_first() {
+        let mut before = Transactions::new(9000, 3);
+        let old = before.next_sequence();
+        before.sent(old, datagram(1), Subject::Report(9), 0);
+        before.keep(SMF, 7, vec![1], 0);
+        let mut next = Transactions::new(1000, 3);
+        next.go_on_with(before);
+        let new = next.next_sequence();
+        next.sent(new, datagram(2), Subject::Report(9), 100);
+        next.keep(SMF, 8, vec![2], 100);
+        assert_eq!(next.next_ns(), Some(1100));
+        assert_eq!(next.late(1100), Some(Late::Again(datagram(2))));
+        assert_eq!((next.late(1100), next.next_ns()), (None, Some(2100)));
+        assert_eq!(next.repeated(SMF, 8, 3099), Some(&vec![2]));
+        assert_eq!(next.repeated(SMF, 8, 3100), None);
+        assert_eq!(next.repeated(SMF, 7, 26_999), Some(&vec![1]));
+        assert_eq!(next.late(2100), Some(Late::Again(datagram(2))));
+        assert_eq!(next.late(9000), Some(Late::Lost(Subject::Report(9))));
+        assert_eq!(next.late(9000), Some(Late::Again(datagram(1))));
     }
 
     #[test]

@@ -187,6 +187,7 @@ pub(crate) struct Requests {
     transactions: Transactions,
     outbox: VecDeque<Datagram>,
     unreported: VecDeque<(u64, Waiting)>,
+    untold: VecDeque<u64>,
     end_markers: VecDeque<crate::rules::Far>,
     released: VecDeque<(u32, bool)>,
 }
@@ -218,6 +219,9 @@ pub struct Upf {
     /// Reports for which too many requests are outstanding, by the session's SEID: each waits until
     /// another one was answered. As many as there may be sessions.
     pub(crate) unreported: VecDeque<(u64, Waiting)>,
+    /// SEIDs of sessions whose URRs have something to tell that waits in them. Twice as many as
+    /// there may be sessions.
+    pub(crate) untold: VecDeque<u64>,
     /// Sessions of which packets are held: those behind them wait too.
     pub(crate) holding: HashSet<u32>,
     pub(crate) load: crate::load::Load,
@@ -274,6 +278,7 @@ impl Upf {
             end_markers: VecDeque::new(),
             released: VecDeque::new(),
             unreported: VecDeque::new(),
+            untold: VecDeque::new(),
             holding: HashSet::new(),
             load: crate::load::Load::default(),
             limiter: crate::limiter::Limiter::new(settings.error_indications),
@@ -308,6 +313,9 @@ impl Upf {
                 self.take(key);
             }
             self.note_remotes(&session, slot);
+            if session.has_untold() {
+                self.untold.push_back(session.head.seid);
+            }
             self.arm(slot, now_ns);
         }
     }
@@ -362,6 +370,7 @@ impl Upf {
             transactions: std::mem::replace(&mut self.transactions, none),
             outbox: std::mem::take(&mut self.outbox),
             unreported: std::mem::take(&mut self.unreported),
+            untold: std::mem::take(&mut self.untold),
             end_markers: std::mem::take(&mut self.end_markers),
             released: std::mem::take(&mut self.released),
         }
@@ -377,6 +386,11 @@ impl Upf {
         self.transactions.go_on_with(requests.transactions);
         self.outbox.extend(requests.outbox);
         self.unreported.extend(requests.unreported);
+        // Some were found in the memory already.
+        let known: HashSet<u64> = self.untold.iter().copied().collect();
+        let others = requests.untold.into_iter();
+        self.untold
+            .extend(others.filter(|seid| !known.contains(seid)));
         self.released.extend(requests.released);
     }
 

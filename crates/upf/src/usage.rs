@@ -11,11 +11,11 @@ use catena_wire::pfcp::value::flags::{
 };
 
 use crate::rules::{Urr, UrrTerms, Usage, Volumes};
-use crate::stored::{Fields, List, Stored};
+use crate::stored::List;
+
+mod in_place;
 
 const SECOND_NS: u64 = 1_000_000_000;
-
-type T = Fields<UrrTerms>;
 
 /// The wall clock, from the engine's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,6 +149,7 @@ impl Urr {
             is_started: false,
             counted_to_ns: now_ns,
             reported: [0; 4],
+            untold: 0,
         }
     }
 
@@ -159,6 +160,13 @@ impl Urr {
         self.quota_at_ns = now_ns;
         self.is_exhausted = false;
         self.is_invalid = false;
+        // That the old ones are over needs no telling any more.
+        let of_quotas = UsageReportTrigger::VOLQU
+            | UsageReportTrigger::TIMQU
+            | UsageReportTrigger::QUHTI
+            | UsageReportTrigger::QUVTI;
+        let untold = UsageReportTrigger::from_bits(self.untold);
+        self.untold = untold.without(of_quotas).bits();
     }
 
     fn only_wanted(&self, reasons: ReportingTriggers) -> UsageReportTrigger {
@@ -209,89 +217,6 @@ impl Urr {
             reasons = reasons | ReportingTriggers::VOLQU;
         }
         self.only_wanted(reasons)
-    }
-
-    /// As [`Urr::allows`], of a record where it lies.
-    #[inline]
-    pub fn allows_at(record: &mut [u8]) -> (bool, UsageReportTrigger) {
-        type U = Fields<Urr>;
-        let terms = U::terms();
-        let quota = terms.then(T::volume_quota()).get(record);
-        let has_time = terms.then(T::time_quota()).get(record).is_some();
-        let is_exhausted = U::is_exhausted().get(record);
-        if !is_exhausted && !has_time && !quota.is_reached(U::quota_octets().get(record)) {
-            return (true, UsageReportTrigger::NONE);
-        }
-        let mut urr = Self::load(record);
-        let allowed = urr.allows();
-        urr.store(record);
-        allowed
-    }
-
-    /// As [`Urr::count`], of a record where it lies; and whether traffic starts with the packet.
-    #[inline]
-    pub fn count_at(
-        record: &mut [u8],
-        is_uplink: bool,
-        len: usize,
-        now_ns: u64,
-    ) -> (UsageReportTrigger, bool) {
-        if Self::count_plainly(record, is_uplink, len, now_ns) {
-            return (UsageReportTrigger::NONE, false);
-        }
-        let mut urr = Self::load(record);
-        let starts = !urr.is_started;
-        let trigger = urr.count(is_uplink, len, now_ns);
-        urr.store(record);
-        (trigger, starts)
-    }
-
-    /// Counts a packet that brings nothing but itself: nothing starts, is timed, or is reached.
-    /// False, and nothing is counted, if it may bring more.
-    #[inline]
-    fn count_plainly(record: &mut [u8], is_uplink: bool, len: usize, now_ns: u64) -> bool {
-        type U = Fields<Urr>;
-        let (terms, usage) = (U::terms(), U::usage());
-        let octets_at = usage.then(Fields::<Usage>::octets());
-        let (mut octets, mut quota) = (octets_at.get(record), U::quota_octets().get(record));
-        let (way, len) = (usize::from(!is_uplink), len as u64);
-        octets[way] += len;
-        quota[way] += len;
-        let method = MeasurementMethod::from_bits(terms.then(T::method()).get(record));
-        let is_plain = U::is_started().get(record)
-            && !method.contains(MeasurementMethod::DURAT)
-            && terms.then(T::time_threshold()).get(record).is_none()
-            && terms.then(T::time_quota()).get(record).is_none();
-        let threshold = terms.then(T::volume_threshold()).get(record);
-        let limit = terms.then(T::volume_quota()).get(record);
-        if !is_plain || threshold.is_reached(octets) || limit.is_reached(quota) {
-            return false;
-        }
-        let packets_at = usage.then(Fields::<Usage>::packets());
-        let mut packets = packets_at.get(record);
-        packets[way] += 1;
-        octets_at.set(record, &octets);
-        packets_at.set(record, &packets);
-        let first_at = usage.then(Fields::<Usage>::first_ns());
-        if first_at.get(record).is_none() {
-            first_at.set(record, &Some(now_ns));
-        }
-        usage
-            .then(Fields::<Usage>::last_ns())
-            .set(record, &Some(now_ns));
-        U::quota_octets().set(record, &quota);
-        U::active_ns().set(record, &now_ns);
-        let counted_to_ns = U::counted_to_ns().get(record).max(now_ns);
-        U::counted_to_ns().set(record, &counted_to_ns);
-        true
-    }
-
-    /// Whether a record's URR measures before QoS enforcement.
-    #[inline]
-    pub fn is_before_qos_at(record: &[u8]) -> bool {
-        let information = Fields::<Self>::terms().then(T::information());
-        let information = MeasurementInformation::from_bits(information.get(record));
-        information.contains(MeasurementInformation::MBQE)
     }
 
     /// Counts a downlink packet that was dropped.
@@ -347,6 +272,9 @@ impl Urr {
     pub fn wake(&mut self, now_ns: u64, clock: WallClock) -> UsageReportTrigger {
         let mut reasons = ReportingTriggers::NONE;
         if let Some(at_ns) = self.monitoring_ns(now_ns, clock).filter(|at| *at <= now_ns) {
+            // What was counted already was before it, also if it was over when it was asked for.
+            let counted_ns = self.usage.last_ns.unwrap_or(0).max(self.usage.start_ns);
+            let at_ns = at_ns.max(counted_ns);
             reasons = reasons | self.advance(at_ns);
             self.split(at_ns);
         }
@@ -383,7 +311,8 @@ impl Urr {
         Some(clock.instant(seconds, now_ns))
     }
 
-    /// The monitoring time has come: what follows is counted apart, by the subsequent terms.
+    /// The monitoring time has come: what follows is counted apart, by the subsequent terms. What
+    /// was before an earlier one, and no report has told yet, is before this one, too.
     fn split(&mut self, at_ns: u64) {
         let terms = &mut self.terms;
         terms.monitoring_time = None;
@@ -400,7 +329,9 @@ impl Urr {
         if terms.later_volume_quota.is_some() || terms.later_time_quota.is_some() {
             self.grant(at_ns);
         }
-        self.before = Some(std::mem::replace(&mut self.usage, Usage::since(at_ns)));
+        let passed = std::mem::replace(&mut self.usage, Usage::since(at_ns));
+        let before = self.before.map(|before| before.with(&passed));
+        self.before = before.or(Some(passed));
     }
 
     /// When [`Urr::wake`] is to be called next, if no packet comes before.
@@ -410,7 +341,10 @@ impl Urr {
             limit.map(|limit| since.saturating_add(seconds(limit)))
         };
         let left = |limit: Option<u32>, spent: u64| {
-            let left = seconds(limit?).saturating_sub(spent);
+            // What is reached already was told, or waits to be.
+            let left = seconds(limit?)
+                .checked_sub(spent)
+                .filter(|left| *left > 0)?;
             let at = self.counted_to_ns.saturating_add(left);
             (at <= self.timed_until()).then_some(at)
         };
@@ -441,12 +375,15 @@ impl Urr {
     }
 
     /// Takes what was counted since the last report: one report, or two around a monitoring time.
+    /// A limit of time that is found reached only now is a reason for it, too: nobody will be told
+    /// of it again.
     pub fn report(
         &mut self,
         trigger: UsageReportTrigger,
         now_ns: u64,
     ) -> impl Iterator<Item = Report> + use<> {
-        self.advance(now_ns);
+        let reached = self.advance(now_ns);
+        let trigger = trigger | self.only_wanted(reached);
         let information = MeasurementInformation::from_bits(self.terms.information);
         let tells = [
             self.terms.measures(MeasurementMethod::VOLUM),

@@ -1,5 +1,6 @@
-//! The Debian package under systemd itself, which is the first process of a root folder of its own: the
-//! commands of `docs/guide/install.md` as they stand there, then a supervisor that dies and one that hangs.
+//! The Debian package under systemd itself, which is the first process of a root folder of its
+//! own: the commands of `docs/guide/install.md` as they stand there, then a supervisor that dies
+//! and one that hangs.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -25,7 +26,8 @@ fn lacks() -> Option<String> {
     enters().err()
 }
 
-/// Boots a machine with the package in it, runs a script beside its systemd, and gives the root folder.
+/// Boots a machine with the package in it, runs a script beside its systemd, and gives the root
+/// folder.
 fn boot(script: &str) -> Root {
     let root = Root::new();
     root.install(&package(".deb").unwrap());

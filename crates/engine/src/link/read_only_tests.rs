@@ -143,3 +143,30 @@ fn packets_of_a_pool_that_is_not_known_are_refused_and_counted_as_drops() {
         );
     }
 }
+
+/// A bundle of a pool of the receiver's own that is not out: none of its packets is taken, and each
+/// is counted.
+#[test]
+fn bundles_that_cannot_have_come_are_counted_by_their_packets() {
+    let fill = |ours: &mut Pools, sender: &mut TxLink| {
+        let mut load = Load::default();
+        ours.alloc_each(COUNT, 60, |packet| load.packets.push(packet));
+        load.count_bytes();
+        assert_eq!(sender.send(&mut load, ours).packets, 0);
+        sender.settle();
+    };
+    let ((mut ours, _), (mut sender, mut receiver)) = (pools(), link(Aggregate::On));
+    fill(&mut ours, &mut sender);
+    let mut load = Load::default();
+    assert_eq!(receiver.pull(64, &mut ours, &mut load, true), COUNT);
+    assert_eq!(load.count(), COUNT);
+    load.release(&mut ours);
+    // The same descriptors once more, of somebody who has the same buffers by these numbers.
+    let (mut liar, _) = pools();
+    fill(&mut liar, &mut sender);
+    let mut load = Load::default();
+    assert_eq!(receiver.pull(64, &mut ours, &mut load, true), COUNT);
+    assert_eq!((load.count(), load.bytes), (0, 0));
+    let dropped: u64 = receiver.take_dropped().iter().map(|(_, count)| count).sum();
+    assert_eq!(dropped, COUNT as u64);
+}

@@ -331,6 +331,22 @@ mod tests {
         std::fs::write(&other, [7; 4096]).unwrap();
         std::fs::rename(&other, &path).unwrap();
         assert!(looked.take_up().is_err(), "it is somebody else's");
+        let is_another_capture = |path: &Path| {
+            let mut writer = CaptureWriter::create(path, CaptureFormat::Pcap).unwrap();
+            write(&mut writer, 0..1);
+            writer.finish().unwrap();
+            let mut torn = std::fs::read(path).unwrap();
+            torn.extend([0; 9]);
+            std::fs::write(path, &torn).unwrap();
+            torn
+        };
+        let mine = dir.path().join("mine");
+        is_another_capture(&mine);
+        let looked = Resumption::look(&mine, CaptureFormat::Pcap).unwrap();
+        let theirs = is_another_capture(&other);
+        std::fs::rename(&other, &mine).unwrap();
+        looked.close().unwrap();
+        assert_eq!(std::fs::read(&mine).unwrap(), theirs, "its writer goes on");
         assert_eq!(std::fs::read(&path).unwrap(), [7; 4096]);
     }
 

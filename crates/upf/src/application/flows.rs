@@ -2,7 +2,8 @@
 //!
 //! On a packet's way, between its session and its PDR. A connection is known by its session, its
 //! addresses and its ports, and has a mark for each application that it belongs to. Marks end with
-//! the connection ([`Flows::end`], [`Flows::close`]), or [`IDLE_NS`] after its last packet. Limits:
+//! the connection ([`Flows::close`]), where the host begins another one ([`Flows::begin`]), or
+//! [`IDLE_NS`] after its last packet. Limits:
 //! as many connections as the settings say, of which one idle for long gives way to a new one where
 //! all are in use; [`SESSION_CONNECTION_COUNT_MAX`] of a session, whose own oldest gives way;
 //! [`APPLICATIONS_MAX`] applications of one; [`HELLO_COUNT`] hellos of [`HELLO_LEN_MAX`] bytes,
@@ -18,8 +19,11 @@ use crate::sdf::Inner;
 
 /// After so long without a packet a connection is forgotten.
 pub const IDLE_NS: u64 = 300_000_000_000;
-/// After so long without a packet one of which one side has sent its end.
+/// After so long without a packet one of which the host has sent its end.
 pub const CLOSING_NS: u64 = 10_000_000_000;
+/// Data of a UE lie so near to the beginning of a connection whose host still repeats its SYN+ACK:
+/// a window that no option has scaled.
+const FIRST_LEN_MAX: u32 = 65_535;
 /// Connections that are looked at for their end at once.
 const EXPIRED_COUNT_MAX: u32 = 64;
 /// Most connections of a session that are known; at most a quarter of all.
@@ -36,8 +40,10 @@ pub const HELLO_LEN_MAX: usize = 4096;
 const HELLO_NS: u64 = 10_000_000_000;
 
 const WORDS: usize = 6;
-/// The word behind the marks: which sides have sent their end, a bit each.
+/// The word behind the marks: which sides have sent their end, a bit each; and in the upper half
+/// the sequence number of the data that said what it belongs to.
 const ENDS: usize = APPLICATIONS_MAX;
+const BOTH_ENDS: u64 = 0b11;
 const SHAPE_STATE_WORDS: u32 = APPLICATIONS_MAX as u32 + 1;
 
 /// A connection of a UE: its session by SEID, since slots are used again; addresses, ports,
@@ -170,8 +176,9 @@ impl Flows {
         Marks(std::array::from_fn(|word| self.table.state(flow, word)))
     }
 
-    /// Notes what a connection belongs to, instead of what it did.
-    pub fn set(&mut self, of: &Connection, marks: &Marks, now_ns: u64) {
+    /// Notes what a connection belongs to, instead of what it did: by the UE's data from `sequence`
+    /// on.
+    pub fn set(&mut self, of: &Connection, marks: &Marks, sequence: u32, now_ns: u64) {
         if marks.is_empty() {
             self.forget(of);
             return;
@@ -200,7 +207,7 @@ impl Flows {
             own.push_back(*of);
         }
         // An end that was said before was that of what it belonged to before.
-        self.table.set_state(flow, ENDS, 0);
+        self.table.set_state(flow, ENDS, u64::from(sequence) << 32);
         self.table.set_timeouts(flow, timeouts, now_ns);
         self.table.touch(flow, now_ns);
         for (word, mark) in marks.0.into_iter().enumerate() {
@@ -224,23 +231,40 @@ impl Flows {
         }
     }
 
-    /// A connection is over, or another one has begun in its place.
-    pub fn end(&mut self, of: &Connection) {
+    /// The host has taken a connection (SYN+ACK), in which the UE's data begin at `sequence`: what
+    /// was known is of another one, unless its data lie there. They do if the host says so again,
+    /// or if they came with the SYN.
+    pub fn begin(&mut self, of: &Connection, sequence: u32) {
+        let is_its = |data: u32| data.wrapping_sub(sequence) <= FIRST_LEN_MAX;
+        let flow = self.table.find(&of.0);
+        let data = flow.map(|flow| (self.table.state(flow, ENDS) >> 32) as u32);
+        if data.is_some_and(|data| !is_its(data)) {
+            self.forget(of);
+        }
+        self.hellos
+            .retain(|one| one.of != *of || is_its(one.next.wrapping_sub(1)));
+    }
+
+    fn end(&mut self, of: &Connection) {
         self.forget(of);
         self.hellos.retain(|one| one.of != *of);
     }
 
-    /// One side of a connection has sent its end: what the other still says is of it too.
+    /// One side of a connection has sent its end (FIN, RST), or says so: what the other still says
+    /// is of it too. Only what the host has said so of is forgotten sooner: a UE could say so of a
+    /// connection that goes on.
     pub fn close(&mut self, of: &Connection, is_uplink: bool, now_ns: u64) {
         let Some(flow) = self.table.find(&of.0) else {
             self.end(of);
             return;
         };
         let ends = self.table.state(flow, ENDS) | 1 << u64::from(is_uplink);
-        if ends == 0b11 {
+        if ends & BOTH_ENDS == BOTH_ENDS {
             self.end(of);
-        } else {
-            self.table.set_state(flow, ENDS, ends);
+            return;
+        }
+        self.table.set_state(flow, ENDS, ends);
+        if !is_uplink {
             let timeouts = Timeouts::idle(CLOSING_NS);
             self.table.set_timeouts(flow, timeouts, now_ns);
         }
@@ -333,7 +357,7 @@ mod tests {
     #[test]
     fn both_directions_of_a_connection_are_one_until_it_is_idle_for_long() {
         let mut flows = Flows::new(8, [1, 2], 0).unwrap();
-        flows.set(&connection(1, true), &marks(&[7]), 0);
+        flows.set(&connection(1, true), &marks(&[7]), 0, 0);
         let back = flows.marks(&connection(1, false), IDLE_NS / 2);
         assert!(back.holds(7) && !back.holds(8) && !back.holds(0));
         assert!(flows.marks(&connection(2, false), 1).is_empty());
@@ -345,8 +369,8 @@ mod tests {
             flows.expire(now_ns);
         }
         assert!(flows.is_empty() && flows.of_session.is_empty());
-        flows.set(&connection(1, true), &marks(&[7]), now_ns);
-        flows.set(&connection(1, true), &marks(&[]), now_ns);
+        flows.set(&connection(1, true), &marks(&[7]), 0, now_ns);
+        flows.set(&connection(1, true), &marks(&[]), 0, now_ns);
         assert!(flows.is_empty(), "its next request was to somebody else");
         assert!(flows.of_session.is_empty());
     }
@@ -354,7 +378,7 @@ mod tests {
     #[test]
     fn a_connection_is_of_so_many_applications_at_most() {
         let mut flows = Flows::new(8, [1, 2], 0).unwrap();
-        flows.set(&connection(1, true), &marks(&[4, 5, 6, 7, 8]), 0);
+        flows.set(&connection(1, true), &marks(&[4, 5, 6, 7, 8]), 0, 0);
         let known = flows.marks(&connection(1, true), 1);
         assert!((4..=7).all(|one| known.holds(one)) && !known.holds(8));
     }
@@ -363,20 +387,59 @@ mod tests {
     fn a_connection_ends_when_both_sides_have_said_so() {
         let mut flows = Flows::new(8, [1, 2], 0).unwrap();
         let one = connection(1, true);
-        flows.set(&one, &marks(&[7]), 0);
+        flows.set(&one, &marks(&[7]), 0, 0);
         flows.close(&one, true, 1);
         flows.close(&one, true, 2);
         assert!(flows.marks(&one, 3).holds(7), "the other side still speaks");
         flows.close(&one, false, 4);
         assert!(flows.is_empty() && flows.of_session.is_empty());
-        flows.set(&one, &marks(&[7]), 5);
+        flows.set(&one, &marks(&[7]), 0, 5);
         flows.close(&one, true, 6);
         let mut now_ns = 6;
-        for _ in 0..8 {
-            now_ns += CLOSING_NS;
-            flows.expire(now_ns);
+        for is_said_by_host in [false, true] {
+            for _ in 0..8 {
+                now_ns += CLOSING_NS;
+                flows.expire(now_ns);
+            }
+            assert_eq!(flows.is_empty(), is_said_by_host);
+            flows.set(&one, &marks(&[7]), 0, now_ns);
+            flows.close(&one, false, now_ns);
         }
-        assert!(now_ns < IDLE_NS && flows.is_empty(), "nor does it now");
+        assert!(now_ns < IDLE_NS);
+    }
+
+    /// A SYN+ACK ends what was known of another connection with the same ends, also if it is in
+    /// parts; one that is repeated, or confirms data that came with the SYN, ends nothing.
+    #[test]
+    fn another_connection_begins_with_the_hosts_word() {
+        let mut flows = Flows::new(8, [1, 2], 0).unwrap();
+        let one = connection(1, true);
+        let first = u32::MAX - 9;
+        for data in [first, first.wrapping_add(FIRST_LEN_MAX)] {
+            flows.set(&one, &marks(&[7]), data, 0);
+            flows.keep(one, data.wrapping_add(1), b"x", 0);
+            flows.begin(&one, first);
+            assert!(flows.marks(&one, 1).holds(7), "{data}");
+            assert_eq!(flows.hellos.len(), 1, "{data}");
+        }
+        for data in [first - 1, first.wrapping_add(FIRST_LEN_MAX + 1)] {
+            flows.set(&one, &marks(&[7]), data, 0);
+            flows.close(&one, true, 0);
+            flows.keep(one, data.wrapping_add(1), b"x", 0);
+            flows.begin(&one, first);
+            assert!(flows.is_empty() && flows.hellos.is_empty(), "{data}");
+        }
+    }
+
+    /// However much room there is.
+    #[test]
+    fn a_session_has_so_many_connections_at_most() {
+        let mut flows = Flows::new(4096, [1, 2], 0).unwrap();
+        for port in 1..1000 {
+            flows.set(&connection(port, true), &marks(&[7]), 0, port.into());
+        }
+        assert_eq!(flows.len() as usize, SESSION_CONNECTION_COUNT_MAX);
+        assert!(flows.marks(&connection(999, true), 1000).holds(7));
     }
 
     #[test]
@@ -384,7 +447,7 @@ mod tests {
         let mut flows = Flows::new(8, [1, 2], 0).unwrap();
         for port in 1..1000 {
             let one = of_session(port.into(), port, true);
-            flows.set(&one, &marks(&[7]), u64::from(port));
+            flows.set(&one, &marks(&[7]), 0, u64::from(port));
             assert!(flows.marks(&one, u64::from(port)).holds(7));
         }
         assert!(flows.len() <= 8);
@@ -400,14 +463,11 @@ mod tests {
             .map(|session| of_session(session, 1, true))
             .collect();
         for one in &others {
-            flows.set(one, &marks(&[7]), 1);
+            flows.set(one, &marks(&[7]), 0, 1);
         }
         for port in 1..2000 {
-            flows.set(
-                &of_session(99, port, true),
-                &marks(&[7]),
-                u64::from(port) + 1,
-            );
+            let one = of_session(99, port, true);
+            flows.set(&one, &marks(&[7]), 0, u64::from(port) + 1);
         }
         assert!(others.iter().all(|one| flows.marks(one, 3000).holds(7)));
         assert_eq!(flows.len(), 16 + 64 / 4);

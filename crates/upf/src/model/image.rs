@@ -301,6 +301,13 @@ impl<'a> Image<'a> {
         self.set(place, urr);
     }
 
+    /// Whether any URR has something to tell for which there was no room yet.
+    pub fn has_untold(&self) -> bool {
+        let records = (0..self.urr_count()).filter_map(|place| self.record::<Urr>(place));
+        let mut untold = records.map(|record| Fields::<Urr>::untold().get(record));
+        untold.any(|triggers| triggers != 0)
+    }
+
     /// A BAR.
     #[inline]
     pub fn bar(&self, place: u8) -> Option<Bar> {

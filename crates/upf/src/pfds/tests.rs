@@ -90,6 +90,31 @@ fn who_has_no_association_provides_nothing() {
     }
 }
 
+/// A request that names no node is its sender's: of an address with which there is an association.
+#[test]
+fn who_names_no_node_is_known_by_its_address() {
+    let mut smf = Smf::new();
+    let address = [10, 4, 0, 3].into();
+    for (from, at, accepts) in [(Peer { address, ..SMF }, 1, false), (SMF, 2, true)] {
+        let header = Header::new(REQUEST, None, 0x90_0000 + at);
+        let request = node::message(&header, |writer| put(writer, b"a", FLOW)).unwrap();
+        smf.upf.datagram(&request, from, 0);
+        let answer = smf.upf.next_message().expect("an answer");
+        let view = View::parse(&answer.bytes[..]).unwrap();
+        let cause = view.ies().require(key::CAUSE).unwrap();
+        let none = Cause::NO_ESTABLISHED_PFCP_ASSOCIATION;
+        assert_eq!(
+            cause,
+            if accepts {
+                Cause::REQUEST_ACCEPTED
+            } else {
+                none
+            }
+        );
+        assert_eq!(ids(&smf.upf).len(), usize::from(accepts));
+    }
+}
+
 #[test]
 fn too_many_and_too_long_ones_are_refused_and_nothing_changes() {
     let mut smf = Smf::new();

@@ -6,8 +6,8 @@ use super::*;
 use crate::application::number;
 use crate::model::Session;
 use crate::pfds::tests::{FLOW, put as put_pfds};
-use crate::public_failures::Smf;
-use crate::rules::{Pdr, UrrTerms};
+use crate::public_failures::{SESSIONS, SMF, Smf, sized};
+use crate::rules::{Far, Pdr, UrrTerms};
 use crate::transactions::PENDING_COUNT_MAX;
 
 const URRS: u32 = 32;
@@ -57,13 +57,21 @@ fn counting(id: &[u8]) -> (Smf, u32) {
 
 /// URRs and octets of the reports that have left.
 fn told(upf: &mut Upf) -> Vec<(u32, u64)> {
+    let told = told_why(upf).into_iter();
+    told.map(|(urr_id, octets, _)| (urr_id, octets)).collect()
+}
+
+/// As [`told`], and their triggers.
+fn told_why(upf: &mut Upf) -> Vec<(u32, u64, UsageReportTrigger)> {
     let mut told = Vec::new();
     for message in std::iter::from_fn(|| upf.next_message()) {
         let view = View::parse(&message.bytes[..]).unwrap();
         assert_eq!(view.check(), Ok(()));
         for group in view.ies().groups(IeType::USAGE_REPORT_REPORT) {
             let volume = group.require(key::VOLUME_MEASUREMENT).unwrap();
-            told.push((group.require(key::URR_ID).unwrap().0, volume.ul.unwrap()));
+            let trigger = group.require(key::USAGE_REPORT_TRIGGER).unwrap();
+            let urr_id = group.require(key::URR_ID).unwrap().0;
+            told.push((urr_id, volume.ul.unwrap(), trigger));
         }
     }
     told
@@ -73,6 +81,25 @@ fn counted(upf: &mut Upf, slot: u32) -> u64 {
     let session = upf.store.session(slot).unwrap();
     let urrs = session.urrs.iter();
     urrs.map(|urr| urr.usage.octets[0]).sum()
+}
+
+/// Has as many requests outstanding as there may be, but so many; their sequence numbers.
+fn fill_but(upf: &mut Upf, slot: u32, count: usize) -> Vec<u32> {
+    while upf.transactions.pending() < PENDING_COUNT_MAX - count {
+        upf.report_inactivity(slot, 0);
+    }
+    let messages = std::iter::from_fn(|| upf.next_message());
+    let sequence = |bytes: Vec<u8>| View::parse(&bytes[..]).unwrap().header().sequence;
+    messages.map(|message| sequence(message.bytes)).collect()
+}
+
+/// Some of these requests are answered.
+fn answer(upf: &mut Upf, sequences: &[u32], now_ns: u64) {
+    for sequence in sequences {
+        let subject = upf.transactions.answered(SMF.address, *sequence);
+        assert!(subject.is_some());
+    }
+    upf.report_waiting(now_ns);
 }
 
 /// All of 32 URRs with names as long as can be are too much for a message.
@@ -99,14 +126,89 @@ fn what_fits_goes_in_one() {
 fn what_no_request_is_made_for_stays_counted() {
     let (mut smf, slot) = counting(&[b'a'; 255]);
     let upf = &mut smf.upf;
-    let rooms = PENDING_COUNT_MAX - upf.transactions.pending() - 3;
-    for _ in 0..rooms {
-        upf.report_inactivity(slot, 0);
-    }
-    while upf.next_message().is_some() {}
+    let outstanding = fill_but(upf, slot, 3);
     upf.wake_session(slot, 61 * SECOND_NS);
     assert_eq!(told(upf), [(1, 100), (2, 100), (3, 100)]);
     assert_eq!(counted(upf, slot), (u64::from(URRS) - 3) * 100);
+    answer(upf, &outstanding[..40], 62 * SECOND_NS);
+    let rest: Vec<_> = (4..=URRS).map(|id| (id, 100)).collect();
+    assert_eq!((told(upf), counted(upf, slot)), (rest, 0));
+    assert_eq!(upf.counters().unsent, 0);
+}
+
+/// That traffic has stopped comes once. Where too many requests are outstanding it waits in its
+/// URRs, is told as soon as one was answered, and once.
+#[test]
+fn a_trigger_without_room_waits_and_is_told_once() {
+    let (mut smf, slot) = counting(b"short");
+    let upf = &mut smf.upf;
+    let outstanding = fill_but(upf, slot, 0);
+    upf.wake_session(slot, 61 * SECOND_NS);
+    upf.wake_session(slot, 62 * SECOND_NS);
+    assert_eq!((told(upf), upf.untold.len()), (vec![], 1));
+    assert_eq!(counted(upf, slot), u64::from(URRS) * 100);
+    answer(upf, &outstanding[..1], 63 * SECOND_NS);
+    let stopped = UsageReportTrigger::STOPT;
+    let all: Vec<_> = (1..=URRS).map(|id| (id, 100, stopped)).collect();
+    assert_eq!((told_why(upf), counted(upf, slot)), (all, 0));
+    answer(upf, &outstanding[1..9], 64 * SECOND_NS);
+    assert_eq!((told(upf), upf.untold.len()), (vec![], 0));
+    assert_eq!(upf.counters().unsent, 0);
+    assert!(!upf.store.session(slot).unwrap().has_untold());
+}
+
+/// What has fired lies in the session's memory, and is told by who takes it over.
+#[test]
+fn a_trigger_that_waits_outlives_a_kill() {
+    let (mut smf, slot) = counting(b"short");
+    fill_but(&mut smf.upf, slot, 0);
+    smf.upf.wake_session(slot, 61 * SECOND_NS);
+    let memory = smf.upf.into_memory();
+    let mut upf = sized(SESSIONS, "10.45.0.0/24", "32KiB", Some(memory));
+    upf.wake(0);
+    assert_eq!(told(&mut upf).len(), URRS as usize);
+    assert!(upf.untold.is_empty());
+}
+
+/// Sessions that come and go with something to tell take no more room than those that are there.
+#[test]
+fn sessions_that_have_ended_do_not_wait_to_be_told() {
+    let (mut smf, slot) = counting(b"short");
+    let upf = &mut smf.upf;
+    let outstanding = fill_but(upf, slot, 0);
+    upf.wake_session(slot, 61 * SECOND_NS);
+    for use_count in 1..1000 {
+        upf.note_untold(use_count << 40);
+        assert!(upf.untold.len() <= 2 * SESSIONS as usize + 1);
+    }
+    answer(upf, &outstanding[..2], 62 * SECOND_NS);
+    assert_eq!(told(upf).len(), URRS as usize);
+    assert!(upf.untold.is_empty());
+}
+
+/// A monitoring time has passed and no report was made since: before another one is waited for,
+/// what it has divided is told, so that no report is of two of them.
+#[test]
+fn what_a_monitoring_time_has_divided_is_told_before_the_next() {
+    let (mut smf, slot) = counting(b"short");
+    let mut session = smf.upf.store.session(slot).unwrap();
+    let passed = session.urrs[6].usage;
+    session.urrs[6].before = Some(passed);
+    let seid = session.head.seid;
+    smf.upf.store.replace(slot, &session);
+    let modification = MessageType::SESSION_MODIFICATION_REQUEST;
+    let said = smf.ask(modification, Some(seid), |writer| {
+        writer.group(IeType::UPDATE_URR, |writer| {
+            writer.put(key::URR_ID, &UrrId(7))?;
+            writer.put(key::MONITORING_TIME, &Time(1))
+        })
+    });
+    assert_eq!(said.0, Cause::REQUEST_ACCEPTED);
+    let upf = &mut smf.upf;
+    upf.report_waiting(0);
+    let monit = UsageReportTrigger::MONIT;
+    assert_eq!(told_why(upf), [(7, 100, monit), (7, 100, monit)]);
+    assert_eq!(upf.store.session(slot).unwrap().urrs[6].before, None);
 }
 
 /// What waits to be told, and what waits for an answer, are the next UPF's.
@@ -120,11 +222,38 @@ fn a_successor_tells_what_was_not_told_yet() {
     let outstanding = upf.transactions.pending();
     upf.holding.insert(slot);
     upf.report_downlink_data(slot, 1, None, 0);
+    upf.wake_session(slot, 61 * SECOND_NS);
     upf.released.push_back((slot, true));
-    let given = upf.give_up_requests();
-    assert_eq!((upf.transactions.pending(), upf.unreported.len()), (0, 0));
-    upf.take_requests(given);
+    upf.end_markers.push_back(Far::empty(1));
+    // It may have found in the memory what was not told, or come before it was there.
+    for is_known in [true, false] {
+        let given = upf.give_up_requests();
+        assert_eq!((upf.transactions.pending(), upf.unreported.len()), (0, 0));
+        assert!(upf.untold.is_empty());
+        if is_known {
+            upf.note_untold(upf.store.head(slot).seid);
+        }
+        upf.take_requests(given);
+    }
     assert_eq!(upf.transactions.pending(), outstanding);
     assert_eq!((upf.unreported.len(), upf.outbox.len()), (1, outstanding));
-    assert_eq!(upf.released.len(), 1);
+    assert_eq!(upf.untold.len(), 1);
+    assert_eq!((upf.released.len(), upf.end_markers.len()), (1, 1));
+}
+
+/// Sessions that begin anew have the numbers of those that were: what was said of these is not of
+/// them.
+#[test]
+fn a_successor_with_other_sessions_goes_on_with_no_requests() {
+    let (mut smf, slot) = counting(b"short");
+    let upf = &mut smf.upf;
+    upf.report_inactivity(slot, 0);
+    upf.released.push_back((slot, true));
+    let (settings, clock) = (upf.settings.clone(), upf.clock);
+    let bytes = crate::store::memory_bytes(settings.session_bytes, settings.sessions);
+    let memory = Box::new(vec![0_u8; bytes]);
+    let mut other = Upf::new(settings, memory, clock, 5 * SECOND_NS).unwrap();
+    other.take_requests(upf.give_up_requests());
+    assert_eq!((other.transactions.pending(), other.outbox.len()), (0, 0));
+    assert!(other.released.is_empty());
 }

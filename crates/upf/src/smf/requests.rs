@@ -13,7 +13,7 @@ use catena_wire::pfcp::value::forwarding::{
     RedirectInformation, RemovedHeader, SourceInterface,
 };
 use catena_wire::pfcp::value::qos::{BitRates, GateStatus, Qfi};
-use catena_wire::pfcp::value::usage::Volume;
+use catena_wire::pfcp::value::usage::{DroppedDlTraffic, Volume};
 use catena_wire::pfcp::value::{BarId, FarId, PdrId, QerId, Seconds, UrrId};
 use catena_wire::pfcp::{Full, IeType, Writer, key};
 
@@ -407,6 +407,11 @@ fn urr(writer: &mut Writer<'_>, rule: &UrrRule) -> Result<(), Full> {
         key::QUOTA_VALIDITY_TIME,
         rule.validity.map(Seconds).as_ref(),
     )?;
+    let dropped = rule.dropped_packets.map(|packets| DroppedDlTraffic {
+        packets: Some(packets),
+        octets: None,
+    });
+    writer.put_some(key::DROPPED_DL_TRAFFIC_THRESHOLD, dropped.as_ref())?;
     let inactivity = rule.inactivity.map(Seconds);
     writer.put_some(key::INACTIVITY_DETECTION_TIME, inactivity.as_ref())?;
     writer.put_some(key::LINKED_URR_ID, rule.linked.map(UrrId).as_ref())?;

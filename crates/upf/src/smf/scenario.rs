@@ -340,6 +340,8 @@ pub struct UrrRule {
     pub inactivity: Option<u32>,
     /// Linked URR ID.
     pub linked: Option<u32>,
+    /// Dropped DL Traffic Threshold, packets.
+    pub dropped_packets: Option<u64>,
     /// Measurement Information: MNOP.
     #[serde(default)]
     pub packets: bool,
@@ -416,6 +418,9 @@ pub struct Packets {
 pub enum Flag {
     /// It opens it.
     Syn,
+    /// It takes it, which begins elsewhere than all that was said before.
+    #[serde(rename = "SYN_ACK")]
+    SynAck,
     /// Its sender has said all.
     Fin,
     /// It resets it.

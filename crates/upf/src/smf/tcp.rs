@@ -100,6 +100,7 @@ pub(super) fn flags(packets: &Packets) -> Flags {
     match packets.flag {
         None => Flags::ACK | Flags::PSH,
         Some(Flag::Syn) => Flags::SYN,
+        Some(Flag::SynAck) => Flags::SYN | Flags::ACK,
         Some(Flag::Fin) => Flags::ACK | Flags::FIN,
         Some(Flag::Rst) => Flags::ACK | Flags::RST,
     }

@@ -144,12 +144,16 @@ fn what_was_dropped_has_a_named_reason() {
     assert_eq!(drops("fragments", "fragmented"), 2 + 3);
     assert_eq!(drops("fragments", "too_big"), 4);
     assert_eq!(drops("fragments", "icmp_errors"), 4);
+    assert_eq!(drops("charging", "too_big"), 4);
+    assert_eq!(drops("charging", "rate_exceeded"), 1);
+    assert_eq!(drops("charging", "far_drop"), 3);
     assert_eq!(drops("fragments-outside", "fragmented"), 2);
     assert_eq!(drops("repetition", "pfcp_repeated"), 1);
     assert_eq!(drops("framed-routes", "unknown_ue"), 3);
     assert_eq!(drops("framed-routes", "no_pdr"), 3);
     assert_eq!(drops("redirect", "not_redirected"), 2);
-    assert_eq!(drops("redirect", "requests_redirected"), 4);
+    assert_eq!(drops("redirect", "requests_redirected"), 5);
+    assert_eq!(drops("redirect", "gate_closed"), 1);
     assert_eq!(
         drops("duplicate", "packets_copied"),
         3 * 2 + 2 + 1 + 1 + 1 + 1

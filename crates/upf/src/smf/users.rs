@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::scenario::{Expect, Leaving, Packets};
+use super::scenario::{Expect, Flag, Leaving, Packets};
 use super::{Known, Player, tcp, wire};
 use crate::reassembly::Part;
 
@@ -73,8 +73,12 @@ impl Player {
         };
         // None of them lies over another one.
         let mut sequence = number << 12;
+        let confirmed = match packets.flag {
+            Some(Flag::SynAck) => sequence | 1 << 31,
+            _ => 1,
+        };
         let segments = data.iter().map(|data| {
-            let numbers = (sequence, 1, tcp::flags(packets));
+            let numbers = (sequence, confirmed, tcp::flags(packets));
             sequence = sequence.wrapping_add(data.len() as u32);
             tcp::segment(from, to, numbers, data)
         });

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::stored::Stored;
 
 const S: u64 = SECOND_NS;
 const CLOCK: WallClock = WallClock {
@@ -129,6 +130,19 @@ fn timers_say_when_they_are_due() {
     );
 }
 
+/// Else its session would be looked at in each turn, for nothing.
+#[test]
+fn a_limit_that_is_reached_wakes_nobody_again() {
+    let mut urr = urr(ReportingTriggers::PERIO, |terms| {
+        terms.time_threshold = Some(10);
+        terms.time_quota = Some(10);
+    });
+    urr.count(true, 1, 0);
+    assert_eq!(urr.next_ns(0, CLOCK), Some(10 * S));
+    assert_eq!(urr.wake(10 * S, CLOCK), UsageReportTrigger::NONE);
+    assert_eq!(urr.next_ns(10 * S, CLOCK), None);
+}
+
 /// A worker that was kept from running catches up: one report, however many periods passed.
 #[test]
 fn a_late_period_is_reported_once_and_keeps_its_phase() {
@@ -161,14 +175,94 @@ fn a_monitoring_time_splits_usage_into_two_reports() {
     assert!(reports[0].trigger.contains(UsageReportTrigger::MONIT));
 }
 
+/// The second of two monitoring times comes before any report: what was before the first is told
+/// with what was between them, and nothing is lost.
+#[test]
+fn a_second_monitoring_time_keeps_what_was_before_the_first() {
+    let mut urr = urr(ReportingTriggers::VOLTH, |terms| {
+        terms.monitoring_time = Some(CLOCK.seconds(0) + 60);
+    });
+    urr.count(true, 700, 30 * S);
+    urr.wake(60 * S, CLOCK);
+    urr.count(false, 300, 70 * S);
+    urr.terms.monitoring_time = Some(CLOCK.seconds(0) + 120);
+    urr.wake(120 * S, CLOCK);
+    urr.count(true, 50, 130 * S);
+    assert_eq!(urr.counted(), [750, 300, 2, 1]);
+    let reports: Vec<_> = urr.report(UsageReportTrigger::IMMER, 130 * S).collect();
+    let [before, after] = [reports[0].usage, reports[1].usage];
+    assert_eq!((before.octets, before.packets), ([700, 300], [1, 1]));
+    assert_eq!((before.start_ns, reports[0].end_ns), (0, 120 * S));
+    assert_eq!(before.duration_ns + after.duration_ns, 100 * S);
+    let first_and_last = (before.first_ns, before.last_ns);
+    assert_eq!(first_and_last, (Some(30 * S), Some(70 * S)));
+    assert_eq!((after.octets, after.start_ns), ([50, 0], 120 * S));
+    assert_eq!(urr.reported, [750, 300, 2, 1]);
+}
+
+/// A monitoring time that was over when it was asked for divides nothing that was counted.
+#[test]
+fn a_monitoring_time_in_the_past_ends_what_was_counted() {
+    let mut urr = urr(ReportingTriggers::VOLTH, |_| {});
+    urr.count(true, 700, 30 * S);
+    urr.report(UsageReportTrigger::IMMER, 40 * S).for_each(drop);
+    urr.count(true, 10, 50 * S);
+    urr.terms.monitoring_time = Some(CLOCK.seconds(0) + 20);
+    urr.wake(55 * S, CLOCK);
+    let reports: Vec<_> = urr.report(UsageReportTrigger::IMMER, 60 * S).collect();
+    assert_eq!(reports[0].usage.octets, [10, 0]);
+    let times = (reports[0].usage.start_ns, reports[0].end_ns);
+    assert_eq!(times, (40 * S, 50 * S));
+}
+
+/// Time that is used up between two looks at it is told by the report that finds it so: nothing
+/// comes back to it, and packets are dropped from then on.
+#[test]
+fn what_a_report_finds_used_up_is_among_its_triggers() {
+    let mut urr = urr(
+        ReportingTriggers::TIMQU | ReportingTriggers::TIMTH,
+        |terms| {
+            terms.time_quota = Some(10);
+            terms.time_threshold = Some(10);
+        },
+    );
+    urr.count(true, 1, 0);
+    let early = urr.report(UsageReportTrigger::IMMER, 4 * S).next().unwrap();
+    assert_eq!(early.trigger, UsageReportTrigger::IMMER);
+    let (immer, timqu) = (UsageReportTrigger::IMMER, UsageReportTrigger::TIMQU);
+    let report = urr.report(immer, 10 * S).next().unwrap();
+    assert_eq!(
+        report.trigger,
+        immer | timqu,
+        "the threshold began anew at 4 s"
+    );
+    assert_eq!(urr.allows(), (false, UsageReportTrigger::NONE));
+    let late = urr.report(immer, 20 * S).next().unwrap();
+    assert_eq!(late.trigger, immer | UsageReportTrigger::TIMTH);
+}
+
+/// A new quota makes it untrue that the old one is used up, and nothing else.
+#[test]
+fn a_grant_ends_what_waits_to_be_told_of_the_quota_before() {
+    let mut urr = urr(known_triggers(), |_| {});
+    let start = UsageReportTrigger::START;
+    urr.untold = (start | UsageReportTrigger::VOLQU | UsageReportTrigger::QUVTI).bits();
+    urr.grant(S);
+    assert_eq!(urr.untold, start.bits());
+}
+
 #[test]
 fn dropped_downlink_traffic_is_told_at_its_threshold() {
     let mut urr = urr(ReportingTriggers::DROTH, |terms| {
         terms.dropped_packets = Some(3);
     });
+    let mut record = vec![0; Urr::LEN];
+    urr.store(&mut record);
     let told: Vec<_> = (0..6).map(|_| urr.count_dropped(100)).collect();
     let (none, droth) = (UsageReportTrigger::NONE, UsageReportTrigger::DROTH);
     assert_eq!(told, [none, none, droth, none, none, droth]);
+    let in_place = (0..6).map(|_| Urr::count_dropped_at(&mut record, 100));
+    assert_eq!(in_place.collect::<Vec<_>>(), told);
 }
 
 #[test]
@@ -193,7 +287,7 @@ proptest! {
     /// Whatever happens, in whatever order: every byte is in a report or waits for one, once.
     #[test]
     fn usage_conserves_every_byte(
-        steps in proptest::collection::vec((0u8..5, 0u64..40, 1usize..2000), 1..300),
+        steps in proptest::collection::vec((0u8..6, 0u64..40, 1usize..2000), 1..300),
         threshold in 1u64..20_000,
         quota in 1u64..100_000,
     ) {
@@ -218,8 +312,12 @@ proptest! {
                     passed[2 + way] += 1;
                     trigger = trigger | urr.count(way == 0, len, now_ns);
                 }
-            } else {
+            } else if step == 4 {
                 urr.grant(now_ns);
+            } else {
+                // One that is over already, or another one in front of any report.
+                let seconds = CLOCK.seconds(now_ns) + len as u32 % 60;
+                urr.terms.monitoring_time = Some(seconds - 20);
             }
             if trigger != UsageReportTrigger::NONE {
                 for report in urr.report(trigger, now_ns) {

@@ -1,8 +1,8 @@
 //! How long bursts took on one core, and whether something else had the core meanwhile.
 //!
 //! A window is some bursts of one side; sides take turns, window by window. Bursts of a side take
-//! about the same time, so one that takes [`GAP_US`] longer than the middle one was interrupted
-//! by more than the timer, and the window does not count.
+//! about the same time, so one that takes [`GAP_US`] longer than the middle one, and twice as long,
+//! was interrupted by more than the timer, and the window does not count.
 //!
 //! SPDX-License-Identifier: Apache-2.0
 
@@ -25,7 +25,8 @@ impl Windows {
         bursts.sort_unstable();
         let middle = bursts.get(bursts.len() / 2).copied().unwrap_or_default();
         let longest = bursts.last().copied().unwrap_or_default();
-        if (longest - middle) as f64 * ns_per_tick > GAP_US * 1000.0 {
+        let gap = (longest - middle) as f64;
+        if gap * ns_per_tick > GAP_US * 1000.0 && longest > 2 * middle {
             self.rejected += 1;
             return;
         }
@@ -62,6 +63,13 @@ mod tests {
         windows.note(vec![640, 640, 31_000], 192, 1.0);
         assert_eq!(windows.add_to(&mut series), (2, 1));
         assert_eq!(series.median(), Some(2560.0 / 192.0));
+        let (mut windows, mut series) = (Windows::default(), Series::default());
+        windows.note(vec![80_000, 80_000, 120_000], 192, 1.0);
+        assert_eq!(
+            windows.add_to(&mut series),
+            (1, 0),
+            "slow bursts differ by more"
+        );
     }
 
     #[test]
