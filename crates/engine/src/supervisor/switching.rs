@@ -28,7 +28,8 @@ use crate::supervisor::clock::now;
 use crate::supervisor::instance::{Changing, State};
 use crate::supervisor::memory::{RingName, needed_by, rings};
 
-/// How long packets on their new way wait for those that workers which go still hold.
+/// How long packets on their new way wait for those that workers which go still hold, while the
+/// links that go are empty.
 const HOLD_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Workers that go have been asked whether they hold nothing.
@@ -37,6 +38,15 @@ struct Emptying {
     round: u64,
     /// Packets that had been taken from each link that goes.
     passed: Vec<u64>,
+}
+
+/// Whether workers that go may hold something.
+enum Held {
+    Nothing,
+    /// This one has not said that it holds nothing.
+    ByWorker(usize),
+    /// Something has passed since they said so, and they have been asked again.
+    AskedAgain,
 }
 
 /// A worker that was there when the change began, and which life of it.
@@ -167,7 +177,10 @@ impl Supervisor {
         while (first..self.instances.len()).any(|worker| !runs(self, worker)) && now() < deadline {
             self.step(Duration::from_millis(5), &[]);
         }
-        let late = (first..self.instances.len()).filter(|worker| !runs(self, *worker));
+        // A successor of one that has died meanwhile has begun later, and is watched.
+        let is_first = |this: &Self, worker: usize| this.instances[worker].epoch == 0;
+        let late = (first..self.instances.len())
+            .filter(|worker| !runs(self, *worker) && is_first(self, *worker));
         let late: Vec<usize> = late.collect();
         self.end_those(&late, "it did not begin");
     }
@@ -184,11 +197,14 @@ impl Supervisor {
     /// Step 3: workers that go take nothing more in, and send what they hold; waits until links
     /// that go are empty. Who holds something for longer than others are to wait loses it.
     fn run_empty(&mut self, staying: &[Life], leaving: &[Life], going: &[RingName]) -> bool {
-        let begun = now();
+        let deadline = now() + PATIENCE;
+        // How long links that go were empty, and what workers hold was all that was waited for.
+        let (mut waited, mut looked) = (Duration::ZERO, now());
         let mut asked = self.have_emptied(leaving, going);
         let mut unread = Vec::new();
-        while now() < begun + PATIENCE {
+        while now() < deadline + waited {
             self.step(Duration::from_millis(1), &[]);
+            let since = now() - std::mem::replace(&mut looked, now());
             let is_read = |ring: &RingName| {
                 let receiver = staying.iter().find(|(worker, _)| *worker == ring.to);
                 let lives = self.instances[ring.to].is_live();
@@ -199,16 +215,18 @@ impl Supervisor {
             // What its receiver left behind nobody takes: it is given up in the end.
             let is_empty = |ring: &RingName| self.memory.not_given_back(ring).is_empty();
             if read.iter().all(is_empty) {
-                let Some(holds) = self.holds_still(leaving, going, &mut asked) else {
-                    return true;
-                };
-                if now() >= begun + HOLD_PATIENCE {
-                    let name = &self.placement.workers[holds].name;
-                    self.notice(format!(
-                        "worker {name} goes before it has said that it holds nothing: what it \
-                         holds is lost and counted"
-                    ));
-                    return true;
+                waited += since;
+                match self.held(leaving, going, &mut asked) {
+                    Held::Nothing => return true,
+                    Held::ByWorker(worker) if waited >= HOLD_PATIENCE => {
+                        let name = &self.placement.workers[worker].name;
+                        self.notice(format!(
+                            "worker {name} goes before it has said that it holds nothing: what \
+                             it holds is lost and counted"
+                        ));
+                        return true;
+                    }
+                    Held::ByWorker(_) | Held::AskedAgain => {}
                 }
             }
             // Else whoever sends into it would stand still when it is full.
@@ -224,35 +242,33 @@ impl Supervisor {
 
     /// Asks workers that go to take nothing more in, and to say when they hold nothing.
     fn have_emptied(&mut self, leaving: &[Life], going: &[RingName]) -> Emptying {
+        // Before anybody hears of the round: who takes something after its answer is found out.
+        let passed = self.passed_by(going);
         self.next_request += 1;
         let round = self.next_request;
         for (worker, _) in leaving {
             self.tell(*worker, &ToWorker::Drain { round });
         }
-        let passed = self.passed_by(going);
         Emptying { round, passed }
     }
 
-    /// While links that go are empty: a worker that goes and may hold something, if there is one.
+    /// While links that go are empty: whether a worker that goes may hold something.
     /// One that has said that it holds nothing may have been sent something since, so it counts
     /// only if nothing has passed since all were asked (as in `draining`).
-    fn holds_still(
-        &mut self,
-        leaving: &[Life],
-        going: &[RingName],
-        asked: &mut Emptying,
-    ) -> Option<usize> {
+    fn held(&mut self, leaving: &[Life], going: &[RingName], asked: &mut Emptying) -> Held {
+        // The chain may be draining: an answer to a later round says as much.
         let holds = |(worker, epoch): &Life| {
-            let has_said = self.instances[*worker].drained == asked.round;
+            let has_said = self.instances[*worker].drained >= asked.round;
             (self.is_same_life((*worker, *epoch)) && !has_said).then_some(*worker)
         };
-        let holds = leaving.iter().find_map(holds);
-        let (worker, _) = leaving.first()?;
-        if holds.is_none() && self.passed_by(going) != asked.passed {
-            *asked = self.have_emptied(leaving, going);
-            return Some(*worker);
+        if let Some(worker) = leaving.iter().find_map(holds) {
+            return Held::ByWorker(worker);
         }
-        holds
+        if !leaving.is_empty() && self.passed_by(going) != asked.passed {
+            *asked = self.have_emptied(leaving, going);
+            return Held::AskedAgain;
+        }
+        Held::Nothing
     }
 
     fn passed_by(&self, rings: &[RingName]) -> Vec<u64> {

@@ -325,6 +325,28 @@ fn what_a_node_that_goes_holds_for_long_is_lost_and_counted() {
     });
 }
 
+/// Its time begins when the links that go are empty, however late that is.
+#[test]
+fn what_a_node_that_goes_holds_leaves_first_though_a_receiver_was_slow() {
+    const HELD: &str = "delay, time: 100ms, limit: 64";
+    let of = |nfs: &[(&str, &'static str)]| Draft {
+        slots: 2,
+        ..line(nfs)
+    };
+    has_its_course(&of(&[("a", HELD), ("b", "count")]), |history, _| {
+        history.steps(300);
+        with(|world| world.act(Deed::Block));
+        history.steps(60);
+        // A wait in which nobody can do anything is a millisecond.
+        with(|world| world.deeds.push((Moment::In(1500), Deed::Wake)));
+        history.must_become(of(&[("b", "count")]))?;
+        assert_eq!(unsent(history), 0);
+        let mut events = history.supervisor().events.iter();
+        assert!(!events.any(|event| format!("{event:?}").contains("goes before it has said")));
+        Ok(())
+    });
+}
+
 /// Else the links that go never run empty.
 #[test]
 fn a_source_that_goes_takes_nothing_more_in() {
