@@ -12,15 +12,18 @@ repository=$(cd "$(dirname "$0")/../.." && pwd)
 commit=${1:-HEAD}
 cores=${CORES:-2}
 place=$(mktemp -d)
+namespaces=()
 export CATENA_RUNTIME_DIR=$place/run
 unset CARGO_TARGET_DIR CARGO_INCREMENTAL
-taskset --pid --cpu-list "0-$((cores - 1))" $$ > "$place/cores" || exit 1
+# The first of those that this shell may use.
+allowed=$(taskset --cpu-list --pid $$ | sed 's/.*: //')
+allowed=$(for range in ${allowed//,/ }; do seq "${range%-*}" "${range#*-}"; done | head -n "$cores")
+taskset --pid --cpu-list "${allowed//$'\n'/,}" $$ > "$place/cores" || exit 1
 
 clean_up() {
     local job
     for job in $(jobs -p); do kill "$job" 2> /dev/null; done
-    ip netns delete left 2> /dev/null
-    ip netns delete right 2> /dev/null
+    for namespace in "${namespaces[@]}"; do ip netns delete "$namespace"; done
     wait
     rm -rf "$place"
 }
@@ -87,7 +90,8 @@ recover() {
 }
 answers() { ip netns exec left curl --silent --max-time 1 http://10.77.0.2:8080/; }
 firewall() {
-    ip netns add left && ip netns add right && stays examples/netns/acl.yaml acl &&
+    ip netns add left && namespaces+=(left) && ip netns add right && namespaces+=(right) &&
+        stays examples/netns/acl.yaml acl &&
         ip -n left address add 10.77.0.1/24 dev eth0 && ip -n right address add 10.77.0.2/24 dev eth0 &&
         ip netns exec left ping -c 3 -i 0.2 10.77.0.2 || return 1
     ip netns exec right python3 -m http.server 8080 --bind 10.77.0.2 &
@@ -129,7 +133,9 @@ step "\`nf list\`, \`nf describe\`" look_up
 step "a chain of one's own that stays, \`top\`" own_chain
 step "\`apply\` of a changed file" change
 step "\`kill -9\` of a worker, until it runs again; \`stop\`" recover
-if [ "$(id -u)" = 0 ] && unshare --net true 2> /dev/null; then
+if ip netns list 2> /dev/null | grep -qE '^(left|right)( |$)'; then
+    left_out "the README's firewall" "there are namespaces left and right already"
+elif [ "$(id -u)" = 0 ] && unshare --net true 2> /dev/null; then
     step "the README's firewall: ping, HTTP, a port that is denied" firewall
 else
     left_out "the README's firewall" "needs root and network namespaces"

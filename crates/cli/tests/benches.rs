@@ -18,7 +18,7 @@ const EXCUSES: [&str; 7] = [
     "one core only",
 ];
 /// What one may take, with the build of the program that runs it.
-const LIMIT_S: &str = "900";
+const LIMIT_S: &str = "600";
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -48,7 +48,9 @@ fn printed(folder: &Path, names: &mut BTreeSet<String>) {
 /// Runs a benchmark, and gives its rows.
 fn brief(name: &str, folder: &Path) -> Vec<Value> {
     let file = folder.join(format!("{name}.json"));
-    let output = Command::new("timeout")
+    // With who started it, so that nothing goes on behind a test that was ended.
+    let output = Command::new("setpriv")
+        .args(["--pdeathsig", "TERM", "timeout", "--kill-after=10"])
         .args([LIMIT_S, env!("CARGO")])
         .args(["xtask", "bench", name, "--brief", "--catena"])
         .arg(env!("CARGO_BIN_EXE_catena"))

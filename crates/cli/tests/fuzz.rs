@@ -9,9 +9,11 @@ fn repository() -> PathBuf {
 }
 
 fn fuzz(words: &[&str]) -> Output {
-    let mut command = Command::new("timeout");
-    command.args(["900", env!("CARGO")]).args(["xtask", "fuzz"]);
-    command.args(words).current_dir(repository());
+    // With who started it, so that no build goes on behind a test that was ended.
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "TERM", "timeout", "--kill-after=10", "600"]);
+    command.args([env!("CARGO"), "xtask", "fuzz"]).args(words);
+    command.current_dir(repository());
     command.output().unwrap()
 }
 

@@ -60,8 +60,12 @@ mkdir "$own"
 ( echo $BASHPID > "$own/cgroup.procs"
   export -f mount_groups
   export groups root
-  exec unshare --cgroup --pid --ipc --uts --fork --kill-child bash -c '
+  # What systemd would set of the kernel is this machine's too: it may only read it.
+  exec setpriv --pdeathsig KILL \
+      unshare --cgroup --pid --ipc --uts --net --fork --kill-child bash -c '
       mount_groups "$groups" && mount -t proc proc "$root/proc" &&
+          mount --bind "$root/proc/sys" "$root/proc/sys" &&
+          mount -o remount,bind,ro "$root/proc/sys" &&
           exec env --ignore-environment container=other PATH=/usr/sbin:/usr/bin \
               chroot "$root" /usr/lib/systemd/systemd --system --unit=multi-user.target' \
       > "$root/tmp/systemd.log" 2>&1 < /dev/null ) &
@@ -75,6 +79,7 @@ end() {
     local deadline=$((SECONDS + 10))
     while [ -d "$own" ] && [ $SECONDS -lt $deadline ]; do
         find "$own" -depth -type d -exec rmdir {} + 2> /dev/null
+        sleep 0.02
     done
 }
 trap end EXIT
@@ -92,6 +97,7 @@ await() {
             cat "$root/tmp/systemd.log" >&2
             return 1
         fi
+        sleep 0.1
     done
 }
 await sudo systemctl is-active multi-user.target
