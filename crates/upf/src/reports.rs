@@ -360,15 +360,20 @@ impl Upf {
 
     /// Reports what waited for room, unless it is no longer so: usage and all else in turns.
     pub(crate) fn report_waiting(&mut self, now_ns: u64) {
-        let has_any = |upf: &Self| !upf.unreported.is_empty() || !upf.untold.is_empty();
-        while has_any(self) && self.transactions.has_room() {
-            if let Some((seid, waiting)) = self.unreported.pop_front() {
+        while self.transactions.has_room() {
+            // Room comes one answer at a time: whose turn it is outlasts this call.
+            let is_usage = match (self.unreported.is_empty(), self.untold.is_empty()) {
+                (true, true) => return,
+                (false, false) => self.is_usage_next,
+                (is_usage, _) => is_usage,
+            };
+            self.is_usage_next = !is_usage;
+            if is_usage {
+                if let Some(seid) = self.untold.pop_front() {
+                    self.tell_untold(seid, now_ns);
+                }
+            } else if let Some((seid, waiting)) = self.unreported.pop_front() {
                 self.report_one(seid, waiting, now_ns);
-            }
-            if self.transactions.has_room()
-                && let Some(seid) = self.untold.pop_front()
-            {
-                self.tell_untold(seid, now_ns);
             }
         }
     }

@@ -157,6 +157,24 @@ fn a_trigger_without_room_waits_and_is_told_once() {
     assert!(!upf.store.session(slot).unwrap().has_untold());
 }
 
+/// More of both wait than there are answers: each second one is for usage.
+#[test]
+fn usage_and_what_is_held_take_turns_where_answers_come_one_by_one() {
+    let (mut smf, slot) = counting(b"short");
+    let upf = &mut smf.upf;
+    upf.holding.insert(slot);
+    let outstanding = fill_but(upf, slot, 0);
+    let mut of_usage = Vec::new();
+    for sequence in &outstanding[..6] {
+        upf.report_downlink_data(slot, 1, None, 0);
+        upf.report_usage(slot, &[(0, UsageReportTrigger::VOLTH)], 0);
+        answer(upf, &[*sequence], 0);
+        assert!(!upf.transactions.has_room());
+        of_usage.push(!told(upf).is_empty());
+    }
+    assert_eq!(of_usage, [false, true, false, true, false, true]);
+}
+
 /// What has fired lies in the session's memory, and is told by who takes it over.
 #[test]
 fn a_trigger_that_waits_outlives_a_kill() {
