@@ -153,8 +153,30 @@ impl Urr {
         }
     }
 
-    /// New quotas were granted: what was used of the old ones is forgotten.
+    /// Counts time up to now, by the terms that were until now; what that reaches waits to be told.
+    pub fn settle(&mut self, now_ns: u64) {
+        if now_ns > self.counted_to_ns {
+            let reached = self.advance(now_ns);
+            self.note(reached);
+        }
+    }
+
+    /// New terms may have set a threshold of time below what has passed: no timer would come to it.
+    pub fn note_time_reached(&mut self) {
+        let passed_ns = self.usage.duration_ns;
+        let limit_ns = self.terms.time_threshold.map(seconds);
+        if passed_ns > 0 && limit_ns.is_some_and(|limit_ns| passed_ns >= limit_ns) {
+            self.note(ReportingTriggers::TIMTH);
+        }
+    }
+
+    fn note(&mut self, reached: ReportingTriggers) {
+        self.untold |= self.only_wanted(reached).bits();
+    }
+
+    /// New quotas were granted: what was used of the old ones is forgotten. Time before is theirs.
     pub fn grant(&mut self, now_ns: u64) {
+        self.settle(now_ns);
         self.quota_octets = [0; 2];
         self.quota_ns = 0;
         self.quota_at_ns = now_ns;

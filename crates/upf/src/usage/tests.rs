@@ -241,6 +241,32 @@ fn what_a_report_finds_used_up_is_among_its_triggers() {
     assert_eq!(late.trigger, immer | UsageReportTrigger::TIMTH);
 }
 
+/// Time that passed before a quota was granted is none of it, but is counted and may be to be told.
+#[test]
+fn a_quota_of_time_counts_from_its_grant_on() {
+    let mut urr = urr(
+        ReportingTriggers::TIMQU | ReportingTriggers::TIMTH,
+        |terms| {
+            terms.time_quota = Some(60);
+            terms.time_threshold = Some(150);
+        },
+    );
+    urr.count(true, 1, 0);
+    assert_eq!(urr.wake(60 * S, CLOCK), UsageReportTrigger::TIMQU);
+    urr.report(UsageReportTrigger::TIMQU, 60 * S).for_each(drop);
+    urr.grant(200 * S);
+    assert_eq!((urr.usage.duration_ns, urr.untold), (140 * S, 0));
+    assert_eq!(urr.next_ns(200 * S, CLOCK), Some(210 * S));
+    assert_eq!(urr.wake(209 * S, CLOCK), UsageReportTrigger::NONE);
+    urr.grant(220 * S);
+    let timth = UsageReportTrigger::TIMTH;
+    assert_eq!(urr.untold, timth.bits());
+    let report = urr.report(timth, 220 * S).next().unwrap();
+    assert_eq!(report.usage.duration_ns, 160 * S);
+    assert_eq!(urr.next_ns(220 * S, CLOCK), Some(280 * S));
+    assert_eq!(urr.wake(280 * S, CLOCK), UsageReportTrigger::TIMQU);
+}
+
 /// A new quota makes it untrue that the old one is used up, and nothing else.
 #[test]
 fn a_grant_ends_what_waits_to_be_told_of_the_quota_before() {
