@@ -397,15 +397,19 @@ impl Urr {
     }
 
     /// Takes what was counted since the last report: one report, or two around a monitoring time.
-    /// A limit of time that is found reached only now is a reason for it, too: nobody will be told
-    /// of it again.
+    /// A limit of time that is found reached only now is a reason for it, too, and so is what waits
+    /// to be told: nobody will be told of it again. That traffic has come or gone goes on to wait,
+    /// for a report that names its application.
     pub fn report(
         &mut self,
         trigger: UsageReportTrigger,
         now_ns: u64,
     ) -> impl Iterator<Item = Report> + use<> {
         let reached = self.advance(now_ns);
-        let trigger = trigger | self.only_wanted(reached);
+        let untold = UsageReportTrigger::from_bits(self.untold);
+        let of_traffic = UsageReportTrigger::START | UsageReportTrigger::STOPT;
+        let trigger = trigger | self.only_wanted(reached) | untold.without(of_traffic);
+        self.untold = untold.without(trigger).bits();
         let information = MeasurementInformation::from_bits(self.terms.information);
         let tells = [
             self.terms.measures(MeasurementMethod::VOLUM),
