@@ -386,13 +386,17 @@ impl Upf {
                 (false, false) => self.is_usage_next,
                 (is_usage, _) => is_usage,
             };
-            self.is_usage_next = !is_usage;
+            let outstanding = self.transactions.pending();
             if is_usage {
                 if let Some(seid) = self.untold.pop_front() {
                     self.tell_untold(seid, now_ns);
                 }
             } else if let Some((seid, waiting)) = self.unreported.pop_front() {
                 self.report_one(seid, waiting, now_ns);
+            }
+            // One that was told otherwise, or has ended, takes no turn.
+            if self.transactions.pending() > outstanding {
+                self.is_usage_next = !is_usage;
             }
         }
     }

@@ -157,7 +157,8 @@ fn a_trigger_without_room_waits_and_is_told_once() {
     assert!(!upf.store.session(slot).unwrap().has_untold());
 }
 
-/// More of both wait than there are answers: each second one is for usage.
+/// More of both wait than there are answers: each second one is for usage, and not for what has
+/// ended meanwhile.
 #[test]
 fn usage_and_what_is_held_take_turns_where_answers_come_one_by_one() {
     let (mut smf, slot) = counting(b"short");
@@ -165,6 +166,7 @@ fn usage_and_what_is_held_take_turns_where_answers_come_one_by_one() {
     upf.holding.insert(slot);
     let outstanding = fill_but(upf, slot, 0);
     let mut of_usage = Vec::new();
+    upf.note_untold(1 << 40);
     for sequence in &outstanding[..6] {
         upf.report_downlink_data(slot, 1, None, 0);
         upf.report_usage(slot, &[(0, UsageReportTrigger::VOLTH)], 0);
