@@ -32,9 +32,14 @@ pub(crate) struct Triggers {
 
 impl Triggers {
     #[inline]
-    fn add(&mut self, place: u8, trigger: UsageReportTrigger) {
-        if trigger != UsageReportTrigger::NONE {
-            self.told.push((place, trigger));
+    fn add(&mut self, place: u8, record: &[u8], trigger: UsageReportTrigger) {
+        if trigger == UsageReportTrigger::NONE {
+            return;
+        }
+        // While there is no room, a limit that is reached is found so by each packet.
+        let news = trigger.without(Urr::untold_at(record));
+        if news != UsageReportTrigger::NONE {
+            self.told.push((place, news));
         }
     }
 }
@@ -139,7 +144,7 @@ fn has_quota(image: &mut Image<'_>, urrs: &[u8], triggers: &mut Triggers) -> boo
             return true;
         };
         let (is_allowed, trigger) = Urr::allows_at(record);
-        triggers.add(*place, trigger);
+        triggers.add(*place, record, trigger);
         is_allowed
     })
 }
@@ -179,7 +184,8 @@ pub(crate) fn count_dropped(
     }
     for place in ruled.urrs.as_slice() {
         if let Some(record) = image.record_mut::<Urr>(*place) {
-            triggers.add(*place, Urr::count_dropped_at(record, len));
+            let trigger = Urr::count_dropped_at(record, len);
+            triggers.add(*place, record, trigger);
         }
     }
 }
@@ -249,7 +255,7 @@ fn count(
         if Urr::is_before_qos_at(record) == is_before_qos {
             let (trigger, starts) = Urr::count_at(record, is_uplink, len, now_ns);
             triggers.wakes |= starts;
-            triggers.add(*place, trigger);
+            triggers.add(*place, record, trigger);
         }
     }
 }
@@ -344,8 +350,41 @@ fn passes_filter(image: &Image<'_>, place: u8, inner: &Inner, is_uplink: bool) -
 
 #[cfg(test)]
 mod tests {
+    use catena_wire::pfcp::value::flags::ReportingTriggers;
+
     use super::*;
     use crate::model::tests::session;
+    use crate::rules::{UrrTerms, Volumes};
+
+    /// A threshold is reached by each packet until it is told: only the first one has it noted.
+    #[test]
+    fn what_waits_to_be_told_is_no_news() {
+        let mut one = session(3);
+        one.urrs[0].terms = UrrTerms {
+            triggers: (ReportingTriggers::VOLTH | ReportingTriggers::START).bits(),
+            volume_threshold: Volumes {
+                total: Some(200),
+                ..Volumes::NONE
+            },
+            ..UrrTerms::NONE
+        };
+        one.link().unwrap();
+        let mut bytes = vec![0; one.image_len()];
+        one.write(&mut bytes);
+        let mut image = Image::new(&mut bytes).unwrap();
+        let (start, volth) = (UsageReportTrigger::START, UsageReportTrigger::VOLTH);
+        let wanted = [Some(start), Some(volth), None, None];
+        for wanted in wanted {
+            let mut triggers = Triggers::default();
+            count(&mut image, &[0], (true, 100, 0), &mut triggers, false);
+            let told: Vec<_> = wanted.map(|trigger| (0, trigger)).into_iter().collect();
+            assert_eq!(triggers.told, told);
+            for (place, trigger) in told {
+                Urr::note_untold_at(image.record_mut::<Urr>(place).unwrap(), trigger);
+            }
+        }
+        assert_eq!(image.urr(0).unwrap().usage.octets, [400, 0]);
+    }
 
     /// Which end of a packet is the UE's is said with its address (S/D), whatever interface the
     /// packet comes by: one from another UPF comes by the core's, and is its UE's.

@@ -11,6 +11,7 @@ use std::net::IpAddr;
 use catena_engine::packet::Packet;
 use catena_wire::gtpu::{self, MessageType};
 
+use crate::cut::Cut;
 use crate::decision::{Decision, Found, Why};
 use crate::headers::{Datagram, Frame, Tunnel};
 use crate::mss;
@@ -106,7 +107,7 @@ pub(crate) fn depart<'a>(
         Decision::Send(far.interface)
     } else if cuts_outside {
         cut(far, out, ETHERNET)
-    } else if may_cut(user, found) {
+    } else if may_cut(user, found.is_joined, room) {
         cut(far, out, headers)
     } else {
         return Err(Unfit::TooLong(room));
@@ -180,10 +181,12 @@ const fn frame(out: &Interface) -> Frame {
     }
 }
 
-/// Whether a user's packet may be cut: IPv4 that does not forbid it, and what came in parts.
-fn may_cut(packet: &[u8], found: &Found) -> bool {
+/// Whether a user's packet may be cut, IPv4 that does not forbid it and what came in parts, and can
+/// be: a tunnel's packet always can, by the least MTU of the settings.
+fn may_cut(packet: &[u8], is_joined: bool, room: usize) -> bool {
     const DONT_FRAGMENT: u8 = 0x40;
-    found.is_joined || packet[0] >> 4 == 4 && packet[6] & DONT_FRAGMENT == 0
+    let may = is_joined || packet[0] >> 4 == 4 && packet[6] & DONT_FRAGMENT == 0;
+    may && Cut::of(packet, room).is_some()
 }
 
 fn cut(far: &Far, out: &Interface, at: usize) -> Decision {
@@ -191,5 +194,36 @@ fn cut(far: &Far, out: &Interface, at: usize) -> Decision {
         interface: far.interface,
         at: u16::try_from(at).unwrap_or(u16::MAX),
         mtu: u16::try_from(out.mtu).unwrap_or(u16::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// IPv6 of this length, all of which but 16 bytes are options of one extension header.
+    fn with_options(len: usize) -> Vec<u8> {
+        let mut packet = vec![0; len];
+        packet[0] = 0x60;
+        let payload_len = u16::try_from(len - 40).unwrap();
+        packet[4..6].copy_from_slice(&payload_len.to_be_bytes());
+        packet[40] = 17;
+        packet[41] = u8::try_from((len - 40 - 16) / 8 - 1).unwrap();
+        packet
+    }
+
+    /// What is cut is charged before: so what cannot be is refused before.
+    #[test]
+    fn a_packet_that_cannot_be_cut_is_not_said_to_be() {
+        let room = 1464;
+        for (len, can_be) in [(1400, true), (2000, false)] {
+            let packet = with_options(len);
+            assert_eq!(may_cut(&packet, true, room), can_be);
+            assert!(!may_cut(&packet, false, room));
+            assert_eq!(Cut::of(&packet, room).is_some(), can_be);
+        }
+        let mut fragment = with_options(1400);
+        fragment[6] = 44;
+        assert!(!may_cut(&fragment, true, room));
     }
 }

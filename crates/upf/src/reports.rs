@@ -127,6 +127,15 @@ impl Upf {
         triggers: &[(u8, UsageReportTrigger)],
         now_ns: u64,
     ) {
+        let waited = self.has_untold(slot);
+        self.tell_or_note(slot, triggers, now_ns);
+        if !waited && self.has_untold(slot) {
+            self.note_untold(self.store.head(slot).seid);
+        }
+    }
+
+    /// Reports, or has its URRs wait to; then the session is to be among those that do.
+    fn tell_or_note(&mut self, slot: u32, triggers: &[(u8, UsageReportTrigger)], now_ns: u64) {
         if triggers.is_empty() {
             return;
         }
@@ -135,18 +144,32 @@ impl Upf {
             return;
         }
         let due = self.with_linked(slot, triggers);
-        if self.tell_usage(slot, &due, now_ns) {
-            return;
-        }
-        // What one request has no room for goes in several.
-        for one in due.chunks(1) {
-            if self.transactions.has_room() {
-                let is_told = self.tell_usage(slot, one, now_ns);
-                self.counters.unsent += u64::from(!is_told);
-            } else {
-                self.wait_to_tell(slot, one);
+        if !self.tell_usage(slot, &due, now_ns) {
+            // What one request has no room for goes in several.
+            for (place, trigger) in due {
+                self.tell_one_or_note(slot, (place, trigger), now_ns);
             }
         }
+        // A timer may have ended at a limit that was told only now: it is for what comes next.
+        self.arm(slot, now_ns);
+    }
+
+    fn tell_one_or_note(&mut self, slot: u32, one: (u8, UsageReportTrigger), now_ns: u64) {
+        if !self.transactions.has_room() {
+            self.wait_to_tell(slot, &[one]);
+        } else if !self.tell_usage(slot, &[one], now_ns) {
+            self.counters.unsent += 1;
+            if let Some(mut image) = self.store.image(slot)
+                && let Some(record) = image.record_mut::<Urr>(one.0)
+            {
+                Urr::forget_untold_at(record);
+            }
+        }
+    }
+
+    fn has_untold(&mut self, slot: u32) -> bool {
+        let image = self.store.image(slot);
+        image.is_some_and(|image| image.has_untold())
     }
 
     /// What is due, and what is due of URRs that are linked to these.
@@ -178,14 +201,10 @@ impl Upf {
         let Some(mut image) = self.store.image(slot) else {
             return;
         };
-        let (seid, waits) = (image.seid(), image.has_untold());
         for (place, trigger) in due {
             if let Some(record) = image.record_mut::<Urr>(*place) {
                 Urr::note_untold_at(record, *trigger);
             }
-        }
-        if !waits {
-            self.note_untold(seid);
         }
     }
 
@@ -200,23 +219,23 @@ impl Upf {
         self.untold.push_back(seid);
     }
 
-    /// Reports what the URRs of a session have to tell.
+    /// Reports what the URRs of a session have to tell, which is theirs until a report takes it.
     fn tell_untold(&mut self, seid: u64, now_ns: u64) {
         let Some(slot) = self.store.slot_of(seid) else {
             return;
         };
-        let Some(mut image) = self.store.image(slot) else {
+        let Some(image) = self.store.image(slot) else {
             return;
         };
-        let mut due = Vec::new();
-        for place in 0..image.urr_count() {
-            let record = image.record_mut::<Urr>(place);
-            let trigger = record.map(Urr::take_untold_at).unwrap_or_default();
-            if trigger != UsageReportTrigger::NONE {
-                due.push((place, trigger));
-            }
+        let untold = (0..image.urr_count()).filter_map(|place| {
+            let trigger = Urr::untold_at(image.record::<Urr>(place)?);
+            (trigger != UsageReportTrigger::NONE).then_some((place, trigger))
+        });
+        let due: Vec<_> = untold.collect();
+        self.tell_or_note(slot, &due, now_ns);
+        if self.has_untold(slot) {
+            self.note_untold(seid);
         }
-        self.report_usage(slot, &due, now_ns);
     }
 
     /// Sends a report of the URRs at these places, which begin anew only once it is written; false
@@ -360,15 +379,24 @@ impl Upf {
 
     /// Reports what waited for room, unless it is no longer so: usage and all else in turns.
     pub(crate) fn report_waiting(&mut self, now_ns: u64) {
-        let has_any = |upf: &Self| !upf.unreported.is_empty() || !upf.untold.is_empty();
-        while has_any(self) && self.transactions.has_room() {
-            if let Some((seid, waiting)) = self.unreported.pop_front() {
+        while self.transactions.has_room() {
+            // Room comes one answer at a time: whose turn it is outlasts this call.
+            let is_usage = match (self.unreported.is_empty(), self.untold.is_empty()) {
+                (true, true) => return,
+                (false, false) => self.is_usage_next,
+                (is_usage, _) => is_usage,
+            };
+            let outstanding = self.transactions.pending();
+            if is_usage {
+                if let Some(seid) = self.untold.pop_front() {
+                    self.tell_untold(seid, now_ns);
+                }
+            } else if let Some((seid, waiting)) = self.unreported.pop_front() {
                 self.report_one(seid, waiting, now_ns);
             }
-            if self.transactions.has_room()
-                && let Some(seid) = self.untold.pop_front()
-            {
-                self.tell_untold(seid, now_ns);
+            // One that was told otherwise, or has ended, takes no turn.
+            if self.transactions.pending() > outstanding {
+                self.is_usage_next = !is_usage;
             }
         }
     }

@@ -487,10 +487,12 @@ pub fn urr(group: &Group<'_>, rule: &mut Urr, now_ns: u64) -> Result<(), Fault> 
         .each(key::LINKED_URR_ID)
         .map(|id| id.map(|UrrId(id)| id));
     ids(group, IeType::LINKED_URR_ID, &mut rule.linked, linked)?;
+    rule.settle(now_ns);
     let is_granted = read_terms(group, &mut rule.terms)?;
     if is_granted {
         rule.grant(now_ns);
     }
+    rule.note_time_reached();
     if group.has(IeType::MEASUREMENT_PERIOD) {
         rule.period_at_ns = now_ns;
     }

@@ -72,6 +72,8 @@ pub struct Transactions {
     answers: HashMap<(Peer, u32), Vec<u8>>,
     /// By the time until which they are kept.
     kept: VecDeque<(u64, (Peer, u32))>,
+    /// The last instant that it was told.
+    latest_ns: u64,
 }
 
 impl Transactions {
@@ -86,6 +88,7 @@ impl Transactions {
             due: VecDeque::new(),
             answers: HashMap::new(),
             kept: VecDeque::new(),
+            latest_ns: 0,
         }
     }
 
@@ -100,18 +103,35 @@ impl Transactions {
     }
 
     /// Goes on where another one has ended: with its requests, which are repeated by this one's T1
-    /// and N1 from their next time on, and with its answers. Those of another number of shards are
-    /// forgotten: what comes of them comes to others.
+    /// and N1 from their next time on, and with its answers. None is waited for or kept for longer
+    /// than what would be new to this one: so all that is new is due behind them. Those of another
+    /// number of shards are forgotten: what comes of them comes to others.
     pub fn go_on_with(&mut self, before: Self) {
         if self.sequences == before.sequences {
             let Self {
                 sequence,
-                pending,
-                due,
+                mut pending,
+                mut due,
                 answers,
-                kept,
+                mut kept,
+                latest_ns,
                 ..
             } = before;
+            self.latest_ns = latest_ns;
+            let due_max_ns = latest_ns.saturating_add(self.t1_ns);
+            due.retain_mut(|(due_ns, sequence)| {
+                let its = pending.get_mut(sequence);
+                let Some(its) = its.filter(|its| its.due_ns == *due_ns) else {
+                    return false;
+                };
+                *due_ns = due_max_ns.min(*due_ns);
+                its.due_ns = *due_ns;
+                true
+            });
+            let until_max_ns = self.kept_until(latest_ns);
+            for (until_ns, _) in &mut kept {
+                *until_ns = until_max_ns.min(*until_ns);
+            }
             self.sequence = sequence;
             (self.pending, self.due) = (pending, due);
             (self.answers, self.kept) = (answers, kept);
@@ -147,8 +167,9 @@ impl Transactions {
 
     /// Notes that a request with a sequence number leaves now.
     pub fn sent(&mut self, sequence: u32, datagram: Datagram, subject: Subject, now_ns: u64) {
+        self.latest_ns = now_ns;
         let due_ns = now_ns.saturating_add(self.t1_ns);
-        insert(&mut self.due, due_ns, sequence);
+        self.due.push_back((due_ns, sequence));
         let pending = Pending {
             datagram,
             subject,
@@ -171,6 +192,7 @@ impl Transactions {
 
     /// The next request whose time is over.
     pub fn late(&mut self, now_ns: u64) -> Option<Late> {
+        self.latest_ns = now_ns;
         while let Some((due_ns, sequence)) = self.due.front().copied() {
             if due_ns > now_ns {
                 break;
@@ -188,7 +210,7 @@ impl Transactions {
             }
             pending.tries += 1;
             pending.due_ns = now_ns.saturating_add(self.t1_ns);
-            insert(&mut self.due, pending.due_ns, sequence);
+            self.due.push_back((pending.due_ns, sequence));
             return Some(Late::Again(pending.datagram.clone()));
         }
         None
@@ -213,13 +235,18 @@ impl Transactions {
         {
             self.answers.remove(&oldest);
         }
-        let until_ns = now_ns.saturating_add(self.t1_ns.saturating_mul(self.n1.into()));
         if self.answers.insert((to, sequence), answer).is_none() {
-            insert(&mut self.kept, until_ns, (to, sequence));
+            let until_ns = self.kept_until(now_ns);
+            self.kept.push_back((until_ns, (to, sequence)));
         }
     }
 
+    fn kept_until(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_add(self.t1_ns.saturating_mul(self.n1.into()))
+    }
+
     fn forget(&mut self, now_ns: u64) {
+        self.latest_ns = now_ns;
         while let Some((until_ns, key)) = self.kept.front().copied() {
             if until_ns > now_ns {
                 break;
@@ -228,16 +255,6 @@ impl Transactions {
             self.answers.remove(&key);
         }
     }
-}
-
-/// Inserts by time: at the end, unless what a predecessor with a longer T1 noted is due later.
-fn insert<T>(queue: &mut VecDeque<(u64, T)>, at_ns: u64, what: T) {
-    let is_later = queue.back().is_some_and(|(last_ns, _)| *last_ns > at_ns);
-    let place = match is_later {
-        true => queue.partition_point(|(one_ns, _)| *one_ns <= at_ns),
-        false => queue.len(),
-    };
-    queue.insert(place, (at_ns, what));
 }
 
 #[cfg(test)]
@@ -315,27 +332,58 @@ mod tests {
         assert_eq!((other.pending(), other.kept()), (0, 0));
     }
 
-    /// What was noted by a longer T1 holds nothing up that is due before it.
+    /// What was noted by a longer T1 is due by the shorter one, and holds nothing up.
     #[test]
-    fn a_shorter_t1_has_what_is_new_come_first() {
+    fn a_shorter_t1_is_that_of_what_was_before() {
         let mut before = Transactions::new(9000, 3);
         let old = before.next_sequence();
         before.sent(old, datagram(1), Subject::Report(9), 0);
         before.keep(SMF, 7, vec![1], 0);
         let mut next = Transactions::new(1000, 3);
+        assert_eq!(before.late(50), None);
         next.go_on_with(before);
         let new = next.next_sequence();
         next.sent(new, datagram(2), Subject::Report(9), 100);
         next.keep(SMF, 8, vec![2], 100);
-        assert_eq!(next.next_ns(), Some(1100));
+        assert_eq!((next.late(1049), next.next_ns()), (None, Some(1050)));
+        assert_eq!(next.late(1050), Some(Late::Again(datagram(1))));
+        assert_eq!((next.late(1050), next.next_ns()), (None, Some(1100)));
         assert_eq!(next.late(1100), Some(Late::Again(datagram(2))));
-        assert_eq!((next.late(1100), next.next_ns()), (None, Some(2100)));
+        assert_eq!((next.late(1100), next.next_ns()), (None, Some(2050)));
+        assert_eq!(next.repeated(SMF, 7, 3049), Some(&vec![1]));
+        assert_eq!(next.repeated(SMF, 7, 3050), None);
         assert_eq!(next.repeated(SMF, 8, 3099), Some(&vec![2]));
         assert_eq!(next.repeated(SMF, 8, 3100), None);
-        assert_eq!(next.repeated(SMF, 7, 26_999), Some(&vec![1]));
-        assert_eq!(next.late(2100), Some(Late::Again(datagram(2))));
-        assert_eq!(next.late(9000), Some(Late::Lost(Subject::Report(9))));
-        assert_eq!(next.late(9000), Some(Late::Again(datagram(1))));
+    }
+
+    /// Where all places are taken by answers that a longer T1 kept, the oldest of these goes.
+    #[test]
+    fn a_shorter_t1_keeps_new_answers_rather_than_old_ones() {
+        let mut before = Transactions::new(9000, 3);
+        for sequence in 0..ANSWER_COUNT_MAX as u32 {
+            before.keep(SMF, sequence, vec![0], 0);
+        }
+        let mut next = Transactions::new(1000, 3);
+        assert_eq!(before.late(50), None);
+        next.go_on_with(before);
+        let (first, second) = (ANSWER_COUNT_MAX as u32, ANSWER_COUNT_MAX as u32 + 1);
+        next.keep(SMF, first, vec![1], 100);
+        next.keep(SMF, second, vec![2], 100);
+        assert_eq!(next.repeated(SMF, first, 200), Some(&vec![1]));
+        assert_eq!(next.repeated(SMF, second, 200), Some(&vec![2]));
+        assert_eq!(next.repeated(SMF, 1, 200), None);
+    }
+
+    /// A request that was answered leaves no time behind at which nothing is due.
+    #[test]
+    fn a_successor_waits_for_nothing_that_was_answered() {
+        let mut before = Transactions::new(3000, 3);
+        before.sent(1, datagram(1), Subject::Report(9), 0);
+        before.sent(2, datagram(2), Subject::Report(9), 100);
+        before.answered(SMF.address, 1).unwrap();
+        let mut next = Transactions::new(5000, 2);
+        next.go_on_with(before);
+        assert_eq!(next.next_ns(), Some(3100));
     }
 
     #[test]

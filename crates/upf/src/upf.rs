@@ -222,6 +222,8 @@ pub struct Upf {
     /// SEIDs of sessions whose URRs have something to tell that waits in them. Twice as many as
     /// there may be sessions.
     pub(crate) untold: VecDeque<u64>,
+    /// Whether usage has the next turn of what waits for room, where all else waits, too.
+    pub(crate) is_usage_next: bool,
     /// Sessions of which packets are held: those behind them wait too.
     pub(crate) holding: HashSet<u32>,
     pub(crate) load: crate::load::Load,
@@ -279,6 +281,7 @@ impl Upf {
             released: VecDeque::new(),
             unreported: VecDeque::new(),
             untold: VecDeque::new(),
+            is_usage_next: false,
             holding: HashSet::new(),
             load: crate::load::Load::default(),
             limiter: crate::limiter::Limiter::new(settings.error_indications),

@@ -153,8 +153,30 @@ impl Urr {
         }
     }
 
-    /// New quotas were granted: what was used of the old ones is forgotten.
+    /// Counts time up to now, by the terms that were until now; what that reaches waits to be told.
+    pub fn settle(&mut self, now_ns: u64) {
+        if now_ns > self.counted_to_ns {
+            let reached = self.advance(now_ns);
+            self.note(reached);
+        }
+    }
+
+    /// New terms may have set a threshold of time below what has passed: no timer would come to it.
+    pub fn note_time_reached(&mut self) {
+        let passed_ns = self.usage.duration_ns;
+        let limit_ns = self.terms.time_threshold.map(seconds);
+        if passed_ns > 0 && limit_ns.is_some_and(|limit_ns| passed_ns >= limit_ns) {
+            self.note(ReportingTriggers::TIMTH);
+        }
+    }
+
+    fn note(&mut self, reached: ReportingTriggers) {
+        self.untold |= self.only_wanted(reached).bits();
+    }
+
+    /// New quotas were granted: what was used of the old ones is forgotten. Time before is theirs.
     pub fn grant(&mut self, now_ns: u64) {
+        self.settle(now_ns);
         self.quota_octets = [0; 2];
         self.quota_ns = 0;
         self.quota_at_ns = now_ns;
@@ -375,15 +397,19 @@ impl Urr {
     }
 
     /// Takes what was counted since the last report: one report, or two around a monitoring time.
-    /// A limit of time that is found reached only now is a reason for it, too: nobody will be told
-    /// of it again.
+    /// A limit of time that is found reached only now is a reason for it, too, and so is what waits
+    /// to be told: nobody will be told of it again. That traffic has come or gone goes on to wait,
+    /// for a report that names its application.
     pub fn report(
         &mut self,
         trigger: UsageReportTrigger,
         now_ns: u64,
     ) -> impl Iterator<Item = Report> + use<> {
         let reached = self.advance(now_ns);
-        let trigger = trigger | self.only_wanted(reached);
+        let untold = UsageReportTrigger::from_bits(self.untold);
+        let of_traffic = UsageReportTrigger::START | UsageReportTrigger::STOPT;
+        let trigger = trigger | self.only_wanted(reached) | untold.without(of_traffic);
+        self.untold = untold.without(trigger).bits();
         let information = MeasurementInformation::from_bits(self.terms.information);
         let tells = [
             self.terms.measures(MeasurementMethod::VOLUM),

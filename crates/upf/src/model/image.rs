@@ -6,6 +6,8 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::ops::Range;
 
+use catena_wire::pfcp::value::flags::UsageReportTrigger;
+
 use crate::routes::Route;
 use crate::rules::{Bar, Copied, Far, Head, KINDS, Pdr, Qer, Redirection, Urr, UrrTerms};
 use crate::sdf::Filter;
@@ -304,8 +306,8 @@ impl<'a> Image<'a> {
     /// Whether any URR has something to tell for which there was no room yet.
     pub fn has_untold(&self) -> bool {
         let records = (0..self.urr_count()).filter_map(|place| self.record::<Urr>(place));
-        let mut untold = records.map(|record| Fields::<Urr>::untold().get(record));
-        untold.any(|triggers| triggers != 0)
+        let mut untold = records.map(Urr::untold_at);
+        untold.any(|trigger| trigger != UsageReportTrigger::NONE)
     }
 
     /// A BAR.

@@ -157,6 +157,26 @@ fn a_trigger_without_room_waits_and_is_told_once() {
     assert!(!upf.store.session(slot).unwrap().has_untold());
 }
 
+/// More of both wait than there are answers: each second one is for usage, and not for what has
+/// ended meanwhile.
+#[test]
+fn usage_and_what_is_held_take_turns_where_answers_come_one_by_one() {
+    let (mut smf, slot) = counting(b"short");
+    let upf = &mut smf.upf;
+    upf.holding.insert(slot);
+    let outstanding = fill_but(upf, slot, 0);
+    let mut of_usage = Vec::new();
+    upf.note_untold(1 << 40);
+    for sequence in &outstanding[..6] {
+        upf.report_downlink_data(slot, 1, None, 0);
+        upf.report_usage(slot, &[(0, UsageReportTrigger::VOLTH)], 0);
+        answer(upf, &[*sequence], 0);
+        assert!(!upf.transactions.has_room());
+        of_usage.push(!told(upf).is_empty());
+    }
+    assert_eq!(of_usage, [false, true, false, true, false, true]);
+}
+
 /// What has fired lies in the session's memory, and is told by who takes it over.
 #[test]
 fn a_trigger_that_waits_outlives_a_kill() {
@@ -184,6 +204,114 @@ fn sessions_that_have_ended_do_not_wait_to_be_told() {
     answer(upf, &outstanding[..2], 62 * SECOND_NS);
     assert_eq!(told(upf).len(), URRS as usize);
     assert!(upf.untold.is_empty());
+}
+
+/// All URRs of a session measure time, and tell each ten seconds of it.
+fn measure_time(upf: &mut Upf, slot: u32) {
+    let mut session = upf.store.session(slot).unwrap();
+    for urr in &mut session.urrs {
+        urr.terms = UrrTerms {
+            method: (MeasurementMethod::VOLUM | MeasurementMethod::DURAT).bits(),
+            triggers: ReportingTriggers::TIMTH.bits(),
+            time_threshold: Some(10),
+            ..UrrTerms::NONE
+        };
+    }
+    upf.store.replace(slot, &session);
+    upf.arm(slot, 0);
+}
+
+/// Where a threshold of time is told only later, its timer has ended: it begins with the report.
+#[test]
+fn a_time_threshold_that_was_told_late_is_waited_for_again() {
+    let (mut smf, slot) = counting(b"short");
+    let upf = &mut smf.upf;
+    measure_time(upf, slot);
+    let outstanding = fill_but(upf, slot, 0);
+    assert_eq!(upf.timers.due(11 * SECOND_NS), Some(slot));
+    upf.wake_session(slot, 11 * SECOND_NS);
+    assert_eq!((told(upf), upf.timers.next_ns()), (vec![], None));
+    answer(upf, &outstanding[..1], 20 * SECOND_NS);
+    let timth = UsageReportTrigger::TIMTH;
+    let all: Vec<_> = (1..=URRS).map(|id| (id, 100, timth)).collect();
+    assert_eq!(told_why(upf), all);
+    assert_eq!(upf.timers.due(29 * SECOND_NS), None);
+    assert_eq!(upf.timers.due(31 * SECOND_NS), Some(slot));
+}
+
+/// What an SMF asks for takes with it why else it was to be told, and is not told again.
+#[test]
+fn what_waits_is_told_by_a_report_that_is_asked_for() {
+    let (mut smf, slot) = counting(b"short");
+    let seid = smf.upf.store.head(slot).seid;
+    let outstanding = fill_but(&mut smf.upf, slot, 0);
+    let stopped = UsageReportTrigger::STOPT;
+    let due = [
+        (6, UsageReportTrigger::VOLTH),
+        (7, UsageReportTrigger::VOLTH | stopped),
+    ];
+    smf.upf.report_usage(slot, &due, 0);
+    let modification = MessageType::SESSION_MODIFICATION_REQUEST;
+    let said = smf.ask(modification, Some(seid), |writer| {
+        [7, 8].into_iter().try_for_each(|id| {
+            writer.group(IeType::QUERY_URR, |writer| {
+                writer.put(key::URR_ID, &UrrId(id))
+            })
+        })
+    });
+    assert_eq!(said.0, Cause::REQUEST_ACCEPTED);
+    let upf = &mut smf.upf;
+    assert_eq!(counted(upf, slot), (u64::from(URRS) - 2) * 100);
+    // Only that traffic has stopped is told with its application, which the answer does not name.
+    answer(upf, &outstanding[..1], 0);
+    assert_eq!(told_why(upf), [(8, 0, stopped)]);
+    assert!(!upf.store.session(slot).unwrap().has_untold());
+}
+
+/// A threshold of time that is set below what has passed is told at once: no timer comes to it.
+#[test]
+fn a_time_threshold_below_what_has_passed_is_told_at_once() {
+    let (mut smf, slot) = counting(b"short");
+    measure_time(&mut smf.upf, slot);
+    let mut session = smf.upf.store.session(slot).unwrap();
+    session.urrs[6].usage.duration_ns = 9 * SECOND_NS;
+    let seid = session.head.seid;
+    smf.upf.store.replace(slot, &session);
+    for (seconds, is_told) in [(10, false), (9, true)] {
+        let modification = MessageType::SESSION_MODIFICATION_REQUEST;
+        let said = smf.ask(modification, Some(seid), |writer| {
+            writer.group(IeType::UPDATE_URR, |writer| {
+                writer.put(key::URR_ID, &UrrId(7))?;
+                writer.put(key::TIME_THRESHOLD, &Seconds(seconds))
+            })
+        });
+        assert_eq!(said.0, Cause::REQUEST_ACCEPTED);
+        smf.upf.report_waiting(0);
+        let timth = UsageReportTrigger::TIMTH;
+        let wanted = is_told.then_some((7, 100, timth));
+        assert_eq!(told_why(&mut smf.upf), Vec::from_iter(wanted));
+    }
+}
+
+/// What nobody can be told is not waited for, nor does it keep others from being told.
+#[test]
+fn what_cannot_be_told_does_not_wait_for_ever() {
+    let (mut smf, slot) = counting(b"short");
+    let upf = &mut smf.upf;
+    let outstanding = fill_but(upf, slot, 0);
+    upf.report_usage(slot, &[(6, UsageReportTrigger::VOLTH)], 0);
+    let mut image = upf.store.image(slot).unwrap();
+    let head = image.head();
+    image.set_head(&Head {
+        cp_v4: None,
+        cp_v6: None,
+        ..head
+    });
+    answer(upf, &outstanding[..1], 0);
+    assert_eq!((told(upf), upf.counters().unsent), (vec![], 1));
+    upf.store.image(slot).unwrap().set_head(&head);
+    upf.report_usage(slot, &[(6, UsageReportTrigger::VOLTH)], 0);
+    assert_eq!(told(upf), [(7, 100)]);
 }
 
 /// A monitoring time has passed and no report was made since: before another one is waited for,

@@ -99,15 +99,18 @@ impl Urr {
 
     /// Notes in a record what its URR has to tell once there is room.
     pub fn note_untold_at(record: &mut [u8], trigger: UsageReportTrigger) {
-        let untold = UsageReportTrigger::from_bits(Fields::<Self>::untold().get(record));
-        Fields::<Self>::untold().set(record, &(untold | trigger).bits());
+        let untold = Self::untold_at(record) | trigger;
+        Fields::<Self>::untold().set(record, &untold.bits());
     }
 
-    /// Takes out of a record what its URR has to tell; none if there is nothing.
-    pub fn take_untold_at(record: &mut [u8]) -> UsageReportTrigger {
-        let untold = Fields::<Self>::untold().get(record);
+    /// What a record's URR has to tell; none if there is nothing.
+    pub fn untold_at(record: &[u8]) -> UsageReportTrigger {
+        UsageReportTrigger::from_bits(Fields::<Self>::untold().get(record))
+    }
+
+    /// Has a record's URR tell nothing of what waits: nobody can be told.
+    pub fn forget_untold_at(record: &mut [u8]) {
         Fields::<Self>::untold().set(record, &0);
-        UsageReportTrigger::from_bits(untold)
     }
 
     /// As [`Urr::count_dropped`], of a record where it lies, if there is a limit.

@@ -241,6 +241,32 @@ fn what_a_report_finds_used_up_is_among_its_triggers() {
     assert_eq!(late.trigger, immer | UsageReportTrigger::TIMTH);
 }
 
+/// Time that passed before a quota was granted is none of it, but is counted and may be to be told.
+#[test]
+fn a_quota_of_time_counts_from_its_grant_on() {
+    let mut urr = urr(
+        ReportingTriggers::TIMQU | ReportingTriggers::TIMTH,
+        |terms| {
+            terms.time_quota = Some(60);
+            terms.time_threshold = Some(150);
+        },
+    );
+    urr.count(true, 1, 0);
+    assert_eq!(urr.wake(60 * S, CLOCK), UsageReportTrigger::TIMQU);
+    urr.report(UsageReportTrigger::TIMQU, 60 * S).for_each(drop);
+    urr.grant(200 * S);
+    assert_eq!((urr.usage.duration_ns, urr.untold), (140 * S, 0));
+    assert_eq!(urr.next_ns(200 * S, CLOCK), Some(210 * S));
+    assert_eq!(urr.wake(209 * S, CLOCK), UsageReportTrigger::NONE);
+    urr.grant(220 * S);
+    let timth = UsageReportTrigger::TIMTH;
+    assert_eq!(urr.untold, timth.bits());
+    let report = urr.report(timth, 220 * S).next().unwrap();
+    assert_eq!(report.usage.duration_ns, 160 * S);
+    assert_eq!(urr.next_ns(220 * S, CLOCK), Some(280 * S));
+    assert_eq!(urr.wake(280 * S, CLOCK), UsageReportTrigger::TIMQU);
+}
+
 /// A new quota makes it untrue that the old one is used up, and nothing else.
 #[test]
 fn a_grant_ends_what_waits_to_be_told_of_the_quota_before() {
@@ -284,26 +310,38 @@ fn the_wall_clock_turns_over_in_2036() {
 }
 
 proptest! {
-    /// Whatever happens, in whatever order: every byte is in a report or waits for one, once.
+    /// Whatever happens, in whatever order: every byte is in a report or waits for one, once; what
+    /// there is no room to tell waits and is told; and no limit of time is left without a timer.
     #[test]
     fn usage_conserves_every_byte(
-        steps in proptest::collection::vec((0u8..6, 0u64..40, 1usize..2000), 1..300),
+        steps in proptest::collection::vec((0u8..8, 0u64..40, 1usize..2000), 1..300),
         threshold in 1u64..20_000,
         quota in 1u64..100_000,
+        times in proptest::option::of((1u32..200, 1u32..400)),
+        has_timers: bool,
     ) {
         let mut urr = urr(known_triggers(), |terms| {
             terms.volume_threshold = total(threshold);
             terms.volume_quota = total(quota);
-            terms.period = Some(37);
-            terms.inactivity = Some(11);
-            terms.monitoring_time = Some(CLOCK.seconds(0) + 500);
+            terms.time_threshold = times.map(|(first, _)| first);
+            terms.time_quota = times.map(|(_, second)| second);
+            if has_timers {
+                terms.period = Some(37);
+                terms.inactivity = Some(11);
+                terms.monitoring_time = Some(CLOCK.seconds(0) + 500);
+            }
         });
         let (mut passed, mut reported) = ([0; 4], [0; 4]);
+        let mut has_room = true;
         let (mut now_ns, mut sequence) = (0, 0);
         for (step, seconds, len) in steps {
             now_ns += seconds * S;
             let way = usize::from(step % 2);
-            let mut trigger = urr.wake(now_ns, CLOCK);
+            // A message comes between two looks at it.
+            let mut trigger = match step {
+                4 | 7 if len % 2 == 0 => UsageReportTrigger::NONE,
+                _ => urr.wake(now_ns, CLOCK),
+            };
             if step < 4 {
                 let (allowed, told) = urr.allows();
                 trigger = trigger | told;
@@ -314,13 +352,23 @@ proptest! {
                 }
             } else if step == 4 {
                 urr.grant(now_ns);
-            } else {
+                prop_assert_eq!(urr.quota_ns, 0);
+            } else if step == 6 {
+                has_room = !has_room;
+            } else if step == 7 {
+                urr.settle(now_ns);
+                urr.terms.time_threshold = times.map(|_| len as u32 % 60 + 1);
+                urr.note_time_reached();
+            } else if has_timers {
                 // One that is over already, or another one in front of any report.
                 let seconds = CLOCK.seconds(now_ns) + len as u32 % 60;
                 urr.terms.monitoring_time = Some(seconds - 20);
             }
-            if trigger != UsageReportTrigger::NONE {
-                for report in urr.report(trigger, now_ns) {
+            urr.untold |= trigger.bits();
+            let due = UsageReportTrigger::from_bits(urr.untold);
+            if has_room && due != UsageReportTrigger::NONE {
+                for report in urr.report(due, now_ns) {
+                    prop_assert!(report.trigger.contains(due));
                     prop_assert_eq!(report.sequence, sequence);
                     sequence += 1;
                     for way in 0..2 {
@@ -332,6 +380,13 @@ proptest! {
             }
             prop_assert_eq!(urr.reported, reported);
             prop_assert_eq!(urr.counted(), passed);
+            let waits = UsageReportTrigger::from_bits(urr.untold);
+            prop_assert!(!has_room || waits == UsageReportTrigger::NONE);
+            prop_assert!(urr.quota_ns <= now_ns - urr.quota_at_ns);
+            let waits_for_time = !waits.contains(UsageReportTrigger::TIMTH) || !urr.is_exhausted;
+            if times.is_some() && urr.is_timed() && waits_for_time {
+                prop_assert!(urr.next_ns(now_ns, CLOCK).is_some());
+            }
         }
     }
 
