@@ -36,7 +36,7 @@ fn targets_run_with_coverage_on_this_compiler() {
     assert!(output.status.success(), "{said}");
     assert!(said.contains("inline 8-bit counters"), "{said}");
     // What is behind the first branches is found only by who sees where inputs lead.
-    let found = said.lines().filter(|line| line.contains(" NEW ")).count();
+    let found = said.lines().filter(|line| line.contains("NEW  ")).count();
     assert!(found > 3, "{said}");
     assert!(said.contains("Done 20000 runs"), "{said}");
 

@@ -100,7 +100,9 @@ await() {
         sleep 0.1
     done
 }
-await sudo systemctl is-active multi-user.target
+# By what it prints: where there is no systemd yet, systemctl takes this for an image and is content.
+is_up() { [ "$(sudo systemctl is-active multi-user.target)" = active ]; }
+await is_up
 # Functions and variables are those of this shell; what a line of the script prints is its own.
 script=$(cat)
 eval "$script"
