@@ -1,10 +1,12 @@
 //! Every benchmark that a document prints runs: its least form, Catena's sides only. What it
 //! measures is for quiet machines. A file of its own, since benchmarks keep both cores busy.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+mod chores;
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use chores::{limited, repository};
 use serde_json::Value;
 
 /// What a row may say that has no figure: time is short, others run, or peers are left out.
@@ -17,12 +19,6 @@ const EXCUSES: [&str; 7] = [
     "needs two cores",
     "one core only",
 ];
-/// What one may take, with the build of the program that runs it.
-const LIMIT_S: &str = "600";
-
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 /// Names of benchmarks in documents.
 fn printed(folder: &Path, names: &mut BTreeSet<String>) {
@@ -48,15 +44,11 @@ fn printed(folder: &Path, names: &mut BTreeSet<String>) {
 /// Runs a benchmark, and gives its rows.
 fn brief(name: &str, folder: &Path) -> Vec<Value> {
     let file = folder.join(format!("{name}.json"));
-    // With who started it, so that nothing goes on behind a test that was ended.
-    let output = Command::new("setpriv")
-        .args(["--pdeathsig", "TERM", "timeout", "--kill-after=10"])
-        .args([LIMIT_S, env!("CARGO")])
+    let output = limited(env!("CARGO"))
         .args(["xtask", "bench", name, "--brief", "--catena"])
         .arg(env!("CARGO_BIN_EXE_catena"))
         .arg("--json")
         .arg(&file)
-        .current_dir(repository())
         .env("CATENA_RUNTIME_DIR", folder.join("run"))
         .output()
         .unwrap();

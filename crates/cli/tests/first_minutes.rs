@@ -1,7 +1,8 @@
 //! A new user's first ten minutes, as `docs/internals/first-ten-minutes.md` has them: the script
 //! that takes the times does every step. A file of its own, since it builds everything anew.
 
-use std::path::Path;
+mod chores;
+
 use std::process::Command;
 
 /// Steps that every machine can do, by how their rows begin.
@@ -22,14 +23,8 @@ fn every_step_can_be_done() {
     if Command::new("jq").arg("--version").output().is_err() {
         return println!("SKIP {NAME}: no jq");
     }
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    // With who started it, so that no build goes on behind a test that was ended.
-    let output = Command::new("setpriv")
-        .args(["--pdeathsig", "TERM", "timeout", "--kill-after=10", "600"])
-        .arg(repository.join("docs/internals/first-ten-minutes.sh"))
-        .arg("--here")
-        .output()
-        .unwrap();
+    let script = chores::repository().join("docs/internals/first-ten-minutes.sh");
+    let output = chores::limited(script).arg("--here").output().unwrap();
     let table = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{table}\n{errors}");

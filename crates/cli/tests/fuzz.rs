@@ -1,19 +1,13 @@
 //! `cargo xtask fuzz` as CONTRIBUTING prints it: what it lists, and that coverage leads. A file of
 //! its own, since it builds for a minute.
 
-use std::path::{Path, PathBuf};
+mod chores;
+
 use std::process::{Command, Output};
 
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 fn fuzz(words: &[&str]) -> Output {
-    // With who started it, so that no build goes on behind a test that was ended.
-    let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "TERM", "timeout", "--kill-after=10", "600"]);
-    command.args([env!("CARGO"), "xtask", "fuzz"]).args(words);
-    command.current_dir(repository());
+    let mut command = chores::limited(env!("CARGO"));
+    command.args(["xtask", "fuzz"]).args(words);
     command.output().unwrap()
 }
 

@@ -215,17 +215,20 @@ fn a_monitoring_time_in_the_past_ends_what_was_counted() {
     assert_eq!(times, (40 * S, 50 * S));
 }
 
+/// A URR with limits of time, of which it tells.
+fn timed(quota_s: u32, threshold_s: u32) -> Urr {
+    let triggers = ReportingTriggers::TIMQU | ReportingTriggers::TIMTH;
+    urr(triggers, |terms| {
+        terms.time_quota = Some(quota_s);
+        terms.time_threshold = Some(threshold_s);
+    })
+}
+
 /// Time that is used up between two looks at it is told by the report that finds it so: nothing
 /// comes back to it, and packets are dropped from then on.
 #[test]
 fn what_a_report_finds_used_up_is_among_its_triggers() {
-    let mut urr = urr(
-        ReportingTriggers::TIMQU | ReportingTriggers::TIMTH,
-        |terms| {
-            terms.time_quota = Some(10);
-            terms.time_threshold = Some(10);
-        },
-    );
+    let mut urr = timed(10, 10);
     urr.count(true, 1, 0);
     let early = urr.report(UsageReportTrigger::IMMER, 4 * S).next().unwrap();
     assert_eq!(early.trigger, UsageReportTrigger::IMMER);
@@ -244,13 +247,7 @@ fn what_a_report_finds_used_up_is_among_its_triggers() {
 /// Time that passed before a quota was granted is none of it, but is counted and may be to be told.
 #[test]
 fn a_quota_of_time_counts_from_its_grant_on() {
-    let mut urr = urr(
-        ReportingTriggers::TIMQU | ReportingTriggers::TIMTH,
-        |terms| {
-            terms.time_quota = Some(60);
-            terms.time_threshold = Some(150);
-        },
-    );
+    let mut urr = timed(60, 150);
     urr.count(true, 1, 0);
     assert_eq!(urr.wake(60 * S, CLOCK), UsageReportTrigger::TIMQU);
     urr.report(UsageReportTrigger::TIMQU, 60 * S).for_each(drop);

@@ -55,7 +55,7 @@ const ELSEWHERE: &[(&str, &str, &str)] = &[
     (
         "cargo xtask fuzz",
         "crates/cli/tests/fuzz.rs",
-        "\"xtask\", \"fuzz\"]",
+        "[\"xtask\", \"fuzz\"]",
     ),
     (
         "cargo xtask image",
