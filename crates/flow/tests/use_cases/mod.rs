@@ -11,6 +11,8 @@ mod balancer;
 mod bench;
 mod connections;
 mod offload;
+mod offload_connections;
+mod offload_ipv6;
 mod packet;
 mod paxos;
 mod policer;

@@ -8,19 +8,20 @@ use catena_flow::program::header::{Header, Headers};
 use catena_flow::program::template::fill_checksums;
 
 use super::bench::Bench;
+use super::offload_ipv6::{SERVICE6, terminal6};
 use super::packet::{ends, icmp, is_sealed, udp};
 use super::programs::tunnelled;
 use super::random::Random;
 
-const RADIO: u8 = 0;
-const CORE: u8 = 1;
-const EDGE: u8 = 2;
+pub(crate) const RADIO: u8 = 0;
+pub(crate) const CORE: u8 = 1;
+pub(crate) const EDGE: u8 = 2;
 const RESPONDER: [u8; 4] = [198, 51, 100, 1];
 const SERVICE: [u8; 4] = [203, 0, 113, 9];
 /// Last byte of the address at which the core ends its tunnels.
 const UPF: u8 = 2;
 
-fn offload() -> Bench {
+pub(crate) fn offload() -> Bench {
     let text = include_str!("../../programs/gtp_offload_probe.yaml");
     Bench::new(&text.replace("flows: 1000000", "flows: 4096"))
 }
@@ -39,10 +40,10 @@ fn from(address: [u8; 4], port: u16, number: u8) -> Vec<u8> {
 
 /// A tunnel: base station's last byte and TEID; and a QoS flow, if it says one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Tunnel(u8, u32, Option<u8>);
+pub(crate) struct Tunnel(pub(crate) u8, pub(crate) u32, pub(crate) Option<u8>);
 
 impl Tunnel {
-    fn up(self, inner: &[u8]) -> Vec<u8> {
+    pub(crate) fn up(self, inner: &[u8]) -> Vec<u8> {
         let mut frame = tunnelled(inner, (self.0, UPF), self.1, self.2);
         // A container from a terminal says so.
         if let Some(at) = Headers::parse(&frame).at(Header::PduSession) {
@@ -53,32 +54,39 @@ impl Tunnel {
         frame
     }
 
-    fn down(self, inner: &[u8]) -> Vec<u8> {
+    pub(crate) fn down(self, inner: &[u8]) -> Vec<u8> {
         tunnelled(inner, (UPF, self.0), self.1, self.2)
     }
 }
 
-fn teid(frame: &[u8]) -> u32 {
+pub(crate) fn teid(frame: &[u8]) -> u32 {
     let at = Headers::parse(frame).at(Header::Gtpu).expect("a tunnel");
     u32::from_be_bytes(frame[at + 4..at + 8].try_into().unwrap())
 }
 
 /// The packet in a tunnel.
-fn inner(frame: &[u8]) -> Vec<u8> {
-    let at = Headers::parse(frame)
-        .at(Header::InnerIpv4)
-        .expect("a packet inside");
-    [&frame[..14], &frame[at..]].concat()
+pub(crate) fn inner(frame: &[u8]) -> Vec<u8> {
+    let headers = Headers::parse(frame);
+    let (at, ether_type) = match headers.at(Header::InnerIpv4) {
+        Some(at) => (at, [0x08, 0x00]),
+        None => {
+            let at = headers.at(Header::InnerIpv6).expect("a packet inside");
+            (at, [0x86, 0xdd])
+        }
+    };
+    [&frame[..12], &ether_type, &frame[at..]].concat()
 }
 
 /// What a responder says to a probe.
-fn answer(probe: &[u8], change: u8) -> Vec<u8> {
+pub(crate) fn answer(probe: &[u8], change: u8) -> Vec<u8> {
     let request = inner(probe);
-    assert_eq!(request[34], 8);
-    let mut rest = request[38..].to_vec();
-    rest[3] ^= change;
     let (src, dst) = ends(&request);
-    icmp(dst.ip(), src.ip(), 0, &rest)
+    let (asks, answers) = if src.is_ipv4() { (8, 0) } else { (128, 129) };
+    let at = Headers::parse(&request).at(Header::Icmp).expect("a ping");
+    assert_eq!(request[at], asks);
+    let mut rest = request[at + 4..].to_vec();
+    rest[3] ^= change;
+    icmp(dst.ip(), src.ip(), answers, &rest)
 }
 
 #[test]
@@ -160,7 +168,7 @@ fn downlink_packets_teach_as_well_and_ports_decide() {
     assert_eq!(bench.one(CORE, &signal), "radio");
 }
 
-fn end_marker(tunnel: Tunnel) -> Vec<u8> {
+pub(crate) fn end_marker(tunnel: Tunnel) -> Vec<u8> {
     let mut bytes = vec![0x30, 254, 0, 0];
     bytes.extend(tunnel.1.to_be_bytes());
     let end = |last| SocketAddr::from(([10, 9, 0, last], 2152));
@@ -212,9 +220,22 @@ struct Known {
     down: Tunnel,
 }
 
-/// Terminals that move, tunnels that are given to others, packets every way and answers that
-/// somebody invents; the network says of each change what networks say: an end marker, or a packet
-/// of the tunnel's new owner.
+/// Versions of IP that a terminal has.
+fn versions(number: u8) -> &'static [u8] {
+    [&[4_u8][..], &[6], &[4, 6]][usize::from(number % 3)]
+}
+
+/// The terminal and the edge's service, in a version of IP.
+fn pair(number: u8, version: u8) -> (SocketAddr, SocketAddr) {
+    match version {
+        4 => (terminal(number), SocketAddr::from((SERVICE, 5000))),
+        _ => (terminal6(number), SERVICE6.parse().unwrap()),
+    }
+}
+
+/// Terminals of either version of IP and of both that move, tunnels that are given to others,
+/// packets every way and answers that somebody invents; the network says of each change what
+/// networks say: an end marker, or packets of the tunnel's new owner.
 #[test]
 fn nothing_enters_the_tunnel_of_another_terminal() {
     const TERMINALS: u64 = 12;
@@ -229,12 +250,15 @@ fn nothing_enters_the_tunnel_of_another_terminal() {
     let mut probes: Vec<Vec<u8>> = Vec::new();
     // Tunnels that were given up without a word.
     let mut silent: BTreeSet<(u8, u32)> = BTreeSet::new();
-    let (mut sent, mut offloaded, mut moved) = (0, 0, 0);
+    let (mut sent, mut sent6, mut offloaded, mut moved) = (0, 0, 0, 0);
     for _ in 0..30_000 {
         bench.wait(random.below(20_000_000));
         let number = random.below(TERMINALS) as usize;
         let Known { up, down } = known[number];
-        let (of, at) = (number as u8, SERVICE);
+        let of = number as u8;
+        let all = versions(of);
+        let version = all[random.below(all.len() as u64) as usize];
+        let (own, service) = pair(of, version);
         match random.below(20) {
             0 => {
                 // Few TEIDs, so that one soon belongs to somebody else.
@@ -264,15 +288,19 @@ fn nothing_enters_the_tunnel_of_another_terminal() {
                 // Of a tunnel that nobody has said the end of, the new owner shows before anything
                 // else can come to it; that the old one has moved need not show at all.
                 if silent.remove(&(new.0, new.1)) || random.below(2) == 0 {
-                    let first = known[number].down.down(&from(at, 7, of));
-                    assert_eq!(bench.one(CORE, &first), "radio");
+                    for version in all {
+                        let (own, service) = pair(of, *version);
+                        let first = known[number].down.down(&udp(service, own, b"first"));
+                        assert_eq!(bench.one(CORE, &first), "radio");
+                    }
                 }
             }
             1..=4 => {
-                bench.one(CORE, &down.down(&from([9, 9, 9, 9], 53, of)));
+                let elsewhere = SocketAddr::new(service.ip(), 53);
+                bench.one(CORE, &down.down(&udp(elsewhere, own, b"down")));
             }
             5..=9 => {
-                let passed = bench.pass(RADIO, &up.up(&to(at, 5000, of)));
+                let passed = bench.pass(RADIO, &up.up(&udp(own, service, b"up")));
                 offloaded += u32::from(passed.verdict == "edge");
                 probes.extend(
                     bench
@@ -286,17 +314,17 @@ fn nothing_enters_the_tunnel_of_another_terminal() {
                 let Some(probe) = probes.pop() else { continue };
                 let reply = answer(&probe, random.below(2) as u8 * 9);
                 let last = ends(&reply).1.ip();
-                let owner = (0..TERMINALS as u8)
-                    .find(|one| terminal(*one).ip() == last)
-                    .unwrap();
+                let is_its = |one: &u8| terminal(*one).ip() == last || terminal6(*one).ip() == last;
+                let owner = (0..TERMINALS as u8).find(is_its).unwrap();
                 // The network sends it by the tunnel that the terminal has by now.
                 bench.one(CORE, &known[usize::from(owner)].down.down(&reply));
             }
             _ => {
-                let back = from(at, 5000, of);
+                let back = udp(service, own, b"back");
                 let passed = bench.pass(EDGE, &back);
                 if passed.verdict == "radio" {
                     sent += 1;
+                    sent6 += u32::from(version == 6);
                     assert_eq!(inner(&passed.bytes), back);
                     let used = (ends(&passed.bytes).1.ip(), teid(&passed.bytes));
                     let owner = known
@@ -308,7 +336,7 @@ fn nothing_enters_the_tunnel_of_another_terminal() {
         }
     }
     assert!(
-        moved > 200 && sent > 3000 && offloaded > 1000,
-        "{moved} {sent} {offloaded}"
+        moved > 200 && sent > 3000 && sent6 > 1000 && offloaded > 1000,
+        "{moved} {sent} {sent6} {offloaded}"
     );
 }
