@@ -8,6 +8,8 @@
 mod compose;
 #[path = "flow_peers/containers.rs"]
 mod containers;
+#[path = "flow_peers/health.rs"]
+mod health;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -261,6 +263,22 @@ http {
 }
 ";
 
+/// Starts nginx at an address, and waits for it; gives its place among the children.
+fn nginx(hosts: &mut Hosts, name: &str, address: &str) -> usize {
+    let folder = hosts.folder.path().join(name);
+    let _ = std::fs::create_dir(&folder);
+    let (conf, at) = (folder.join("nginx.conf"), folder.display().to_string());
+    let text = NGINX.replace("FOLDER", &at).replace("ADDRESS", address);
+    std::fs::write(&conf, text.replace("NAME", name)).unwrap();
+    let right = hosts.names[2].clone();
+    let command = format!("nginx -e stderr -p {at} -c {}", conf.display());
+    let command = hosts.command(&right, &command);
+    let child = hosts.start(command);
+    let ask = format!("curl --silent --fail --max-time 5 http://{address}:8080/");
+    hosts.until("the server listens", &right, &ask);
+    child
+}
+
 fn server(number: u8, weight: u8, up: u8) -> Value {
     let data = serde_json::json!({
         "ipv4": format!("10.0.1.{}", number + 1), "ipv6": format!("2001:db8:1::{}", number + 1),
@@ -280,20 +298,10 @@ fn curl_reaches_web_servers_through_the_balancer_and_one_of_them_vanishes() {
     let script = hosts.folder.path().join("server.py");
     std::fs::write(&script, SERVER).unwrap();
     let gate = hosts.folder.path().join("gate");
-    let conf = hosts.folder.path().join("nginx.conf");
-    let folder = hosts.folder.path().display().to_string();
-    let text = NGINX.replace("FOLDER", &folder);
-    let text = text.replace("ADDRESS", "10.0.1.3").replace("NAME", "three");
-    std::fs::write(&conf, text).unwrap();
-    for (name, address) in SERVERS {
-        let command = match name {
-            "three" => format!("nginx -e stderr -p {folder} -c {}", conf.display()),
-            _ => format!(
-                "python3 {} {address} {name} {}",
-                script.display(),
-                gate.display()
-            ),
-        };
+    nginx(&mut hosts, "three", "10.0.1.3");
+    for (name, address) in &SERVERS[..2] {
+        let (script, gate) = (script.display(), gate.display());
+        let command = format!("python3 {script} {address} {name} {gate}");
         let command = hosts.command(&right, &command);
         hosts.start(command);
         let ask = format!("curl --silent --fail --max-time 5 http://{address}:8080/");

@@ -11,16 +11,18 @@ use super::bench::Bench;
 use super::packet::{ACK, FIN, RST, SYN, ends, is_sealed, quoted, tcp, udp, unreachable};
 use super::random::Random;
 
-const CLIENTS: u8 = 0;
-const SERVERS: u8 = 1;
-const ROUND_ROBIN: u128 = 0;
-const MAGLEV: u128 = 1;
-const LEAST: u128 = 2;
+pub(crate) const CLIENTS: u8 = 0;
+pub(crate) const SERVERS: u8 = 1;
+pub(crate) const ROUND_ROBIN: u128 = 0;
+pub(crate) const MAGLEV: u128 = 1;
+pub(crate) const LEAST: u128 = 2;
+/// The element that has the flows.
+const FLOWS: usize = 3;
 /// First sequence numbers of either side.
-const C: u32 = 0xffff_fff0;
-const S: u32 = 0x7000_0000;
+pub(crate) const C: u32 = 0xffff_fff0;
+pub(crate) const S: u32 = 0x7000_0000;
 
-fn balancer() -> Bench {
+pub(crate) fn balancer() -> Bench {
     let text = include_str!("../../programs/balancer.yaml");
     Bench::new(&text.replace("flows: 1000000", "flows: 8192"))
 }
@@ -34,7 +36,7 @@ fn service(client: SocketAddr) -> SocketAddr {
 }
 
 /// A server's address for clients of a family.
-fn server(number: u8, client: SocketAddr) -> SocketAddr {
+pub(crate) fn server(number: u8, client: SocketAddr) -> SocketAddr {
     match client.ip() {
         IpAddr::V4(_) => SocketAddr::from(([10, 0, 1, number + 1], 8080)),
         IpAddr::V6(_) => {
@@ -45,7 +47,7 @@ fn server(number: u8, client: SocketAddr) -> SocketAddr {
 }
 
 /// Weight and life of a server, as an operator sets them.
-fn set(bench: &mut Bench, number: u8, weight: u8, is_up: bool) {
+pub(crate) fn set(bench: &mut Bench, number: u8, weight: u8, is_up: bool) {
     let v4 = Ipv4Addr::new(10, 0, 1, number + 1);
     let v6 = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, u16::from(number) + 1);
     let (v4, v6) = (u128::from(u32::from(v4)), u128::from(v6));
@@ -53,7 +55,7 @@ fn set(bench: &mut Bench, number: u8, weight: u8, is_up: bool) {
     bench.set("servers", u128::from(number), &data);
 }
 
-fn client(number: u32) -> SocketAddr {
+pub(crate) fn client(number: u32) -> SocketAddr {
     let port = 1024 + (number % 50_000) as u16;
     match number % 3 {
         0 => {
@@ -65,7 +67,7 @@ fn client(number: u32) -> SocketAddr {
 }
 
 /// A packet from a client; the server that it goes to, or why not.
-fn ask(
+pub(crate) fn ask(
     bench: &mut Bench,
     client: SocketAddr,
     numbers: (u32, u32),
@@ -78,12 +80,12 @@ fn ask(
     assert!(is_sealed(&passed.bytes));
     let (from, to) = ends(&passed.bytes);
     assert_eq!(from, client);
-    let number = (0..8).find(|number| server(*number, client) == to);
+    let number = (0..40).find(|number| server(*number, client) == to);
     Ok(number.unwrap_or_else(|| panic!("{to} is no server")))
 }
 
 /// A packet from a server to a client.
-fn answer(
+pub(crate) fn answer(
     bench: &mut Bench,
     number: u8,
     client: SocketAddr,
@@ -100,7 +102,7 @@ fn answer(
 }
 
 /// A whole connection; the server that it has got, or why not.
-fn open(bench: &mut Bench, client: SocketAddr) -> Result<u8, String> {
+pub(crate) fn open(bench: &mut Bench, client: SocketAddr) -> Result<u8, String> {
     let number = ask(bench, client, (C, 0), SYN)?;
     let answered = answer(bench, number, client, (S, C.wrapping_add(1)), SYN | ACK);
     if answered != "clients" {
@@ -265,7 +267,7 @@ fn connections_end_when_both_sides_have_ended_them() {
     assert!(seen.len() > 1, "{seen:?}");
     bench.wait(301_000_000_000);
     assert_eq!(late(&mut bench), Err("!no_connection".to_owned()));
-    assert_eq!(bench.flows(1), 0);
+    assert_eq!(bench.flows(FLOWS), 0);
 }
 
 #[test]
@@ -301,9 +303,9 @@ fn a_flood_of_syns_takes_no_connection_away() {
     for number in 0..100 {
         active += u64::from(ask(&mut bench, client(number), (C, 0), SYN).is_ok());
     }
-    assert_eq!((active, bench.flows(1)), (100, 100));
+    assert_eq!((active, bench.flows(FLOWS)), (100, 100));
     bench.wait(6_000_000_000);
-    assert_eq!(bench.flows(1), 0);
+    assert_eq!(bench.flows(FLOWS), 0);
 }
 
 #[test]
@@ -356,7 +358,7 @@ fn datagrams_and_icmp_errors_find_their_way() {
         assert_eq!(bench.one(CLIENTS, &elsewhere), "!no_connection");
     }
     bench.wait(31_000_000_000);
-    assert_eq!(bench.flows(1), 0);
+    assert_eq!(bench.flows(FLOWS), 0);
     let other = udp(client(1), SocketAddr::from(([10, 0, 0, 100], 81)), &[]);
     assert_eq!(bench.one(CLIENTS, &other), "!no_connection");
 }

@@ -8,6 +8,7 @@
 mod random;
 
 mod balancer;
+mod balancer_health;
 mod bench;
 mod connections;
 mod offload;
