@@ -2,7 +2,6 @@
 //! namespace: what has the host's network there has that of the namespace. (Docker's daemon has its
 //! own, which a test must not touch.) Set up by `tests/setup/containers.sh`.
 
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::Instant;
@@ -25,6 +24,11 @@ fn compose() -> Option<Command> {
     })
 }
 
+/// The image that the compose file names, unless another is asked for.
+fn image() -> String {
+    std::env::var("CATENA_IMAGE").unwrap_or_else(|_| "catena-worker".to_owned())
+}
+
 /// A service between hosts, and podman's, by which it runs.
 struct Project {
     hosts: Hosts,
@@ -35,7 +39,7 @@ struct Project {
 impl Project {
     /// None, with the reason printed, where there can be none.
     fn new(test: &str, function: &Function) -> Option<Self> {
-        if !has_image(test, "podman") {
+        if !has_image(test, "podman", &image()) {
             return None;
         }
         if compose().is_none() {
@@ -48,13 +52,14 @@ impl Project {
         command.args(["system", "service", "--time", "0"]);
         command.arg(format!("unix://{}", socket.display()));
         hosts.start(command);
-        let start = Instant::now();
-        while UnixStream::connect(&socket).is_err() {
-            assert!(
-                start.elapsed() < PATIENCE,
-                "podman's service does not listen"
-            );
-        }
+        // It is curl that pauses between its attempts.
+        let ping = format!(
+            "curl --silent --fail --retry 40 --retry-delay 1 --retry-all-errors --unix-socket {} \
+             http://localhost/_ping",
+            socket.display()
+        );
+        let middle = hosts.names[1].clone();
+        hosts.run_in(&middle, &ping);
         (function.join)(&mut hosts);
         let name = format!("fb5g-{}-{}", function.name, std::process::id());
         Some(Self {
