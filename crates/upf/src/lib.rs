@@ -58,6 +58,7 @@ pub mod show;
 pub mod smf;
 pub mod store;
 pub mod stored;
+mod trace;
 pub mod transactions;
 pub mod tunnel;
 pub mod upf;

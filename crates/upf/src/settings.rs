@@ -195,8 +195,13 @@ impl Settings {
 
     /// The interface on which tunnels for packets from a source interface end.
     pub fn interface_from(&self, source: u8, instance: u8) -> Option<&Interface> {
-        let destination = if source == 4 { 5 } else { source };
-        let at = self.interface_to(destination, instance)?;
+        let at = self.place_from(source, instance)?;
         self.interfaces.get(usize::from(at))
+    }
+
+    /// The place of that interface.
+    pub(crate) fn place_from(&self, source: u8, instance: u8) -> Option<u8> {
+        let destination = if source == 4 { 5 } else { source };
+        self.interface_to(destination, instance)
     }
 }

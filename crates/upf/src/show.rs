@@ -14,6 +14,8 @@ use crate::rules::NONE;
 use crate::shards::SEID_SHIFT;
 use crate::upf::Upf;
 
+mod traces;
+
 /// Most sessions in one answer.
 pub const SESSION_COUNT_MAX: usize = 256;
 

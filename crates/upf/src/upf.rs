@@ -16,6 +16,7 @@ use crate::rules::NONE;
 use crate::settings::Settings;
 use crate::shards::Shards;
 use crate::store::{Memory, Store};
+use crate::trace::Traces;
 use crate::transactions::{Datagram, Transactions};
 use crate::usage::WallClock;
 
@@ -231,6 +232,7 @@ pub struct Upf {
     pub(crate) advertisements: crate::limiter::Limiter,
     pub(crate) icmp_errors: crate::limiter::Limiter,
     pub(crate) counters: Counters,
+    pub(crate) traces: Traces,
     pub(crate) ident: u16,
 }
 
@@ -288,6 +290,7 @@ impl Upf {
             advertisements: crate::limiter::Limiter::new(crate::limiter::ADVERTISEMENTS_PER_S),
             icmp_errors: crate::limiter::Limiter::new(settings.icmp_errors),
             counters: Counters::default(),
+            traces: Traces::default(),
             ident: 0,
             store,
             clock,
