@@ -272,9 +272,16 @@ impl Nf for UpfNf {
         self.expire(out, now.0);
         let joined_ns = self.join_parts(out, now.0);
         self.leave(out);
+        let asked_ns = self.upf.check_paths(&mut self.signals, now.0);
         speak(&mut self.upf, &mut self.signals, out);
         let traced_ns = self.upf.traces.next_ns();
-        let next = [woken_ns, self.held.next_ns(), joined_ns, traced_ns];
+        let next = [
+            woken_ns,
+            self.held.next_ns(),
+            joined_ns,
+            traced_ns,
+            asked_ns,
+        ];
         next.into_iter().flatten().min().map(Nanos)
     }
 

@@ -263,6 +263,10 @@ impl Upf {
                 self.echo(view.sequence().unwrap_or(0), peer, signals);
                 return Err(Decision::Consumed);
             }
+            MessageType::ECHO_RESPONSE => {
+                self.hear_echo(peer.0, view.sequence().unwrap_or(0), now_ns);
+                return Err(Decision::Consumed);
+            }
             MessageType::ERROR_INDICATION => {
                 self.hear_error_indication(view.payload(), peer.0, now_ns);
                 return Err(Decision::Consumed);

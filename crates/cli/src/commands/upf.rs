@@ -81,7 +81,16 @@ pub(crate) fn run(command: &Command) -> Outcome {
         }
         Command::Peers(node) => {
             let answer = ask(node, json!({ "show": "peers" }))?;
-            show(node, "peers", &answer, |answer| table(&answer["peers"]))
+            show(node, "peers", &answer, |answer| {
+                table(&answer["peers"]);
+                if answer["paths"]
+                    .as_array()
+                    .is_some_and(|paths| !paths.is_empty())
+                {
+                    outln!("paths");
+                    table(&answer["paths"]);
+                }
+            })
         }
         Command::Pools(node) => {
             let answer = ask(node, json!({ "show": "pools" }))?;
