@@ -198,6 +198,19 @@ const EXAMPLES: &[Examples] = &[
         &[("catena upf reports", "Reports and held packets")],
     ),
     of(
+        "upf trace",
+        &[
+            (
+                "catena upf trace --ue 10.45.0.1",
+                "Lines as packets of this UE come and go",
+            ),
+            (
+                "catena upf trace --seid 4294967297 --seconds 10s --write session.pcapng",
+                "Ten seconds of it, for Wireshark",
+            ),
+        ],
+    ),
+    of(
         "upf smf",
         &[
             (

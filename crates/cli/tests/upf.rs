@@ -3,8 +3,9 @@
 
 mod support;
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -101,6 +102,90 @@ fn a_killed_upf_keeps_sessions_tunnels_and_usage() {
     running.stop();
 }
 
+/// A trace goes on with the successor of a UPF that was killed; other programs read its file.
+#[test]
+fn a_trace_outlives_the_upf_that_it_began_with() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("scenario.yaml"), SCENARIO).unwrap();
+    let file = dir.path().join("session.pcapng");
+    let running = Running::start_in("upf", CHAIN, dir);
+    let before = running.until("packets went up", |status| {
+        node(status, "smf")["counters"]["steps"].as_u64() >= Some(3)
+    });
+    let mut command = running.command(&["upf", "trace", "--ue", "10.45.0.1", "--records", "4"]);
+    command.arg("--write").arg(&file);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let begun = lines.next().unwrap().unwrap();
+    assert!(
+        begun.starts_with("session ") && begun.ends_with("UE 10.45.0.1"),
+        "{begun}"
+    );
+    assert!(support::signal(&before, "upf", Signal::KILL));
+    let lines: Vec<_> = lines.map(Result::unwrap).collect();
+    let output = child.wait_with_output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && errors.contains("successor"),
+        "{errors}"
+    );
+    // Two packets down, each as it came and as it left.
+    assert_eq!(lines.len(), 5, "{lines:?}");
+    let came = [" in  n6 ", "PDR 2, sent by n3"];
+    assert!(came.iter().all(|word| lines[0].contains(word)), "{lines:?}");
+    let left = [" out n3 ", "PDR 2, as it leaves"];
+    assert!(left.iter().all(|word| lines[1].contains(word)), "{lines:?}");
+    assert_eq!(lines[4], "4 records, 0 lost; ended by records");
+    let again = running.ask(&["upf", "trace", "--ue", "10.45.0.9"]);
+    assert!(
+        String::from_utf8_lossy(&again.stderr).contains("no session has the UE address 10.45.0.9")
+    );
+    let path = file.to_str().unwrap();
+    let again = running.ask(&["upf", "trace", "--ue", "10.45.0.1", "--write", path]);
+    assert!(String::from_utf8_lossy(&again.stderr).contains("--force"));
+    seen_by_tshark(&file);
+    running.stop();
+}
+
+/// The file's interfaces, protocols, ways and comments by tshark.
+fn seen_by_tshark(file: &Path) {
+    if Command::new("tshark").arg("--version").output().is_err() {
+        println!("SKIP a_trace_outlives_the_upf_that_it_began_with: no tshark");
+        return;
+    }
+    assert_eq!(complaints(file), "");
+    let mut tshark = Command::new("tshark");
+    tshark
+        .arg("-r")
+        .arg(file)
+        .args(["-T", "fields", "-E", "separator=;"]);
+    for field in [
+        "frame.interface_name",
+        "frame.protocols",
+        "frame.packet_flags",
+        "frame.comment",
+    ] {
+        tshark.args(["-e", field]);
+    }
+    let seen = String::from_utf8(tshark.output().unwrap().stdout).unwrap();
+    let lines: Vec<_> = seen.lines().collect();
+    assert_eq!(lines.len(), 4, "{seen}");
+    assert!(lines[0].starts_with("n6;eth:ethertype:ip:udp"), "{seen}");
+    assert!(
+        lines[0].ends_with(";0x00000001;PDR 2, sent by n3"),
+        "{seen}"
+    );
+    assert!(
+        lines[1].starts_with("n3;eth:ethertype:ip:udp:gtp:ip:udp"),
+        "{seen}"
+    );
+    assert!(
+        lines[1].ends_with(";0x00000002;PDR 2, as it leaves"),
+        "{seen}"
+    );
+}
+
 /// A UPF of two shards: sessions in both, and answers of each by its name.
 #[test]
 fn a_sharded_upf_answers_by_shard() {
@@ -137,6 +222,19 @@ fn a_sharded_upf_answers_by_shard() {
     let counts = [count("upf/0"), count("upf/1")];
     assert_eq!(counts.iter().sum::<u64>(), 8, "{sessions}");
     assert!(counts.iter().all(|count| *count > 0), "{sessions}");
+    // Whichever shard has the session traces it.
+    for shard in ["upf/0", "upf/1"] {
+        let one = &sessions[shard]["sessions"][0];
+        let (seid, ue) = (one["seid"].to_string(), one["ue_v4"].as_str().unwrap());
+        for by in [["--seid", &seid], ["--ue", ue]] {
+            let for_a_moment = ["upf", "trace", "--seconds", "0.01", "--json"];
+            let traced = asked(&running, &[&for_a_moment[..], &by[..]].concat());
+            assert_eq!(
+                (&traced["seid"], &traced["ended_by"]),
+                (&one["seid"], &"seconds".into())
+            );
+        }
+    }
     let seid = &sessions["upf/1"]["sessions"][0]["seid"];
     let seid = seid.to_string();
     let output = running.ask(&["upf", "session", "--seid", &seid]);

@@ -11,6 +11,7 @@ use catena_wire::ethernet::MacAddr;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::paths::EchoTerms;
 use crate::ranges::Pool;
 use crate::settings::{Interface, Settings};
 
@@ -57,6 +58,9 @@ pub struct Config {
     /// Most Error Indications per second; 100 if left out.
     #[serde(default = "error_indications_default")]
     pub error_indications: u64,
+    /// When the far ends of tunnels, gNBs and other UPFs, are asked whether they are there.
+    #[serde(default)]
+    pub echo: Echo,
     /// For repeatable runs: the seconds since 1970 that the wall clock shows when the engine's
     /// clock shows 0, and fixed random numbers. The machine's clock and random numbers if left
     /// out.
@@ -91,6 +95,32 @@ pub struct N4 {
     /// After this time each SMF is asked whether it is there; 60s if left out, 0s for never.
     #[serde(default = "heartbeat_default")]
     pub heartbeat: Span,
+}
+
+/// Echo Requests to the far ends of tunnels (TS 29.281, 7.2.1). SMFs are told of a path that fails,
+/// and that it is there again.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Echo {
+    /// So long after an answer the next one is sent, 60s or more; 0s, never, if left out.
+    #[serde(default = "never")]
+    pub interval: Span,
+    /// T3-RESPONSE: without an answer it is repeated after this time; 3s if left out.
+    #[serde(default = "t1_default")]
+    pub t3: Span,
+    /// N3-REQUESTS: so often it is sent in all, before the path has failed; 3 if left out.
+    #[serde(default = "n1_default")]
+    pub n3: u32,
+}
+
+impl Default for Echo {
+    fn default() -> Self {
+        Self {
+            interval: never(),
+            t3: t1_default(),
+            n3: n1_default(),
+        }
+    }
 }
 
 /// Which network is behind an interface.
@@ -210,6 +240,9 @@ const fn mtu_default() -> usize {
 const fn t1_default() -> Span {
     seconds(3)
 }
+const fn never() -> Span {
+    seconds(0)
+}
 const fn n1_default() -> u32 {
     3
 }
@@ -306,6 +339,20 @@ pub fn read(config: &serde_json::Value) -> Result<(Config, Settings, Vec<String>
             "write 1 or more, and a time",
         );
     }
+    if (1..60_000_000_000).contains(&config.echo.interval.ns) {
+        faults.add(
+            "echo.interval",
+            "peers are not to be asked so often (TS 29.281, 7.2.1)",
+            "write 60s or more, or 0s for never",
+        );
+    }
+    if config.echo.n3 == 0 || config.echo.t3.ns == 0 {
+        faults.add(
+            "echo.n3",
+            "every path would fail",
+            "write 1 or more, and a time",
+        );
+    }
     let n4_mac = faults.mac("n4.mac".into(), &config.n4.mac);
     let n4_next_hop = faults.mac("n4.next_hop_mac".into(), &config.n4.next_hop_mac);
     if !faults.0.is_empty() {
@@ -331,6 +378,11 @@ pub fn read(config: &serde_json::Value) -> Result<(Config, Settings, Vec<String>
         t1_ns: config.n4.t1.ns,
         n1: config.n4.n1,
         heartbeat_ns: config.n4.heartbeat.ns,
+        echo: EchoTerms {
+            interval_ns: config.echo.interval.ns,
+            t3_ns: config.echo.t3.ns,
+            n3: config.echo.n3,
+        },
         held_per_session: config.buffered_per_session,
         held: config.buffered,
         held_ns: config.buffered_time.ns,

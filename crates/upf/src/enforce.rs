@@ -15,6 +15,7 @@ use crate::qer::{self, Meter, Stopped};
 use crate::rules::{Far, Pdr, QERS_MAX, Qer, URRS_MAX, Urr};
 use crate::sdf::{Filter, Inner};
 use crate::stored::{Fields, List, Stored};
+use crate::trace::Fitting;
 
 /// QERs of most PDRs: one of the session and one of the flow.
 const FEW: usize = 2;
@@ -28,6 +29,8 @@ pub(crate) struct Triggers {
     pub(crate) wakes: bool,
     /// The FAR that wants copies of the packet.
     pub(crate) copied_by: Option<u32>,
+    /// The PDR that the packet fits.
+    pub(crate) fits: Option<Fitting>,
 }
 
 impl Triggers {
@@ -88,6 +91,7 @@ pub(crate) fn ruled(
     let (pdr_id, far_at) = (P::id().get(record), P::far_at().get(record));
     let source = (P::source_interface().get(record), P::instance().get(record));
     let (qers, urrs) = (P::qers_at().get(record), P::urrs_at().get(record));
+    triggers.fits = Some((pdr_id, source));
     let is_uplink = source.0 == 0;
     // A PDR without a UE address says nothing of it: its session does.
     let src = found.inner.src;

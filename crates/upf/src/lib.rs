@@ -24,6 +24,7 @@ pub mod copies;
 pub mod cut;
 pub mod decision;
 pub mod draft;
+mod echoes;
 mod enforce;
 #[cfg(test)]
 mod floods;
@@ -38,6 +39,7 @@ pub mod mss;
 pub mod nf;
 pub mod node;
 pub mod path;
+pub mod paths;
 pub mod pfds;
 #[cfg(test)]
 mod public_failures;
@@ -58,6 +60,7 @@ pub mod show;
 pub mod smf;
 pub mod store;
 pub mod stored;
+mod trace;
 pub mod transactions;
 pub mod tunnel;
 pub mod upf;

@@ -138,6 +138,7 @@ impl UpfNf {
     fn discard(&mut self, slot: u32, out: &mut Emission<'_>) {
         while let Some(kept) = self.held.discard(slot) {
             out.drop_kept(kept, dropped(Why::Discarded));
+            self.upf.traces.given_up(slot, Why::Discarded);
         }
         self.upf.holding.remove(&slot);
     }
@@ -195,6 +196,7 @@ impl UpfNf {
     fn expire(&mut self, out: &mut Emission<'_>, now_ns: u64) {
         while let Some((slot, kept)) = self.held.expire(now_ns) {
             out.drop_kept(kept, dropped(Why::Expired));
+            self.upf.traces.given_up(slot, Why::Expired);
             if !self.held.holds(slot) {
                 self.upf.holding.remove(&slot);
             }
@@ -263,14 +265,23 @@ impl Nf for UpfNf {
     }
 
     fn emit(&mut self, out: &mut Emission<'_>, now: Nanos) -> Option<Nanos> {
+        self.upf.traces.pass(now.0);
         let woken_ns = self.upf.wake(now.0);
         self.release(out);
         self.flush(out, now.0);
         self.expire(out, now.0);
         let joined_ns = self.join_parts(out, now.0);
         self.leave(out);
+        let asked_ns = self.upf.check_paths(&mut self.signals, now.0);
         speak(&mut self.upf, &mut self.signals, out);
-        let next = [woken_ns, self.held.next_ns(), joined_ns];
+        let traced_ns = self.upf.traces.next_ns();
+        let next = [
+            woken_ns,
+            self.held.next_ns(),
+            joined_ns,
+            traced_ns,
+            asked_ns,
+        ];
         next.into_iter().flatten().min().map(Nanos)
     }
 
@@ -287,6 +298,9 @@ impl Nf for UpfNf {
     }
 
     fn control(&mut self, request: &serde_json::Value) -> Result<serde_json::Value, String> {
+        if request["trace"].is_string() {
+            return self.upf.trace(request);
+        }
         self.upf
             .show(request, &self.held.account(), self.held.count())
     }

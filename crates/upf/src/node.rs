@@ -314,12 +314,19 @@ impl Upf {
             return;
         }
         let subject = self.transactions.answered(from.address, header.sequence);
+        let is_of_node = header.message_type == MessageType::NODE_REPORT_RESPONSE;
+        if subject.is_none() && is_of_node && self.settings.shard.1 > 1 {
+            // Of a request of another shard.
+            return;
+        }
         let (Some(subject), Ok(())) = (subject, view.check()) else {
             self.counters.discarded += 1;
             return;
         };
         match subject {
             Subject::Heartbeat(_) => self.compare_recovery(view, from, now_ns),
+            // An SMF that refuses to hear it has nothing to be told instead.
+            Subject::Path(_) => {}
             Subject::Report(seid) => self.reported(view, seid, now_ns),
         }
         self.report_waiting(now_ns);

@@ -25,7 +25,9 @@ use crate::headers::{self, Outer};
 use crate::icmp::Long;
 use crate::model::{Image, Key};
 use crate::redirect;
+use crate::rules::NONE;
 use crate::settings::Exit;
+use crate::trace::{Fitting, N4, Record, What};
 use crate::transactions::Peer;
 use crate::tunnel::Signal;
 use crate::upf::Upf;
@@ -89,13 +91,17 @@ impl Upf {
     ) -> Decision {
         // Behind packets that are held already, so that they keep their order.
         if found.teid == 0 && self.holding.contains(&found.slot) {
-            return Decision::Hold(Hold {
+            let hold = Decision::Hold(Hold {
                 slot: found.slot,
                 notifies: false,
                 pdr_id: 0,
                 qfi: None,
                 suggested: None,
             });
+            if !self.traces.is_idle() {
+                self.note(packet, found, hold, now_ns);
+            }
+            return hold;
         }
         if self.is_of_link(packet, found, signals, now_ns) {
             return Decision::Consumed;
@@ -170,6 +176,9 @@ impl Upf {
                     address: src,
                     port: src_port,
                 };
+                if !self.traces.is_idle() {
+                    self.traces.heard(bytes, from..to, src, now_ns);
+                }
                 self.datagram(&bytes[from..to], peer, now_ns);
                 Err(Decision::Consumed)
             }
@@ -254,6 +263,10 @@ impl Upf {
                 self.echo(view.sequence().unwrap_or(0), peer, signals);
                 return Err(Decision::Consumed);
             }
+            MessageType::ECHO_RESPONSE => {
+                self.hear_echo(peer.0, view.sequence().unwrap_or(0), now_ns);
+                return Err(Decision::Consumed);
+            }
             MessageType::ERROR_INDICATION => {
                 self.hear_error_indication(view.payload(), peer.0, now_ns);
                 return Err(Decision::Consumed);
@@ -299,12 +312,65 @@ impl Upf {
         signals: &mut VecDeque<Signal>,
         now_ns: u64,
     ) -> Decision {
+        match self.traces.is_idle() {
+            true => self.judge(packet, found, signals, now_ns).0,
+            false => self.judge_and_note(packet, found, signals, now_ns),
+        }
+    }
+
+    /// As [`Upf::rule`], noted if the session is traced.
+    #[cold]
+    fn judge_and_note(
+        &mut self,
+        packet: &mut Packet,
+        found: &Found,
+        signals: &mut VecDeque<Signal>,
+        now_ns: u64,
+    ) -> Decision {
+        let its = (found.slot, self.store.head(found.slot).seid);
+        let noted = self.traces.came(its, packet.bytes(), now_ns);
+        let (decision, fits) = self.judge(packet, found, signals, now_ns);
+        let left = match decision {
+            Decision::Send(place) => Some((place, packet.bytes())),
+            _ => None,
+        };
+        let place = self.place_of(found, fits);
+        self.traces
+            .ruled(noted, came(decision, place, fits, now_ns), left);
+        decision
+    }
+
+    /// Notes what becomes of a packet of which no rule is asked.
+    #[cold]
+    fn note(&mut self, packet: &Packet, found: &Found, decision: Decision, now_ns: u64) {
+        let its = (found.slot, self.store.head(found.slot).seid);
+        let noted = self.traces.came(its, packet.bytes(), now_ns);
+        let place = self.place_of(found, None);
+        self.traces
+            .ruled(noted, came(decision, place, None, now_ns), None);
+    }
+
+    /// The interface by which a packet came: its PDR's, or one on the side that it comes from.
+    fn place_of(&self, found: &Found, fits: Option<Fitting>) -> u8 {
+        let side = u8::from(found.teid == 0);
+        let (source, instance) = fits.map_or((side, NONE), |(_, source)| source);
+        self.settings.place_from(source, instance).unwrap_or(N4)
+    }
+
+    #[inline]
+    fn judge(
+        &mut self,
+        packet: &mut Packet,
+        found: &Found,
+        signals: &mut VecDeque<Signal>,
+        now_ns: u64,
+    ) -> (Decision, Option<Fitting>) {
         let Some(mut image) = self.store.image(found.slot) else {
-            return Decision::Drop(Why::NoPdr);
+            return (Decision::Drop(Why::NoPdr), None);
         };
         // Filters want to see ports, which only a whole packet has.
         if found.inner.is_part && (image.has_filters() || image.looks_inside()) {
-            return join(found.at, found.teid, found.qfi);
+            return (join(found.at, found.teid, found.qfi), None);
         }
         let mut triggers = Triggers::default();
         let mut look = Look {
@@ -384,7 +450,7 @@ impl Upf {
         if let Some(long) = long {
             self.tell_too_big(found.user(packet.bytes()), long, signals, now_ns);
         }
-        decision
+        (decision, triggers.fits)
     }
 }
 
@@ -412,6 +478,18 @@ fn admit<'a>(
         count_dropped(image, ruled, len, triggers);
     }
     departure
+}
+
+/// The record of a packet that came.
+fn came(decision: Decision, place: u8, fits: Option<Fitting>, now_ns: u64) -> Record {
+    Record {
+        at_ns: now_ns,
+        what: What::Came(decision),
+        place,
+        pdr_id: fits.map(|(id, _)| id),
+        len: 0,
+        captured: 0,
+    }
 }
 
 fn join(at: usize, teid: u32, qfi: Option<u8>) -> Decision {

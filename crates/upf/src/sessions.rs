@@ -14,6 +14,7 @@ use crate::draft::Draft;
 use crate::load::Load;
 use crate::model::{Detection, Fault, Key, Session};
 use crate::node::{full, message};
+use crate::paths;
 use crate::ranges::Refused;
 use crate::reports;
 use crate::rules::Head;
@@ -187,6 +188,7 @@ impl Upf {
         for key in session.remotes() {
             let _ = self.index.insert(key, slot);
         }
+        self.paths.enter(&paths::ends(session));
     }
 
     /// Gives back what a refused request has drawn: what no session has.
@@ -240,6 +242,7 @@ impl Upf {
             self.index.remove_of(key, slot);
         }
         self.note_remotes(&session, slot);
+        self.paths.leave(&paths::ends(&old));
         self.counters.modified += 1;
         for key in before.iter().filter(|key| !keys.contains(key)) {
             self.let_go(*key);
@@ -315,6 +318,7 @@ impl Upf {
             for key in session.remotes() {
                 self.index.remove_of(key, slot);
             }
+            self.paths.leave(&paths::ends(&session));
         }
         self.store.remove(slot);
         self.timers.set(slot, None, now_ns);

@@ -9,6 +9,7 @@ use catena_wire::ethernet::MacAddr;
 use catena_wire::pfcp::value::Name;
 use catena_wire::pfcp::value::address::NodeId;
 
+use crate::paths::EchoTerms;
 use crate::ranges::Pool;
 use crate::rules::{Far, NONE};
 
@@ -84,6 +85,8 @@ pub struct Settings {
     pub n1: u32,
     /// After so long a peer is sent a heartbeat; 0 for never.
     pub heartbeat_ns: u64,
+    /// When the peers of tunnels are asked whether they are there.
+    pub echo: EchoTerms,
     /// Most packets held for a session.
     pub held_per_session: usize,
     /// Most packets held.
@@ -113,12 +116,7 @@ pub struct Settings {
 impl Settings {
     /// The node's identity.
     pub fn node_id(&self) -> NodeId<'_> {
-        match (Name::new(&self.node_name), self.node_address) {
-            (Ok(name), _) => NodeId::Fqdn(name),
-            (_, Some(IpAddr::V6(address))) => NodeId::V6(address),
-            (_, Some(IpAddr::V4(address))) => NodeId::V4(address),
-            (_, None) => NodeId::V4(Ipv4Addr::UNSPECIFIED),
-        }
+        node_id_of(&self.node_name, self.node_address)
     }
 
     /// Whether messages of this peer are heard.
@@ -195,8 +193,23 @@ impl Settings {
 
     /// The interface on which tunnels for packets from a source interface end.
     pub fn interface_from(&self, source: u8, instance: u8) -> Option<&Interface> {
-        let destination = if source == 4 { 5 } else { source };
-        let at = self.interface_to(destination, instance)?;
+        let at = self.place_from(source, instance)?;
         self.interfaces.get(usize::from(at))
+    }
+
+    /// The place of that interface.
+    pub(crate) fn place_from(&self, source: u8, instance: u8) -> Option<u8> {
+        let destination = if source == 4 { 5 } else { source };
+        self.interface_to(destination, instance)
+    }
+}
+
+/// The identity of a node with this name, or this address.
+pub(crate) fn node_id_of(name: &[u8], address: Option<IpAddr>) -> NodeId<'_> {
+    match (Name::new(name), address) {
+        (Ok(name), _) => NodeId::Fqdn(name),
+        (_, Some(IpAddr::V6(address))) => NodeId::V6(address),
+        (_, Some(IpAddr::V4(address))) => NodeId::V4(address),
+        (_, None) => NodeId::V4(Ipv4Addr::UNSPECIFIED),
     }
 }

@@ -109,6 +109,8 @@ impl Shards {
                     }
                     // Of a tunnel that ends elsewhere: whoever sends into it knows.
                     gtpu::MessageType::ERROR_INDICATION => Some(ALL_SHARDS),
+                    // Each shard asks the peers of its sessions, and knows its request.
+                    gtpu::MessageType::ECHO_RESPONSE => Some(ALL_SHARDS),
                     _ => Some(0),
                 }
             }

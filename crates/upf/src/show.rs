@@ -14,6 +14,8 @@ use crate::rules::NONE;
 use crate::shards::SEID_SHIFT;
 use crate::upf::Upf;
 
+mod traces;
+
 /// Most sessions in one answer.
 pub const SESSION_COUNT_MAX: usize = 256;
 
@@ -176,7 +178,20 @@ impl Upf {
                 }));
             }
         }
-        json!({ "recovery_time_stamp": self.store.recovery(), "peers": peers })
+        let paths = self
+            .paths
+            .iter()
+            .map(|((place, address), sessions, is_down)| {
+                let interface = self.settings.interfaces.get(usize::from(*place));
+                json!({
+                    "address": address, "interface": interface.map(|one| &one.name),
+                    "sessions": sessions, "is_down": is_down,
+                })
+            });
+        json!({
+            "recovery_time_stamp": self.store.recovery(), "peers": peers,
+            "paths": paths.collect::<Vec<_>>(),
+        })
     }
 
     fn show_pools(&self) -> Value {

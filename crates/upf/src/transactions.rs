@@ -37,6 +37,8 @@ pub struct Datagram {
 pub enum Subject {
     /// Whether the peer is there, of the association with this number.
     Heartbeat(u8),
+    /// What has become of a GTP-U path, of the association with this number.
+    Path(u8),
     /// A report of the session with this UP SEID.
     Report(u64),
 }

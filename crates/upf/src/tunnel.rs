@@ -73,7 +73,8 @@ impl Way {
 pub const SIGNAL_COUNT_MAX: usize = 1024;
 
 impl Upf {
-    fn signal(
+    /// Has a GTP-U message leave from an address of its own.
+    pub(crate) fn signal(
         &mut self,
         signals: &mut VecDeque<Signal>,
         (to, port, own): (IpAddr, u16, IpAddr),

@@ -11,11 +11,13 @@ use catena_flow::{Fate, FlowTable, HeapMemory, Inserted, Shape, Timeouts};
 use crate::application::Applications;
 use crate::association::ASSOCIATION_COUNT;
 use crate::model::{Hint, Key};
+use crate::paths::Paths;
 use crate::ranges::{Index, Pool, Teids};
 use crate::rules::NONE;
 use crate::settings::Settings;
 use crate::shards::Shards;
 use crate::store::{Memory, Store};
+use crate::trace::Traces;
 use crate::transactions::{Datagram, Transactions};
 use crate::usage::WallClock;
 
@@ -61,10 +63,14 @@ pub struct Counters {
     pub copied: u64,
     /// Copies for which there was no room.
     pub uncopied: u64,
+    /// Echo Requests that were sent.
+    pub echo_requests: u64,
+    /// GTP-U paths that failed.
+    pub path_failures: u64,
 }
 
 /// Names of [`Counters`].
-pub const COUNTERS: [&str; 18] = [
+pub const COUNTERS: [&str; 20] = [
     "pfcp_messages",
     "pfcp_refused",
     "pfcp_repeated",
@@ -83,11 +89,13 @@ pub const COUNTERS: [&str; 18] = [
     "requests_redirected",
     "packets_copied",
     "copies_unsent",
+    "echo_requests",
+    "path_failures",
 ];
 
 impl Counters {
     /// The values, in the order of [`COUNTERS`].
-    pub const fn values(&self) -> [u64; 18] {
+    pub const fn values(&self) -> [u64; 20] {
         [
             self.messages,
             self.refused,
@@ -107,6 +115,8 @@ impl Counters {
             self.redirected,
             self.copied,
             self.uncopied,
+            self.echo_requests,
+            self.path_failures,
         ]
     }
 }
@@ -231,6 +241,8 @@ pub struct Upf {
     pub(crate) advertisements: crate::limiter::Limiter,
     pub(crate) icmp_errors: crate::limiter::Limiter,
     pub(crate) counters: Counters,
+    pub(crate) traces: Traces,
+    pub(crate) paths: Paths,
     pub(crate) ident: u16,
 }
 
@@ -288,6 +300,8 @@ impl Upf {
             advertisements: crate::limiter::Limiter::new(crate::limiter::ADVERTISEMENTS_PER_S),
             icmp_errors: crate::limiter::Limiter::new(settings.icmp_errors),
             counters: Counters::default(),
+            traces: Traces::default(),
+            paths: Paths::new(settings.echo, now_ns),
             ident: 0,
             store,
             clock,

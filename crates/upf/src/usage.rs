@@ -37,6 +37,13 @@ impl WallClock {
         seconds
     }
 
+    /// Nanoseconds since 1970 at an instant of the engine's clock.
+    pub fn unix_ns(self, now_ns: u64) -> u64 {
+        let epoch = i128::from(catena_wire::pfcp::value::Time::UNIX_EPOCH) * i128::from(SECOND_NS);
+        let ns = self.zero_ns + i128::from(now_ns) - epoch;
+        u64::try_from(ns.max(0)).unwrap_or(u64::MAX)
+    }
+
     /// When the wall clock shows `seconds`, on the engine's clock; in the era nearest to `now_ns`.
     pub fn instant(self, seconds: u32, now_ns: u64) -> u64 {
         let ahead = seconds.wrapping_sub(self.seconds(now_ns)).cast_signed();

@@ -1,6 +1,7 @@
 //! `catena upf`: what a running UPF knows, and a scripted SMF.
 
 mod smf;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -35,6 +36,11 @@ pub(crate) enum Command {
     Pools(Node),
     /// Count reports to SMFs and held packets
     Reports(Node),
+    /// Follow one session: each packet and message, and what became of it
+    ///
+    /// The UPF notes them from now on, until the session or this command ends. Of what does not fit
+    /// into its memory between two looks, 4096 records or 1 MiB, the number is told.
+    Trace(trace::Arguments),
     /// Play a scenario: SMF, gNB and data network by a script
     ///
     /// Without --n4 the UPF is one of its own, in simulated time. With it, any UPF: messages and
@@ -75,7 +81,16 @@ pub(crate) fn run(command: &Command) -> Outcome {
         }
         Command::Peers(node) => {
             let answer = ask(node, json!({ "show": "peers" }))?;
-            show(node, "peers", &answer, |answer| table(&answer["peers"]))
+            show(node, "peers", &answer, |answer| {
+                table(&answer["peers"]);
+                if answer["paths"]
+                    .as_array()
+                    .is_some_and(|paths| !paths.is_empty())
+                {
+                    outln!("paths");
+                    table(&answer["paths"]);
+                }
+            })
         }
         Command::Pools(node) => {
             let answer = ask(node, json!({ "show": "pools" }))?;
@@ -90,6 +105,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
                 outln!("{}", line(answer));
             })
         }
+        Command::Trace(arguments) => trace::run(arguments),
         Command::Smf(arguments) => smf::run(arguments),
     }
 }

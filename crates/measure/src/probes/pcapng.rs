@@ -30,8 +30,8 @@ pub fn file(map: &ProbeMap, journeys: &[Journey], wall_offset_ns: i64) -> Vec<u8
             original_len: 0,
             data: &[],
         };
-        let comment = Some((pcapng::COMMENT, comment.as_bytes()));
-        pcapng::packet(&mut bytes, node.into(), &record, comment);
+        let comment = (pcapng::COMMENT, comment.as_bytes());
+        pcapng::packet(&mut bytes, node.into(), &record, &[comment]);
     }
     bytes
 }

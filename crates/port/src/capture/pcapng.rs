@@ -41,13 +41,8 @@ pub fn interface(out: &mut Vec<u8>, name: &str) {
     end_block(out, start);
 }
 
-/// A record of interface number `interface`, with one option at most, by code and value.
-pub fn packet(
-    out: &mut Vec<u8>,
-    interface: u32,
-    record: &Record<'_>,
-    option: Option<(u16, &[u8])>,
-) {
+/// A record of interface number `interface`, with options, by code and value.
+pub fn packet(out: &mut Vec<u8>, interface: u32, record: &Record<'_>, options: &[(u16, &[u8])]) {
     let start = begin_block(out, ENHANCED_PACKET);
     let (time, data) = (record.timestamp_ns, record.data);
     let (high, low) = ((time >> 32) as u32, time as u32);
@@ -57,9 +52,11 @@ pub fn packet(
         out.extend(field.to_le_bytes());
     }
     out.extend_from_slice(data);
-    if let Some((code, value)) = option {
+    if !options.is_empty() {
         put_padding(out, data.len());
-        put_option(out, code, value);
+        for (code, value) in options {
+            put_option(out, *code, value);
+        }
         put_option(out, END_OF_OPTIONS, b"");
     }
     end_block(out, start);

@@ -236,7 +236,7 @@ impl CaptureWriter {
                 let option = flags
                     .as_ref()
                     .map(|flags| (pcapng::PACKET_FLAGS, &flags[..]));
-                pcapng::packet(&mut self.gathered, 0, &record, option);
+                pcapng::packet(&mut self.gathered, 0, &record, option.as_slice());
             }
         }
         self.record_ends.push(self.gathered.len());

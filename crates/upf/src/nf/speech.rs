@@ -10,6 +10,7 @@ use catena_engine::nf::Emission;
 use catena_wire::pfcp::PORT;
 
 use crate::headers::{Datagram, Frame};
+use crate::transactions;
 use crate::tunnel::Signal;
 use crate::upf::Upf;
 
@@ -69,8 +70,28 @@ pub(super) fn speak(upf: &mut Upf, signals: &mut VecDeque<Signal>, out: &mut Emi
         if !out.send(settings.n4_output, len, 0, fill) {
             return;
         }
-        upf.outbox.pop_front();
+        if let Some(message) = upf.outbox.pop_front() {
+            note_said(upf, &datagram, &message);
+        }
     }
+}
+
+/// Notes a message that leaves, in the trace of the session that it is about.
+fn note_said(upf: &mut Upf, datagram: &Datagram, message: &transactions::Datagram) {
+    if upf.traces.is_idle() {
+        return;
+    }
+    for session in upf.traces.sessions_mut() {
+        // A modification may have given the session another SMF.
+        if upf.store.slot_of(session.seid) == Some(session.slot) {
+            let head = upf.store.head(session.slot);
+            session.cp_seid = head.cp_seid;
+            let association = upf.store.association(head.association.into());
+            session.smf[0] = association.peer();
+        }
+    }
+    let frame = || datagram.frame(&message.bytes);
+    upf.traces.said(&message.bytes, message.to.address, frame);
 }
 
 #[cfg(test)]
@@ -82,7 +103,6 @@ mod tests {
 
     use super::*;
     use crate::public_failures::{SMF, new};
-    use crate::transactions;
 
     /// What is longer than any buffer does not wait: a copy of a jumbo frame, an answer.
     #[test]

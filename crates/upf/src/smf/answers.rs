@@ -1,11 +1,13 @@
 //! Messages that come from the UPF: compared with what the scenario expects, and answered.
 
+use std::net::IpAddr;
+
 use catena_wire::pfcp::value::address::{Allocation, FTeid};
 use catena_wire::pfcp::value::flags::{ReportType, UsageReportTrigger};
 use catena_wire::pfcp::{Cause, Full, Group, Header, IeType, MessageType, View, Writer, key};
 
 use super::scenario::{Answer, Expect, Report, UsageReport};
-use super::{Player, RECOVERY};
+use super::{Player, RECOVERY, requests};
 use crate::node::message;
 
 impl Player {
@@ -16,6 +18,7 @@ impl Player {
         let header = *view.header();
         match header.message_type {
             MessageType::SESSION_REPORT_REQUEST => self.session_report(&view),
+            MessageType::NODE_REPORT_REQUEST => self.node_report(&view),
             MessageType::HEARTBEAT_REQUEST => {
                 let is_it = |one: &Expect| matches!(one, Expect::Message(1));
                 let expected = self.expect(is_it, "a Heartbeat Request");
@@ -120,6 +123,29 @@ impl Player {
             }
         }
         Ok(())
+    }
+
+    fn node_report(&mut self, view: &View<&[u8]>) -> Result<(), String> {
+        let ies = view.ies();
+        let groups = [
+            (IeType::USER_PLANE_PATH_FAILURE_REPORT, true),
+            (IeType::USER_PLANE_PATH_RECOVERY_REPORT, false),
+        ];
+        let told = groups.into_iter().find_map(|(group, is_down)| {
+            let remote = ies.group(group)?.get(key::REMOTE_GTP_U_PEER).ok()??;
+            let v4 = remote.v4.map(IpAddr::V4);
+            Some((v4.or(remote.v6.map(IpAddr::V6))?, is_down))
+        });
+        let is_it = |one: &Expect| match one {
+            Expect::Path { peer, is_down } => told == Some((*peer, *is_down)),
+            _ => false,
+        };
+        self.expect(is_it, &view.to_string())?;
+        let node = requests::node_id(&self.scenario);
+        self.answer(view.header(), |writer| {
+            writer.put(key::NODE_ID, &node)?;
+            writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)
+        })
     }
 
     fn session_report(&mut self, view: &View<&[u8]>) -> Result<(), String> {

@@ -454,6 +454,15 @@ pub enum Expect {
         /// TEID in its header, or in TEID Data I.
         teid: Option<u32>,
     },
+    /// A GTP-U Echo Request, which the gNB answers; with `gtpu` it does not.
+    Echo {},
+    /// A Node Report Request about a GTP-U path; it is answered.
+    Path {
+        /// The peer.
+        peer: IpAddr,
+        /// Whether the path has failed, or is there again.
+        is_down: bool,
+    },
     /// A browser is sent to this location.
     Redirected(String),
     /// What opens a TCP connection leaves, and offers this.

@@ -75,33 +75,44 @@ impl Simulation {
     /// The step that went wrong, and how.
     pub fn play(&mut self) -> Result<Outcome, String> {
         for _ in 0..TURN_COUNT_MAX {
-            let woken = self.pump();
-            match self.player.turn(self.bench.now.0) {
-                Turn::Send(frames) => {
-                    for burst in frames.chunks(BURST_LEN) {
-                        self.give(burst);
-                        // Before it has said anything: that is its successor's to say.
-                        self.succeed()?;
-                        self.pump();
-                    }
-                }
-                Turn::Wait(until_ns) => {
-                    let now_ns = self.bench.now.0;
-                    // The UPF's own instants come first, one after the other.
-                    let next = woken.map_or(until_ns, |at| at.0.max(now_ns + 1));
-                    self.bench.now = Nanos(next.min(until_ns));
-                }
-                Turn::Done => {
-                    return Ok(Outcome {
-                        steps: self.player.steps(),
-                        time_ns: self.bench.now.0,
-                        counters: self.counters(),
-                    });
-                }
-                Turn::Failed(what) => return Err(what),
+            if let Some(outcome) = self.turn()? {
+                return Ok(outcome);
             }
         }
         Err("the scenario does not come to its end".to_owned())
+    }
+
+    /// Plays what comes next; how it went, at its end.
+    ///
+    /// # Errors
+    /// The step that went wrong, and how.
+    pub fn turn(&mut self) -> Result<Option<Outcome>, String> {
+        let woken = self.pump();
+        match self.player.turn(self.bench.now.0) {
+            Turn::Send(frames) => {
+                for burst in frames.chunks(BURST_LEN) {
+                    self.give(burst);
+                    // Before it has said anything: that is its successor's to say.
+                    self.succeed()?;
+                    self.pump();
+                }
+            }
+            Turn::Wait(until_ns) => {
+                let now_ns = self.bench.now.0;
+                // The UPF's own instants come first, one after the other.
+                let next = woken.map_or(until_ns, |at| at.0.max(now_ns + 1));
+                self.bench.now = Nanos(next.min(until_ns));
+            }
+            Turn::Done => {
+                return Ok(Some(Outcome {
+                    steps: self.player.steps(),
+                    time_ns: self.bench.now.0,
+                    counters: self.counters(),
+                }));
+            }
+            Turn::Failed(what) => return Err(what),
+        }
+        Ok(None)
     }
 
     /// What the UPF says to a control request.

@@ -222,6 +222,15 @@ pub(super) fn echo(scenario: &Scenario) -> Vec<u8> {
     to_n3(scenario, &crate::tunnel::written(header, &[]))
 }
 
+/// The gNB's answer to an Echo Request with this number.
+pub(super) fn echo_response(scenario: &Scenario, sequence: u16) -> Vec<u8> {
+    let header = gtpu::Header::new(MessageType::ECHO_RESPONSE, 0, Some(sequence));
+    to_n3(
+        scenario,
+        &crate::tunnel::written(header, &[Element::Recovery(0)]),
+    )
+}
+
 /// An Error Indication of the gNB about a tunnel of its own.
 pub(super) fn error_indication(scenario: &Scenario, teid: u32) -> Vec<u8> {
     let elements = [Element::TeidDataI(teid), Element::PeerAddress(scenario.ran)];
