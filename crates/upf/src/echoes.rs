@@ -1,8 +1,8 @@
 //! Echo Requests to the peers of GTP-U paths, and what SMFs are told of them.
 //!
-//! Beside packets: `paths` says who is due, the questions leave as frames of the UPF's own, and a path
-//! that fails, or is there again, is told to all SMFs by Node Report Requests. Specification: TS
-//! 29.281 7.2.1; TS 29.244 5.14 and 7.4.5.
+//! Beside packets: `paths` says who is due, the questions leave as frames of the UPF's own, and a
+//! path that fails, or is there again, is told to all SMFs by Node Report Requests. Specification:
+//! TS 29.281 7.2.1; TS 29.244 5.14 and 7.4.5.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
