@@ -138,6 +138,20 @@ const EXAMPLES: &[Examples] = &[
         &[("catena port describe pcap", "Settings of a port")],
     ),
     of(
+        "port dpdk",
+        &[(
+            "catena port dpdk build",
+            "The plug-in, where workers find it",
+        )],
+    ),
+    of(
+        "port dpdk build",
+        &[(
+            "catena port dpdk build",
+            "The plug-in, where workers find it",
+        )],
+    ),
+    of(
         "pcs",
         &[(
             "catena pcs encode web.pcap web.line",

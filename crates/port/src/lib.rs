@@ -1,8 +1,8 @@
 //! Packet input and output: where packets enter and leave a chain.
 //!
 //! - [`capture`]: the codec of capture files, which knows nothing of the engine.
-//! - [`pcap`], [`generator`], [`sink`], [`tap`], [`packet_socket`], [`xdp`]: the kinds of ports,
-//!   [`PORTS`].
+//! - [`pcap`], [`generator`], [`sink`], [`tap`], [`packet_socket`], [`xdp`], [`dpdk`]: the
+//!   kinds of ports, [`PORTS`].
 //! - [`wrap`]: ports that hold a port, [`WRAPS`].
 //! - [`offers`]: what this machine has for them.
 //! - [`port_bench`]: drives one port in a test.
@@ -15,6 +15,7 @@ use catena_engine::port::{PortKind, WrapKind};
 
 pub mod buffer_wait;
 pub mod capture;
+pub mod dpdk;
 pub mod generator;
 pub mod offered;
 pub mod offers;
@@ -42,6 +43,7 @@ pub const PORTS: &[&PortKind] = &[
     &tap::KIND,
     &packet_socket::KIND,
     &xdp::KIND,
+    &dpdk::KIND,
 ];
 
 /// Every kind of wrapper of this crate.

@@ -1,13 +1,15 @@
 //! `catena port`: what ports and wrappers there are, what each takes, and what this machine has for
 //! them.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use catena_engine::port::{PortKind, WrapKind};
+use catena_port::dpdk;
 use catena_port::offers::{Interface, Offer, Rights, interfaces, judge, judge_tap};
 use serde_json::{Value, json};
 
-use super::{Outcome, kinds};
+use super::{Failure, Outcome, kinds};
 use crate::document;
 use crate::registry::registry;
 
@@ -28,6 +30,31 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// What the port `dpdk` needs
+    #[command(subcommand)]
+    Dpdk(Dpdk),
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Dpdk {
+    /// Build the plug-in of the port `dpdk` against the DPDK of this machine
+    Build {
+        /// Where to put it, if not where workers look for it
+        #[arg(long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+}
+
+/// Builds the plug-in, and says where it lies.
+fn build_plugin(output: Option<&Path>) -> Result<(), Failure> {
+    let usual = dpdk::usual_place();
+    let file = output.unwrap_or(&usual);
+    let version = dpdk::build(file).map_err(|error| Failure::input(error))?;
+    outln!("built {} against DPDK {version}", file.display());
+    if file != usual {
+        outln!("workers find it by {}={}", dpdk::VARIABLE, file.display());
+    }
+    Ok(())
 }
 
 pub(crate) fn run(command: &Command) -> Outcome {
@@ -36,6 +63,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
     let wraps = registry.wraps.iter().map(|kind| Kind::of_wrap(kind));
     let all: Vec<Kind> = ports.chain(wraps).collect();
     match command {
+        Command::Dpdk(Dpdk::Build { output }) => build_plugin(output.as_deref())?,
         Command::List { json: true } => {
             let list: Vec<Value> = all.iter().map(Kind::as_json).collect();
             let list = json!({ "ports": list, "machine": machine_as_json() });
@@ -90,7 +118,13 @@ fn print_machine() {
     if free == 0 {
         outln!("  pools lie on 4 KiB pages; sysctl vm.nr_hugepages=64");
     }
-    outln!("DPDK: no port of this build uses it");
+    match dpdk::installed() {
+        Ok(found) => {
+            outln!("DPDK: {}, plug-in {}", found.version, found.file.display());
+            outln!("  drivers: {}", found.drivers.join(" "));
+        }
+        Err(why) => outln!("DPDK: no: {why}"),
+    }
 }
 
 fn print_offer(offer: &Offer) {
@@ -129,8 +163,21 @@ fn machine_as_json() -> Value {
         "interfaces": interfaces.collect::<Vec<_>>(),
         "new_interfaces": offer(&judge_tap(&rights)),
         "huge_pages": { "total": rights.huge_pages.0, "free": rights.huge_pages.1 },
-        "dpdk": null,
+        "dpdk": dpdk_as_json(),
     })
+}
+
+fn dpdk_as_json() -> Value {
+    match dpdk::installed() {
+        Ok(found) => json!({
+            "is_usable": true,
+            "version": found.version,
+            "plugin": found.file,
+            "drivers": found.drivers,
+            "why": null,
+        }),
+        Err(why) => json!({ "is_usable": false, "why": why.to_string() }),
+    }
 }
 
 /// A type of port, or of what is put around one.

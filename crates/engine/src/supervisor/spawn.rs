@@ -92,7 +92,7 @@ pub fn keeper(chain: &str, program: &Path) -> Result<(Option<Child>, OwnedFd), S
 
 /// Variables of the environment that a worker is given, if they are set: where a library that a
 /// port loads is found, and whether a panic shows its way.
-const KEPT_VARIABLES: [&str; 2] = ["LD_LIBRARY_PATH", "RUST_BACKTRACE"];
+const KEPT_VARIABLES: [&str; 4] = ["LD_LIBRARY_PATH", "RUST_BACKTRACE", "CATENA_DPDK", "HOME"];
 
 /// Starts a worker as a process; gives the supervisor's end of its control connection.
 ///

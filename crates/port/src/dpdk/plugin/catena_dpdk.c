@@ -1,0 +1,843 @@
+/*
+ * The DPDK plug-in of Catena: a narrow edge between the port `dpdk` and the DPDK of this machine.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * `catena port dpdk build` compiles it; a worker with such a port loads it. What crosses the edge
+ * are numbers of buffers, offsets and lengths: no type of DPDK does, so that one Catena works with
+ * every DPDK this file compiles with (22.11 at least). crates/port/src/dpdk/sys.rs is the other
+ * side; the two change together, with CATENA_DPDK_ABI.
+ *
+ * Each device has a pool of packet headers (mbufs), one for each buffer of Catena's pool, for ever.
+ * Buffer n is with DPDK exactly while header n is: `post` and `tx` give it, `rx` and `reap` return
+ * it. Devices that need packets in DPDK's own memory (`copies`) have a pool of their own there, and
+ * packets are copied here. One thread at a time calls into a device; threads of DPDK's own may give
+ * headers back (`put`).
+ */
+#define _GNU_SOURCE
+#define ALLOW_EXPERIMENTAL_API
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rte_bus.h>
+#include <rte_dev.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_lcore.h>
+#include <rte_log.h>
+#include <rte_mbuf.h>
+#include <rte_memory.h>
+#include <rte_mempool.h>
+#include <rte_spinlock.h>
+#include <rte_version.h>
+
+#define CATENA_DPDK_ABI 1
+#define QUEUES_MAX 16
+#define BURST 256
+/* Packets of DPDK's own that a device which copies has, beside what its rings hold. */
+#define OWN_PACKETS 2048
+#define TEXT 512
+
+/* ---- what crosses the edge ---- */
+
+struct catena_dpdk_device {
+	const char *args;   /* as DPDK takes them: name or address, and arguments */
+	const char *driver; /* net_memif, say; empty: every driver of network cards */
+	void *memory;
+	uint64_t memory_len;
+	uint64_t page_len;
+	uint32_t buffers;
+	uint32_t stride;
+	uint32_t mtu; /* 0: the device's own */
+	uint32_t ring;
+	uint32_t queues;
+	uint32_t copies;
+	uint32_t promiscuous;
+	uint32_t check_sums; /* the device says which packets have wrong checksums */
+	uint32_t rss;	     /* RSS_* */
+	uint32_t is_card;    /* reads and writes memory by itself: has to be shown it */
+	uint32_t stays;	     /* must not be closed before the process ends (see `release`) */
+};
+
+#define RSS_ON 1
+#define RSS_INNER 2
+
+struct catena_dpdk_slot {
+	uint32_t buffer;
+	uint32_t offset; /* from the start of the buffer */
+	uint32_t len;
+	uint32_t flags; /* SLOT_* */
+};
+
+#define SLOT_BAD_SUM 1
+
+struct catena_dpdk_state {
+	uint64_t missed, rx_errors, tx_errors, no_buffer; /* the device counts */
+	uint64_t refused, too_long, copied_packets, copied_bytes; /* the plug-in counts */
+	uint32_t is_up;
+	uint32_t is_removed;
+	uint32_t queues;
+	uint32_t mbits;
+};
+
+struct catena_dpdk {
+	uint32_t abi, size;
+	const char *(*version)(void);
+	const char *(*driver_dir)(void);
+	int (*start)(char *why, size_t len);
+	void *(*open)(const struct catena_dpdk_device *, char *why, size_t len);
+	int (*begin)(void *, char *why, size_t len);
+	void (*close)(void *);
+	void (*post)(void *, const uint32_t *buffers, uint32_t count);
+	uint32_t (*rx)(void *, struct catena_dpdk_slot *, uint32_t count);
+	uint32_t (*tx)(void *, const struct catena_dpdk_slot *, uint32_t count);
+	uint32_t (*reap)(void *, uint32_t *buffers, uint32_t count);
+	void (*look)(void *, struct catena_dpdk_state *);
+};
+
+/* ---- one device ---- */
+
+struct device {
+	uint16_t id;
+	bool copies, checks, has_begun, is_registered, stays;
+	uint16_t rx_queues, tx_queues, rx_next, tx_next;
+	struct rte_device *bus_device;
+	uint8_t *memory;
+	uint64_t memory_len;
+	uint32_t buffers, stride, log2_stride;
+	struct rte_mempool *headers; /* or, of a device that copies, DPDK's own packets */
+	struct rte_mbuf **header;    /* by number of the buffer */
+	uint32_t known;		     /* headers noted while the pool is made */
+	uint32_t *ready, ready_count; /* empty buffers */
+	uint32_t *done, done_count;   /* buffers that DPDK has given back */
+	pthread_t owner;	      /* whoever called last */
+	rte_spinlock_t lock;	      /* of what others give back */
+	uint32_t *others, others_count;
+	uint64_t refused, too_long, copied_packets, copied_bytes;
+};
+
+/* What the mempool library hands us while it makes a pool. */
+static struct device *making;
+
+/* ---- DPDK's log: its last lines are the reasons of errors ---- */
+
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+static char log_text[4096];
+static size_t log_len;
+
+static ssize_t log_write(void *cookie, const char *text, size_t len)
+{
+	(void)cookie;
+	size_t take = len < sizeof(log_text) ? len : sizeof(log_text) - 1;
+	pthread_mutex_lock(&log_lock);
+	if (log_len + take >= sizeof(log_text))
+		log_len = 0;
+	memcpy(log_text + log_len, text + (len - take), take);
+	log_len += take;
+	pthread_mutex_unlock(&log_lock);
+	return (ssize_t)len;
+}
+
+static void log_forget(void)
+{
+	pthread_mutex_lock(&log_lock);
+	log_len = 0;
+	pthread_mutex_unlock(&log_lock);
+}
+
+/* Says why: the step, the error, and what DPDK logged of it, in one line. */
+static void say(char *why, size_t len, const char *step, int error)
+{
+	size_t at = (size_t)snprintf(why, len, "%s", step);
+	if (error != 0 && at < len)
+		at += (size_t)snprintf(why + at, len - at, ": %s", rte_strerror(abs(error)));
+	pthread_mutex_lock(&log_lock);
+	for (size_t i = 0; i < log_len && at + 4 < len; i++) {
+		char c = log_text[i];
+		if (i == 0)
+			at += (size_t)snprintf(why + at, len - at, "; DPDK says: ");
+		if (c == '\n') {
+			if (i + 1 < log_len && at + 2 < len) {
+				why[at++] = ';';
+				why[at++] = ' ';
+			}
+		} else if (at + 1 < len) {
+			why[at++] = (c >= 32 && c < 127) ? c : '?';
+		}
+	}
+	pthread_mutex_unlock(&log_lock);
+	why[at < len ? at : len - 1] = 0;
+}
+
+/* ---- the pool of headers ---- */
+
+static uint32_t *index_of(struct rte_mbuf *m)
+{
+	return (uint32_t *)((char *)(m + 1) + sizeof(struct rte_mbuf_ext_shared_info));
+}
+
+/* Whether that is a header of this device, and of which buffer. */
+static inline bool find(struct device *d, struct rte_mbuf *m, uint32_t *index)
+{
+	uint64_t at = (uint64_t)((uint8_t *)m->buf_addr - d->memory);
+	uint64_t i = at >> d->log2_stride;
+	*index = (uint32_t)i;
+	return i < d->buffers && d->header[i] == m;
+}
+
+static int pool_alloc(struct rte_mempool *mp)
+{
+	mp->pool_data = making;
+	return making == NULL ? -EINVAL : 0;
+}
+
+static void pool_free(struct rte_mempool *mp)
+{
+	(void)mp;
+}
+
+/* A driver, or a thread of DPDK's, gives headers back. */
+static int put(struct rte_mempool *mp, void *const *objects, unsigned int count)
+{
+	struct device *d = mp->pool_data;
+	if (d->known < d->buffers) { /* the pool is being made */
+		for (unsigned int i = 0; i < count && d->known < d->buffers; i++)
+			d->header[d->known++] = objects[i];
+		return 0;
+	}
+	bool is_owner = pthread_equal(d->owner, pthread_self());
+	uint32_t *list = is_owner ? d->done : d->others;
+	if (!is_owner)
+		rte_spinlock_lock(&d->lock);
+	uint32_t n = is_owner ? d->done_count : d->others_count;
+	for (unsigned int i = 0; i < count; i++) {
+		uint32_t index;
+		if (n < d->buffers && find(d, objects[i], &index))
+			list[n++] = index;
+		else
+			d->refused++;
+	}
+	if (is_owner) {
+		d->done_count = n;
+	} else {
+		__atomic_store_n(&d->others_count, n, __ATOMIC_RELEASE);
+		rte_spinlock_unlock(&d->lock);
+	}
+	return 0;
+}
+
+/* A driver takes headers with empty buffers. */
+static int get(struct rte_mempool *mp, void **objects, unsigned int count)
+{
+	struct device *d = mp->pool_data;
+	if (d->ready_count < count || !pthread_equal(d->owner, pthread_self()))
+		return -ENOBUFS;
+	/* The oldest last: what came home just now is warm. */
+	for (unsigned int i = 0; i < count; i++)
+		objects[i] = d->header[d->ready[--d->ready_count]];
+	return 0;
+}
+
+static unsigned int pool_count(const struct rte_mempool *mp)
+{
+	return ((const struct device *)mp->pool_data)->ready_count;
+}
+
+static const struct rte_mempool_ops POOL = {
+	.name = "catena",
+	.alloc = pool_alloc,
+	.free = pool_free,
+	.enqueue = put,
+	.dequeue = get,
+	.get_count = pool_count,
+};
+
+static void no_free(void *address, void *opaque)
+{
+	(void)address;
+	(void)opaque;
+}
+
+static void bind_header(struct device *d, uint32_t index)
+{
+	struct rte_mbuf *m = d->header[index];
+	struct rte_mbuf_ext_shared_info *shared = (void *)(m + 1);
+	uint32_t len = d->stride < UINT16_MAX ? d->stride : UINT16_MAX;
+	memset(m, 0, sizeof(*m));
+	shared->free_cb = no_free;
+	shared->fcb_opaque = NULL;
+	rte_mbuf_ext_refcnt_set(shared, 1);
+	*index_of(m) = index;
+	m->priv_size = sizeof(*shared) + 8;
+	m->buf_addr = d->memory + (uint64_t)index * d->stride;
+	rte_mbuf_iova_set(m, (rte_iova_t)(uintptr_t)m->buf_addr);
+	m->buf_len = (uint16_t)len;
+	m->shinfo = shared;
+	m->ol_flags = RTE_MBUF_F_EXTERNAL;
+	m->data_off = RTE_PKTMBUF_HEADROOM;
+	m->pool = d->headers;
+	m->nb_segs = 1;
+	m->port = RTE_MBUF_PORT_INVALID;
+	rte_mbuf_refcnt_set(m, 1);
+}
+
+static int make_headers(struct device *d, const char *name, int socket)
+{
+	uint32_t priv = sizeof(struct rte_mbuf_ext_shared_info) + 8;
+	struct rte_pktmbuf_pool_private room = {
+		.mbuf_data_room_size = d->stride < UINT16_MAX ? (uint16_t)d->stride : UINT16_MAX,
+		.mbuf_priv_size = (uint16_t)priv,
+		.flags = RTE_PKTMBUF_POOL_F_PINNED_EXT_BUF,
+	};
+	d->headers = rte_mempool_create_empty(name, d->buffers, sizeof(struct rte_mbuf) + priv, 0,
+					      sizeof(room), socket, RTE_MEMPOOL_F_NO_IOVA_CONTIG);
+	if (d->headers == NULL)
+		return -rte_errno;
+	rte_pktmbuf_pool_init(d->headers, &room);
+	int error = rte_mempool_set_ops_byname(d->headers, "catena", NULL);
+	making = d;
+	if (error == 0)
+		error = rte_mempool_populate_default(d->headers);
+	making = NULL;
+	if (error < 0)
+		return error;
+	if (d->known != d->buffers)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < d->buffers; i++)
+		bind_header(d, i);
+	return 0;
+}
+
+/* ---- starting DPDK ---- */
+
+static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
+static int started; /* 1: runs, -1: failed */
+static char start_why[TEXT];
+static pthread_key_t lcore_key;
+
+static bool load(const char *library)
+{
+	char path[512];
+	snprintf(path, sizeof(path), "%s/lib%s.so", RTE_EAL_PMD_PATH, library);
+	return dlopen(path, RTLD_NOW | RTLD_GLOBAL) != NULL;
+}
+
+static void load_all(void)
+{
+	DIR *dir = opendir(RTE_EAL_PMD_PATH);
+	struct dirent *entry;
+	while (dir != NULL && (entry = readdir(dir)) != NULL) {
+		size_t len = strlen(entry->d_name);
+		char name[256];
+		if (len < 7 || len > 200 || strcmp(entry->d_name + len - 3, ".so") != 0 ||
+		    (strncmp(entry->d_name, "librte_net_", 11) != 0 &&
+		     strncmp(entry->d_name, "librte_bus_", 11) != 0))
+			continue;
+		snprintf(name, sizeof(name), "%.*s", (int)(len - 6), entry->d_name + 3);
+		(void)load(name); /* one that lacks a library of its own is of no use here */
+	}
+	if (dir != NULL)
+		closedir(dir);
+}
+
+static void leave_lcore(void *is_in)
+{
+	(void)is_in;
+	rte_thread_unregister();
+}
+
+/* Runs in a thread of its own: DPDK pins the thread that starts it, and what that one starts takes
+ * no signals that are meant for others. */
+static void *start_dpdk(void *nothing)
+{
+	char lcores[64], vdev[300], ring[300];
+	sigset_t all;
+	long cpus = sysconf(_SC_NPROCESSORS_CONF);
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, NULL);
+	snprintf(lcores, sizeof(lcores), "--lcores=0@(0-%ld)", cpus > 1 ? cpus - 1 : 1);
+	if (cpus < 2)
+		snprintf(lcores, sizeof(lcores), "--lcores=0@0");
+	snprintf(vdev, sizeof(vdev), "%s/librte_bus_vdev.so", RTE_EAL_PMD_PATH);
+	snprintf(ring, sizeof(ring), "%s/librte_mempool_ring.so", RTE_EAL_PMD_PATH);
+	/* No card is taken that no port names: the list of allowed ones has none that exists. */
+	char *args[] = {"catena", lcores, "--no-shconf", "--no-huge", "-m", "256", "--no-telemetry",
+			"--iova-mode=va", "--log-level=error", "-a", "ffff:ff:1f.7", "-d", vdev,
+			"-d", ring, NULL};
+	cookie_io_functions_t io = {.write = log_write};
+	FILE *stream = fopencookie(NULL, "w", io);
+	if (stream != NULL) {
+		setvbuf(stream, NULL, _IOLBF, 1024);
+		rte_openlog_stream(stream);
+	}
+	int result = rte_eal_init(sizeof(args) / sizeof(args[0]) - 1, args);
+	if (result >= 0 && rte_mempool_register_ops(&POOL) < 0)
+		result = -ENOSPC;
+	if (result < 0) {
+		say(start_why, sizeof(start_why), "DPDK does not start", rte_errno);
+		started = -1;
+	} else {
+		pthread_key_create(&lcore_key, leave_lcore);
+		started = 1;
+	}
+	return nothing;
+}
+
+static int start(char *why, size_t len)
+{
+	pthread_t thread;
+	pthread_mutex_lock(&start_lock);
+	if (started == 0) {
+		log_forget();
+		if (pthread_create(&thread, NULL, start_dpdk, NULL) == 0)
+			pthread_join(thread, NULL);
+	}
+	if (started < 0)
+		snprintf(why, len, "%s", start_why);
+	pthread_mutex_unlock(&start_lock);
+	return started == 1 ? 0 : -1;
+}
+
+/* A thread that DPDK knows has caches of its pools. */
+static void enter(struct device *d)
+{
+	static __thread bool has_tried;
+	if (!has_tried) {
+		has_tried = true;
+		if (rte_lcore_id() == LCORE_ID_ANY && rte_thread_register() == 0)
+			pthread_setspecific(lcore_key, &has_tried);
+	}
+	d->owner = pthread_self();
+}
+
+/* ---- opening and closing ---- */
+
+static int show_memory(struct device *d, const struct catena_dpdk_device *asked)
+{
+	int error = rte_extmem_register(d->memory, d->memory_len, NULL, 0, asked->page_len);
+	if (error != 0 && rte_errno != EEXIST)
+		return -rte_errno;
+	d->is_registered = error == 0;
+	error = rte_dev_dma_map(d->bus_device, d->memory, (uint64_t)(uintptr_t)d->memory,
+				d->memory_len);
+	return error != 0 && rte_errno != ENOTSUP && rte_errno != EEXIST ? -rte_errno : 0;
+}
+
+static uint64_t rss_types(uint32_t rss, uint64_t offered)
+{
+	uint64_t types = RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_SCTP;
+	if (rss & RSS_INNER)
+		types |= RTE_ETH_RSS_LEVEL_INNERMOST;
+	return types & (offered | (rss & RSS_INNER ? RTE_ETH_RSS_LEVEL_MASK : 0));
+}
+
+static int set_up(struct device *d, const struct catena_dpdk_device *asked, char *why, size_t len)
+{
+	struct rte_eth_dev_info info;
+	struct rte_eth_conf conf = {0};
+	char name[RTE_MEMPOOL_NAMESIZE];
+	int socket = rte_eth_dev_socket_id(d->id) < 0 ? 0 : rte_eth_dev_socket_id(d->id);
+	int error = rte_eth_dev_info_get(d->id, &info);
+	if (error != 0)
+		return say(why, len, "cannot be asked what it is", error), -1;
+	uint32_t most = RTE_MIN(info.max_rx_queues, info.max_tx_queues);
+	if (asked->queues > most) {
+		snprintf(why, len, "has %u queues at most: write `queues: %u`", most, most);
+		return -1;
+	}
+	if (asked->mtu > info.max_mtu) {
+		snprintf(why, len, "takes an MTU of %u at most", info.max_mtu);
+		return -1;
+	}
+	d->checks = asked->check_sums != 0;
+	if (d->checks) {
+		conf.rxmode.offloads = info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_CHECKSUM;
+		if (conf.rxmode.offloads == 0) {
+			snprintf(why, len, "checks no checksums: leave out `check_sums`");
+			return -1;
+		}
+	}
+	if (asked->rss != 0) {
+		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+		conf.rx_adv_conf.rss_conf.rss_hf =
+			rss_types(asked->rss, info.flow_type_rss_offloads);
+		if ((conf.rx_adv_conf.rss_conf.rss_hf & ~RTE_ETH_RSS_LEVEL_MASK) == 0) {
+			snprintf(why, len, "does not spread flows over queues: leave out `rss`");
+			return -1;
+		}
+	}
+	conf.rxmode.mtu = asked->mtu;
+	d->rx_queues = d->tx_queues = (uint16_t)asked->queues;
+	error = rte_eth_dev_configure(d->id, d->rx_queues, d->tx_queues, &conf);
+	if (error != 0)
+		return say(why, len, "refuses its set-up", error), -1;
+	uint16_t rx_ring = (uint16_t)asked->ring, tx_ring = (uint16_t)asked->ring;
+	error = rte_eth_dev_adjust_nb_rx_tx_desc(d->id, &rx_ring, &tx_ring);
+	if (error != 0)
+		return say(why, len, "refuses the size of its rings", error), -1;
+	snprintf(name, sizeof(name), "catena%u", d->id);
+	if (d->copies) {
+		uint32_t room = RTE_MAX(asked->mtu + 64, 2048u) + RTE_PKTMBUF_HEADROOM;
+		uint32_t count = OWN_PACKETS + d->rx_queues * (rx_ring + 2u * tx_ring);
+		d->headers = rte_pktmbuf_pool_create(name, count, 256, 0,
+						     (uint16_t)RTE_MIN(room, 65535u), socket);
+		error = d->headers == NULL ? -rte_errno : 0;
+	} else {
+		error = asked->is_card ? show_memory(d, asked) : 0;
+		if (error == 0)
+			error = make_headers(d, name, socket);
+	}
+	if (error != 0)
+		return say(why, len, "its memory cannot be made known to DPDK", error), -1;
+	for (uint16_t q = 0; q < d->rx_queues && error == 0; q++) {
+		error = rte_eth_rx_queue_setup(d->id, q, rx_ring, (unsigned int)socket, NULL,
+					       d->headers);
+		if (error == 0)
+			error = rte_eth_tx_queue_setup(d->id, q, tx_ring, (unsigned int)socket,
+						       NULL);
+	}
+	if (error != 0)
+		return say(why, len, "refuses its queues", error), -1;
+	if (asked->promiscuous)
+		(void)rte_eth_promiscuous_enable(d->id);
+	return 0;
+}
+
+static void release(struct device *d)
+{
+	struct rte_device *bus_device = d->bus_device;
+	enter(d);
+	/* Closing a listening memif frees what DPDK's interrupt thread goes on looking at (22.11,
+	 * memif_socket_remove_device), which ends the process. Stopped, it has no packets either. */
+	if (d->has_begun)
+		(void)rte_eth_dev_stop(d->id);
+	if (d->has_begun && d->stays)
+		return;
+	if (bus_device != NULL) {
+		if (d->is_registered) {
+			(void)rte_dev_dma_unmap(bus_device, d->memory,
+						(uint64_t)(uintptr_t)d->memory, d->memory_len);
+			(void)rte_extmem_unregister(d->memory, d->memory_len);
+		}
+		(void)rte_eth_dev_close(d->id);
+		(void)rte_dev_remove(bus_device);
+	}
+	if (d->headers != NULL)
+		rte_mempool_free(d->headers);
+	free(d->header);
+	free(d->ready);
+	free(d->done);
+	free(d->others);
+	free(d);
+}
+
+/* The device that these arguments have just brought. */
+static int find_device(struct device *d, const char *args)
+{
+	struct rte_dev_iterator it;
+	uint16_t id = RTE_MAX_ETHPORTS;
+	char name[RTE_ETH_NAME_MAX_LEN];
+	snprintf(name, sizeof(name), "%s", args);
+	name[strcspn(name, ",")] = 0;
+	if (rte_eth_dev_get_port_by_name(name, &id) != 0) {
+		RTE_ETH_FOREACH_MATCHING_DEV(id, args, &it) {
+			rte_eth_iterator_cleanup(&it);
+			break;
+		}
+	}
+	if (id >= RTE_MAX_ETHPORTS)
+		return -ENODEV;
+	struct rte_eth_dev_info info;
+	int error = rte_eth_dev_info_get(id, &info);
+	if (error != 0)
+		return error;
+	d->id = id;
+	d->bus_device = info.device;
+	return 0;
+}
+
+static void *open_device(const struct catena_dpdk_device *asked, char *why, size_t len)
+{
+	char library[128];
+	bool has_driver = true;
+	if (asked->queues == 0 || asked->queues > QUEUES_MAX || asked->stride == 0 ||
+	    (asked->stride & (asked->stride - 1)) != 0 || start(why, len) != 0)
+		return NULL;
+	struct device *d = calloc(1, sizeof(*d));
+	if (d == NULL)
+		return NULL;
+	d->memory = asked->memory;
+	d->memory_len = asked->memory_len;
+	d->buffers = asked->buffers;
+	d->stride = asked->stride;
+	d->log2_stride = (uint32_t)__builtin_ctz(asked->stride);
+	d->copies = asked->copies != 0;
+	d->stays = asked->stays != 0;
+	rte_spinlock_init(&d->lock);
+	d->header = calloc(d->buffers, sizeof(*d->header));
+	d->ready = calloc(d->buffers, sizeof(uint32_t));
+	d->done = calloc(d->buffers, sizeof(uint32_t));
+	d->others = calloc(d->buffers, sizeof(uint32_t));
+	if (!d->header || !d->ready || !d->done || !d->others) {
+		snprintf(why, len, "there is no memory for its tables");
+		release(d);
+		return NULL;
+	}
+	pthread_mutex_lock(&start_lock);
+	log_forget();
+	enter(d);
+	if (asked->driver[0] == 0) {
+		load_all();
+	} else {
+		snprintf(library, sizeof(library), "rte_%s", asked->driver);
+		has_driver = load(library);
+	}
+	int error = has_driver ? rte_dev_probe(asked->args) : -ENOENT;
+	if (error == 0)
+		error = find_device(d, asked->args);
+	if (!has_driver)
+		snprintf(why, len, "this DPDK has no driver %s in %s: `catena port list` lists those "
+			 "it has", asked->driver, RTE_EAL_PMD_PATH);
+	else if (error != 0)
+		say(why, len, "DPDK does not open it", error);
+	else
+		error = set_up(d, asked, why, len);
+	if (error != 0) {
+		release(d);
+		d = NULL;
+	}
+	pthread_mutex_unlock(&start_lock);
+	return d;
+}
+
+static int begin(void *device, char *why, size_t len)
+{
+	struct device *d = device;
+	pthread_mutex_lock(&start_lock);
+	log_forget();
+	enter(d);
+	int error = rte_eth_dev_start(d->id);
+	d->has_begun = error == 0;
+	if (error != 0)
+		say(why, len, "cannot be started", error);
+	pthread_mutex_unlock(&start_lock);
+	return error;
+}
+
+static void close_device(void *device)
+{
+	pthread_mutex_lock(&start_lock);
+	release(device);
+	pthread_mutex_unlock(&start_lock);
+}
+
+/* ---- packets ---- */
+
+static void post(void *device, const uint32_t *buffers, uint32_t count)
+{
+	struct device *d = device;
+	for (uint32_t i = 0; i < count && d->ready_count < d->buffers; i++)
+		if (buffers[i] < d->buffers)
+			d->ready[d->ready_count++] = buffers[i];
+}
+
+/* Copies a packet, of one piece or several, into an empty buffer. */
+static bool gather(struct device *d, struct rte_mbuf *m, struct catena_dpdk_slot *slot)
+{
+	uint32_t len = m->pkt_len, at = RTE_PKTMBUF_HEADROOM;
+	if (d->ready_count == 0)
+		return false;
+	if (len > d->stride - RTE_PKTMBUF_HEADROOM) {
+		d->too_long++;
+		return false;
+	}
+	uint32_t buffer = d->ready[--d->ready_count];
+	uint8_t *to = d->memory + (uint64_t)buffer * d->stride;
+	const struct rte_mbuf *piece = m;
+	for (; piece != NULL && piece->data_len <= d->stride - at; piece = piece->next) {
+		memcpy(to + at, rte_pktmbuf_mtod(piece, void *), piece->data_len);
+		at += piece->data_len;
+	}
+	d->copied_packets++;
+	d->copied_bytes += len;
+	slot->buffer = buffer;
+	slot->offset = RTE_PKTMBUF_HEADROOM;
+	slot->len = at - RTE_PKTMBUF_HEADROOM;
+	return true;
+}
+
+static inline bool bad_sum(const struct rte_mbuf *m)
+{
+	return (m->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_BAD ||
+	       (m->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_BAD;
+}
+
+static uint32_t rx_queue(struct device *d, uint16_t q, struct catena_dpdk_slot *slots, uint32_t count)
+{
+	struct rte_mbuf *burst[BURST];
+	uint32_t most = RTE_MIN(count, (uint32_t)BURST), filled = 0;
+	if (d->copies)
+		most = RTE_MIN(most, d->ready_count);
+	uint16_t n = rte_eth_rx_burst(d->id, q, burst, (uint16_t)most);
+	for (uint16_t i = 0; i < n; i++) {
+		struct rte_mbuf *m = burst[i];
+		struct catena_dpdk_slot *slot = &slots[filled];
+		uint32_t buffer;
+		slot->flags = d->checks && bad_sum(m) ? SLOT_BAD_SUM : 0;
+		if (!d->copies && m->nb_segs == 1 && m->next == NULL && find(d, m, &buffer)) {
+			slot->buffer = buffer;
+			slot->offset = m->data_off;
+			slot->len = m->data_len;
+			filled++;
+			continue;
+		}
+		if (gather(d, m, slot))
+			filled++;
+		else
+			d->refused++;
+		rte_pktmbuf_free(m);
+	}
+	return filled;
+}
+
+static uint32_t rx(void *device, struct catena_dpdk_slot *slots, uint32_t count)
+{
+	struct device *d = device;
+	enter(d);
+	uint32_t filled = 0;
+	for (uint16_t i = 0; i < d->rx_queues && filled < count; i++) {
+		filled += rx_queue(d, d->rx_next, slots + filled, count - filled);
+		if (++d->rx_next >= d->rx_queues)
+			d->rx_next = 0;
+	}
+	return filled;
+}
+
+static struct rte_mbuf *to_send(struct device *d, const struct catena_dpdk_slot *slot)
+{
+	struct rte_mbuf *m;
+	if (slot->buffer >= d->buffers || slot->offset + slot->len > d->stride ||
+	    slot->len > UINT16_MAX)
+		return NULL;
+	if (d->copies) {
+		m = rte_pktmbuf_alloc(d->headers);
+		if (m == NULL || slot->len > rte_pktmbuf_tailroom(m)) {
+			rte_pktmbuf_free(m);
+			return NULL;
+		}
+		memcpy(rte_pktmbuf_mtod(m, void *),
+		       d->memory + (uint64_t)slot->buffer * d->stride + slot->offset, slot->len);
+		d->copied_packets++;
+		d->copied_bytes += slot->len;
+	} else {
+		m = d->header[slot->buffer];
+		m->data_off = (uint16_t)slot->offset;
+		m->ol_flags = RTE_MBUF_F_EXTERNAL;
+		m->next = NULL;
+		m->nb_segs = 1;
+	}
+	m->data_len = (uint16_t)slot->len;
+	m->pkt_len = slot->len;
+	return m;
+}
+
+/* How many of them DPDK has taken, the first ones; those it copied come back by `reap` at once. */
+static uint32_t tx(void *device, const struct catena_dpdk_slot *slots, uint32_t count)
+{
+	struct device *d = device;
+	struct rte_mbuf *burst[BURST];
+	uint32_t sent = 0;
+	enter(d);
+	while (sent < count) {
+		uint16_t n = 0;
+		while (n < BURST && sent + n < count &&
+		       (burst[n] = to_send(d, &slots[sent + n])) != NULL)
+			n++;
+		uint16_t taken = rte_eth_tx_burst(d->id, d->tx_next, burst, n);
+		for (uint16_t i = taken; i < n && d->copies; i++)
+			rte_pktmbuf_free(burst[i]);
+		for (uint16_t i = 0; i < taken && d->copies; i++)
+			if (d->done_count < d->buffers)
+				d->done[d->done_count++] = slots[sent + i].buffer;
+		sent += taken;
+		if (taken < n || n == 0)
+			break;
+	}
+	if (++d->tx_next >= d->tx_queues)
+		d->tx_next = 0;
+	return sent;
+}
+
+/* Buffers that DPDK is done with: sent, or not needed to receive in. */
+static uint32_t reap(void *device, uint32_t *buffers, uint32_t count)
+{
+	struct device *d = device;
+	enter(d);
+	if (__atomic_load_n(&d->others_count, __ATOMIC_ACQUIRE) != 0) {
+		rte_spinlock_lock(&d->lock);
+		while (d->others_count > 0 && d->done_count < d->buffers)
+			d->done[d->done_count++] = d->others[--d->others_count];
+		rte_spinlock_unlock(&d->lock);
+	}
+	uint32_t n = RTE_MIN(count, d->done_count);
+	d->done_count -= n;
+	memcpy(buffers, d->done + d->done_count, n * sizeof(*buffers));
+	return n;
+}
+
+static void look(void *device, struct catena_dpdk_state *state)
+{
+	struct device *d = device;
+	struct rte_eth_link link = {0};
+	struct rte_eth_stats stats = {0};
+	enter(d);
+	state->is_up = rte_eth_link_get_nowait(d->id, &link) == 0 && link.link_status;
+	state->mbits = link.link_speed;
+	state->is_removed = rte_eth_dev_is_removed(d->id) == 1;
+	state->queues = d->rx_queues;
+	for (uint16_t q = 0; q < d->tx_queues && !d->copies; q++)
+		(void)rte_eth_tx_done_cleanup(d->id, q, 0);
+	if (rte_eth_stats_get(d->id, &stats) == 0) {
+		state->missed = stats.imissed;
+		state->rx_errors = stats.ierrors;
+		state->tx_errors = stats.oerrors;
+		state->no_buffer = stats.rx_nombuf;
+	}
+	state->refused = d->refused;
+	state->too_long = d->too_long;
+	state->copied_packets = d->copied_packets;
+	state->copied_bytes = d->copied_bytes;
+}
+
+static const char *driver_dir(void)
+{
+	return RTE_EAL_PMD_PATH;
+}
+
+__attribute__((visibility("default"))) const struct catena_dpdk catena_dpdk = {
+	.abi = CATENA_DPDK_ABI,
+	.size = sizeof(struct catena_dpdk),
+	.version = rte_version,
+	.driver_dir = driver_dir,
+	.start = start,
+	.open = open_device,
+	.begin = begin,
+	.close = close_device,
+	.post = post,
+	.rx = rx,
+	.tx = tx,
+	.reap = reap,
+	.look = look,
+};

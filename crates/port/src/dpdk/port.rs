@@ -1,0 +1,568 @@
+//! `dpdk`: the port over a device of DPDK.
+//!
+//! Where each buffer is that DPDK has is said by a table, by number of the buffer: posted to be
+//! received in, kept to be sent, or a copy of a packet that was given without its pool. What DPDK
+//! names and the table does not is refused.
+//!
+//! A device whose link goes down (a peer that ends, a cable) leaves the port down: what is to be
+//! sent fails and is counted. One that had called its peer is closed, and opened anew once the
+//! peer's socket is there again; one that listens waits by itself.
+
+use catena_engine::nf::Nanos;
+use catena_engine::own_counters::CounterSink;
+use catena_engine::packet::Packet;
+use catena_engine::port::{Buffers, Port, PortError, RxBurst, RxState, TxBurst};
+use catena_shm::pool::PoolMemory;
+
+use super::config::Settings;
+use super::device::{begin, close, may_be_heard, open, pool_for};
+use super::error::DpdkError;
+use super::sys::{BAD_SUM, Device, Slot, State};
+
+/// How often the device is looked at, and looked for.
+const LOOK_NS: u64 = 100_000_000;
+/// Packets that pass to or from DPDK in one call: the engine's largest burst.
+const BURST: usize = 256;
+/// How long a device is asked again and again once nothing comes.
+const BUSY_NS: u64 = 50_000;
+/// How long a peer that has been called may take to answer.
+const GREETING_NS: u64 = 2_000_000_000;
+/// A device that takes nothing for this long does not hold the chain up any more.
+const STALL_NS: u64 = 10_000_000;
+/// One in so many buffers of the pool is left for packets that have to be copied.
+const RESERVE_PART: u32 = 8;
+
+/// Names of the counters.
+pub(super) const COUNTERS: &[&str] = &[
+    "attached",
+    "detached",
+    "link_up",
+    "link_lost",
+    "link_down",
+    "copied_packets",
+    "copied_bytes",
+    "too_long",
+    "no_copy_buffer",
+    "ring_full",
+    "bad_sum",
+    "refused",
+    "device_missed",
+    "device_rx_errors",
+    "device_tx_errors",
+    "device_no_buffer",
+];
+
+#[derive(Debug, Default)]
+struct Counts {
+    attached: u64,
+    detached: u64,
+    link_up: u64,
+    link_lost: u64,
+    link_down: u64,
+    copied_packets: u64,
+    copied_bytes: u64,
+    too_long: u64,
+    no_copy_buffer: u64,
+    ring_full: u64,
+    bad_sum: u64,
+    refused: u64,
+    /// Of devices that are closed.
+    past: State,
+    /// Of this one, when it was last looked at.
+    now: State,
+}
+
+/// A buffer that DPDK has.
+#[derive(Debug)]
+enum Lent {
+    /// To be received in.
+    Posted(Packet),
+    /// A packet that is to be sent.
+    Kept(Packet),
+    /// A copy of one that was counted as sent.
+    Copy(Packet),
+}
+
+/// A buffer that is to be given back in the next [`Port::reap`].
+#[derive(Debug)]
+enum Left {
+    Unused(Packet),
+    Sent(Packet),
+    Failed(Packet),
+}
+
+/// The port.
+#[derive(Debug)]
+pub(super) struct DpdkPort {
+    settings: Settings,
+    memory: PoolMemory,
+    device: Option<Device>,
+    /// Whether the device runs: a card does once it has buffers.
+    runs: bool,
+    is_up: bool,
+    /// When it was first seen without a link, since it last had one.
+    down_since: Option<Nanos>,
+    /// By number of the buffer.
+    lent: Vec<Option<Lent>>,
+    posted: u32,
+    /// Packets that DPDK has not taken yet, in order.
+    pending: Vec<Slot>,
+    /// When it last took one, or there was none.
+    moved: Nanos,
+    is_stalled: bool,
+    /// Buffers for copies of packets that come without their pools.
+    stock: Vec<Packet>,
+    /// Whether there are to be some, and are none yet.
+    wants_stock: bool,
+    left: Vec<Left>,
+    slots: Vec<Slot>,
+    numbers: Vec<u32>,
+    is_closed: bool,
+    last_rx: Nanos,
+    next_look: Nanos,
+    /// Why it does not run, if it should.
+    failure: Option<DpdkError>,
+    counts: Counts,
+}
+
+impl DpdkPort {
+    pub(super) fn open(settings: Settings, pools: &[PoolMemory]) -> Result<Self, DpdkError> {
+        let memory = pool_for(&settings, pools)?.clone();
+        let buffers = memory.geometry().buffer_count as usize;
+        let mut port = Self {
+            device: None,
+            runs: false,
+            is_up: false,
+            down_since: None,
+            lent: (0..buffers).map(|_| None).collect(),
+            posted: 0,
+            pending: Vec::with_capacity(BURST),
+            moved: Nanos(0),
+            is_stalled: false,
+            stock: Vec::with_capacity(buffers),
+            wants_stock: false,
+            left: Vec::with_capacity(buffers),
+            slots: vec![Slot::default(); BURST],
+            numbers: vec![0; BURST],
+            is_closed: false,
+            last_rx: Nanos(0),
+            next_look: Nanos(0),
+            failure: None,
+            counts: Counts::default(),
+            memory,
+            settings,
+        };
+        port.attach()?;
+        Ok(port)
+    }
+
+    /// Opens the device, and has it run unless it wants buffers first.
+    fn attach(&mut self) -> Result<(), DpdkError> {
+        let mut device = open(&self.settings, &self.memory)?;
+        let wants_buffers = self.settings.device.driver.is_none() && !self.settings.copies;
+        if !wants_buffers {
+            begin(&self.settings, &mut device)?;
+        }
+        self.runs = !wants_buffers;
+        self.counts.attached += 1;
+        self.counts.now = device.state();
+        self.is_up = self.counts.now.is_up != 0;
+        self.counts.link_up += u64::from(self.is_up);
+        self.device = Some(device);
+        self.wants_stock = self.settings.sends && self.settings.is_wrapped;
+        Ok(())
+    }
+
+    /// What DPDK has of that buffer, which it has no longer.
+    fn take_lent(&mut self, buffer: u32) -> Option<Lent> {
+        let lent = self.lent.get_mut(buffer as usize).and_then(Option::take);
+        self.counts.refused += u64::from(lent.is_none());
+        lent
+    }
+
+    fn put(&mut self, lent: Lent) {
+        let (Lent::Posted(packet) | Lent::Kept(packet) | Lent::Copy(packet)) = &lent;
+        let index = packet.buffer_index() as usize;
+        self.lent[index] = Some(lent);
+    }
+
+    /// Takes what DPDK is done with.
+    fn complete(&mut self, buffers: &mut Buffers<'_>) {
+        let mut numbers = std::mem::take(&mut self.numbers);
+        while let Some(device) = &mut self.device {
+            let done = device.reap(&mut numbers);
+            for buffer in done {
+                match self.take_lent(*buffer) {
+                    Some(Lent::Kept(packet)) => buffers.sent(packet),
+                    Some(Lent::Copy(packet)) => self.stock.push(packet),
+                    // Taken to receive in, and not used.
+                    Some(Lent::Posted(packet)) => {
+                        self.posted -= 1;
+                        buffers.give_back(packet);
+                    }
+                    None => {}
+                }
+            }
+            if done.len() < BURST {
+                break;
+            }
+        }
+        self.numbers = numbers;
+    }
+
+    /// Gives DPDK empty buffers.
+    fn post(&mut self, buffers: &mut Buffers<'_>) {
+        let Some(device) = &mut self.device else {
+            return;
+        };
+        if !self.settings.receives {
+            return;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "a few hundred")]
+        let most = self.settings.ring * u32::from(self.settings.queues) + BURST as u32;
+        let reserve = self.memory.geometry().buffer_count / RESERVE_PART;
+        let wanted = most.saturating_sub(self.posted);
+        let mut left = wanted.min(buffers.free_count(&self.memory).saturating_sub(reserve));
+        while left > 0 {
+            let mut count = 0;
+            while count < BURST
+                && left > 0
+                && let Some(packet) = buffers.take(&self.memory)
+            {
+                let index = packet.buffer_index();
+                self.numbers[count] = index;
+                self.lent[index as usize] = Some(Lent::Posted(packet));
+                count += 1;
+                left -= 1;
+            }
+            device.post(&self.numbers[..count]);
+            #[expect(clippy::cast_possible_truncation, reason = "at most a burst")]
+            let posted = count as u32;
+            self.posted += posted;
+            if count == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Looks, from time to time, how the device is.
+    fn look(&mut self, now: Nanos) {
+        if now < self.next_look {
+            return;
+        }
+        self.next_look = now.plus(LOOK_NS);
+        let Some(device) = &mut self.device else {
+            self.attach_again();
+            return;
+        };
+        if !self.runs {
+            // Its buffers were posted in the turn before.
+            match begin(&self.settings, device) {
+                Ok(()) => self.runs = true,
+                Err(error) => {
+                    self.failure = Some(error);
+                    self.detach();
+                    return;
+                }
+            }
+        }
+        let Some(device) = &mut self.device else {
+            return;
+        };
+        let state = device.state();
+        let is_up = state.is_up != 0;
+        self.counts.link_up += u64::from(is_up && !self.is_up);
+        self.counts.link_lost += u64::from(self.is_up && !is_up);
+        let was_up = std::mem::replace(&mut self.is_up, is_up);
+        self.counts.now = state;
+        let socket = self.settings.device.socket.as_ref();
+        let calls = socket.is_some_and(|socket| !socket.is_ours);
+        let since = *self.down_since.get_or_insert(now);
+        if is_up {
+            self.down_since = None;
+        }
+        let is_lost = !is_up && (was_up || now >= since.plus(GREETING_NS));
+        if state.is_removed != 0 || calls && is_lost {
+            self.detach();
+        }
+    }
+
+    /// The peer is back, perhaps.
+    #[cold]
+    fn attach_again(&mut self) {
+        if may_be_heard(&self.settings) {
+            // That it is not there yet is no failure: `detached` and `attached` count it.
+            let _ = self.attach();
+        }
+    }
+
+    /// Closes the device. What DPDK had is ours again; what it had taken to send counts as sent.
+    #[cold]
+    fn detach(&mut self) {
+        let Some(mut device) = self.device.take() else {
+            return;
+        };
+        self.counts.past = self.counts.past.plus(&device.state());
+        self.counts.now = State::default();
+        close(&self.settings, device);
+        self.counts.detached += 1;
+        self.counts.link_lost += u64::from(self.is_up && !self.is_closed);
+        self.runs = false;
+        self.is_up = false;
+        self.down_since = None;
+        self.give_up_pending();
+        for lent in self.lent.iter_mut().filter_map(Option::take) {
+            self.left.push(match lent {
+                Lent::Kept(packet) => Left::Sent(packet),
+                Lent::Posted(packet) | Lent::Copy(packet) => Left::Unused(packet),
+            });
+        }
+        self.left.extend(self.stock.drain(..).map(Left::Unused));
+        self.posted = 0;
+    }
+
+    /// Has DPDK send what it has not taken yet.
+    fn push_on(&mut self, now: Nanos) {
+        let Some(device) = &mut self.device else {
+            return;
+        };
+        if self.pending.is_empty() {
+            self.moved = now;
+            return;
+        }
+        let taken = device.tx(&self.pending);
+        self.pending.drain(..taken);
+        if taken > 0 {
+            self.moved = now;
+            self.is_stalled = false;
+        } else if now >= self.moved.plus(STALL_NS) {
+            self.is_stalled = true;
+        }
+        if self.is_stalled {
+            self.counts.ring_full += self.pending.len() as u64;
+            self.give_up_pending();
+        }
+    }
+
+    /// What DPDK has not taken will not be sent.
+    fn give_up_pending(&mut self) {
+        for at in 0..self.pending.len() {
+            let buffer = self.pending[at].buffer;
+            match self.take_lent(buffer) {
+                Some(Lent::Kept(packet)) => self.left.push(Left::Failed(packet)),
+                Some(Lent::Copy(packet) | Lent::Posted(packet)) => {
+                    self.left.push(Left::Unused(packet));
+                }
+                None => {}
+            }
+        }
+        self.pending.clear();
+    }
+
+    /// Packets that DPDK can be given now.
+    fn room(&self) -> usize {
+        BURST - self.pending.len()
+    }
+
+    /// Copies packets that come without their pool into buffers of the stock.
+    fn send_copies(&mut self, packets: &[Packet]) -> usize {
+        let mut sent = 0;
+        for packet in packets.iter().take(self.room()) {
+            let Some(mut copy) = self.stock.pop() else {
+                self.counts.no_copy_buffer += 1;
+                break;
+            };
+            let start = copy.buffer_offset() + self.memory.geometry().headroom;
+            let len = u32::try_from(packet.len()).unwrap_or(u32::MAX);
+            if copy.lie_at(start, len).is_err() {
+                self.counts.too_long += 1;
+                self.stock.push(copy);
+                continue;
+            }
+            copy.bytes_mut().copy_from_slice(packet.bytes());
+            self.counts.copied_packets += 1;
+            self.counts.copied_bytes += packet.len() as u64;
+            self.pending.push(slot_of(&copy));
+            self.put(Lent::Copy(copy));
+            sent += 1;
+        }
+        sent
+    }
+}
+
+/// Where a packet lies, as DPDK is told.
+fn slot_of(packet: &Packet) -> Slot {
+    Slot {
+        buffer: packet.buffer_index(),
+        offset: packet.offset() - packet.buffer_offset(),
+        len: u32::try_from(packet.len()).unwrap_or(u32::MAX),
+        flags: 0,
+    }
+}
+
+impl State {
+    fn plus(&self, other: &Self) -> Self {
+        Self {
+            missed: self.missed + other.missed,
+            rx_errors: self.rx_errors + other.rx_errors,
+            tx_errors: self.tx_errors + other.tx_errors,
+            no_buffer: self.no_buffer + other.no_buffer,
+            refused: self.refused + other.refused,
+            too_long: self.too_long + other.too_long,
+            copied_packets: self.copied_packets + other.copied_packets,
+            copied_bytes: self.copied_bytes + other.copied_bytes,
+            ..*other
+        }
+    }
+}
+
+impl Port for DpdkPort {
+    fn rx(&mut self, burst: &mut RxBurst<'_>, now: Nanos) -> RxState {
+        let Some(device) = self.device.as_mut().filter(|_| self.runs) else {
+            return RxState::Idle;
+        };
+        let room = burst.room().min(BURST);
+        let mut slots = std::mem::take(&mut self.slots);
+        let filled = device.rx(&mut slots[..room]);
+        for slot in filled {
+            match self.take_lent(slot.buffer) {
+                Some(Lent::Posted(mut packet)) => {
+                    self.posted -= 1;
+                    let is_whole = slot.flags & BAD_SUM == 0;
+                    let offset = packet.buffer_offset().saturating_add(slot.offset);
+                    if is_whole && packet.lie_at(offset, slot.len).is_ok() {
+                        burst.push(packet);
+                    } else {
+                        self.counts.bad_sum += u64::from(!is_whole);
+                        self.counts.refused += u64::from(is_whole);
+                        self.left.push(Left::Unused(packet));
+                    }
+                }
+                Some(other) => {
+                    self.counts.refused += 1;
+                    self.put(other);
+                }
+                None => {}
+            }
+        }
+        let has_come = !filled.is_empty();
+        self.slots = slots;
+        if has_come {
+            self.last_rx = now;
+            // Before it is looked at again: an answer must find the link up.
+            self.counts.link_up += u64::from(!self.is_up);
+            self.is_up = true;
+        }
+        if has_come || self.settings.idle_ns == 0 || now < self.last_rx.plus(BUSY_NS) {
+            RxState::More
+        } else {
+            RxState::Until(now.plus(self.settings.idle_ns))
+        }
+    }
+
+    fn tx(&mut self, burst: &mut TxBurst<'_>, now: Nanos) -> usize {
+        let count = burst.count();
+        if self.device.is_none() || !self.is_up {
+            self.counts.link_down += (count + self.pending.len()) as u64;
+            self.give_up_pending();
+            return 0;
+        }
+        let sent = if count == 0 {
+            0
+        } else if burst.can_keep() {
+            let room = self.room();
+            let (lent, pending) = (&mut self.lent, &mut self.pending);
+            let taken = burst.keep(&self.memory, room, |packet| {
+                pending.push(slot_of(&packet));
+                let index = packet.buffer_index() as usize;
+                lent[index] = Some(Lent::Kept(packet));
+            });
+            self.counts.copied_packets += taken.copied;
+            self.counts.copied_bytes += taken.copied_bytes;
+            self.counts.no_copy_buffer += (count.min(room) - taken.packets) as u64;
+            taken.packets
+        } else {
+            self.send_copies(burst.packets())
+        };
+        self.push_on(now);
+        sent
+    }
+
+    fn reap(&mut self, buffers: &mut Buffers<'_>, now: Nanos) {
+        self.complete(buffers);
+        if !self.is_closed {
+            self.look(now);
+        }
+        for left in self.left.drain(..) {
+            match left {
+                Left::Unused(packet) => buffers.give_back(packet),
+                Left::Sent(packet) => buffers.sent(packet),
+                Left::Failed(packet) => buffers.failed(packet),
+            }
+        }
+        if self.device.is_none() {
+            return;
+        }
+        self.post(buffers);
+        if self.wants_stock {
+            while self.stock.len() < BURST
+                && let Some(packet) = buffers.take(&self.memory)
+            {
+                self.stock.push(packet);
+            }
+            self.wants_stock = false;
+        }
+    }
+
+    fn tx_room(&mut self, _now: Nanos) -> usize {
+        // What comes while it is down fails, so that it does not hold the chain up.
+        if self.device.is_none() || !self.is_up {
+            usize::MAX
+        } else if self.settings.is_wrapped {
+            self.stock.len().min(self.room())
+        } else {
+            self.room()
+        }
+    }
+
+    fn holds_packets(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    fn close(&mut self) -> Result<(), PortError> {
+        self.is_closed = true;
+        let detached = self.counts.detached;
+        self.detach();
+        self.counts.detached = detached;
+        match self.failure.take() {
+            Some(error) => Err(PortError(error.to_string())),
+            None => Ok(()),
+        }
+    }
+
+    fn counters(&self, out: &mut CounterSink<'_>) {
+        let counts = &self.counts;
+        let device = counts.past.plus(&counts.now);
+        out.extend([
+            ("attached", counts.attached),
+            ("detached", counts.detached),
+            ("link_up", counts.link_up),
+            ("link_lost", counts.link_lost),
+            ("link_down", counts.link_down),
+            (
+                "copied_packets",
+                counts.copied_packets + device.copied_packets,
+            ),
+            ("copied_bytes", counts.copied_bytes + device.copied_bytes),
+            ("too_long", counts.too_long + device.too_long),
+            ("no_copy_buffer", counts.no_copy_buffer),
+            ("ring_full", counts.ring_full),
+            ("bad_sum", counts.bad_sum),
+            ("refused", counts.refused + device.refused),
+            ("device_missed", device.missed),
+            ("device_rx_errors", device.rx_errors),
+            ("device_tx_errors", device.tx_errors),
+            ("device_no_buffer", device.no_buffer),
+        ]);
+    }
+}

@@ -1,0 +1,326 @@
+//! The edge to DPDK: the plug-in, loaded at run time, and a device behind it.
+//!
+//! What crosses it are numbers of buffers, offsets and lengths; `plugin/catena_dpdk.c` is the other
+//! side, and `ABI` the version of what both agree on. Nothing here is linked: without the plug-in a
+//! port says what is missing. What comes back is checked by the port, in its table of buffers.
+#![allow(
+    unsafe_code,
+    reason = "functions of a library that is loaded at run time"
+)]
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+
+use catena_shm::pool::PoolMemory;
+
+/// `CATENA_DPDK_ABI`.
+const ABI: u32 = 1;
+/// Longest text that says why, in bytes.
+const WHY_LEN: usize = 512;
+const PAGE: u64 = 4096;
+const HUGE_PAGE: u64 = 2 << 20;
+
+/// `struct catena_dpdk_device`.
+#[repr(C)]
+struct RawDevice {
+    args: *const c_char,
+    driver: *const c_char,
+    memory: *mut c_void,
+    memory_len: u64,
+    page_len: u64,
+    buffers: u32,
+    stride: u32,
+    mtu: u32,
+    ring: u32,
+    queues: u32,
+    copies: u32,
+    promiscuous: u32,
+    check_sums: u32,
+    rss: u32,
+    is_card: u32,
+    stays: u32,
+}
+
+/// `struct catena_dpdk_slot`: where a packet lies.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Slot {
+    /// Number of the buffer in its pool.
+    pub(super) buffer: u32,
+    /// From the start of the buffer.
+    pub(super) offset: u32,
+    pub(super) len: u32,
+    /// [`BAD_SUM`].
+    pub(super) flags: u32,
+}
+
+/// The device has found a wrong checksum in the packet.
+pub(super) const BAD_SUM: u32 = 1;
+
+/// `struct catena_dpdk_state`: what the device is now and has counted since it was opened.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) missed: u64,
+    pub(super) rx_errors: u64,
+    pub(super) tx_errors: u64,
+    pub(super) no_buffer: u64,
+    pub(super) refused: u64,
+    pub(super) too_long: u64,
+    pub(super) copied_packets: u64,
+    pub(super) copied_bytes: u64,
+    pub(super) is_up: u32,
+    pub(super) is_removed: u32,
+    pub(super) queues: u32,
+    pub(super) mbits: u32,
+}
+
+/// `struct catena_dpdk`.
+#[repr(C)]
+struct Api {
+    abi: u32,
+    size: u32,
+    version: unsafe extern "C" fn() -> *const c_char,
+    driver_dir: unsafe extern "C" fn() -> *const c_char,
+    start: unsafe extern "C" fn(*mut c_char, usize) -> c_int,
+    open: unsafe extern "C" fn(*const RawDevice, *mut c_char, usize) -> *mut c_void,
+    begin: unsafe extern "C" fn(*mut c_void, *mut c_char, usize) -> c_int,
+    close: unsafe extern "C" fn(*mut c_void),
+    post: unsafe extern "C" fn(*mut c_void, *const u32, u32),
+    rx: unsafe extern "C" fn(*mut c_void, *mut Slot, u32) -> u32,
+    tx: unsafe extern "C" fn(*mut c_void, *const Slot, u32) -> u32,
+    reap: unsafe extern "C" fn(*mut c_void, *mut u32, u32) -> u32,
+    look: unsafe extern "C" fn(*mut c_void, *mut State),
+}
+
+/// The plug-in. Loaded once, and never unloaded: DPDK has threads.
+#[derive(Clone, Copy)]
+pub(super) struct Library(&'static Api);
+
+/// What is asked of a device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked<'a> {
+    pub(super) args: &'a CStr,
+    pub(super) driver: &'a CStr,
+    pub(super) mtu: u32,
+    pub(super) ring: u32,
+    pub(super) queues: u32,
+    pub(super) copies: bool,
+    pub(super) promiscuous: bool,
+    pub(super) check_sums: bool,
+    /// 0: none; 1: by the outer header; 3: by the inner one.
+    pub(super) rss: u32,
+    pub(super) is_card: bool,
+    /// It must not be closed before the process ends: it is only stopped.
+    pub(super) stays: bool,
+}
+
+impl Library {
+    /// The plug-in in that file; the first one that a process loads is the one it has.
+    ///
+    /// # Errors
+    /// Why it cannot be used: a text for people.
+    pub(super) fn load(file: &Path) -> Result<Self, String> {
+        static LOADED: OnceLock<Result<Library, String>> = OnceLock::new();
+        LOADED.get_or_init(|| Self::open(file)).clone()
+    }
+
+    fn open(file: &Path) -> Result<Self, String> {
+        let path = CString::new(file.as_os_str().as_encoded_bytes())
+            .map_err(|_| "its path holds a zero byte".to_owned())?;
+        // SAFETY: a path that ends with zero; initialisers of the library that the user has built
+        // and named are run, which is what he asked for.
+        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        if handle.is_null() {
+            // SAFETY: dlerror gives a text that lives until the next call of this thread, or null.
+            let text = unsafe { libc::dlerror() };
+            return Err(text_at(text));
+        }
+        // SAFETY: a handle that dlopen gave, and a name that ends with zero.
+        let symbol = unsafe { libc::dlsym(handle, c"catena_dpdk".as_ptr()) };
+        let Some(api) = NonNull::new(symbol.cast::<Api>()) else {
+            return Err("it is no DPDK plug-in of Catena".to_owned());
+        };
+        // SAFETY: every version of the plug-in begins with these two words; the table is never
+        // changed, and the library never unloaded.
+        let (abi, size) = unsafe { ((*api.as_ptr()).abi, (*api.as_ptr()).size) };
+        if abi != ABI || size as usize != size_of::<Api>() {
+            return Err(format!(
+                "it is of version {abi}, and this Catena needs {ABI}"
+            ));
+        }
+        // SAFETY: version and size agree, so it is the table that `Api` describes; see above.
+        Ok(Self(unsafe { api.as_ref() }))
+    }
+
+    /// DPDK's name and version.
+    pub(super) fn version(self) -> String {
+        // SAFETY: takes nothing; the text is a constant.
+        text_at(unsafe { (self.0.version)() })
+    }
+
+    /// The folder with DPDK's drivers.
+    pub(super) fn driver_dir(self) -> String {
+        // SAFETY: takes nothing; the text is a constant.
+        text_at(unsafe { (self.0.driver_dir)() })
+    }
+
+    /// Starts DPDK in this process, if it does not run yet.
+    ///
+    /// # Errors
+    /// Why it does not start.
+    pub(super) fn start(self) -> Result<(), String> {
+        let mut why = [0_u8; WHY_LEN];
+        // SAFETY: room for a text of that length, which `start` ends with zero.
+        let result = unsafe { (self.0.start)(why.as_mut_ptr().cast(), why.len()) };
+        if result == 0 {
+            Ok(())
+        } else {
+            Err(text_of(&why))
+        }
+    }
+
+    /// Opens a device that receives in and sends from `memory`.
+    ///
+    /// # Errors
+    /// Why it cannot be opened; nothing is left of it.
+    pub(super) fn device(self, asked: &Asked<'_>, memory: &PoolMemory) -> Result<Device, String> {
+        let geometry = memory.geometry();
+        let page_len = if memory.is_huge() { HUGE_PAGE } else { PAGE };
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "an address of this process"
+        )]
+        let address = std::ptr::with_exposed_provenance_mut(memory.address() as usize);
+        let raw = RawDevice {
+            args: asked.args.as_ptr(),
+            driver: asked.driver.as_ptr(),
+            memory: address,
+            memory_len: memory.len().next_multiple_of(page_len),
+            page_len,
+            buffers: geometry.buffer_count,
+            stride: 1 << geometry.log2_stride,
+            mtu: asked.mtu,
+            ring: asked.ring,
+            queues: asked.queues,
+            copies: asked.copies.into(),
+            promiscuous: asked.promiscuous.into(),
+            check_sums: asked.check_sums.into(),
+            rss: asked.rss,
+            is_card: asked.is_card.into(),
+            stays: asked.stays.into(),
+        };
+        let mut why = [0_u8; WHY_LEN];
+        // SAFETY: both texts live until the call returns, and are copied; the memory is mapped as
+        // long as `Device` keeps `memory`; a text that says why has room for that length.
+        let device = unsafe { (self.0.open)(&raw, why.as_mut_ptr().cast(), why.len()) };
+        let raw = NonNull::new(device).ok_or_else(|| text_of(&why))?;
+        Ok(Device {
+            raw,
+            api: self.0,
+            _memory: memory.clone(),
+        })
+    }
+}
+
+/// A device that DPDK drives; given back to it on drop, after which it has no buffer any more.
+pub(super) struct Device {
+    raw: NonNull<c_void>,
+    api: &'static Api,
+    /// What it receives in.
+    _memory: PoolMemory,
+}
+
+// SAFETY: the plug-in lets any thread call into a device, one at a time; `&mut self` sees to that.
+unsafe impl Send for Device {}
+
+impl Device {
+    /// Has it receive and send.
+    pub(super) fn begin(&mut self) -> Result<(), String> {
+        let mut why = [0_u8; WHY_LEN];
+        // SAFETY: a device that is open, and room for a text of that length.
+        let result =
+            unsafe { (self.api.begin)(self.raw.as_ptr(), why.as_mut_ptr().cast(), why.len()) };
+        if result == 0 {
+            Ok(())
+        } else {
+            Err(text_of(&why))
+        }
+    }
+
+    /// Gives it empty buffers, whose packets the caller keeps and does not touch.
+    pub(super) fn post(&mut self, buffers: &[u32]) {
+        // SAFETY: a device that is open, and as many numbers as said.
+        unsafe { (self.api.post)(self.raw.as_ptr(), buffers.as_ptr(), count(buffers)) }
+    }
+
+    /// Packets that it has received, in buffers that it had been given.
+    pub(super) fn rx<'a>(&mut self, slots: &'a mut [Slot]) -> &'a [Slot] {
+        let most = count(slots);
+        // SAFETY: a device that is open, and room for as many as said.
+        let filled = unsafe { (self.api.rx)(self.raw.as_ptr(), slots.as_mut_ptr(), most) };
+        &slots[..filled.min(most) as usize]
+    }
+
+    /// Has it send packets, which the caller keeps until `reap` names them; gives how many of the
+    /// first it has taken.
+    pub(super) fn tx(&mut self, slots: &[Slot]) -> usize {
+        let most = count(slots);
+        // SAFETY: a device that is open, and as many packets as said, which lie in buffers of the
+        // memory that it was opened with (the plug-in checks it).
+        unsafe { (self.api.tx)(self.raw.as_ptr(), slots.as_ptr(), most).min(most) as usize }
+    }
+
+    /// Buffers that it is done with.
+    pub(super) fn reap<'a>(&mut self, buffers: &'a mut [u32]) -> &'a [u32] {
+        let most = count(buffers);
+        // SAFETY: a device that is open, and room for as many as said.
+        let filled = unsafe { (self.api.reap)(self.raw.as_ptr(), buffers.as_mut_ptr(), most) };
+        &buffers[..filled.min(most) as usize]
+    }
+
+    /// How it is now.
+    pub(super) fn state(&mut self) -> State {
+        let mut state = State::default();
+        // SAFETY: a device that is open, and a place for what it says.
+        unsafe { (self.api.look)(self.raw.as_ptr(), &raw mut state) };
+        state
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // SAFETY: the device is open, and this is its last use.
+        unsafe { (self.api.close)(self.raw.as_ptr()) }
+    }
+}
+
+impl std::fmt::Debug for Device {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Device").finish_non_exhaustive()
+    }
+}
+
+fn count<T>(list: &[T]) -> u32 {
+    u32::try_from(list.len()).unwrap_or(u32::MAX)
+}
+
+/// A text that somebody else holds; empty if there is none.
+fn text_at(text: *const c_char) -> String {
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: not null, and the callers' sources end texts with zero and keep them meanwhile.
+    unsafe { CStr::from_ptr(text) }
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// The text in a place that was given to be written to.
+fn text_of(room: &[u8; WHY_LEN]) -> String {
+    let end = room.iter().position(|byte| *byte == 0);
+    let text = &room[..end.unwrap_or(WHY_LEN)];
+    String::from_utf8_lossy(text).into_owned()
+}
