@@ -5,10 +5,10 @@
 //!
 //! | record | what it does | what could happen otherwise |
 //! |---|---|---|
-//! | `Admit` | takes new pools and lanes in | packets of a pool that a neighbour does not know yet |
+//! | `Admit` | takes new pools and lanes in | packets of a pool that a neighbour does not know |
 //! | `Rewire` | turns to new outputs, and exchanges nodes | packets enter a link that runs empty |
-//! | `Inputs` | turns from each link that goes, once it is empty (`emptying`) | packets overtake others |
-//! | `Inputs`, `Sync` | lets go of all links that go | what is left in them is given up while it is read |
+//! | `Inputs` | turns from a link that is empty by now (`emptying`) | packets overtake others |
+//! | `Inputs`, `Sync` | lets go of all that go | what is left in them is given up while read |
 //!
 //! Whoever does not answer in time is ended: it stands still, and its successor is made for the new
 //! chain. A thread cannot be ended.
