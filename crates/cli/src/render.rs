@@ -64,6 +64,12 @@ pub(crate) fn status(status: &Status) -> String {
             "buffers that dead workers had kept: {kept}, home again"
         );
     }
+    for (node, count) in &status.left {
+        let _ = writeln!(
+            text,
+            "left the chain: {node}; {count} packets were killed with it"
+        );
+    }
     for (node, count) in &status.amended {
         let _ = writeln!(
             text,

@@ -108,6 +108,7 @@ pub(crate) fn status() -> Status {
         },
         detached: Vec::new(),
         accusations: Vec::new(),
+        left: [].into(),
         amended: [].into(),
     }
 }

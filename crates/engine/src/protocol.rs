@@ -24,7 +24,9 @@
 //!     | -- Change ---------------> |   the chain changes: Made, AllMade as above
 //!     | -- Attach, Admit ----------> |
 //!     | <------------- Admitted ---- |
-//!     | -- Rewire, Inputs ---------> |
+//!     | -- Rewire -----------------> |
+//!     | <------------- Rewired ----- |
+//!     | -- Inputs -----------------> |   as often as links that go have run empty
 //!     | -- Resume -----------------> |   another supervisor has taken over
 //!     | <------------- Resumed ----- |
 //!     | -- Stop -------------------> |   last turn, ports closed
@@ -388,7 +390,8 @@ pub enum ToWorker {
     /// Use what was added: outputs of nodes, and nodes with new settings.
     Rewire(Box<Rewiring>),
     /// Links that reach each node, in order of its inputs, with the input that each reaches; others
-    /// are let go of.
+    /// are let go of. Said as often as links that go have run empty: new ones that are not among
+    /// them yet wait for their turn.
     Inputs(Vec<(usize, Vec<(usize, u8)>)>),
     /// Forget what was to be added.
     Forget,

@@ -125,6 +125,10 @@ impl Supervisor {
                 .for_each(|worker| self.bury(worker));
             return Err(error);
         }
+        let nodes = old.0.nodes.iter().zip(&self.chain.nodes).enumerate();
+        let left = nodes.filter(|(_, (was, now))| !is_gone(was) && is_gone(now));
+        let left = left.map(|(node, (was, _))| (node, was.name.clone()));
+        self.past.left.extend(left);
         self.came_from(origin);
         self.drift = drift;
         self.write_drift();

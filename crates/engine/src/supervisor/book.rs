@@ -139,6 +139,7 @@ pub(super) struct WrittenPast {
     pub(super) tx: BTreeMap<usize, Vec<u64>>,
     pub(super) rx: BTreeMap<usize, Vec<u64>>,
     pub(super) killed: BTreeMap<usize, u64>,
+    pub(super) left: BTreeMap<usize, String>,
     pub(super) restarts: BTreeMap<usize, u32>,
     pub(super) deaths: u64,
     pub(super) gaps: Vec<Duration>,

@@ -81,9 +81,9 @@ impl Supervisor {
             return;
         }
         if self.has_left(worker) {
-            self.settle_estate(worker);
+            let lost = self.settle_estate(worker);
             self.respawns.remove(&worker);
-            return;
+            return self.note_death(worker, how, lost);
         }
         let is_detached = self.instances[worker].is_detached;
         let lost = if had_run {
@@ -92,20 +92,24 @@ impl Supervisor {
             0
         };
         self.audit_later(worker);
-        self.past.deaths += 1;
-        let name = self.placement.workers[worker].name.clone();
-        self.events.push_back(Event::Died {
-            worker: name,
-            how: how.clone(),
-            lost,
-        });
+        // Whoever kills a worker from outside is not its fault.
+        let died_by_itself = !was_adopted && !how.contains("signal: 9");
+        self.note_death(worker, how, lost);
         if self.is_stopping {
             return;
         }
         self.apply_policy(worker);
-        // Whoever kills a worker from outside is not its fault.
-        let died_by_itself = !was_adopted && !how.contains("signal: 9");
         self.schedule(worker, is_detached || died_by_itself);
+    }
+
+    fn note_death(&mut self, worker: usize, how: String, lost: u64) {
+        self.past.deaths += 1;
+        let name = self.placement.workers[worker].name.clone();
+        self.events.push_back(Event::Died {
+            worker: name,
+            how,
+            lost,
+        });
     }
 
     /// Whether the chain has no nodes for a worker any more.
@@ -289,21 +293,25 @@ impl Supervisor {
         let Some(counters) = self.instances[worker].counters.take() else {
             return lost;
         };
+        // A successor of this supervisor would count it once more.
+        self.instances[worker].page = None;
         let mut packets_lost = None;
         let gone_by_links = (
             self.instances[worker].rx_gone,
             self.instances[worker].tx_gone,
         );
         let mut held = 0_u64;
-        let spec = self.placement.workers[worker].clone();
+        let nodes = self.placement.workers[worker].nodes.iter();
+        let leaving = self.change.leaving_nodes(worker).iter();
+        let nodes: Vec<usize> = nodes.chain(leaving).copied().collect();
         // What came or went over TCP has no cursor.
         let has_sockets = has_sockets(&self.placement, worker);
         let is_corrupt = remains.inbound.iter().any(|(_, found)| found.is_corrupt)
             || remains.outbound.iter().any(|(_, found)| found.is_corrupt);
-        for node in &spec.nodes {
+        for node in &nodes {
             let mut now = super::status::node_counters(&counters, layout, *node);
             let is_port = self.chain.nodes[*node].is_port();
-            if spec.nodes.len() == 1 && !is_port && !is_corrupt && !has_sockets {
+            if nodes.len() == 1 && !is_port && !is_corrupt && !has_sockets {
                 // The page may be a turn behind; the rings' cursors are exact.
                 let starts: BTreeMap<RegionName, u64> = self.memory.starts().collect();
                 let since = |region: RegionName, end: u64| {

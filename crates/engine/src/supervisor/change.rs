@@ -1,5 +1,7 @@
 //! How far a change of the running chain has come, and what of the old chain is still in use.
 
+use std::collections::BTreeMap;
+
 use crate::placement::Placement;
 use crate::protocol::{LaneSpec, PoolSpec};
 use crate::supervisor::memory::{RingName, rings};
@@ -29,6 +31,10 @@ pub(super) struct Leaving {
     rings: Vec<RingName>,
     pools: Vec<PoolSpec>,
     lanes: Vec<LaneSpec>,
+    /// Nodes of workers that go.
+    nodes: BTreeMap<usize, Vec<usize>>,
+    /// Nodes between which links lay that go.
+    ends: BTreeMap<usize, (usize, usize)>,
 }
 
 impl Change {
@@ -69,6 +75,17 @@ impl Change {
         self.left().map_or(&[], |leaving| &leaving.pools)
     }
 
+    /// Nodes of a worker that goes; none of one that stays.
+    pub(super) fn leaving_nodes(&self, worker: usize) -> &[usize] {
+        let nodes = self.left().and_then(|leaving| leaving.nodes.get(&worker));
+        nodes.map_or(&[], Vec::as_slice)
+    }
+
+    /// Between which nodes a link lies that goes.
+    pub(super) fn leaving_ends(&self, link: usize) -> Option<(usize, usize)> {
+        self.left()?.ends.get(&link).copied()
+    }
+
     /// Lanes among those rings, and by which links buffers came to who returns by them.
     pub(super) fn leaving_lanes(&self) -> &[LaneSpec] {
         self.left().map_or(&[], |leaving| &leaving.lanes)
@@ -84,7 +101,16 @@ impl Leaving {
         let is_gone = |pool: &&PoolSpec| !now.pools.iter().any(|other| other.id == pool.id);
         let ends = |lane: &LaneSpec| (lane.from, lane.to);
         let is_over = |lane: &&LaneSpec| !now.lanes.iter().any(|other| ends(other) == ends(lane));
+        let workers = old.workers.iter().zip(&now.workers).enumerate();
+        let going = workers.filter(|(_, (_, now))| now.nodes.is_empty());
+        let nodes = going.map(|(worker, (old, _))| (worker, old.nodes.clone()));
+        let stays = |link: usize| now.edges.iter().any(|edge| edge.link == link);
+        let edges = old.edges.iter().filter(|edge| !stays(edge.link));
         Self {
+            nodes: nodes.collect(),
+            ends: edges
+                .map(|edge| (edge.link, (edge.from, edge.to)))
+                .collect(),
             rings: leaving.collect(),
             pools: old.pools.iter().filter(is_gone).cloned().collect(),
             lanes: old.lanes.iter().filter(is_over).cloned().collect(),

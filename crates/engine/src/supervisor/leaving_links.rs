@@ -119,20 +119,26 @@ impl Supervisor {
         }
     }
 
-    pub(super) fn inputs(&self, worker: usize) -> Vec<(usize, Vec<(usize, u8)>)> {
+    /// The links that reach each node of `worker`, in order of its inputs: those of the chain that
+    /// it reads by now, and `old` ones, each with its number, its receiving node and its input.
+    pub(super) fn inputs(
+        &self,
+        worker: usize,
+        is_read: impl Fn(usize) -> bool,
+        old: &[(usize, usize, u8)],
+    ) -> Vec<(usize, Vec<(usize, u8)>)> {
         let nodes = self.placement.workers[worker].nodes.iter();
         let is_ring = |link: usize| self.placement.rings.iter().any(|ring| ring.link == link);
-        nodes
-            .map(|node| {
-                let mut links: Vec<_> = self
-                    .chain
-                    .links_to(*node)
-                    .filter(|(index, _)| is_ring(*index))
-                    .collect();
-                links.sort_by_key(|(_, link)| link.input);
-                let links = links.into_iter().map(|(index, link)| (index, link.input));
-                (*node, links.collect())
-            })
-            .collect()
+        let inputs = nodes.map(|node| {
+            let here = self.chain.links_to(*node);
+            let here = here.filter(|(index, _)| is_read(*index) && is_ring(*index));
+            let here = here.map(|(index, link)| (index, link.input));
+            let old = old.iter().filter(|(_, to, _)| to == node);
+            let old = old.map(|(index, _, input)| (*index, *input));
+            let mut links: Vec<_> = here.chain(old).collect();
+            links.sort_by_key(|(_, input)| *input);
+            (*node, links)
+        });
+        inputs.collect()
     }
 }

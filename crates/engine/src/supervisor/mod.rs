@@ -7,7 +7,9 @@
 //! - `attention`: the loop; what happens, in turn.
 //! - `starting`: the chain's beginning; `start_error`: why there is none.
 //! - `apply`: changes of a running chain; `switching`: those that stay turn to it; `change`: how
-//!   far one has come; `leaving_links`: links that go; `renumber`: what stays keeps its number.
+//!   far one has come; `leaving_links`: links that go; `emptying`: they run empty, and receivers
+//!   turn from them to new ones; `links_in_turn`: from which to which; `renumber`: what stays keeps
+//!   its number.
 //! - `spawn`: threads, processes, containers; `body`: what runs a worker; `cores`: where they run.
 //! - `container`: container engines; `arrivals`: workers that connect from inside.
 //! - `instance`: one life of a worker; `outbox`: what it is told.
@@ -62,6 +64,7 @@ mod cores;
 mod course;
 mod draining;
 mod drift;
+mod emptying;
 mod ending;
 mod estate;
 mod evidence;
@@ -71,6 +74,7 @@ mod homeward;
 mod inheritance;
 mod introduction;
 mod leaving_links;
+mod links_in_turn;
 mod memory;
 mod merged;
 mod out;

@@ -17,6 +17,8 @@ pub(super) struct Past {
     pub(super) rx: BTreeMap<usize, RxCounters>,
     /// Packets a node held when it was killed.
     pub(super) killed: BTreeMap<usize, u64>,
+    /// Names of nodes that have left the chain.
+    pub(super) left: BTreeMap<usize, String>,
     pub(super) restarts: BTreeMap<usize, u32>,
     pub(super) deaths: u64,
     pub(super) gaps: Vec<Duration>,
@@ -39,6 +41,7 @@ impl Past {
             tx: words(&self.tx, |tx| tx.words().to_vec()),
             rx: words(&self.rx, |rx| rx.words().to_vec()),
             killed: self.killed.clone(),
+            left: self.left.clone(),
             restarts: self.restarts.clone(),
             deaths: self.deaths,
             gaps: self.gaps[gaps..].to_vec(),
@@ -49,6 +52,18 @@ impl Past {
         }
     }
 
+    /// Packets that were killed with nodes that have left the chain, by name.
+    pub(super) fn killed_with_left(&self) -> BTreeMap<String, u64> {
+        let mut sums = BTreeMap::new();
+        for (node, name) in &self.left {
+            if let Some(count) = self.killed.get(node).filter(|count| **count > 0) {
+                let sum: &mut u64 = sums.entry(name.clone()).or_default();
+                *sum = sum.saturating_add(*count);
+            }
+        }
+        sums
+    }
+
     /// As a former supervisor wrote it down.
     pub(super) fn of(written: &WrittenPast) -> Self {
         Self {
@@ -56,6 +71,7 @@ impl Past {
             tx: counters(&written.tx, TxCounters::from_words),
             rx: counters(&written.rx, RxCounters::from_words),
             killed: written.killed.clone(),
+            left: written.left.clone(),
             restarts: written.restarts.clone(),
             deaths: written.deaths,
             gaps: written.gaps.clone(),

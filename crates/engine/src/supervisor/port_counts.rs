@@ -10,7 +10,6 @@
 
 use catena_shm::ring::packets_in;
 
-use crate::chain::model::is_link_gone;
 use crate::drop_reason::DropReason;
 use crate::stats::NodeCounters;
 use crate::supervisor::Supervisor;
@@ -60,9 +59,12 @@ impl Supervisor {
             sent: 0,
             in_hand: 0,
         };
-        let links = self.chain.links.iter().enumerate();
-        for (index, link) in links.filter(|(_, link)| !is_link_gone(link)) {
-            if link.from == node {
+        for index in 0..self.chain.links.len() {
+            // A link that goes counts with the others until it has gone.
+            let link = &self.chain.links[index];
+            let ends = self.change.leaving_ends(index);
+            let (from, to) = ends.unwrap_or((link.from, link.to));
+            if from == node {
                 let mut ends = remains.outbound.iter();
                 let (ring, end) = ends.find(|(ring, _)| ring.link == Some(index))?;
                 if end.is_corrupt {
@@ -71,7 +73,7 @@ impl Supervisor {
                 let published = end.resume.saturating_sub(start_of(ring.producer));
                 counts.received += published;
             }
-            if link.to == node {
+            if to == node {
                 let mut ends = remains.inbound.iter();
                 let (ring, end) = ends.find(|(ring, _)| ring.link == Some(index))?;
                 if end.is_corrupt {

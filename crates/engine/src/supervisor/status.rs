@@ -61,6 +61,9 @@ pub struct Status {
     /// Who accused a neighbour of breaking the rules, without evidence; the last [`DETACHED_MAX`].
     #[serde(default)]
     pub accusations: Vec<String>,
+    /// Packets that were killed with nodes which have left the chain since, by the nodes' names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub left: BTreeMap<String, u64>,
     /// NFs that control requests have changed, and how many of these are kept.
     #[serde(default)]
     pub amended: BTreeMap<String, usize>,
@@ -324,6 +327,7 @@ impl Supervisor {
             recovery: RecoveryStatus::of(&self.past),
             detached: self.past.detached.iter().cloned().collect(),
             accusations: self.past.accusations.iter().cloned().collect(),
+            left: self.past.killed_with_left(),
             amended: self.amended_counts(),
         }
     }

@@ -5,17 +5,15 @@
 //!
 //! | record | what it does | what could happen otherwise |
 //! |---|---|---|
-//! | `Admit` | takes new pools and lanes in | packets of a pool that a neighbour does not know yet |
+//! | `Admit` | takes new pools and lanes in | packets of a pool that a neighbour does not know |
 //! | `Rewire` | turns to new outputs, and exchanges nodes | packets enter a link that runs empty |
-//! | `Inputs`, `Sync` | lets go of links that go | what is left in them is given up while it is read |
+//! | `Inputs` | turns from a link that is empty by now (`emptying`) | packets overtake others |
+//! | `Inputs`, `Sync` | lets go of all that go | what is left in them is given up while read |
 //!
 //! Whoever does not answer in time is ended: it stands still, and its successor is made for the new
 //! chain. A thread cannot be ended.
 
 use std::time::Duration;
-
-use catena_shm::ring::RingMemory;
-use catena_shm::sync::Ordering;
 
 use crate::chain::Chain;
 use crate::placement::Placement;
@@ -28,29 +26,8 @@ use crate::supervisor::clock::now;
 use crate::supervisor::instance::{Changing, State};
 use crate::supervisor::memory::{RingName, needed_by, rings};
 
-/// How long packets on their new way wait for those that workers which go still hold, while the
-/// links that go are empty.
-const HOLD_PATIENCE: Duration = Duration::from_secs(1);
-
-/// Workers that go have been asked whether they hold nothing.
-struct Emptying {
-    /// Number of the question.
-    round: u64,
-    /// Packets that had been taken from each link that goes.
-    passed: Vec<u64>,
-}
-
-/// Whether workers that go may hold something.
-enum Held {
-    Nothing,
-    /// This one has not said that it holds nothing.
-    ByWorker(usize),
-    /// Something has passed since they said so, and they have been asked again.
-    AskedAgain,
-}
-
 /// A worker that was there when the change began, and which life of it.
-type Life = (usize, u32);
+pub(super) type Life = (usize, u32);
 
 impl Supervisor {
     /// Steps 2 to 4. A worker that dies from here on is replaced by one that is made for the chain
@@ -88,7 +65,7 @@ impl Supervisor {
         self.await_each(&staying, Changing::Rewired);
         let going: Vec<RingName> = self.going(old_chain, &rings(old));
         let leaving = self.leaving(old);
-        let drained = self.run_empty(&staying, &leaving, &going);
+        let drained = self.run_empty(old_chain, (&staying, &leaving), &going);
         for life in &staying {
             self.have_let_go(*life);
         }
@@ -128,7 +105,7 @@ impl Supervisor {
 
     /// Tells a worker that stays which links reach it: it takes nothing more from others.
     fn have_let_go(&mut self, life: Life) {
-        let inputs = self.inputs(life.0);
+        let inputs = self.inputs(life.0, |_| true, &[]);
         self.next_request += 1;
         let id = self.next_request;
         if let Some(instance) = self.same_life(life) {
@@ -192,89 +169,6 @@ impl Supervisor {
             workers.filter(|(_, (old, now))| !old.nodes.is_empty() && now.nodes.is_empty());
         let lives = leaving.map(|(worker, _)| (worker, self.instances[worker].epoch));
         lives.collect()
-    }
-
-    /// Step 3: workers that go take nothing more in, and send what they hold; waits until links
-    /// that go are empty. Who holds something for longer than others are to wait loses it.
-    fn run_empty(&mut self, staying: &[Life], leaving: &[Life], going: &[RingName]) -> bool {
-        let deadline = now() + PATIENCE;
-        // How long links that go were empty, and what workers hold was all that was waited for.
-        let (mut waited, mut looked) = (Duration::ZERO, now());
-        let mut asked = self.have_emptied(leaving, going);
-        let mut unread = Vec::new();
-        while now() < deadline + waited {
-            self.step(Duration::from_millis(1), &[]);
-            let since = now() - std::mem::replace(&mut looked, now());
-            let is_read = |ring: &RingName| {
-                let receiver = staying.iter().find(|(worker, _)| *worker == ring.to);
-                let lives = self.instances[ring.to].is_live();
-                receiver.map_or(lives, |life| self.is_same_life(*life))
-            };
-            let (read, left): (Vec<RingName>, Vec<RingName>) =
-                going.iter().copied().partition(is_read);
-            // What its receiver left behind nobody takes: it is given up in the end.
-            let is_empty = |ring: &RingName| self.memory.not_given_back(ring).is_empty();
-            if read.iter().all(is_empty) {
-                waited += since;
-                match self.held(leaving, going, &mut asked) {
-                    Held::Nothing => return true,
-                    Held::ByWorker(worker) if waited >= HOLD_PATIENCE => {
-                        let name = &self.placement.workers[worker].name;
-                        self.notice(format!(
-                            "worker {name} goes before it has said that it holds nothing: what \
-                             it holds is lost and counted"
-                        ));
-                        return true;
-                    }
-                    Held::ByWorker(_) | Held::AskedAgain => {}
-                }
-            }
-            // Else whoever sends into it would stand still when it is full.
-            for ring in left {
-                if let (Some(link), false) = (ring.link, unread.contains(&ring)) {
-                    unread.push(ring);
-                    self.tell(ring.from, &ToWorker::PeerDown { link });
-                }
-            }
-        }
-        false
-    }
-
-    /// Asks workers that go to take nothing more in, and to say when they hold nothing.
-    fn have_emptied(&mut self, leaving: &[Life], going: &[RingName]) -> Emptying {
-        // Before anybody hears of the round: who takes something after its answer is found out.
-        let passed = self.passed_by(going);
-        self.next_request += 1;
-        let round = self.next_request;
-        for (worker, _) in leaving {
-            self.tell(*worker, &ToWorker::Drain { round });
-        }
-        Emptying { round, passed }
-    }
-
-    /// While links that go are empty: whether a worker that goes may hold something.
-    /// One that has said that it holds nothing may have been sent something since, so it counts
-    /// only if nothing has passed since all were asked (as in `draining`).
-    fn held(&mut self, leaving: &[Life], going: &[RingName], asked: &mut Emptying) -> Held {
-        // The chain may be draining: an answer to a later round says as much.
-        let holds = |(worker, epoch): &Life| {
-            let has_said = self.instances[*worker].drained >= asked.round;
-            (self.is_same_life((*worker, *epoch)) && !has_said).then_some(*worker)
-        };
-        if let Some(worker) = leaving.iter().find_map(holds) {
-            return Held::ByWorker(worker);
-        }
-        if !leaving.is_empty() && self.passed_by(going) != asked.passed {
-            *asked = self.have_emptied(leaving, going);
-            return Held::AskedAgain;
-        }
-        Held::Nothing
-    }
-
-    fn passed_by(&self, rings: &[RingName]) -> Vec<u64> {
-        let mapped = rings.iter().map(|ring| self.memory.ring(ring, None));
-        let tails = mapped.map(|ring| ring.map_or(0, |ring| ring.tail().load(Ordering::Acquire)));
-        tails.collect()
     }
 
     /// Step 4, for workers that go: their buffers come home, then they stop. What lies in a link

@@ -472,7 +472,12 @@ impl<'a> Control<'a> {
                 }
             }
             ToWorker::Inputs(inputs) => {
-                if let Some(Change::Inputs(links)) = self.change.take() {
+                if let Some(Change::Inputs(waiting)) = &mut self.change {
+                    let chosen = |rx: &mut RxLink| {
+                        let mut all = inputs.iter().flat_map(|(_, links)| links);
+                        all.any(|(link, _)| *link == rx.index)
+                    };
+                    let links = waiting.extract_if(.., chosen).collect();
                     running.command(Command::Inputs(inputs, links));
                 }
             }

@@ -13,6 +13,7 @@ use crate::protocol::FromWorker;
 use crate::supervisor::Supervisor;
 use crate::supervisor::body::Body;
 use crate::supervisor::book::WrittenContainers;
+use crate::supervisor::change::Change;
 use crate::supervisor::container::{Container, JOIN, Process};
 use crate::supervisor::instance::{Changing, State};
 
@@ -286,6 +287,50 @@ fn a_node_that_does_not_leave_is_ended() {
     });
 }
 
+/// Though the chain has no place for it any more.
+#[test]
+fn what_a_node_held_that_dies_as_it_goes_is_counted_by_its_name() {
+    let lost = Cell::new(0);
+    has_its_course(&line(&[("a", LONG), ("b", "count")]), |history, order| {
+        history.steps(9 + usize::try_from(order).unwrap());
+        let process = history.process_of("a");
+        history.when(Deed::Kill(process), move |all| match all.change {
+            Change::Admitting(_) => order % 2 == 0,
+            Change::Switching(_) => order % 2 == 1,
+            _ => false,
+        });
+        history.become_what(line(&[("b", "count")]))?;
+        let left = history.supervisor().status().left;
+        lost.set(lost.get() + left.get("a").copied().unwrap_or(0));
+        Ok(())
+    });
+    assert!(lost.get() > 0, "it held none in any order");
+}
+
+/// What it counted is in the past by then, and its page is still there.
+#[test]
+fn what_a_node_counted_that_died_as_it_went_counts_once_for_another_supervisor() {
+    let kept = Draft {
+        is_kept: true,
+        ..line(&[("a", "policer, rate: 50kpps, burst: 20")])
+    };
+    has_its_course(&kept, |history, _| {
+        with(|world| world.dies_in = None);
+        history.steps(60);
+        let process = history.process_of("a");
+        history.when(Deed::Kill(process), |all| {
+            matches!(all.change, Change::Switching(_))
+        });
+        let short = Draft {
+            is_kept: true,
+            ..line(&[])
+        };
+        history.become_what(short)?;
+        with(|world| world.has_died = true);
+        history.take_over()
+    });
+}
+
 /// Packets that nodes held at their end, and did not send.
 fn unsent(history: &mut History<'_>) -> u64 {
     let counters = every_life(history.supervisor());
@@ -359,6 +404,32 @@ fn a_source_that_goes_takes_nothing_more_in() {
         history.steps(9);
         history.must_become(of("other"))
     });
+}
+
+/// Whoever sends into a new link that is full stands still, and so do links that go before it, if
+/// its receiver waits for them, too.
+#[test]
+fn a_change_at_two_places_does_not_wait_for_itself() {
+    let of = |source, nfs: &[(&str, &'static str)]| Draft {
+        source,
+        trust: "ro",
+        slots: 2,
+        ..line(nfs)
+    };
+    let (a, b, c) = (("a", "count"), ("b", "count"), ("c", "count"));
+    let long = of("in", &[a, b, c]);
+    for (before, after) in [
+        (of("in", &[a, b]), of("other", &[a, b, c])),
+        (long.clone(), of("other", &[a, b])),
+        (long, of("other", &[b, c])),
+    ] {
+        has_its_course(&before, |history, _| {
+            history.steps(9);
+            history.must_become(after.clone())?;
+            history.steps(9);
+            history.must_become(before.clone())
+        });
+    }
 }
 
 /// Its neighbours would wait for it for ever.

@@ -1,0 +1,190 @@
+//! Which links that go a receiver empties before it reads one that is new. Pure.
+//!
+//! A receiver turns from link to link, not from all to all: were everybody to wait until every
+//! link of a change is empty, whoever sends into a new one that is full would stand still, and so
+//! would the links that go before it. A new link waits for one that goes
+//!
+//! - if both lead to the same node: one takes the place of the other;
+//! - if what passed the old one is followed by what passes the new one: who sends into the old one
+//!   (or did, in front of nodes that go) is on the way of the new one. Not if those that the old
+//!   one leads to are on that way, too: then its packets come by the new link themselves.
+//!
+//! So packets do not overtake those that the same sender has put into a link that goes. What cannot
+//! be held: where a sender turns away from nodes that stay, and whose links stay, the last packets
+//! in *those* links may be overtaken by what goes past them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::chain::Chain;
+use crate::chain::model::{is_gone, is_link_gone};
+
+/// For each of the links that go, by their numbers in `old`: the new links of `now`, to nodes that
+/// stay, that wait for it. `now` is numbered as the successor of `old`.
+pub(super) fn awaited_by(old: &Chain, now: &Chain, going: &[usize]) -> Vec<Vec<usize>> {
+    let new = now.links.iter().enumerate().skip(old.links.len());
+    let stays = |node: usize| node < old.nodes.len();
+    let new: Vec<_> = new
+        .filter(|(_, link)| !is_link_gone(link) && stays(link.to))
+        .collect();
+    let ways = ways(old, now, going);
+    let mut behind = BTreeMap::new();
+    let mut reached_from = |node: usize| -> BTreeSet<usize> {
+        let nodes = behind.entry(node);
+        nodes.or_insert_with(|| reached(node, now, &ways)).clone()
+    };
+    let awaited = going.iter().map(|number| {
+        let goes = &old.links[*number];
+        let senders = senders(old, now, going, goes.from);
+        let followers: BTreeSet<usize> = senders.into_iter().flat_map(&mut reached_from).collect();
+        let own = match now.nodes[goes.to].ends_paths() {
+            true => BTreeSet::new(),
+            false => reached_from(goes.to),
+        };
+        let waits = |from: usize, to: usize| {
+            to == goes.to || (followers.contains(&from) && !own.contains(&from))
+        };
+        let waiting = new.iter().filter(|(_, link)| waits(link.from, link.to));
+        waiting.map(|(index, _)| *index).collect()
+    });
+    awaited.collect()
+}
+
+/// Where packets go on to from each node: by links of the new chain, and from nodes that go by
+/// those of the old one.
+fn ways(old: &Chain, now: &Chain, going: &[usize]) -> BTreeMap<usize, Vec<usize>> {
+    let left = going.iter().map(|link| &old.links[*link]);
+    let left = left.filter(|link| is_gone(&now.nodes[link.from]));
+    let links = now.links.iter().filter(|link| !is_link_gone(link));
+    let mut ways: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for link in links.chain(left) {
+        ways.entry(link.from).or_default().push(link.to);
+    }
+    ways
+}
+
+/// Where packets come to that `start` sends, and it.
+fn reached(start: usize, now: &Chain, ways: &BTreeMap<usize, Vec<usize>>) -> BTreeSet<usize> {
+    let mut found = BTreeSet::from([start]);
+    let mut front = vec![start];
+    while let Some(node) = front.pop() {
+        if node != start && now.nodes[node].ends_paths() {
+            continue;
+        }
+        let next = ways.get(&node).into_iter().flatten();
+        front.extend(next.filter(|next| found.insert(**next)));
+    }
+    found
+}
+
+/// Nodes that stay and sent what `node` sends on: it, or those in front of it if it goes.
+fn senders(old: &Chain, now: &Chain, going: &[usize], node: usize) -> BTreeSet<usize> {
+    let (mut found, mut seen) = (BTreeSet::new(), BTreeSet::from([node]));
+    let mut front = vec![node];
+    while let Some(node) = front.pop() {
+        if !is_gone(&now.nodes[node]) {
+            found.insert(node);
+            continue;
+        }
+        let inputs = going.iter().map(|link| &old.links[*link]);
+        let before = inputs.filter(|link| link.to == node).map(|link| link.from);
+        front.extend(before.filter(|before| seen.insert(*before)));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::supervisor::renumber::renumber;
+    use crate::supervisor::simulation::registry;
+
+    /// A chain of NFs that pass packets on, with these links; names that begin with `s` are
+    /// sources, with `d` drains, with `m` merge.
+    fn chain(links: &[&str]) -> Chain {
+        let ends: BTreeSet<&str> = links.iter().flat_map(|link| link.split(" -> ")).collect();
+        let (mut ports, mut nfs) = (String::new(), String::new());
+        for end in ends {
+            match end.as_bytes() {
+                [b's', ..] => ports += &format!("  {end}: {{ source: {{}} }}\n"),
+                [b'd', ..] => ports += &format!("  {end}: {{ drain: {{}} }}\n"),
+                [b'm', ..] => nfs += &format!("  {end}: {{ type: merge }}\n"),
+                _ => nfs += &format!("  {end}: {{ type: count }}\n"),
+            }
+        }
+        let links: String = links.iter().map(|link| format!("  - {link}\n")).collect();
+        let nfs = if nfs.is_empty() {
+            nfs
+        } else {
+            format!("nfs:\n{nfs}")
+        };
+        let text =
+            format!("name: c\nports:\n{ports}{nfs}links:\n{links}run: {{ mode: process }}\n");
+        let checked = Chain::parse(&text, Path::new("."), registry(), None);
+        checked
+            .unwrap_or_else(|errors| panic!("{errors}\n{text}"))
+            .chain
+    }
+
+    /// By name, which new links wait for each that goes.
+    fn waits(old: &[&str], new: &[&str]) -> BTreeMap<String, Vec<String>> {
+        let (old, new) = (chain(old), chain(new));
+        let now = renumber(&old, &new);
+        let links = 0..old.links.len();
+        let going: Vec<usize> = links
+            .filter(|link| is_link_gone(&now.links[*link]))
+            .collect();
+        let awaited = awaited_by(&old, &now, &going);
+        let name = |chain: &Chain, link: usize| chain.links[link].name.clone();
+        let waits = going.iter().zip(awaited).map(|(goes, new)| {
+            let new = new.into_iter().map(|link| name(&now, link));
+            (name(&old, *goes), new.collect())
+        });
+        waits.collect()
+    }
+
+    fn are(expected: &[(&str, &[&str])]) -> BTreeMap<String, Vec<String>> {
+        let one = |(goes, new): &(&str, &[&str])| {
+            (
+                (*goes).to_owned(),
+                new.iter().map(|name| (*name).to_owned()).collect(),
+            )
+        };
+        expected.iter().map(one).collect()
+    }
+
+    #[test]
+    fn a_new_link_waits_for_what_goes_at_its_place_and_for_nothing_further_on_its_way() {
+        let old = ["s -> a", "a -> b", "b -> d"];
+        let found = waits(&old, &["s2 -> a", "a -> b", "b -> c", "c -> d"]);
+        let expected = [("s -> a", &["s2 -> a"][..]), ("b -> d", &["c -> d"])];
+        assert_eq!(found, are(&expected));
+    }
+
+    #[test]
+    fn what_leads_past_nodes_that_go_waits_for_all_that_they_were_sent() {
+        let new = &["s -> d"][..];
+        let found = waits(&["s -> a", "a -> b", "b -> d"], new);
+        let expected = [("s -> a", new), ("a -> b", new), ("b -> d", new)];
+        assert_eq!(found, are(&expected));
+    }
+
+    /// Its sender has turned away from a node that stays, and goes past it.
+    #[test]
+    fn a_new_link_waits_for_what_its_sender_sent_elsewhere() {
+        let old = ["s -> a", "a -> b", "b -> m", "s3 -> m", "m -> d"];
+        let new = ["s -> m", "s4 -> a", "a -> b", "b -> m", "s3 -> m", "m -> d"];
+        let expected = [("s -> a", &["s -> m", "s4 -> a"][..])];
+        assert_eq!(waits(&old, &new), are(&expected));
+    }
+
+    /// Else they would wait for themselves.
+    #[test]
+    fn a_new_link_does_not_wait_for_packets_that_come_by_it() {
+        let old = ["s -> a", "a -> b", "b -> d"];
+        let new = ["s -> m", "s4 -> a", "a -> b", "b -> m", "m -> d"];
+        let expected = [("s -> a", &["s4 -> a"][..]), ("b -> d", &["m -> d"])];
+        assert_eq!(waits(&old, &new), are(&expected));
+    }
+}
