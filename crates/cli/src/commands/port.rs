@@ -49,7 +49,7 @@ pub(crate) enum Dpdk {
 fn build_plugin(output: Option<&Path>) -> Result<(), Failure> {
     let usual = dpdk::usual_place();
     let file = output.unwrap_or(&usual);
-    let version = dpdk::build(file).map_err(|error| Failure::input(error))?;
+    let version = dpdk::build(file).map_err(Failure::input)?;
     outln!("built {} against DPDK {version}", file.display());
     if file != usual {
         outln!("workers find it by {}={}", dpdk::VARIABLE, file.display());
