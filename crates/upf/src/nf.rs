@@ -101,8 +101,9 @@ impl UpfNf {
     fn hold(&mut self, burst: &mut Burst<'_>, now_ns: u64) {
         for (index, hold) in std::mem::take(&mut self.to_hold) {
             let has_room = self.held.has_room(hold.slot, hold.suggested);
-            if let Some(kept) = has_room.then(|| burst.keep(index)).flatten() {
-                self.store(kept, hold, now_ns);
+            match has_room.then(|| burst.keep(index)).flatten() {
+                Some(kept) => self.store(kept, hold, now_ns),
+                None => self.upf.traces.given_up(hold.slot, Why::BufferFull),
             }
         }
     }

@@ -104,6 +104,9 @@ impl Upf {
             return hold;
         }
         if self.is_of_link(packet, found, signals, now_ns) {
+            if !self.traces.is_idle() {
+                self.note(packet, found, Decision::Consumed, now_ns);
+            }
             return Decision::Consumed;
         }
         self.rule(packet, found, signals, now_ns)
@@ -176,7 +179,7 @@ impl Upf {
                     address: src,
                     port: src_port,
                 };
-                if !self.traces.is_idle() {
+                if !self.traces.is_idle() && self.settings.is_peer(src) {
                     self.traces.heard(bytes, from..to, src, now_ns);
                 }
                 self.datagram(&bytes[from..to], peer, now_ns);
@@ -264,7 +267,7 @@ impl Upf {
                 return Err(Decision::Consumed);
             }
             MessageType::ECHO_RESPONSE => {
-                self.hear_echo(peer.0, view.sequence().unwrap_or(0), now_ns);
+                self.hear_echo(peer, view.sequence().unwrap_or(0));
                 return Err(Decision::Consumed);
             }
             MessageType::ERROR_INDICATION => {

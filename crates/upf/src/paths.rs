@@ -3,7 +3,8 @@
 //! Beside packets: sessions say which peers their FARs send to, time says which of them are to be
 //! asked; `echoes` asks, and tells SMFs. Specification: TS 29.281 7.2.1; TS 23.527 5.2.
 //!
-//! Limits: [`PATH_COUNT_MAX`] paths are asked; of those beyond nothing is known.
+//! Limits: the first [`PATH_COUNT_MAX`] paths, by interface and address, are asked; of those beyond
+//! nothing is known.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -27,27 +28,33 @@ pub struct EchoTerms {
     pub n3: u32,
 }
 
-#[derive(Debug)]
+impl EchoTerms {
+    /// Those of one of several shards, each of which asks the peers of its sessions: together not
+    /// more often than one UPF may.
+    #[must_use]
+    pub(crate) const fn of_shards(self, count: u16) -> Self {
+        Self {
+            interval_ns: self.interval_ns.saturating_mul(count as u64),
+            ..self
+        }
+    }
+}
+
+#[derive(Debug, Default)]
 struct Path {
     /// Sessions that send into tunnels of it.
     sessions: u32,
     /// Requests without an answer.
     tries: u32,
     next_ns: u64,
+    /// Number of the last request, which its repetitions have too.
     sequence: u16,
     is_down: bool,
+    /// Whether SMFs have been told that it is down.
+    is_told: bool,
 }
 
-/// What is to be done about a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Due {
-    /// An Echo Request with this number.
-    Ask(u16),
-    /// It has failed.
-    Failed,
-}
-
-/// All paths that sessions use.
+/// All paths that sessions use, and those that SMFs believe to be down.
 #[derive(Debug)]
 pub(crate) struct Paths {
     terms: EchoTerms,
@@ -77,62 +84,54 @@ impl Paths {
         }
         let next_ns = self.now_ns.saturating_add(self.terms.interval_ns);
         for end in ends {
-            if let Some(path) = self.all.get_mut(end) {
-                path.sessions += 1;
-            } else if self.all.len() < PATH_COUNT_MAX {
-                let path = Path {
-                    sessions: 1,
-                    tries: 0,
-                    next_ns,
-                    sequence: 0,
-                    is_down: false,
-                };
-                self.all.insert(*end, path);
-                self.next_ns = self.next_ns.min(next_ns);
-            }
+            let path = self.all.entry(*end).or_insert_with(|| Path {
+                next_ns,
+                ..Path::default()
+            });
+            path.sessions += 1;
+            self.next_ns = self.next_ns.min(path.next_ns);
         }
     }
 
-    /// A session uses these paths no longer.
+    /// A session uses these paths no longer. One that SMFs believe to be down is asked on, so that
+    /// they hear when it is there again.
     pub(crate) fn leave(&mut self, ends: &[End]) {
         for end in ends {
             if let Some(path) = self.all.get_mut(end) {
                 path.sessions = path.sessions.saturating_sub(1);
-                if path.sessions == 0 {
+                if path.sessions == 0 && !path.is_told {
                     self.all.remove(end);
                 }
             }
         }
     }
 
-    /// What is due now.
-    pub(crate) fn check(&mut self, now_ns: u64) -> Vec<(End, Due)> {
+    /// Who is to be asked now, and with which number.
+    pub(crate) fn check(&mut self, now_ns: u64) -> Vec<(End, u16)> {
         self.now_ns = now_ns;
         let mut due = Vec::new();
         if now_ns < self.next_ns {
             return due;
         }
-        for (end, path) in self
-            .all
-            .iter_mut()
-            .filter(|(_, path)| path.next_ns <= now_ns)
-        {
+        let asked = || 0..PATH_COUNT_MAX;
+        let all = self.all.iter_mut().zip(asked());
+        for ((end, path), _) in all.filter(|((_, path), _)| path.next_ns <= now_ns) {
             if path.tries < self.terms.n3 {
-                self.sequence = self.sequence.wrapping_add(1);
-                (path.sequence, path.tries) = (self.sequence, path.tries + 1);
+                if path.tries == 0 {
+                    self.sequence = self.sequence.wrapping_add(1);
+                    path.sequence = self.sequence;
+                }
+                path.tries += 1;
                 path.next_ns = now_ns.saturating_add(self.terms.t3_ns);
-                due.push((*end, Due::Ask(path.sequence)));
+                due.push((*end, path.sequence));
                 continue;
             }
-            // One that has failed is asked on, in case that it comes back.
-            path.tries = 0;
+            // It is asked on, in case that it comes back.
+            (path.tries, path.is_down) = (0, true);
             path.next_ns = now_ns.saturating_add(self.terms.interval_ns);
-            if !path.is_down {
-                path.is_down = true;
-                due.push((*end, Due::Failed));
-            }
         }
-        let nexts = self.all.values().map(|path| path.next_ns);
+        let nexts = self.all.values().zip(asked());
+        let nexts = nexts.map(|(path, _)| path.next_ns);
         self.next_ns = nexts.min().unwrap_or(u64::MAX);
         due
     }
@@ -142,22 +141,61 @@ impl Paths {
         (self.next_ns != u64::MAX).then_some(self.next_ns)
     }
 
-    /// An Echo Response; the path that is there again with it, if one had failed.
-    pub(crate) fn heard(&mut self, from: IpAddr, sequence: u16) -> Option<End> {
-        let mut all = self.all.iter_mut();
-        let its = |(end, path): &(&End, &mut Path)| {
-            end.1 == from && path.sequence == sequence && path.tries > 0
-        };
-        let (end, path) = all.find(its)?;
-        path.tries = 0;
-        path.next_ns = self.now_ns.saturating_add(self.terms.interval_ns);
-        std::mem::take(&mut path.is_down).then_some(*end)
+    /// An Echo Response.
+    pub(crate) fn heard(&mut self, end: End, sequence: u16) {
+        let path = self.all.get_mut(&end);
+        let path = path.filter(|path| path.sequence == sequence && path.tries > 0);
+        if let Some(path) = path {
+            (path.tries, path.is_down) = (0, false);
+            path.next_ns = self.now_ns.saturating_add(self.terms.interval_ns);
+        }
+    }
+
+    /// Up to `count` paths of which SMFs do not know yet that they are down, or are there again.
+    pub(crate) fn untold(&self, is_down: bool, count: usize) -> Vec<End> {
+        let all = self.all.iter();
+        let untold = all.filter(|(_, path)| path.is_down == is_down && path.is_told != is_down);
+        untold.map(|(end, _)| *end).take(count).collect()
+    }
+
+    /// SMFs have been told of these paths.
+    pub(crate) fn told(&mut self, ends: &[End], is_down: bool) {
+        for end in ends {
+            if let Some(path) = self.all.get_mut(end) {
+                path.is_told = is_down;
+                if path.sessions == 0 && !is_down {
+                    self.all.remove(end);
+                }
+            }
+        }
     }
 
     /// Each path, how many sessions use it, and whether it is down.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&End, u32, bool)> {
         let all = self.all.iter();
         all.map(|(end, path)| (end, path.sessions, path.is_down))
+    }
+
+    /// Paths that SMFs believe to be down.
+    pub(crate) fn believed_down(&self) -> Vec<End> {
+        let down = self.all.iter().filter(|(_, path)| path.is_told);
+        down.map(|(end, _)| *end).collect()
+    }
+
+    /// Goes on with what another UPF's SMFs believe.
+    pub(crate) fn believe_down(&mut self, ends: impl Iterator<Item = End>) {
+        if self.terms.interval_ns == 0 {
+            return;
+        }
+        for end in ends {
+            let next_ns = self.now_ns.saturating_add(self.terms.interval_ns);
+            let path = self.all.entry(end).or_insert_with(|| Path {
+                next_ns,
+                ..Path::default()
+            });
+            (path.is_down, path.is_told) = (true, true);
+            self.next_ns = self.next_ns.min(path.next_ns);
+        }
     }
 }
 

@@ -114,11 +114,23 @@ impl Trace {
 }
 
 /// All traces of a UPF.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Traces {
     all: Vec<Trace>,
     last_id: u32,
     now_ns: u64,
+}
+
+impl From<u64> for Traces {
+    /// None yet, whose numbers follow a random one: a trace of a UPF is not taken for one of its
+    /// successor.
+    fn from(random: u64) -> Self {
+        Self {
+            all: Vec::new(),
+            last_id: (random >> 32) as u32,
+            now_ns: 0,
+        }
+    }
 }
 
 impl Traces {

@@ -145,6 +145,11 @@ impl Transactions {
         self.pending.len() < PENDING_COUNT_MAX
     }
 
+    /// Requests for which there is room.
+    pub fn room(&self) -> usize {
+        PENDING_COUNT_MAX.saturating_sub(self.pending.len())
+    }
+
     /// Answers that are kept.
     pub fn kept(&self) -> usize {
         self.answers.len()

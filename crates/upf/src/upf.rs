@@ -5,6 +5,7 @@
 //! `path` (packets). Nothing here does I/O or reads a clock.
 
 use std::collections::{HashSet, VecDeque};
+use std::net::IpAddr;
 
 use catena_flow::{Fate, FlowTable, HeapMemory, Inserted, Shape, Timeouts};
 
@@ -200,6 +201,8 @@ pub(crate) struct Requests {
     untold: VecDeque<u64>,
     end_markers: VecDeque<crate::rules::Far>,
     released: VecDeque<(u32, bool)>,
+    /// GTP-U paths that SMFs believe to be down, by the names of their interfaces.
+    down: Vec<(String, IpAddr)>,
 }
 
 /// All state of a UPF.
@@ -300,8 +303,8 @@ impl Upf {
             advertisements: crate::limiter::Limiter::new(crate::limiter::ADVERTISEMENTS_PER_S),
             icmp_errors: crate::limiter::Limiter::new(settings.icmp_errors),
             counters: Counters::default(),
-            traces: Traces::default(),
-            paths: Paths::new(settings.echo, now_ns),
+            traces: Traces::from(settings.seed[1]),
+            paths: Paths::new(settings.echo.of_shards(shard_count), now_ns),
             ident: 0,
             store,
             clock,
@@ -390,6 +393,15 @@ impl Upf {
             untold: std::mem::take(&mut self.untold),
             end_markers: std::mem::take(&mut self.end_markers),
             released: std::mem::take(&mut self.released),
+            down: self
+                .paths
+                .believed_down()
+                .into_iter()
+                .filter_map(|(place, peer)| {
+                    let interface = self.settings.interfaces.get(usize::from(place))?;
+                    Some((interface.name.clone(), peer))
+                })
+                .collect(),
         }
     }
 
@@ -397,6 +409,12 @@ impl Upf {
     /// where their number changes, is forgotten: new ones may have their numbers.
     pub(crate) fn take_requests(&mut self, requests: Requests) {
         self.end_markers.extend(requests.end_markers);
+        let interfaces = &self.settings.interfaces;
+        let down = requests.down.into_iter().filter_map(|(name, peer)| {
+            let place = interfaces.iter().position(|one| one.name == name)?;
+            Some((u8::try_from(place).ok()?, peer))
+        });
+        self.paths.believe_down(down);
         if requests.recovery != self.store.recovery() {
             return;
         }

@@ -143,6 +143,7 @@ impl UpfNf {
                 if self.held.has_room(hold.slot, hold.suggested) {
                     self.store(kept, hold, now_ns);
                 } else {
+                    self.upf.traces.given_up(hold.slot, Why::BufferFull);
                     out.drop_kept(kept, dropped(Why::BufferFull));
                 }
             }

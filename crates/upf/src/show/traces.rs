@@ -4,7 +4,6 @@
 //! `{"trace": "read", "id": I, "seid": N}`, `{"trace": "end", "id": I, "seid": N}`. A shard that
 //! does not serve the session answers null.
 
-use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
@@ -180,9 +179,9 @@ fn told<'a>(record: &Record, name: &impl Fn(u8) -> &'a str) -> String {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits
+        .map(|digit| char::from(DIGITS[usize::from(digit)]))
+        .collect()
 }

@@ -75,7 +75,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let ended_by = follow(arguments, &mut trace, |records| {
         for record in records {
             if let Some(file) = &mut file {
-                file.add(record)?;
+                file.add(record);
             }
             match shows {
                 true => outln!("{}", line(record)),
@@ -119,9 +119,10 @@ fn follow(
             return Ok("records");
         }
         match answer["more"] == true {
+            _ if is_over => return Ok("seconds"),
             true => continue,
-            false if answer["session"] == false => return Ok("session"),
-            false if is_over => return Ok("seconds"),
+            // No shard has it, if it answers nothing at all.
+            false if answer["session"] != true => return Ok("session"),
             false => {}
         }
         let rest = end.map_or(POLL, |end| end.saturating_duration_since(Instant::now()));
@@ -220,9 +221,10 @@ impl<'a> Trace<'a> {
     }
 }
 
-/// Whether a request fell to an NF that had no time to answer it.
+/// Whether a request fell to an NF that could not answer it now.
 fn is_silence(failure: &Failure) -> bool {
-    failure.message.contains("did not answer")
+    let words = ["did not answer", "ask again"];
+    words.iter().any(|words| failure.message.contains(words))
 }
 
 fn nothing_yet() -> Value {
@@ -300,13 +302,13 @@ impl<'a> Pcapng<'a> {
     }
 
     /// Adds a record, if it has a frame.
-    fn add(&mut self, record: &Value) -> Result<(), Failure> {
+    fn add(&mut self, record: &Value) {
         let interface = text(record, "interface");
-        let number = self.interfaces.iter().position(|name| name == interface);
-        let (Some(number), Some(frame)) = (number, bytes(text(record, "frame"))) else {
-            return Ok(());
+        let frame = bytes(text(record, "frame"));
+        let Some(frame) = frame.filter(|_| !interface.is_empty()) else {
+            return;
         };
-        let number = u32::try_from(number).unwrap_or(0);
+        let number = self.number_of(interface);
         let original_len = record["bytes"]
             .as_u64()
             .and_then(|len| u32::try_from(len).ok());
@@ -323,7 +325,17 @@ impl<'a> Pcapng<'a> {
             (pcapng::PACKET_FLAGS, &way.to_le_bytes()[..]),
         ];
         pcapng::packet(&mut self.gathered, number, &record_of_file, &options);
-        Ok(())
+    }
+
+    /// The number of an interface in the file, which is new behind an `apply` at times.
+    fn number_of(&mut self, interface: &str) -> u32 {
+        let known = self.interfaces.iter().position(|name| name == interface);
+        let number = known.unwrap_or_else(|| {
+            pcapng::interface(&mut self.gathered, interface);
+            self.interfaces.push(interface.to_owned());
+            self.interfaces.len() - 1
+        });
+        u32::try_from(number).unwrap_or(0)
     }
 
     fn flush(&mut self) -> Result<(), Failure> {
