@@ -28,7 +28,7 @@ pub(crate) fn balancer() -> Bench {
 }
 
 /// The service, to a client of its family.
-fn service(client: SocketAddr) -> SocketAddr {
+pub(crate) fn service(client: SocketAddr) -> SocketAddr {
     match client.ip() {
         IpAddr::V4(_) => SocketAddr::from(([10, 0, 0, 100], 80)),
         IpAddr::V6(_) => "[2001:db8::100]:80".parse().unwrap(),

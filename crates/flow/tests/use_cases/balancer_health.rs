@@ -5,10 +5,11 @@
 use std::net::SocketAddr;
 
 use super::balancer::{
-    C, LEAST, MAGLEV, ROUND_ROBIN, S, answer, ask, balancer, client, open, server, set,
+    C, CLIENTS, LEAST, MAGLEV, ROUND_ROBIN, S, answer, ask, balancer, client, open, server,
+    service, set,
 };
 use super::bench::Bench;
-use super::packet::{ACK, RST, SYN};
+use super::packet::{ACK, RST, SYN, ends, udp};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -128,6 +129,130 @@ fn nobody_takes_a_server_out_that_answers() {
     for scheduler in [ROUND_ROBIN, MAGLEV, LEAST] {
         bench.set("scheduler", 0, &[scheduler]);
         assert!(open(&mut bench, client(3000 + scheduler as u32)).is_ok());
+    }
+}
+
+/// A datagram of a new client's: the server that it goes to.
+fn send(bench: &mut Bench, client: SocketAddr) -> u8 {
+    let passed = bench.pass(CLIENTS, &udp(client, service(client), b"question"));
+    assert_eq!(passed.verdict, "servers");
+    let to = ends(&passed.bytes).1;
+    (0..40)
+        .find(|number| server(*number, client) == to)
+        .unwrap()
+}
+
+/// Clients that ask again each second until all of `dead` are out, at the same time.
+fn take_out(bench: &mut Bench, dead: &[u8]) {
+    let mut waiting: Vec<SocketAddr> = Vec::new();
+    for round in 0..5 {
+        waiting.extend((0..60).map(|number| client(20_000 + 60 * round + number)));
+        waiting.retain(|one| {
+            let chosen = ask(bench, *one, (C, 0), SYN).unwrap();
+            let is_dead = dead.contains(&chosen);
+            if !is_dead {
+                let back = (S, C.wrapping_add(1));
+                assert_eq!(answer(bench, chosen, *one, back, SYN | ACK), "clients");
+            }
+            is_dead
+        });
+        bench.wait(SECOND);
+    }
+    for number in 0..3 {
+        let is_out = bench.global("failed", number.into()) >= 3;
+        assert_eq!(is_out, dead.contains(&number), "{number}");
+    }
+}
+
+#[test]
+fn syns_that_a_server_ignores_take_it_out_only_if_it_answers_nobody() {
+    for scheduler in [ROUND_ROBIN, MAGLEV, LEAST] {
+        let mut bench = balancer();
+        bench.set("scheduler", 0, &[scheduler]);
+        for round in 0..20 {
+            // Twelve ports whose SYNs have a wrong checksum, say, each sent twice.
+            let ignored = (0..12).map(|port| client(1000 + 12 * round + port));
+            for one in ignored.clone() {
+                assert!(ask(&mut bench, one, (C, 0), SYN).is_ok());
+            }
+            bench.wait(SECOND / 3);
+            for number in 0..30 {
+                assert!(open(&mut bench, client(5000 + 30 * round + number)).is_ok());
+            }
+            bench.wait(SECOND / 3);
+            for one in ignored {
+                assert!(ask(&mut bench, one, (C, 0), SYN).is_ok());
+            }
+        }
+        let failed = [0, 1, 2].map(|number| bench.global("failed", number));
+        assert_eq!(
+            (failed, events(&mut bench)),
+            ([0; 3], vec![]),
+            "{scheduler}"
+        );
+        // Nobody is answered for a while: a burst of repetitions is one failure.
+        bench.wait(SECOND);
+        for expected in [0, 1, 2] {
+            for number in 9000..9060 {
+                assert!(ask(&mut bench, client(number), (C, 0), SYN).is_ok());
+            }
+            let failed = [0, 1, 2].map(|number| bench.global("failed", number));
+            assert_eq!(failed, [expected; 3], "{scheduler}");
+            bench.wait(SECOND);
+        }
+        assert_eq!(events(&mut bench), vec![]);
+    }
+}
+
+#[test]
+fn datagrams_leave_the_one_try_to_a_connection() {
+    for scheduler in [ROUND_ROBIN, MAGLEV, LEAST] {
+        let mut bench = balancer();
+        bench.set("scheduler", 0, &[scheduler]);
+        take_out(&mut bench, &[1]);
+        for round in 0..4 {
+            for number in 0..50 {
+                let one = client(30_000 + 50 * round + number);
+                assert_ne!(send(&mut bench, one), 1, "{scheduler}");
+            }
+            bench.wait(5 * SECOND);
+        }
+        // The pause is over, and datagrams have not begun another one.
+        let tries: Vec<_> = (0..100)
+            .map(|number| client(31_000 + number))
+            .filter(|one| ask(&mut bench, *one, (C, 0), SYN) == Ok(1))
+            .collect();
+        assert_eq!(tries.len(), 1, "{scheduler}");
+        assert_ne!(send(&mut bench, client(32_000)), 1);
+        let back = (S, C.wrapping_add(1));
+        let answered = answer(&mut bench, 1, tries[0], back, SYN | ACK);
+        assert_eq!(answered, "clients");
+        let again = (0..90).filter(|number| send(&mut bench, client(33_000 + number)) == 1);
+        assert!(again.count() > 15, "{scheduler}");
+    }
+}
+
+#[test]
+fn a_server_that_lives_is_found_however_few_slots_it_has() {
+    for scheduler in [ROUND_ROBIN, MAGLEV, LEAST] {
+        for dead in [&[0_u8][..], &[0, 1]] {
+            let mut bench = balancer();
+            bench.set("scheduler", 0, &[scheduler]);
+            for number in 0..3 {
+                let weight = match number {
+                    2 => 1,
+                    _ if dead.contains(&number) => 10,
+                    _ => 0,
+                };
+                set(&mut bench, number, weight, true);
+            }
+            take_out(&mut bench, dead);
+            for number in 0..300 {
+                let found = open(&mut bench, client(30_000 + number));
+                assert_eq!(found, Ok(2), "{scheduler} {dead:?} {number}");
+                assert_eq!(send(&mut bench, client(31_000 + number)), 2);
+            }
+        }
     }
 }
 

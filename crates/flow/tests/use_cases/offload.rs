@@ -168,6 +168,38 @@ fn downlink_packets_teach_as_well_and_ports_decide() {
     assert_eq!(bench.one(CORE, &signal), "radio");
 }
 
+#[test]
+fn terminals_that_are_not_answered_push_nobody_out() {
+    let text = include_str!("../../programs/gtp_offload_probe.yaml");
+    let mut bench = Bench::new(&text.replace("flows: 1000000", "flows: 64"));
+    let up = |number: u8| Tunnel(1, 100 + u32::from(number), None);
+    let down = |number: u8| Tunnel(1, 200 + u32::from(number), None);
+    for number in 0..16 {
+        let first = down(number).down(&from([9, 9, 9, 9], 53, number));
+        assert_eq!(bench.one(CORE, &first), "radio");
+    }
+    // By addresses that somebody invents: with probes and without.
+    let mut passed = 0;
+    for number in 0..4000_u16 {
+        bench.now_ns += 1000;
+        let [high, low] = number.to_be_bytes();
+        let invented = SocketAddr::from(([10, 46, high, low], 4000));
+        let wanted = [SERVICE, [9, 9, 9, 9]][usize::from(low % 2)];
+        let packet = udp(invented, SocketAddr::from((wanted, 5000)), b"up");
+        // Few have only terminals whose tunnels are known where their place is.
+        match &*bench.one(RADIO, &up(99).up(&packet)) {
+            "core" => passed += 1,
+            verdict => assert_eq!(verdict, "!flow_full"),
+        }
+        bench.simulation.emitted();
+    }
+    assert!(passed > 3500, "{passed}");
+    for number in 0..16 {
+        let wanted = up(number).up(&to(SERVICE, 5000, number));
+        assert_eq!(bench.one(RADIO, &wanted), "edge", "{number}");
+    }
+}
+
 pub(crate) fn end_marker(tunnel: Tunnel) -> Vec<u8> {
     let mut bytes = vec![0x30, 254, 0, 0];
     bytes.extend(tunnel.1.to_be_bytes());

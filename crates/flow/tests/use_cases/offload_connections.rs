@@ -157,6 +157,7 @@ fn probes_are_repeated_and_a_handover_leaves_connections_at_the_edge() {
     // Another base station: the connection stays, its old tunnel is not used, the new one is asked
     // for until it is known.
     let (moved, new) = (Tunnel(3, 11, Some(4)), Tunnel(3, 44, Some(4)));
+    bench.wait(SECOND);
     assert_eq!(bench.one(RADIO, &moved.up(&question)), "edge");
     probe(&mut bench);
     assert_eq!(bench.one(EDGE, &back), "!not_its_tunnel");
@@ -177,6 +178,70 @@ fn probes_are_repeated_and_a_handover_leaves_connections_at_the_edge() {
     let answered = other.down(&answer(&probe(&mut bench), 0));
     assert_eq!(bench.one(CORE, &answered), "!probe_answer");
     assert_eq!(bench.pass(EDGE, &back).bytes, other.down(&restored));
+}
+
+#[test]
+fn whoever_alternates_between_tunnels_makes_a_probe_a_second() {
+    let mut bench = offload();
+    let question = udp(terminal4(7), service4(), b"up");
+    let tunnels = [11, 12].map(|teid| Tunnel(1, teid, None));
+    let down = Tunnel(1, 22, None);
+    // Before anything has gone to the edge: each answer would make way for another question.
+    learn(&mut bench, &question, (tunnels[0], down));
+    for at in 1..20 {
+        assert_eq!(bench.one(RADIO, &tunnels[at % 2].up(&question)), "core");
+    }
+    assert!(bench.simulation.emitted().is_empty());
+    bench.wait(SECOND);
+    learn(&mut bench, &question, (tunnels[1], down));
+    assert_eq!(bench.one(RADIO, &tunnels[1].up(&question)), "edge");
+    for _ in 0..3 {
+        bench.wait(SECOND);
+        for at in 0..20 {
+            assert_eq!(bench.one(RADIO, &tunnels[at % 2].up(&question)), "edge");
+        }
+        probe(&mut bench);
+        // Nothing enters a tunnel that it may have left.
+        let back = udp(service4(), terminal4(7), b"back");
+        assert_eq!(bench.one(EDGE, &back), "!not_its_tunnel");
+    }
+}
+
+#[test]
+fn a_full_table_takes_no_connection_from_the_edge() {
+    let text = include_str!("../../programs/gtp_offload_connections.yaml");
+    let mut bench = Bench::new(&text.replace("flows: 1000000", "flows: 64"));
+    let first = |number, port| udp(own(terminal4(number), port), service4(), b"up");
+    let (up, down) = (Tunnel(1, 11, None), Tunnel(1, 22, None));
+    for port in 4000..4016 {
+        learn(&mut bench, &first(7, port), (up, down));
+        assert_eq!(bench.one(RADIO, &up.up(&first(7, port))), "edge");
+    }
+    // Another terminal begins one after the other: these push each other out.
+    let (up, down) = (Tunnel(1, 12, None), Tunnel(1, 23, None));
+    let mut refused = 0;
+    for port in 5000..7000 {
+        bench.now_ns += 1000;
+        let question = up.up(&first(8, port));
+        if bench.one(RADIO, &question) == "!flow_full" {
+            refused += 1;
+            bench.simulation.emitted();
+            continue;
+        }
+        let answer = down.down(&answer(&probe(&mut bench), 0));
+        // Its first thousand is not answered; then all goes to the edge, until there is no room.
+        if port >= 6000 {
+            assert_eq!(bench.one(CORE, &answer), "!probe_answer");
+            assert_eq!(bench.one(RADIO, &question), "edge");
+        } else {
+            assert!(refused < 100, "{refused}");
+        }
+    }
+    assert!(refused > 900, "{refused}");
+    for port in 4000..4016 {
+        let back = udp(service4(), own(terminal4(7), port), b"back");
+        assert_eq!(bench.one(EDGE, &back), "radio", "{port}");
+    }
 }
 
 #[test]
