@@ -1,8 +1,19 @@
-//! Courses of chains that are no line: branches.
+//! Courses of chains that are no line: branches, and circles through a port.
+
+use std::time::Duration;
 
 use super::courses::{has_its_course, line};
-use super::histories::{Besides, Draft};
+use super::histories::{Besides, Draft, History};
 use super::{Deed, Moment, with};
+
+/// Whose ends nobody heard of before they went.
+fn unheard(history: &mut History<'_>) -> Vec<String> {
+    let events = history.supervisor().events.iter();
+    let events = events.map(|event| format!("{event:?}"));
+    events
+        .filter(|event| event.contains("goes before it has said"))
+        .collect()
+}
 
 const OTHER: &[&str] = &["out2: { drain: { number: 2 } }"];
 
@@ -63,4 +74,53 @@ fn changes_on_two_branches_do_not_wait_for_each_other() {
         with(|world| world.deeds.push((Moment::In(60), Deed::Wake)));
         history.must_become(after.clone())
     });
+}
+
+/// Each port has a worker of its own.
+fn of_its_own(nfs: &[(&str, &'static str)]) -> Draft {
+    Draft {
+        trust: "ro",
+        ..line(nfs)
+    }
+}
+
+/// None of them is done before the others; all have said that they hold nothing.
+#[test]
+fn those_that_go_in_a_circle_are_done_together() {
+    let circle = Draft {
+        besides: Besides {
+            ports: &["p: { both: {} }"],
+            nfs: &["f: { type: count }"],
+            links: &["p -> f", "f -> p"],
+        },
+        ..of_its_own(&[("a", "count")])
+    };
+    has_its_course(&circle, |history, order| {
+        history.steps(9 + usize::try_from(order).unwrap());
+        let before = with(|world| world.passed);
+        history.must_become(of_its_own(&[("a", "count")]))?;
+        let after = with(|world| world.passed);
+        assert!(after < before.map(|time| time + Duration::from_secs(1)));
+        assert_eq!(unheard(history), [""; 0]);
+        Ok(())
+    });
+}
+
+/// It holds nothing itself.
+#[test]
+fn who_goes_behind_one_that_holds_is_not_said_to_lose_anything() {
+    let slow = "delay, time: 9s, limit: 30";
+    has_its_course(
+        &line(&[("a", slow), ("b", "count"), ("c", "count")]),
+        |history, _| {
+            history.steps(30);
+            history.must_become(line(&[("c", "count")]))?;
+            let unheard = unheard(history);
+            assert!(
+                unheard.len() == 1 && unheard[0].contains("worker a goes"),
+                "{unheard:?}"
+            );
+            Ok(())
+        },
+    );
 }
