@@ -67,7 +67,7 @@ pub(crate) fn status(status: &Status) -> String {
     for (node, count) in &status.left {
         let _ = writeln!(
             text,
-            "left the chain: {node}; {count} packets were killed with it"
+            "left the chain: {node}; {count} packets were killed with its workers, in all its lives"
         );
     }
     for (node, count) in &status.amended {

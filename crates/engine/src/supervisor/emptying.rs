@@ -82,6 +82,27 @@ impl Emptying<'_> {
         leaving.all(|leaver| leaver.life.0 != from || leaver.is_done)
     }
 
+    /// Those of `at_rest` to which nobody sends who goes and is neither done nor one of them.
+    fn not_fed(&self, mut at_rest: Vec<usize>) -> Vec<usize> {
+        loop {
+            let holds = |link: &usize| {
+                let from = self.links[*link].ring.from;
+                let mut leaving = self.leaving.iter().enumerate();
+                leaving
+                    .any(|(at, one)| one.life.0 == from && !one.is_done && !at_rest.contains(&at))
+            };
+            let is_fed = |at: &usize| {
+                let mut inputs = self.leaving[*at].inputs.iter();
+                inputs.any(|link| !self.links[*link].is_done && holds(link))
+            };
+            let left: Vec<usize> = at_rest.iter().copied().filter(|at| !is_fed(at)).collect();
+            if left.len() == at_rest.len() {
+                return left;
+            }
+            at_rest = left;
+        }
+    }
+
     /// A link is done: what waits for it alone is read from now on.
     fn is_done(&mut self, link: usize, receiver_of: impl Fn(usize) -> Option<usize>) {
         self.links[link].is_done = true;
@@ -189,44 +210,65 @@ impl Supervisor {
 
     /// Whether workers that go hold nothing by now. One that has said so may have been sent
     /// something since, so it counts only if nothing has passed since it was asked (as in
-    /// `draining`).
+    /// `draining`), and nobody who may still hold something sends to it. Those that send to each
+    /// other, in a circle through a port, are done together.
     fn look_at_leavers(&mut self, emptying: &mut Emptying<'_>, since: Duration) {
-        for at in 0..emptying.leaving.len() {
-            let leaver = &emptying.leaving[at];
-            if leaver.is_done {
-                continue;
-            }
-            let worker = leaver.life.0;
-            // The chain may be draining: an answer to a later round says as much.
-            let has_said = self.instances[worker].drained >= leaver.round;
-            let is_fed = !leaver
-                .inputs
-                .iter()
-                .all(|link| emptying.links[*link].is_done);
-            let is_alone = leaver.around.iter().all(|link| {
-                let link = &emptying.links[*link];
-                link.is_done || self.is_empty_now(&link.ring)
-            });
-            if !self.is_same_life(leaver.life) {
+        let waited_for = 0..emptying.leaving.len();
+        let waited_for = waited_for.filter(|at| !emptying.leaving[*at].is_done);
+        let waited_for: Vec<usize> = waited_for.collect();
+        let is_quiet =
+            |at: &usize| self.has_said(&emptying.leaving[*at]) && self.is_quiet(emptying, *at);
+        let quiet: Vec<usize> = waited_for.iter().copied().filter(is_quiet).collect();
+        // After all links were seen empty: if nobody has taken anything since it was asked, then
+        // all held nothing in between, and so did the links.
+        let is_at_rest = |at: &usize| self.passed_to(emptying, *at) == emptying.leaving[*at].passed;
+        let (at_rest, late): (Vec<usize>, Vec<usize>) = quiet.into_iter().partition(is_at_rest);
+        for at in &late {
+            self.ask_leaver(emptying, *at);
+        }
+        let over = emptying.not_fed(at_rest);
+        for at in waited_for {
+            if over.contains(&at) || !self.is_same_life(emptying.leaving[at].life) {
                 emptying.leaving[at].is_done = true;
-            } else if has_said && !is_fed {
-                if self.passed_to(emptying, at) == leaver.passed {
-                    emptying.leaving[at].is_done = true;
-                } else {
-                    self.ask_leaver(emptying, at);
-                }
-            } else if is_alone {
-                let leaver = &mut emptying.leaving[at];
-                leaver.waited += since;
-                leaver.is_done = leaver.waited >= HOLD_PATIENCE;
-                if leaver.is_done {
-                    let name = &self.placement.workers[worker].name;
-                    self.notice(format!(
-                        "worker {name} goes before it has said that it holds nothing: what it \
-                         holds is lost and counted"
-                    ));
-                }
+            } else if !late.contains(&at) {
+                self.wait_for(emptying, at, since);
             }
+        }
+    }
+
+    /// Whether a worker that goes has said that it holds nothing, since it was asked last. The
+    /// chain may be draining: an answer to a later round says as much.
+    fn has_said(&self, leaver: &Leaver) -> bool {
+        self.instances[leaver.life.0].drained >= leaver.round
+    }
+
+    /// Whether there is nothing in the links to a worker that goes.
+    fn is_quiet(&self, emptying: &Emptying<'_>, at: usize) -> bool {
+        let mut inputs = emptying.leaving[at].inputs.iter();
+        inputs.all(|link| self.is_done_or_empty(&emptying.links[*link]))
+    }
+
+    fn is_done_or_empty(&self, link: &Going) -> bool {
+        link.is_done || self.is_empty_now(&link.ring)
+    }
+
+    /// A worker that goes holds something, or one in front of it does; for so long, once all links
+    /// around it are empty.
+    fn wait_for(&mut self, emptying: &mut Emptying<'_>, at: usize, since: Duration) {
+        let mut around = emptying.leaving[at].around.iter();
+        if !around.all(|link| self.is_done_or_empty(&emptying.links[*link])) {
+            return;
+        }
+        let leaver = &mut emptying.leaving[at];
+        leaver.waited += since;
+        leaver.is_done = leaver.waited >= HOLD_PATIENCE;
+        let leaver = &emptying.leaving[at];
+        if leaver.is_done && !self.has_said(leaver) {
+            let name = &self.placement.workers[leaver.life.0].name;
+            self.notice(format!(
+                "worker {name} goes before it has said that it holds nothing: what it holds is \
+                 lost and counted"
+            ));
         }
     }
 

@@ -6,8 +6,13 @@
 //!
 //! - if both lead to the same node: one takes the place of the other;
 //! - if what passed the old one is followed by what passes the new one: who sends into the old one
-//!   (or did, in front of nodes that go) is on the way of the new one. Not if those that the old
-//!   one leads to are on that way, too: then its packets come by the new link themselves.
+//!   (or did, in front of nodes that go) is on the way of the new one, and sends into that way by
+//!   the same output. Not if those that the old one leads to are on that way, too: then its packets
+//!   come by the new link themselves.
+//!
+//! Outputs count apart, else changes on two branches would wait for each other: for a new link on
+//! the one before the other is empty, and the other way round. What a node with other settings
+//! sends by an output it may have sent by any.
 //!
 //! So packets do not overtake those that the same sender has put into a link that goes. What cannot
 //! be held: where a sender turns away from nodes that stay, and whose links stay, the last packets
@@ -15,8 +20,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::chain::Chain;
 use crate::chain::model::{is_gone, is_link_gone};
+use crate::chain::{Chain, Link};
+use crate::supervisor::renumber::same_settings;
 
 /// For each of the links that go, by their numbers in `old`: the new links of `now`, to nodes that
 /// stay, that wait for it. `now` is numbered as the successor of `old`.
@@ -28,66 +34,86 @@ pub(super) fn awaited_by(old: &Chain, now: &Chain, going: &[usize]) -> Vec<Vec<u
         .collect();
     let ways = ways(old, now, going);
     let mut behind = BTreeMap::new();
-    let mut reached_from = |node: usize| -> BTreeSet<usize> {
-        let nodes = behind.entry(node);
-        nodes.or_insert_with(|| reached(node, now, &ways)).clone()
+    let mut reached_by = |way: Way| -> BTreeSet<usize> {
+        let nodes = behind.entry(way);
+        nodes.or_insert_with(|| reached(way, now, &ways)).clone()
     };
     let awaited = going.iter().map(|number| {
         let goes = &old.links[*number];
-        let senders = senders(old, now, going, goes.from);
-        let followers: BTreeSet<usize> = senders.into_iter().flat_map(&mut reached_from).collect();
+        let senders = senders(old, now, going, goes);
+        let followers: BTreeSet<usize> =
+            senders.iter().copied().flat_map(&mut reached_by).collect();
         let own = match now.nodes[goes.to].ends_paths() {
             true => BTreeSet::new(),
-            false => reached_from(goes.to),
+            false => reached_by((goes.to, None)),
         };
-        let waits = |from: usize, to: usize| {
-            to == goes.to || (followers.contains(&from) && !own.contains(&from))
+        let follows = |link: &Link| {
+            let is_sent = senders.contains(&(link.from, None))
+                || senders.contains(&(link.from, Some(link.output)));
+            is_sent || followers.contains(&link.from)
         };
-        let waiting = new.iter().filter(|(_, link)| waits(link.from, link.to));
+        let waits =
+            |link: &Link| link.to == goes.to || (follows(link) && !own.contains(&link.from));
+        let waiting = new.iter().filter(|(_, link)| waits(link));
         waiting.map(|(index, _)| *index).collect()
     });
     awaited.collect()
 }
 
-/// Where packets go on to from each node: by links of the new chain, and from nodes that go by
-/// those of the old one.
-fn ways(old: &Chain, now: &Chain, going: &[usize]) -> BTreeMap<usize, Vec<usize>> {
+/// A node that sends, and by which output; by any, if none is said.
+type Way = (usize, Option<u8>);
+
+/// Where packets go on to from each node, and by which output: by links of the new chain, and from
+/// nodes that go by those of the old one.
+fn ways(old: &Chain, now: &Chain, going: &[usize]) -> BTreeMap<usize, Vec<(u8, usize)>> {
     let left = going.iter().map(|link| &old.links[*link]);
     let left = left.filter(|link| is_gone(&now.nodes[link.from]));
     let links = now.links.iter().filter(|link| !is_link_gone(link));
-    let mut ways: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    let mut ways: BTreeMap<usize, Vec<(u8, usize)>> = BTreeMap::new();
     for link in links.chain(left) {
-        ways.entry(link.from).or_default().push(link.to);
+        let from_here = ways.entry(link.from).or_default();
+        from_here.push((link.output, link.to));
     }
     ways
 }
 
-/// Where packets come to that `start` sends, and it.
-fn reached(start: usize, now: &Chain, ways: &BTreeMap<usize, Vec<usize>>) -> BTreeSet<usize> {
-    let mut found = BTreeSet::from([start]);
-    let mut front = vec![start];
+/// Where packets come to that `start` sends by this output; it is one of them if it sends by any.
+fn reached(
+    (start, output): Way,
+    now: &Chain,
+    ways: &BTreeMap<usize, Vec<(u8, usize)>>,
+) -> BTreeSet<usize> {
+    let (mut found, mut front) = (BTreeSet::new(), Vec::new());
+    if output.is_none() {
+        found.insert(start);
+    }
+    let first = ways.get(&start).into_iter().flatten();
+    let first = first.filter(|(by, _)| output.is_none_or(|output| output == *by));
+    front.extend(first.map(|(_, to)| *to).filter(|to| found.insert(*to)));
     while let Some(node) = front.pop() {
-        if node != start && now.nodes[node].ends_paths() {
+        if now.nodes[node].ends_paths() {
             continue;
         }
-        let next = ways.get(&node).into_iter().flatten();
-        front.extend(next.filter(|next| found.insert(**next)));
+        let next = ways.get(&node).into_iter().flatten().map(|(_, to)| *to);
+        front.extend(next.filter(|next| found.insert(*next)));
     }
     found
 }
 
-/// Nodes that stay and sent what `node` sends on: it, or those in front of it if it goes.
-fn senders(old: &Chain, now: &Chain, going: &[usize], node: usize) -> BTreeSet<usize> {
-    let (mut found, mut seen) = (BTreeSet::new(), BTreeSet::from([node]));
-    let mut front = vec![node];
-    while let Some(node) = front.pop() {
-        if !is_gone(&now.nodes[node]) {
-            found.insert(node);
-            continue;
+/// Nodes that stay and sent what goes by a link, and by which output: its own sender, or those in
+/// front of it if it goes.
+fn senders(old: &Chain, now: &Chain, going: &[usize], goes: &Link) -> BTreeSet<Way> {
+    let (mut found, mut seen) = (BTreeSet::new(), BTreeSet::new());
+    let mut front = vec![goes];
+    while let Some(link) = front.pop() {
+        let (then, here) = (&old.nodes[link.from], &now.nodes[link.from]);
+        if !is_gone(here) {
+            let output = same_settings(then, here).then_some(link.output);
+            found.insert((link.from, output));
+        } else if seen.insert(link.from) {
+            let links = going.iter().map(|number| &old.links[*number]);
+            front.extend(links.filter(|before| before.to == link.from));
         }
-        let inputs = going.iter().map(|link| &old.links[*link]);
-        let before = inputs.filter(|link| link.to == node).map(|link| link.from);
-        front.extend(before.filter(|before| seen.insert(*before)));
     }
     found
 }
@@ -101,15 +127,18 @@ mod tests {
     use crate::supervisor::simulation::registry;
 
     /// A chain of NFs that pass packets on, with these links; names that begin with `s` are
-    /// sources, with `d` drains, with `m` merge.
-    fn chain(links: &[&str]) -> Chain {
-        let ends: BTreeSet<&str> = links.iter().flat_map(|link| link.split(" -> ")).collect();
+    /// sources, with `d` or `e` drains, with `m` merge, with `t` send each packet to all outputs.
+    fn chain(links: &[&'static str]) -> Chain {
+        let ends = links.iter().flat_map(|link| link.split(" -> "));
+        let node = |end: &'static str| end.split('.').next().unwrap_or(end);
+        let ends: BTreeSet<&str> = ends.map(node).collect();
         let (mut ports, mut nfs) = (String::new(), String::new());
         for end in ends {
             match end.as_bytes() {
                 [b's', ..] => ports += &format!("  {end}: {{ source: {{}} }}\n"),
-                [b'd', ..] => ports += &format!("  {end}: {{ drain: {{}} }}\n"),
+                [b'd' | b'e', ..] => ports += &format!("  {end}: {{ drain: {{}} }}\n"),
                 [b'm', ..] => nfs += &format!("  {end}: {{ type: merge }}\n"),
+                [b't', ..] => nfs += &format!("  {end}: {{ type: tee }}\n"),
                 _ => nfs += &format!("  {end}: {{ type: count }}\n"),
             }
         }
@@ -128,7 +157,7 @@ mod tests {
     }
 
     /// By name, which new links wait for each that goes.
-    fn waits(old: &[&str], new: &[&str]) -> BTreeMap<String, Vec<String>> {
+    fn waits(old: &[&'static str], new: &[&'static str]) -> BTreeMap<String, Vec<String>> {
         let (old, new) = (chain(old), chain(new));
         let now = renumber(&old, &new);
         let links = 0..old.links.len();
@@ -176,6 +205,42 @@ mod tests {
         let old = ["s -> a", "a -> b", "b -> m", "s3 -> m", "m -> d"];
         let new = ["s -> m", "s4 -> a", "a -> b", "b -> m", "s3 -> m", "m -> d"];
         let expected = [("s -> a", &["s -> m", "s4 -> a"][..])];
+        assert_eq!(waits(&old, &new), are(&expected));
+    }
+
+    /// Else each would wait until the other runs empty.
+    #[test]
+    fn changes_on_two_branches_do_not_wait_for_each_other() {
+        let old = [
+            "s -> t", "t.a -> h", "h -> p", "p -> d", "t.b -> i", "i -> q", "q -> e",
+        ];
+        let new = [
+            "s -> t", "t.a -> x", "x -> h", "h -> p", "p -> y", "y -> d", "t.b -> w", "w -> i",
+            "i -> q", "q -> z", "z -> e",
+        ];
+        let expected = [
+            ("t.a -> h", &["x -> h"][..]),
+            ("p -> d", &["y -> d"]),
+            ("t.b -> i", &["w -> i"]),
+            ("q -> e", &["z -> e"]),
+        ];
+        assert_eq!(waits(&old, &new), are(&expected));
+    }
+
+    /// The branch of the node that goes tells which.
+    #[test]
+    fn a_new_link_waits_for_what_nodes_that_go_were_sent_by_the_same_output() {
+        let old = [
+            "s -> t", "t.a -> b", "b -> m", "t.b -> c", "c -> m", "m -> d",
+        ];
+        let new = ["s -> t", "t.a -> m", "t.b -> n", "n -> m", "m -> d"];
+        let branch = &["t.a -> m", "n -> m"][..];
+        let expected = [
+            ("t.a -> b", &["t.a -> m"][..]),
+            ("b -> m", branch),
+            ("t.b -> c", &["n -> m"]),
+            ("c -> m", branch),
+        ];
         assert_eq!(waits(&old, &new), are(&expected));
     }
 

@@ -52,7 +52,7 @@ impl Past {
         }
     }
 
-    /// Packets that were killed with nodes that have left the chain, by name.
+    /// Packets that were killed in all lives of nodes that have left the chain, by name.
     pub(super) fn killed_with_left(&self) -> BTreeMap<String, u64> {
         let mut sums = BTreeMap::new();
         for (node, name) in &self.left {

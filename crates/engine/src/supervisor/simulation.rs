@@ -9,9 +9,10 @@
 //! tried by models of the ring and by real kills. So may the supervisor, and another takes over.
 //!
 //! - `histories`: chains, changes, and what must hold at the end.
-//! - `courses`: some that went wrong once.
+//! - `courses`: some that went wrong once; `branches`: of chains that are no line.
 //! - `ports`: a source and a sink.
 
+mod branches;
 mod courses;
 mod histories;
 mod ports;

@@ -61,7 +61,7 @@ pub struct Status {
     /// Who accused a neighbour of breaking the rules, without evidence; the last [`DETACHED_MAX`].
     #[serde(default)]
     pub accusations: Vec<String>,
-    /// Packets that were killed with nodes which have left the chain since, by the nodes' names.
+    /// Packets that were killed in all lives of nodes which have left the chain since, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub left: BTreeMap<String, u64>,
     /// NFs that control requests have changed, and how many of these are kept.

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::path::Path;
 use std::time::Duration;
 
-use super::histories::{Draft, History, Nf, every_life};
+use super::histories::{Besides, Draft, History, Nf, every_life};
 use super::ports::{ACCOUNT, Account};
 use super::{Deed, Moment, World, living, with};
 use crate::drop_reason::DropReason;
@@ -21,7 +21,7 @@ use crate::supervisor::instance::{Changing, State};
 const ORDERS: u64 = 20;
 
 /// A line of NFs, each with its type.
-fn line(kinds: &[(&str, &'static str)]) -> Draft {
+pub(super) fn line(kinds: &[(&str, &'static str)]) -> Draft {
     let nf = |(name, kind): &(&str, &'static str)| Nf {
         name: (*name).to_owned(),
         kind,
@@ -36,11 +36,15 @@ fn line(kinds: &[(&str, &'static str)]) -> Draft {
         slots: 64,
         is_kept: false,
         names: 0,
+        besides: Besides::default(),
     }
 }
 
 /// Has `script` happen to a chain that begins as `draft`, in several orders of steps; drains it.
-fn has_its_course(draft: &Draft, script: impl Fn(&mut History<'_>, u64) -> Result<(), String>) {
+pub(super) fn has_its_course(
+    draft: &Draft,
+    script: impl Fn(&mut History<'_>, u64) -> Result<(), String>,
+) {
     let root = tempfile::tempdir().unwrap();
     for seed in 0..ORDERS {
         let end = live(seed, root.path(), draft, &script);
@@ -68,7 +72,7 @@ fn live(
 
 impl History<'_> {
     /// The supervisor takes so many steps, and so do the others.
-    fn steps(&mut self, count: usize) {
+    pub(super) fn steps(&mut self, count: usize) {
         for _ in 0..count {
             let patience = Duration::from_millis(1);
             self.supervisor().step(patience, &[]);

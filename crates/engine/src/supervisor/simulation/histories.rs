@@ -35,6 +35,15 @@ pub(super) struct Draft {
     pub(super) slots: u32,
     pub(super) is_kept: bool,
     pub(super) names: u32,
+    pub(super) besides: Besides,
+}
+
+/// What there is beside the line, each as a chain file says it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Besides {
+    pub(super) ports: &'static [&'static str],
+    pub(super) nfs: &'static [&'static str],
+    pub(super) links: &'static [&'static str],
 }
 
 /// Types with what they are told.
@@ -58,6 +67,7 @@ impl Draft {
             slots: random.of(&[2, 8, 64]),
             is_kept: random.once_in(3),
             names: 0,
+            besides: Besides::default(),
         };
         for _ in 0..random.below(4) {
             draft.add(random);
@@ -104,8 +114,14 @@ impl Draft {
         let mut text = format!(
             "name: sim\nports:\n  {source}: {{ source: {{}} }}\n  out: {{ drain: {{}} }}\n"
         );
-        if !self.nfs.is_empty() {
+        for port in self.besides.ports {
+            let _ = writeln!(text, "  {port}");
+        }
+        if !(self.nfs.is_empty() && self.besides.nfs.is_empty()) {
             text.push_str("nfs:\n");
+        }
+        for nf in self.besides.nfs {
+            let _ = writeln!(text, "  {nf}");
         }
         for Nf {
             name,
@@ -118,11 +134,13 @@ impl Draft {
         text.push_str("links:\n");
         let names = self.nfs.iter().map(|nf| nf.name.as_str());
         let names: Vec<&str> = [source].into_iter().chain(names).chain(["out"]).collect();
-        for pair in names.windows(2) {
+        let line = names.windows(2).map(|pair| pair.join(" -> "));
+        let besides = self.besides.links.iter().map(|link| (*link).to_owned());
+        for link in line.chain(besides) {
             let _ = writeln!(
                 text,
-                "  - {{ link: {} -> {}, trust: {}, overflow: {}, slots: {}, aggregate: {} }}",
-                pair[0], pair[1], self.trust, self.overflow, self.slots, self.aggregate
+                "  - {{ link: {link}, trust: {}, overflow: {}, slots: {}, aggregate: {} }}",
+                self.trust, self.overflow, self.slots, self.aggregate
             );
         }
         let orphan = if self.is_kept { "keep" } else { "stop" };

@@ -24,8 +24,8 @@ pub(super) struct Account {
     /// Whether sinks take nothing.
     is_blocked: bool,
     lives: u64,
-    /// By life of a source, its last packet that has arrived.
-    last: BTreeMap<u64, u64>,
+    /// By number of a sink and life of a source, the last packet that has arrived.
+    last: BTreeMap<(u64, u64), u64>,
     /// Packets that came twice, or late.
     pub(super) wrong: Vec<String>,
 }
@@ -45,6 +45,33 @@ struct Source {
     next: u64,
 }
 
+impl Source {
+    fn new() -> Self {
+        let life = ACCOUNT.with_borrow_mut(|account| {
+            account.lives += 1;
+            account.lives
+        });
+        Self { life, next: 1 }
+    }
+}
+
+/// Gives packets and takes some.
+struct Both(Source, Sink);
+
+impl Port for Both {
+    fn rx(&mut self, burst: &mut RxBurst<'_>, now: Nanos) -> RxState {
+        self.0.rx(burst, now)
+    }
+
+    fn tx(&mut self, burst: &mut TxBurst<'_>, now: Nanos) -> usize {
+        self.1.tx(burst, now)
+    }
+
+    fn tx_room(&mut self, now: Nanos) -> usize {
+        self.1.tx_room(now)
+    }
+}
+
 /// Least packet, with both numbers behind an Ethernet header.
 const LEN: usize = 60;
 const LIFE_AT: usize = 20;
@@ -62,7 +89,8 @@ impl Port for Source {
                     break;
                 }
                 let mut bytes = [0; LEN];
-                bytes[12..14].copy_from_slice(&[0x88, 0xb5]);
+                // Every second one is of another type, for NFs that tell packets apart.
+                bytes[12..14].copy_from_slice(&[0x88, 0xb5 + u8::from(self.next % 2 == 1)]);
                 bytes[LIFE_AT..NUMBER_AT].copy_from_slice(&self.life.to_be_bytes());
                 bytes[NUMBER_AT..NUMBER_AT + 8].copy_from_slice(&self.next.to_be_bytes());
                 if !burst.push_copy(&bytes) {
@@ -77,8 +105,10 @@ impl Port for Source {
     }
 }
 
-/// Takes all, or for a while nothing.
-struct Sink;
+/// Takes all, or for a while nothing. Order counts for each sink by itself.
+struct Sink {
+    number: u64,
+}
 
 impl Port for Sink {
     fn rx(&mut self, _burst: &mut RxBurst<'_>, _now: Nanos) -> RxState {
@@ -90,7 +120,7 @@ impl Port for Sink {
             let mut count = 0;
             burst.read(|bytes| {
                 count += 1;
-                account.take(bytes);
+                account.take(self.number, bytes);
             });
             account.taken += count as u64;
             count
@@ -119,13 +149,13 @@ impl Account {
         }
     }
 
-    fn take(&mut self, bytes: &[u8]) {
+    fn take(&mut self, sink: u64, bytes: &[u8]) {
         let word = |at: usize| {
             let word = bytes.get(at..at + 8).and_then(|word| word.try_into().ok());
             word.map_or(u64::MAX, u64::from_be_bytes)
         };
         let (life, number) = (word(LIFE_AT), word(NUMBER_AT));
-        let before = self.last.insert(life, number);
+        let before = self.last.insert((sink, life), number);
         if before.is_some_and(|before| before >= number) || number == u64::MAX {
             self.wrong
                 .push(format!("{number} of source {life} after {before:?}"));
@@ -138,7 +168,7 @@ pub(in crate::supervisor) fn registry() -> &'static Registry {
     static REGISTRY: OnceLock<Registry> = OnceLock::new();
     REGISTRY.get_or_init(|| Registry {
         nfs: crate::nfs::KINDS.to_vec(),
-        ports: vec![&SOURCE, &SINK],
+        ports: vec![&SOURCE, &SINK, &BOTH],
         wraps: Vec::new(),
         files: Vec::new(),
     })
@@ -155,13 +185,7 @@ const SOURCE: PortKind = PortKind {
     drop_reasons: &[],
     schema,
     check: |_| Ok(PortRole::of(true, false)),
-    open: |_, _| {
-        let life = ACCOUNT.with_borrow_mut(|account| {
-            account.lives += 1;
-            account.lives
-        });
-        Ok(Box::new(Source { life, next: 1 }))
-    },
+    open: |_, _| Ok(Box::new(Source::new())),
 };
 
 const SINK: PortKind = PortKind {
@@ -171,5 +195,23 @@ const SINK: PortKind = PortKind {
     drop_reasons: &[],
     schema,
     check: |_| Ok(PortRole::of(false, true)),
-    open: |_, _| Ok(Box::new(Sink)),
+    open: |config, _| {
+        let number = config["number"].as_u64().unwrap_or(0);
+        Ok(Box::new(Sink { number }))
+    },
+};
+
+const BOTH: PortKind = PortKind {
+    name: "both",
+    summary: "A source, and a sink of its own",
+    counters: &[],
+    drop_reasons: &[],
+    schema,
+    check: |_| Ok(PortRole::of(true, true)),
+    open: |_, _| {
+        let source = Source::new();
+        // No chain file numbers a sink so high.
+        let number = u64::MAX - source.life;
+        Ok(Box::new(Both(source, Sink { number })))
+    },
 };
