@@ -7,10 +7,16 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use catena_engine::nf::Nanos;
-use catena_engine::port::{PortError, RxState};
+use catena_engine::pools::Pools;
+use catena_engine::port::{Opening, PortError, RxState};
 use catena_port::capture::CaptureReader;
 use catena_port::dpdk::{self, BuildError};
 use catena_port::port_bench::PortBench;
+use catena_shm::pool::{PoolGeometry, PoolOwner};
+use catena_shm::region::Sharing;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+};
 use serde_json::{Value, json};
 
 /// The plug-in, built once; none, with the reason, where there is no DPDK to build against.
@@ -34,12 +40,17 @@ fn plugin(test: &str) -> Option<&'static Path> {
 }
 
 fn open(plugin: &Path, device: &str, more: Value) -> Result<PortBench, PortError> {
+    let config = config(plugin, device, more);
+    PortBench::open(&dpdk::KIND, &config, Path::new("."))
+}
+
+fn config(plugin: &Path, device: &str, more: Value) -> Value {
     let mut config = json!({ "device": device, "plugin": plugin, "ring": 64, "idle": "0us" });
     let (Value::Object(config_map), Value::Object(more)) = (&mut config, more) else {
         panic!("settings are a map");
     };
     config_map.extend(more);
-    PortBench::open(&dpdk::KIND, &config, Path::new("."))
+    config
 }
 
 fn frames(count: u8, len: usize) -> Vec<Vec<u8>> {
@@ -167,4 +178,149 @@ fn what_cannot_be_opened_says_why_and_leaves_nothing() {
     let left = format!("net_vhost46,iface={}", at("left"));
     open(plugin, &left, json!({})).unwrap().close().unwrap();
     assert!(fs::exists(dir.path()).unwrap());
+}
+
+/// A bench whose buffers of that size are that many.
+fn open_in(plugin: &Path, device: &str, more: Value, pool: (u8, u32)) -> PortBench {
+    let geometry = PoolGeometry {
+        log2_stride: pool.0,
+        buffer_count: pool.1,
+        headroom: 64,
+        bundles: false,
+    };
+    let owner = PoolOwner::create(1, geometry, Sharing::ReadWrite).unwrap();
+    let pools = Pools::new(vec![owner]);
+    let memory: Vec<_> = pools.own().iter().map(PoolOwner::device_memory).collect();
+    let opening = Opening {
+        pools: &memory,
+        ..Opening::alone(Path::new("."))
+    };
+    let config = config(plugin, device, more);
+    PortBench::open_with(&dpdk::KIND, &config, &opening, pools).unwrap()
+}
+
+#[test]
+fn one_packet_that_is_too_long_fails_alone() {
+    let Some(plugin) = plugin("one_packet_that_is_too_long_fails_alone") else {
+        return;
+    };
+    let mut port = open_in(
+        plugin,
+        "net_null50,size=64",
+        json!({ "memory": "copy" }),
+        (12, 512),
+    );
+    let mut sent = frames(9, 60);
+    sent[4] = vec![7; 3000];
+    assert_eq!(port.tx(&sent), 9);
+    port.reap();
+    assert_eq!(port.counter("too_long"), 1);
+    assert_eq!(port.counter("ring_full"), 0);
+    assert_eq!(port.kept(), (0, 8, 1));
+    // It holds nothing up, and nothing is lost behind it.
+    assert_eq!(port.tx(&frames(32, 60)), 32);
+    port.reap();
+    assert_eq!(port.kept(), (0, 40, 1));
+    port.close().unwrap();
+    assert_eq!(port.buffers_in_use(), 0);
+}
+
+/// Written as cards are, a device without one takes a card's way: it is shown the pool, and starts
+/// once it has buffers.
+#[test]
+fn cards_start_with_full_rings_and_share_a_pool_that_holds_them_all() {
+    let test = "cards_start_with_full_rings_and_share_a_pool_that_holds_them_all";
+    let Some(plugin) = plugin(test) else {
+        return;
+    };
+    let mut first = open_in(plugin, "vdev:net_null60,size=64", json!({}), (11, 1024));
+    let config = |name: &str| config(plugin, name, json!({}));
+    first
+        .join(&dpdk::KIND, &config("vdev:net_null61,size=64"))
+        .unwrap();
+    let error = first
+        .join(&dpdk::KIND, &config("vdev:net_null62,size=64"))
+        .unwrap_err();
+    assert!(error.0.contains("buffers: { 2KiB: 2048 }"), "{error}");
+    first.reap();
+    first.now = Nanos(200_000_000);
+    assert_eq!(first.rx(32).packets.len(), 32);
+    first.reap();
+    assert_eq!(first.tx(&frames(32, 60)), 32);
+    first.close().unwrap();
+    assert_eq!(first.buffers_in_use(), 0);
+}
+
+#[test]
+fn a_card_without_buffers_says_so() {
+    let Some(plugin) = plugin("a_card_without_buffers_says_so") else {
+        return;
+    };
+    let device = "vdev:net_null65,size=64";
+    let mut port = open_in(plugin, device, json!({}), (11, 512));
+    port.exhaust(100);
+    port.reap();
+    assert_eq!(port.rx(32).packets.len(), 0);
+    let error = port.close().unwrap_err();
+    assert!(error.0.contains("was not started"), "{error}");
+    // One that gets them later has no failure to tell.
+    let device = "vdev:net_null66,size=64";
+    let mut port = open_in(plugin, device, json!({}), (11, 512));
+    port.exhaust(100);
+    port.reap();
+    port.relieve(512);
+    port.reap();
+    assert_eq!(port.rx(32).packets.len(), 32);
+    port.close().unwrap();
+}
+
+#[test]
+fn a_memif_takes_no_socket_away_that_somebody_has() {
+    let Some(plugin) = plugin("a_memif_takes_no_socket_away_that_somebody_has") else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m");
+    let memif = |number: u8| {
+        let socket = path.display();
+        format!("net_memif{number},role=server,id={number},socket={socket},socket-abstract=no")
+    };
+    let kind = SocketType::SEQPACKET;
+    let listener = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
+    bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+    listen(&listener, 1).unwrap();
+    let error = open(plugin, &memif(70), json!({})).unwrap_err();
+    assert!(error.0.contains("another process listens"), "{error}");
+    assert!(path.exists());
+    // One that nobody has is in the way, and goes.
+    drop(listener);
+    let mut first = open(plugin, &memif(71), json!({})).unwrap();
+    let mut second = open(plugin, &memif(72), json!({})).unwrap();
+    first.close().unwrap();
+    assert!(path.exists());
+    second.close().unwrap();
+    assert!(!path.exists());
+    let error = open(plugin, &memif(73), json!({})).unwrap_err();
+    assert!(error.0.contains("another path"), "{error}");
+}
+
+#[test]
+fn a_second_plugin_is_refused_and_what_brings_no_device_of_packets_goes() {
+    let test = "a_second_plugin_is_refused_and_what_brings_no_device_of_packets_goes";
+    let Some(plugin) = plugin(test) else {
+        return;
+    };
+    open(plugin, "net_null80,size=64", json!({}))
+        .unwrap()
+        .close()
+        .unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let other = dir.path().join("other.so");
+    fs::copy(plugin, &other).unwrap();
+    let error = open(&other, "net_null81", json!({})).unwrap_err();
+    assert!(error.0.contains("has loaded"), "{error}");
+    assert!(error.0.contains("other.so"), "{error}");
+    // Twice the same: the first one has left nothing.
+    let errors = [(); 2].map(|()| open(plugin, "vdev:crypto_null82", json!({})).unwrap_err());
+    assert_eq!(errors[0].0, errors[1].0);
 }

@@ -200,6 +200,16 @@ impl Settings {
     pub(super) fn mtu_or_usual(&self) -> u32 {
         if self.mtu == 0 { MTU } else { self.mtu }
     }
+
+    /// Whether it is a card that fills its rings, from the chain's pool, as it starts.
+    pub(super) fn starts_with_buffers(&self) -> bool {
+        self.device.driver.is_none() && !self.copies
+    }
+
+    /// Buffers that the rings hold.
+    pub(super) fn rings(&self) -> u32 {
+        self.ring * u32::from(self.queues)
+    }
 }
 
 impl Config {

@@ -3,15 +3,14 @@
 //! Control path, and where a peer has come back.
 
 use std::ffi::CString;
-use std::fs;
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 use catena_shm::pool::PoolMemory;
 
 use super::config::{Rss, Settings};
 use super::error::DpdkError;
 use super::plugin;
+use super::socket;
 use super::sys::{Asked, Device};
 
 /// Ethernet header, checksum and one VLAN tag.
@@ -44,48 +43,41 @@ pub(super) fn pool_for<'a>(
     })
 }
 
-/// Whether somebody listens there; none if nothing is there.
-fn is_heard(settings: &Settings) -> Option<bool> {
-    let socket = settings.device.socket.as_ref()?;
-    let is_socket = fs::metadata(&socket.path).is_ok_and(|file| file.file_type().is_socket());
-    is_socket.then(|| UnixStream::connect(&socket.path).is_ok())
-}
-
 /// Whether a device that calls its peer might reach it.
 pub(super) fn may_be_heard(settings: &Settings) -> bool {
     let socket = settings.device.socket.as_ref();
     socket.is_none_or(|socket| socket.is_ours || socket.path.exists())
 }
 
-/// Takes away what one who was killed has left where the device is to listen.
+/// Sees to the socket: that it is free for a device that listens, or that a peer has it.
 fn make_way(settings: &Settings) -> Result<(), DpdkError> {
     let Some(socket) = &settings.device.socket else {
         return Ok(());
     };
-    let (device, path) = (settings.device.name.clone(), socket.path.clone());
-    if !socket.is_ours {
-        return if socket.path.exists() {
-            Ok(())
-        } else {
-            Err(DpdkError::NoPeer { device, path })
-        };
+    let device = settings.device.name.clone();
+    if socket.is_ours {
+        // Several memifs may listen at one socket.
+        socket::take(&device, &socket.path, stays(settings))
+    } else if socket.path.exists() {
+        Ok(())
+    } else {
+        let path = socket.path.clone();
+        Err(DpdkError::NoPeer { device, path })
     }
-    match is_heard(settings) {
-        Some(true) => Err(DpdkError::SocketBusy { device, path }),
-        Some(false) => {
-            // Where it cannot be removed, DPDK says that the address is in use.
-            let _ = fs::remove_file(&socket.path);
-            Ok(())
-        }
-        None => Ok(()),
-    }
+}
+
+/// Where the device itself listens.
+fn listens_at(settings: &Settings) -> Option<&Path> {
+    let socket = settings.device.socket.as_ref();
+    socket
+        .filter(|socket| socket.is_ours)
+        .map(|socket| &*socket.path)
 }
 
 /// Opens the device; it does not run yet.
 pub(super) fn open(settings: &Settings, memory: &PoolMemory) -> Result<Device, DpdkError> {
     let (library, _) = plugin::load(settings.plugin.as_deref())?;
     library.start().map_err(|why| DpdkError::NoStart { why })?;
-    make_way(settings)?;
     let of_device = |why: String| DpdkError::Device {
         device: settings.device.name.clone(),
         why,
@@ -111,7 +103,15 @@ pub(super) fn open(settings: &Settings, memory: &PoolMemory) -> Result<Device, D
         is_card: driver.is_none(),
         stays: stays(settings),
     };
-    library.device(&asked, memory).map_err(of_device)
+    make_way(settings)?;
+    let device = library.device(&asked, memory).map_err(of_device);
+    if let Some(path) = listens_at(settings) {
+        match &device {
+            Ok(_) => socket::note_bound(path),
+            Err(_) => socket::give_up(path),
+        }
+    }
+    device
 }
 
 /// Whether DPDK would fall over its device being closed: a memif that listens.
@@ -121,13 +121,15 @@ fn stays(settings: &Settings) -> bool {
         && device.socket.as_ref().is_some_and(|socket| socket.is_ours)
 }
 
-/// Closes it. What DPDK keeps listening at nobody can find any more.
+/// Closes it. What DPDK keeps listening at nobody can find any more, once all its users are closed.
 pub(super) fn close(settings: &Settings, device: Device) {
     drop(device);
-    if stays(settings)
-        && let Some(socket) = &settings.device.socket
-    {
-        let _ = fs::remove_file(&socket.path);
+    if let Some(path) = listens_at(settings) {
+        if stays(settings) {
+            socket::hide(path);
+        } else {
+            socket::give_up(path);
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Why a DPDK port could not be opened: what, why, and what to do.
 
+use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
@@ -32,6 +33,25 @@ pub enum DpdkError {
         file: PathBuf,
         /// What the linker, or the check of its version, says.
         why: String,
+    },
+    /// A plug-in that somebody else could have written.
+    #[error("the DPDK plug-in {} is not loaded: {why}", file.display())]
+    Untrusted {
+        /// Its file.
+        file: PathBuf,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// A process has one plug-in.
+    #[error(
+        "the DPDK plug-in {} is not loaded: this worker has loaded {} already; name one plug-in in \
+         all its ports", file.display(), loaded.display()
+    )]
+    OtherPlugin {
+        /// The file that is asked for.
+        file: PathBuf,
+        /// The one that is loaded.
+        loaded: PathBuf,
     },
     /// The runtime of DPDK refuses.
     #[error("{why}")]
@@ -68,6 +88,61 @@ pub enum DpdkError {
         device: String,
         /// The socket.
         path: PathBuf,
+    },
+    /// A socket that DPDK in this process has.
+    #[error(
+        "DPDK device '{device}': DPDK in this worker listens at {} already: choose another path, or \
+         start the worker anew", path.display()
+    )]
+    SocketHere {
+        /// Its name.
+        device: String,
+        /// The socket.
+        path: PathBuf,
+    },
+    /// A socket of which nobody can say whether somebody listens there.
+    #[error(
+        "DPDK device '{device}': cannot tell whether somebody listens at {} ({source}): remove it \
+         if nobody does, or choose another path", path.display()
+    )]
+    SocketUnknown {
+        /// Its name.
+        device: String,
+        /// The socket.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The rings of a card want more buffers than there are.
+    #[error(
+        "DPDK device '{device}': its rings take {needed} buffers of {size}, and {left} are left for \
+         it: write `buffers: {{ {size}: {enough} }}` under `run`, or a smaller `ring`",
+        size = size(*stride)
+    )]
+    PoolSmall {
+        /// Its name.
+        device: String,
+        /// Bytes of a buffer.
+        stride: u32,
+        /// Buffers that it takes.
+        needed: u32,
+        /// Buffers that other cards leave.
+        left: u32,
+        /// How many a pool should have.
+        enough: u64,
+    },
+    /// A card that was never given the buffers that it starts with.
+    #[error(
+        "DPDK device '{device}' was not started: its rings take {needed} buffers, and {posted} were \
+         free: give the chain more under `run: {{ buffers }}`"
+    )]
+    NotStarted {
+        /// Its name.
+        device: String,
+        /// Buffers that its rings take.
+        needed: u32,
+        /// Buffers that it had got.
+        posted: u32,
     },
     /// There is no pool whose buffers a device can take packets in.
     #[error(

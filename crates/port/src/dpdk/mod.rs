@@ -11,10 +11,13 @@
 //! the buffers behind them those of a pool of the worker, one header for each buffer (ADR 28).
 
 mod config;
+mod counts;
 mod device;
 mod error;
 mod plugin;
 mod port;
+mod share;
+mod socket;
 mod sys;
 
 use catena_engine::config::parse_config;
@@ -31,7 +34,7 @@ use port::DpdkPort;
 pub const KIND: PortKind = PortKind {
     name: "dpdk",
     summary: "Exchanges packets with any device of DPDK, by a plug-in, in the chain's own memory",
-    counters: port::COUNTERS,
+    counters: counts::COUNTERS,
     drop_reasons: &[],
     schema: || schemars::schema_for!(Config),
     check: |config| parse_config::<Config>(config)?.check(),

@@ -15,9 +15,11 @@ use catena_engine::port::{Buffers, Port, PortError, RxBurst, RxState, TxBurst};
 use catena_shm::pool::PoolMemory;
 
 use super::config::Settings;
+use super::counts::Counts;
 use super::device::{begin, close, may_be_heard, open, pool_for};
 use super::error::DpdkError;
-use super::sys::{BAD_SUM, Device, Slot, State};
+use super::share::Share;
+use super::sys::{BAD_SUM, Device, Slot, State, TOO_LONG};
 
 /// How often the device is looked at, and looked for.
 const LOOK_NS: u64 = 100_000_000;
@@ -31,46 +33,6 @@ const GREETING_NS: u64 = 2_000_000_000;
 const STALL_NS: u64 = 10_000_000;
 /// One in so many buffers of the pool is left for packets that have to be copied.
 const RESERVE_PART: u32 = 8;
-
-/// Names of the counters.
-pub(super) const COUNTERS: &[&str] = &[
-    "attached",
-    "detached",
-    "link_up",
-    "link_lost",
-    "link_down",
-    "copied_packets",
-    "copied_bytes",
-    "too_long",
-    "no_copy_buffer",
-    "ring_full",
-    "bad_sum",
-    "refused",
-    "device_missed",
-    "device_rx_errors",
-    "device_tx_errors",
-    "device_no_buffer",
-];
-
-#[derive(Debug, Default)]
-struct Counts {
-    attached: u64,
-    detached: u64,
-    link_up: u64,
-    link_lost: u64,
-    link_down: u64,
-    copied_packets: u64,
-    copied_bytes: u64,
-    too_long: u64,
-    no_copy_buffer: u64,
-    ring_full: u64,
-    bad_sum: u64,
-    refused: u64,
-    /// Of devices that are closed.
-    past: State,
-    /// Of this one, when it was last looked at.
-    now: State,
-}
 
 /// A buffer that DPDK has.
 #[derive(Debug)]
@@ -120,6 +82,8 @@ pub(super) struct DpdkPort {
     is_closed: bool,
     last_rx: Nanos,
     next_look: Nanos,
+    /// What a card is to have of the pool.
+    _share: Option<Share>,
     /// Why it does not run, if it should.
     failure: Option<DpdkError>,
     counts: Counts,
@@ -129,6 +93,11 @@ impl DpdkPort {
     pub(super) fn open(settings: Settings, pools: &[PoolMemory]) -> Result<Self, DpdkError> {
         let memory = pool_for(&settings, pools)?.clone();
         let buffers = memory.geometry().buffer_count as usize;
+        let device = &settings.device.name;
+        let share = settings
+            .starts_with_buffers()
+            .then(|| Share::of(&memory, device, posted_most(&settings), RESERVE_PART))
+            .transpose()?;
         let mut port = Self {
             device: None,
             runs: false,
@@ -147,6 +116,7 @@ impl DpdkPort {
             is_closed: false,
             last_rx: Nanos(0),
             next_look: Nanos(0),
+            _share: share,
             failure: None,
             counts: Counts::default(),
             memory,
@@ -159,14 +129,13 @@ impl DpdkPort {
     /// Opens the device, and has it run unless it wants buffers first.
     fn attach(&mut self) -> Result<(), DpdkError> {
         let mut device = open(&self.settings, &self.memory)?;
-        let wants_buffers = self.settings.device.driver.is_none() && !self.settings.copies;
-        if !wants_buffers {
+        self.runs = !self.settings.starts_with_buffers();
+        if self.runs {
             begin(&self.settings, &mut device)?;
         }
-        self.runs = !wants_buffers;
         self.counts.attached += 1;
         self.counts.now = device.state();
-        self.is_up = self.counts.now.is_up != 0;
+        self.is_up = self.runs && self.counts.now.is_up != 0;
         self.counts.link_up += u64::from(self.is_up);
         self.device = Some(device);
         self.wants_stock = self.settings.sends && self.settings.is_wrapped;
@@ -215,11 +184,11 @@ impl DpdkPort {
         let Some(device) = &mut self.device else {
             return;
         };
-        if !self.settings.receives {
+        // A card fills its rings even if nobody wants what it receives.
+        if !self.settings.receives && !self.settings.starts_with_buffers() {
             return;
         }
-        #[expect(clippy::cast_possible_truncation, reason = "a few hundred")]
-        let most = self.settings.ring * u32::from(self.settings.queues) + BURST as u32;
+        let most = posted_most(&self.settings);
         let reserve = self.memory.geometry().buffer_count / RESERVE_PART;
         let wanted = most.saturating_sub(self.posted);
         let mut left = wanted.min(buffers.free_count(&self.memory).saturating_sub(reserve));
@@ -255,22 +224,8 @@ impl DpdkPort {
             self.attach_again();
             return;
         };
-        if !self.runs {
-            // Its buffers were posted in the turn before.
-            match begin(&self.settings, device) {
-                Ok(()) => self.runs = true,
-                Err(error) => {
-                    self.failure = Some(error);
-                    self.detach();
-                    return;
-                }
-            }
-        }
-        let Some(device) = &mut self.device else {
-            return;
-        };
         let state = device.state();
-        let is_up = state.is_up != 0;
+        let is_up = self.runs && state.is_up != 0;
         self.counts.link_up += u64::from(is_up && !self.is_up);
         self.counts.link_lost += u64::from(self.is_up && !is_up);
         let was_up = std::mem::replace(&mut self.is_up, is_up);
@@ -284,6 +239,35 @@ impl DpdkPort {
         let is_lost = !is_up && (was_up || now >= since.plus(GREETING_NS));
         if state.is_removed != 0 || calls && is_lost {
             self.detach();
+        }
+    }
+
+    /// Has a card run, once it has buffers for all its rings: it fills them as it starts.
+    #[cold]
+    fn start(&mut self) {
+        let Some(device) = &mut self.device else {
+            return;
+        };
+        let (needed, posted) = (self.settings.rings(), self.posted);
+        if posted < needed {
+            let device = &self.settings.device.name;
+            self.failure.get_or_insert_with(|| DpdkError::NotStarted {
+                device: device.clone(),
+                needed,
+                posted,
+            });
+            return;
+        }
+        match begin(&self.settings, device) {
+            Ok(()) => {
+                self.runs = true;
+                self.failure = None;
+                self.next_look = Nanos(0);
+            }
+            Err(error) => {
+                self.failure = Some(error);
+                self.detach();
+            }
         }
     }
 
@@ -330,8 +314,8 @@ impl DpdkPort {
             self.moved = now;
             return;
         }
-        let taken = device.tx(&self.pending);
-        self.pending.drain(..taken);
+        let taken = device.tx(&mut self.pending);
+        self.drop_unsent(taken);
         if taken > 0 {
             self.moved = now;
             self.is_stalled = false;
@@ -344,19 +328,39 @@ impl DpdkPort {
         }
     }
 
+    /// Takes the first `taken` packets off those that wait; what DPDK cannot send fails.
+    fn drop_unsent(&mut self, taken: usize) {
+        for at in 0..taken {
+            let slot = self.pending[at];
+            if slot.flags == 0 {
+                continue;
+            }
+            let is_long = slot.flags & TOO_LONG != 0;
+            self.counts.too_long += u64::from(is_long);
+            self.counts.refused += u64::from(!is_long);
+            self.fail(slot.buffer);
+        }
+        self.pending.drain(..taken);
+    }
+
     /// What DPDK has not taken will not be sent.
     fn give_up_pending(&mut self) {
         for at in 0..self.pending.len() {
-            let buffer = self.pending[at].buffer;
-            match self.take_lent(buffer) {
-                Some(Lent::Kept(packet)) => self.left.push(Left::Failed(packet)),
-                Some(Lent::Copy(packet) | Lent::Posted(packet)) => {
-                    self.left.push(Left::Unused(packet));
-                }
-                None => {}
-            }
+            self.fail(self.pending[at].buffer);
         }
         self.pending.clear();
+    }
+
+    /// A packet that will not be sent.
+    fn fail(&mut self, buffer: u32) {
+        match self.take_lent(buffer) {
+            Some(Lent::Kept(packet)) => self.left.push(Left::Failed(packet)),
+            Some(Lent::Copy(packet)) if self.device.is_some() => self.stock.push(packet),
+            Some(Lent::Copy(packet) | Lent::Posted(packet)) => {
+                self.left.push(Left::Unused(packet));
+            }
+            None => {}
+        }
     }
 
     /// Packets that DPDK can be given now.
@@ -390,6 +394,13 @@ impl DpdkPort {
     }
 }
 
+/// Empty buffers that DPDK has at most.
+fn posted_most(settings: &Settings) -> u32 {
+    #[expect(clippy::cast_possible_truncation, reason = "a few hundred")]
+    let burst = BURST as u32;
+    settings.rings() + burst
+}
+
 /// Where a packet lies, as DPDK is told.
 fn slot_of(packet: &Packet) -> Slot {
     Slot {
@@ -397,22 +408,6 @@ fn slot_of(packet: &Packet) -> Slot {
         offset: packet.offset() - packet.buffer_offset(),
         len: u32::try_from(packet.len()).unwrap_or(u32::MAX),
         flags: 0,
-    }
-}
-
-impl State {
-    fn plus(&self, other: &Self) -> Self {
-        Self {
-            missed: self.missed + other.missed,
-            rx_errors: self.rx_errors + other.rx_errors,
-            tx_errors: self.tx_errors + other.tx_errors,
-            no_buffer: self.no_buffer + other.no_buffer,
-            refused: self.refused + other.refused,
-            too_long: self.too_long + other.too_long,
-            copied_packets: self.copied_packets + other.copied_packets,
-            copied_bytes: self.copied_bytes + other.copied_bytes,
-            ..*other
-        }
     }
 }
 
@@ -504,6 +499,9 @@ impl Port for DpdkPort {
             return;
         }
         self.post(buffers);
+        if !self.runs {
+            self.start();
+        }
         if self.wants_stock {
             while self.stock.len() < BURST
                 && let Some(packet) = buffers.take(&self.memory)
@@ -541,28 +539,6 @@ impl Port for DpdkPort {
     }
 
     fn counters(&self, out: &mut CounterSink<'_>) {
-        let counts = &self.counts;
-        let device = counts.past.plus(&counts.now);
-        out.extend([
-            ("attached", counts.attached),
-            ("detached", counts.detached),
-            ("link_up", counts.link_up),
-            ("link_lost", counts.link_lost),
-            ("link_down", counts.link_down),
-            (
-                "copied_packets",
-                counts.copied_packets + device.copied_packets,
-            ),
-            ("copied_bytes", counts.copied_bytes + device.copied_bytes),
-            ("too_long", counts.too_long + device.too_long),
-            ("no_copy_buffer", counts.no_copy_buffer),
-            ("ring_full", counts.ring_full),
-            ("bad_sum", counts.bad_sum),
-            ("refused", counts.refused + device.refused),
-            ("device_missed", device.missed),
-            ("device_rx_errors", device.rx_errors),
-            ("device_tx_errors", device.tx_errors),
-            ("device_no_buffer", device.no_buffer),
-        ]);
+        self.counts.tell(out);
     }
 }

@@ -9,14 +9,14 @@
 )]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 
 use catena_shm::pool::PoolMemory;
 
 /// `CATENA_DPDK_ABI`.
-const ABI: u32 = 1;
+const ABI: u32 = 2;
 /// Longest text that says why, in bytes.
 const WHY_LEN: usize = 512;
 const PAGE: u64 = 4096;
@@ -52,12 +52,15 @@ pub(super) struct Slot {
     /// From the start of the buffer.
     pub(super) offset: u32,
     pub(super) len: u32,
-    /// [`BAD_SUM`].
+    /// [`BAD_SUM`], [`TOO_LONG`] or the plug-in's others.
     pub(super) flags: u32,
 }
 
 /// The device has found a wrong checksum in the packet.
 pub(super) const BAD_SUM: u32 = 1;
+/// The packet will not be sent: no buffer of the device holds it. Any other flag there: it does
+/// not lie in a buffer.
+pub(super) const TOO_LONG: u32 = 2;
 
 /// `struct catena_dpdk_state`: what the device is now and has counted since it was opened.
 #[repr(C)]
@@ -90,7 +93,7 @@ struct Api {
     close: unsafe extern "C" fn(*mut c_void),
     post: unsafe extern "C" fn(*mut c_void, *const u32, u32),
     rx: unsafe extern "C" fn(*mut c_void, *mut Slot, u32) -> u32,
-    tx: unsafe extern "C" fn(*mut c_void, *const Slot, u32) -> u32,
+    tx: unsafe extern "C" fn(*mut c_void, *mut Slot, u32) -> u32,
     reap: unsafe extern "C" fn(*mut c_void, *mut u32, u32) -> u32,
     look: unsafe extern "C" fn(*mut c_void, *mut State),
 }
@@ -98,6 +101,15 @@ struct Api {
 /// The plug-in. Loaded once, and never unloaded: DPDK has threads.
 #[derive(Clone, Copy)]
 pub(super) struct Library(&'static Api);
+
+/// Why a file is not the plug-in that a process uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Unloaded {
+    /// It cannot be used: a text for people.
+    Unusable(String),
+    /// The process has loaded this one.
+    Other(PathBuf),
+}
 
 /// What is asked of a device.
 #[derive(Clone, Copy, Debug)]
@@ -121,10 +133,19 @@ impl Library {
     /// The plug-in in that file; the first one that a process loads is the one it has.
     ///
     /// # Errors
-    /// Why it cannot be used: a text for people.
-    pub(super) fn load(file: &Path) -> Result<Self, String> {
-        static LOADED: OnceLock<Result<Library, String>> = OnceLock::new();
-        LOADED.get_or_init(|| Self::open(file)).clone()
+    /// That it cannot be used, or that the process has another one.
+    pub(super) fn load(file: &Path) -> Result<Self, Unloaded> {
+        static LOADED: Mutex<Option<(PathBuf, Library)>> = Mutex::new(None);
+        let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*loaded {
+            Some((other, _)) if other != file => Err(Unloaded::Other(other.clone())),
+            Some((_, library)) => Ok(*library),
+            None => {
+                let library = Self::open(file).map_err(Unloaded::Unusable)?;
+                *loaded = Some((file.to_owned(), library));
+                Ok(library)
+            }
+        }
     }
 
     fn open(file: &Path) -> Result<Self, String> {
@@ -265,12 +286,12 @@ impl Device {
     }
 
     /// Has it send packets, which the caller keeps until `reap` names them; gives how many of the
-    /// first it has taken.
-    pub(super) fn tx(&mut self, slots: &[Slot]) -> usize {
+    /// first it has dealt with. Those whose flags then say so will not be sent, nor named.
+    pub(super) fn tx(&mut self, slots: &mut [Slot]) -> usize {
         let most = count(slots);
         // SAFETY: a device that is open, and as many packets as said, which lie in buffers of the
         // memory that it was opened with (the plug-in checks it).
-        unsafe { (self.api.tx)(self.raw.as_ptr(), slots.as_ptr(), most).min(most) as usize }
+        unsafe { (self.api.tx)(self.raw.as_ptr(), slots.as_mut_ptr(), most).min(most) as usize }
     }
 
     /// Buffers that it is done with.
@@ -323,4 +344,23 @@ fn text_of(room: &[u8; WHY_LEN]) -> String {
     let end = room.iter().position(|byte| *byte == 0);
     let text = &room[..end.unwrap_or(WHY_LEN)];
     String::from_utf8_lossy(text).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_file_that_cannot_be_loaded_has_its_own_reason() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["a.so", "b.so"] {
+            let file = dir.path().join(name);
+            std::fs::write(&file, "no library").unwrap();
+            match Library::load(&file) {
+                Err(Unloaded::Unusable(why)) => assert!(why.contains(name), "{why}"),
+                Err(other) => panic!("{other:?}"),
+                Ok(_) => panic!("a text was loaded"),
+            }
+        }
+    }
 }

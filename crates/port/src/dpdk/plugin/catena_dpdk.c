@@ -16,7 +16,6 @@
  */
 #define _GNU_SOURCE
 #define ALLOW_EXPERIMENTAL_API
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -32,6 +31,7 @@
 
 #include <rte_bus.h>
 #include <rte_dev.h>
+#include <rte_devargs.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
@@ -43,9 +43,11 @@
 #include <rte_spinlock.h>
 #include <rte_version.h>
 
-#define CATENA_DPDK_ABI 1
+#define CATENA_DPDK_ABI 2
 #define QUEUES_MAX 16
 #define BURST 256
+/* Different memories of the worker that cards are shown at a time. */
+#define MEMORIES_MAX 16
 /* Packets of DPDK's own that a device which copies has, beside what its rings hold. */
 #define OWN_PACKETS 2048
 #define TEXT 512
@@ -54,7 +56,7 @@
 
 struct catena_dpdk_device {
 	const char *args;   /* as DPDK takes them: name or address, and arguments */
-	const char *driver; /* net_memif, say; empty: every driver of network cards */
+	const char *driver; /* net_memif, say; empty: DPDK finds the one of the card */
 	void *memory;
 	uint64_t memory_len;
 	uint64_t page_len;
@@ -82,6 +84,11 @@ struct catena_dpdk_slot {
 };
 
 #define SLOT_BAD_SUM 1
+/* Of a packet that was to be sent, and never will be; its buffer is the caller's again. */
+#define SLOT_TOO_LONG 2
+#define SLOT_REFUSED 4
+/* Within the plug-in: it has no packet of DPDK's own now. */
+#define SLOT_LATER 8
 
 struct catena_dpdk_state {
 	uint64_t missed, rx_errors, tx_errors, no_buffer; /* the device counts */
@@ -102,7 +109,7 @@ struct catena_dpdk {
 	void (*close)(void *);
 	void (*post)(void *, const uint32_t *buffers, uint32_t count);
 	uint32_t (*rx)(void *, struct catena_dpdk_slot *, uint32_t count);
-	uint32_t (*tx)(void *, const struct catena_dpdk_slot *, uint32_t count);
+	uint32_t (*tx)(void *, struct catena_dpdk_slot *, uint32_t count);
 	uint32_t (*reap)(void *, uint32_t *buffers, uint32_t count);
 	void (*look)(void *, struct catena_dpdk_state *);
 };
@@ -111,7 +118,7 @@ struct catena_dpdk {
 
 struct device {
 	uint16_t id;
-	bool copies, checks, has_begun, is_registered, stays;
+	bool copies, checks, has_begun, is_shown, stays;
 	uint16_t rx_queues, tx_queues, rx_next, tx_next;
 	struct rte_device *bus_device;
 	uint8_t *memory;
@@ -327,29 +334,12 @@ static int started; /* 1: runs, -1: failed */
 static char start_why[TEXT];
 static pthread_key_t lcore_key;
 
+/* DPDK loads all drivers of its folder when it starts; this tells whether one is there and whole. */
 static bool load(const char *library)
 {
 	char path[512];
 	snprintf(path, sizeof(path), "%s/lib%s.so", RTE_EAL_PMD_PATH, library);
 	return dlopen(path, RTLD_NOW | RTLD_GLOBAL) != NULL;
-}
-
-static void load_all(void)
-{
-	DIR *dir = opendir(RTE_EAL_PMD_PATH);
-	struct dirent *entry;
-	while (dir != NULL && (entry = readdir(dir)) != NULL) {
-		size_t len = strlen(entry->d_name);
-		char name[256];
-		if (len < 7 || len > 200 || strcmp(entry->d_name + len - 3, ".so") != 0 ||
-		    (strncmp(entry->d_name, "librte_net_", 11) != 0 &&
-		     strncmp(entry->d_name, "librte_bus_", 11) != 0))
-			continue;
-		snprintf(name, sizeof(name), "%.*s", (int)(len - 6), entry->d_name + 3);
-		(void)load(name); /* one that lacks a library of its own is of no use here */
-	}
-	if (dir != NULL)
-		closedir(dir);
 }
 
 static void leave_lcore(void *is_in)
@@ -401,13 +391,17 @@ static int start(char *why, size_t len)
 	pthread_mutex_lock(&start_lock);
 	if (started == 0) {
 		log_forget();
-		if (pthread_create(&thread, NULL, start_dpdk, NULL) == 0)
+		int error = pthread_create(&thread, NULL, start_dpdk, NULL);
+		if (error == 0)
 			pthread_join(thread, NULL);
+		else
+			say(why, len, "there is no thread for DPDK to start in", error);
 	}
 	if (started < 0)
 		snprintf(why, len, "%s", start_why);
+	int result = started == 1 ? 0 : -1;
 	pthread_mutex_unlock(&start_lock);
-	return started == 1 ? 0 : -1;
+	return result;
 }
 
 /* A thread that DPDK knows has caches of its pools. */
@@ -424,15 +418,50 @@ static void enter(struct device *d)
 
 /* ---- opening and closing ---- */
 
+/* Memory that cards are shown, and how many of them: the last one takes it away. A card's view of
+ * it may be that of all cards (VFIO). Under `start_lock`. */
+static struct {
+	uint8_t *memory;
+	uint32_t users;
+} shown[MEMORIES_MAX];
+
 static int show_memory(struct device *d, const struct catena_dpdk_device *asked)
 {
-	int error = rte_extmem_register(d->memory, d->memory_len, NULL, 0, asked->page_len);
-	if (error != 0 && rte_errno != EEXIST)
+	int at = -1;
+	for (int i = 0; i < MEMORIES_MAX; i++) {
+		if (shown[i].users != 0 && shown[i].memory == d->memory) {
+			at = i;
+			break;
+		}
+		if (shown[i].users == 0 && at < 0)
+			at = i;
+	}
+	if (at < 0)
+		return -ENOSPC;
+	if (shown[at].users == 0 &&
+	    rte_extmem_register(d->memory, d->memory_len, NULL, 0, asked->page_len) != 0 &&
+	    rte_errno != EEXIST)
 		return -rte_errno;
-	d->is_registered = error == 0;
-	error = rte_dev_dma_map(d->bus_device, d->memory, (uint64_t)(uintptr_t)d->memory,
-				d->memory_len);
+	shown[at].memory = d->memory;
+	shown[at].users++;
+	d->is_shown = true;
+	int error = rte_dev_dma_map(d->bus_device, d->memory, (uint64_t)(uintptr_t)d->memory,
+				    d->memory_len);
 	return error != 0 && rte_errno != ENOTSUP && rte_errno != EEXIST ? -rte_errno : 0;
+}
+
+static void hide_memory(struct device *d)
+{
+	for (int i = 0; i < MEMORIES_MAX && d->is_shown; i++) {
+		if (shown[i].users == 0 || shown[i].memory != d->memory)
+			continue;
+		d->is_shown = false;
+		if (--shown[i].users != 0)
+			break;
+		(void)rte_dev_dma_unmap(d->bus_device, d->memory,
+					(uint64_t)(uintptr_t)d->memory, d->memory_len);
+		(void)rte_extmem_unregister(d->memory, d->memory_len);
+	}
 }
 
 static uint64_t rss_types(uint32_t rss, uint64_t offered)
@@ -487,6 +516,12 @@ static int set_up(struct device *d, const struct catena_dpdk_device *asked, char
 	error = rte_eth_dev_adjust_nb_rx_tx_desc(d->id, &rx_ring, &tx_ring);
 	if (error != 0)
 		return say(why, len, "refuses the size of its rings", error), -1;
+	if (asked->is_card && !d->copies && rx_ring > asked->ring) {
+		/* It starts once it has buffers for the rings that were asked for. */
+		snprintf(why, len, "has rings of %u entries at least: write `ring: %u`", rx_ring,
+			 rx_ring);
+		return -1;
+	}
 	snprintf(name, sizeof(name), "catena%u", d->id);
 	if (d->copies) {
 		uint32_t room = RTE_MAX(asked->mtu + 64, 2048u) + RTE_PKTMBUF_HEADROOM;
@@ -526,11 +561,7 @@ static void release(struct device *d)
 	if (d->has_begun && d->stays)
 		return;
 	if (bus_device != NULL) {
-		if (d->is_registered) {
-			(void)rte_dev_dma_unmap(bus_device, d->memory,
-						(uint64_t)(uintptr_t)d->memory, d->memory_len);
-			(void)rte_extmem_unregister(d->memory, d->memory_len);
-		}
+		hide_memory(d);
 		(void)rte_eth_dev_close(d->id);
 		(void)rte_dev_remove(bus_device);
 	}
@@ -568,16 +599,34 @@ static int find_device(struct device *d, const char *args)
 	return 0;
 }
 
+/* Takes away what was probed and brought no device of packets. */
+static void unprobe(const char *args)
+{
+	struct rte_devargs found = {0};
+	if (rte_devargs_parse(&found, args) != 0)
+		return;
+	if (found.bus != NULL)
+		(void)rte_eal_hotplug_remove(rte_bus_name(found.bus), found.name);
+	rte_devargs_reset(&found);
+}
+
 static void *open_device(const struct catena_dpdk_device *asked, char *why, size_t len)
 {
 	char library[128];
 	bool has_driver = true;
 	if (asked->queues == 0 || asked->queues > QUEUES_MAX || asked->stride == 0 ||
-	    (asked->stride & (asked->stride - 1)) != 0 || start(why, len) != 0)
+	    (asked->stride & (asked->stride - 1)) != 0) {
+		snprintf(why, len, "%u queues and buffers of %u bytes are nothing for DPDK",
+			 asked->queues, asked->stride);
+		return NULL;
+	}
+	if (start(why, len) != 0)
 		return NULL;
 	struct device *d = calloc(1, sizeof(*d));
-	if (d == NULL)
+	if (d == NULL) {
+		snprintf(why, len, "there is no memory for it");
 		return NULL;
+	}
 	d->memory = asked->memory;
 	d->memory_len = asked->memory_len;
 	d->buffers = asked->buffers;
@@ -598,15 +647,16 @@ static void *open_device(const struct catena_dpdk_device *asked, char *why, size
 	pthread_mutex_lock(&start_lock);
 	log_forget();
 	enter(d);
-	if (asked->driver[0] == 0) {
-		load_all();
-	} else {
+	if (asked->driver[0] != 0) {
 		snprintf(library, sizeof(library), "rte_%s", asked->driver);
 		has_driver = load(library);
 	}
 	int error = has_driver ? rte_dev_probe(asked->args) : -ENOENT;
-	if (error == 0)
+	if (error == 0) {
 		error = find_device(d, asked->args);
+		if (error != 0)
+			unprobe(asked->args);
+	}
 	if (!has_driver)
 		snprintf(why, len, "this DPDK has no driver %s in %s: `catena port list` lists those "
 			 "it has", asked->driver, RTE_EAL_PMD_PATH);
@@ -725,17 +775,22 @@ static uint32_t rx(void *device, struct catena_dpdk_slot *slots, uint32_t count)
 	return filled;
 }
 
-static struct rte_mbuf *to_send(struct device *d, const struct catena_dpdk_slot *slot)
+/* Makes a packet of DPDK's of it. 0, or why that cannot be: SLOT_*. */
+static uint32_t to_send(struct device *d, const struct catena_dpdk_slot *slot, struct rte_mbuf **to)
 {
 	struct rte_mbuf *m;
-	if (slot->buffer >= d->buffers || slot->offset + slot->len > d->stride ||
-	    slot->len > UINT16_MAX)
-		return NULL;
+	if (slot->buffer >= d->buffers || slot->offset > d->stride ||
+	    slot->len > d->stride - slot->offset)
+		return SLOT_REFUSED;
+	if (slot->len > UINT16_MAX)
+		return SLOT_TOO_LONG;
 	if (d->copies) {
 		m = rte_pktmbuf_alloc(d->headers);
-		if (m == NULL || slot->len > rte_pktmbuf_tailroom(m)) {
+		if (m == NULL)
+			return SLOT_LATER;
+		if (slot->len > rte_pktmbuf_tailroom(m)) {
 			rte_pktmbuf_free(m);
-			return NULL;
+			return SLOT_TOO_LONG;
 		}
 		memcpy(rte_pktmbuf_mtod(m, void *),
 		       d->memory + (uint64_t)slot->buffer * d->stride + slot->offset, slot->len);
@@ -750,30 +805,36 @@ static struct rte_mbuf *to_send(struct device *d, const struct catena_dpdk_slot 
 	}
 	m->data_len = (uint16_t)slot->len;
 	m->pkt_len = slot->len;
-	return m;
+	*to = m;
+	return 0;
 }
 
-/* How many of them DPDK has taken, the first ones; those it copied come back by `reap` at once. */
-static uint32_t tx(void *device, const struct catena_dpdk_slot *slots, uint32_t count)
+/* How many of them are dealt with, the first ones: those whose flags say so will not be sent, the
+ * others DPDK has taken. Those it copied come back by `reap` at once. */
+static uint32_t tx(void *device, struct catena_dpdk_slot *slots, uint32_t count)
 {
 	struct device *d = device;
 	struct rte_mbuf *burst[BURST];
 	uint32_t sent = 0;
 	enter(d);
 	while (sent < count) {
-		uint16_t n = 0;
+		uint32_t not_sent = 0;
+		uint16_t n = 0, taken = 0;
 		while (n < BURST && sent + n < count &&
-		       (burst[n] = to_send(d, &slots[sent + n])) != NULL)
+		       (not_sent = to_send(d, &slots[sent + n], &burst[n])) == 0)
 			n++;
-		uint16_t taken = rte_eth_tx_burst(d->id, d->tx_next, burst, n);
+		if (n > 0)
+			taken = rte_eth_tx_burst(d->id, d->tx_next, burst, n);
 		for (uint16_t i = taken; i < n && d->copies; i++)
 			rte_pktmbuf_free(burst[i]);
 		for (uint16_t i = 0; i < taken && d->copies; i++)
 			if (d->done_count < d->buffers)
 				d->done[d->done_count++] = slots[sent + i].buffer;
 		sent += taken;
-		if (taken < n || n == 0)
+		if (taken < n || not_sent == SLOT_LATER)
 			break;
+		if (not_sent != 0)
+			slots[sent++].flags = not_sent;
 	}
 	if (++d->tx_next >= d->tx_queues)
 		d->tx_next = 0;
@@ -807,7 +868,7 @@ static void look(void *device, struct catena_dpdk_state *state)
 	state->mbits = link.link_speed;
 	state->is_removed = rte_eth_dev_is_removed(d->id) == 1;
 	state->queues = d->rx_queues;
-	for (uint16_t q = 0; q < d->tx_queues && !d->copies; q++)
+	for (uint16_t q = 0; q < d->tx_queues && d->has_begun && !d->copies; q++)
 		(void)rte_eth_tx_done_cleanup(d->id, q, 0);
 	if (rte_eth_stats_get(d->id, &stats) == 0) {
 		state->missed = stats.imissed;
