@@ -1,4 +1,6 @@
 //! What a `dpdk` port counts, and what it says of it.
+//!
+//! The port counts on the data path; the engine asks for the numbers from time to time.
 
 use catena_engine::own_counters::CounterSink;
 
