@@ -32,6 +32,9 @@ fn every_subcommand_has_a_manual_page() {
     let mut wanted = vec!["catena.1".to_owned()];
     for name in subcommands(&place, &[]) {
         for inner in subcommands(&place, &[&name]) {
+            for last in subcommands(&place, &[&name, &inner]) {
+                wanted.push(format!("catena-{name}-{inner}-{last}.1"));
+            }
             wanted.push(format!("catena-{name}-{inner}.1"));
         }
         wanted.push(format!("catena-{name}.1"));

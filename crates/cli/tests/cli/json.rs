@@ -99,12 +99,13 @@ const GOOD: &[(&str, &str, &str)] = &[
 ];
 
 /// Verbs that want a UPF in a running chain: tests/upf.rs has one.
-const IN_OTHER_TESTS: [&str; 5] = [
+const IN_OTHER_TESTS: [&str; 6] = [
     "upf peers",
     "upf pools",
     "upf reports",
     "upf session",
     "upf sessions",
+    "upf trace",
 ];
 
 #[test]

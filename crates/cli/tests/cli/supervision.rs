@@ -197,7 +197,14 @@ fn workers_are_given_nothing_that_they_do_not_need() {
             .filter_map(|variable| variable.split('=').next())
             .filter(|name| !name.is_empty())
             .collect();
-        let known = ["CATENA_TOKEN", "LD_LIBRARY_PATH", "RUST_BACKTRACE"];
+        // The last two say where the plug-in of the port `dpdk` lies.
+        let known = [
+            "CATENA_TOKEN",
+            "LD_LIBRARY_PATH",
+            "RUST_BACKTRACE",
+            "CATENA_DPDK",
+            "HOME",
+        ];
         assert!(names.iter().all(|name| known.contains(name)), "{names:?}");
         let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
         let open: Vec<PathBuf> = descriptors
