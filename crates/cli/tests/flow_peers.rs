@@ -59,6 +59,10 @@ impl Hosts {
         for name in &hosts.names {
             run(Command::new("ip").args(["netns", "add", name]));
             hosts.ip(name, "link set dev lo up");
+            // They are hosts, and no routers: docker has all new namespaces forward packets.
+            let mut quiet = Command::new("ip");
+            quiet.args(["netns", "exec", name, "sh", "-c"]);
+            run(quiet.arg("echo 0 > /proc/sys/net/ipv4/ip_forward"));
         }
         let [left, middle, right] = &hosts.names;
         for (interface, host, mac) in [
