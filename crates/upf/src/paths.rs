@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use crate::model::Session;
 
 /// Most paths that are asked.
-pub(crate) const PATH_COUNT_MAX: usize = 1024;
+pub const PATH_COUNT_MAX: usize = 1024;
 
 /// A path: an interface by its place, and the peer's address.
 pub(crate) type End = (u8, IpAddr);
