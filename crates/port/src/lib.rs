@@ -17,6 +17,7 @@ pub mod buffer_wait;
 pub mod capture;
 pub mod dpdk;
 pub mod generator;
+mod lending;
 pub mod offered;
 pub mod offers;
 mod opening;

@@ -5,6 +5,7 @@
 use catena_engine::own_counters::CounterSink;
 
 use super::sys::State;
+use crate::lending;
 
 /// Names of the counters.
 pub(super) const COUNTERS: &[&str] = &[
@@ -34,13 +35,8 @@ pub(super) struct Counts {
     pub(super) link_up: u64,
     pub(super) link_lost: u64,
     pub(super) link_down: u64,
-    pub(super) copied_packets: u64,
-    pub(super) copied_bytes: u64,
-    pub(super) too_long: u64,
-    pub(super) no_copy_buffer: u64,
     pub(super) ring_full: u64,
     pub(super) bad_sum: u64,
-    pub(super) refused: u64,
     /// Of devices that are closed.
     pub(super) past: State,
     /// Of this one, when it was last looked at.
@@ -48,7 +44,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    pub(super) fn tell(&self, out: &mut CounterSink<'_>) {
+    pub(super) fn tell(&self, lending: &lending::Counts, out: &mut CounterSink<'_>) {
         let counts = self;
         let device = counts.past.plus(&counts.now);
         out.extend([
@@ -59,14 +55,14 @@ impl Counts {
             ("link_down", counts.link_down),
             (
                 "copied_packets",
-                counts.copied_packets + device.copied_packets,
+                lending.copied_packets + device.copied_packets,
             ),
-            ("copied_bytes", counts.copied_bytes + device.copied_bytes),
-            ("too_long", counts.too_long + device.too_long),
-            ("no_copy_buffer", counts.no_copy_buffer),
+            ("copied_bytes", lending.copied_bytes + device.copied_bytes),
+            ("too_long", lending.too_long + device.too_long),
+            ("no_copy_buffer", lending.no_copy_buffer),
             ("ring_full", counts.ring_full),
             ("bad_sum", counts.bad_sum),
-            ("refused", counts.refused + device.refused),
+            ("refused", lending.refused + device.refused),
             ("device_missed", device.missed),
             ("device_rx_errors", device.rx_errors),
             ("device_tx_errors", device.tx_errors),

@@ -20,6 +20,7 @@ use super::device::{begin, close, may_be_heard, open, pool_for};
 use super::error::DpdkError;
 use super::share::Share;
 use super::sys::{BAD_SUM, Device, Slot, State, TOO_LONG};
+use crate::lending::{Lending, Lent, NoCopy, RESERVE_PART};
 
 /// How often the device is looked at, and looked for.
 const LOOK_NS: u64 = 100_000_000;
@@ -31,52 +32,22 @@ const BUSY_NS: u64 = 50_000;
 const GREETING_NS: u64 = 2_000_000_000;
 /// A device that takes nothing for this long does not hold the chain up any more.
 const STALL_NS: u64 = 10_000_000;
-/// One in so many buffers of the pool is left for packets that have to be copied.
-const RESERVE_PART: u32 = 8;
-
-/// A buffer that DPDK has.
-#[derive(Debug)]
-enum Lent {
-    /// To be received in.
-    Posted(Packet),
-    /// A packet that is to be sent.
-    Kept(Packet),
-    /// A copy of one that was counted as sent.
-    Copy(Packet),
-}
-
-/// A buffer that is to be given back in the next [`Port::reap`].
-#[derive(Debug)]
-enum Left {
-    Unused(Packet),
-    Sent(Packet),
-    Failed(Packet),
-}
-
 /// The port.
 #[derive(Debug)]
 pub(super) struct DpdkPort {
     settings: Settings,
-    memory: PoolMemory,
     device: Option<Device>,
+    lending: Lending,
     /// Whether the device runs: a card does once it has buffers.
     runs: bool,
     is_up: bool,
     /// When it was first seen without a link, since it last had one.
     down_since: Option<Nanos>,
-    /// By number of the buffer.
-    lent: Vec<Option<Lent>>,
-    posted: u32,
     /// Packets that DPDK has not taken yet, in order.
     pending: Vec<Slot>,
     /// When it last took one, or there was none.
     moved: Nanos,
     is_stalled: bool,
-    /// Buffers for copies of packets that come without their pools.
-    stock: Vec<Packet>,
-    /// Whether there are to be some, and are none yet.
-    wants_stock: bool,
-    left: Vec<Left>,
     slots: Vec<Slot>,
     numbers: Vec<u32>,
     is_closed: bool,
@@ -92,7 +63,6 @@ pub(super) struct DpdkPort {
 impl DpdkPort {
     pub(super) fn open(settings: Settings, pools: &[PoolMemory]) -> Result<Self, DpdkError> {
         let memory = pool_for(&settings, pools)?.clone();
-        let buffers = memory.geometry().buffer_count as usize;
         let device = &settings.device.name;
         let share = settings
             .starts_with_buffers()
@@ -103,14 +73,9 @@ impl DpdkPort {
             runs: false,
             is_up: false,
             down_since: None,
-            lent: (0..buffers).map(|_| None).collect(),
-            posted: 0,
             pending: Vec::with_capacity(BURST),
             moved: Nanos(0),
             is_stalled: false,
-            stock: Vec::with_capacity(buffers),
-            wants_stock: false,
-            left: Vec::with_capacity(buffers),
             slots: vec![Slot::default(); BURST],
             numbers: vec![0; BURST],
             is_closed: false,
@@ -119,7 +84,7 @@ impl DpdkPort {
             _share: share,
             failure: None,
             counts: Counts::default(),
-            memory,
+            lending: Lending::new(memory),
             settings,
         };
         port.attach()?;
@@ -128,7 +93,7 @@ impl DpdkPort {
 
     /// Opens the device, and has it run unless it wants buffers first.
     fn attach(&mut self) -> Result<(), DpdkError> {
-        let mut device = open(&self.settings, &self.memory)?;
+        let mut device = open(&self.settings, self.lending.memory())?;
         self.runs = !self.settings.starts_with_buffers();
         if self.runs {
             begin(&self.settings, &mut device)?;
@@ -138,21 +103,9 @@ impl DpdkPort {
         self.is_up = self.runs && self.counts.now.is_up != 0;
         self.counts.link_up += u64::from(self.is_up);
         self.device = Some(device);
-        self.wants_stock = self.settings.sends && self.settings.is_wrapped;
+        self.lending
+            .want_stock(self.settings.sends && self.settings.is_wrapped);
         Ok(())
-    }
-
-    /// What DPDK has of that buffer, which it has no longer.
-    fn take_lent(&mut self, buffer: u32) -> Option<Lent> {
-        let lent = self.lent.get_mut(buffer as usize).and_then(Option::take);
-        self.counts.refused += u64::from(lent.is_none());
-        lent
-    }
-
-    fn put(&mut self, lent: Lent) {
-        let (Lent::Posted(packet) | Lent::Kept(packet) | Lent::Copy(packet)) = &lent;
-        let index = packet.buffer_index() as usize;
-        self.lent[index] = Some(lent);
     }
 
     /// Takes what DPDK is done with.
@@ -161,14 +114,11 @@ impl DpdkPort {
         while let Some(device) = &mut self.device {
             let done = device.reap(&mut numbers);
             for buffer in done {
-                match self.take_lent(*buffer) {
+                match self.lending.take(*buffer) {
                     Some(Lent::Kept(packet)) => buffers.sent(packet),
-                    Some(Lent::Copy(packet)) => self.stock.push(packet),
+                    Some(Lent::Copy(packet)) => self.lending.copied(packet),
                     // Taken to receive in, and not used.
-                    Some(Lent::Posted(packet)) => {
-                        self.posted -= 1;
-                        buffers.give_back(packet);
-                    }
+                    Some(Lent::Posted(packet)) => self.lending.unposted(packet, buffers),
                     None => {}
                 }
             }
@@ -188,26 +138,18 @@ impl DpdkPort {
         if !self.settings.receives && !self.settings.starts_with_buffers() {
             return;
         }
-        let most = posted_most(&self.settings);
-        let reserve = self.memory.geometry().buffer_count / RESERVE_PART;
-        let wanted = most.saturating_sub(self.posted);
-        let mut left = wanted.min(buffers.free_count(&self.memory).saturating_sub(reserve));
+        let mut left = self.lending.may_post(buffers, posted_most(&self.settings));
         while left > 0 {
             let mut count = 0;
             while count < BURST
                 && left > 0
-                && let Some(packet) = buffers.take(&self.memory)
+                && let Some((buffer, _)) = self.lending.post(buffers)
             {
-                let index = packet.buffer_index();
-                self.numbers[count] = index;
-                self.lent[index as usize] = Some(Lent::Posted(packet));
+                self.numbers[count] = buffer;
                 count += 1;
                 left -= 1;
             }
             device.post(&self.numbers[..count]);
-            #[expect(clippy::cast_possible_truncation, reason = "at most a burst")]
-            let posted = count as u32;
-            self.posted += posted;
             if count == 0 {
                 return;
             }
@@ -248,7 +190,7 @@ impl DpdkPort {
         let Some(device) = &mut self.device else {
             return;
         };
-        let (needed, posted) = (self.settings.rings(), self.posted);
+        let (needed, posted) = (self.settings.rings(), self.lending.posted());
         if posted < needed {
             let device = &self.settings.device.name;
             self.failure.get_or_insert_with(|| DpdkError::NotStarted {
@@ -295,14 +237,7 @@ impl DpdkPort {
         self.is_up = false;
         self.down_since = None;
         self.give_up_pending();
-        for lent in self.lent.iter_mut().filter_map(Option::take) {
-            self.left.push(match lent {
-                Lent::Kept(packet) => Left::Sent(packet),
-                Lent::Posted(packet) | Lent::Copy(packet) => Left::Unused(packet),
-            });
-        }
-        self.left.extend(self.stock.drain(..).map(Left::Unused));
-        self.posted = 0;
+        self.lending.take_all();
     }
 
     /// Has DPDK send what it has not taken yet.
@@ -336,8 +271,8 @@ impl DpdkPort {
                 continue;
             }
             let is_long = slot.flags & TOO_LONG != 0;
-            self.counts.too_long += u64::from(is_long);
-            self.counts.refused += u64::from(!is_long);
+            self.lending.counts.too_long += u64::from(is_long);
+            self.lending.counts.refused += u64::from(!is_long);
             self.fail(slot.buffer);
         }
         self.pending.drain(..taken);
@@ -353,14 +288,7 @@ impl DpdkPort {
 
     /// A packet that will not be sent.
     fn fail(&mut self, buffer: u32) {
-        match self.take_lent(buffer) {
-            Some(Lent::Kept(packet)) => self.left.push(Left::Failed(packet)),
-            Some(Lent::Copy(packet)) if self.device.is_some() => self.stock.push(packet),
-            Some(Lent::Copy(packet) | Lent::Posted(packet)) => {
-                self.left.push(Left::Unused(packet));
-            }
-            None => {}
-        }
+        self.lending.fail(buffer, self.device.is_some());
     }
 
     /// Packets that DPDK can be given now.
@@ -372,22 +300,13 @@ impl DpdkPort {
     fn send_copies(&mut self, packets: &[Packet]) -> usize {
         let mut sent = 0;
         for packet in packets.iter().take(self.room()) {
-            let Some(mut copy) = self.stock.pop() else {
-                self.counts.no_copy_buffer += 1;
-                break;
+            let copy = match self.lending.copy_of(packet) {
+                Ok(copy) => copy,
+                Err(NoCopy::TooLong) => continue,
+                Err(NoCopy::Buffer) => break,
             };
-            let start = copy.buffer_offset() + self.memory.geometry().headroom;
-            let len = u32::try_from(packet.len()).unwrap_or(u32::MAX);
-            if copy.lie_at(start, len).is_err() {
-                self.counts.too_long += 1;
-                self.stock.push(copy);
-                continue;
-            }
-            copy.bytes_mut().copy_from_slice(packet.bytes());
-            self.counts.copied_packets += 1;
-            self.counts.copied_bytes += packet.len() as u64;
             self.pending.push(slot_of(&copy));
-            self.put(Lent::Copy(copy));
+            self.lending.put(Lent::Copy(copy));
             sent += 1;
         }
         sent
@@ -420,24 +339,17 @@ impl Port for DpdkPort {
         let mut slots = std::mem::take(&mut self.slots);
         let filled = device.rx(&mut slots[..room]);
         for slot in filled {
-            match self.take_lent(slot.buffer) {
-                Some(Lent::Posted(mut packet)) => {
-                    self.posted -= 1;
-                    let is_whole = slot.flags & BAD_SUM == 0;
-                    let offset = packet.buffer_offset().saturating_add(slot.offset);
-                    if is_whole && packet.lie_at(offset, slot.len).is_ok() {
-                        burst.push(packet);
-                    } else {
-                        self.counts.bad_sum += u64::from(!is_whole);
-                        self.counts.refused += u64::from(is_whole);
-                        self.left.push(Left::Unused(packet));
-                    }
-                }
-                Some(other) => {
-                    self.counts.refused += 1;
-                    self.put(other);
-                }
-                None => {}
+            let Some(mut packet) = self.lending.received(slot.buffer) else {
+                continue;
+            };
+            let is_whole = slot.flags & BAD_SUM == 0;
+            let offset = packet.buffer_offset().saturating_add(slot.offset);
+            if is_whole && packet.lie_at(offset, slot.len).is_ok() {
+                burst.push(packet);
+            } else {
+                self.counts.bad_sum += u64::from(!is_whole);
+                self.lending.counts.refused += u64::from(is_whole);
+                self.lending.unused(packet);
             }
         }
         let has_come = !filled.is_empty();
@@ -466,16 +378,11 @@ impl Port for DpdkPort {
             0
         } else if burst.can_keep() {
             let room = self.room();
-            let (lent, pending) = (&mut self.lent, &mut self.pending);
-            let taken = burst.keep(&self.memory, room, |packet| {
-                pending.push(slot_of(&packet));
-                let index = packet.buffer_index() as usize;
-                lent[index] = Some(Lent::Kept(packet));
-            });
-            self.counts.copied_packets += taken.copied;
-            self.counts.copied_bytes += taken.copied_bytes;
-            self.counts.no_copy_buffer += (count.min(room) - taken.packets) as u64;
-            taken.packets
+            let pending = &mut self.pending;
+            self.lending.keep(burst, room, |packet| {
+                pending.push(slot_of(packet));
+                true
+            })
         } else {
             self.send_copies(burst.packets())
         };
@@ -488,13 +395,7 @@ impl Port for DpdkPort {
         if !self.is_closed {
             self.look(now);
         }
-        for left in self.left.drain(..) {
-            match left {
-                Left::Unused(packet) => buffers.give_back(packet),
-                Left::Sent(packet) => buffers.sent(packet),
-                Left::Failed(packet) => buffers.failed(packet),
-            }
-        }
+        self.lending.give_back(buffers);
         if self.device.is_none() {
             return;
         }
@@ -502,14 +403,7 @@ impl Port for DpdkPort {
         if !self.runs {
             self.start();
         }
-        if self.wants_stock {
-            while self.stock.len() < BURST
-                && let Some(packet) = buffers.take(&self.memory)
-            {
-                self.stock.push(packet);
-            }
-            self.wants_stock = false;
-        }
+        self.lending.restock(buffers);
     }
 
     fn tx_room(&mut self, _now: Nanos) -> usize {
@@ -517,7 +411,7 @@ impl Port for DpdkPort {
         if self.device.is_none() || !self.is_up {
             usize::MAX
         } else if self.settings.is_wrapped {
-            self.stock.len().min(self.room())
+            self.lending.stock().min(self.room())
         } else {
             self.room()
         }
@@ -539,6 +433,6 @@ impl Port for DpdkPort {
     }
 
     fn counters(&self, out: &mut CounterSink<'_>) {
-        self.counts.tell(out);
+        self.counts.tell(&self.lending.counts, out);
     }
 }

@@ -1,8 +1,7 @@
 //! `xdp`: the port over an AF_XDP socket.
 //!
-//! Where each buffer is that the kernel has is said by a table, by number of the buffer: posted to
-//! be received in, kept to be sent, or a copy of a packet that was given without its pool. What the
-//! kernel names and the table does not is refused.
+//! Which buffers the kernel has, and for what, is said by a table (`lending`). What the kernel names
+//! and the table does not is refused.
 //!
 //! An interface that goes away leaves the port down: nothing is received, what is to be sent fails
 //! and is counted. It is looked for again, and attached when one of its name is up.
@@ -20,16 +19,12 @@ use super::config::Settings;
 use super::error::XdpError;
 use super::socket::{self, Socket, Woken};
 use super::sys::{self, Descriptor, Outgoing};
+use crate::lending::{Lending, Lent, NoCopy};
 
 /// How often the interface is looked at, and looked for.
 const LOOK_NS: u64 = 100_000_000;
-/// Buffers kept for packets that come without their pools: the engine's largest burst.
-const STOCK: usize = 256;
 /// Calls by which a burst is sent, at most: 8 of 32 packets are the engine's largest burst.
 const CALLS_MAX: u32 = 8;
-/// One in so many buffers of the pool is left for packets that have to be copied.
-const RESERVE_PART: u32 = 8;
-
 /// Names of the counters.
 pub(super) const COUNTERS: &[&str] = &[
     "attached",
@@ -54,12 +49,7 @@ struct Counts {
     attached_zero_copy: u64,
     detached: u64,
     interface_down: u64,
-    copied_packets: u64,
-    copied_bytes: u64,
-    too_long: u64,
-    no_copy_buffer: u64,
     unsent_at_detach: u64,
-    refused: u64,
     /// Of sockets that are closed.
     past: Kernel,
     /// Of this one, when it was last asked.
@@ -95,39 +85,12 @@ impl Kernel {
     }
 }
 
-/// A buffer that the kernel has.
-#[derive(Debug)]
-enum Lent {
-    /// To be received in.
-    Posted(Packet),
-    /// A packet that is to be sent.
-    Kept(Packet),
-    /// A copy of one that was counted as sent.
-    Copy(Packet),
-}
-
-/// A buffer that is to be given back in the next [`Port::reap`].
-#[derive(Debug)]
-enum Left {
-    Unused(Packet),
-    Sent(Packet),
-    Failed(Packet),
-}
-
 /// The port.
 #[derive(Debug)]
 pub(super) struct XdpPort {
     settings: Settings,
-    memory: PoolMemory,
     socket: Option<Socket>,
-    /// By number of the buffer.
-    lent: Vec<Option<Lent>>,
-    posted: u32,
-    /// Buffers for copies of packets that come without their pools.
-    stock: Vec<Packet>,
-    /// Whether there are to be some, and are none yet.
-    wants_stock: bool,
-    left: Vec<Left>,
+    lending: Lending,
     is_closed: bool,
     /// Whether the interface said that it is down when it was last asked to send.
     is_down: bool,
@@ -144,15 +107,11 @@ impl XdpPort {
         let mtu = mtu.map_err(at("find the interface"))?;
         let memory = socket::pool_for(&name, mtu, pools)?.clone();
         let socket = Socket::open(&settings, &memory, true)?;
-        let buffers = memory.geometry().buffer_count as usize;
+        let mut lending = Lending::new(memory);
+        lending.want_stock(settings.sends && settings.is_wrapped);
         let mut port = Self {
-            memory,
             socket: Some(socket),
-            lent: (0..buffers).map(|_| None).collect(),
-            posted: 0,
-            stock: Vec::new(),
-            wants_stock: settings.sends && settings.is_wrapped,
-            left: Vec::with_capacity(buffers),
+            lending,
             is_closed: false,
             is_down: false,
             next_look: Nanos(0),
@@ -163,12 +122,10 @@ impl XdpPort {
         Ok(port)
     }
 
-    /// Number of the buffer at an address of the memory, if the kernel has it.
-    fn take_lent(&mut self, address: u64) -> Option<Lent> {
-        let index = usize::try_from(address >> self.memory.geometry().log2_stride).ok()?;
-        let lent = self.lent.get_mut(index).and_then(Option::take);
-        self.counts.refused += u64::from(lent.is_none());
-        lent
+    /// Number of the buffer at an address of the memory; none has one beyond it.
+    fn buffer_at(&self, address: u64) -> u32 {
+        let index = address >> self.lending.memory().geometry().log2_stride;
+        u32::try_from(index).unwrap_or(u32::MAX)
     }
 
     /// Takes what the kernel is done with sending.
@@ -178,12 +135,13 @@ impl XdpPort {
             let Some(address) = socket.and_then(|socket| socket.completion.pull()) else {
                 break;
             };
-            match self.take_lent(address) {
+            let buffer = self.buffer_at(address);
+            match self.lending.take(buffer) {
                 Some(Lent::Kept(packet)) => buffers.sent(packet),
-                Some(Lent::Copy(packet)) => self.stock.push(packet),
+                Some(Lent::Copy(packet)) => self.lending.copied(packet),
                 Some(posted @ Lent::Posted(_)) => {
-                    self.counts.refused += 1;
-                    self.put(posted);
+                    self.lending.counts.refused += 1;
+                    self.lending.put(posted);
                 }
                 None => {}
             }
@@ -191,13 +149,6 @@ impl XdpPort {
         if let Some(socket) = &mut self.socket {
             socket.completion.release();
         }
-    }
-
-    /// Notes that the kernel has a buffer.
-    fn put(&mut self, lent: Lent) {
-        let (Lent::Posted(packet) | Lent::Kept(packet) | Lent::Copy(packet)) = &lent;
-        let index = packet.buffer_index() as usize;
-        self.lent[index] = Some(lent);
     }
 
     /// Gives the kernel empty buffers.
@@ -208,18 +159,13 @@ impl XdpPort {
         if !self.settings.receives {
             return;
         }
-        let reserve = self.memory.geometry().buffer_count / RESERVE_PART;
-        let spare = buffers.free_count(&self.memory).saturating_sub(reserve);
-        let wanted = self.settings.ring.saturating_sub(self.posted);
-        let count = wanted.min(spare).min(socket.fill.free());
+        let count = self.lending.may_post(buffers, self.settings.ring);
+        let count = count.min(socket.fill.free());
         for _ in 0..count {
-            let Some(packet) = buffers.take(&self.memory) else {
+            let Some((_, offset)) = self.lending.post(buffers) else {
                 break;
             };
-            socket.fill.push(packet.buffer_offset().into());
-            let index = packet.buffer_index() as usize;
-            self.lent[index] = Some(Lent::Posted(packet));
-            self.posted += 1;
+            socket.fill.push(offset.into());
         }
         if count > 0 {
             socket.fill.publish();
@@ -253,11 +199,12 @@ impl XdpPort {
     /// The interface is back, perhaps.
     #[cold]
     fn attach(&mut self) {
-        if let Ok(socket) = Socket::open(&self.settings, &self.memory, false) {
+        if let Ok(socket) = Socket::open(&self.settings, self.lending.memory(), false) {
             self.socket = Some(socket);
             self.note_attached();
             self.is_down = false;
-            self.wants_stock = self.settings.sends && self.settings.is_wrapped;
+            self.lending
+                .want_stock(self.settings.sends && self.settings.is_wrapped);
         }
     }
 
@@ -277,22 +224,10 @@ impl XdpPort {
         self.counts.detached += 1;
         for Descriptor { address, .. } in unsent {
             self.counts.unsent_at_detach += 1;
-            match self.take_lent(address) {
-                Some(Lent::Kept(packet)) => self.left.push(Left::Failed(packet)),
-                Some(Lent::Copy(packet) | Lent::Posted(packet)) => {
-                    self.left.push(Left::Unused(packet));
-                }
-                None => {}
-            }
+            let buffer = self.buffer_at(address);
+            self.lending.fail(buffer, false);
         }
-        for lent in self.lent.iter_mut().filter_map(Option::take) {
-            self.left.push(match lent {
-                Lent::Kept(packet) => Left::Sent(packet),
-                Lent::Posted(packet) | Lent::Copy(packet) => Left::Unused(packet),
-            });
-        }
-        self.left.extend(self.stock.drain(..).map(Left::Unused));
-        self.posted = 0;
+        self.lending.take_all();
     }
 
     /// Notes what a call to the kernel came to.
@@ -343,29 +278,20 @@ impl XdpPort {
                 break;
             };
             if packet.len() > len_max {
-                self.counts.too_long += 1;
+                self.lending.counts.too_long += 1;
                 continue;
             }
-            let Some(mut copy) = (tx.free() > 0).then(|| self.stock.pop()).flatten() else {
-                self.counts.no_copy_buffer += 1;
+            if tx.free() == 0 {
+                self.lending.counts.no_copy_buffer += 1;
                 break;
-            };
-            let len = u32::try_from(packet.len()).unwrap_or(u32::MAX);
-            let start = copy.buffer_offset() + self.memory.geometry().headroom;
-            if copy.lie_at(start, len).is_err() {
-                self.counts.too_long += 1;
-                self.stock.push(copy);
-                continue;
             }
-            copy.bytes_mut().copy_from_slice(packet.bytes());
-            self.counts.copied_packets += 1;
-            self.counts.copied_bytes += packet.len() as u64;
-            tx.push(Descriptor {
-                address: start.into(),
-                len,
-                options: 0,
-            });
-            self.put(Lent::Copy(copy));
+            let copy = match self.lending.copy_of(packet) {
+                Ok(copy) => copy,
+                Err(NoCopy::TooLong) => continue,
+                Err(NoCopy::Buffer) => break,
+            };
+            tx.push(descriptor_of(&copy));
+            self.lending.put(Lent::Copy(copy));
             sent += 1;
         }
         if let Some(tx) = self.socket.as_mut().and_then(|socket| socket.tx.as_mut()) {
@@ -373,6 +299,16 @@ impl XdpPort {
         }
         self.push_on();
         sent
+    }
+}
+
+/// What the kernel is told of a packet that it is to send.
+fn descriptor_of(packet: &Packet) -> Descriptor {
+    Descriptor {
+        address: packet.offset().into(),
+        #[expect(clippy::cast_possible_truncation, reason = "at most a buffer's length")]
+        len: packet.len() as u32,
+        options: 0,
     }
 }
 
@@ -384,22 +320,16 @@ impl Port for XdpPort {
             let Some(Descriptor { address, len, .. }) = rx.and_then(|rx| rx.pull()) else {
                 break;
             };
-            match self.take_lent(address) {
-                Some(Lent::Posted(mut packet)) => {
-                    self.posted -= 1;
-                    let offset = u32::try_from(address).unwrap_or(u32::MAX);
-                    if packet.lie_at(offset, len).is_ok() {
-                        burst.push(packet);
-                    } else {
-                        self.counts.refused += 1;
-                        self.left.push(Left::Unused(packet));
-                    }
-                }
-                Some(other) => {
-                    self.counts.refused += 1;
-                    self.put(other);
-                }
-                None => {}
+            let buffer = self.buffer_at(address);
+            let Some(mut packet) = self.lending.received(buffer) else {
+                continue;
+            };
+            let offset = u32::try_from(address).unwrap_or(u32::MAX);
+            if packet.lie_at(offset, len).is_ok() {
+                burst.push(packet);
+            } else {
+                self.lending.counts.refused += 1;
+                self.lending.unused(packet);
             }
         }
         let Some(socket) = &mut self.socket else {
@@ -439,30 +369,17 @@ impl Port for XdpPort {
         };
         let len_max = socket.frame_len_max;
         let Some(tx) = &mut socket.tx else { return 0 };
-        let (lent, left, too_long) = (&mut self.lent, &mut self.left, &mut self.counts.too_long);
-        let count = burst.count();
         let room = tx.free() as usize;
-        let taken = burst.keep(&self.memory, room, |packet| {
-            if packet.len() > len_max {
-                *too_long += 1;
-                left.push(Left::Failed(packet));
-                return;
+        let kept = self.lending.keep(burst, room, |packet| {
+            let fits = packet.len() <= len_max;
+            if fits {
+                tx.push(descriptor_of(packet));
             }
-            tx.push(Descriptor {
-                address: packet.offset().into(),
-                #[expect(clippy::cast_possible_truncation, reason = "at most a buffer's length")]
-                len: packet.len() as u32,
-                options: 0,
-            });
-            let index = packet.buffer_index() as usize;
-            lent[index] = Some(Lent::Kept(packet));
+            fits
         });
         tx.publish();
-        self.counts.copied_packets += taken.copied;
-        self.counts.copied_bytes += taken.copied_bytes;
-        self.counts.no_copy_buffer += (count.min(room) - taken.packets) as u64;
         self.push_on();
-        taken.packets
+        kept
     }
 
     fn reap(&mut self, buffers: &mut Buffers<'_>, now: Nanos) {
@@ -470,25 +387,12 @@ impl Port for XdpPort {
         if !self.is_closed {
             self.look(now);
         }
-        for left in self.left.drain(..) {
-            match left {
-                Left::Unused(packet) => buffers.give_back(packet),
-                Left::Sent(packet) => buffers.sent(packet),
-                Left::Failed(packet) => buffers.failed(packet),
-            }
-        }
+        self.lending.give_back(buffers);
         if self.socket.is_none() {
             return;
         }
         self.post(buffers);
-        if self.wants_stock {
-            while self.stock.len() < STOCK
-                && let Some(packet) = buffers.take(&self.memory)
-            {
-                self.stock.push(packet);
-            }
-            self.wants_stock = false;
-        }
+        self.lending.restock(buffers);
     }
 
     fn tx_room(&mut self, _now: Nanos) -> usize {
@@ -496,7 +400,7 @@ impl Port for XdpPort {
         // What comes while it is down fails, so that it does not hold the chain up.
         match tx {
             Some(tx) if !self.is_down && self.settings.is_wrapped => {
-                self.stock.len().min(tx.free() as usize)
+                self.lending.stock().min(tx.free() as usize)
             }
             Some(tx) if !self.is_down => tx.free() as usize,
             _ => usize::MAX,
@@ -522,19 +426,19 @@ impl Port for XdpPort {
     }
 
     fn counters(&self, out: &mut CounterSink<'_>) {
-        let counts = &self.counts;
+        let (counts, lending) = (&self.counts, &self.lending.counts);
         let kernel = counts.past.plus(counts.now);
         out.extend([
             ("attached", counts.attached),
             ("attached_zero_copy", counts.attached_zero_copy),
             ("detached", counts.detached),
             ("interface_down", counts.interface_down),
-            ("copied_packets", counts.copied_packets),
-            ("copied_bytes", counts.copied_bytes),
-            ("too_long", counts.too_long),
-            ("no_copy_buffer", counts.no_copy_buffer),
+            ("copied_packets", lending.copied_packets),
+            ("copied_bytes", lending.copied_bytes),
+            ("too_long", lending.too_long),
+            ("no_copy_buffer", lending.no_copy_buffer),
             ("unsent_at_detach", counts.unsent_at_detach),
-            ("refused", counts.refused),
+            ("refused", lending.refused),
             ("rx_ring_full", kernel.ring_full),
             ("rx_fill_ring_empty", kernel.fill_empty),
             ("rx_dropped", kernel.dropped),
