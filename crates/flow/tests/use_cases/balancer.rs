@@ -309,6 +309,41 @@ fn a_flood_of_syns_takes_no_connection_away() {
 }
 
 #[test]
+fn a_flood_of_datagrams_takes_nothing_away_and_keeps_nobody_out() {
+    let text = include_str!("../../programs/balancer.yaml");
+    let mut bench = Bench::new(&text.replace("flows: 1000000", "flows: 64"));
+    let ask_udp = |bench: &mut Bench, one| {
+        let passed = bench.pass(CLIENTS, &udp(one, service(one), b"question"));
+        (passed.verdict == "servers").then(|| ends(&passed.bytes).1)
+    };
+    let whole: Vec<u8> = (0..16)
+        .map(|number| open(&mut bench, client(number)).unwrap())
+        .collect();
+    let answered: Vec<SocketAddr> = (16..24)
+        .map(|number| {
+            let to = ask_udp(&mut bench, client(number)).unwrap();
+            let answer = udp(to, client(number), b"answer");
+            assert_eq!(bench.one(SERVERS, &answer), "clients");
+            to
+        })
+        .collect();
+    for number in 1000..3000 {
+        bench.now_ns += 1000;
+        let _ = ask_udp(&mut bench, client(number));
+    }
+    bench.now_ns += 1000;
+    let through = (100..132).filter(|number| open(&mut bench, client(*number)).is_ok());
+    assert!(through.count() > 16);
+    for (number, chosen) in (0..).zip(&whole) {
+        let found = ask(&mut bench, client(number), (C.wrapping_add(1), S + 1), ACK);
+        assert_eq!(found, Ok(*chosen), "{number}");
+    }
+    for (number, to) in (16..).zip(&answered) {
+        assert_eq!(ask_udp(&mut bench, client(number)), Some(*to), "{number}");
+    }
+}
+
+#[test]
 fn datagrams_and_icmp_errors_find_their_way() {
     let mut bench = balancer();
     for number in [1, 3] {

@@ -62,6 +62,16 @@ impl Bench {
         running.set_entry(at, entry).unwrap();
     }
 
+    /// Takes such an entry away.
+    pub(crate) fn remove(&mut self, table: &str, key: u128) {
+        let running = self.simulation.running();
+        let mut tables = running.tables().iter();
+        let at = tables.position(|one| one.shape().name == table).unwrap();
+        let width = running.tables()[at].shape().key[0].1;
+        let key = [Pattern::exact(key, width)];
+        running.remove_entry(at, &key).unwrap();
+    }
+
     /// A register that all flows share.
     pub(crate) fn global(&mut self, name: &str, index: u32) -> u64 {
         let running = self.simulation.running();

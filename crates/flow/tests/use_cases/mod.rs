@@ -19,3 +19,4 @@ mod paxos;
 mod policer;
 mod programs;
 mod services;
+mod small_balancer;

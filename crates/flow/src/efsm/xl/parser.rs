@@ -253,7 +253,12 @@ impl Parser<'_> {
         loop {
             let name = self.word("a name")?;
             self.need("=")?;
+            let at = self.at;
             let value = self.term()?;
+            if !matches!(value, Term::Number(_) | Term::Address(_)) {
+                self.at = at;
+                return self.fail("a number or an address");
+            }
             tree.constants.push((name, value));
             if !self.takes(",") {
                 return self.need(";");
