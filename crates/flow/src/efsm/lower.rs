@@ -405,13 +405,17 @@ impl Lowering<'_> {
                 });
                 Ok(Typed::Of(value, width))
             }
-            ("meter", [which]) => self.meter(which),
+            ("meter", [which]) => self.meter(which, Value::Const(0, 2)),
+            ("meter", [which, colour]) => {
+                let before = self.of_width(colour, 2)?;
+                self.meter(which, before)
+            }
             _ => {
                 let form = match name {
                     "valid" => "valid(HEADER)",
                     "hash" => "hash(VALUE, ...)",
                     "select" => "select(CONDITION, VALUE, VALUE)",
-                    "meter" => "meter(METER)",
+                    "meter" => "meter(METER) or meter(METER, COLOUR)",
                     _ => "min(VALUE, VALUE)",
                 };
                 fail(
@@ -448,7 +452,8 @@ impl Lowering<'_> {
         ))
     }
 
-    fn meter(&mut self, which: &Node) -> Lowered<Typed> {
+    /// Charges a meter for a packet that has this colour already.
+    fn meter(&mut self, which: &Node, before: Value) -> Lowered<Typed> {
         let found = match &which.kind {
             Expression::Name(name) => self.element.meters.get(name).copied(),
             _ => None,
@@ -470,7 +475,7 @@ impl Lowering<'_> {
             meter,
             register,
             cost,
-            before: Value::Const(0, 2),
+            before,
         });
         Ok(Typed::Of(value, 2))
     }

@@ -11,6 +11,7 @@ mod balancer;
 mod balancer_health;
 mod bench;
 mod connections;
+mod meters;
 mod offload;
 mod offload_connections;
 mod offload_ipv6;
