@@ -33,6 +33,10 @@ pub struct Simulation {
 
 /// Entries that are ended for one step of time, at most.
 const BUDGET: u32 = 1 << 20;
+/// Instants at which timeouts are looked for on the way to another time, at most, and how far they
+/// lie apart at least.
+const INSTANT_COUNT_MAX: u32 = 1 << 16;
+const INSTANT_NS: u64 = 1000;
 
 impl Simulation {
     /// A verified program without any flow. The same packets give the same results each time: its
@@ -64,8 +68,25 @@ impl Simulation {
         &mut self.running
     }
 
-    /// Ends flows whose time is over by now.
+    /// Ends flows whose time is over by now, each when it is: what its timeout starts may be over by
+    /// now too. Behind 65,536 instants the rest ends at once.
     pub fn expire(&mut self, now_ns: u64) {
+        let mut earliest_ns = 0;
+        for _ in 0..INSTANT_COUNT_MAX {
+            let next_ns = self.running.next_expiry_ns();
+            let Some(at_ns) = next_ns.map(|next_ns| next_ns.max(earliest_ns)) else {
+                return;
+            };
+            if at_ns >= now_ns {
+                break;
+            }
+            self.expire_at(at_ns);
+            earliest_ns = at_ns + INSTANT_NS;
+        }
+        self.expire_at(now_ns);
+    }
+
+    fn expire_at(&mut self, now_ns: u64) {
         for element in 0..self.program.elements.len() {
             self.running.expire(element, now_ns, BUDGET);
         }
@@ -146,5 +167,48 @@ impl Simulation {
             all.push((name.unwrap_or_default(), notice));
         }
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::efsm::source::load;
+
+    /// Each packet starts a timer that sends one 10 ms later, and four more as far apart.
+    const RETRIES: &str = r#"
+templates:
+  probe: { packet: "02000000000002000000000108004500001c00004000401166cf0a0000010a0000020007000700080000" }
+elements:
+  - name: e
+    key: [ipv4.src]
+    registers: { tries: 4 }
+    initial: new
+    states: { new: {}, waiting: { hard: 10ms } }
+    transitions:
+      - { from: new, next: waiting, do: [flow.tries = 0, output(out)] }
+      - { from: waiting, do: [output(out)] }
+      - from: waiting
+        on: timeout
+        if: flow.tries < 5
+        next: waiting
+        do: [flow.tries = flow.tries + 1, "emit(probe, out)"]
+"#;
+
+    #[test]
+    fn timeouts_follow_each_other_within_a_step_of_time() {
+        let (mut found, _) = load("retries", RETRIES).unwrap_or_else(|errors| panic!("{errors}"));
+        let mut simulation = Simulation::new(found.remove(0).compiled.program).unwrap();
+        let packet = simulation.running().program().templates[0].bytes.clone();
+        let arrival = Arrival {
+            now_ns: 1_000_000_000,
+            input: 0,
+        };
+        assert_eq!(simulation.packet(&packet, arrival).verdict, "out");
+        for (at_ms, made) in [(1009, 0), (1015, 1), (1035, 2), (9000, 2), (10_000, 0)] {
+            simulation.expire(at_ms * 1_000_000);
+            assert_eq!(simulation.emitted().len(), made, "{at_ms} ms");
+        }
+        assert_eq!(simulation.running().flows(0).unwrap().len(), 0);
     }
 }

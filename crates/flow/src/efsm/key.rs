@@ -209,10 +209,14 @@ impl ElementLowering<'_> {
                 })
             };
             let present = select(there, other_there, 1);
-            let parts = parts
-                .into_iter()
-                .zip(others)
-                .map(|((then, width, name), other)| (select(then, other.0, width), width, name));
+            let parts = parts.into_iter().zip(others).enumerate().map(
+                |(at, ((then, width, name), other))| {
+                    // One name for what is something else in each case would mislead.
+                    let is_same = name == other.2;
+                    let name = if is_same { name } else { format!("key[{at}]") };
+                    (select(then, other.0, width), width, name)
+                },
+            );
             chosen = Some((present, parts.collect()));
         }
         chosen

@@ -96,7 +96,13 @@ fn numbers(
     let split = text.split_once('/').map(|parts| (parts, '/'));
     let split = split.or_else(|| text.split_once('-').map(|parts| (parts, '-')));
     match split {
-        Some(((a, b), sign)) => Ok((number(a)?, number(b)?, Some(sign))),
+        Some(((a, b), sign)) => {
+            let (a, b) = (number(a)?, number(b)?);
+            if sign == '-' && a > b {
+                return Err(format!("\"{text}\" is empty: the lower end stands first"));
+            }
+            Ok((a, b, Some(sign)))
+        }
         None => {
             let value = number(text)?;
             if value > ones(width) {
@@ -149,4 +155,17 @@ pub(super) fn pattern_nodes(
             vec![join(Infix::Equal, masked, number(a & mask))]
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_the_wrong_way_round_is_refused() {
+        let range = |text| pattern_of(text, Match::Range, 16);
+        assert_eq!(range("1024-2047"), Ok(Pattern::Range(1024, 2047)));
+        assert_eq!(range("80-80"), Ok(Pattern::Range(80, 80)));
+        assert!(range("2047-1024").is_err_and(|error| error.contains("is empty")));
+    }
 }
