@@ -25,12 +25,13 @@ use crate::headers::{self, Outer};
 use crate::icmp::Long;
 use crate::model::{Image, Key};
 use crate::redirect;
-use crate::rules::NONE;
 use crate::settings::Exit;
-use crate::trace::{Fitting, N4, Record, What};
+use crate::trace::Fitting;
 use crate::transactions::Peer;
 use crate::tunnel::Signal;
 use crate::upf::Upf;
+
+mod noted;
 
 impl Upf {
     /// What becomes of a packet, which is changed accordingly; `signals` gets what is answered.
@@ -321,45 +322,6 @@ impl Upf {
         }
     }
 
-    /// As [`Upf::rule`], noted if the session is traced.
-    #[cold]
-    fn judge_and_note(
-        &mut self,
-        packet: &mut Packet,
-        found: &Found,
-        signals: &mut VecDeque<Signal>,
-        now_ns: u64,
-    ) -> Decision {
-        let its = (found.slot, self.store.head(found.slot).seid);
-        let noted = self.traces.came(its, packet.bytes(), now_ns);
-        let (decision, fits) = self.judge(packet, found, signals, now_ns);
-        let left = match decision {
-            Decision::Send(place) => Some((place, packet.bytes())),
-            _ => None,
-        };
-        let place = self.place_of(found, fits);
-        self.traces
-            .ruled(noted, came(decision, place, fits, now_ns), left);
-        decision
-    }
-
-    /// Notes what becomes of a packet of which no rule is asked.
-    #[cold]
-    fn note(&mut self, packet: &Packet, found: &Found, decision: Decision, now_ns: u64) {
-        let its = (found.slot, self.store.head(found.slot).seid);
-        let noted = self.traces.came(its, packet.bytes(), now_ns);
-        let place = self.place_of(found, None);
-        self.traces
-            .ruled(noted, came(decision, place, None, now_ns), None);
-    }
-
-    /// The interface by which a packet came: its PDR's, or one on the side that it comes from.
-    fn place_of(&self, found: &Found, fits: Option<Fitting>) -> u8 {
-        let side = u8::from(found.teid == 0);
-        let (source, instance) = fits.map_or((side, NONE), |(_, source)| source);
-        self.settings.place_from(source, instance).unwrap_or(N4)
-    }
-
     #[inline]
     fn judge(
         &mut self,
@@ -481,18 +443,6 @@ fn admit<'a>(
         count_dropped(image, ruled, len, triggers);
     }
     departure
-}
-
-/// The record of a packet that came.
-fn came(decision: Decision, place: u8, fits: Option<Fitting>, now_ns: u64) -> Record {
-    Record {
-        at_ns: now_ns,
-        what: What::Came(decision),
-        place,
-        pdr_id: fits.map(|(id, _)| id),
-        len: 0,
-        captured: 0,
-    }
 }
 
 fn join(at: usize, teid: u32, qfi: Option<u8>) -> Decision {

@@ -154,7 +154,7 @@ fn limits_are_kept_and_nothing_is_noted_for_others() {
     let its = (0, 100);
     for _ in 0..5000 {
         let noted = traces.came(its, &frame, 5);
-        traces.ruled(noted, of_n4(What::Came(Decision::Send(1)), 5), None);
+        traces.ruled(noted, Record::new(5, What::Came(Decision::Send(1))), None);
     }
     // The slot is another session's by now.
     assert_eq!(traces.came((0, 200), &frame, 5), 0);
