@@ -132,6 +132,29 @@ impl Smf {
         )
     }
 
+    /// A session whose PDI has more than the usual.
+    pub(crate) fn establish_at(
+        &mut self,
+        pdi: impl Fn(&mut Writer<'_>) -> Result<(), Full>,
+        rules: impl Fn(&mut Writer<'_>) -> Result<(), Full>,
+    ) -> Said {
+        let message_type = MessageType::SESSION_ESTABLISHMENT_REQUEST;
+        self.ask(message_type, Some(0), |writer| {
+            begin(writer)?;
+            writer.group(IeType::CREATE_PDR, |writer| {
+                writer.put(key::PDR_ID, &PdrId(1))?;
+                writer.put(key::PRECEDENCE, &100)?;
+                writer.group(IeType::PDI, |writer| {
+                    usual_pdi(writer)?;
+                    pdi(writer)
+                })?;
+                writer.put(key::FAR_ID, &FarId(1))
+            })?;
+            writer.group(IeType::CREATE_FAR, |writer| usual_far(writer, 1))?;
+            rules(writer)
+        })
+    }
+
     /// What all refused and ended sessions must leave behind: nothing.
     pub(crate) fn assert_empty(&self) {
         assert_eq!(self.upf.session_count(), 0);

@@ -358,3 +358,37 @@ fn set_cp(head: &mut Head, f_seid: &FSeid, from: Peer) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::public_failures::{SESSIONS, Smf, nothing};
+
+    /// Sessions with more keys than are reckoned for each take those that others leave free; one
+    /// for which there are too few is refused, and leaves nothing.
+    #[test]
+    fn a_session_for_whose_keys_there_is_no_room_is_refused_and_leaves_nothing() {
+        let mut smf = Smf::new();
+        let with_routes = |smf: &mut Smf, net: u8, count: u8| {
+            smf.establish_at(
+                |writer| {
+                    (0..count).try_for_each(|host| {
+                        let route = format!("192.0.{net}.{host}/32");
+                        writer.put(key::FRAMED_ROUTE, &route.as_bytes())
+                    })
+                },
+                nothing,
+            )
+        };
+        let room = u32::max(SESSIONS * crate::ranges::KEYS_PER_SESSION, 64);
+        assert_eq!(room, 64);
+        assert_eq!(with_routes(&mut smf, 1, 40).0, Cause::REQUEST_ACCEPTED);
+        let (live, keys) = (smf.upf.session_count(), smf.upf.index.len());
+        let offending = Some(IeType::FRAMED_ROUTE);
+        let full = (Cause::NO_RESOURCES_AVAILABLE, offending, 0);
+        assert_eq!(with_routes(&mut smf, 2, 40), full);
+        assert_eq!((smf.upf.session_count(), smf.upf.index.len()), (live, keys));
+        assert_eq!(smf.upf.pools[0].fill()[0], Some((1, 254)));
+        assert_eq!(with_routes(&mut smf, 2, 20).0, Cause::REQUEST_ACCEPTED);
+    }
+}

@@ -13,7 +13,7 @@ use crate::application::Applications;
 use crate::association::ASSOCIATION_COUNT;
 use crate::model::{Hint, Key};
 use crate::paths::Paths;
-use crate::ranges::{Index, Pool, Teids};
+use crate::ranges::{Index, KEYS_PER_SESSION, Pool, Teids};
 use crate::rules::NONE;
 use crate::settings::Settings;
 use crate::shards::Shards;
@@ -264,7 +264,7 @@ impl Upf {
         let (shard, shard_count) = settings.shard;
         let mut store = Store::open(memory, settings.session_bytes, settings.sessions, recovery);
         store.set_shard(shard);
-        let keys = settings.sessions.saturating_mul(6).max(64);
+        let keys = settings.sessions.saturating_mul(KEYS_PER_SESSION).max(64);
         #[expect(
             clippy::cast_possible_truncation,
             reason = "the lower half is random too"
