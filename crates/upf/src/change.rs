@@ -10,6 +10,7 @@ use catena_wire::pfcp::{Cause, Change, Group, IeType, key};
 
 use crate::copies;
 use crate::draft::Draft;
+use crate::endpoint;
 use crate::model::{Detection, Fault, Session};
 use crate::redirect;
 use crate::request;
@@ -21,6 +22,8 @@ use crate::usage::Report;
 pub struct Effects {
     /// PDRs of which something was chosen: their answers name it.
     pub created: Vec<u16>,
+    /// Traffic Endpoints of which something was chosen.
+    pub created_endpoints: Vec<u8>,
     /// Usage of rules that were removed or asked for.
     pub reports: Vec<Report>,
     /// FARs as they were, whose tunnels get end markers.
@@ -31,9 +34,6 @@ pub struct Effects {
 
 /// IEs of sessions that this UPF does not act on, and that cannot be left out of account.
 const UNSUPPORTED: &[IeType] = &[
-    IeType::CREATE_TRAFFIC_ENDPOINT,
-    IeType::UPDATE_TRAFFIC_ENDPOINT,
-    IeType::REMOVE_TRAFFIC_ENDPOINT,
     IeType::CREATE_MAR,
     IeType::UPDATE_MAR,
     IeType::REMOVE_MAR,
@@ -100,6 +100,7 @@ pub fn modify(
     remove(ies, session, &mut effects, draft.now_ns)?;
     update(ies, session, &mut effects, draft)?;
     create(ies, session, &mut effects, draft)?;
+    endpoint::apply(ies, session, draft.settings)?;
     refer_filters(session)?;
     session.link()?;
     query(ies, session, &mut effects, flags, draft.now_ns)?;
@@ -117,6 +118,7 @@ fn remove(
         let fault = Fault::of_rule(FailedRuleId::Pdr(id), IeType::PDR_ID);
         take(&mut session.pdrs, |one| one.pdr.id == id.0).ok_or(fault)?;
     }
+    endpoint::remove(ies, session)?;
     for group in ies.groups(IeType::REMOVE_FAR) {
         let id = group.require(key::FAR_ID)?;
         let fault = Fault::of_rule(FailedRuleId::Far(id), IeType::FAR_ID);
@@ -146,7 +148,8 @@ fn remove(
     Ok(())
 }
 
-fn take<T>(rules: &mut Vec<T>, is_it: impl Fn(&T) -> bool) -> Option<T> {
+/// Takes a rule out of those of its kind.
+pub(crate) fn take<T>(rules: &mut Vec<T>, is_it: impl Fn(&T) -> bool) -> Option<T> {
     let at = rules.iter().position(is_it)?;
     Some(rules.remove(at))
 }
@@ -157,6 +160,7 @@ fn update(
     effects: &mut Effects,
     draft: &mut Draft<'_>,
 ) -> Result<(), Fault> {
+    endpoint::update(ies, session, effects, draft)?;
     for group in ies.groups(IeType::UPDATE_PDR) {
         let id = group.require(key::PDR_ID)?;
         let fault = Fault::of_rule(FailedRuleId::Pdr(id), IeType::PDR_ID);
@@ -164,7 +168,8 @@ fn update(
         let one = one.ok_or(fault)?;
         let before = one.pdr;
         request::pdr(&group, one, &mut session.head, draft)?;
-        if is_chosen(&group) && before.teid != one.pdr.teid {
+        let pdi = group.group(IeType::PDI);
+        if pdi.is_some_and(|pdi| is_chosen(&pdi)) && before.teid != one.pdr.teid {
             effects.created.push(id.0);
         }
     }
@@ -206,14 +211,11 @@ fn update(
     Ok(())
 }
 
-/// Whether the UPF is to choose something for this PDR.
-fn is_chosen(group: &Group<'_>) -> bool {
+/// Whether the UPF is to choose something for this PDI or Traffic Endpoint.
+pub(crate) fn is_chosen(group: &Group<'_>) -> bool {
     use catena_wire::pfcp::value::address::{Allocation, FTeid};
-    let Some(pdi) = group.group(IeType::PDI) else {
-        return false;
-    };
-    let teid = matches!(pdi.get(key::F_TEID), Ok(Some(FTeid::Choose { .. })));
-    let address = matches!(pdi.get(key::UE_IP_ADDRESS), Ok(Some(address))
+    let teid = matches!(group.get(key::F_TEID), Ok(Some(FTeid::Choose { .. })));
+    let address = matches!(group.get(key::UE_IP_ADDRESS), Ok(Some(address))
         if address.v4 == Some(Allocation::Choose) || address.v6 == Some(Allocation::Choose));
     teid || address
 }
@@ -262,6 +264,7 @@ fn create(
         request::bar(&group, &mut bar)?;
         session.bars.push(bar);
     }
+    endpoint::create(ies, session, effects, draft)?;
     for group in ies.groups(IeType::CREATE_PDR) {
         let PdrId(id) = group.require(key::PDR_ID)?;
         let fault = Fault::of_rule(FailedRuleId::Pdr(PdrId(id)), IeType::PDR_ID);
@@ -273,7 +276,8 @@ fn create(
         };
         request::pdr(&group, &mut detection, &mut session.head, draft)?;
         session.pdrs.push(detection);
-        if is_chosen(&group) {
+        let pdi = group.group(IeType::PDI);
+        if pdi.is_some_and(|pdi| is_chosen(&pdi)) {
             effects.created.push(id);
         }
     }

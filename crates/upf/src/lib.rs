@@ -25,6 +25,7 @@ pub mod cut;
 pub mod decision;
 pub mod draft;
 mod echoes;
+pub mod endpoint;
 mod enforce;
 #[cfg(test)]
 mod floods;

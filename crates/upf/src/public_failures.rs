@@ -432,18 +432,10 @@ fn free5gc_1010_an_accepted_update_is_applied() {
 /// What a data path cannot do is not accepted: the scenario of OAI's suite.
 #[test]
 fn oai_14_what_is_not_done_is_not_accepted() {
-    for ie_type in [
-        IeType::CREATE_TRAFFIC_ENDPOINT,
-        IeType::CREATE_MAR,
-        IeType::CREATE_SRR,
-    ] {
+    for ie_type in [IeType::CREATE_MAR, IeType::CREATE_SRR] {
         let mut smf = Smf::new();
         let said = smf.establish(nothing, |writer| {
             writer.group(ie_type, |writer| match ie_type {
-                IeType::CREATE_TRAFFIC_ENDPOINT => writer.put(
-                    key::TRAFFIC_ENDPOINT_ID,
-                    &catena_wire::pfcp::value::TrafficEndpointId(1),
-                ),
                 IeType::CREATE_SRR => writer.put(key::SRR_ID, &catena_wire::pfcp::value::SrrId(1)),
                 _ => {
                     writer.put(key::MAR_ID, &catena_wire::pfcp::value::MarId(1))?;

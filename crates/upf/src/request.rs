@@ -23,7 +23,7 @@ use crate::stored::List;
 use crate::usage::known_triggers;
 
 /// Service not supported, if one of these IEs is there.
-fn refuse(group: &Group<'_>, unsupported: &[IeType]) -> Result<(), Refusal> {
+pub(crate) fn refuse(group: &Group<'_>, unsupported: &[IeType]) -> Result<(), Refusal> {
     match unsupported.iter().find(|ie_type| group.has(**ie_type)) {
         Some(ie_type) => Err(Cause::SERVICE_NOT_SUPPORTED.because_of(*ie_type)),
         None => Ok(()),
@@ -123,7 +123,6 @@ fn read_pdi(
         pdi,
         &[
             IeType::LOCAL_INGRESS_TUNNEL,
-            IeType::TRAFFIC_ENDPOINT_ID,
             IeType::REDUNDANT_TRANSMISSION_PARAMETERS,
             IeType::ETHERNET_PDU_SESSION_INFORMATION,
             IeType::ETHERNET_PACKET_FILTER,
@@ -142,6 +141,7 @@ fn read_pdi(
     }
     rule.source_interface = source.0;
     rule.application = application::of_pdi(pdi, draft.applications, failed)?;
+    rule.endpoint = read_endpoint(pdi, failed)?;
     rule.instance = NONE;
     if let Some(name) = pdi.get(key::NETWORK_INSTANCE)? {
         rule.instance = draft.settings.instance(name);
@@ -157,11 +157,8 @@ fn read_pdi(
         Some(f_teid) => read_f_teid(&f_teid, rule, draft)?,
         None => (rule.teid, rule.is_teid_ours) = (0, false),
     }
-    rule.qfis = 0;
-    for qfi in pdi.each(key::QFI) {
-        rule.qfis |= 1 << (qfi?.0 & 0x3f);
-    }
-    read_routes(pdi, detection, draft)?;
+    rule.qfis = read_qfis(pdi)?;
+    detection.routes = read_routes(pdi, (rule.id, None), draft)?;
     detection.filters.clear();
     for filter in pdi.each(key::SDF_FILTER) {
         let filter = filter?;
@@ -180,8 +177,43 @@ fn read_pdi(
     Ok(())
 }
 
-fn read_routes(pdi: &Group<'_>, detection: &mut Detection, draft: &Draft<'_>) -> Result<(), Fault> {
-    detection.routes.clear();
+/// The Traffic Endpoint that a PDI names, which then says nothing itself of what an endpoint is.
+fn read_endpoint(pdi: &Group<'_>, failed: FailedRuleId) -> Result<Option<u8>, Fault> {
+    let mut named = pdi.each(key::TRAFFIC_ENDPOINT_ID);
+    let Some(first) = named.next() else {
+        return Ok(None);
+    };
+    if named.next().is_some() {
+        let cause = Cause::SERVICE_NOT_SUPPORTED;
+        return Err(cause.because_of(IeType::TRAFFIC_ENDPOINT_ID).into());
+    }
+    let others = [
+        IeType::F_TEID,
+        IeType::NETWORK_INSTANCE,
+        IeType::UE_IP_ADDRESS,
+        IeType::FRAMED_ROUTE,
+        IeType::FRAMED_ROUTING,
+        IeType::FRAMED_IPV6_ROUTE,
+    ];
+    match others.into_iter().find(|ie_type| pdi.has(*ie_type)) {
+        Some(ie_type) => Err(Fault::of_rule(failed, ie_type)),
+        None => Ok(Some(first?.0)),
+    }
+}
+
+/// QFIs of a PDI or Traffic Endpoint, one bit each.
+pub(crate) fn read_qfis(group: &Group<'_>) -> Result<u64, Refusal> {
+    let mut qfis = group.each(key::QFI);
+    qfis.try_fold(0, |all, qfi| Ok(all | 1 << (qfi?.0 & 0x3f)))
+}
+
+/// Framed routes of a PDI or Traffic Endpoint: of the PDR of this ID, or of this endpoint.
+pub(crate) fn read_routes(
+    pdi: &Group<'_>,
+    (id, endpoint): (u16, Option<u8>),
+    draft: &Draft<'_>,
+) -> Result<Vec<Route>, Fault> {
+    let mut routes = Vec::new();
     // What goes to a network behind a UE says nothing of its shard.
     if draft.settings.shard.1 > 1 {
         refuse(pdi, &[IeType::FRAMED_ROUTE, IeType::FRAMED_IPV6_ROUTE])?;
@@ -190,20 +222,25 @@ fn read_routes(pdi: &Group<'_>, detection: &mut Detection, draft: &Draft<'_>) ->
     if pdi.get(key::FRAMED_ROUTING)?.is_some_and(|kind| kind != 0) {
         refuse(pdi, &[IeType::FRAMED_ROUTING])?;
     }
-    let id = detection.pdr.id;
     for (key, is_v6) in [(key::FRAMED_ROUTE, false), (key::FRAMED_IPV6_ROUTE, true)] {
         for text in pdi.each(key) {
             let fault = Fault::of_rule(FailedRuleId::Pdr(PdrId(id)), key.ie_type());
             let route = Route::parse(id, text?, is_v6).ok_or(fault)?;
-            if !detection.routes.contains(&route) {
-                detection.routes.push(route);
+            let route = Route { endpoint, ..route };
+            if !routes.contains(&route) {
+                routes.push(route);
             }
         }
     }
-    Ok(())
+    Ok(routes)
 }
 
-fn read_f_teid(f_teid: &FTeid, rule: &mut Pdr, draft: &mut Draft<'_>) -> Result<(), Fault> {
+/// Reads the F-TEID of a PDI or Traffic Endpoint into a PDR that knows its interface.
+pub(crate) fn read_f_teid(
+    f_teid: &FTeid,
+    rule: &mut Pdr,
+    draft: &mut Draft<'_>,
+) -> Result<(), Fault> {
     let interface = draft
         .settings
         .interface_from(rule.source_interface, rule.instance);
@@ -230,7 +267,8 @@ fn read_f_teid(f_teid: &FTeid, rule: &mut Pdr, draft: &mut Draft<'_>) -> Result<
     Ok(())
 }
 
-fn read_ue_address(
+/// Reads the UE IP Address of a PDI or Traffic Endpoint into a PDR that knows its interface.
+pub(crate) fn read_ue_address(
     pdi: &Group<'_>,
     address: &UeIpAddress,
     rule: &mut Pdr,
@@ -337,7 +375,6 @@ fn read_forwarding(group: &Group<'_>, rule: &mut Far, draft: &Draft<'_>) -> Resu
     refuse(
         group,
         &[
-            IeType::TRAFFIC_ENDPOINT_ID,
             IeType::PROXYING,
             IeType::HEADER_ENRICHMENT,
             IeType::DATA_NETWORK_ACCESS_IDENTIFIER,

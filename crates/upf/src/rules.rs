@@ -15,7 +15,7 @@ use crate::stored::List;
 /// No rule, no interface.
 pub const NONE: u8 = u8::MAX;
 /// Kinds of records of a session.
-pub const KINDS: usize = 9;
+pub const KINDS: usize = 10;
 /// Most QERs of a PDR.
 pub const QERS_MAX: usize = 8;
 /// Longest location that requests are redirected to, in bytes.
@@ -28,8 +28,8 @@ stored! {
     pub struct Head {
         /// The UP function's SEID; 0 in a slot that nobody uses.
         pub seid: u64,
-        /// How many PDRs, FARs, QERs, URRs, BARs, filters, framed routes, copies and redirections
-        /// follow, in this order.
+        /// How many PDRs, FARs, QERs, URRs, BARs, filters, framed routes, copies, redirections and
+        /// Traffic Endpoints follow, in this order.
         pub counts: [u8; KINDS],
         /// Whether a PDR wants to know a packet's application.
         pub looks_inside: bool,
@@ -97,6 +97,8 @@ stored! {
         pub is_teid_ours: bool,
         /// Outer Header Removal Description.
         pub removal: u8,
+        /// Traffic Endpoint ID, of which it has what a PDI says of where packets come to.
+        pub endpoint: Option<u8>,
         /// FAR ID.
         pub far_id: u32,
         /// QER IDs.
@@ -349,6 +351,7 @@ impl Pdr {
             filters: [0; 2],
             application: 0,
             removal: NONE,
+            endpoint: None,
             far_id: 0,
             far_at: NONE,
             qer_ids: List::default(),

@@ -118,6 +118,7 @@ impl Upf {
                 "teid": pdr.teid, "ue_v4": pdr.ue_v4, "ue_v6": pdr.ue_v6,
                 "qfis": (0..64).filter(|qfi| pdr.qfis >> qfi & 1 != 0).collect::<Vec<_>>(),
                 "sdf_filters": one.filters.len(), "far_id": pdr.far_id,
+                "traffic_endpoint_id": pdr.endpoint,
                 "application_id": self.application_id(pdr.application).map(String::from_utf8_lossy),
                 "framed_routes": (!one.routes.is_empty())
                     .then(|| one.routes.iter().map(Route::shown).collect::<Vec<_>>()),
@@ -160,6 +161,10 @@ impl Upf {
             "fars": fars.collect::<Vec<_>>(),
             "qers": qers.collect::<Vec<_>>(),
             "urrs": urrs.collect::<Vec<_>>(),
+            "traffic_endpoints": session.endpoints.iter().map(|one| json!({
+                "traffic_endpoint_id": one.endpoint.id, "teid": one.endpoint.teid,
+                "ue_v4": one.endpoint.ue_v4, "ue_v6": one.endpoint.ue_v6,
+            })).collect::<Vec<_>>(),
             "bars": session.bars.iter().map(|bar| bar.id).collect::<Vec<_>>(),
         })
     }

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use catena_wire::pfcp::value::flags::UsageReportTrigger;
 
+use crate::endpoint::Endpoint;
 use crate::routes::Route;
 use crate::rules::{Bar, Copied, Far, Head, KINDS, Pdr, Qer, Redirection, Urr, UrrTerms};
 use crate::sdf::Filter;
@@ -35,6 +36,7 @@ pub(crate) struct Offsets {
     pub(super) routes: usize,
     pub(super) copies: usize,
     pub(super) redirections: usize,
+    pub(super) endpoints: usize,
     pub(super) end: usize,
 }
 
@@ -51,6 +53,7 @@ impl Offsets {
             route_count,
             copy_count,
             redirection_count,
+            endpoint_count,
         ] = counts.map(usize::from);
         let pdrs = Head::LEN;
         let fars = pdrs + pdr_count * Pdr::LEN;
@@ -61,6 +64,7 @@ impl Offsets {
         let routes = filters + filter_count * Filter::LEN;
         let copies = routes + route_count * Route::LEN;
         let redirections = copies + copy_count * Copied::LEN;
+        let endpoints = redirections + redirection_count * Redirection::LEN;
         Self {
             pdrs,
             fars,
@@ -71,7 +75,8 @@ impl Offsets {
             routes,
             copies,
             redirections,
-            end: redirections + redirection_count * Redirection::LEN,
+            endpoints,
+            end: endpoints + endpoint_count * Endpoint::LEN,
         }
     }
 }
@@ -108,6 +113,7 @@ listed! {
     Route: 6 routes;
     Copied: 7 copies;
     Redirection: 8 redirections;
+    Endpoint: 9 endpoints;
 }
 
 /// The records of an image where they lie. Places beyond the counts give none.

@@ -14,10 +14,12 @@ use catena_wire::pfcp::value::forwarding::{
 };
 use catena_wire::pfcp::value::qos::{BitRates, GateStatus, Qfi};
 use catena_wire::pfcp::value::usage::{DroppedDlTraffic, Volume};
-use catena_wire::pfcp::value::{BarId, FarId, PdrId, QerId, Seconds, UrrId};
+use catena_wire::pfcp::value::{BarId, FarId, PdrId, QerId, Seconds, TrafficEndpointId, UrrId};
 use catena_wire::pfcp::{Full, IeType, Writer, key};
 
-use super::scenario::{Action, FarRule, PdrRule, PfdRule, QerRule, Rules, Scenario, Side, UrrRule};
+use super::scenario::{
+    Action, EndpointRule, FarRule, PdrRule, PfdRule, QerRule, Rules, Scenario, Side, UrrRule,
+};
 
 /// Flags by their names in the specification; none of one that nobody knows.
 pub(super) fn triggers(names: &[String]) -> Option<ReportingTriggers> {
@@ -84,6 +86,19 @@ pub(super) fn modification(
             writer.put(key::URR_ID, &UrrId(*id))
         })?;
     }
+    for id in &rules.remove_endpoints {
+        writer.group(IeType::REMOVE_TRAFFIC_ENDPOINT, |writer| {
+            writer.put(key::TRAFFIC_ENDPOINT_ID, &TrafficEndpointId(*id))
+        })?;
+    }
+    for (group, list) in [
+        (IeType::CREATE_TRAFFIC_ENDPOINT, &rules.endpoints),
+        (IeType::UPDATE_TRAFFIC_ENDPOINT, &rules.update_endpoints),
+    ] {
+        for rule in list {
+            writer.group(group, |writer| endpoint(writer, scenario, rule))?;
+        }
+    }
     for rule in &rules.pdrs {
         writer.group(IeType::CREATE_PDR, |writer| pdr(writer, scenario, rule))?;
     }
@@ -138,6 +153,31 @@ pub(super) fn modification(
     Ok(())
 }
 
+fn choose_teid(scenario: &Scenario) -> FTeid {
+    FTeid::Choose {
+        v4: scenario.n3.is_ipv4(),
+        v6: scenario.n3.is_ipv6(),
+        choose_id: Some(1),
+    }
+}
+
+fn endpoint(writer: &mut Writer<'_>, scenario: &Scenario, rule: &EndpointRule) -> Result<(), Full> {
+    writer.put(key::TRAFFIC_ENDPOINT_ID, &TrafficEndpointId(rule.id))?;
+    let teid = rule.choose_teid.then(|| choose_teid(scenario));
+    writer.put_some(key::F_TEID, teid.as_ref())?;
+    let name = rule.network_instance.as_ref().map(|name| name.as_bytes());
+    writer.put_some(key::NETWORK_INSTANCE, name.as_ref())?;
+    let address = rule.choose_ue.then(|| UeIpAddress {
+        v4: Some(Allocation::Choose),
+        ..UeIpAddress::default()
+    });
+    writer.put_some(key::UE_IP_ADDRESS, address.as_ref())?;
+    let mut routes = rule.framed_routes.iter();
+    routes.try_for_each(|route| writer.put(key::FRAMED_ROUTE, &route.as_bytes()))?;
+    let mut qfis = rule.qfis.iter();
+    qfis.try_for_each(|qfi| writer.put(key::QFI, &Qfi(*qfi)))
+}
+
 fn pdr(writer: &mut Writer<'_>, scenario: &Scenario, rule: &PdrRule) -> Result<(), Full> {
     writer.put(key::PDR_ID, &PdrId(rule.id))?;
     writer.put(key::PRECEDENCE, &rule.precedence)?;
@@ -147,13 +187,10 @@ fn pdr(writer: &mut Writer<'_>, scenario: &Scenario, rule: &PdrRule) -> Result<(
             Side::Core => SourceInterface::CORE,
         };
         writer.put(key::SOURCE_INTERFACE, &source)?;
+        let endpoint = rule.endpoint.map(TrafficEndpointId);
+        writer.put_some(key::TRAFFIC_ENDPOINT_ID, endpoint.as_ref())?;
         if rule.choose_teid {
-            let choose = FTeid::Choose {
-                v4: scenario.n3.is_ipv4(),
-                v6: scenario.n3.is_ipv6(),
-                choose_id: Some(1),
-            };
-            writer.put(key::F_TEID, &choose)?;
+            writer.put(key::F_TEID, &choose_teid(scenario))?;
         }
         if let Some(teid) = rule.teid {
             let (v4, v6) = versions(scenario.n3);
@@ -263,6 +300,8 @@ fn far(
         }
         let header = rule.teid.map(|teid| tunnel(scenario, teid));
         writer.put_some(key::OUTER_HEADER_CREATION, header.as_ref())?;
+        let endpoint = rule.endpoint.map(TrafficEndpointId);
+        writer.put_some(key::TRAFFIC_ENDPOINT_ID, endpoint.as_ref())?;
         let flags = rule
             .end_marker
             .then_some(SessionModificationRequestFlags::SNDEM);

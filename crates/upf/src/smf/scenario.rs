@@ -153,6 +153,15 @@ pub struct Rules {
     /// Update URR.
     #[serde(default)]
     pub update_urrs: Vec<UrrRule>,
+    /// Create Traffic Endpoint.
+    #[serde(default)]
+    pub endpoints: Vec<EndpointRule>,
+    /// Update Traffic Endpoint.
+    #[serde(default)]
+    pub update_endpoints: Vec<EndpointRule>,
+    /// Remove Traffic Endpoint.
+    #[serde(default)]
+    pub remove_endpoints: Vec<u8>,
     /// Remove PDR.
     #[serde(default)]
     pub remove_pdrs: Vec<u16>,
@@ -194,6 +203,8 @@ pub struct PdrRule {
     pub source: Side,
     /// Network Instance.
     pub network_instance: Option<String>,
+    /// Traffic Endpoint ID.
+    pub endpoint: Option<u8>,
     /// F-TEID: the UPF chooses.
     #[serde(default)]
     pub choose_teid: bool,
@@ -237,6 +248,28 @@ pub struct PdrRule {
     pub urrs: Vec<u32>,
 }
 
+/// Create Traffic Endpoint or Update Traffic Endpoint.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EndpointRule {
+    /// Traffic Endpoint ID.
+    pub id: u8,
+    /// Network Instance.
+    pub network_instance: Option<String>,
+    /// F-TEID: the UPF chooses.
+    #[serde(default)]
+    pub choose_teid: bool,
+    /// UE IP Address: the UPF chooses an IPv4 address.
+    #[serde(default)]
+    pub choose_ue: bool,
+    /// QFIs.
+    #[serde(default)]
+    pub qfis: Vec<u8>,
+    /// Framed routes of IPv4.
+    #[serde(default)]
+    pub framed_routes: Vec<String>,
+}
+
 /// Apply Action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -271,6 +304,8 @@ pub struct FarRule {
     pub network_instance: Option<String>,
     /// Outer Header Creation: GTP-U/UDP/IP to the gNB with this TEID.
     pub teid: Option<u32>,
+    /// Linked Traffic Endpoint ID.
+    pub endpoint: Option<u8>,
     /// Duplicating Parameters: each with its own tunnel to the gNB's address, or none.
     pub copies: Option<Vec<CopyRule>>,
     /// Redirect Information: a URL, or an IPv4 address. Empty to remove it.
