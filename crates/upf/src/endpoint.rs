@@ -14,7 +14,8 @@ use catena_wire::pfcp::{Cause, Change, Group, IeType, key};
 use crate::change::{Effects, is_chosen, take};
 use crate::draft::Draft;
 use crate::model::{Fault, Session};
-use crate::request::{self, refuse};
+use crate::pdi;
+use crate::request::refuse;
 use crate::routes::Route;
 use crate::rules::{Head, NONE, Pdr};
 use crate::settings::Settings;
@@ -198,8 +199,7 @@ fn read(
         Change::Keep => {}
         Change::Remove => (own.ue_v4, own.ue_v6) = (None, None),
         Change::Set(address) => {
-            request::read_ue_address(group, &address, &mut pdr, head, draft)
-                .map_err(of_endpoint)?;
+            pdi::read_ue_address(group, &address, &mut pdr, head, draft).map_err(of_endpoint)?;
             (own.ue_v4, own.ue_v6) = (pdr.ue_v4, pdr.ue_v6);
         }
     }
@@ -207,16 +207,15 @@ fn read(
         Change::Keep => {}
         Change::Remove => (own.teid, own.is_teid_ours) = (0, false),
         Change::Set(f_teid) => {
-            request::read_f_teid(&f_teid, &mut pdr, draft).map_err(of_endpoint)?;
+            pdi::read_f_teid(&f_teid, &mut pdr, draft).map_err(of_endpoint)?;
             (own.teid, own.is_teid_ours) = (pdr.teid, pdr.is_teid_ours);
         }
     }
     if group.has(IeType::QFI) {
-        own.qfis = request::read_qfis(group)?;
+        own.qfis = pdi::read_qfis(group)?;
     }
     if group.has(IeType::FRAMED_ROUTE) || group.has(IeType::FRAMED_IPV6_ROUTE) {
-        ending.routes =
-            request::read_routes(group, (0, Some(own.id)), draft).map_err(of_endpoint)?;
+        ending.routes = pdi::read_routes(group, (0, Some(own.id)), draft).map_err(of_endpoint)?;
     }
     Ok(())
 }

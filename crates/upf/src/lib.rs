@@ -41,6 +41,7 @@ pub mod nf;
 pub mod node;
 pub mod path;
 pub mod paths;
+mod pdi;
 pub mod pfds;
 #[cfg(test)]
 mod public_failures;

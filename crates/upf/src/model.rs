@@ -569,6 +569,6 @@ pub(crate) mod tests {
     fn what_an_ordinary_session_takes_is_known() {
         let mut one = session(1);
         one.link().unwrap();
-        assert_eq!(one.image_len(), 1283);
+        assert_eq!(one.image_len(), 1312);
     }
 }

@@ -137,6 +137,18 @@ stored! {
         pub bar_at: u8,
     }
 
+    /// Packet Rate of one direction, and what of it is used.
+    pub struct PacketRate {
+        /// Packets in each unit of time; none for no limit.
+        pub packets: Option<u16>,
+        /// Time Unit, as the number of the IE.
+        pub unit: u8,
+        /// When the unit ends in which packets are counted.
+        pub ends_ns: u64,
+        /// Packets that have passed in it.
+        pub passed: u16,
+    }
+
     /// QoS enforcement rule.
     pub struct Qer {
         /// Gate Status.
@@ -155,12 +167,18 @@ stored! {
         pub rqi: bool,
         /// Paging Policy Indicator of downlink packets.
         pub ppi: Option<u8>,
+        /// Whether there is a packet rate.
+        pub counts_packets: bool,
         /// QER ID.
         pub id: u32,
         /// QER Correlation ID.
         pub correlation: Option<u32>,
         /// GBR uplink and downlink, in kbit/s: kept and shown, it limits nothing.
         pub gbr_kbps: Option<[u64; 2]>,
+        /// Packet Rate, uplink.
+        pub ul_packets: PacketRate,
+        /// Packet Rate, downlink.
+        pub dl_packets: PacketRate,
     }
 
     /// Total, uplink, downlink.
@@ -433,6 +451,9 @@ impl Qer {
             ppi: None,
             ul_meter: [0; 2],
             dl_meter: [0; 2],
+            counts_packets: false,
+            ul_packets: PacketRate::NONE,
+            dl_packets: PacketRate::NONE,
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::stored::{Fields, Stored};
 const FETCHED_COUNT_MAX: usize = 4;
 /// Of a PDR, a QER and a URR: as far as packets read and write them.
 const PDR_HOT: usize = Fields::<Pdr>::packets().offset() + u64::LEN;
-const QER_HOT: usize = Fields::<Qer>::ppi().offset() + <Option<u8>>::LEN;
+const QER_HOT: usize = Fields::<Qer>::counts_packets().offset() + bool::LEN;
 const URR_HOT: usize = Fields::<Urr>::terms()
     .then(Fields::<UrrTerms>::inactivity())
     .offset()

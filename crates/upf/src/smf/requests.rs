@@ -12,7 +12,7 @@ use catena_wire::pfcp::value::forwarding::{
     DestinationInterface, OuterHeaderCreation, OuterHeaderRemoval, OuterHeaders,
     RedirectInformation, RemovedHeader, SourceInterface,
 };
-use catena_wire::pfcp::value::qos::{BitRates, GateStatus, Qfi};
+use catena_wire::pfcp::value::qos::{BitRates, GateStatus, PacketRates, Qfi, Rate};
 use catena_wire::pfcp::value::usage::{DroppedDlTraffic, Volume};
 use catena_wire::pfcp::value::{BarId, FarId, PdrId, QerId, Seconds, TrafficEndpointId, UrrId};
 use catena_wire::pfcp::{Full, IeType, Writer, key};
@@ -414,6 +414,18 @@ fn qer(writer: &mut Writer<'_>, rule: &QerRule) -> Result<(), Full> {
         .mbr_kbps
         .map(|[ul_kbps, dl_kbps]| BitRates { ul_kbps, dl_kbps });
     writer.put_some(key::MBR, rates.as_ref())?;
+    let packets = rule.packet_rate.map(|rule| {
+        let rate = |packets: Option<u16>| {
+            let unit = rule.unit;
+            packets.map(|packets| Rate { unit, packets })
+        };
+        PacketRates {
+            ul: rate(rule.ul),
+            dl: rate(rule.dl),
+            additional: None,
+        }
+    });
+    writer.put_some(key::PACKET_RATE, packets.as_ref())?;
     writer.put_some(key::QFI, rule.qfi.map(Qfi).as_ref())
 }
 

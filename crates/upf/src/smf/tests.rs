@@ -59,6 +59,8 @@ fn what_is_held_outlives_an_apply() {
         "duplicate",
         "repetition",
         "volume-threshold",
+        "packet-rate",
+        "traffic-endpoints",
     ] {
         let mut simulation = Simulation::new(Scenario::parse(&text(name)).unwrap()).unwrap();
         simulation.replace("buffered", json!(5000));
