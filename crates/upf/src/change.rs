@@ -15,6 +15,7 @@ use crate::model::{Detection, Fault, Session};
 use crate::redirect;
 use crate::request;
 use crate::rules::{Bar, Far, Head, Pdr, Qer, Urr, UrrTerms};
+use crate::unstructured;
 use crate::usage::Report;
 
 /// What a change brings beside the changed session.
@@ -62,12 +63,13 @@ pub fn establish(
 ) -> Result<(Session, Effects), Fault> {
     let mut session = Session::new(head);
     if let Some(pdn_type) = ies.get(key::PDN_TYPE)? {
-        if !(PdnType::IPV4..=PdnType::IPV4V6).contains(&pdn_type) {
+        if !(PdnType::IPV4..=PdnType::NON_IP).contains(&pdn_type) {
             return Err(Cause::SERVICE_NOT_SUPPORTED
                 .because_of(IeType::PDN_TYPE)
                 .into());
         }
         session.head.pdn_type = pdn_type.0;
+        session.head.is_unstructured = pdn_type == PdnType::NON_IP;
     }
     let effects = modify(ies, &mut session, draft)?;
     Ok((session, effects))
@@ -102,6 +104,7 @@ pub fn modify(
     create(ies, session, &mut effects, draft)?;
     endpoint::apply(ies, session, draft.settings)?;
     refer_filters(session)?;
+    unstructured::check(session)?;
     session.link()?;
     query(ies, session, &mut effects, flags, draft.now_ns)?;
     Ok(effects)
@@ -185,7 +188,7 @@ fn update(
         let parameters = group.group(IeType::UPDATE_FORWARDING_PARAMETERS);
         if let Some(parameters) = parameters {
             let flags = parameters.get(key::PFCPSMREQ_FLAGS)?.unwrap_or_default();
-            if flags.contains(SessionModificationRequestFlags::SNDEM) && before.headers != 0 {
+            if flags.contains(SessionModificationRequestFlags::SNDEM) && before.is_tunnel() {
                 effects.end_markers.push(before);
             }
         }

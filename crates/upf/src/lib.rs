@@ -65,6 +65,7 @@ pub mod stored;
 mod trace;
 pub mod transactions;
 pub mod tunnel;
+pub mod unstructured;
 pub mod upf;
 pub mod usage;
 

@@ -20,7 +20,7 @@ use crate::application::flows::Marks;
 use crate::copies;
 use crate::decision::{Decision, Found, Hold, Why};
 use crate::enforce::{Ruled, Triggers, charge, count_dropped, ruled};
-use crate::forward::{Departure, Unfit, depart, forward};
+use crate::forward::{Departure, Unfit, depart, forward, join};
 use crate::headers::{self, Outer};
 use crate::icmp::Long;
 use crate::model::{Image, Key};
@@ -79,6 +79,7 @@ impl Upf {
             teid,
             qfi,
             is_joined: true,
+            is_opaque: false,
         };
         self.found(packet, &found, signals, now_ns)
     }
@@ -209,6 +210,9 @@ impl Upf {
                 let Some(slot) = slot.or_else(|| self.index.find_route(dst)) else {
                     return drop(Why::UnknownUe);
                 };
+                if self.store.is_unstructured(slot) {
+                    return self.find_datagram(bytes, slot);
+                }
                 let inner = headers::inner(&bytes[l3..]);
                 let inner = inner.ok_or(Decision::Drop(Why::Malformed))?;
                 Ok(Found {
@@ -218,6 +222,7 @@ impl Upf {
                     teid: 0,
                     qfi: None,
                     is_joined: false,
+                    is_opaque: false,
                 })
             }
         }
@@ -297,14 +302,16 @@ impl Upf {
             self.error_indication(teid, peer, signals, now_ns);
             return Err(Decision::Drop(Why::UnknownTeid));
         };
-        let inner = headers::inner(view.payload());
+        let inner = self.inner_of(slot, view.payload());
+        let (inner, is_opaque) = inner.ok_or(Decision::Drop(Why::Malformed))?;
         Ok(Found {
             at: from + view.header_len(),
-            inner: inner.ok_or(Decision::Drop(Why::Malformed))?,
+            inner,
             slot,
             teid,
             qfi: container.map(|container| container.qfi()),
             is_joined: false,
+            is_opaque,
         })
     }
 
@@ -443,11 +450,4 @@ fn admit<'a>(
         count_dropped(image, ruled, len, triggers);
     }
     departure
-}
-
-fn join(at: usize, teid: u32, qfi: Option<u8>) -> Decision {
-    match u16::try_from(at) {
-        Ok(at) => Decision::Join { at, teid, qfi },
-        Err(_) => Decision::Drop(Why::Malformed),
-    }
 }

@@ -89,8 +89,8 @@ pub fn pdr(
     match group.change(key::OUTER_HEADER_REMOVAL)? {
         Change::Keep => {}
         Change::Remove => rule.removal = NONE,
-        // GTP-U of either version, and any; the rest are other kinds of tunnels.
-        Change::Set(removal) if matches!(removal.description.0, 0 | 1 | 6) => {
+        // GTP-U of either version, and any; UDP of unstructured sessions. Others are other tunnels.
+        Change::Set(removal) if matches!(removal.description.0, 0..=3 | 6) => {
             rule.removal = removal.description.0;
         }
         Change::Set(_) => {
@@ -197,14 +197,19 @@ fn read_forwarding(group: &Group<'_>, rule: &mut Far, draft: &Draft<'_>) -> Resu
         Change::Keep => {}
         Change::Remove => (rule.headers, rule.teid, rule.v4, rule.v6) = (0, 0, None, None),
         Change::Set(header) => {
-            let v4 = header.headers == OuterHeaders::GTP_U_UDP_IPV4;
-            let v6 = header.headers == OuterHeaders::GTP_U_UDP_IPV6;
-            if !v4 && !v6 {
+            let known = [
+                OuterHeaders::GTP_U_UDP_IPV4,
+                OuterHeaders::GTP_U_UDP_IPV6,
+                OuterHeaders::UDP_IPV4,
+                OuterHeaders::UDP_IPV6,
+            ];
+            if !known.contains(&header.headers) {
                 let ie_type = IeType::OUTER_HEADER_CREATION;
                 return Err(Cause::SERVICE_NOT_SUPPORTED.because_of(ie_type).into());
             }
             rule.headers = header.headers.bits();
             rule.teid = header.teid.unwrap_or(0);
+            rule.port = header.port.unwrap_or(0);
             (rule.v4, rule.v6) = (header.v4, header.v6);
         }
     }
@@ -217,9 +222,11 @@ fn read_forwarding(group: &Group<'_>, rule: &mut Far, draft: &Draft<'_>) -> Resu
     let interface = draft.settings.interface_to(rule.destination, rule.instance);
     rule.interface = interface.ok_or(Fault::of_rule(failed, IeType::DESTINATION_INTERFACE))?;
     let out = draft.settings.interfaces.get(usize::from(rule.interface));
-    let can = out.is_some_and(|out| {
-        (rule.v4.is_none() || out.v4.is_some()) && (rule.v6.is_none() || out.v6.is_some())
-    });
+    // A datagram of an unstructured session has its UE's address.
+    let can = rule.is_udp()
+        || out.is_some_and(|out| {
+            (rule.v4.is_none() || out.v4.is_some()) && (rule.v6.is_none() || out.v6.is_some())
+        });
     if !can {
         return Err(Fault::of_rule(failed, IeType::OUTER_HEADER_CREATION));
     }

@@ -35,6 +35,8 @@ stored! {
         pub looks_inside: bool,
         /// Whether inactivity was reported, and no packet has passed since.
         pub is_inactive: bool,
+        /// Whether its packets are of no known kind.
+        pub is_unstructured: bool,
         /// The UE's IPv4 address.
         pub ue_v4: Option<Ipv4Addr>,
         /// When the last packet passed, on the engine's clock.
@@ -343,6 +345,7 @@ impl Head {
             inactivity_s: None,
             last_packet_ns: 0,
             is_inactive: false,
+            is_unstructured: false,
             ul: [0; 2],
             dl: [0; 2],
             dropped: 0,

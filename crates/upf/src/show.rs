@@ -131,7 +131,8 @@ impl Upf {
             json!({
                 "far_id": far.id, "apply_action": far.action,
                 "interface": interfaces.get(usize::from(far.interface)).map(|one| &one.name),
-                "teid": (far.headers != 0).then_some(far.teid),
+                "teid": far.is_tunnel().then_some(far.teid),
+                "port": far.is_udp().then_some(far.port),
                 "peer_v4": far.v4, "peer_v6": far.v6,
                 "bar_id": far.bar_id.filter(|_| far.bar_at != NONE),
                 "copies": copies_of(session, far.id),

@@ -115,7 +115,7 @@ impl Upf {
         let pdrs = (0..image.pdr_count()).filter_map(|place| image.pdr(place));
         let mut fars = pdrs.filter_map(|pdr| Some((pdr, image.far(pdr.far_at)?)));
         let (pdr, far) = fars.find(|(_, far)| {
-            far.destination == 0 && far.headers != 0 && far.does(ApplyAction::FORW)
+            far.destination == 0 && far.is_tunnel() && far.does(ApplyAction::FORW)
         })?;
         let qers = pdr.qers_at.as_slice().iter();
         let qfi = qers

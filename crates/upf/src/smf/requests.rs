@@ -12,6 +12,7 @@ use catena_wire::pfcp::value::forwarding::{
     DestinationInterface, OuterHeaderCreation, OuterHeaderRemoval, OuterHeaders,
     RedirectInformation, RemovedHeader, SourceInterface,
 };
+use catena_wire::pfcp::value::node::PdnType;
 use catena_wire::pfcp::value::qos::{BitRates, GateStatus, PacketRates, Qfi, Rate};
 use catena_wire::pfcp::value::usage::{DroppedDlTraffic, Volume};
 use catena_wire::pfcp::value::{BarId, FarId, PdrId, QerId, Seconds, TrafficEndpointId, UrrId};
@@ -62,6 +63,8 @@ pub(super) fn establishment(
         v6,
     };
     writer.put(key::F_SEID, &f_seid)?;
+    let pdn_type = rules.unstructured.then_some(PdnType::NON_IP);
+    writer.put_some(key::PDN_TYPE, pdn_type.as_ref())?;
     modification(writer, scenario, rules)
 }
 
@@ -274,7 +277,7 @@ fn far(
     let destination = rule.destination.map(DestinationInterface).or(side);
     copies(writer, scenario, rule, parameters)?;
     let has_more = rule.end_marker || rule.redirect.is_some();
-    if destination.is_none() && rule.teid.is_none() && !has_more {
+    if destination.is_none() && rule.teid.is_none() && rule.udp.is_none() && !has_more {
         return Ok(());
     }
     writer.group(parameters, |writer| {
@@ -299,6 +302,7 @@ fn far(
             }
         }
         let header = rule.teid.map(|teid| tunnel(scenario, teid));
+        let header = header.or(rule.udp.map(|port| to_host(scenario, rule.host, port)));
         writer.put_some(key::OUTER_HEADER_CREATION, header.as_ref())?;
         let endpoint = rule.endpoint.map(TrafficEndpointId);
         writer.put_some(key::TRAFFIC_ENDPOINT_ID, endpoint.as_ref())?;
@@ -321,6 +325,22 @@ fn tunnel(scenario: &Scenario, teid: u32) -> OuterHeaderCreation {
         teid: Some(teid),
         v4,
         v6,
+        ..OuterHeaderCreation::default()
+    }
+}
+
+/// Outer Header Creation of datagrams to a port of the host, over IPv6 if it has an address.
+fn to_host(scenario: &Scenario, host: Option<Ipv6Addr>, port: u16) -> OuterHeaderCreation {
+    let v6 = host.or(scenario.host_v6);
+    let v4 = v6.is_none().then_some(scenario.host);
+    OuterHeaderCreation {
+        headers: match v4 {
+            Some(_) => OuterHeaders::UDP_IPV4,
+            None => OuterHeaders::UDP_IPV6,
+        },
+        v4,
+        v6,
+        port: Some(port),
         ..OuterHeaderCreation::default()
     }
 }

@@ -149,6 +149,9 @@ pub struct Packets {
     /// Whether they are of IPv6.
     #[serde(default)]
     pub v6: bool,
+    /// Whether a UE sends bytes that are no packet of IP.
+    #[serde(default)]
+    pub opaque: bool,
     /// Flow label of IPv6.
     #[serde(default)]
     pub flow_label: u32,

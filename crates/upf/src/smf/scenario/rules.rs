@@ -12,6 +12,9 @@ use serde::Deserialize;
 pub struct Rules {
     /// The SMF's SEID.
     pub session: u64,
+    /// PDN Type: Non-IP, of an unstructured session.
+    #[serde(default)]
+    pub unstructured: bool,
     /// Create PDR.
     #[serde(default)]
     pub pdrs: Vec<PdrRule>,
@@ -187,6 +190,10 @@ pub struct FarRule {
     pub network_instance: Option<String>,
     /// Outer Header Creation: GTP-U/UDP/IP to the gNB with this TEID.
     pub teid: Option<u32>,
+    /// Outer Header Creation: UDP/IP to this port of the host.
+    pub udp: Option<u16>,
+    /// Outer Header Creation: that of this address, not of the host's.
+    pub host: Option<Ipv6Addr>,
     /// Linked Traffic Endpoint ID.
     pub endpoint: Option<u8>,
     /// Duplicating Parameters: each with its own tunnel to the gNB's address, or none.
