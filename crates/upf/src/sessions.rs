@@ -268,7 +268,9 @@ impl Upf {
         for key in before.iter().filter(|key| !keys.contains(key)) {
             self.let_go(*key);
         }
-        self.end_markers.extend(effects.end_markers);
+        let seid = session.head.seid;
+        let ends = effects.end_markers.into_iter().map(|far| (seid, far));
+        self.end_markers.extend(ends);
         let buffers = |session: &Session| {
             let mut fars = session.fars.iter();
             fars.any(|far| far.does(ApplyAction::BUFF))

@@ -57,6 +57,8 @@ impl Upf {
                 "sent": self.counters.reports,
                 "waiting_for_answers": self.transactions.pending(),
                 "unanswered": self.counters.unanswered,
+                "untold": self.untold.len(),
+                "waiting_for_room": self.unreported.len(),
                 "buffer": {
                     "stored": held.stored,
                     "flushed": held.flushed,

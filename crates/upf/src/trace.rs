@@ -47,6 +47,8 @@ pub(crate) enum What {
     Came(Decision),
     /// A packet that left.
     Left,
+    /// A packet of the UPF's own that left: an end marker, a copy, what a UE is told.
+    Made,
     /// A message that came.
     Heard(MessageType),
     /// A message that left.
@@ -245,6 +247,19 @@ impl Traces {
                     frame,
                 );
             }
+        }
+    }
+
+    /// Notes a frame that the UPF itself has made for a session.
+    pub(crate) fn made(&mut self, seid: u64, place: u8, frame: &[u8]) {
+        let record = Record {
+            place,
+            ..Record::new(self.now_ns, What::Made)
+        };
+        // No session has SEID 0, which stands for none.
+        let its = |trace: &&mut Trace| trace.session.seid == seid;
+        for trace in self.all.iter_mut().filter(its) {
+            trace.note(record, frame);
         }
     }
 

@@ -199,7 +199,7 @@ pub(crate) struct Requests {
     outbox: VecDeque<Datagram>,
     unreported: VecDeque<(u64, Waiting)>,
     untold: VecDeque<u64>,
-    end_markers: VecDeque<crate::rules::Far>,
+    end_markers: VecDeque<(u64, crate::rules::Far)>,
     released: VecDeque<(u32, bool)>,
     /// GTP-U paths that SMFs believe to be down, by the names of their interfaces.
     down: Vec<(String, IpAddr)>,
@@ -225,8 +225,8 @@ pub struct Upf {
     pub(crate) outbox: VecDeque<Datagram>,
     /// When each association's peer is to be asked whether it is there.
     pub(crate) heartbeats: [u64; ASSOCIATION_COUNT],
-    /// Tunnels whose peers are to get an end marker: interface, address, TEID.
-    pub(crate) end_markers: VecDeque<crate::rules::Far>,
+    /// Tunnels whose peers are to get an end marker: interface, address, TEID; with the SEID.
+    pub(crate) end_markers: VecDeque<(u64, crate::rules::Far)>,
     /// Sessions whose held packets may be free to go, or are to be dropped.
     pub(crate) released: VecDeque<(u32, bool)>,
     /// Reports for which too many requests are outstanding, by the session's SEID: each waits until

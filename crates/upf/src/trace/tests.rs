@@ -53,7 +53,15 @@ fn traced(name: &str, snap: u64) -> (Vec<Vec<u8>>, Vec<Value>, Value) {
 /// scenarios all frames behind the establishment are the session's, but for heartbeats.
 #[test]
 fn a_trace_has_what_passed_and_nothing_else() {
-    for name in ["paging", "quota", "gates", "volume-threshold", "inactivity"] {
+    for name in [
+        "paging",
+        "quota",
+        "gates",
+        "volume-threshold",
+        "inactivity",
+        "handover",
+        "duplicate",
+    ] {
         let (passed, records, _) = traced(name, 65_535);
         let mut noted: Vec<_> = records
             .iter()
