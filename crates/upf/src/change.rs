@@ -12,6 +12,7 @@ use crate::copies;
 use crate::draft::Draft;
 use crate::endpoint;
 use crate::model::{Detection, Fault, Session};
+use crate::pdi::is_chosen;
 use crate::redirect;
 use crate::request;
 use crate::rules::{Bar, Far, Head, Pdr, Qer, Urr, UrrTerms};
@@ -151,8 +152,7 @@ fn remove(
     Ok(())
 }
 
-/// Takes a rule out of those of its kind.
-pub(crate) fn take<T>(rules: &mut Vec<T>, is_it: impl Fn(&T) -> bool) -> Option<T> {
+fn take<T>(rules: &mut Vec<T>, is_it: impl Fn(&T) -> bool) -> Option<T> {
     let at = rules.iter().position(is_it)?;
     Some(rules.remove(at))
 }
@@ -163,7 +163,7 @@ fn update(
     effects: &mut Effects,
     draft: &mut Draft<'_>,
 ) -> Result<(), Fault> {
-    endpoint::update(ies, session, effects, draft)?;
+    endpoint::update(ies, session, &mut effects.created_endpoints, draft)?;
     for group in ies.groups(IeType::UPDATE_PDR) {
         let id = group.require(key::PDR_ID)?;
         let fault = Fault::of_rule(FailedRuleId::Pdr(id), IeType::PDR_ID);
@@ -214,15 +214,6 @@ fn update(
     Ok(())
 }
 
-/// Whether the UPF is to choose something for this PDI or Traffic Endpoint.
-pub(crate) fn is_chosen(group: &Group<'_>) -> bool {
-    use catena_wire::pfcp::value::address::{Allocation, FTeid};
-    let teid = matches!(group.get(key::F_TEID), Ok(Some(FTeid::Choose { .. })));
-    let address = matches!(group.get(key::UE_IP_ADDRESS), Ok(Some(address))
-        if address.v4 == Some(Allocation::Choose) || address.v6 == Some(Allocation::Choose));
-    teid || address
-}
-
 fn create(
     ies: &Group<'_>,
     session: &mut Session,
@@ -267,7 +258,7 @@ fn create(
         request::bar(&group, &mut bar)?;
         session.bars.push(bar);
     }
-    endpoint::create(ies, session, effects, draft)?;
+    endpoint::create(ies, session, &mut effects.created_endpoints, draft)?;
     for group in ies.groups(IeType::CREATE_PDR) {
         let PdrId(id) = group.require(key::PDR_ID)?;
         let fault = Fault::of_rule(FailedRuleId::Pdr(PdrId(id)), IeType::PDR_ID);

@@ -5,68 +5,15 @@
 //! whenever one of the two changes: packets meet PDRs alone. Specification: TS 29.244 7.5.2.2,
 //! 7.5.2.7, 7.5.4.13, 7.5.4.14.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
-
 use catena_wire::pfcp::value::node::FailedRuleId;
 use catena_wire::pfcp::value::{FarId, PdrId, TrafficEndpointId};
 use catena_wire::pfcp::{Cause, Change, Group, IeType, key};
 
-use crate::change::{Effects, is_chosen, take};
 use crate::draft::Draft;
-use crate::model::{Fault, Session};
-use crate::pdi;
-use crate::request::refuse;
-use crate::routes::Route;
-use crate::rules::{Head, NONE, Pdr};
+use crate::model::{Ending, Fault, Session};
+use crate::pdi::{self, is_chosen, refuse};
+use crate::rules::{Endpoint, Head, NONE, Pdr};
 use crate::settings::Settings;
-use crate::stored;
-
-stored! {
-    /// A Traffic Endpoint.
-    pub struct Endpoint {
-        /// Traffic Endpoint ID.
-        pub id: u8,
-        /// Source Interface of the PDRs that name it.
-        pub source_interface: u8,
-        /// Network Instance, by place in the settings.
-        pub instance: u8,
-        /// TEID of the local F-TEID; 0 for none.
-        pub teid: u32,
-        /// Whether the UPF chose the TEID.
-        pub is_teid_ours: bool,
-        /// UE IP Address.
-        pub ue_v4: Option<Ipv4Addr>,
-        /// UE IP Address: prefix of 64 bits.
-        pub ue_v6: Option<Ipv6Addr>,
-        /// QFIs, one bit each; 0 for those of the PDR.
-        pub qfis: u64,
-    }
-}
-
-/// A Traffic Endpoint with the networks behind its UE.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Ending {
-    /// The endpoint.
-    pub endpoint: Endpoint,
-    /// Networks behind its UE.
-    pub routes: Vec<Route>,
-}
-
-impl Endpoint {
-    /// One to which nothing comes.
-    pub const fn empty(id: u8) -> Self {
-        Self {
-            id,
-            source_interface: 0,
-            instance: NONE,
-            teid: 0,
-            is_teid_ours: false,
-            ue_v4: None,
-            ue_v6: None,
-            qfis: 0,
-        }
-    }
-}
 
 /// The fault of an endpoint that is there and should not be, or the other way round.
 fn unknown() -> Fault {
@@ -81,20 +28,22 @@ fn unknown() -> Fault {
 pub fn remove(ies: &Group<'_>, session: &mut Session) -> Result<(), Fault> {
     for group in ies.groups(IeType::REMOVE_TRAFFIC_ENDPOINT) {
         let TrafficEndpointId(id) = group.require(key::TRAFFIC_ENDPOINT_ID)?;
-        take(&mut session.endpoints, |one| one.endpoint.id == id).ok_or_else(unknown)?;
+        let mut all = session.endpoints.iter();
+        let at = all.position(|one| one.endpoint.id == id);
+        session.endpoints.remove(at.ok_or_else(unknown)?);
         session.pdrs.retain(|one| one.pdr.endpoint != Some(id));
     }
     Ok(())
 }
 
-/// Changes endpoints.
+/// Changes endpoints; `chosen` gets those of which something is chosen anew.
 ///
 /// # Errors
 /// Why the request is refused.
 pub fn update(
     ies: &Group<'_>,
     session: &mut Session,
-    effects: &mut Effects,
+    chosen: &mut Vec<u8>,
     draft: &mut Draft<'_>,
 ) -> Result<(), Fault> {
     for group in ies.groups(IeType::UPDATE_TRAFFIC_ENDPOINT) {
@@ -104,7 +53,7 @@ pub fn update(
         let before = one.endpoint;
         read(&group, one, &mut session.head, draft)?;
         if is_chosen(&group) && before.teid != one.endpoint.teid {
-            effects.created_endpoints.push(id);
+            chosen.push(id);
         }
         // QFIs that a PDR has of its endpoint are no longer its own.
         let its = session.pdrs.iter_mut().map(|one| &mut one.pdr);
@@ -114,14 +63,14 @@ pub fn update(
     Ok(())
 }
 
-/// Makes endpoints.
+/// Makes endpoints; `chosen` gets those of which something is chosen.
 ///
 /// # Errors
 /// Why the request is refused.
 pub fn create(
     ies: &Group<'_>,
     session: &mut Session,
-    effects: &mut Effects,
+    chosen: &mut Vec<u8>,
     draft: &mut Draft<'_>,
 ) -> Result<(), Fault> {
     for group in ies.groups(IeType::CREATE_TRAFFIC_ENDPOINT) {
@@ -137,7 +86,7 @@ pub fn create(
         read(&group, &mut one, &mut session.head, draft)?;
         session.endpoints.push(one);
         if is_chosen(&group) {
-            effects.created_endpoints.push(id);
+            chosen.push(id);
         }
     }
     Ok(())

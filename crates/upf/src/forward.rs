@@ -18,7 +18,6 @@ use crate::mss;
 use crate::rules::Far;
 use crate::settings::{Exit, Interface};
 use crate::tunnel::ends;
-use crate::unstructured;
 
 const ETHERNET: usize = catena_wire::ethernet::HEADER_LEN;
 /// What every link carries of IPv6 (RFC 8200, 5): shorter packets are never refused.
@@ -136,7 +135,7 @@ fn around(
     exit: &Exit<'_>,
 ) -> Option<(Datagram, Option<Tunnel>)> {
     if far.is_udp() {
-        return Some((unstructured::datagram(found, far, exit)?, None));
+        return Some((datagram(found, far, exit)?, None));
     }
     let (qfi, rqi, ppi) = *marking;
     let tunnel = match far.destination {
@@ -146,6 +145,21 @@ fn around(
     let ends = ends(far, exit.out)?;
     let datagram = outer(far, frame(exit.out), ends, exit.ident);
     Some((datagram, Some(tunnel)))
+}
+
+/// The datagram around a packet of no known kind.
+fn datagram(found: &Found, far: &Far, exit: &Exit<'_>) -> Option<Datagram> {
+    let [value, mask] = far.marking.unwrap_or([0; 2]);
+    let (src, dst) = (found.inner.src, far.peer()?);
+    (found.is_opaque && src.is_ipv4() == dst.is_ipv4()).then_some(Datagram {
+        frame: frame(exit.out),
+        src,
+        dst,
+        src_port: far.port,
+        dst_port: far.port,
+        traffic_class: value & mask,
+        ident: exit.ident,
+    })
 }
 
 /// Takes a packet out of its tunnel, if it is in one, and puts it into the frame and the tunnel of
@@ -191,7 +205,7 @@ pub(crate) fn join(at: usize, teid: u32, qfi: Option<u8>) -> Decision {
 }
 
 /// The frame of what leaves by an interface.
-pub(crate) const fn frame(out: &Interface) -> Frame {
+const fn frame(out: &Interface) -> Frame {
     Frame {
         src: out.mac,
         dst: out.next_hop,

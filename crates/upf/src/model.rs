@@ -15,9 +15,8 @@ use catena_wire::pfcp::value::node::FailedRuleId;
 use catena_wire::pfcp::value::{FarId, PdrId};
 use catena_wire::pfcp::{Cause, IeType, Refusal};
 
-use crate::endpoint::{Ending, Endpoint};
 use crate::routes::Route;
-use crate::rules::{Bar, Copied, Far, Head, NONE, Pdr, Qer, Redirection, Urr};
+use crate::rules::{Bar, Copied, Endpoint, Far, Head, NONE, Pdr, Qer, Redirection, Urr};
 use crate::sdf::Filter;
 use crate::stored::{List, Stored};
 
@@ -66,6 +65,15 @@ pub struct Detection {
     pub pdr: Pdr,
     /// Any of them must fit; without one every packet does.
     pub filters: Vec<Filter>,
+    /// Networks behind its UE.
+    pub routes: Vec<Route>,
+}
+
+/// A Traffic Endpoint with the networks behind its UE.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ending {
+    /// The endpoint.
+    pub endpoint: Endpoint,
     /// Networks behind its UE.
     pub routes: Vec<Route>,
 }

@@ -11,10 +11,25 @@ use catena_wire::pfcp::{Cause, Group, IeType, Refusal, key};
 use crate::application;
 use crate::draft::Draft;
 use crate::model::{Detection, Fault};
-use crate::request::refuse;
 use crate::routes::Route;
 use crate::rules::{Head, NONE, Pdr};
 use crate::sdf::{Filter, parse_flow};
+
+/// Service not supported, if one of these IEs is there.
+pub(crate) fn refuse(group: &Group<'_>, unsupported: &[IeType]) -> Result<(), Refusal> {
+    match unsupported.iter().find(|ie_type| group.has(**ie_type)) {
+        Some(ie_type) => Err(Cause::SERVICE_NOT_SUPPORTED.because_of(*ie_type)),
+        None => Ok(()),
+    }
+}
+
+/// Whether the UPF is to choose something for this PDI or Traffic Endpoint.
+pub(crate) fn is_chosen(group: &Group<'_>) -> bool {
+    let teid = matches!(group.get(key::F_TEID), Ok(Some(FTeid::Choose { .. })));
+    let address = matches!(group.get(key::UE_IP_ADDRESS), Ok(Some(address))
+        if address.v4 == Some(Allocation::Choose) || address.v6 == Some(Allocation::Choose));
+    teid || address
+}
 
 /// Reads a PDI.
 ///

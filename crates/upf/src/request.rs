@@ -15,18 +15,10 @@ use catena_wire::pfcp::{Cause, Change, Group, IeType, Refusal, key};
 
 use crate::draft::Draft;
 use crate::model::{Detection, Fault};
-use crate::pdi;
+use crate::pdi::{self, refuse};
 use crate::rules::{Bar, Far, Head, NONE, Qer, Urr, UrrTerms, Volumes};
 use crate::stored::List;
 use crate::usage::known_triggers;
-
-/// Service not supported, if one of these IEs is there.
-pub(crate) fn refuse(group: &Group<'_>, unsupported: &[IeType]) -> Result<(), Refusal> {
-    match unsupported.iter().find(|ie_type| group.has(**ie_type)) {
-        Some(ie_type) => Err(Cause::SERVICE_NOT_SUPPORTED.because_of(*ie_type)),
-        None => Ok(()),
-    }
-}
 
 /// Sets what a request names: removed is none.
 fn set<T>(field: &mut Option<T>, change: Change<T>) {

@@ -8,6 +8,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use catena_wire::pfcp::value::flags::ApplyAction;
+use catena_wire::pfcp::value::forwarding::OuterHeaders;
 
 use crate::stored;
 use crate::stored::List;
@@ -321,6 +322,26 @@ stored! {
         pub marking: Option<[u8; 2]>,
     }
 
+    /// A Traffic Endpoint.
+    pub struct Endpoint {
+        /// Traffic Endpoint ID.
+        pub id: u8,
+        /// Source Interface of the PDRs that name it.
+        pub source_interface: u8,
+        /// Network Instance, by place in the settings.
+        pub instance: u8,
+        /// TEID of the local F-TEID; 0 for none.
+        pub teid: u32,
+        /// Whether the UPF chose the TEID.
+        pub is_teid_ours: bool,
+        /// UE IP Address.
+        pub ue_v4: Option<Ipv4Addr>,
+        /// UE IP Address: prefix of 64 bits.
+        pub ue_v6: Option<Ipv6Addr>,
+        /// QFIs, one bit each; 0 for those of the PDR.
+        pub qfis: u64,
+    }
+
     /// Where a FAR redirects requests to.
     pub struct Redirection {
         /// FAR ID.
@@ -390,6 +411,22 @@ impl Pdr {
     }
 }
 
+impl Endpoint {
+    /// One to which nothing comes.
+    pub const fn empty(id: u8) -> Self {
+        Self {
+            id,
+            source_interface: 0,
+            instance: NONE,
+            teid: 0,
+            is_teid_ours: false,
+            ue_v4: None,
+            ue_v6: None,
+            qfis: 0,
+        }
+    }
+}
+
 impl Far {
     /// A FAR without forwarding parameters.
     pub const fn empty(id: u32) -> Self {
@@ -414,6 +451,19 @@ impl Far {
     pub fn peer(&self) -> Option<IpAddr> {
         let v4 = self.v4.map(IpAddr::V4);
         v4.or(self.v6.map(IpAddr::V6))
+    }
+
+    /// Whether its outer header is UDP alone.
+    #[inline]
+    pub fn is_udp(&self) -> bool {
+        let udp = OuterHeaders::UDP_IPV4.union(OuterHeaders::UDP_IPV6);
+        OuterHeaders::from_bits(self.headers).intersects(udp)
+    }
+
+    /// Whether its outer header is a tunnel of GTP-U.
+    #[inline]
+    pub fn is_tunnel(&self) -> bool {
+        self.headers != 0 && !self.is_udp()
     }
 
     /// Whether the action has this flag.

@@ -11,9 +11,8 @@ use catena_wire::pfcp::{Cause, Full, Header, IeType, MessageType, View, Writer, 
 
 use crate::change::{self, Effects};
 use crate::draft::Draft;
-use crate::endpoint::Ending;
 use crate::load::Load;
-use crate::model::{Detection, Fault, Key, Session};
+use crate::model::{Detection, Ending, Fault, Key, Session};
 use crate::node::{full, message};
 use crate::paths;
 use crate::ranges::Refused;

@@ -9,17 +9,15 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use catena_wire::pfcp::value::FarId;
-use catena_wire::pfcp::value::forwarding::OuterHeaders;
 use catena_wire::pfcp::value::node::FailedRuleId;
 use catena_wire::pfcp::{Cause, IeType};
 
 use crate::decision::{Decision, Found, Why};
-use crate::forward::{frame, join};
-use crate::headers::{self, Datagram, Outer};
+use crate::forward::join;
+use crate::headers::{self, Outer};
 use crate::model::{Fault, Session};
 use crate::rules::{Far, Head};
 use crate::sdf::Inner;
-use crate::settings::Exit;
 use crate::upf::Upf;
 
 /// Where its tunnels begin and end: the UE's address, of its prefix the first one behind that of
@@ -45,36 +43,6 @@ fn inner(head: &Head, len: usize) -> Inner {
         len,
         is_part: false,
     }
-}
-
-impl Far {
-    /// Whether its outer header is UDP alone.
-    #[inline]
-    pub fn is_udp(&self) -> bool {
-        let udp = OuterHeaders::UDP_IPV4.union(OuterHeaders::UDP_IPV6);
-        OuterHeaders::from_bits(self.headers).intersects(udp)
-    }
-
-    /// Whether its outer header is a tunnel of GTP-U.
-    #[inline]
-    pub fn is_tunnel(&self) -> bool {
-        self.headers != 0 && !self.is_udp()
-    }
-}
-
-/// The datagram around such a packet.
-pub(crate) fn datagram(found: &Found, far: &Far, exit: &Exit<'_>) -> Option<Datagram> {
-    let [value, mask] = far.marking.unwrap_or([0; 2]);
-    let (src, dst) = (found.inner.src, far.peer()?);
-    (found.is_opaque && src.is_ipv4() == dst.is_ipv4()).then_some(Datagram {
-        frame: frame(exit.out),
-        src,
-        dst,
-        src_port: far.port,
-        dst_port: far.port,
-        traffic_class: value & mask,
-        ident: exit.ident,
-    })
 }
 
 impl Upf {

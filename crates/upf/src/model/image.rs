@@ -8,9 +8,8 @@ use std::ops::Range;
 
 use catena_wire::pfcp::value::flags::UsageReportTrigger;
 
-use crate::endpoint::Endpoint;
 use crate::routes::Route;
-use crate::rules::{Bar, Copied, Far, Head, KINDS, Pdr, Qer, Redirection, Urr, UrrTerms};
+use crate::rules::{Bar, Copied, Endpoint, Far, Head, KINDS, Pdr, Qer, Redirection, Urr, UrrTerms};
 use crate::sdf::Filter;
 use crate::stored::{Fields, Stored};
 
