@@ -10,10 +10,13 @@ use catena_wire::pfcp::{Cause, Change, Group, IeType, key};
 
 use crate::copies;
 use crate::draft::Draft;
+use crate::endpoint;
 use crate::model::{Detection, Fault, Session};
+use crate::pdi::is_chosen;
 use crate::redirect;
 use crate::request;
 use crate::rules::{Bar, Far, Head, Pdr, Qer, Urr, UrrTerms};
+use crate::unstructured;
 use crate::usage::Report;
 
 /// What a change brings beside the changed session.
@@ -21,6 +24,8 @@ use crate::usage::Report;
 pub struct Effects {
     /// PDRs of which something was chosen: their answers name it.
     pub created: Vec<u16>,
+    /// Traffic Endpoints of which something was chosen.
+    pub created_endpoints: Vec<u8>,
     /// Usage of rules that were removed or asked for.
     pub reports: Vec<Report>,
     /// FARs as they were, whose tunnels get end markers.
@@ -31,9 +36,6 @@ pub struct Effects {
 
 /// IEs of sessions that this UPF does not act on, and that cannot be left out of account.
 const UNSUPPORTED: &[IeType] = &[
-    IeType::CREATE_TRAFFIC_ENDPOINT,
-    IeType::UPDATE_TRAFFIC_ENDPOINT,
-    IeType::REMOVE_TRAFFIC_ENDPOINT,
     IeType::CREATE_MAR,
     IeType::UPDATE_MAR,
     IeType::REMOVE_MAR,
@@ -62,12 +64,13 @@ pub fn establish(
 ) -> Result<(Session, Effects), Fault> {
     let mut session = Session::new(head);
     if let Some(pdn_type) = ies.get(key::PDN_TYPE)? {
-        if !(PdnType::IPV4..=PdnType::IPV4V6).contains(&pdn_type) {
+        if !(PdnType::IPV4..=PdnType::NON_IP).contains(&pdn_type) {
             return Err(Cause::SERVICE_NOT_SUPPORTED
                 .because_of(IeType::PDN_TYPE)
                 .into());
         }
         session.head.pdn_type = pdn_type.0;
+        session.head.is_unstructured = pdn_type == PdnType::NON_IP;
     }
     let effects = modify(ies, &mut session, draft)?;
     Ok((session, effects))
@@ -100,7 +103,9 @@ pub fn modify(
     remove(ies, session, &mut effects, draft.now_ns)?;
     update(ies, session, &mut effects, draft)?;
     create(ies, session, &mut effects, draft)?;
+    endpoint::apply(ies, session, draft.settings)?;
     refer_filters(session)?;
+    unstructured::check(session)?;
     session.link()?;
     query(ies, session, &mut effects, flags, draft.now_ns)?;
     Ok(effects)
@@ -117,6 +122,7 @@ fn remove(
         let fault = Fault::of_rule(FailedRuleId::Pdr(id), IeType::PDR_ID);
         take(&mut session.pdrs, |one| one.pdr.id == id.0).ok_or(fault)?;
     }
+    endpoint::remove(ies, session)?;
     for group in ies.groups(IeType::REMOVE_FAR) {
         let id = group.require(key::FAR_ID)?;
         let fault = Fault::of_rule(FailedRuleId::Far(id), IeType::FAR_ID);
@@ -157,6 +163,7 @@ fn update(
     effects: &mut Effects,
     draft: &mut Draft<'_>,
 ) -> Result<(), Fault> {
+    endpoint::update(ies, session, &mut effects.created_endpoints, draft)?;
     for group in ies.groups(IeType::UPDATE_PDR) {
         let id = group.require(key::PDR_ID)?;
         let fault = Fault::of_rule(FailedRuleId::Pdr(id), IeType::PDR_ID);
@@ -164,7 +171,8 @@ fn update(
         let one = one.ok_or(fault)?;
         let before = one.pdr;
         request::pdr(&group, one, &mut session.head, draft)?;
-        if is_chosen(&group) && before.teid != one.pdr.teid {
+        let pdi = group.group(IeType::PDI);
+        if pdi.is_some_and(|pdi| is_chosen(&pdi)) && before.teid != one.pdr.teid {
             effects.created.push(id.0);
         }
     }
@@ -180,7 +188,7 @@ fn update(
         let parameters = group.group(IeType::UPDATE_FORWARDING_PARAMETERS);
         if let Some(parameters) = parameters {
             let flags = parameters.get(key::PFCPSMREQ_FLAGS)?.unwrap_or_default();
-            if flags.contains(SessionModificationRequestFlags::SNDEM) && before.headers != 0 {
+            if flags.contains(SessionModificationRequestFlags::SNDEM) && before.is_tunnel() {
                 effects.end_markers.push(before);
             }
         }
@@ -204,18 +212,6 @@ fn update(
         request::bar(&group, one.ok_or(fault)?)?;
     }
     Ok(())
-}
-
-/// Whether the UPF is to choose something for this PDR.
-fn is_chosen(group: &Group<'_>) -> bool {
-    use catena_wire::pfcp::value::address::{Allocation, FTeid};
-    let Some(pdi) = group.group(IeType::PDI) else {
-        return false;
-    };
-    let teid = matches!(pdi.get(key::F_TEID), Ok(Some(FTeid::Choose { .. })));
-    let address = matches!(pdi.get(key::UE_IP_ADDRESS), Ok(Some(address))
-        if address.v4 == Some(Allocation::Choose) || address.v6 == Some(Allocation::Choose));
-    teid || address
 }
 
 fn create(
@@ -262,6 +258,7 @@ fn create(
         request::bar(&group, &mut bar)?;
         session.bars.push(bar);
     }
+    endpoint::create(ies, session, &mut effects.created_endpoints, draft)?;
     for group in ies.groups(IeType::CREATE_PDR) {
         let PdrId(id) = group.require(key::PDR_ID)?;
         let fault = Fault::of_rule(FailedRuleId::Pdr(PdrId(id)), IeType::PDR_ID);
@@ -273,7 +270,8 @@ fn create(
         };
         request::pdr(&group, &mut detection, &mut session.head, draft)?;
         session.pdrs.push(detection);
-        if is_chosen(&group) {
+        let pdi = group.group(IeType::PDI);
+        if pdi.is_some_and(|pdi| is_chosen(&pdi)) {
             effects.created.push(id);
         }
     }

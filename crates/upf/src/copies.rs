@@ -138,7 +138,7 @@ pub(crate) fn send(
         let ident = *next_ident;
         *next_ident = ident.wrapping_add(1);
         let sent = frame(&copied, user, qfi, settings, ident)
-            .is_some_and(|frame| put(&copied, frame, settings, ident, signals));
+            .is_some_and(|frame| put((&copied, image.seid()), frame, settings, ident, signals));
         counts[usize::from(!sent)] += 1;
     }
     counts
@@ -183,7 +183,7 @@ fn frame(
 
 /// Has a frame leave, in parts if it is too long; false if not all of it has room.
 fn put(
-    copied: &Copied,
+    (copied, seid): (&Copied, u64),
     frame: Vec<u8>,
     settings: &Settings,
     ident: u16,
@@ -200,6 +200,7 @@ fn put(
                 interface,
                 frame,
                 is_copy: true,
+                seid,
             });
         }
         has_room

@@ -129,6 +129,8 @@ pub(crate) struct Found {
     pub(crate) qfi: Option<u8>,
     /// Whether it came in parts.
     pub(crate) is_joined: bool,
+    /// Whether it is of no known kind: nothing looks into it.
+    pub(crate) is_opaque: bool,
 }
 
 impl Found {

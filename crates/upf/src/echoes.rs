@@ -51,7 +51,8 @@ impl Upf {
         if let Some(own) = own {
             self.counters.echo_requests += 1;
             let message = gtpu::Header::new(MessageType::ECHO_REQUEST, 0, Some(sequence));
-            self.signal(signals, (peer, gtpu::PORT, own), written(message, &[]));
+            let to = (peer, gtpu::PORT, own);
+            self.signal(signals, to, written(message, &[]), 0);
         }
     }
 

@@ -12,6 +12,7 @@ use crate::decision::{Decision, Found, Hold, Why};
 use crate::forward::Marking;
 use crate::model::Image;
 use crate::qer::{self, Meter, Stopped};
+use crate::routes::Route;
 use crate::rules::{Far, Pdr, QERS_MAX, Qer, URRS_MAX, Urr};
 use crate::sdf::{Filter, Inner};
 use crate::stored::{Fields, List, Stored};
@@ -325,20 +326,21 @@ fn is_of_ue(image: &Image<'_>, record: &[u8], inner: &Inner, is_uplink: bool) ->
         false => !is_uplink,
     };
     let ue = if is_destination { inner.dst } else { inner.src };
-    let id = P::id().get(record);
+    let (id, endpoint) = (P::id().get(record), P::endpoint());
+    let is_its = |route: &Route| route.is_of(id, endpoint.get(record));
     let is_ue = match ue {
-        _ if !has_address => image.routes().all(|route| route.pdr_id != id),
+        _ if !has_address => !image.routes().any(|route| is_its(&route)),
         IpAddr::V4(address) => v4 == Some(address),
         IpAddr::V6(address) => {
             v6.is_some_and(|prefix| (prefix.to_bits() ^ address.to_bits()) >> 64 == 0)
         }
     };
     // A UE sends from all networks behind it; what comes for one is of the PDR that names it.
-    let is_own = |pdr_id| is_uplink || pdr_id == id;
+    let is_own = |route: &Route| is_uplink || is_its(route);
     is_ue
         || image
             .routes()
-            .any(|route| is_own(route.pdr_id) && route.holds(ue))
+            .any(|route| is_own(&route) && route.holds(ue))
 }
 
 #[inline]

@@ -52,15 +52,15 @@ impl Unfit {
 pub(crate) struct Departure<'a> {
     exit: Exit<'a>,
     decision: Decision,
-    /// The tunnel of its FAR, and what is around that.
-    around: Option<(Datagram, Tunnel)>,
+    /// The tunnel of its FAR, and what is around that; or a datagram alone.
+    around: Option<(Datagram, Option<Tunnel>)>,
 }
 
 impl Departure<'_> {
     /// Length of all headers in front of the user's packet.
-    fn header_len(around: Option<&(Datagram, Tunnel)>) -> usize {
+    fn header_len(around: Option<&(Datagram, Option<Tunnel>)>) -> usize {
         around.map_or(ETHERNET, |(datagram, tunnel)| {
-            datagram.header_len() + tunnel.len()
+            datagram.header_len() + tunnel.as_ref().map_or(0, Tunnel::len)
         })
     }
 }
@@ -96,13 +96,15 @@ pub(crate) fn depart<'a>(
         return Err(Unfit::Dropped(Why::Malformed));
     }
     let around = match far.headers {
+        // No network knows what it is.
+        0 if found.is_opaque => return Err(Unfit::Dropped(Why::FarDrop)),
         0 => None,
         _ => Some(around(found, (far, marking), &exit).ok_or(Unfit::Dropped(Why::FarDrop))?),
     };
     let headers = Departure::header_len(around.as_ref());
     let room = out.mtu.saturating_sub(headers - ETHERNET);
-    let cuts_outside =
-        around.is_some() && (out.cuts_outside || inner.src.is_ipv6() && inner.len <= V6_MTU_MIN);
+    let is_short_v6 = inner.src.is_ipv6() && inner.len <= V6_MTU_MIN;
+    let cuts_outside = around.is_some() && (out.cuts_outside || found.is_opaque || is_short_v6);
     let decision = if inner.len <= room {
         Decision::Send(far.interface)
     } else if cuts_outside {
@@ -131,14 +133,33 @@ fn around(
     found: &Found,
     (far, marking): (&Far, &Marking),
     exit: &Exit<'_>,
-) -> Option<(Datagram, Tunnel)> {
+) -> Option<(Datagram, Option<Tunnel>)> {
+    if far.is_udp() {
+        return Some((datagram(found, far, exit)?, None));
+    }
     let (qfi, rqi, ppi) = *marking;
     let tunnel = match far.destination {
         0 => Tunnel::downlink(far.teid, qfi, rqi, ppi),
         _ => Tunnel::uplink(far.teid, found.qfi),
     };
     let ends = ends(far, exit.out)?;
-    Some((outer(far, frame(exit.out), ends, exit.ident), tunnel))
+    let datagram = outer(far, frame(exit.out), ends, exit.ident);
+    Some((datagram, Some(tunnel)))
+}
+
+/// The datagram around a packet of no known kind.
+fn datagram(found: &Found, far: &Far, exit: &Exit<'_>) -> Option<Datagram> {
+    let [value, mask] = far.marking.unwrap_or([0; 2]);
+    let (src, dst) = (found.inner.src, far.peer()?);
+    (found.is_opaque && src.is_ipv4() == dst.is_ipv4()).then_some(Datagram {
+        frame: frame(exit.out),
+        src,
+        dst,
+        src_port: far.port,
+        dst_port: far.port,
+        traffic_class: value & mask,
+        ident: exit.ident,
+    })
 }
 
 /// Takes a packet out of its tunnel, if it is in one, and puts it into the frame and the tunnel of
@@ -154,7 +175,7 @@ pub(crate) fn forward(packet: &mut Packet, found: &Found, departure: &Departure<
     if packet.set_len(found.at + len).is_err() || packet.pull_front(found.at).is_err() {
         return Decision::Drop(Why::Malformed);
     }
-    if let Some(most) = exit.mss {
+    if let Some(most) = exit.mss.filter(|_| !found.is_opaque) {
         mss::clamp(packet.bytes_mut(), most);
     }
     let headers = Departure::header_len(around.as_ref());
@@ -166,11 +187,21 @@ pub(crate) fn forward(packet: &mut Packet, found: &Found, departure: &Departure<
         None => frame(exit.out).emit(bytes, found.inner.src.is_ipv6()),
         Some((datagram, tunnel)) => {
             let at = datagram.header_len();
-            tunnel.emit(&mut bytes[at..], MessageType::G_PDU, len);
+            if let Some(tunnel) = tunnel {
+                tunnel.emit(&mut bytes[at..], MessageType::G_PDU, len);
+            }
             datagram.emit(bytes);
         }
     }
     *decision
+}
+
+/// That a part waits for the rest of its packet, which begins at `at` of its frame.
+pub(crate) fn join(at: usize, teid: u32, qfi: Option<u8>) -> Decision {
+    match u16::try_from(at) {
+        Ok(at) => Decision::Join { at, teid, qfi },
+        Err(_) => Decision::Drop(Why::Malformed),
+    }
 }
 
 /// The frame of what leaves by an interface.

@@ -171,6 +171,7 @@ impl Upf {
             interface,
             frame,
             is_copy: false,
+            seid: self.store.head(long.slot).seid,
         };
         self.put(signals, signal);
     }

@@ -25,6 +25,7 @@ pub mod cut;
 pub mod decision;
 pub mod draft;
 mod echoes;
+pub mod endpoint;
 mod enforce;
 #[cfg(test)]
 mod floods;
@@ -40,6 +41,7 @@ pub mod nf;
 pub mod node;
 pub mod path;
 pub mod paths;
+mod pdi;
 pub mod pfds;
 #[cfg(test)]
 mod public_failures;
@@ -63,6 +65,7 @@ pub mod stored;
 mod trace;
 pub mod transactions;
 pub mod tunnel;
+pub mod unstructured;
 pub mod upf;
 pub mod usage;
 

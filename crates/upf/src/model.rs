@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! | head | PDRs by precedence | FARs | QERs | URRs | BARs |
-//!     | filters | framed routes | copies | redirections |
+//!     | filters | framed routes | copies | redirections | Traffic Endpoints |
 //! ```
 //!
 //! Between N4 and the data path. [`Session`] is read from an image and written to one;
@@ -16,7 +16,7 @@ use catena_wire::pfcp::value::{FarId, PdrId};
 use catena_wire::pfcp::{Cause, IeType, Refusal};
 
 use crate::routes::Route;
-use crate::rules::{Bar, Copied, Far, Head, NONE, Pdr, Qer, Redirection, Urr};
+use crate::rules::{Bar, Copied, Endpoint, Far, Head, NONE, Pdr, Qer, Redirection, Urr};
 use crate::sdf::Filter;
 use crate::stored::{List, Stored};
 
@@ -69,6 +69,15 @@ pub struct Detection {
     pub routes: Vec<Route>,
 }
 
+/// A Traffic Endpoint with the networks behind its UE.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ending {
+    /// The endpoint.
+    pub endpoint: Endpoint,
+    /// Networks behind its UE.
+    pub routes: Vec<Route>,
+}
+
 /// A session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Session {
@@ -88,6 +97,8 @@ pub struct Session {
     pub copies: Vec<Copied>,
     /// Where FARs redirect requests to.
     pub redirections: Vec<Redirection>,
+    /// Traffic Endpoints.
+    pub endpoints: Vec<Ending>,
 }
 
 /// What was found before a packet is handled: a key, and where it leads to.
@@ -170,6 +181,7 @@ impl Session {
             bars: Vec::new(),
             copies: Vec::new(),
             redirections: Vec::new(),
+            endpoints: Vec::new(),
         }
     }
 
@@ -189,6 +201,11 @@ impl Session {
             (
                 self.copies.len(),
                 IeType::DUPLICATING_PARAMETERS,
+                RULE_COUNT_MAX,
+            ),
+            (
+                self.endpoints.len(),
+                IeType::CREATE_TRAFFIC_ENDPOINT,
                 RULE_COUNT_MAX,
             ),
         ];
@@ -235,6 +252,7 @@ impl Session {
             self.route_count(),
             self.copies.len(),
             self.redirections.len(),
+            self.endpoints.len(),
         ]
         .map(|count| u8::try_from(count).unwrap_or(u8::MAX));
         Ok(())
@@ -273,8 +291,15 @@ impl Session {
         self.urrs.iter().any(|urr| urr.untold != 0)
     }
 
+    /// Framed routes of PDRs and of endpoints.
+    fn routes(&self) -> impl Iterator<Item = &Route> {
+        let of_endpoints = self.endpoints.iter().flat_map(|one| &one.routes);
+        let of_pdrs = self.pdrs.iter().flat_map(|one| &one.routes);
+        of_pdrs.chain(of_endpoints)
+    }
+
     fn route_count(&self) -> usize {
-        self.pdrs.iter().map(|pdr| pdr.routes.len()).sum()
+        self.routes().count()
     }
 
     fn filter_count(&self) -> usize {
@@ -288,8 +313,9 @@ impl Session {
         let mut keys: Vec<Key> = teids.map(|pdr| Key::Teid(pdr.teid)).collect();
         keys.extend(self.head.ue_v4.map(Key::V4));
         keys.extend(self.head.ue_v6.map(Key::of_v6));
-        let routes = self.pdrs.iter().flat_map(|one| &one.routes);
-        keys.extend(routes.map(Key::of_route));
+        let teids = self.endpoints.iter().map(|one| one.endpoint.teid);
+        keys.extend(teids.filter(|teid| *teid != 0).map(Key::Teid));
+        keys.extend(self.routes().map(Key::of_route));
         keys.sort_unstable();
         keys.dedup();
         keys
@@ -297,7 +323,7 @@ impl Session {
 
     /// The tunnels that it sends into, each once.
     pub fn remotes(&self) -> Vec<Key> {
-        let tunnels = self.fars.iter().filter(|far| far.headers != 0);
+        let tunnels = self.fars.iter().filter(|far| far.is_tunnel());
         let mut keys: Vec<Key> = tunnels
             .filter_map(|far| Some(Key::of_remote(far.teid, far.peer()?)))
             .collect();
@@ -323,10 +349,11 @@ impl Session {
         write_all(&mut bytes[at.bars..], &self.bars);
         let filters = self.pdrs.iter().flat_map(|detection| &detection.filters);
         write_all(&mut bytes[at.filters..], filters);
-        let routes = self.pdrs.iter().flat_map(|detection| &detection.routes);
-        write_all(&mut bytes[at.routes..], routes);
+        write_all(&mut bytes[at.routes..], self.routes());
         write_all(&mut bytes[at.copies..], &self.copies);
         write_all(&mut bytes[at.redirections..], &self.redirections);
+        let endpoints = self.endpoints.iter().map(|one| &one.endpoint);
+        write_all(&mut bytes[at.endpoints..], endpoints);
     }
 
     /// Reads an image. None of memory that is none.
@@ -346,6 +373,7 @@ impl Session {
             routes,
             copies,
             redirections,
+            endpoints,
         ] = head.counts;
         let filters: Vec<Filter> = read_all(&bytes[at.filters..], filters);
         let routes: Vec<Route> = read_all(&bytes[at.routes..], routes);
@@ -354,14 +382,23 @@ impl Session {
             .map(|pdr: Pdr| {
                 let [from, count] = pdr.filters.map(usize::from);
                 let own = filters.get(from..from + count)?;
-                let routes = routes.iter().filter(|route| route.pdr_id == pdr.id);
+                let is_its = |route: &&Route| route.is_of(pdr.id, None);
+                let routes = routes.iter().filter(is_its);
                 Some(Detection {
                     pdr,
                     filters: own.to_vec(),
                     routes: routes.copied().collect(),
                 })
             });
+        let endings = read_all(&bytes[at.endpoints..], endpoints);
+        let endings = endings.into_iter().map(|endpoint: Endpoint| {
+            let is_its = |route: &&Route| route.endpoint == Some(endpoint.id);
+            let routes = routes.iter().filter(is_its).copied().collect();
+            Ending { endpoint, routes }
+        });
+        let endpoints = endings.collect();
         Some(Self {
+            endpoints,
             pdrs: pdrs.collect::<Option<_>>()?,
             fars: read_all(&bytes[at.fars..], fars),
             qers: read_all(&bytes[at.qers..], qers),
@@ -446,6 +483,7 @@ pub(crate) mod tests {
             bars: vec![],
             copies: vec![],
             redirections: vec![],
+            endpoints: vec![],
             head,
         }
     }
@@ -461,6 +499,17 @@ pub(crate) mod tests {
             far_id: 1,
             location,
         }];
+        one.endpoints = vec![Ending {
+            endpoint: Endpoint {
+                teid: 0x2000,
+                ..Endpoint::empty(0)
+            },
+            routes: vec![Route {
+                endpoint: Some(0),
+                ..Route::parse(0, b"198.51.100.0/24", false).unwrap()
+            }],
+        }];
+        one.pdrs[0].pdr.endpoint = Some(0);
         one.link().unwrap();
         assert_eq!(one.copies, [Copied::of(2)], "FAR 9 is not there");
         let mut bytes = vec![0xee; one.image_len() + 1];
@@ -478,7 +527,7 @@ pub(crate) mod tests {
         assert!(image.pdr(2).is_none() && image.bar(0).is_none());
         assert_eq!(
             image.routes().map(|route| route.pdr_id).collect::<Vec<_>>(),
-            [2]
+            [2, 0]
         );
         assert_eq!(image.copies().count(), 1);
         assert!(image.redirection(1).is_some() && image.redirection(2).is_none());
@@ -528,6 +577,6 @@ pub(crate) mod tests {
     fn what_an_ordinary_session_takes_is_known() {
         let mut one = session(1);
         one.link().unwrap();
-        assert_eq!(one.image_len(), 1278);
+        assert_eq!(one.image_len(), 1313);
     }
 }

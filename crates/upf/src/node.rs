@@ -37,6 +37,7 @@ pub fn features() -> UpFunctionFeatures {
         | UpFunctionFeatures::VTIME
         | UpFunctionFeatures::PFDM
         | UpFunctionFeatures::PFDE
+        | UpFunctionFeatures::PDIU
 }
 
 /// Writes a message.

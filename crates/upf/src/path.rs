@@ -20,17 +20,18 @@ use crate::application::flows::Marks;
 use crate::copies;
 use crate::decision::{Decision, Found, Hold, Why};
 use crate::enforce::{Ruled, Triggers, charge, count_dropped, ruled};
-use crate::forward::{Departure, Unfit, depart, forward};
+use crate::forward::{Departure, Unfit, depart, forward, join};
 use crate::headers::{self, Outer};
 use crate::icmp::Long;
 use crate::model::{Image, Key};
 use crate::redirect;
-use crate::rules::NONE;
 use crate::settings::Exit;
-use crate::trace::{Fitting, N4, Record, What};
+use crate::trace::Fitting;
 use crate::transactions::Peer;
 use crate::tunnel::Signal;
 use crate::upf::Upf;
+
+mod noted;
 
 impl Upf {
     /// What becomes of a packet, which is changed accordingly; `signals` gets what is answered.
@@ -78,6 +79,7 @@ impl Upf {
             teid,
             qfi,
             is_joined: true,
+            is_opaque: false,
         };
         self.found(packet, &found, signals, now_ns)
     }
@@ -208,6 +210,9 @@ impl Upf {
                 let Some(slot) = slot.or_else(|| self.index.find_route(dst)) else {
                     return drop(Why::UnknownUe);
                 };
+                if self.store.is_unstructured(slot) {
+                    return self.find_datagram(bytes, slot);
+                }
                 let inner = headers::inner(&bytes[l3..]);
                 let inner = inner.ok_or(Decision::Drop(Why::Malformed))?;
                 Ok(Found {
@@ -217,6 +222,7 @@ impl Upf {
                     teid: 0,
                     qfi: None,
                     is_joined: false,
+                    is_opaque: false,
                 })
             }
         }
@@ -296,14 +302,16 @@ impl Upf {
             self.error_indication(teid, peer, signals, now_ns);
             return Err(Decision::Drop(Why::UnknownTeid));
         };
-        let inner = headers::inner(view.payload());
+        let inner = self.inner_of(slot, view.payload());
+        let (inner, is_opaque) = inner.ok_or(Decision::Drop(Why::Malformed))?;
         Ok(Found {
             at: from + view.header_len(),
-            inner: inner.ok_or(Decision::Drop(Why::Malformed))?,
+            inner,
             slot,
             teid,
             qfi: container.map(|container| container.qfi()),
             is_joined: false,
+            is_opaque,
         })
     }
 
@@ -319,45 +327,6 @@ impl Upf {
             true => self.judge(packet, found, signals, now_ns).0,
             false => self.judge_and_note(packet, found, signals, now_ns),
         }
-    }
-
-    /// As [`Upf::rule`], noted if the session is traced.
-    #[cold]
-    fn judge_and_note(
-        &mut self,
-        packet: &mut Packet,
-        found: &Found,
-        signals: &mut VecDeque<Signal>,
-        now_ns: u64,
-    ) -> Decision {
-        let its = (found.slot, self.store.head(found.slot).seid);
-        let noted = self.traces.came(its, packet.bytes(), now_ns);
-        let (decision, fits) = self.judge(packet, found, signals, now_ns);
-        let left = match decision {
-            Decision::Send(place) => Some((place, packet.bytes())),
-            _ => None,
-        };
-        let place = self.place_of(found, fits);
-        self.traces
-            .ruled(noted, came(decision, place, fits, now_ns), left);
-        decision
-    }
-
-    /// Notes what becomes of a packet of which no rule is asked.
-    #[cold]
-    fn note(&mut self, packet: &Packet, found: &Found, decision: Decision, now_ns: u64) {
-        let its = (found.slot, self.store.head(found.slot).seid);
-        let noted = self.traces.came(its, packet.bytes(), now_ns);
-        let place = self.place_of(found, None);
-        self.traces
-            .ruled(noted, came(decision, place, None, now_ns), None);
-    }
-
-    /// The interface by which a packet came: its PDR's, or one on the side that it comes from.
-    fn place_of(&self, found: &Found, fits: Option<Fitting>) -> u8 {
-        let side = u8::from(found.teid == 0);
-        let (source, instance) = fits.map_or((side, NONE), |(_, source)| source);
-        self.settings.place_from(source, instance).unwrap_or(N4)
     }
 
     #[inline]
@@ -481,23 +450,4 @@ fn admit<'a>(
         count_dropped(image, ruled, len, triggers);
     }
     departure
-}
-
-/// The record of a packet that came.
-fn came(decision: Decision, place: u8, fits: Option<Fitting>, now_ns: u64) -> Record {
-    Record {
-        at_ns: now_ns,
-        what: What::Came(decision),
-        place,
-        pdr_id: fits.map(|(id, _)| id),
-        len: 0,
-        captured: 0,
-    }
-}
-
-fn join(at: usize, teid: u32, qfi: Option<u8>) -> Decision {
-    match u16::try_from(at) {
-        Ok(at) => Decision::Join { at, teid, qfi },
-        Err(_) => Decision::Drop(Why::Malformed),
-    }
 }

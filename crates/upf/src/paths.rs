@@ -201,7 +201,7 @@ impl Paths {
 
 /// The paths of a session's tunnels, each once.
 pub(crate) fn ends(session: &Session) -> Vec<End> {
-    let tunnels = session.fars.iter().filter(|far| far.headers != 0);
+    let tunnels = session.fars.iter().filter(|far| far.is_tunnel());
     let ends = tunnels.filter_map(|far| Some((far.interface, far.peer()?)));
     let mut ends: Vec<End> = ends.collect();
     ends.sort_unstable();

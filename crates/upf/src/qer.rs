@@ -4,14 +4,18 @@
 //! the nanosecond and of 64-bit rates: 40 bits of kbit/s fit. What it counts is bytes from the IP
 //! header on. Specification: TS 29.244 5.4.4; TS 23.501 5.7.1.8.
 //!
+//! A packet rate is so many packets in each unit of time, a minute or longer, that begins with a
+//! packet: never more, whatever their pattern.
+//!
 //! With several QERs a packet passes all of them or is charged to none: gates are asked first, and
-//! meters that had room are given back what they had been charged when a later one has none.
+//! what had room is given back what it had been charged when a later one has none.
 
 use catena_flow::meter::Gcra;
+use catena_wire::pfcp::value::qos::Rate;
 
 pub use catena_flow::meter::GcraState;
 
-use crate::rules::{QERS_MAX, Qer};
+use crate::rules::{PacketRate, QERS_MAX, Qer};
 use crate::stored::{Field, Fields};
 
 /// What a rate lets through at once, as a time: the burst of a meter.
@@ -31,7 +35,7 @@ pub enum Stopped {
 }
 
 /// One direction of a QER, as a packet meets it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Meter {
     /// Whether the gate is open.
     pub is_open: bool,
@@ -39,6 +43,8 @@ pub struct Meter {
     kbps: Option<u64>,
     /// What the meter remembers.
     words: [u64; 2],
+    /// Packet rate, if any direction has one.
+    packets: Option<PacketRate>,
 }
 
 impl Meter {
@@ -48,6 +54,7 @@ impl Meter {
             is_open: true,
             kbps: None,
             words: [0; 2],
+            packets: None,
         }
     }
 
@@ -64,6 +71,16 @@ impl Meter {
             is_open: gate.get(record),
             kbps: both.map(|[ul, dl]| if is_uplink { ul } else { dl }),
             words: Self::words(is_uplink).get(record),
+            packets: Q::counts_packets()
+                .get(record)
+                .then(|| Self::packets(is_uplink).get(record)),
+        }
+    }
+
+    const fn packets(is_uplink: bool) -> Field<Qer, PacketRate> {
+        match is_uplink {
+            true => Fields::<Qer>::ul_packets(),
+            false => Fields::<Qer>::dl_packets(),
         }
     }
 
@@ -80,11 +97,28 @@ impl Meter {
         if self.kbps.is_some() {
             Self::words(is_uplink).set(record, &self.words);
         }
+        if let Some(packets) = &self.packets {
+            Self::packets(is_uplink).set(record, packets);
+        }
+    }
+
+    /// Charges a packet to both rates, or to none; whether it passes.
+    #[inline]
+    fn charge(&mut self, len: usize, now_ns: u64) -> bool {
+        let Some(packets) = &self.packets else {
+            return self.charge_bytes(len, now_ns);
+        };
+        let charged = packets.with_one_more(now_ns);
+        let passes = charged.is_some() && self.charge_bytes(len, now_ns);
+        if passes {
+            self.packets = charged;
+        }
+        passes
     }
 
     /// Charges a packet of `len` bytes to the maximum bit rate, if there is one; whether it passes.
     #[inline]
-    fn charge(&mut self, len: usize, now_ns: u64) -> bool {
+    fn charge_bytes(&mut self, len: usize, now_ns: u64) -> bool {
         let Some(kbps) = self.kbps else {
             return true;
         };
@@ -97,6 +131,54 @@ impl Meter {
         let charged = Gcra::charge((bytes_per_s, burst), &mut state, now_ns, cost);
         self.words = state.words();
         charged.unwrap_or(false)
+    }
+}
+
+impl PacketRate {
+    /// No limit.
+    pub const NONE: Self = Self {
+        packets: None,
+        unit: 0,
+        ends_ns: 0,
+        passed: 0,
+    };
+
+    /// Sets the limit. Packets of a unit that has begun stay counted, unless units are others now.
+    pub fn set(&mut self, rate: Option<Rate>) {
+        let unit = rate.map_or(0, |rate| rate.unit);
+        if rate.is_none() || unit != self.unit {
+            *self = Self { unit, ..Self::NONE };
+        }
+        self.packets = rate.map(|rate| rate.packets);
+    }
+
+    /// The limit, if there is one.
+    fn rate(&self) -> Option<Rate> {
+        let unit = self.unit;
+        self.packets.map(|packets| Rate { unit, packets })
+    }
+
+    /// The limit for people: packets in so many seconds.
+    pub(crate) fn shown(&self) -> Option<String> {
+        let rate = self.rate()?;
+        Some(format!("{} in {} s", rate.packets, rate.unit_seconds()))
+    }
+
+    /// It with a packet more, which begins a unit if none has begun; none if that is one too many.
+    fn with_one_more(&self, now_ns: u64) -> Option<Self> {
+        let Some(rate) = self.rate() else {
+            return Some(*self);
+        };
+        let mut next = *self;
+        if now_ns >= self.ends_ns {
+            let unit_ns = u64::from(rate.unit_seconds()) * 1_000_000_000;
+            (next.ends_ns, next.passed) = (now_ns.saturating_add(unit_ns), 0);
+        }
+        if next.passed >= rate.packets {
+            return None;
+        }
+        next.passed += 1;
+        Some(next)
     }
 }
 
@@ -114,14 +196,14 @@ pub fn enforce(meters: &mut [Meter], len: usize, now_ns: u64) -> Result<(), Stop
         let passes = meter.charge(len, now_ns);
         return passes.then_some(()).ok_or(Stopped::Rate);
     }
-    let mut before = [[0; 2]; QERS_MAX];
+    let mut before = [([0; 2], None); QERS_MAX];
     for at in 0..meters.len().min(QERS_MAX) {
-        before[at] = meters[at].words;
+        before[at] = (meters[at].words, meters[at].packets);
         if meters[at].charge(len, now_ns) {
             continue;
         }
-        for (meter, words) in meters[..at].iter_mut().zip(before) {
-            meter.words = words;
+        for (meter, before) in meters[..at].iter_mut().zip(before) {
+            (meter.words, meter.packets) = before;
         }
         return Err(Stopped::Rate);
     }
@@ -138,7 +220,87 @@ mod tests {
             is_open: true,
             kbps: Some(kbps),
             words: [0; 2],
+            packets: None,
         }
+    }
+
+    fn packets(unit: u8, packets: u16) -> Meter {
+        let mut rate = PacketRate::NONE;
+        rate.set(Some(Rate { unit, packets }));
+        Meter {
+            packets: Some(rate),
+            ..Meter::open()
+        }
+    }
+
+    /// In each unit as many as it says, whatever the time between packets; the next unit begins
+    /// with a packet.
+    #[test]
+    fn a_packet_rate_lets_exactly_so_many_pass_in_each_unit() {
+        const MINUTE_NS: u64 = 60_000_000_000;
+        for gap_ns in [1, 7_000_000, 1_000_000_000, 5_999_999_999] {
+            let mut one = [packets(0, 10)];
+            let mut passed: Vec<u64> = Vec::new();
+            for at in 0..u64::min(100_000, 10 * MINUTE_NS / gap_ns) {
+                let now_ns = at * gap_ns;
+                if enforce(&mut one, 1500, now_ns).is_ok() {
+                    passed.push(now_ns);
+                }
+            }
+            for (first, eleventh) in passed.iter().zip(&passed[10..]) {
+                assert!(
+                    eleventh - first >= MINUTE_NS,
+                    "{gap_ns}: {first} {eleventh}"
+                );
+            }
+            let minutes = passed.last().unwrap() / MINUTE_NS + 1;
+            assert!(
+                passed.len() as u64 > 10 * (minutes - 1),
+                "{gap_ns}: {passed:?}"
+            );
+        }
+        let mut none = [packets(3, 0)];
+        assert_eq!(enforce(&mut none, 1, 0), Err(Stopped::Rate));
+        let mut week = [packets(4, 1)];
+        assert_eq!(enforce(&mut week, 1, u64::MAX - 5), Ok(()));
+        assert_eq!(enforce(&mut week, 1, u64::MAX - 4), Err(Stopped::Rate));
+    }
+
+    /// An SMF that says the rate again grants nothing anew.
+    #[test]
+    fn a_packet_rate_that_changes_keeps_what_has_passed() {
+        let mut rate = packets(0, 2).packets.unwrap();
+        rate = rate.with_one_more(5).unwrap();
+        rate = rate.with_one_more(6).unwrap();
+        assert_eq!(rate.with_one_more(7), None);
+        let rate_of = |unit, packets| Some(Rate { unit, packets });
+        rate.set(rate_of(0, 2));
+        assert_eq!(rate.with_one_more(7), None);
+        rate.set(rate_of(0, 3));
+        assert!(rate.with_one_more(7).is_some());
+        rate.set(rate_of(1, 3));
+        assert_eq!((rate.passed, rate.ends_ns), (0, 0), "units of six minutes");
+        rate.set(None);
+        assert!(rate.with_one_more(7).is_some_and(|rate| rate.passed == 0));
+    }
+
+    /// A packet that a bit rate stops is none of a packet rate, and the other way round.
+    #[test]
+    fn a_packet_counts_for_both_kinds_of_rates_or_for_none() {
+        let mut both = packets(0, 5);
+        both.kbps = Some(8);
+        let mut meters = [both];
+        while enforce(&mut meters, 1500, 0).is_ok() {}
+        assert_eq!(meters[0].packets.unwrap().passed, 2, "3028 bytes at once");
+        let mut two = [meter(1_000_000), packets(0, 1)];
+        assert_eq!(enforce(&mut two, 1500, 0), Ok(()));
+        let before = two;
+        assert_eq!(enforce(&mut two, 1500, 0), Err(Stopped::Rate));
+        assert_eq!(two, before);
+        let mut two = [packets(0, 9), meter(0)];
+        let before = two;
+        assert_eq!(enforce(&mut two, 1500, 0), Err(Stopped::Rate));
+        assert_eq!(two, before);
     }
 
     /// Offers packets at twice the rate for a while; gives bit/s that passed after the burst.
@@ -177,6 +339,8 @@ mod tests {
             dl_open: false,
             ul_meter: [1, 2],
             dl_meter: [3, 4],
+            counts_packets: true,
+            dl_packets: packets(2, 7).packets.unwrap(),
             ..Qer::open(1)
         };
         let mut record = [0; Qer::LEN];
@@ -185,12 +349,19 @@ mod tests {
         assert_eq!((ul.is_open, ul.kbps, ul.words), (true, Some(8), [1, 2]));
         let mut dl = Meter::load(&record, false);
         assert_eq!((dl.is_open, dl.kbps, dl.words), (false, Some(16), [3, 4]));
+        assert_eq!(ul.packets.unwrap(), PacketRate::NONE);
+        dl.packets = dl.packets.unwrap().with_one_more(3);
         (ul.words, dl.words) = ([5, 6], [7, 8]);
         ul.store(&mut record, true);
         dl.store(&mut record, false);
         let changed = Qer {
             ul_meter: [5, 6],
             dl_meter: [7, 8],
+            dl_packets: PacketRate {
+                ends_ns: 3_600_000_000_003,
+                passed: 1,
+                ..qer.dl_packets
+            },
             ..qer
         };
         assert_eq!(Qer::load(&record), changed);

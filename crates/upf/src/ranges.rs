@@ -14,6 +14,10 @@ use crate::routes::{Lengths, Route};
 /// Most prefixes of an IPv6 pool.
 pub const PREFIX_COUNT_MAX: u64 = 1 << 24;
 
+/// Keys that the index has room for, for each session that there may be: a tunnel of its own, a UE
+/// address of either version and a tunnel of another node, or what other sessions leave free.
+pub const KEYS_PER_SESSION: u32 = 4;
+
 /// Finds the slot of a session.
 #[derive(Debug)]
 pub struct Index {
@@ -488,6 +492,13 @@ mod tests {
             index.insert(Key::of_route(&routes[1]), 3),
             Err(Refused::Taken)
         );
+    }
+
+    /// 16.64 M sessions in 24 GiB are 1,549 bytes each, of which this is a part.
+    #[test]
+    fn the_keys_of_a_session_take_less_than_three_hundred_bytes() {
+        let shape = Shape::new(2, 1, KEYS_PER_SESSION * 1_000_000);
+        assert_eq!(shape.words().unwrap() * 8 / 1_000_000, 292);
     }
 
     #[test]

@@ -5,30 +5,20 @@
 //! What it does not do is refused with Service not supported and the IE: nothing is accepted that
 //! then is not done. One function reads a rule for its creation and for its update.
 
-use catena_wire::pfcp::value::address::{Allocation, FTeid, UeIpAddress};
 use catena_wire::pfcp::value::flags::{ApplyAction, MeasurementMethod, UsageReportTrigger};
 use catena_wire::pfcp::value::forwarding::OuterHeaders;
 use catena_wire::pfcp::value::node::FailedRuleId;
+use catena_wire::pfcp::value::qos::PacketRates;
 use catena_wire::pfcp::value::usage::Volume;
-use catena_wire::pfcp::value::{BarId, FarId, PdrId, QerId, Seconds, UrrId};
+use catena_wire::pfcp::value::{BarId, FarId, QerId, Seconds, UrrId};
 use catena_wire::pfcp::{Cause, Change, Group, IeType, Refusal, key};
 
-use crate::application;
 use crate::draft::Draft;
 use crate::model::{Detection, Fault};
-use crate::routes::Route;
-use crate::rules::{Bar, Far, Head, NONE, Pdr, Qer, Urr, UrrTerms, Volumes};
-use crate::sdf::{Filter, parse_flow};
+use crate::pdi::{self, refuse};
+use crate::rules::{Bar, Far, Head, NONE, Qer, Urr, UrrTerms, Volumes};
 use crate::stored::List;
 use crate::usage::known_triggers;
-
-/// Service not supported, if one of these IEs is there.
-fn refuse(group: &Group<'_>, unsupported: &[IeType]) -> Result<(), Refusal> {
-    match unsupported.iter().find(|ie_type| group.has(**ie_type)) {
-        Some(ie_type) => Err(Cause::SERVICE_NOT_SUPPORTED.because_of(*ie_type)),
-        None => Ok(()),
-    }
-}
 
 /// Sets what a request names: removed is none.
 fn set<T>(field: &mut Option<T>, change: Change<T>) {
@@ -91,8 +81,8 @@ pub fn pdr(
     match group.change(key::OUTER_HEADER_REMOVAL)? {
         Change::Keep => {}
         Change::Remove => rule.removal = NONE,
-        // GTP-U of either version, and any; the rest are other kinds of tunnels.
-        Change::Set(removal) if matches!(removal.description.0, 0 | 1 | 6) => {
+        // GTP-U of either version, and any; UDP of unstructured sessions. Others are other tunnels.
+        Change::Set(removal) if matches!(removal.description.0, 0..=3 | 6) => {
             rule.removal = removal.description.0;
         }
         Change::Set(_) => {
@@ -108,173 +98,8 @@ pub fn pdr(
     let urrs = group.each(key::URR_ID).map(|id| id.map(|UrrId(id)| id));
     ids(group, IeType::URR_ID, &mut rule.urr_ids, urrs)?;
     if let Some(pdi) = group.group(IeType::PDI) {
-        read_pdi(&pdi, detection, head, draft)?;
+        pdi::read(&pdi, detection, head, draft)?;
     }
-    Ok(())
-}
-
-fn read_pdi(
-    pdi: &Group<'_>,
-    detection: &mut Detection,
-    head: &mut Head,
-    draft: &mut Draft<'_>,
-) -> Result<(), Fault> {
-    refuse(
-        pdi,
-        &[
-            IeType::LOCAL_INGRESS_TUNNEL,
-            IeType::TRAFFIC_ENDPOINT_ID,
-            IeType::REDUNDANT_TRANSMISSION_PARAMETERS,
-            IeType::ETHERNET_PDU_SESSION_INFORMATION,
-            IeType::ETHERNET_PACKET_FILTER,
-            IeType::IP_MULTICAST_ADDRESSING_INFO,
-            IeType::DNS_QUERY_FILTER,
-            IeType::MBS_SESSION_IDENTIFIER,
-        ],
-    )?;
-    let rule = &mut detection.pdr;
-    let failed = FailedRuleId::Pdr(PdrId(rule.id));
-    let source = pdi.require(key::SOURCE_INTERFACE)?;
-    if source.name().is_none() {
-        return Err(Cause::MANDATORY_IE_INCORRECT
-            .because_of(IeType::SOURCE_INTERFACE)
-            .into());
-    }
-    rule.source_interface = source.0;
-    rule.application = application::of_pdi(pdi, draft.applications, failed)?;
-    rule.instance = NONE;
-    if let Some(name) = pdi.get(key::NETWORK_INSTANCE)? {
-        rule.instance = draft.settings.instance(name);
-        if rule.instance == NONE {
-            return Err(Fault::of_rule(failed, IeType::NETWORK_INSTANCE));
-        }
-    }
-    (rule.ue_v4, rule.ue_v6) = (None, None);
-    if let Some(address) = pdi.get(key::UE_IP_ADDRESS)? {
-        read_ue_address(pdi, &address, rule, head, draft)?;
-    }
-    match pdi.get(key::F_TEID)? {
-        Some(f_teid) => read_f_teid(&f_teid, rule, draft)?,
-        None => (rule.teid, rule.is_teid_ours) = (0, false),
-    }
-    rule.qfis = 0;
-    for qfi in pdi.each(key::QFI) {
-        rule.qfis |= 1 << (qfi?.0 & 0x3f);
-    }
-    read_routes(pdi, detection, draft)?;
-    detection.filters.clear();
-    for filter in pdi.each(key::SDF_FILTER) {
-        let filter = filter?;
-        let mut read = match filter.flow_description {
-            None => Filter::all(),
-            Some(text) => {
-                parse_flow(text).map_err(|_| Fault::of_rule(failed, IeType::SDF_FILTER))?
-            }
-        };
-        read.traffic_class = filter.traffic_class.map(|class| [class.value, class.mask]);
-        read.spi = filter.spi;
-        read.flow_label = filter.flow_label;
-        read.filter_id = filter.filter_id;
-        detection.filters.push(read);
-    }
-    Ok(())
-}
-
-fn read_routes(pdi: &Group<'_>, detection: &mut Detection, draft: &Draft<'_>) -> Result<(), Fault> {
-    detection.routes.clear();
-    // What goes to a network behind a UE says nothing of its shard.
-    if draft.settings.shard.1 > 1 {
-        refuse(pdi, &[IeType::FRAMED_ROUTE, IeType::FRAMED_IPV6_ROUTE])?;
-    }
-    // Routing protocols with UEs are not spoken.
-    if pdi.get(key::FRAMED_ROUTING)?.is_some_and(|kind| kind != 0) {
-        refuse(pdi, &[IeType::FRAMED_ROUTING])?;
-    }
-    let id = detection.pdr.id;
-    for (key, is_v6) in [(key::FRAMED_ROUTE, false), (key::FRAMED_IPV6_ROUTE, true)] {
-        for text in pdi.each(key) {
-            let fault = Fault::of_rule(FailedRuleId::Pdr(PdrId(id)), key.ie_type());
-            let route = Route::parse(id, text?, is_v6).ok_or(fault)?;
-            if !detection.routes.contains(&route) {
-                detection.routes.push(route);
-            }
-        }
-    }
-    Ok(())
-}
-
-fn read_f_teid(f_teid: &FTeid, rule: &mut Pdr, draft: &mut Draft<'_>) -> Result<(), Fault> {
-    let interface = draft
-        .settings
-        .interface_from(rule.source_interface, rule.instance);
-    let failed = FailedRuleId::Pdr(PdrId(rule.id));
-    let interface = interface.ok_or(Fault::of_rule(failed, IeType::F_TEID))?;
-    match *f_teid {
-        FTeid::Given { teid, v4, v6 } => {
-            let is_ours = v4.is_none_or(|v4| interface.v4 == Some(v4))
-                && v6.is_none_or(|v6| interface.v6 == Some(v6));
-            if teid == 0 || !is_ours {
-                return Err(Fault::of_rule(failed, IeType::F_TEID));
-            }
-            (rule.teid, rule.is_teid_ours) = (teid, false);
-        }
-        FTeid::Choose { v4, v6, choose_id } => {
-            if v4 && interface.v4.is_none() || v6 && interface.v6.is_none() {
-                return Err(Fault::of_rule(failed, IeType::F_TEID));
-            }
-            let teid = draft.teid(choose_id);
-            rule.teid = teid.ok_or(Cause::NO_RESOURCES_AVAILABLE.because_of(IeType::F_TEID))?;
-            rule.is_teid_ours = true;
-        }
-    }
-    Ok(())
-}
-
-fn read_ue_address(
-    pdi: &Group<'_>,
-    address: &UeIpAddress,
-    rule: &mut Pdr,
-    head: &mut Head,
-    draft: &mut Draft<'_>,
-) -> Result<(), Fault> {
-    let failed = FailedRuleId::Pdr(PdrId(rule.id));
-    let delegates = address.prefix_delegation_bits.is_some_and(|bits| bits > 0);
-    let is_long = address.prefix_len.is_some_and(|len| len != 64);
-    if delegates || is_long {
-        return Err(Cause::SERVICE_NOT_SUPPORTED
-            .because_of(IeType::UE_IP_ADDRESS)
-            .into());
-    }
-    let pool = pdi
-        .get(key::UE_IP_ADDRESS_POOL_IDENTITY)?
-        .map(|pool| pool.0);
-    let is_occupied = Cause::ALL_DYNAMIC_ADDRESSES_ARE_OCCUPIED.because_of(IeType::UE_IP_ADDRESS);
-    rule.ue_v4 = match (address.v4, head.ue_v4) {
-        (None, _) => None,
-        (Some(Allocation::Choose), Some(own)) => Some(own),
-        (Some(Allocation::Choose), None) => {
-            Some(draft.ue_v4(rule.instance, pool).ok_or(is_occupied)?)
-        }
-        (Some(Allocation::Given(given)), own) if own.is_none_or(|own| own == given) => Some(given),
-        _ => return Err(Fault::of_rule(failed, IeType::UE_IP_ADDRESS)),
-    };
-    let prefix = |address: std::net::Ipv6Addr| address.to_bits() >> 64;
-    rule.ue_v6 = match (address.v6, head.ue_v6) {
-        (None, _) => None,
-        (Some(Allocation::Choose), Some(own)) => Some(own),
-        (Some(Allocation::Choose), None) => {
-            Some(draft.ue_v6(rule.instance, pool).ok_or(is_occupied)?)
-        }
-        (Some(Allocation::Given(given)), own)
-            if own.is_none_or(|own| prefix(own) == prefix(given)) =>
-        {
-            Some(std::net::Ipv6Addr::from_bits(prefix(given) << 64))
-        }
-        _ => return Err(Fault::of_rule(failed, IeType::UE_IP_ADDRESS)),
-    };
-    rule.ue_is_destination = address.is_destination;
-    head.ue_v4 = head.ue_v4.or(rule.ue_v4);
-    head.ue_v6 = head.ue_v6.or(rule.ue_v6);
     Ok(())
 }
 
@@ -337,7 +162,6 @@ fn read_forwarding(group: &Group<'_>, rule: &mut Far, draft: &Draft<'_>) -> Resu
     refuse(
         group,
         &[
-            IeType::TRAFFIC_ENDPOINT_ID,
             IeType::PROXYING,
             IeType::HEADER_ENRICHMENT,
             IeType::DATA_NETWORK_ACCESS_IDENTIFIER,
@@ -365,14 +189,19 @@ fn read_forwarding(group: &Group<'_>, rule: &mut Far, draft: &Draft<'_>) -> Resu
         Change::Keep => {}
         Change::Remove => (rule.headers, rule.teid, rule.v4, rule.v6) = (0, 0, None, None),
         Change::Set(header) => {
-            let v4 = header.headers == OuterHeaders::GTP_U_UDP_IPV4;
-            let v6 = header.headers == OuterHeaders::GTP_U_UDP_IPV6;
-            if !v4 && !v6 {
+            let known = [
+                OuterHeaders::GTP_U_UDP_IPV4,
+                OuterHeaders::GTP_U_UDP_IPV6,
+                OuterHeaders::UDP_IPV4,
+                OuterHeaders::UDP_IPV6,
+            ];
+            if !known.contains(&header.headers) {
                 let ie_type = IeType::OUTER_HEADER_CREATION;
                 return Err(Cause::SERVICE_NOT_SUPPORTED.because_of(ie_type).into());
             }
             rule.headers = header.headers.bits();
             rule.teid = header.teid.unwrap_or(0);
+            rule.port = header.port.unwrap_or(0);
             (rule.v4, rule.v6) = (header.v4, header.v6);
         }
     }
@@ -385,9 +214,11 @@ fn read_forwarding(group: &Group<'_>, rule: &mut Far, draft: &Draft<'_>) -> Resu
     let interface = draft.settings.interface_to(rule.destination, rule.instance);
     rule.interface = interface.ok_or(Fault::of_rule(failed, IeType::DESTINATION_INTERFACE))?;
     let out = draft.settings.interfaces.get(usize::from(rule.interface));
-    let can = out.is_some_and(|out| {
-        (rule.v4.is_none() || out.v4.is_some()) && (rule.v6.is_none() || out.v6.is_some())
-    });
+    // A datagram of an unstructured session has its UE's address.
+    let can = rule.is_udp()
+        || out.is_some_and(|out| {
+            (rule.v4.is_none() || out.v4.is_some()) && (rule.v6.is_none() || out.v6.is_some())
+        });
     if !can {
         return Err(Fault::of_rule(failed, IeType::OUTER_HEADER_CREATION));
     }
@@ -402,7 +233,6 @@ pub fn qer(group: &Group<'_>, rule: &mut Qer) -> Result<(), Fault> {
     refuse(
         group,
         &[
-            IeType::PACKET_RATE,
             IeType::PACKET_RATE_STATUS,
             IeType::DL_FLOW_LEVEL_MARKING,
             IeType::QER_CONTROL_INDICATIONS,
@@ -426,6 +256,7 @@ pub fn qer(group: &Group<'_>, rule: &mut Qer) -> Result<(), Fault> {
             Change::Set(rates) => *field = Some([rates.ul_kbps, rates.dl_kbps]),
         }
     }
+    read_packet_rate(group, rule)?;
     match group.change(key::QFI)? {
         Change::Keep => {}
         Change::Remove => rule.qfi = None,
@@ -441,6 +272,22 @@ pub fn qer(group: &Group<'_>, rule: &mut Qer) -> Result<(), Fault> {
         Change::Remove => rule.ppi = None,
         Change::Set(ppi) => rule.ppi = Some(ppi.0),
     }
+    Ok(())
+}
+
+fn read_packet_rate(group: &Group<'_>, rule: &mut Qer) -> Result<(), Refusal> {
+    let rates = match group.change(key::PACKET_RATE)? {
+        Change::Keep => return Ok(()),
+        Change::Remove => PacketRates::default(),
+        Change::Set(rates) => rates,
+    };
+    // Nothing in a packet says that it is an exceptional report.
+    if rates.additional.is_some() {
+        return Err(Cause::SERVICE_NOT_SUPPORTED.because_of(IeType::PACKET_RATE));
+    }
+    rule.ul_packets.set(rates.ul);
+    rule.dl_packets.set(rates.dl);
+    rule.counts_packets = rates.ul.is_some() || rates.dl.is_some();
     Ok(())
 }
 

@@ -14,10 +14,12 @@ use crate::stored;
 pub const V6_BITS_MAX: u8 = 64;
 
 stored! {
-    /// A framed route of a PDR.
+    /// A framed route of a PDR, or of a Traffic Endpoint.
     pub struct Route {
         /// PDR ID.
         pub pdr_id: u16,
+        /// Traffic Endpoint ID, of an endpoint's: then it is that of no PDR alone.
+        pub endpoint: Option<u8>,
         /// Whether the network is of IPv6.
         pub is_v6: bool,
         /// The network, on the right of IPv4, on the left of IPv6; bits behind its prefix are 0.
@@ -72,10 +74,20 @@ impl Route {
         let is_net = (1..=most).contains(&bits) && net & !mask == 0;
         is_net.then_some(Self {
             pdr_id,
+            endpoint: None,
             is_v6,
             net,
             bits,
         })
+    }
+
+    /// Whether it is a route of the PDR with this ID, which names this endpoint.
+    #[inline]
+    pub fn is_of(&self, pdr_id: u16, endpoint: Option<u8>) -> bool {
+        match self.endpoint {
+            None => self.pdr_id == pdr_id,
+            its => its == endpoint,
+        }
     }
 
     /// Whether an address is in the network.

@@ -8,6 +8,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use catena_wire::pfcp::value::flags::ApplyAction;
+use catena_wire::pfcp::value::forwarding::OuterHeaders;
 
 use crate::stored;
 use crate::stored::List;
@@ -15,7 +16,7 @@ use crate::stored::List;
 /// No rule, no interface.
 pub const NONE: u8 = u8::MAX;
 /// Kinds of records of a session.
-pub const KINDS: usize = 9;
+pub const KINDS: usize = 10;
 /// Most QERs of a PDR.
 pub const QERS_MAX: usize = 8;
 /// Longest location that requests are redirected to, in bytes.
@@ -28,13 +29,15 @@ stored! {
     pub struct Head {
         /// The UP function's SEID; 0 in a slot that nobody uses.
         pub seid: u64,
-        /// How many PDRs, FARs, QERs, URRs, BARs, filters, framed routes, copies and redirections
-        /// follow, in this order.
+        /// How many PDRs, FARs, QERs, URRs, BARs, filters, framed routes, copies, redirections and
+        /// Traffic Endpoints follow, in this order.
         pub counts: [u8; KINDS],
         /// Whether a PDR wants to know a packet's application.
         pub looks_inside: bool,
         /// Whether inactivity was reported, and no packet has passed since.
         pub is_inactive: bool,
+        /// Whether its packets are of no known kind.
+        pub is_unstructured: bool,
         /// The UE's IPv4 address.
         pub ue_v4: Option<Ipv4Addr>,
         /// When the last packet passed, on the engine's clock.
@@ -97,6 +100,8 @@ stored! {
         pub is_teid_ours: bool,
         /// Outer Header Removal Description.
         pub removal: u8,
+        /// Traffic Endpoint ID, of which it has what a PDI says of where packets come to.
+        pub endpoint: Option<u8>,
         /// FAR ID.
         pub far_id: u32,
         /// QER IDs.
@@ -135,6 +140,18 @@ stored! {
         pub bar_at: u8,
     }
 
+    /// Packet Rate of one direction, and what of it is used.
+    pub struct PacketRate {
+        /// Packets in each unit of time; none for no limit.
+        pub packets: Option<u16>,
+        /// Time Unit, as the number of the IE.
+        pub unit: u8,
+        /// When the unit ends in which packets are counted.
+        pub ends_ns: u64,
+        /// Packets that have passed in it.
+        pub passed: u16,
+    }
+
     /// QoS enforcement rule.
     pub struct Qer {
         /// Gate Status.
@@ -153,12 +170,18 @@ stored! {
         pub rqi: bool,
         /// Paging Policy Indicator of downlink packets.
         pub ppi: Option<u8>,
+        /// Whether there is a packet rate.
+        pub counts_packets: bool,
         /// QER ID.
         pub id: u32,
         /// QER Correlation ID.
         pub correlation: Option<u32>,
         /// GBR uplink and downlink, in kbit/s: kept and shown, it limits nothing.
         pub gbr_kbps: Option<[u64; 2]>,
+        /// Packet Rate, uplink.
+        pub ul_packets: PacketRate,
+        /// Packet Rate, downlink.
+        pub dl_packets: PacketRate,
     }
 
     /// Total, uplink, downlink.
@@ -299,6 +322,26 @@ stored! {
         pub marking: Option<[u8; 2]>,
     }
 
+    /// A Traffic Endpoint.
+    pub struct Endpoint {
+        /// Traffic Endpoint ID.
+        pub id: u8,
+        /// Source Interface of the PDRs that name it.
+        pub source_interface: u8,
+        /// Network Instance, by place in the settings.
+        pub instance: u8,
+        /// TEID of the local F-TEID; 0 for none.
+        pub teid: u32,
+        /// Whether the UPF chose the TEID.
+        pub is_teid_ours: bool,
+        /// UE IP Address.
+        pub ue_v4: Option<Ipv4Addr>,
+        /// UE IP Address: prefix of 64 bits.
+        pub ue_v6: Option<Ipv6Addr>,
+        /// QFIs, one bit each; 0 for those of the PDR.
+        pub qfis: u64,
+    }
+
     /// Where a FAR redirects requests to.
     pub struct Redirection {
         /// FAR ID.
@@ -323,6 +366,7 @@ impl Head {
             inactivity_s: None,
             last_packet_ns: 0,
             is_inactive: false,
+            is_unstructured: false,
             ul: [0; 2],
             dl: [0; 2],
             dropped: 0,
@@ -349,6 +393,7 @@ impl Pdr {
             filters: [0; 2],
             application: 0,
             removal: NONE,
+            endpoint: None,
             far_id: 0,
             far_at: NONE,
             qer_ids: List::default(),
@@ -363,6 +408,22 @@ impl Pdr {
     #[inline]
     pub const fn is_uplink(&self) -> bool {
         self.source_interface == 0
+    }
+}
+
+impl Endpoint {
+    /// One to which nothing comes.
+    pub const fn empty(id: u8) -> Self {
+        Self {
+            id,
+            source_interface: 0,
+            instance: NONE,
+            teid: 0,
+            is_teid_ours: false,
+            ue_v4: None,
+            ue_v6: None,
+            qfis: 0,
+        }
     }
 }
 
@@ -390,6 +451,19 @@ impl Far {
     pub fn peer(&self) -> Option<IpAddr> {
         let v4 = self.v4.map(IpAddr::V4);
         v4.or(self.v6.map(IpAddr::V6))
+    }
+
+    /// Whether its outer header is UDP alone.
+    #[inline]
+    pub fn is_udp(&self) -> bool {
+        let udp = OuterHeaders::UDP_IPV4.union(OuterHeaders::UDP_IPV6);
+        OuterHeaders::from_bits(self.headers).intersects(udp)
+    }
+
+    /// Whether its outer header is a tunnel of GTP-U.
+    #[inline]
+    pub fn is_tunnel(&self) -> bool {
+        self.headers != 0 && !self.is_udp()
     }
 
     /// Whether the action has this flag.
@@ -430,6 +504,9 @@ impl Qer {
             ppi: None,
             ul_meter: [0; 2],
             dl_meter: [0; 2],
+            counts_packets: false,
+            ul_packets: PacketRate::NONE,
+            dl_packets: PacketRate::NONE,
         }
     }
 }

@@ -4,20 +4,20 @@
 //! and its keys are free, is it applied: slot, index, pools and timers, one after the other, none
 //! of which can fail then. Specification: TS 29.244 6.3, 7.5.2 to 7.5.7.
 
-use catena_wire::pfcp::value::PdrId;
 use catena_wire::pfcp::value::address::{Allocation, FSeid, FTeid, UeIpAddress};
 use catena_wire::pfcp::value::flags::{ApplyAction, CpFunctionFeatures, UsageReportTrigger};
+use catena_wire::pfcp::value::{PdrId, TrafficEndpointId};
 use catena_wire::pfcp::{Cause, Full, Header, IeType, MessageType, View, Writer, key};
 
 use crate::change::{self, Effects};
 use crate::draft::Draft;
 use crate::load::Load;
-use crate::model::{Detection, Fault, Key, Session};
+use crate::model::{Detection, Ending, Fault, Key, Session};
 use crate::node::{full, message};
 use crate::paths;
 use crate::ranges::Refused;
 use crate::reports;
-use crate::rules::Head;
+use crate::rules::{Head, Pdr};
 use crate::transactions::Peer;
 use crate::upf::Upf;
 
@@ -113,7 +113,7 @@ impl Upf {
         .map_err(full)
     }
 
-    /// What was chosen for each PDR.
+    /// What was chosen for each PDR and Traffic Endpoint.
     fn put_created(
         &self,
         writer: &mut Writer<'_>,
@@ -122,30 +122,50 @@ impl Upf {
     ) -> Result<(), Full> {
         let is_created = |one: &&Detection| effects.created.contains(&one.pdr.id);
         for Detection { pdr, .. } in session.pdrs.iter().filter(is_created) {
-            let interface = self
-                .settings
-                .interface_from(pdr.source_interface, pdr.instance);
             writer.group(IeType::CREATED_PDR, |writer| {
                 writer.put(key::PDR_ID, &PdrId(pdr.id))?;
-                if let Some(interface) = interface.filter(|_| pdr.is_teid_ours) {
-                    let f_teid = FTeid::Given {
-                        teid: pdr.teid,
-                        v4: interface.v4,
-                        v6: interface.v6,
-                    };
-                    writer.put(key::F_TEID, &f_teid)?;
-                }
-                if pdr.ue_v4.is_some() || pdr.ue_v6.is_some() {
-                    let address = UeIpAddress {
-                        v4: pdr.ue_v4.map(Allocation::Given),
-                        v6: pdr.ue_v6.map(Allocation::Given),
-                        is_destination: pdr.ue_is_destination,
-                        ..UeIpAddress::default()
-                    };
-                    writer.put(key::UE_IP_ADDRESS, &address)?;
-                }
-                Ok(())
+                self.put_chosen(writer, pdr)
             })?;
+        }
+        let is_created = |one: &&Ending| effects.created_endpoints.contains(&one.endpoint.id);
+        for Ending { endpoint, .. } in session.endpoints.iter().filter(is_created) {
+            writer.group(IeType::CREATED_TRAFFIC_ENDPOINT, |writer| {
+                writer.put(key::TRAFFIC_ENDPOINT_ID, &TrafficEndpointId(endpoint.id))?;
+                let as_pdr = Pdr {
+                    source_interface: endpoint.source_interface,
+                    instance: endpoint.instance,
+                    teid: endpoint.teid,
+                    is_teid_ours: endpoint.is_teid_ours,
+                    ue_v4: endpoint.ue_v4,
+                    ue_v6: endpoint.ue_v6,
+                    ..Pdr::empty(0)
+                };
+                self.put_chosen(writer, &as_pdr)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// F-TEID and UE address of a PDR, or of a Traffic Endpoint.
+    fn put_chosen(&self, writer: &mut Writer<'_>, pdr: &Pdr) -> Result<(), Full> {
+        let settings = &self.settings;
+        let interface = settings.interface_from(pdr.source_interface, pdr.instance);
+        if let Some(interface) = interface.filter(|_| pdr.is_teid_ours) {
+            let f_teid = FTeid::Given {
+                teid: pdr.teid,
+                v4: interface.v4,
+                v6: interface.v6,
+            };
+            writer.put(key::F_TEID, &f_teid)?;
+        }
+        if pdr.ue_v4.is_some() || pdr.ue_v6.is_some() {
+            let address = UeIpAddress {
+                v4: pdr.ue_v4.map(Allocation::Given),
+                v6: pdr.ue_v6.map(Allocation::Given),
+                is_destination: pdr.ue_is_destination,
+                ..UeIpAddress::default()
+            };
+            writer.put(key::UE_IP_ADDRESS, &address)?;
         }
         Ok(())
     }
@@ -247,7 +267,9 @@ impl Upf {
         for key in before.iter().filter(|key| !keys.contains(key)) {
             self.let_go(*key);
         }
-        self.end_markers.extend(effects.end_markers);
+        let seid = session.head.seid;
+        let ends = effects.end_markers.into_iter().map(|far| (seid, far));
+        self.end_markers.extend(ends);
         let buffers = |session: &Session| {
             let mut fars = session.fars.iter();
             fars.any(|far| far.does(ApplyAction::BUFF))
@@ -356,5 +378,39 @@ fn set_cp(head: &mut Head, f_seid: &FSeid, from: Peer) {
             std::net::IpAddr::V4(address) => head.cp_v4 = Some(address),
             std::net::IpAddr::V6(address) => head.cp_v6 = Some(address),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::public_failures::{SESSIONS, Smf, nothing};
+
+    /// Sessions with more keys than are reckoned for each take those that others leave free; one
+    /// for which there are too few is refused, and leaves nothing.
+    #[test]
+    fn a_session_for_whose_keys_there_is_no_room_is_refused_and_leaves_nothing() {
+        let mut smf = Smf::new();
+        let with_routes = |smf: &mut Smf, net: u8, count: u8| {
+            smf.establish_at(
+                |writer| {
+                    (0..count).try_for_each(|host| {
+                        let route = format!("192.0.{net}.{host}/32");
+                        writer.put(key::FRAMED_ROUTE, &route.as_bytes())
+                    })
+                },
+                nothing,
+            )
+        };
+        let room = u32::max(SESSIONS * crate::ranges::KEYS_PER_SESSION, 64);
+        assert_eq!(room, 64);
+        assert_eq!(with_routes(&mut smf, 1, 40).0, Cause::REQUEST_ACCEPTED);
+        let (live, keys) = (smf.upf.session_count(), smf.upf.index.len());
+        let offending = Some(IeType::FRAMED_ROUTE);
+        let full = (Cause::NO_RESOURCES_AVAILABLE, offending, 0);
+        assert_eq!(with_routes(&mut smf, 2, 40), full);
+        assert_eq!((smf.upf.session_count(), smf.upf.index.len()), (live, keys));
+        assert_eq!(smf.upf.pools[0].fill()[0], Some((1, 254)));
+        assert_eq!(with_routes(&mut smf, 2, 20).0, Cause::REQUEST_ACCEPTED);
     }
 }

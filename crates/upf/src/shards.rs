@@ -153,12 +153,11 @@ impl Shards {
 
     /// The shard of what an SMF chose itself.
     fn of_rules(&self, ies: &Group<'_>) -> Option<u8> {
-        let given = |pdr: Group<'_>| {
-            let pdi = pdr.group(IeType::PDI)?;
-            if let Ok(Some(FTeid::Given { teid, .. })) = pdi.get(key::F_TEID) {
+        let given = |ends: Group<'_>| {
+            if let Ok(Some(FTeid::Given { teid, .. })) = ends.get(key::F_TEID) {
                 return self.of_key(Key::Teid(teid));
             }
-            let address = pdi.get(key::UE_IP_ADDRESS).ok().flatten()?;
+            let address = ends.get(key::UE_IP_ADDRESS).ok().flatten()?;
             let v4 = match address.v4 {
                 Some(Allocation::Given(v4)) => Some(Key::V4(v4)),
                 _ => None,
@@ -169,7 +168,10 @@ impl Shards {
             };
             self.of_key(v4.or(v6)?)
         };
-        ies.groups(IeType::CREATE_PDR).find_map(given)
+        let pdrs = ies.groups(IeType::CREATE_PDR);
+        let pdis = pdrs.filter_map(|pdr| pdr.group(IeType::PDI));
+        let endpoints = ies.groups(IeType::CREATE_TRAFFIC_ENDPOINT);
+        pdis.chain(endpoints).find_map(given)
     }
 }
 

@@ -57,6 +57,8 @@ impl Upf {
                 "sent": self.counters.reports,
                 "waiting_for_answers": self.transactions.pending(),
                 "unanswered": self.counters.unanswered,
+                "untold": self.untold.len(),
+                "waiting_for_room": self.unreported.len(),
                 "buffer": {
                     "stored": held.stored,
                     "flushed": held.flushed,
@@ -118,6 +120,7 @@ impl Upf {
                 "teid": pdr.teid, "ue_v4": pdr.ue_v4, "ue_v6": pdr.ue_v6,
                 "qfis": (0..64).filter(|qfi| pdr.qfis >> qfi & 1 != 0).collect::<Vec<_>>(),
                 "sdf_filters": one.filters.len(), "far_id": pdr.far_id,
+                "traffic_endpoint_id": pdr.endpoint,
                 "application_id": self.application_id(pdr.application).map(String::from_utf8_lossy),
                 "framed_routes": (!one.routes.is_empty())
                     .then(|| one.routes.iter().map(Route::shown).collect::<Vec<_>>()),
@@ -130,7 +133,8 @@ impl Upf {
             json!({
                 "far_id": far.id, "apply_action": far.action,
                 "interface": interfaces.get(usize::from(far.interface)).map(|one| &one.name),
-                "teid": (far.headers != 0).then_some(far.teid),
+                "teid": far.is_tunnel().then_some(far.teid),
+                "port": far.is_udp().then_some(far.port),
                 "peer_v4": far.v4, "peer_v6": far.v6,
                 "bar_id": far.bar_id.filter(|_| far.bar_at != NONE),
                 "copies": copies_of(session, far.id),
@@ -141,6 +145,8 @@ impl Upf {
         let qers = session.qers.iter().map(|qer| {
             json!({
                 "qer_id": qer.id, "ul_open": qer.ul_open, "dl_open": qer.dl_open,
+                "ul_packet_rate": qer.ul_packets.shown(),
+                "dl_packet_rate": qer.dl_packets.shown(),
                 "mbr_kbps": qer.mbr_kbps, "gbr_kbps": qer.gbr_kbps, "qfi": qer.qfi,
             })
         });
@@ -160,6 +166,10 @@ impl Upf {
             "fars": fars.collect::<Vec<_>>(),
             "qers": qers.collect::<Vec<_>>(),
             "urrs": urrs.collect::<Vec<_>>(),
+            "traffic_endpoints": session.endpoints.iter().map(|one| json!({
+                "traffic_endpoint_id": one.endpoint.id, "teid": one.endpoint.teid,
+                "ue_v4": one.endpoint.ue_v4, "ue_v6": one.endpoint.ue_v6,
+            })).collect::<Vec<_>>(),
             "bars": session.bars.iter().map(|bar| bar.id).collect::<Vec<_>>(),
         })
     }

@@ -18,13 +18,13 @@ use crate::association::{ASSOCIATION_COUNT, Association};
 use crate::model::{Image, Session};
 use crate::rules::Head;
 use crate::shards::SEID_SHIFT;
-use crate::stored::Stored;
+use crate::stored::{Fields, Stored};
 
 /// A line of memory.
 const LINE: usize = 64;
 
 /// Number of the layout of all that lies in the memory.
-pub const LAYOUT: u64 = 4;
+pub const LAYOUT: u64 = 7;
 
 const PAGE: usize = 4096;
 const MAGIC: u64 = 0x3146_5055_4e54_4143;
@@ -227,6 +227,12 @@ impl Store {
                 }
             }
         });
+    }
+
+    /// Whether packets of the session in a slot are of no known kind.
+    #[inline]
+    pub fn is_unstructured(&self, slot: u32) -> bool {
+        Fields::<Head>::is_unstructured().get(self.bytes(slot))
     }
 
     /// What is common to the session in a slot.

@@ -47,6 +47,8 @@ pub(crate) enum What {
     Came(Decision),
     /// A packet that left.
     Left,
+    /// A packet of the UPF's own that left: an end marker, a copy, what a UE is told.
+    Made,
     /// A message that came.
     Heard(MessageType),
     /// A message that left.
@@ -66,6 +68,20 @@ pub(crate) struct Record {
     /// Length of its frame, and how much of that is here.
     pub(crate) len: usize,
     pub(crate) captured: usize,
+}
+
+impl Record {
+    /// A record of N4, or of no interface, whose frame is still to be noted.
+    pub(crate) const fn new(at_ns: u64, what: What) -> Self {
+        Self {
+            at_ns,
+            what,
+            place: N4,
+            pdr_id: None,
+            len: 0,
+            captured: 0,
+        }
+    }
 }
 
 /// What is noted of one session.
@@ -198,14 +214,7 @@ impl Traces {
     /// Notes a packet of a session as it came, before it is changed; which of its traces had room,
     /// as bits.
     pub(crate) fn came(&mut self, (slot, seid): (u32, u64), frame: &[u8], now_ns: u64) -> u8 {
-        let record = Record {
-            at_ns: now_ns,
-            what: What::Came(Decision::Consumed),
-            place: N4,
-            pdr_id: None,
-            len: 0,
-            captured: 0,
-        };
+        let record = Record::new(now_ns, What::Came(Decision::Consumed));
         let mut noted = 0;
         for (number, trace) in self.all.iter_mut().enumerate() {
             let is_its = (trace.session.slot, trace.session.seid) == (slot, seid);
@@ -241,16 +250,22 @@ impl Traces {
         }
     }
 
+    /// Notes a frame that the UPF itself has made for a session.
+    pub(crate) fn made(&mut self, seid: u64, place: u8, frame: &[u8]) {
+        let record = Record {
+            place,
+            ..Record::new(self.now_ns, What::Made)
+        };
+        // No session has SEID 0, which stands for none.
+        let its = |trace: &&mut Trace| trace.session.seid == seid;
+        for trace in self.all.iter_mut().filter(its) {
+            trace.note(record, frame);
+        }
+    }
+
     /// Notes that a packet that was held for a session does not leave.
     pub(crate) fn given_up(&mut self, slot: u32, why: Why) {
-        let record = Record {
-            at_ns: self.now_ns,
-            what: What::GivenUp(why),
-            place: N4,
-            pdr_id: None,
-            len: 0,
-            captured: 0,
-        };
+        let record = Record::new(self.now_ns, What::GivenUp(why));
         let its = |trace: &&mut Trace| trace.session.slot == slot;
         for trace in self.all.iter_mut().filter(its) {
             trace.note(record, &[]);
@@ -270,7 +285,7 @@ impl Traces {
             let seid = trace.session.seid;
             if let Some(of) = first_about(messages, seid) {
                 trace.session.smf[1] = Some(from);
-                trace.note(of_n4(What::Heard(of), now_ns), frame);
+                trace.note(Record::new(now_ns, What::Heard(of)), frame);
             }
         }
     }
@@ -284,20 +299,9 @@ impl Traces {
                 continue;
             }
             if let Some(of) = first_about(message, session.cp_seid) {
-                trace.note(of_n4(What::Said(of), at_ns), &frame());
+                trace.note(Record::new(at_ns, What::Said(of)), &frame());
             }
         }
-    }
-}
-
-const fn of_n4(what: What, at_ns: u64) -> Record {
-    Record {
-        at_ns,
-        what,
-        place: N4,
-        pdr_id: None,
-        len: 0,
-        captured: 0,
     }
 }
 

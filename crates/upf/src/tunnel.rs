@@ -26,15 +26,18 @@ pub struct Signal {
     pub frame: Vec<u8>,
     /// Whether it is, or is a part of, a copy that a FAR sends.
     pub is_copy: bool,
+    /// SEID of the session that it is for; 0 for none.
+    pub seid: u64,
 }
 
 impl Signal {
     /// A datagram with these bytes behind its headers.
-    fn of(interface: u8, datagram: &Datagram, bytes: &[u8]) -> Self {
+    fn of(interface: u8, datagram: &Datagram, bytes: &[u8], seid: u64) -> Self {
         Self {
             interface,
             frame: datagram.frame(bytes),
             is_copy: false,
+            seid,
         }
     }
 }
@@ -46,6 +49,7 @@ pub(crate) struct Way {
     datagram: Datagram,
     tunnel: Tunnel,
     mtu: usize,
+    seid: u64,
 }
 
 impl Way {
@@ -65,7 +69,7 @@ impl Way {
         message[self.tunnel.len()..].copy_from_slice(packet);
         self.tunnel
             .emit(&mut message, MessageType::G_PDU, packet.len());
-        Signal::of(self.interface, &self.datagram, &message)
+        Signal::of(self.interface, &self.datagram, &message, self.seid)
     }
 }
 
@@ -73,12 +77,13 @@ impl Way {
 pub const SIGNAL_COUNT_MAX: usize = 1024;
 
 impl Upf {
-    /// Has a GTP-U message leave from an address of its own.
+    /// Has a GTP-U message leave from an address of its own, for a session or for none (0).
     pub(crate) fn signal(
         &mut self,
         signals: &mut VecDeque<Signal>,
         (to, port, own): (IpAddr, u16, IpAddr),
         bytes: Vec<u8>,
+        seid: u64,
     ) {
         let Some(interface) = self.tunnel_end(own) else {
             return;
@@ -96,7 +101,7 @@ impl Upf {
             traffic_class: 0,
             ident: 0,
         };
-        self.put(signals, Signal::of(interface, &datagram, &bytes));
+        self.put(signals, Signal::of(interface, &datagram, &bytes, seid));
     }
 
     /// Has a frame of its own leave, if not too many wait.
@@ -115,7 +120,7 @@ impl Upf {
         let pdrs = (0..image.pdr_count()).filter_map(|place| image.pdr(place));
         let mut fars = pdrs.filter_map(|pdr| Some((pdr, image.far(pdr.far_at)?)));
         let (pdr, far) = fars.find(|(_, far)| {
-            far.destination == 0 && far.headers != 0 && far.does(ApplyAction::FORW)
+            far.destination == 0 && far.is_tunnel() && far.does(ApplyAction::FORW)
         })?;
         let qers = pdr.qers_at.as_slice().iter();
         let qfi = qers
@@ -139,6 +144,7 @@ impl Upf {
             },
             tunnel: Tunnel::downlink(far.teid, qfi, false, None),
             mtu: one.mtu,
+            seid: image.seid(),
         })
     }
 
@@ -150,7 +156,7 @@ impl Upf {
     ) {
         let message = gtpu::Header::new(MessageType::ECHO_RESPONSE, 0, Some(sequence));
         let bytes = written(message, &[Element::Recovery(0)]);
-        self.signal(signals, peer, bytes);
+        self.signal(signals, peer, bytes, 0);
     }
 
     /// Tells who sent into an unknown tunnel, not too often (TS 29.281, 7.3.1).
@@ -168,7 +174,7 @@ impl Upf {
         let message = gtpu::Header::new(MessageType::ERROR_INDICATION, 0, Some(0));
         let elements = [Element::TeidDataI(teid), Element::PeerAddress(own)];
         let bytes = written(message, &elements);
-        self.signal(signals, (to, gtpu::PORT, own), bytes);
+        self.signal(signals, (to, gtpu::PORT, own), bytes, 0);
     }
 
     /// A peer does not know a tunnel: the SMF of the session that sends into it is told, not too
@@ -188,7 +194,7 @@ impl Upf {
 
     /// End markers for the tunnels of FARs that were changed.
     pub fn mark_ends(&mut self, signals: &mut VecDeque<Signal>) {
-        while let Some(far) = self.end_markers.pop_front() {
+        while let Some((seid, far)) = self.end_markers.pop_front() {
             let Some(one) = self.settings.interfaces.get(usize::from(far.interface)) else {
                 continue;
             };
@@ -197,7 +203,8 @@ impl Upf {
             };
             self.counters.end_markers += 1;
             let message = gtpu::Header::new(MessageType::END_MARKER, far.teid, None);
-            self.signal(signals, (to, gtpu::PORT, own), written(message, &[]));
+            let peer = (to, gtpu::PORT, own);
+            self.signal(signals, peer, written(message, &[]), seid);
         }
     }
 }

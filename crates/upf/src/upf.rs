@@ -13,7 +13,7 @@ use crate::application::Applications;
 use crate::association::ASSOCIATION_COUNT;
 use crate::model::{Hint, Key};
 use crate::paths::Paths;
-use crate::ranges::{Index, Pool, Teids};
+use crate::ranges::{Index, KEYS_PER_SESSION, Pool, Teids};
 use crate::rules::NONE;
 use crate::settings::Settings;
 use crate::shards::Shards;
@@ -199,7 +199,7 @@ pub(crate) struct Requests {
     outbox: VecDeque<Datagram>,
     unreported: VecDeque<(u64, Waiting)>,
     untold: VecDeque<u64>,
-    end_markers: VecDeque<crate::rules::Far>,
+    end_markers: VecDeque<(u64, crate::rules::Far)>,
     released: VecDeque<(u32, bool)>,
     /// GTP-U paths that SMFs believe to be down, by the names of their interfaces.
     down: Vec<(String, IpAddr)>,
@@ -225,8 +225,8 @@ pub struct Upf {
     pub(crate) outbox: VecDeque<Datagram>,
     /// When each association's peer is to be asked whether it is there.
     pub(crate) heartbeats: [u64; ASSOCIATION_COUNT],
-    /// Tunnels whose peers are to get an end marker: interface, address, TEID.
-    pub(crate) end_markers: VecDeque<crate::rules::Far>,
+    /// Tunnels whose peers are to get an end marker: interface, address, TEID; with the SEID.
+    pub(crate) end_markers: VecDeque<(u64, crate::rules::Far)>,
     /// Sessions whose held packets may be free to go, or are to be dropped.
     pub(crate) released: VecDeque<(u32, bool)>,
     /// Reports for which too many requests are outstanding, by the session's SEID: each waits until
@@ -264,7 +264,7 @@ impl Upf {
         let (shard, shard_count) = settings.shard;
         let mut store = Store::open(memory, settings.session_bytes, settings.sessions, recovery);
         store.set_shard(shard);
-        let keys = settings.sessions.saturating_mul(6).max(64);
+        let keys = settings.sessions.saturating_mul(KEYS_PER_SESSION).max(64);
         #[expect(
             clippy::cast_possible_truncation,
             reason = "the lower half is random too"

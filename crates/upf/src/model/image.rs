@@ -9,7 +9,7 @@ use std::ops::Range;
 use catena_wire::pfcp::value::flags::UsageReportTrigger;
 
 use crate::routes::Route;
-use crate::rules::{Bar, Copied, Far, Head, KINDS, Pdr, Qer, Redirection, Urr, UrrTerms};
+use crate::rules::{Bar, Copied, Endpoint, Far, Head, KINDS, Pdr, Qer, Redirection, Urr, UrrTerms};
 use crate::sdf::Filter;
 use crate::stored::{Fields, Stored};
 
@@ -17,7 +17,7 @@ use crate::stored::{Fields, Stored};
 const FETCHED_COUNT_MAX: usize = 4;
 /// Of a PDR, a QER and a URR: as far as packets read and write them.
 const PDR_HOT: usize = Fields::<Pdr>::packets().offset() + u64::LEN;
-const QER_HOT: usize = Fields::<Qer>::ppi().offset() + <Option<u8>>::LEN;
+const QER_HOT: usize = Fields::<Qer>::counts_packets().offset() + bool::LEN;
 const URR_HOT: usize = Fields::<Urr>::terms()
     .then(Fields::<UrrTerms>::inactivity())
     .offset()
@@ -35,6 +35,7 @@ pub(crate) struct Offsets {
     pub(super) routes: usize,
     pub(super) copies: usize,
     pub(super) redirections: usize,
+    pub(super) endpoints: usize,
     pub(super) end: usize,
 }
 
@@ -51,6 +52,7 @@ impl Offsets {
             route_count,
             copy_count,
             redirection_count,
+            endpoint_count,
         ] = counts.map(usize::from);
         let pdrs = Head::LEN;
         let fars = pdrs + pdr_count * Pdr::LEN;
@@ -61,6 +63,7 @@ impl Offsets {
         let routes = filters + filter_count * Filter::LEN;
         let copies = routes + route_count * Route::LEN;
         let redirections = copies + copy_count * Copied::LEN;
+        let endpoints = redirections + redirection_count * Redirection::LEN;
         Self {
             pdrs,
             fars,
@@ -71,7 +74,8 @@ impl Offsets {
             routes,
             copies,
             redirections,
-            end: redirections + redirection_count * Redirection::LEN,
+            endpoints,
+            end: endpoints + endpoint_count * Endpoint::LEN,
         }
     }
 }
@@ -108,6 +112,7 @@ listed! {
     Route: 6 routes;
     Copied: 7 copies;
     Redirection: 8 redirections;
+    Endpoint: 9 endpoints;
 }
 
 /// The records of an image where they lie. Places beyond the counts give none.

@@ -31,7 +31,10 @@ pub(super) fn speak(upf: &mut Upf, signals: &mut VecDeque<Signal>, out: &mut Emi
         let fill = |to: &mut [u8]| to.copy_from_slice(&signal.frame);
         let is_sent =
             blocked & interface == 0 && out.send(signal.interface, signal.frame.len(), 0, fill);
-        if !is_sent {
+        if is_sent {
+            let (seid, place) = (signal.seid, signal.interface);
+            upf.traces.made(seid, place, &signal.frame);
+        } else {
             blocked |= interface;
             signals.push_back(signal);
         }
@@ -120,6 +123,7 @@ mod tests {
             interface: 0,
             frame: vec![7; len],
             is_copy,
+            seid: 0,
         };
         let mut signals = VecDeque::from([
             signal(2040, true),

@@ -146,6 +146,14 @@ fn a_trigger_without_room_waits_and_is_told_once() {
     upf.wake_session(slot, 61 * SECOND_NS);
     upf.wake_session(slot, 62 * SECOND_NS);
     assert_eq!((told(upf), upf.untold.len()), (vec![], 1));
+    let request = serde_json::json!({ "show": "reports" });
+    let shown = upf
+        .show(&request, &crate::held::Account::default(), 0)
+        .unwrap();
+    assert_eq!(
+        (&shown["untold"], &shown["waiting_for_room"]),
+        (&1.into(), &0.into())
+    );
     assert_eq!(counted(upf, slot), u64::from(URRS) * 100);
     answer(upf, &outstanding[..1], 63 * SECOND_NS);
     let stopped = UsageReportTrigger::STOPT;
@@ -352,7 +360,7 @@ fn a_successor_tells_what_was_not_told_yet() {
     upf.report_downlink_data(slot, 1, None, 0);
     upf.wake_session(slot, 61 * SECOND_NS);
     upf.released.push_back((slot, true));
-    upf.end_markers.push_back(Far::empty(1));
+    upf.end_markers.push_back((1, Far::empty(1)));
     // It may have found in the memory what was not told, or come before it was there.
     for is_known in [true, false] {
         let given = upf.give_up_requests();

@@ -9,7 +9,7 @@ use catena_wire::pfcp::value::flags::ApplyAction;
 use catena_wire::pfcp::value::forwarding::{
     DestinationInterface, OuterHeaderCreation, OuterHeaders, SourceInterface,
 };
-use catena_wire::pfcp::value::{FarId, PdrId, Time};
+use catena_wire::pfcp::value::{FarId, PdrId, Time, TrafficEndpointId};
 use catena_wire::pfcp::{Cause, Header, Writer};
 use serde_json::{Value, json};
 
@@ -377,4 +377,42 @@ fn pfds_reach_every_shard_and_framed_routes_are_refused() {
     );
     let refused = (Cause::SERVICE_NOT_SUPPORTED, Some(IeType::FRAMED_ROUTE));
     assert_eq!(said, refused);
+}
+
+/// As with a PDR's own: a session is made where the tunnel of its endpoint ends.
+#[test]
+fn an_endpoint_whose_tunnel_an_smf_chose_says_the_shard() {
+    const ENDPOINT: TrafficEndpointId = TrafficEndpointId(1);
+    let mut node = Node::new(4);
+    for teid in [0x1000_0000, 0x5000_0000, 0x9000_0000, 0xd000_0000] {
+        let message_type = MessageType::SESSION_ESTABLISHMENT_REQUEST;
+        let answers = node.ask(message_type, Some(0), |writer| {
+            writer.put(key::NODE_ID, &NodeId::V4(SMF.into()))?;
+            let (v4, v6) = (Some(SMF.into()), None);
+            writer.put(key::F_SEID, &FSeid { seid: 1, v4, v6 })?;
+            writer.group(IeType::CREATE_TRAFFIC_ENDPOINT, |writer| {
+                writer.put(key::TRAFFIC_ENDPOINT_ID, &ENDPOINT)?;
+                let v4 = Some([10, 3, 0, 1].into());
+                writer.put(key::F_TEID, &FTeid::Given { teid, v4, v6: None })
+            })?;
+            writer.group(IeType::CREATE_PDR, |writer| {
+                writer.put(key::PDR_ID, &PdrId(1))?;
+                writer.put(key::PRECEDENCE, &100)?;
+                writer.group(IeType::PDI, |writer| {
+                    writer.put(key::SOURCE_INTERFACE, &SourceInterface::ACCESS)?;
+                    writer.put(key::TRAFFIC_ENDPOINT_ID, &ENDPOINT)
+                })?;
+                writer.put(key::FAR_ID, &FarId(1))
+            })?;
+            writer.group(IeType::CREATE_FAR, |writer| {
+                writer.put(key::FAR_ID, &FarId(1))?;
+                writer.put(key::APPLY_ACTION, &ApplyAction::DROP)
+            })
+        });
+        let view = View::parse(&answers[0][..]).unwrap();
+        let cause = view.ies().require(key::CAUSE).unwrap();
+        assert_eq!(cause, Cause::REQUEST_ACCEPTED, "{teid:#x}: {view}");
+    }
+    let counts = node.shards.iter().map(Upf::session_count);
+    assert_eq!(counts.collect::<Vec<_>>(), [1; 4]);
 }

@@ -142,7 +142,7 @@ const fn is_message(record: &Record) -> bool {
 const fn way(record: &Record) -> Option<&'static str> {
     match record.what {
         What::Came(_) | What::Heard(_) => Some("in"),
-        What::Left | What::Said(_) => Some("out"),
+        What::Left | What::Made | What::Said(_) => Some("out"),
         What::GivenUp(_) => None,
     }
 }
@@ -173,6 +173,7 @@ fn told<'a>(record: &Record, name: &impl Fn(u8) -> &'a str) -> String {
             Decision::Drop(why) => format!("dropped: {}", named(why)),
         },
         What::Left => "as it leaves".to_owned(),
+        What::Made => "made by the UPF".to_owned(),
         What::Heard(message) | What::Said(message) => message.to_string(),
         What::GivenUp(why) => format!("held no longer: {}", named(why)),
     }

@@ -109,7 +109,8 @@ impl Player {
         if let Some(f_seid) = ies.get(key::F_SEID)? {
             self.sessions.entry(session).or_default().up_seid = f_seid.seid;
         }
-        for created in ies.groups(IeType::CREATED_PDR) {
+        let endpoints = ies.groups(IeType::CREATED_TRAFFIC_ENDPOINT);
+        for created in endpoints.chain(ies.groups(IeType::CREATED_PDR)) {
             let known = self.sessions.entry(session).or_default();
             if let Some(FTeid::Given { teid, .. }) = created.get(key::F_TEID)? {
                 known.teid = teid;

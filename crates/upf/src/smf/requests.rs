@@ -12,12 +12,15 @@ use catena_wire::pfcp::value::forwarding::{
     DestinationInterface, OuterHeaderCreation, OuterHeaderRemoval, OuterHeaders,
     RedirectInformation, RemovedHeader, SourceInterface,
 };
-use catena_wire::pfcp::value::qos::{BitRates, GateStatus, Qfi};
+use catena_wire::pfcp::value::node::PdnType;
+use catena_wire::pfcp::value::qos::{BitRates, GateStatus, PacketRates, Qfi, Rate};
 use catena_wire::pfcp::value::usage::{DroppedDlTraffic, Volume};
-use catena_wire::pfcp::value::{BarId, FarId, PdrId, QerId, Seconds, UrrId};
+use catena_wire::pfcp::value::{BarId, FarId, PdrId, QerId, Seconds, TrafficEndpointId, UrrId};
 use catena_wire::pfcp::{Full, IeType, Writer, key};
 
-use super::scenario::{Action, FarRule, PdrRule, PfdRule, QerRule, Rules, Scenario, Side, UrrRule};
+use super::scenario::{
+    Action, EndpointRule, FarRule, PdrRule, PfdRule, QerRule, Rules, Scenario, Side, UrrRule,
+};
 
 /// Flags by their names in the specification; none of one that nobody knows.
 pub(super) fn triggers(names: &[String]) -> Option<ReportingTriggers> {
@@ -60,6 +63,8 @@ pub(super) fn establishment(
         v6,
     };
     writer.put(key::F_SEID, &f_seid)?;
+    let pdn_type = rules.unstructured.then_some(PdnType::NON_IP);
+    writer.put_some(key::PDN_TYPE, pdn_type.as_ref())?;
     modification(writer, scenario, rules)
 }
 
@@ -83,6 +88,19 @@ pub(super) fn modification(
         writer.group(IeType::REMOVE_URR, |writer| {
             writer.put(key::URR_ID, &UrrId(*id))
         })?;
+    }
+    for id in &rules.remove_endpoints {
+        writer.group(IeType::REMOVE_TRAFFIC_ENDPOINT, |writer| {
+            writer.put(key::TRAFFIC_ENDPOINT_ID, &TrafficEndpointId(*id))
+        })?;
+    }
+    for (group, list) in [
+        (IeType::CREATE_TRAFFIC_ENDPOINT, &rules.endpoints),
+        (IeType::UPDATE_TRAFFIC_ENDPOINT, &rules.update_endpoints),
+    ] {
+        for rule in list {
+            writer.group(group, |writer| endpoint(writer, scenario, rule))?;
+        }
     }
     for rule in &rules.pdrs {
         writer.group(IeType::CREATE_PDR, |writer| pdr(writer, scenario, rule))?;
@@ -138,6 +156,31 @@ pub(super) fn modification(
     Ok(())
 }
 
+fn choose_teid(scenario: &Scenario) -> FTeid {
+    FTeid::Choose {
+        v4: scenario.n3.is_ipv4(),
+        v6: scenario.n3.is_ipv6(),
+        choose_id: Some(1),
+    }
+}
+
+fn endpoint(writer: &mut Writer<'_>, scenario: &Scenario, rule: &EndpointRule) -> Result<(), Full> {
+    writer.put(key::TRAFFIC_ENDPOINT_ID, &TrafficEndpointId(rule.id))?;
+    let teid = rule.choose_teid.then(|| choose_teid(scenario));
+    writer.put_some(key::F_TEID, teid.as_ref())?;
+    let name = rule.network_instance.as_ref().map(|name| name.as_bytes());
+    writer.put_some(key::NETWORK_INSTANCE, name.as_ref())?;
+    let address = rule.choose_ue.then(|| UeIpAddress {
+        v4: Some(Allocation::Choose),
+        ..UeIpAddress::default()
+    });
+    writer.put_some(key::UE_IP_ADDRESS, address.as_ref())?;
+    let mut routes = rule.framed_routes.iter();
+    routes.try_for_each(|route| writer.put(key::FRAMED_ROUTE, &route.as_bytes()))?;
+    let mut qfis = rule.qfis.iter();
+    qfis.try_for_each(|qfi| writer.put(key::QFI, &Qfi(*qfi)))
+}
+
 fn pdr(writer: &mut Writer<'_>, scenario: &Scenario, rule: &PdrRule) -> Result<(), Full> {
     writer.put(key::PDR_ID, &PdrId(rule.id))?;
     writer.put(key::PRECEDENCE, &rule.precedence)?;
@@ -147,13 +190,10 @@ fn pdr(writer: &mut Writer<'_>, scenario: &Scenario, rule: &PdrRule) -> Result<(
             Side::Core => SourceInterface::CORE,
         };
         writer.put(key::SOURCE_INTERFACE, &source)?;
+        let endpoint = rule.endpoint.map(TrafficEndpointId);
+        writer.put_some(key::TRAFFIC_ENDPOINT_ID, endpoint.as_ref())?;
         if rule.choose_teid {
-            let choose = FTeid::Choose {
-                v4: scenario.n3.is_ipv4(),
-                v6: scenario.n3.is_ipv6(),
-                choose_id: Some(1),
-            };
-            writer.put(key::F_TEID, &choose)?;
+            writer.put(key::F_TEID, &choose_teid(scenario))?;
         }
         if let Some(teid) = rule.teid {
             let (v4, v6) = versions(scenario.n3);
@@ -237,7 +277,7 @@ fn far(
     let destination = rule.destination.map(DestinationInterface).or(side);
     copies(writer, scenario, rule, parameters)?;
     let has_more = rule.end_marker || rule.redirect.is_some();
-    if destination.is_none() && rule.teid.is_none() && !has_more {
+    if destination.is_none() && rule.teid.is_none() && rule.udp.is_none() && !has_more {
         return Ok(());
     }
     writer.group(parameters, |writer| {
@@ -262,7 +302,10 @@ fn far(
             }
         }
         let header = rule.teid.map(|teid| tunnel(scenario, teid));
+        let header = header.or(rule.udp.map(|port| to_host(scenario, rule.host, port)));
         writer.put_some(key::OUTER_HEADER_CREATION, header.as_ref())?;
+        let endpoint = rule.endpoint.map(TrafficEndpointId);
+        writer.put_some(key::TRAFFIC_ENDPOINT_ID, endpoint.as_ref())?;
         let flags = rule
             .end_marker
             .then_some(SessionModificationRequestFlags::SNDEM);
@@ -282,6 +325,22 @@ fn tunnel(scenario: &Scenario, teid: u32) -> OuterHeaderCreation {
         teid: Some(teid),
         v4,
         v6,
+        ..OuterHeaderCreation::default()
+    }
+}
+
+/// Outer Header Creation of datagrams to a port of the host, over IPv6 if it has an address.
+fn to_host(scenario: &Scenario, host: Option<Ipv6Addr>, port: u16) -> OuterHeaderCreation {
+    let v6 = host.or(scenario.host_v6);
+    let v4 = v6.is_none().then_some(scenario.host);
+    OuterHeaderCreation {
+        headers: match v4 {
+            Some(_) => OuterHeaders::UDP_IPV4,
+            None => OuterHeaders::UDP_IPV6,
+        },
+        v4,
+        v6,
+        port: Some(port),
         ..OuterHeaderCreation::default()
     }
 }
@@ -375,6 +434,18 @@ fn qer(writer: &mut Writer<'_>, rule: &QerRule) -> Result<(), Full> {
         .mbr_kbps
         .map(|[ul_kbps, dl_kbps]| BitRates { ul_kbps, dl_kbps });
     writer.put_some(key::MBR, rates.as_ref())?;
+    let packets = rule.packet_rate.map(|rule| {
+        let rate = |packets: Option<u16>| {
+            let unit = rule.unit;
+            packets.map(|packets| Rate { unit, packets })
+        };
+        PacketRates {
+            ul: rate(rule.ul),
+            dl: rate(rule.dl),
+            additional: None,
+        }
+    });
+    writer.put_some(key::PACKET_RATE, packets.as_ref())?;
     writer.put_some(key::QFI, rule.qfi.map(Qfi).as_ref())
 }
 

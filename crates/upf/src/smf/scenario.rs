@@ -8,6 +8,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use catena_engine::units::Span;
 use serde::Deserialize;
 
+mod rules;
+
+pub use rules::{
+    Action, BarRule, CopyRule, EndpointRule, FarRule, PacketRateRule, PdrRule, QerRule, Rules,
+    Side, UrrRule,
+};
+
 /// A scenario.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -123,240 +130,6 @@ pub struct PfdRule {
     pub custom: Option<String>,
 }
 
-/// Rules of a request. In a modification a rule whose ID is known is updated.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Rules {
-    /// The SMF's SEID.
-    pub session: u64,
-    /// Create PDR.
-    #[serde(default)]
-    pub pdrs: Vec<PdrRule>,
-    /// Create FAR.
-    #[serde(default)]
-    pub fars: Vec<FarRule>,
-    /// Create QER.
-    #[serde(default)]
-    pub qers: Vec<QerRule>,
-    /// Create URR.
-    #[serde(default)]
-    pub urrs: Vec<UrrRule>,
-    /// Create BAR.
-    #[serde(default)]
-    pub bars: Vec<BarRule>,
-    /// Update FAR.
-    #[serde(default)]
-    pub update_fars: Vec<FarRule>,
-    /// Update QER.
-    #[serde(default)]
-    pub update_qers: Vec<QerRule>,
-    /// Update URR.
-    #[serde(default)]
-    pub update_urrs: Vec<UrrRule>,
-    /// Remove PDR.
-    #[serde(default)]
-    pub remove_pdrs: Vec<u16>,
-    /// Remove FAR.
-    #[serde(default)]
-    pub remove_fars: Vec<u32>,
-    /// Remove URR.
-    #[serde(default)]
-    pub remove_urrs: Vec<u32>,
-    /// Query URR.
-    #[serde(default)]
-    pub query_urrs: Vec<u32>,
-    /// User Plane Inactivity Timer, in seconds.
-    pub inactivity: Option<u32>,
-    /// PFCPSMReq-Flags: drop buffered packets.
-    #[serde(default)]
-    pub drop_buffered: bool,
-}
-
-/// An interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Side {
-    /// Access.
-    Access,
-    /// Core.
-    Core,
-}
-
-/// Create PDR.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PdrRule {
-    /// PDR ID.
-    pub id: u16,
-    /// Precedence.
-    pub precedence: u32,
-    /// Source Interface.
-    pub source: Side,
-    /// Network Instance.
-    pub network_instance: Option<String>,
-    /// F-TEID: the UPF chooses.
-    #[serde(default)]
-    pub choose_teid: bool,
-    /// F-TEID: this one.
-    pub teid: Option<u32>,
-    /// UE IP Address: the UPF chooses an IPv4 address.
-    #[serde(default)]
-    pub choose_ue: bool,
-    /// UE IP Address: this one.
-    pub ue: Option<Ipv4Addr>,
-    /// UE IP Address: the UPF chooses an IPv6 prefix.
-    #[serde(default)]
-    pub choose_prefix: bool,
-    /// UE IP Address: this IPv6 prefix.
-    pub prefix: Option<Ipv6Addr>,
-    /// QFIs.
-    #[serde(default)]
-    pub qfis: Vec<u8>,
-    /// Flow descriptions of SDF filters.
-    #[serde(default)]
-    pub sdf: Vec<String>,
-    /// Application ID.
-    pub application: Option<String>,
-    /// Framed routes of IPv4.
-    #[serde(default)]
-    pub framed_routes: Vec<String>,
-    /// Framed routes of IPv6.
-    #[serde(default)]
-    pub framed_v6_routes: Vec<String>,
-    /// SDF filter by an IPv6 flow label.
-    pub flow_label: Option<u32>,
-    /// Outer Header Removal Description.
-    pub removal: Option<u8>,
-    /// FAR ID.
-    pub far: Option<u32>,
-    /// QER IDs.
-    #[serde(default)]
-    pub qers: Vec<u32>,
-    /// URR IDs.
-    #[serde(default)]
-    pub urrs: Vec<u32>,
-}
-
-/// Apply Action.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Action {
-    /// FORW.
-    Forward,
-    /// DROP.
-    Drop,
-    /// BUFF.
-    Buffer,
-    /// BUFF and NOCP.
-    BufferNotify,
-    /// FORW and DUPL.
-    ForwardDuplicate,
-    /// DROP and DUPL.
-    DropDuplicate,
-}
-
-/// Create FAR or Update FAR.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FarRule {
-    /// FAR ID.
-    pub id: u32,
-    /// Apply Action.
-    pub action: Option<Action>,
-    /// Destination Interface.
-    pub to: Option<Side>,
-    /// Destination Interface, by number.
-    pub destination: Option<u8>,
-    /// Network Instance.
-    pub network_instance: Option<String>,
-    /// Outer Header Creation: GTP-U/UDP/IP to the gNB with this TEID.
-    pub teid: Option<u32>,
-    /// Duplicating Parameters: each with its own tunnel to the gNB's address, or none.
-    pub copies: Option<Vec<CopyRule>>,
-    /// Redirect Information: a URL, or an IPv4 address. Empty to remove it.
-    pub redirect: Option<String>,
-    /// BAR ID.
-    pub bar: Option<u8>,
-    /// PFCPSMReq-Flags: send end markers.
-    #[serde(default)]
-    pub end_marker: bool,
-}
-
-/// Duplicating Parameters.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CopyRule {
-    /// Destination Interface, by number.
-    pub destination: Option<u8>,
-    /// Outer Header Creation: GTP-U/UDP/IP to the gNB's address with this TEID.
-    pub teid: Option<u32>,
-}
-
-/// Create QER or Update QER.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct QerRule {
-    /// QER ID.
-    pub id: u32,
-    /// Gate Status.
-    #[serde(default = "open")]
-    pub ul_open: bool,
-    /// Gate Status.
-    #[serde(default = "open")]
-    pub dl_open: bool,
-    /// MBR, uplink and downlink, in kbit/s.
-    pub mbr_kbps: Option<[u64; 2]>,
-    /// QFI.
-    pub qfi: Option<u8>,
-}
-
-const fn open() -> bool {
-    true
-}
-
-/// Create URR or Update URR.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct UrrRule {
-    /// URR ID.
-    pub id: u32,
-    /// Measurement Method: duration beside volume.
-    #[serde(default)]
-    pub duration: bool,
-    /// Reporting Triggers, by their names in the specification.
-    #[serde(default)]
-    pub triggers: Vec<String>,
-    /// Volume Threshold, total.
-    pub volume_threshold: Option<u64>,
-    /// Volume Quota, total.
-    pub volume_quota: Option<u64>,
-    /// Time Threshold.
-    pub time_threshold: Option<u32>,
-    /// Measurement Period.
-    pub period: Option<u32>,
-    /// Quota Validity Time.
-    pub validity: Option<u32>,
-    /// Inactivity Detection Time.
-    pub inactivity: Option<u32>,
-    /// Linked URR ID.
-    pub linked: Option<u32>,
-    /// Dropped DL Traffic Threshold, packets.
-    pub dropped_packets: Option<u64>,
-    /// Measurement Information: MNOP.
-    #[serde(default)]
-    pub packets: bool,
-}
-
-/// Create BAR.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BarRule {
-    /// BAR ID.
-    pub id: u8,
-    /// Suggested Buffering Packets Count.
-    pub packets: Option<u8>,
-}
-
 /// Packets that are sent.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -376,6 +149,9 @@ pub struct Packets {
     /// Whether they are of IPv6.
     #[serde(default)]
     pub v6: bool,
+    /// Whether a UE sends bytes that are no packet of IP.
+    #[serde(default)]
+    pub opaque: bool,
     /// Flow label of IPv6.
     #[serde(default)]
     pub flow_label: u32,

@@ -67,6 +67,9 @@ impl Player {
     /// The packets that stand for one of a step: parts of it, or segments.
     fn users(&self, from: (IpAddr, u16), to: (IpAddr, u16), packets: &Packets) -> Vec<Vec<u8>> {
         let number = self.number;
+        if packets.opaque {
+            return vec![wire::opaque(packets.bytes, number)];
+        }
         let Some(data) = tcp::data(packets, number) else {
             let user = wire::user_packet(from, to, packets, number);
             return wire::in_parts(&user, packets.cut, number);

@@ -192,10 +192,20 @@ pub(super) fn advertised(packet: &[u8]) -> Option<(Ipv6Addr, u32)> {
     Some((Ipv6Addr::from_bits(prefix?), mtu?))
 }
 
-/// The number of a user's packet.
+/// Bytes that are no packet of IP, and begin with their number.
+pub(super) fn opaque(len: usize, number: u32) -> Vec<u8> {
+    let mut bytes = vec![0xff; len.max(4)];
+    bytes[..4].copy_from_slice(&number.to_be_bytes());
+    bytes
+}
+
+/// The number of a user's packet, of IP or not: numbers begin with 0, which is no version.
 pub(super) fn number(packet: &[u8]) -> Option<u32> {
-    let read = Dissected::parse_ip(packet).ok()?;
-    let number = packet.get(read.payload..read.payload + 4)?;
+    let at = match packet.first()? {
+        0 => 0,
+        _ => Dissected::parse_ip(packet).ok()?.payload,
+    };
+    let number = packet.get(at..at + 4)?;
     Some(u32::from_be_bytes(number.try_into().ok()?))
 }
 

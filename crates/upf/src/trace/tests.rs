@@ -53,7 +53,15 @@ fn traced(name: &str, snap: u64) -> (Vec<Vec<u8>>, Vec<Value>, Value) {
 /// scenarios all frames behind the establishment are the session's, but for heartbeats.
 #[test]
 fn a_trace_has_what_passed_and_nothing_else() {
-    for name in ["paging", "quota", "gates", "volume-threshold", "inactivity"] {
+    for name in [
+        "paging",
+        "quota",
+        "gates",
+        "volume-threshold",
+        "inactivity",
+        "handover",
+        "duplicate",
+    ] {
         let (passed, records, _) = traced(name, 65_535);
         let mut noted: Vec<_> = records
             .iter()
@@ -154,7 +162,7 @@ fn limits_are_kept_and_nothing_is_noted_for_others() {
     let its = (0, 100);
     for _ in 0..5000 {
         let noted = traces.came(its, &frame, 5);
-        traces.ruled(noted, of_n4(What::Came(Decision::Send(1)), 5), None);
+        traces.ruled(noted, Record::new(5, What::Came(Decision::Send(1))), None);
     }
     // The slot is another session's by now.
     assert_eq!(traces.came((0, 200), &frame, 5), 0);

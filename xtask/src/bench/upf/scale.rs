@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use catena_measure::stats::random::Random;
 use catena_upf::model::Key;
-use catena_upf::ranges::{Index, Teids};
+use catena_upf::ranges::{Index, KEYS_PER_SESSION, Teids};
 
 use super::super::flow::workload::{BURST, BURSTS, fastest};
 use super::super::machine::memory_info;
@@ -17,8 +17,6 @@ use super::traffic::{Pattern, Traffic, Way};
 
 /// KDDI's table.
 pub(super) const MOST: u32 = 16_640_000;
-/// Keys of a session for which the index has room; these have three.
-const KEYS_ROOM: u32 = 6;
 /// A first guess of the bytes of a session with plain rules, all told.
 const GUESS_BYTES: u64 = 1_500;
 const GIB: f64 = 1_073_741_824.0;
@@ -47,7 +45,7 @@ pub(super) struct Found {
 /// That there is not the memory.
 pub(super) fn index(sessions: u32, time: Duration) -> Result<Found, String> {
     // A key is two words, what it leads to is one, and a bucket has room to spare.
-    let need = u64::from(sessions) * u64::from(KEYS_ROOM) * 48;
+    let need = u64::from(sessions) * u64::from(KEYS_PER_SESSION) * 48;
     if need > budget() {
         let (need, budget) = (need as f64 / GIB, budget() as f64 / GIB);
         return Err(format!(
@@ -56,7 +54,7 @@ pub(super) fn index(sessions: u32, time: Duration) -> Result<Found, String> {
         ));
     }
     let before = resident();
-    let mut index = Index::new(sessions * KEYS_ROOM, [0x5eed, 0xfeed])?;
+    let mut index = Index::new(sessions * KEYS_PER_SESSION, [0x5eed, 0xfeed])?;
     let mut teids = Teids::new(0, 1, 0x5eed);
     let mut known = Vec::with_capacity(sessions as usize);
     let full = |_| "the index is full".to_owned();

@@ -1,0 +1,298 @@
+//! Rules as scenario files have them: those of a request, with the names of their IEs.
+//!
+//! Part of a scenario; `requests` writes them as IEs.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use serde::Deserialize;
+
+/// Rules of a request. In a modification a rule whose ID is known is updated.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rules {
+    /// The SMF's SEID.
+    pub session: u64,
+    /// PDN Type: Non-IP, of an unstructured session.
+    #[serde(default)]
+    pub unstructured: bool,
+    /// Create PDR.
+    #[serde(default)]
+    pub pdrs: Vec<PdrRule>,
+    /// Create FAR.
+    #[serde(default)]
+    pub fars: Vec<FarRule>,
+    /// Create QER.
+    #[serde(default)]
+    pub qers: Vec<QerRule>,
+    /// Create URR.
+    #[serde(default)]
+    pub urrs: Vec<UrrRule>,
+    /// Create BAR.
+    #[serde(default)]
+    pub bars: Vec<BarRule>,
+    /// Update FAR.
+    #[serde(default)]
+    pub update_fars: Vec<FarRule>,
+    /// Update QER.
+    #[serde(default)]
+    pub update_qers: Vec<QerRule>,
+    /// Update URR.
+    #[serde(default)]
+    pub update_urrs: Vec<UrrRule>,
+    /// Create Traffic Endpoint.
+    #[serde(default)]
+    pub endpoints: Vec<EndpointRule>,
+    /// Update Traffic Endpoint.
+    #[serde(default)]
+    pub update_endpoints: Vec<EndpointRule>,
+    /// Remove Traffic Endpoint.
+    #[serde(default)]
+    pub remove_endpoints: Vec<u8>,
+    /// Remove PDR.
+    #[serde(default)]
+    pub remove_pdrs: Vec<u16>,
+    /// Remove FAR.
+    #[serde(default)]
+    pub remove_fars: Vec<u32>,
+    /// Remove URR.
+    #[serde(default)]
+    pub remove_urrs: Vec<u32>,
+    /// Query URR.
+    #[serde(default)]
+    pub query_urrs: Vec<u32>,
+    /// User Plane Inactivity Timer, in seconds.
+    pub inactivity: Option<u32>,
+    /// PFCPSMReq-Flags: drop buffered packets.
+    #[serde(default)]
+    pub drop_buffered: bool,
+}
+
+/// An interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// Access.
+    Access,
+    /// Core.
+    Core,
+}
+
+/// Create PDR.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PdrRule {
+    /// PDR ID.
+    pub id: u16,
+    /// Precedence.
+    pub precedence: u32,
+    /// Source Interface.
+    pub source: Side,
+    /// Network Instance.
+    pub network_instance: Option<String>,
+    /// Traffic Endpoint ID.
+    pub endpoint: Option<u8>,
+    /// F-TEID: the UPF chooses.
+    #[serde(default)]
+    pub choose_teid: bool,
+    /// F-TEID: this one.
+    pub teid: Option<u32>,
+    /// UE IP Address: the UPF chooses an IPv4 address.
+    #[serde(default)]
+    pub choose_ue: bool,
+    /// UE IP Address: this one.
+    pub ue: Option<Ipv4Addr>,
+    /// UE IP Address: the UPF chooses an IPv6 prefix.
+    #[serde(default)]
+    pub choose_prefix: bool,
+    /// UE IP Address: this IPv6 prefix.
+    pub prefix: Option<Ipv6Addr>,
+    /// QFIs.
+    #[serde(default)]
+    pub qfis: Vec<u8>,
+    /// Flow descriptions of SDF filters.
+    #[serde(default)]
+    pub sdf: Vec<String>,
+    /// Application ID.
+    pub application: Option<String>,
+    /// Framed routes of IPv4.
+    #[serde(default)]
+    pub framed_routes: Vec<String>,
+    /// Framed routes of IPv6.
+    #[serde(default)]
+    pub framed_v6_routes: Vec<String>,
+    /// SDF filter by an IPv6 flow label.
+    pub flow_label: Option<u32>,
+    /// Outer Header Removal Description.
+    pub removal: Option<u8>,
+    /// FAR ID.
+    pub far: Option<u32>,
+    /// QER IDs.
+    #[serde(default)]
+    pub qers: Vec<u32>,
+    /// URR IDs.
+    #[serde(default)]
+    pub urrs: Vec<u32>,
+}
+
+/// Create Traffic Endpoint or Update Traffic Endpoint.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EndpointRule {
+    /// Traffic Endpoint ID.
+    pub id: u8,
+    /// Network Instance.
+    pub network_instance: Option<String>,
+    /// F-TEID: the UPF chooses.
+    #[serde(default)]
+    pub choose_teid: bool,
+    /// UE IP Address: the UPF chooses an IPv4 address.
+    #[serde(default)]
+    pub choose_ue: bool,
+    /// QFIs.
+    #[serde(default)]
+    pub qfis: Vec<u8>,
+    /// Framed routes of IPv4.
+    #[serde(default)]
+    pub framed_routes: Vec<String>,
+}
+
+/// Apply Action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// FORW.
+    Forward,
+    /// DROP.
+    Drop,
+    /// BUFF.
+    Buffer,
+    /// BUFF and NOCP.
+    BufferNotify,
+    /// FORW and DUPL.
+    ForwardDuplicate,
+    /// DROP and DUPL.
+    DropDuplicate,
+}
+
+/// Create FAR or Update FAR.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FarRule {
+    /// FAR ID.
+    pub id: u32,
+    /// Apply Action.
+    pub action: Option<Action>,
+    /// Destination Interface.
+    pub to: Option<Side>,
+    /// Destination Interface, by number.
+    pub destination: Option<u8>,
+    /// Network Instance.
+    pub network_instance: Option<String>,
+    /// Outer Header Creation: GTP-U/UDP/IP to the gNB with this TEID.
+    pub teid: Option<u32>,
+    /// Outer Header Creation: UDP/IP to this port of the host.
+    pub udp: Option<u16>,
+    /// Outer Header Creation: that of this address, not of the host's.
+    pub host: Option<Ipv6Addr>,
+    /// Linked Traffic Endpoint ID.
+    pub endpoint: Option<u8>,
+    /// Duplicating Parameters: each with its own tunnel to the gNB's address, or none.
+    pub copies: Option<Vec<CopyRule>>,
+    /// Redirect Information: a URL, or an IPv4 address. Empty to remove it.
+    pub redirect: Option<String>,
+    /// BAR ID.
+    pub bar: Option<u8>,
+    /// PFCPSMReq-Flags: send end markers.
+    #[serde(default)]
+    pub end_marker: bool,
+}
+
+/// Duplicating Parameters.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CopyRule {
+    /// Destination Interface, by number.
+    pub destination: Option<u8>,
+    /// Outer Header Creation: GTP-U/UDP/IP to the gNB's address with this TEID.
+    pub teid: Option<u32>,
+}
+
+/// Create QER or Update QER.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QerRule {
+    /// QER ID.
+    pub id: u32,
+    /// Gate Status.
+    #[serde(default = "open")]
+    pub ul_open: bool,
+    /// Gate Status.
+    #[serde(default = "open")]
+    pub dl_open: bool,
+    /// MBR, uplink and downlink, in kbit/s.
+    pub mbr_kbps: Option<[u64; 2]>,
+    /// Packet Rate, of one direction or both.
+    pub packet_rate: Option<PacketRateRule>,
+    /// QFI.
+    pub qfi: Option<u8>,
+}
+
+/// Packet Rate.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PacketRateRule {
+    /// Packets uplink.
+    pub ul: Option<u16>,
+    /// Packets downlink.
+    pub dl: Option<u16>,
+    /// Time Unit, by number; minutes if left out.
+    #[serde(default)]
+    pub unit: u8,
+}
+
+const fn open() -> bool {
+    true
+}
+
+/// Create URR or Update URR.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UrrRule {
+    /// URR ID.
+    pub id: u32,
+    /// Measurement Method: duration beside volume.
+    #[serde(default)]
+    pub duration: bool,
+    /// Reporting Triggers, by their names in the specification.
+    #[serde(default)]
+    pub triggers: Vec<String>,
+    /// Volume Threshold, total.
+    pub volume_threshold: Option<u64>,
+    /// Volume Quota, total.
+    pub volume_quota: Option<u64>,
+    /// Time Threshold.
+    pub time_threshold: Option<u32>,
+    /// Measurement Period.
+    pub period: Option<u32>,
+    /// Quota Validity Time.
+    pub validity: Option<u32>,
+    /// Inactivity Detection Time.
+    pub inactivity: Option<u32>,
+    /// Linked URR ID.
+    pub linked: Option<u32>,
+    /// Dropped DL Traffic Threshold, packets.
+    pub dropped_packets: Option<u64>,
+    /// Measurement Information: MNOP.
+    #[serde(default)]
+    pub packets: bool,
+}
+
+/// Create BAR.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BarRule {
+    /// BAR ID.
+    pub id: u8,
+    /// Suggested Buffering Packets Count.
+    pub packets: Option<u8>,
+}
