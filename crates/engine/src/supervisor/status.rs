@@ -526,12 +526,11 @@ impl Supervisor {
     fn buffer_status(&self) -> BufferStatus {
         let allocated = self
             .placement
-            .pools
-            .iter()
+            .present_pools()
             .map(|pool| u64::from(pool.buffer_count))
             .sum::<u64>();
         let free = self.instances.iter().enumerate().map(|(worker, instance)| {
-            let pools = self.placement.pools.iter();
+            let pools = self.placement.present_pools();
             let own = pools.filter(|pool| pool.owner == worker);
             let Some(page) = &instance.counters else {
                 let here = own.map(|pool| {
@@ -544,7 +543,7 @@ impl Supervisor {
             let counters = WorkerCounters::from_words(&words::<WORKER_WORDS>(page, 0));
             counters.buffers_free.min(own)
         });
-        let pools = self.placement.pools.iter();
+        let pools = self.placement.present_pools();
         BufferStatus {
             allocated,
             free: free.sum(),

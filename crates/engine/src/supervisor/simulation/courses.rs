@@ -88,20 +88,20 @@ impl History<'_> {
     }
 
     /// The process that runs a node now.
-    fn process_of(&mut self, node: &str) -> u32 {
+    pub(super) fn process_of(&mut self, node: &str) -> u32 {
         let worker = self.worker_of(node);
         let body = self.supervisor().instances[worker].body.as_ref();
         body.and_then(|body| body.pid()).expect("it lives")
     }
 
     /// Kills the worker of a node at once.
-    fn kill(&mut self, node: &str) {
+    pub(super) fn kill(&mut self, node: &str) {
         let deed = Deed::Kill(self.process_of(node));
         with(|world| world.act(deed));
     }
 
     /// Has a deed done at the first of the supervisor's waits in which this holds.
-    fn when(&self, deed: Deed, holds: impl Fn(&Supervisor) -> bool + 'static) {
+    pub(super) fn when(&self, deed: Deed, holds: impl Fn(&Supervisor) -> bool + 'static) {
         let moment = Moment::When(Box::new(holds));
         with(|world| world.deeds.push((moment, deed)));
     }
@@ -471,8 +471,8 @@ fn a_node_dies_while_its_pool_is_made_known() {
 #[test]
 fn no_number_of_a_pool_is_given_twice() {
     let numbers = |history: &mut History<'_>| -> Vec<u16> {
-        let pools = &history.supervisor().placement.pools;
-        pools.iter().map(|pool| pool.id).collect()
+        let pools = history.supervisor().placement.present_pools();
+        pools.map(|pool| pool.id).collect()
     };
     has_its_course(&line(&[("a", SLOW), ("b", "count")]), |history, _| {
         let before = numbers(history);
