@@ -123,7 +123,8 @@ pub struct WorkerStatus {
     pub mode: String,
     /// Process id, where it has one.
     pub pid: Option<u32>,
-    /// How far its instance has come; `stuck` if its data path runs and does not turn.
+    /// How far its instance has come; `stuck` if its data path runs and does not turn,
+    /// or its control thread does not answer.
     pub state: String,
     /// Which instance this is, from 0.
     pub epoch: u32,
@@ -402,7 +403,7 @@ impl Supervisor {
             name: spec.name.clone(),
             mode: format!("{:?}", spec.mode).to_lowercase(),
             pid: instance.body.as_ref().and_then(Body::pid),
-            state: match instance.watch.is_stuck() && instance.state == State::Running {
+            state: match instance.is_stuck() && instance.state == State::Running {
                 true => "stuck".to_owned(),
                 false => format!("{:?}", instance.state).to_lowercase(),
             },

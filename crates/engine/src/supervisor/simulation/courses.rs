@@ -278,6 +278,33 @@ fn a_receiver_that_does_not_say_that_it_lets_go_is_ended() {
     });
 }
 
+/// Its data path turns, so packets pass; but it could be told of nothing any more.
+#[test]
+fn a_worker_whose_control_thread_does_not_answer_is_shown_and_replaced() {
+    has_its_course(&line(&[("a", "count")]), |history, _| {
+        history.steps(9);
+        let process = history.process_of("a");
+        let is_stuck = |history: &mut History<'_>| {
+            let workers = history.supervisor().status().workers;
+            let mut stuck = workers.iter().filter(|worker| worker.state == "stuck");
+            stuck.any(|worker| worker.name == "a")
+        };
+        with(|world| world.act(Deed::Deafen(process)));
+        let begun = with(|world| world.passed).unwrap_or_default();
+        let mut was_shown = false;
+        while living().contains(&process) {
+            history.supervisor().step(Duration::from_millis(50), &[]);
+            was_shown |= is_stuck(history);
+            let lasted = with(|world| world.passed).unwrap_or_default() - begun;
+            assert!(lasted < Duration::from_secs(60), "it was left alone");
+        }
+        assert!(was_shown, "nobody saw it");
+        history.steps(60);
+        assert_ne!(history.process_of("a"), process);
+        Ok(())
+    });
+}
+
 /// Its data path turns, so nobody else sees that it is still there.
 #[test]
 fn a_node_that_does_not_leave_is_ended() {
