@@ -2,10 +2,11 @@
 //! Pure.
 //!
 //! A new link waits until a link that goes is empty. That one runs empty only if what it holds can
-//! go on, and that may be by another new link: while nobody reads it, it fills up. If that one waits
-//! in turn for a link whose packets go on by the first, both wait until the change gives up. So it
-//! is, or seems to be, where a node that tells packets apart goes itself, or gets other settings, and
-//! two of its branches change: which of its new outputs takes what an old one took nobody knows.
+//! go on, and that may be by another new link: while nobody reads it, it fills up. If that one
+//! waits in turn for a link whose packets go on by the first, both wait until the change gives up.
+//! So it is, or seems to be, where a node that tells packets apart goes itself, or gets other
+//! settings, and two of its branches change: which of its new outputs takes what an old one took
+//! nobody knows.
 //!
 //! A link that takes the place of another always waits for it. Of the other waits, those that would
 //! close a circle are none: order is held without them on every branch by itself.
@@ -24,8 +25,8 @@ pub(super) struct Wait {
 /// Steps along waits that are taken to find circles. Beyond it, what may close one is left out.
 const STEPS_MAX: usize = 1 << 22;
 
-/// Those of `waits` that close no circle. `feeds` says for each link that goes by which new links its
-/// packets go on.
+/// Those of `waits` that close no circle. `feeds` says for each link that goes by which new links
+/// its packets go on.
 pub(super) fn without_circles(waits: &[Wait], feeds: &[Vec<usize>], new_count: usize) -> Vec<Wait> {
     let core = core(waits, feeds, new_count);
     let mut graph = Graph {

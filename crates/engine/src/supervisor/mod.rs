@@ -9,8 +9,8 @@
 //! - `apply`: changes of a running chain; `switching`: those that stay turn to it; `change`: how
 //!   far one has come; `leaving_links`: links that go; `emptying`: they run empty, and receivers
 //!   turn from them to new ones; `links_in_turn`: from which to which; `circles`: where links would
-//!   wait for each other; `passing`: packets that are on their way meanwhile; `renumber`: what stays
-//!   keeps its number.
+//!   wait for each other; `passing`: packets that are on their way meanwhile; `renumber`: what
+//!   stays keeps its number.
 //! - `spawn`: threads, processes, containers; `body`: what runs a worker; `cores`: where they run.
 //! - `container`: container engines; `arrivals`: workers that connect from inside.
 //! - `instance`: one life of a worker; `outbox`: what it is told.

@@ -38,8 +38,8 @@ impl Watch {
     }
 }
 
-/// What the supervisor has seen of a control thread: it is asked from time to time, and answers when
-/// its data path has come by.
+/// What the supervisor has seen of a control thread: it is asked from time to time, and answers
+/// when its data path has come by.
 #[derive(Debug, Default)]
 pub(super) struct Hearing {
     /// Answers so far, and how long there has been no further one.

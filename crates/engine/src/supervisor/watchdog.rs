@@ -7,10 +7,10 @@
 //! called stuck; after `PATIENCE` its worker is ended, and replaced as its node's policy says.
 //! A thread cannot be ended: it is shown, no more.
 //!
-//! A data path may turn while nobody in its worker hears what the supervisor says: packets pass, and
-//! the worker takes part in no change, learns of no neighbour's successor and takes no buffer home
-//! that it is told to. So each is asked once a second, and answers between two turns. Building an NF
-//! is a control thread's work, too: its patience is that of a start, `SILENCE_MAX`.
+//! A data path may turn while nobody in its worker hears what the supervisor says: packets pass,
+//! and the worker takes part in no change, learns of no neighbour's successor and takes no buffer
+//! home that it is told to. So each is asked once a second, and answers between two turns. Building
+//! an NF is a control thread's work, too: its patience is that of a start, `SILENCE_MAX`.
 //!
 //! Left alone is who begins, and everybody when the chain ends: both have patience of their own.
 
