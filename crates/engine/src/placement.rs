@@ -15,6 +15,7 @@
 mod buffers;
 mod memory;
 mod neighbours;
+mod passing;
 mod plan;
 
 use std::collections::BTreeSet;
@@ -26,7 +27,8 @@ use crate::chain::model::{Aggregate, Chain, Link, Mode, Node, NodeKind, Protocol
 use crate::chain::model::{is_gone, is_link_gone};
 use crate::protocol::{Bind, EdgeSpec, NodeSpec, RingSpec};
 use crate::shard::shard_name;
-use neighbours::NodeLinks;
+use neighbours::{NodeLinks, Shares};
+use passing::{Between, add_passing};
 
 pub use buffers::{BUFFER_COUNT_MAX, SIZE_CLASSES, size_classes};
 pub use plan::{Placement, PlacementError, WorkerSpec};
@@ -50,11 +52,15 @@ pub fn place_onto(chain: &Chain, running: Option<&Placement>) -> Result<Placemen
     let (mut workers, worker_of) = workers(chain, &order, running);
     let mut rings = rings(chain, (&order, &links), &workers, &worker_of);
     memory::number(&mut rings, &mut workers, running)?;
-    let (pools, pool_numbers) = memory::pools(chain, &workers, &rings, running)?;
-    let mut lanes = memory::lanes(&pools, &rings, workers.len());
-    if let Some(running) = running {
-        memory::keep_lanes(&mut lanes, &running.lanes);
-    }
+    let (mut pools, pool_numbers) = memory::pools(chain, &workers, &rings, running)?;
+    let shares = Shares::of(&rings, workers.len());
+    let mut lanes = memory::lanes(&pools, &shares, workers.len());
+    let between = Between {
+        workers: &workers,
+        pools: &mut pools,
+        lanes: &mut lanes,
+    };
+    let passing = running.map(|running| add_passing(between, &shares, running));
     let edges = chain
         .links
         .iter()
@@ -75,6 +81,7 @@ pub fn place_onto(chain: &Chain, running: Option<&Placement>) -> Result<Placemen
         pools,
         pool_numbers,
         lanes,
+        passing: passing.unwrap_or_default(),
         edges,
     })
 }

@@ -143,16 +143,13 @@ fn reaches_read_only(rings: &[RingSpec], shares: &Shares<'_>, owner: usize) -> b
     seals.any(|ring| holders.contains(&ring.from))
 }
 
-pub(super) fn lanes(pools: &[PoolSpec], rings: &[RingSpec], worker_count: usize) -> Vec<LaneSpec> {
-    let shares = Shares::of(rings, worker_count);
+pub(super) fn lanes(pools: &[PoolSpec], shares: &Shares<'_>, worker_count: usize) -> Vec<LaneSpec> {
     let mut own_of = vec![Vec::new(); worker_count];
     for pool in pools {
         own_of[pool.owner].push(pool);
     }
     let mut lanes = Vec::new();
     for (owner, own) in own_of.iter().enumerate().filter(|(_, own)| !own.is_empty()) {
-        // Every buffer, and every packet of a bundle, may come home by itself.
-        let units: u32 = own.iter().map(|pool| pool_geometry(pool).units()).sum();
         let mut links: BTreeMap<usize, Vec<u8>> = BTreeMap::new();
         for ring in shares.leaving(owner) {
             for from in shares.reach(owner, ring.to) {
@@ -162,7 +159,7 @@ pub(super) fn lanes(pools: &[PoolSpec], rings: &[RingSpec], worker_count: usize)
         lanes.extend(links.into_iter().map(|(from, links)| LaneSpec {
             from,
             to: owner,
-            slot_count: units.next_power_of_two().min(SLOT_COUNT_MAX),
+            slot_count: lane_slots(own),
             pools: own.iter().map(|pool| pool.id).collect(),
             links,
         }));
@@ -170,22 +167,8 @@ pub(super) fn lanes(pools: &[PoolSpec], rings: &[RingSpec], worker_count: usize)
     lanes
 }
 
-/// A lane that runs keeps its size, and the links that have gone: buffers which left by these may
-/// still be out, and numbers of links are never used again.
-pub(super) fn keep_lanes(lanes: &mut [LaneSpec], running: &[LaneSpec]) {
-    for lane in lanes {
-        let Some(before) = running
-            .iter()
-            .find(|before| (before.from, before.to) == (lane.from, lane.to))
-        else {
-            continue;
-        };
-        lane.slot_count = before.slot_count;
-        let gone = before
-            .links
-            .iter()
-            .filter(|link| !lane.links.contains(link));
-        let gone: Vec<u8> = gone.copied().collect();
-        lane.links.extend(gone);
-    }
+/// Every buffer of these pools, and every packet of a bundle, may come home by itself.
+pub(super) fn lane_slots(pools: &[&PoolSpec]) -> u32 {
+    let units: u32 = pools.iter().map(|pool| pool_geometry(pool).units()).sum();
+    units.next_power_of_two().min(SLOT_COUNT_MAX)
 }

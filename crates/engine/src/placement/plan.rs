@@ -32,12 +32,15 @@ pub struct Placement {
     pub worker_of: Vec<usize>,
     /// Rings between workers.
     pub rings: Vec<RingSpec>,
-    /// Pools.
+    /// Pools; of workers that have left the chain too, as long as packets in them are on their way.
     pub pools: Vec<PoolSpec>,
     /// How many numbers pools have ever been given, those among them that have gone.
     pub pool_numbers: u16,
     /// Return lanes.
     pub lanes: Vec<LaneSpec>,
+    /// Those among them, from which worker to which, that only packets take which were on their way
+    /// when the chain changed.
+    pub passing: Vec<(usize, usize)>,
     /// Edges, one per link.
     pub edges: Vec<EdgeSpec>,
 }
@@ -80,6 +83,30 @@ impl PlacementError {
 }
 
 impl Placement {
+    /// Whether a worker is none of the chain any more.
+    pub fn has_left(&self, worker: usize) -> bool {
+        self.workers[worker].nodes.is_empty()
+    }
+
+    /// Pools of workers of the chain.
+    pub fn present_pools(&self) -> impl Iterator<Item = &PoolSpec> {
+        let pools = self.pools.iter();
+        pools.filter(|pool| !self.has_left(pool.owner))
+    }
+
+    /// Pools of workers that have left the chain, packets in which may still be on their way.
+    pub fn passing_pools(&self) -> impl Iterator<Item = &PoolSpec> {
+        let pools = self.pools.iter();
+        pools.filter(|pool| self.has_left(pool.owner))
+    }
+
+    /// No packet of the pools of `owner` is on its way any more, and no lane leads there.
+    pub(crate) fn forget_owner(&mut self, owner: usize) {
+        self.pools.retain(|pool| pool.owner != owner);
+        self.lanes.retain(|lane| lane.to != owner);
+        self.passing.retain(|(_, to)| *to != owner);
+    }
+
     /// Why the chain cannot go on when its supervisor has died (`run.orphan`), if there is a worker
     /// that cannot: as a sentence.
     pub fn not_kept(&self) -> Option<String> {

@@ -161,6 +161,7 @@ impl Supervisor {
         let drift_now = Drift::read(drift.as_ref(), &mut chain)?;
         estate.drift = drift;
         let memory = inheritance::memory(&inherited, &placement, old)?;
+        let placement = inheritance::known(placement, &memory);
         let states = inheritance::states(&inherited, &chain)?;
         // Last: from here on nothing fails, and what fails would remove the chain's folder.
         let lock = inherited.own("lock")?;
@@ -191,6 +192,7 @@ impl Supervisor {
             draining: Draining::default(),
             is_stopping: false,
             change,
+            passed: None,
             probing: book.probing.map(|settings| (settings, now())),
             estate: Some(estate),
             instances,

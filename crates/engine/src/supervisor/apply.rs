@@ -18,7 +18,7 @@ use crate::chain::Chain;
 use crate::chain::diff::{Plan, diff};
 use crate::chain::model::{is_gone, is_link_gone};
 use crate::placement::{Placement, node_spec, place_onto};
-use crate::protocol::{Assignment, PoolSpec, RegionName, ToWorker};
+use crate::protocol::{Assignment, ToWorker};
 use crate::shard::name_in_file;
 use crate::supervisor::Supervisor;
 use crate::supervisor::change::Change;
@@ -159,7 +159,8 @@ impl Supervisor {
     fn prepare(&mut self, old_chain: &Chain, old: &Placement) -> Result<(), ApplyError> {
         for worker in 0..old.workers.len() {
             let delta = self.delta(worker, old_chain, old);
-            if is_worth_sending(&delta) && !self.placement.workers[worker].nodes.is_empty() {
+            // One that goes makes lanes, by which what is on its way comes home.
+            if is_worth_sending(&delta) {
                 self.instances[worker].changing = Changing::Making;
                 // What it makes now is new, whatever it is called.
                 self.instances[worker].made.clear();
@@ -308,18 +309,6 @@ impl Supervisor {
             self.memory.forget(ring.producer);
             self.memory.forget(ring.consumer);
         }
-        for pool in change.leaving_pools() {
-            self.adoptions.remove(&pool.id);
-            self.reclaims.forget(pool.id);
-            self.memory.forget(RegionName::Pool(pool.id));
-            self.memory.forget(RegionName::Ledger(pool.id));
-        }
-    }
-
-    /// Pools that are in use: those of the chain, and of workers that are leaving it.
-    pub(super) fn pools(&self) -> impl Iterator<Item = &PoolSpec> {
-        let leaving = self.change.leaving_pools().iter();
-        self.placement.pools.iter().chain(leaving)
     }
 
     /// The instance of a worker that was there when the change began.

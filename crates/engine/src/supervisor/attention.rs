@@ -65,6 +65,7 @@ impl Supervisor {
         self.settle_requests();
         self.respawn_due();
         self.begin_audits();
+        self.forget_passed();
         self.see_containers_off();
         if !self.respawns.is_empty() {
             self.prepare_spare();

@@ -43,7 +43,7 @@ impl Supervisor {
             .placement
             .lanes
             .iter()
-            .filter(|lane| lane.from == worker)
+            .filter(|lane| lane.from == worker && !self.placement.has_left(lane.to))
         {
             let due = self.audits.due.entry(lane.to).or_default();
             due.extend(&lane.links);

@@ -175,7 +175,7 @@ impl Supervisor {
 
     /// Buffers of every pool, by its number.
     pub(super) fn pool_geometries(&self) -> BTreeMap<u16, PoolGeometry> {
-        let pools = self.pools();
+        let pools = self.placement.pools.iter();
         pools.map(|pool| (pool.id, pool_geometry(pool))).collect()
     }
 
@@ -226,8 +226,7 @@ impl Supervisor {
         let mut waits_for = BTreeMap::new();
         for pool in self
             .placement
-            .pools
-            .iter()
+            .present_pools()
             .filter(|pool| pool.owner == worker)
         {
             let Some(kept) = self.memory.latest(RegionName::Ledger(pool.id)) else {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::placement::Placement;
-use crate::protocol::{LaneSpec, PoolSpec};
+use crate::protocol::LaneSpec;
 use crate::supervisor::memory::{RingName, rings};
 
 /// How far a change of the running chain has come.
@@ -29,7 +29,6 @@ pub(super) enum Change {
 #[derive(Debug, Default)]
 pub(super) struct Leaving {
     rings: Vec<RingName>,
-    pools: Vec<PoolSpec>,
     lanes: Vec<LaneSpec>,
     /// Nodes of workers that go.
     nodes: BTreeMap<usize, Vec<usize>>,
@@ -70,11 +69,6 @@ impl Change {
         self.left().map_or(&[], |leaving| &leaving.rings)
     }
 
-    /// Pools in use that the placement does not name: their owners wait for the last buffer.
-    pub(super) fn leaving_pools(&self) -> &[PoolSpec] {
-        self.left().map_or(&[], |leaving| &leaving.pools)
-    }
-
     /// Nodes of a worker that goes; none of one that stays.
     pub(super) fn leaving_nodes(&self, worker: usize) -> &[usize] {
         let nodes = self.left().and_then(|leaving| leaving.nodes.get(&worker));
@@ -98,7 +92,6 @@ impl Leaving {
         let kept = rings(now);
         let is_kept = |ring: &RingName| kept.iter().any(|other| other.producer == ring.producer);
         let leaving = rings(old).into_iter().filter(|ring| !is_kept(ring));
-        let is_gone = |pool: &&PoolSpec| !now.pools.iter().any(|other| other.id == pool.id);
         let ends = |lane: &LaneSpec| (lane.from, lane.to);
         let is_over = |lane: &&LaneSpec| !now.lanes.iter().any(|other| ends(other) == ends(lane));
         let workers = old.workers.iter().zip(&now.workers).enumerate();
@@ -112,7 +105,6 @@ impl Leaving {
                 .map(|edge| (edge.link, (edge.from, edge.to)))
                 .collect(),
             rings: leaving.collect(),
-            pools: old.pools.iter().filter(is_gone).cloned().collect(),
             lanes: old.lanes.iter().filter(is_over).cloned().collect(),
         }
     }

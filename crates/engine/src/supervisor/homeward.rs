@@ -35,7 +35,7 @@ impl Supervisor {
 
     /// Who owns a pool.
     pub(super) fn owner_of(&self, pool: u16) -> Option<usize> {
-        let spec = self.pools().find(|spec| spec.id == pool);
+        let spec = self.placement.pools.iter().find(|spec| spec.id == pool);
         spec.map(|spec| spec.owner)
     }
 
@@ -137,7 +137,11 @@ impl Supervisor {
 
     /// What an owner has done needs no memory here.
     pub(super) fn forget_done(&mut self) {
-        let owners = self.pools().map(|spec| (spec.id, spec.owner));
+        let owners = self
+            .placement
+            .pools
+            .iter()
+            .map(|spec| (spec.id, spec.owner));
         let owners: BTreeMap<u16, usize> = owners.collect();
         let instances = &self.instances;
         self.reclaims.under_way.retain(|(number, reclaim)| {

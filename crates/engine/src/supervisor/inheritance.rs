@@ -187,6 +187,18 @@ pub(super) fn memory(
     Ok(memory)
 }
 
+/// `placement` without the pools of those who have left of which nothing was on its way any more.
+pub(super) fn known(mut placement: Placement, memory: &Memory) -> Placement {
+    let is_known = |id: u16| memory.latest(RegionName::Pool(id)).is_some();
+    let left = placement.passing_pools();
+    let passed = left.filter(|pool| !is_known(pool.id));
+    let owners: BTreeSet<usize> = passed.map(|pool| pool.owner).collect();
+    for owner in owners {
+        placement.forget_owner(owner);
+    }
+    placement
+}
+
 /// Memory that outlives NFs.
 pub(super) fn states(inherited: &Inheritance, chain: &Chain) -> Result<States, String> {
     let mut states = States::default();

@@ -18,7 +18,7 @@ use crate::stats::PageLayout;
 use crate::supervisor::body::Body;
 use crate::supervisor::clock::now;
 use crate::supervisor::outbox::Outbox;
-use crate::supervisor::turns::Watch;
+use crate::supervisor::turns::{Hearing, Watch};
 
 /// How far an instance has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -171,6 +171,8 @@ pub struct Instance {
     pub layout: PageLayout,
     /// What was seen of its turns.
     pub(super) watch: Watch,
+    /// Whether its control thread answers.
+    pub(super) hearing: Hearing,
     /// When it began to run.
     pub running_since: Option<Instant>,
     /// What its ports said when it stopped.
@@ -235,6 +237,7 @@ impl Instance {
             records: None,
             layout: PageLayout::default(),
             watch: Watch::default(),
+            hearing: Hearing::default(),
             running_since: None,
             closings: Vec::new(),
             is_finished: false,

@@ -237,6 +237,7 @@ impl Supervisor {
     }
 
     pub(super) fn synced(&mut self, viewer: usize, id: u64) {
+        self.instances[viewer].hearing.answered(id);
         for instance in &mut self.instances {
             if instance
                 .awaits

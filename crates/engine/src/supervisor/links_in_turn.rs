@@ -12,7 +12,8 @@
 //!
 //! Outputs count apart, else changes on two branches would wait for each other: for a new link on
 //! the one before the other is empty, and the other way round. What a node with other settings
-//! sends by an output it may have sent by any.
+//! sends by an output it may have sent by any, and so may a node that goes: waits of that kind that
+//! would close a circle are left out (`circles`).
 //!
 //! So packets do not overtake those that the same sender has put into a link that goes. What cannot
 //! be held: where a sender turns away from nodes that stay, and whose links stay, the last packets
@@ -22,6 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::chain::model::{is_gone, is_link_gone};
 use crate::chain::{Chain, Link};
+use crate::supervisor::circles::{Wait, without_circles};
 use crate::supervisor::renumber::same_settings;
 
 /// For each of the links that go, by their numbers in `old`: the new links of `now`, to nodes that
@@ -38,9 +40,10 @@ pub(super) fn awaited_by(old: &Chain, now: &Chain, going: &[usize]) -> Vec<Vec<u
         let nodes = behind.entry(way);
         nodes.or_insert_with(|| reached(way, now, &ways)).clone()
     };
-    let awaited = going.iter().map(|number| {
+    let (mut waits, mut feeds) = (Vec::new(), Vec::new());
+    for (at, number) in going.iter().enumerate() {
         let goes = &old.links[*number];
-        let senders = senders(old, now, going, goes);
+        let Before { senders, leavers } = before(old, now, going, goes);
         let followers: BTreeSet<usize> =
             senders.iter().copied().flat_map(&mut reached_by).collect();
         let own = match now.nodes[goes.to].ends_paths() {
@@ -52,12 +55,31 @@ pub(super) fn awaited_by(old: &Chain, now: &Chain, going: &[usize]) -> Vec<Vec<u
                 || senders.contains(&(link.from, Some(link.output)));
             is_sent || followers.contains(&link.from)
         };
-        let waits =
-            |link: &Link| link.to == goes.to || (follows(link) && !own.contains(&link.from));
-        let waiting = new.iter().filter(|(_, link)| waits(link));
-        waiting.map(|(index, _)| *index).collect()
-    });
-    awaited.collect()
+        for (place, (_, link)) in new.iter().enumerate() {
+            let takes_place = link.to == goes.to;
+            if takes_place || (follows(link) && !own.contains(&link.from)) {
+                waits.push(Wait {
+                    new: place,
+                    going: at,
+                    takes_place,
+                });
+            }
+        }
+        // Who goes sends all that it holds, by whichever link, before any of them is done.
+        let leaving = leavers
+            .into_iter()
+            .flat_map(|node| reached_by((node, None)));
+        let behind: BTreeSet<usize> = leaving.chain(own).collect();
+        let fed = new.iter().enumerate();
+        let fed = fed.filter(|(_, (_, link))| behind.contains(&link.from));
+        feeds.push(fed.map(|(place, _)| place).collect());
+    }
+    let mut awaited = vec![Vec::new(); going.len()];
+    for wait in without_circles(&waits, &feeds, new.len()) {
+        awaited[wait.going].push(new[wait.new].0);
+    }
+    awaited.iter_mut().for_each(|new| new.sort_unstable());
+    awaited
 }
 
 /// A node that sends, and by which output; by any, if none is said.
@@ -100,9 +122,16 @@ fn reached(
     found
 }
 
-/// Nodes that stay and sent what goes by a link, and by which output: its own sender, or those in
-/// front of it if it goes.
-fn senders(old: &Chain, now: &Chain, going: &[usize], goes: &Link) -> BTreeSet<Way> {
+/// Whom packets that go by a link passed before.
+struct Before {
+    /// Nodes that stay and sent them, and by which output: the link's own sender, or those in front
+    /// of it if it goes.
+    senders: BTreeSet<Way>,
+    /// Nodes that go, from there to the link.
+    leavers: BTreeSet<usize>,
+}
+
+fn before(old: &Chain, now: &Chain, going: &[usize], goes: &Link) -> Before {
     let (mut found, mut seen) = (BTreeSet::new(), BTreeSet::new());
     let mut front = vec![goes];
     while let Some(link) = front.pop() {
@@ -115,7 +144,10 @@ fn senders(old: &Chain, now: &Chain, going: &[usize], goes: &Link) -> BTreeSet<W
             front.extend(links.filter(|before| before.to == link.from));
         }
     }
-    found
+    Before {
+        senders: found,
+        leavers: seen,
+    }
 }
 
 #[cfg(test)]
@@ -222,6 +254,37 @@ mod tests {
             ("t.a -> h", &["x -> h"][..]),
             ("p -> d", &["y -> d"]),
             ("t.b -> i", &["w -> i"]),
+            ("q -> e", &["z -> e"]),
+        ];
+        assert_eq!(waits(&old, &new), are(&expected));
+    }
+
+    /// The node that told the branches apart goes, and which of the next one's outputs takes what
+    /// nobody knows. Each link still waits for what goes at its place.
+    #[test]
+    fn changes_on_two_branches_do_not_wait_for_each_other_if_the_node_before_them_goes() {
+        let old = [
+            "s -> t", "t.a -> h", "h -> p", "p -> d", "t.b -> i", "i -> q", "q -> e",
+        ];
+        let new = [
+            "s -> t2",
+            "t2.a -> x",
+            "x -> h",
+            "h -> p",
+            "p -> y",
+            "y -> d",
+            "t2.b -> w",
+            "w -> i",
+            "i -> q",
+            "q -> z",
+            "z -> e",
+        ];
+        let both = &["x -> h", "w -> i"][..];
+        let expected = [
+            ("s -> t", both),
+            ("t.a -> h", both),
+            ("p -> d", &["y -> d"]),
+            ("t.b -> i", both),
             ("q -> e", &["z -> e"]),
         ];
         assert_eq!(waits(&old, &new), are(&expected));

@@ -8,8 +8,9 @@
 //! - `starting`: the chain's beginning; `start_error`: why there is none.
 //! - `apply`: changes of a running chain; `switching`: those that stay turn to it; `change`: how
 //!   far one has come; `leaving_links`: links that go; `emptying`: they run empty, and receivers
-//!   turn from them to new ones; `links_in_turn`: from which to which; `renumber`: what stays keeps
-//!   its number.
+//!   turn from them to new ones; `links_in_turn`: from which to which; `circles`: where links would
+//!   wait for each other; `passing`: packets that are on their way meanwhile; `renumber`: what
+//!   stays keeps its number.
 //! - `spawn`: threads, processes, containers; `body`: what runs a worker; `cores`: where they run.
 //! - `container`: container engines; `arrivals`: workers that connect from inside.
 //! - `instance`: one life of a worker; `outbox`: what it is told.
@@ -59,6 +60,7 @@ mod book;
 mod bookkeeping;
 mod burial;
 mod change;
+mod circles;
 mod clock;
 mod cores;
 mod course;
@@ -79,6 +81,7 @@ mod memory;
 mod merged;
 mod out;
 mod outbox;
+mod passing;
 mod past;
 mod port_counts;
 mod reclaims;
@@ -232,6 +235,8 @@ pub struct Supervisor {
     is_stopping: bool,
     /// How far a change of the chain has come.
     change: Change,
+    /// When it was last looked for packets of those who have left the chain.
+    passed: Option<Instant>,
     /// What probes note, and since when.
     probing: Option<(ProbeSettings, Instant)>,
     /// What a successor of this supervisor needs, if the chain may outlive it.

@@ -19,7 +19,7 @@ use crate::supervisor::{Event, Supervisor};
 const DELAY_MAX: Duration = Duration::from_secs(5);
 const DELAY_MIN: Duration = Duration::from_millis(20);
 /// How often it is looked for buffers that a dead owner waits for.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Gaps that are kept for percentiles.
 const GAPS_MAX: usize = 10_000;
 /// A worker that lives longer than this has not died of its start.

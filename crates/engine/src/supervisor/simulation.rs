@@ -9,12 +9,14 @@
 //! tried by models of the ring and by real kills. So may the supervisor, and another takes over.
 //!
 //! - `histories`: chains, changes, and what must hold at the end.
-//! - `courses`: some that went wrong once; `branches`: of chains that are no line.
+//! - `courses`: some that went wrong once; `branches`: of chains that are no line; `passing`: of
+//!   sources that go.
 //! - `ports`: a source and a sink.
 
 mod branches;
 mod courses;
 mod histories;
+mod passing;
 mod ports;
 
 pub(super) use ports::registry;

@@ -83,6 +83,7 @@ impl Supervisor {
             draining: Draining::default(),
             is_stopping: false,
             change: Change::No,
+            passed: None,
             probing: None,
             estate: None,
             instances: Vec::new(),

@@ -123,7 +123,8 @@ pub struct WorkerStatus {
     pub mode: String,
     /// Process id, where it has one.
     pub pid: Option<u32>,
-    /// How far its instance has come; `stuck` if its data path runs and does not turn.
+    /// How far its instance has come; `stuck` if its data path runs and does not turn,
+    /// or its control thread does not answer.
     pub state: String,
     /// Which instance this is, from 0.
     pub epoch: u32,
@@ -402,7 +403,7 @@ impl Supervisor {
             name: spec.name.clone(),
             mode: format!("{:?}", spec.mode).to_lowercase(),
             pid: instance.body.as_ref().and_then(Body::pid),
-            state: match instance.watch.is_stuck() && instance.state == State::Running {
+            state: match instance.is_stuck() && instance.state == State::Running {
                 true => "stuck".to_owned(),
                 false => format!("{:?}", instance.state).to_lowercase(),
             },
@@ -526,12 +527,11 @@ impl Supervisor {
     fn buffer_status(&self) -> BufferStatus {
         let allocated = self
             .placement
-            .pools
-            .iter()
+            .present_pools()
             .map(|pool| u64::from(pool.buffer_count))
             .sum::<u64>();
         let free = self.instances.iter().enumerate().map(|(worker, instance)| {
-            let pools = self.placement.pools.iter();
+            let pools = self.placement.present_pools();
             let own = pools.filter(|pool| pool.owner == worker);
             let Some(page) = &instance.counters else {
                 let here = own.map(|pool| {
@@ -544,7 +544,7 @@ impl Supervisor {
             let counters = WorkerCounters::from_words(&words::<WORKER_WORDS>(page, 0));
             counters.buffers_free.min(own)
         });
-        let pools = self.placement.pools.iter();
+        let pools = self.placement.present_pools();
         BufferStatus {
             allocated,
             free: free.sum(),

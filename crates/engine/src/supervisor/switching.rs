@@ -40,7 +40,12 @@ impl Supervisor {
             .collect();
         self.change = Change::Admitting(Leaving::of(old, &self.placement));
         self.adopt_new_states();
-        for (worker, _) in &staying {
+        let leaving = self.leaving(old);
+        // Those that go take in by which lanes their last buffers come home.
+        let owed = |(worker, _): &&Life| self.placement.lanes.iter().any(|lane| lane.to == *worker);
+        let owed = leaving.iter().filter(owed).copied();
+        let admitting: Vec<Life> = staying.iter().copied().chain(owed).collect();
+        for (worker, _) in &admitting {
             let had = needed_by(old, *worker);
             for region in needed_by(&self.placement, *worker) {
                 if let (false, Some(held)) = (had.contains(&region), self.memory.latest(region)) {
@@ -48,11 +53,11 @@ impl Supervisor {
                 }
             }
         }
-        for life in &staying {
+        for life in &admitting {
             self.have_admit(*life);
         }
         self.introduce();
-        self.await_each(&staying, Changing::Admitted);
+        self.await_each(&admitting, Changing::Admitted);
         self.change.has_admitted();
         self.await_new(old.workers.len());
         for life in &staying {
@@ -64,7 +69,6 @@ impl Supervisor {
         }
         self.await_each(&staying, Changing::Rewired);
         let going: Vec<RingName> = self.going(old_chain, &rings(old));
-        let leaving = self.leaving(old);
         let drained = self.run_empty(old_chain, (&staying, &leaving), &going);
         for life in &staying {
             self.have_let_go(*life);
@@ -79,7 +83,7 @@ impl Supervisor {
         }
     }
 
-    /// Tells a worker that stays to take new pools and lanes in.
+    /// Tells a worker to take new pools and lanes in.
     fn have_admit(&mut self, life: Life) {
         let worker = life.0;
         // Letting go of a link needs no memory, but the same steps.

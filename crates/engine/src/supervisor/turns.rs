@@ -1,4 +1,5 @@
-//! What the supervisor has seen of a data path's turns. `watchdog` looks.
+//! What the supervisor has seen of a data path's turns, and of a control thread's answers.
+//! `watchdog` looks.
 
 use std::time::{Duration, Instant};
 
@@ -37,6 +38,62 @@ impl Watch {
     }
 }
 
+/// What the supervisor has seen of a control thread: it is asked from time to time, and answers
+/// when its data path has come by.
+#[derive(Debug, Default)]
+pub(super) struct Hearing {
+    /// Answers so far, and how long there has been no further one.
+    watch: Watch,
+    answers: u64,
+    /// The question that is open.
+    asked: Option<u64>,
+    /// When the next one is due.
+    due: Option<Instant>,
+}
+
+/// How often a control thread is asked.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+/// How long one may be silent until its worker is called stuck: it may be building an NF.
+pub(super) const SILENCE_SHOWN_AFTER: Duration = Duration::from_secs(10);
+
+impl Hearing {
+    /// Whether it is time for a question at `now`, since none is open.
+    pub(super) fn is_due(&mut self, now: Instant) -> bool {
+        self.watch.look(self.answers, now);
+        let due = *self.due.get_or_insert(now + ASK_EVERY);
+        self.asked.is_none() && now >= due
+    }
+
+    /// It is asked, under this number.
+    pub(super) fn ask(&mut self, id: u64, now: Instant) {
+        self.asked = Some(id);
+        self.due = Some(now + ASK_EVERY);
+        // No longer than since then.
+        self.watch = Watch::default();
+    }
+
+    /// It answers.
+    pub(super) fn answered(&mut self, id: u64) {
+        if self.asked == Some(id) {
+            self.asked = None;
+            self.answers += 1;
+        }
+    }
+
+    /// How long its answer has been missing.
+    pub(super) fn silence(&self) -> Duration {
+        match self.asked {
+            Some(_) => self.watch.still,
+            None => Duration::ZERO,
+        }
+    }
+
+    /// Whether it has been silent for so long that its worker is called stuck.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.silence() >= SILENCE_SHOWN_AFTER
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,6 +114,30 @@ mod tests {
         assert!(watch.is_stuck());
         watch.look(100, at(12_000));
         assert_eq!(watch.still, Duration::ZERO);
+    }
+
+    #[test]
+    fn a_control_thread_that_does_not_answer_is_stuck_and_one_that_answers_late_is_not() {
+        let (mut hearing, start) = (Hearing::default(), Instant::now());
+        let mut id = 0;
+        for tick in 0..2_000_u64 {
+            let now = start + Duration::from_millis(tick * 100);
+            // Each answer comes after five seconds.
+            if tick % 50 == 49 {
+                hearing.answered(id);
+            }
+            if hearing.is_due(now) {
+                id += 1;
+                hearing.ask(id, now);
+            }
+            assert!(!hearing.is_stuck(), "{tick}");
+        }
+        for tick in 2_000..2_200 {
+            hearing.is_due(start + Duration::from_millis(tick * 100));
+        }
+        assert!(hearing.is_stuck());
+        hearing.answered(id);
+        assert_eq!(hearing.silence(), Duration::ZERO);
     }
 
     /// A machine that was paused, or a supervisor that was: nobody turned, and nobody is to blame.

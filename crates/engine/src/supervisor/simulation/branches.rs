@@ -19,10 +19,19 @@ const OTHER: &[&str] = &["out2: { drain: { number: 2 } }"];
 
 /// A line to each of two sinks behind one NF, with packets for both; the first line are `nfs`.
 fn two(nfs: &[&'static str], besides: Besides) -> Draft {
-    let split = (
-        "s",
-        "classify, default: out, rules: [{ to: b, ether_type: 0x88b6 }]",
-    );
+    two_behind(("s", SPLIT), nfs, besides)
+}
+
+const SPLIT: &str = "classify, default: out, rules: [{ to: b, ether_type: 0x88b6 }]";
+/// The same, said at more length.
+const SPLIT_ANEW: &str = "classify, default: out, rules: [{ to: b, ether_type: 0x88b6 }, { to: b, \
+                          ether_type: 0x88b7 }]";
+
+fn two_behind(
+    split: (&'static str, &'static str),
+    nfs: &[&'static str],
+    besides: Besides,
+) -> Draft {
     let count = |name: &&'static str| (*name, "count");
     let nfs: Vec<_> = nfs.iter().map(count).collect();
     let nfs: Vec<_> = [split].into_iter().chain(nfs).collect();
@@ -36,6 +45,23 @@ fn two(nfs: &[&'static str], besides: Besides) -> Draft {
 /// Each would wait until the other's old links are empty, which hold more than its own new one.
 #[test]
 fn changes_on_two_branches_do_not_wait_for_each_other() {
+    two_branches_change(("s", SPLIT));
+}
+
+/// Which of its outputs takes what then nobody knows.
+#[test]
+fn changes_on_two_branches_of_a_node_that_goes_do_not_wait_for_each_other() {
+    two_branches_change(("r", SPLIT));
+}
+
+/// It might have sent each packet by another output before.
+#[test]
+fn changes_on_two_branches_of_a_node_with_other_settings_do_not_wait_for_each_other() {
+    two_branches_change(("s", SPLIT_ANEW));
+}
+
+/// Three NFs go from each of two branches, behind `split` by then.
+fn two_branches_change(split: (&'static str, &'static str)) {
     let before = two(
         &["x", "y", "z", "h", "p", "e"],
         Besides {
@@ -59,12 +85,16 @@ fn changes_on_two_branches_do_not_wait_for_each_other() {
             ],
         },
     );
-    let after = two(
+    let after = two_behind(
+        split,
         &["h", "p"],
         Besides {
             ports: OTHER,
             nfs: &["h2: { type: count }", "p2: { type: count }"],
-            links: &["s.b -> h2", "h2 -> p2", "p2 -> out2"],
+            links: match split.0 {
+                "r" => &["r.b -> h2", "h2 -> p2", "p2 -> out2"],
+                _ => &["s.b -> h2", "h2 -> p2", "p2 -> out2"],
+            },
         },
     );
     has_its_course(&before, |history, _| {

@@ -88,20 +88,20 @@ impl History<'_> {
     }
 
     /// The process that runs a node now.
-    fn process_of(&mut self, node: &str) -> u32 {
+    pub(super) fn process_of(&mut self, node: &str) -> u32 {
         let worker = self.worker_of(node);
         let body = self.supervisor().instances[worker].body.as_ref();
         body.and_then(|body| body.pid()).expect("it lives")
     }
 
     /// Kills the worker of a node at once.
-    fn kill(&mut self, node: &str) {
+    pub(super) fn kill(&mut self, node: &str) {
         let deed = Deed::Kill(self.process_of(node));
         with(|world| world.act(deed));
     }
 
     /// Has a deed done at the first of the supervisor's waits in which this holds.
-    fn when(&self, deed: Deed, holds: impl Fn(&Supervisor) -> bool + 'static) {
+    pub(super) fn when(&self, deed: Deed, holds: impl Fn(&Supervisor) -> bool + 'static) {
         let moment = Moment::When(Box::new(holds));
         with(|world| world.deeds.push((moment, deed)));
     }
@@ -275,6 +275,33 @@ fn a_receiver_that_does_not_say_that_it_lets_go_is_ended() {
         assert!(!living().contains(&process));
         history.steps(40);
         history.must_become(wide(64))
+    });
+}
+
+/// Its data path turns, so packets pass; but it could be told of nothing any more.
+#[test]
+fn a_worker_whose_control_thread_does_not_answer_is_shown_and_replaced() {
+    has_its_course(&line(&[("a", "count")]), |history, _| {
+        history.steps(9);
+        let process = history.process_of("a");
+        let is_stuck = |history: &mut History<'_>| {
+            let workers = history.supervisor().status().workers;
+            let mut stuck = workers.iter().filter(|worker| worker.state == "stuck");
+            stuck.any(|worker| worker.name == "a")
+        };
+        with(|world| world.act(Deed::Deafen(process)));
+        let begun = with(|world| world.passed).unwrap_or_default();
+        let mut was_shown = false;
+        while living().contains(&process) {
+            history.supervisor().step(Duration::from_millis(50), &[]);
+            was_shown |= is_stuck(history);
+            let lasted = with(|world| world.passed).unwrap_or_default() - begun;
+            assert!(lasted < Duration::from_secs(60), "it was left alone");
+        }
+        assert!(was_shown, "nobody saw it");
+        history.steps(60);
+        assert_ne!(history.process_of("a"), process);
+        Ok(())
     });
 }
 
@@ -471,8 +498,8 @@ fn a_node_dies_while_its_pool_is_made_known() {
 #[test]
 fn no_number_of_a_pool_is_given_twice() {
     let numbers = |history: &mut History<'_>| -> Vec<u16> {
-        let pools = &history.supervisor().placement.pools;
-        pools.iter().map(|pool| pool.id).collect()
+        let pools = history.supervisor().placement.present_pools();
+        pools.map(|pool| pool.id).collect()
     };
     has_its_course(&line(&[("a", SLOW), ("b", "count")]), |history, _| {
         let before = numbers(history);

@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::ports::{ACCOUNT, Account, registry};
 use super::{Deed, Died, Random, World, living, with};
 use crate::chain::Chain;
+use crate::drop_reason::DropReason;
 use crate::stats::NodeCounters;
 use crate::supervisor::apply::ApplyError;
 use crate::supervisor::status::node_counters;
@@ -91,8 +92,8 @@ impl Draft {
         self.nfs.insert(at, nf);
     }
 
-    /// Changed in one place, or two; where it `is_quiet`, another source may be one of them.
-    fn changed(&self, random: &mut Random, is_quiet: bool) -> Self {
+    /// Changed in one place, or two.
+    fn changed(&self, random: &mut Random) -> Self {
         let mut draft = self.clone();
         for _ in 0..=random.below(2) {
             let at = random.below(draft.nfs.len());
@@ -102,7 +103,7 @@ impl Draft {
                 2 if !draft.nfs.is_empty() && draft.trust != "ro" => {
                     draft.nfs[at].kind = random.of(&KINDS);
                 }
-                _ if is_quiet && random.once_in(2) => draft.source = random.of(&["in", "other"]),
+                _ if random.once_in(2) => draft.source = random.of(&["in", "other"]),
                 _ => draft.slots = random.of(&[2, 8, 64]),
             }
         }
@@ -247,11 +248,7 @@ impl<'a> History<'a> {
     }
 
     fn change(&mut self) -> Result<(), String> {
-        // Who is replaced while a source goes does not know the source's pools.
-        let is_quiet =
-            with(|world| world.kills == 0 && world.hangs == 0 && world.dies_in.is_none());
-        let is_quiet = is_quiet == Some(true) && with(|world| world.is_undisturbed()) == Some(true);
-        let draft = self.draft.changed(&mut self.random, is_quiet);
+        let draft = self.draft.changed(&mut self.random);
         self.become_what(draft)
     }
 
@@ -281,6 +278,15 @@ impl<'a> History<'a> {
             Err(_) => self.wanted = self.draft.clone(),
         }
         Ok(())
+    }
+
+    /// As [`Self::become_what`], and the supervisor dies after so many more of its waits.
+    pub(super) fn dies_in_change(&mut self, draft: Draft, waits: u32) -> Result<(), String> {
+        with(|world| world.dies_in = Some(waits));
+        match unless_it_dies(|| self.become_what(draft)) {
+            Some(result) => result,
+            None => self.take_over(),
+        }
     }
 
     /// As [`Self::become_what`], where that is possible and nobody is to be given up.
@@ -387,6 +393,9 @@ impl<'a> History<'a> {
                 return failed(&format!("packets of {} do not add up", link.name));
             }
         }
+        if dropped(supervisor, DropReason::BadDescriptor) > 0 {
+            return failed("a packet came whose pool is not known");
+        }
         let is_undisturbed = with(|world| world.is_undisturbed()) == Some(true);
         let nobody_died = is_undisturbed && supervisor.past.deaths == 0;
         if nobody_died && supervisor.past.killed.values().any(|count| *count > 0) {
@@ -423,6 +432,12 @@ fn lost(supervisor: &Supervisor) -> u64 {
     let counters = every_life(supervisor);
     let dropped: u64 = counters.iter().map(NodeCounters::dropped).sum();
     dropped + supervisor.past.killed.values().sum::<u64>()
+}
+
+/// Packets that nodes have dropped for this reason, in all their lives.
+pub(super) fn dropped(supervisor: &Supervisor, reason: DropReason) -> u64 {
+    let counters = every_life(supervisor);
+    counters.iter().map(|one| one.drops[reason.index()]).sum()
 }
 
 /// What nodes have counted, in all their lives, also those that are no more.
