@@ -1,6 +1,10 @@
 //! Chains with `dpdk` ports, in processes, with `dpdk-testpmd` as the other side: memif, whose
-//! peers end and return, and vhost-user.
+//! peers end and return, and vhost-user on both sides.
 
+#[path = "dpdk/guide.rs"]
+mod guide;
+#[path = "dpdk/lives.rs"]
+mod lives;
 mod support;
 
 use std::fs;
@@ -240,4 +244,24 @@ fn a_peer_that_is_not_there_is_told_before_anything_runs() {
     let told = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{told}");
     assert!(told.contains("nobody listens at"), "{told}");
+}
+
+#[test]
+fn what_was_built_is_told_as_a_document() {
+    if !can_run("what_was_built_is_told_as_a_document") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("plugin.so");
+    let output = Command::new(env!("CARGO_BIN_EXE_catena"))
+        .args(["port", "dpdk", "build", "--json", "--output"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let built: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(built["schema"], "catena.port.dpdk.build/1");
+    assert_eq!(built["plugin"], file.to_str().unwrap());
+    assert_eq!(built["variable"], "CATENA_DPDK");
+    assert!(file.exists());
 }

@@ -324,3 +324,67 @@ fn a_second_plugin_is_refused_and_what_brings_no_device_of_packets_goes() {
     let errors = [(); 2].map(|()| open(plugin, "vdev:crypto_null82", json!({})).unwrap_err());
     assert_eq!(errors[0].0, errors[1].0);
 }
+
+/// Each queue has a file of its own: what all of them have is received, and all are sent by.
+#[test]
+fn all_queues_are_received_from_and_sent_by() {
+    let Some(plugin) = plugin("all_queues_are_received_from_and_sent_by") else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name).display().to_string();
+    let captured = |name: &str| {
+        let mut reader = CaptureReader::open(dir.path().join(name)).unwrap();
+        let mut packets = Vec::new();
+        while let Some(record) = reader.next().unwrap() {
+            packets.push(record.data.to_vec());
+        }
+        packets
+    };
+    let queues = json!({ "queues": 3 });
+    let of = |way: &str| {
+        let queue = |name| format!(",{way}_pcap={}", file(name));
+        ["a", "b", "c"].map(queue).concat()
+    };
+    let mut port = open(plugin, &format!("net_pcap90{}", of("tx")), queues.clone()).unwrap();
+    let sent = frames(60, 200);
+    for packets in sent.chunks(10) {
+        assert_eq!(port.tx(packets), 10);
+    }
+    port.close().unwrap();
+    for name in ["a", "b", "c"] {
+        assert_eq!(captured(name).len(), 20, "{name}");
+    }
+    let mut port = open(plugin, &format!("net_pcap91{}", of("rx")), queues).unwrap();
+    port.reap();
+    let mut received = Vec::new();
+    until("sixty packets", &mut [&mut port], |ports| {
+        received.extend(ports[0].rx(7).packets);
+        received.len() >= 60
+    });
+    received.sort();
+    let mut sent = sent;
+    sent.sort();
+    assert_eq!(received, sent);
+    port.close().unwrap();
+    assert_eq!(port.buffers_in_use(), 0);
+}
+
+#[test]
+fn flows_are_spread_only_by_what_a_device_knows() {
+    let Some(plugin) = plugin("flows_are_spread_only_by_what_a_device_knows") else {
+        return;
+    };
+    let spread = |by: &str| json!({ "queues": 2, "rss": by });
+    let mut port = open(plugin, "net_null95,size=64", spread("outer")).unwrap();
+    port.reap();
+    assert_eq!(port.rx(32).packets.len(), 32);
+    port.close().unwrap();
+    for (device, by, words) in [
+        ("net_null96,size=64", "inner", "write `rss: outer`"),
+        ("net_pcap97,iface=lo", "outer", "leave out `rss`"),
+    ] {
+        let error = open(plugin, device, json!({ "rss": by })).unwrap_err();
+        assert!(error.0.contains(words), "{device}: {error}");
+    }
+}

@@ -85,7 +85,8 @@ fn apt_get(arguments: &[&str], log: &Path, deadline: Instant) -> Result<(), Stri
     }
 }
 
-fn is_on_path(program: &str) -> bool {
+/// Whether a program of that name is found.
+pub(crate) fn is_on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
 }

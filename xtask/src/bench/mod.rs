@@ -26,6 +26,7 @@ mod machine;
 mod own;
 mod page;
 mod pcs;
+mod port;
 mod quiet;
 mod report;
 mod series;
@@ -115,6 +116,9 @@ enum Name {
     Link,
     /// 10G-EPON coding on one core, by stage and whole, beside libfec
     Pcs,
+    /// Packets from port to port on one core, by kind of port, beside testpmd with the same drivers,
+    /// XDP redirect and a bridge; bytes copied on the way into another process
+    Port,
     /// What the tools of measurement say of delays, losses, rates and differences that are known
     Truth,
     /// Packets through the UPF by number of sessions and by rules, operations on sessions through
@@ -281,6 +285,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         Name::Link => {
             link::run(&mut session);
             "link"
+        }
+        Name::Port => {
+            port::run(&mut session);
+            "port"
         }
         Name::Truth => {
             truth::run(&mut session);

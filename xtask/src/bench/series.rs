@@ -49,6 +49,16 @@ impl Series {
         }
     }
 
+    /// The values over those of another series, round by round, where every round gave both.
+    pub(crate) fn over(&self, other: &Self) -> Self {
+        let whole = self.values.len() == other.values.len();
+        let pairs = self.values.iter().zip(&other.values).filter(|_| whole);
+        Self {
+            values: pairs.map(|(value, other)| value / other).collect(),
+            error: None,
+        }
+    }
+
     /// Lowest and highest over the rounds that gave a value.
     pub(crate) fn range(&self) -> Option<(f64, f64)> {
         let low = self.values.iter().copied().reduce(f64::min)?;

@@ -12,6 +12,7 @@
 //!
 //! SPDX-License-Identifier: Apache-2.0
 
+mod forward;
 mod installed;
 mod ovs;
 mod peer;
@@ -110,7 +111,18 @@ impl Testpmd {
 
     /// Measures the median rate of a run whose processes have a core each.
     fn alone(&mut self, run: &Run, sink: Process, seconds: u32) -> Result<PeerRate, PeerMissing> {
-        let (rate, share) = run.median_rate(sink, seconds)?;
+        self.alone_over(run, sink, seconds, 1)
+    }
+
+    /// The same, over the first so many ports of the process.
+    fn alone_over(
+        &mut self,
+        run: &Run,
+        sink: Process,
+        seconds: u32,
+        ports: u32,
+    ) -> Result<PeerRate, PeerMissing> {
+        let (rate, share) = run.median_rate(sink, seconds, ports)?;
         self.record_share(run.peer, share);
         Ok(rate)
     }

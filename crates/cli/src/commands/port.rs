@@ -42,14 +42,23 @@ pub(crate) enum Dpdk {
         /// Where to put it, if not where workers look for it
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 
 /// Builds the plug-in, and says where it lies.
-fn build_plugin(output: Option<&Path>) -> Result<(), Failure> {
+fn build_plugin(output: Option<&Path>, as_json: bool) -> Result<(), Failure> {
     let usual = dpdk::usual_place();
     let file = output.unwrap_or(&usual);
     let version = dpdk::build(file).map_err(Failure::input)?;
+    if as_json {
+        // What workers have to be told, where they do not look there by themselves.
+        let variable = (file != usual).then_some(dpdk::VARIABLE);
+        let built = json!({ "plugin": file, "version": version, "variable": variable });
+        return document::print("catena.port.dpdk.build/1", &built);
+    }
     outln!("built {} against DPDK {version}", file.display());
     if file != usual {
         outln!("workers find it by {}={}", dpdk::VARIABLE, file.display());
@@ -63,7 +72,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
     let wraps = registry.wraps.iter().map(|kind| Kind::of_wrap(kind));
     let all: Vec<Kind> = ports.chain(wraps).collect();
     match command {
-        Command::Dpdk(Dpdk::Build { output }) => build_plugin(output.as_deref())?,
+        Command::Dpdk(Dpdk::Build { output, json }) => build_plugin(output.as_deref(), *json)?,
         Command::List { json: true } => {
             let list: Vec<Value> = all.iter().map(Kind::as_json).collect();
             let list = json!({ "ports": list, "machine": machine_as_json() });

@@ -98,8 +98,9 @@ const GOOD: &[(&str, &str, &str)] = &[
     ("stop", "gen", "catena.status/1"),
 ];
 
-/// Verbs that want a UPF in a running chain: tests/upf.rs has one.
-const IN_OTHER_TESTS: [&str; 6] = [
+/// Verbs that want a UPF in a running chain: tests/upf.rs has one; or DPDK: tests/dpdk.rs.
+const IN_OTHER_TESTS: [&str; 7] = [
+    "port dpdk build",
     "upf peers",
     "upf pools",
     "upf reports",

@@ -46,6 +46,8 @@ pub(super) struct Run {
     process_ids: Vec<u32>,
     /// Of every testpmd of the run.
     options: Vec<String>,
+    /// Where they run, if not here.
+    namespace: Option<String>,
 }
 
 impl Run {
@@ -83,12 +85,18 @@ impl Run {
             work_dir,
             process_ids: Vec::new(),
             options: Vec::new(),
+            namespace: None,
         })
     }
 
     /// Starts every testpmd of the run with these, too.
     pub(super) fn set_options(&mut self, options: impl IntoIterator<Item = String>) {
         self.options = options.into_iter().collect();
+    }
+
+    /// Starts every testpmd of the run in a network namespace.
+    pub(super) fn set_namespace(&mut self, name: &str) {
+        self.namespace = Some(name.to_owned());
     }
 
     pub(super) fn missing(&self, reason: impl Into<String>) -> PeerMissing {
@@ -147,7 +155,14 @@ impl Run {
         // EAL puts its run-time directory below this one instead of /var/run.
         let environment = [("RUNTIME_DIRECTORY", self.work_dir.path())];
         let log = self.directory.join(format!("{name}.log"));
-        let child = Guarded::start(PROGRAM, arguments, &environment, log)
+        let mut words = vec![PROGRAM.to_owned()];
+        if let Some(namespace) = &self.namespace {
+            words = ["ip", "netns", "exec", namespace, PROGRAM]
+                .map(str::to_owned)
+                .into();
+        }
+        words.extend(arguments);
+        let child = Guarded::start(&words[0], &words[1..], &environment, log)
             .map_err(|e| self.missing(format!("{name} did not start: {e}")))?;
         self.process_ids.push(child.id());
         Ok(Process {
@@ -238,20 +253,32 @@ impl Run {
         Ok(process)
     }
 
-    /// Median of port 0's rate over `seconds` intervals after the first with packets, and the
-    /// least share of a core that any process of the run had meanwhile.
+    /// Waits until a testpmd forwards, whether packets come or not.
+    pub(super) fn forwarding(&self, mut process: Process) -> Result<Process, PeerMissing> {
+        let deadline = self.until(LISTEN_TIMEOUT);
+        self.next_sample(&mut process, deadline)?;
+        Ok(process)
+    }
+
+    /// Median of the rate of the first so many ports over `seconds` intervals after the first with
+    /// packets, and the least share of a core that any process of the run had meanwhile.
     pub(super) fn median_rate(
         &self,
         mut sink: Process,
         seconds: u32,
+        ports: u32,
     ) -> Result<(PeerRate, f64), PeerMissing> {
         let deadline = self.until(FLOW_TIMEOUT + Duration::from_secs(seconds.into()));
         self.first_packets(&mut sink, deadline)?;
         let (start, before) = (Instant::now(), self.cpu_seconds());
         let mut rates = Vec::new();
         for _ in 0..seconds {
-            let (_, sample) = self.next_sample(&mut sink, deadline)?;
-            rates.push(sample.rx_pps as f64 / 1e6);
+            let mut packets = 0;
+            for port in 0..ports {
+                let (_, sample) = self.next_sample_of(&mut sink, port, deadline)?;
+                packets += sample.rx_pps;
+            }
+            rates.push(packets as f64 / 1e6);
         }
         let (elapsed, after) = (start.elapsed().as_secs_f64(), self.cpu_seconds());
         let shares = before.iter().zip(&after).map(|(b, a)| (a - b) / elapsed);

@@ -46,6 +46,8 @@
 #define CATENA_DPDK_ABI 2
 #define QUEUES_MAX 16
 #define BURST 256
+/* Ethernet header and checksum. */
+#define FRAME_EXTRA (RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN)
 /* Different memories of the worker that cards are shown at a time. */
 #define MEMORIES_MAX 16
 /* Packets of DPDK's own that a device which copies has, beside what its rings hold. */
@@ -469,7 +471,7 @@ static uint64_t rss_types(uint32_t rss, uint64_t offered)
 	uint64_t types = RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_SCTP;
 	if (rss & RSS_INNER)
 		types |= RTE_ETH_RSS_LEVEL_INNERMOST;
-	return types & (offered | (rss & RSS_INNER ? RTE_ETH_RSS_LEVEL_MASK : 0));
+	return types & offered;
 }
 
 static int set_up(struct device *d, const struct catena_dpdk_device *asked, char *why, size_t len)
@@ -486,8 +488,14 @@ static int set_up(struct device *d, const struct catena_dpdk_device *asked, char
 		snprintf(why, len, "has %u queues at most: write `queues: %u`", most, most);
 		return -1;
 	}
-	if (asked->mtu > info.max_mtu) {
-		snprintf(why, len, "takes an MTU of %u at most", info.max_mtu);
+	/* memif says that it takes 1518 bytes (22.11), and chains as many of its buffers as a packet
+	 * needs. */
+	uint32_t mtu = strcmp(asked->driver, "net_memif") == 0 ? 0 : asked->mtu;
+	uint32_t mtu_max = info.max_mtu, longest = info.max_rx_pktlen;
+	if (longest >= FRAME_EXTRA && longest - FRAME_EXTRA < mtu_max)
+		mtu_max = longest - FRAME_EXTRA;
+	if (mtu > mtu_max) {
+		snprintf(why, len, "takes an MTU of %u at most: write `mtu: %u`", mtu_max, mtu_max);
 		return -1;
 	}
 	d->checks = asked->check_sums != 0;
@@ -506,8 +514,13 @@ static int set_up(struct device *d, const struct catena_dpdk_device *asked, char
 			snprintf(why, len, "does not spread flows over queues: leave out `rss`");
 			return -1;
 		}
+		if ((asked->rss & RSS_INNER) &&
+		    !(info.flow_type_rss_offloads & RTE_ETH_RSS_LEVEL_INNERMOST)) {
+			snprintf(why, len, "knows no headers inside tunnels: write `rss: outer`");
+			return -1;
+		}
 	}
-	conf.rxmode.mtu = asked->mtu;
+	conf.rxmode.mtu = mtu;
 	d->rx_queues = d->tx_queues = (uint16_t)asked->queues;
 	error = rte_eth_dev_configure(d->id, d->rx_queues, d->tx_queues, &conf);
 	if (error != 0)
