@@ -19,6 +19,7 @@ pub mod dpdk;
 pub mod generator;
 pub mod offered;
 pub mod offers;
+mod offload;
 mod opening;
 mod pacer;
 pub mod packet_socket;
