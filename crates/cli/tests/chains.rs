@@ -21,6 +21,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("flow-balancer", "flow_peers.rs"),
     ("flow-offload", "flow_peers.rs"),
     ("netns", "netns.rs"),
+    ("segments", "segments.rs"),
     ("tap", "tap.rs"),
     ("upf/namespaces", "upf.rs"),
     ("xdp", "xdp.rs"),

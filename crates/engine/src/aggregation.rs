@@ -289,7 +289,7 @@ fn small_run(packets: &[Packet]) -> usize {
     let small = packets
         .iter()
         .take(SLOTS_PER_BUNDLE as usize)
-        .take_while(|packet| packet.len() <= PACKED_LEN_MAX);
+        .take_while(|packet| packet.len() <= PACKED_LEN_MAX && packet.offload().is_none());
     small.count().max(1)
 }
 
@@ -300,7 +300,8 @@ fn bundle_run(packets: &[Packet], headroom: u32) -> (usize, usize) {
     let mut run = 0;
     for packet in packets.iter().take(SLOTS_PER_BUNDLE as usize) {
         let behind = bundle::end_behind(end, packet.len(), headroom);
-        if packet.len() > PACKED_LEN_MAX || behind > BUNDLE_BYTES as usize {
+        let is_small = packet.len() <= PACKED_LEN_MAX && packet.offload().is_none();
+        if !is_small || behind > BUNDLE_BYTES as usize {
             break;
         }
         end = behind;

@@ -119,6 +119,11 @@ pub struct PortRole {
     pub sends: bool,
     /// How many queues it can have, each opened and polled by itself; 1 for most.
     pub queues_max: u16,
+    /// Whether it gives the chain packets of which something is left open ([`Packet::offload`]),
+    /// and takes them: all that its packets reach must take them, too.
+    ///
+    /// [`Packet::offload`]: crate::packet::Packet::offload
+    pub carries_segments: bool,
 }
 
 impl PortRole {
@@ -128,6 +133,7 @@ impl PortRole {
             receives,
             sends,
             queues_max: 1,
+            carries_segments: false,
         }
     }
 }

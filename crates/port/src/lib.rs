@@ -20,6 +20,7 @@ pub mod generator;
 mod lending;
 pub mod offered;
 pub mod offers;
+mod offload;
 mod opening;
 mod pacer;
 pub mod packet_socket;

@@ -11,6 +11,7 @@
 //! | kind | len | offset | tag |
 //! |---|---|---|---|
 //! | `PACKET` | bytes | first byte in the pool, or in the area | metadata |
+//! | `OPEN` | bytes (18 bits), offload (14) | first byte in the pool | metadata |
 //! | `RETURN + n` | buffer index | second index, if n > 1 | third index, if n > 2 |
 //! | `BUNDLE` | slots 0 to 31 | start of the buffer in the pool | slots 32 to 63 |
 //! | `STAGED_BUNDLE` | bytes | first byte in the area | count of slots |
@@ -24,6 +25,8 @@
 //! buffer that it lay in, or 0, so that the receiver can give it as much room.
 //!
 //! A descriptor from another process says nothing until [`crate::pool`] has checked it.
+
+use crate::offload::{LEN_BITS, Offload};
 
 /// One descriptor, without its sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +47,8 @@ pub struct Descriptor {
 pub mod kind {
     /// A packet at `offset`, `len` bytes long.
     pub const PACKET: u8 = 0;
+    /// A packet of which something is left to a network card ([`crate::offload`]).
+    pub const OPEN: u8 = 0x08;
     /// `RETURN + n`, n in 1..=3: n buffers go home; `len`, `offset`, `tag` are their indices.
     pub const RETURN: u8 = 0x10;
     /// Packets of the bundle that starts at `offset`: those in the mask of `len` and `tag`.
@@ -123,6 +128,31 @@ impl Descriptor {
             offset: word1 as u32,
             tag: (word1 >> 32) as u32,
         }
+    }
+
+    /// This descriptor of a packet, saying what is left to a network card; unchanged if that is
+    /// nothing, or the packet has grown too long to say it.
+    #[inline]
+    pub const fn left_open(mut self, offload: Offload) -> Self {
+        if !offload.is_none() && self.len >> LEN_BITS == 0 {
+            self.kind = kind::OPEN;
+            self.len |= (offload.bits() as u32) << LEN_BITS;
+        }
+        self
+    }
+
+    /// The plain descriptor of an `OPEN` one, and what it says to be left open.
+    #[inline]
+    pub const fn opened(self) -> Option<(Self, Offload)> {
+        if self.kind != kind::OPEN {
+            return None;
+        }
+        let plain = Self {
+            kind: kind::PACKET,
+            len: self.len & ((1 << LEN_BITS) - 1),
+            ..self
+        };
+        Some((plain, Offload::from_bits((self.len >> LEN_BITS) as u64)))
     }
 
     /// A descriptor that carries up to three buffer indices of `pool` home.
@@ -321,6 +351,30 @@ mod tests {
         }
         let len = 64 << 24 | 60;
         assert!(Descriptor { len, ..one }.bundled_parts().is_none());
+    }
+
+    #[test]
+    fn what_is_left_open_travels_beside_the_length() {
+        let plain = Descriptor {
+            kind: kind::PACKET,
+            pool: 3,
+            len: (1 << LEN_BITS) - 1,
+            offset: 5000,
+            tag: 9,
+        };
+        for offload in [Offload::CHECKSUM, Offload::segments_of(16_383).unwrap()] {
+            let open = plain.left_open(offload);
+            assert_eq!((open.kind, open.span()), (kind::OPEN, 1));
+            assert_eq!(open.opened(), Some((plain, offload)));
+            assert!(open.returned().is_none() && open.returned_slots().is_none());
+            let long = Descriptor {
+                len: 1 << LEN_BITS,
+                ..plain
+            };
+            assert_eq!(long.left_open(offload), long);
+        }
+        assert_eq!(plain.left_open(Offload::NONE), plain);
+        assert_eq!(plain.opened(), None);
     }
 
     #[test]

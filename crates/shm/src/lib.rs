@@ -14,6 +14,7 @@
 //! - [`snapshots`]: private copies of packets that another process may still write.
 //! - [`staging`]: the byte area through which `copy` links pass packets.
 //! - [`state`]: memory of a network function that outlives it.
+//! - [`offload`]: what a packet's sender left to a network card.
 //! - [`prefetch`]: cache lines fetched before they are needed.
 //! - [`bell`]: sleeping without losing a wake-up, on futexes that the peer cannot write.
 //! - [`counters`]: counter blocks that any process can read.
@@ -36,6 +37,7 @@ pub mod descriptor;
 pub mod fd_passing;
 #[cfg(all(feature = "floor", not(loom)))]
 pub mod floor;
+pub mod offload;
 pub mod packet;
 pub mod peer;
 pub mod pmc;

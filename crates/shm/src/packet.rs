@@ -28,6 +28,7 @@ use std::fmt;
 use std::ptr::NonNull;
 
 use crate::descriptor::{POOL_BITS, SLOTS_PER_BUNDLE};
+use crate::offload::{LEN_BITS, Offload};
 
 /// A packet in a pool's buffer.
 ///
@@ -40,12 +41,15 @@ pub struct Packet {
     place: u64,
     /// Metadata (high half); headroom left (8 bits), slot (6), bundled (1), writable (1), moved
     /// (1), where the first two and the last count for packets of a bundle only; log2 of the stride
-    /// (5), pool (10).
+    /// (5), pool (10). Of a packet that lies alone, the first two are what is left to a card.
     info: u64,
 }
 
 const HEADROOM_SHIFT: u32 = 24;
 const SLOT_SHIFT: u32 = 18;
+/// Where headroom and slot stand of a packet in a bundle.
+const OFFLOAD_SHIFT: u32 = SLOT_SHIFT;
+const OFFLOAD_MASK: u64 = 0x3fff << OFFLOAD_SHIFT;
 const BUNDLED: u64 = 1 << 17;
 const WRITABLE_SHIFT: u32 = 16;
 /// The bundle's table says another place, length or tag.
@@ -246,7 +250,7 @@ impl Packet {
         differs | apart == 0 && self.is_bundled()
     }
 
-    /// Its slot in its bundle; 0 for a packet that lies alone in its buffer.
+    /// Its slot in its bundle; any number for a packet that lies alone in its buffer.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "takes 6 bits")]
     pub fn slot(&self) -> u32 {
@@ -336,6 +340,31 @@ impl Packet {
     #[inline]
     pub fn set_mark(&mut self, mark: u16) {
         self.set_metadata(u32::from(mark) << 16 | u32::from(self.tag()));
+    }
+
+    /// What its sender left to a network card.
+    #[inline]
+    pub fn offload(&self) -> Offload {
+        if self.is_bundled() {
+            return Offload::NONE;
+        }
+        Offload::from_bits(self.info >> OFFLOAD_SHIFT)
+    }
+
+    /// Sets what is left to a network card. Ports do, and who completes the packet.
+    ///
+    /// # Errors
+    /// [`NoRoom`] if it lies in a bundle, or is too long: then it must be as on the wire.
+    pub fn set_offload(&mut self, offload: Offload) -> Result<(), NoRoom> {
+        let is_possible = !self.is_bundled() && self.len32() >> LEN_BITS == 0;
+        if !is_possible && !offload.is_none() {
+            return Err(NoRoom);
+        }
+        if !self.is_bundled() {
+            let bits = u64::from(offload.bits()) << OFFLOAD_SHIFT;
+            self.info = self.info & !OFFLOAD_MASK | bits;
+        }
+        Ok(())
     }
 
     /// The metadata that the bundle's table says.

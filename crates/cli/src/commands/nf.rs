@@ -179,6 +179,9 @@ fn describe(kind: &NfKind) {
         Sharding::By(_) => outln!("can be sharded, by one key"),
         Sharding::Own(_) => outln!("can be sharded, by a key of its own"),
     }
+    if plan.carries_segments {
+        outln!("takes packets that are still to be cut into segments (segments: carry)");
+    }
     for (what, names) in [("drops as", &plan.drop_reasons), ("counts", &plan.counters)] {
         if !names.is_empty() {
             outln!("{what} {}", names.join(", "));

@@ -25,6 +25,7 @@ mod graph;
 pub(super) mod links;
 pub(super) mod nodes;
 pub(super) mod run;
+mod segments;
 mod sharding;
 mod shards;
 
@@ -153,6 +154,7 @@ fn check_tree(
     files::check(report, &drafts, (dir, registry));
     let wiring = graph::check(report, &drafts, &links);
     let resolved = assemble::trust(report, &drafts, &links);
+    segments::check(report, &drafts, &links, &resolved);
     if report.error_count() > 0 {
         return None;
     }

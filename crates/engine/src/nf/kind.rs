@@ -88,6 +88,12 @@ pub struct NfPlan {
     pub splits_by: String,
     /// Whether packets that it changes, or makes, have the key of those that they came of.
     pub changes_no_key: bool,
+    /// Whether it takes packets of which something is left to a network card: up to 64 KiB that
+    /// are still to be cut, with open checksums ([`Packet::offload`]). Then it neither reads nor
+    /// changes lengths, payloads and transport headers, and counts such a packet as one.
+    ///
+    /// [`Packet::offload`]: crate::packet::Packet::offload
+    pub carries_segments: bool,
 }
 
 impl Default for NfPlan {
@@ -107,6 +113,7 @@ impl Default for NfPlan {
             sharding: Sharding::default(),
             splits_by: String::new(),
             changes_no_key: false,
+            carries_segments: false,
         }
     }
 }
@@ -200,6 +207,13 @@ impl NfPlan {
     /// As one whose packets keep their keys, although it changes packets or makes some.
     pub fn changes_no_key(mut self) -> Self {
         self.changes_no_key = true;
+        self
+    }
+
+    /// As one that takes packets of which something is left to a network card
+    /// ([`NfPlan::carries_segments`]).
+    pub fn carries_segments(mut self) -> Self {
+        self.carries_segments = true;
         self
     }
 

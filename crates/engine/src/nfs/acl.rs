@@ -239,7 +239,7 @@ pub const KIND: NfKind = NfKind {
         RuleSet::check(&matches(&config.rules))?;
         let plan = NfPlan::new().sharding(Sharding::Any);
         let plan = plan.drop_reasons(["acl_deny"]);
-        let plan = plan.amended_by(amend);
+        let plan = plan.amended_by(amend).carries_segments();
         Ok(plan.requests([
             (r#"{"show": "hits"}"#, "how often each rule has decided"),
             (

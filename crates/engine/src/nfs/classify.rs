@@ -207,7 +207,7 @@ pub const KIND: NfKind = NfKind {
         RuleSet::check(&routes.matches)?;
         let plan = NfPlan::new().outputs(routes.outputs);
         let plan = plan.requests([(r#"{"show": "hits"}"#, "how often each rule has decided")]);
-        let plan = plan.sharding(Sharding::Any);
+        let plan = plan.sharding(Sharding::Any).carries_segments();
         Ok(plan.drop_reasons(["no_match"]))
     },
     build: |config, _context| {

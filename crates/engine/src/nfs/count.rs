@@ -209,6 +209,7 @@ pub const KIND: NfKind = NfKind {
             bytes: 8 * WORDS,
             layout: 1,
         });
+        let plan = plan.carries_segments();
         Ok(plan.requests([
             (
                 r#"{"show": "counts"}"#,

@@ -43,7 +43,7 @@ pub const KIND: NfKind = NfKind {
     plan: |config, _outputs| {
         parse_config::<Config>(config)?;
         let plan = NfPlan::new().sharding(Sharding::Any);
-        Ok(plan.writes().changes_no_key())
+        Ok(plan.writes().changes_no_key().carries_segments())
     },
     build: |config, _context| {
         parse_config::<Config>(config)?;

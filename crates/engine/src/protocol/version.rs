@@ -73,6 +73,7 @@ sources! {
     "../../../shm/src/bundle/table.rs",
     "../../../shm/src/bundle/view.rs",
     "../../../shm/src/lib.rs",
+    "../../../shm/src/offload.rs",
     "../../../shm/src/packet.rs",
     "../../../shm/src/peer.rs",
     "../../../shm/src/pmc.rs",

@@ -102,6 +102,10 @@ impl Bounds<'_> {
 
     /// Kind, pool and `len`.
     fn allow_first(&self, descriptor: Descriptor) -> bool {
+        let descriptor = match (self.carries, descriptor.opened()) {
+            (Carries::Packets, Some((plain, _))) => plain,
+            _ => descriptor,
+        };
         let spec = self.pools.iter().find(|pool| pool.id == descriptor.pool);
         let len = u64::from(descriptor.len);
         match self.carries {
@@ -168,6 +172,7 @@ fn is_bundled(descriptor: &Descriptor) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use catena_shm::offload::Offload;
     use catena_shm::pool::{PoolGeometry, PoolOwner};
     use catena_shm::region::Sharing;
     use catena_shm::ring::{Consumer, Producer};
@@ -210,7 +215,12 @@ mod tests {
 
     /// A packet of one of the pools, or of one that is not there any more.
     fn packets() -> impl Strategy<Value = Descriptor> {
-        prop_oneof![plain_packets(), bundles(), bundled_packets()]
+        prop_oneof![
+            plain_packets(),
+            open_packets(),
+            bundles(),
+            bundled_packets()
+        ]
     }
 
     fn bundles() -> impl Strategy<Value = Descriptor> {
@@ -220,6 +230,12 @@ mod tests {
     fn bundled_packets() -> impl Strategy<Value = Descriptor> {
         (0_u32..64, any::<u8>(), any::<u32>()).prop_map(|(slot, headroom, tag)| {
             Descriptor::bundled(slot, 3, 4096, (60, headroom), tag)
+        })
+    }
+
+    fn open_packets() -> impl Strategy<Value = Descriptor> {
+        (plain_packets(), 0_usize..1 << 14).prop_map(|(packet, bytes)| {
+            packet.left_open(Offload::segments_of(bytes).unwrap_or(Offload::CHECKSUM))
         })
     }
 
@@ -321,7 +337,12 @@ mod tests {
             offset: 64,
             ..Descriptor::default()
         };
+        let open = |descriptor: Descriptor| descriptor.left_open(Offload::CHECKSUM);
         for (carries, bad) in [
+            (Carries::Packets, open(Descriptor { len: 129, ..good })),
+            (Carries::Packets, open(Descriptor { pool: 3, ..good })),
+            (Carries::Copies(4096), open(good)),
+            (Carries::Returns, open(good)),
             (Carries::Packets, Descriptor { kind: 0x3f, ..good }),
             (Carries::Packets, Descriptor { len: 129, ..good }),
             (Carries::Packets, Descriptor { len: 0, ..good }),

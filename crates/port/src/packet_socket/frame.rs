@@ -93,11 +93,21 @@ impl RxInfo {
         if self.segmentation.is_some() {
             return Err(CopyError::Segmentation);
         }
+        let len = self.put_together(frame, to)?;
+        if let Checksum::Partial { start, offset } = self.checksum {
+            let start = usize::from(start) + len - frame.len();
+            complete_checksum(&mut to[..len], start, usize::from(offset))?;
+        }
+        Ok(len)
+    }
+
+    /// Copies `frame` to `to` with its VLAN tag, leaving open what its sender left open; gives its
+    /// length there.
+    pub(crate) fn put_together(&self, frame: &[u8], to: &mut [u8]) -> Result<usize, CopyError> {
         if frame.len() < self.frame_len {
             return Err(CopyError::Truncated);
         }
-        let tag_len = if self.vlan.is_some() { TAG_LEN } else { 0 };
-        let needed = frame.len() + tag_len;
+        let needed = frame.len() + if self.vlan.is_some() { TAG_LEN } else { 0 };
         let to = to.get_mut(..needed).ok_or(CopyError::NoRoom { needed })?;
         match self.vlan {
             None => to.copy_from_slice(frame),
@@ -111,9 +121,6 @@ impl RxInfo {
                 to_tag[2..].copy_from_slice(&vlan.tci.to_be_bytes());
                 to_rest.copy_from_slice(rest);
             }
-        }
-        if let Checksum::Partial { start, offset } = self.checksum {
-            complete_checksum(to, usize::from(start) + tag_len, usize::from(offset))?;
         }
         Ok(needed)
     }

@@ -13,10 +13,9 @@
 //! **A received frame is not yet what was on the wire.** The kernel takes a VLAN tag out of the
 //! frame, and a sender on the same host (the other end of a veth pair) leaves the checksum, and the
 //! segmentation of TCP, to a network card that is not there. [`RxInfo`] says which of the three
-//! applies; [`RxInfo::copy_frame`] repairs the first two while it copies. Segmentation is refused
-//! with [`CopyError::Segmentation`]: turn it off at the sender
-//! (`ethtool -K <peer> tso off gso off tx-udp-segmentation off`, and `gro off` on the receiving
-//! interface where it is a network card).
+//! applies; [`RxInfo::copy_frame`] repairs the first two while it copies, and refuses segmentation
+//! with [`CopyError::Segmentation`]. The port cuts such frames apart, or gives them to the chain as
+//! they are (`segments: carry`, ADR 29).
 //!
 //! **Latency.** [`Delivery::Blocks`] (TPACKET_V3) hands over a block when the next frame does not
 //! fit in it or when its timer ends, so a lone frame waits for the timer: up to 1 ms by default
@@ -34,16 +33,19 @@
 //! beside the chain.
 //!
 //! Not supported: interfaces without Ethernet header, a transmit ring, hardware timestamps,
-//! tunnels in segmentation offload (the kernel counts such frames as dropped).
+//! tunnels in segmentation offload (dropped and counted, by the kernel or as `unsegmented`).
 
-mod frame;
+mod errors;
+pub(crate) mod frame;
 mod header;
 mod options;
 mod port;
+mod reception;
 mod segments;
 mod socket;
 mod sys;
 
+pub use errors::{OpenError, SocketError};
 pub use frame::{Checksum, CopyError, RxInfo, Segmentation, Vlan, complete_checksum};
 pub use options::{
     BLOCK_COUNT_MAX, BLOCK_SIZE_BYTES_MAX, BLOCK_SIZE_BYTES_MIN, Delivery, FRAME_SLOT_BYTES_MAX,
@@ -51,4 +53,5 @@ pub use options::{
     RING_SIZE_BYTES_MAX,
 };
 pub use port::{Config, KIND};
-pub use socket::{OpenError, PacketSocket, Sent, SocketError, Statistics};
+pub use segments::VNET_HEADER_LEN;
+pub use socket::{PacketSocket, Sent, Statistics};

@@ -40,6 +40,9 @@ pub struct Options {
     /// kernel 6.2 or newer). The interface must not offer to cut itself; not with `bypass_qdisc`,
     /// which leaves cutting out.
     pub segments: bool,
+    /// Transmit frames with what is left open in them, by
+    /// [`send_open`](super::PacketSocket::send_open). Not with `segments`.
+    pub carries: bool,
 }
 
 impl Default for Options {
@@ -50,6 +53,7 @@ impl Default for Options {
             is_promiscuous: true,
             bypass_qdisc: false,
             segments: false,
+            carries: false,
         }
     }
 }

@@ -1,15 +1,15 @@
 //! `packet_socket`: the port over an interface's packet socket.
 //!
-//! Each frame is made whole while it is copied from the receive ring into a buffer: its VLAN tag
-//! back in place, its checksum complete. One that cannot be made whole is dropped under a reason.
+//! What becomes of a received frame is in [`super::reception`].
 //! While the interface is down nothing is received and what is sent fails; both work again when it
 //! comes up. Once it is removed the port has failed.
 
+use std::cell::Cell;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
-use catena_engine::nf::{DropReason, Nanos};
+use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
 use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState, TxBurst};
@@ -17,15 +17,17 @@ use catena_engine::units::{ByteSize, Span};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::frame::CopyError;
+use super::errors::SocketError;
 use super::options::{Delivery, Fanout, FanoutMode, Options, OptionsError};
-use super::socket::{PacketSocket, SocketError, Statistics};
+use super::reception::{Counts, Reception};
+use super::socket::{PacketSocket, Statistics, group_of};
+use crate::offload::pending::Pending;
+use crate::offload::vnet::header_of;
+use crate::offload::{COUNTERS, QUEUES_MAX, Segments};
 use crate::opening::{failed, parse, refused};
 
 /// How often frames are offered to a queue that is full before they count as failed.
 const TRIES: u32 = 4;
-/// Bytes of the VLAN tag that the kernel has taken out.
-const TAG_LEN: usize = 4;
 /// So often the kernel is asked what it dropped: seldom enough that the system call does not show.
 const STATISTICS_EVERY_NS: u64 = 100_000_000;
 /// The page size for which a configuration is checked before the machine is known.
@@ -64,6 +66,9 @@ pub struct Config {
     /// Transmit runs of one UDP flow as one frame that the kernel cuts apart.
     #[serde(default)]
     segment: bool,
+    /// What becomes of packets that their sender left to a network card to cut and to sum.
+    #[serde(default)]
+    segments: Segments,
 }
 
 fn yes() -> bool {
@@ -140,6 +145,7 @@ impl Config {
             is_promiscuous: self.promiscuous,
             bypass_qdisc: self.bypass_qdisc,
             segments: self.segment,
+            carries: self.segments == Segments::Carry,
         }
     }
 
@@ -157,6 +163,13 @@ impl Config {
                 "segment",
                 "around the queueing discipline the kernel does not cut runs apart",
                 "leave out bypass_qdisc, or this",
+            ));
+        }
+        if self.segments == Segments::Carry && (self.segment || self.bypass_qdisc) {
+            errors.push(ConfigError::new(
+                "segments",
+                "packets that are carried are cut by the queueing discipline, one by one",
+                "leave out segment and bypass_qdisc, or write segments: cut",
             ));
         }
         let blocks = self.delivery == DeliveryConfig::Blocks;
@@ -189,7 +202,11 @@ impl Config {
             });
         }
         if errors.is_empty() {
-            Ok(PortRole::of(true, true))
+            Ok(PortRole {
+                queues_max: QUEUES_MAX,
+                carries_segments: self.segments == Segments::Carry,
+                ..PortRole::of(true, true)
+            })
         } else {
             Err(errors)
         }
@@ -209,17 +226,30 @@ pub const KIND: PortKind = PortKind {
         "cut_by_ring",
         "rejected",
         "queue_full",
+        COUNTERS[0],
+        COUNTERS[1],
+        COUNTERS[2],
     ],
     drop_reasons: &[],
     schema: || schemars::schema_for!(Config),
     check: |config| parse_config::<Config>(config)?.check(),
-    open: |config, _| {
+    open: |config, opening| {
         let config: Config = parse(config)?;
         config.check().map_err(refused)?;
-        let socket = PacketSocket::open(&config.interface, config.options()).map_err(failed)?;
+        let mut options = config.options();
+        if opening.queues > 1 && options.fanout.is_none() {
+            options.fanout = Some(Fanout {
+                group: group_of(&config.interface),
+                mode: FanoutMode::FlowHash,
+                rolls_over: false,
+            });
+        }
+        let socket = PacketSocket::open(&config.interface, options).map_err(failed)?;
         Ok(Box::new(PacketSocketPort {
             socket,
             interface: config.interface,
+            carries: options.carries,
+            pending: Pending::new(),
             is_removed: false,
             counts: Counts::default(),
             statistics: Statistics::default(),
@@ -233,20 +263,14 @@ pub const KIND: PortKind = PortKind {
 struct PacketSocketPort {
     socket: PacketSocket,
     interface: String,
+    /// Whether what senders left to a card goes through the chain as it is.
+    carries: bool,
+    pending: Pending,
     is_removed: bool,
     counts: Counts,
     statistics: Statistics,
     statistics_at: Nanos,
     failure: Option<PortError>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    down: u64,
-    unsegmented: u64,
-    cut_by_ring: u64,
-    rejected: u64,
-    queue_full: u64,
 }
 
 impl PacketSocketPort {
@@ -286,26 +310,22 @@ impl Port for PacketSocketPort {
             self.statistics_at = now;
             self.refresh_statistics();
         }
-        let counts = &mut self.counts;
-        let shown = self.socket.recv(burst.room(), |frame, info| {
-            let tag_len = if info.vlan.is_some() { TAG_LEN } else { 0 };
-            let Ok(mut packet) = burst.alloc(frame.len() + tag_len) else {
-                return;
-            };
-            let reason = match info.copy_frame(frame, packet.bytes_mut()) {
-                Ok(_) => return burst.push(packet),
-                Err(CopyError::Malformed | CopyError::NoRoom { .. }) => DropReason::Malformed,
-                Err(CopyError::Segmentation) => {
-                    counts.unsegmented += 1;
-                    DropReason::TooLarge
-                }
-                Err(CopyError::Truncated) => {
-                    counts.cut_by_ring += 1;
-                    DropReason::TooLarge
-                }
-            };
-            burst.discard(packet);
-            burst.drop_packet(reason);
+        self.pending.receive(burst);
+        let limit = Cell::new(burst.room());
+        if limit.get() == 0 {
+            return RxState::More;
+        }
+        let mut reception = Reception {
+            carries: self.carries,
+            counts: &mut self.counts,
+            pending: &mut self.pending,
+        };
+        let shown = self.socket.recv_while(&limit, |frame, info| {
+            reception.receive(burst, frame, info);
+            // One frame may have become several packets, or be in the middle of it.
+            if burst.room() == 0 || !reception.pending.is_empty() {
+                limit.set(0);
+            }
         });
         match shown {
             Ok(0) => RxState::Idle,
@@ -325,8 +345,15 @@ impl Port for PacketSocketPort {
         let packets = burst.packets();
         let (mut taken, mut rejected) = (0, 0);
         for _ in 0..TRIES {
-            let frames = packets[taken..].iter().map(Packet::bytes);
-            match self.socket.send(frames) {
+            let frames = packets[taken..].iter();
+            let result = if self.carries {
+                let open = |packet: &Packet| header_of(packet.bytes(), packet.offload());
+                let frames = frames.map(|packet| (open(packet), packet.bytes()));
+                self.socket.send_open(frames)
+            } else {
+                self.socket.send(frames.map(Packet::bytes))
+            };
+            match result {
                 Ok(sent) => {
                     taken += sent.taken;
                     rejected += sent.rejected;
@@ -365,6 +392,9 @@ impl Port for PacketSocketPort {
             ("cut_by_ring", self.counts.cut_by_ring),
             ("rejected", self.counts.rejected),
             ("queue_full", self.counts.queue_full),
+            (COUNTERS[0], self.counts.carried),
+            (COUNTERS[1], self.pending.packets),
+            (COUNTERS[2], self.pending.segments),
         ]);
     }
 }
@@ -403,6 +433,10 @@ mod tests {
                 json!({ "interface": "a", "segment": true, "bypass_qdisc": true }),
                 "segment",
             ),
+            (
+                json!({ "interface": "a", "segment": true, "segments": "carry" }),
+                "segments",
+            ),
         ] {
             let errors = (KIND.check)(&config).unwrap_err();
             assert_eq!(
@@ -435,6 +469,7 @@ mod tests {
             is_promiscuous: false,
             bypass_qdisc: true,
             segments: false,
+            carries: false,
         };
         assert_eq!(config.options(), expected);
         let plain: Config = serde_json::from_value(json!({ "interface": "eth0" })).unwrap();

@@ -12,7 +12,7 @@
 use catena_wire::checksum::Sum;
 
 /// Bytes of a `virtio_net_hdr`, which precedes every frame on a socket with PACKET_VNET_HDR.
-pub(super) const VNET_HEADER_LEN: usize = 10;
+pub const VNET_HEADER_LEN: usize = 10;
 /// Most packets in a run: what every kernel since 4.18 takes (`UDP_MAX_SEGMENTS`).
 const RUN_MAX: usize = 64;
 /// Most bytes of IP in a run.

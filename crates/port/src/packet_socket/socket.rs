@@ -1,9 +1,9 @@
 //! The packet socket: opened on an interface, read in bursts, written in bursts.
 
 use std::array;
-use std::io::{self, IoSlice};
+use std::cell::Cell;
+use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::slice;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -14,11 +14,11 @@ use rustix::net::{
     AddressFamily, MMsgHdr, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType, send,
     sendmmsg, socket_with,
 };
-use thiserror::Error;
 
+use super::errors::{OpenError, SocketError};
 use super::frame::RxInfo;
-use super::options::{Fanout, FanoutMode, Options, OptionsError};
-use super::segments::Run;
+use super::options::{Fanout, FanoutMode, Options};
+use super::segments::{Run, VNET_HEADER_LEN};
 use super::sys::{self, Ring};
 
 /// Frames passed to the kernel in one system call: the burst of the engine. More would only make
@@ -42,67 +42,8 @@ pub struct PacketSocket {
     statistics: Statistics,
     /// Present where runs are transmitted as one.
     run: Option<Run>,
-}
-
-/// Why a packet socket could not be opened.
-#[derive(Debug, Error)]
-pub enum OpenError {
-    /// No interface of that name in this network namespace.
-    #[error("no interface '{name}' in this network namespace")]
-    NoInterface {
-        /// The name.
-        name: String,
-    },
-    /// The interface carries no Ethernet header.
-    #[error("interface '{name}' is not Ethernet (hardware type {kind})")]
-    NotEthernet {
-        /// The interface.
-        name: String,
-        /// Its kind (`ARPHRD_*`, `if_arp.h`).
-        kind: u16,
-    },
-    /// The process may not open packet sockets.
-    #[error(
-        "no permission for a packet socket on '{name}': CAP_NET_RAW is needed \
-         ('setcap cap_net_raw+ep' on the program, or '--cap-add NET_RAW' for the container)"
-    )]
-    NotPermitted {
-        /// The interface.
-        name: String,
-    },
-    /// An option misses a limit.
-    #[error("{0}")]
-    Options(#[from] OptionsError),
-    /// Any other refusal by the kernel.
-    #[error("packet socket on '{name}': {operation}: {source}")]
-    System {
-        /// The interface.
-        name: String,
-        /// What was attempted.
-        operation: &'static str,
-        /// What the kernel answered.
-        source: io::Error,
-    },
-}
-
-/// Why a packet socket cannot receive or transmit.
-#[derive(Debug, Error)]
-pub enum SocketError {
-    /// The interface is down. It may come up again, and the socket then works on.
-    #[error("the interface is down")]
-    InterfaceDown,
-    /// The interface was deleted, or moved to another network namespace. The socket is of no more
-    /// use: an interface of the same name needs a new one.
-    #[error("the interface is gone")]
-    InterfaceRemoved,
-    /// Any other answer of the kernel.
-    #[error("{operation}: {source}")]
-    System {
-        /// What was attempted.
-        operation: &'static str,
-        /// What the kernel answered.
-        source: io::Error,
-    },
+    /// Whether the kernel wants a header in front of each frame to transmit.
+    has_headers: bool,
 }
 
 /// What became of the frames given to [`PacketSocket::send`].
@@ -195,7 +136,7 @@ impl PacketSocket {
         if options.bypass_qdisc {
             set_flag(&tx, libc::PACKET_QDISC_BYPASS).map_err(at("bypass the queue"))?;
         }
-        if options.segments {
+        if options.segments || options.carries {
             set_flag(&tx, libc::PACKET_VNET_HDR).map_err(at("ask for segmentation"))?;
         }
         sys::bind(tx.as_fd(), index, 0).map_err(at("bind to transmit"))?;
@@ -208,6 +149,7 @@ impl PacketSocket {
             empty_calls: 0,
             statistics: Statistics::default(),
             run: options.segments.then(Run::default),
+            has_headers: options.segments || options.carries,
         })
     }
 
@@ -228,8 +170,17 @@ impl PacketSocket {
         limit: usize,
         each: impl FnMut(&[u8], &RxInfo),
     ) -> Result<usize, SocketError> {
+        self.recv_while(&Cell::new(limit), each)
+    }
+
+    /// As [`Self::recv`]; `each` may set the limit to 0 to be shown no more frames now.
+    pub(super) fn recv_while(
+        &mut self,
+        limit: &Cell<usize>,
+        each: impl FnMut(&[u8], &RxInfo),
+    ) -> Result<usize, SocketError> {
         let shown = self.ring.recv(limit, each);
-        if shown > 0 || limit == 0 {
+        if shown > 0 || limit.get() == 0 {
             self.empty_calls = 0;
             return Ok(shown);
         }
@@ -254,9 +205,9 @@ impl PacketSocket {
         &mut self,
         frames: impl IntoIterator<Item = &'a [u8]>,
     ) -> Result<Sent, SocketError> {
-        let mut frames = frames.into_iter();
-        let mut sent = Sent::default();
+        let frames = frames.into_iter();
         if let Some(mut run) = self.run.take() {
+            let mut sent = Sent::default();
             let result = self.send_runs(&mut run, frames, &mut sent);
             self.run = Some(run);
             return match result {
@@ -264,16 +215,34 @@ impl PacketSocket {
                 _ => Ok(sent),
             };
         }
+        self.send_open(frames.map(|frame| ([0; VNET_HEADER_LEN], frame)))
+    }
+
+    /// Transmits frames as [`Self::send`] does, each with a `virtio_net_hdr` that says what the
+    /// kernel is to complete; it is left out unless [`Options::carries`] is set.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::send`]. A frame whose header does not fit it is rejected.
+    pub fn send_open<'a>(
+        &mut self,
+        frames: impl IntoIterator<Item = ([u8; VNET_HEADER_LEN], &'a [u8])>,
+    ) -> Result<Sent, SocketError> {
+        let mut frames = frames.into_iter();
+        let mut sent = Sent::default();
         loop {
-            let mut slices = [IoSlice::new(&[]); SEND_BURST];
+            let mut burst = [([0; VNET_HEADER_LEN], &[][..]); SEND_BURST];
             let mut count = 0;
-            for (slice, frame) in slices.iter_mut().zip(&mut frames) {
-                *slice = IoSlice::new(frame);
+            for (place, frame) in burst.iter_mut().zip(&mut frames) {
+                *place = frame;
                 count += 1;
             }
             if count == 0 {
                 return Ok(sent);
             }
+            let slices = burst
+                .each_ref()
+                .map(|(header, frame)| [IoSlice::new(header), IoSlice::new(frame)]);
             let taken_before = sent.taken;
             match self.send_burst(&slices, count, &mut sent) {
                 // Frames taken must be told; the condition shows again in the next call.
@@ -326,16 +295,17 @@ impl PacketSocket {
     /// Sends the first `count` of `frames`, or as many as the kernel has room for.
     fn send_burst(
         &mut self,
-        frames: &[IoSlice<'_>; SEND_BURST],
+        frames: &[[IoSlice<'_>; 2]; SEND_BURST],
         count: usize,
         sent: &mut Sent,
     ) -> Result<(), SocketError> {
         let mut controls: [_; SEND_BURST] = array::from_fn(|_| SendAncillaryBuffer::default());
+        let first = usize::from(!self.has_headers);
         let mut index = 0;
         let mut messages = controls.each_mut().map(|control| {
             let frame = &frames[index];
             index += 1;
-            MMsgHdr::new(slice::from_ref(frame), control)
+            MMsgHdr::new(&frame[first..], control)
         });
         let mut waiting = &mut messages[..count];
         while !waiting.is_empty() {
@@ -445,6 +415,17 @@ impl AsFd for PacketSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd()
     }
+}
+
+/// The number of the fanout group that queues of one port at `interface` form: that of the
+/// interface, so that those of two interfaces differ.
+pub(super) fn group_of(interface: &str) -> u16 {
+    let flags = SocketFlags::CLOEXEC;
+    let index = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)
+        .and_then(|socket| name_to_index(&socket, interface));
+    // Without an index opening the port fails, and says why.
+    let [.., high, low] = index.unwrap_or_default().to_be_bytes();
+    u16::from_be_bytes([high, low])
 }
 
 fn set_flag(socket: &OwnedFd, option: libc::c_int) -> Result<(), Errno> {

@@ -17,6 +17,7 @@
 )]
 
 use std::array;
+use std::cell::Cell;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -131,8 +132,13 @@ impl Ring {
     }
 
     /// Shows up to `limit` frames to `each`, in the order of arrival, and returns how many. Gives
-    /// every piece back to the kernel once its last frame was shown. No system call.
-    pub(super) fn recv(&mut self, limit: usize, mut each: impl FnMut(&[u8], &RxInfo)) -> usize {
+    /// every piece back to the kernel once its last frame was shown. `each` may lower the limit, to
+    /// 0 to be shown no more. No system call.
+    pub(super) fn recv(
+        &mut self,
+        limit: &Cell<usize>,
+        mut each: impl FnMut(&[u8], &RxInfo),
+    ) -> usize {
         match self.shape {
             Shape::Blocks { size, count } => self.recv_blocks(size, count, limit, &mut each),
             Shape::Slots { size, count } => self.recv_slots(size, count, limit, &mut each),
@@ -143,18 +149,18 @@ impl Ring {
         &mut self,
         size: usize,
         count: usize,
-        limit: usize,
+        limit: &Cell<usize>,
         each: &mut impl FnMut(&[u8], &RxInfo),
     ) -> usize {
         let mut shown = 0;
-        while shown < limit {
+        while shown < limit.get() {
             let base = self.piece * size;
             let mut cursor = match self.begun {
                 Some(cursor) => cursor,
                 None if !self.map.is_ours(base + BLOCK_STATUS_AT) => break,
                 None => self.begin_block(base, size),
             };
-            while cursor.frames_left > 0 && shown < limit {
+            while cursor.frames_left > 0 && shown < limit.get() {
                 let at = cursor.next;
                 let bytes = self
                     .map
@@ -208,11 +214,11 @@ impl Ring {
         &mut self,
         size: usize,
         count: usize,
-        limit: usize,
+        limit: &Cell<usize>,
         each: &mut impl FnMut(&[u8], &RxInfo),
     ) -> usize {
         let mut shown = 0;
-        while shown < limit {
+        while shown < limit.get() {
             // The status word is the first of the slot (tpacket2_hdr).
             let base = self.piece * size;
             if !self.map.is_ours(base) {

@@ -5,11 +5,11 @@
 //! one frame in each direction, so a TAP is the port to start with, not the fastest one.
 //!
 //! The frames are complete as they stand. The kernel puts a VLAN tag back in its place before the
-//! frame is read, and, since the offloads of a TAP are off unless asked for, it also completes
-//! checksums and segments TCP itself.
+//! frame is read, and, since the offloads of a TAP are off unless asked for
+//! ([`Tap::take_offloads`]), it also completes checksums and segments TCP itself.
 //!
-//! Not supported: TUN (frames without Ethernet header), packet information headers, offload
-//! negotiation (`TUNSETOFFLOAD`), persistent interfaces: an interface made by [`Tap::open`]
+//! Not supported: TUN (frames without Ethernet header), packet information headers, persistent
+//! interfaces: an interface made by [`Tap::open`]
 //! disappears with its last queue.
 
 mod options;

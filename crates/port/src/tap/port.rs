@@ -7,15 +7,19 @@
 use std::os::fd::BorrowedFd;
 
 use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
-use catena_engine::nf::Nanos;
+use catena_engine::nf::{DropReason, Nanos};
 use catena_engine::own_counters::CounterSink;
+use catena_engine::packet::Offload;
 use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState, TxBurst};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::options::{INTERFACE_NAME_LEN_MAX, Options};
 use super::sys::Tap;
+use crate::offload::vnet::{self, Left, Said, complete, header_of};
+use crate::offload::{CARRIED_LEN_MIN, COUNTERS, QUEUES_MAX, Segments};
 use crate::opening::{failed, parse, refused};
+use crate::packet_socket::frame::complete_checksum;
 
 /// Longest frame that a TAP hands out: the largest MTU, an Ethernet header and a VLAN tag.
 const FRAME_LEN_MAX: usize = 65_535 + 18;
@@ -36,6 +40,9 @@ pub struct Config {
     /// Bring the interface up.
     #[serde(default = "yes")]
     up: bool,
+    /// What becomes of packets that the host would leave to a network card to cut and to sum.
+    #[serde(default)]
+    segments: Segments,
 }
 
 fn yes() -> bool {
@@ -61,7 +68,11 @@ impl Config {
             ));
         }
         if errors.is_empty() {
-            Ok(PortRole::of(true, true))
+            Ok(PortRole {
+                queues_max: QUEUES_MAX,
+                carries_segments: self.segments == Segments::Carry,
+                ..PortRole::of(true, true)
+            })
         } else {
             Err(errors)
         }
@@ -72,14 +83,34 @@ impl Config {
 pub const KIND: PortKind = PortKind {
     name: "tap",
     summary: "Exchanges packets with this host's network stack by a TAP interface",
-    counters: &["interface_down", "too_short", "queue_full"],
+    counters: &[
+        "interface_down",
+        "too_short",
+        "queue_full",
+        "rejected",
+        COUNTERS[0],
+    ],
     drop_reasons: &[],
     schema: || schemars::schema_for!(Config),
     check: |config| parse_config::<Config>(config)?.check(),
-    open: |config, _| {
+    open: |config, opening| {
         let config: Config = parse(config)?;
         config.check().map_err(refused)?;
-        let tap = Tap::open(&config.name, Options::default()).map_err(failed)?;
+        if opening.queues > 1 && config.name.contains('%') {
+            let name = &config.name;
+            return Err(PortError(format!(
+                "each queue of '{name}' would be an interface of its own: give a name without '%'"
+            )));
+        }
+        let carries = config.segments == Segments::Carry;
+        let options = Options {
+            multi_queue: opening.queues > 1,
+            vnet_header: carries,
+        };
+        let tap = Tap::open(&config.name, options).map_err(failed)?;
+        if carries {
+            tap.take_offloads().map_err(failed)?;
+        }
         if let Some(mtu) = config.mtu {
             tap.set_mtu(mtu).map_err(failed)?;
         }
@@ -88,7 +119,10 @@ pub const KIND: PortKind = PortKind {
         }
         Ok(Box::new(TapPort {
             tap,
-            frame: vec![0; FRAME_LEN_MAX],
+            frame: vec![0; vnet::LEN + FRAME_LEN_MAX],
+            carries,
+            carried: 0,
+            rejected: 0,
             is_removed: false,
             down: 0,
             too_short: 0,
@@ -101,7 +135,12 @@ pub const KIND: PortKind = PortKind {
 #[derive(Debug)]
 struct TapPort {
     tap: Tap,
+    /// Room for a header, if packets are carried, and a frame.
     frame: Vec<u8>,
+    /// Whether what the host leaves to a card goes through the chain as it is.
+    carries: bool,
+    carried: u64,
+    rejected: u64,
     is_removed: bool,
     down: u64,
     too_short: u64,
@@ -128,14 +167,99 @@ impl TapPort {
         }
     }
 
-    /// Offers a frame a few times.
-    fn send(&self, frame: &[u8]) -> std::io::Result<bool> {
+    /// Offers a frame a few times, with a header if packets are carried.
+    fn send(&self, header: Option<&[u8; vnet::LEN]>, frame: &[u8]) -> std::io::Result<bool> {
         for _ in 0..TRIES {
-            if self.tap.send(frame)? {
+            let is_taken = match header {
+                Some(header) => self.tap.send_with_header(header, frame)?,
+                None => self.tap.send(frame)?,
+            };
+            if is_taken {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// Receives a frame that stands behind its header.
+    fn receive_open(&mut self, burst: &mut RxBurst<'_>, len: usize) {
+        let Some((header, frame)) = self.frame[..len].split_first_chunk_mut::<{ vnet::LEN }>()
+        else {
+            return burst.drop_packet(DropReason::Malformed);
+        };
+        let left = Said::parse(header).left(frame);
+        let is_small = frame.len() < CARRIED_LEN_MIN;
+        let offload = match left {
+            Left::Checksum if is_small && complete(frame) => Offload::NONE,
+            Left::ChecksumAt(start, offset) if complete_checksum(frame, start, offset).is_ok() => {
+                Offload::NONE
+            }
+            left => match left.carried() {
+                Some(offload) => offload,
+                None => return burst.drop_packet(DropReason::Malformed),
+            },
+        };
+        let packet = if offload.is_none() {
+            burst.alloc(frame.len()).ok()
+        } else {
+            // A buffer to itself: of what shares one nothing is left open.
+            let packet = burst.try_alloc(frame.len());
+            if packet.is_none() {
+                burst.drop_packet(DropReason::NoBuffer);
+            }
+            packet
+        };
+        let Some(mut packet) = packet else {
+            return;
+        };
+        packet.bytes_mut().copy_from_slice(frame);
+        if packet.set_offload(offload).is_err() {
+            burst.discard(packet);
+            return burst.drop_packet(DropReason::TooLarge);
+        }
+        self.carried += u64::from(!offload.is_none());
+        burst.push(packet);
+    }
+
+    /// What became of a frame that was offered: whether it counts as sent, and whether the queue
+    /// takes no more.
+    fn outcome(&mut self, answer: std::io::Result<bool>, is_open: bool) -> (bool, bool) {
+        match answer {
+            Ok(true) => (true, false),
+            Ok(false) => {
+                self.queue_full += 1;
+                (false, true)
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => {
+                // Of a frame with a header the kernel may refuse that, too.
+                let count = if is_open {
+                    &mut self.rejected
+                } else {
+                    &mut self.too_short
+                };
+                *count += 1;
+                (false, false)
+            }
+            Err(error) => {
+                self.note(&error);
+                (false, true)
+            }
+        }
+    }
+
+    /// Sends packets with headers that say what is left open.
+    fn send_open(&mut self, burst: &mut TxBurst<'_>) -> usize {
+        let mut sent = 0;
+        for packet in burst.packets() {
+            let header = header_of(packet.bytes(), packet.offload());
+            let answer = self.send(Some(&header), packet.bytes());
+            let (is_sent, is_over) = self.outcome(answer, !packet.offload().is_none());
+            sent += usize::from(is_sent);
+            if is_over {
+                break;
+            }
+        }
+        sent
     }
 }
 
@@ -146,6 +270,7 @@ impl Port for TapPort {
         }
         while burst.room() > 0 {
             match self.tap.recv(&mut self.frame) {
+                Ok(Some(len)) if self.carries => self.receive_open(burst, len),
                 Ok(Some(len)) => {
                     burst.push_copy(&self.frame[..len]);
                 }
@@ -164,24 +289,16 @@ impl Port for TapPort {
     }
 
     fn tx(&mut self, burst: &mut TxBurst<'_>, _now: Nanos) -> usize {
+        if self.carries {
+            return self.send_open(burst);
+        }
         let (mut sent, mut is_over) = (0, false);
         burst.read(|bytes| {
-            if is_over {
-                return;
-            }
-            match self.send(bytes) {
-                Ok(true) => sent += 1,
-                Ok(false) => {
-                    self.queue_full += 1;
-                    is_over = true;
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => {
-                    self.too_short += 1;
-                }
-                Err(error) => {
-                    self.note(&error);
-                    is_over = true;
-                }
+            if !is_over {
+                let answer = self.send(None, bytes);
+                let is_sent;
+                (is_sent, is_over) = self.outcome(answer, false);
+                sent += usize::from(is_sent);
             }
         });
         sent
@@ -200,6 +317,8 @@ impl Port for TapPort {
             ("interface_down", self.down),
             ("too_short", self.too_short),
             ("queue_full", self.queue_full),
+            ("rejected", self.rejected),
+            (COUNTERS[0], self.carried),
         ]);
     }
 }

@@ -7,14 +7,19 @@
     reason = "TUNSETIFF and the interface requests have no safe wrapper"
 )]
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
-use super::options::{INTERFACE_NAME_LEN_MAX, Options, TapError};
+use super::options::{INTERFACE_NAME_LEN_MAX, Options, TapError, VNET_HEADER_LEN};
+
+/// Checksums, and TCP over both versions of IP, also with ECN (`TUN_F_*`, `if_tun.h`).
+const TCP_OFFLOADS: libc::c_uint = 0x01 | 0x02 | 0x04 | 0x08;
+/// Datagrams over both versions of IP.
+const UDP_OFFLOADS: libc::c_uint = 0x20 | 0x40;
 
 const DEVICE: &str = "/dev/net/tun";
 
@@ -104,6 +109,43 @@ impl Tap {
                 Err(error) => return Err(transfer_error(error)),
             }
         }
+    }
+
+    /// As [`Self::send`], with the `virtio_net_hdr` that [`Options::vnet_header`] asks for in
+    /// front of the frame.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::send`]; [`io::ErrorKind::InvalidInput`] also for a header that does not fit
+    /// its frame.
+    pub fn send_with_header(
+        &self,
+        header: &[u8; VNET_HEADER_LEN],
+        frame: &[u8],
+    ) -> io::Result<bool> {
+        let parts = [IoSlice::new(header), IoSlice::new(frame)];
+        loop {
+            match rustix::io::writev(&self.queue, &parts) {
+                Ok(_) => return Ok(true),
+                Err(Errno::AGAIN | Errno::NOBUFS) => return Ok(false),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(transfer_error(error)),
+            }
+        }
+    }
+
+    /// Has the host hand over packets whose checksum is open and that are still to be cut, as it
+    /// does with a network card. Datagrams are left whole from kernel 6.2 on.
+    ///
+    /// # Errors
+    ///
+    /// [`TapError::System`] where the kernel refuses: [`Options::vnet_header`] was not asked for.
+    pub fn take_offloads(&self) -> Result<(), TapError> {
+        match offload_request(self.queue.as_fd(), TCP_OFFLOADS | UDP_OFFLOADS) {
+            Err(Errno::INVAL) => offload_request(self.queue.as_fd(), TCP_OFFLOADS),
+            answer => answer,
+        }
+        .map_err(|error| self.system("ask for offloads", error))
     }
 
     /// The descriptor to poll: readable where a frame waits, in error once the interface is gone.
@@ -283,6 +325,23 @@ fn interface_request(
     // SAFETY: the descriptor is open for as long as it is borrowed; the request is a whole ifreq
     // that outlives the call, which is what each of the operations above reads and writes.
     let answer = unsafe { libc::ioctl(fd.as_raw_fd(), operation, &raw mut *request) };
+    if answer < 0 {
+        return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO));
+    }
+    Ok(())
+}
+
+/// Says what a TAP's reader takes; the only request whose argument is a number.
+fn offload_request(fd: BorrowedFd<'_>, offloads: libc::c_uint) -> Result<(), Errno> {
+    // SAFETY: the descriptor is open for as long as it is borrowed; TUNSETOFFLOAD takes a number,
+    // and reads and writes no memory of this process.
+    let answer = unsafe {
+        libc::ioctl(
+            fd.as_raw_fd(),
+            libc::TUNSETOFFLOAD,
+            libc::c_ulong::from(offloads),
+        )
+    };
     if answer < 0 {
         return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO));
     }

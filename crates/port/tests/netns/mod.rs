@@ -57,7 +57,8 @@ pub(crate) fn isolated(name: &str, body: impl FnOnce()) {
         text.contains("1 passed"),
         "no test is called {name}: {text}"
     );
-    for line in text.lines().filter(|line| line.starts_with("SKIP")) {
+    let is_told = |line: &&str| line.starts_with("SKIP") || line.starts_with("SHOW");
+    for line in text.lines().filter(is_told) {
         println!("{line}");
     }
 }

@@ -221,3 +221,34 @@ fn what_the_owner_freed_itself_is_used_next_and_what_came_home_last() {
     owner.free(last);
     assert_eq!(owner.alloc(64).unwrap().buffer_index(), 62);
 }
+
+#[test]
+fn what_is_left_open_travels_with_the_packet_and_ends_with_it() {
+    use crate::offload::Offload;
+
+    let mut owner = owner();
+    let (fd, len) = owner.memory();
+    let fd = fd.try_clone_to_owned().unwrap();
+    let view = PoolView::attach(3, GEOMETRY, fd, len, Sharing::ReadWrite).unwrap();
+    let cut = Offload::segments_of(1448).unwrap();
+    let mut packet = owner.alloc(40).unwrap();
+    assert!(packet.offload().is_none());
+    packet.set_offload(cut).unwrap();
+    packet.set_tag(77);
+    packet.push_front(4).unwrap();
+    let named = packet.descriptor();
+    let seen = view.packet(&named).unwrap();
+    assert_eq!((seen.offload(), seen.tag(), seen.len()), (cut, 77, 44));
+    assert_eq!(seen.bytes(), packet.bytes());
+    // Bounds are those of any packet.
+    let long = packet.descriptor().opened().unwrap().0;
+    let long = Descriptor { len: 129, ..long }.left_open(Offload::CHECKSUM);
+    assert!(view.packet(&long).is_err());
+    packet.set_offload(Offload::NONE).unwrap();
+    assert_eq!(packet.descriptor(), named.opened().unwrap().0);
+    packet.set_offload(cut).unwrap();
+    owner.free(packet);
+    let again: Vec<_> = std::iter::from_fn(|| owner.alloc(64)).collect();
+    assert!(again.iter().all(|packet| packet.offload().is_none()));
+    again.into_iter().for_each(|packet| owner.free(packet));
+}

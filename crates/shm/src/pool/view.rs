@@ -90,7 +90,7 @@ impl PoolView {
             return self.bundled(descriptor);
         }
         if !self.fits(descriptor) || !self.region.is_writable() {
-            return Err(Violation);
+            return self.open_packet(descriptor);
         }
         // SAFETY: bounds checked above, in 64 bits, on a private copy; the sender gave the buffer
         // up by publishing the descriptor, and whoever breaks that rule is a member of this pool's
@@ -107,6 +107,16 @@ impl PoolView {
         };
         packet.set_metadata(descriptor.tag);
         packet.prefetch();
+        Ok(packet)
+    }
+
+    /// The packet that an `OPEN` descriptor names: checked as a plain one. What it says to be left
+    /// open is a number, and true or not only for whoever reads the packet's headers.
+    #[inline(never)]
+    fn open_packet(&self, descriptor: &Descriptor) -> Result<Packet, Violation> {
+        let (plain, offload) = descriptor.opened().ok_or(Violation)?;
+        let mut packet = self.packet(&plain)?;
+        packet.set_offload(offload).map_err(|_| Violation)?;
         Ok(packet)
     }
 
@@ -164,5 +174,6 @@ impl Packet {
             offset: self.offset(),
             tag: self.metadata(),
         }
+        .left_open(self.offload())
     }
 }

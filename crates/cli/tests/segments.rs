@@ -1,0 +1,140 @@
+//! `chains/segments.yaml` between two hosts in network namespaces, with their usual offloads: what
+//! they leave to a network card goes through the chain as it is, and the checker says what cannot
+//! take it.
+
+#[path = "../../port/tests/netns/mod.rs"]
+mod netns;
+mod support;
+
+use std::process::{Command, Stdio};
+use std::thread;
+
+use netns::{Deadline, Host, has, isolated, run};
+use serde_json::Value;
+use support::*;
+
+fn chain() -> String {
+    let file = include_str!("../../../chains/segments.yaml");
+    let lines = file.lines().filter(|line| !line.starts_with("name:"));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+/// Two hosts that reach each other by a veth pair, and by whatever joins `left` and `right`.
+fn hosts() -> [Host; 2] {
+    run("ip link add name left0 type veth peer name left");
+    run("ip link add name right0 type veth peer name right");
+    run("ip link add name direct0 type veth peer name direct1");
+    let hosts = [Host::new(), Host::new()];
+    for (host, name, at) in [(&hosts[0], "left", 1), (&hosts[1], "right", 2)] {
+        run(&format!("ip link set dev {name} up"));
+        host.adopt(&format!("{name}0"), &format!("198.18.0.{at}/24"));
+        host.adopt(&format!("direct{}", at - 1), &format!("198.19.0.{at}/24"));
+    }
+    hosts
+}
+
+/// Gbit/s of a second of TCP.
+fn rate([client, server]: &[Host; 2], address: &'static str) -> f64 {
+    let server = server.spawn(|| {
+        let mut iperf3 = Command::new("timeout");
+        iperf3
+            .args(["30", "iperf3", "-s", "-1"])
+            .stdout(Stdio::null());
+        iperf3.status().unwrap()
+    });
+    let client = client.spawn(move || {
+        let deadline = Deadline::new();
+        loop {
+            deadline.check("a server that listens");
+            let mut iperf3 = Command::new("iperf3");
+            let output = iperf3
+                .args(["-c", address, "-t", "1", "--json"])
+                .output()
+                .unwrap();
+            // The server may not listen yet; that is no failure of the command.
+            let result = serde_json::from_slice::<Value>(&output.stdout).unwrap();
+            if result["error"].is_null() {
+                return result["end"]["sum_received"]["bits_per_second"]
+                    .as_f64()
+                    .unwrap();
+            }
+            thread::yield_now();
+        }
+    });
+    let rate = client.join().unwrap() / 1e9;
+    assert!(server.join().unwrap().success());
+    rate
+}
+
+/// Prints what iperf3 gets by the veth pair, by a chain that carries, and by one that cuts.
+#[test]
+fn hosts_with_their_offloads_reach_each_other_by_large_packets() {
+    let test = "hosts_with_their_offloads_reach_each_other_by_large_packets";
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIP {test}: not root");
+        return;
+    }
+    if !has(test, &["ip", "iperf3"]) {
+        return;
+    }
+    isolated(test, || {
+        let hosts = hosts();
+        let direct = rate(&hosts, "198.19.0.2");
+        for (words, counter) in [("carry", "carried"), ("cut", "cut_apart")] {
+            let text = chain().replace("segments: carry", &format!("segments: {words}"));
+            let chain = Running::start("segments", &text);
+            let crossed = rate(&hosts, "198.18.0.2");
+            let status = chain.stop();
+            assert_conserved(&status);
+            println!("\nSHOW veth pair {direct:.2} Gbit/s, chain with {words} {crossed:.2} Gbit/s");
+            let left = node(&status, "left");
+            assert!(number(&left["counters"][counter]) > 0, "{left:#}");
+            assert_eq!(number(&left["counters"]["unsegmented"]), 0, "{left:#}");
+            // A packet of the payload of ten segments at least, on average, or of one.
+            let mean = number(&left["rx_bytes"]) / number(&left["rx_packets"]);
+            assert_eq!(mean > 10 * 1448, words == "carry", "{left:#}");
+        }
+    });
+}
+
+#[test]
+fn what_cannot_take_large_packets_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("chain.yaml");
+    let complaint = |text: &str| {
+        std::fs::write(&file, format!("name: segments\n{text}")).unwrap();
+        let mut catena = Command::new(env!("CARGO_BIN_EXE_catena"));
+        let output = catena.arg("check").arg(&file).output().unwrap();
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let right = chain();
+    assert_eq!(complaint(&right), "");
+    let policer = "{ type: policer, rate: 1kpps, burst: 8 }";
+    for (from, to, what) in [
+        (
+            "to-right: { type: count }",
+            &format!("to-right: {policer}")[..],
+            "to-right takes packets only as they are on a wire",
+        ),
+        (
+            "interface: right, segments: carry",
+            "interface: right",
+            "right takes packets only as they are on a wire",
+        ),
+        (
+            "  - to-right -> right",
+            "  - { link: to-right -> right, trust: copy }",
+            "the link to-right -> right copies packets",
+        ),
+        (
+            "segments: carry } }\n  right",
+            "segments: carry }, wrap: [{ pace: { rate: 1kpps } }] }\n  right",
+            "the wrapper pace of left takes packets as on a wire",
+        ),
+    ] {
+        assert!(right.contains(from), "{from}");
+        let text = complaint(&right.replacen(from, to, 1));
+        assert!(text.contains(what), "{to}: {text}");
+        assert!(text.contains("write segments: cut"), "{text}");
+    }
+}
