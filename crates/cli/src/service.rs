@@ -2,9 +2,9 @@
 //!
 //! The protocol is that of sd_notify(3): datagrams of `KEY=VALUE` lines to the Unix socket that
 //! `NOTIFY_SOCKET` names, by path or, with a leading `@`, in the abstract namespace. `READY=1` once
-//! packets can move, `WATCHDOG=1` thrice per `WATCHDOG_USEC` from the loop that serves the chain,
-//! so that a supervisor which hangs is ended and started again, and `STOPPING=1` when the chain is
-//! drained. Nobody waits for the manager: what it does not take is gone.
+//! packets can move, `WATCHDOG=1` thrice per `WATCHDOG_USEC` from each step of the supervisor, also
+//! of a long change, so that one which hangs is ended and started again, and `STOPPING=1` when the
+//! chain is drained. Nobody waits for the manager: what it does not take is gone.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
@@ -17,9 +17,27 @@ pub(crate) struct Service {
     socket: Option<(UnixDatagram, SocketAddr)>,
     /// Between two signs of life.
     interval: Option<Duration>,
+    is_stopping: bool,
+}
+
+/// Gives signs of life.
+#[derive(Debug)]
+pub(crate) struct Watchdog {
+    socket: (UnixDatagram, SocketAddr),
+    interval: Duration,
     /// When the last one was given.
     last: Option<Instant>,
-    is_stopping: bool,
+}
+
+impl Watchdog {
+    /// A step is taken at `now`: a sign of life, if it is time for one.
+    pub(crate) fn alive(&mut self, now: Instant) {
+        let since = self.last.map(|last| now.duration_since(last));
+        if since.is_none_or(|since| since >= self.interval) {
+            self.last = Some(now);
+            say(&self.socket, "WATCHDOG=1\n");
+        }
+    }
 }
 
 impl Service {
@@ -52,18 +70,14 @@ impl Service {
         }
     }
 
-    /// The chain is served at `now`: a sign of life, if it is time for one.
-    pub(crate) fn alive(&mut self, now: Instant) {
-        let Some(interval) = self.interval else {
-            return;
-        };
-        let is_due = self
-            .last
-            .is_none_or(|last| now.duration_since(last) >= interval);
-        if is_due {
-            self.last = Some(now);
-            self.say("WATCHDOG=1\n");
-        }
+    /// Who gives signs of life, if the manager wants any.
+    pub(crate) fn watchdog(&self) -> Option<Watchdog> {
+        let (socket, address) = self.socket.as_ref()?;
+        Some(Watchdog {
+            socket: (socket.try_clone().ok()?, address.clone()),
+            interval: self.interval?,
+            last: None,
+        })
     }
 
     /// How long the loop may rest without a sign of life being late.
@@ -72,11 +86,15 @@ impl Service {
     }
 
     fn say(&self, text: &str) {
-        if let Some((socket, address)) = &self.socket {
-            // A manager that takes nothing must not hold up a chain.
-            let _ = socket.send_to_addr(text.as_bytes(), address);
+        if let Some(socket) = &self.socket {
+            say(socket, text);
         }
     }
+}
+
+fn say((socket, address): &(UnixDatagram, SocketAddr), text: &str) {
+    // A manager that takes nothing must not hold up a chain.
+    let _ = socket.send_to_addr(text.as_bytes(), address);
 }
 
 fn number(name: &str) -> Option<u64> {
@@ -122,10 +140,11 @@ mod tests {
 
     #[test]
     fn signs_of_life_come_in_time_and_not_more_often() {
-        let (manager, mut service, _folder) = pair();
+        let (manager, service, _folder) = pair();
+        let mut watchdog = service.watchdog().unwrap();
         let start = Instant::now();
         for ms in [0, 100, 200, 250, 260, 499, 500] {
-            service.alive(start + Duration::from_millis(ms));
+            watchdog.alive(start + Duration::from_millis(ms));
         }
         assert_eq!(heard(&manager), ["WATCHDOG=1\n"; 3]);
         assert!(service.patience() <= Duration::from_millis(250));
@@ -147,7 +166,7 @@ mod tests {
     fn without_a_manager_nothing_is_said() {
         let mut service = Service::default();
         service.ready("web");
-        service.alive(Instant::now());
+        assert!(service.watchdog().is_none());
         assert_eq!(service.patience(), Duration::MAX);
         assert!(socket(b"").is_none());
         assert!(socket(b"@name").is_some());

@@ -135,6 +135,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     let mut service = Service::from_environment();
     service.ready(&supervisor.chain().name);
+    if let Some(mut watchdog) = service.watchdog() {
+        supervisor.at_each_step(move |now| watchdog.alive(now));
+    }
     let mut desk = Desk {
         source,
         visitors: Visitors::default(),
@@ -263,7 +266,6 @@ fn watch(
         doors.extend(desk.visitors.sockets());
         let ready = supervisor.step(patience, &doors);
         tell_events(supervisor, notes, args.quiet);
-        desk.service.alive(Instant::now());
         let mut end = ready.first().copied().unwrap_or(false);
         if end {
             // Taken out, so that the next one is seen as another.

@@ -35,6 +35,7 @@ use crate::supervisor::instance::{Changing, State};
 use crate::supervisor::keeper::{Call, Reply};
 use crate::supervisor::memory::rings;
 use crate::supervisor::past::Past;
+use crate::supervisor::pulse::Pulse;
 use crate::supervisor::reclaims::Reclaims;
 use crate::supervisor::renumber::compact;
 use crate::supervisor::restarts::read_back;
@@ -193,6 +194,7 @@ impl Supervisor {
             is_stopping: false,
             change,
             passed: None,
+            pulse: Pulse::default(),
             probing: book.probing.map(|settings| (settings, now())),
             estate: Some(estate),
             instances,

@@ -33,6 +33,7 @@ impl Supervisor {
     /// Serves everything that has happened, waiting at most `timeout` for something to happen.
     /// Gives for each of `also` whether it became readable.
     pub fn step(&mut self, timeout: Duration, also: &[BorrowedFd<'_>]) -> Vec<bool> {
+        self.pulse.beat();
         // What others have decided since the last step; then what is decided in this one.
         self.commit();
         let extra = self.attend(timeout, also);

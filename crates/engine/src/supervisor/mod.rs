@@ -4,7 +4,7 @@
 //! region that a worker has made, so that it can introduce neighbours to each other, read what a
 //! dead worker left, and give its successor what it needs.
 //!
-//! - `attention`: the loop; what happens, in turn.
+//! - `attention`: the loop; what happens, in turn; `pulse`: signs of life.
 //! - `starting`: the chain's beginning; `start_error`: why there is none.
 //! - `apply`: changes of a running chain; `switching`: those that stay turn to it; `change`: how
 //!   far one has come; `leaving_links`: links that go; `emptying`: they run empty, and receivers
@@ -84,6 +84,7 @@ mod outbox;
 mod passing;
 mod past;
 mod port_counts;
+mod pulse;
 mod reclaims;
 mod remains;
 mod requests;
@@ -125,6 +126,7 @@ use crate::supervisor::estate::Estate;
 use crate::supervisor::instance::{Instance, State};
 use crate::supervisor::memory::Memory;
 use crate::supervisor::past::Past;
+use crate::supervisor::pulse::Pulse;
 use crate::supervisor::reclaims::Reclaims;
 use crate::supervisor::restarts::Respawn;
 use crate::supervisor::rounds::Draining;
@@ -241,6 +243,8 @@ pub struct Supervisor {
     probing: Option<(ProbeSettings, Instant)>,
     /// What a successor of this supervisor needs, if the chain may outlive it.
     estate: Option<Estate>,
+    /// What is done at each step.
+    pulse: Pulse,
 }
 
 /// Where a counters page holds the number of buffers that are out (see `WorkerCounters::words`).
@@ -293,6 +297,11 @@ impl Supervisor {
         if instance.is_introduced && instance.is_live() {
             instance.send(record);
         }
+    }
+
+    /// Has `act` done at each step from now on, also while the chain changes or ends.
+    pub fn at_each_step(&mut self, act: impl FnMut(Instant) + Send + 'static) {
+        self.pulse = Pulse::of(act);
     }
 
     /// Something worth telling people, if there is anything.

@@ -18,6 +18,7 @@ use crate::supervisor::drift::Drift;
 use crate::supervisor::instance::{Instance, State};
 use crate::supervisor::memory::Memory;
 use crate::supervisor::past::Past;
+use crate::supervisor::pulse::Pulse;
 use crate::supervisor::reclaims::Reclaims;
 use crate::supervisor::rounds::Draining;
 use crate::supervisor::runtime_dir::RuntimeDir;
@@ -84,6 +85,7 @@ impl Supervisor {
             is_stopping: false,
             change: Change::No,
             passed: None,
+            pulse: Pulse::default(),
             probing: None,
             estate: None,
             instances: Vec::new(),
