@@ -68,8 +68,8 @@ impl Simulation {
         &mut self.running
     }
 
-    /// Ends flows whose time is over by now, each when it is: what its timeout starts may be over by
-    /// now too. Behind 65,536 instants the rest ends at once.
+    /// Ends flows whose time is over by now, each when it is: what its timeout starts may be over
+    /// by now too. Behind 65,536 instants the rest ends at once.
     pub fn expire(&mut self, now_ns: u64) {
         let mut earliest_ns = 0;
         for _ in 0..INSTANT_COUNT_MAX {
@@ -178,7 +178,8 @@ mod tests {
     /// Each packet starts a timer that sends one 10 ms later, and four more as far apart.
     const RETRIES: &str = r#"
 templates:
-  probe: { packet: "02000000000002000000000108004500001c00004000401166cf0a0000010a0000020007000700080000" }
+  probe:
+    packet: "02000000000002000000000108004500001c00004000401166cf0a0000010a0000020007000700080000"
 elements:
   - name: e
     key: [ipv4.src]

@@ -116,8 +116,8 @@ enum Name {
     Link,
     /// 10G-EPON coding on one core, by stage and whole, beside libfec
     Pcs,
-    /// Packets from port to port on one core, by kind of port, beside testpmd with the same drivers,
-    /// XDP redirect and a bridge; bytes copied on the way into another process
+    /// Packets from port to port on one core, by kind of port, beside testpmd with the same
+    /// drivers, XDP redirect and a bridge; bytes copied on the way into another process
     Port,
     /// What the tools of measurement say of delays, losses, rates and differences that are known
     Truth,

@@ -24,9 +24,6 @@ use super::report::{Row, Target};
 use super::series::{Series, digits};
 use sides::{Places, Side};
 
-/// Bytes of a packet where no wire asks for more.
-const PACKET_SIZE: usize = 64;
-
 /// A comparison: what is measured, beside whom, and what it must reach.
 struct Comparison {
     own: Side,

@@ -273,3 +273,21 @@ fn presence(lowering: &mut Lowering<'_>, node: &Node) -> Value {
     }
     present
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    #[test]
+    fn parts_of_a_key_have_names_where_all_cases_agree() {
+        let document = json!({"elements": [{"name": "e", "keys": [
+            {"if": "packet.input == 0", "key": ["ipv4.src", "ipv4.protocol"]},
+            {"if": "packet.input == 1", "key": ["ipv4.dst", "ipv4.protocol"]},
+        ], "transitions": [{"do": ["output(out)"]}]}]});
+        let document = serde_json::from_value(document).unwrap();
+        let compiled = crate::efsm::compile(&document).unwrap_or_else(|all| panic!("{all:#?}"));
+        let parts = &compiled.program.elements[0].key.parts;
+        let names: Vec<&str> = parts.iter().map(|part| &*part.name).collect();
+        assert_eq!(names, ["key[0]", "ipv4.protocol"]);
+    }
+}

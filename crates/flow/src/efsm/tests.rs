@@ -183,19 +183,6 @@ fn both_directions_are_one_flow_and_know_which_is_which() {
 }
 
 #[test]
-fn parts_of_a_key_have_names_where_all_cases_agree() {
-    let document = program(json!({"keys": [
-        {"if": "packet.input == 0", "key": ["ipv4.src", "ipv4.protocol"]},
-        {"if": "packet.input == 1", "key": ["ipv4.dst", "ipv4.protocol"]},
-    ], "transitions": [{"do": ["output(out)"]}]}));
-    let document = serde_json::from_value(document).unwrap();
-    let compiled = super::compile(&document).unwrap_or_else(|problems| panic!("{problems:#?}"));
-    let parts = &compiled.program.elements[0].key.parts;
-    let names: Vec<&str> = parts.iter().map(|part| &*part.name).collect();
-    assert_eq!(names, ["key[0]", "ipv4.protocol"]);
-}
-
-#[test]
 fn one_key_is_read_and_another_written() {
     // A switch that learns: where a source came from is where its packets go to.
     let mut bench = Bench::new(&program(json!({

@@ -1,7 +1,7 @@
 //! `xdp`: the port over an AF_XDP socket.
 //!
-//! Which buffers the kernel has, and for what, is said by a table (`lending`). What the kernel names
-//! and the table does not is refused.
+//! Which buffers the kernel has, and for what, is said by a table (`lending`). What the kernel
+//! names and the table does not is refused.
 //!
 //! An interface that goes away leaves the port down: nothing is received, what is to be sent fails
 //! and is counted. It is looked for again, and attached when one of its name is up.

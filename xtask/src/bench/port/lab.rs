@@ -1,9 +1,9 @@
 //! Two veth pairs in a network namespace, with a generator at one end: what forwards from `left`
 //! to `right` is put between, and what comes out is counted by the kernel, the same for all.
 //!
-//! The generator, and with it the kernel's work of handing packets over to `left`, has a core of its
-//! own; what the kernel itself forwards, it forwards there. Packets come out at an end that nobody
-//! listens at.
+//! The generator, and with it the kernel's work of handing packets over to `left`, has a core of
+//! its own; what the kernel itself forwards, it forwards there. Packets come out at an end that
+//! nobody listens at.
 //!
 //! SPDX-License-Identifier: Apache-2.0
 

@@ -8,8 +8,11 @@ use std::process::Command;
 use super::super::Session;
 use super::super::extent::Extent;
 use super::chain::{Chain, Shape, copied, sent, text};
+use super::kernel;
 use super::lab::Lab;
-use super::{PACKET_SIZE, kernel};
+
+/// Bytes of a packet where no wire asks for more.
+pub(super) const PACKET_SIZE: usize = 64;
 
 /// Who forwards.
 #[derive(Clone, Copy, PartialEq, Eq)]
