@@ -172,7 +172,9 @@ fn update(
         let before = one.pdr;
         request::pdr(&group, one, &mut session.head, draft)?;
         let pdi = group.group(IeType::PDI);
-        if pdi.is_some_and(|pdi| is_chosen(&pdi)) && before.teid != one.pdr.teid {
+        let is_other = before.teid != one.pdr.teid
+            || (before.ue_v4, before.ue_v6) != (one.pdr.ue_v4, one.pdr.ue_v6);
+        if pdi.is_some_and(|pdi| is_chosen(&pdi)) && is_other {
             effects.created.push(id.0);
         }
     }

@@ -52,7 +52,9 @@ pub fn update(
         let one = all.find(|one| one.endpoint.id == id).ok_or_else(unknown)?;
         let before = one.endpoint;
         read(&group, one, &mut session.head, draft)?;
-        if is_chosen(&group) && before.teid != one.endpoint.teid {
+        let is_other = before.teid != one.endpoint.teid
+            || (before.ue_v4, before.ue_v6) != (one.endpoint.ue_v4, one.endpoint.ue_v6);
+        if is_chosen(&group) && is_other {
             chosen.push(id);
         }
         // QFIs that a PDR has of its endpoint are no longer its own.
@@ -160,12 +162,19 @@ fn read(
             (own.teid, own.is_teid_ours) = (pdr.teid, pdr.is_teid_ours);
         }
     }
-    if group.has(IeType::QFI) {
-        own.qfis = pdi::read_qfis(group)?;
+    match group.change(key::QFI)? {
+        Change::Keep => {}
+        Change::Remove => own.qfis = 0,
+        Change::Set(_) => own.qfis = pdi::read_qfis(group)?,
     }
-    if group.has(IeType::FRAMED_ROUTE) || group.has(IeType::FRAMED_IPV6_ROUTE) {
-        ending.routes = pdi::read_routes(group, (0, Some(own.id)), draft).map_err(of_endpoint)?;
-    }
+    // Those of either version stay where the other one's are said.
+    let routes = pdi::read_routes(group, (0, Some(own.id)), draft).map_err(of_endpoint)?;
+    let is_said = |is_v6: bool| match is_v6 {
+        true => group.has(IeType::FRAMED_IPV6_ROUTE),
+        false => group.has(IeType::FRAMED_ROUTE),
+    };
+    ending.routes.retain(|route| !is_said(route.is_v6));
+    ending.routes.extend(routes);
     Ok(())
 }
 

@@ -6,7 +6,7 @@
 use catena_wire::pfcp::value::PdrId;
 use catena_wire::pfcp::value::address::{Allocation, FTeid, UeIpAddress};
 use catena_wire::pfcp::value::node::FailedRuleId;
-use catena_wire::pfcp::{Cause, Group, IeType, Refusal, key};
+use catena_wire::pfcp::{Cause, Change, Group, IeType, Refusal, key};
 
 use crate::application;
 use crate::draft::Draft;
@@ -145,6 +145,10 @@ pub(crate) fn read_routes(
         refuse(pdi, &[IeType::FRAMED_ROUTING])?;
     }
     for (key, is_v6) in [(key::FRAMED_ROUTE, false), (key::FRAMED_IPV6_ROUTE, true)] {
+        // Removed, of an endpoint that has some.
+        if matches!(pdi.change(key)?, Change::Remove) {
+            continue;
+        }
         for text in pdi.each(key) {
             let fault = Fault::of_rule(FailedRuleId::Pdr(PdrId(id)), key.ie_type());
             let route = Route::parse(id, text?, is_v6).ok_or(fault)?;

@@ -265,7 +265,7 @@ impl Upf {
         self.paths.leave(&paths::ends(&old));
         self.counters.modified += 1;
         for key in before.iter().filter(|key| !keys.contains(key)) {
-            self.let_go(*key);
+            self.let_go(*key, slot);
         }
         let seid = session.head.seid;
         let ends = effects.end_markers.into_iter().map(|far| (seid, far));
@@ -336,7 +336,8 @@ impl Upf {
     /// Ends a session without asking anybody.
     pub(crate) fn end_session(&mut self, slot: u32, now_ns: u64) {
         if let Some(session) = self.store.session(slot) {
-            session.keys().into_iter().for_each(|key| self.let_go(key));
+            let keys = session.keys().into_iter();
+            keys.for_each(|key| self.let_go(key, slot));
             for key in session.remotes() {
                 self.index.remove_of(key, slot);
             }

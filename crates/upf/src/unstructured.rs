@@ -7,10 +7,13 @@
 //! 5.6.10.3; TS 29.244 8.2.56 (UDP/IPv4, UDP/IPv6), 8.2.79 (Non-IP).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 
+use catena_wire::dissect::Dissected;
 use catena_wire::pfcp::value::FarId;
 use catena_wire::pfcp::value::node::FailedRuleId;
 use catena_wire::pfcp::{Cause, IeType};
+use catena_wire::udp;
 
 use crate::decision::{Decision, Found, Why};
 use crate::forward::join;
@@ -45,6 +48,18 @@ fn inner(head: &Head, len: usize) -> Inner {
     }
 }
 
+/// Who sent a datagram in a frame, and where its payload lies: what its own length says, of a
+/// datagram whose checksum is right. None for all else.
+fn datagram(frame: &[u8]) -> Option<(IpAddr, Range<usize>)> {
+    let read = Dissected::parse(frame).ok()?;
+    let addresses = read.ip?.addresses;
+    let start = read.payload;
+    let at = start.checked_sub(udp::HEADER_LEN)?;
+    let view = udp::View::parse(frame.get(at..read.end)?).ok()?;
+    let is_whole = view.checksum_is_valid(&addresses);
+    is_whole.then(|| (addresses.src(), start..start + view.payload().len()))
+}
+
 impl Upf {
     /// What filters look at of what came out of a tunnel, and whether it is of no known kind.
     #[inline]
@@ -59,7 +74,9 @@ impl Upf {
     pub(crate) fn find_datagram(&mut self, bytes: &[u8], slot: u32) -> Result<Found, Decision> {
         match headers::outer(bytes) {
             Outer::Part { l3, .. } => Err(join(l3, 0, None)),
-            Outer::Udp { src, from, to, .. } => {
+            Outer::Udp { .. } => {
+                let datagram = datagram(bytes).ok_or(Decision::Drop(Why::Malformed))?;
+                let (src, Range { start, end }) = datagram;
                 let image = self.store.image(slot);
                 let image = image.ok_or(Decision::Drop(Why::NoPdr))?;
                 let mut fars = (0..u8::MAX).map_while(|place| image.far(place));
@@ -67,8 +84,8 @@ impl Upf {
                     return Err(Decision::Drop(Why::NoPdr));
                 }
                 Ok(Found {
-                    at: from,
-                    inner: inner(&self.store.head(slot), to - from),
+                    at: start,
+                    inner: inner(&self.store.head(slot), end - start),
                     slot,
                     teid: 0,
                     qfi: None,

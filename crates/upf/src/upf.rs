@@ -332,11 +332,17 @@ impl Upf {
                 let _ = self.index.insert(key, slot);
                 self.take(key);
             }
-            self.note_remotes(&session, slot);
             if session.has_untold() {
                 self.untold.push_back(session.head.seid);
             }
             self.arm(slot, now_ns);
+        }
+        // Behind what packets find sessions by: far ends must not take its room.
+        let slots: Vec<u32> = self.store.slots().collect();
+        for slot in slots {
+            if let Some(session) = self.store.session(slot) {
+                self.note_remotes(&session, slot);
+            }
         }
     }
 
@@ -356,10 +362,12 @@ impl Upf {
         self.pools.iter_mut().for_each(|pool| pool.take(key));
     }
 
-    /// Forgets a key of a session.
-    pub(crate) fn let_go(&mut self, key: Key) {
-        self.index.remove(key);
-        self.pools.iter_mut().for_each(|pool| pool.give_back(key));
+    /// Forgets a key of a session, unless it is another one's.
+    pub(crate) fn let_go(&mut self, key: Key, slot: u32) {
+        if self.index.find(key) == Some(slot) {
+            self.index.remove(key);
+            self.pools.iter_mut().for_each(|pool| pool.give_back(key));
+        }
     }
 
     /// Has a message leave.

@@ -109,3 +109,33 @@ fn what_an_endpoint_had_is_free_behind_its_session() {
     assert_eq!(said, (cause, Some(IeType::TRAFFIC_ENDPOINT_ID), 0));
     smf.assert_empty();
 }
+
+/// IE by IE: routes of one version stay where the other one's are said, and a null one takes them.
+#[test]
+fn an_update_changes_what_it_says_and_no_more() {
+    let mut smf = Smf::new();
+    let (_, _, seid) = with_endpoint(&mut smf);
+    let slot = smf.upf.store.slot_of(seid).unwrap();
+    let kinds = |smf: &Smf| -> Vec<bool> {
+        let session = smf.upf.store.session(slot).unwrap();
+        let routes = session.endpoints[0].routes.iter();
+        routes.map(|route| route.is_v6).collect()
+    };
+    let update = |smf: &mut Smf, key, text: &[u8]| {
+        let modification = MessageType::SESSION_MODIFICATION_REQUEST;
+        let said = smf.ask(modification, Some(seid), |writer| {
+            writer.group(IeType::UPDATE_TRAFFIC_ENDPOINT, |writer| {
+                writer.put(key::TRAFFIC_ENDPOINT_ID, &ENDPOINT)?;
+                writer.put(key, &text)
+            })
+        });
+        assert_eq!(said.0, Cause::REQUEST_ACCEPTED);
+    };
+    assert_eq!(kinds(&smf), [false]);
+    update(&mut smf, key::FRAMED_IPV6_ROUTE, b"2001:db8:77::/48");
+    assert_eq!(kinds(&smf), [false, true]);
+    update(&mut smf, key::FRAMED_ROUTE, b"");
+    assert_eq!(kinds(&smf), [true]);
+    update(&mut smf, key::FRAMED_ROUTE, b"198.51.100.0/24");
+    assert_eq!(kinds(&smf), [true, false]);
+}

@@ -55,3 +55,33 @@ fn another_host_is_not_heard() {
     let failure = play(&text).unwrap_err();
     assert!(failure.contains("this did not come: Packets"), "{failure}");
 }
+
+/// What stands behind a datagram in its IP packet is not the UE's, nor is what its checksum does not
+/// cover.
+#[test]
+fn a_datagram_ends_where_it_says() {
+    let mut frame = headers::Datagram {
+        frame: headers::Frame {
+            src: catena_wire::ethernet::MacAddr([2, 0, 0, 0, 0, 1]),
+            dst: catena_wire::ethernet::MacAddr([2, 0, 0, 0, 0, 2]),
+        },
+        src: "192.0.2.9".parse().unwrap(),
+        dst: "192.0.2.1".parse().unwrap(),
+        src_port: 7,
+        dst_port: 7,
+        traffic_class: 0,
+        ident: 1,
+    }
+    .frame(&[7; 100]);
+    let src = "192.0.2.9".parse().unwrap();
+    assert_eq!(datagram(&frame), Some((src, 42..142)));
+    // Over IPv4 none is needed.
+    frame[40..42].fill(0);
+    assert_eq!(datagram(&frame), Some((src, 42..142)));
+    frame[38..40].copy_from_slice(&18_u16.to_be_bytes());
+    assert_eq!(datagram(&frame), Some((src, 42..52)));
+    frame[40..42].copy_from_slice(&[1, 2]);
+    assert_eq!(datagram(&frame), None);
+    frame[38..40].copy_from_slice(&7_u16.to_be_bytes());
+    assert_eq!(datagram(&frame), None);
+}
