@@ -6,7 +6,8 @@
 //! the owner: whoever is replaced meanwhile, too.
 //!
 //! A pool of an owner that has gone stays until its last packet has ended, which the supervisor
-//! sees. A lane that only such packets take is kept for one change: by the next one they are home.
+//! sees. A lane that only such packets take is kept for one change: after the next one, successors
+//! of those who hold such packets still do not know them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

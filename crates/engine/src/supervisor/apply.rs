@@ -181,7 +181,7 @@ impl Supervisor {
         let deadline = now() + PATIENCE;
         loop {
             self.step(Duration::from_millis(5), &[]);
-            let mut waiting = false;
+            let mut waiting: Vec<&str> = Vec::new();
             for (worker, instance) in self.instances.iter().enumerate() {
                 let is_new = worker >= old.workers.len();
                 if instance.changing == Changing::Failed || self.change.has_lost(worker) {
@@ -190,14 +190,18 @@ impl Supervisor {
                     let why = why.unwrap_or_else(|| "ended meanwhile".to_owned());
                     return Err(ApplyError::Failed(format!("{name}: {why}")));
                 }
-                waiting |= instance.changing == Changing::Making
-                    || (is_new && matches!(instance.state, State::Starting | State::Making));
+                let is_made = !is_new || !matches!(instance.state, State::Starting | State::Making);
+                if instance.changing == Changing::Making || !is_made {
+                    waiting.push(&self.placement.workers[worker].name);
+                }
             }
-            if !waiting {
+            if waiting.is_empty() {
                 return Ok(());
             }
             if now() > deadline {
-                return Err(ApplyError::Failed(format!("no answer within {PATIENCE:?}")));
+                let names = waiting.join(", ");
+                let why = format!("no answer of {names} within {PATIENCE:?}");
+                return Err(ApplyError::Failed(why));
             }
         }
     }

@@ -134,14 +134,17 @@ impl Supervisor {
                 self.show_pools(worker);
                 self.introduce();
             }
-            (FromWorker::AllMade { .. }, State::Running) => match instance.changing {
-                Changing::Making => {
-                    instance.changing = Changing::Made;
-                    self.introduce();
+            (FromWorker::AllMade { .. }, State::Running) => {
+                instance.hearing.speaks();
+                match instance.changing {
+                    Changing::Making => {
+                        instance.changing = Changing::Made;
+                        self.introduce();
+                    }
+                    Changing::Forgetting => instance.changing = Changing::No,
+                    _ => {}
                 }
-                Changing::Forgetting => instance.changing = Changing::No,
-                _ => {}
-            },
+            }
             (FromWorker::Admitted, State::Running) => {
                 instance.has_followed(Changing::Admitting, Changing::Admitted);
             }
@@ -184,7 +187,10 @@ impl Supervisor {
             ) => self.accused(worker, region, count),
             (FromWorker::Finished, _) => instance.is_finished = true,
             (FromWorker::Drained { round }, _) => instance.drained = round,
-            (FromWorker::Answer { id, result }, _) => self.answered(worker, id, result),
+            (FromWorker::Answer { id, result }, _) => {
+                instance.hearing.speaks();
+                self.answered(worker, id, result);
+            }
             (FromWorker::Stopped { ports }, State::Running | State::Stopping) => {
                 instance.closings = ports;
                 instance.state = State::Stopped;

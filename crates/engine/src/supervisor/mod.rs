@@ -237,7 +237,7 @@ pub struct Supervisor {
     is_stopping: bool,
     /// How far a change of the chain has come.
     change: Change,
-    /// When it was last looked for packets of those who have left the chain.
+    /// Before when nobody looks for packets of those who have left the chain.
     passed: Option<Instant>,
     /// What probes note, and since when.
     probing: Option<(ProbeSettings, Instant)>,

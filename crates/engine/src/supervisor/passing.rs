@@ -9,12 +9,15 @@ use crate::supervisor::clock::now;
 use crate::supervisor::memory::rings;
 use crate::supervisor::respawn::LOOK_EVERY;
 
+/// So many times as long as a look takes there is none.
+const REST_FACTOR: u32 = 50;
+
 impl Supervisor {
     /// Forgets the pools of those who have left and whose last packet has ended.
     pub(super) fn forget_passed(&mut self) {
         let left = self.placement.passing_pools().map(|pool| pool.owner);
         let mut owners: Vec<usize> = left.collect();
-        let is_early = self.passed.is_some_and(|at| now() - at < LOOK_EVERY);
+        let is_early = self.passed.is_some_and(|next| now() < next);
         if owners.is_empty() || is_early || !matches!(self.change, Change::No) {
             return;
         }
@@ -26,9 +29,12 @@ impl Supervisor {
         if !(0..self.instances.len()).all(is_told) {
             return;
         }
-        self.passed = Some(now());
         owners.dedup();
+        let begun = now();
         let on_links = self.buffers_on_links();
+        // A look at a large chain takes a while, and must not take all of the supervisor's time.
+        let rest = LOOK_EVERY.max((now() - begun) * REST_FACTOR);
+        self.passed = Some(now() + rest);
         for owner in owners {
             let own = self.placement.pools.iter();
             let own = own.filter(|pool| pool.owner == owner);

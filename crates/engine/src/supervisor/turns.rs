@@ -80,7 +80,12 @@ impl Hearing {
         }
     }
 
-    /// How long its answer has been missing.
+    /// It says something else: it comes to the question when what stands before that is done.
+    pub(super) fn speaks(&mut self) {
+        self.watch = Watch::default();
+    }
+
+    /// How long its answer has been missing, and it has said nothing else.
     pub(super) fn silence(&self) -> Duration {
         match self.asked {
             Some(_) => self.watch.still,
@@ -114,6 +119,24 @@ mod tests {
         assert!(watch.is_stuck());
         watch.look(100, at(12_000));
         assert_eq!(watch.still, Duration::ZERO);
+    }
+
+    #[test]
+    fn a_control_thread_that_is_busy_with_requests_is_not_stuck() {
+        let (mut hearing, start) = (Hearing::default(), Instant::now());
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        hearing.ask(1, at(0));
+        for step in 1..400 {
+            let _ = hearing.is_due(at(step * 100));
+            assert!(!hearing.is_stuck(), "{step}");
+            if step.is_multiple_of(80) {
+                hearing.speaks();
+            }
+        }
+        for step in 400..510 {
+            let _ = hearing.is_due(at(step * 100));
+        }
+        assert!(hearing.is_stuck());
     }
 
     #[test]
