@@ -30,7 +30,7 @@ pub enum Handled {
 /// The control half of an NF.
 pub trait NfControl: Send {
     /// Answers a control request, on the control thread. It may take its time, but for every
-    /// request to its worker; after 30 s of one request the worker is taken for stuck, and replaced.
+    /// request to its worker; after 30 s of one the worker is taken for stuck, and replaced.
     fn control(&mut self, request: &Value) -> Handled;
 }
 

@@ -56,8 +56,7 @@ fn another_host_is_not_heard() {
     assert!(failure.contains("this did not come: Packets"), "{failure}");
 }
 
-/// What stands behind a datagram in its IP packet is not the UE's, nor is what its checksum does not
-/// cover.
+/// What stands behind a datagram in its IP packet is no payload, nor is what a checksum refutes.
 #[test]
 fn a_datagram_ends_where_it_says() {
     let mut frame = headers::Datagram {
