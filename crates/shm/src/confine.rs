@@ -48,6 +48,8 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_pidfd_send_signal,
     libc::SYS_kill,
     libc::SYS_tkill,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
     libc::SYS_fallocate,
     libc::SYS_mount,
     libc::SYS_umount2,
@@ -151,6 +153,21 @@ fn program() -> Vec<libc::sock_filter> {
         program.push(step(JUMP_IF_EQUAL, *number as u32, 0, 1));
         program.push(refuse(libc::EPERM));
     }
+    // Signals and limits are its own affair: `abort` sends itself one.
+    let own = std::process::id();
+    program.extend([
+        step(JUMP_IF_EQUAL, libc::SYS_tgkill as u32, 0, 4),
+        step(LOAD, ARGUMENTS_AT, 0, 0),
+        step(JUMP_IF_EQUAL, own, 0, 1),
+        step(RETURN, ALLOW, 0, 0),
+        refuse(libc::EPERM),
+        step(JUMP_IF_EQUAL, libc::SYS_prlimit64 as u32, 0, 5),
+        step(LOAD, ARGUMENTS_AT, 0, 0),
+        step(JUMP_IF_EQUAL, 0, 1, 0),
+        step(JUMP_IF_EQUAL, own, 0, 1),
+        step(RETURN, ALLOW, 0, 0),
+        refuse(libc::EPERM),
+    ]);
     program.extend([
         // Threads may come, processes may not.
         step(JUMP_IF_EQUAL, libc::SYS_clone as u32, 0, 4),
@@ -213,6 +230,39 @@ mod tests {
         assert_eq!(error, io::ErrorKind::PermissionDenied);
         assert!(is_inherited);
         assert!(Command::new("/bin/true").status().unwrap().success());
+    }
+
+    #[test]
+    fn a_confined_thread_signals_and_limits_nobody_else() {
+        let mut other = Command::new("sleep").arg("600").spawn().unwrap();
+        let pid = i64::from(other.id());
+        let confined = std::thread::spawn(move || {
+            rustix::thread::set_no_new_privs(true).unwrap();
+            refuse_system_calls().unwrap();
+            let own = i64::from(std::process::id());
+            let thread = i64::from(rustix::thread::gettid().as_raw_nonzero().get());
+            let call = |number, arguments: [i64; 4]| {
+                let [a, b, c, d] = arguments;
+                // SAFETY: signal 0 is sent, which only asks whether it may be; a limit is asked for
+                // and put nowhere; the information of a queued signal is none, which is refused.
+                unsafe { libc::syscall(number, a, b, c, d) == 0 }
+            };
+            let limit = i64::from(libc::RLIMIT_NOFILE);
+            [
+                call(libc::SYS_tgkill, [own, thread, 0, 0]),
+                call(libc::SYS_prlimit64, [0, limit, 0, 0]),
+                call(libc::SYS_prlimit64, [own, limit, 0, 0]),
+                call(libc::SYS_tgkill, [pid, pid, 0, 0]),
+                call(libc::SYS_prlimit64, [pid, limit, 0, 0]),
+            ]
+        });
+        let may = confined.join().unwrap();
+        // SAFETY: as above, by a thread that is not confined.
+        let could = unsafe { libc::syscall(libc::SYS_tgkill, pid, pid, 0_i64) } == 0;
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert!(could);
+        assert_eq!(may, [true, true, true, false, false]);
     }
 
     #[test]
