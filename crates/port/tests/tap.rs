@@ -89,6 +89,51 @@ fn host_pings_an_address_behind_the_tap() {
 }
 
 #[test]
+fn an_interface_that_stays_is_what_its_next_user_asks_for() {
+    const NAME: &str = "an_interface_that_stays_is_what_its_next_user_asks_for";
+    isolated(NAME, || {
+        if !has(NAME, &["ethtool"]) {
+            return;
+        }
+        let leaves_checksums = || {
+            let output = Command::new("ethtool")
+                .args(["-k", "tap0"])
+                .output()
+                .unwrap();
+            String::from_utf8_lossy(&output.stdout).contains("tx-checksumming: on")
+        };
+        run("ip tuntap add dev tap0 mode tap");
+        let with_headers = Options {
+            vnet_header: true,
+            ..Options::default()
+        };
+        let tap = Tap::open("tap0", with_headers).unwrap();
+        tap.take_offloads().unwrap();
+        drop(tap);
+        assert!(leaves_checksums(), "the interface keeps it");
+        let tap = open("tap0");
+        tap.leave_offloads().unwrap();
+        assert!(!leaves_checksums());
+        drop(tap);
+        // While one queue has frames without headers, another one cannot have them.
+        let queue = |vnet_header| {
+            let multi_queue = true;
+            Tap::open(
+                "tap1",
+                Options {
+                    multi_queue,
+                    vnet_header,
+                },
+            )
+        };
+        let _first = queue(false).unwrap();
+        assert!(queue(false).is_ok());
+        let error = queue(true).unwrap_err();
+        assert!(matches!(error, TapError::Mismatch { .. }), "{error}");
+    });
+}
+
+#[test]
 fn frames_pass_both_ways_unchanged() {
     isolated("frames_pass_both_ways_unchanged", || {
         let tap = open("tap0");

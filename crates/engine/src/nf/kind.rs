@@ -89,8 +89,8 @@ pub struct NfPlan {
     /// Whether packets that it changes, or makes, have the key of those that they came of.
     pub changes_no_key: bool,
     /// Whether it takes packets of which something is left to a network card: up to 64 KiB that
-    /// are still to be cut, with open checksums ([`Packet::offload`]). Then it neither reads nor
-    /// changes lengths, payloads and transport headers, and counts such a packet as one.
+    /// are still to be cut, with open checksums ([`Packet::offload`]). Then it relies on no
+    /// checksum and changes none, cuts and lengthens nothing, and counts such a packet as one.
     ///
     /// [`Packet::offload`]: crate::packet::Packet::offload
     pub carries_segments: bool,

@@ -9,8 +9,9 @@ use catena_wire::checksum::Sum;
 
 use super::headers::{Headers, TCP};
 
-/// Most segments of one packet: 64 KiB of TCP with the smallest segments that Linux cuts.
-const SEGMENTS_MAX: usize = 65_536 / 48;
+/// Least bytes of a segment: below what Linux cuts, whose smallest MSS of 48 has TCP's options in
+/// it. So 64 KiB become 8,192 segments at most.
+const SIZE_MIN: usize = 8;
 
 const FIN_AND_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
@@ -33,11 +34,11 @@ impl Cut {
     pub(crate) fn of(packet: &[u8], size: usize) -> Option<Self> {
         let headers = Headers::of(packet)?;
         let bytes = packet.len() - headers.payload;
-        if size == 0 {
+        if size < SIZE_MIN {
             return None;
         }
         let count = bytes.div_ceil(size).max(1);
-        (count <= SEGMENTS_MAX).then_some(Self {
+        Some(Self {
             headers,
             bytes,
             size,

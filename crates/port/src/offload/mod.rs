@@ -33,7 +33,7 @@ pub(crate) enum Segments {
 /// keep it from sharing a buffer with others.
 pub(crate) const CARRIED_LEN_MIN: usize = 513;
 /// Most queues of a TAP (`MAX_TAP_QUEUES`), and of a fanout group.
-pub(crate) const QUEUES_MAX: u16 = 256;
+pub(crate) const QUEUES_MAX: u16 = 64;
 
 /// Names of the counters that [`pending::Pending`] and ports give.
 pub(crate) const COUNTERS: [&str; 3] = ["carried", "cut_apart", "segments"];

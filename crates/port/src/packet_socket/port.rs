@@ -300,17 +300,18 @@ impl PacketSocketPort {
 
 impl Port for PacketSocketPort {
     fn rx(&mut self, burst: &mut RxBurst<'_>, now: Nanos) -> RxState {
-        if self.is_removed {
+        // What was taken before the interface went is whole yet.
+        self.pending.receive(burst);
+        if self.is_removed && self.pending.is_empty() {
             return RxState::Failed;
         }
-        if burst.room() == 0 {
+        if burst.room() == 0 || self.is_removed {
             return RxState::More;
         }
         if now.since(self.statistics_at) >= STATISTICS_EVERY_NS {
             self.statistics_at = now;
             self.refresh_statistics();
         }
-        self.pending.receive(burst);
         let limit = Cell::new(burst.room());
         if limit.get() == 0 {
             return RxState::More;

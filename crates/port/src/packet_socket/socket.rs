@@ -125,8 +125,9 @@ impl PacketSocket {
             });
         }
         if let Some(fanout) = options.fanout {
-            sys::set_option(rx.as_fd(), libc::PACKET_FANOUT, &fanout_word(fanout))
-                .map_err(at("join the fanout group"))?;
+            sys::set_option(rx.as_fd(), libc::PACKET_FANOUT, &fanout_word(fanout)).map_err(at(
+                "join the fanout group, whose number is of one interface and one mode",
+            ))?;
         }
         if options.is_promiscuous {
             sys::set_promiscuous(rx.as_fd(), index).map_err(at("receive for all addresses"))?;
@@ -417,15 +418,15 @@ impl AsFd for PacketSocket {
     }
 }
 
-/// The number of the fanout group that queues of one port at `interface` form: that of the
-/// interface, so that those of two interfaces differ.
+/// The number of the fanout group that queues of one port at `interface` form: by the interface, so
+/// that those of two interfaces differ, and above those that people write.
 pub(super) fn group_of(interface: &str) -> u16 {
     let flags = SocketFlags::CLOEXEC;
     let index = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)
         .and_then(|socket| name_to_index(&socket, interface));
     // Without an index opening the port fails, and says why.
     let [.., high, low] = index.unwrap_or_default().to_be_bytes();
-    u16::from_be_bytes([high, low])
+    u16::from_be_bytes([high, low]) | 0x8000
 }
 
 fn set_flag(socket: &OwnedFd, option: libc::c_int) -> Result<(), Errno> {

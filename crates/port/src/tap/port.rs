@@ -21,8 +21,11 @@ use crate::offload::{CARRIED_LEN_MIN, COUNTERS, QUEUES_MAX, Segments};
 use crate::opening::{failed, parse, refused};
 use crate::packet_socket::frame::complete_checksum;
 
-/// Longest frame that a TAP hands out: the largest MTU, an Ethernet header and a VLAN tag.
-const FRAME_LEN_MAX: usize = 65_535 + 18;
+/// Longest frame that a TAP hands out: IP of 64 KiB, an Ethernet header and two VLAN tags.
+const FRAME_LEN_MAX: usize = 65_535 + 22;
+/// Largest MTU whose segments can be said of a packet that is carried: 16,383 bytes behind the
+/// headers of IPv4 and TCP without options.
+const CARRIED_MTU_MAX: u16 = 16_383 + 40;
 /// The kernel's limits on an Ethernet interface (`ETH_MIN_MTU`, and that of a TAP).
 const MTU_LIMITS: std::ops::RangeInclusive<u16> = 68..=65_521;
 /// How often a frame is offered to a queue that is full before it counts as failed.
@@ -65,6 +68,14 @@ impl Config {
                 "mtu",
                 "no TAP takes this MTU",
                 format!("give {start} to {end}"),
+            ));
+        }
+        let carries = self.segments == Segments::Carry;
+        if carries && self.mtu.is_some_and(|mtu| mtu > CARRIED_MTU_MAX) {
+            errors.push(ConfigError::new(
+                "mtu",
+                "segments of such packets are too large to be carried",
+                format!("give at most {CARRIED_MTU_MAX}, or write segments: cut"),
             ));
         }
         if errors.is_empty() {
@@ -110,9 +121,19 @@ pub const KIND: PortKind = PortKind {
         let tap = Tap::open(&config.name, options).map_err(failed)?;
         if carries {
             tap.take_offloads().map_err(failed)?;
+        } else {
+            tap.leave_offloads().map_err(failed)?;
         }
         if let Some(mtu) = config.mtu {
             tap.set_mtu(mtu).map_err(failed)?;
+        }
+        let mtu = tap.mtu().map_err(failed)?;
+        if carries && mtu > usize::from(CARRIED_MTU_MAX) {
+            let name = tap.name();
+            return Err(PortError(format!(
+                "the MTU of '{name}' is {mtu}, and segments of such packets are too large to be \
+                 carried: set mtu to {CARRIED_MTU_MAX} at most, or write segments: cut"
+            )));
         }
         if config.up {
             tap.set_up().map_err(failed)?;

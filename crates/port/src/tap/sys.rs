@@ -67,10 +67,31 @@ impl Tap {
                 },
             }
         })?;
-        Ok(Self {
+        let tap = Self {
             queue,
             name: name_in(&request),
-        })
+        };
+        tap.agree(options)?;
+        Ok(tap)
+    }
+
+    /// What an interface is stays with it, as long as anybody has it or it is there by itself
+    /// (`ip tuntap`): whether frames have headers, and how long these are.
+    fn agree(&self, options: Options) -> Result<(), TapError> {
+        let mut request = request_for(&self.name);
+        interface_request(self.queue.as_fd(), libc::TUNGETIFF, &mut request)
+            .map_err(|error| self.system("read what it is", error))?;
+        // SAFETY: TUNGETIFF filled the request as flags, and every bit pattern is a valid one.
+        let flags = unsafe { request.ifr_ifru.ifru_flags };
+        if (flags & libc::IFF_VNET_HDR as libc::c_short != 0) != options.vnet_header {
+            let name = self.name.clone();
+            return Err(TapError::Mismatch { name });
+        }
+        if options.vnet_header {
+            header_request(self.queue.as_fd(), VNET_HEADER_LEN)
+                .map_err(|error| self.system("agree on a header", error))?;
+        }
+        Ok(())
     }
 
     /// Reads one frame into `buf` and returns its length; `None` where none waits.
@@ -134,12 +155,23 @@ impl Tap {
         }
     }
 
+    /// Has the host complete and cut all packets, whatever was asked for before: that stays with
+    /// an interface that outlives its user.
+    ///
+    /// # Errors
+    ///
+    /// [`TapError::System`] where the kernel refuses.
+    pub fn leave_offloads(&self) -> Result<(), TapError> {
+        offload_request(self.queue.as_fd(), 0).map_err(|error| self.system("end offloads", error))
+    }
+
     /// Has the host hand over packets whose checksum is open and that are still to be cut, as it
     /// does with a network card. Datagrams are left whole from kernel 6.2 on.
     ///
     /// # Errors
     ///
-    /// [`TapError::System`] where the kernel refuses: [`Options::vnet_header`] was not asked for.
+    /// [`TapError::System`] where the kernel refuses. [`Options::vnet_header`] must have been asked
+    /// for, or nobody can tell such packets from others.
     pub fn take_offloads(&self) -> Result<(), TapError> {
         match offload_request(self.queue.as_fd(), TCP_OFFLOADS | UDP_OFFLOADS) {
             Err(Errno::INVAL) => offload_request(self.queue.as_fd(), TCP_OFFLOADS),
@@ -317,6 +349,7 @@ fn interface_request(
     assert!(matches!(
         operation,
         libc::TUNSETIFF
+            | libc::TUNGETIFF
             | libc::SIOCGIFFLAGS
             | libc::SIOCSIFFLAGS
             | libc::SIOCGIFMTU
@@ -325,6 +358,18 @@ fn interface_request(
     // SAFETY: the descriptor is open for as long as it is borrowed; the request is a whole ifreq
     // that outlives the call, which is what each of the operations above reads and writes.
     let answer = unsafe { libc::ioctl(fd.as_raw_fd(), operation, &raw mut *request) };
+    if answer < 0 {
+        return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO));
+    }
+    Ok(())
+}
+
+/// Sets how long the `virtio_net_hdr` of each frame is.
+fn header_request(fd: BorrowedFd<'_>, len: usize) -> Result<(), Errno> {
+    let len = libc::c_int::try_from(len).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the descriptor is open for as long as it is borrowed; TUNSETVNETHDRSZ reads an int,
+    // which outlives the call.
+    let answer = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETVNETHDRSZ, &raw const len) };
     if answer < 0 {
         return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO));
     }
