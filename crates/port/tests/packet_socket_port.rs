@@ -9,7 +9,7 @@ use catena_engine::nf::{DropReason, Nanos};
 use catena_engine::port::RxState;
 use catena_port::packet_socket;
 use catena_port::port_bench::PortBench;
-use netns::{Deadline, frame, isolated, run, veth};
+use netns::{Deadline, frame, isolated, receive, run, veth};
 use serde_json::{Value, json};
 
 fn open(config: &Value) -> PortBench {
@@ -22,16 +22,6 @@ fn pair() -> (PortBench, PortBench) {
         open(&json!({ "interface": "a" })),
         open(&json!({ "interface": "b", "delivery": "immediate" })),
     )
-}
-
-fn receive(bench: &mut PortBench, count: usize) -> Vec<Vec<u8>> {
-    let deadline = Deadline::new();
-    let mut packets = Vec::new();
-    while packets.len() < count {
-        deadline.check("the arrival of all packets");
-        packets.extend(bench.rx(7).packets);
-    }
-    packets
 }
 
 /// A UDP packet without fragments from 198.18.0.1 to 198.19.0.1, its checksums right.

@@ -10,7 +10,7 @@ use catena_port::packet_socket::{self, Checksum, Options, PacketSocket, VNET_HEA
 use catena_port::port_bench::PortBench;
 use catena_port::tap;
 use catena_wire::checksum::Sum;
-use netns::{Deadline, has, isolated, run, veth};
+use netns::{Deadline, has, isolated, receive, run, veth};
 use serde_json::{Value, json};
 
 const SIZE: u16 = 1300;
@@ -87,16 +87,6 @@ fn host(interface: &str) -> PacketSocket {
 
 fn open(kind: &'static PortKind, config: &Value) -> PortBench {
     PortBench::open(kind, config, Path::new(".")).unwrap()
-}
-
-fn receive(bench: &mut PortBench, count: usize) -> Vec<Vec<u8>> {
-    let deadline = Deadline::new();
-    let mut packets = Vec::new();
-    while packets.len() < count {
-        deadline.check("the arrival of all packets");
-        packets.extend(bench.rx(7).packets);
-    }
-    packets
 }
 
 /// Goal: segments are those that the kernel makes. Method: the same packet through a veth pair that

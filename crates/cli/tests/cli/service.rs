@@ -1,6 +1,7 @@
 //! A chain as a service: what the service manager is told, by a socket that the test holds.
 
 use std::os::unix::net::UnixDatagram;
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -18,19 +19,25 @@ fn hear(manager: &UnixDatagram, start: &str) -> String {
     })
 }
 
-#[test]
-fn the_manager_is_told_when_it_is_ready_alive_and_stopping() {
-    let place = Place::new();
-    let file = generating(&place, "gen");
+/// A chain run as by a service manager that wants signs of life, and what this one hears.
+fn managed(place: &Place, file: &str) -> (UnixDatagram, Child) {
     let manager = UnixDatagram::bind(place.path("notify")).unwrap();
     manager
         .set_read_timeout(Some(Duration::from_millis(20)))
         .unwrap();
-    let mut command = place.command(&["run", "--quiet", &file]);
+    let mut command = place.command(&["run", "--quiet", file]);
     command.env("NOTIFY_SOCKET", place.path("notify"));
     command.env("WATCHDOG_USEC", "600000");
     command.stdout(std::process::Stdio::null());
-    let mut child = command.spawn().unwrap();
+    let child = command.spawn().unwrap();
+    (manager, child)
+}
+
+#[test]
+fn the_manager_is_told_when_it_is_ready_alive_and_stopping() {
+    let place = Place::new();
+    let file = generating(&place, "gen");
+    let (manager, mut child) = managed(&place, &file);
     let ready = hear(&manager, "READY=1\n");
     assert!(
         ready.contains(&format!("\nMAINPID={}\n", child.id())),
@@ -83,15 +90,7 @@ fn the_manager_is_told_when_it_is_ready_alive_and_stopping() {
 fn the_manager_is_told_that_it_is_alive_during_a_change_that_takes_long() {
     let place = Place::new();
     let file = generating(&place, "slow");
-    let manager = UnixDatagram::bind(place.path("notify")).unwrap();
-    manager
-        .set_read_timeout(Some(Duration::from_millis(20)))
-        .unwrap();
-    let mut command = place.command(&["run", "--quiet", &file]);
-    command.env("NOTIFY_SOCKET", place.path("notify"));
-    command.env("WATCHDOG_USEC", "600000");
-    command.stdout(std::process::Stdio::null());
-    let mut child = command.spawn().unwrap();
+    let (manager, mut child) = managed(&place, &file);
     hear(&manager, "READY=1\n");
     await_packets(&place, "slow");
 

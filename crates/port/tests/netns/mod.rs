@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
+use catena_port::port_bench::PortBench;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 const MARK: &str = "CATENA_TEST_NAMESPACE";
@@ -72,6 +73,17 @@ pub(crate) fn has(test: &str, tools: &[&str]) -> bool {
         }
     }
     true
+}
+
+/// Packets that a port receives, until there are so many.
+pub(crate) fn receive(bench: &mut PortBench, count: usize) -> Vec<Vec<u8>> {
+    let deadline = Deadline::new();
+    let mut packets = Vec::new();
+    while packets.len() < count {
+        deadline.check("the arrival of all packets");
+        packets.extend(bench.rx(7).packets);
+    }
+    packets
 }
 
 /// Runs a command to its end; words are separated by spaces.
