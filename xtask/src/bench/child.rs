@@ -186,3 +186,18 @@ impl Drop for Guarded {
         let _ = self.child.wait();
     }
 }
+
+/// A command's output; words are separated by blanks.
+pub(super) fn output(command: &str) -> Result<String, String> {
+    let mut words = command.split(' ');
+    let output = Command::new(words.next().unwrap_or_default())
+        .args(words)
+        .output()
+        .map_err(|error| format!("{command}: {error}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let last = errors.lines().last().unwrap_or("failed");
+    Err(format!("{command}: {last}; it needs root"))
+}

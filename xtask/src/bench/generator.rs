@@ -13,11 +13,10 @@
 //! SPDX-License-Identifier: Apache-2.0
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::Session;
-use super::child::Guarded;
+use super::child::{Guarded, output};
 use super::install;
 use super::report::{Row, Target};
 use super::series::Series;
@@ -262,21 +261,6 @@ impl Drop for Wire {
         // The pair goes with its namespace; one that is left over harms nobody.
         let _ = output(&format!("ip netns del {}", self.namespace));
     }
-}
-
-/// A command's output; words are separated by blanks.
-fn output(command: &str) -> Result<String, String> {
-    let mut words = command.split(' ');
-    let output = Command::new(words.next().unwrap_or_default())
-        .args(words)
-        .output()
-        .map_err(|error| format!("{command}: {error}"))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    let errors = String::from_utf8_lossy(&output.stderr);
-    let last = errors.lines().last().unwrap_or("failed");
-    Err(format!("{command}: {last}; it needs root"))
 }
 
 /// The packet that the peers send: UDP over IPv4 between the benchmark networks.

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::super::child::Guarded;
+use super::super::child::{Guarded, output};
 use super::super::install;
-use super::lab::{Lab, output};
+use super::lab::Lab;
 
 const SOURCE: &str = include_str!("redirect.c");
 const START_TIMEOUT: Duration = Duration::from_secs(10);

@@ -8,10 +8,9 @@
 //! SPDX-License-Identifier: Apache-2.0
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::super::child::Guarded;
+use super::super::child::{Guarded, output};
 use super::super::install;
 
 /// Bytes of a frame without FCS.
@@ -150,19 +149,4 @@ impl Drop for Lab {
         // The pairs go with their namespace; one that is left over harms nobody.
         let _ = output(&format!("ip netns del {}", self.namespace));
     }
-}
-
-/// A command's output; words are separated by blanks.
-pub(super) fn output(command: &str) -> Result<String, String> {
-    let mut words = command.split(' ');
-    let output = Command::new(words.next().unwrap_or_default())
-        .args(words)
-        .output()
-        .map_err(|error| format!("{command}: {error}"))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    let errors = String::from_utf8_lossy(&output.stderr);
-    let last = errors.lines().last().unwrap_or("failed");
-    Err(format!("{command}: {last}"))
 }
