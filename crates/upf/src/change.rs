@@ -11,6 +11,7 @@ use catena_wire::pfcp::{Cause, Change, Group, IeType, key};
 use crate::copies;
 use crate::draft::Draft;
 use crate::endpoint;
+use crate::ethernet::{self, filter};
 use crate::model::{Detection, Fault, Session};
 use crate::pdi::is_chosen;
 use crate::redirect;
@@ -64,13 +65,14 @@ pub fn establish(
 ) -> Result<(Session, Effects), Fault> {
     let mut session = Session::new(head);
     if let Some(pdn_type) = ies.get(key::PDN_TYPE)? {
-        if !(PdnType::IPV4..=PdnType::NON_IP).contains(&pdn_type) {
+        if !(PdnType::IPV4..=PdnType::ETHERNET).contains(&pdn_type) {
             return Err(Cause::SERVICE_NOT_SUPPORTED
                 .because_of(IeType::PDN_TYPE)
                 .into());
         }
         session.head.pdn_type = pdn_type.0;
-        session.head.is_unstructured = pdn_type == PdnType::NON_IP;
+        session.head.is_ethernet = pdn_type == PdnType::ETHERNET;
+        session.head.is_unstructured = pdn_type >= PdnType::NON_IP;
     }
     let effects = modify(ies, &mut session, draft)?;
     Ok((session, effects))
@@ -105,6 +107,8 @@ pub fn modify(
     create(ies, session, &mut effects, draft)?;
     endpoint::apply(ies, session, draft.settings)?;
     refer_filters(session)?;
+    filter::refer(session)?;
+    ethernet::check(session, draft.settings.shard.1)?;
     unstructured::check(session)?;
     session.link()?;
     query(ies, session, &mut effects, flags, draft.now_ns)?;
@@ -269,6 +273,7 @@ fn create(
             pdr: Pdr::empty(id),
             filters: Vec::new(),
             routes: Vec::new(),
+            frames: Vec::new(),
         };
         request::pdr(&group, &mut detection, &mut session.head, draft)?;
         session.pdrs.push(detection);

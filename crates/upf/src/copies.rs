@@ -29,6 +29,20 @@ const ETHERNET: usize = catena_wire::ethernet::HEADER_LEN;
 pub const COPIES_MAX: usize = 4;
 
 impl Copied {
+    /// As a FAR forwards.
+    pub(crate) const fn of_far(far: &Far) -> Self {
+        Self {
+            far_id: far.id,
+            destination: far.destination,
+            interface: far.interface,
+            headers: far.headers,
+            teid: far.teid,
+            v4: far.v4,
+            v6: far.v6,
+            marking: far.marking,
+        }
+    }
+
     /// As a FAR that forwards so.
     const fn far(&self) -> Far {
         Far {
@@ -145,7 +159,7 @@ pub(crate) fn send(
 }
 
 /// The frame of a copy.
-fn frame(
+pub(crate) fn frame(
     copied: &Copied,
     user: &[u8],
     qfi: Option<u8>,
@@ -181,8 +195,13 @@ fn frame(
     Some(bytes)
 }
 
+/// Whether one more copy may wait: half of the queue is for what the UPF itself has to say.
+pub(crate) fn has_room(signals: &VecDeque<Signal>) -> bool {
+    signals.len() < SIGNAL_COUNT_MAX / 2
+}
+
 /// Has a frame leave, in parts if it is too long; false if not all of it has room.
-fn put(
+pub(crate) fn put(
     (copied, seid): (&Copied, u64),
     frame: Vec<u8>,
     settings: &Settings,
@@ -193,8 +212,7 @@ fn put(
     let mtu = out.map_or(0, |out| out.mtu);
     let interface = copied.interface;
     let mut push = |frame| {
-        // Half of the queue is for what the UPF itself has to say.
-        let has_room = signals.len() < SIGNAL_COUNT_MAX / 2;
+        let has_room = has_room(signals);
         if has_room {
             signals.push_back(Signal {
                 interface,

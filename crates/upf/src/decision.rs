@@ -20,6 +20,8 @@ pub enum Why {
     NoPdr,
     /// From another address than its UE's.
     Spoofed,
+    /// An Ethernet session has too many addresses.
+    TooManyStations,
     /// The FAR says so.
     FarDrop,
     /// The FAR redirects, and it is no request that can be answered.
@@ -51,13 +53,14 @@ pub enum Why {
 }
 
 /// Names of [`Why`], in its order.
-pub const REASONS: [&str; 20] = [
+pub const REASONS: [&str; 21] = [
     "malformed_packet",
     "not_for_us",
     "unknown_teid",
     "unknown_ue",
     "no_pdr",
     "spoofed",
+    "too_many_stations",
     "far_drop",
     "not_redirected",
     "gate_closed",
@@ -129,11 +132,27 @@ pub(crate) struct Found {
     pub(crate) qfi: Option<u8>,
     /// Whether it came in parts.
     pub(crate) is_joined: bool,
-    /// Whether it is of no known kind: nothing looks into it.
+    /// Whether it is none of IP: nothing looks into it.
     pub(crate) is_opaque: bool,
+    /// Whether it is a frame of Ethernet.
+    pub(crate) is_frame: bool,
 }
 
 impl Found {
+    /// A frame of the data network, for the session in a slot.
+    pub(crate) const fn of_frame(slot: u32, len: usize) -> Self {
+        Self {
+            at: 0,
+            inner: crate::frame::inner(len),
+            slot,
+            teid: 0,
+            qfi: None,
+            is_joined: false,
+            is_opaque: true,
+            is_frame: true,
+        }
+    }
+
     /// The user's packet in its frame.
     #[inline]
     pub(crate) fn user<'a>(&self, frame: &'a [u8]) -> &'a [u8] {

@@ -121,11 +121,11 @@ fn read(
         &[
             IeType::LOCAL_INGRESS_TUNNEL,
             IeType::REDUNDANT_TRANSMISSION_PARAMETERS,
-            IeType::ETHERNET_PDU_SESSION_INFORMATION,
             IeType::IP_MULTICAST_ADDRESSING_INFO,
             IeType::MBS_SESSION_IDENTIFIER,
         ],
     )?;
+    pdi::refuse_frames(group, head)?;
     // No rule has failed, but an endpoint, for which there is no Failed Rule ID.
     let of_endpoint = |fault| Fault {
         rule: None,

@@ -9,6 +9,7 @@ use catena_wire::pfcp::value::flags::{ApplyAction, UsageReportTrigger};
 
 use crate::application::Look;
 use crate::decision::{Decision, Found, Hold, Why};
+use crate::ethernet::filter;
 use crate::forward::Marking;
 use crate::model::Image;
 use crate::qer::{self, Meter, Stopped};
@@ -300,6 +301,9 @@ fn fits(image: &Image<'_>, record: &[u8], found: &Found, look: &Look<'_>) -> boo
     let qfis = P::qfis().get(record);
     if qfis != 0 && found.qfi.is_none_or(|qfi| qfis >> (qfi & 63) & 1 == 0) {
         return false;
+    }
+    if found.is_frame {
+        return filter::fits(image, P::id().get(record), look.packet);
     }
     let is_uplink = P::source_interface().get(record) == 0;
     if !is_of_ue(image, record, &found.inner, is_uplink) {

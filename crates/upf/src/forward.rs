@@ -13,6 +13,7 @@ use catena_wire::gtpu::{self, MessageType};
 
 use crate::cut::Cut;
 use crate::decision::{Decision, Found, Why};
+use crate::frame;
 use crate::headers::{Datagram, Frame, Tunnel};
 use crate::mss;
 use crate::rules::Far;
@@ -97,11 +98,15 @@ pub(crate) fn depart<'a>(
     }
     let around = match far.headers {
         // No network knows what it is.
-        0 if found.is_opaque => return Err(Unfit::Dropped(Why::FarDrop)),
+        0 if found.is_opaque && !found.is_frame => return Err(Unfit::Dropped(Why::FarDrop)),
         0 => None,
         _ => Some(around(found, (far, marking), &exit).ok_or(Unfit::Dropped(Why::FarDrop))?),
     };
     let headers = Departure::header_len(around.as_ref());
+    let is_bare = found.is_frame && around.is_none();
+    if is_bare {
+        return bare(packet, found, far, exit);
+    }
     let room = out.mtu.saturating_sub(headers - ETHERNET);
     let is_short_v6 = inner.src.is_ipv6() && inner.len <= V6_MTU_MIN;
     let cuts_outside = around.is_some() && (out.cuts_outside || found.is_opaque || is_short_v6);
@@ -124,6 +129,25 @@ pub(crate) fn depart<'a>(
         exit,
         decision,
         around,
+    })
+}
+
+/// How a frame leaves as it is.
+fn bare<'a>(
+    packet: &Packet,
+    found: &Found,
+    far: &Far,
+    exit: Exit<'a>,
+) -> Result<Departure<'a>, Unfit> {
+    let header = frame::Header::parse(found.user(packet.bytes()));
+    let header = header.ok_or(Unfit::Dropped(Why::Malformed))?;
+    if found.inner.len - header.len > exit.out.mtu {
+        return Err(Unfit::Dropped(Why::TooBig));
+    }
+    Ok(Departure {
+        exit,
+        decision: Decision::Send(far.interface),
+        around: None,
     })
 }
 
@@ -177,6 +201,9 @@ pub(crate) fn forward(packet: &mut Packet, found: &Found, departure: &Departure<
     }
     if let Some(most) = exit.mss.filter(|_| !found.is_opaque) {
         mss::clamp(packet.bytes_mut(), most);
+    }
+    if found.is_frame && around.is_none() {
+        return *decision;
     }
     let headers = Departure::header_len(around.as_ref());
     if packet.push_front(headers).is_err() {

@@ -27,9 +27,11 @@ pub mod draft;
 mod echoes;
 pub mod endpoint;
 mod enforce;
+pub mod ethernet;
 #[cfg(test)]
 mod floods;
 mod forward;
+pub mod frame;
 pub mod headers;
 pub mod held;
 pub mod icmp;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! | head | PDRs by precedence | FARs | QERs | URRs | BARs |
-//!     | filters | framed routes | copies | redirections | Traffic Endpoints |
+//!     | filters | framed routes | copies | redirections | Traffic Endpoints | Ethernet filters |
 //! ```
 //!
 //! Between N4 and the data path. [`Session`] is read from an image and written to one;
@@ -15,6 +15,7 @@ use catena_wire::pfcp::value::node::FailedRuleId;
 use catena_wire::pfcp::value::{FarId, PdrId};
 use catena_wire::pfcp::{Cause, IeType, Refusal};
 
+use crate::frame::FrameFilter;
 use crate::routes::Route;
 use crate::rules::{Bar, Copied, Endpoint, Far, Head, NONE, Pdr, Qer, Redirection, Urr};
 use crate::sdf::Filter;
@@ -67,6 +68,8 @@ pub struct Detection {
     pub filters: Vec<Filter>,
     /// Networks behind its UE.
     pub routes: Vec<Route>,
+    /// Of frames any of them must fit.
+    pub frames: Vec<FrameFilter>,
 }
 
 /// A Traffic Endpoint with the networks behind its UE.
@@ -113,6 +116,8 @@ pub enum Key {
     V4(Ipv4Addr),
     /// A UE, by the first 64 bits.
     V6(u64),
+    /// A UE's Ethernet address that its SMF has said.
+    Mac(u64),
     /// A network behind a UE: whether of IPv6, bits of its prefix, and what they are.
     Route(bool, u8, u64),
     /// A tunnel that ends elsewhere: TEID and address, or what is left of one of IPv6. Several
@@ -131,6 +136,7 @@ impl Key {
             Self::Route(is_v6, bits, net) => {
                 [5 | u64::from(is_v6) << 8 | u64::from(bits) << 16, net]
             }
+            Self::Mac(address) => [6, address],
             Self::Remote(teid, address) => [4 << 32 | u64::from(teid), address],
         }
     }
@@ -199,6 +205,11 @@ impl Session {
             (self.filter_count(), IeType::SDF_FILTER, RULE_COUNT_MAX),
             (self.route_count(), IeType::FRAMED_ROUTE, RULE_COUNT_MAX),
             (
+                self.frames().count(),
+                IeType::ETHERNET_PACKET_FILTER,
+                RULE_COUNT_MAX,
+            ),
+            (
                 self.copies.len(),
                 IeType::DUPLICATING_PARAMETERS,
                 RULE_COUNT_MAX,
@@ -253,6 +264,7 @@ impl Session {
             self.copies.len(),
             self.redirections.len(),
             self.endpoints.len(),
+            self.frames().count(),
         ]
         .map(|count| u8::try_from(count).unwrap_or(u8::MAX));
         Ok(())
@@ -298,6 +310,10 @@ impl Session {
         of_pdrs.chain(of_endpoints)
     }
 
+    fn frames(&self) -> impl Iterator<Item = &FrameFilter> {
+        self.pdrs.iter().flat_map(|one| &one.frames)
+    }
+
     fn route_count(&self) -> usize {
         self.routes().count()
     }
@@ -316,6 +332,9 @@ impl Session {
         let teids = self.endpoints.iter().map(|one| one.endpoint.teid);
         keys.extend(teids.filter(|teid| *teid != 0).map(Key::Teid));
         keys.extend(self.routes().map(Key::of_route));
+        let downlink = self.pdrs.iter().filter(|one| one.pdr.teid == 0);
+        let frames = downlink.flat_map(|one| &one.frames);
+        keys.extend(frames.filter_map(|one| one.station().map(Key::Mac)));
         keys.sort_unstable();
         keys.dedup();
         keys
@@ -354,6 +373,7 @@ impl Session {
         write_all(&mut bytes[at.redirections..], &self.redirections);
         let endpoints = self.endpoints.iter().map(|one| &one.endpoint);
         write_all(&mut bytes[at.endpoints..], endpoints);
+        write_all(&mut bytes[at.frames..], self.frames());
     }
 
     /// Reads an image. None of memory that is none.
@@ -374,9 +394,11 @@ impl Session {
             copies,
             redirections,
             endpoints,
+            frames,
         ] = head.counts;
         let filters: Vec<Filter> = read_all(&bytes[at.filters..], filters);
         let routes: Vec<Route> = read_all(&bytes[at.routes..], routes);
+        let frames: Vec<FrameFilter> = read_all(&bytes[at.frames..], frames);
         let pdrs = read_all(&bytes[at.pdrs..], pdrs)
             .into_iter()
             .map(|pdr: Pdr| {
@@ -388,6 +410,11 @@ impl Session {
                     pdr,
                     filters: own.to_vec(),
                     routes: routes.copied().collect(),
+                    frames: frames
+                        .iter()
+                        .filter(|one| one.pdr_id == pdr.id)
+                        .copied()
+                        .collect(),
                 })
             });
         let endings = read_all(&bytes[at.endpoints..], endpoints);
@@ -444,139 +471,4 @@ fn read_all<T: Stored>(bytes: &[u8], count: u8) -> Vec<T> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-    use crate::rules::UrrTerms;
-    use crate::sdf::parse_flow;
-
-    /// A session of two PDRs, as most are.
-    pub(crate) fn session(seid: u64) -> Session {
-        let mut uplink = Pdr::empty(1);
-        uplink.precedence = 200;
-        uplink.teid = 0x1000;
-        uplink.far_id = 1;
-        assert!(uplink.qer_ids.push(9) && uplink.urr_ids.push(5));
-        let mut downlink = Pdr::empty(2);
-        downlink.precedence = 100;
-        downlink.source_interface = 1;
-        downlink.far_id = 2;
-        let filter = parse_flow(b"permit out ip from any to assigned").unwrap();
-        let mut head = Head::empty();
-        head.seid = seid;
-        head.ue_v4 = Some(Ipv4Addr::new(10, 45, 0, 2));
-        Session {
-            pdrs: vec![
-                Detection {
-                    pdr: uplink,
-                    filters: vec![],
-                    routes: vec![],
-                },
-                Detection {
-                    pdr: downlink,
-                    filters: vec![filter, Filter::all()],
-                    routes: vec![],
-                },
-            ],
-            fars: vec![Far::empty(1), Far::empty(2)],
-            qers: vec![Qer::open(9)],
-            urrs: vec![Urr::new(5, UrrTerms::NONE, 0)],
-            bars: vec![],
-            copies: vec![],
-            redirections: vec![],
-            endpoints: vec![],
-            head,
-        }
-    }
-
-    #[test]
-    fn an_image_reads_back_as_its_session() {
-        let mut one = session(3);
-        one.pdrs[1].routes = vec![Route::parse(2, b"192.0.2.0/24", false).unwrap()];
-        one.copies = vec![Copied::of(2), Copied::of(9)];
-        let mut location = List::default();
-        assert!(location.push(b'a'));
-        one.redirections = vec![Redirection {
-            far_id: 1,
-            location,
-        }];
-        one.endpoints = vec![Ending {
-            endpoint: Endpoint {
-                teid: 0x2000,
-                ..Endpoint::empty(0)
-            },
-            routes: vec![Route {
-                endpoint: Some(0),
-                ..Route::parse(0, b"198.51.100.0/24", false).unwrap()
-            }],
-        }];
-        one.pdrs[0].pdr.endpoint = Some(0);
-        one.link().unwrap();
-        assert_eq!(one.copies, [Copied::of(2)], "FAR 9 is not there");
-        let mut bytes = vec![0xee; one.image_len() + 1];
-        one.write(&mut bytes);
-        assert_eq!(Session::read(&bytes).unwrap(), one);
-        assert_eq!(*bytes.last().unwrap(), 0xee);
-        let image = Image::new(&mut bytes).unwrap();
-        let first = image.pdr(0).unwrap();
-        assert_eq!((first.id, first.far_at, first.filters), (2, 1, [0, 2]));
-        let second = image.pdr(1).unwrap();
-        assert_eq!(
-            (second.qers_at.as_slice(), second.urrs_at.as_slice()),
-            (&[0][..], &[0][..])
-        );
-        assert!(image.pdr(2).is_none() && image.bar(0).is_none());
-        assert_eq!(
-            image.routes().map(|route| route.pdr_id).collect::<Vec<_>>(),
-            [2, 0]
-        );
-        assert_eq!(image.copies().count(), 1);
-        assert!(image.redirection(1).is_some() && image.redirection(2).is_none());
-    }
-
-    /// Else its packets would be counted and metered twice.
-    #[test]
-    fn a_rule_that_is_named_twice_is_one() {
-        let mut one = session(1);
-        let pdr = &mut one.pdrs[0].pdr;
-        assert!(pdr.urr_ids.push(5) && pdr.qer_ids.push(9));
-        one.link().unwrap();
-        let pdr = one.pdrs.iter().map(|one| one.pdr).find(|pdr| pdr.id == 1);
-        let pdr = pdr.unwrap();
-        assert_eq!(
-            (pdr.urrs_at.as_slice(), pdr.qers_at.as_slice()),
-            (&[0][..], &[0][..])
-        );
-        assert_eq!(pdr.urr_ids.as_slice(), [5, 5], "as the SMF has said it");
-    }
-
-    #[test]
-    fn a_rule_that_names_a_missing_one_is_the_fault() {
-        let mut no_far = session(1);
-        no_far.fars.remove(0);
-        let fault = no_far.link().unwrap_err();
-        assert_eq!(fault.rule, Some(FailedRuleId::Pdr(PdrId(1))));
-        assert_eq!(fault.refusal.offending, Some(IeType::FAR_ID));
-        let mut no_bar = session(1);
-        no_bar.fars[1].bar_id = Some(4);
-        let fault = no_bar.link().unwrap_err();
-        assert_eq!(fault.rule, Some(FailedRuleId::Far(FarId(2))));
-    }
-
-    #[test]
-    fn spoiled_memory_is_no_session_and_no_panic() {
-        for byte in [0xff, 0x80, 7] {
-            let mut bytes = vec![byte; 4096];
-            let _ = Session::read(&bytes);
-            assert!(
-                Image::new(&mut bytes).is_none_or(|image| image.filter(0).is_none() || byte < 9)
-            );
-        }
-    }
-
-    #[test]
-    fn what_an_ordinary_session_takes_is_known() {
-        let mut one = session(1);
-        one.link().unwrap();
-        assert_eq!(one.image_len(), 1313);
-    }
-}
+pub(crate) mod tests;

@@ -21,6 +21,7 @@ use crate::copies;
 use crate::decision::{Decision, Found, Hold, Why};
 use crate::enforce::{Ruled, Triggers, charge, count_dropped, ruled};
 use crate::forward::{Departure, Unfit, depart, forward, join};
+use crate::frame;
 use crate::headers::{self, Outer};
 use crate::icmp::Long;
 use crate::model::{Image, Key};
@@ -80,6 +81,7 @@ impl Upf {
             qfi,
             is_joined: true,
             is_opaque: false,
+            is_frame: false,
         };
         self.found(packet, &found, signals, now_ns)
     }
@@ -165,7 +167,14 @@ impl Upf {
         now_ns: u64,
     ) -> Result<Found, Decision> {
         let drop = |why| Err(Decision::Drop(why));
-        match headers::outer(bytes) {
+        let outer = headers::outer(bytes);
+        if !self.stations.is_empty()
+            && !self.is_own(&outer)
+            && let Some(found) = self.find_frame(bytes, signals, now_ns)
+        {
+            return found;
+        }
+        match outer {
             Outer::Malformed => drop(Why::Malformed),
             Outer::Other => drop(Why::NotForUs),
             Outer::Udp {
@@ -223,6 +232,7 @@ impl Upf {
                     qfi: None,
                     is_joined: false,
                     is_opaque: false,
+                    is_frame: false,
                 })
             }
         }
@@ -234,6 +244,16 @@ impl Upf {
         match self.hint {
             Some((words, slot)) if words == key.words() => Some(slot),
             _ => self.index.find(key),
+        }
+    }
+
+    /// Whether a frame is for an address of the UPF's own.
+    fn is_own(&self, outer: &Outer) -> bool {
+        match *outer {
+            Outer::Udp { dst, .. } | Outer::Ip { dst, .. } | Outer::Part { dst, .. } => {
+                self.is_n4(dst) || self.tunnel_end(dst).is_some()
+            }
+            Outer::Other | Outer::Malformed => false,
         }
     }
 
@@ -312,6 +332,7 @@ impl Upf {
             qfi: container.map(|container| container.qfi()),
             is_joined: false,
             is_opaque,
+            is_frame: is_opaque && self.store.is_ethernet(slot),
         })
     }
 
@@ -352,7 +373,22 @@ impl Upf {
             now_ns,
             marks: Marks::default(),
         };
-        let ruled = ruled(&mut image, found, &mut look, &mut triggers);
+        let mut ruled = ruled(&mut image, found, &mut look, &mut triggers);
+        let is_of_ue = found.is_frame && found.teid != 0;
+        if is_of_ue && ruled.as_ref().is_ok_and(Ruled::is_uplink) {
+            let src = frame::Header::parse(found.user(packet.bytes())).map(|one| one.src);
+            let owner = src.and_then(|src| self.index.find(Key::Mac(src)));
+            let known = match (src, owner) {
+                (None, _) => Err(Why::Malformed),
+                (_, Some(owner)) if owner == found.slot => Ok(()),
+                (_, Some(_)) => Err(Why::Spoofed),
+                (Some(src), None) => self.stations.learn(image.seid(), src, now_ns),
+            };
+            if let Err(why) = known {
+                triggers.copied_by = None;
+                ruled = Err(Decision::Drop(why));
+            }
+        }
         let ident = self.ident;
         self.ident = self.ident.wrapping_add(1);
         let departure = match &ruled {

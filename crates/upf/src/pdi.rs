@@ -10,6 +10,7 @@ use catena_wire::pfcp::{Cause, Change, Group, IeType, Refusal, key};
 
 use crate::application;
 use crate::draft::Draft;
+use crate::ethernet::filter::read_filter;
 use crate::model::{Detection, Fault};
 use crate::routes::Route;
 use crate::rules::{Head, NONE, Pdr};
@@ -20,6 +21,18 @@ pub(crate) fn refuse(group: &Group<'_>, unsupported: &[IeType]) -> Result<(), Re
     match unsupported.iter().find(|ie_type| group.has(**ie_type)) {
         Some(ie_type) => Err(Cause::SERVICE_NOT_SUPPORTED.because_of(*ie_type)),
         None => Ok(()),
+    }
+}
+
+/// Service not supported, if rules for frames of Ethernet are in a session of another kind.
+pub(crate) fn refuse_frames(group: &Group<'_>, head: &Head) -> Result<(), Refusal> {
+    let of_frames = [
+        IeType::ETHERNET_PDU_SESSION_INFORMATION,
+        IeType::ETHERNET_PACKET_FILTER,
+    ];
+    match head.is_ethernet {
+        true => Ok(()),
+        false => refuse(group, &of_frames),
     }
 }
 
@@ -46,13 +59,12 @@ pub(crate) fn read(
         &[
             IeType::LOCAL_INGRESS_TUNNEL,
             IeType::REDUNDANT_TRANSMISSION_PARAMETERS,
-            IeType::ETHERNET_PDU_SESSION_INFORMATION,
-            IeType::ETHERNET_PACKET_FILTER,
             IeType::IP_MULTICAST_ADDRESSING_INFO,
             IeType::DNS_QUERY_FILTER,
             IeType::MBS_SESSION_IDENTIFIER,
         ],
     )?;
+    refuse_frames(pdi, head)?;
     let rule = &mut detection.pdr;
     let failed = FailedRuleId::Pdr(PdrId(rule.id));
     let source = pdi.require(key::SOURCE_INTERFACE)?;
@@ -81,6 +93,12 @@ pub(crate) fn read(
     }
     rule.qfis = read_qfis(pdi)?;
     detection.routes = read_routes(pdi, (rule.id, None), draft)?;
+    detection.frames.clear();
+    for group in pdi.groups(IeType::ETHERNET_PACKET_FILTER) {
+        // Frames are not looked into.
+        refuse(&group, &[IeType::SDF_FILTER])?;
+        read_filter(&group, rule.id, &mut detection.frames)?;
+    }
     detection.filters.clear();
     for filter in pdi.each(key::SDF_FILTER) {
         let filter = filter?;

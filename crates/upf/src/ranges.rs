@@ -326,7 +326,7 @@ impl Pool {
     /// Which of `shards` parts an address is in, if it is one of the whole pool.
     pub fn part_of(&self, key: Key, shards: u16) -> Option<u8> {
         match key {
-            Key::Teid(_) | Key::Route(..) | Key::Remote(..) => None,
+            Key::Teid(_) | Key::Route(..) | Key::Remote(..) | Key::Mac(_) => None,
             Key::V4(address) => {
                 let number = self.v4_number(address)?;
                 self.v4.as_ref()?.2.part_of(number, shards)
@@ -368,7 +368,7 @@ impl Pool {
 
     fn place(&mut self, key: Key) -> Option<(&mut Numbers, u64)> {
         match key {
-            Key::Teid(_) | Key::Route(..) | Key::Remote(..) => None,
+            Key::Teid(_) | Key::Route(..) | Key::Remote(..) | Key::Mac(_) => None,
             Key::V4(address) => {
                 let number = self.v4_number(address)?;
                 let (_, _, numbers) = self.v4.as_mut()?;

@@ -16,7 +16,7 @@ use crate::stored::List;
 /// No rule, no interface.
 pub const NONE: u8 = u8::MAX;
 /// Kinds of records of a session.
-pub const KINDS: usize = 10;
+pub const KINDS: usize = 11;
 /// Most QERs of a PDR.
 pub const QERS_MAX: usize = 8;
 /// Longest location that requests are redirected to, in bytes.
@@ -29,15 +29,17 @@ stored! {
     pub struct Head {
         /// The UP function's SEID; 0 in a slot that nobody uses.
         pub seid: u64,
-        /// How many PDRs, FARs, QERs, URRs, BARs, filters, framed routes, copies, redirections and
-        /// Traffic Endpoints follow, in this order.
+        /// How many PDRs, FARs, QERs, URRs, BARs, filters, framed routes, copies, redirections,
+        /// Traffic Endpoints and Ethernet packet filters follow, in this order.
         pub counts: [u8; KINDS],
         /// Whether a PDR wants to know a packet's application.
         pub looks_inside: bool,
         /// Whether inactivity was reported, and no packet has passed since.
         pub is_inactive: bool,
-        /// Whether its packets are of no known kind.
+        /// Whether its packets are none of IP.
         pub is_unstructured: bool,
+        /// Whether they are frames of Ethernet.
+        pub is_ethernet: bool,
         /// The UE's IPv4 address.
         pub ue_v4: Option<Ipv4Addr>,
         /// When the last packet passed, on the engine's clock.
@@ -367,6 +369,7 @@ impl Head {
             last_packet_ns: 0,
             is_inactive: false,
             is_unstructured: false,
+            is_ethernet: false,
             ul: [0; 2],
             dl: [0; 2],
             dropped: 0,

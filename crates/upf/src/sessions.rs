@@ -61,12 +61,20 @@ impl Upf {
         let answer = self.established(view.header(), &session, &effects, load);
         let checked = answer.and_then(|answer| {
             self.fits(&session)?;
+            if session.head.is_ethernet && !self.stations.has_room() {
+                return Err(Cause::NO_RESOURCES_AVAILABLE
+                    .because_of(IeType::PDN_TYPE)
+                    .into());
+            }
             self.claim(&session.keys(), &[], slot)?;
             Ok(answer)
         });
         match checked {
             Ok(answer) => {
                 self.store.insert(&session);
+                if session.head.is_ethernet {
+                    self.stations.enter(seid, slot);
+                }
                 self.note_remotes(&session, slot);
                 self.counters.established += 1;
                 self.arm(slot, now_ns);
@@ -342,6 +350,9 @@ impl Upf {
                 self.index.remove_of(key, slot);
             }
             self.paths.leave(&paths::ends(&session));
+            if session.head.is_ethernet {
+                self.stations.leave(session.head.seid);
+            }
         }
         self.store.remove(slot);
         self.timers.set(slot, None, now_ns);
@@ -367,6 +378,7 @@ const fn named_by(key: Key) -> IeType {
         Key::V4(_) | Key::V6(_) => IeType::UE_IP_ADDRESS,
         Key::Route(false, ..) => IeType::FRAMED_ROUTE,
         Key::Route(true, ..) => IeType::FRAMED_IPV6_ROUTE,
+        Key::Mac(_) => IeType::MAC_ADDRESS,
         Key::Remote(..) => IeType::OUTER_HEADER_CREATION,
     }
 }

@@ -59,8 +59,8 @@ impl Shards {
     /// The shard of a key; tunnels that end elsewhere may be any shard's.
     pub fn of_key(&self, key: Key) -> Option<u8> {
         match key {
-            // Framed routes are for UPFs of one shard.
-            Key::Route(..) | Key::Remote(..) => None,
+            // Framed routes and Ethernet sessions are for UPFs of one shard.
+            Key::Route(..) | Key::Remote(..) | Key::Mac(_) => None,
             Key::Teid(teid) => {
                 let part = u64::from(teid) >> (32 - teid_bits(self.count));
                 Some(self.number(part))

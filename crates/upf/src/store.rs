@@ -24,7 +24,7 @@ use crate::stored::{Fields, Stored};
 const LINE: usize = 64;
 
 /// Number of the layout of all that lies in the memory.
-pub const LAYOUT: u64 = 7;
+pub const LAYOUT: u64 = 8;
 
 const PAGE: usize = 4096;
 const MAGIC: u64 = 0x3146_5055_4e54_4143;
@@ -229,7 +229,13 @@ impl Store {
         });
     }
 
-    /// Whether packets of the session in a slot are of no known kind.
+    /// Whether packets of the session in a slot are frames of Ethernet.
+    #[inline]
+    pub fn is_ethernet(&self, slot: u32) -> bool {
+        Fields::<Head>::is_ethernet().get(self.bytes(slot))
+    }
+
+    /// Whether packets of the session in a slot are none of IP.
     #[inline]
     pub fn is_unstructured(&self, slot: u32) -> bool {
         Fields::<Head>::is_unstructured().get(self.bytes(slot))

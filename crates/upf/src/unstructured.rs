@@ -17,6 +17,7 @@ use catena_wire::udp;
 
 use crate::decision::{Decision, Found, Why};
 use crate::forward::join;
+use crate::frame;
 use crate::headers::{self, Outer};
 use crate::model::{Fault, Session};
 use crate::rules::{Far, Head};
@@ -61,11 +62,15 @@ fn datagram(frame: &[u8]) -> Option<(IpAddr, Range<usize>)> {
 }
 
 impl Upf {
-    /// What filters look at of what came out of a tunnel, and whether it is of no known kind.
+    /// What filters look at of what came out of a tunnel, and whether it is none of IP.
     #[inline]
     pub(crate) fn inner_of(&self, slot: u32, packet: &[u8]) -> Option<(Inner, bool)> {
         match self.store.is_unstructured(slot) {
             false => Some((headers::inner(packet)?, false)),
+            true if self.store.is_ethernet(slot) => {
+                frame::Header::parse(packet)?;
+                Some((frame::inner(packet.len()), true))
+            }
             true => Some((inner(&self.store.head(slot), packet.len()), true)),
         }
     }
@@ -91,6 +96,7 @@ impl Upf {
                     qfi: None,
                     is_joined: false,
                     is_opaque: true,
+                    is_frame: false,
                 })
             }
             _ => Err(Decision::Drop(Why::NotForUs)),
@@ -114,6 +120,9 @@ pub fn check(session: &Session) -> Result<(), Fault> {
             true => refused(IeType::OUTER_HEADER_CREATION),
             false => Ok(()),
         };
+    }
+    if session.head.is_ethernet {
+        return Ok(());
     }
     let has_routes = pdrs.iter().any(|one| !one.routes.is_empty())
         || session.endpoints.iter().any(|one| !one.routes.is_empty());

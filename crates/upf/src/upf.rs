@@ -11,6 +11,7 @@ use catena_flow::{Fate, FlowTable, HeapMemory, Inserted, Shape, Timeouts};
 
 use crate::application::Applications;
 use crate::association::ASSOCIATION_COUNT;
+use crate::ethernet::stations::Stations;
 use crate::model::{Hint, Key};
 use crate::paths::Paths;
 use crate::ranges::{Index, KEYS_PER_SESSION, Pool, Teids};
@@ -201,6 +202,8 @@ pub(crate) struct Requests {
     untold: VecDeque<u64>,
     end_markers: VecDeque<(u64, crate::rules::Far)>,
     released: VecDeque<(u32, bool)>,
+    /// What was learned of Ethernet sessions.
+    stations: Vec<(u64, u64)>,
     /// GTP-U paths that SMFs believe to be down, by the names of their interfaces.
     down: Vec<(String, IpAddr)>,
 }
@@ -246,6 +249,7 @@ pub struct Upf {
     pub(crate) counters: Counters,
     pub(crate) traces: Traces,
     pub(crate) paths: Paths,
+    pub(crate) stations: Stations,
     pub(crate) ident: u16,
 }
 
@@ -305,6 +309,7 @@ impl Upf {
             counters: Counters::default(),
             traces: Traces::from(settings.seed[1]),
             paths: Paths::new(settings.echo.of_shards(shard_count), now_ns),
+            stations: Stations::new(settings.seed, now_ns)?,
             ident: 0,
             store,
             clock,
@@ -331,6 +336,9 @@ impl Upf {
                 // One that two sessions claim is the first one's.
                 let _ = self.index.insert(key, slot);
                 self.take(key);
+            }
+            if session.head.is_ethernet {
+                self.stations.enter(session.head.seid, slot);
             }
             if session.has_untold() {
                 self.untold.push_back(session.head.seid);
@@ -401,6 +409,7 @@ impl Upf {
             untold: std::mem::take(&mut self.untold),
             end_markers: std::mem::take(&mut self.end_markers),
             released: std::mem::take(&mut self.released),
+            stations: self.stations.learned(),
             down: self
                 .paths
                 .believed_down()
@@ -426,6 +435,7 @@ impl Upf {
         if requests.recovery != self.store.recovery() {
             return;
         }
+        self.stations.learn_all(&requests.stations);
         self.transactions.go_on_with(requests.transactions);
         self.outbox.extend(requests.outbox);
         self.unreported.extend(requests.unreported);

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use catena_wire::pfcp::value::flags::UsageReportTrigger;
 
+use crate::frame::FrameFilter;
 use crate::routes::Route;
 use crate::rules::{Bar, Copied, Endpoint, Far, Head, KINDS, Pdr, Qer, Redirection, Urr, UrrTerms};
 use crate::sdf::Filter;
@@ -36,6 +37,7 @@ pub(crate) struct Offsets {
     pub(super) copies: usize,
     pub(super) redirections: usize,
     pub(super) endpoints: usize,
+    pub(super) frames: usize,
     pub(super) end: usize,
 }
 
@@ -53,6 +55,7 @@ impl Offsets {
             copy_count,
             redirection_count,
             endpoint_count,
+            frame_count,
         ] = counts.map(usize::from);
         let pdrs = Head::LEN;
         let fars = pdrs + pdr_count * Pdr::LEN;
@@ -64,6 +67,7 @@ impl Offsets {
         let copies = routes + route_count * Route::LEN;
         let redirections = copies + copy_count * Copied::LEN;
         let endpoints = redirections + redirection_count * Redirection::LEN;
+        let frames = endpoints + endpoint_count * Endpoint::LEN;
         Self {
             pdrs,
             fars,
@@ -75,7 +79,8 @@ impl Offsets {
             copies,
             redirections,
             endpoints,
-            end: endpoints + endpoint_count * Endpoint::LEN,
+            frames,
+            end: frames + frame_count * FrameFilter::LEN,
         }
     }
 }
@@ -113,6 +118,7 @@ listed! {
     Copied: 7 copies;
     Redirection: 8 redirections;
     Endpoint: 9 endpoints;
+    FrameFilter: 10 frames;
 }
 
 /// The records of an image where they lie. Places beyond the counts give none.
@@ -330,6 +336,11 @@ impl<'a> Image<'a> {
     /// Framed routes of all PDRs.
     #[inline]
     pub fn routes(&self) -> impl Iterator<Item = Route> {
+        self.all()
+    }
+
+    /// Ethernet packet filters of all PDRs.
+    pub fn frame_filters(&self) -> impl Iterator<Item = FrameFilter> {
         self.all()
     }
 

@@ -348,6 +348,9 @@ impl Player {
             Outer::Udp { l3, .. } | Outer::Ip { l3, .. } => {
                 self.user_packet(&frame[l3..], None, None)
             }
+            Outer::Other if wire::frame_number(frame).is_some() => {
+                self.user_packet(frame, None, None)
+            }
             other => Err(format!("a frame that is none: {other:?}")),
         };
         if let Err(what) = taken {

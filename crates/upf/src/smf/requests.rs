@@ -3,14 +3,14 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use catena_wire::pfcp::value::address::{Allocation, FSeid, FTeid, NodeId, UeIpAddress};
-use catena_wire::pfcp::value::detection::{PfdContents, SdfFilter, Strings};
+use catena_wire::pfcp::value::detection::{MacAddresses, PfdContents, SdfFilter, Strings};
 use catena_wire::pfcp::value::flags::{
-    ApplyAction, MeasurementInformation, MeasurementMethod, ReportingTriggers,
-    SessionModificationRequestFlags,
+    ApplyAction, EthernetFilterProperties, MeasurementInformation, MeasurementMethod,
+    ReportingTriggers, SessionModificationRequestFlags,
 };
 use catena_wire::pfcp::value::forwarding::{
     DestinationInterface, OuterHeaderCreation, OuterHeaderRemoval, OuterHeaders,
-    RedirectInformation, RemovedHeader, SourceInterface,
+    RedirectInformation, RemovedHeader, SourceInterface, VlanTag,
 };
 use catena_wire::pfcp::value::node::PdnType;
 use catena_wire::pfcp::value::qos::{BitRates, GateStatus, PacketRates, Qfi, Rate};
@@ -19,7 +19,8 @@ use catena_wire::pfcp::value::{BarId, FarId, PdrId, QerId, Seconds, TrafficEndpo
 use catena_wire::pfcp::{Full, IeType, Writer, key};
 
 use super::scenario::{
-    Action, EndpointRule, FarRule, PdrRule, PfdRule, QerRule, Rules, Scenario, Side, UrrRule,
+    Action, EndpointRule, FarRule, FrameRule, PdrRule, PfdRule, QerRule, Rules, Scenario, Side,
+    UrrRule,
 };
 
 /// Flags by their names in the specification; none of one that nobody knows.
@@ -63,7 +64,8 @@ pub(super) fn establishment(
         v6,
     };
     writer.put(key::F_SEID, &f_seid)?;
-    let pdn_type = rules.unstructured.then_some(PdnType::NON_IP);
+    let ethernet = rules.ethernet.then_some(PdnType::ETHERNET);
+    let pdn_type = rules.unstructured.then_some(PdnType::NON_IP).or(ethernet);
     writer.put_some(key::PDN_TYPE, pdn_type.as_ref())?;
     modification(writer, scenario, rules)
 }
@@ -222,6 +224,9 @@ fn pdr(writer: &mut Writer<'_>, scenario: &Scenario, rule: &PdrRule) -> Result<(
             };
             writer.put(key::SDF_FILTER, &filter)?;
         }
+        for rule in &rule.frames {
+            writer.group(IeType::ETHERNET_PACKET_FILTER, |writer| frame(writer, rule))?;
+        }
         if rule.flow_label.is_some() {
             let filter = SdfFilter {
                 flow_label: rule.flow_label,
@@ -251,6 +256,31 @@ fn pdr(writer: &mut Writer<'_>, scenario: &Scenario, rule: &PdrRule) -> Result<(
     urrs.try_for_each(|id| writer.put(key::URR_ID, &UrrId(*id)))?;
     let mut qers = rule.qers.iter();
     qers.try_for_each(|id| writer.put(key::QER_ID, &QerId(*id)))
+}
+
+fn frame(writer: &mut Writer<'_>, rule: &FrameRule) -> Result<(), Full> {
+    writer.put_some(key::ETHERNET_FILTER_ID, rule.id.as_ref())?;
+    if rule.both {
+        let properties = EthernetFilterProperties::BIDE;
+        writer.put(key::ETHERNET_FILTER_PROPERTIES, &properties)?;
+    }
+    let address = |text: &Option<String>| text.as_ref().and_then(|text| text.parse().ok());
+    let (src, dst) = (address(&rule.src), address(&rule.dst));
+    if src.is_some() || dst.is_some() {
+        let addresses = MacAddresses {
+            src,
+            dst,
+            ..MacAddresses::default()
+        };
+        writer.put(key::MAC_ADDRESS, &addresses)?;
+    }
+    writer.put_some(key::ETHERTYPE, rule.ether_type.as_ref())?;
+    let tag = rule.vlan.map(|vid| VlanTag {
+        pcp: None,
+        dei: None,
+        vid: Some(vid),
+    });
+    writer.put_some(key::C_TAG, tag.as_ref())
 }
 
 fn far(

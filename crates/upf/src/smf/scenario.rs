@@ -11,8 +11,8 @@ use serde::Deserialize;
 mod rules;
 
 pub use rules::{
-    Action, BarRule, CopyRule, EndpointRule, FarRule, PacketRateRule, PdrRule, QerRule, Rules,
-    Side, UrrRule,
+    Action, BarRule, CopyRule, EndpointRule, FarRule, FrameRule, PacketRateRule, PdrRule, QerRule,
+    Rules, Side, UrrRule,
 };
 
 /// A scenario.
@@ -152,6 +152,10 @@ pub struct Packets {
     /// Whether a UE sends bytes that are no packet of IP.
     #[serde(default)]
     pub opaque: bool,
+    /// They are frames from the first of these addresses to the second one.
+    pub frame: Option<[String; 2]>,
+    /// Their VLAN.
+    pub vlan: Option<u16>,
     /// Flow label of IPv6.
     #[serde(default)]
     pub flow_label: u32,

@@ -62,6 +62,7 @@ fn what_is_held_outlives_an_apply() {
         "packet-rate",
         "traffic-endpoints",
         "unstructured",
+        "ethernet",
     ] {
         let mut simulation = Simulation::new(Scenario::parse(&text(name)).unwrap()).unwrap();
         simulation.replace("buffered", json!(5000));
@@ -75,7 +76,7 @@ fn what_is_held_outlives_an_apply() {
         let of = |name: &str| account[name].as_u64().unwrap();
         let ends = of("flushed") + of("discarded") + of("expired") + of("held");
         assert_eq!(of("stored"), ends, "{name}: {account}");
-        let flushes = matches!(name, "paging" | "unstructured");
+        let flushes = matches!(name, "paging" | "unstructured" | "ethernet");
         assert_eq!(of("flushed") > 0, flushes, "{account}");
     }
 }

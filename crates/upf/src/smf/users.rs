@@ -67,6 +67,9 @@ impl Player {
     /// The packets that stand for one of a step: parts of it, or segments.
     fn users(&self, from: (IpAddr, u16), to: (IpAddr, u16), packets: &Packets) -> Vec<Vec<u8>> {
         let number = self.number;
+        if let Some(frame) = wire::frame(packets, number) {
+            return vec![frame];
+        }
         if packets.opaque {
             return vec![wire::opaque(packets.bytes, number)];
         }
@@ -93,7 +96,11 @@ impl Player {
         let frames = (0..packets.count).map(|_| {
             self.number += 1;
             let users = self.users((host, packets.port), (ue, wire::UE_PORT), packets);
-            users.into_iter().map(|user| wire::framed(&user))
+            let is_frame = packets.frame.is_some();
+            users.into_iter().map(move |user| match is_frame {
+                true => user,
+                false => wire::framed(&user),
+            })
         });
         Ok(frames.flatten().collect())
     }

@@ -199,8 +199,36 @@ pub(super) fn opaque(len: usize, number: u32) -> Vec<u8> {
     bytes
 }
 
+/// Ethertype of frames that have a number: one for experiments.
+const NUMBERED: u16 = 0x88b5;
+
+/// A user's frame with a number; none of packets that are none, or have an address that is none.
+pub(super) fn frame(packets: &Packets, number: u32) -> Option<Vec<u8>> {
+    let [src, dst] = packets.frame.as_ref()?;
+    let address = |text: &str| text.parse::<MacAddr>().ok();
+    let mut bytes = [address(dst)?.0, address(src)?.0].concat();
+    if let Some(vlan) = packets.vlan {
+        bytes.extend_from_slice(&[0x81, 0]);
+        bytes.extend_from_slice(&vlan.to_be_bytes());
+    }
+    bytes.extend_from_slice(&NUMBERED.to_be_bytes());
+    bytes.extend_from_slice(&number.to_be_bytes());
+    bytes.resize(packets.bytes.max(bytes.len()), 0);
+    Some(bytes)
+}
+
+/// The number of a user's frame, if it is one.
+pub(super) fn frame_number(frame: &[u8]) -> Option<u32> {
+    let header = crate::frame::Header::parse(frame)?;
+    let number = frame.get(header.len..)?.first_chunk()?;
+    (header.ether_type == NUMBERED).then_some(u32::from_be_bytes(*number))
+}
+
 /// The number of a user's packet, of IP or not: numbers begin with 0, which is no version.
 pub(super) fn number(packet: &[u8]) -> Option<u32> {
+    if let Some(number) = frame_number(packet) {
+        return Some(number);
+    }
     let at = match packet.first()? {
         0 => 0,
         _ => Dissected::parse_ip(packet).ok()?.payload,

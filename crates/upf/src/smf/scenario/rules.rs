@@ -12,6 +12,9 @@ use serde::Deserialize;
 pub struct Rules {
     /// The SMF's SEID.
     pub session: u64,
+    /// PDN Type: Ethernet.
+    #[serde(default)]
+    pub ethernet: bool,
     /// PDN Type: Non-IP, of an unstructured session.
     #[serde(default)]
     pub unstructured: bool,
@@ -120,6 +123,9 @@ pub struct PdrRule {
     /// Framed routes of IPv6.
     #[serde(default)]
     pub framed_v6_routes: Vec<String>,
+    /// Ethernet Packet Filters.
+    #[serde(default)]
+    pub frames: Vec<FrameRule>,
     /// SDF filter by an IPv6 flow label.
     pub flow_label: Option<u32>,
     /// Outer Header Removal Description.
@@ -132,6 +138,24 @@ pub struct PdrRule {
     /// URR IDs.
     #[serde(default)]
     pub urrs: Vec<u32>,
+}
+
+/// Ethernet Packet Filter.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FrameRule {
+    /// Ethernet Filter ID.
+    pub id: Option<u32>,
+    /// Whether the filter is bidirectional (BIDE).
+    pub both: bool,
+    /// Source, as `02:00:00:00:00:01`.
+    pub src: Option<String>,
+    /// Destination.
+    pub dst: Option<String>,
+    /// Ethertype.
+    pub ether_type: Option<u16>,
+    /// VLAN identifier of the C-TAG.
+    pub vlan: Option<u16>,
 }
 
 /// Create Traffic Endpoint or Update Traffic Endpoint.
