@@ -405,6 +405,12 @@ pub enum ToWorker {
         /// Answered with the same number.
         round: u64,
     },
+    /// Whether the data path stands still: it takes no turn, and ticks no NF, while somebody else
+    /// changes the memory of its NFs. Everything that it is told it does.
+    Hold {
+        /// Whether it does from now on.
+        is_held: bool,
+    },
     /// What probes are to note.
     Probe(ProbeSettings),
     /// Another supervisor has taken over this connection. Answered with `Resumed`; what its

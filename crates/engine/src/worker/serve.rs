@@ -247,6 +247,7 @@ fn assemble(
         },
         drain_round: 0,
         drained_said: false,
+        is_held: false,
         words: Vec::with_capacity(bell::WORDS_MAX),
         sockets,
         stored_at: 0,
@@ -436,6 +437,7 @@ impl<'a> Control<'a> {
             ToWorker::EndSeek => running.command(Command::EndSeek),
             ToWorker::Sync { id } => running.command(Command::Sync(id)),
             ToWorker::Drain { round } => running.command(Command::Drain(round)),
+            ToWorker::Hold { is_held } => running.command(Command::Hold(is_held)),
             ToWorker::Resume { nonce } => self.connection.resume(nonce)?,
             ToWorker::Probe(settings) => {
                 // Here, so that the data path meets no page fault.
