@@ -43,6 +43,7 @@ use std::net::SocketAddrV4;
 use catena_shm::pool::SOUGHT;
 use serde::{Deserialize, Serialize};
 
+use crate::chain::files::FileId;
 use crate::chain::link::{Aggregate, Overflow, Trust};
 use crate::chain::run::Mode;
 use crate::probe::ProbeSettings;
@@ -278,6 +279,8 @@ pub struct Assignment {
     pub netns: Option<String>,
     /// Whether it stands in for its nodes by passing packets on (policy `bypass`).
     pub is_bypass: bool,
+    /// Files that the chain's ports name, with the ports' nodes: what no other port may write.
+    pub files: Vec<(usize, FileId)>,
 }
 
 impl Assignment {

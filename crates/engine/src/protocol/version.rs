@@ -46,6 +46,7 @@ sources! {
     "version.rs",
     "../stats.rs",
     "../probe.rs",
+    "../chain/files.rs",
     "../chain/link.rs",
     "../chain/run.rs",
     "../drop_reason.rs",

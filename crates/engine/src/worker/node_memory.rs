@@ -286,6 +286,7 @@ mod tests {
             mode: crate::chain::Mode::Thread,
             netns: None,
             is_bypass: false,
+            files: Vec::new(),
         }
     }
 

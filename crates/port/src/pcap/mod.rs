@@ -38,7 +38,7 @@ pub const KIND: PortKind = PortKind {
             (None, path) => {
                 let named = path.as_deref().unwrap_or(dir);
                 let path = resolve(dir, named);
-                Box::new(Writing::open(&config, &path, opening.goes_on_in(named))?)
+                Box::new(Writing::open(&config, (&path, named), opening)?)
             }
         })
     },
