@@ -29,6 +29,7 @@ use rustix::net::{
 use serde::{Deserialize, Serialize};
 
 use super::Failure;
+use super::list::of_each;
 
 /// Longest record: well below what one message may be, and a few fit into the socket's queue.
 const RECORD_BYTES: usize = 32 << 10;
@@ -43,8 +44,6 @@ const SUPERVISOR_PATIENCE: Duration = Duration::from_millis(200);
 const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 /// How long each of several chains may take that are only looked at: one that asks an NF takes 2 s.
 const LIST_PATIENCE: Duration = Duration::from_secs(3);
-/// Most chains that are asked at once.
-const ASKED_AT_ONCE: usize = 64;
 /// How long a chain may take to drain (5 s) and to stop (10 s).
 const STOP_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -322,24 +321,6 @@ pub(crate) fn statuses() -> Vec<(String, Result<Status, AskError>)> {
     let has_ended = |error: &AskError| matches!(error, AskError::NotRunning | AskError::Ended);
     statuses.retain(|(_, status)| !status.as_ref().is_err_and(has_ended));
     statuses
-}
-
-/// Does the same for each chain, for several at once: one that is silent keeps few waiting.
-fn of_each<T: Send>(names: Vec<String>, ask: impl Fn(&str) -> T + Sync) -> Vec<(String, T)> {
-    let mut answers = Vec::new();
-    for names in names.chunks(ASKED_AT_ONCE) {
-        answers.extend(std::thread::scope(|scope| {
-            let asked = names.iter().map(|name| scope.spawn(|| ask(name)));
-            // All begin before the first is waited for.
-            let asked: Vec<_> = asked.collect();
-            let answers = asked.into_iter().map(std::thread::ScopedJoinHandle::join);
-            answers.collect::<Vec<_>>()
-        }));
-    }
-    let answers = names.into_iter().zip(answers);
-    answers
-        .filter_map(|(name, answer)| Some((name, answer.ok()?)))
-        .collect()
 }
 
 /// Names of chains that run without a supervisor, and for how long they will.

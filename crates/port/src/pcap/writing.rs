@@ -36,8 +36,8 @@ pub(super) struct Writing {
 }
 
 impl Writing {
-    /// Writes to `path`, by which the configuration's `named` is meant; in a file that a predecessor
-    /// wrote, behind what is there.
+    /// Writes to `path`, by which the configuration's `named` is meant; in a file that a
+    /// predecessor wrote, behind what is there.
     pub(super) fn open(
         config: &Config,
         (path, named): (&Path, &Path),
