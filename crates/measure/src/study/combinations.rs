@@ -90,34 +90,28 @@ impl Study {
 
     /// All trials in the order in which they are run.
     ///
-    /// Blocks follow each other; within a block, P and C states take turns in random order, since
-    /// to change them takes time, and within each the cells do. Where loads are shares, the blocks
-    /// of the cells at `max` come first, so that a share is of the median of all blocks.
+    /// Blocks follow each other and are contiguous in time, so that what drifts is a block's luck and
+    /// none of a cell's. Within a block, P and C states take turns in random order, since to change
+    /// them takes time, and within each the cells do. Where loads are shares, cells at `max` come
+    /// first in each: a share is of the median of those blocks that have been measured by then.
     pub fn order(&self) -> Vec<Unit> {
         let cells = self.cells();
         let mut random = Random::new(self.seed);
         let has_shares = cells.iter().any(|cell| self.load(cell).is_share());
-        let is_max = |index: &usize| self.load(&cells[*index]) == LoadLevel::Max;
-        let all: Vec<usize> = (0..cells.len()).collect();
-        let phases: Vec<Vec<usize>> = if has_shares {
-            let (max, others) = all.into_iter().partition(is_max);
-            vec![max, others]
-        } else {
-            vec![all]
-        };
         let mut units = Vec::new();
-        for phase in &phases {
-            for block in 0..self.blocks {
-                let mut states: Vec<usize> = (0..self.levels[STATES].len()).collect();
-                random.shuffle(&mut states);
-                for state in states {
-                    let of_state = phase.iter().copied();
-                    let mut of_state: Vec<usize> = of_state
-                        .filter(|index| cells[*index][STATES] == state)
-                        .collect();
-                    random.shuffle(&mut of_state);
-                    units.extend(of_state.into_iter().map(|cell| Unit { block, cell }));
+        for block in 0..self.blocks {
+            let mut states: Vec<usize> = (0..self.levels[STATES].len()).collect();
+            random.shuffle(&mut states);
+            for state in states {
+                let all = 0..cells.len();
+                let mut of_state: Vec<usize> =
+                    all.filter(|index| cells[*index][STATES] == state).collect();
+                random.shuffle(&mut of_state);
+                if has_shares {
+                    // Stable: the order is random on both sides.
+                    of_state.sort_by_key(|index| self.load(&cells[*index]) != LoadLevel::Max);
                 }
+                units.extend(of_state.into_iter().map(|cell| Unit { block, cell }));
             }
         }
         units
