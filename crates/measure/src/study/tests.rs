@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::cell::{MODE, RATE, STATES};
+use super::cell::{MODE, RATE, SIZE, STATES};
 use super::*;
 
 fn parse(text: &str) -> Result<Study, String> {
@@ -29,13 +29,33 @@ without:
   - { mode: thread, size: [1518, imix] }
 ";
 
-#[test]
-fn the_study_of_containers_is_a_good_one() {
+fn example(name: &str) -> Study {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let file = path.join("../../chains/studies/cnf-vs-bnf.yaml");
-    let study = Study::KIND
+    let file = path.join("../../chains/studies").join(name);
+    Study::KIND
         .load(&file)
-        .unwrap_or_else(|errors| panic!("{errors}"));
+        .unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+#[test]
+fn the_study_of_containers_has_its_size() {
+    let study = example("cnf-vs-bnf.yaml");
+    assert_eq!((study.cells().len(), study.order().len()), (216, 2592));
+    // p99.9 needs ten packets above it, at the lowest load too.
+    assert!(study.trial_ns >= 500_000_000);
+    let is_without = |cell: &cell::Cell| study.level(cell, STATES) == "-c";
+    let cells = study.cells();
+    let without: Vec<_> = cells.iter().filter(|cell| is_without(cell)).collect();
+    assert_eq!(without.len(), 2 * 3 * 2 * 2);
+    for cell in without {
+        assert!(["64", "1500"].contains(&study.level(cell, SIZE)));
+        assert!(["20kpps", "max"].contains(&study.level(cell, RATE)));
+    }
+}
+
+#[test]
+fn the_larger_study_of_containers_has_every_mode() {
+    let study = example("cnf-vs-bnf-full.yaml");
     let modes: Vec<_> = study.levels[MODE]
         .iter()
         .map(|level| level.text.as_str())
