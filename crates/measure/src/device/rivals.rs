@@ -21,8 +21,9 @@ const TICKS_OFF: u64 = 2;
 /// Counts of one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Reading {
-    /// Nanoseconds that each thread with a core to itself has waited for it.
-    waited_ns: BTreeMap<String, u64>,
+    /// Nanoseconds that each thread with a core to itself has waited for it, and those for which the
+    /// kernel's thread for interrupts has run there: it carries packets of the chain's ports.
+    waited_ns: BTreeMap<String, (u64, u64)>,
     /// Whether some threads of the chain wait for each other.
     has_sharing: bool,
     /// Ticks that all cores have run processes.
@@ -36,13 +37,15 @@ impl Reading {
     /// Of held threads by core, named by their folders below `/proc`, and of all processes of a
     /// chain.
     pub(super) fn of(tree: &Tree, held: &BTreeMap<usize, Vec<String>>, pids: &[u32]) -> Self {
-        let alone = held.values().filter(|threads| threads.len() == 1);
         let has_sharing = held.is_empty() || held.values().any(|threads| threads.len() > 1);
-        let waited = alone.flatten().filter_map(|thread| {
-            // proc_pid_schedstat: time run, time waited to run, number of runs.
-            let text = tree.read(&format!("{thread}/schedstat"))?;
-            let waited = text.split_whitespace().nth(1)?.parse().ok()?;
-            Some((thread.clone(), waited))
+        let packets = packet_threads(tree);
+        let alone = held.iter().filter(|(_, threads)| threads.len() == 1);
+        let waited = alone.filter_map(|(core, threads)| {
+            let thread = threads.first()?;
+            let packets = packets.get(core);
+            let packets_ns = packets.and_then(|thread| schedstat(tree, thread, 0));
+            let waited_ns = schedstat(tree, thread, 1)?;
+            Some((thread.clone(), (waited_ns, packets_ns.unwrap_or(0))))
         });
         let stat = tree.read("/proc/stat").unwrap_or_default();
         let cores = stat.lines().filter(|line| {
@@ -74,7 +77,8 @@ impl Reading {
     fn longest_wait_ns(&self, after: &Self) -> f64 {
         let waits = self.waited_ns.iter().filter_map(|(thread, before)| {
             let after = after.waited_ns.get(thread)?;
-            Some(after.saturating_sub(*before))
+            let for_packets = after.1.saturating_sub(before.1);
+            Some(after.0.saturating_sub(before.0).saturating_sub(for_packets))
         });
         waits.max().unwrap_or(0) as f64
     }
@@ -86,6 +90,25 @@ impl Reading {
         let own = after.own.saturating_sub(self.own);
         all.saturating_sub(own).saturating_sub(TICKS_OFF) as f64 * 1e7
     }
+}
+
+/// A thread's counts, by its folder: time run, time waited to run, number of runs
+/// (proc_pid_schedstat).
+fn schedstat(tree: &Tree, thread: &str, column: usize) -> Option<u64> {
+    let text = tree.read(&format!("{thread}/schedstat"))?;
+    text.split_whitespace().nth(column)?.parse().ok()
+}
+
+/// The kernel's thread for interrupts of each core, by its folder; those that can be seen from here.
+fn packet_threads(tree: &Tree) -> BTreeMap<usize, String> {
+    let all = tree.numbered("/proc", "").into_iter();
+    let found = all.filter_map(|pid| {
+        let folder = format!("/proc/{pid}");
+        let name = tree.read(&format!("{folder}/comm"))?;
+        let core = name.strip_prefix("ksoftirqd/")?.parse().ok()?;
+        Some((core, folder))
+    });
+    found.collect()
 }
 
 /// Ticks in which cores ran processes: user, nice, system (proc_stat(5)). What the kernel does in
@@ -193,6 +216,30 @@ mod tests {
         assert_eq!(judge(&read(500_000_000, 0, 300)), [Disturbance::Preemption]);
         // Half a core is somebody else's.
         assert_eq!(judge(&read(0, 0, 350)), [Disturbance::Contention]);
+    }
+
+    #[test]
+    fn a_wait_for_the_kernel_that_carries_packets_is_none_for_a_rival() {
+        let root = tempfile::tempdir().unwrap();
+        let tree = Tree::new(root.path());
+        let held = BTreeMap::from([(3, vec!["/proc/7/task/8".to_owned()])]);
+        write(root.path(), "proc/14/comm", "ksoftirqd/3\n");
+        write(root.path(), "proc/15/comm", "ksoftirqd/4\n");
+        let read = |waited_ns: u64, here_ns: u64, elsewhere_ns: u64| {
+            for (thread, text) in [
+                ("7/task/8", format!("5 {waited_ns} 9\n")),
+                ("14", format!("{here_ns} 0 9\n")),
+                ("15", format!("{elsewhere_ns} 0 9\n")),
+            ] {
+                write(root.path(), &format!("proc/{thread}/schedstat"), &text);
+            }
+            Reading::of(&tree, &held, &[7])
+        };
+        let before = read(0, 0, 0);
+        let judge = |after: &Reading| before.judge(after, SECOND, RIVALS_MAX);
+        assert_eq!(judge(&read(300_000_000, 290_000_000, 0)), []);
+        let beside = read(300_000_000, 0, 290_000_000);
+        assert_eq!(judge(&beside), [Disturbance::Preemption]);
     }
 
     #[test]

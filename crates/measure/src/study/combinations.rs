@@ -1,12 +1,36 @@
 //! The combinations of a study's levels, and the order in which blocks measure them.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use super::cell::{Cell, FACTORS, LoadLevel, RATE, STATES, Unit};
+use super::cell::{Cell, FACTORS, LoadLevel, MODE, RATE, STATES, Unit};
 use super::document::Study;
+use super::wire::WireKind;
 use crate::stats::random::Random;
 
+/// How long a chain takes to start, drain and stop, on two cores.
+const START: Duration = Duration::from_millis(300);
+/// How much longer where its functions are in containers.
+const CONTAINER: Duration = Duration::from_millis(700);
+/// How much longer over ports of the kernel, which are given time to come up and to settle.
+const WIRES: Duration = Duration::from_millis(700);
+
 impl Study {
+    /// How long trials are expected to take, none of them repeated.
+    pub fn expected(&self, units: &[Unit], warmup: Duration) -> Duration {
+        let cells = self.cells();
+        let traffic = Duration::from_nanos(self.trial_ns) + warmup;
+        let each = units.iter().map(|unit| {
+            let cell = &cells[unit.cell];
+            let is_contained = self.level(cell, MODE) == "container";
+            let is_wired = self.wire_of(cell) != WireKind::None;
+            let starts = [(true, START), (is_contained, CONTAINER), (is_wired, WIRES)];
+            let starts = starts.into_iter().filter(|(is, _)| *is);
+            traffic + starts.map(|(_, span)| span).sum::<Duration>()
+        });
+        each.sum()
+    }
+
     /// All combinations that are not left out, the last factor changing fastest.
     pub fn cells(&self) -> Vec<Cell> {
         let count: usize = self.levels.iter().map(Vec::len).product();
