@@ -1,8 +1,8 @@
 //! Notes the commit that the command is built from, for reports: `CATENA_COMMIT`.
 //!
 //! A packager who builds outside a repository gives it in the environment. Without either it is
-//! empty, and reports say that it is not known. Only releases follow every commit: what is built for
-//! tests would be built again after each.
+//! empty, and reports say that it is not known. Only releases follow every commit: what is built
+//! for tests would be built again after each.
 
 use std::process::Command;
 

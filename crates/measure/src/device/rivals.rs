@@ -3,8 +3,9 @@
 //! A worker that has a core to itself waits in the kernel's queue while others run there; the
 //! kernel counts that time. Workers that share a core wait for each other as well, held there or
 //! not, and only what processes outside the chain ran can be told: on all cores, without the
-//! kernel's own interrupts, which are work for the chain's ports. Both are judged against one bound,
-//! which a report states. A clock that changed its speed while packets were measured is named too.
+//! kernel's own interrupts, which are work for the chain's ports. Both are judged against one
+//! bound, which a report states. A clock that changed its speed while packets were measured is
+//! named too.
 
 use std::collections::BTreeMap;
 
@@ -21,8 +22,8 @@ const TICKS_OFF: u64 = 2;
 /// Counts of one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Reading {
-    /// Nanoseconds that each thread with a core to itself has waited for it, and those for which the
-    /// kernel's thread for interrupts has run there: it carries packets of the chain's ports.
+    /// Nanoseconds that each thread with a core to itself has waited for it, and those for which
+    /// the kernel's thread for interrupts has run there: it carries packets of the chain's ports.
     waited_ns: BTreeMap<String, (u64, u64)>,
     /// Whether some threads of the chain wait for each other.
     has_sharing: bool,
@@ -99,7 +100,8 @@ fn schedstat(tree: &Tree, thread: &str, column: usize) -> Option<u64> {
     text.split_whitespace().nth(column)?.parse().ok()
 }
 
-/// The kernel's thread for interrupts of each core, by its folder; those that can be seen from here.
+/// The kernel's thread for interrupts of each core, by its folder; those that can be seen from
+/// here.
 fn packet_threads(tree: &Tree) -> BTreeMap<usize, String> {
     let all = tree.numbered("/proc", "").into_iter();
     let found = all.filter_map(|pid| {
@@ -112,7 +114,8 @@ fn packet_threads(tree: &Tree) -> BTreeMap<usize, String> {
 }
 
 /// Ticks in which cores ran processes: user, nice, system (proc_stat(5)). What the kernel does in
-/// interrupts of both kinds is nobody's: for ports of the kernel it carries the chain's own packets.
+/// interrupts of both kinds is nobody's: for ports of the kernel it carries the chain's own
+/// packets.
 fn busy_ticks(stat: &str) -> Option<u64> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let columns: Vec<u64> = line

@@ -114,10 +114,11 @@ impl Study {
 
     /// All trials in the order in which they are run.
     ///
-    /// Blocks follow each other and are contiguous in time, so that what drifts is a block's luck and
-    /// none of a cell's. Within a block, P and C states take turns in random order, since to change
-    /// them takes time, and within each the cells do. Where loads are shares, cells at `max` come
-    /// first in each: a share is of the median of those blocks that have been measured by then.
+    /// Blocks follow each other and are contiguous in time, so that what drifts is a block's luck
+    /// and none of a cell's. Within a block, P and C states take turns in random order, since to
+    /// change them takes time, and within each the cells do. Where loads are shares, cells at `max`
+    /// come first in each: a share is of the median of those blocks that have been measured by
+    /// then.
     pub fn order(&self) -> Vec<Unit> {
         let cells = self.cells();
         let mut random = Random::new(self.seed);

@@ -214,8 +214,8 @@ fn combinations_are_crossed_and_left_out() {
 }
 
 proptest! {
-    /// Every trial once; blocks are contiguous, states take turns within them, shares come after what
-    /// they are shares of; another number gives another order.
+    /// Every trial once; blocks are contiguous, states take turns within them, shares come after
+    /// what they are shares of; another number gives another order.
     #[test]
     fn every_order_is_whole(seed in 0u64..1000, blocks in 1u32..6) {
         let mut crossed = study(CROSSED).with_states(vec![Level::word("+pc"), Level::word("-pc")]);
