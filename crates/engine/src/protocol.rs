@@ -273,8 +273,10 @@ pub struct Assignment {
     pub core: Option<usize>,
     /// The supervisor's clock (`Clock::parts`).
     pub clock: [u64; 3],
-    /// How it runs, for messages.
+    /// How it runs.
     pub mode: Mode,
+    /// How many workers of the chain are processes: they share a part of the machine's memory.
+    pub processes: usize,
     /// Network namespace that it enters, by name.
     pub netns: Option<String>,
     /// Whether it stands in for its nodes by passing packets on (policy `bypass`).

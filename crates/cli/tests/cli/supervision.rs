@@ -247,7 +247,7 @@ fn workers_are_given_nothing_that_they_do_not_need() {
         (place.catena(&["status", "bare"]).code == 0).then_some(())
     });
     await_packets(&place, "bare");
-    for (name, has_port) in [("swap", false), ("ports", true)] {
+    for name in ["swap", "ports"] {
         let pid = pid_of(&place, "bare", name).as_raw_nonzero().get();
         let of = |file: &str| std::fs::read(format!("/proc/{pid}/{file}")).unwrap();
         let environment = String::from_utf8(of("environ")).unwrap();
@@ -280,9 +280,12 @@ fn workers_are_given_nothing_that_they_do_not_need() {
             (state("NoNewPrivs:"), state("Seccomp:")),
             ("1".into(), "2".into())
         );
-        if !has_port {
-            assert_eq!(u64::from_str_radix(&state("CapPrm:"), 16), Ok(0));
-        }
+        // These ports need none, as NFs do.
+        assert_eq!(u64::from_str_radix(&state("CapPrm:"), 16), Ok(0));
+        // The control thread and the data path.
+        assert_eq!(state("Threads:"), "2");
+        let adjusted = String::from_utf8(of("oom_score_adj")).unwrap();
+        assert_eq!(adjusted.trim(), "500");
         assert_eq!(u64::from_str_radix(&state("CapInh:"), 16), Ok(0));
         let limits = String::from_utf8(of("limits")).unwrap();
         let limit = |name: &str| limits.lines().find(|line| line.starts_with(name)).unwrap();

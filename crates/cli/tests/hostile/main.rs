@@ -18,7 +18,7 @@ use catena_engine::supervisor::{Options, StartError, Supervisor};
 use catena_measure::probes::Collector;
 use catena_measure::probes::journey::{Journey, Journeys};
 
-use nfs::{ENDLESS, FLOODER, PANICKER, SCRIBBLER, SLANDERER};
+use nfs::{ENDLESS, FLOODER, GREEDY, PANICKER, SCRIBBLER, SLANDERER};
 use programs::{GREED, work};
 
 fn main() {
@@ -30,7 +30,7 @@ fn main() {
         return;
     }
     let filter = args.iter().skip(1).find(|arg| !arg.starts_with('-'));
-    let tests: [(&str, fn()); 11] = [
+    let tests: [(&str, fn()); 12] = [
         ("a_scribbler_behind_a_copy_link_is_detached", scribbled_copy),
         (
             "a_scribbler_behind_a_read_only_link_is_detached",
@@ -45,6 +45,7 @@ fn main() {
         ),
         ("slander_ends_nobody", slandered),
         ("one_that_does_not_listen_is_ended", deaf),
+        ("a_worker_has_its_share_of_the_machine_and_no_more", greedy),
         ("one_that_floods_is_heard_more_slowly", flooded),
         ("one_that_says_that_it_has_ended_is_not_waited_for", undead),
         ("a_thread_that_never_comes_back_holds_up_no_end", endless),
@@ -64,7 +65,9 @@ fn main() {
 
 fn registry() -> Arc<Registry> {
     let mut nfs = catena_engine::nfs::KINDS.to_vec();
-    nfs.extend([&SCRIBBLER, &PANICKER, &SLANDERER, &FLOODER, &ENDLESS]);
+    nfs.extend([
+        &SCRIBBLER, &PANICKER, &SLANDERER, &FLOODER, &ENDLESS, &GREEDY,
+    ]);
     Arc::new(Registry {
         nfs,
         ports: catena_port::PORTS.to_vec(),
@@ -325,6 +328,44 @@ run: { mode: thread }
     assert!(mad.killed > 0, "{status:#?}");
     assert_eq!(out.counters["verified"] + mad.killed, made, "{status:#?}");
     assert_eq!(out.counters["duplicated"], 0);
+}
+
+/// Two greedy NFs, each with its share of half of the machine's memory, in workers of two
+/// threads.
+fn greedy() {
+    let mut running = start(
+        "name: greedy
+ports:
+  in:  { generator: { rate: 10kpps } }
+  out: { sink: { verify: true } }
+nfs:
+  one: { type: greedy }
+  two: { type: greedy }
+links: [in -> one -> two -> out]
+run: { mode: process }
+",
+    )
+    .unwrap_or_else(|error| panic!("{error}"));
+    running.until("both have tried", Duration::from_secs(20), |status| {
+        let tried = |name: &str| node(status, name).counters.get("tried") == Some(&1);
+        tried("one") && tried("two") && node(status, "out").tx_packets > 1000
+    });
+    let total = std::fs::read_to_string("/proc/meminfo").unwrap();
+    let total = total.split_whitespace().nth(1).unwrap();
+    let total: u64 = total.parse::<u64>().unwrap() / 1024;
+    let status = running.stop();
+    // The ports' worker is the third.
+    let share = (total / 2 / 3).max(512);
+    for name in ["one", "two"] {
+        let counters = &node(&status, name).counters;
+        assert_eq!(counters["threads"], 0, "{status:#?}");
+        assert_eq!(counters["holes"], 0, "{status:#?}");
+        assert_eq!(counters["peeks"], 0, "{status:#?}");
+        let got = counters["mebibytes"];
+        assert!(got < share && got > share / 2, "{got} of {share}");
+    }
+    assert_eq!(node(&status, "out").counters["corrupted"], 0);
+    assert!(status.workers.iter().all(|worker| worker.restarts == 0));
 }
 
 /// A chain with a keeper: an honest branch beside it, and an honest function behind it.

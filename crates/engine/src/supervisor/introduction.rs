@@ -111,6 +111,7 @@ impl Supervisor {
             core: spec.core.or_else(|| self.core_for(worker)),
             clock: self.clock.parts(),
             mode: spec.mode,
+            processes: placement.process_count(),
             netns: spec.netns.clone(),
             is_bypass: self.instances[worker].is_bypass,
             files: files::there(&self.chain, &self.options.registry),
