@@ -26,7 +26,7 @@ fn spread(value: &Spread, unit: &str) -> String {
 }
 
 /// By what to divide a value of a unit, and the unit that it then has.
-fn scale<'a>(value: f64, unit: &'a str) -> (f64, &'a str) {
+fn scale(value: f64, unit: &str) -> (f64, &str) {
     match (unit, value.abs()) {
         ("ns", size) if size >= 1e9 => (1e9, "s"),
         ("ns", size) if size >= 1e6 => (1e6, "ms"),
