@@ -29,7 +29,7 @@ use rustix::net::{
 use serde::{Deserialize, Serialize};
 
 use super::Failure;
-use super::list::of_each;
+use super::asking_each::of_each;
 
 /// Longest record: well below what one message may be, and a few fit into the socket's queue.
 const RECORD_BYTES: usize = 32 << 10;

@@ -171,7 +171,7 @@ impl Plan {
                 Ok(_) => {
                     let list = filter::leave_in(runtime.path())
                         .map_err(|error| format!("the list of system calls: {error}"))?;
-                    let are_mapped = maps_users(engine)
+                    let are_mapped = maps_users(engine, |args| ask(engine, args))
                         .map_err(|why| format!("{engine} does not say who it runs as: {why}"))?;
                     return Ok(Self {
                         engine,

@@ -67,8 +67,8 @@ pub trait Compiled: Send {
     ) -> Option<bool>;
 
     /// Runs a part of an element as [`interpret::run`] does; none if it has not compiled it, and
-    /// then it has changed nothing. Of `slots`, metadata alone is set, and there is no other but for
-    /// keys: what these hold is left from another packet, and counts as zero.
+    /// then it has changed nothing. Of `slots`, metadata alone is set, and there are no others but
+    /// for keys: what these hold is left from another packet, and counts as zero.
     fn run(
         &mut self,
         element: usize,

@@ -5,8 +5,6 @@ use std::path::Path;
 
 use rustix::process::{Resource, getrlimit};
 
-use crate::supervisor::container::ask;
-
 /// Private memory of a container, at most; what is shared comes on top, as it counts for whoever
 /// touches it first.
 pub(super) const PRIVATE_BYTES_MAX: u64 = 1 << 30;
@@ -36,13 +34,18 @@ pub(super) fn user_of(socket_dir: &Path, users_are_mapped: bool) -> String {
 /// Whether `engine` maps a container's users to others of the host's. podman does so where it runs
 /// without root; docker's daemon has root whoever asks it, unless it says otherwise.
 ///
+/// `ask` runs the engine with arguments, and gives what it prints.
+///
 /// # Errors
 /// docker does not say; nobody is to run as the host's user of the same number by mistake.
-pub(super) fn maps_users(engine: &str) -> Result<bool, String> {
+pub(super) fn maps_users(
+    engine: &str,
+    ask: impl FnOnce(&[&str]) -> Result<String, String>,
+) -> Result<bool, String> {
     if engine != "docker" {
         return Ok(!rustix::process::geteuid().is_root());
     }
-    let asked = ask(engine, &["info", "--format", "{{.SecurityOptions}}"])?;
+    let asked = ask(&["info", "--format", "{{.SecurityOptions}}"])?;
     Ok(says_that_it_maps(&asked))
 }
 

@@ -14,9 +14,9 @@ const NESTED_MAX: usize = 16;
 
 /// What names of an element stand for.
 #[derive(Clone, Copy)]
-pub(in crate::efsm) struct Known<'a> {
-    pub(in crate::efsm) program: &'a ProgramNames,
-    pub(in crate::efsm) element: &'a ElementNames,
+pub(crate) struct Known<'a> {
+    pub(crate) program: &'a ProgramNames,
+    pub(crate) element: &'a ElementNames,
 }
 
 impl Known<'_> {

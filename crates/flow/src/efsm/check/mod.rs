@@ -7,6 +7,8 @@
 
 mod atoms;
 mod endless;
+#[cfg(test)]
+mod endless_tests;
 mod order;
 #[cfg(test)]
 mod tests;
