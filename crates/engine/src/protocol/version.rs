@@ -89,6 +89,7 @@ sources! {
     "../../../shm/src/pool/units.rs",
     "../../../shm/src/pool/view.rs",
     "../../../shm/src/confine.rs",
+    "../../../shm/src/confine/list.rs",
     "../../../shm/src/prefetch.rs",
     "../../../shm/src/record_ring.rs",
     "../../../shm/src/region.rs",
