@@ -6,6 +6,8 @@ mod guide;
 #[path = "dpdk/lives.rs"]
 mod lives;
 mod support;
+#[path = "dpdk/switch.rs"]
+mod switch;
 
 use std::fs;
 use std::path::{Path, PathBuf};

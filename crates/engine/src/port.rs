@@ -6,6 +6,7 @@
 //! port is opened and closed on the control path and used by exactly one worker.
 
 mod keep;
+mod needs;
 mod opening;
 mod rx_burst;
 mod tx_burst;
@@ -18,6 +19,7 @@ use crate::nf::nanos::Nanos;
 use crate::own_counters::CounterSink;
 
 pub use keep::{Buffers, Taken};
+pub use needs::{CapabilitySet, PortNeeds};
 pub use opening::Opening;
 pub use rx_burst::RxBurst;
 pub use tx_burst::TxBurst;
@@ -155,6 +157,8 @@ pub struct PortKind {
     pub counters: &'static [&'static str],
     /// Names of the drop reasons of its own: the one at `n` is `DropReason::own(n)`.
     pub drop_reasons: &'static [&'static str],
+    /// What its worker keeps for it, when it gives up what it does not need.
+    pub needs: PortNeeds,
     /// JSON Schema of its configuration.
     pub schema: fn() -> schemars::Schema,
     /// Checks the configuration without touching the world.

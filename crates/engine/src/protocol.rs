@@ -43,6 +43,7 @@ use std::net::SocketAddrV4;
 use catena_shm::pool::SOUGHT;
 use serde::{Deserialize, Serialize};
 
+use crate::chain::files::FileId;
 use crate::chain::link::{Aggregate, Overflow, Trust};
 use crate::chain::run::Mode;
 use crate::probe::ProbeSettings;
@@ -272,12 +273,16 @@ pub struct Assignment {
     pub core: Option<usize>,
     /// The supervisor's clock (`Clock::parts`).
     pub clock: [u64; 3],
-    /// How it runs, for messages.
+    /// How it runs.
     pub mode: Mode,
+    /// How many workers of the chain are processes: they share a part of the machine's memory.
+    pub processes: usize,
     /// Network namespace that it enters, by name.
     pub netns: Option<String>,
     /// Whether it stands in for its nodes by passing packets on (policy `bypass`).
     pub is_bypass: bool,
+    /// Files that the chain's ports name, with the ports' nodes: what no other port may write.
+    pub files: Vec<(usize, FileId)>,
 }
 
 impl Assignment {
@@ -404,6 +409,12 @@ pub enum ToWorker {
     Drain {
         /// Answered with the same number.
         round: u64,
+    },
+    /// Whether the data path stands still: it takes no turn, and ticks no NF, while somebody else
+    /// changes the memory of its NFs. Everything that it is told it does.
+    Hold {
+        /// Whether it does from now on.
+        is_held: bool,
     },
     /// What probes are to note.
     Probe(ProbeSettings),

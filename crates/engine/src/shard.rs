@@ -7,10 +7,12 @@
 //!
 //! - [`key`]: what decides; [`hash`]: keys that are hashed; [`table`]: which shard has which hash.
 //! - [`own`]: keys that an NF reads itself.
+//! - [`moving`]: what goes with flows that get another shard.
 
 pub mod expand;
 pub mod hash;
 pub mod key;
+pub mod moving;
 mod names;
 pub mod own;
 pub(crate) mod sharding;

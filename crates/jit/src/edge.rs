@@ -77,9 +77,8 @@ pub(crate) struct Context {
     pub(crate) dirty: *mut u64,
     /// Words of the key that is made.
     pub(crate) key: *mut u64,
-    /// Words of global registers, and how many there are.
+    /// Words of global registers.
     pub(crate) globals: *const AtomicU64,
-    pub(crate) global_count: u64,
     /// The time.
     pub(crate) now_ns: u64,
     /// The input link.
@@ -88,6 +87,9 @@ pub(crate) struct Context {
     pub(crate) found: u64,
     /// Whether it has none and the table is full.
     pub(crate) full: u64,
+    /// How many words of global registers there are. Not beside `globals`, as in an [`Env`]: both
+    /// would be copied as one, and what was just written as two is slow to read as one.
+    pub(crate) global_count: u64,
     /// Outputs that get a copy.
     pub(crate) clones: u64,
     /// When the flow's entry ends, if that was set.
@@ -116,11 +118,11 @@ impl Context {
         dirty: std::ptr::null_mut(),
         key: std::ptr::null_mut(),
         globals: std::ptr::null(),
-        global_count: 0,
         now_ns: 0,
         input: 0,
         found: 0,
         full: 0,
+        global_count: 0,
         clones: 0,
         idle_ns: 0,
         hard_ns: 0,

@@ -251,7 +251,11 @@ impl Making<'_> {
         let metadata = self.program.metadata.len();
         Ok(Some(Function {
             at,
-            slots: plain_key.map_or(code.slots.len(), |_| metadata),
+            // The parts of a key are read from the slots behind such code; of others, metadata.
+            slots: match (key, plain_key) {
+                (Some(_), None) => code.slots.len(),
+                _ => metadata,
+            },
             is_writing: code.ops().any(|op| matches!(op, Op::SetField { .. })),
             is_plain_key: plain_key.is_some(),
         }))

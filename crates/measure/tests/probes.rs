@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use catena_engine::chain::{Chain, Mode, Registry};
 use catena_engine::nf::{BuiltNf, Burst, Nanos, Nf, NfKind, NfPlan};
-use catena_engine::port::{Port, PortKind, PortRole, RxBurst, RxState, TxBurst};
+use catena_engine::port::{Port, PortKind, PortNeeds, PortRole, RxBurst, RxState, TxBurst};
 use catena_engine::probe::{ProbeSettings, Tier};
 use catena_engine::supervisor::{Options, Supervisor};
 use catena_measure::probes::Collector;
@@ -95,6 +95,7 @@ static SOURCE: PortKind = PortKind {
     summary: "Makes packets",
     counters: &[],
     drop_reasons: &[],
+    needs: PortNeeds::NONE,
     schema: || schemars::schema_for!(()),
     check: |_| Ok(role(true)),
     open: |_, _| Ok(Box::new(Source { next: Nanos(0) })),
@@ -105,6 +106,7 @@ static DRAIN: PortKind = PortKind {
     summary: "Takes packets",
     counters: &[],
     drop_reasons: &[],
+    needs: PortNeeds::NONE,
     schema: || schemars::schema_for!(()),
     check: |_| Ok(role(false)),
     open: |_, _| Ok(Box::new(Drain)),

@@ -13,7 +13,7 @@
 use catena_engine::config::parse_config;
 use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
-use catena_engine::port::{Port, PortKind, PortRole, RxBurst, RxState, TxBurst};
+use catena_engine::port::{Port, PortKind, PortNeeds, PortRole, RxBurst, RxState, TxBurst};
 use catena_wire::checksum::Sum;
 use catena_wire::dissect::{Dissected, Transport};
 use catena_wire::ip::Addresses;
@@ -49,6 +49,7 @@ pub const KIND: PortKind = PortKind {
         "unnumbered",
     ],
     drop_reasons: &[],
+    needs: PortNeeds::NONE,
     schema: || schemars::schema_for!(Config),
     check: |config| {
         parse_config::<Config>(config)?;

@@ -68,8 +68,8 @@ pub struct StateRegion(Arc<Mapped>);
 struct Mapped {
     region: Region,
     is_taken: AtomicBool,
-    /// Holds the lock, an open file of its own; released last.
-    _lock: OwnedFd,
+    /// Holds the lock, an open file of its own; released last. None for who looks in meanwhile.
+    _lock: Option<OwnedFd>,
 }
 
 impl StateRegion {
@@ -92,7 +92,22 @@ impl StateRegion {
         Ok(Self(Arc::new(Mapped {
             region,
             is_taken: AtomicBool::new(false),
-            _lock: own,
+            _lock: Some(own),
+        })))
+    }
+
+    /// Maps memory that a function may have mapped, `len` bytes: for whoever changes it while that
+    /// function stands still, or after its end. Both use it as atomic words ([`StateWords`]), so
+    /// one that does not stand still spoils values, and nothing else.
+    ///
+    /// # Errors
+    /// What was wrong with the memory; what the kernel refused.
+    pub fn attach_beside(fd: OwnedFd, len: usize) -> Result<Self, StateError> {
+        let region = Region::attach(fd, len, Sharing::ReadWrite)?;
+        Ok(Self(Arc::new(Mapped {
+            region,
+            is_taken: AtomicBool::new(false),
+            _lock: None,
         })))
     }
 

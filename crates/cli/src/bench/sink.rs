@@ -9,7 +9,9 @@ use std::time::Duration;
 use catena_engine::config::parse_config;
 use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
-use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState, TxBurst};
+use catena_engine::port::{
+    Port, PortError, PortKind, PortNeeds, PortRole, RxBurst, RxState, TxBurst,
+};
 use catena_measure::stats::histogram::Histogram;
 use catena_shm::tsc;
 use schemars::JsonSchema;
@@ -143,6 +145,7 @@ pub(super) const KIND: PortKind = PortKind {
     summary: "Reads every byte of every packet",
     counters: &[],
     drop_reasons: &[],
+    needs: PortNeeds::NONE,
     schema: || schemars::schema_for!(Config),
     check: |config| {
         parse_config::<Config>(config)?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use catena_engine::config::{ConfigError, parse_config};
 use catena_engine::nf::Nanos;
 use catena_engine::packet::Packet;
-use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState};
+use catena_engine::port::{Port, PortError, PortKind, PortNeeds, PortRole, RxBurst, RxState};
 use catena_shm::tsc;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -198,6 +198,7 @@ pub(super) const KIND: PortKind = PortKind {
     summary: "Packets for benchmarks, every byte written",
     counters: &[],
     drop_reasons: &[],
+    needs: PortNeeds::NONE,
     schema: || schemars::schema_for!(Config),
     check: |config| {
         let config = parse_config::<Config>(config)?;

@@ -29,6 +29,7 @@ use rustix::net::{
 use serde::{Deserialize, Serialize};
 
 use super::Failure;
+use super::asking_each::of_each;
 
 /// Longest record: well below what one message may be, and a few fit into the socket's queue.
 const RECORD_BYTES: usize = 32 << 10;
@@ -41,6 +42,8 @@ const DIAL_PATIENCE: Duration = Duration::from_secs(2);
 const SUPERVISOR_PATIENCE: Duration = Duration::from_millis(200);
 /// How long an answer may take: NFs are given 2 s.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
+/// How long each of several chains may take that are only looked at: one that asks an NF takes 2 s.
+const LIST_PATIENCE: Duration = Duration::from_secs(3);
 /// How long a chain may take to drain (5 s) and to stop (10 s).
 const STOP_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -293,11 +296,31 @@ fn exchange_memory(
     Ok((answer, fds))
 }
 
-/// Names of chains whose control socket answers.
+/// Names of chains that run: somebody has their control socket, also if he does not answer now.
 pub(crate) fn running_chains() -> Vec<String> {
-    let mut names = folders();
-    names.retain(|name| dial(&control_path(&default_root(), name)).is_ok());
-    names
+    let is_there = |name: &str| {
+        let dialled = dial(&control_path(&default_root(), name));
+        matches!(dialled, Ok(_) | Err(Errno::AGAIN))
+    };
+    let dialled = of_each(folders(), is_there).into_iter();
+    let running = dialled.filter(|(_, is_there)| *is_there);
+    running.map(|(name, _)| name).collect()
+}
+
+/// The status of each chain that runs, asked at the same time; or why it gave none. Those that end
+/// meanwhile do not run.
+pub(crate) fn statuses() -> Vec<(String, Result<Status, AskError>)> {
+    let status_of = |name: &str| {
+        let path = control_path(&default_root(), name);
+        match exchange(&path, &Request::Status, LIST_PATIENCE)? {
+            Answer::Status(status) => Ok(*status),
+            other => Err(AskError::Failed(format!("{other:?}"))),
+        }
+    };
+    let mut statuses = of_each(folders(), status_of);
+    let has_ended = |error: &AskError| matches!(error, AskError::NotRunning | AskError::Ended);
+    statuses.retain(|(_, status)| !status.as_ref().is_err_and(has_ended));
+    statuses
 }
 
 /// Names of chains that run without a supervisor, and for how long they will.

@@ -1,11 +1,12 @@
-//! `catena list`: the chains that run, of this user and in this runtime folder.
+//! `catena list`: the chains that run, of this user and in this runtime folder. All are asked at
+//! once, and one that is silent is shown as such.
 
 use std::process::ExitCode;
 
 use catena_engine::supervisor::status::Status;
 
 use super::Outcome;
-use super::control::{Request, ask, orphans, running_chains, status_in};
+use super::control::{AskError, orphans, statuses};
 use crate::document;
 
 #[derive(Debug, clap::Args)]
@@ -16,25 +17,34 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    // A chain that ends meanwhile is not running.
-    let statuses = running_chains()
-        .into_iter()
-        .filter_map(|name| ask(&name, &Request::Status).and_then(status_in).ok());
-    let statuses: Vec<Status> = statuses.collect();
+    let (mut answered, mut silent): (Vec<Status>, Vec<(String, AskError)>) = Default::default();
+    for (name, status) in statuses() {
+        match status {
+            Ok(status) => answered.push(status),
+            Err(why) => silent.push((name, why)),
+        }
+    }
+    let statuses = answered;
     let orphans = orphans();
     if args.json {
         let list = statuses.iter().map(as_json);
         let without = orphans.iter().map(|(name, left)| {
             serde_json::json!({ "chain": name, "pid": null, "left_s": left.as_secs() })
         });
-        let list: Vec<_> = list.chain(without).collect();
+        let without_answer = silent.iter().map(|(name, why)| {
+            serde_json::json!({ "chain": name, "pid": null, "silent": why.to_string() })
+        });
+        let list: Vec<_> = list.chain(without_answer).chain(without).collect();
         document::print("catena.chains/1", &serde_json::json!({ "chains": list }))?;
         return Ok(ExitCode::SUCCESS);
     }
     if !statuses.is_empty() {
         out!("{}", crate::render::chains(&statuses));
-    } else if orphans.is_empty() {
+    } else if orphans.is_empty() && silent.is_empty() {
         outln!("no chain is running");
+    }
+    for (name, why) in silent {
+        outln!("{name}: it {why}; its supervisor is stopped, or busy with a change");
     }
     for (name, left) in orphans {
         outln!(

@@ -1,6 +1,7 @@
 //! One file per subcommand; what they share is the way they fail and the way they reach a chain.
 
 pub(crate) mod apply;
+mod asking_each;
 pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod completions;

@@ -1,14 +1,15 @@
-//! `catena stop`: drains a running chain and ends it; returns when nothing of it is left. One that
-//! has no supervisor is killed: there is nobody who could drain it.
+//! `catena stop`: drains a running chain and ends it; returns when nothing of it is left. What did
+//! not drain is told by name, and is a failure. A chain that has no supervisor is killed: there is
+//! nobody who could drain it.
 
 use std::process::ExitCode;
 
 use catena_engine::supervisor::adoption::kill_orphan;
 use catena_engine::supervisor::runtime_dir::default_root;
 
-use super::Outcome;
 use super::control::{Request, status_in};
 use super::target::Target;
+use super::{Failure, Outcome};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -33,5 +34,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.json {
         crate::document::print(super::status::STATUS, &status)?;
     }
-    Ok(ExitCode::SUCCESS)
+    match status.remains().as_slice() {
+        [] => Ok(ExitCode::SUCCESS),
+        remains => Err(Failure::running(format!(
+            "chain \"{}\" has ended, and has not drained:\n{}",
+            status.chain,
+            remains.join("\n")
+        ))),
+    }
 }

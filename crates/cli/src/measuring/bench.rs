@@ -139,8 +139,12 @@ impl Bench {
         };
         let noise = trials.noise;
         let before = (!noise.is_zero()).then(|| environment::noise_floor(noise));
+        let mut document = environment::document(title);
+        if !noise.is_zero() {
+            document.environment.push(environment::wakeups());
+        }
         Ok(Self {
-            document: environment::document(title),
+            document,
             output,
             progress: Progress::new(),
             setting,
@@ -276,7 +280,16 @@ impl Bench {
 
     /// Adds what holds of all trials of a device, and the noise floor after them, and writes the
     /// report.
-    pub(crate) fn finish(mut self, device: &Device, as_json: bool) -> Result<(), Failure> {
+    pub(crate) fn finish(self, device: &Device, as_json: bool) -> Result<(), Failure> {
+        self.finish_all(&[(device, "")], as_json)
+    }
+
+    /// The same of several devices, each with what stands before the names of its rows.
+    pub(crate) fn finish_all(
+        mut self,
+        devices: &[(&Device, &str)],
+        as_json: bool,
+    ) -> Result<(), Failure> {
         let quality = std::mem::take(&mut self.quality);
         let mut add = |name: &str, value: String| {
             self.document.results.push((name.to_owned(), value));
@@ -285,16 +298,29 @@ impl Bench {
         add("corrupted", quality.corrupted.to_string());
         let extent = format!("{}, by at most {}", quality.reordered, quality.extent_max);
         add("reordered (RFC 4737)", extent);
-        let held = match device.is_pinned() {
+        let pinned = devices.iter().map(|(device, _)| device.is_pinned());
+        // None where any has run no trial, and not held where any is not.
+        let pinned = pinned.collect::<Option<Vec<_>>>();
+        let held = match pinned.map(|all| all.into_iter().all(|one| one)) {
             Some(true) => "every worker is held on one core",
             Some(false) => "not held on cores: the scheduler's work is part of the result",
             None => "no trial was run",
         };
         let environment = &mut self.document.environment;
         environment.push(("workers".to_owned(), held.to_owned()));
-        environment.push(("device".to_owned(), describe_chain(device)));
-        environment.extend(device.description());
+        for (device, name) in devices {
+            self.describe(device, name);
+        }
         self.conclude(as_json)
+    }
+
+    /// Puts what a device is into the environment, where there are several each by a name before
+    /// its rows.
+    pub(crate) fn describe(&mut self, device: &Device, name: &str) {
+        let device_row = ("device".to_owned(), describe_chain(device));
+        let rows = std::iter::once(device_row).chain(device.description());
+        let rows = rows.map(|(row, value)| (format!("{name}{row}"), value));
+        self.document.environment.extend(rows);
     }
 
     /// Adds what holds of all trials, of whatever device, and writes the report.

@@ -1,12 +1,12 @@
 //! What a report says of the machine, and how noisy it was.
 
-use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use catena_measure::doctor::noise::{self, CoreNoise};
+use catena_measure::doctor::wakeup::{self, Wakeups};
 use catena_measure::doctor::{Tree, Verdict, examine};
 use catena_measure::latency::stall::NoiseFloor;
-use catena_measure::report::Document;
+use catena_measure::report::{Document, time};
 use catena_measure::stats::histogram::Histogram;
 
 /// The present time as RFC 3339, in UTC and whole seconds.
@@ -54,15 +54,37 @@ fn processor() -> Option<String> {
     line.split_once(':').map(|(_, name)| name.trim().to_owned())
 }
 
-/// The commit of the folder this was called in, if it is one of a repository.
+/// The commit that this binary was built from, as its build script found it.
 fn commit() -> Option<String> {
-    let mut git = Command::new("git");
-    let output = git.args(["describe", "--always", "--dirty", "--abbrev=12"]);
-    let output = output
-        .output()
-        .ok()
-        .filter(|output| output.status.success())?;
-    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    let commit = env!("CATENA_COMMIT");
+    (!commit.is_empty()).then(|| commit.to_owned())
+}
+
+/// How late sleeping cores answer: what idle states really cost, which no table of theirs says.
+pub(crate) fn wakeups() -> (String, String) {
+    let cores = wakeup::measure(&noise::cores());
+    ("wake-up".to_owned(), wakeup_text(&cores))
+}
+
+fn wakeup_text(cores: &[Wakeups]) -> String {
+    let words = cores.iter().map(|core| {
+        let p99 = core
+            .p99_ns
+            .map_or_else(String::new, |ns| format!(", p99 {}", time(ns as f64)));
+        format!(
+            "core {}: median {}{p99}, longest {}",
+            core.core,
+            time(core.p50_ns as f64),
+            time(core.longest_ns as f64)
+        )
+    });
+    let words: Vec<_> = words.collect();
+    let warning = if cores.iter().any(Wakeups::is_late) {
+        "warning: sleeping workers show in latencies: "
+    } else {
+        ""
+    };
+    format!("{warning}sleeping cores run late by {}", words.join("; "))
 }
 
 /// A document that names the machine and the command.
@@ -79,7 +101,7 @@ pub(crate) fn document(title: &str) -> Document {
         "without debug assertions"
     };
     add("build", Some(build.to_owned()));
-    add("commit of the working folder", commit());
+    add("commit of the build", commit());
     add("kernel", first_line("/proc/sys/kernel/osrelease"));
     add("processor", processor());
     add("cores", Some(format!("{:?}", noise::cores())));
@@ -139,6 +161,32 @@ mod tests {
         ] {
             assert_eq!(rfc3339(seconds), date);
         }
+    }
+
+    #[test]
+    fn late_cores_are_warned_of() {
+        let core = |core, p50_ns| Wakeups {
+            core,
+            count: 300,
+            p50_ns,
+            p90_ns: p50_ns,
+            p99_ns: None,
+            longest_ns: 60_000,
+        };
+        let quick = wakeup_text(&[core(0, 3000)]);
+        assert!(quick.starts_with("sleeping cores run late by core 0: median 3"));
+        let late = wakeup_text(&[core(0, 3000), core(1, 51_000)]);
+        assert!(late.starts_with("warning") && late.contains("core 1: median 51"));
+    }
+
+    #[test]
+    fn a_report_names_the_commit_of_the_build_and_not_of_the_folder() {
+        let document = document("title");
+        let mut rows = document.environment.iter();
+        let row = rows.find(|(name, _)| name == "commit of the build");
+        let built = env!("CATENA_COMMIT");
+        let said = if built.is_empty() { "not known" } else { built };
+        assert_eq!(row.map(|(_, value)| value.as_str()), Some(said));
     }
 
     #[test]

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use catena_engine::probe::{ProbeSettings, Tier};
 use catena_measure::blame::Blame;
 use catena_measure::device::{DeviceError, Offer, TrialProfile};
 use catena_measure::doctor::Tree;
+use catena_measure::doctor::residency::Residency;
 use catena_measure::doctor::states::{self, StateGuard, StatePlan, States};
 use catena_measure::probes::ProbeReport;
 use catena_measure::probes::report::PathReport;
@@ -119,13 +120,18 @@ impl<'a> Laboratory<'a> {
             result: Err(String::new()),
             blame: None,
             probe_tax: None,
+            idle_shares: BTreeMap::new(),
         };
         if let Some(why) = self.broken.get(&cell) {
             record.result = Err(why.clone());
             return Ok(Ok(record));
         }
         self.set_states(&cell)?;
+        let tree = Tree::new(&self.machine.root);
+        let (idled, began) = (Residency::read(&tree), Instant::now());
         let found = self.measure(&cell, unit.block, bench, &mut record)?;
+        let elapsed_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        record.idle_shares = Residency::read(&tree).shares_since(&idled, elapsed_us);
         record.result = match found {
             Ok(Ok(kept)) => {
                 self.rates.entry(cell).or_default().push(kept.rate_pps);

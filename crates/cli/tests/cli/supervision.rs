@@ -87,6 +87,65 @@ fn a_supervisor_whose_standard_error_nobody_reads_goes_on() {
     place.assert_nothing_left();
 }
 
+/// A port that takes a packet a second holds up what waits before it.
+#[test]
+fn what_stop_cannot_drain_is_told_by_name_and_is_a_failure() {
+    let place = Place::new();
+    let file = generating(&place, "held");
+    let text = std::fs::read_to_string(place.path(&file)).unwrap();
+    let text = text.replace(
+        "out: { sink: { verify: true } }",
+        "out: { sink: {}, wrap: [{ pace: { tx: 1pps } }] }",
+    );
+    place.write(&file, text);
+    let running = place.start("held", &[&file]);
+    until("packets wait", || {
+        let status = status(&place, "held");
+        let waiting = status["links"][2]["occupancy"].as_u64();
+        (waiting > Some(20)).then_some(())
+    });
+    let stopped = place.catena(&["stop", "--json", "held"]);
+    stopped.assert_code(1);
+    assert_eq!(stopped.json()["chain"], "held");
+    let said = &stopped.stderr;
+    assert!(said.contains("tally -> out: "), "{said}");
+    assert!(said.contains("packets are left in it"), "{said}");
+    running.end().assert_code(1);
+    place.assert_nothing_left();
+}
+
+/// A supervisor that is stopped keeps nobody waiting for long, and is shown.
+#[test]
+fn a_chain_whose_supervisor_does_not_answer_is_listed() {
+    let place = Place::new();
+    let (still, alive) = (generating(&place, "still"), generating(&place, "alive"));
+    let still = place.start("still", &[&still]);
+    let alive = place.start("alive", &[&alive]);
+    still.signal(Signal::STOP);
+    let began = Instant::now();
+    let list = place.catena(&["list"]);
+    // It is given 3 s; a minute is for a loaded machine to answer for the other.
+    assert!(began.elapsed() < Duration::from_secs(60));
+    let said = &list.assert_code(0).stdout;
+    assert!(
+        said.contains("still: it did not answer within 3s"),
+        "{said}"
+    );
+    assert!(said.contains("\nalive "), "{said}");
+    let listed = place.catena(&["list", "--json"]).json();
+    let silent = |chain: &&Value| chain["silent"].is_string() && chain["pid"].is_null();
+    let chains = listed["chains"].as_array().unwrap();
+    let silent: Vec<_> = chains.iter().filter(silent).collect();
+    assert_eq!(silent.len(), 1, "{listed}");
+    assert_eq!(silent[0]["chain"], "still");
+    still.signal(Signal::CONT);
+    for (name, running) in [("still", still), ("alive", alive)] {
+        place.catena(&["stop", name]).assert_code(0);
+        running.end().assert_code(0);
+    }
+    place.assert_nothing_left();
+}
+
 #[test]
 fn a_time_that_is_none_is_refused() {
     let place = Place::new();
@@ -188,7 +247,7 @@ fn workers_are_given_nothing_that_they_do_not_need() {
         (place.catena(&["status", "bare"]).code == 0).then_some(())
     });
     await_packets(&place, "bare");
-    for (name, has_port) in [("swap", false), ("ports", true)] {
+    for name in ["swap", "ports"] {
         let pid = pid_of(&place, "bare", name).as_raw_nonzero().get();
         let of = |file: &str| std::fs::read(format!("/proc/{pid}/{file}")).unwrap();
         let environment = String::from_utf8(of("environ")).unwrap();
@@ -221,9 +280,12 @@ fn workers_are_given_nothing_that_they_do_not_need() {
             (state("NoNewPrivs:"), state("Seccomp:")),
             ("1".into(), "2".into())
         );
-        if !has_port {
-            assert_eq!(u64::from_str_radix(&state("CapPrm:"), 16), Ok(0));
-        }
+        // These ports need none, as NFs do.
+        assert_eq!(u64::from_str_radix(&state("CapPrm:"), 16), Ok(0));
+        // The control thread and the data path.
+        assert_eq!(state("Threads:"), "2");
+        let adjusted = String::from_utf8(of("oom_score_adj")).unwrap();
+        assert_eq!(adjusted.trim(), "500");
         assert_eq!(u64::from_str_radix(&state("CapInh:"), 16), Ok(0));
         let limits = String::from_utf8(of("limits")).unwrap();
         let limit = |name: &str| limits.lines().find(|line| line.starts_with(name)).unwrap();

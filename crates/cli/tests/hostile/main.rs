@@ -5,6 +5,7 @@
 //! a test harness, `hostile worker ...` is a worker and `hostile [FILTER]` runs the tests.
 //! `CATENA_HOSTILE_SECONDS` sets for how long memory is scribbled over.
 
+mod keepers;
 mod nfs;
 mod programs;
 
@@ -18,8 +19,9 @@ use catena_engine::supervisor::{Options, StartError, Supervisor};
 use catena_measure::probes::Collector;
 use catena_measure::probes::journey::{Journey, Journeys};
 
-use nfs::{ENDLESS, FLOODER, PANICKER, SCRIBBLER, SLANDERER};
-use programs::{GREED, work};
+use keepers::{kept, kept_from_an_heir};
+use nfs::{ENDLESS, FLOODER, GREEDY, PANICKER, SCRIBBLER, SLANDERER};
+use programs::work;
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
@@ -30,7 +32,7 @@ fn main() {
         return;
     }
     let filter = args.iter().skip(1).find(|arg| !arg.starts_with('-'));
-    let tests: [(&str, fn()); 11] = [
+    let tests: [(&str, fn()); 12] = [
         ("a_scribbler_behind_a_copy_link_is_detached", scribbled_copy),
         (
             "a_scribbler_behind_a_read_only_link_is_detached",
@@ -45,6 +47,7 @@ fn main() {
         ),
         ("slander_ends_nobody", slandered),
         ("one_that_does_not_listen_is_ended", deaf),
+        ("a_worker_has_its_share_of_the_machine_and_no_more", greedy),
         ("one_that_floods_is_heard_more_slowly", flooded),
         ("one_that_says_that_it_has_ended_is_not_waited_for", undead),
         ("a_thread_that_never_comes_back_holds_up_no_end", endless),
@@ -64,7 +67,9 @@ fn main() {
 
 fn registry() -> Arc<Registry> {
     let mut nfs = catena_engine::nfs::KINDS.to_vec();
-    nfs.extend([&SCRIBBLER, &PANICKER, &SLANDERER, &FLOODER, &ENDLESS]);
+    nfs.extend([
+        &SCRIBBLER, &PANICKER, &SLANDERER, &FLOODER, &ENDLESS, &GREEDY,
+    ]);
     Arc::new(Registry {
         nfs,
         ports: catena_port::PORTS.to_vec(),
@@ -327,96 +332,42 @@ run: { mode: thread }
     assert_eq!(out.counters["duplicated"], 0);
 }
 
-/// A chain with a keeper: an honest branch beside it, and an honest function behind it.
-fn with_keeper(name: &str, trust: &str) -> Running {
-    start(&format!(
-        "name: {name}
+/// Two greedy NFs, each with its share of half of the machine's memory, in workers of two
+/// threads.
+fn greedy() {
+    let mut running = start(
+        "name: greedy
 ports:
-  in:   {{ generator: {{ rate: 100kpps }} }}
-  out:  {{ sink: {{ verify: true }} }}
-  end:  {{ sink: {{}} }}
+  in:  { generator: { rate: 10kpps } }
+  out: { sink: { verify: true } }
 nfs:
-  split: {{ type: tee }}
-  good:  {{ type: merge }}
-  evil:  {{ type: merge }}
-  last:  {{ type: merge }}
-links:
-  - in -> split
-  - {{ link: split.good -> good, trust: {trust} }}
-  - {{ link: split.evil -> evil, trust: {trust}, overflow: drop_tail }}
-  - {{ link: evil -> last, trust: {trust} }}
-  - {{ link: good -> out, trust: {trust} }}
-  - {{ link: last -> end, trust: {trust} }}
-run: {{ mode: process }}
-"
-    ))
-    .unwrap_or_else(|error| panic!("{error}"))
-}
-
-/// One keeper ends by itself, one is found to be lying. Either way, its successor is honest.
-fn kept() {
-    for (end, trust) in [
-        ("exits", "ro"),
-        ("lies", "ro"),
-        ("exits", "shared"),
-        ("lies", "shared"),
-    ] {
-        let mut running = with_keeper(&format!("keep-{end}-{trust}"), trust);
-        let patience = Duration::from_secs(20);
-        running.until("what it kept is home", patience, |status| {
-            status.recovery.kept_buffers >= GREED as u64
-        });
-        let before = node(&running.supervisor.status(), "last").tx_packets;
-        running.until("packets pass its successor", patience, |status| {
-            node(status, "last").tx_packets > before
-        });
-        let status = running.stop();
-        let was_detached = status.detached.iter().any(|who| who.starts_with("evil: "));
-        assert_eq!(was_detached, end == "lies", "{status:#?}");
-        assert_eq!(status.deaths, 1, "{status:#?}");
-        // Exactly what it kept: nothing is missing, and nothing was freed twice.
-        assert_eq!(status.recovery.kept_buffers, GREED as u64, "{status:#?}");
-        assert_eq!(status.buffers.in_flight, 0, "{status:#?}");
-        assert_eq!(status.buffers.free, status.buffers.allocated, "{status:#?}");
-        // And what it dropped for want of room, which it has not told.
-        let killed = node(&status, "evil").killed;
-        assert!(killed >= GREED as u64, "{status:#?}");
-        for worker in &status.workers {
-            assert_eq!(worker.violations, 0, "{status:#?}");
-        }
-        let (made, out) = (node(&status, "in").rx_packets, node(&status, "out"));
-        assert_eq!(out.counters["verified"], made, "{status:#?}");
-    }
-}
-
-/// The owner of sealed pools dies while a keeper lives: it neither waits for what is kept, nor for
-/// the keeper's answer.
-fn kept_from_an_heir() {
-    let mut running = with_keeper("keep-stays-ro", "ro");
-    let patience = Duration::from_secs(30);
-    running.until("it has kept a lot", patience, |status| {
-        status.buffers.in_flight > GREED as u64
+  one: { type: greedy }
+  two: { type: greedy }
+links: [in -> one -> two -> out]
+run: { mode: process }
+",
+    )
+    .unwrap_or_else(|error| panic!("{error}"));
+    running.until("both have tried", Duration::from_secs(20), |status| {
+        let tried = |name: &str| node(status, name).counters.get("tried") == Some(&1);
+        tried("one") && tried("two") && node(status, "out").tx_packets > 1000
     });
-    let status = running.supervisor.status();
-    let split = status.workers.iter().find(|worker| worker.name == "split");
-    let pid = i32::try_from(split.unwrap().pid.unwrap()).unwrap();
-    let pid = rustix::process::Pid::from_raw(pid).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-    running.until("its successor runs", patience, |status| {
-        let split = status.workers.iter().find(|worker| worker.name == "split");
-        split.is_some_and(|split| split.epoch > 0 && split.state == "running")
-    });
-    let before = node(&running.supervisor.status(), "out").tx_packets;
-    running.until("packets flow", patience, |status| {
-        node(status, "out").tx_packets > before
-    });
+    let total = std::fs::read_to_string("/proc/meminfo").unwrap();
+    let total = total.split_whitespace().nth(1).unwrap();
+    let total: u64 = total.parse::<u64>().unwrap() / 1024;
     let status = running.stop();
-    // Whether the answer is missed first or the turns depends on how fast the machine is.
-    let evil = |who: &String| {
-        who.starts_with("evil: its data path did not answer")
-            || who.starts_with("evil: its data path has not turned")
-    };
-    assert!(status.detached.iter().any(evil), "{status:#?}");
+    // The ports' worker is the third.
+    let share = (total / 2 / 3).max(512);
+    for name in ["one", "two"] {
+        let counters = &node(&status, name).counters;
+        assert_eq!(counters["threads"], 0, "{status:#?}");
+        assert_eq!(counters["holes"], 0, "{status:#?}");
+        assert_eq!(counters["peeks"], 0, "{status:#?}");
+        let got = counters["mebibytes"];
+        assert!(got < share && got > share / 2, "{got} of {share}");
+    }
+    assert_eq!(node(&status, "out").counters["corrupted"], 0);
+    assert!(status.workers.iter().all(|worker| worker.restarts == 0));
 }
 
 fn slandered() {

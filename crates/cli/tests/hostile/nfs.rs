@@ -4,6 +4,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use catena_engine::nf::{BuiltNf, Burst, Nanos, Nf, NfKind, NfPlan};
+use catena_engine::own_counters::CounterSink;
 use catena_engine::protocol::{FromWorker, RegionName};
 use catena_measure::stats::random::Random;
 use catena_shm::fd_passing;
@@ -173,6 +174,87 @@ pub(crate) static FLOODER: NfKind = NfKind {
     schema: || schemars::schema_for!(()),
     plan: |_, _| Ok(NfPlan::new()),
     build: |_, _| Ok(BuiltNf::new(Flooder)),
+};
+
+/// Tries at its first packets to have all of the machine, and to harm who shares memory with it.
+#[derive(Default)]
+struct Greedy {
+    threads: u64,
+    mebibytes: u64,
+    holes: u64,
+    peeks: u64,
+    has_tried: bool,
+}
+
+/// Threads that a greedy one asks for.
+pub(crate) const THREADS_WANTED: u64 = 200;
+/// Pieces of [`PIECE`] bytes that it asks for, which it does not touch: 1 TiB.
+const PIECES_WANTED: u64 = 1 << 14;
+const PIECE: usize = 64 << 20;
+
+impl Greedy {
+    fn try_all(&mut self) {
+        let spawn = |_: &u64| {
+            let thread = std::thread::Builder::new().spawn(std::thread::park);
+            thread.is_ok()
+        };
+        self.threads = (0..THREADS_WANTED).take_while(spawn).count() as u64;
+        let mut pieces: Vec<Vec<u8>> = Vec::with_capacity(1 << 14);
+        while (pieces.len() as u64) < PIECES_WANTED {
+            let mut piece = Vec::new();
+            if piece.try_reserve_exact(PIECE).is_err() {
+                break;
+            }
+            pieces.push(piece);
+        }
+        self.mebibytes = (pieces.len() * (PIECE >> 20)) as u64;
+        let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let is_shared = |path: &std::path::PathBuf| {
+            let name = std::fs::read_link(path).unwrap_or_default();
+            name.to_string_lossy().contains("memfd:catena")
+        };
+        for path in open.map(|entry| entry.path()).filter(is_shared) {
+            use rustix::fs::{FallocateFlags, fallocate};
+            let options = std::fs::OpenOptions::new().write(true).open(path);
+            let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            let is_cut = options.is_ok_and(|file| fallocate(file, hole, 0, 1 << 20).is_ok());
+            self.holes += u64::from(is_cut);
+        }
+        let supervisor = std::os::unix::process::parent_id();
+        let memory = format!("/proc/{supervisor}/mem");
+        self.peeks = u64::from(std::fs::File::open(memory).is_ok());
+    }
+}
+
+impl Nf for Greedy {
+    fn process(&mut self, _burst: &mut Burst<'_>, _now: Nanos) {
+        if !self.has_tried {
+            self.try_all();
+            self.has_tried = true;
+        }
+    }
+
+    fn counters(&self, out: &mut CounterSink<'_>) {
+        out.extend([
+            ("tried", u64::from(self.has_tried)),
+            ("threads", self.threads),
+            ("mebibytes", self.mebibytes),
+            ("holes", self.holes),
+            ("peeks", self.peeks),
+        ]);
+    }
+}
+
+pub(crate) static GREEDY: NfKind = NfKind {
+    name: "greedy",
+    summary: "Wants all of the machine",
+    example: "{}",
+    schema: || schemars::schema_for!(()),
+    plan: |_, _| {
+        let counters = ["tried", "threads", "mebibytes", "holes", "peeks"];
+        Ok(NfPlan::new().counters(counters))
+    },
+    build: |_, _| Ok(BuiltNf::new(Greedy::default())),
 };
 
 /// Never comes back from its first burst.

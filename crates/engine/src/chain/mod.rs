@@ -17,6 +17,7 @@ mod check;
 pub mod diagnostic;
 pub mod diff;
 pub mod document;
+pub mod files;
 pub mod fusion;
 pub(crate) mod limits;
 pub(crate) mod link;

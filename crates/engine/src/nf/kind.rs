@@ -14,6 +14,7 @@ use super::function::Nf;
 use crate::config::{ConfigErrors, PortSide};
 use crate::drop_reason::{DropReason, OWN_REASON_COUNT_MAX};
 use crate::own_counters::COUNTER_COUNT_MAX;
+use crate::shard::moving::{MakeMover, Moves};
 use crate::shard::sharding::Sharding;
 
 /// Most outputs of an NF: a verdict names one in a byte.
@@ -86,6 +87,8 @@ pub struct NfPlan {
     /// What a key of its own reads, as a text that is the same for the same keys: while shards
     /// run, only a configuration with the same text takes the place of theirs.
     pub splits_by: String,
+    /// Whether, and how, what shards know goes with flows that get another shard.
+    pub moves: Moves,
     /// Whether packets that it changes, or makes, have the key of those that they came of.
     pub changes_no_key: bool,
     /// Whether it takes packets of which something is left to a network card: up to 64 KiB that
@@ -112,6 +115,7 @@ impl Default for NfPlan {
             amends: Amends::default(),
             sharding: Sharding::default(),
             splits_by: String::new(),
+            moves: Moves::default(),
             changes_no_key: false,
             carries_segments: false,
         }
@@ -201,6 +205,14 @@ impl NfPlan {
     /// As one whose shards are told apart by what this text says ([`NfPlan::splits_by`]).
     pub fn splits_by(mut self, key: impl Into<String>) -> Self {
         self.splits_by = key.into();
+        self
+    }
+
+    /// As one whose shards hand entries over so, when there are more of them or fewer. Their
+    /// memory is atomic words only ([`catena_shm::state::StateWords`]), and nothing that lies there
+    /// is remembered elsewhere from one turn to the next.
+    pub fn moved_by(mut self, make: MakeMover) -> Self {
+        self.moves = Moves(Some(make));
         self
     }
 

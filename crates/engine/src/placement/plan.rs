@@ -45,6 +45,15 @@ pub struct Placement {
     pub edges: Vec<EdgeSpec>,
 }
 
+impl Placement {
+    /// How many of the workers are processes, in containers or not.
+    pub(crate) fn process_count(&self) -> usize {
+        let is_process = |mode| matches!(mode, Mode::Process | Mode::Container);
+        let modes = self.workers.iter().map(|worker| worker.mode);
+        modes.filter(|mode| is_process(*mode)).count()
+    }
+}
+
 /// Why a chain cannot be placed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {

@@ -2,6 +2,9 @@
 //!
 //! Control path, before a worker's first turn. The engine fills it in; a test may, too.
 
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use catena_shm::pool::PoolMemory;
@@ -28,6 +31,8 @@ pub struct Opening<'a> {
     /// Files, as the configuration names them, that a former instance of this port wrote in this
     /// run of the chain: see [`Opening::goes_on_in`].
     pub goes_on: &'a [String],
+    /// Files that other ports of the chain name, by device and number: see [`Opening::create`].
+    pub taken: &'a [(u64, u64)],
 }
 
 impl<'a> Opening<'a> {
@@ -42,6 +47,7 @@ impl<'a> Opening<'a> {
             queues: 1,
             pools: &[],
             goes_on: &[],
+            taken: &[],
         }
     }
 
@@ -50,5 +56,39 @@ impl<'a> Opening<'a> {
     /// former instance closes the file after this one is opened, and before it is given a packet.
     pub fn goes_on_in(&self, file: &Path) -> bool {
         self.goes_on.iter().any(|one| Path::new(one) == file)
+    }
+
+    /// Opens a file to be written from its start, and cuts off what it held, unless another port of
+    /// the chain reads or writes it, by whatever name: then nothing has happened to it.
+    ///
+    /// # Errors
+    /// It cannot be opened, or is another port's.
+    pub fn create(&self, file: &Path) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        let opened = options
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(file)?;
+        let about = opened.metadata()?;
+        self.check_free(&about)?;
+        if about.is_file() {
+            opened.set_len(0)?;
+        }
+        Ok(opened)
+    }
+
+    /// Refuses a file that another port of the chain reads or writes.
+    ///
+    /// # Errors
+    /// It is another port's.
+    pub fn check_free(&self, about: &Metadata) -> io::Result<()> {
+        match about.is_file() && self.taken.contains(&(about.dev(), about.ino())) {
+            true => Err(io::Error::other(
+                "another port of the chain reads or writes this file, by this name or by a link; \
+                 name another file in one of them",
+            )),
+            false => Ok(()),
+        }
     }
 }

@@ -14,7 +14,7 @@ use crate::nf::{BuildContext, BuiltNf, Inputs, NfKind};
 use crate::nfs::frames::{self, IpPacket};
 use crate::nfs::macswap;
 use crate::placement::{place, place_onto};
-use crate::port::{PortError, PortKind, PortRole};
+use crate::port::{PortError, PortKind, PortNeeds, PortRole};
 use crate::shard::Sharding;
 use crate::shard::key::KeyReader;
 use crate::supervisor::renumber::renumber;
@@ -47,6 +47,7 @@ const QUEUED: PortKind = PortKind {
     summary: "Has queues",
     counters: &[],
     drop_reasons: &[],
+    needs: PortNeeds::NONE,
     schema: nothing,
     check: |_| {
         Ok(PortRole {

@@ -12,7 +12,7 @@
 //! | a change was prepared | it is forgotten |
 //! | a change was being made | all workers are killed; their successors are of the new chain |
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::time::Duration;
 
@@ -193,6 +193,7 @@ impl Supervisor {
             draining: Draining::default(),
             is_stopping: false,
             change,
+            standing: BTreeSet::new(),
             passed: None,
             pulse: Pulse::default(),
             probing: book.probing.map(|settings| (settings, now())),

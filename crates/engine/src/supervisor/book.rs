@@ -102,6 +102,7 @@ pub(super) struct Life {
 pub(super) struct WrittenContainers {
     pub(super) engine: String,
     pub(super) system_calls: Option<PathBuf>,
+    pub(super) user: String,
 }
 
 /// A worker's container.

@@ -38,7 +38,9 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::chain::{Chain, Mode};
 use crate::placement::Placement;
-use crate::supervisor::container::limits::{PRIVATE_BYTES_MAX, TASKS_MAX, own_limits, user_of};
+use crate::supervisor::container::limits::{
+    PRIVATE_BYTES_MAX, TASKS_MAX, maps_users, own_limits, user_of,
+};
 use crate::supervisor::runtime_dir::RuntimeDir;
 use crate::supervisor::start_error::SpawnError;
 
@@ -63,6 +65,8 @@ pub(super) struct Plan {
     socket_dir: PathBuf,
     /// The list of system calls that workers may use; none where workers join.
     system_calls: Option<PathBuf>,
+    /// User and group of the containers.
+    user: String,
 }
 
 /// The containers of a chain, as far as they are not workers.
@@ -157,6 +161,7 @@ impl Plan {
                 engine: JOIN,
                 socket_dir,
                 system_calls: None,
+                user: String::new(),
             });
         }
         let is_asked = |engine: &&str| asked.as_deref().is_none_or(|name| name == *engine);
@@ -166,8 +171,11 @@ impl Plan {
                 Ok(_) => {
                     let list = filter::leave_in(runtime.path())
                         .map_err(|error| format!("the list of system calls: {error}"))?;
+                    let are_mapped = maps_users(engine, |args| ask(engine, args))
+                        .map_err(|why| format!("{engine} does not say who it runs as: {why}"))?;
                     return Ok(Self {
                         engine,
+                        user: user_of(&socket_dir, are_mapped),
                         socket_dir,
                         system_calls: Some(list),
                     });
@@ -232,7 +240,7 @@ impl Plan {
             Network::None => "none",
             Network::Bridge => "bridge",
         };
-        command.args(["--network", network, "--user", &user_of(&self.socket_dir)]);
+        command.args(["--network", network, "--user", &self.user]);
         command.args(["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]);
         let memory = format!("{}b", shared_bytes.saturating_add(PRIVATE_BYTES_MAX));
         command.args(["--memory", &memory, "--pids-limit", TASKS_MAX]);

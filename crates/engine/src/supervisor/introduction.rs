@@ -11,6 +11,7 @@ use catena_shm::record_ring::RecordPage;
 use catena_shm::region::{Region, RegionError, Sharing};
 use catena_shm::ring_memory::{RingEnd, Side};
 
+use crate::chain::files;
 use crate::placement::node_spec;
 use crate::protocol::{Adoption, Assignment, RegionName, StartIndex, ToWorker};
 use crate::supervisor::clock::now;
@@ -110,8 +111,10 @@ impl Supervisor {
             core: spec.core.or_else(|| self.core_for(worker)),
             clock: self.clock.parts(),
             mode: spec.mode,
+            processes: placement.process_count(),
             netns: spec.netns.clone(),
             is_bypass: self.instances[worker].is_bypass,
+            files: files::there(&self.chain, &self.options.registry),
         }
     }
 

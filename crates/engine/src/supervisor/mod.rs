@@ -31,7 +31,8 @@
 //! - `probing`: what probes of workers note, and who reads it.
 //! - `status`: counters summed over lives, for people and machines; `merged`: over shards.
 //! - `sockets`: introductions over TCP; `tcp_links`: which links those are for.
-//! - `states`: memory that outlives NFs; `handover`: who is given it.
+//! - `states`: memory that outlives NFs; `handover`: who is given it; `hand_off`: what shards know
+//!   goes with flows that get another shard.
 //! - `estate`: what a successor of this supervisor needs; `book`: the text of it; `bookkeeping`:
 //!   when it is written; `keeper`: the process that keeps it; `adoption`: taking it over;
 //!   `inheritance`: what was left; `course`: how it came to be.
@@ -70,6 +71,7 @@ mod emptying;
 mod ending;
 mod estate;
 mod evidence;
+mod hand_off;
 mod handover;
 mod hearing;
 mod homeward;
@@ -103,7 +105,7 @@ mod tcp_links;
 mod turns;
 pub mod watchdog;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -237,6 +239,8 @@ pub struct Supervisor {
     is_stopping: bool,
     /// How far a change of the chain has come.
     change: Change,
+    /// Workers that stand still, and are not replaced: their NFs' memory is being changed.
+    standing: BTreeSet<usize>,
     /// Before when nobody looks for packets of those who have left the chain.
     passed: Option<Instant>,
     /// What probes note, and since when.

@@ -103,7 +103,8 @@ impl Supervisor {
         let workers: Vec<usize> = self.respawns.keys().copied().collect();
         for worker in workers {
             let has_left = self.placement.workers[worker].nodes.is_empty();
-            if self.instances[worker].state != State::Dead || has_left {
+            let stands = self.standing.contains(&worker);
+            if self.instances[worker].state != State::Dead || has_left || stands {
                 continue;
             }
             self.watch_drain(worker);

@@ -1,6 +1,6 @@
 //! The beginning of a chain: every worker runs, or nothing does; and how one worker is started.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -84,6 +84,7 @@ impl Supervisor {
             draining: Draining::default(),
             is_stopping: false,
             change: Change::No,
+            standing: BTreeSet::new(),
             passed: None,
             pulse: Pulse::default(),
             probing: None,

@@ -15,6 +15,7 @@ use catena_shm::state;
 
 use crate::chain::{Chain, Node, NodeKind};
 use crate::nf::StatePlan;
+use crate::shard::moving::MakeMover;
 
 /// One region.
 #[derive(Clone, Debug)]
@@ -70,10 +71,41 @@ pub(super) fn states_of(node: &Node) -> &[StatePlan] {
     }
 }
 
+/// Whether, and how, what the shards of `before` know can be had by those of `after`.
+pub(super) fn mover_between(before: &Node, after: &Node) -> Option<MakeMover> {
+    let (
+        NodeKind::Nf {
+            kind: was,
+            plan: old,
+            ..
+        },
+        NodeKind::Nf { kind, plan, .. },
+    ) = (&before.kind, &after.kind)
+    else {
+        return None;
+    };
+    let (from, to) = (before.shard.as_ref()?, after.shard.as_ref()?);
+    let is_same = from.of == to.of && was.name == kind.name && old.state == plan.state;
+    (is_same && from.count != to.count && old.splits_by == plan.splits_by)
+        .then_some(plan.moves.0)
+        .flatten()
+}
+
 /// What becomes of the memory of nodes that are in both chains, for people: one line for each
 /// region that a node with other settings keeps, or does not.
 pub fn fates(old: &Chain, new: &Chain) -> Vec<String> {
     let mut lines = Vec::new();
+    for after in &new.nodes {
+        let moves = |before: &&Node| mover_between(before, after).is_some();
+        let first = after.shard.as_ref().filter(|shard| shard.index == 0);
+        if let (Some(shard), Some(before)) = (first, old.nodes.iter().find(moves)) {
+            let was = before.shard.as_ref().map_or(1, |shard| shard.count);
+            lines.push(format!(
+                "  node {}: flows go with their shard, of {} instead of {was}",
+                shard.of, shard.count
+            ));
+        }
+    }
     for before in &old.nodes {
         let Some(after) = new.nodes.iter().find(|node| node.name == before.name) else {
             continue;

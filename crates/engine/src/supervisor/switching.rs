@@ -39,6 +39,7 @@ impl Supervisor {
             .map(|worker| (worker, self.instances[worker].epoch))
             .collect();
         self.change = Change::Admitting(Leaving::of(old, &self.placement));
+        let hand_offs = self.hand_offs(old_chain, old);
         self.adopt_new_states();
         let leaving = self.leaving(old);
         // Those that go take in by which lanes their last buffers come home.
@@ -60,6 +61,7 @@ impl Supervisor {
         self.await_each(&admitting, Changing::Admitted);
         self.change.has_admitted();
         self.await_new(old.workers.len());
+        self.hold(&hand_offs.receivers());
         for life in &staying {
             let rewiring = self.rewiring(life.0);
             if let Some(instance) = self.same_life(*life) {
@@ -68,8 +70,10 @@ impl Supervisor {
             }
         }
         self.await_each(&staying, Changing::Rewired);
+        let behind = self.marks_in_front_of(&hand_offs);
         let going: Vec<RingName> = self.going(old_chain, &rings(old));
         let drained = self.run_empty(old_chain, (&staying, &leaving), &going);
+        self.hand_off(hand_offs, behind);
         for life in &staying {
             self.have_let_go(*life);
         }
@@ -121,7 +125,7 @@ impl Supervisor {
     }
 
     /// Waits until those that live on have come so far, and ends who does not.
-    fn await_each(&mut self, lives: &[Life], wanted: Changing) {
+    pub(super) fn await_each(&mut self, lives: &[Life], wanted: Changing) {
         let is_late = |this: &Self, life: &Life| {
             this.is_same_life(*life) && this.instances[life.0].changing != wanted
         };
@@ -135,7 +139,7 @@ impl Supervisor {
     }
 
     /// Ends workers that live, if they can be ended, and waits until they have.
-    fn end_those(&mut self, workers: &[usize], why: &str) {
+    pub(super) fn end_those(&mut self, workers: &[usize], why: &str) {
         let mut ended = Vec::new();
         for worker in workers {
             let instance = &self.instances[*worker];

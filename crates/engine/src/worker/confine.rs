@@ -1,15 +1,16 @@
 //! Where a worker runs, and what one in a process of its own gives up before its first turn.
 //!
-//! Control path, between assignment and building. Threads share the supervisor's process and
-//! containers are confined by their engine; here it is for `process`. What follows is inherited by
-//! the data path, a thread of this one:
+//! Control path, between assignment and building. Threads share the supervisor's process; here it
+//! is for `process` and `container`, which its engine confines as well. What follows is inherited
+//! by the data path, a thread of this one:
 //!
 //! - it gains no rights by any program (`no_new_privs`);
-//! - of root's capabilities it keeps those by which ports open interfaces and files, and none at
-//!   all
-//!   if it runs no port;
-//! - its private memory and its descriptors are limited;
-//! - system calls that no worker needs are refused ([`catena_shm::confine`]).
+//! - of root's capabilities it keeps those that its kinds of ports need, and its data path none
+//!   unless one of them needs some there ([`crate::port::PortNeeds`]);
+//! - its private memory and its descriptors are limited, and when memory is short it goes first;
+//! - it has two threads and starts no other, unless a kind of port does;
+//! - system calls that no worker needs are refused, and so is looking into other processes
+//!   ([`catena_shm::confine`]).
 
 use std::io;
 use std::os::fd::AsFd;
@@ -19,42 +20,107 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::system::sysinfo;
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
 
-use crate::protocol::{Assignment, FromWorker};
+use crate::chain::Mode;
+use crate::chain::registry::Registry;
+use crate::protocol::{Assignment, FromWorker, NodeSpec};
 use crate::worker::connection::Connection;
 use crate::worker::serve_error::ServeError;
 
 /// Descriptors of a worker, at most: two for each end of a ring or lane, and those of its ports.
 const DESCRIPTORS_MAX: u64 = 8192;
-/// Private memory of a worker, at least, and as a part of the machine's. Pools and what outlives
-/// the worker are shared memory and do not count.
-const MEMORY_MIN: u64 = 1 << 30;
+/// Private memory of a worker, at least, and as a part of the machine's that its chain's workers
+/// share. Pools and what outlives the worker are shared memory and do not count.
+const MEMORY_MIN: u64 = 512 << 20;
 const MEMORY_PART: u64 = 2;
+/// How likely a worker is to be ended when the machine has no memory left: before whoever is as
+/// large (`oom_score_adj`, of 1000).
+const ENDED_FIRST: &str = "500";
 
-/// What a port may need to open interfaces, files of others, and memory for devices.
-const FOR_PORTS: CapabilitySet = CapabilitySet::NET_ADMIN
-    .union(CapabilitySet::NET_RAW)
-    .union(CapabilitySet::DAC_OVERRIDE)
-    .union(CapabilitySet::IPC_LOCK)
-    .union(CapabilitySet::SYS_NICE)
-    .union(CapabilitySet::SYS_ADMIN)
-    .union(CapabilitySet::BPF);
+/// What the worker's nodes take beyond what every worker has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept {
+    is_confined: bool,
+    rights: CapabilitySet,
+    data_rights: CapabilitySet,
+    threads: bool,
+}
 
-/// Confines this process as far as the assignment allows.
+impl Kept {
+    /// What `assignment` says that is.
+    pub(super) fn of(assignment: &Assignment, registry: &Registry) -> Self {
+        let mut kept = Self {
+            is_confined: matches!(assignment.mode, Mode::Process | Mode::Container),
+            rights: CapabilitySet::empty(),
+            data_rights: CapabilitySet::empty(),
+            threads: false,
+        };
+        for node in assignment.nodes.iter().filter(|node| node.is_port) {
+            if names_a_file(node, registry) {
+                kept.rights |= CapabilitySet::DAC_OVERRIDE;
+            }
+            let Some(kind) = registry.port(&node.type_name) else {
+                continue;
+            };
+            kept.rights |= kind.needs.rights;
+            if kind.needs.rights_while_running {
+                kept.data_rights |= kind.needs.rights;
+            }
+            kept.threads |= kind.needs.threads;
+        }
+        kept
+    }
+
+    /// What the data path's thread gives up beyond what its process has.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub(super) fn give_up_in_data_path(&self) -> io::Result<()> {
+        if !self.is_confined {
+            return Ok(());
+        }
+        keep_capabilities(self.data_rights)?;
+        self.refuse_threads()
+    }
+
+    /// Once the data path has its thread.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub(super) fn refuse_threads(&self) -> io::Result<()> {
+        if self.is_confined && !self.threads {
+            confine::refuse_threads()?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether the port, or something around it, opens files that may be other users'.
+fn names_a_file(node: &NodeSpec, registry: &Registry) -> bool {
+    let wraps = node.wraps.iter().map(|(name, _)| name);
+    let mut kinds = wraps.chain([&node.type_name]);
+    kinds.any(|kind| registry.files.iter().any(|key| key.of == kind))
+}
+
+/// Private bytes of each of `workers` processes of a chain, where there are `total`.
+pub(crate) fn private_bytes(total: u64, workers: usize) -> u64 {
+    (total / MEMORY_PART / (workers as u64).max(1)).max(MEMORY_MIN)
+}
+
+/// Confines this process as far as `kept` allows.
 ///
 /// # Errors
 /// What the kernel refused; the worker must not run then.
-fn confine(assignment: &Assignment) -> io::Result<()> {
+fn confine(assignment: &Assignment, kept: &Kept) -> io::Result<()> {
     set_no_new_privs(true)?;
-    let has_port = assignment.nodes.iter().any(|node| node.is_port);
-    let kept = if has_port {
-        FOR_PORTS
-    } else {
-        CapabilitySet::empty()
-    };
-    keep_capabilities(kept)?;
-    let memory = (sysinfo().totalram as u64 / MEMORY_PART).max(MEMORY_MIN);
-    lower(Resource::Data, memory)?;
+    // Whoever is to be ended later anyway, or may not say so, is left as it is.
+    let _ = std::fs::write("/proc/self/oom_score_adj", ENDED_FIRST);
+    keep_capabilities(kept.rights)?;
+    let total = sysinfo().totalram as u64;
+    lower(Resource::Data, private_bytes(total, assignment.processes))?;
     lower(Resource::Nofile, DESCRIPTORS_MAX)?;
+    if assignment.mode == Mode::Process {
+        confine::keep_to_itself()?;
+    }
     confine::refuse_system_calls()
 }
 
@@ -123,8 +189,12 @@ pub(super) fn enter_netns(
 pub(super) fn give_up_rights(
     connection: &Connection,
     assignment: &Assignment,
+    kept: &Kept,
 ) -> Result<(), ServeError> {
-    let Err(error) = confine(assignment) else {
+    if !kept.is_confined {
+        return Ok(());
+    }
+    let Err(error) = confine(assignment, kept) else {
         return Ok(());
     };
     let message = format!(

@@ -17,6 +17,7 @@
 //! - `serve`: what the supervisor says, from first word to last; `connection`: how it is heard;
 //!   `serve_error`: why it is heard no more.
 //! - `confine`: where a worker runs, and what one in a process of its own gives up.
+//! - `berth`: the data path's thread.
 //! - `doorbell`: how the control thread reaches the data path.
 //! - `connect`: who connects to whom on TCP links; `address`: where.
 //! - `ends`: ends of links that are ports; `link_end`: which they are.
@@ -24,6 +25,7 @@
 
 mod accounts;
 mod address;
+mod berth;
 pub mod build;
 mod build_error;
 mod built;

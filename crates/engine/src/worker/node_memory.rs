@@ -284,8 +284,10 @@ mod tests {
             core: None,
             clock: [0; 3],
             mode: crate::chain::Mode::Thread,
+            processes: 0,
             netns: None,
             is_bypass: false,
+            files: Vec::new(),
         }
     }
 

@@ -9,6 +9,7 @@ use catena_shm::pool::{PoolMemory, PoolView};
 use catena_shm::region::{HUGE_PAGE_BYTES, PAGE_BYTES, RegionError};
 use catena_shm::ring_memory::{RingEnd, Side};
 
+use crate::chain::files::named;
 use crate::chain::registry::Registry;
 use crate::config::ConfigErrors;
 use crate::geometry::{lane_geometry, pool_geometry, pool_sharing, ring_geometry};
@@ -164,6 +165,9 @@ pub(super) fn open(
     let kind = registry.port(&spec.type_name);
     let kind = kind.ok_or_else(|| failed(format!("unknown port type {}", spec.type_name)))?;
     let goes_on = files_to_go_on_in(spec, before, registry, assignment.epoch);
+    let files = assignment.files.iter();
+    let others = files.filter(|(node, _)| *node != spec.index);
+    let taken: Vec<_> = others.map(|(_, id)| *id).collect();
     let opening = Opening {
         receives: spec.receives,
         sends: assignment.edges.iter().any(|edge| edge.to == spec.index),
@@ -172,6 +176,7 @@ pub(super) fn open(
         queues: spec.shard_count,
         pools,
         goes_on: &goes_on,
+        taken: &taken,
         ..Opening::alone(&assignment.dir)
     };
     let mut port =
@@ -212,12 +217,9 @@ fn files_to_go_on_in(
 fn written_files(spec: &NodeSpec, registry: &Registry) -> Vec<String> {
     let wraps = spec.wraps.iter().map(|(name, config)| (&**name, config));
     let parts = std::iter::once((&*spec.type_name, &spec.config)).chain(wraps);
-    let files = parts.flat_map(|(of, config)| {
-        let keys = registry.files.iter();
-        let keys = keys.filter(move |key| key.of == of && key.writes);
-        keys.filter_map(|key| Some(config.get(key.key)?.as_str()?.to_owned()))
-    });
-    files.collect()
+    let files = named(parts, registry).into_iter();
+    let written = files.filter(|file| file.writes);
+    written.map(|file| file.name.to_owned()).collect()
 }
 
 #[cfg(test)]

@@ -82,6 +82,8 @@ pub enum Command {
     Inputs(Vec<(usize, Vec<(usize, u8)>)>, Vec<RxLink>),
     /// Take no more packets in; the round in which this is asked.
     Drain(u64),
+    /// Stand still, or go on.
+    Hold(bool),
     /// Finish.
     Stop,
     /// What probes are to note.
@@ -136,6 +138,8 @@ pub struct Runner {
     pub drain_round: u64,
     /// Whether the supervisor knows that this worker is drained.
     pub drained_said: bool,
+    /// Whether it stands still, since somebody else changes the memory of its NFs.
+    pub is_held: bool,
     /// Words to sleep on; kept, so that falling asleep allocates nothing.
     pub words: Vec<WaitWord>,
     /// What it sleeps on if links of it are sockets.
@@ -203,7 +207,7 @@ impl Runner {
                 pace.finished_said = (self.report)(&FromWorker::Finished);
             }
         }
-        let moved = self.turn.run(&mut self.graph, &mut self.pools, Nanos(now));
+        let moved = self.turn(now);
         if moved {
             self.sums.busy_turns += 1;
             pace.busy_since = Some(now);
@@ -212,6 +216,12 @@ impl Runner {
             self.sums.idle_turns += 1;
         }
         moved
+    }
+
+    /// A turn, unless it stands still.
+    #[inline]
+    fn turn(&mut self, now: u64) -> bool {
+        !self.is_held && self.turn.run(&mut self.graph, &mut self.pools, Nanos(now))
     }
 
     /// Before the first turn.
@@ -278,7 +288,7 @@ impl Runner {
         bell::full_fence();
         // The last look: whoever published before seeing that we wait is found now.
         let now = self.clock.now_ns();
-        let moved = self.turn.run(&mut self.graph, &mut self.pools, Nanos(now));
+        let moved = self.turn(now);
         if moved {
             self.sums.busy_turns += 1;
         }
@@ -341,7 +351,12 @@ impl Runner {
     }
 
     fn tick(&mut self, now: u64) {
-        for node in &mut self.graph.nodes {
+        let ticked = if self.is_held {
+            &mut [][..]
+        } else {
+            &mut self.graph.nodes[..]
+        };
+        for node in ticked {
             if let Work::Nf(nf) = &mut node.work {
                 nf.tick(Nanos(now));
                 node.holding.is_due = node.holding.emits;
@@ -436,6 +451,11 @@ impl Runner {
                     self.drain_round = round;
                     self.drained_said = false;
                     self.tell_drained();
+                }
+                Command::Hold(is_held) => {
+                    self.is_held = is_held;
+                    // What was due before may not be now; the next turn says what is.
+                    self.turn.next_event = None;
                 }
                 Command::Stop => return false,
                 Command::Probe(settings) => {

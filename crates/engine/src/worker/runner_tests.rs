@@ -95,6 +95,7 @@ fn runner(node: WorkerNode, pools: Pools) -> Runner {
         sums: WorkerCounters::default(),
         drain_round: 0,
         drained_said: false,
+        is_held: false,
         words: Vec::new(),
         sockets: None,
         stored_at: 0,

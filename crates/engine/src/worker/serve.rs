@@ -18,15 +18,15 @@ use catena_shm::schedule::{SHORTEST_SLICE, ask_for_slices};
 use catena_shm::tsc::{self, Clock};
 use rustix::event::{Timespec, epoll};
 
-use crate::chain::Mode;
 use crate::chain::registry::Registry;
 use crate::link::RxLink;
 use crate::nf::exchange::{Handled, NfControl};
 use crate::probe::Tier;
 use crate::protocol::{Assignment, FromWorker, PortClosing, RegionName, ToWorker, VERSION};
 use crate::stats::{RECLAIMED_WORD, WorkerCounters};
+use crate::worker::berth::Berth;
 use crate::worker::build::{Built, Controls, Making, page_layout};
-use crate::worker::confine::{enter_netns, give_up_rights, pin};
+use crate::worker::confine::{Kept, enter_netns, give_up_rights};
 use crate::worker::connect::{Connector, FIRST_EVENT, Joined};
 use crate::worker::connection::{Connection, Reports};
 use crate::worker::doorbell::Doorbell;
@@ -56,9 +56,9 @@ pub fn serve(socket: OwnedFd, token: &str, registry: &Registry) -> Result<(), Se
     )?;
     let (assignment, brought) = receive_assignment(&mut connection)?;
     enter_netns(&connection, &assignment)?;
-    if assignment.mode == Mode::Process {
-        give_up_rights(&connection, &assignment)?;
-    }
+    let kept = Kept::of(&assignment, registry);
+    give_up_rights(&connection, &assignment, &kept)?;
+    let berth = Berth::start(&assignment, kept)?;
     let mut making = make(&connection, assignment, brought, registry)?;
     loop {
         let (record, fds) = connection.receive()?;
@@ -67,7 +67,7 @@ pub fn serve(socket: OwnedFd, token: &str, registry: &Registry) -> Result<(), Se
         }
     }
     let (mut control, runner) = Control::of(connection, making, registry)?;
-    control.start(runner)?;
+    control.start(runner, berth)?;
     let stopped = control.obey();
     let Control {
         connection,
@@ -247,6 +247,7 @@ fn assemble(
         },
         drain_round: 0,
         drained_said: false,
+        is_held: false,
         words: Vec::with_capacity(bell::WORDS_MAX),
         sockets,
         stored_at: 0,
@@ -261,18 +262,6 @@ fn assemble(
         plugs,
     };
     Ok((runner, running, connector))
-}
-
-/// Ends the control connection when the data path panics, so that the supervisor sees a dead
-/// worker.
-struct HangUpOnPanic(Arc<OwnedFd>);
-
-impl Drop for HangUpOnPanic {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let _ = rustix::net::shutdown(&*self.0, rustix::net::Shutdown::Both);
-        }
-    }
 }
 
 /// The control thread while the data path runs.
@@ -332,20 +321,8 @@ impl<'a> Control<'a> {
     }
 
     /// Starts the data path.
-    fn start(&mut self, runner: Runner) -> Result<(), ServeError> {
-        let core = self.assignment.core;
-        let hang_up = HangUpOnPanic(self.connection.socket().clone());
-        let name = self.assignment.nodes.first();
-        let name = name.map_or("worker", |node| node.name.as_str());
-        let thread = std::thread::Builder::new()
-            .name(name.chars().take(15).collect())
-            .spawn(move || {
-                let _guard = hang_up;
-                pin(core);
-                runner.run()
-            });
-        let no_thread = |error| format!("no thread for the data path: {error}");
-        self.running.thread = Some(thread.map_err(|error| ServeError::Protocol(no_thread(error)))?);
+    fn start(&mut self, runner: Runner, berth: Berth) -> Result<(), ServeError> {
+        self.running.thread = Some(berth.run(runner, self.connection.socket().clone()));
         self.connection.send(&FromWorker::Started, &[])
     }
 
@@ -436,6 +413,7 @@ impl<'a> Control<'a> {
             ToWorker::EndSeek => running.command(Command::EndSeek),
             ToWorker::Sync { id } => running.command(Command::Sync(id)),
             ToWorker::Drain { round } => running.command(Command::Drain(round)),
+            ToWorker::Hold { is_held } => running.command(Command::Hold(is_held)),
             ToWorker::Resume { nonce } => self.connection.resume(nonce)?,
             ToWorker::Probe(settings) => {
                 // Here, so that the data path meets no page fault.

@@ -31,7 +31,9 @@ use std::time::Duration;
 
 use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
-use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState, TxBurst};
+use catena_engine::port::{
+    Port, PortError, PortKind, PortNeeds, PortRole, RxBurst, RxState, TxBurst,
+};
 use catena_measure::traffic::TickRate;
 use catena_port::buffer_wait::Buffer;
 use catena_shm::tsc;
@@ -50,6 +52,7 @@ pub const KIND: PortKind = PortKind {
     summary: "Sends chunks of frames around a loop and judges what comes back",
     counters: results::COUNTERS,
     drop_reasons: &[],
+    needs: PortNeeds::NONE,
     schema: || schemars::schema_for!(Config),
     check: |config| {
         Config::parse(config)?;

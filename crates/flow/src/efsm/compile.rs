@@ -40,6 +40,7 @@ pub fn compile(document: &Document) -> Result<Compiled, Vec<Problem>> {
         problems: &mut problems,
         names: ProgramNames::default(),
         widths: Vec::new(),
+        last: None,
     }
     .program();
     match program {
@@ -64,6 +65,8 @@ pub(super) struct Compiling<'a> {
     pub(super) problems: &'a mut Problems,
     pub(super) names: ProgramNames,
     widths: Vec<Width>,
+    /// The first element that decides about every packet.
+    last: Option<usize>,
 }
 
 impl Compiling<'_> {
@@ -92,7 +95,8 @@ impl Compiling<'_> {
             self.problems
                 .error("elements", "there is no element", repair);
         }
-        check::globals(self.document, &read, &written, self.problems);
+        let used = (&read, &written);
+        check::shared(self.document, used, self.last, self.problems);
         is_whole.then(|| Program {
             metadata: self.widths,
             elements,
@@ -282,7 +286,13 @@ impl Compiling<'_> {
             widths: &self.widths,
         }
         .element();
-        check::element(model, &parsed, &names, self.problems);
+        let known = check::Known {
+            program: &self.names,
+            element: &names,
+        };
+        if check::element(model, &parsed, known, self.problems) {
+            self.last = self.last.or(Some(number));
+        }
         read.extend(names.read);
         written.extend(names.written);
         element
@@ -488,6 +498,7 @@ impl Compiling<'_> {
         let statements = self.statements(&format!("{path}.do"), &model.statements);
         Some(Transition {
             path,
+            is_from_some: !names.is_empty(),
             from,
             on: model.on,
             conditions,

@@ -4,6 +4,8 @@
 //! before the packet, but for what `before` has written. Then the transition's mark, state and
 //! timeouts, then its statements.
 
+use catena_engine::units::Span;
+
 use crate::program::ir::{Code, Element, End, FlowRegister, Flows, Op, Value, WhenFull, Width};
 use crate::program::layout::pack_registers;
 use crate::{Shape, Timeouts};
@@ -21,11 +23,13 @@ use super::syntax;
 pub(super) const FORGET: &str = "forget";
 
 /// A transition whose strings are parsed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Transition {
     pub(super) path: String,
     /// Numbers of states; all, where the file names none.
     pub(super) from: Vec<usize>,
+    /// Whether the file names some.
+    pub(super) is_from_some: bool,
     pub(super) on: On,
     /// What must hold, all of it.
     pub(super) conditions: Vec<Node>,
@@ -39,7 +43,7 @@ pub(super) struct Transition {
 }
 
 /// An element whose strings are parsed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Parsed {
     pub(super) path: String,
     pub(super) states: Vec<String>,
@@ -128,7 +132,7 @@ impl ElementLowering<'_> {
             .states
             .get(self.parsed.initial)
             .map(String::as_str);
-        let timeouts = self.timeouts_of(initial.unwrap_or_default());
+        let timeouts = timeouts_of(self.model, initial.unwrap_or_default());
         let when_full = self.when_full(path)?;
         Some(Flows {
             shape: Shape::new(key_words as u32, state_words as u32, self.model.flows),
@@ -176,26 +180,6 @@ impl ElementLowering<'_> {
             labels |= 1_u64.checked_shl(u32::try_from(at).ok()?)?;
         }
         (labels != 0).then_some(WhenFull::EvictOldestIn(labels))
-    }
-
-    /// When a flow's time in a state is over.
-    fn timeouts_of(&self, state: &str) -> Timeouts {
-        let own = self
-            .model
-            .states
-            .get(state)
-            .copied()
-            .flatten()
-            .unwrap_or_default();
-        let StateModel { idle, hard } = own;
-        let ns = |own: Option<catena_engine::units::Span>, all: Option<_>| {
-            own.or(all)
-                .map_or(0, |span: catena_engine::units::Span| span.ns)
-        };
-        Timeouts {
-            idle_ns: ns(idle, self.model.idle),
-            hard_ns: ns(hard, self.model.hard),
-        }
     }
 
     /// Statements as code.
@@ -352,8 +336,8 @@ impl ElementLowering<'_> {
             register: 0,
             from: Value::Const(next as u128, *width),
         });
-        let timeouts = self.timeouts_of(&self.parsed.states[next]);
-        let before = self.timeouts_of(&self.parsed.states[state]);
+        let timeouts = timeouts_of(self.model, &self.parsed.states[next]);
+        let before = timeouts_of(self.model, &self.parsed.states[state]);
         // A flow that stays keeps its hard timeout; one whose time is over needs a new one.
         if next != state || transition.on == On::Timeout || timeouts != before {
             code.op(Op::Timeouts {
@@ -371,6 +355,17 @@ impl ElementLowering<'_> {
             notes.len() - 1
         });
         u16::try_from(at).unwrap_or(u16::MAX)
+    }
+}
+
+/// When a flow's time in a state is over.
+pub(super) fn timeouts_of(model: &ElementModel, state: &str) -> Timeouts {
+    let own = model.states.get(state).copied().flatten();
+    let StateModel { idle, hard } = own.unwrap_or_default();
+    let ns = |own: Option<Span>, all: Option<Span>| own.or(all).map_or(0, |span| span.ns);
+    Timeouts {
+        idle_ns: ns(idle, model.idle),
+        hard_ns: ns(hard, model.hard),
     }
 }
 

@@ -208,8 +208,12 @@ impl Lowering<'_> {
                     .value(width, |to| Op::Global { to, global, index });
                 Typed::Of(value, width)
             }
-            Meaning::Metadata(slot, width) => Typed::Of(Value::Slot(slot), width),
+            Meaning::Metadata(slot, width) => {
+                self.element.read.insert(name.to_owned());
+                Typed::Of(Value::Slot(slot), width)
+            }
             Meaning::Constant(node) | Meaning::Condition(node) => {
+                self.element.read.insert(format!("conditions.{name}"));
                 if self.depth == NESTED_MAX {
                     return fail(
                         at,
@@ -234,15 +238,28 @@ impl Lowering<'_> {
     }
 
     fn element_of(&mut self, name: &str, index: &Node, at: usize) -> Lowered<Typed> {
-        let Meaning::Global(global, width, _) = self.meaning(name, at)? else {
+        let Meaning::Global(global, width, count) = self.meaning(name, at)? else {
             return fail(at, format!("{name} is no array"), "leave the index away");
         };
         self.element.read.insert(name.to_owned());
-        let (index, _) = self.sized(index)?;
+        let index = self.index(name, index, count)?;
         let value = self
             .code
             .value(width, |to| Op::Global { to, global, index });
         Ok(Typed::Of(value, width))
+    }
+
+    /// An index; one that is known lies within the array.
+    pub(super) fn index(&mut self, name: &str, index: &Node, count: u32) -> Lowered<Value> {
+        let (value, _) = self.sized(index)?;
+        match value {
+            Value::Const(number, _) if number >= u128::from(count) => fail(
+                index.at,
+                format!("{name} has {count} elements: there is no {name}[{number}]"),
+                format!("write an index from 0 to {}", count.saturating_sub(1)),
+            ),
+            value => Ok(value),
+        }
     }
 
     fn bytes(&mut self, name: &str, from: &Node, count: u8, at: usize) -> Lowered<Typed> {
@@ -463,6 +480,7 @@ impl Lowering<'_> {
             let repair = format!("write one of the element's meters: {}", names.join(", "));
             return fail(which.at, format!("there is no meter {which}"), repair);
         };
+        self.element.read.insert(format!("meters.{which}"));
         let cost = if is_of_bytes {
             let fact = crate::program::ir::Fact::Len;
             let len = self.code.value(fact.width(), |to| Op::Fact { to, fact });

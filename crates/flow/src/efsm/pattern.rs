@@ -151,8 +151,13 @@ pub(super) fn pattern_nodes(
                 }
                 width => return Err(format!("a prefix has at most {width} bits")),
             };
+            if a & !mask != 0 {
+                return Err(format!(
+                    "\"{text}\" has bits outside its mask: it would never match"
+                ));
+            }
             let masked = join(Infix::And, node, number(mask));
-            vec![join(Infix::Equal, masked, number(a & mask))]
+            vec![join(Infix::Equal, masked, number(a))]
         }
     })
 }

@@ -135,11 +135,11 @@ impl Lowering<'_> {
                 Ok(())
             }
             Expression::Index(name, index) => {
-                let Meaning::Global(global, width, _) = self.meaning(name, at)? else {
+                let Meaning::Global(global, width, count) = self.meaning(name, at)? else {
                     return fail(at, format!("{name} is no array"), "leave the index away");
                 };
                 self.element.written.insert(name.clone());
-                let (index, _) = self.sized(index)?;
+                let index = self.index(name, index, count)?;
                 let from = self.of_width(value, width)?;
                 self.code.op(Op::SetGlobal {
                     global,
@@ -326,6 +326,7 @@ impl Lowering<'_> {
                 "name one of templates",
             );
         };
+        self.element.read.insert(format!("templates.{name}"));
         let output = self.output(all, 1)?;
         let names = self.program.template_fields[template].clone();
         let widths = self.program.templates[template]
@@ -380,6 +381,7 @@ impl Lowering<'_> {
                 "name one of tables",
             );
         };
+        self.element.read.insert(format!("tables.{name}"));
         let table = self.program.tables[number].clone();
         let parts: Vec<(&str, u8)> = table.key.iter().map(|(_, width)| ("key", *width)).collect();
         let key = self.values(rest, &parts, at)?;

@@ -26,6 +26,7 @@
 mod amending;
 mod control;
 mod interface;
+mod moving;
 mod planned;
 mod sharding;
 #[cfg(test)]
@@ -118,7 +119,8 @@ fn nf_plan(planned: &Planned) -> NfPlan {
     if program.makes_packets() {
         plan = plan.allocates();
     }
-    plan.splits_by(sharding::signature(program))
+    plan.moved_by(moving::mover)
+        .splits_by(sharding::signature(program))
         .sharding(sharding::of(program))
 }
 

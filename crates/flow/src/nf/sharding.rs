@@ -17,7 +17,7 @@ use crate::program::ir::{Element, Fact, Key, Op, Program, Scope, Value as Operan
 use crate::program::keys::Keys;
 
 /// Apart from the seeds of flow tables, which are random, and of the engine's own hash.
-const SEED_OF_SHARDS: u64 = 0x666c_6f77;
+pub(super) const SEED_OF_SHARDS: u64 = 0x666c_6f77;
 
 /// Whether a program can run in shards: as a sentence about its node if not.
 pub(super) fn of(program: &Program) -> Sharding {

@@ -67,8 +67,8 @@ pub trait Compiled: Send {
     ) -> Option<bool>;
 
     /// Runs a part of an element as [`interpret::run`] does; none if it has not compiled it, and
-    /// then it has changed nothing. Of `slots`, metadata alone is set: what the others hold is
-    /// left from another packet, and counts as zero.
+    /// then it has changed nothing. Of `slots`, metadata alone is set, and there are no others but
+    /// for keys: what these hold is left from another packet, and counts as zero.
     fn run(
         &mut self,
         element: usize,
@@ -392,10 +392,6 @@ impl<M: Memory> Running<M> {
         };
         let count = program.metadata.len();
         let metadata = &mut metadata[index * count..][..count];
-        let slots = &mut slots[..code.slots.len().max(count)];
-        if count > 0 {
-            slots[..count].copy_from_slice(metadata);
-        }
         let mut env = Env {
             program,
             frame: Some(frame),
@@ -416,6 +412,18 @@ impl<M: Memory> Running<M> {
             emissions: &mut self.emissions,
             notices: &mut self.notices,
         };
+        let makes_key = matches!(part, Part::Key | Part::Update);
+        if !W::LOOKS_ON
+            && !makes_key
+            && let Some(compiled) = compiled.as_deref_mut()
+            && let Some(exit) = compiled.run(element, part, metadata, &mut env)
+        {
+            return exit;
+        }
+        let slots = &mut slots[..code.slots.len().max(count)];
+        if count > 0 {
+            slots[..count].copy_from_slice(metadata);
+        }
         let exit = run_code(
             code,
             (element, part),

@@ -1,10 +1,11 @@
 //! Other work on a chain's cores: how much of a trial it took.
 //!
-//! A worker that is held on a core waits in the kernel's queue while others run there; the kernel
-//! counts that time. Where workers are not held on cores, since there are fewer cores than workers,
-//! they wait for each other as well, and only what processes outside the chain ran can be told.
-//! Both are judged against one bound, which a report states. A clock that changed its speed while
-//! packets were measured is named too.
+//! A worker that has a core to itself waits in the kernel's queue while others run there; the
+//! kernel counts that time. Workers that share a core wait for each other as well, held there or
+//! not, and only what processes outside the chain ran can be told: on all cores, without the
+//! kernel's own interrupts, which are work for the chain's ports. Both are judged against one
+//! bound, which a report states. A clock that changed its speed while packets were measured is
+//! named too.
 
 use std::collections::BTreeMap;
 
@@ -21,9 +22,12 @@ const TICKS_OFF: u64 = 2;
 /// Counts of one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Reading {
-    /// Nanoseconds that each held thread has waited for its core.
-    waited_ns: BTreeMap<String, u64>,
-    /// Ticks that all cores have run anything.
+    /// Nanoseconds that each thread with a core to itself has waited for it, and those for which
+    /// the kernel's thread for interrupts has run there: it carries packets of the chain's ports.
+    waited_ns: BTreeMap<String, (u64, u64)>,
+    /// Whether some threads of the chain wait for each other.
+    has_sharing: bool,
+    /// Ticks that all cores have run processes.
     busy: Option<u64>,
     /// Ticks that the chain's processes have run.
     own: u64,
@@ -31,17 +35,18 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Of held threads, by their folders below `/proc`, and of all processes of a chain.
-    pub(super) fn of<'a>(
-        tree: &Tree,
-        held: impl Iterator<Item = &'a String>,
-        pids: &[u32],
-    ) -> Self {
-        let waited = held.filter_map(|thread| {
-            // proc_pid_schedstat: time run, time waited to run, number of runs.
-            let text = tree.read(&format!("{thread}/schedstat"))?;
-            let waited = text.split_whitespace().nth(1)?.parse().ok()?;
-            Some((thread.clone(), waited))
+    /// Of held threads by core, named by their folders below `/proc`, and of all processes of a
+    /// chain.
+    pub(super) fn of(tree: &Tree, held: &BTreeMap<usize, Vec<String>>, pids: &[u32]) -> Self {
+        let has_sharing = held.is_empty() || held.values().any(|threads| threads.len() > 1);
+        let packets = packet_threads(tree);
+        let alone = held.iter().filter(|(_, threads)| threads.len() == 1);
+        let waited = alone.filter_map(|(core, threads)| {
+            let thread = threads.first()?;
+            let packets = packets.get(core);
+            let packets_ns = packets.and_then(|thread| schedstat(tree, thread, 0));
+            let waited_ns = schedstat(tree, thread, 1)?;
+            Some((thread.clone(), (waited_ns, packets_ns.unwrap_or(0))))
         });
         let stat = tree.read("/proc/stat").unwrap_or_default();
         let cores = stat.lines().filter(|line| {
@@ -50,6 +55,7 @@ impl Reading {
         });
         Self {
             waited_ns: waited.collect(),
+            has_sharing,
             busy: busy_ticks(&stat),
             own: pids.iter().filter_map(|pid| own_ticks(tree, *pid)).sum(),
             cores: cores.count().max(1) as u64,
@@ -57,31 +63,66 @@ impl Reading {
     }
 
     /// What other work did until `after`, `elapsed_ns` later, beyond the share `bound`.
-    pub(super) fn judge(&self, after: &Self, elapsed_ns: u64, bound: f64) -> Option<Disturbance> {
-        if !self.waited_ns.is_empty() {
-            let waits = self.waited_ns.iter().filter_map(|(thread, before)| {
-                let after = after.waited_ns.get(thread)?;
-                Some(after.saturating_sub(*before))
-            });
-            let longest = waits.max().unwrap_or(0);
-            return (longest as f64 > elapsed_ns as f64 * bound).then_some(Disturbance::Preemption);
-        }
-        let all = after.busy?.saturating_sub(self.busy?);
-        let own = after.own.saturating_sub(self.own);
-        let others = all.saturating_sub(own).saturating_sub(TICKS_OFF) as f64 * 1e7;
+    pub(super) fn judge(&self, after: &Self, elapsed_ns: u64, bound: f64) -> Vec<Disturbance> {
+        let preempted = self.longest_wait_ns(after) > elapsed_ns as f64 * bound;
         let whole = elapsed_ns as f64 * self.cores as f64;
-        (others > whole * bound).then_some(Disturbance::Contention)
+        let contended = self.has_sharing && self.others_ns(after) > whole * bound;
+        let found = [
+            (preempted, Disturbance::Preemption),
+            (contended, Disturbance::Contention),
+        ];
+        let is = found.into_iter().filter(|(happened, _)| *happened);
+        is.map(|(_, disturbance)| disturbance).collect()
+    }
+
+    fn longest_wait_ns(&self, after: &Self) -> f64 {
+        let waits = self.waited_ns.iter().filter_map(|(thread, before)| {
+            let after = after.waited_ns.get(thread)?;
+            let for_packets = after.1.saturating_sub(before.1);
+            Some(after.0.saturating_sub(before.0).saturating_sub(for_packets))
+        });
+        waits.max().unwrap_or(0) as f64
+    }
+
+    /// Time of processes outside the chain, on all cores together; 0 where the kernel does not say.
+    fn others_ns(&self, after: &Self) -> f64 {
+        let all = after.busy.zip(self.busy);
+        let all = all.map_or(0, |(after, before)| after.saturating_sub(before));
+        let own = after.own.saturating_sub(self.own);
+        all.saturating_sub(own).saturating_sub(TICKS_OFF) as f64 * 1e7
     }
 }
 
-/// Ticks of all cores with work: user, nice, system, interrupts of both kinds (proc_stat(5)).
+/// A thread's counts, by its folder: time run, time waited to run, number of runs
+/// (proc_pid_schedstat).
+fn schedstat(tree: &Tree, thread: &str, column: usize) -> Option<u64> {
+    let text = tree.read(&format!("{thread}/schedstat"))?;
+    text.split_whitespace().nth(column)?.parse().ok()
+}
+
+/// The kernel's thread for interrupts of each core, by its folder; those that can be seen from
+/// here.
+fn packet_threads(tree: &Tree) -> BTreeMap<usize, String> {
+    let all = tree.numbered("/proc", "").into_iter();
+    let found = all.filter_map(|pid| {
+        let folder = format!("/proc/{pid}");
+        let name = tree.read(&format!("{folder}/comm"))?;
+        let core = name.strip_prefix("ksoftirqd/")?.parse().ok()?;
+        Some((core, folder))
+    });
+    found.collect()
+}
+
+/// Ticks in which cores ran processes: user, nice, system (proc_stat(5)). What the kernel does in
+/// interrupts of both kinds is nobody's: for ports of the kernel it carries the chain's own
+/// packets.
 fn busy_ticks(stat: &str) -> Option<u64> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let columns: Vec<u64> = line
         .split_whitespace()
         .map_while(|column| column.parse().ok())
         .collect();
-    let work = [0, 1, 2, 5, 6].map(|at| columns.get(at).copied());
+    let work = [0, 1, 2].map(|at| columns.get(at).copied());
     work.into_iter().sum()
 }
 
@@ -134,23 +175,74 @@ mod tests {
     fn a_hog_on_a_held_worker_s_core_is_named_and_a_quiet_one_is_not() {
         let root = tempfile::tempdir().unwrap();
         let tree = Tree::new(root.path());
-        let thread = "/proc/7/task/8".to_owned();
+        let held = BTreeMap::from([(3, vec!["/proc/7/task/8".to_owned()])]);
         let read = |waited_ns: u64| {
             write(
                 root.path(),
                 "proc/7/task/8/schedstat",
                 &format!("5 {waited_ns} 9\n"),
             );
-            Reading::of(&tree, std::iter::once(&thread), &[7])
+            Reading::of(&tree, &held, &[7])
         };
         let before = read(1000);
-        assert_eq!(before.judge(&read(1000), SECOND, RIVALS_MAX), None);
-        assert_eq!(before.judge(&read(19_000_000), SECOND, RIVALS_MAX), None);
+        assert_eq!(before.judge(&read(1000), SECOND, RIVALS_MAX), []);
+        assert_eq!(before.judge(&read(19_000_000), SECOND, RIVALS_MAX), []);
         // Half of the core.
         let hogged = read(500_000_000);
         let found = before.judge(&hogged, SECOND, RIVALS_MAX);
-        assert_eq!(found, Some(Disturbance::Preemption));
-        assert_eq!(before.judge(&hogged, SECOND, 1.0), None);
+        assert_eq!(found, [Disturbance::Preemption]);
+        assert_eq!(before.judge(&hogged, SECOND, 1.0), []);
+    }
+
+    #[test]
+    fn a_worker_that_waits_for_its_neighbour_in_the_chain_has_no_rival() {
+        let root = tempfile::tempdir().unwrap();
+        let tree = Tree::new(root.path());
+        let thread = |tid: u32| format!("/proc/7/task/{tid}");
+        let held = BTreeMap::from([(0, vec![thread(8)]), (1, vec![thread(9), thread(10)])]);
+        let read = |alone_ns: u64, shared_ns: u64, all: u64| {
+            for (tid, waited_ns) in [(8, alone_ns), (9, shared_ns), (10, shared_ns)] {
+                let text = format!("5 {waited_ns} 9\n");
+                write(root.path(), &format!("proc/7/task/{tid}/schedstat"), &text);
+            }
+            // The chain runs all the time; interrupts carry its packets.
+            let stat = format!("cpu  {all} 0 0 900 5 {all} {all} 0 0 0\ncpu0 1 0\ncpu1 1 0\n");
+            write(root.path(), "proc/stat", &stat);
+            let of_process = format!("7 (a) S 1 1 1 1 1 1 1 1 1 1 {} 0 0 0\n", all.min(300));
+            write(root.path(), "proc/7/stat", &of_process);
+            Reading::of(&tree, &held, &[7])
+        };
+        let before = read(0, 0, 100);
+        let judge = |after: &Reading| before.judge(after, SECOND, RIVALS_MAX);
+        // The two on core 1 waited for each other half of the time.
+        assert_eq!(judge(&read(0, 500_000_000, 300)), []);
+        assert_eq!(judge(&read(500_000_000, 0, 300)), [Disturbance::Preemption]);
+        // Half a core is somebody else's.
+        assert_eq!(judge(&read(0, 0, 350)), [Disturbance::Contention]);
+    }
+
+    #[test]
+    fn a_wait_for_the_kernel_that_carries_packets_is_none_for_a_rival() {
+        let root = tempfile::tempdir().unwrap();
+        let tree = Tree::new(root.path());
+        let held = BTreeMap::from([(3, vec!["/proc/7/task/8".to_owned()])]);
+        write(root.path(), "proc/14/comm", "ksoftirqd/3\n");
+        write(root.path(), "proc/15/comm", "ksoftirqd/4\n");
+        let read = |waited_ns: u64, here_ns: u64, elsewhere_ns: u64| {
+            for (thread, text) in [
+                ("7/task/8", format!("5 {waited_ns} 9\n")),
+                ("14", format!("{here_ns} 0 9\n")),
+                ("15", format!("{elsewhere_ns} 0 9\n")),
+            ] {
+                write(root.path(), &format!("proc/{thread}/schedstat"), &text);
+            }
+            Reading::of(&tree, &held, &[7])
+        };
+        let before = read(0, 0, 0);
+        let judge = |after: &Reading| before.judge(after, SECOND, RIVALS_MAX);
+        assert_eq!(judge(&read(300_000_000, 290_000_000, 0)), []);
+        let beside = read(300_000_000, 0, 290_000_000);
+        assert_eq!(judge(&beside), [Disturbance::Preemption]);
     }
 
     #[test]
@@ -162,15 +254,15 @@ mod tests {
             write(root.path(), "proc/stat", &stat);
             let of_process = format!("7 (a) b) S 1 1 1 1 1 1 1 1 1 1 {own} 3 0 0\n");
             write(root.path(), "proc/7/stat", &of_process);
-            Reading::of(&tree, std::iter::empty(), &[7, 9])
+            Reading::of(&tree, &BTreeMap::new(), &[7, 9])
         };
         let before = read(100, 10);
         // Both cores run nothing but the chain.
-        assert_eq!(before.judge(&read(300, 208), SECOND, RIVALS_MAX), None);
+        assert_eq!(before.judge(&read(300, 208), SECOND, RIVALS_MAX), []);
         // A quarter of both is somebody else's.
         let hogged = read(300, 160);
         let found = before.judge(&hogged, SECOND, RIVALS_MAX);
-        assert_eq!(found, Some(Disturbance::Contention));
+        assert_eq!(found, [Disturbance::Contention]);
     }
 
     #[test]

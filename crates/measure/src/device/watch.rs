@@ -62,7 +62,7 @@ impl Watch {
             rate: TickRate::measure(Duration::from_millis(10)),
             before: before.collect(),
             anywhere: Conditions::read_of(&tree, 0, &[]),
-            rivals: Reading::of(&tree, threads.values().flatten(), &all),
+            rivals: Reading::of(&tree, &threads, &all),
             pids: all,
             began: Instant::now(),
             frequencies: Frequencies::default(),
@@ -97,8 +97,7 @@ impl Watch {
             // Steal of a core on which nothing was held says little.
             found.extend(all.into_iter().filter(|what| *what != Disturbance::Steal));
         }
-        let held = self.threads.values().flatten();
-        let rivals = Reading::of(&self.tree, held, &self.pids);
+        let rivals = Reading::of(&self.tree, &self.threads, &self.pids);
         let elapsed_ns = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         found.extend(self.rivals.judge(&rivals, elapsed_ns, self.rivals_max));
         found.extend(self.frequencies.judge());

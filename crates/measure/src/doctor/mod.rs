@@ -6,6 +6,7 @@
 //! cores' time-stamp counters ([`tsc_offset`]) and how late a sleeping core answers ([`wakeup`]).
 //!
 //! - [`states`]: sets P and C states for a while and restores them, also after a crash.
+//! - [`residency`]: how long cores were in each idle state.
 //! - [`energy`]: joules from RAPL or from a wattmeter.
 
 mod contention;
@@ -15,6 +16,7 @@ mod isolation;
 mod kernel;
 pub mod noise;
 mod processor;
+pub mod residency;
 mod state_journal;
 pub mod states;
 #[cfg(test)]

@@ -40,7 +40,7 @@ impl Tree {
     }
 
     /// Names in a folder that begin with `prefix` and go on with a number, by that number.
-    pub(super) fn numbered(&self, folder: &str, prefix: &str) -> Vec<String> {
+    pub(crate) fn numbered(&self, folder: &str, prefix: &str) -> Vec<String> {
         let entries = std::fs::read_dir(self.path(folder)).into_iter().flatten();
         let mut found: Vec<(u64, String)> = entries
             .flatten()

@@ -43,6 +43,35 @@ pub enum Steadiness {
     TooFew,
 }
 
+impl Steadiness {
+    /// As tables call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Steady => "steady",
+            Self::Transient => "TRANSIENT",
+            Self::Drift => "DRIFT",
+            Self::TooFew => "too few",
+        }
+    }
+}
+
+/// How the slices of one trial lie among each other: all that the tests need of it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ranks {
+    /// Rank of the first slice, the middle one being 0.
+    pub first: f64,
+    /// Kendall's S of the slices against time.
+    pub kendall: f64,
+}
+
+impl Ranks {
+    /// Of the samples of a trial of a length, without the warm-up; none with too few packets.
+    pub fn of(samples: &[Sample], length_ns: u64) -> Option<Self> {
+        let (first, kendall) = ranks(&values(samples, length_ns)?);
+        Some(Self { first, kendall })
+    }
+}
+
 /// Values of the slices of one trial of a length, if there are packets enough.
 fn values(samples: &[Sample], length_ns: u64) -> Option<Vec<f64>> {
     let mut delays: Vec<_> = samples.iter().map(Sample::delay_ns).collect();
@@ -80,20 +109,25 @@ fn ranks(values: &[f64]) -> (f64, f64) {
 pub fn judge<'a>(trials: impl IntoIterator<Item = (&'a [Sample], u64)>) -> Steadiness {
     let mut found = Vec::new();
     for (samples, length_ns) in trials {
-        match values(samples, length_ns) {
-            Some(values) => found.push(ranks(&values)),
+        match Ranks::of(samples, length_ns) {
+            Some(ranks) => found.push(ranks),
             None => return Steadiness::TooFew,
         }
     }
+    judge_ranks(&found)
+}
+
+/// Judges trials by what is kept of their slices.
+pub fn judge_ranks(found: &[Ranks]) -> Steadiness {
     if found.len() < TRIALS_MIN {
         return Steadiness::TooFew;
     }
     let (trials, n) = (found.len() as f64, SLICES as f64);
     let limit = normal_quantile(1.0 - FALSE_ALARMS / 4.0);
-    let first: f64 = found.iter().map(|(rank, _)| rank).sum();
+    let first: f64 = found.iter().map(|ranks| ranks.first).sum();
     // A rank of n has the variance (n^2 - 1) / 12, Kendall's S n (n - 1) (2n + 5) / 18.
     let first_deviation = (trials * (n * n - 1.0) / 12.0).sqrt();
-    let s: f64 = found.iter().map(|(_, s)| s).sum();
+    let s: f64 = found.iter().map(|ranks| ranks.kendall).sum();
     let s_deviation = (trials * n * (n - 1.0) * (2.0 * n + 5.0) / 18.0).sqrt();
     if first.abs() > limit * first_deviation {
         Steadiness::Transient

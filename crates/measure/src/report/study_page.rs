@@ -5,12 +5,15 @@ use std::fmt::Write as _;
 use super::elements::{figure, table};
 use super::study_figures as figures;
 use crate::compare::Verdict;
+use crate::latency::steady::{FALSE_ALARMS, Steadiness};
 use crate::plot::{Axis, escape};
 use crate::study::summary::{CellResult, Effect, MARGIN, METRICS, Metric, Spread, StudyResults};
 
-/// A value with three digits, and its interval.
-fn spread(value: &Spread) -> String {
-    match value.interval {
+/// A value with three digits, and its interval, both in the unit that suits the value.
+fn spread(value: &Spread, unit: &str) -> String {
+    let (divisor, unit) = scale(value.estimate, unit);
+    let short = |value: f64| short(value / divisor);
+    let text = match value.interval {
         Some(interval) => format!(
             "{} ({} to {})",
             short(value.estimate),
@@ -18,6 +21,30 @@ fn spread(value: &Spread) -> String {
             short(interval.high)
         ),
         None => short(value.estimate),
+    };
+    format!("{text} {unit}").trim_end().to_owned()
+}
+
+/// By what to divide a value of a unit, and the unit that it then has.
+fn scale(value: f64, unit: &str) -> (f64, &str) {
+    match (unit, value.abs()) {
+        ("ns", size) if size >= 1e9 => (1e9, "s"),
+        ("ns", size) if size >= 1e6 => (1e6, "ms"),
+        ("ns", size) if size >= 1e3 => (1e3, "us"),
+        ("packets/s", size) if size >= 1e6 => (1e6, "Mpps"),
+        ("packets/s", size) if size >= 1e3 => (1e3, "kpps"),
+        ("packets/s", _) => (1.0, "pps"),
+        ("share", _) => (0.01, "%"),
+        _ => (1.0, unit),
+    }
+}
+
+/// A p-value.
+fn p_value(p: f64) -> String {
+    if p < 0.0001 {
+        "below 0.0001".to_owned()
+    } else {
+        format!("{p:.4}")
     }
 }
 
@@ -101,7 +128,7 @@ fn probe_costs(page: &mut String, results: &StudyResults) {
 fn bars(page: &mut String, results: &StudyResults) {
     let kinds = [
         (
-            "Throughput: rate at the highest load",
+            "Back-pressured capacity (links), rate under overload (kernel ports)",
             "rate at max",
             Axis::new("packets/s").si(),
         ),
@@ -121,7 +148,7 @@ fn bars(page: &mut String, results: &StudyResults) {
             Axis::new("p99.9 less least").log().nanos(),
         ),
         (
-            "Throughput per watt",
+            "Gbit/s per watt at the highest load",
             "Gbit/s per watt",
             Axis::new("Gbit/s per watt"),
         ),
@@ -182,17 +209,15 @@ fn effects(page: &mut String, effects: &[Effect]) {
     if effects.is_empty() {
         return;
     }
-    let sure = effects
-        .iter()
-        .filter(|effect| effect.ratio.interval.is_some())
-        .count();
     let _ = writeln!(
         page,
         "<h3>What each factor does</h3>\n<p>Ratios to the first level of the factor, over pairs of \
-         trials of one block that differ in nothing else; 95 % intervals over blocks. \"Same\" is \
-         within {} %. Of {sure} intervals some {} miss the true value by chance.</p>",
-        MARGIN * 100.0,
-        (sure as f64 * 0.05).ceil()
+         trials of one block that differ in nothing else; each with its 95 % interval over blocks. \
+         Verdicts come from p-values that Holm's method corrects for the number of comparisons in \
+         this table ({}): the chance of any false HIGHER or LOWER among them is 5 %. \"Same\" is \
+         within {} %.</p>",
+        effects.len(),
+        MARGIN * 100.0
     );
     let rows: Vec<_> = effects
         .iter()
@@ -207,13 +232,14 @@ fn effects(page: &mut String, effects: &[Effect]) {
                     || "n/a".to_owned(),
                     |interval| format!("{} to {}", short(interval.low), short(interval.high)),
                 ),
+                effect.p_corrected.map_or_else(|| "n/a".to_owned(), p_value),
                 verdict(effect.verdict).to_owned(),
                 effect.pairs.to_string(),
             ]
         })
         .collect();
     let heads = [
-        "what", "where", "value", "ratio", "interval", "verdict", "pairs",
+        "what", "where", "value", "ratio", "interval", "p (Holm)", "verdict", "pairs",
     ];
     table(page, &heads, &rows);
 }
@@ -229,24 +255,32 @@ fn cells(page: &mut String, results: &StudyResults) {
         let levels = varies.iter().map(|place| cell.levels[*place].clone());
         let values = metrics.iter().map(|metric| {
             let value = cell.values.get(metric.name);
-            value.map_or_else(String::new, spread)
+            value.map_or_else(String::new, |value| spread(value, metric.unit))
         });
         let mut row: Vec<_> = levels
             .chain([cell.trials.to_string()])
             .chain(values)
             .collect();
+        row.push(cell.steadiness.map_or("", Steadiness::name).to_owned());
         row.push(cell.failure.clone().unwrap_or_default());
         row
     };
     page.push_str("<h3>Every combination</h3>\n<details open><summary>");
     let _ = write!(page, "{} combinations", results.cells.len());
-    page.push_str("</summary>\n");
+    let judged = results.cells.iter().filter_map(|cell| cell.steadiness);
+    let unsteady = judged.filter(|one| matches!(one, Steadiness::Transient | Steadiness::Drift));
+    let _ = write!(
+        page,
+        "</summary>\n<p>{} of them had not settled, of which some {:.0} by chance: each is judged \
+         with {} % false alarms.</p>\n",
+        unsteady.count(),
+        results.cells.len() as f64 * FALSE_ALARMS,
+        FALSE_ALARMS * 100.0
+    );
     let names = varies.iter().map(|place| results.factors[*place].0.clone());
-    let units = metrics
-        .iter()
-        .map(|metric| format!("{} ({})", metric.name, metric.unit));
-    let mut heads: Vec<_> = names.chain(["trials".to_owned()]).chain(units).collect();
-    heads.push("no result because".to_owned());
+    let values = metrics.iter().map(|metric| metric.name.to_owned());
+    let mut heads: Vec<_> = names.chain(["trials".to_owned()]).chain(values).collect();
+    heads.extend(["steady state", "no result because"].map(str::to_owned));
     let heads: Vec<_> = heads.iter().map(String::as_str).collect();
     let rows: Vec<_> = results.cells.iter().map(row).collect();
     table(page, &heads, &rows);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::latency::steady::Steadiness;
 use crate::probes::tax::Tax;
 use crate::report::over_time::OverTime;
 use crate::stats::Interval;
@@ -37,4 +38,7 @@ pub struct CellResult {
     /// What following packets cost in the trial with probes, at that trial's load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe_tax: Option<Tax>,
+    /// Whether its trials had settled; none at `max`, and in older documents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steadiness: Option<Steadiness>,
 }

@@ -1,12 +1,36 @@
 //! The combinations of a study's levels, and the order in which blocks measure them.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use super::cell::{Cell, FACTORS, LoadLevel, RATE, STATES, Unit};
+use super::cell::{Cell, FACTORS, LoadLevel, MODE, RATE, STATES, Unit};
 use super::document::Study;
+use super::wire::WireKind;
 use crate::stats::random::Random;
 
+/// How long a chain takes to start, drain and stop, on two cores.
+const START: Duration = Duration::from_millis(300);
+/// How much longer where its functions are in containers.
+const CONTAINER: Duration = Duration::from_millis(700);
+/// How much longer over ports of the kernel, which are given time to come up and to settle.
+const WIRES: Duration = Duration::from_millis(700);
+
 impl Study {
+    /// How long trials are expected to take, none of them repeated.
+    pub fn expected(&self, units: &[Unit], warmup: Duration) -> Duration {
+        let cells = self.cells();
+        let traffic = Duration::from_nanos(self.trial_ns) + warmup;
+        let each = units.iter().map(|unit| {
+            let cell = &cells[unit.cell];
+            let is_contained = self.level(cell, MODE) == "container";
+            let is_wired = self.wire_of(cell) != WireKind::None;
+            let starts = [(true, START), (is_contained, CONTAINER), (is_wired, WIRES)];
+            let starts = starts.into_iter().filter(|(is, _)| *is);
+            traffic + starts.map(|(_, span)| span).sum::<Duration>()
+        });
+        each.sum()
+    }
+
     /// All combinations that are not left out, the last factor changing fastest.
     pub fn cells(&self) -> Vec<Cell> {
         let count: usize = self.levels.iter().map(Vec::len).product();
@@ -90,34 +114,29 @@ impl Study {
 
     /// All trials in the order in which they are run.
     ///
-    /// Blocks follow each other; within a block, P and C states take turns in random order, since
-    /// to change them takes time, and within each the cells do. Where loads are shares, the blocks
-    /// of the cells at `max` come first, so that a share is of the median of all blocks.
+    /// Blocks follow each other and are contiguous in time, so that what drifts is a block's luck
+    /// and none of a cell's. Within a block, P and C states take turns in random order, since to
+    /// change them takes time, and within each the cells do. Where loads are shares, cells at `max`
+    /// come first in each: a share is of the median of those blocks that have been measured by
+    /// then.
     pub fn order(&self) -> Vec<Unit> {
         let cells = self.cells();
         let mut random = Random::new(self.seed);
         let has_shares = cells.iter().any(|cell| self.load(cell).is_share());
-        let is_max = |index: &usize| self.load(&cells[*index]) == LoadLevel::Max;
-        let all: Vec<usize> = (0..cells.len()).collect();
-        let phases: Vec<Vec<usize>> = if has_shares {
-            let (max, others) = all.into_iter().partition(is_max);
-            vec![max, others]
-        } else {
-            vec![all]
-        };
         let mut units = Vec::new();
-        for phase in &phases {
-            for block in 0..self.blocks {
-                let mut states: Vec<usize> = (0..self.levels[STATES].len()).collect();
-                random.shuffle(&mut states);
-                for state in states {
-                    let of_state = phase.iter().copied();
-                    let mut of_state: Vec<usize> = of_state
-                        .filter(|index| cells[*index][STATES] == state)
-                        .collect();
-                    random.shuffle(&mut of_state);
-                    units.extend(of_state.into_iter().map(|cell| Unit { block, cell }));
+        for block in 0..self.blocks {
+            let mut states: Vec<usize> = (0..self.levels[STATES].len()).collect();
+            random.shuffle(&mut states);
+            for state in states {
+                let all = 0..cells.len();
+                let mut of_state: Vec<usize> =
+                    all.filter(|index| cells[*index][STATES] == state).collect();
+                random.shuffle(&mut of_state);
+                if has_shares {
+                    // Stable: the order is random on both sides.
+                    of_state.sort_by_key(|index| self.load(&cells[*index]) != LoadLevel::Max);
                 }
+                units.extend(of_state.into_iter().map(|cell| Unit { block, cell }));
             }
         }
         units

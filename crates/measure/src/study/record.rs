@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::blame::Blame;
 use crate::device::{LOOPS, Outcome};
 use crate::latency::stall::touched;
+use crate::latency::steady::Ranks;
 use crate::latency::{Direction, Distribution, Latency, Sample};
 use crate::probes::tax::Tax;
 use crate::report::over_time::OverTime;
@@ -39,6 +40,10 @@ pub struct Record {
     /// What following them cost, or why that is not known; absent where none were followed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe_tax: Option<Result<Tax, String>>,
+    /// Share of the cores' time in each idle state meanwhile, by the state's name; absent where the
+    /// kernel has none, and in older journals.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub idle_shares: BTreeMap<String, f64>,
 }
 
 /// What a trial that counts gave.
@@ -80,6 +85,10 @@ pub struct LatencyRecord {
     pub lateness: Option<Lateness>,
     /// Delay over time; of the first block only.
     pub over_time: Option<OverTime>,
+    /// How the trial's slices lie among each other; none with too few packets, and in older
+    /// journals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ranks: Option<Ranks>,
 }
 
 /// Actual less intended sending, the generator's own part of the delay, ns.
@@ -137,6 +146,7 @@ impl LatencyRecord {
             .zip(&touched)
             .filter(|(_, touched)| !**touched);
         let raw = histogram(samples.iter());
+        let length_ns = u64::try_from(outcome.offer.duration.as_nanos()).unwrap_or(u64::MAX);
         let clean = histogram(untouched.map(|(sample, _)| sample));
         Self {
             excluded_share: (raw.count() - clean.count()) as f64 / raw.count().max(1) as f64,
@@ -147,6 +157,7 @@ impl LatencyRecord {
             over_time: over_time
                 .then(|| OverTime::of(&samples, &stalls, outcome.offer.duration))
                 .flatten(),
+            ranks: Ranks::of(&samples, length_ns),
             raw,
             clean,
         }

@@ -17,13 +17,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Study;
-use super::cell::{Cell, FACTORS, MODE, PORT};
+use super::cell::{Cell, FACTORS, MODE, PORT, SIZE, STATES};
 use super::journal::latest;
 use super::record::{Measured, Record};
 use super::suspicion::Suspicion;
 use crate::blame::Blame;
 use crate::compare::{Verdict, holm};
 use crate::doctor::energy::gbps_per_watt;
+use crate::latency::steady;
 use crate::probes::tax::Tax;
 use crate::stats::histogram::Histogram;
 use crate::stats::student::t_quantile;
@@ -330,7 +331,18 @@ impl<'a> Trials<'a> {
             over_time: maps.next(),
             failure: self.failures.get(cell).cloned(),
             probe_tax: self.taxes.get(cell).copied(),
+            steadiness: self.steadiness(cell),
         }
+    }
+
+    fn steadiness(&self, cell: &Cell) -> Option<steady::Steadiness> {
+        let latencies = self.of_cell(cell).filter_map(|(_, m)| m.latency.as_ref());
+        let all: Vec<_> = latencies.map(|latency| latency.ranks).collect();
+        let found: Vec<_> = all.iter().copied().flatten().collect();
+        (!found.is_empty()).then(|| match found.len() == all.len() {
+            true => steady::judge_ranks(&found),
+            false => steady::Steadiness::TooFew,
+        })
     }
 
     /// What `level` of the factor at `place` does against its first level, among `cells`.
@@ -386,11 +398,16 @@ impl<'a> Trials<'a> {
 
     fn effects(&self) -> Vec<Effect> {
         let mut effects = Vec::new();
-        let ports = self.study.levels[PORT].len();
         for place in 0..FACTORS.len() {
-            // Where functions run may matter more over one kind of port than over another.
-            let split = place == MODE && ports > 1;
-            let parts = (0..if split { ports } else { 0 }).map(|port| Some((PORT, port)));
+            // Where functions run may matter more over one kind of port than over another, and up
+            // to some size of frames only.
+            let split = [PORT, SIZE].into_iter().filter(|_| place == MODE);
+            let parts = split.flat_map(|other| {
+                let levels = self.study.levels[other].len();
+                (0..levels)
+                    .filter(move |_| levels > 1)
+                    .map(move |level| Some((other, level)))
+            });
             for within in std::iter::once(None).chain(parts) {
                 for level in 1..self.study.levels[place].len() {
                     let compared = METRICS.iter().filter(|metric| metric.is_compared);
@@ -480,6 +497,28 @@ pub fn blamed(study: &Study, records: &[Record]) -> Vec<(String, Blame)> {
     blamed.collect()
 }
 
+/// Share of the cores' time in each idle state, by setting of P and C states: whether a setting
+/// took effect.
+pub fn idle_shares(study: &Study, records: &[Record]) -> Vec<(String, BTreeMap<String, f64>)> {
+    let mut by_level: BTreeMap<&str, Vec<&BTreeMap<String, f64>>> = BTreeMap::new();
+    let latest = latest(records);
+    for record in latest.values().filter(|one| !one.idle_shares.is_empty()) {
+        if let Some(level) = record.cell.get(FACTORS[STATES]) {
+            by_level.entry(level).or_default().push(&record.idle_shares);
+        }
+    }
+    let levels = study.levels[STATES].iter();
+    let found = levels.filter_map(|level| {
+        let trials = by_level.get(level.text.as_str())?;
+        let mut means: BTreeMap<String, f64> = BTreeMap::new();
+        for (state, share) in trials.iter().copied().flatten() {
+            *means.entry(state.clone()).or_default() += share / trials.len() as f64;
+        }
+        Some((level.text.clone(), means))
+    });
+    found.collect()
+}
+
 /// What following packets cost, of every combination where it was to be found, or why it was not.
 pub fn taxed(study: &Study, records: &[Record]) -> Vec<(String, Result<Tax, String>)> {
     let latest = latest(records);
@@ -518,7 +557,7 @@ pub fn csv(results: &StudyResults) -> String {
         head.extend([name.clone(), format!("{name} low"), format!("{name} high")]);
     }
     head.extend(["", " low", " high"].map(|end| format!("cost of probes (share){end}")));
-    head.push("failure".to_owned());
+    head.extend(["steady state", "failure"].map(str::to_owned));
     let rows = results.cells.iter().map(|cell| {
         let mut row = cell.levels.clone();
         row.push(cell.trials.to_string());
@@ -537,6 +576,11 @@ pub fn csv(results: &StudyResults) -> String {
         row.push(write(tax.map(Tax::share)));
         row.push(write(bounds.map(|bounds| bounds.0)));
         row.push(write(bounds.map(|bounds| bounds.1)));
+        row.push(
+            cell.steadiness
+                .map_or("", steady::Steadiness::name)
+                .to_owned(),
+        );
         row.push(cell.failure.clone().unwrap_or_default());
         row
     });

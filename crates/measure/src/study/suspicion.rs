@@ -152,6 +152,7 @@ mod tests {
             over_time: None,
             failure: None,
             probe_tax: None,
+            steadiness: None,
         }
     }
 

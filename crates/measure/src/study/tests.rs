@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::cell::{MODE, RATE, STATES};
+use super::cell::{MODE, RATE, SIZE, STATES};
 use super::*;
 
 fn parse(text: &str) -> Result<Study, String> {
@@ -29,13 +29,33 @@ without:
   - { mode: thread, size: [1518, imix] }
 ";
 
-#[test]
-fn the_study_of_containers_is_a_good_one() {
+fn example(name: &str) -> Study {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let file = path.join("../../chains/studies/cnf-vs-bnf.yaml");
-    let study = Study::KIND
+    let file = path.join("../../chains/studies").join(name);
+    Study::KIND
         .load(&file)
-        .unwrap_or_else(|errors| panic!("{errors}"));
+        .unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+#[test]
+fn the_study_of_containers_has_its_size() {
+    let study = example("cnf-vs-bnf.yaml");
+    assert_eq!((study.cells().len(), study.order().len()), (216, 2592));
+    // p99.9 needs ten packets above it, at the lowest load too.
+    assert!(study.trial_ns >= 500_000_000);
+    let is_without = |cell: &cell::Cell| study.level(cell, STATES) == "-c";
+    let cells = study.cells();
+    let without: Vec<_> = cells.iter().filter(|cell| is_without(cell)).collect();
+    assert_eq!(without.len(), 2 * 3 * 2 * 2);
+    for cell in without {
+        assert!(["64", "1500"].contains(&study.level(cell, SIZE)));
+        assert!(["20kpps", "max"].contains(&study.level(cell, RATE)));
+    }
+}
+
+#[test]
+fn the_larger_study_of_containers_has_every_mode() {
+    let study = example("cnf-vs-bnf-full.yaml");
     let modes: Vec<_> = study.levels[MODE]
         .iter()
         .map(|level| level.text.as_str())
@@ -194,7 +214,7 @@ fn combinations_are_crossed_and_left_out() {
 }
 
 proptest! {
-    /// Every trial once; blocks follow each other, states take turns within them, shares come after
+    /// Every trial once; blocks are contiguous, states take turns within them, shares come after
     /// what they are shares of; another number gives another order.
     #[test]
     fn every_order_is_whole(seed in 0u64..1000, blocks in 1u32..6) {
@@ -207,15 +227,13 @@ proptest! {
         sorted.sort();
         let of_block = |block| (0..cells.len()).map(move |cell| Unit { block, cell });
         prop_assert_eq!(sorted, (0..blocks).flat_map(of_block).collect::<Vec<_>>());
+        prop_assert!(order.is_sorted_by_key(|unit| unit.block));
+        let state = |unit: &Unit| (unit.block, cells[unit.cell][STATES]);
+        let turns: Vec<_> = order.chunk_by(|a, b| state(a) == state(b)).collect();
+        prop_assert_eq!(turns.len(), 2 * blocks as usize);
         let is_max = |unit: &Unit| crossed.level(&cells[unit.cell], RATE) == "max";
-        let max_count = order.iter().filter(|unit| is_max(unit)).count();
-        prop_assert!(order[..max_count].iter().all(is_max));
-        for phase in [&order[..max_count], &order[max_count..]] {
-            prop_assert!(phase.is_sorted_by_key(|unit| unit.block));
-            let state = |unit: &Unit| (unit.block, cells[unit.cell][STATES]);
-            let pairs = phase.windows(2);
-            let changes = pairs.filter(|pair| state(&pair[0]) != state(&pair[1]));
-            prop_assert_eq!(changes.count(), 2 * blocks as usize - 1);
+        for turn in turns {
+            prop_assert!(turn.is_sorted_by_key(|unit| !is_max(unit)));
         }
         prop_assert_eq!(&crossed.order(), &order);
         crossed.seed += 1;

@@ -2,13 +2,14 @@
 
 use std::io::Write;
 
-use super::cell::{MODE, RATE};
+use super::cell::{MODE, RATE, SIZE};
 use super::journal::{Journal, JournalError, latest};
 use super::record::{LatencyRecord, Lateness};
-use super::summary::{csv, summarise, taxed};
+use super::summary::{csv, idle_shares, summarise, taxed};
 use super::tests::{CROSSED, study};
 use super::*;
 use crate::compare::{Comparison, Verdict};
+use crate::latency::steady::{Ranks, Steadiness};
 use crate::probes::tax::{Measure, Tax};
 use crate::report::TrialRow;
 use crate::stats::Interval;
@@ -56,11 +57,20 @@ fn record(study: &Study, cell: &Cell, block: u32, rate_pps: f64, delay_ns: f64) 
                     max_ns: 4000.0,
                 }),
                 over_time: None,
+                ranks: Some(Ranks {
+                    first: if study.level(cell, SIZE) == "1518" {
+                        9.5
+                    } else {
+                        0.5
+                    },
+                    kendall: 3.0,
+                }),
             }),
             watts: Some(50.0),
         }),
         blame: None,
         probe_tax: None,
+        idle_shares: [("C1".to_owned(), if block == 0 { 0.5 } else { 0.3 })].into(),
     }
 }
 
@@ -84,6 +94,47 @@ fn simulated(study: &Study) -> Vec<Record> {
         record(study, cell, unit.block, rate * noise, delay * noise)
     });
     units.collect()
+}
+
+#[test]
+fn trials_that_had_not_settled_are_named_combination_by_combination() {
+    let study = study(CROSSED);
+    let results = summarise(&study, &simulated(&study));
+    for cell in &results.cells {
+        let wanted = match (cell.levels[RATE].as_str(), cell.levels[SIZE].as_str()) {
+            ("max", _) => None,
+            (_, "1518") => Some(Steadiness::Transient),
+            _ => Some(Steadiness::Steady),
+        };
+        assert_eq!(cell.steadiness, wanted, "{:?}", cell.levels);
+    }
+    let text = csv(&results);
+    assert_eq!(text.matches(",TRANSIENT,").count(), 2, "{text}");
+}
+
+#[test]
+fn the_time_in_idle_states_is_told_for_each_setting() {
+    let study = study(CROSSED);
+    let found = idle_shares(&study, &simulated(&study));
+    let [(level, shares)] = found.as_slice() else {
+        panic!("{found:?}");
+    };
+    assert_eq!(level, "as-is");
+    assert!((shares["C1"] - (0.5 + 3.0 * 0.3) / 4.0).abs() < 1e-9);
+}
+
+#[test]
+fn where_functions_run_is_compared_size_by_size() {
+    let study = study(CROSSED);
+    let results = summarise(&study, &simulated(&study));
+    let of_size = |size: &str| {
+        let within = Some(("size".to_owned(), size.to_owned()));
+        let mut effects = results.effects.iter();
+        effects.any(|one| one.factor == "mode" && one.within == within)
+    };
+    assert!(of_size("64"));
+    // Threads have no cells of it.
+    assert!(!of_size("1518"));
 }
 
 #[test]

@@ -33,8 +33,7 @@ pub enum Disturbance {
     Throttling,
     /// Other work ran on a worker's core for more than the stated share of the time.
     Preemption,
-    /// Other processes used more than the stated share of all cores, where workers are held on
-    /// none.
+    /// Other processes used more than the stated share of all cores, where workers share cores.
     Contention,
     /// The clock frequency of a worker's core changed by more than a tenth.
     Frequency,

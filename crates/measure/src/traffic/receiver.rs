@@ -12,7 +12,9 @@ use catena_engine::config::parse_config;
 use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
-use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState, TxBurst};
+use catena_engine::port::{
+    Port, PortError, PortKind, PortNeeds, PortRole, RxBurst, RxState, TxBurst,
+};
 use catena_shm::tsc;
 use catena_wire::dissect::{Dissected, Transport};
 use schemars::JsonSchema;
@@ -336,6 +338,7 @@ pub const KIND: PortKind = PortKind {
         "full_bursts",
     ],
     drop_reasons: &[],
+    needs: PortNeeds::NONE,
     schema: || schemars::schema_for!(Config),
     check: |config| {
         let config: Config = parse_config(config)?;

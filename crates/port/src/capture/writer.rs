@@ -105,9 +105,19 @@ impl CaptureWriter {
         format: CaptureFormat,
         interface_name: &str,
     ) -> Result<Self, CaptureError> {
-        let path = path.as_ref();
+        Self::create_by(path.as_ref(), (format, interface_name), |path| {
+            File::create(path)
+        })
+    }
+
+    /// As [`Self::create_named`], with another way to open the file, empty.
+    pub(crate) fn create_by(
+        path: &Path,
+        (format, interface_name): (CaptureFormat, &str),
+        open: impl FnOnce(&Path) -> io::Result<File>,
+    ) -> Result<Self, CaptureError> {
         let name: Arc<str> = path.display().to_string().into();
-        match File::create(path) {
+        match open(path) {
             Ok(file) => Self::start(name, Box::new(file), format, interface_name),
             Err(error) => Err(CaptureError::Create {
                 file: name,

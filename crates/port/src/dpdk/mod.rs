@@ -21,7 +21,7 @@ mod socket;
 mod sys;
 
 use catena_engine::config::parse_config;
-use catena_engine::port::PortKind;
+use catena_engine::port::{CapabilitySet, PortKind, PortNeeds};
 
 pub use config::{Config, Memory, Rss};
 pub use error::DpdkError;
@@ -30,12 +30,26 @@ pub use plugin::{BuildError, Installed, VARIABLE, build, installed, usual_place}
 use crate::opening::{failed, parse};
 use port::DpdkPort;
 
+/// Of a device, whichever driver it has: DPDK's interrupt thread opens it again, too.
+const NEEDS: PortNeeds = PortNeeds {
+    rights: CapabilitySet::NET_ADMIN
+        .union(CapabilitySet::NET_RAW)
+        .union(CapabilitySet::DAC_OVERRIDE)
+        .union(CapabilitySet::IPC_LOCK)
+        .union(CapabilitySet::SYS_NICE)
+        .union(CapabilitySet::SYS_ADMIN)
+        .union(CapabilitySet::BPF),
+    rights_while_running: true,
+    threads: true,
+};
+
 /// The chain file's entry.
 pub const KIND: PortKind = PortKind {
     name: "dpdk",
     summary: "Exchanges packets with any device of DPDK, by a plug-in, in the chain's own memory",
     counters: counts::COUNTERS,
     drop_reasons: &[],
+    needs: NEEDS,
     schema: || schemars::schema_for!(Config),
     check: |config| parse_config::<Config>(config)?.check(),
     open: |config, opening| {

@@ -16,7 +16,7 @@ mod tests;
 use catena_engine::config::parse_config;
 use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
-use catena_engine::port::{Port, PortKind, PortRole, RxBurst, RxState};
+use catena_engine::port::{Port, PortKind, PortNeeds, PortRole, RxBurst, RxState};
 
 pub use config::{Config, FLOW_COUNT_MAX, SIZE_COUNT_MAX, SIZE_MAX, SIZE_MIN};
 pub use template::{MARK, MARK_LEN, numbers_in};
@@ -32,6 +32,7 @@ pub const KIND: PortKind = PortKind {
     summary: "Makes numbered UDP packets at a rate",
     counters: &["made", "held_back", "numbered"],
     drop_reasons: &[],
+    needs: PortNeeds::NONE,
     schema: || schemars::schema_for!(Config),
     check: |config| {
         parse_config::<Config>(config)?.check()?;

@@ -12,7 +12,9 @@ use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
-use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState, TxBurst};
+use catena_engine::port::{
+    CapabilitySet, Port, PortError, PortKind, PortNeeds, PortRole, RxBurst, RxState, TxBurst,
+};
 use catena_engine::units::{ByteSize, Span};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -213,6 +215,9 @@ impl Config {
     }
 }
 
+/// A socket, and an interface that receives for all addresses.
+const NEEDS: PortNeeds = PortNeeds::to_open(CapabilitySet::NET_RAW.union(CapabilitySet::NET_ADMIN));
+
 /// The chain file's entry.
 pub const KIND: PortKind = PortKind {
     name: "packet_socket",
@@ -231,6 +236,7 @@ pub const KIND: PortKind = PortKind {
         COUNTERS[2],
     ],
     drop_reasons: &[],
+    needs: NEEDS,
     schema: || schemars::schema_for!(Config),
     check: |config| parse_config::<Config>(config)?.check(),
     open: |config, opening| {

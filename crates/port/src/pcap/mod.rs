@@ -13,7 +13,7 @@ mod reading;
 mod writing;
 
 use catena_engine::config::parse_config;
-use catena_engine::port::PortKind;
+use catena_engine::port::{PortKind, PortNeeds};
 
 pub use config::Config;
 
@@ -27,6 +27,7 @@ pub const KIND: PortKind = PortKind {
     summary: "Receives packets from a capture file, or sends them to one",
     counters: &["laps", "cut_short", "empty", "in_file", "refused"],
     drop_reasons: &[],
+    needs: PortNeeds::NONE,
     schema: || schemars::schema_for!(Config),
     check: |config| parse_config::<Config>(config)?.check(),
     open: |config, opening| {
@@ -38,7 +39,7 @@ pub const KIND: PortKind = PortKind {
             (None, path) => {
                 let named = path.as_deref().unwrap_or(dir);
                 let path = resolve(dir, named);
-                Box::new(Writing::open(&config, &path, opening.goes_on_in(named))?)
+                Box::new(Writing::open(&config, (&path, named), opening)?)
             }
         })
     },

@@ -244,6 +244,33 @@ fn a_file_that_was_cut_off_is_whole_in_the_end_also_if_no_packet_came() {
     }
 }
 
+/// A file that another port of the chain reads or writes is neither cut off nor gone on with.
+#[test]
+fn a_file_of_another_port_stays_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pcap");
+    let mut other = open(dir.path(), &json!({ "write": "a.pcap" }));
+    other.tx(&[frame(0, 60)]);
+    other.close().unwrap();
+    let before = std::fs::read(&path).unwrap();
+    std::os::unix::fs::symlink("a.pcap", dir.path().join("link.pcap")).unwrap();
+    let taken = [catena_engine::chain::files::id(&path).unwrap()];
+    for goes_on in [vec![], vec!["link.pcap".to_owned()]] {
+        let opening = Opening {
+            goes_on: &goes_on,
+            taken: &taken,
+            ..Opening::alone(dir.path())
+        };
+        let opened = (KIND.open)(&json!({ "write": "link.pcap" }), &opening);
+        let Err(error) = opened else {
+            panic!("it was opened, going on in {goes_on:?}");
+        };
+        assert!(error.0.contains("another port of the chain"), "{error}");
+        assert!(error.0.contains("link.pcap"), "{error}");
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
 #[test]
 fn format_follows_the_extension_unless_it_is_named() {
     let dir = tempfile::tempdir().unwrap();

@@ -10,11 +10,11 @@ use std::path::Path;
 
 use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
-use catena_engine::port::{Port, PortError, RxBurst, RxState, TxBurst};
+use catena_engine::port::{Opening, Port, PortError, RxBurst, RxState, TxBurst};
 
 use super::config::Config;
 use crate::capture::{CaptureWriter, Resumption};
-use crate::opening::failed;
+use crate::opening::{begin, check_free, failed};
 use crate::wall_clock::WallClock;
 
 /// So long a record may stay in memory while traffic goes on: what a person who looks at the
@@ -36,15 +36,21 @@ pub(super) struct Writing {
 }
 
 impl Writing {
-    /// Writes to `path`; if it `goes_on` in a file that a predecessor wrote, behind what is there.
-    pub(super) fn open(config: &Config, path: &Path, goes_on: bool) -> Result<Self, PortError> {
+    /// Writes to `path`, by which the configuration's `named` is meant; in a file that a
+    /// predecessor wrote, behind what is there.
+    pub(super) fn open(
+        config: &Config,
+        (path, named): (&Path, &Path),
+        opening: &Opening<'_>,
+    ) -> Result<Self, PortError> {
         let format = config.format(path);
         let snap_len = config.snaplen.map_or(usize::MAX, |len| len as usize);
         let mut port = Self::begin(snap_len, WallClock::read());
-        if goes_on {
+        if opening.goes_on_in(named) {
+            check_free(opening, path)?;
             port.resumed = Some(Resumption::look(path, format).map_err(failed)?);
         } else {
-            port.writer = Some(CaptureWriter::create(path, format).map_err(failed)?);
+            port.writer = Some(begin(opening, path, format)?);
         }
         Ok(port)
     }

@@ -10,7 +10,9 @@ use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::nf::{DropReason, Nanos};
 use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Offload;
-use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState, TxBurst};
+use catena_engine::port::{
+    CapabilitySet, Port, PortError, PortKind, PortNeeds, PortRole, RxBurst, RxState, TxBurst,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -90,6 +92,9 @@ impl Config {
     }
 }
 
+/// An interface, its MTU and its state.
+const NEEDS: PortNeeds = PortNeeds::to_open(CapabilitySet::NET_ADMIN);
+
 /// The chain file's entry.
 pub const KIND: PortKind = PortKind {
     name: "tap",
@@ -102,6 +107,7 @@ pub const KIND: PortKind = PortKind {
         COUNTERS[0],
     ],
     drop_reasons: &[],
+    needs: NEEDS,
     schema: || schemars::schema_for!(Config),
     check: |config| parse_config::<Config>(config)?.check(),
     open: |config, opening| {

@@ -19,7 +19,7 @@ use serde::Deserialize;
 
 use super::Directions;
 use crate::capture::{CaptureFormat, CaptureSummary, CaptureWriter, Direction, Resumption};
-use crate::opening::{failed, parse, refused, resolve};
+use crate::opening::{begin, check_free, failed, parse, refused, resolve};
 use crate::wall_clock::WallClock;
 
 /// Bytes of a record beside its data: header, padding, direction, end.
@@ -73,11 +73,11 @@ pub const KIND: WrapKind = WrapKind {
         let path = resolve(opening.dir, &config.file);
         let mut capture = Capture::new(&config, inner);
         if opening.goes_on_in(&config.file) {
+            check_free(opening, &path)?;
             let resumed = Resumption::look(path, CaptureFormat::PcapNg).map_err(failed)?;
             capture.resumed = Some(resumed);
         } else {
-            let writer = CaptureWriter::create(path, CaptureFormat::PcapNg).map_err(failed)?;
-            capture.writer = Some(writer);
+            capture.writer = Some(begin(opening, &path, CaptureFormat::PcapNg)?);
         }
         Ok(Box::new(capture))
     },

@@ -12,13 +12,13 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use catena_engine::config::parse_config;
 use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Packet;
-use catena_engine::port::{Buffers, Port, PortError, RxBurst, RxState, TxBurst, WrapKind};
+use catena_engine::port::{Buffers, Opening, Port, PortError, RxBurst, RxState, TxBurst, WrapKind};
 use catena_wire::dissect::Dissected;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -64,8 +64,8 @@ pub const KIND: WrapKind = WrapKind {
                 let path = resolve(opening.dir, file);
                 let goes_on = opening.goes_on_in(file);
                 let created = match goes_on {
-                    true => File::options().append(true).create(true).open(&path),
-                    false => File::create(&path),
+                    true => go_on(opening, &path),
+                    false => opening.create(&path),
                 };
                 let created = created.map_err(|error| {
                     PortError(format!("{}: cannot be created: {error}", path.display()))
@@ -76,6 +76,12 @@ pub const KIND: WrapKind = WrapKind {
         Ok(Box::new(Trace::new(&config, to, inner)))
     },
 };
+
+fn go_on(opening: &Opening<'_>, path: &Path) -> io::Result<File> {
+    let file = File::options().append(true).create(true).open(path)?;
+    opening.check_free(&file.metadata()?)?;
+    Ok(file)
+}
 
 /// The wrapper.
 struct Trace {

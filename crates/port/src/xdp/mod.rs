@@ -27,7 +27,7 @@ mod socket;
 mod sys;
 
 use catena_engine::config::parse_config;
-use catena_engine::port::PortKind;
+use catena_engine::port::{CapabilitySet, PortKind, PortNeeds};
 
 pub use bpf::Mode;
 pub use config::{BindMode, Config};
@@ -41,12 +41,23 @@ use port::XdpPort;
 pub(crate) use socket::{MTU_MAX, MTU_MAX_USUAL, asking, is_known};
 pub(crate) use sys::{driver, is_up, mtu, queues};
 
+/// A socket, a program on the interface, which is one with that of other workers (for which the
+/// kernel wants all of the last), and memory that is pinned; again when the interface comes back.
+const NEEDS: PortNeeds = PortNeeds::always(
+    CapabilitySet::NET_ADMIN
+        .union(CapabilitySet::NET_RAW)
+        .union(CapabilitySet::IPC_LOCK)
+        .union(CapabilitySet::BPF)
+        .union(CapabilitySet::SYS_ADMIN),
+);
+
 /// The chain file's entry.
 pub const KIND: PortKind = PortKind {
     name: "xdp",
     summary: "Exchanges packets with a network interface by AF_XDP, in the chain's own memory",
     counters: port::COUNTERS,
     drop_reasons: &[],
+    needs: NEEDS,
     schema: || schemars::schema_for!(Config),
     check: |config| parse_config::<Config>(config)?.check(),
     open: |config, opening| {

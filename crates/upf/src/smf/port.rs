@@ -10,7 +10,9 @@ use std::path::PathBuf;
 use catena_engine::config::{ConfigError, parse_config};
 use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
-use catena_engine::port::{Port, PortError, PortKind, PortRole, RxBurst, RxState, TxBurst};
+use catena_engine::port::{
+    Port, PortError, PortKind, PortNeeds, PortRole, RxBurst, RxState, TxBurst,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -34,6 +36,7 @@ pub const KIND: PortKind = PortKind {
     summary: "Plays a scenario: SMF, gNB and data network of a UPF",
     counters: &["steps"],
     drop_reasons: &[],
+    needs: PortNeeds::NONE,
     schema: || schemars::schema_for!(Config),
     check: |config| {
         let config: Config = parse_config(config)?;

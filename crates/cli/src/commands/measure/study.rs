@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use catena_measure::compare::Verdict;
 use catena_measure::doctor::states::{self, States};
 use catena_measure::doctor::{Tree, tick_hz};
+use catena_measure::latency::steady::Steadiness;
 use catena_measure::probes::tax::Tax;
 use catena_measure::report::Document;
 use catena_measure::stats::quantile::median;
-use catena_measure::study::cell::STATES;
+use catena_measure::study::cell::{PORT, STATES};
 use catena_measure::study::journal::{self, Contents, Journal};
 use catena_measure::study::summary::{self, Effect, StudyResults};
 use catena_measure::study::suspicion::suspicions;
@@ -26,6 +27,7 @@ use crate::measuring::laboratory::{self, Ended, Laboratory, Machine};
 use crate::measuring::output::Output;
 use crate::overwrite::Overwrite;
 use crate::quantity;
+use crate::registry::registry;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -123,6 +125,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         )?
     };
     let results = describe(&study, &records, &mut bench.document);
+    describe_devices(&study, &mut bench)?;
     let missing = results.planned - results.done;
     if let Some(why) = &cut {
         bench.document.summary += &format!(" Cut short: {why}.");
@@ -205,10 +208,14 @@ fn leave_out_states(study: &mut Study, machine: &Machine) -> Vec<(String, String
 }
 
 fn print_plan(args: &Args, study: &Study, order: &[Unit]) {
-    let seconds = study.trial_ns as f64 / 1e9 * order.len() as f64;
+    let span = study.expected(order, args.common.warmup);
+    let span = match span.as_secs_f64() {
+        seconds if seconds < 100.0 => format!("{seconds:.0} s"),
+        seconds => format!("{:.0} minutes", seconds / 60.0),
+    };
     outln!(
-        "{}: {} combinations in {} blocks are {} trials; {seconds:.0} s of traffic, and the start \
-         of a chain for each",
+        "{}: {} combinations in {} blocks are {} trials; they take some {span}, with the start of \
+         a chain for each",
         args.file.display(),
         study.cells().len(),
         study.blocks,
@@ -340,6 +347,15 @@ fn describe(study: &Study, records: &[Record], document: &mut Document) -> Study
     document
         .results
         .extend(suspect.map(|one| ("SUSPICIOUS rate at max".to_owned(), one.sentence())));
+    document.results.extend(unsteady(&results));
+    for (level, shares) in summary::idle_shares(study, records) {
+        let shares = shares.iter();
+        let shares: Vec<_> = shares
+            .map(|(state, share)| format!("{state} {:.1} %", share * 100.0))
+            .collect();
+        let row = format!("time in idle states, states {level}");
+        document.environment.push((row, shares.join(", ")));
+    }
     document
         .results
         .extend(probe_costs(&summary::taxed(study, records)));
@@ -360,6 +376,36 @@ fn describe(study: &Study, records: &[Record], document: &mut Document) -> Study
         );
     }
     results
+}
+
+/// How many combinations had not settled, if any was judged.
+fn unsteady(results: &StudyResults) -> Option<(String, String)> {
+    let judged = results.cells.iter().filter_map(|cell| cell.steadiness);
+    let judged: Vec<_> = judged
+        .filter(|found| *found != Steadiness::TooFew)
+        .collect();
+    let steady = judged.iter().filter(|found| **found == Steadiness::Steady);
+    let text = format!(
+        "{} of {} combinations at a load; the table names the others",
+        steady.count(),
+        judged.len()
+    );
+    (!judged.is_empty()).then(|| ("steady state".to_owned(), text))
+}
+
+/// What the chains are: of each kind of ports that of the first combination. What other
+/// combinations change in it is in their names.
+fn describe_devices(study: &Study, bench: &mut Bench) -> Result<(), Failure> {
+    let cells = study.cells();
+    for (level, port) in study.levels[PORT].iter().enumerate() {
+        let Some(cell) = cells.iter().find(|cell| cell[PORT] == level) else {
+            continue;
+        };
+        let made = study.chain_of(cell, &registry()).map_err(Failure::input)?;
+        let device = bench.device(made.chain)?;
+        bench.describe(&device, &format!("port {}: ", port.text));
+    }
+    Ok(())
 }
 
 /// What the probes cost, over the combinations in which packets were followed.

@@ -8,7 +8,7 @@ use crate::chain::Registry;
 use crate::chain::registry::FileKey;
 use crate::config::{ConfigError, ConfigErrors, parse_config};
 use crate::nf::{BuildContext, BuiltNf, Inputs, NfKind, NfPlan};
-use crate::port::{PortError, PortKind, PortRole, WrapKind};
+use crate::port::{PortError, PortKind, PortNeeds, PortRole, WrapKind};
 use crate::units::{Rate, Share};
 
 /// Everything there is.
@@ -152,6 +152,7 @@ const PCAP: PortKind = PortKind {
     summary: "Reads or writes a capture file",
     counters: &[],
     drop_reasons: &[],
+    needs: PortNeeds::NONE,
     schema: || schemars::schema_for!(Pcap),
     check: |config| {
         let config: Pcap = parse_config(config)?;
@@ -172,6 +173,7 @@ const TAP: PortKind = PortKind {
     summary: "A tap interface",
     counters: &[],
     drop_reasons: &[],
+    needs: PortNeeds::NONE,
     schema: || schemars::schema_for!(Empty),
     check: |config| {
         parse_config::<Empty>(config)?;

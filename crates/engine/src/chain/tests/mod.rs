@@ -3,6 +3,7 @@
 mod amendments;
 mod arbitrary;
 mod diff;
+mod files;
 mod kinds;
 mod right;
 mod schema;

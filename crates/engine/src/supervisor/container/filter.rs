@@ -67,6 +67,48 @@ mod tests {
         assert!(never.iter().all(|name| !ever(name)));
     }
 
+    /// Whether `name` is allowed with its argument `index` being `value`.
+    fn is_allowed(name: &str, index: u64, value: u64) -> bool {
+        let list: Value = serde_json::from_str(SYSTEM_CALLS).unwrap();
+        let rules = list["syscalls"].as_array().unwrap().clone();
+        rules.iter().any(|rule| {
+            let names = rule["names"].as_array().unwrap();
+            if !names.iter().any(|one| one == name) {
+                return false;
+            }
+            let is_met = |argument: &Value| {
+                assert_eq!(argument["index"], index);
+                let number = |key: &str| argument[key].as_u64().unwrap();
+                match argument["op"].as_str().unwrap() {
+                    "SCMP_CMP_MASKED_EQ" => value & number("value") == number("valueTwo"),
+                    "SCMP_CMP_EQ" => value == number("value"),
+                    other => panic!("{other}"),
+                }
+            };
+            let arguments = rule["args"].as_array();
+            let is_met = arguments.is_none_or(|all| all.iter().all(is_met));
+            rule["action"] == "SCMP_ACT_ALLOW" && is_met
+        })
+    }
+
+    #[test]
+    fn nothing_on_the_list_cuts_holes_into_shared_memory() {
+        // MADV_WILLNEED, MADV_DONTNEED, MADV_POPULATE_WRITE; TCGETS, FIONBIO.
+        for advice in [3, 4, 23] {
+            assert!(is_allowed("madvise", 2, advice), "{advice}");
+        }
+        assert!(is_allowed("ioctl", 1, 0x5401) && is_allowed("ioctl", 1, 0x5421));
+        // MADV_REMOVE, MADV_HWPOISON; the kernel reads the low half only.
+        for advice in [9, 100, 9 | 1 << 32] {
+            assert!(!is_allowed("madvise", 2, advice), "{advice}");
+        }
+        // FS_IOC_UNRESVSP, the same for 64 bits, FIOSETOWN, SIOCSPGRP, TIOCSTI.
+        for request in [0x4030_5829, 0x4030_582b, 0x8901, 0x8902, 0x5412] {
+            assert!(!is_allowed("ioctl", 1, request), "{request:#x}");
+        }
+        assert!(!is_allowed("fallocate", 1, 0));
+    }
+
     #[test]
     fn nothing_is_named_twice() {
         let allowed = allowed();

@@ -19,6 +19,7 @@ impl Containers {
             engine: engine(&written.engine)?,
             socket_dir: runtime.worker_dir(),
             system_calls: written.system_calls.clone(),
+            user: written.user.clone(),
         };
         plan.remove_others(kept);
         Some(Self {
@@ -34,6 +35,7 @@ impl Plan {
         WrittenContainers {
             engine: self.engine.to_owned(),
             system_calls: self.system_calls.clone(),
+            user: self.user.clone(),
         }
     }
 

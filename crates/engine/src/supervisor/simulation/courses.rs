@@ -545,6 +545,7 @@ fn the_end_of_a_container_that_was_taken_over_is_not_held_against_it() {
         let others = WrittenContainers {
             engine: JOIN.to_owned(),
             system_calls: None,
+            user: String::new(),
         };
         let inside = Process { pid: None, exit };
         *body = Container::inherited(&others, "a", Some(inside)).map(Body::Container);

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Random;
 use crate::chain::Registry;
 use crate::nf::Nanos;
-use crate::port::{Port, PortKind, PortRole, RxBurst, RxState, TxBurst};
+use crate::port::{Port, PortKind, PortNeeds, PortRole, RxBurst, RxState, TxBurst};
 
 /// What has come and gone in this history.
 #[derive(Debug)]
@@ -183,6 +183,7 @@ const SOURCE: PortKind = PortKind {
     summary: "Numbered packets",
     counters: &[],
     drop_reasons: &[],
+    needs: PortNeeds::NONE,
     schema,
     check: |_| Ok(PortRole::of(true, false)),
     open: |_, _| Ok(Box::new(Source::new())),
@@ -193,6 +194,7 @@ const SINK: PortKind = PortKind {
     summary: "Sees that numbers rise",
     counters: &[],
     drop_reasons: &[],
+    needs: PortNeeds::NONE,
     schema,
     check: |_| Ok(PortRole::of(false, true)),
     open: |config, _| {
@@ -206,6 +208,7 @@ const BOTH: PortKind = PortKind {
     summary: "A source, and a sink of its own",
     counters: &[],
     drop_reasons: &[],
+    needs: PortNeeds::NONE,
     schema,
     check: |_| Ok(PortRole::of(true, true)),
     open: |_, _| {

@@ -5,44 +5,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use catena_engine::config::parse_config;
 use serde_json::{Value as Json, json};
 
+use super::super::compile::compile;
+use super::super::model::Document;
+
 use super::XlError;
+use super::fields::bytes;
 use super::lexer::tokens;
-use super::parser::{
-    Action, Condition, Definitions, If, Stage, State, Step, Term, Tree, Value, parse,
-};
+use super::parser::{Action, Condition, Definitions, If, Stage, State, Step, Term, Tree, parse};
 
 /// Most files that import each other.
 const IMPORT_COUNT_MAX: usize = 32;
 /// Most levels of macro actions.
 const MACRO_DEPTH_MAX: usize = 8;
-
-/// Fields of an untagged Ethernet frame with IPv4 of 20 bytes: first byte, count, name.
-const FIELDS: [(u64, u64, &str); 22] = [
-    (0, 6, "eth.dst"),
-    (6, 6, "eth.src"),
-    (12, 2, "eth.type"),
-    (15, 1, "ipv4.tos"),
-    (16, 2, "ipv4.len"),
-    (18, 2, "ipv4.id"),
-    (22, 1, "ipv4.ttl"),
-    (23, 1, "ipv4.protocol"),
-    (24, 2, "ipv4.checksum"),
-    (26, 4, "ipv4.src"),
-    (30, 4, "ipv4.dst"),
-    (34, 2, "l4.src_port"),
-    (36, 2, "l4.dst_port"),
-    (38, 4, "tcp.seq"),
-    (42, 4, "tcp.ack_seq"),
-    (47, 1, "tcp.flags"),
-    (48, 2, "tcp.window"),
-    (50, 2, "tcp.checksum"),
-    (52, 2, "tcp.urgent"),
-    (34, 1, "icmp.type"),
-    (35, 1, "icmp.code"),
-    (38, 2, "udp.len"),
-];
+/// Most actions and conditions, with macros written out.
+const WRITTEN_MAX: usize = 20_000;
 
 pub(super) fn convert(
     file: &str,
@@ -52,6 +31,8 @@ pub(super) fn convert(
     let mut tree = parse(file, tokens(file, text)?)?;
     let mut wanted: Vec<(String, usize)> = std::mem::take(&mut tree.imports);
     let mut seen = BTreeSet::new();
+    let mut names = Names::default();
+    names.add(file, &tree)?;
     while let Some((name, line)) = wanted.pop() {
         if !seen.insert(name.clone()) {
             continue;
@@ -67,64 +48,196 @@ pub(super) fn convert(
         let text = read(&name)
             .map_err(|error| XlError::new(file, line, format!("{name}: {error}"), "name a file"))?;
         let other = parse(&name, tokens(&name, &text)?)?;
-        tree.fields.extend(other.fields);
-        tree.constants.extend(other.constants);
+        let own = &other.definitions;
+        let is_more = !(other.stages.is_empty()
+            && own.registers.is_empty()
+            && own.events.is_empty()
+            && own.macros.is_empty());
+        if is_more {
+            let message = format!("{name} has more than packet fields and constants");
+            let repair = "move the rest into the file that imports it";
+            return Err(XlError::new(file, line, message, repair));
+        }
+        names.add(&name, &other)?;
         wanted.extend(other.imports);
     }
-    Converter::new(file, &tree)?.document(&tree)
+    let mut converter = Converter::new(file, names);
+    let document = converter.document(&tree)?;
+    compiled(file, &document, &converter.places)?;
+    Ok(document)
 }
 
-struct Converter<'a> {
-    file: &'a str,
-    fields: BTreeMap<(String, String), String>,
-    constants: BTreeMap<String, Term>,
-    globals: BTreeSet<String>,
+/// Compiles what was made; the first error by its line of the program.
+fn compiled(file: &str, document: &Json, places: &[(String, usize)]) -> Result<(), XlError> {
+    let problems = match parse_config::<Document>(document) {
+        Ok(document) => match compile(&document) {
+            Ok(_) => return Ok(()),
+            Err(problems) => problems
+                .into_iter()
+                .filter(|one| one.is_error)
+                .map(|one| (one.path, one.message, one.repair))
+                .collect(),
+        },
+        Err(errors) => {
+            let repair = "write that part as a program".to_owned();
+            let told = |one: catena_engine::config::ConfigError| {
+                let repair = one.repair.unwrap_or_else(|| repair.clone());
+                (one.path, one.message, repair)
+            };
+            errors.into_iter().map(told).collect::<Vec<_>>()
+        }
+    };
+    let located = problems.into_iter().map(|(path, message, repair)| {
+        let is_in = |place: &&(String, usize)| {
+            let behind = path.strip_prefix(place.0.as_str());
+            behind.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        let place = places
+            .iter()
+            .filter(is_in)
+            .max_by_key(|(path, _)| path.len());
+        let line = place.map_or(1, |(_, line)| *line);
+        XlError::new(file, line, message, repair)
+    });
+    Err(located
+        .min_by_key(|error| error.line)
+        .unwrap_or_else(|| XlError::new(file, 1, "it is no program", "simplify it")))
+}
+
+/// What files declare for all stages.
+#[derive(Default)]
+pub(super) struct Names {
+    /// Text and bytes of a field.
+    pub(super) fields: BTreeMap<(String, String), (String, u64)>,
+    pub(super) constants: BTreeMap<String, Term>,
+}
+
+impl Names {
+    fn add(&mut self, file: &str, tree: &Tree) -> Result<(), XlError> {
+        for field in &tree.fields {
+            let text = bytes(file, field.line, field.from, field.count)?;
+            let key = (field.container.clone(), field.name.clone());
+            let shown = format!("{}.{}", field.container, field.name);
+            let before = self.fields.insert(key, (text, field.count));
+            once(file, field.line, &shown, before.is_some())?;
+        }
+        for (name, value, line) in &tree.constants {
+            let before = self.constants.insert(name.clone(), value.clone());
+            once(file, *line, name, before.is_some())?;
+        }
+        Ok(())
+    }
+}
+
+/// Refuses what was declared before.
+fn once(file: &str, line: usize, name: &str, is_known: bool) -> Result<(), XlError> {
+    if !is_known {
+        return Ok(());
+    }
+    let message = format!("{name} is declared twice");
+    Err(XlError::new(
+        file,
+        line,
+        message,
+        "rename or remove one of the two",
+    ))
+}
+
+/// Statements and their lines.
+type Lines = Vec<(String, usize)>;
+
+fn is_verdict(statement: &str) -> bool {
+    statement.starts_with("output(") || statement.starts_with("drop(")
+}
+
+pub(super) struct Converter<'a> {
+    pub(super) file: &'a str,
+    pub(super) names: Names,
+    pub(super) globals: BTreeSet<String>,
     /// Registers of the stage at hand.
-    registers: BTreeSet<String>,
+    pub(super) registers: BTreeSet<String>,
     macros: BTreeMap<String, Vec<Step>>,
     events: BTreeMap<String, Vec<Condition>>,
     outputs: BTreeSet<u64>,
+    /// Paths of the document and the lines that they come from.
+    places: Vec<(String, usize)>,
+    /// How many actions and conditions may still be written out.
+    left: usize,
 }
 
-type Converted<T> = Result<T, XlError>;
+pub(super) type Converted<T> = Result<T, XlError>;
 
 impl<'a> Converter<'a> {
-    fn new(file: &'a str, tree: &Tree) -> Converted<Self> {
-        let mut fields = BTreeMap::new();
-        for (container, name, from, count) in &tree.fields {
-            let text = bytes(file, 1, *from, *count)?;
-            fields.insert((container.clone(), name.clone()), text);
-        }
-        Ok(Self {
+    fn new(file: &'a str, names: Names) -> Self {
+        Self {
             file,
-            fields,
-            constants: tree.constants.iter().cloned().collect(),
+            names,
             globals: BTreeSet::new(),
             registers: BTreeSet::new(),
             macros: BTreeMap::new(),
             events: BTreeMap::new(),
             outputs: BTreeSet::new(),
-        })
+            places: Vec::new(),
+            left: WRITTEN_MAX,
+        }
     }
 
-    fn fail<T>(&self, line: usize, message: impl Into<String>, repair: &str) -> Converted<T> {
+    fn place(&mut self, path: String, line: usize) {
+        self.places.push((path, line));
+    }
+
+    /// Takes of what may be written out: macros, and what stands in front of each `if`, multiply.
+    fn take(&mut self, count: usize, line: usize) -> Converted<()> {
+        match self.left.checked_sub(count) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => {
+                let message = format!("over {WRITTEN_MAX} actions, with macros written out");
+                self.fail(line, message, "use fewer macros, states or ifs")
+            }
+        }
+    }
+
+    pub(super) fn fail<T>(
+        &self,
+        line: usize,
+        message: impl Into<String>,
+        repair: &str,
+    ) -> Converted<T> {
         Err(XlError::new(self.file, line, message, repair))
     }
 
-    fn define(&mut self, definitions: &Definitions) {
-        for (name, is_global, _) in &definitions.registers {
-            let to = if *is_global {
-                &mut self.globals
-            } else {
-                &mut self.registers
+    fn define(&mut self, definitions: &Definitions, number: usize) -> Converted<()> {
+        for (name, is_global, line) in &definitions.registers {
+            let path = match is_global {
+                true => format!("globals.{name}"),
+                false => format!("elements[{number}].registers.{name}"),
+            };
+            // What stands in front of all stages is declared anew for each of them.
+            let is_again = self.places.contains(&(path.clone(), *line)) && *is_global;
+            let is_known = self.registers.contains(name) || self.globals.contains(name);
+            once(self.file, *line, name, is_known && !is_again)?;
+            self.place(path, *line);
+            let to = match is_global {
+                true => &mut self.globals,
+                false => &mut self.registers,
             };
             to.insert(name.clone());
         }
-        self.macros.extend(definitions.macros.iter().cloned());
-        self.events.extend(definitions.events.iter().cloned());
+        for (name, body, line) in &definitions.macros {
+            let before = self.macros.insert(name.clone(), body.clone());
+            once(self.file, *line, name, before.is_some())?;
+        }
+        for (name, conditions, line) in &definitions.events {
+            let before = self.events.insert(name.clone(), conditions.clone());
+            once(self.file, *line, name, before.is_some())?;
+        }
+        Ok(())
     }
 
-    fn document(mut self, tree: &Tree) -> Converted<Json> {
+    fn document(&mut self, tree: &Tree) -> Converted<Json> {
         if tree.stages.is_empty() {
             return self.fail(
                 1,
@@ -133,13 +246,13 @@ impl<'a> Converter<'a> {
             );
         }
         let mut elements = Vec::new();
-        for stage in &tree.stages {
+        for (number, stage) in tree.stages.iter().enumerate() {
             self.registers.clear();
             self.macros.clear();
             self.events.clear();
-            self.define(&tree.definitions);
-            self.define(&stage.definitions);
-            elements.push(self.element(stage)?);
+            self.define(&tree.definitions, number)?;
+            self.define(&stage.definitions, number)?;
+            elements.push(self.element(stage, number)?);
         }
         let global = |name: &String| (name.clone(), json!({"width": 64, "scope": "per_core"}));
         let globals: serde_json::Map<String, Json> = self.globals.iter().map(global).collect();
@@ -158,19 +271,23 @@ impl<'a> Converter<'a> {
         }))
     }
 
-    fn element(&mut self, stage: &Stage) -> Converted<Json> {
+    fn element(&mut self, stage: &Stage, number: usize) -> Converted<Json> {
+        let path = format!("elements[{number}]");
+        self.place(path.clone(), stage.line);
+        self.states_once(stage, &path)?;
         let (mut key, mut update_key) = (Vec::new(), Vec::new());
         for step in &stage.body {
             match &step.action {
                 Action::Call(name, terms) if name == "setFlowKey" || name == "setUpdateKey" => {
-                    let to = if name == "setFlowKey" {
-                        &mut key
-                    } else {
-                        &mut update_key
+                    let (to, member) = match name.as_str() {
+                        "setFlowKey" => (&mut key, "key"),
+                        _ => (&mut update_key, "update_key"),
                     };
+                    once(self.file, step.line, name, !to.is_empty())?;
                     for term in terms {
                         to.push(self.term(term, step.line)?);
                     }
+                    self.place(format!("{path}.{member}"), step.line);
                 }
                 _ => {
                     let repair = "write it in a state; a stage's own actions set its keys";
@@ -201,7 +318,7 @@ impl<'a> Converter<'a> {
             .filter(own)
             .chain(stage.states.iter().filter(|one| !own(one)))
         {
-            self.state(state, stage, &mut transitions)?;
+            self.state(state, stage, (&path, &mut transitions))?;
         }
         let states = stage
             .states
@@ -225,12 +342,42 @@ impl<'a> Converter<'a> {
         Ok(element)
     }
 
+    /// States have names of their own, and one of them is the first.
+    fn states_once(&mut self, stage: &Stage, path: &str) -> Converted<()> {
+        for (at, state) in stage.states.iter().enumerate() {
+            let before = &stage.states[..at];
+            let is_known = before.iter().any(|other| other.name == state.name);
+            once(self.file, state.line, &state.name, is_known)?;
+            if state.is_initial && before.iter().any(|other| other.is_initial) {
+                return self.fail(state.line, "two states are initial", "leave initial at one");
+            }
+            if state.is_initial && state.name == "any" {
+                let repair = "name another state: any stands for all of them";
+                return self.fail(state.line, "any is no state to begin in", repair);
+            }
+            self.place(format!("{path}.states.{}", state.name), state.line);
+        }
+        Ok(())
+    }
+
     /// Transitions of a state: one for each `if`, then one for what is done in any case.
-    fn state(&mut self, state: &State, stage: &Stage, all: &mut Vec<Json>) -> Converted<()> {
+    fn state(
+        &mut self,
+        state: &State,
+        stage: &Stage,
+        (path, all): (&str, &mut Vec<Json>),
+    ) -> Converted<()> {
         let is_any = state.name == "any";
         let mut add = |this: &mut Self, when: &[Condition], steps: Vec<&Step>, line: usize| {
+            this.take(steps.len() + when.len() + 1, line)?;
             let steps: Vec<Step> = steps.into_iter().cloned().collect();
             let (statements, next) = this.steps(&steps, stage)?;
+            let path = format!("{path}.transitions[{}]", all.len());
+            for (at, (_, line)) in statements.iter().enumerate() {
+                this.place(format!("{path}.do[{at}]"), *line);
+            }
+            this.place(path, line);
+            let statements: Vec<&String> = statements.iter().map(|(text, _)| text).collect();
             let mut transition = json!({"do": statements});
             if !is_any {
                 transition["from"] = json!([state.name]);
@@ -287,24 +434,29 @@ impl<'a> Converter<'a> {
         Ok(parts.join(" && "))
     }
 
-    /// Statements, and the state that follows.
-    fn steps(&mut self, steps: &[Step], stage: &Stage) -> Converted<(Vec<String>, Option<String>)> {
+    /// Statements with their lines, and the state that follows.
+    fn steps(&mut self, steps: &[Step], stage: &Stage) -> Converted<(Lines, Option<String>)> {
         let mut flat = Vec::new();
         self.expand(steps, 0, &mut flat)?;
-        let (mut statements, mut next) = (Vec::new(), None);
+        let (mut statements, mut next) = (Lines::new(), None);
         for step in &flat {
             match &step.action {
                 Action::Assign(name, value) => {
                     let target = self.register(name, step.line)?;
                     let value = self.value(value, step.line)?;
-                    statements.push(format!("{target} = {value}"));
+                    statements.push((format!("{target} = {value}"), step.line));
                 }
                 Action::Call(name, terms) => {
                     if name == "setNextState" {
                         next = Some(self.next_state(terms, stage, step.line)?);
-                    } else {
-                        statements.push(self.call(name, terms, step.line)?);
+                        continue;
                     }
+                    let text = self.call(name, terms, step.line)?;
+                    if is_verdict(&text) {
+                        // A later one takes its place: those of an `if` those of its state.
+                        statements.retain(|(other, _)| !is_verdict(other));
+                    }
+                    statements.push((text, step.line));
                 }
             }
         }
@@ -312,20 +464,27 @@ impl<'a> Converter<'a> {
     }
 
     /// Macro actions written out.
-    fn expand(&self, steps: &[Step], depth: usize, flat: &mut Vec<Step>) -> Converted<()> {
+    fn expand(&mut self, steps: &[Step], depth: usize, flat: &mut Vec<Step>) -> Converted<()> {
         for step in steps {
+            self.take(1, step.line)?;
             let Action::Call(name, _) = &step.action else {
                 flat.push(step.clone());
                 continue;
             };
-            let Some(body) = self.macros.get(name) else {
+            let Some(body) = self.macros.get(name).cloned() else {
                 flat.push(step.clone());
                 continue;
             };
+            if let Action::Call(_, terms) = &step.action
+                && !terms.is_empty()
+            {
+                let message = format!("{name} is an action of the program's, without arguments");
+                return self.fail(step.line, message, "write it without them");
+            }
             if depth == MACRO_DEPTH_MAX {
                 return self.fail(step.line, format!("{name} calls itself"), "write it out");
             }
-            self.expand(body, depth + 1, flat)?;
+            self.expand(&body, depth + 1, flat)?;
         }
         Ok(())
     }
@@ -387,109 +546,4 @@ impl<'a> Converter<'a> {
             "write 255: the packet at hand; for packets of a program's own write templates";
         self.fail(line, "stored packets are not mapped", repair)
     }
-
-    fn number(&self, term: &Term) -> Option<u64> {
-        match term {
-            Term::Number(number) => Some(*number),
-            Term::Name(name) => match self.constants.get(name) {
-                Some(Term::Number(number)) => Some(*number),
-                _ => None,
-            },
-            _ => None,
-        }
-    }
-
-    fn register(&self, name: &str, line: usize) -> Converted<String> {
-        if self.registers.contains(name) {
-            Ok(format!("flow.{name}"))
-        } else if self.globals.contains(name) {
-            Ok(format!("global.{name}"))
-        } else {
-            self.fail(
-                line,
-                format!("there is no register {name}"),
-                "write Register NAME;",
-            )
-        }
-    }
-
-    fn value(&self, value: &Value, line: usize) -> Converted<String> {
-        Ok(match value {
-            Value::One(term) => self.term(term, line)?,
-            Value::Two(sign, one, other) => {
-                // Registers have 64 bits, and so has what is computed of them.
-                let wide = |term: &Term| {
-                    let text = self.term(term, line)?;
-                    Ok::<String, XlError>(match term {
-                        Term::Number(_) => format!("({text} as 64)"),
-                        _ => text,
-                    })
-                };
-                let (one, other) = (wide(one)?, wide(other)?);
-                match sign.as_str() {
-                    "min" | "max" => format!("{sign}({one}, {other})"),
-                    sign => format!("{one} {sign} {other}"),
-                }
-            }
-        })
-    }
-
-    fn term(&self, term: &Term, line: usize) -> Converted<String> {
-        match term {
-            Term::Number(number) => Ok(number.to_string()),
-            Term::Address(text) => Ok(text.clone()),
-            Term::Name(name) if name == "currentTime" => Ok("(now / 1000)".to_owned()),
-            Term::Name(name) => match self.constants.get(name) {
-                Some(constant) => self.term(constant, line),
-                None => self.register(name, line),
-            },
-            Term::Field(event, field) if event == "pktRcvd" => match field.as_str() {
-                "port" => Ok("((packet.input as 16) + 1)".to_owned()),
-                "length" | "len" => Ok("packet.len".to_owned()),
-                _ => self.fail(line, format!("pktRcvd.{field} is not mapped"), "use port"),
-            },
-            Term::Field(container, field) => {
-                let key = (container.clone(), field.clone());
-                match self.fields.get(&key) {
-                    Some(text) => Ok(text.clone()),
-                    None => {
-                        let message = format!("{container}.{field} is not declared");
-                        self.fail(
-                            line,
-                            message,
-                            "write PacketField, or import a file that does",
-                        )
-                    }
-                }
-            }
-            Term::Bytes(container, field, from, count)
-                if container == "packet" && field == "data" =>
-            {
-                bytes(self.file, line, *from, *count)
-            }
-            Term::Bytes(container, field, ..) => {
-                let message = format!("{container}.{field}[...] is not mapped");
-                self.fail(line, message, "use packet.data")
-            }
-        }
-    }
-}
-
-/// Bytes of a packet: a field by its name where they are one.
-fn bytes(file: &str, line: usize, from: u64, count: u64) -> Converted<String> {
-    if !(1..=16).contains(&count) || from > 9000 {
-        return Err(XlError::new(
-            file,
-            line,
-            "fields have 1 to 16 bytes",
-            "split the field",
-        ));
-    }
-    let found = FIELDS
-        .iter()
-        .find(|(at, len, _)| (*at, *len) == (from, count));
-    Ok(match found {
-        Some((.., name)) => (*name).to_owned(),
-        None => format!("packet[{from}:+{count}]"),
-    })
 }

@@ -20,6 +20,9 @@ pub(super) enum Token {
     Sign(&'static str),
 }
 
+/// Most bytes of a file.
+const LEN_MAX: usize = 1 << 20;
+
 /// Signs, each before those that begin it.
 const SIGNS: [&str; 19] = [
     "==", "<=", ">=", "!=", "=", "<", ">", "+", "-", "*", "/", "%", ",", ";", "(", ")", "{", "}",
@@ -30,6 +33,14 @@ const SIGNS: [&str; 19] = [
 pub(super) fn tokens(file: &str, text: &str) -> Result<Vec<(Token, usize)>, XlError> {
     let mut found = Vec::new();
     let (mut rest, mut line) = (text, 1);
+    if text.len() > LEN_MAX {
+        return Err(XlError::new(
+            file,
+            1,
+            "the file is too long",
+            "write at most 1 MiB",
+        ));
+    }
     loop {
         let blank = rest.len() - rest.trim_start().len();
         line += rest[..blank].matches('\n').count();
@@ -96,9 +107,10 @@ fn comment_end(text: &str) -> Option<usize> {
     let (mut at, mut depth) = (0, 0_u32);
     loop {
         let rest = &text[at..];
-        let (open, close) = (rest.find("/*"), rest.find("*/")?);
-        if open.is_some_and(|open| open < close) {
-            at += open? + 2;
+        let close = rest.find("*/")?;
+        // Looked for in front of the end alone, so that no part is looked at twice.
+        if let Some(open) = rest[..close].find("/*") {
+            at += open + 2;
             depth += 1;
             continue;
         }

@@ -84,8 +84,8 @@ pub(super) struct State {
 pub(super) struct Definitions {
     /// Names, whether global, lines.
     pub(super) registers: Vec<(String, bool, usize)>,
-    pub(super) events: Vec<(String, Vec<Condition>)>,
-    pub(super) macros: Vec<(String, Vec<Step>)>,
+    pub(super) events: Vec<(String, Vec<Condition>, usize)>,
+    pub(super) macros: Vec<(String, Vec<Step>, usize)>,
 }
 
 /// `Stage ... {...}`.
@@ -98,13 +98,23 @@ pub(super) struct Stage {
     pub(super) states: Vec<State>,
 }
 
+/// An entry of `PacketField`.
+#[derive(Clone, Debug)]
+pub(super) struct PacketField {
+    pub(super) line: usize,
+    pub(super) container: String,
+    pub(super) name: String,
+    pub(super) from: u64,
+    pub(super) count: u64,
+}
+
 /// A file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tree {
     pub(super) imports: Vec<(String, usize)>,
-    /// Container, field, first byte, count.
-    pub(super) fields: Vec<(String, String, u64, u64)>,
-    pub(super) constants: Vec<(String, Term)>,
+    pub(super) fields: Vec<PacketField>,
+    /// Names, values, lines.
+    pub(super) constants: Vec<(String, Term, usize)>,
     pub(super) definitions: Definitions,
     pub(super) stages: Vec<Stage>,
 }
@@ -217,6 +227,14 @@ impl Parser<'_> {
                 return self.fail("a definition, Stage or State");
             }
         }
+        if let (Some(stage), Some(_)) = (tree.stages.first(), states.first()) {
+            return Err(XlError::new(
+                self.file,
+                stage.line,
+                "a program has stages, or states alone",
+                "move the states into a stage",
+            ));
+        }
         if !states.is_empty() {
             // A program of states alone is one stage.
             tree.stages.push(Stage {
@@ -234,23 +252,32 @@ impl Parser<'_> {
         let container = self.word("a name")?;
         self.need("{")?;
         while !self.takes("}") {
+            let line = self.line();
             let name = self.word("a name")?;
             self.need("=")?;
-            self.word("packet")?;
-            self.need(".")?;
-            self.word("data")?;
+            let is_data = self.takes_word("packet") && self.takes(".") && self.takes_word("data");
+            if !is_data {
+                return self.fail("packet.data");
+            }
             let Some(Token::Index(from, count)) = self.peek().cloned() else {
                 return self.fail("[FROM:+COUNT]");
             };
             self.at += 1;
             self.need(";")?;
-            tree.fields.push((container.clone(), name, from, count));
+            tree.fields.push(PacketField {
+                line,
+                container: container.clone(),
+                name,
+                from,
+                count,
+            });
         }
         Ok(())
     }
 
     fn constants(&mut self, tree: &mut Tree) -> Parsed<()> {
         loop {
+            let line = self.line();
             let name = self.word("a name")?;
             self.need("=")?;
             let at = self.at;
@@ -259,7 +286,7 @@ impl Parser<'_> {
                 self.at = at;
                 return self.fail("a number or an address");
             }
-            tree.constants.push((name, value));
+            tree.constants.push((name, value, line));
             if !self.takes(",") {
                 return self.need(";");
             }
@@ -278,12 +305,13 @@ impl Parser<'_> {
                 }
             }
         }
+        let line = self.line();
         if self.takes_word("Event") {
             let name = self.word("a name")?;
             self.need("=")?;
             let conditions = self.conditions()?;
             self.need(";")?;
-            into.events.push((name, conditions));
+            into.events.push((name, conditions, line));
             return Ok(true);
         }
         if self.takes_word("Action") {
@@ -291,7 +319,7 @@ impl Parser<'_> {
             self.need("{")?;
             let body = self.body()?;
             self.need("}")?;
-            into.macros.push((name, body));
+            into.macros.push((name, body, line));
             return Ok(true);
         }
         Ok(false)

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
-use catena_engine::port::{Opening, Port, PortError, PortKind, PortRole};
+use catena_engine::port::{Opening, Port, PortError, PortKind, PortNeeds, PortRole};
 use catena_engine::units::Span;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -79,6 +79,7 @@ pub const KIND: PortKind = PortKind {
         "flow_numbers",
     ],
     drop_reasons: &[],
+    needs: PortNeeds::NONE,
     schema: || schemars::schema_for!(Config),
     check: |config| {
         let config = parse_config::<Config>(config)?;
