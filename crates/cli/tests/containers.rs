@@ -5,6 +5,8 @@
 
 #[path = "containers/kept.rs"]
 mod kept;
+#[path = "containers/limits.rs"]
+mod limits;
 #[path = "containers/study.rs"]
 mod study;
 
@@ -15,6 +17,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use kept::containers_go_on_without_a_supervisor;
+use limits::containers_have_their_limits;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use study::a_study_crosses_processes_and_containers;
@@ -55,6 +58,8 @@ impl Bench {
         let mut command = Command::new(CATENA);
         command
             .args(args)
+            // podman's monitor leaves a file named `oom` where it was started.
+            .current_dir(self.folder.path())
             .env("CATENA_RUNTIME_DIR", self.path("run"))
             .env("CATENA_CONTAINER_ENGINE", self.engine)
             .stdin(Stdio::null())
@@ -501,6 +506,7 @@ with_engines! {
     output_is_that_of_processes
     a_pon_runs_in_containers
     a_killed_worker_is_replaced
+    containers_have_their_limits
     tcp_links_cross_containers
     a_killed_supervisor_leaves_no_container
     a_worker_without_the_token_is_not_let_in

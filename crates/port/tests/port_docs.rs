@@ -123,3 +123,45 @@ fn names_of_kinds_are_unique() {
     let unique: BTreeSet<_> = names.iter().collect();
     assert_eq!(unique.len(), names.len());
 }
+
+/// What SECURITY.md says that a worker keeps for a kind of port.
+fn said_to_keep(kind: &str) -> catena_engine::port::CapabilitySet {
+    use catena_engine::port::CapabilitySet;
+    let names = [
+        ("`NET_ADMIN`", CapabilitySet::NET_ADMIN),
+        ("`NET_RAW`", CapabilitySet::NET_RAW),
+        ("`IPC_LOCK`", CapabilitySet::IPC_LOCK),
+        ("`BPF`", CapabilitySet::BPF),
+        ("`SYS_ADMIN`", CapabilitySet::SYS_ADMIN),
+        ("`DAC_OVERRIDE`", CapabilitySet::DAC_OVERRIDE),
+        ("`SYS_NICE`", CapabilitySet::SYS_NICE),
+    ];
+    let text = include_str!("../../../SECURITY.md");
+    let row = text
+        .lines()
+        .find(|line| line.starts_with(&format!("| `{kind}` |")));
+    let cell = row.unwrap().split('|').nth(2).unwrap();
+    let own = names.iter().filter(|(name, _)| cell.contains(name));
+    let own = own.fold(CapabilitySet::empty(), |all, (_, one)| all | *one);
+    if cell.contains("these") {
+        own | said_to_keep("xdp")
+    } else {
+        own
+    }
+}
+
+#[test]
+fn every_kind_of_port_keeps_what_the_table_says_and_no_more() {
+    for kind in catena_port::PORTS {
+        let needs = kind.needs;
+        let is_device = ["tap", "packet_socket", "xdp", "dpdk"].contains(&kind.name);
+        if !is_device {
+            assert_eq!(needs, catena_engine::port::PortNeeds::NONE, "{}", kind.name);
+            continue;
+        }
+        assert_eq!(needs.rights, said_to_keep(kind.name), "{}", kind.name);
+        let goes_on = ["xdp", "dpdk"].contains(&kind.name);
+        assert_eq!(needs.rights_while_running, goes_on, "{}", kind.name);
+        assert_eq!(needs.threads, kind.name == "dpdk", "{}", kind.name);
+    }
+}
