@@ -14,26 +14,8 @@ use support::*;
 
 const FLOWS: usize = 500;
 
-const CHAIN: &str = "ports:
-  in:  { generator: { rate: 20kpps, size: 64, flows: 500 } }
-  out: { sink: { verify: true } }
-nfs:
-  tell:
-    type: flow
-    shards: COUNT
-    program:
-      elements:
-        - name: tell
-          key: [ip.src, ip.dst, l4.src_port, l4.dst_port]
-          registers: { packets: 32 }
-          transitions: [ { do: [flow.packets = flow.packets + 1, output(out)] } ]
-links:
-  - in -> tell -> out
-run: { mode: process }
-";
-
 fn of_shards(count: u64) -> String {
-    CHAIN.replace("COUNT", &count.to_string())
+    counted("20kpps", count)
 }
 
 /// How many packets each flow has had, and that it is in one shard only.

@@ -461,30 +461,11 @@ fn a_flow_program_decides_in_shards_as_it_does_alone() {
     }
 }
 
-/// Counts the packets of each flow.
-const COUNTED: &str = "ports:
-  in:  { generator: { rate: 50kpps, size: 64, flows: 500 } }
-  out: { sink: { verify: true } }
-nfs:
-  tell:
-    type: flow
-    shards: 4
-    program:
-      elements:
-        - name: tell
-          key: [ip.src, ip.dst, l4.src_port, l4.dst_port]
-          registers: { packets: 32 }
-          transitions: [ { do: [flow.packets = flow.packets + 1, output(out)] } ]
-links:
-  - in -> tell -> out
-run: { mode: process }
-";
-
 /// Flows and what is counted of them lie in memory that outlives the shard; packets that it held
 /// are counted.
 #[test]
 fn killed_shards_of_a_program_lose_no_flow_and_keep_exact_accounts() {
-    let chain = Running::start("told", COUNTED);
+    let chain = Running::start("told", &counted("50kpps", 4));
     let known = |status: &Value| -> u64 {
         let all = (0..4).map(|index| &node(status, &shard("tell", index))["counters"]["flows"]);
         all.map(|flows| flows.as_u64().unwrap_or(0)).sum()

@@ -10,6 +10,7 @@ mod burst;
 pub mod exchange;
 mod function;
 mod hand_over;
+pub(crate) mod hook;
 mod keep;
 mod kind;
 pub(crate) mod nanos;
@@ -22,6 +23,7 @@ pub use amend::{Amend, Amends};
 pub use burst::Burst;
 pub use function::Nf;
 pub use hand_over::HandOver;
+pub use hook::Hook;
 pub use keep::{Emission, Hold, Kept, Moved};
 pub use kind::{
     Access, BuildContext, BuiltNf, Inputs, NAME_BYTES_MAX, NfKind, NfPlan, NfState,

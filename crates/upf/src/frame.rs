@@ -67,17 +67,7 @@ impl Header {
 /// What rules of bits and bytes see of a frame: all else is looked at where it lies.
 pub(crate) const fn inner(len: usize) -> Inner {
     let nobody = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-    Inner {
-        src: nobody,
-        dst: nobody,
-        protocol: u8::MAX,
-        ports: None,
-        traffic_class: 0,
-        flow_label: 0,
-        spi: None,
-        len,
-        is_part: false,
-    }
+    Inner::opaque(nobody, nobody, len)
 }
 
 stored! {

@@ -122,6 +122,23 @@ pub struct Inner {
     pub is_part: bool,
 }
 
+impl Inner {
+    /// Of what has no header that rules know: addresses and a length, and nothing else.
+    pub(crate) const fn opaque(src: IpAddr, dst: IpAddr, len: usize) -> Self {
+        Self {
+            src,
+            dst,
+            protocol: u8::MAX,
+            ports: None,
+            traffic_class: 0,
+            flow_label: 0,
+            spi: None,
+            len,
+            is_part: false,
+        }
+    }
+}
+
 impl Filter {
     /// A filter that every packet passes.
     pub fn all() -> Self {

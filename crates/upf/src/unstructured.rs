@@ -36,17 +36,7 @@ fn ue(head: &Head) -> Option<IpAddr> {
 /// What rules see of such a packet: it is its UE's, whichever way it goes.
 fn inner(head: &Head, len: usize) -> Inner {
     let ue = ue(head).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-    Inner {
-        src: ue,
-        dst: ue,
-        protocol: u8::MAX,
-        ports: None,
-        traffic_class: 0,
-        flow_label: 0,
-        spi: None,
-        len,
-        is_part: false,
-    }
+    Inner::opaque(ue, ue, len)
 }
 
 /// Who sent a datagram in a frame, and where its payload lies: what its own length says, of a

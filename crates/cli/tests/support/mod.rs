@@ -341,3 +341,26 @@ pub(crate) fn flows(chain: &Running) -> Value {
         packets_out(now) > packets_out(&before)
     })
 }
+
+/// A chain whose program counts the packets of each of 500 flows, in so many shards.
+pub(crate) fn counted(rate: &str, shards: u64) -> String {
+    format!(
+        "ports:
+  in:  {{ generator: {{ rate: {rate}, size: 64, flows: 500 }} }}
+  out: {{ sink: {{ verify: true }} }}
+nfs:
+  tell:
+    type: flow
+    shards: {shards}
+    program:
+      elements:
+        - name: tell
+          key: [ip.src, ip.dst, l4.src_port, l4.dst_port]
+          registers: {{ packets: 32 }}
+          transitions: [ {{ do: [flow.packets = flow.packets + 1, output(out)] }} ]
+links:
+  - in -> tell -> out
+run: {{ mode: process }}
+"
+    )
+}

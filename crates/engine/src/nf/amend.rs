@@ -6,9 +6,9 @@
 //! that the supervisor can keep them with the chain: whoever runs the node next is built from the
 //! amended configuration, and is never asked again.
 
-use std::fmt;
-
 use serde_json::Value;
+
+use super::hook::Hook;
 
 /// What `requests`, in order, make of a configuration. For each:
 ///
@@ -23,20 +23,4 @@ use serde_json::Value;
 pub type Amend = fn(config: &mut Value, requests: &[Value]) -> Vec<Result<Option<String>, String>>;
 
 /// Whether a kind's requests amend its configuration, and how.
-#[derive(Clone, Copy, Default)]
-pub struct Amends(pub Option<Amend>);
-
-impl fmt::Debug for Amends {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Amends").field(&self.0.is_some()).finish()
-    }
-}
-
-/// A kind has one at most, so it says nothing that the kind does not.
-impl PartialEq for Amends {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.is_some() == other.0.is_some()
-    }
-}
-
-impl Eq for Amends {}
+pub type Amends = Hook<Amend>;

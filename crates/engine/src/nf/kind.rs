@@ -11,6 +11,7 @@ use std::ops::DerefMut;
 use super::amend::{Amend, Amends};
 use super::exchange::NfControl;
 use super::function::Nf;
+use super::hook::Hook;
 use crate::config::{ConfigErrors, PortSide};
 use crate::drop_reason::{DropReason, OWN_REASON_COUNT_MAX};
 use crate::own_counters::COUNTER_COUNT_MAX;
@@ -192,7 +193,7 @@ impl NfPlan {
 
     /// As one whose requests amend its configuration so: they are kept with the chain.
     pub fn amended_by(mut self, amend: Amend) -> Self {
-        self.amends = Amends(Some(amend));
+        self.amends = Hook(Some(amend));
         self
     }
 
@@ -212,7 +213,7 @@ impl NfPlan {
     /// memory is atomic words only ([`catena_shm::state::StateWords`]), and nothing that lies there
     /// is remembered elsewhere from one turn to the next.
     pub fn moved_by(mut self, make: MakeMover) -> Self {
-        self.moves = Moves(Some(make));
+        self.moves = Hook(Some(make));
         self
     }
 

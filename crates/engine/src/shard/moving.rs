@@ -10,6 +10,7 @@ use std::ops::DerefMut;
 use serde_json::Value;
 
 use super::own::Choice;
+use crate::nf::hook::Hook;
 
 /// A region of a shard's memory.
 pub type ShardRegion = Box<dyn DerefMut<Target = [u8]> + Send>;
@@ -59,20 +60,4 @@ pub type MakeMover =
     fn(config: &Value, choice: Choice, shards: Vec<ShardMemory>) -> Result<Box<dyn Mover>, String>;
 
 /// Whether what the shards of a kind know can be moved, and how.
-#[derive(Clone, Copy, Default)]
-pub struct Moves(pub Option<MakeMover>);
-
-impl fmt::Debug for Moves {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Moves").field(&self.0.is_some()).finish()
-    }
-}
-
-/// A kind has one at most, so it says nothing that the kind does not.
-impl PartialEq for Moves {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.is_some() == other.0.is_some()
-    }
-}
-
-impl Eq for Moves {}
+pub type Moves = Hook<MakeMover>;

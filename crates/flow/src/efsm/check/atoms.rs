@@ -182,18 +182,21 @@ pub(super) fn always(known: Known<'_>, node: &Node) -> bool {
     }
 }
 
+/// What two conditions say, where both are about the same expression.
+fn of_one(a: &Node, b: &Node) -> Option<(Atom, Atom)> {
+    let ((left, one), (right, other)) = (atom(a)?, atom(b)?);
+    (left.to_string() == right.to_string()).then_some((one, other))
+}
+
 /// Whether two conditions cannot hold together.
 pub(super) fn excludes(a: &Node, b: &Node) -> bool {
     if is_opposite(a, b) {
         return true;
     }
-    let (Some((left, one)), Some((right, other))) = (atom(a), atom(b)) else {
+    let Some(both) = of_one(a, b) else {
         return false;
     };
-    if left.to_string() != right.to_string() {
-        return false;
-    }
-    match (one, other) {
+    match both {
         (Atom::Range(a, b), Atom::Range(c, d)) => b < c || d < a,
         (Atom::Masked(a, m), Atom::Masked(b, n)) => (a ^ b) & m & n != 0,
         (Atom::Masked(bits, mask), Atom::Range(a, b))
@@ -206,13 +209,10 @@ pub(super) fn implies(a: &Node, b: &Node) -> bool {
     if a.to_string() == b.to_string() {
         return true;
     }
-    let (Some((left, one)), Some((right, other))) = (atom(a), atom(b)) else {
+    let Some(both) = of_one(a, b) else {
         return false;
     };
-    if left.to_string() != right.to_string() {
-        return false;
-    }
-    match (one, other) {
+    match both {
         (Atom::Range(a, b), Atom::Range(c, d)) => c <= a && b <= d,
         (Atom::Masked(a, m), Atom::Masked(b, n)) => m & n == n && a & n == b,
         (Atom::Range(a, b), Atom::Masked(bits, mask)) => a == b && a & mask == bits,

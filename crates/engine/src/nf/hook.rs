@@ -1,0 +1,30 @@
+//! A function that a kind of NF may have beside its plan: for control requests, for shards.
+//!
+//! Beside packets, in the supervisor.
+
+use std::fmt;
+
+/// A function, if the kind has one. Of two plans of a kind it tells only whether both have it: a
+/// kind has one at most.
+#[derive(Clone, Copy)]
+pub struct Hook<F>(pub Option<F>);
+
+impl<F> Default for Hook<F> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<F> fmt::Debug for Hook<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Hook").field(&self.0.is_some()).finish()
+    }
+}
+
+impl<F> PartialEq for Hook<F> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.is_some() == other.0.is_some()
+    }
+}
+
+impl<F> Eq for Hook<F> {}
