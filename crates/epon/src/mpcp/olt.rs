@@ -357,7 +357,9 @@ impl Olt {
         let from = self.upstream.take_last(self.earliest(0, now), length);
         let to = from + length;
         self.window = Some((from, to));
-        self.next_window = now + self.params.discovery_period;
+        // Only one is remembered: the next opens once what came in this one is judged.
+        let judged = to + u64::from(self.params.lead) + 1;
+        self.next_window = judged.max(now + self.params.discovery_period);
         self.counters.windows += 1;
         let grant = Grant {
             start_time: from as u32,

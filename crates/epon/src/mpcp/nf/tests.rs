@@ -242,6 +242,16 @@ fn an_olt_that_was_replaced_finds_its_onus_again() {
 }
 
 #[test]
+fn onus_register_where_gates_take_longer_than_from_window_to_window() {
+    let mut pon = Pon::new(2, 50_000);
+    let olt = json!({"discovery_period": "5ms", "onus_max": 8, "lead": "100ms"});
+    pon.nodes[0] = NfBench::new(&olt_mac::KIND, &olt, &["pon", "net"]).unwrap();
+    pon.run_ms(700);
+    assert_eq!(pon.registered(), 2);
+    assert_eq!(pon.report(0, "outside_slot"), 0);
+}
+
+#[test]
 fn a_silent_onu_is_given_up_and_found_again() {
     let mut pon = Pon::new(2, 50_000);
     pon.run_ms(60);
