@@ -262,7 +262,7 @@ const EXAMPLES: &[Examples] = &[
     of(
         "flow test",
         &[(
-            "catena flow test policer.yaml policer.test.yaml",
+            "catena flow test knock.yaml knock.test.yaml",
             "Packets in and out",
         )],
     ),

@@ -83,9 +83,11 @@ fn the_schemas_are_those_of_the_program() {
     let registry = crate::registry::registry();
     let chain = catena_engine::chain::schema::chain_schema(&registry);
     let study = (catena_measure::study::Study::KIND.schema)();
+    let test = schemars::schema_for!(catena_flow::packet_test::model::TestFile);
     for (file, schema) in [
         ("chain.schema.json", serde_json::to_string_pretty(&chain)),
         ("study.schema.json", serde_json::to_string_pretty(&study)),
+        ("flow-test.schema.json", serde_json::to_string_pretty(&test)),
     ] {
         check(file, &format!("{}\n", schema.unwrap()));
     }

@@ -71,7 +71,7 @@
 //! - [`KeyedHash`]: the hash, for shards.
 
 //! - [`program`], [`efsm`], [`nf`]: programs over tables, documents of them, and the NF `flow`;
-//!   [`simulate`]: a program beside any chain.
+//!   [`simulate`]: a program beside any chain; [`packet_test`]: test files for one.
 
 #![forbid(unsafe_code)]
 
@@ -89,6 +89,7 @@ mod hash;
 mod memory;
 pub mod meter;
 pub mod nf;
+pub mod packet_test;
 pub mod program;
 mod raw;
 mod shape;

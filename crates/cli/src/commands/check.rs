@@ -31,7 +31,7 @@ pub(crate) struct Args {
 
 /// By this name a file is the standard input.
 pub(crate) const STDIN: &str = "-";
-/// Longest chain file that is read.
+/// Longest chain file that is read from there.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Loads a chain file; errors are told in full. The chain's folder becomes absolute; that of the
@@ -48,7 +48,8 @@ pub(crate) fn load(file: &Path, mode: Option<Mode>) -> Result<Checked, Failure> 
     Ok(checked)
 }
 
-fn read_stdin() -> Result<String, Failure> {
+/// The text on the standard input.
+pub(crate) fn read_stdin() -> Result<String, Failure> {
     let mut text = String::new();
     let input = std::io::stdin().lock();
     let count = input

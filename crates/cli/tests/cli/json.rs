@@ -35,6 +35,10 @@ fn with_chain(act: impl FnOnce(&Place)) {
     std::fs::copy(scenario, place.path("first.yaml")).unwrap();
     let program = repository().join("chains/flow-policer.yaml");
     std::fs::copy(program, place.path("policer.yaml")).unwrap();
+    place.write(
+        "policer.test.yaml",
+        "steps: [{ at: 1s, packet: 'udp 10.0.0.1:5 > 10.0.0.2:53', expect: out }]\n",
+    );
     place.write("profile.yaml", "sizes: [{ size: 64 }]\n");
     place.write(
         "study.yaml",
@@ -92,6 +96,11 @@ const GOOD: &[(&str, &str, &str)] = &[
         "measure study",
         "study.yaml --noise 0s --out matrix",
         "catena.measure.report/1",
+    ),
+    (
+        "flow test",
+        "policer.yaml policer.test.yaml",
+        "catena.flow.test/1",
     ),
     ("flow trace", "policer.yaml web.pcap", "catena.flow.trace/1"),
     ("upf smf", "first.yaml", "catena.upf.smf/1"),
@@ -163,6 +172,8 @@ const BAD: &[(&str, i32)] = &[
     ("doctor --json --seconds never", 2),
     ("measure search --json absent.yaml --nf macswap --out x", 2),
     ("measure study --json absent.yaml --out x", 2),
+    ("flow test --json absent.yaml x.yaml", 2),
+    ("flow trace --json absent.yaml x.pcap", 2),
     ("list --json --nonsense", 2),
 ];
 

@@ -5,6 +5,7 @@ mod book;
 mod dashboard;
 mod documents;
 mod files;
+mod flow;
 mod harness;
 mod idle_states;
 mod json;

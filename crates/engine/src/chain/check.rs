@@ -12,7 +12,7 @@ use super::model::{Chain, Mode, NODE_COUNT_MAX};
 use super::parse::{Entry, Tree, Value};
 use super::registry::Registry;
 use super::salvage;
-use super::text::read;
+use super::text::read_text;
 use crate::placement::place;
 
 mod assemble;
@@ -65,7 +65,7 @@ impl Chain {
             Some(dir) if !dir.as_os_str().is_empty() => dir,
             _ => Path::new("."),
         };
-        match read(path) {
+        match read_text(path) {
             Ok(text) => check(&text, &name, dir, registry, &available_cores(), mode),
             Err(reason) => {
                 let mut report = Report::new(&name, "");

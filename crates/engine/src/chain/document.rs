@@ -36,7 +36,7 @@ impl<'a> Located<'a> {
 
     /// Where the value at `path` (as in `rules[2].src`) stands, or its nearest parent; `offset`
     /// characters to the right if it is text on one line.
-    fn place(&self, path: &str, offset: usize) -> Position {
+    pub fn place(&self, path: &str, offset: usize) -> Position {
         match self.tree.locate(path) {
             Some(at) => at.right(offset),
             None => self.tree.at,

@@ -46,4 +46,5 @@ pub use model::{
 pub use parse::FILE_BYTES_MAX;
 pub use registry::Registry;
 pub use schema::chain_schema;
+pub use text::read_text;
 pub use values::ValueChange;

@@ -5,7 +5,11 @@ use std::path::Path;
 use super::parse::FILE_BYTES_MAX;
 
 /// Reads a text file that is not too large; the limit also ends a read from a device.
-pub(super) fn read(path: &Path) -> Result<String, String> {
+///
+/// # Errors
+///
+/// Why it cannot be read, or is not taken: longer than a file may be, or no text.
+pub fn read_text(path: &Path) -> Result<String, String> {
     use std::io::Read;
     let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
     let mut bytes = Vec::new();

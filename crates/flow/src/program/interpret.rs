@@ -27,6 +27,8 @@ pub trait Watch {
     fn mark(&mut self, note: u16);
     /// A table was looked up.
     fn looked_up(&mut self, table: u16, key: &[u128], hit: bool);
+    /// A register of the program was read, or written.
+    fn global(&mut self, _global: u16, _index: u128, _value: u128, _is_written: bool) {}
 }
 
 /// Nobody looks on.
@@ -244,13 +246,20 @@ impl Machine<'_> {
             Op::Flow { to, register } => self.set(*to, env.register(*register)),
             Op::SetFlow { register, from } => env.set_register(*register, self.value(*from)),
             Op::Global { to, global, index } => {
-                self.set(*to, env.global(*global, self.value(*index)));
+                let index = self.value(*index);
+                let value = env.global(*global, index);
+                watch.global(*global, index, value, false);
+                self.set(*to, value);
             }
             Op::SetGlobal {
                 global,
                 index,
                 from,
-            } => env.set_global(*global, self.value(*index), self.value(*from)),
+            } => {
+                let (index, value) = (self.value(*index), self.value(*from));
+                env.set_global(*global, index, value);
+                watch.global(*global, index, value, true);
+            }
             Op::Lookup {
                 table,
                 key,

@@ -12,7 +12,8 @@
 //! - [`env`](mod@env), [`interpret`]: what code works on, and what it means.
 //! - [`layout`]: where state lies. [`run`]: bursts, flows and their ends.
 //! - [`keys`]: keys alone, for whoever sends to shards.
-//! - [`queue`]: what waits to be sent or told. [`trace`]: what one packet went through.
+//! - [`queue`]: what waits to be sent or told. [`trace`], [`value`], [`kind`]: what
+//!   one packet went through, and how values print.
 //!
 //! # Writing a backend
 //!
@@ -45,6 +46,7 @@ pub mod header;
 pub mod interpret;
 pub mod ir;
 pub mod keys;
+pub mod kind;
 pub mod layout;
 mod lookup;
 pub mod maglev;
@@ -55,6 +57,7 @@ pub mod table;
 pub mod template;
 pub mod trace;
 pub mod tunnel;
+pub mod value;
 pub mod verify;
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::super::Outcome;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A program, or a chain that has some
+    /// A program, or a chain that has some; - is the standard input
     file: PathBuf,
 }
 

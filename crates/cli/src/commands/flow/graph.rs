@@ -9,7 +9,7 @@ use super::super::{Failure, Outcome};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A program, or a chain that has some
+    /// A program, or a chain that has some; - is the standard input
     file: PathBuf,
     /// Which node's program, if the chain has several
     #[arg(long)]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use catena_engine::chain;
 use catena_flow::efsm::xl;
 
 use super::super::{Failure, Outcome};
@@ -16,11 +17,10 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let name = args.file.display().to_string();
-    let text = std::fs::read_to_string(&args.file)
-        .map_err(|error| Failure::input(format!("{name}: {error}")))?;
+    let text =
+        chain::read_text(&args.file).map_err(|error| Failure::input(format!("{name}: {error}")))?;
     let folder = args.file.parent().map(PathBuf::from).unwrap_or_default();
-    let read =
-        |file: &str| std::fs::read_to_string(folder.join(file)).map_err(|error| error.to_string());
+    let read = |file: &str| chain::read_text(&folder.join(file));
     // JSON is YAML, so what is printed can stand in a file.
     document::print_whole(&xl::import(&name, &text, read).map_err(Failure::input)?)?;
     Ok(ExitCode::SUCCESS)

@@ -9,8 +9,10 @@ mod trace;
 
 use std::path::Path;
 
+use catena_engine::chain;
 use catena_flow::efsm::source::{self, Found};
 
+use super::check::{STDIN, name_of, read_stdin};
 use super::{Failure, Outcome};
 
 #[derive(Debug, clap::Subcommand)]
@@ -19,7 +21,7 @@ pub(crate) enum Command {
     Check(check::Args),
     /// Say what a program remembers, what it costs and what it does
     Explain(explain::Args),
-    /// Run packets and times of a test file through a program
+    /// Run packets and times of test files through a program
     Test(test::Args),
     /// Follow the packets of a capture through a program
     Trace(trace::Args),
@@ -40,11 +42,18 @@ pub(crate) fn run(command: &Command) -> Outcome {
     }
 }
 
+/// A file's text, or the standard input's.
+fn read(file: &Path) -> Result<String, Failure> {
+    if file.as_os_str() == STDIN {
+        return read_stdin();
+    }
+    chain::read_text(file).map_err(|error| Failure::input(format!("{}: {error}", file.display())))
+}
+
 /// The programs of a file, with warnings printed.
 fn load(file: &Path) -> Result<Vec<Found>, Failure> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::input(format!("{}: {error}", file.display())))?;
-    let name = file.display().to_string();
+    let text = read(file)?;
+    let name = name_of(file);
     let loaded = source::load(&name, &text);
     let (found, warnings) =
         loaded.map_err(|errors| Failure::input(format!("{errors}\n{name} is wrong")))?;

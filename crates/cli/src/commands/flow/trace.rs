@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use catena_flow::program::queue::Notice;
 use catena_flow::program::run::Arrival;
 use catena_flow::program::trace::{Decided, ElementTrace, NamedValue};
 use catena_flow::simulate::Simulation;
@@ -13,7 +14,7 @@ use crate::document;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A program, or a chain that has some
+    /// A program, or a chain that has some; - is the standard input
     file: PathBuf,
     /// A capture, pcap or pcapng
     capture: PathBuf,
@@ -47,9 +48,18 @@ pub(crate) fn run(args: &Args) -> Outcome {
         };
         simulation.expire(now_ns);
         let (passed, traces) = simulation.traced(record.data, arrival);
+        let (emitted, events) = (simulation.emitted(), simulation.events());
         if args.json {
+            let emitted = emitted.iter().map(
+                |(output, bytes)| serde_json::json!({ "output": output, "bytes": hex(bytes) }),
+            );
+            let events = events.iter().map(
+                |(event, notice)| serde_json::json!({ "event": event, "values": values(notice) }),
+            );
             all.push(serde_json::json!({
                 "packet": number, "now_ns": now_ns, "elements": traces, "verdict": passed.verdict,
+                "copies": passed.copies, "emitted": emitted.collect::<Vec<_>>(),
+                "events": events.collect::<Vec<_>>(),
             }));
             continue;
         }
@@ -59,6 +69,19 @@ pub(crate) fn run(args: &Args) -> Outcome {
             passed.verdict
         );
         traces.iter().for_each(show);
+        for output in &passed.copies {
+            outln!("  a copy  by {output}");
+        }
+        for (output, bytes) in &emitted {
+            outln!(
+                "  made    {} bytes for {output}: {}",
+                bytes.len(),
+                hex(bytes)
+            );
+        }
+        for (event, notice) in &events {
+            outln!("  told    {event}({})", values(notice).join(", "));
+        }
     }
     if args.json {
         document::print(
@@ -67,6 +90,15 @@ pub(crate) fn run(args: &Args) -> Outcome {
         )?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn values(notice: &Notice) -> Vec<String> {
+    let values = &notice.values[..usize::from(notice.count)];
+    values.iter().map(ToString::to_string).collect()
 }
 
 fn named(values: &[NamedValue]) -> String {
@@ -106,5 +138,13 @@ fn show(trace: &ElementTrace) {
     }
     if !trace.after.is_empty() {
         outln!("    after   {}", named(&trace.after));
+    }
+    for (what, values) in [
+        ("globals", &trace.globals_before),
+        ("written", &trace.globals_after),
+    ] {
+        if !values.is_empty() {
+            outln!("    {what} {}", named(values));
+        }
     }
 }

@@ -34,6 +34,7 @@ const PAGES: &[&str] = &[
     "docs/guide/ports.md",
     "docs/guide/upf.md",
     "docs/internals/first-ten-minutes.md",
+    "docs/reference/flow-test.md",
     "docs/reference/json.md",
 ];
 
@@ -250,6 +251,7 @@ pages! {
     real_ports: "docs/guide/ports.md",
     a_upf: "docs/guide/upf.md",
     the_first_ten_minutes: "docs/internals/first-ten-minutes.md",
+    tests_of_flows: "docs/reference/flow-test.md",
     json: "docs/reference/json.md",
 }
 

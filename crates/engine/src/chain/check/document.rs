@@ -8,7 +8,7 @@ use std::path::Path;
 use super::config::Subject;
 use crate::chain::diagnostic::{ChainErrors, Position, Report};
 use crate::chain::parse;
-use crate::chain::text::read;
+use crate::chain::text::read_text;
 use crate::config::ConfigErrors;
 
 /// A kind of document.
@@ -37,7 +37,7 @@ impl<T> DocumentKind<T> {
     /// Everything that is wrong with it, or why it cannot be read.
     pub fn load(&self, path: &Path) -> Result<T, ChainErrors> {
         let name = path.display().to_string();
-        match read(path) {
+        match read_text(path) {
             Ok(text) => self.parse(&text, &name),
             Err(reason) => {
                 let mut report = Report::new(&name, "");
