@@ -48,6 +48,9 @@ const AHEAD: u64 = quanta_of_us(100);
 const QUIET: u64 = quanta_of_us(50_000);
 /// Discovery windows that an ONU may need which still holds frames.
 const QUIET_WINDOWS: u64 = 2;
+/// GATEs and answers that one such waits for, each as long as links may take: in the window, to be
+/// registered, to report, and to send.
+const QUIET_LEADS: u64 = 5;
 /// What comes of the last slots is here so long after them, beside what links add.
 const LAST_WORDS: u64 = quanta_of_us(10_000);
 /// LLID of a frame for all.
@@ -246,7 +249,9 @@ impl OltMac {
     /// come to its end.
     fn is_idle(&mut self, now: u64) -> bool {
         let since = *self.draining_since.get_or_insert(now);
-        let pause = QUIET + QUIET_WINDOWS * self.olt.params().discovery_period;
+        // A window opens when the last is judged: a lead until it comes, and one after it.
+        let window = self.olt.params().discovery_period.max(2 * self.lead);
+        let pause = QUIET + QUIET_WINDOWS * window + QUIET_LEADS * self.lead;
         now > self.last_frame.max(since) + pause
             && self.olt.stations().all(|station| station.demand() == 0)
             && self.upstream.is_empty()

@@ -290,6 +290,27 @@ fn at_the_end_of_a_chain_all_that_waits_goes_out_and_grants_end() {
 }
 
 #[test]
+fn at_the_end_of_a_chain_onus_are_heard_that_a_long_lead_keeps_from_registering() {
+    let mut pon = Pon::new(2, 50_000);
+    let olt = json!({"discovery_period": "5ms", "onus_max": 8, "lead": "200ms"});
+    pon.nodes[0] = NfBench::new(&olt_mac::KIND, &olt, &["pon", "net"]).unwrap();
+    for number in 0..100 {
+        pon.nodes[1].process_from(1, &[&frame(1, number, 1000)]);
+    }
+    pon.is_draining = true;
+    let mut waited_ms = 0;
+    loop {
+        pon.run_ms(1);
+        waited_ms += 1;
+        if !pon.nodes.iter_mut().any(|node| node.nf().holds_packets()) {
+            break;
+        }
+        assert!(waited_ms < 5_000, "{}", pon.received[0].len());
+    }
+    assert_eq!(numbers(&pon.received[0]), (0..100).collect::<Vec<_>>());
+}
+
+#[test]
 fn a_full_queue_drops_and_counts() {
     let mut onu = NfBench::new(&onu_mac::KIND, &onu_config(1), &["pon", "user"]).unwrap();
     let frames: Vec<Vec<u8>> = (0..300).map(|number| frame(1, number, 1000)).collect();
