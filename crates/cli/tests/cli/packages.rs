@@ -382,8 +382,15 @@ fn the_image_holds_the_whole_command() {
             }
             assert!(Instant::now() < deadline, "{program}: {}", said(&output));
         }
+        // The chain is the container's first process: when it has ended, the container ends, and
+        // `stop` with it where it has not said so yet.
         let stopped = within(&["stop", "web"]);
-        assert!(stopped.status.success(), "{program}: {}", said(&stopped));
+        let is_killed = stopped.stdout.is_empty() && stopped.stderr.is_empty();
+        assert!(
+            stopped.status.success() || is_killed,
+            "{program}: {}",
+            said(&stopped)
+        );
         let code = engine.run(&["wait", &name]).stdout;
         assert_eq!(String::from_utf8_lossy(&code).trim(), "0", "{program}");
         let output = engine.run(&["logs", &name]);
