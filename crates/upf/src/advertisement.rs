@@ -102,7 +102,7 @@ impl Upf {
         let Some(prefix) = self.store.head(slot).ue_v6 else {
             return true;
         };
-        if !self.advertisements.passes(now_ns) {
+        if !self.advertisements.passes_of(slot, now_ns) {
             return true;
         }
         if let Some(way) = self.way_to_ue(slot) {

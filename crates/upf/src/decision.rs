@@ -121,6 +121,8 @@ pub struct Hold {
     pub qfi: Option<u8>,
     /// Most packets that the BAR suggests.
     pub suggested: Option<u8>,
+    /// Downlink Data Notification Delay of the BAR, in units of 50 ms.
+    pub delay: u8,
 }
 
 /// A packet on its way: where the user's packet begins in its frame, and by what it was found.

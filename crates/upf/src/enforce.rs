@@ -108,12 +108,14 @@ pub(crate) fn ruled(
     }
     let marking = marking(image, qers.as_slice());
     if far.does(ApplyAction::BUFF) {
+        let bar = image.bar(far.bar_at);
         return Err(Decision::Hold(Hold {
             slot: found.slot,
             notifies: far.does(ApplyAction::NOCP),
             pdr_id,
             qfi: marking.0,
-            suggested: image.bar(far.bar_at).and_then(|bar| bar.suggested),
+            suggested: bar.and_then(|bar| bar.suggested),
+            delay: bar.map_or(0, |bar| bar.delay),
         }));
     }
     triggers.copied_by = far.does(ApplyAction::DUPL).then_some(far.id);

@@ -138,7 +138,8 @@ impl Upf {
         now_ns: u64,
     ) {
         let is_v6 = packet.first().is_some_and(|first| first >> 4 == 6);
-        if long.is_tunnelled && !long.is_uplink || !self.icmp_errors.passes(now_ns) {
+        let is_peers = long.is_tunnelled && !long.is_uplink;
+        if is_peers || !self.icmp_errors.passes_of(long.slot, now_ns) {
             return;
         }
         if long.is_uplink {

@@ -116,7 +116,8 @@ impl UpfNf {
         let stored = self.held.store(slot, hold.suggested, kept, now_ns);
         self.upf.holding.insert(slot);
         if stored == Stored::First && hold.notifies {
-            self.upf.report_downlink_data(slot, pdr_id, qfi, now_ns);
+            let first = (slot, pdr_id, qfi);
+            self.upf.notify(first, hold.delay, now_ns);
         }
     }
 
@@ -141,7 +142,7 @@ impl UpfNf {
             out.drop_kept(kept, dropped(Why::Discarded));
             self.upf.traces.given_up(slot, Why::Discarded);
         }
-        self.upf.holding.remove(&slot);
+        self.upf.let_none_wait(slot);
     }
 
     /// Sends held packets in their order, as far as there is room.
@@ -187,7 +188,7 @@ impl UpfNf {
                     continue;
                 }
                 None => {
-                    self.upf.holding.remove(&slot);
+                    self.upf.let_none_wait(slot);
                 }
             }
             self.flushing.pop_front();
@@ -199,7 +200,7 @@ impl UpfNf {
             out.drop_kept(kept, dropped(Why::Expired));
             self.upf.traces.given_up(slot, Why::Expired);
             if !self.held.holds(slot) {
-                self.upf.holding.remove(&slot);
+                self.upf.let_none_wait(slot);
             }
         }
     }

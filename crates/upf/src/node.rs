@@ -1,4 +1,4 @@
-//! Messages about nodes: associations, heartbeats; and what is common to all messages.
+//! What is common to all messages of N4, and heartbeats; `associations` has the rest about nodes.
 //!
 //! N4 begins here: a datagram is split into messages, each is checked whole, known repetitions are
 //! answered from memory, and each request gets one answer. Specification: TS 29.244 6.2, 6.4, 7.4,
@@ -8,14 +8,12 @@ use std::cell::Cell;
 
 use catena_wire::Reason;
 use catena_wire::pfcp::value::Time;
-use catena_wire::pfcp::value::flags::{
-    AssociationSetupResponseFlags, CpFunctionFeatures, UpFunctionFeatures,
-};
+use catena_wire::pfcp::value::flags::UpFunctionFeatures;
 use catena_wire::pfcp::{
-    Cause, Full, Header, IeType, MessageType, Messages, Refusal, Unreadable, View, Writer, key,
+    Cause, Full, Header, MessageType, Messages, Refusal, Unreadable, View, Writer, key,
 };
 
-use crate::association::{ASSOCIATION_COUNT, Association, name_of};
+use crate::association::{ASSOCIATION_COUNT, Association};
 use crate::model::Fault;
 use crate::transactions::{Datagram, Late, Peer, Subject};
 use crate::upf::Upf;
@@ -38,6 +36,8 @@ pub fn features() -> UpFunctionFeatures {
         | UpFunctionFeatures::PFDM
         | UpFunctionFeatures::PFDE
         | UpFunctionFeatures::PDIU
+        | UpFunctionFeatures::DDND
+        | UpFunctionFeatures::UDBC
 }
 
 /// Writes a message.
@@ -126,12 +126,12 @@ impl Upf {
             }
             _ if checked.is_err() => Err(checked.err().map_or_else(unknown, Fault::from)),
             MessageType::ASSOCIATION_SETUP_REQUEST => self.set_up(view, from, now_ns),
-            MessageType::ASSOCIATION_UPDATE_REQUEST => self.update(view),
-            MessageType::ASSOCIATION_RELEASE_REQUEST => self.release(view, now_ns),
+            MessageType::ASSOCIATION_UPDATE_REQUEST => self.update(view, from),
+            MessageType::ASSOCIATION_RELEASE_REQUEST => self.release(view, from, now_ns),
             MessageType::PFD_MANAGEMENT_REQUEST => self.manage_pfds(view, from),
             MessageType::SESSION_ESTABLISHMENT_REQUEST => self.establish(view, from, now_ns),
-            MessageType::SESSION_MODIFICATION_REQUEST => self.modify(view, now_ns),
-            MessageType::SESSION_DELETION_REQUEST => self.delete(view, now_ns),
+            MessageType::SESSION_MODIFICATION_REQUEST => self.modify(view, from, now_ns),
+            MessageType::SESSION_DELETION_REQUEST => self.delete(view, from, now_ns),
             _ => Err(Cause::SERVICE_NOT_SUPPORTED.alone().into()),
         };
         match result {
@@ -205,99 +205,6 @@ impl Upf {
         .map_err(full)
     }
 
-    /// The number of the association with the node that a request names.
-    pub(crate) fn association_of(&self, ies: &catena_wire::pfcp::Group<'_>) -> Result<u8, Fault> {
-        let name = name_of(&ies.require(key::NODE_ID)?);
-        let number = (0..ASSOCIATION_COUNT).find(|number| {
-            let one = self.store.association(*number);
-            one.is_some() && Some(one.name) == name
-        });
-        let number = number.and_then(|number| u8::try_from(number).ok());
-        number.ok_or_else(|| Cause::NO_ESTABLISHED_PFCP_ASSOCIATION.alone().into())
-    }
-
-    /// Whether the sender of a request about the node has an association: by the node that it
-    /// names, or by its address if it names none.
-    pub(crate) fn is_associated(
-        &self,
-        ies: &catena_wire::pfcp::Group<'_>,
-        from: Peer,
-    ) -> Result<(), Fault> {
-        if ies.has(IeType::NODE_ID) {
-            return self.association_of(ies).map(drop);
-        }
-        let its = (0..ASSOCIATION_COUNT).any(|number| {
-            let one = self.store.association(number);
-            one.is_some() && one.peer() == Some(from.address)
-        });
-        its.then_some(())
-            .ok_or_else(|| Cause::NO_ESTABLISHED_PFCP_ASSOCIATION.alone().into())
-    }
-
-    fn set_up(&mut self, view: &View<&[u8]>, from: Peer, now_ns: u64) -> Result<Vec<u8>, Fault> {
-        let ies = view.ies();
-        let name = name_of(&ies.require(key::NODE_ID)?);
-        let no_room = |ie_type| Cause::NO_RESOURCES_AVAILABLE.because_of(ie_type);
-        let name = name.ok_or(no_room(IeType::NODE_ID))?;
-        let recovery = ies.require(key::RECOVERY_TIME_STAMP)?;
-        let features = ies.get(key::CP_FUNCTION_FEATURES)?;
-        let known = self.association_of(&ies).ok().map(usize::from);
-        let retains = ies.has(IeType::PFCP_SESSION_RETENTION_INFORMATION);
-        let free = || (0..ASSOCIATION_COUNT).find(|at| !self.store.association(*at).is_some());
-        let number = known.or_else(free).ok_or(no_room(IeType::NODE_ID))?;
-        // Sessions of the association that this one replaces end, unless asked for (6.2.6.2.2).
-        if known.is_some() && !retains {
-            self.end_sessions(number, now_ns);
-        }
-        let mut association = Association {
-            name,
-            features: features.unwrap_or(CpFunctionFeatures::NONE).bits(),
-            recovery: recovery.0,
-            ..Association::none()
-        };
-        association.set_peer(from.address);
-        self.store.set_association(number, &association);
-        self.heartbeats[number] = now_ns.saturating_add(self.settings.heartbeat_ns);
-        let header = answer_to(view.header(), MessageType::ASSOCIATION_SETUP_RESPONSE);
-        message(&header, |writer| {
-            writer.put(key::NODE_ID, &self.settings.node_id())?;
-            writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)?;
-            let time = Time(self.store.recovery());
-            writer.put(key::RECOVERY_TIME_STAMP, &time)?;
-            // Messages of a bundle may be of several shards, and so may packets to a network.
-            let of_one = match self.settings.shard.1 {
-                1 => UpFunctionFeatures::BUNDL | UpFunctionFeatures::FRRT,
-                _ => UpFunctionFeatures::NONE,
-            };
-            writer.put(key::UP_FUNCTION_FEATURES, &(self::features() | of_one))?;
-            if known.is_some() && retains {
-                writer.put(key::PFCPASRSP_FLAGS, &AssociationSetupResponseFlags::PSREI)?;
-            }
-            Ok(())
-        })
-        .map_err(full)
-    }
-
-    fn update(&mut self, view: &View<&[u8]>) -> Result<Vec<u8>, Fault> {
-        let ies = view.ies();
-        let number = usize::from(self.association_of(&ies)?);
-        let mut association = self.store.association(number);
-        if let Some(features) = ies.get(key::CP_FUNCTION_FEATURES)? {
-            association.features = features.bits();
-        }
-        self.store.set_association(number, &association);
-        let header = answer_to(view.header(), MessageType::ASSOCIATION_UPDATE_RESPONSE);
-        self.accepted(&header)
-    }
-
-    fn release(&mut self, view: &View<&[u8]>, now_ns: u64) -> Result<Vec<u8>, Fault> {
-        let number = usize::from(self.association_of(&view.ies())?);
-        self.end_sessions(number, now_ns);
-        self.store.set_association(number, &Association::none());
-        let header = answer_to(view.header(), MessageType::ASSOCIATION_RELEASE_RESPONSE);
-        self.accepted(&header)
-    }
-
     /// That a request about the node is accepted.
     pub(crate) fn accepted(&self, header: &Header) -> Result<Vec<u8>, Fault> {
         message(header, |writer| {
@@ -364,12 +271,14 @@ impl Upf {
                 Late::Lost(_) => self.counters.unanswered += 1,
             }
         }
+        self.notify_delayed(now_ns);
         self.report_waiting(now_ns);
         let heartbeat_ns = self.beat(now_ns);
         let next = [
             self.timers.next_ns(),
             self.applications.wake(now_ns),
             self.transactions.next_ns(),
+            self.delayed.next_ns(),
             heartbeat_ns,
         ];
         next.into_iter().flatten().min()

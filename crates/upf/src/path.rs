@@ -101,6 +101,7 @@ impl Upf {
                 pdr_id: 0,
                 qfi: None,
                 suggested: None,
+                delay: 0,
             });
             if !self.traces.is_idle() {
                 self.note(packet, found, hold, now_ns);

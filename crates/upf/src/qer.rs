@@ -4,6 +4,10 @@
 //! the nanosecond and of 64-bit rates: 40 bits of kbit/s fit. What it counts is bytes from the IP
 //! header on. Specification: TS 29.244 5.4.4; TS 23.501 5.7.1.8.
 //!
+//! Rates are averages over the Averaging Window of their QER (TS 23.501 5.7.3.6), [`WINDOW_MS`]
+//! without one: as much as the rate allows in a window passes at once, and in any n windows no more
+//! than in n + 1.
+//!
 //! A packet rate is so many packets in each unit of time, a minute or longer, that begins with a
 //! packet: never more, whatever their pattern.
 //!
@@ -18,8 +22,8 @@ pub use catena_flow::meter::GcraState;
 use crate::rules::{PacketRate, QERS_MAX, Qer};
 use crate::stored::{Field, Fields};
 
-/// What a rate lets through at once, as a time: the burst of a meter.
-const BURST_NS: u64 = 10_000_000;
+/// Averaging Window of a QER without one, in ms: what a rate lets through at once, as a time.
+pub const WINDOW_MS: u32 = 10;
 /// Least burst: two packets of the usual size, so that slow rates pass any.
 const BURST_BYTES_MIN: u64 = 3028;
 /// Largest burst that a meter takes.
@@ -41,6 +45,8 @@ pub struct Meter {
     pub is_open: bool,
     /// Maximum bit rate; none for no limit.
     kbps: Option<u64>,
+    /// Averaging Window, in ms.
+    window_ms: u32,
     /// What the meter remembers.
     words: [u64; 2],
     /// Packet rate, if any direction has one.
@@ -53,6 +59,7 @@ impl Meter {
         Self {
             is_open: true,
             kbps: None,
+            window_ms: WINDOW_MS,
             words: [0; 2],
             packets: None,
         }
@@ -70,6 +77,7 @@ impl Meter {
         Self {
             is_open: gate.get(record),
             kbps: both.map(|[ul, dl]| if is_uplink { ul } else { dl }),
+            window_ms: Q::window_ms().get(record).unwrap_or(WINDOW_MS),
             words: Self::words(is_uplink).get(record),
             packets: Q::counts_packets()
                 .get(record)
@@ -123,7 +131,7 @@ impl Meter {
             return true;
         };
         let bytes_per_s = kbps.saturating_mul(125);
-        let burst = bytes_per_s / (1_000_000_000 / BURST_NS);
+        let burst = bytes_per_s.saturating_mul(self.window_ms.into()) / 1000;
         let burst = burst.clamp(BURST_BYTES_MIN, BURST_BYTES_MAX);
         let mut state = GcraState::from_words(self.words);
         let cost = u32::try_from(len).unwrap_or(u32::MAX);
@@ -219,8 +227,7 @@ mod tests {
         Meter {
             is_open: true,
             kbps: Some(kbps),
-            words: [0; 2],
-            packets: None,
+            ..Meter::open()
         }
     }
 
@@ -322,6 +329,48 @@ mod tests {
         bytes as f64 * 8.0 * 1e9 / (last_ns - first_ns) as f64
     }
 
+    /// As much as a window allows passes at once, and in n windows no more than in n + 1: whatever
+    /// the window, however long it is.
+    #[test]
+    fn a_rate_is_an_average_over_its_window() {
+        const WINDOW_NS: u64 = 1_000_000;
+        for (kbps, window_ms) in [(8_000, 2_000), (8_000, 100), (100_000, 500)] {
+            let mut one = [Meter {
+                window_ms,
+                ..meter(kbps)
+            }];
+            let of_window = kbps * u64::from(window_ms) / 8;
+            let window_ns = u64::from(window_ms) * WINDOW_NS;
+            let mut passed = |from_ns: u64, until_ns: u64| {
+                let mut bytes = 0;
+                // At four times the rate.
+                let gap_ns = 1000 * 8 * 1_000_000 / kbps / 4;
+                for now_ns in (from_ns..until_ns).step_by(gap_ns as usize) {
+                    bytes += 1000 * u64::from(enforce(&mut one, 1000, now_ns).is_ok());
+                }
+                bytes
+            };
+            let at_once = passed(0, window_ns / 4);
+            assert!(
+                at_once.abs_diff(of_window) <= 2000,
+                "{kbps} {window_ms}: {at_once} of {of_window}"
+            );
+            let in_four = at_once + passed(window_ns / 4, 4 * window_ns);
+            assert!(in_four <= 5 * of_window, "{in_four}");
+            assert!(in_four + 3000 >= 5 * of_window, "{in_four}");
+        }
+        let mut endless = [Meter {
+            window_ms: u32::MAX,
+            ..meter(u64::MAX)
+        }];
+        assert_eq!(enforce(&mut endless, 1500, u64::MAX), Ok(()));
+        let mut none = [Meter {
+            window_ms: 0,
+            ..meter(8_000)
+        }];
+        assert_eq!(enforce(&mut none, 1500, 0), Ok(()), "any packet passes");
+    }
+
     /// Beyond 4.3 Gbit/s public UPFs wrap at 32 bits.
     #[test]
     fn rates_are_exact_within_a_thousandth_beyond_4_gbit() {
@@ -336,6 +385,7 @@ mod tests {
     fn a_direction_is_read_and_written_in_the_record_of_its_qer() {
         let qer = Qer {
             mbr_kbps: Some([8, 16]),
+            window_ms: Some(2000),
             dl_open: false,
             ul_meter: [1, 2],
             dl_meter: [3, 4],
@@ -349,6 +399,7 @@ mod tests {
         assert_eq!((ul.is_open, ul.kbps, ul.words), (true, Some(8), [1, 2]));
         let mut dl = Meter::load(&record, false);
         assert_eq!((dl.is_open, dl.kbps, dl.words), (false, Some(16), [3, 4]));
+        assert_eq!((ul.window_ms, dl.window_ms), (2000, 2000));
         assert_eq!(ul.packets.unwrap(), PacketRate::NONE);
         dl.packets = dl.packets.unwrap().with_one_more(3);
         (ul.words, dl.words) = ([5, 6], [7, 8]);

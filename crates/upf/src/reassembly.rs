@@ -4,7 +4,8 @@
 //! and for parts of users' packets where a filter wants to see more than they have. The engine has
 //! the packets, this has their tickets. A datagram whose parts overlap is refused, with all that
 //! come of it later (RFC 5722); the same part again is not needed. Limits: so many fragments, so
-//! long, [`PARTS_MAX`] parts of one; the oldest datagram goes for a new one. Specification: RFC 791
+//! long, [`PARTS_MAX`] parts of one; the oldest datagram goes for a new one. One tunnel has an
+//! eighth of them at most and one host, which may be a gNB, a half; then its own oldest goes. Specification: RFC 791
 //! 3.2, RFC 8200 4.5.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -15,6 +16,9 @@ use catena_wire::{ipv4, ipv6};
 
 /// Most fragments of one packet.
 pub const PARTS_MAX: usize = 64;
+/// Of all fragments, one tunnel has one in so many at most, and one host.
+const TUNNEL_SHARE: usize = 8;
+const HOST_SHARE: usize = 2;
 /// Longest payload of a packet.
 const PAYLOAD_BYTES_MAX: usize = 65_535;
 
@@ -27,6 +31,29 @@ pub struct Key {
     protocol: u8,
     /// The tunnel they came by; 0 for none.
     teid: u32,
+}
+
+/// Who sends fragments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Sender {
+    Tunnel(u32),
+    Host(IpAddr),
+}
+
+impl Key {
+    const fn sender(&self) -> Sender {
+        match self.teid {
+            0 => Sender::Host(self.src),
+            teid => Sender::Tunnel(teid),
+        }
+    }
+}
+
+/// What of all is one sender's.
+#[derive(Debug, Default)]
+struct Share {
+    held: usize,
+    by_age: BTreeMap<u64, Key>,
 }
 
 /// What a fragment is of its packet, and where it lies in its frame.
@@ -193,6 +220,7 @@ struct Datagram<T> {
 pub struct Reassembly<T> {
     by_key: HashMap<Key, Datagram<T>>,
     by_age: BTreeMap<u64, Key>,
+    by_sender: HashMap<Sender, Share>,
     next_number: u64,
     held: usize,
     limit: usize,
@@ -207,6 +235,7 @@ impl<T> Reassembly<T> {
         Self {
             by_key: HashMap::new(),
             by_age: BTreeMap::new(),
+            by_sender: HashMap::new(),
             next_number: 0,
             held: 0,
             limit,
@@ -244,6 +273,7 @@ impl<T> Reassembly<T> {
             all.extend(parts.map(|(part, ticket)| (came_ns, part, ticket)));
         }
         self.held = 0;
+        self.by_sender.clear();
         all
     }
 
@@ -263,14 +293,7 @@ impl<T> Reassembly<T> {
     pub fn add(&mut self, part: Part, ticket: T, now_ns: u64) -> Option<Whole<T>> {
         self.account.stored += 1;
         let is_known = self.by_key.contains_key(&part.key);
-        while self.held >= self.limit || !is_known && self.by_key.len() >= self.limit {
-            let oldest = self.by_age.first_key_value().map(|(_, key)| *key);
-            let Some(oldest) = oldest.filter(|oldest| *oldest != part.key) else {
-                break;
-            };
-            self.account.refused += self.give_up(oldest);
-        }
-        if self.held >= self.limit {
+        if !self.make_room(&part.key, is_known) {
             self.account.refused += 1;
             self.dropped.push_back(ticket);
             return None;
@@ -289,6 +312,9 @@ impl<T> Reassembly<T> {
                     datagram.end = Some(part.to);
                 }
                 self.held += 1;
+                if let Some(share) = self.by_sender.get_mut(&part.key.sender()) {
+                    share.held += 1;
+                }
                 if datagram.end != Some(datagram.bytes) {
                     return None;
                 }
@@ -298,6 +324,9 @@ impl<T> Reassembly<T> {
                 datagram.is_refused = true;
                 let parts = std::mem::take(&mut datagram.parts);
                 self.held -= parts.len();
+                if let Some(share) = self.by_sender.get_mut(&part.key.sender()) {
+                    share.held -= parts.len();
+                }
                 self.account.refused += parts.len() as u64;
                 let tickets = parts.into_iter().map(|(_, ticket)| ticket);
                 self.dropped.extend(tickets);
@@ -308,9 +337,39 @@ impl<T> Reassembly<T> {
         None
     }
 
+    /// Whether there is room for a fragment, once the sender's oldest datagrams have gone where it
+    /// has its share, and the oldest of all where there are too many.
+    fn make_room(&mut self, key: &Key, is_known: bool) -> bool {
+        let parts = match key.sender() {
+            Sender::Tunnel(_) => TUNNEL_SHARE,
+            Sender::Host(_) => HOST_SHARE,
+        };
+        let limit = (self.limit / parts).max(PARTS_MAX).min(self.limit);
+        let is_full = |held, datagrams, limit| held >= limit || !is_known && datagrams >= limit;
+        while let Some(own) = self.by_sender.get(&key.sender())
+            && is_full(own.held, own.by_age.len(), limit)
+        {
+            let oldest = own.by_age.values().find(|oldest| **oldest != *key).copied();
+            let Some(oldest) = oldest else {
+                break;
+            };
+            self.account.refused += self.give_up(oldest);
+        }
+        while is_full(self.held, self.by_key.len(), self.limit) {
+            let oldest = self.by_age.first_key_value().map(|(_, key)| *key);
+            let Some(oldest) = oldest.filter(|oldest| oldest != key) else {
+                break;
+            };
+            self.account.refused += self.give_up(oldest);
+        }
+        self.held < self.limit
+    }
+
     fn begin(&mut self, key: Key, now_ns: u64) {
         let number = self.next_number;
         self.next_number += 1;
+        let share = self.by_sender.entry(key.sender()).or_default();
+        share.by_age.insert(number, key);
         self.by_age.insert(number, key);
         let datagram = Datagram {
             number,
@@ -327,6 +386,14 @@ impl<T> Reassembly<T> {
         let datagram = self.by_key.remove(&key)?;
         self.by_age.remove(&datagram.number);
         self.held -= datagram.parts.len();
+        let sender = key.sender();
+        if let Some(share) = self.by_sender.get_mut(&sender) {
+            share.by_age.remove(&datagram.number);
+            share.held -= datagram.parts.len();
+            if share.by_age.is_empty() {
+                self.by_sender.remove(&sender);
+            }
+        }
         Some(datagram)
     }
 

@@ -14,10 +14,13 @@ use catena_wire::pfcp::value::flags::{
 use catena_wire::pfcp::value::node::DownlinkDataServiceInformation;
 use catena_wire::pfcp::value::usage::VolumeMeasurement;
 use catena_wire::pfcp::value::{PdrId, Seconds, Time, UrrId};
-use catena_wire::pfcp::{Cause, Full, IeType, MessageType, View, Writer, key};
+use catena_wire::pfcp::{Cause, Full, Group, IeType, MessageType, View, Writer, key};
 
+use crate::delayed::Delayed;
 use crate::model::Image;
-use crate::rules::{Head, Urr};
+use crate::request;
+use crate::rules::{Bar, Head, Urr};
+use crate::stored::Stored;
 use crate::transactions::Subject;
 use crate::upf::{Upf, Waiting};
 use crate::usage::{Report, WallClock};
@@ -106,7 +109,7 @@ impl Upf {
         let Some(address) = cp_address(&head) else {
             return false;
         };
-        if !self.transactions.has_room() {
+        if !self.transactions.has_room_for(head.seid) {
             return false;
         }
         let subject = Subject::Report(head.seid);
@@ -139,7 +142,7 @@ impl Upf {
         if triggers.is_empty() {
             return;
         }
-        if !self.transactions.has_room() {
+        if !self.has_room_for(slot) {
             self.wait_to_tell(slot, triggers);
             return;
         }
@@ -155,7 +158,7 @@ impl Upf {
     }
 
     fn tell_one_or_note(&mut self, slot: u32, one: (u8, UsageReportTrigger), now_ns: u64) {
-        if !self.transactions.has_room() {
+        if !self.has_room_for(slot) {
             self.wait_to_tell(slot, &[one]);
         } else if !self.tell_usage(slot, &[one], now_ns) {
             self.counters.unsent += 1;
@@ -165,6 +168,12 @@ impl Upf {
                 Urr::forget_untold_at(record);
             }
         }
+    }
+
+    /// Whether another request about the session in a slot may be outstanding.
+    fn has_room_for(&self, slot: u32) -> bool {
+        let seid = self.store.head(slot).seid;
+        self.transactions.has_room_for(seid)
     }
 
     fn has_untold(&mut self, slot: u32) -> bool {
@@ -278,6 +287,44 @@ impl Upf {
         is_sent
     }
 
+    /// The first packet of a PDR is held for a UE: its SMF is told, at once or after a delay in units
+    /// of 50 ms.
+    pub(crate) fn notify(
+        &mut self,
+        (slot, pdr_id, qfi): (u32, u16, Option<u8>),
+        delay: u8,
+        now_ns: u64,
+    ) {
+        if delay == 0 {
+            self.report_downlink_data(slot, pdr_id, qfi, now_ns);
+            return;
+        }
+        let seid = self.store.head(slot).seid;
+        let one = Delayed {
+            slot,
+            seid,
+            pdr_id,
+            qfi,
+        };
+        self.delayed.enter(one, delay, now_ns);
+    }
+
+    /// Reports packets that are held still when their delay is over.
+    pub(crate) fn notify_delayed(&mut self, now_ns: u64) {
+        while let Some(one) = self.delayed.due(now_ns) {
+            let is_there = self.store.slot_of(one.seid) == Some(one.slot);
+            if is_there && self.holding.contains(&one.slot) {
+                self.report_downlink_data(one.slot, one.pdr_id, one.qfi, now_ns);
+            }
+        }
+    }
+
+    /// No packet of a session is held any more.
+    pub(crate) fn let_none_wait(&mut self, slot: u32) {
+        self.holding.remove(&slot);
+        self.delayed.forget(slot);
+    }
+
     /// A downlink packet is held for a UE that is to be paged.
     pub(crate) fn report_downlink_data(
         &mut self,
@@ -286,7 +333,7 @@ impl Upf {
         qfi: Option<u8>,
         now_ns: u64,
     ) {
-        if !self.transactions.has_room() {
+        if !self.has_room_for(slot) {
             self.wait_to_report(slot, Waiting::DownlinkData(pdr_id, qfi));
             return;
         }
@@ -359,7 +406,7 @@ impl Upf {
     }
 
     fn report_inactivity(&mut self, slot: u32, now_ns: u64) {
-        if !self.transactions.has_room() {
+        if !self.has_room_for(slot) {
             self.wait_to_report(slot, Waiting::Inactivity);
             return;
         }
@@ -379,7 +426,12 @@ impl Upf {
 
     /// Reports what waited for room, unless it is no longer so: usage and all else in turns.
     pub(crate) fn report_waiting(&mut self, now_ns: u64) {
-        while self.transactions.has_room() {
+        // A session that has its share of requests outstanding waits again: once around is enough.
+        let turns = self.unreported.len() + self.untold.len();
+        for _ in 0..turns {
+            if !self.transactions.has_room() {
+                return;
+            }
             // Room comes one answer at a time: whose turn it is outlasts this call.
             let is_usage = match (self.unreported.is_empty(), self.untold.is_empty()) {
                 (true, true) => return,
@@ -447,10 +499,34 @@ impl Upf {
             self.end_session(slot, now_ns);
             return;
         }
+        self.update_bars(slot, &ies);
         let flags = ies.get(key::PFCPSRRSP_FLAGS).ok().flatten();
         let drops = flags.is_some_and(|flags| flags.contains(SessionReportResponseFlags::DROBU));
         if drops {
             self.released.push_back((slot, true));
+        }
+    }
+
+    /// Update BAR of a report's answer: it is for what is held next. What cannot be read says
+    /// nothing, since answers are not refused; DL Buffering Duration is not advertised (DLBD).
+    fn update_bars(&mut self, slot: u32, ies: &Group<'_>) {
+        let Some(mut image) = self.store.image(slot) else {
+            return;
+        };
+        for group in ies.groups(IeType::UPDATE_BAR_REPORT_RESPONSE) {
+            let Ok(id) = group.require(key::BAR_ID) else {
+                continue;
+            };
+            let its = (0..=u8::MAX).map_while(|place| Some((place, image.bar(place)?)));
+            let found = its.into_iter().find(|(_, bar)| bar.id == id.0);
+            let Some((place, mut bar)) = found else {
+                continue;
+            };
+            if request::bar(&group, &mut bar).is_ok()
+                && let Some(record) = image.record_mut::<Bar>(place)
+            {
+                bar.store(record);
+            }
         }
     }
 }

@@ -256,6 +256,11 @@ pub fn qer(group: &Group<'_>, rule: &mut Qer) -> Result<(), Fault> {
             Change::Set(rates) => *field = Some([rates.ul_kbps, rates.dl_kbps]),
         }
     }
+    match group.change(key::AVERAGING_WINDOW)? {
+        Change::Keep => {}
+        Change::Remove => rule.window_ms = None,
+        Change::Set(window) => rule.window_ms = Some(window.0),
+    }
     read_packet_rate(group, rule)?;
     match group.change(key::QFI)? {
         Change::Keep => {}

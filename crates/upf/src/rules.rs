@@ -162,6 +162,8 @@ stored! {
         pub dl_open: bool,
         /// MBR uplink and downlink, in kbit/s; none for no limit.
         pub mbr_kbps: Option<[u64; 2]>,
+        /// Averaging Window, in ms; none for the one of the UPF.
+        pub window_ms: Option<u32>,
         /// What the meter remembers, uplink.
         pub ul_meter: [u64; 2],
         /// What the meter remembers, downlink.
@@ -298,7 +300,7 @@ stored! {
     pub struct Bar {
         /// BAR ID.
         pub id: u8,
-        /// Downlink Data Notification Delay, in units of 50 ms.
+        /// Downlink Data Notification Delay, in units of 50 ms; 0 for none.
         pub delay: u8,
         /// Suggested Buffering Packets Count; none for the limit of the settings.
         pub suggested: Option<u8>,
@@ -501,6 +503,7 @@ impl Qer {
             ul_open: true,
             dl_open: true,
             mbr_kbps: None,
+            window_ms: None,
             gbr_kbps: None,
             qfi: None,
             rqi: false,

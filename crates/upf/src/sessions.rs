@@ -33,7 +33,7 @@ impl Upf {
         now_ns: u64,
     ) -> Result<Vec<u8>, Fault> {
         let ies = view.ies();
-        let association = self.association_of(&ies)?;
+        let association = self.association_from(&ies, from)?;
         let f_seid = ies.require(key::F_SEID)?;
         let next = self.store.next();
         let (slot, seid) = next.map_err(|_| Cause::NO_RESOURCES_AVAILABLE.alone())?;
@@ -228,11 +228,21 @@ impl Upf {
         }
     }
 
-    pub(crate) fn modify(&mut self, view: &View<&[u8]>, now_ns: u64) -> Result<Vec<u8>, Fault> {
+    /// The slot of the session that a request is about, if its SMF asks.
+    fn asked(&self, view: &View<&[u8]>, from: Peer) -> Option<u32> {
+        let slot = self.store.slot_of(view.header().seid?)?;
+        self.is_its_smf(slot, from).then_some(slot)
+    }
+
+    pub(crate) fn modify(
+        &mut self,
+        view: &View<&[u8]>,
+        from: Peer,
+        now_ns: u64,
+    ) -> Result<Vec<u8>, Fault> {
         let ies = view.ies();
         let not_found = Cause::SESSION_CONTEXT_NOT_FOUND.alone();
-        let slot = view.header().seid.and_then(|seid| self.store.slot_of(seid));
-        let slot = slot.ok_or(not_found)?;
+        let slot = self.asked(view, from).ok_or(not_found)?;
         let old = self.store.session(slot).ok_or(not_found)?;
         let mut session = old.clone();
         if let Some(f_seid) = ies.get(key::F_SEID)? {
@@ -310,10 +320,14 @@ impl Upf {
         .map_err(full)
     }
 
-    pub(crate) fn delete(&mut self, view: &View<&[u8]>, now_ns: u64) -> Result<Vec<u8>, Fault> {
+    pub(crate) fn delete(
+        &mut self,
+        view: &View<&[u8]>,
+        from: Peer,
+        now_ns: u64,
+    ) -> Result<Vec<u8>, Fault> {
         let not_found = Cause::SESSION_CONTEXT_NOT_FOUND.alone();
-        let slot = view.header().seid.and_then(|seid| self.store.slot_of(seid));
-        let slot = slot.ok_or(not_found)?;
+        let slot = self.asked(view, from).ok_or(not_found)?;
         let mut session = self.store.session(slot).ok_or(not_found)?;
         let message_type = MessageType::SESSION_DELETION_RESPONSE;
         let header = answer_to(view.header(), session.head.cp_seid, message_type);

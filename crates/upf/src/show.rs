@@ -147,7 +147,8 @@ impl Upf {
                 "qer_id": qer.id, "ul_open": qer.ul_open, "dl_open": qer.dl_open,
                 "ul_packet_rate": qer.ul_packets.shown(),
                 "dl_packet_rate": qer.dl_packets.shown(),
-                "mbr_kbps": qer.mbr_kbps, "gbr_kbps": qer.gbr_kbps, "qfi": qer.qfi,
+                "mbr_kbps": qer.mbr_kbps, "averaging_window_ms": qer.window_ms,
+                "gbr_kbps": qer.gbr_kbps, "qfi": qer.qfi,
             })
         });
         let urrs = session.urrs.iter().map(|urr| {

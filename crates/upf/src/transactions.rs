@@ -2,7 +2,7 @@
 //!
 //! On N4. A request is repeated every T1, N1 times in all; an answer is kept for as long, and a
 //! repeated request gets it again without being handled again (TS 29.244, 6.4). Limits:
-//! [`PENDING_COUNT_MAX`] requests, [`ANSWER_COUNT_MAX`] answers, the oldest of which goes.
+//! [`PENDING_COUNT_MAX`] requests, [`SESSION_PENDING_MAX`] about one session, [`ANSWER_COUNT_MAX`] answers, the oldest of which goes.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::IpAddr;
@@ -11,6 +11,8 @@ use crate::shards::SEQUENCE_SHIFT;
 
 /// Most requests that wait for an answer.
 pub const PENDING_COUNT_MAX: usize = 1024;
+/// Most of them about one session: those of others must not have to wait for its answers.
+pub const SESSION_PENDING_MAX: usize = 32;
 /// Most answers that are kept.
 pub const ANSWER_COUNT_MAX: usize = 4096;
 
@@ -69,6 +71,8 @@ pub struct Transactions {
     /// First sequence number, and how many there are less one: bits.
     sequences: (u32, u32),
     pending: BTreeMap<u32, Pending>,
+    /// How many of them are about each session.
+    of_session: HashMap<u64, usize>,
     /// Sequence numbers by the time at which they are due; some are no longer waited for.
     due: VecDeque<(u64, u32)>,
     answers: HashMap<(Peer, u32), Vec<u8>>,
@@ -87,6 +91,7 @@ impl Transactions {
             sequence: 0,
             sequences: (0, 0xff_ffff),
             pending: BTreeMap::new(),
+            of_session: HashMap::new(),
             due: VecDeque::new(),
             answers: HashMap::new(),
             kept: VecDeque::new(),
@@ -113,6 +118,7 @@ impl Transactions {
             let Self {
                 sequence,
                 mut pending,
+                of_session,
                 mut due,
                 answers,
                 mut kept,
@@ -136,6 +142,7 @@ impl Transactions {
             }
             self.sequence = sequence;
             (self.pending, self.due) = (pending, due);
+            self.of_session = of_session;
             (self.answers, self.kept) = (answers, kept);
         }
     }
@@ -143,6 +150,12 @@ impl Transactions {
     /// Whether another request may be sent.
     pub fn has_room(&self) -> bool {
         self.pending.len() < PENDING_COUNT_MAX
+    }
+
+    /// Whether another one about a session may be.
+    pub fn has_room_for(&self, seid: u64) -> bool {
+        let own = self.of_session.get(&seid);
+        self.has_room() && own.is_none_or(|own| *own < SESSION_PENDING_MAX)
     }
 
     /// Requests for which there is room.
@@ -177,6 +190,9 @@ impl Transactions {
         self.latest_ns = now_ns;
         let due_ns = now_ns.saturating_add(self.t1_ns);
         self.due.push_back((due_ns, sequence));
+        if let Subject::Report(seid) = subject {
+            *self.of_session.entry(seid).or_default() += 1;
+        }
         let pending = Pending {
             datagram,
             subject,
@@ -192,9 +208,21 @@ impl Transactions {
         if pending.datagram.to.address != from {
             return None;
         }
-        self.pending
-            .remove(&sequence)
-            .map(|pending| pending.subject)
+        self.end(sequence)
+    }
+
+    /// A request is waited for no longer: what it is about.
+    fn end(&mut self, sequence: u32) -> Option<Subject> {
+        let Pending { subject, .. } = self.pending.remove(&sequence)?;
+        if let Subject::Report(seid) = subject
+            && let Some(own) = self.of_session.get_mut(&seid)
+        {
+            *own -= 1;
+            if *own == 0 {
+                self.of_session.remove(&seid);
+            }
+        }
+        Some(subject)
     }
 
     /// The next request whose time is over.
@@ -212,8 +240,7 @@ impl Transactions {
                 continue;
             }
             if pending.tries >= self.n1 {
-                let lost = self.pending.remove(&sequence)?;
-                return Some(Late::Lost(lost.subject));
+                return self.end(sequence).map(Late::Lost);
             }
             pending.tries += 1;
             pending.due_ns = now_ns.saturating_add(self.t1_ns);

@@ -187,7 +187,7 @@ impl Upf {
         let Some(slot) = slot.filter(|_| peer == from) else {
             return;
         };
-        if self.limiter.passes(now_ns) {
+        if self.indications.passes_of(slot, now_ns) {
             self.report_error_indication(slot, teid, peer, now_ns);
         }
     }

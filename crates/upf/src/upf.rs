@@ -200,6 +200,7 @@ pub(crate) struct Requests {
     outbox: VecDeque<Datagram>,
     unreported: VecDeque<(u64, Waiting)>,
     untold: VecDeque<u64>,
+    delayed: crate::delayed::DelayedReports,
     end_markers: VecDeque<(u64, crate::rules::Far)>,
     released: VecDeque<(u32, bool)>,
     /// What was learned of Ethernet sessions.
@@ -242,8 +243,13 @@ pub struct Upf {
     pub(crate) is_usage_next: bool,
     /// Sessions of which packets are held: those behind them wait too.
     pub(crate) holding: HashSet<u32>,
+    /// Reports of them that wait for a delay.
+    pub(crate) delayed: crate::delayed::DelayedReports,
     pub(crate) load: crate::load::Load,
+    /// Error Indications that are sent.
     pub(crate) limiter: crate::limiter::Limiter,
+    /// Those that are believed: who sends into unknown tunnels does not use these up.
+    pub(crate) indications: crate::limiter::Limiter,
     pub(crate) advertisements: crate::limiter::Limiter,
     pub(crate) icmp_errors: crate::limiter::Limiter,
     pub(crate) counters: Counters,
@@ -302,10 +308,12 @@ impl Upf {
             untold: VecDeque::new(),
             is_usage_next: false,
             holding: HashSet::new(),
+            delayed: Default::default(),
             load: crate::load::Load::default(),
             limiter: crate::limiter::Limiter::new(settings.error_indications),
-            advertisements: crate::limiter::Limiter::new(crate::limiter::ADVERTISEMENTS_PER_S),
-            icmp_errors: crate::limiter::Limiter::new(settings.icmp_errors),
+            indications: crate::limiter::Limiter::shared(settings.error_indications),
+            advertisements: crate::limiter::Limiter::shared(crate::limiter::ADVERTISEMENTS_PER_S),
+            icmp_errors: crate::limiter::Limiter::shared(settings.icmp_errors),
             counters: Counters::default(),
             traces: Traces::from(settings.seed[1]),
             paths: Paths::new(settings.echo.of_shards(shard_count), now_ns),
@@ -407,6 +415,7 @@ impl Upf {
             outbox: std::mem::take(&mut self.outbox),
             unreported: std::mem::take(&mut self.unreported),
             untold: std::mem::take(&mut self.untold),
+            delayed: std::mem::take(&mut self.delayed),
             end_markers: std::mem::take(&mut self.end_markers),
             released: std::mem::take(&mut self.released),
             stations: self.stations.learned(),
@@ -439,6 +448,7 @@ impl Upf {
         self.transactions.go_on_with(requests.transactions);
         self.outbox.extend(requests.outbox);
         self.unreported.extend(requests.unreported);
+        self.delayed = requests.delayed;
         // Some were found in the memory already.
         let known: HashSet<u64> = self.untold.iter().copied().collect();
         let others = requests.untold.into_iter();

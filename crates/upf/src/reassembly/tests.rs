@@ -222,3 +222,31 @@ proptest! {
         }
     }
 }
+
+/// A sender of beginnings without ends keeps its share busy, and no other's packet goes for them.
+#[test]
+fn one_sender_leaves_room_for_the_others() {
+    const LIMIT: usize = 1024;
+    for (teid, share) in [(7, LIMIT / TUNNEL_SHARE), (0, LIMIT / HOST_SHARE)] {
+        let mut all = Reassembly::new(LIMIT, TIME_NS);
+        let whole = pieces(&v4(1, 200), 120, 0);
+        assert_eq!(
+            all.add(Part::of(&whole[0], 0, 8).unwrap(), 0, 0).map(drop),
+            None
+        );
+        for ident in 0..10_000 {
+            let first = &pieces(&v4(ident, 200), 120, 0)[0];
+            let _ = all.add(Part::of(first, 0, teid).unwrap(), 0, 0);
+            while all.next_dropped().is_some() {}
+            assert!(all.held() <= share + 1);
+        }
+        assert_eq!(all.held(), share + 1);
+        let mut last = None;
+        for piece in &whole[1..] {
+            last = all.add(Part::of(piece, 0, 8).unwrap(), 0, 0);
+        }
+        assert!(last.is_some(), "the other's packet is whole");
+        all.expire(TIME_NS);
+        assert!(all.by_sender.is_empty() && all.held() == 0);
+    }
+}

@@ -8,7 +8,7 @@ use crate::model::Session;
 use crate::pfds::tests::{FLOW, put as put_pfds};
 use crate::public_failures::{SESSIONS, SMF, Smf, sized};
 use crate::rules::{Far, Pdr, UrrTerms};
-use crate::transactions::PENDING_COUNT_MAX;
+use crate::transactions::{PENDING_COUNT_MAX, SESSION_PENDING_MAX};
 
 const URRS: u32 = 32;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -83,10 +83,43 @@ fn counted(upf: &mut Upf, slot: u32) -> u64 {
     urrs.map(|urr| urr.usage.octets[0]).sum()
 }
 
+/// A request that is about no session.
+fn ask_whether_it_is_there(upf: &mut Upf) {
+    let (kind, subject) = (MessageType::HEARTBEAT_REQUEST, Subject::Heartbeat(0));
+    let time = |writer: &mut Writer<'_>| writer.put(key::RECOVERY_TIME_STAMP, &Time(1));
+    assert!(upf.request(SMF.address, kind, None, subject, 0, time));
+}
+
+/// A session that has much to tell leaves room for the others, whether it is answered or not; what
+/// it has to tell then is told together, once it is.
+#[test]
+fn a_session_has_its_share_of_the_requests_outstanding() {
+    let (mut smf, slot) = counting(b"short");
+    let upf = &mut smf.upf;
+    for _ in 0..2 * PENDING_COUNT_MAX {
+        upf.report_usage(slot, &[(0, UsageReportTrigger::VOLTH)], 0);
+        upf.report_waiting(0);
+    }
+    assert_eq!(upf.transactions.pending(), SESSION_PENDING_MAX);
+    let sent = std::iter::from_fn(|| upf.next_message());
+    let sequence = |bytes: Vec<u8>| View::parse(&bytes[..]).unwrap().header().sequence;
+    let sequences: Vec<u32> = sent.map(|one| sequence(one.bytes)).collect();
+    assert_eq!(sequences.len(), SESSION_PENDING_MAX);
+    answer(upf, &sequences[..1], 0);
+    assert_eq!(told(upf).len(), 1);
+    assert!(!upf.transactions.has_room_for(upf.store.head(slot).seid));
+    // The others are given up, unanswered.
+    for second in 1..40 {
+        upf.wake(second * SECOND_NS);
+    }
+    assert!(upf.transactions.has_room_for(upf.store.head(slot).seid));
+    assert_eq!(upf.transactions.pending(), 0);
+}
+
 /// Has as many requests outstanding as there may be, but so many; their sequence numbers.
-fn fill_but(upf: &mut Upf, slot: u32, count: usize) -> Vec<u32> {
+fn fill_but(upf: &mut Upf, count: usize) -> Vec<u32> {
     while upf.transactions.pending() < PENDING_COUNT_MAX - count {
-        upf.report_inactivity(slot, 0);
+        ask_whether_it_is_there(upf);
     }
     let messages = std::iter::from_fn(|| upf.next_message());
     let sequence = |bytes: Vec<u8>| View::parse(&bytes[..]).unwrap().header().sequence;
@@ -126,7 +159,7 @@ fn what_fits_goes_in_one() {
 fn what_no_request_is_made_for_stays_counted() {
     let (mut smf, slot) = counting(&[b'a'; 255]);
     let upf = &mut smf.upf;
-    let outstanding = fill_but(upf, slot, 3);
+    let outstanding = fill_but(upf, 3);
     upf.wake_session(slot, 61 * SECOND_NS);
     assert_eq!(told(upf), [(1, 100), (2, 100), (3, 100)]);
     assert_eq!(counted(upf, slot), (u64::from(URRS) - 3) * 100);
@@ -142,7 +175,7 @@ fn what_no_request_is_made_for_stays_counted() {
 fn a_trigger_without_room_waits_and_is_told_once() {
     let (mut smf, slot) = counting(b"short");
     let upf = &mut smf.upf;
-    let outstanding = fill_but(upf, slot, 0);
+    let outstanding = fill_but(upf, 0);
     upf.wake_session(slot, 61 * SECOND_NS);
     upf.wake_session(slot, 62 * SECOND_NS);
     assert_eq!((told(upf), upf.untold.len()), (vec![], 1));
@@ -172,7 +205,7 @@ fn usage_and_what_is_held_take_turns_where_answers_come_one_by_one() {
     let (mut smf, slot) = counting(b"short");
     let upf = &mut smf.upf;
     upf.holding.insert(slot);
-    let outstanding = fill_but(upf, slot, 0);
+    let outstanding = fill_but(upf, 0);
     let mut of_usage = Vec::new();
     upf.note_untold(1 << 40);
     for sequence in &outstanding[..6] {
@@ -189,7 +222,7 @@ fn usage_and_what_is_held_take_turns_where_answers_come_one_by_one() {
 #[test]
 fn a_trigger_that_waits_outlives_a_kill() {
     let (mut smf, slot) = counting(b"short");
-    fill_but(&mut smf.upf, slot, 0);
+    fill_but(&mut smf.upf, 0);
     smf.upf.wake_session(slot, 61 * SECOND_NS);
     let memory = smf.upf.into_memory();
     let mut upf = sized(SESSIONS, "10.45.0.0/24", "32KiB", Some(memory));
@@ -203,7 +236,7 @@ fn a_trigger_that_waits_outlives_a_kill() {
 fn sessions_that_have_ended_do_not_wait_to_be_told() {
     let (mut smf, slot) = counting(b"short");
     let upf = &mut smf.upf;
-    let outstanding = fill_but(upf, slot, 0);
+    let outstanding = fill_but(upf, 0);
     upf.wake_session(slot, 61 * SECOND_NS);
     for use_count in 1..1000 {
         upf.note_untold(use_count << 40);
@@ -235,7 +268,7 @@ fn a_time_threshold_that_was_told_late_is_waited_for_again() {
     let (mut smf, slot) = counting(b"short");
     let upf = &mut smf.upf;
     measure_time(upf, slot);
-    let outstanding = fill_but(upf, slot, 0);
+    let outstanding = fill_but(upf, 0);
     assert_eq!(upf.timers.due(11 * SECOND_NS), Some(slot));
     upf.wake_session(slot, 11 * SECOND_NS);
     assert_eq!((told(upf), upf.timers.next_ns()), (vec![], None));
@@ -252,7 +285,7 @@ fn a_time_threshold_that_was_told_late_is_waited_for_again() {
 fn what_waits_is_told_by_a_report_that_is_asked_for() {
     let (mut smf, slot) = counting(b"short");
     let seid = smf.upf.store.head(slot).seid;
-    let outstanding = fill_but(&mut smf.upf, slot, 0);
+    let outstanding = fill_but(&mut smf.upf, 0);
     let stopped = UsageReportTrigger::STOPT;
     let due = [
         (6, UsageReportTrigger::VOLTH),
@@ -306,7 +339,7 @@ fn a_time_threshold_below_what_has_passed_is_told_at_once() {
 fn what_cannot_be_told_does_not_wait_for_ever() {
     let (mut smf, slot) = counting(b"short");
     let upf = &mut smf.upf;
-    let outstanding = fill_but(upf, slot, 0);
+    let outstanding = fill_but(upf, 0);
     upf.report_usage(slot, &[(6, UsageReportTrigger::VOLTH)], 0);
     let mut image = upf.store.image(slot).unwrap();
     let head = image.head();
@@ -353,7 +386,7 @@ fn a_successor_tells_what_was_not_told_yet() {
     let (mut smf, slot) = counting(b"short");
     let upf = &mut smf.upf;
     while upf.transactions.has_room() {
-        upf.report_inactivity(slot, 0);
+        ask_whether_it_is_there(upf);
     }
     let outstanding = upf.transactions.pending();
     upf.holding.insert(slot);

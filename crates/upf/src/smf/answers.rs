@@ -166,12 +166,22 @@ impl Player {
             .unwrap_or_default();
         let is_it = |one: &Expect| matches!(one, Expect::Report(report) if report.kind == name);
         let expected = self.expect(is_it, &view.to_string())?;
-        self.answer(view.header(), |writer| {
-            writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)
-        })?;
-        let Expect::Report(Report { pdr, usage, .. }) = expected else {
+        let Expect::Report(Report {
+            pdr,
+            usage,
+            update_bars,
+            ..
+        }) = expected
+        else {
             return Ok(());
         };
+        self.answer(view.header(), |writer| {
+            writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)?;
+            update_bars.iter().try_for_each(|rule| {
+                let group = IeType::UPDATE_BAR_REPORT_RESPONSE;
+                writer.group(group, |writer| requests::bar(writer, rule))
+            })
+        })?;
         if let Some(pdr) = pdr {
             let group = ies.group(IeType::DOWNLINK_DATA_REPORT);
             let found = group.and_then(|group| group.get(key::PDR_ID).ok().flatten());

@@ -15,12 +15,14 @@ use catena_wire::pfcp::value::forwarding::{
 use catena_wire::pfcp::value::node::PdnType;
 use catena_wire::pfcp::value::qos::{BitRates, GateStatus, PacketRates, Qfi, Rate};
 use catena_wire::pfcp::value::usage::{DroppedDlTraffic, Volume};
-use catena_wire::pfcp::value::{BarId, FarId, PdrId, QerId, Seconds, TrafficEndpointId, UrrId};
+use catena_wire::pfcp::value::{
+    BarId, FarId, Milliseconds, NotificationDelay, PdrId, QerId, Seconds, TrafficEndpointId, UrrId,
+};
 use catena_wire::pfcp::{Full, IeType, Writer, key};
 
 use super::scenario::{
-    Action, EndpointRule, FarRule, FrameRule, PdrRule, PfdRule, QerRule, Rules, Scenario, Side,
-    UrrRule,
+    Action, BarRule, EndpointRule, FarRule, FrameRule, PdrRule, PfdRule, QerRule, Rules, Scenario,
+    Side, UrrRule,
 };
 
 /// Flags by their names in the specification; none of one that nobody knows.
@@ -133,14 +135,13 @@ pub(super) fn modification(
             writer.group(group, |writer| urr(writer, rule))?;
         }
     }
-    for rule in &rules.bars {
-        writer.group(IeType::CREATE_BAR, |writer| {
-            writer.put(key::BAR_ID, &BarId(rule.id))?;
-            writer.put_some(
-                key::SUGGESTED_BUFFERING_PACKETS_COUNT,
-                rule.packets.as_ref(),
-            )
-        })?;
+    for (group, list) in [
+        (IeType::CREATE_BAR, &rules.bars),
+        (IeType::UPDATE_BAR, &rules.update_bars),
+    ] {
+        for rule in list {
+            writer.group(group, |writer| bar(writer, rule))?;
+        }
     }
     for id in &rules.query_urrs {
         writer.group(IeType::QUERY_URR, |writer| {
@@ -453,6 +454,15 @@ fn all(bytes: Option<&Vec<u8>>) -> Option<Strings<'_>> {
     bytes.and_then(|bytes| Strings::new(bytes).ok())
 }
 
+/// What a BAR says, also in the answer to a report.
+pub(super) fn bar(writer: &mut Writer<'_>, rule: &BarRule) -> Result<(), Full> {
+    writer.put(key::BAR_ID, &BarId(rule.id))?;
+    let delay = rule.delay.map(NotificationDelay);
+    writer.put_some(key::DOWNLINK_DATA_NOTIFICATION_DELAY, delay.as_ref())?;
+    let packets = rule.packets.as_ref();
+    writer.put_some(key::SUGGESTED_BUFFERING_PACKETS_COUNT, packets)
+}
+
 fn qer(writer: &mut Writer<'_>, rule: &QerRule) -> Result<(), Full> {
     writer.put(key::QER_ID, &QerId(rule.id))?;
     let gates = GateStatus {
@@ -475,6 +485,8 @@ fn qer(writer: &mut Writer<'_>, rule: &QerRule) -> Result<(), Full> {
             additional: None,
         }
     });
+    let window = rule.window_ms.map(Milliseconds);
+    writer.put_some(key::AVERAGING_WINDOW, window.as_ref())?;
     writer.put_some(key::PACKET_RATE, packets.as_ref())?;
     writer.put_some(key::QFI, rule.qfi.map(Qfi).as_ref())
 }

@@ -298,6 +298,9 @@ pub struct Report {
     pub kind: String,
     /// PDR ID of a Downlink Data Report.
     pub pdr: Option<u16>,
+    /// Update BAR of the SMF's answer.
+    #[serde(default)]
+    pub update_bars: Vec<BarRule>,
     /// Its usage reports.
     #[serde(default)]
     pub usage: Vec<UsageReport>,

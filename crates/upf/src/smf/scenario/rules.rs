@@ -33,6 +33,9 @@ pub struct Rules {
     /// Create BAR.
     #[serde(default)]
     pub bars: Vec<BarRule>,
+    /// Update BAR.
+    #[serde(default)]
+    pub update_bars: Vec<BarRule>,
     /// Update FAR.
     #[serde(default)]
     pub update_fars: Vec<FarRule>,
@@ -255,6 +258,8 @@ pub struct QerRule {
     pub dl_open: bool,
     /// MBR, uplink and downlink, in kbit/s.
     pub mbr_kbps: Option<[u64; 2]>,
+    /// Averaging Window, in ms.
+    pub window_ms: Option<u32>,
     /// Packet Rate, of one direction or both.
     pub packet_rate: Option<PacketRateRule>,
     /// QFI.
@@ -311,7 +316,7 @@ pub struct UrrRule {
     pub packets: bool,
 }
 
-/// Create BAR.
+/// Create BAR or Update BAR.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BarRule {
@@ -319,4 +324,6 @@ pub struct BarRule {
     pub id: u8,
     /// Suggested Buffering Packets Count.
     pub packets: Option<u8>,
+    /// Downlink Data Notification Delay, in units of 50 ms.
+    pub delay: Option<u8>,
 }
