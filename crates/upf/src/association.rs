@@ -2,7 +2,7 @@
 //!
 //! Beside a packet's life. They lie in the memory that outlives the NF, so that sessions of a
 //! killed UPF still have an owner. Limits: [`ASSOCIATION_COUNT`]; a node's name has at most
-//! [`NAME_LEN_MAX`] octets.
+//! [`NAME_LEN_MAX`] octets; [`OTHERS_MAX`] other addresses of its SMF or its set are known.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -15,6 +15,9 @@ use crate::stored::List;
 pub const ASSOCIATION_COUNT: usize = 64;
 /// Longest Node ID, as the octets of the IE.
 pub const NAME_LEN_MAX: usize = 128;
+
+/// Most addresses of each version beside the one that messages come from.
+pub const OTHERS_MAX: usize = 4;
 
 stored! {
     /// An association with an SMF.
@@ -29,6 +32,12 @@ stored! {
         pub features: u16,
         /// Its Recovery Time Stamp.
         pub recovery: u32,
+        /// SMF Set ID, as labels; empty for none.
+        pub set: List<u8, NAME_LEN_MAX>,
+        /// Alternative SMF IP Addresses, those that are preferred first.
+        pub others_v4: List<u32, OTHERS_MAX>,
+        /// Alternative SMF IP Addresses, those that are preferred first.
+        pub others_v6: List<[u8; 16], OTHERS_MAX>,
     }
 }
 
@@ -41,6 +50,9 @@ impl Association {
             peer_v6: None,
             features: 0,
             recovery: 0,
+            set: List::default(),
+            others_v4: List::default(),
+            others_v6: List::default(),
         }
     }
 
@@ -53,6 +65,24 @@ impl Association {
     pub fn peer(&self) -> Option<IpAddr> {
         let v4 = self.peer_v4.map(IpAddr::V4);
         v4.or(self.peer_v6.map(IpAddr::V6))
+    }
+
+    /// Other addresses of its SMF, or of others of the set.
+    pub fn others(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        let v4 = self.others_v4.as_slice().iter();
+        let v4 = v4.map(|bits| IpAddr::V4(Ipv4Addr::from_bits(*bits)));
+        let v6 = self.others_v6.as_slice().iter();
+        v4.chain(v6.map(|octets| IpAddr::V6(Ipv6Addr::from(*octets))))
+    }
+
+    /// Whether its messages may come from an address.
+    pub fn speaks_from(&self, address: IpAddr) -> bool {
+        self.peer() == Some(address) || self.others().any(|other| other == address)
+    }
+
+    /// Whether its SMF is of the same set as another one's.
+    pub fn is_of_set_of(&self, other: &Self) -> bool {
+        !self.set.as_slice().is_empty() && self.set == other.set
     }
 
     /// Notes where its messages come from.

@@ -4,6 +4,8 @@
 //! association: who says that it is another one is refused, and changes nothing. Specification: TS
 //! 29.244 6.2.6 to 6.2.8, 7.4.4.
 
+use std::net::IpAddr;
+
 use catena_wire::pfcp::value::Time;
 use catena_wire::pfcp::value::address::NodeId;
 use catena_wire::pfcp::value::flags::{
@@ -14,6 +16,8 @@ use catena_wire::pfcp::{Cause, Group, IeType, MessageType, View, key};
 use crate::association::{ASSOCIATION_COUNT, Association, name_of};
 use crate::model::Fault;
 use crate::node::{self, answer_to, full, message};
+use crate::sets;
+use crate::sweep::{Fate, Sweep};
 use crate::transactions::Peer;
 use crate::upf::Upf;
 
@@ -33,6 +37,16 @@ fn may_come_from(known: &Association, node: &NodeId<'_>, recovery: u32, from: Pe
 }
 
 impl Upf {
+    /// What this UPF can do.
+    pub(crate) fn features(&self) -> UpFunctionFeatures {
+        // Messages of a bundle may be of several shards, and so may packets to a network.
+        let of_one = match self.settings.shard.1 {
+            1 => UpFunctionFeatures::BUNDL | UpFunctionFeatures::FRRT,
+            _ => UpFunctionFeatures::NONE,
+        };
+        node::features() | of_one
+    }
+
     /// The number of the association with the node that a request names.
     pub(crate) fn association_of(&self, ies: &Group<'_>) -> Result<u8, Fault> {
         let name = name_of(&ies.require(key::NODE_ID)?);
@@ -44,21 +58,19 @@ impl Upf {
         number.ok_or_else(none)
     }
 
-    /// As [`Upf::association_of`], if the request comes from that node.
+    /// As [`Upf::association_of`], if the request comes from that node, by any of its addresses.
     pub(crate) fn association_from(&self, ies: &Group<'_>, from: Peer) -> Result<u8, Fault> {
         let number = self.association_of(ies)?;
         let one = self.store.association(number.into());
-        let is_its = one.peer() == Some(from.address);
+        let is_its = one.speaks_from(from.address);
         is_its.then_some(number).ok_or_else(none)
     }
 
-    /// Whether who sends a request about a session is its SMF.
+    /// Whether who sends a request about a session is its SMF, or another one of its set.
     pub(crate) fn is_its_smf(&self, slot: u32, from: Peer) -> bool {
         let head = self.store.head(slot);
-        let one = self.store.association(head.association.into());
-        let cp = head.cp_v4.map(std::net::IpAddr::V4);
-        let cp = cp.or(head.cp_v6.map(std::net::IpAddr::V6));
-        [one.peer(), cp].contains(&Some(from.address))
+        let cp = [head.cp_v4.map(IpAddr::V4), head.cp_v6.map(IpAddr::V6)];
+        cp.contains(&Some(from.address)) || self.is_of_set(head.association, from.address)
     }
 
     /// Whether the sender of a request about the node has an association: that of the node that it
@@ -69,7 +81,7 @@ impl Upf {
         }
         let its = (0..ASSOCIATION_COUNT).any(|number| {
             let one = self.store.association(number);
-            one.is_some() && one.peer() == Some(from.address)
+            one.is_some() && one.speaks_from(from.address)
         });
         its.then_some(()).ok_or_else(none)
     }
@@ -97,18 +109,20 @@ impl Upf {
         }
         let free = || (0..ASSOCIATION_COUNT).find(|at| !self.store.association(*at).is_some());
         let number = known.or_else(free).ok_or(no_room(IeType::NODE_ID))?;
-        // Sessions of the association that this one replaces end, unless asked for (6.2.6.2.2).
-        if known.is_some() && !retains {
-            self.end_sessions(number, now_ns);
-        }
         let mut association = Association {
             name,
             features: features.unwrap_or(CpFunctionFeatures::NONE).bits(),
             recovery: recovery.0,
             ..Association::none()
         };
+        sets::note(&ies, &mut association)?;
         association.set_peer(from.address);
-        self.store.set_association(number, &association);
+        // Sessions of the association that this one replaces end, unless asked for (6.2.6.2.2).
+        if known.is_some() && !retains {
+            self.planned = Some(Sweep::of(number, Fate::End, association));
+        } else {
+            self.store.set_association(number, &association);
+        }
         self.heartbeats[number] = now_ns.saturating_add(self.settings.heartbeat_ns);
         let header = answer_to(view.header(), MessageType::ASSOCIATION_SETUP_RESPONSE);
         message(&header, |writer| {
@@ -116,12 +130,7 @@ impl Upf {
             writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)?;
             let time = Time(self.store.recovery());
             writer.put(key::RECOVERY_TIME_STAMP, &time)?;
-            // Messages of a bundle may be of several shards, and so may packets to a network.
-            let of_one = match self.settings.shard.1 {
-                1 => UpFunctionFeatures::BUNDL | UpFunctionFeatures::FRRT,
-                _ => UpFunctionFeatures::NONE,
-            };
-            writer.put(key::UP_FUNCTION_FEATURES, &(node::features() | of_one))?;
+            writer.put(key::UP_FUNCTION_FEATURES, &self.features())?;
             if known.is_some() && retains {
                 writer.put(key::PFCPASRSP_FLAGS, &AssociationSetupResponseFlags::PSREI)?;
             }
@@ -137,24 +146,19 @@ impl Upf {
         if let Some(features) = ies.get(key::CP_FUNCTION_FEATURES)? {
             association.features = features.bits();
         }
+        sets::note(&ies, &mut association)?;
         self.store.set_association(number, &association);
         let header = answer_to(view.header(), MessageType::ASSOCIATION_UPDATE_RESPONSE);
         self.accepted(&header)
     }
 
-    pub(crate) fn release(
-        &mut self,
-        view: &View<&[u8]>,
-        from: Peer,
-        now_ns: u64,
-    ) -> Result<Vec<u8>, Fault> {
+    pub(crate) fn release(&mut self, view: &View<&[u8]>, from: Peer) -> Result<Vec<u8>, Fault> {
         let number = usize::from(self.association_from(&view.ies(), from)?);
-        self.end_sessions(number, now_ns);
-        self.store.set_association(number, &Association::none());
+        self.planned = Some(Sweep::of(number, Fate::End, Association::none()));
         let header = answer_to(view.header(), MessageType::ASSOCIATION_RELEASE_RESPONSE);
         self.accepted(&header)
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

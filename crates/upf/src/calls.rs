@@ -64,10 +64,7 @@ impl Upf {
     }
 
     fn ask_for_association(&mut self, address: IpAddr, now_ns: u64) {
-        let (name, own) = (
-            self.settings.node_name.clone(),
-            self.settings.node_address,
-        );
+        let (name, own) = (self.settings.node_name.clone(), self.settings.node_address);
         let features = self.features();
         let time = Time(self.store.recovery());
         let kind = MessageType::ASSOCIATION_SETUP_REQUEST;

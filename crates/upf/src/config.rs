@@ -11,6 +11,7 @@ use catena_wire::ethernet::MacAddr;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::association::ASSOCIATION_COUNT;
 use crate::paths::EchoTerms;
 use crate::ranges::Pool;
 use crate::settings::{Interface, Settings};
@@ -80,6 +81,9 @@ pub struct N4 {
     /// Networks of SMFs, as 10.4.0.0/24; any address if left out.
     #[serde(default)]
     pub peers: Vec<String>,
+    /// SMFs that the UPF itself asks for an association; none if left out.
+    #[serde(default)]
+    pub smfs: Vec<IpAddr>,
     /// Source of the frames that leave.
     #[serde(default = "mac_default")]
     pub mac: String,
@@ -315,6 +319,7 @@ pub fn read(config: &serde_json::Value) -> Result<(Config, Settings, Vec<String>
         faults.net(format!("n4.peers[{at}]"), text, width)
     });
     let peers = peers.collect();
+    smfs(&config, &mut faults);
     if !(1..=SESSIONS_MAX).contains(&config.sessions) {
         faults.add("sessions", "there cannot be so many", "write 1 to 67108864");
     }
@@ -371,6 +376,7 @@ pub fn read(config: &serde_json::Value) -> Result<(Config, Settings, Vec<String>
         n4_next_hop,
         n4_output: u8::try_from(n4_output).unwrap_or(u8::MAX),
         peers,
+        smfs: config.n4.smfs.clone(),
         clamps: interfaces.iter().any(|one| one.tcp_mss.is_some()),
         interfaces,
         instances,
@@ -474,6 +480,20 @@ fn pools(config: &Config, faults: &mut Faults, instances: &mut Vec<Vec<u8>>) -> 
         made.push(Pool::new(name.clone(), instance, v4, v6));
     }
     made
+}
+
+/// SMFs to ask: some, and by the version that N4 has.
+fn smfs(config: &Config, faults: &mut Faults) {
+    let N4 { address, smfs, .. } = &config.n4;
+    if smfs.len() > ASSOCIATION_COUNT {
+        faults.add("n4.smfs", "there are 64 associations", "name fewer SMFs");
+    }
+    for (at, smf) in smfs.iter().enumerate() {
+        if smf.is_ipv4() != address.is_ipv4() {
+            let what = format!("{smf} is not reached from {address}");
+            faults.add(format!("n4.smfs[{at}]"), what, "write one of its version");
+        }
+    }
 }
 
 /// The node's address, or its name as labels.

@@ -1,10 +1,57 @@
-//! Load control: how full the UPF is, told to SMFs that want to know.
+//! Load and overload control: how full the UPF is, told to SMFs that want to know.
 //!
-//! In answers about sessions that come and go. The metric is the share of sessions in use; its
-//! sequence number grows with each change, and beyond that of a predecessor. Specification: TS
-//! 29.244 6.2.3, 7.5.3.3.
+//! In answers about sessions that come, change and go. The load is the share of sessions in use.
+//! From [`OVERLOAD_PERCENT`] of them on there is an overload, by which SMFs are to send so many
+//! percent less: none at that share, all at the end of the room; what is told holds for
+//! [`VALIDITY_S`], so that it ends by itself. Sequence numbers grow with each change, and beyond
+//! those of a predecessor. Specification: TS 29.244 6.2.3, 6.2.4, 7.5.3.3, 7.5.3.4.
 
+use catena_wire::pfcp::value::flags::CpFunctionFeatures;
+use catena_wire::pfcp::value::node::Timer;
 use catena_wire::pfcp::{Full, IeType, Writer, key};
+
+/// Share of sessions in use above which there is an overload, in percent.
+const OVERLOAD_PERCENT: u8 = 90;
+/// How long what is told of it holds, in seconds.
+const VALIDITY_S: u32 = 60;
+
+/// What an SMF is told in an answer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Told {
+    load: Option<Load>,
+    overload: Option<Load>,
+}
+
+impl Told {
+    /// To one with these features, of the load at hand.
+    pub(crate) fn of(features: CpFunctionFeatures, load: Load) -> Self {
+        let wants = |feature| features.contains(feature).then_some(load);
+        let overload = wants(CpFunctionFeatures::OVRL);
+        Self {
+            load: wants(CpFunctionFeatures::LOAD),
+            overload: overload.filter(|load| load.reduction() > 0),
+        }
+    }
+
+    /// It without the load, which only comings and goings tell.
+    pub(crate) const fn of_change(self) -> Self {
+        Self { load: None, ..self }
+    }
+
+    pub(crate) fn put(&self, writer: &mut Writer<'_>) -> Result<(), Full> {
+        if let Some(load) = &self.load {
+            load.put(writer)?;
+        }
+        let Some(overload) = &self.overload else {
+            return Ok(());
+        };
+        writer.group(IeType::OVERLOAD_CONTROL_INFORMATION, |writer| {
+            writer.put(key::SEQUENCE_NUMBER, &overload.sequence)?;
+            writer.put(key::METRIC, &overload.reduction())?;
+            writer.put(key::TIMER, &Timer::at_least(VALIDITY_S))
+        })
+    }
+}
 
 /// Load Control Information.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +73,13 @@ impl Load {
         }
     }
 
-    pub(crate) fn put(&self, writer: &mut Writer<'_>) -> Result<(), Full> {
+    /// How many percent less SMFs are to send.
+    fn reduction(&self) -> u8 {
+        let above = self.metric.saturating_sub(OVERLOAD_PERCENT);
+        above * (100 / (100 - OVERLOAD_PERCENT))
+    }
+
+    fn put(&self, writer: &mut Writer<'_>) -> Result<(), Full> {
         writer.group(IeType::LOAD_CONTROL_INFORMATION, |writer| {
             writer.put(key::SEQUENCE_NUMBER, &self.sequence)?;
             writer.put(key::METRIC, &self.metric)
@@ -37,6 +90,34 @@ impl Load {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use catena_wire::pfcp::View;
+    use catena_wire::pfcp::{Header, MessageType};
+
+    /// An SMF hears what it wants to hear, and of an overload only while there is one.
+    #[test]
+    fn an_overload_is_told_from_ninety_percent_on() {
+        let told = |features, sessions| {
+            let mut load = Load::default();
+            load.note(sessions, 100, 1000);
+            let header = Header::new(MessageType::SESSION_DELETION_RESPONSE, Some(1), 1);
+            let bytes = crate::node::message(&header, |writer| {
+                writer.put(key::CAUSE, &catena_wire::pfcp::Cause::REQUEST_ACCEPTED)?;
+                Told::of(features, load).put(writer)
+            });
+            let bytes = bytes.unwrap();
+            let view = View::parse(&bytes[..]).unwrap();
+            assert_eq!(view.check(), Ok(()), "{view}");
+            let metric = |group| view.ies().group(group)?.get(key::METRIC).unwrap();
+            let overload = IeType::OVERLOAD_CONTROL_INFORMATION;
+            (metric(IeType::LOAD_CONTROL_INFORMATION), metric(overload))
+        };
+        let both = CpFunctionFeatures::LOAD | CpFunctionFeatures::OVRL;
+        assert_eq!(told(both, 90), (Some(90), None));
+        assert_eq!(told(both, 91), (Some(91), Some(10)));
+        assert_eq!(told(CpFunctionFeatures::OVRL, 100), (None, Some(100)));
+        assert_eq!(told(CpFunctionFeatures::LOAD, 100), (Some(100), None));
+        assert_eq!(told(CpFunctionFeatures::NONE, 100), (None, None));
+    }
 
     #[test]
     fn a_metric_that_changes_has_a_new_number_and_a_successor_a_larger_one() {

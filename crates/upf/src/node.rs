@@ -15,6 +15,7 @@ use catena_wire::pfcp::{
 
 use crate::association::{ASSOCIATION_COUNT, Association};
 use crate::model::Fault;
+use crate::sweep::{SWEEP_COUNT_MAX, Sweep};
 use crate::transactions::{Datagram, Late, Peer, Subject};
 use crate::upf::Upf;
 
@@ -38,6 +39,8 @@ pub fn features() -> UpFunctionFeatures {
         | UpFunctionFeatures::PDIU
         | UpFunctionFeatures::DDND
         | UpFunctionFeatures::UDBC
+        | UpFunctionFeatures::SSET
+        | UpFunctionFeatures::MPAS
 }
 
 /// Writes a message.
@@ -117,6 +120,10 @@ impl Upf {
             self.send(Datagram { to: from, bytes });
             return;
         }
+        if self.is_promised(from, header.sequence) {
+            self.counters.repeated += 1;
+            return;
+        }
         let checked = view.check();
         let result = match header.message_type {
             // It is answered whatever is wrong with it (7.6.6).
@@ -127,15 +134,28 @@ impl Upf {
             _ if checked.is_err() => Err(checked.err().map_or_else(unknown, Fault::from)),
             MessageType::ASSOCIATION_SETUP_REQUEST => self.set_up(view, from, now_ns),
             MessageType::ASSOCIATION_UPDATE_REQUEST => self.update(view, from),
-            MessageType::ASSOCIATION_RELEASE_REQUEST => self.release(view, from, now_ns),
+            MessageType::ASSOCIATION_RELEASE_REQUEST => self.release(view, from),
             MessageType::PFD_MANAGEMENT_REQUEST => self.manage_pfds(view, from),
             MessageType::SESSION_ESTABLISHMENT_REQUEST => self.establish(view, from, now_ns),
             MessageType::SESSION_MODIFICATION_REQUEST => self.modify(view, from, now_ns),
             MessageType::SESSION_DELETION_REQUEST => self.delete(view, from, now_ns),
+            MessageType::SESSION_SET_DELETION_REQUEST => self.delete_set(view, from),
+            MessageType::SESSION_SET_MODIFICATION_REQUEST => self.modify_set(view, from),
             _ => Err(Cause::SERVICE_NOT_SUPPORTED.alone().into()),
         };
+        let planned = self.planned.take();
         match result {
-            Ok(bytes) => self.answer(&header, bytes, from, now_ns),
+            Ok(_) if planned.is_some() && self.sweeps.len() >= SWEEP_COUNT_MAX => {
+                let fault = Cause::NO_RESOURCES_AVAILABLE.alone().into();
+                self.refuse(&header, &fault, 0, from, now_ns);
+            }
+            Ok(bytes) => match planned {
+                Some(mut sweep) => {
+                    sweep.promised = Some((header, bytes, from));
+                    self.begin_sweep(sweep, now_ns);
+                }
+                None => self.answer(&header, bytes, from, now_ns),
+            },
             Err(fault) => {
                 let cp_seid = self.cp_seid(view);
                 self.refuse(&header, &fault, cp_seid, from, now_ns);
@@ -143,7 +163,7 @@ impl Upf {
         }
     }
 
-    fn answer(&mut self, request: &Header, bytes: Vec<u8>, to: Peer, now_ns: u64) {
+    pub(crate) fn answer(&mut self, request: &Header, bytes: Vec<u8>, to: Peer, now_ns: u64) {
         // Messages about the node come to all shards, and one answers.
         if request.message_type.is_of_session() != Some(true) && self.settings.shard.0 > 0 {
             return;
@@ -216,28 +236,46 @@ impl Upf {
 
     fn response(&mut self, view: &View<&[u8]>, from: Peer, now_ns: u64) {
         let header = view.header();
-        if header.message_type == MessageType::HEARTBEAT_RESPONSE && self.settings.shard.0 > 0 {
+        if self.settings.shard.0 > 0 {
             // Of a request of the first shard.
-            self.compare_recovery(view, from, now_ns);
-            return;
+            match header.message_type {
+                MessageType::HEARTBEAT_RESPONSE => {
+                    self.compare_recovery(view, from, now_ns);
+                    return;
+                }
+                MessageType::ASSOCIATION_SETUP_RESPONSE => {
+                    if self.settings.smfs.contains(&from.address) && view.check().is_ok() {
+                        self.hear_call(view, from, now_ns);
+                    }
+                    return;
+                }
+                _ => {}
+            }
         }
-        let subject = self.transactions.answered(from.address, header.sequence);
+        let ended = self.transactions.answered(from.address, header.sequence);
         let is_of_node = header.message_type == MessageType::NODE_REPORT_RESPONSE;
-        if subject.is_none() && is_of_node && self.settings.shard.1 > 1 {
+        if ended.is_none() && is_of_node && self.settings.shard.1 > 1 {
             // Of a request of another shard.
             return;
         }
-        let (Some(subject), Ok(())) = (subject, view.check()) else {
+        let (Some(ended), Ok(())) = (ended, view.check()) else {
             self.counters.discarded += 1;
             return;
         };
-        match subject {
+        match ended.subject {
             Subject::Heartbeat(_) => self.compare_recovery(view, from, now_ns),
             // An SMF that refuses to hear it has nothing to be told instead.
             Subject::Path(_) => {}
-            Subject::Report(seid) => self.reported(view, seid, now_ns),
+            Subject::Call => self.hear_call(view, from, now_ns),
+            Subject::Report(seid) => self.reported(view, ended, seid, now_ns),
         }
         self.report_waiting(now_ns);
+    }
+
+    fn hear_call(&mut self, view: &View<&[u8]>, from: Peer, now_ns: u64) {
+        if self.called(view, from, now_ns).is_err() {
+            self.counters.discarded += 1;
+        }
     }
 
     /// Whether a peer has started again: then it knows nothing of its sessions (TS 23.527, 4.2).
@@ -254,8 +292,11 @@ impl Upf {
         let is_known = |number: &usize| self.store.association(*number).recovery == time.0;
         if !its.iter().any(is_known) {
             for number in its {
-                self.end_sessions(number, now_ns);
-                self.store.set_association(number, &Association::none());
+                let is_known = u8::try_from(number).is_ok_and(|number| self.is_ending(number));
+                if !is_known && self.sweeps.len() < SWEEP_COUNT_MAX {
+                    let fate = self.fate_of(number);
+                    self.begin_sweep(Sweep::of(number, fate, Association::none()), now_ns);
+                }
             }
         }
     }
@@ -268,13 +309,21 @@ impl Upf {
         while let Some(late) = self.transactions.late(now_ns) {
             match late {
                 Late::Again(datagram) => self.send(datagram),
-                Late::Lost(_) => self.counters.unanswered += 1,
+                Late::Lost(ended) => {
+                    self.counters.unanswered += 1;
+                    if let Subject::Report(seid) = ended.subject {
+                        self.ask_another(ended, seid, now_ns);
+                    }
+                }
             }
         }
         self.notify_delayed(now_ns);
         self.report_waiting(now_ns);
         let heartbeat_ns = self.beat(now_ns);
+        let has_more = self.sweep(now_ns);
         let next = [
+            has_more.then_some(now_ns),
+            self.call(now_ns),
             self.timers.next_ns(),
             self.applications.wake(now_ns),
             self.transactions.next_ns(),

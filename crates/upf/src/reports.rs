@@ -21,7 +21,7 @@ use crate::model::Image;
 use crate::request;
 use crate::rules::{Bar, Head, Urr};
 use crate::stored::Stored;
-use crate::transactions::Subject;
+use crate::transactions::{Ended, Subject};
 use crate::upf::{Upf, Waiting};
 use crate::usage::{Report, WallClock};
 
@@ -487,7 +487,7 @@ impl Upf {
     }
 
     /// The answer to a usage report has come.
-    pub(crate) fn reported(&mut self, view: &View<&[u8]>, seid: u64, now_ns: u64) {
+    pub(crate) fn reported(&mut self, view: &View<&[u8]>, ended: Ended, seid: u64, now_ns: u64) {
         let Some(slot) = self.store.slot_of(seid) else {
             return;
         };
@@ -499,11 +499,33 @@ impl Upf {
             self.end_session(slot, now_ns);
             return;
         }
+        if cause == Some(Cause::REDIRECTION_REQUESTED) {
+            let is_sent = self.redirect(ended, seid, &ies, now_ns);
+            self.counters.unanswered += u64::from(!is_sent);
+            return;
+        }
+        self.take_over(slot, &ies);
         self.update_bars(slot, &ies);
         let flags = ies.get(key::PFCPSRRSP_FLAGS).ok().flatten();
         let drops = flags.is_some_and(|flags| flags.contains(SessionReportResponseFlags::DROBU));
         if drops {
             self.released.push_back((slot, true));
+        }
+    }
+
+    /// Another SMF of the set has answered, and says that the session is its own now.
+    fn take_over(&mut self, slot: u32, ies: &Group<'_>) {
+        let mut head = self.store.head(slot);
+        if let Ok(Some(f_seid)) = ies.get(key::F_SEID) {
+            let known = [f_seid.v4.map(IpAddr::V4), f_seid.v6.map(IpAddr::V6)];
+            if known.iter().flatten().all(|cp| self.settings.is_peer(*cp)) {
+                head.cp_seid = f_seid.seid;
+                (head.cp_v4, head.cp_v6) = (f_seid.v4, f_seid.v6);
+            }
+        }
+        let is_named = crate::sets::name(ies, &mut head).is_ok();
+        if let Some(mut image) = self.store.image(slot).filter(|_| is_named) {
+            image.set_head(&head);
         }
     }
 

@@ -64,6 +64,10 @@ stored! {
         pub pdn_type: u8,
         /// User Plane Inactivity Timer, in seconds.
         pub inactivity_s: Option<u32>,
+        /// Its FQ-CSIDs, by their keys; 0 for none.
+        pub csids: [u64; 2],
+        /// Its Group ID, by its key; 0 for none.
+        pub group: u64,
     }
 
     /// Packet detection rule.
@@ -368,6 +372,8 @@ impl Head {
             ue_v4: None,
             ue_v6: None,
             inactivity_s: None,
+            csids: [0; 2],
+            group: 0,
             last_packet_ns: 0,
             is_inactive: false,
             is_unstructured: false,

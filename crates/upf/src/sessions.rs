@@ -11,13 +11,14 @@ use catena_wire::pfcp::{Cause, Full, Header, IeType, MessageType, View, Writer, 
 
 use crate::change::{self, Effects};
 use crate::draft::Draft;
-use crate::load::Load;
+use crate::load::Told;
 use crate::model::{Detection, Ending, Fault, Key, Session};
 use crate::node::{full, message};
 use crate::paths;
 use crate::ranges::Refused;
 use crate::reports;
 use crate::rules::{Head, Pdr};
+use crate::sets;
 use crate::transactions::Peer;
 use crate::upf::Upf;
 
@@ -34,6 +35,9 @@ impl Upf {
     ) -> Result<Vec<u8>, Fault> {
         let ies = view.ies();
         let association = self.association_from(&ies, from)?;
+        if self.is_ending(association) {
+            return Err(Cause::NO_ESTABLISHED_PFCP_ASSOCIATION.alone().into());
+        }
         let f_seid = ies.require(key::F_SEID)?;
         let next = self.store.next();
         let (slot, seid) = next.map_err(|_| Cause::NO_RESOURCES_AVAILABLE.alone())?;
@@ -42,6 +46,7 @@ impl Upf {
         head.association = association;
         head.last_packet_ns = now_ns;
         set_cp(&mut head, &f_seid, from);
+        sets::name(&ies, &mut head)?;
         let mut draft = Draft::new(
             &self.settings,
             &mut self.teids,
@@ -57,8 +62,8 @@ impl Upf {
                 return Err(fault);
             }
         };
-        let load = self.load_for(association, self.store.live() + 1, now_ns);
-        let answer = self.established(view.header(), &session, &effects, load);
+        let told = self.load_for(association, self.store.live() + 1, now_ns);
+        let answer = self.established(view.header(), &session, &effects, &told);
         let checked = answer.and_then(|answer| {
             self.fits(&session)?;
             if session.head.is_ethernet && !self.stations.has_room() {
@@ -88,13 +93,12 @@ impl Upf {
     }
 
     /// What an association is told once so many sessions are in use, if it wants to know.
-    fn load_for(&mut self, association: u8, sessions: u32, now_ns: u64) -> Option<Load> {
+    fn load_for(&mut self, association: u8, sessions: u32, now_ns: u64) -> Told {
         let association = self.store.association(usize::from(association));
         let features = CpFunctionFeatures::from_bits(association.features);
         let seconds = self.clock.seconds(now_ns);
         self.load.note(sessions, self.store.slot_count(), seconds);
-        let wants = features.contains(CpFunctionFeatures::LOAD);
-        wants.then_some(self.load)
+        Told::of(features, self.load)
     }
 
     fn established(
@@ -102,7 +106,7 @@ impl Upf {
         request: &Header,
         session: &Session,
         effects: &Effects,
-        load: Option<Load>,
+        told: &Told,
     ) -> Result<Vec<u8>, Fault> {
         let message_type = MessageType::SESSION_ESTABLISHMENT_RESPONSE;
         let header = answer_to(request, session.head.cp_seid, message_type);
@@ -116,7 +120,7 @@ impl Upf {
             writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)?;
             writer.put(key::F_SEID, &own)?;
             self.put_created(writer, session, effects)?;
-            load.map_or(Ok(()), |load| load.put(writer))
+            told.put(writer)
         })
         .map_err(full)
     }
@@ -249,6 +253,15 @@ impl Upf {
             session.head.cp_seid = f_seid.seid;
             (session.head.cp_v4, session.head.cp_v6) = (f_seid.v4, f_seid.v6);
         }
+        // Another SMF of the set goes on with it (5.22.3).
+        if ies.has(IeType::NODE_ID) {
+            let next = self.association_from(&ies, from)?;
+            if self.set_of(session.head.association.into()) >> next & 1 == 0 {
+                return Err(Cause::REQUEST_REJECTED.because_of(IeType::NODE_ID).into());
+            }
+            session.head.association = next;
+        }
+        sets::name(&ies, &mut session.head)?;
         let mut draft = Draft::new(
             &self.settings,
             &mut self.teids,
@@ -265,7 +278,9 @@ impl Upf {
             }
         };
         let (keys, before) = (session.keys(), old.keys());
-        let answer = self.modified(view.header(), &session, &effects);
+        let told = self.load_for(session.head.association, self.store.live(), now_ns);
+        let told = told.of_change();
+        let answer = self.modified(view.header(), &session, &effects, &told);
         let checked = answer.and_then(|answer| {
             self.fits(&session)?;
             self.claim(&keys, &before, slot)?;
@@ -307,6 +322,7 @@ impl Upf {
         request: &Header,
         session: &Session,
         effects: &Effects,
+        told: &Told,
     ) -> Result<Vec<u8>, Fault> {
         let message_type = MessageType::SESSION_MODIFICATION_RESPONSE;
         let header = answer_to(request, session.head.cp_seid, message_type);
@@ -315,7 +331,8 @@ impl Upf {
             self.put_created(writer, session, effects)?;
             let group = IeType::USAGE_REPORT_MODIFICATION;
             let mut reports = effects.reports.iter();
-            reports.try_for_each(|report| reports::put(writer, group, report, None, self.clock))
+            reports.try_for_each(|report| reports::put(writer, group, report, None, self.clock))?;
+            told.put(writer)
         })
         .map_err(full)
     }
@@ -333,7 +350,7 @@ impl Upf {
         let header = answer_to(view.header(), session.head.cp_seid, message_type);
         let trigger = UsageReportTrigger::TERMR;
         let association = session.head.association;
-        let load = self.load_for(association, self.store.live() - 1, now_ns);
+        let told = self.load_for(association, self.store.live() - 1, now_ns);
         let answer = message(&header, |writer| {
             writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)?;
             for urr in &mut session.urrs {
@@ -347,7 +364,7 @@ impl Upf {
                     )?;
                 }
             }
-            load.map_or(Ok(()), |load| load.put(writer))
+            told.put(writer)
         })
         .map_err(full)?;
         self.counters.deleted += 1;

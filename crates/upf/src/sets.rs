@@ -5,7 +5,7 @@
 //! elsewhere, goes to the next address, each of which it sees once. Specification: TS 29.244 5.22,
 //! 7.4.6, 7.4.7; TS 23.527 4.
 //!
-//! Limits: [`OTHERS_MAX`] other addresses of an association, [`HOPS_MAX`] addresses for a request,
+//! Limits: [`OTHERS_MAX`](crate::association::OTHERS_MAX) other addresses of an association, [`HOPS_MAX`] addresses for a request,
 //! [`CHANGES_MAX`] changes with [`NAMES_MAX`] names in a request about sets.
 
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use catena_wire::pfcp::value::address::{FqCsid, FqCsidNode};
 use catena_wire::pfcp::{Cause, Group, IeType, MessageType, View, key};
 
 use crate::application::number;
-use crate::association::{ASSOCIATION_COUNT, Association, OTHERS_MAX};
+use crate::association::{ASSOCIATION_COUNT, Association};
 use crate::model::Fault;
 use crate::node::answer_to;
 use crate::rules::Head;
@@ -64,7 +64,9 @@ pub(crate) fn note(ies: &Group<'_>, association: &mut Association) -> Result<(),
         association.set = Default::default();
         let mut octets = set.0.as_bytes().iter();
         if !octets.all(|octet| association.set.push(*octet)) {
-            return Err(Cause::NO_RESOURCES_AVAILABLE.because_of(IeType::SMF_SET_ID).into());
+            return Err(Cause::NO_RESOURCES_AVAILABLE
+                .because_of(IeType::SMF_SET_ID)
+                .into());
         }
     }
     if !ies.has(ie_type) {
@@ -136,10 +138,7 @@ impl Upf {
         let ies = view.ies();
         let number = self.association_from(&ies, from)?;
         let which = self.named(&ies, number)?;
-        self.planned = Some(Sweep {
-            wants: vec![(which, Fate::End)],
-            ..Sweep::default()
-        });
+        self.planned = Some(Sweep::that(vec![(which, Fate::End)]));
         self.accepted(&answer_to(
             view.header(),
             MessageType::SESSION_SET_DELETION_RESPONSE,
@@ -167,10 +166,7 @@ impl Upf {
                 return Err(Cause::NO_RESOURCES_AVAILABLE.because_of(ie_type).into());
             }
         }
-        self.planned = Some(Sweep {
-            wants,
-            ..Sweep::default()
-        });
+        self.planned = Some(Sweep::that(wants));
         self.accepted(&answer_to(
             view.header(),
             MessageType::SESSION_SET_MODIFICATION_RESPONSE,
@@ -192,9 +188,13 @@ impl Upf {
             addresses: addresses.flatten().collect(),
         };
         match which.len() {
-            0 => Err(Cause::CONDITIONAL_IE_MISSING.because_of(IeType::FQ_CSID).into()),
+            0 => Err(Cause::CONDITIONAL_IE_MISSING
+                .because_of(IeType::FQ_CSID)
+                .into()),
             1..=NAMES_MAX => Ok(which),
-            _ => Err(Cause::NO_RESOURCES_AVAILABLE.because_of(IeType::FQ_CSID).into()),
+            _ => Err(Cause::NO_RESOURCES_AVAILABLE
+                .because_of(IeType::FQ_CSID)
+                .into()),
         }
     }
 
@@ -229,7 +229,11 @@ impl Upf {
             self.settings.n4_v4.map(IpAddr::V4),
             self.settings.n4_v6.map(IpAddr::V6),
         ];
-        let reaches = |to: &IpAddr| own.iter().flatten().any(|own| own.is_ipv4() == to.is_ipv4());
+        let reaches = |to: &IpAddr| {
+            own.iter()
+                .flatten()
+                .any(|own| own.is_ipv4() == to.is_ipv4())
+        };
         let mut to = to.filter(reaches).filter(|to| self.may_hear(&ended, *to));
         let (Some(to), Some(slot)) = (to.next(), self.store.slot_of(seid)) else {
             return false;

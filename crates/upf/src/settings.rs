@@ -71,6 +71,8 @@ pub struct Settings {
     pub n4_output: u8,
     /// Networks of SMFs; all if there is none.
     pub peers: Vec<(IpAddr, u8)>,
+    /// SMFs that the UPF asks for associations.
+    pub smfs: Vec<IpAddr>,
     /// Interfaces; the place is the output.
     pub interfaces: Vec<Interface>,
     /// Names of network instances, as the octets of the IE.

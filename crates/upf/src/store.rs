@@ -259,6 +259,11 @@ impl Store {
         is_it.then_some(slot)
     }
 
+    /// Slots that were ever used: the first ones.
+    pub const fn fresh(&self) -> u32 {
+        self.fresh
+    }
+
     /// Slots in use.
     pub fn slots(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.fresh).filter(|slot| self.word(self.slot_at(*slot) + SLOT_HEADER) != 0)

@@ -72,7 +72,7 @@ pub(crate) type Promised = (Header, Vec<u8>, Peer);
 #[derive(Debug, Default)]
 pub(crate) struct Sweep {
     /// The first that fits a session decides.
-    pub(crate) wants: Vec<(Which, Fate)>,
+    wants: Vec<(Which, Fate)>,
     /// What an association is then.
     pub(crate) then: Option<(usize, Association)>,
     pub(crate) promised: Option<Promised>,
@@ -80,6 +80,14 @@ pub(crate) struct Sweep {
 }
 
 impl Sweep {
+    /// Sessions that meet these fates.
+    pub(crate) fn that(wants: Vec<(Which, Fate)>) -> Self {
+        Self {
+            wants,
+            ..Self::default()
+        }
+    }
+
     /// All sessions of an association, which is then as said.
     pub(crate) fn of(association: usize, fate: Fate, then: Association) -> Self {
         Self {
@@ -94,7 +102,11 @@ impl Upf {
     /// Whether an association is being replaced or ended: it gets no session.
     pub(crate) fn is_ending(&self, association: u8) -> bool {
         let mut all = self.sweeps.iter();
-        all.any(|sweep| sweep.then.is_some_and(|(one, _)| one == association.into()))
+        all.any(|sweep| {
+            sweep
+                .then
+                .is_some_and(|(one, _)| one == usize::from(association))
+        })
     }
 
     /// Whether a request waits for its answer until a sweep ends.

@@ -43,6 +43,19 @@ pub enum Subject {
     Path(u8),
     /// A report of the session with this UP SEID.
     Report(u64),
+    /// An association with an SMF that the operator names.
+    Call,
+}
+
+/// A request that is waited for no longer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// What it is about.
+    pub subject: Subject,
+    /// What was sent, and to whom last.
+    pub datagram: Datagram,
+    /// To whom it was sent before.
+    pub tried: Vec<IpAddr>,
 }
 
 #[derive(Debug)]
@@ -51,6 +64,7 @@ struct Pending {
     subject: Subject,
     due_ns: u64,
     tries: u32,
+    tried: Vec<IpAddr>,
 }
 
 /// What the passing of time brought.
@@ -59,7 +73,7 @@ pub enum Late {
     /// A request is sent again.
     Again(Datagram),
     /// It was sent often enough.
-    Lost(Subject),
+    Lost(Ended),
 }
 
 /// All transactions of a node.
@@ -187,6 +201,18 @@ impl Transactions {
 
     /// Notes that a request with a sequence number leaves now.
     pub fn sent(&mut self, sequence: u32, datagram: Datagram, subject: Subject, now_ns: u64) {
+        self.sent_on(sequence, datagram, subject, Vec::new(), now_ns);
+    }
+
+    /// As [`Transactions::sent`], of one that was sent elsewhere before.
+    pub fn sent_on(
+        &mut self,
+        sequence: u32,
+        datagram: Datagram,
+        subject: Subject,
+        tried: Vec<IpAddr>,
+        now_ns: u64,
+    ) {
         self.latest_ns = now_ns;
         let due_ns = now_ns.saturating_add(self.t1_ns);
         self.due.push_back((due_ns, sequence));
@@ -198,12 +224,13 @@ impl Transactions {
             subject,
             due_ns,
             tries: 1,
+            tried,
         };
         self.pending.insert(sequence, pending);
     }
 
-    /// An answer has come: what it is about, if somebody waits for it.
-    pub fn answered(&mut self, from: IpAddr, sequence: u32) -> Option<Subject> {
+    /// An answer has come: to which request, if somebody waits for it.
+    pub fn answered(&mut self, from: IpAddr, sequence: u32) -> Option<Ended> {
         let pending = self.pending.get(&sequence)?;
         if pending.datagram.to.address != from {
             return None;
@@ -211,9 +238,13 @@ impl Transactions {
         self.end(sequence)
     }
 
-    /// A request is waited for no longer: what it is about.
-    fn end(&mut self, sequence: u32) -> Option<Subject> {
-        let Pending { subject, .. } = self.pending.remove(&sequence)?;
+    fn end(&mut self, sequence: u32) -> Option<Ended> {
+        let Pending {
+            datagram,
+            subject,
+            tried,
+            ..
+        } = self.pending.remove(&sequence)?;
         if let Subject::Report(seid) = subject
             && let Some(own) = self.of_session.get_mut(&seid)
         {
@@ -222,7 +253,11 @@ impl Transactions {
                 self.of_session.remove(&seid);
             }
         }
-        Some(subject)
+        Some(Ended {
+            subject,
+            datagram,
+            tried,
+        })
     }
 
     /// The next request whose time is over.
@@ -309,6 +344,14 @@ mod tests {
         }
     }
 
+    fn ended(subject: Subject) -> Ended {
+        Ended {
+            subject,
+            datagram: datagram(1),
+            tried: Vec::new(),
+        }
+    }
+
     #[test]
     fn a_request_is_sent_n1_times_every_t1() {
         let mut all = Transactions::new(3000, 3);
@@ -319,7 +362,7 @@ mod tests {
         assert_eq!(all.late(3000), None);
         assert_eq!(all.late(6000), Some(Late::Again(datagram(1))));
         assert_eq!(all.next_ns(), Some(9000));
-        assert_eq!(all.late(9000), Some(Late::Lost(Subject::Report(9))));
+        assert_eq!(all.late(9000), Some(Late::Lost(ended(Subject::Report(9)))));
         assert_eq!((all.late(99_000), all.pending()), (None, 0));
     }
 
@@ -333,7 +376,7 @@ mod tests {
         assert_eq!(all.answered(SMF.address, sequence + 1), None);
         assert_eq!(
             all.answered(SMF.address, sequence),
-            Some(Subject::Heartbeat(0))
+            Some(ended(Subject::Heartbeat(0)))
         );
         assert_eq!(all.answered(SMF.address, sequence), None);
         assert_eq!(all.late(99_000), None);

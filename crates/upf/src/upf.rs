@@ -69,10 +69,12 @@ pub struct Counters {
     pub echo_requests: u64,
     /// GTP-U paths that failed.
     pub path_failures: u64,
+    /// Requests that went to another SMF.
+    pub rerouted: u64,
 }
 
 /// Names of [`Counters`].
-pub const COUNTERS: [&str; 20] = [
+pub const COUNTERS: [&str; 21] = [
     "pfcp_messages",
     "pfcp_refused",
     "pfcp_repeated",
@@ -93,11 +95,12 @@ pub const COUNTERS: [&str; 20] = [
     "copies_unsent",
     "echo_requests",
     "path_failures",
+    "requests_rerouted",
 ];
 
 impl Counters {
     /// The values, in the order of [`COUNTERS`].
-    pub const fn values(&self) -> [u64; 20] {
+    pub const fn values(&self) -> [u64; 21] {
         [
             self.messages,
             self.refused,
@@ -119,6 +122,7 @@ impl Counters {
             self.uncopied,
             self.echo_requests,
             self.path_failures,
+            self.rerouted,
         ]
     }
 }
@@ -243,6 +247,12 @@ pub struct Upf {
     pub(crate) is_usage_next: bool,
     /// Sessions of which packets are held: those behind them wait too.
     pub(crate) holding: HashSet<u32>,
+    /// What the request at hand wants done with many sessions.
+    pub(crate) planned: Option<crate::sweep::Sweep>,
+    /// Such work that is not at its end.
+    pub(crate) sweeps: VecDeque<crate::sweep::Sweep>,
+    /// SMFs that are asked for associations.
+    pub(crate) calls: Vec<crate::calls::Call>,
     /// Reports of them that wait for a delay.
     pub(crate) delayed: crate::delayed::DelayedReports,
     pub(crate) load: crate::load::Load,
@@ -308,6 +318,11 @@ impl Upf {
             untold: VecDeque::new(),
             is_usage_next: false,
             holding: HashSet::new(),
+            planned: None,
+            sweeps: VecDeque::new(),
+            calls: (settings.smfs.iter())
+                .map(|smf| crate::calls::Call::of(*smf, now_ns))
+                .collect(),
             delayed: Default::default(),
             load: crate::load::Load::default(),
             limiter: crate::limiter::Limiter::new(settings.error_indications),

@@ -258,6 +258,11 @@ fn everything_of_a_session_comes_to_the_shard_that_serves_it() {
             writer.put(key::RECOVERY_TIME_STAMP, &Time(2))
         });
         assert_eq!(answers.len(), 1);
+        for upf in &mut node.shards {
+            while !upf.sweeps.is_empty() {
+                upf.wake(0);
+            }
+        }
         assert!(node.shards.iter().all(|upf| upf.session_count() == 0));
     }
 }

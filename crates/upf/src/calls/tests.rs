@@ -1,0 +1,65 @@
+//! Associations that the UPF asks for.
+
+use catena_wire::pfcp::value::address::NodeId;
+use catena_wire::pfcp::{Header, IeType};
+
+use super::*;
+use crate::node::message;
+use crate::public_failures::{SMF, new};
+
+/// What an SMF answers, to the request that has come.
+fn answer(upf: &mut Upf, cause: Cause, from: Peer) -> bool {
+    let Some(request) = upf.next_message() else {
+        return false;
+    };
+    assert_eq!(request.to, SMF);
+    let view = View::parse(&request.bytes[..]).unwrap();
+    assert_eq!(view.check(), Ok(()), "{view}");
+    assert_eq!(
+        view.header().message_type,
+        MessageType::ASSOCIATION_SETUP_REQUEST
+    );
+    assert!(view.ies().has(IeType::UP_FUNCTION_FEATURES));
+    let header = Header {
+        message_type: MessageType::ASSOCIATION_SETUP_RESPONSE,
+        ..*view.header()
+    };
+    let bytes = message(&header, |writer| {
+        let node = NodeId::V4(std::net::Ipv4Addr::new(10, 4, 0, 2));
+        writer.put(key::NODE_ID, &node)?;
+        writer.put(key::CAUSE, &cause)?;
+        writer.put(key::RECOVERY_TIME_STAMP, &Time(7))
+    });
+    upf.datagram(&bytes.unwrap(), from, 0);
+    true
+}
+
+#[test]
+fn an_smf_is_asked_until_it_has_an_association_and_again_when_that_ends() {
+    let mut upf = new(None);
+    upf.settings.smfs = vec![SMF.address];
+    upf.calls = vec![Call::of(SMF.address, 0)];
+    let refused = Cause::NO_RESOURCES_AVAILABLE;
+    assert_eq!(upf.wake(0), Some(3_000_000_000), "T1");
+    assert!(answer(&mut upf, refused, SMF));
+    assert!(!upf.store.association(0).is_some());
+    assert_eq!(upf.wake(AGAIN_NS - 1), Some(AGAIN_NS));
+    assert!(!answer(&mut upf, refused, SMF), "not yet");
+    upf.wake(AGAIN_NS);
+    let stranger = Peer {
+        address: [10, 4, 0, 66].into(),
+        ..SMF
+    };
+    assert!(answer(&mut upf, Cause::REQUEST_ACCEPTED, stranger));
+    assert!(!upf.store.association(0).is_some());
+    upf.wake(AGAIN_NS + 3_000_000_000);
+    assert!(answer(&mut upf, Cause::REQUEST_ACCEPTED, SMF));
+    let one = upf.store.association(0);
+    assert_eq!((one.peer(), one.recovery), (Some(SMF.address), 7));
+    upf.wake(10 * AGAIN_NS);
+    assert_eq!(upf.next_message(), None, "it has one");
+    upf.store.set_association(0, &Association::none());
+    upf.wake(20 * AGAIN_NS);
+    assert!(answer(&mut upf, Cause::REQUEST_ACCEPTED, SMF));
+    assert!(upf.store.association(0).is_some());
+}
