@@ -44,7 +44,11 @@ impl Upf {
             1 => UpFunctionFeatures::BUNDL | UpFunctionFeatures::FRRT,
             _ => UpFunctionFeatures::NONE,
         };
-        node::features() | of_one
+        let of_groups = match self.settings.groups.is_empty() || self.settings.shard.1 > 1 {
+            true => UpFunctionFeatures::NONE,
+            false => UpFunctionFeatures::GCOM,
+        };
+        node::features() | of_one | of_groups
     }
 
     /// The number of the association with the node that a request names.

@@ -17,6 +17,7 @@ use crate::pdi::is_chosen;
 use crate::redirect;
 use crate::request;
 use crate::rules::{Bar, Far, Head, Pdr, Qer, Urr, UrrTerms};
+use crate::switch;
 use crate::unstructured;
 use crate::usage::Report;
 
@@ -110,6 +111,7 @@ pub fn modify(
     filter::refer(session)?;
     ethernet::check(session, draft.settings.shard.1)?;
     unstructured::check(session)?;
+    switch::check(session)?;
     session.link()?;
     query(ies, session, &mut effects, flags, draft.now_ns)?;
     Ok(effects)

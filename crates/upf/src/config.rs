@@ -14,6 +14,7 @@ use serde::Deserialize;
 use crate::association::ASSOCIATION_COUNT;
 use crate::paths::EchoTerms;
 use crate::ranges::Pool;
+use crate::rules::NONE;
 use crate::settings::{Interface, Settings};
 
 /// A UPF.
@@ -29,6 +30,9 @@ pub struct Config {
     /// Addresses that it gives to UEs.
     #[serde(default)]
     pub pools: Vec<PoolConfig>,
+    /// 5G VN groups: network instances between whose UEs packets are switched here.
+    #[serde(default)]
+    pub groups: Vec<String>,
     /// Most sessions; 10000 if left out.
     #[serde(default = "sessions_default")]
     pub sessions: u32,
@@ -313,6 +317,9 @@ pub fn read(config: &serde_json::Value) -> Result<(Config, Settings, Vec<String>
         outputs.len() - 1
     });
     let pools = pools(&config, &mut faults, &mut instances);
+    let groups = config.groups.iter();
+    let groups = groups.map(|name| instance_at(&mut instances, name));
+    let groups = groups.collect();
     let (node_address, node_name) = node(&config.node_id, &mut faults);
     let peers = config.n4.peers.iter().enumerate().filter_map(|(at, text)| {
         let width = if text.contains(':') { 128 } else { 32 };
@@ -380,6 +387,8 @@ pub fn read(config: &serde_json::Value) -> Result<(Config, Settings, Vec<String>
         clamps: interfaces.iter().any(|one| one.tcp_mss.is_some()),
         interfaces,
         instances,
+        groups,
+        switch: switch(),
         pools,
         t1_ns: config.n4.t1.ns,
         n1: config.n4.n1,
@@ -403,6 +412,22 @@ pub fn read(config: &serde_json::Value) -> Result<(Config, Settings, Vec<String>
         seed: [0x5eed, 0xfeed],
     };
     Ok((config, settings, outputs))
+}
+
+/// Between UEs of a group nothing limits the length of packets.
+fn switch() -> Interface {
+    Interface {
+        name: String::new(),
+        side: NONE,
+        instance: NONE,
+        v4: None,
+        v6: None,
+        mac: MacAddr([0; 6]),
+        next_hop: MacAddr([0; 6]),
+        mtu: usize::from(u16::MAX),
+        cuts_outside: false,
+        tcp_mss: None,
+    }
 }
 
 fn instance_at(instances: &mut Vec<Vec<u8>>, name: &str) -> u8 {

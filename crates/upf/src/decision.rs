@@ -4,6 +4,7 @@
 //! decide, `nf` does it.
 
 use crate::sdf::Inner;
+use crate::switch::Member;
 
 /// Why a packet did not leave; the names of the NF's drop reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,6 +126,20 @@ pub struct Hold {
     pub delay: u8,
 }
 
+impl Hold {
+    /// Of a packet behind others of its session: nobody is told.
+    pub(crate) const fn behind(slot: u32) -> Self {
+        Self {
+            slot,
+            notifies: false,
+            pdr_id: 0,
+            qfi: None,
+            suggested: None,
+            delay: 0,
+        }
+    }
+}
+
 /// A packet on its way: where the user's packet begins in its frame, and by what it was found.
 pub(crate) struct Found {
     pub(crate) at: usize,
@@ -138,6 +153,8 @@ pub(crate) struct Found {
     pub(crate) is_opaque: bool,
     /// Whether it is a frame of Ethernet.
     pub(crate) is_frame: bool,
+    /// Of which group it is, if it comes from one.
+    pub(crate) member: Member,
 }
 
 impl Found {
@@ -152,6 +169,7 @@ impl Found {
             is_joined: false,
             is_opaque: true,
             is_frame: true,
+            member: Member::NONE,
         }
     }
 

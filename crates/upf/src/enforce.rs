@@ -300,6 +300,10 @@ fn fits(image: &Image<'_>, record: &[u8], found: &Found, look: &Look<'_>) -> boo
     if P::teid().get(record) != found.teid {
         return false;
     }
+    let (source, instance) = (P::source_interface().get(record), P::instance());
+    if !found.member.fits(source, instance.get(record)) {
+        return false;
+    }
     let qfis = P::qfis().get(record);
     if qfis != 0 && found.qfi.is_none_or(|qfi| qfis >> (qfi & 63) & 1 == 0) {
         return false;
@@ -307,7 +311,7 @@ fn fits(image: &Image<'_>, record: &[u8], found: &Found, look: &Look<'_>) -> boo
     if found.is_frame {
         return filter::fits(image, P::id().get(record), look.packet);
     }
-    let is_uplink = P::source_interface().get(record) == 0;
+    let is_uplink = source == 0;
     if !is_of_ue(image, record, &found.inner, is_uplink) {
         return false;
     }

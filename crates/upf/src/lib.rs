@@ -69,6 +69,7 @@ pub mod smf;
 pub mod store;
 pub mod stored;
 mod sweep;
+pub mod switch;
 mod trace;
 pub mod transactions;
 pub mod tunnel;

@@ -27,6 +27,7 @@ use crate::icmp::Long;
 use crate::model::{Image, Key};
 use crate::redirect;
 use crate::settings::Exit;
+use crate::switch::{Member, SWITCH};
 use crate::trace::Fitting;
 use crate::transactions::Peer;
 use crate::tunnel::Signal;
@@ -42,6 +43,10 @@ impl Upf {
         signals: &mut VecDeque<Signal>,
         now_ns: u64,
     ) -> Decision {
+        // Nobody may say so: it is what the UPF notes of packets that it holds.
+        if self.member_of(packet.bytes()).is_some() {
+            return Decision::Drop(Why::NotForUs);
+        }
         match self.find(packet.bytes(), signals, now_ns) {
             Ok(found) => self.found(packet, &found, signals, now_ns),
             Err(decision) => decision,
@@ -82,6 +87,7 @@ impl Upf {
             is_joined: true,
             is_opaque: false,
             is_frame: false,
+            member: Member::NONE,
         };
         self.found(packet, &found, signals, now_ns)
     }
@@ -95,14 +101,7 @@ impl Upf {
     ) -> Decision {
         // Behind packets that are held already, so that they keep their order.
         if found.teid == 0 && self.holding.contains(&found.slot) {
-            let hold = Decision::Hold(Hold {
-                slot: found.slot,
-                notifies: false,
-                pdr_id: 0,
-                qfi: None,
-                suggested: None,
-                delay: 0,
-            });
+            let hold = Decision::Hold(Hold::behind(found.slot));
             if !self.traces.is_idle() {
                 self.note(packet, found, hold, now_ns);
             }
@@ -143,6 +142,12 @@ impl Upf {
         signals: &mut VecDeque<Signal>,
         now_ns: u64,
     ) -> Decision {
+        if let Some(member) = self.member_of(packet.bytes()) {
+            return match self.find_member(packet.bytes(), member) {
+                Ok(found) => self.switched(packet, &found, signals, now_ns),
+                Err(why) => Decision::Drop(why),
+            };
+        }
         match self.find(packet.bytes(), signals, now_ns) {
             Ok(found) => self.rule(packet, &found, signals, now_ns),
             Err(decision) => decision,
@@ -234,6 +239,7 @@ impl Upf {
                     is_joined: false,
                     is_opaque: false,
                     is_frame: false,
+                    member: Member::NONE,
                 })
             }
         }
@@ -334,11 +340,29 @@ impl Upf {
             is_joined: false,
             is_opaque,
             is_frame: is_opaque && self.store.is_ethernet(slot),
+            member: Member::NONE,
         })
     }
 
-    /// What the rules of its session say of a packet.
+    /// What becomes of a packet of a session, and of the one of its group to which it goes.
     fn rule(
+        &mut self,
+        packet: &mut Packet,
+        found: &Found,
+        signals: &mut VecDeque<Signal>,
+        now_ns: u64,
+    ) -> Decision {
+        match self.ask_rules(packet, found, signals, now_ns) {
+            Decision::Send(SWITCH) => {
+                let member = self.member;
+                self.switch(packet, (found.slot, member), signals, now_ns)
+            }
+            decision => decision,
+        }
+    }
+
+    /// What the rules of its session say of a packet.
+    pub(crate) fn ask_rules(
         &mut self,
         packet: &mut Packet,
         found: &Found,
@@ -390,6 +414,15 @@ impl Upf {
                 ruled = Err(Decision::Drop(why));
             }
         }
+        if let Ok(one) = &ruled {
+            self.member = Member {
+                group: one.far.instance,
+                is_n19: found.teid != 0 && !one.is_uplink(),
+            };
+            if !found.member.may_leave_by(&one.far) {
+                ruled = Err(Decision::Drop(Why::FarDrop));
+            }
+        }
         let ident = self.ident;
         self.ident = self.ident.wrapping_add(1);
         let departure = match &ruled {
@@ -430,13 +463,15 @@ impl Upf {
             }
         };
         let long = match (&ruled, departure) {
-            (Ok(ruled), Some(Err(Unfit::TooLong(mtu)))) => Some(Long {
-                slot: found.slot,
-                is_uplink: ruled.is_uplink(),
-                is_tunnelled: found.teid != 0,
-                source: ruled.source,
-                mtu,
-            }),
+            (Ok(ruled), Some(Err(Unfit::TooLong(mtu)))) if found.member == Member::NONE => {
+                Some(Long {
+                    slot: found.slot,
+                    is_uplink: ruled.is_uplink(),
+                    is_tunnelled: found.teid != 0,
+                    source: ruled.source,
+                    mtu,
+                })
+            }
             _ => None,
         };
         match decision {

@@ -15,6 +15,7 @@ use crate::model::{Detection, Fault};
 use crate::routes::Route;
 use crate::rules::{Head, NONE, Pdr};
 use crate::sdf::{Filter, parse_flow};
+use crate::switch::FROM_GROUP;
 
 /// Service not supported, if one of these IEs is there.
 pub(crate) fn refuse(group: &Group<'_>, unsupported: &[IeType]) -> Result<(), Refusal> {
@@ -82,6 +83,9 @@ pub(crate) fn read(
         if rule.instance == NONE {
             return Err(Fault::of_rule(failed, IeType::NETWORK_INSTANCE));
         }
+    }
+    if source.0 == FROM_GROUP && !draft.settings.groups.contains(&rule.instance) {
+        return Err(Fault::of_rule(failed, IeType::NETWORK_INSTANCE));
     }
     (rule.ue_v4, rule.ue_v6) = (None, None);
     if let Some(address) = pdi.get(key::UE_IP_ADDRESS)? {

@@ -18,6 +18,7 @@ use crate::model::{Detection, Fault};
 use crate::pdi::{self, refuse};
 use crate::rules::{Bar, Far, Head, NONE, Qer, Urr, UrrTerms, Volumes};
 use crate::stored::List;
+use crate::switch;
 use crate::usage::known_triggers;
 
 /// Sets what a request names: removed is none.
@@ -210,6 +211,9 @@ fn read_forwarding(group: &Group<'_>, rule: &mut Far, draft: &Draft<'_>) -> Resu
         Change::Keep => {}
         Change::Remove => rule.marking = None,
         Change::Set(class) => rule.marking = Some([class.value, class.mask]),
+    }
+    if rule.destination == switch::TO_GROUP {
+        return switch::read(rule, draft.settings);
     }
     let interface = draft.settings.interface_to(rule.destination, rule.instance);
     rule.interface = interface.ok_or(Fault::of_rule(failed, IeType::DESTINATION_INTERFACE))?;

@@ -390,7 +390,8 @@ impl Upf {
         self.released.push_back((slot, true));
     }
 
-    /// Ends all sessions of an association.
+    /// Ends all sessions of an association at once.
+    #[cfg(test)]
     pub(crate) fn end_sessions(&mut self, association: usize, now_ns: u64) {
         let slots: Vec<u32> = self.store.slots().collect();
         for slot in slots {

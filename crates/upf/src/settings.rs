@@ -12,6 +12,7 @@ use catena_wire::pfcp::value::address::NodeId;
 use crate::paths::EchoTerms;
 use crate::ranges::Pool;
 use crate::rules::{Far, NONE};
+use crate::switch::SWITCH;
 
 /// The side of an interface to LI functions: no Source Interface has its number.
 const LI: u8 = 20;
@@ -77,6 +78,10 @@ pub struct Settings {
     pub interfaces: Vec<Interface>,
     /// Names of network instances, as the octets of the IE.
     pub instances: Vec<Vec<u8>>,
+    /// Those of them that are 5G VN groups.
+    pub groups: Vec<u8>,
+    /// What stands for an interface between UEs of a group.
+    pub switch: Interface,
     /// Whether any interface has a maximum segment size.
     pub clamps: bool,
     /// UE addresses.
@@ -161,7 +166,6 @@ impl Settings {
             2 => &[2, 1],
             3 => &[3],
             4 => &[LI],
-            5 => &[4],
             _ => &[],
         };
         let on = |side: &u8| {
@@ -183,7 +187,10 @@ impl Settings {
         far: &Far,
         ident: u16,
     ) -> Option<Exit<'_>> {
-        let out = self.interfaces.get(usize::from(far.interface))?;
+        let out = match far.interface {
+            SWITCH => &self.switch,
+            place => self.interfaces.get(usize::from(place))?,
+        };
         let mut mss = out.tcp_mss;
         if self.clamps {
             let from = self.interface_from(source, instance);

@@ -22,6 +22,7 @@ use crate::headers::{self, Outer};
 use crate::model::{Fault, Session};
 use crate::rules::{Far, Head};
 use crate::sdf::Inner;
+use crate::switch::Member;
 use crate::upf::Upf;
 
 /// Where its tunnels begin and end: the UE's address, of its prefix the first one behind that of
@@ -87,6 +88,7 @@ impl Upf {
                     is_joined: false,
                     is_opaque: true,
                     is_frame: false,
+                    member: Member::NONE,
                 })
             }
             _ => Err(Decision::Drop(Why::NotForUs)),

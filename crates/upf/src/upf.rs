@@ -267,6 +267,8 @@ pub struct Upf {
     pub(crate) paths: Paths,
     pub(crate) stations: Stations,
     pub(crate) ident: u16,
+    /// What the packet at hand is to its group, if it is switched.
+    pub(crate) member: crate::switch::Member,
 }
 
 impl Upf {
@@ -334,6 +336,7 @@ impl Upf {
             paths: Paths::new(settings.echo.of_shards(shard_count), now_ns),
             stations: Stations::new(settings.seed, now_ns)?,
             ident: 0,
+            member: crate::switch::Member::NONE,
             store,
             clock,
             settings,

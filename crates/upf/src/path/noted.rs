@@ -8,6 +8,7 @@ use catena_engine::packet::Packet;
 
 use crate::decision::{Decision, Found};
 use crate::rules::NONE;
+use crate::switch::{Member, SWITCH};
 use crate::trace::{Fitting, N4, Record, What};
 use crate::tunnel::Signal;
 use crate::upf::Upf;
@@ -49,6 +50,9 @@ impl Upf {
     fn place_of(&self, found: &Found, fits: Option<Fitting>) -> u8 {
         let side = u8::from(found.teid == 0);
         let (source, instance) = fits.map_or((side, NONE), |(_, source)| source);
+        if found.member != Member::NONE {
+            return SWITCH;
+        }
         self.settings.place_from(source, instance).unwrap_or(N4)
     }
 }

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::decision::{Decision, REASONS, Why};
 use crate::model::Key;
 use crate::shards::SEID_SHIFT;
+use crate::switch::SWITCH;
 use crate::trace::{N4, Record, TRACE_COUNT_MAX, Traced, What};
 use crate::upf::Upf;
 
@@ -99,6 +100,7 @@ impl Upf {
         let interfaces = &self.settings.interfaces;
         let name = |place: u8| match interfaces.get(usize::from(place)) {
             Some(interface) => interface.name.as_str(),
+            None if place == SWITCH => "its group",
             None => "n4",
         };
         let trace = self.traces.read(id, seid);

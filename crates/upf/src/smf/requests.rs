@@ -24,6 +24,7 @@ use super::scenario::{
     Action, BarRule, EndpointRule, FarRule, FrameRule, PdrRule, PfdRule, QerRule, Rules, Scenario,
     Side, UrrRule,
 };
+use crate::switch;
 
 /// Flags by their names in the specification; none of one that nobody knows.
 pub(super) fn triggers(names: &[String]) -> Option<ReportingTriggers> {
@@ -191,6 +192,7 @@ fn pdr(writer: &mut Writer<'_>, scenario: &Scenario, rule: &PdrRule) -> Result<(
         let source = match rule.source {
             Side::Access => SourceInterface::ACCESS,
             Side::Core => SourceInterface::CORE,
+            Side::Group => SourceInterface(switch::FROM_GROUP),
         };
         writer.put(key::SOURCE_INTERFACE, &source)?;
         let endpoint = rule.endpoint.map(TrafficEndpointId);
@@ -213,7 +215,7 @@ fn pdr(writer: &mut Writer<'_>, scenario: &Scenario, rule: &PdrRule) -> Result<(
             let address = UeIpAddress {
                 v4,
                 v6,
-                is_destination: rule.source == Side::Core,
+                is_destination: rule.source != Side::Access,
                 ..UeIpAddress::default()
             };
             writer.put(key::UE_IP_ADDRESS, &address)?;
@@ -304,6 +306,7 @@ fn far(
     let side = rule.to.map(|side| match side {
         Side::Access => DestinationInterface::ACCESS,
         Side::Core => DestinationInterface::CORE,
+        Side::Group => DestinationInterface(switch::TO_GROUP),
     });
     let destination = rule.destination.map(DestinationInterface).or(side);
     copies(writer, scenario, rule, parameters)?;

@@ -146,6 +146,8 @@ pub struct Packets {
     pub teid: Option<u32>,
     /// Another UE address than the session's.
     pub ue: Option<IpAddr>,
+    /// They are for this UE, not for the data network's host.
+    pub peer: Option<IpAddr>,
     /// Whether they are of IPv6.
     #[serde(default)]
     pub v6: bool,

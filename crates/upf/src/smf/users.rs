@@ -47,6 +47,7 @@ impl Player {
             (None, Err(what)) => return Err(what.clone()),
         };
         let (ue, host) = self.ends(packets, known.ok())?;
+        let host = packets.peer.unwrap_or(host);
         let frames = (0..packets.count).map(|_| {
             self.number += 1;
             let users = self.users((ue, wire::UE_PORT), (host, packets.port), packets);

@@ -81,6 +81,8 @@ pub enum Side {
     Access,
     /// Core.
     Core,
+    /// 5G VN internal: from other UEs of the group.
+    Group,
 }
 
 /// Create PDR.
