@@ -166,3 +166,45 @@ fn what_was_dropped_has_a_named_reason() {
     assert_eq!(drops("duplicate", "copies_unsent"), 0);
     assert_eq!(drops("applications", "far_drop"), 1);
 }
+
+/// The catalogue of `docs/reference/upf.md` names what is there, and no scenario is left out of it.
+#[test]
+fn the_catalogue_has_every_scenario_and_nothing_that_is_not_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(root.join("../../docs/reference/upf.md")).unwrap();
+    let (_, catalogue) = page.split_once("## What the scenarios prove").unwrap();
+    let (catalogue, _) = catalogue.split_once("\n## ").unwrap_or((catalogue, ""));
+    let rows = catalogue.lines().filter(|line| line.starts_with("| "));
+    let held_by = rows.filter_map(|row| row.trim_end_matches(" |").rsplit(" | ").next());
+    let names: Vec<&str> = held_by
+        .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+        .collect();
+    let entries = std::fs::read_dir(folder()).unwrap().flatten();
+    let scenarios: Vec<String> = entries
+        .filter_map(|entry| Some(entry.path().file_stem()?.to_str()?.to_owned()))
+        .collect();
+    for scenario in &scenarios {
+        assert!(
+            names.contains(&scenario.as_str()),
+            "{scenario} is in no row"
+        );
+    }
+    let mut sources = String::new();
+    read_sources(&root.join("src"), &mut sources);
+    for name in names {
+        let is_test = sources.contains(&format!("fn {name}("));
+        let is_scenario = scenarios.iter().any(|scenario| scenario == name);
+        assert!(is_test || is_scenario, "there is no {name}");
+    }
+}
+
+fn read_sources(folder: &Path, to: &mut String) {
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            read_sources(&path, to);
+        } else {
+            to.push_str(&std::fs::read_to_string(&path).unwrap());
+        }
+    }
+}
