@@ -46,10 +46,10 @@ impl Case {
             unit: self.unit,
             peer: Some("truth".to_owned()),
             peer_value: Some(self.truth),
-            ratio: None,
             target: Some(format!("{least:.4} to {most:.4}")),
             met,
             error: self.said.err(),
+            ..Row::default()
         }
     }
 }
