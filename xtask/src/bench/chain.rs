@@ -82,6 +82,7 @@ fn measure(session: &mut Session, figures: &mut Figures) {
         .push(own(Mode::Process).map(|rate| rate.mpps));
     figures.thread.push(own(Mode::Thread).map(|rate| rate.mpps));
     let what = format!("chain --mode inline --length {length} --size {PACKET_SIZE}");
+    let [mut inline, mut bare] = [Series::default(), Series::default()];
     for _ in 0..SHORT_RUNS {
         let run = || {
             let Session { own, cores, .. } = &*session;
@@ -89,42 +90,50 @@ fn measure(session: &mut Session, figures: &mut Figures) {
         };
         let mut quiet = session.quiet;
         let outcome = quiet.run(run);
-        figures.inline.push(outcome.map(|rate| rate.ns_per_packet));
-        let bare = quiet.run(|| floor::inline(length, FLOOR_SPAN, cores[0]));
-        figures.bare.push(bare);
+        inline.push(outcome.map(|rate| rate.ns_per_packet));
+        bare.push(quiet.run(|| floor::inline(length, FLOOR_SPAN, cores[0])));
         session.quiet = quiet;
     }
+    figures.inline.push_median(inline);
+    figures.bare.push_median(bare);
 }
 
-/// Adds the lines through the times of all lengths.
+/// Adds the lines through the times of all lengths, one for each round.
 fn add_lines(session: &mut Session, all: &[Figures]) {
-    let line = |series: fn(&Figures) -> &Series| {
-        let points = all.iter().filter_map(|figures| {
-            let time = series(figures).median()?;
-            Some((figures.length as f64, time))
-        });
-        line_through(&points.collect::<Vec<_>>())
+    // Value at 0, then the slope.
+    let lines = |series: fn(&Figures) -> &Series| {
+        let mut both = [Series::default(), Series::default()];
+        let rounds = all.first().map_or(0, |figures| series(figures).rounds());
+        for round in 0..rounds {
+            let points = all.iter().filter_map(|figures| {
+                let time = series(figures).of_round(round)?;
+                Some((figures.length as f64, time))
+            });
+            let line = line_through(&points.collect::<Vec<_>>());
+            let line = line.ok_or("inline chains of one length only");
+            both[0].push(line.map(|line| line.0));
+            both[1].push(line.map(|line| line.1));
+        }
+        both
     };
-    let (own, bare) = (line(|f| &f.inline), line(|f| &f.bare));
-    let one = |value: Option<f64>| {
-        let mut series = Series::default();
-        series.push(value.ok_or("inline chains of one length only"));
-        series
-    };
-    let slopes = (one(own.map(|l| l.1)), one(bare.map(|l| l.1)));
-    let target = bare.map(|line| Target::AtMost(line.1 + NF_BUDGET_NS));
-    let peer = Some(("bare loop", &slopes.1));
-    let metric = "inline, per further NF, 64 B";
-    session
-        .rows
-        .push(Row::new(metric, "ns", &slopes.0, peer, target));
-    let fixed = (one(own.map(|l| l.0)), one(bare.map(|l| l.0)));
-    let peer = Some(("bare loop", &fixed.1));
-    let metric = "inline, without an NF, 64 B";
-    let target = Some(Target::AtMost(FIXED_BUDGET_NS));
-    session
-        .rows
-        .push(Row::new(metric, "ns", &fixed.0, peer, target));
+    let [fixed, slope] = lines(|figures| &figures.inline);
+    let [bare_fixed, bare_slope] = lines(|figures| &figures.bare);
+    session.rows.extend([
+        Row::new(
+            "inline, per further NF, 64 B",
+            "ns",
+            &slope,
+            Some(("bare loop", &bare_slope)),
+            Some(Target::AbovePeerAtMost(NF_BUDGET_NS)),
+        ),
+        Row::new(
+            "inline, without an NF, 64 B",
+            "ns",
+            &fixed,
+            Some(("bare loop", &bare_fixed)),
+            Some(Target::AtMost(FIXED_BUDGET_NS)),
+        ),
+    ]);
 }
 
 /// Value at 0 and slope of the line of least squares; none with fewer than two places.

@@ -61,7 +61,10 @@ fn measure(flows: u32, time: Duration, peer: &rte_hash::RteHash, into: &mut Meas
             }
             into.floor.push(Ok::<_, String>(workload.floor(time)));
         }
-        Err(error) => into.own.iter_mut().for_each(|own| own.push(Err(&error))),
+        Err(error) => {
+            let all = into.own.iter_mut().chain([&mut into.floor]);
+            all.for_each(|series| series.push(Err(&error)));
+        }
     }
     // The first table has given its memory back by now.
     let line = Workload::new(flows, STATE_WORDS_LINE);

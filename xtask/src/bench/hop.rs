@@ -32,6 +32,12 @@ impl Percentiles {
         self.p50.push(outcome.clone().map(|(p50, _)| p50));
         self.p99.push(outcome.map(|(_, p99)| p99));
     }
+
+    /// Adds a round of several short runs.
+    fn push_median(&mut self, runs: Self) {
+        self.p50.push_median(runs.p50);
+        self.p99.push_median(runs.p99);
+    }
 }
 
 /// Measures and adds the rows.
@@ -62,16 +68,19 @@ pub(super) fn run(session: &mut Session) {
                 (times.p50_ns, times.p99_ns)
             })
         };
+        let [mut own_runs, mut ring_runs] = [(); 2].map(|()| Percentiles::default());
         for _ in 0..SHORT_RUNS {
             let run = || {
                 let Session { own, .. } = &*session;
                 own.packed::<OwnHop>("hop", Packing::Off, SHORT_RUN, [first, second])
             };
             let hop = quiet.run(run);
-            own_across.push(hop.map(|hop| (hop.p50_ns, hop.p99_ns)));
+            own_runs.push(hop.map(|hop| (hop.p50_ns, hop.p99_ns)));
             let span = Duration::from_secs_f64(SHORT_RUN.1);
-            ring.push(quiet.run(|| floor::hop(span, [first, second])));
+            ring_runs.push(quiet.run(|| floor::hop(span, [first, second])));
         }
+        own_across.push_median(own_runs);
+        ring.push_median(ring_runs);
         line.push(match first == second {
             false => bare(HandOver::Spin, [first, second]),
             true => Err("cache line: this machine lends one core only".to_owned()),

@@ -91,9 +91,11 @@ pub(super) fn run(session: &mut Session) {
     }
     let core = session.cores[0];
     let mut null = Series::default();
-    session.progress(session.rounds - 1, "testpmd null ports, 64 B");
-    let rate = session.testpmd.null_forwarding(64, session.seconds, core);
-    null.push(rate.map(|rate| rate.mpps));
+    for round in 0..session.rounds {
+        session.progress(round, "testpmd null ports, 64 B");
+        let rate = session.testpmd.null_forwarding(64, session.seconds, core);
+        null.push(rate.map(|rate| rate.mpps));
+    }
     session.rows.push(Row::new(
         "testpmd null to null, 64 B",
         "Mpps",
@@ -117,8 +119,8 @@ fn beside_floors(session: &mut Session) -> [Series; 4] {
             let what = format!("link {} --size 64", beside.options);
             let own = (what.as_str(), beside.packing);
             let [own, bare] = session.beside_floor(own, beside.floor, windows);
-            series[0].extend(own);
-            series[1].extend(bare);
+            series[0].push_median(own);
+            series[1].push_median(bare);
         }
     }
     for ([own, bare], beside) in all.iter().zip(BESIDE_FLOOR) {

@@ -1,8 +1,8 @@
 //! Benchmarks: Catena and its peers on the same machine, in the same command, in turn.
 //!
 //! A round measures each side once, own and peer alternating, so that a drift of the machine
-//! meets both; the report gives medians over the rounds and their range. Figures of different
-//! commands are not to be compared.
+//! meets both; the report gives medians over the rounds with intervals of 95 %, and compares both
+//! sides round by round: see [`report`]. Figures of different commands are not to be compared.
 //!
 //! `--quick` is one round of short runs, `--brief` the least that shows that a benchmark runs:
 //! see [`Extent`].
@@ -65,7 +65,7 @@ pub(crate) struct Arguments {
     /// Measure this program instead of building this repository's
     #[arg(long, value_name = "FILE")]
     catena: Option<PathBuf>,
-    /// How often each side is measured in turn; 3 unless given
+    /// How often each side is measured in turn; 3 unless given, and fewer decide no target
     #[arg(long, value_name = "N", conflicts_with_all = ["quick", "brief"],
           value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,

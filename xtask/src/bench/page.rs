@@ -59,7 +59,9 @@ pub(crate) fn write(report: &Report, drawings: &[Drawing]) -> String {
             let _ = match (index, column) {
                 (0, _) => write!(page, "<th>{cell}</th>"),
                 (_, 1 | 4 | 5) => write!(page, "<td class=\"n\">{cell}</td>"),
-                (_, 7) => write!(page, "<td class=\"{cell}\">{cell}</td>"),
+                (_, 7) if cell == "yes" || cell == "no" => {
+                    write!(page, "<td class=\"{cell}\">{cell}</td>")
+                }
                 _ => write!(page, "<td>{cell}</td>"),
             };
         }

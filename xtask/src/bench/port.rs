@@ -21,7 +21,7 @@ mod sides;
 use super::Session;
 use super::extent::Extent;
 use super::report::{Row, Target};
-use super::series::{Series, digits};
+use super::series::Series;
 use sides::{Places, Side};
 
 /// A comparison: what is measured, beside whom, and what it must reach.
@@ -106,10 +106,6 @@ fn add_rows(session: &mut Session, all: &[Series; SIDES.len()], copied: &Series)
         session
             .rows
             .push(Row::new(own.name(), "Mpps", &series, beside, target));
-        if let Some((name, peer)) = beside {
-            let between = format!("{} beside {name}", own.name());
-            session.notes.extend(told_apart(&between, &series, peer));
-        }
     }
     session.rows.push(Row::new(
         "bytes copied, xdp through an NF in a process",
@@ -131,24 +127,6 @@ fn add_rows(session: &mut Session, all: &[Series; SIDES.len()], copied: &Series)
     }
 }
 
-/// What the rounds say of two sides: the range of the ratios, and whether it leaves it open which
-/// is faster.
-fn told_apart(name: &str, own: &Series, peer: &Series) -> Option<String> {
-    let ratios = own.over(peer);
-    let (low, high) = ratios.range().filter(|(low, high)| low < high)?;
-    let verdict = if low <= 1.0 && high >= 1.0 {
-        "; not told apart"
-    } else {
-        ""
-    };
-    Some(format!(
-        "{name}, round by round: {} times, from {} to {}{verdict}",
-        digits(ratios.median()?),
-        digits(low),
-        digits(high)
-    ))
-}
-
 const EXPLANATION: &str = "who forwards has one core, who sends and receives the other one; what \
     the kernel forwards by itself it does on the sender's core, so its figures hold the sending \
     too. net_null and net_memif: both ways added up, 64 B; all others: one way, 60 B without FCS. \
@@ -158,28 +136,11 @@ const EXPLANATION: &str = "who forwards has one core, who sends and receives the
 mod tests {
     use super::*;
 
-    fn series(values: &[f64]) -> Series {
-        let mut series = Series::default();
-        for value in values {
-            series.push(Ok::<_, String>(*value));
-        }
-        series
-    }
-
     #[test]
     fn every_side_of_a_comparison_is_measured() {
         for Comparison { own, peer, .. } in &COMPARISONS {
             assert!(SIDES.contains(own), "{}", own.name());
             assert!(peer.is_none_or(|peer| SIDES.contains(&peer)));
         }
-    }
-
-    #[test]
-    fn rounds_that_contradict_each_other_tell_nothing_apart() {
-        let told = told_apart("a", &series(&[1.0, 1.2, 0.9]), &series(&[1.0, 1.0, 1.0]));
-        assert!(told.is_some_and(|told| told.ends_with("not told apart")));
-        let told = told_apart("a", &series(&[1.1, 1.2]), &series(&[1.0, 1.0]));
-        assert!(told.is_some_and(|told| told.ends_with("from 1.10 to 1.20")));
-        assert_eq!(told_apart("a", &series(&[1.0]), &series(&[1.0, 2.0])), None);
     }
 }

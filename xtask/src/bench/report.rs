@@ -1,7 +1,12 @@
 //! The result of a benchmark: one model for the JSON file and the terminal.
 //!
-//! A row sets Catena's value beside one peer's. What could not be measured stays a row: its value
-//! is null and `error` names what is missing and why.
+//! A row sets Catena's value beside one peer's: medians over the rounds with intervals of 95 %, and
+//! the ratio of both with its own. What could not be measured stays a row: its value is null and
+//! `error` names what is missing and why.
+//!
+//! A target is met if all of an interval is on its side, and missed if none of it is. Where it lies
+//! on both sides, or where there are fewer than three rounds, the target is not decided, and the
+//! row says why. Two sides whose ratio's interval holds 1 are not told apart.
 //!
 //! SPDX-License-Identifier: Apache-2.0
 
@@ -10,7 +15,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::machine::Machine;
-use super::series::{Series, digits};
+use super::series::{Estimate, ROUNDS_MIN, Series, digits};
 
 /// A whole result.
 #[derive(Debug, Serialize)]
@@ -28,19 +33,31 @@ pub(crate) struct Report {
 }
 
 /// One comparison.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct Row {
     pub(crate) metric: String,
     /// Catena's median, or a peer's own figure where the metric names the peer.
     pub(crate) value: Option<f64>,
+    /// Lower and upper end of the interval of 95 %; null with one round.
+    pub(crate) interval: Option<(f64, f64)>,
+    /// Rounds that gave a value.
+    pub(crate) rounds: usize,
     pub(crate) unit: &'static str,
     pub(crate) peer: Option<String>,
     pub(crate) peer_value: Option<f64>,
-    /// `value / peer_value`.
+    pub(crate) peer_interval: Option<(f64, f64)>,
+    /// `value / peer_value`: the median of the ratios round by round, where both were measured in
+    /// the same rounds.
     pub(crate) ratio: Option<f64>,
+    pub(crate) ratio_interval: Option<(f64, f64)>,
+    /// Whether the two sides differ; null with fewer than three rounds.
+    pub(crate) is_told_apart: Option<bool>,
     pub(crate) target: Option<String>,
-    /// Null where there is no target or a value that it needs is missing.
+    /// Null where there is no target, a value that it needs is missing, or it is not decided.
     pub(crate) met: Option<bool>,
+    /// Why the target is not decided, though there are values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) undecided: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
 }
@@ -52,6 +69,8 @@ pub(crate) enum Target {
     AtLeast(f64),
     /// Value at most this, in the row's unit.
     AtMost(f64),
+    /// Value less peer value at most this, in the row's unit.
+    AbovePeerAtMost(f64),
     /// Value over peer value at least this.
     RatioAtLeast(f64),
     /// Value over peer value at most this.
@@ -63,23 +82,40 @@ impl Target {
         match self {
             Self::AtLeast(bound) => format!(">= {bound} {unit}"),
             Self::AtMost(bound) => format!("<= {bound} {unit}"),
+            Self::AbovePeerAtMost(bound) => format!("<= peer + {bound} {unit}"),
             Self::RatioAtLeast(bound) => format!(">= {bound}x peer"),
             Self::RatioAtMost(bound) => format!("<= {bound}x peer"),
         }
     }
 
-    fn is_met(self, value: Option<f64>, ratio: Option<f64>) -> Option<bool> {
+    /// Which of the three it is about.
+    fn subject(self, compared: &Compared) -> Option<Estimate> {
         match self {
-            Self::AtLeast(bound) => value.map(|v| v >= bound),
-            Self::AtMost(bound) => value.map(|v| v <= bound),
-            Self::RatioAtLeast(bound) => ratio.map(|r| r >= bound),
-            Self::RatioAtMost(bound) => ratio.map(|r| r <= bound),
+            Self::AtLeast(_) | Self::AtMost(_) => compared.value,
+            Self::AbovePeerAtMost(_) => compared.difference,
+            Self::RatioAtLeast(_) | Self::RatioAtMost(_) => compared.ratio,
+        }
+    }
+
+    fn is_reached(self, value: f64) -> bool {
+        match self {
+            Self::AtLeast(bound) | Self::RatioAtLeast(bound) => value >= bound,
+            Self::AtMost(bound) | Self::RatioAtMost(bound) | Self::AbovePeerAtMost(bound) => {
+                value <= bound
+            }
         }
     }
 }
 
+/// What the rounds say of Catena's side, and of both.
+struct Compared {
+    value: Option<Estimate>,
+    ratio: Option<Estimate>,
+    difference: Option<Estimate>,
+}
+
 impl Row {
-    /// Catena's series beside a peer's, by their medians.
+    /// Catena's series beside a peer's.
     pub(crate) fn new(
         metric: impl Into<String>,
         unit: &'static str,
@@ -87,42 +123,79 @@ impl Row {
         peer: Option<(&str, &Series)>,
         target: Option<Target>,
     ) -> Self {
-        let value = own.median();
-        let peer_value = peer.and_then(|(_, series)| series.median());
-        let ratio = value
-            .zip(peer_value)
-            .filter(|(_, p)| *p > 0.0)
-            .map(|(v, p)| v / p);
+        let compared = Compared {
+            value: own.estimate(),
+            ratio: peer.and_then(|(_, series)| own.ratio_to(series)),
+            difference: peer.and_then(|(_, series)| own.difference_to(series)),
+        };
+        let (value, ratio) = (compared.value, compared.ratio);
+        let peer_value = peer.and_then(|(_, series)| series.estimate());
         let errors: Vec<&str> = [own.error(), peer.and_then(|(_, s)| s.error())]
             .into_iter()
             .flatten()
             .collect();
+        let subject = target.and_then(|target| Some((target, target.subject(&compared)?)));
+        let met = subject.and_then(|(target, found)| found.decides(|v| target.is_reached(v)));
+        let undecided = subject.filter(|_| met.is_none());
         Self {
             metric: metric.into(),
-            value,
+            value: value.map(|value| value.median),
+            interval: value.and_then(|value| value.interval),
+            rounds: value.map_or(0, |value| value.rounds),
             unit,
             peer: peer.map(|(name, _)| name.to_owned()),
-            peer_value,
-            ratio,
+            peer_value: peer_value.map(|value| value.median),
+            peer_interval: peer_value.and_then(|value| value.interval),
+            ratio: ratio.map(|ratio| ratio.median),
+            ratio_interval: ratio.and_then(|ratio| ratio.interval),
+            is_told_apart: ratio.and_then(|ratio| ratio.differs_from(1.0)),
             target: target.map(|t| t.text(unit)),
-            met: target.and_then(|t| t.is_met(value, ratio)),
+            met,
+            undecided: undecided.map(|(_, found)| why_undecided(&found)),
             error: (!errors.is_empty()).then(|| errors.join("; ")),
         }
     }
 
+    /// A value that is known and not measured, such as a size in bytes; its target is decided.
+    pub(crate) fn known(
+        metric: impl Into<String>,
+        unit: &'static str,
+        value: Result<f64, String>,
+        target: Target,
+    ) -> Self {
+        Self {
+            metric: metric.into(),
+            value: value.as_ref().ok().copied(),
+            unit,
+            target: Some(target.text(unit)),
+            met: value.as_ref().ok().map(|value| target.is_reached(*value)),
+            error: value.err(),
+            ..Self::default()
+        }
+    }
+
     /// What the table says of the target.
-    fn verdict(&self) -> &'static str {
-        match (&self.target, self.met) {
-            (None, _) => "",
-            (Some(_), Some(true)) => "yes",
-            (Some(_), Some(false)) => "no",
-            (Some(_), None) => "not measured",
+    fn verdict(&self) -> String {
+        match (&self.target, self.met, &self.undecided) {
+            (None, ..) => String::new(),
+            (Some(_), Some(true), _) => "yes".to_owned(),
+            (Some(_), Some(false), _) => "no".to_owned(),
+            (Some(_), None, Some(why)) => format!("not decided: {why}"),
+            (Some(_), None, None) => "not measured".to_owned(),
         }
     }
 }
 
+fn why_undecided(found: &Estimate) -> String {
+    match found.rounds {
+        1 => "1 round".to_owned(),
+        rounds if rounds < ROUNDS_MIN => format!("{rounds} rounds"),
+        _ => "the interval holds the target".to_owned(),
+    }
+}
+
 impl Report {
-    /// A heading, then a line of text for each row.
+    /// A heading, then a line of text for each row; intervals stand in brackets.
     pub(crate) fn table(&self) -> Vec<[String; 8]> {
         let header = [
             "metric",
@@ -172,22 +245,32 @@ impl Report {
 }
 
 fn cells(row: &Row) -> [String; 8] {
-    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), digits);
+    let within = |(low, high)| format!(" ({} to {})", digits(low), digits(high));
+    let number = |value: Option<f64>, interval: Option<(f64, f64)>| {
+        value.map_or_else(|| "-".to_owned(), digits) + &interval.map_or_else(String::new, within)
+    };
+    let ratio = row.ratio.map(|ratio| {
+        let apart = match row.is_told_apart {
+            Some(false) => ", not told apart",
+            _ => "",
+        };
+        let interval = row.ratio_interval.map_or_else(String::new, within);
+        format!("{}x{interval}{apart}", digits(ratio))
+    });
     let has_peer = row.peer.is_some();
     [
         row.metric.clone(),
-        number(row.value),
+        number(row.value, row.interval),
         row.unit.to_owned(),
         row.peer.clone().unwrap_or_default(),
         if has_peer {
-            number(row.peer_value)
+            number(row.peer_value, row.peer_interval)
         } else {
             String::new()
         },
-        row.ratio
-            .map_or_else(String::new, |ratio| format!("{}x", digits(ratio))),
+        ratio.unwrap_or_default(),
         row.target.clone().unwrap_or_default(),
-        row.verdict().to_owned(),
+        row.verdict(),
     ]
 }
 
@@ -223,24 +306,66 @@ fn print_list(out: &mut impl Write, title: &str, items: &[&str]) -> io::Result<(
 
 #[cfg(test)]
 mod tests {
+    use super::super::series::series;
     use super::*;
 
-    fn series(values: &[f64]) -> Series {
-        let mut series = Series::default();
-        for value in values {
-            series.push(Ok::<_, String>(*value));
-        }
-        series
+    fn link(own: &[f64], peer: &[f64], target: Target) -> Row {
+        let (own, peer) = (series(own), series(peer));
+        Row::new("link", "Mpps", &own, Some(("memif", &peer)), Some(target))
     }
 
     #[test]
     fn ratios_decide_ratio_targets() {
-        let (own, peer) = (series(&[80.0]), series(&[20.0, 19.0, 21.0]));
-        let peer = Some(("memif", &peer));
-        let row = Row::new("link", "Mpps", &own, peer, Some(Target::RatioAtLeast(4.0)));
-        assert_eq!((row.ratio, row.met), (Some(4.0), Some(true)));
-        let row = Row::new("link", "Mpps", &own, peer, Some(Target::RatioAtLeast(4.1)));
-        assert_eq!(row.met, Some(false));
+        let (own, peer) = ([80.0, 81.0, 79.0], [20.0, 20.1, 19.9]);
+        let row = link(&own, &peer, Target::RatioAtLeast(3.8));
+        assert_eq!(
+            (row.ratio.map(f64::round), row.met),
+            (Some(4.0), Some(true))
+        );
+        assert_eq!(row.is_told_apart, Some(true));
+        let row = link(&own, &peer, Target::RatioAtLeast(4.2));
+        assert_eq!((row.met, row.verdict().as_str()), (Some(false), "no"));
+        let row = link(&own, &peer, Target::RatioAtMost(4.0));
+        assert_eq!(row.verdict(), "not decided: the interval holds the target");
+        assert_eq!(row.met, None);
+        let row = link(&own, &peer, Target::AtLeast(70.0));
+        assert_eq!(row.met, Some(true));
+        let row = link(&own, &peer, Target::AbovePeerAtMost(59.0));
+        assert_eq!(
+            (row.met, row.target.as_deref()),
+            (None, Some("<= peer + 59 Mpps"))
+        );
+    }
+
+    /// The fairest of ratios decides nothing in one round or two.
+    #[test]
+    fn fewer_than_three_rounds_decide_nothing() {
+        let row = link(&[100.0], &[1.0], Target::RatioAtLeast(2.0));
+        assert_eq!((row.met, row.is_told_apart), (None, None));
+        assert_eq!(row.verdict(), "not decided: 1 round");
+        let row = link(&[100.0, 100.0], &[1.0, 1.0], Target::RatioAtLeast(2.0));
+        assert_eq!(row.verdict(), "not decided: 2 rounds");
+        let row = link(&[100.0; 3], &[1.0; 3], Target::RatioAtLeast(2.0));
+        assert_eq!(row.verdict(), "yes");
+    }
+
+    #[test]
+    fn the_table_has_intervals_and_what_is_not_told_apart() {
+        let row = link(&[8.0, 12.0, 10.0], &[10.0; 3], Target::AtLeast(1.0));
+        let [_, value, _, _, peer_value, ratio, ..] = cells(&row);
+        assert!(value.starts_with("10.00 (5.96 to "), "{value}");
+        assert_eq!(peer_value, "10.00 (10.00 to 10.00)");
+        assert!(ratio.starts_with("1.00x (0.5") && ratio.ends_with("), not told apart"));
+        let [_, value, .., ratio, _, _] = cells(&link(&[8.0], &[2.0], Target::AtLeast(1.0)));
+        assert_eq!((value.as_str(), ratio.as_str()), ("8.00", "4.00x"));
+    }
+
+    #[test]
+    fn what_is_known_needs_no_rounds() {
+        let row = Row::known("state", "B", Ok(32.0), Target::AtMost(32.0));
+        assert_eq!(row.verdict(), "yes");
+        let row = Row::known("state", "B", Err("gone".to_owned()), Target::AtMost(32.0));
+        assert_eq!((row.verdict().as_str(), row.value), ("not measured", None));
     }
 
     #[test]

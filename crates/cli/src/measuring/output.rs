@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use catena_measure::probes::ProbeReport;
 use catena_measure::report::{self, Document};
-use catena_measure::study::summary;
+use catena_measure::study::{findings, summary};
 
 use crate::commands::Failure;
 
@@ -53,6 +53,7 @@ impl Output {
         ];
         if let Some(study) = &document.study {
             forms.push(("cells.csv", summary::csv(study)));
+            forms.push(("findings.md", findings::page(&document.title, study)));
         }
         if let Some(latency) = report::latency_csv(document) {
             forms.push(("latency.csv", latency));

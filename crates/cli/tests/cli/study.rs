@@ -139,7 +139,13 @@ fn a_study_is_killed_goes_on_and_keeps_every_trial() {
     // The document alone makes the same page and tables.
     let render = ["measure", "render", "out/report.json", "--out", "again"];
     place.catena(&render).assert_code(0);
-    for file in ["report.html", "report.json", "cells.csv", "trials.csv"] {
+    for file in [
+        "report.html",
+        "report.json",
+        "cells.csv",
+        "findings.md",
+        "trials.csv",
+    ] {
         let read = |folder: &str| std::fs::read(place.path(&format!("{folder}/{file}"))).unwrap();
         assert!(read("again") == read("out"), "{file}");
     }

@@ -201,16 +201,23 @@ pub fn interarrival_jitter_rfc3550(samples: &[Sample]) -> Option<f64> {
 /// Intervals of quantiles of the delay over a whole trial, from one histogram for each slice of it
 /// in the order of time. Blocks of `resampling` are counted in slices and should last a second or
 /// more. Quantiles for which there are too few samples, or fewer than two blocks, are left out.
+/// Few blocks widen an interval; it is done by logarithms, since no delay is below zero.
 pub fn quantile_intervals(
     slices: &[Histogram],
     quantiles: &[f64],
     resampling: &Resampling,
 ) -> Vec<(f64, Interval)> {
     let interval = |q: f64| {
-        resampling.interval_by(slices.len(), |drawn| {
+        let found = resampling.interval_by(slices.len(), |drawn| {
             let mut pooled = Histogram::new();
             drawn.iter().for_each(|slice| pooled.merge(&slices[*slice]));
-            pooled.quantile(q).map(|value| value as f64)
+            pooled.quantile(q).map(|value| (value.max(1) as f64).ln())
+        })?;
+        Some(Interval {
+            estimate: found.estimate.exp(),
+            low: found.low.exp(),
+            high: found.high.exp(),
+            confidence: found.confidence,
         })
     };
     let found = quantiles.iter();

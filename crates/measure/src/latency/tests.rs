@@ -121,3 +121,22 @@ fn intervals_of_percentiles_hold_the_true_value() {
     let holds = holds.count();
     assert!(holds >= 34, "{holds} of 40");
 }
+
+/// Two seconds of which one had a stall: so few blocks make an interval wide, and no delay negative.
+#[test]
+fn an_interval_of_a_delay_is_above_zero() {
+    let slices = [10_000, 10_000, 50_000_000, 10_000].map(|delay_ns| {
+        let mut histogram = Histogram::new();
+        (0..1000).for_each(|at| histogram.record(delay_ns + at));
+        histogram
+    });
+    let found = quantile_intervals(&slices, &[0.5, 0.9], &Resampling::with_block(2));
+    assert_eq!(found.len(), 2);
+    for (q, interval) in found {
+        assert!(interval.low > 0.0, "{q}: {interval:?}");
+        assert!(
+            interval.low <= interval.estimate && interval.estimate <= interval.high,
+            "{q}: {interval:?}"
+        );
+    }
+}

@@ -14,6 +14,9 @@ pub mod cell_result;
 pub mod chain;
 mod combinations;
 pub mod document;
+pub mod findings;
+#[cfg(test)]
+mod findings_tests;
 pub mod journal;
 pub mod record;
 pub mod summary;

@@ -107,6 +107,17 @@ impl Effect {
         )
     }
 
+    /// Corrects the p-values of all comparisons of a report for their number, and says what each
+    /// means then.
+    pub(super) fn judge_together(effects: &mut [Self]) {
+        let raw = effects.iter().filter_map(|effect| effect.p_corrected);
+        let mut corrected = holm::corrected(&raw.collect::<Vec<_>>()).into_iter();
+        for effect in effects {
+            effect.p_corrected = effect.p_corrected.and_then(|_| corrected.next());
+            effect.judge();
+        }
+    }
+
     /// What `ratio` means, given its corrected p-value.
     fn judge(&mut self) {
         let Some((interval, p)) = self.ratio.interval.zip(self.p_corrected) else {
@@ -417,15 +428,7 @@ impl<'a> Trials<'a> {
                 }
             }
         }
-        let raw: Vec<_> = effects
-            .iter()
-            .filter_map(|effect| effect.p_corrected)
-            .collect();
-        let mut corrected = holm::corrected(&raw).into_iter();
-        for effect in &mut effects {
-            effect.p_corrected = effect.p_corrected.and_then(|_| corrected.next());
-            effect.judge();
-        }
+        Effect::judge_together(&mut effects);
         effects
     }
 }
@@ -456,34 +459,6 @@ pub fn summarise(study: &Study, records: &[Record]) -> StudyResults {
         cells,
         effects: trials.effects(),
     }
-}
-
-/// What a study's comparisons say together, made of their table alone: differences first, and how
-/// many comparisons showed none. At most `most` sentences of differences.
-pub fn findings(effects: &[Effect], most: usize) -> String {
-    let differs = |effect: &&Effect| matches!(effect.verdict, Verdict::Higher | Verdict::Lower);
-    let count = effects.iter().filter(differs).count();
-    let same = effects
-        .iter()
-        .filter(|effect| effect.verdict == Verdict::Same);
-    let mut text = format!(
-        "Of {} comparisons, corrected for their number, {count} show a difference, {} show that \
-         there is none of 5 % or more, and {} show neither.",
-        effects.len(),
-        same.clone().count(),
-        effects.len() - count - same.count()
-    );
-    let mut found: Vec<_> = effects.iter().filter(differs).collect();
-    // The surest first.
-    let p = |effect: &Effect| effect.p_corrected.unwrap_or(1.0);
-    found.sort_by(|a, b| p(a).total_cmp(&p(b)));
-    for effect in found.iter().take(most) {
-        text += &format!(" {}.", effect.sentence());
-    }
-    if count > most {
-        text += &format!(" The other {} stand in the table.", count - most);
-    }
-    text
 }
 
 /// Which kind of component takes the time, of every combination whose packets were followed.

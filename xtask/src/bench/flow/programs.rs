@@ -205,10 +205,8 @@ fn state_row(sample: Sample) -> Row {
         let words: u32 = flows.map(|flows| flows.shape.state_words).sum();
         f64::from(words * 8)
     });
-    let mut series = Series::default();
-    series.push(bytes);
     let metric = format!("{}: state of a flow", sample.name());
-    Row::new(metric, "B", &series, None, Some(Target::AtMost(32.0)))
+    Row::known(metric, "B", bytes, Target::AtMost(32.0))
 }
 
 /// How long programs take to be made into machine code, for the notes.

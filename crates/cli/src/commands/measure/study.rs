@@ -14,6 +14,7 @@ use catena_measure::probes::tax::Tax;
 use catena_measure::report::Document;
 use catena_measure::stats::quantile::median;
 use catena_measure::study::cell::{PORT, STATES};
+use catena_measure::study::findings;
 use catena_measure::study::journal::{self, Contents, Journal};
 use catena_measure::study::summary::{self, Effect, StudyResults};
 use catena_measure::study::suspicion::suspicions;
@@ -367,7 +368,7 @@ fn describe(study: &Study, records: &[Record], document: &mut Document) -> Study
         results.done
     );
     if !results.effects.is_empty() {
-        document.summary += &format!(" {}", summary::findings(&results.effects, FINDINGS_MAX));
+        document.summary += &format!(" {}", findings::sentences(&results.effects, FINDINGS_MAX));
     }
     if !results.suspicions.is_empty() {
         document.summary += &format!(
