@@ -84,6 +84,7 @@ impl ElementLowering<'_> {
             [] => None,
             parts => Some(self.update_key(parts, &key, key_words)?),
         };
+        let changes = self.changes();
         let body = self.body(is_keyed);
         let keyless = self.list(&self.parsed.keyless, Place::Keyless);
         let timeout = self.timeout();
@@ -99,7 +100,31 @@ impl ElementLowering<'_> {
             body,
             keyless,
             timeout,
+            changes,
         })
+    }
+
+    /// The event of `changes`.
+    fn changes(&mut self) -> Option<u16> {
+        let name = self.model.changes.as_ref()?;
+        let path = format!("{}.changes", self.parsed.path);
+        if self.parsed.states.is_empty() {
+            let repair = "write states, or tell the event by notify";
+            self.problems
+                .error(&path, "its flows have no states", repair);
+            return None;
+        }
+        let events = &mut self.program.events;
+        if events.contains(name) {
+            let message = format!("{name} is told elsewhere");
+            self.problems
+                .error(&path, message, "name this event otherwise");
+            return None;
+        }
+        let event = events.len() as u16;
+        events.push(name.clone());
+        self.program.changes.push(event);
+        Some(event)
     }
 
     pub(super) fn lower<T>(

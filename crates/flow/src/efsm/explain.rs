@@ -49,6 +49,10 @@ pub fn explain(program: &Program) -> String {
         if !flows.states.is_empty() {
             let _ = writeln!(text, "  states: {}", flows.states.join(", "));
         }
+        let event = element.changes.map(usize::from);
+        if let Some(event) = event.and_then(|event| program.events.get(event)) {
+            let _ = writeln!(text, "  changes of state are told as: {event}");
+        }
         let full = match flows.when_full {
             WhenFull::Drop => "a new flow's packet is dropped".to_owned(),
             WhenFull::Pass => "a new flow is not remembered".to_owned(),

@@ -221,6 +221,9 @@ pub struct ElementModel {
     /// Its time is over so long after its entry was made, in states that do not say.
     #[serde(default)]
     pub hard: Option<Span>,
+    /// The event that tells when the state of a flow becomes another one, or the flow ends.
+    #[serde(default)]
+    pub changes: Option<String>,
     /// Statements that run before any condition is looked at.
     #[serde(default)]
     pub before: Vec<String>,

@@ -26,6 +26,8 @@ pub(super) struct ProgramNames {
     pub(super) outputs: Vec<String>,
     pub(super) reasons: Vec<String>,
     pub(super) events: Vec<String>,
+    /// Those of them that tell changes of state.
+    pub(super) changes: Vec<u16>,
     pub(super) notes: Vec<String>,
 }
 

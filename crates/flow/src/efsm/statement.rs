@@ -344,7 +344,7 @@ impl Lowering<'_> {
     }
 
     fn notify(&mut self, all: &Arguments, rest: &Arguments, at: usize) -> Lowered<()> {
-        let (name, _) = word(all, 0)?;
+        let (name, name_at) = word(all, 0)?;
         if rest.len() > crate::program::queue::NOTICE_VALUE_COUNT_MAX {
             return fail(at, "an event has at most 8 values", "leave some out");
         }
@@ -356,6 +356,10 @@ impl Lowering<'_> {
                 events.push(name.to_owned());
                 events.len() - 1
             });
+        if self.program.changes.contains(&(event as u16)) {
+            let message = format!("{name} tells changes of state");
+            return fail(name_at, message, "name this event otherwise");
+        }
         let mut values = Vec::new();
         for (_, node) in rest {
             values.push(self.sized(node)?.0);

@@ -10,7 +10,7 @@
 //! | `{"show": "globals"}`, `{"show": "transitions"}`, `{"show": "program"}` | registers; counts of transitions; what runs |
 //! | `{"show": "table", "table": NAME}` | its entries |
 //! | `{"set": NAME, "key": [...], "data": {...}, "priority": N}`, `{"remove": NAME, "key": [...]}` | changes a table |
-//! | `{"events": N}` | up to N events, which are then gone |
+//! | `{"events": N}` | up to N events, which are then gone: with their values, or a flow's key and the states that it was and is in |
 //! | `{"trace": N}`, then `{"show": "traces"}` | the next N packets, N up to 64 |
 //! | `{"program": {...}}` | runs another program of the same layout; flows stay |
 //!
@@ -26,7 +26,9 @@ use super::planned::{Engine, Planned, config_errors, load};
 use crate::efsm::{Document, compile};
 use crate::program::entries::{Change, Tables};
 use crate::program::frame::Frame;
+use crate::program::ir::Element;
 use crate::program::layout::{Layout, Portion};
+use crate::program::queue::Notice;
 use crate::program::run::{Arrival, Loaded, Running};
 use crate::program::table::{MatchTable, Pattern, TableEntry, TableShape};
 use crate::program::trace::{ElementTrace, NamedValue, Tracer, key_values};
@@ -389,14 +391,14 @@ fn flows(running: &Flows, element: Option<&str>, from: u64, count: u64) -> Resul
     Ok(json!({"flows": found, "next": next, "count": table.len()}))
 }
 
-fn key_of(element: &crate::program::ir::Element, entry: &Entry<'_>) -> Vec<NamedValue> {
+fn key_of(element: &Element, entry: &Entry<'_>) -> Vec<NamedValue> {
     let key: Vec<u64> = (0..crate::KEY_WORDS_MAX)
         .map(|word| entry.key(word))
         .collect();
     key_values(element, &key)
 }
 
-fn state_of(element: &crate::program::ir::Element, entry: &Entry<'_>) -> Vec<NamedValue> {
+fn state_of(element: &Element, entry: &Entry<'_>) -> Vec<NamedValue> {
     let mut words = crate::program::env::FlowWords::default();
     words.load(entry.state_words());
     crate::program::trace::registers(element, &words)
@@ -435,16 +437,34 @@ fn events(running: &mut Flows, count: u64) -> Value {
         let Some(notice) = running.notices.pop() else {
             break;
         };
-        let name = running
-            .program()
-            .events
-            .get(usize::from(notice.event))
-            .cloned();
-        let values = &notice.values[..usize::from(notice.count)];
-        let values: Vec<String> = values.iter().map(ToString::to_string).collect();
-        found.push(json!({"event": name, "now_ns": notice.now_ns, "values": values}));
+        let program = running.program();
+        let name = program.events.get(usize::from(notice.event));
+        found.push(match program.changes_of(notice.event) {
+            Some(element) => {
+                let [from, to] = states(element, &notice);
+                let key = values(&key_values(element, &notice.key));
+                json!({"event": name, "now_ns": notice.now_ns, "key": key, "from": from, "to": to})
+            }
+            None => {
+                let values = notice.values().iter().map(ToString::to_string);
+                let values: Vec<String> = values.collect();
+                json!({"event": name, "now_ns": notice.now_ns, "values": values})
+            }
+        });
     }
     json!({"events": found, "lost": running.notices.lost})
+}
+
+/// Names of the states before and behind a change; the second is null if the flow has ended.
+fn states(element: &Element, notice: &Notice) -> [Option<String>; 2] {
+    let states = element
+        .flows
+        .as_ref()
+        .map_or(&[][..], |flows| &flows.states);
+    [0, 1].map(|at| {
+        let label = usize::try_from(*notice.values().get(at)?).ok()?;
+        states.get(label).cloned()
+    })
 }
 
 fn table(tables: &[MatchTable], name: &str) -> Result<usize, String> {

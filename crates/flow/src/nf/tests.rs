@@ -100,6 +100,33 @@ fn it_is_asked_for_flows_registers_tables_and_traces() {
     assert_eq!(counts.iter().sum::<u64>(), 5);
 }
 
+/// Changes of state are told with the flow's key, and with names.
+#[test]
+fn events_tell_whose_state_has_changed() {
+    let config = json!({"program": {"elements": [{
+        "name": "e", "key": ["ipv4.src"], "initial": "idle", "changes": "moved",
+        "states": {"idle": {}, "busy": {}},
+        "transitions": [
+            {"from": "idle", "do": ["notify(seen, 7)", "output(out)"], "next": "busy"},
+            {"from": "busy", "do": ["output(out)"], "next": "forget"},
+        ],
+    }]}});
+    let mut bench = NfBench::new(&KIND, &config, &[]).unwrap();
+    let one = packet(UDP, (1, 5), (9, 9), 0);
+    verdicts(&mut bench, &[&one, &one]);
+    let said = bench.control(&json!({"events": 9})).unwrap();
+    let change = |at: usize| {
+        let event = &said["events"][at];
+        assert_eq!(event["event"], "moved", "{said}");
+        assert_eq!(event["key"], json!({"ipv4.src": "167772161"}));
+        (event["from"].clone(), event["to"].clone())
+    };
+    assert_eq!(said["events"][0]["values"], json!(["7"]), "{said}");
+    assert_eq!(change(1), (json!("idle"), json!("busy")));
+    assert_eq!(change(2), (json!("busy"), Value::Null));
+    assert_eq!(said["events"].as_array().map(Vec::len), Some(3));
+}
+
 /// Sends each packet where a slot says that follows from the table of servers.
 fn slots(hash_seed: Option<u64>) -> Value {
     let mut config = json!({"program": {

@@ -113,8 +113,12 @@ pub enum Events {
 pub struct EventModel {
     /// The event's name.
     pub event: String,
-    /// Its values, in order.
+    /// Its values, in order. Of changes of state: the names of both states, or of the one in which
+    /// the flow has ended.
     pub values: Option<Vec<Text>>,
+    /// Of changes of state: parts of the flow's key.
+    #[serde(default)]
+    pub key: BTreeMap<String, Text>,
 }
 
 /// A flow, by its key.

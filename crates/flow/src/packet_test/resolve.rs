@@ -3,6 +3,8 @@
 //! Between reading a file and running it. All that is wrong is told, each with its line: an output
 //! that the program has not, a value that is too wide, a packet that is none.
 
+use std::collections::BTreeMap;
+
 use catena_engine::chain::document::Located;
 use catena_engine::chain::{ChainErrors, Position};
 use catena_engine::config::parse_config;
@@ -11,7 +13,7 @@ use super::model::{Emits as EmitsModel, Events as EventsModel, StepModel, TestFi
 use super::packet::{self, Names, number};
 use crate::efsm::model::Text;
 use crate::program::header::Field;
-use crate::program::ir::{FlowRegister, Program};
+use crate::program::ir::{Element, FlowRegister, KeyPart, Program};
 use crate::program::table::TableEntry;
 
 /// Steps of a file, at most.
@@ -49,10 +51,20 @@ pub(super) enum Many<T> {
 #[derive(Debug)]
 pub(super) struct FlowWanted {
     pub(super) element: usize,
-    pub(super) key: Vec<(String, u128)>,
+    pub(super) key: Vec<(KeyPart, u128)>,
     /// Registers, with what each must be; a state by its label.
     pub(super) is: Vec<(FlowRegister, u128, String)>,
     pub(super) absent: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct EventWanted {
+    pub(super) name: String,
+    pub(super) values: Option<Vec<u128>>,
+    /// Parts of the flow's key, with what each must be.
+    pub(super) key: Vec<(KeyPart, u128)>,
+    /// For people: names of states, if values are labels.
+    pub(super) states: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -76,7 +88,7 @@ pub(super) struct Step {
     pub(super) leaves: Leaves,
     pub(super) copies: Option<Vec<String>>,
     pub(super) emits: Option<Many<Leaves>>,
-    pub(super) events: Option<Many<(String, Option<Vec<u128>>)>>,
+    pub(super) events: Option<Many<EventWanted>>,
     pub(super) flows: Vec<(String, usize, u32)>,
     pub(super) registers: Vec<FlowWanted>,
     pub(super) globals: Vec<(String, usize, u32, u64)>,
@@ -291,7 +303,7 @@ impl Resolving<'_, '_> {
         &mut self,
         path: &str,
         bytes: Option<&String>,
-        fields: &std::collections::BTreeMap<String, Text>,
+        fields: &BTreeMap<String, Text>,
         came: Option<&[u8]>,
     ) -> Leaves {
         let bytes = bytes.and_then(|text| self.packet(&format!("{path}.bytes"), text, came));
@@ -337,11 +349,7 @@ impl Resolving<'_, '_> {
         })
     }
 
-    fn events(
-        &mut self,
-        path: &str,
-        model: Option<&EventsModel>,
-    ) -> Option<Many<(String, Option<Vec<u128>>)>> {
+    fn events(&mut self, path: &str, model: Option<&EventsModel>) -> Option<Many<EventWanted>> {
         let all = match model? {
             EventsModel::Count(count) => return Some(Many::Count(*count)),
             EventsModel::Each(all) => all,
@@ -350,16 +358,43 @@ impl Resolving<'_, '_> {
         for (number, one) in all.iter().enumerate() {
             let path = format!("{path}.events[{number}]");
             let names = self.program.events.iter().map(String::as_str);
-            self.noted(&format!("{path}.event"), find("event", &one.event, names));
-            let values = one.values.as_ref().map(|values| {
-                let parsed = values
-                    .iter()
-                    .map(|value| packet::number(&value.text(), 128));
-                parsed.collect::<Result<Vec<_>, _>>().map_err(plainly)
-            });
+            let event = find("event", &one.event, names);
+            let event = self.noted(&format!("{path}.event"), event);
+            let element = event.and_then(|event| self.program.changes_of(event as u16));
+            let states = element.and_then(|element| element.flows.as_ref());
+            let states = states.map_or_else(Vec::new, |flows| flows.states.clone());
+            let value = |value: &Text| match states.as_slice() {
+                [] => packet::number(&value.text(), 128).map_err(plainly),
+                _ => find("state", &value.text(), states.iter().map(String::as_str))
+                    .map(|label| label as u128),
+            };
+            let values = one.values.as_ref();
+            let values = values.map(|values| values.iter().map(value).collect());
             let values = values.and_then(|values| self.noted(&format!("{path}.values"), values));
-            each.push((one.event.clone(), values));
+            let key = self.noted(&format!("{path}.key"), key_of(element, &one.key));
+            each.push(EventWanted {
+                name: one.event.clone(),
+                values,
+                key: key.unwrap_or_default(),
+                states,
+            });
         }
         Some(Many::Each(each))
     }
+}
+
+/// Parts of a key, with their values.
+pub(super) fn key_of(
+    element: Option<&Element>,
+    wanted: &BTreeMap<String, Text>,
+) -> Result<Vec<(KeyPart, u128)>, Fault> {
+    let parts = element.map_or(&[][..], |element| &element.key.parts);
+    let mut key = Vec::new();
+    for (name, value) in wanted {
+        let names = parts.iter().map(|part| &*part.name);
+        let part = &parts[find("part of this key", name, names)?];
+        let value = number(&value.text(), part.width).map_err(plainly)?;
+        key.push((part.clone(), value));
+    }
+    Ok(key)
 }

@@ -8,7 +8,7 @@ use std::fmt::Display;
 use serde::Serialize;
 
 use super::difference;
-use super::resolve::{EntryWanted, FlowWanted, Leaves, Many, Plan, Step};
+use super::resolve::{EntryWanted, EventWanted, FlowWanted, Leaves, Many, Plan, Step};
 use crate::Cursor;
 use crate::program::env::FlowWords;
 use crate::program::field;
@@ -16,6 +16,7 @@ use crate::program::header::Headers;
 use crate::program::ir::FlowRegister;
 use crate::program::queue::Notice;
 use crate::program::run::Arrival;
+use crate::program::trace::key_part;
 use crate::program::value::Kind;
 use crate::simulate::{Passed, Simulation};
 
@@ -264,17 +265,24 @@ impl Checking<'_, '_> {
         }
     }
 
-    fn event(
-        &mut self,
-        number: usize,
-        (name, values): &(String, Option<Vec<u128>>),
-        (found, notice): &(String, Notice),
-    ) {
+    fn event(&mut self, number: usize, wanted: &EventWanted, (found, notice): &(String, Notice)) {
         let at = format!("events[{number}]");
-        self.equal(&format!("{at}.event"), name, found);
-        let found = &notice.values[..usize::from(notice.count)];
-        if let Some(values) = values.as_deref().filter(|values| *values != found) {
-            self.failed(&format!("{at}.values"), numbers(values), numbers(found));
+        self.equal(&format!("{at}.event"), &wanted.name, found);
+        let found = notice.values();
+        if let Some(values) = wanted.values.as_deref().filter(|values| *values != found) {
+            let named = |values: &[u128]| match wanted.states.as_slice() {
+                [] => numbers(values),
+                states => {
+                    let label = |value: &u128| states.get(*value as usize).cloned();
+                    list(&values.iter().filter_map(label).collect::<Vec<_>>())
+                }
+            };
+            self.failed(&format!("{at}.values"), named(values), named(found));
+        }
+        for (part, value) in &wanted.key {
+            let show = |value: u128| format!("{} {value}", part.name);
+            let found = show(key_part(part, &notice.key));
+            self.equal(&format!("{at}.key"), &show(*value), &found);
         }
     }
 
@@ -381,9 +389,6 @@ fn shown(register: &FlowRegister, value: u128, states: &[String]) -> String {
 /// Registers of the flows that are meant.
 fn flows(simulation: &mut Simulation, wanted: &FlowWanted) -> Vec<FlowWords> {
     let running = simulation.running();
-    let Some(element) = running.program().elements.get(wanted.element) else {
-        return Vec::new();
-    };
     let Some(table) = running.flows(wanted.element) else {
         return Vec::new();
     };
@@ -394,13 +399,8 @@ fn flows(simulation: &mut Simulation, wanted: &FlowWanted) -> Vec<FlowWords> {
             let key: Vec<u64> = (0..crate::KEY_WORDS_MAX)
                 .map(|word| entry.key(word))
                 .collect();
-            let parts = element.key.parts.iter();
-            let is_meant = wanted.key.iter().all(|(name, value)| {
-                let mut parts = parts.clone();
-                let part = parts.find(|part| part.name == *name);
-                part.is_some_and(|part| crate::program::trace::key_part(part, &key) == *value)
-            });
-            if is_meant {
+            let mut wanted = wanted.key.iter();
+            if wanted.all(|(part, value)| key_part(part, &key) == *value) {
                 let mut words = FlowWords::default();
                 words.load(entry.state_words());
                 found.push(words);
@@ -432,6 +432,5 @@ fn list(names: &[String]) -> String {
 }
 
 fn event((name, notice): &(String, Notice)) -> String {
-    let values = &notice.values[..usize::from(notice.count)];
-    format!("{name}({})", numbers(values))
+    format!("{name}({})", numbers(notice.values()))
 }

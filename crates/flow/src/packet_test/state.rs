@@ -4,7 +4,7 @@
 
 use super::model::{EntryModel, FlowModel, StepModel};
 use super::packet::number;
-use super::resolve::{EntryWanted, Fault, FlowWanted, Resolving, find, plainly};
+use super::resolve::{EntryWanted, Fault, FlowWanted, Resolving, find, key_of, plainly};
 use crate::efsm::model::Text;
 use crate::efsm::pattern;
 use crate::program::table::{Match, Pattern, TableEntry, TableShape};
@@ -51,13 +51,7 @@ impl Resolving<'_, '_> {
     fn flow(&self, model: &FlowModel) -> Result<FlowWanted, Fault> {
         let element = self.element(model.element.as_deref())?;
         let of = &self.program.elements[element];
-        let mut key = Vec::new();
-        for (name, value) in &model.key {
-            let parts = of.key.parts.iter();
-            let at = find("part of this key", name, parts.map(|part| &*part.name))?;
-            let value = number(&value.text(), of.key.parts[at].width).map_err(plainly)?;
-            key.push((name.clone(), value));
-        }
+        let key = key_of(Some(of), &model.key)?;
         let mut is = Vec::new();
         if let Some(flows) = &of.flows {
             for (name, value) in &model.is {

@@ -4,6 +4,7 @@
 use super::{Failure, Plan};
 use crate::efsm::source::load;
 use crate::program::ir::Program;
+use crate::program::run::Arrival;
 use crate::simulate::Simulation;
 
 const PROGRAM: &str = r#"
@@ -331,4 +332,125 @@ fn what_a_file_cannot_mean_is_refused_with_its_line() {
     ] {
         assert!(Plan::read("a.test.yaml", text, &program).is_err(), "{text}");
     }
+}
+
+/// A connection, or none: begun, whole, left to its time, forgotten, or out of room.
+const CHANGES: &str = r#"
+elements:
+  - name: e
+    key: [ipv4.src]
+    flows: 4
+    when_full: evict oldest
+    registers: { seen: 8 }
+    initial: none
+    changes: moved
+    states: { half: { idle: 10ms }, none: {}, whole: { idle: 20ms } }
+    transitions:
+      - { from: none, next: half, do: [output(out)] }
+      - { from: half, next: whole, do: [output(out)] }
+      - { from: whole, if: udp.dst_port == 1, next: forget, do: [output(out)] }
+      - { from: whole, do: ["flow.seen = 1", output(out)] }
+      - { from: whole, on: timeout, next: half }
+    otherwise: [output(out)]
+"#;
+
+fn changes(text: &str) -> Result<Vec<Failure>, String> {
+    let (mut found, _) = load("program", CHANGES).unwrap_or_else(|errors| panic!("{errors}"));
+    let program = found.remove(0).compiled.program;
+    let plan = Plan::read("a.test.yaml", text, &program).map_err(|errors| errors.to_string())?;
+    Ok(plan.run(&mut Simulation::new(program).unwrap(), || {}))
+}
+
+#[test]
+fn changes_of_state_are_told_with_the_flow_s_key() {
+    const TEXT: &str = r#"
+packets:
+  one: udp 10.0.0.1:5 > 10.0.0.2:53
+  two: udp 10.0.0.9:5 > 10.0.0.2:53
+  end: udp 10.0.0.9:5 > 10.0.0.2:1
+steps:
+  - at: 1ms
+    packet: one
+    times: 3
+    events:
+      - { event: moved, values: [none, half], key: { ipv4.src: 10.0.0.1 } }
+      - { event: moved, values: [half, whole], key: { ipv4.src: 10.0.0.1 } }
+  - { at: 50ms, events: [{ event: moved, values: [whole, half] }, { event: moved, values: [half] }] }
+  - { at: 51ms, packet: one, events: [{ event: moved, values: [none, half] }] }
+  - at: 52ms
+    packet: two
+    times: 2
+    events:
+      - { event: moved, values: [none, half], key: { ipv4.src: 10.0.0.9 } }
+      - { event: moved, values: [half, whole] }
+  - { at: 53ms, packet: end, flows: { e: 1 }, events: [{ event: moved, values: [whole] }] }
+"#;
+    assert_eq!(changes(TEXT), Ok(Vec::new()));
+    let said = |right: &str, wrong: &str| {
+        assert!(TEXT.contains(right));
+        let failures = changes(&TEXT.replacen(right, wrong, 1))?;
+        Ok::<_, String>(failures[0].to_string())
+    };
+    let wrong = said("[whole, half]", "[whole, none]").unwrap();
+    assert!(
+        wrong.contains("expected whole, none, came whole, half"),
+        "{wrong}"
+    );
+    let wrong = said("key: { ipv4.src: 10.0.0.9 }", "key: { ipv4.src: 10.0.0.8 }").unwrap();
+    assert!(wrong.contains("events[0].key"), "{wrong}");
+    let wrong = said("[none, half]", "[none, full]").unwrap_err();
+    assert!(wrong.contains("full") && wrong.contains("half"), "{wrong}");
+    let wrong = said("ipv4.src: 10.0.0.9", "ipv4.dst: 10.0.0.9").unwrap_err();
+    assert!(wrong.contains("part of this key"), "{wrong}");
+}
+
+/// Who gives way has ended as well as others, and is told by its own key.
+#[test]
+fn flows_that_give_way_are_told() {
+    let (mut found, _) = load("program", CHANGES).unwrap_or_else(|errors| panic!("{errors}"));
+    let program = found.remove(0).compiled.program;
+    let mut simulation = Simulation::new(program).unwrap();
+    let (mut begun, mut ended) = (Vec::new(), Vec::new());
+    for source in 0..200_u8 {
+        let mut packet = frame();
+        packet[29] = source;
+        let arrival = Arrival {
+            now_ns: 1_000 * u64::from(source),
+            input: 0,
+        };
+        simulation.packet(&packet, arrival);
+        for (_, notice) in simulation.events() {
+            match notice.values() {
+                [0, 1] => begun.push(notice.key[0]),
+                [1] => ended.push(notice.key[0]),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    let running = simulation.running();
+    let flows = running.flows(0).unwrap().len() as usize;
+    assert!(running.counts.evicted > 100, "{}", running.counts.evicted);
+    assert_eq!(ended.len() as u64, running.counts.evicted);
+    assert_eq!(begun.len() - ended.len(), flows);
+    assert!(ended.iter().all(|key| begun.contains(key)));
+}
+
+#[test]
+fn an_event_of_changes_is_told_by_nobody_else() {
+    let refused = |from: &str, to: &str| {
+        assert!(CHANGES.contains(from));
+        let Err(errors) = load("program", &CHANGES.replacen(from, to, 1)) else {
+            panic!("{to} is taken");
+        };
+        errors.to_string()
+    };
+    let wrong = refused("\"flow.seen = 1\"", "\"notify(moved, 1)\"");
+    assert!(wrong.contains("moved tells changes of state"), "{wrong}");
+    let second = "\nelements:\n  - { name: f, initial: a, states: { a: {} }, key: [ipv4.src], \
+                  changes: moved }\n";
+    let wrong = refused("\nelements:\n", second);
+    assert!(wrong.contains("moved is told elsewhere"), "{wrong}");
+    let second = "\nelements:\n  - { name: f, key: [ipv4.src], changes: gone }\n";
+    let wrong = refused("\nelements:\n", second);
+    assert!(wrong.contains("its flows have no states"), "{wrong}");
 }

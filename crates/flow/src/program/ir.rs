@@ -74,7 +74,7 @@ pub struct Program {
     pub outputs: Vec<String>,
     /// Names of drop reasons.
     pub reasons: Vec<String>,
-    /// Names of events.
+    /// Names of events. What an event is about: [`Program::changes_of`].
     pub events: Vec<String>,
     /// Sentences for people: what branches and marks refer to. No backend needs them.
     pub notes: Vec<String>,
@@ -111,6 +111,9 @@ pub struct Element {
     pub keyless: Code,
     /// Runs when a flow's time is over.
     pub timeout: Code,
+    /// The event that tells when the state of a flow becomes another one, or the flow ends. No code
+    /// tells events of this number, and its flows have states.
+    pub changes: Option<u16>,
 }
 
 /// How a key is made.
@@ -557,6 +560,12 @@ impl Element {
 }
 
 impl Program {
+    /// The element of whose flows an event tells changes; none for events that code tells.
+    pub fn changes_of(&self, event: u16) -> Option<&Element> {
+        let mut elements = self.elements.iter();
+        elements.find(|element| element.changes == Some(event))
+    }
+
     /// All operations of all elements.
     pub fn ops(&self) -> impl Iterator<Item = &Op> {
         self.elements

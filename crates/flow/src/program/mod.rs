@@ -37,6 +37,7 @@
 //!   with [`env::Exit::NoHeadroom`]. Else it ends as its [`ir::End`] says.
 //! - Code is verified before a backend sees it, and nothing else needs to be checked.
 
+mod changes;
 pub mod entries;
 pub mod env;
 mod exact;

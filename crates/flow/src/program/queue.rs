@@ -6,6 +6,8 @@
 
 use std::collections::VecDeque;
 
+use crate::KEY_WORDS_MAX;
+
 use super::template::TEMPLATE_LEN_MAX;
 
 /// Packets that wait for room.
@@ -14,6 +16,9 @@ pub const EMISSION_COUNT_MAX: usize = 256;
 pub const NOTICE_COUNT_MAX: usize = 1024;
 /// Values of an event.
 pub const NOTICE_VALUE_COUNT_MAX: usize = 8;
+
+/// The key of a flow, zeros behind its last word.
+pub type KeyWords = [u64; KEY_WORDS_MAX];
 
 /// Packets of a program's own making.
 #[derive(Debug)]
@@ -83,8 +88,18 @@ pub struct Notice {
     pub event: u16,
     /// How many values there are.
     pub count: u8,
-    /// The values.
+    /// The values. Of a flow's change of state: labels, the one before and the one behind; the one
+    /// before alone if the flow has ended.
     pub values: [u128; NOTICE_VALUE_COUNT_MAX],
+    /// The key of the flow that has changed; zeros for other events.
+    pub key: KeyWords,
+}
+
+impl Notice {
+    /// Its values.
+    pub fn values(&self) -> &[u128] {
+        &self.values[..usize::from(self.count)]
+    }
 }
 
 /// Events of a program.
@@ -109,6 +124,11 @@ impl Notices {
 
     /// An event; lost if there is no room.
     pub fn push(&mut self, now_ns: u64, event: u16, values: &[u128]) {
+        self.push_of(now_ns, event, values, KeyWords::default());
+    }
+
+    /// An event about a flow; lost if there is no room.
+    pub fn push_of(&mut self, now_ns: u64, event: u16, values: &[u128], key: KeyWords) {
         if self.waiting.len() == self.capacity {
             self.lost += 1;
             return;
@@ -118,6 +138,7 @@ impl Notices {
             event,
             count: values.len().min(NOTICE_VALUE_COUNT_MAX) as u8,
             values: [0; NOTICE_VALUE_COUNT_MAX],
+            key,
         };
         for (to, from) in notice.values.iter_mut().zip(values) {
             *to = *from;

@@ -5,12 +5,14 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::{Ended, Fate, Flow, FlowTable, Inserted, Memory, Timeouts, raw};
+use crate::{Ended, Entry, Fate, Flow, FlowTable, Inserted, Memory, Timeouts, raw};
 
+use super::changes::{Teller, key_of, key_words};
 use super::env::{Env, Globals, Outcome};
 use super::header::Headers;
 use super::interpret::Unwatched;
 use super::ir::{FlowRegister, Flows, WhenFull};
+use super::queue::Notices;
 use super::run::{Decision, Loaded, Part, Running, run_code};
 
 impl<M: Memory> Running<M> {
@@ -55,7 +57,12 @@ impl<M: Memory> Running<M> {
         } else {
             return;
         };
+        let teller = Teller::of(&self.loaded.program.elements[element], now_ns);
         if outcome.forgets {
+            if let (Some(teller), Some(flow)) = (teller, flow) {
+                let from = teller.label(table.state_words(flow));
+                teller.ended(&mut self.notices, key_words(key), from);
+            }
             self.has_removed |= flow.is_some_and(|flow| table.remove(flow));
             return;
         }
@@ -70,7 +77,13 @@ impl<M: Memory> Running<M> {
             None => {
                 let timeouts = outcome.timeouts.unwrap_or(flows.timeouts);
                 let mut has_evicted = false;
-                let made = insert(table, flows, key, (timeouts, now_ns), || has_evicted = true);
+                let made = insert(table, flows, key, (timeouts, now_ns), |entry| {
+                    has_evicted = true;
+                    if let Some(teller) = teller {
+                        let from = teller.label(entry.state_words());
+                        teller.ended(&mut self.notices, key_of(entry), from);
+                    }
+                });
                 self.counts.evicted += u64::from(has_evicted);
                 self.has_removed |= has_evicted;
                 self.has_inserted = true;
@@ -88,6 +101,7 @@ impl<M: Memory> Running<M> {
         };
         let mut written = self.words.written();
         let old = table.state_words(flow);
+        let from = teller.map(|teller| teller.label(old));
         while written != 0 {
             let at = written.trailing_zeros() as usize;
             written &= written - 1;
@@ -95,6 +109,10 @@ impl<M: Memory> Running<M> {
                 // Pairs with the load in `FlowWords::load`.
                 raw::store(word, self.words.over(at, word.load(Ordering::Relaxed)));
             }
+        }
+        if let (Some(teller), Some(from)) = (teller, from) {
+            let labels = [from, teller.label(old)];
+            teller.changed(&mut self.notices, key_words(key), labels);
         }
     }
 
@@ -116,9 +134,17 @@ impl<M: Memory> Running<M> {
         };
         let count = table.shape().state_words as usize;
         let code = &of.timeout;
+        let teller = Teller::of(of, now_ns);
+        let ends = |notices: &mut Notices, entry: &Entry<'_>| {
+            if let Some(teller) = teller {
+                let from = teller.label(entry.state_words());
+                teller.ended(notices, key_of(entry), from);
+            }
+        };
         let expired = table.expire(now_ns, budget, |ended: Ended<'_>| {
             self.counts.expired += 1;
             if code.blocks.is_empty() {
+                ends(&mut self.notices, &ended.entry);
                 return Fate::Remove;
             }
             self.words.load(ended.entry.state_words());
@@ -163,12 +189,18 @@ impl<M: Memory> Running<M> {
             }
             let stays = self.words.is_written() || outcome.timeouts.is_some();
             if outcome.forgets || !stays {
+                ends(&mut self.notices, &ended.entry);
                 return Fate::Remove;
             }
+            let from = teller.map(|teller| teller.label(ended.entry.state_words()));
             let written = self.words.written();
             for at in (0..count).filter(|at| written >> at & 1 == 1) {
                 let word = self.words.over(at, ended.entry.state(at));
                 ended.entry.set_state(at, word);
+            }
+            if let (Some(teller), Some(from)) = (teller, from) {
+                let labels = [from, teller.label(ended.entry.state_words())];
+                teller.changed(&mut self.notices, key_of(&ended.entry), labels);
             }
             Fate::Keep(outcome.timeouts.unwrap_or(flows.timeouts))
         });
@@ -187,7 +219,7 @@ fn insert<M: Memory>(
     flows: &Flows,
     key: &[u64],
     (timeouts, now_ns): (Timeouts, u64),
-    evicted: impl FnOnce(),
+    evicted: impl FnOnce(&Entry<'_>),
 ) -> Option<Flow> {
     let register = match flows.when_full {
         WhenFull::Drop | WhenFull::Pass => {
@@ -198,7 +230,7 @@ fn insert<M: Memory>(
             flows.registers.get(usize::from(register))
         }
     };
-    let may_go = |entry: &crate::Entry<'_>| match flows.when_full {
+    let may_go = |entry: &Entry<'_>| match flows.when_full {
         WhenFull::EvictOldestIn(states) => {
             let label = flows
                 .registers
@@ -209,7 +241,7 @@ fn insert<M: Memory>(
         _ => true,
     };
     let is_highest = matches!(flows.when_full, WhenFull::EvictHighest(_));
-    let score = |entry: &crate::Entry<'_>| {
+    let score = |entry: &Entry<'_>| {
         if !may_go(entry) {
             return None;
         }
@@ -219,12 +251,12 @@ fn insert<M: Memory>(
         let value = value_of(entry, register);
         Some(if is_highest { !value } else { value })
     };
-    let made = table.insert_choosing(key, timeouts, now_ns, score, |_, _| evicted());
+    let made = table.insert_choosing(key, timeouts, now_ns, score, |_, gone| evicted(&gone));
     made.ok().map(Inserted::flow)
 }
 
 /// A register of up to 64 bits of an entry.
-fn value_of(entry: &crate::Entry<'_>, register: &FlowRegister) -> u64 {
+fn value_of(entry: &Entry<'_>, register: &FlowRegister) -> u64 {
     let word = entry.state(usize::from(register.word)) >> register.shift;
     word & super::field::ones(register.width) as u64
 }

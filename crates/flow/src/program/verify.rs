@@ -67,6 +67,7 @@ pub fn verify(program: &Program) -> Result<(), Fault> {
                 }
             }
         }
+        check_changes(program, element).map_err(|message| fault(name, "changes", message))?;
         let codes = [
             ("body", &element.body),
             ("keyless", &element.keyless),
@@ -77,6 +78,28 @@ pub fn verify(program: &Program) -> Result<(), Fault> {
         }
     }
     Ok(())
+}
+
+/// That the event of an element's changes is its alone, and that its flows have states.
+fn check_changes(program: &Program, element: &Element) -> Checked {
+    let Some(event) = element.changes else {
+        return Ok(());
+    };
+    need(usize::from(event) < program.events.len(), || {
+        "no such event".into()
+    })?;
+    let has_states = |flows: &Flows| !flows.states.is_empty();
+    need(element.flows.as_ref().is_some_and(has_states), || {
+        "its flows have no states".into()
+    })?;
+    let tellers = program
+        .elements
+        .iter()
+        .filter(|one| one.changes == Some(event));
+    let is_told = |op: &Op| matches!(op, Op::Notify { event: told, .. } if *told == event);
+    need(tellers.count() == 1 && !program.ops().any(is_told), || {
+        "somebody else tells this event".into()
+    })
 }
 
 fn check_whole(program: &Program) -> Checked {
