@@ -5,6 +5,8 @@
 mod guide;
 #[path = "dpdk/lives.rs"]
 mod lives;
+#[path = "dpdk/plugin.rs"]
+mod plugin;
 mod support;
 #[path = "dpdk/switch.rs"]
 mod switch;
@@ -12,33 +14,11 @@ mod switch;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::LazyLock;
 use std::time::Instant;
 
-use catena_port::dpdk::{self, BuildError};
+use plugin::{PLUGIN, can_run};
 use serde_json::Value;
 use support::*;
-
-/// The plug-in, built once; none, with the reason, where it cannot be tried.
-static PLUGIN: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| {
-    let has_testpmd = Command::new("dpdk-testpmd").arg("--version").output();
-    if has_testpmd.is_err() {
-        return Err("dpdk-testpmd is not installed".to_owned());
-    }
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("dpdk/catena_dpdk.so");
-    match dpdk::build(&file) {
-        Ok(_) => Ok(file),
-        Err(why @ (BuildError::NoDpdk | BuildError::NoProgram { .. })) => Err(why.to_string()),
-        Err(why) => panic!("{why}"),
-    }
-});
-
-fn can_run(test: &str) -> bool {
-    if let Err(why) = &*PLUGIN {
-        println!("SKIP {test}: {why}");
-    }
-    PLUGIN.is_ok()
-}
 
 /// A chain that passes packets both ways between two devices.
 fn chain(left: &str, right: &str) -> String {

@@ -13,6 +13,7 @@
 use catena_engine::chain::registry::FileKey;
 use catena_engine::port::{PortKind, WrapKind};
 
+mod attachment;
 pub mod buffer_wait;
 pub mod capture;
 pub mod dpdk;

@@ -6,11 +6,21 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
 
 use catena_engine::nf::{DropReason, Nanos};
-use catena_engine::port::RxState;
+use catena_engine::pools::Pools;
+use catena_engine::port::{Opening, RxState};
 use catena_port::packet_socket;
 use catena_port::port_bench::PortBench;
+use catena_shm::pool::{PoolGeometry, PoolOwner};
+use catena_shm::region::Sharing;
 use netns::{Deadline, frame, isolated, receive, run, veth};
 use serde_json::{Value, json};
+
+const GEOMETRY: PoolGeometry = PoolGeometry {
+    log2_stride: 11,
+    buffer_count: 64,
+    headroom: 64,
+    bundles: false,
+};
 
 fn open(config: &Value) -> PortBench {
     PortBench::open(&packet_socket::KIND, config, Path::new(".")).unwrap()
@@ -185,8 +195,9 @@ fn a_partial_checksum_is_completed() {
 }
 
 #[test]
-fn down_is_counted_and_removed_is_the_end() {
-    isolated("down_is_counted_and_removed_is_the_end", || {
+fn down_is_counted_and_a_removed_interface_is_attached_again_when_it_returns() {
+    let test = "down_is_counted_and_a_removed_interface_is_attached_again_when_it_returns";
+    isolated(test, || {
         let (mut a, mut b) = pair();
         run("ip link set dev b down");
         assert_eq!(b.tx(&[frame(60, &[])]), 0);
@@ -202,26 +213,98 @@ fn down_is_counted_and_removed_is_the_end() {
                 break;
             }
         }
-        run("ip link delete dev a");
+        // What the ring holds when the interface goes is received yet.
+        assert_eq!(a.tx(&[frame(70, &[])]), 1);
         let deadline = Deadline::new();
-        while b.rx(8).state != RxState::Failed {
-            deadline.check("the end of the interface");
+        let mut last = Vec::new();
+        while last.is_empty() {
+            deadline.check("the last frame, in the ring");
+            if b.tx(&[frame(60, &[])]) == 1 {
+                run("ip link delete dev a");
+                assert_eq!(b.tx(&[frame(60, &[])]), 0);
+                last = receive(&mut b, 1);
+            }
         }
-        assert_eq!(b.tx(&[frame(60, &[])]), 0);
-        let error = b.close().unwrap_err().to_string();
-        assert!(error.contains("'b' was removed"), "{error}");
+        assert_eq!(last, [frame(70, &[])]);
+        let deadline = Deadline::new();
+        while b.port().poll_fd().is_some() {
+            deadline.check("the loss of the interface");
+            assert_ne!(b.rx(8).state, RxState::Failed);
+        }
+        assert_eq!((b.counter("attached"), b.counter("detached")), (1, 1));
+        let before = b.counter("interface_down");
+        assert_eq!(b.tx(&[frame(60, &[]), frame(60, &[])]), 0);
+        assert_eq!(b.counter("interface_down"), before + 2);
+        veth("a", "b");
+        let mut a = open(&json!({ "interface": "a" }));
+        let deadline = Deadline::new();
+        while b.port().poll_fd().is_none() {
+            deadline.check("the return of the interface");
+            b.now = Nanos(b.now.0 + 200_000_000);
+            b.rx(8);
+        }
+        assert_eq!((b.counter("attached"), b.counter("detached")), (2, 1));
+        assert_eq!(a.tx(&[frame(62, &[])]), 1);
+        assert_eq!(receive(&mut b, 1), [frame(62, &[])]);
+        assert_eq!(b.tx(&[frame(63, &[])]), 1);
+        assert_eq!(receive(&mut a, 1), [frame(63, &[])]);
+        assert_eq!((b.close(), b.buffers_in_use()), (Ok(()), 0));
+    });
+}
+
+/// A port that only sends, and a queue of several, whose group is another one at each interface.
+#[test]
+fn queues_and_ports_that_only_send_are_attached_again_too() {
+    let test = "queues_and_ports_that_only_send_are_attached_again_too";
+    isolated(test, || {
+        veth("a", "b");
+        let bench = |receives, queues| {
+            let config = json!({ "interface": "b" });
+            let opening = Opening {
+                receives,
+                queues,
+                ..Opening::alone(Path::new("."))
+            };
+            let pool = PoolOwner::create(1, GEOMETRY, Sharing::ReadWrite).unwrap();
+            let pools = Pools::new(vec![pool]);
+            PortBench::open_with(&packet_socket::KIND, &config, &opening, pools).unwrap()
+        };
+        let mut ports = [bench(false, 1), bench(true, 2), bench(true, 2)];
+        run("ip link delete dev b");
+        veth("a", "b");
+        let deadline = Deadline::new();
+        while ports.iter().any(|port| port.counter("attached") < 2) {
+            deadline.check("the return of the interface");
+            for (at, port) in ports.iter_mut().enumerate() {
+                port.now = Nanos(port.now.0 + 200_000_000);
+                match at {
+                    0 => drop(port.tx(&[frame(60, &[])])),
+                    _ => drop(port.rx(8)),
+                }
+            }
+        }
+        for port in &mut ports {
+            assert_eq!((port.counter("detached"), port.close()), (1, Ok(())));
+        }
     });
 }
 
 #[test]
-fn a_missing_interface_is_refused_at_open_and_not_at_check() {
+fn an_interface_that_is_missing_or_down_is_refused_at_open_and_not_at_check() {
     isolated(
-        "a_missing_interface_is_refused_at_open_and_not_at_check",
+        "an_interface_that_is_missing_or_down_is_refused_at_open_and_not_at_check",
         || {
             let config = json!({ "interface": "none" });
             assert!((packet_socket::KIND.check)(&config).is_ok());
-            let error = PortBench::open(&packet_socket::KIND, &config, Path::new(".")).unwrap_err();
-            assert!(error.0.contains("no interface 'none'"), "{error}");
+            let refused = |config| {
+                let bench = PortBench::open(&packet_socket::KIND, &config, Path::new("."));
+                bench.unwrap_err().0
+            };
+            let error = refused(config);
+            assert!(error.contains("no interface 'none'"), "{error}");
+            run("ip link add name a type veth peer name b");
+            let error = refused(json!({ "interface": "a" }));
+            assert!(error.contains("`ip link set dev a up`"), "{error}");
         },
     );
 }

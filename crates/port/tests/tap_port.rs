@@ -4,6 +4,7 @@ mod netns;
 
 use std::path::Path;
 
+use catena_engine::nf::Nanos;
 use catena_engine::port::RxState;
 use catena_port::packet_socket::{self, PacketSocket};
 use catena_port::port_bench::PortBench;
@@ -34,6 +35,20 @@ fn receive(bench: &mut PortBench) -> Vec<Vec<u8>> {
             return received.packets;
         }
         assert_eq!(received.state, RxState::Idle);
+    }
+}
+
+/// A turn, some time later.
+fn later(bench: &mut PortBench) {
+    bench.now = Nanos(bench.now.0 + 200_000_000);
+    assert_eq!(bench.rx(8).state, RxState::Idle);
+}
+
+fn until_detached(bench: &mut PortBench) {
+    let deadline = Deadline::new();
+    while bench.port().poll_fd().is_some() {
+        deadline.check("the loss of the interface");
+        assert_eq!(bench.rx(8).state, RxState::Idle);
     }
 }
 
@@ -88,25 +103,65 @@ fn a_port_without_buffers_names_its_drops() {
 }
 
 #[test]
-fn down_is_counted_and_removed_is_the_end() {
-    isolated("down_is_counted_and_removed_is_the_end", || {
-        let mut bench = open(&json!({ "name": "tap0", "up": false }));
-        assert_eq!(bench.tx(&[frame(60, &[])]), 0);
-        assert!(bench.counter("interface_down") > 0);
-        assert_eq!(bench.rx(8).state, RxState::Idle);
-        run("ip link set dev tap0 up");
-        assert_eq!(bench.tx(&[frame(60, &[])]), 1);
-        run("ip link delete dev tap0");
-        let deadline = Deadline::new();
-        while bench.rx(8).state != RxState::Failed {
-            deadline.check("the end of the interface");
+fn down_is_counted_and_a_deleted_interface_is_attached_again_when_it_returns() {
+    let test = "down_is_counted_and_a_deleted_interface_is_attached_again_when_it_returns";
+    isolated(test, || {
+        for (segments, flags) in [("cut", ""), ("carry", " vnet_hdr")] {
+            let config = json!({ "name": "tap0", "up": false, "segments": segments });
+            let mut bench = open(&config);
+            assert_eq!(bench.tx(&[frame(60, &[])]), 0);
+            assert!(bench.counter("interface_down") > 0);
+            assert_eq!(bench.rx(8).state, RxState::Idle);
+            run("ip link set dev tap0 up");
+            assert_eq!(bench.tx(&[frame(60, &[])]), 1);
+            run("ip link delete dev tap0");
+            until_detached(&mut bench);
+            assert_eq!(
+                (bench.counter("attached"), bench.counter("detached")),
+                (1, 1)
+            );
+            let before = bench.counter("interface_down");
+            assert_eq!(bench.tx(&[frame(60, &[]), frame(61, &[])]), 0);
+            assert_eq!(bench.counter("interface_down"), before + 2);
+            // Nobody but its user makes it anew.
+            later(&mut bench);
+            assert!(bench.port().poll_fd().is_none());
+            run(&format!("ip tuntap add dev tap0 mode tap{flags}"));
+            run("ip link set dev tap0 up");
+            let deadline = Deadline::new();
+            while bench.port().poll_fd().is_none() {
+                deadline.check("the return of the interface");
+                later(&mut bench);
+            }
+            assert_eq!(
+                (bench.counter("attached"), bench.counter("detached")),
+                (2, 1)
+            );
+            let mut host = PacketSocket::open("tap0", packet_socket::Options::default()).unwrap();
+            assert_eq!(bench.tx(&[frame(60, &[])]), 1);
+            assert!(host.wait(netns::PATIENCE).unwrap());
+            assert_eq!(host.send([&frame(61, &[])[..]]).unwrap().taken, 1);
+            assert_eq!(receive(&mut bench), [frame(61, &[])]);
+            assert_eq!(bench.close(), Ok(()));
+            assert_eq!(bench.buffers_in_use(), 0);
+            run("ip link delete dev tap0");
         }
-        assert_eq!(bench.tx(&[frame(60, &[])]), 0);
+    });
+}
+
+/// An interface that has the name and is no TAP is not taken, and the reason is told at the end.
+#[test]
+fn another_interface_of_the_name_is_not_taken() {
+    isolated("another_interface_of_the_name_is_not_taken", || {
+        let mut bench = open(&json!({ "name": "tap0" }));
+        run("ip link delete dev tap0");
+        until_detached(&mut bench);
+        netns::veth("tap0", "far");
+        later(&mut bench);
+        assert!(bench.port().poll_fd().is_none());
+        assert_eq!(bench.counter("attached"), 1);
         let error = bench.close().unwrap_err().to_string();
-        assert!(
-            error.contains("tap0") && error.contains("deleted"),
-            "{error}"
-        );
+        assert!(error.contains("'tap0' exists but is not a TAP"), "{error}");
     });
 }
 

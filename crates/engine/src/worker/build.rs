@@ -146,7 +146,11 @@ impl Making {
         }
         let mut notices = Vec::new();
         if owners.iter().any(|owner| !owner.is_huge()) {
-            notices.push("no huge pages free; packet pools lie on 4 KiB pages".to_owned());
+            notices.push(
+                "no huge pages free; packet pools lie on 4 KiB pages \
+                 (`sysctl vm.nr_hugepages=64` gives some)"
+                    .to_owned(),
+            );
         }
         notices.extend(
             assignment

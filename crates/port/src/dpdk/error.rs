@@ -54,7 +54,10 @@ pub enum DpdkError {
         loaded: PathBuf,
     },
     /// The runtime of DPDK refuses.
-    #[error("{why}")]
+    #[error(
+        "{why}; if DPDK has changed, build the plug-in anew with `catena port dpdk build`, and see \
+         whether `dpdk-testpmd --no-huge -m 128 --no-pci` starts"
+    )]
     NoStart {
         /// What DPDK says.
         why: String,

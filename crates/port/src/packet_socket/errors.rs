@@ -10,7 +10,7 @@ use super::options::OptionsError;
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// No interface of that name in this network namespace.
-    #[error("no interface '{name}' in this network namespace")]
+    #[error("no interface '{name}' in this network namespace: `ip link` lists those there are")]
     NoInterface {
         /// The name.
         name: String,

@@ -35,6 +35,7 @@
 //! Not supported: interfaces without Ethernet header, a transmit ring, hardware timestamps,
 //! tunnels in segmentation offload (dropped and counted, by the kernel or as `unsegmented`).
 
+mod config;
 mod errors;
 pub(crate) mod frame;
 mod header;
@@ -45,6 +46,7 @@ mod segments;
 mod socket;
 mod sys;
 
+pub use config::Config;
 pub use errors::{OpenError, SocketError};
 pub use frame::{Checksum, CopyError, RxInfo, Segmentation, Vlan, complete_checksum};
 pub use options::{
@@ -52,6 +54,6 @@ pub use options::{
     FRAME_SLOT_BYTES_MIN, Fanout, FanoutMode, Options, OptionsError, RETIRE_MAX,
     RING_SIZE_BYTES_MAX,
 };
-pub use port::{Config, KIND};
+pub use port::KIND;
 pub use segments::VNET_HEADER_LEN;
 pub use socket::{PacketSocket, Sent, Statistics};

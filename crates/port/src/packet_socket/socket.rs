@@ -72,6 +72,18 @@ pub struct Statistics {
     pub malformed: u64,
 }
 
+impl Statistics {
+    /// Of two sockets, one after the other.
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            packets: self.packets + other.packets,
+            drops: self.drops + other.drops,
+            freezes: self.freezes + other.freezes,
+            malformed: self.malformed + other.malformed,
+        }
+    }
+}
+
 impl PacketSocket {
     /// Opens `interface` of the calling thread's network namespace.
     ///

@@ -2,7 +2,8 @@
 //!
 //! A frame is read into memory of the port's own and copied into the smallest buffer that holds it,
 //! since its length is not known before. While the interface is down nothing is received and what
-//! is sent fails; both work again when it comes up. Once it is deleted the port has failed.
+//! is sent fails; both work again when it comes up. Once it is deleted the port is down until one
+//! of that name is there again: who deletes an interface means it, so it is not made anew.
 
 use std::os::fd::BorrowedFd;
 
@@ -11,13 +12,15 @@ use catena_engine::nf::{DropReason, Nanos};
 use catena_engine::own_counters::CounterSink;
 use catena_engine::packet::Offload;
 use catena_engine::port::{
-    CapabilitySet, Port, PortError, PortKind, PortNeeds, PortRole, RxBurst, RxState, TxBurst,
+    Buffers, CapabilitySet, Port, PortError, PortKind, PortNeeds, PortRole, RxBurst, RxState,
+    TxBurst,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::options::{INTERFACE_NAME_LEN_MAX, Options};
 use super::sys::Tap;
+use crate::attachment::{self, Attachment};
 use crate::offload::vnet::{self, Left, Said, complete, header_of};
 use crate::offload::{CARRIED_LEN_MIN, COUNTERS, QUEUES_MAX, Segments};
 use crate::opening::{failed, parse, refused};
@@ -92,8 +95,8 @@ impl Config {
     }
 }
 
-/// An interface, its MTU and its state.
-const NEEDS: PortNeeds = PortNeeds::to_open(CapabilitySet::NET_ADMIN);
+/// An interface, its MTU and its state; again when it returns.
+const NEEDS: PortNeeds = PortNeeds::always(CapabilitySet::NET_ADMIN);
 
 /// The chain file's entry.
 pub const KIND: PortKind = PortKind {
@@ -105,6 +108,8 @@ pub const KIND: PortKind = PortKind {
         "queue_full",
         "rejected",
         COUNTERS[0],
+        attachment::COUNTERS[0],
+        attachment::COUNTERS[1],
     ],
     drop_reasons: &[],
     needs: NEEDS,
@@ -124,33 +129,17 @@ pub const KIND: PortKind = PortKind {
             multi_queue: opening.queues > 1,
             vnet_header: carries,
         };
-        let tap = Tap::open(&config.name, options).map_err(failed)?;
-        if carries {
-            tap.take_offloads().map_err(failed)?;
-        } else {
-            tap.leave_offloads().map_err(failed)?;
-        }
-        if let Some(mtu) = config.mtu {
-            tap.set_mtu(mtu).map_err(failed)?;
-        }
-        let mtu = tap.mtu().map_err(failed)?;
-        if carries && mtu > usize::from(CARRIED_MTU_MAX) {
-            let name = tap.name();
-            return Err(PortError(format!(
-                "the MTU of '{name}' is {mtu}, and segments of such packets are too large to be \
-                 carried: set mtu to {CARRIED_MTU_MAX} at most, or write segments: cut"
-            )));
-        }
-        if config.up {
-            tap.set_up().map_err(failed)?;
-        }
+        let tap = attach(&config, &config.name, options)?;
         Ok(Box::new(TapPort {
-            tap,
+            name: tap.name().to_owned(),
+            tap: Some(tap),
+            config,
+            options,
             frame: vec![0; vnet::LEN + FRAME_LEN_MAX],
             carries,
             carried: 0,
             rejected: 0,
-            is_removed: false,
+            attachment: Attachment::new(),
             down: 0,
             too_short: 0,
             queue_full: 0,
@@ -159,16 +148,46 @@ pub const KIND: PortKind = PortKind {
     },
 };
 
+/// Opens a queue of the interface `name`, and has the interface be as the configuration says.
+fn attach(config: &Config, name: &str, options: Options) -> Result<Tap, PortError> {
+    let tap = Tap::open(name, options).map_err(failed)?;
+    if options.vnet_header {
+        tap.take_offloads().map_err(failed)?;
+    } else {
+        tap.leave_offloads().map_err(failed)?;
+    }
+    if let Some(mtu) = config.mtu {
+        tap.set_mtu(mtu).map_err(failed)?;
+    }
+    let mtu = tap.mtu().map_err(failed)?;
+    if options.vnet_header && mtu > usize::from(CARRIED_MTU_MAX) {
+        let name = tap.name();
+        return Err(PortError(format!(
+            "the MTU of '{name}' is {mtu}, and segments of such packets are too large to be \
+             carried: set mtu to {CARRIED_MTU_MAX} at most, or write segments: cut"
+        )));
+    }
+    if config.up {
+        tap.set_up().map_err(failed)?;
+    }
+    Ok(tap)
+}
+
 #[derive(Debug)]
 struct TapPort {
-    tap: Tap,
+    /// None while the interface is gone.
+    tap: Option<Tap>,
+    /// The interface's, which the kernel may have chosen.
+    name: String,
+    config: Config,
+    options: Options,
     /// Room for a header, if packets are carried, and a frame.
     frame: Vec<u8>,
     /// Whether what the host leaves to a card goes through the chain as it is.
     carries: bool,
     carried: u64,
     rejected: u64,
-    is_removed: bool,
+    attachment: Attachment,
     down: u64,
     too_short: u64,
     queue_full: u64,
@@ -176,18 +195,18 @@ struct TapPort {
 }
 
 impl TapPort {
-    /// Notes an error that the interface has; only its removal is for good.
+    /// Notes an error that the interface has.
     #[cold]
     fn note(&mut self, error: &std::io::Error) {
         match error.kind() {
             std::io::ErrorKind::NetworkDown => self.down += 1,
             std::io::ErrorKind::NotFound => {
-                self.is_removed = true;
-                let name = self.tap.name();
-                self.failure = Some(PortError(format!("TAP interface '{name}' was deleted")));
+                if self.tap.take().is_some() {
+                    self.attachment.lost();
+                }
             }
             _ => {
-                let name = self.tap.name();
+                let name = &self.name;
                 let failure = PortError(format!("TAP interface '{name}': {error}"));
                 self.failure.get_or_insert(failure);
             }
@@ -196,10 +215,13 @@ impl TapPort {
 
     /// Offers a frame a few times, with a header if packets are carried.
     fn send(&self, header: Option<&[u8; vnet::LEN]>, frame: &[u8]) -> std::io::Result<bool> {
+        let Some(tap) = &self.tap else {
+            return Err(std::io::ErrorKind::NotFound.into());
+        };
         for _ in 0..TRIES {
             let is_taken = match header {
-                Some(header) => self.tap.send_with_header(header, frame)?,
-                None => self.tap.send(frame)?,
+                Some(header) => tap.send_with_header(header, frame)?,
+                None => tap.send(frame)?,
             };
             if is_taken {
                 return Ok(true);
@@ -292,11 +314,11 @@ impl TapPort {
 
 impl Port for TapPort {
     fn rx(&mut self, burst: &mut RxBurst<'_>, _now: Nanos) -> RxState {
-        if self.is_removed {
-            return RxState::Failed;
-        }
         while burst.room() > 0 {
-            match self.tap.recv(&mut self.frame) {
+            let Some(tap) = &self.tap else {
+                return RxState::Idle;
+            };
+            match tap.recv(&mut self.frame) {
                 Ok(Some(len)) if self.carries => self.receive_open(burst, len),
                 Ok(Some(len)) => {
                     burst.push_copy(&self.frame[..len]);
@@ -304,11 +326,7 @@ impl Port for TapPort {
                 Ok(None) => return RxState::Idle,
                 Err(error) => {
                     self.note(&error);
-                    return if self.is_removed {
-                        RxState::Failed
-                    } else {
-                        RxState::Idle
-                    };
+                    return RxState::Idle;
                 }
             }
         }
@@ -316,6 +334,10 @@ impl Port for TapPort {
     }
 
     fn tx(&mut self, burst: &mut TxBurst<'_>, _now: Nanos) -> usize {
+        if self.tap.is_none() {
+            self.down += burst.count() as u64;
+            return 0;
+        }
         if self.carries {
             return self.send_open(burst);
         }
@@ -331,12 +353,20 @@ impl Port for TapPort {
         sent
     }
 
+    fn reap(&mut self, _buffers: &mut Buffers<'_>, now: Nanos) {
+        if self.tap.is_none() && self.attachment.is_back(&self.name, now) {
+            let opened = attach(&self.config, &self.name, self.options);
+            self.tap = self.attachment.regained(opened);
+        }
+    }
+
     fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.tap.fd())
+        self.tap.as_ref().map(Tap::fd)
     }
 
     fn close(&mut self) -> Result<(), PortError> {
-        self.failure.take().map_or(Ok(()), Err)
+        let refusal = self.attachment.close();
+        self.failure.take().or(refusal).map_or(Ok(()), Err)
     }
 
     fn counters(&self, out: &mut CounterSink<'_>) {
@@ -347,6 +377,7 @@ impl Port for TapPort {
             ("rejected", self.rejected),
             (COUNTERS[0], self.carried),
         ]);
+        out.extend(self.attachment.counters());
     }
 }
 

@@ -374,7 +374,12 @@ static void *start_dpdk(void *nothing)
 		setvbuf(stream, NULL, _IOLBF, 1024);
 		rte_openlog_stream(stream);
 	}
+	/* What it has to say of its failure it logs, and also writes to the terminal. */
+	FILE *terminal = stderr;
+	if (stream != NULL)
+		stderr = stream;
 	int result = rte_eal_init(sizeof(args) / sizeof(args[0]) - 1, args);
+	stderr = terminal;
 	if (result >= 0 && rte_mempool_register_ops(&POOL) < 0)
 		result = -ENOSPC;
 	if (result < 0) {
@@ -674,7 +679,11 @@ static void *open_device(const struct catena_dpdk_device *asked, char *why, size
 		snprintf(why, len, "this DPDK has no driver %s in %s: `catena port list` lists those "
 			 "it has", asked->driver, RTE_EAL_PMD_PATH);
 	else if (error != 0)
-		say(why, len, "DPDK does not open it", error);
+		say(why, len,
+		    asked->is_card ? "DPDK does not open it (`dpdk-devbind.py --status` lists cards and "
+				     "their drivers)"
+				   : "DPDK does not open it (are the arguments in `device` right?)",
+		    error);
 	else
 		error = set_up(d, asked, why, len);
 	if (error != 0) {
@@ -751,7 +760,9 @@ static uint32_t rx_queue(struct device *d, uint16_t q, struct catena_dpdk_slot *
 {
 	struct rte_mbuf *burst[BURST];
 	uint32_t most = RTE_MIN(count, (uint32_t)BURST), filled = 0;
-	if (d->copies)
+	/* Software devices take buffers as packets come, some of them for all that they are asked for
+	 * or for none. A card has its own. */
+	if (!d->is_shown)
 		most = RTE_MIN(most, d->ready_count);
 	uint16_t n = rte_eth_rx_burst(d->id, q, burst, (uint16_t)most);
 	for (uint16_t i = 0; i < n; i++) {

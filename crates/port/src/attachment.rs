@@ -1,0 +1,121 @@
+//! An interface that goes away while a port runs, and returns: when it is looked for, and what is
+//! counted.
+//!
+//! Shared by the ports whose interface is the kernel's to keep (`tap`, `packet_socket`). The port
+//! lets go of an interface that is gone, so that nothing is received and what is to be sent fails,
+//! and the chain lives; it is looked for from time to time, on the data path's thread, which keeps
+//! the rights for it.
+
+use std::os::fd::OwnedFd;
+
+use catena_engine::nf::Nanos;
+use catena_engine::port::PortError;
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+/// How often it is looked for.
+const LOOK_NS: u64 = 100_000_000;
+/// Names of the counters.
+pub(crate) const COUNTERS: [&str; 2] = ["attached", "detached"];
+
+/// Whether a port has its interface, and how often that has changed.
+#[derive(Debug)]
+pub(crate) struct Attachment {
+    /// Times that the port got its interface, the first one included.
+    pub(crate) attached: u64,
+    /// Times that it lost it.
+    pub(crate) detached: u64,
+    next_look: Nanos,
+    is_closed: bool,
+    /// Why one that was there again could not be used.
+    refusal: Option<PortError>,
+}
+
+impl Attachment {
+    /// Of a port that has just been opened.
+    pub(crate) fn new() -> Self {
+        Self {
+            attached: 1,
+            detached: 0,
+            next_look: Nanos(0),
+            is_closed: false,
+            refusal: None,
+        }
+    }
+
+    /// Notes that the interface is gone.
+    pub(crate) fn lost(&mut self) {
+        self.detached += 1;
+    }
+
+    /// Whether one of that name is there, if it is time to look.
+    #[cold]
+    pub(crate) fn is_back(&mut self, name: &str, now: Nanos) -> bool {
+        if self.is_closed || now < self.next_look {
+            return false;
+        }
+        self.next_look = now.plus(LOOK_NS);
+        asking().is_ok_and(|socket| name_to_index(&socket, name).is_ok())
+    }
+
+    /// What the port has of the interface that is there again.
+    pub(crate) fn regained<T>(&mut self, opened: Result<T, PortError>) -> Option<T> {
+        match opened {
+            Ok(opened) => {
+                self.attached += 1;
+                self.refusal = None;
+                Some(opened)
+            }
+            Err(why) => {
+                self.refusal = Some(why);
+                None
+            }
+        }
+    }
+
+    /// Ends the looking; gives why an interface that was there could not be used.
+    pub(crate) fn close(&mut self) -> Option<PortError> {
+        self.is_closed = true;
+        self.refusal.take()
+    }
+
+    /// Names and values of what is counted.
+    pub(crate) fn counters(&self) -> [(&'static str, u64); 2] {
+        [(COUNTERS[0], self.attached), (COUNTERS[1], self.detached)]
+    }
+}
+
+/// A socket to ask about interfaces.
+fn asking() -> rustix::io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC;
+    socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_is_looked_for_from_time_to_time_until_the_port_is_closed() {
+        let mut attachment = Attachment::new();
+        assert!(attachment.is_back("lo", Nanos(5)));
+        assert!(!attachment.is_back("lo", Nanos(LOOK_NS)));
+        assert!(attachment.is_back("lo", Nanos(LOOK_NS + 5)));
+        assert!(!attachment.is_back("no such one", Nanos(9 * LOOK_NS)));
+        assert_eq!(attachment.close(), None);
+        assert!(!attachment.is_back("lo", Nanos(99 * LOOK_NS)));
+    }
+
+    #[test]
+    fn what_was_refused_is_told_unless_it_was_had_later() {
+        let refused = || PortError("busy".to_owned());
+        let mut attachment = Attachment::new();
+        attachment.lost();
+        assert_eq!(attachment.regained::<()>(Err(refused())), None);
+        assert_eq!(attachment.counters(), [("attached", 1), ("detached", 1)]);
+        assert_eq!(attachment.regained(Ok(7)), Some(7));
+        assert_eq!(attachment.close(), None);
+        assert_eq!(attachment.regained::<()>(Err(refused())), None);
+        assert_eq!(attachment.close(), Some(refused()));
+    }
+}
