@@ -124,6 +124,8 @@ fn element(source: &mut Source<'_>, program: &Program, number: usize) -> Element
         body,
         keyless,
         timeout,
+        // Told behind all code, whichever engine has run it.
+        changes: None,
     }
 }
 

@@ -375,7 +375,8 @@ steps:
     events:
       - { event: moved, values: [none, half], key: { ipv4.src: 10.0.0.1 } }
       - { event: moved, values: [half, whole], key: { ipv4.src: 10.0.0.1 } }
-  - { at: 50ms, events: [{ event: moved, values: [whole, half] }, { event: moved, values: [half] }] }
+  - at: 50ms
+    events: [{ event: moved, values: [whole, half] }, { event: moved, values: [half] }]
   - { at: 51ms, packet: one, events: [{ event: moved, values: [none, half] }] }
   - at: 52ms
     packet: two

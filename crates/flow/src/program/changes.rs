@@ -6,12 +6,20 @@
 //! state, so one that is made in another state has changed; one that is forgotten, has given way or
 //! whose time is over without a transition has ended.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Entry;
 
-use super::ir::{Element, FlowRegister};
+use super::ir::{Element, FlowRegister, Program};
 use super::queue::{KeyWords, Notices};
+
+impl Program {
+    /// The element of whose flows an event tells changes; none for events that code tells.
+    pub fn changes_of(&self, event: u16) -> Option<&Element> {
+        let mut elements = self.elements.iter();
+        elements.find(|element| element.changes == Some(event))
+    }
+}
 
 /// Who tells changes of an element's flows: nobody, for most elements.
 #[derive(Clone, Copy)]
@@ -34,7 +42,7 @@ impl<'a> Teller<'a> {
     }
 
     /// The label in an entry's state; the initial one without an entry.
-    pub(super) fn label(&self, state: &[std::sync::atomic::AtomicU64]) -> u64 {
+    pub(super) fn label(&self, state: &[AtomicU64]) -> u64 {
         let word = state.get(usize::from(self.label.word));
         let word = word.map_or(0, |word| word.load(Ordering::Relaxed));
         word >> self.label.shift & super::field::ones(self.label.width) as u64

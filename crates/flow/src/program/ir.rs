@@ -560,12 +560,6 @@ impl Element {
 }
 
 impl Program {
-    /// The element of whose flows an event tells changes; none for events that code tells.
-    pub fn changes_of(&self, event: u16) -> Option<&Element> {
-        let mut elements = self.elements.iter();
-        elements.find(|element| element.changes == Some(event))
-    }
-
     /// All operations of all elements.
     pub fn ops(&self) -> impl Iterator<Item = &Op> {
         self.elements
