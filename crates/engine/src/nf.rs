@@ -23,7 +23,7 @@ pub use amend::{Amend, Amends};
 pub use burst::Burst;
 pub use function::Nf;
 pub use hand_over::HandOver;
-pub use hook::Hook;
+pub use hook::{Hook, Sum, Sums};
 pub use keep::{Emission, Hold, Kept, Moved};
 pub use kind::{
     Access, BuildContext, BuiltNf, Inputs, NAME_BYTES_MAX, NfKind, NfPlan, NfState,

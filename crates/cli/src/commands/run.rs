@@ -374,7 +374,8 @@ fn probe_page(supervisor: &Supervisor, worker: usize) -> (Answer, Option<OwnedFd
     }
 }
 
-/// Asks a node, or all shards of one: then the answer is a map of theirs, by their names.
+/// Asks a node, or all shards of one: then the answer is a map of theirs, by their names, and what
+/// they come to stands under the node's own.
 fn ask_node(supervisor: &mut Supervisor, node: &str, request: &serde_json::Value) -> Answer {
     let is_sharded = supervisor.chain().node_index(node).is_none();
     let mut asked = match supervisor.ask(node, request) {
@@ -404,7 +405,11 @@ fn ask_node(supervisor: &mut Supervisor, node: &str, request: &serde_json::Value
     match answers.remove(node) {
         _ if !refusals.is_empty() => Answer::Error(refusals.join("; ")),
         Some(answer) if !is_sharded => Answer::Control(answer),
-        _ => Answer::Control(answers.into()),
+        _ => {
+            let sum = supervisor.sum(node, request, &answers.values().collect::<Vec<_>>());
+            answers.extend(sum.map(|sum| (node.to_owned(), sum)));
+            Answer::Control(answers.into())
+        }
     }
 }
 

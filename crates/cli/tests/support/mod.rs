@@ -353,10 +353,12 @@ nfs:
     type: flow
     shards: {shards}
     program:
+      globals: {{ seen: {{ width: 64, scope: merged }} }}
       elements:
         - name: tell
           key: [ip.src, ip.dst, l4.src_port, l4.dst_port]
           registers: {{ packets: 32 }}
+          before: [global.seen = global.seen + 1]
           transitions: [ {{ do: [flow.packets = flow.packets + 1, output(out)] }} ]
 links:
   - in -> tell -> out

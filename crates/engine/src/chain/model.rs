@@ -60,6 +60,10 @@ pub struct Node {
 }
 
 /// What a node is.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nodes are few, made once, and mostly functions"
+)]
 #[derive(Clone, Debug)]
 pub enum NodeKind {
     /// Packet input and output.

@@ -4,6 +4,15 @@
 
 use std::fmt;
 
+use serde_json::Value;
+
+/// What the answers of all shards come to, for a configuration and a request that each has
+/// answered; none if there is nothing that is of the node as a whole.
+pub type Sum = fn(config: &Value, request: &Value, answers: &[&Value]) -> Option<Value>;
+
+/// Whether, and how, a kind's answers are summed over shards.
+pub type Sums = Hook<Sum>;
+
 /// A function, if the kind has one. Of two plans of a kind it tells only whether both have it: a
 /// kind has one at most.
 #[derive(Clone, Copy)]

@@ -11,7 +11,7 @@ use std::ops::DerefMut;
 use super::amend::{Amend, Amends};
 use super::exchange::NfControl;
 use super::function::Nf;
-use super::hook::Hook;
+use super::hook::{Hook, Sum, Sums};
 use crate::config::{ConfigErrors, PortSide};
 use crate::drop_reason::{DropReason, OWN_REASON_COUNT_MAX};
 use crate::own_counters::COUNTER_COUNT_MAX;
@@ -90,6 +90,8 @@ pub struct NfPlan {
     pub splits_by: String,
     /// Whether, and how, what shards know goes with flows that get another shard.
     pub moves: Moves,
+    /// Whether, and how, answers of its shards come to one of the whole node.
+    pub sums: Sums,
     /// Whether packets that it changes, or makes, have the key of those that they came of.
     pub changes_no_key: bool,
     /// Whether it takes packets of which something is left to a network card: up to 64 KiB that
@@ -117,6 +119,7 @@ impl Default for NfPlan {
             sharding: Sharding::default(),
             splits_by: String::new(),
             moves: Moves::default(),
+            sums: Sums::default(),
             changes_no_key: false,
             carries_segments: false,
         }
@@ -214,6 +217,12 @@ impl NfPlan {
     /// is remembered elsewhere from one turn to the next.
     pub fn moved_by(mut self, make: MakeMover) -> Self {
         self.moves = Hook(Some(make));
+        self
+    }
+
+    /// As one whose shards' answers come to one so.
+    pub fn summed_by(mut self, sum: Sum) -> Self {
+        self.sums = Hook(Some(sum));
         self
     }
 

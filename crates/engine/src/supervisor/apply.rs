@@ -43,6 +43,9 @@ pub enum ApplyError {
     /// A worker is not running just now.
     #[error("worker {0} is being restarted; try again in a moment")]
     NotSettled(String),
+    /// A worker has not answered the last part of the change before, or of what took it back.
+    #[error("worker {0} is still at the change before; try again in a moment")]
+    StillChanging(String),
     /// A control request that changes a node has not been answered.
     #[error("a control request is changing {0}; try again in a moment")]
     Asked(String),
@@ -145,14 +148,17 @@ impl Supervisor {
         self.check_asked()?;
         let workers = self.instances.iter().zip(&self.placement.workers);
         let mut unsettled = workers.filter(|(instance, worker)| {
-            let is_busy = instance.changing != Changing::No;
             let runs = instance.state == State::Running && !instance.is_bypass;
-            !worker.nodes.is_empty() && (is_busy || !runs)
+            !worker.nodes.is_empty() && (!runs || instance.changing != Changing::No)
         });
-        match unsettled.next() {
-            Some((_, worker)) => Err(ApplyError::NotSettled(worker.name.clone())),
-            None => Ok(()),
-        }
+        let Some((instance, worker)) = unsettled.next() else {
+            return Ok(());
+        };
+        let why = match instance.state {
+            State::Running if !instance.is_bypass => ApplyError::StillChanging,
+            _ => ApplyError::NotSettled,
+        };
+        Err(why(worker.name.clone()))
     }
 
     /// Step 1.

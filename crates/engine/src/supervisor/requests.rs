@@ -21,8 +21,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::chain::Chain;
 use crate::chain::amendments::{Amended, Amendment, config_of, set_config};
+use crate::chain::{Chain, NodeKind};
 use crate::protocol::ToWorker;
 use crate::shard::name_in_file;
 use crate::supervisor::Supervisor;
@@ -98,6 +98,16 @@ impl Supervisor {
             (self.chain.nodes[node].name.clone(), id)
         });
         Ok(asked.collect())
+    }
+
+    /// What answers of all shards of a node of the file come to, if its kind says so.
+    pub fn sum(&self, name: &str, request: &Value, answers: &[&Value]) -> Option<Value> {
+        let first = *self.chain.nodes_named(name).first()?;
+        let node = &self.chain.nodes[first];
+        let NodeKind::Nf { plan, .. } = &node.kind else {
+            return None;
+        };
+        plan.sums.0?(config_of(node), request, answers)
     }
 
     /// Sends a request to a node; the answer is fetched by [`Supervisor::answer`].

@@ -38,6 +38,8 @@ use crate::{Cursor, Entry};
 const FLOW_COUNT_MAX: u64 = 1000;
 /// Events of an answer, at most.
 const EVENT_COUNT_MAX: u64 = 1024;
+/// Registers of an array that are shown, at most.
+pub(super) const GLOBAL_COUNT_SHOWN: u32 = 1024;
 /// Values that wait between the halves.
 pub(super) const EXCHANGE_CAPACITY: usize = 64;
 /// Packets that are traced for one request, at most.
@@ -407,7 +409,7 @@ fn state_of(element: &Element, entry: &Entry<'_>) -> Vec<NamedValue> {
 fn globals(running: &Flows) -> Value {
     let globals = &running.program().globals;
     let values = globals.iter().enumerate().map(|(number, global)| {
-        let shown = global.count.min(1024);
+        let shown = global.count.min(GLOBAL_COUNT_SHOWN);
         let all: Vec<u64> = (0..shown)
             .filter_map(|index| running.global(number, index))
             .collect();

@@ -120,6 +120,7 @@ fn nf_plan(planned: &Planned) -> NfPlan {
         plan = plan.allocates();
     }
     plan.moved_by(moving::mover)
+        .summed_by(sharding::sum)
         .splits_by(sharding::signature(program))
         .sharding(sharding::of(program))
 }

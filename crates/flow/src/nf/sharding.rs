@@ -9,10 +9,12 @@
 use catena_engine::config::ConfigErrors;
 use catena_engine::shard::table::Buckets;
 use catena_engine::shard::{Choice, Chooser, OwnKey, Sharding};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::control::GLOBAL_COUNT_SHOWN;
 use super::planned::{load, plan};
 use crate::KeyedHash;
+use crate::program::field::ones;
 use crate::program::ir::{Element, Fact, Key, Op, Program, Scope, Value as Operand};
 use crate::program::keys::Keys;
 
@@ -152,6 +154,33 @@ fn reads_metadata(key: &Key, count: usize) -> bool {
             Op::Bytes { at, .. } => is_metadata(at),
             _ => false,
         })
+}
+
+/// Registers that are `merged`, summed over what shards answer to `{"show": "globals"}`: in their
+/// width, as one register would have counted.
+pub(super) fn sum(config: &Value, request: &Value, answers: &[&Value]) -> Option<Value> {
+    if request.get("show").and_then(Value::as_str) != Some("globals") {
+        return None;
+    }
+    let program = plan(config).ok()?.program;
+    let merged = program.globals.iter();
+    let merged = merged.filter(|global| global.scope == Scope::Merged);
+    let sums = merged.map(|global| {
+        let add = |a: u64, b: &Value| a.wrapping_add(b.as_u64().unwrap_or(0));
+        let within = |sum: u64| sum & ones(global.width) as u64;
+        let of_shards = answers.iter().map(|answer| &answer[&global.name]);
+        let value = match global.count {
+            1 => json!(within(of_shards.fold(0, add))),
+            count => {
+                let at = |at: u32| of_shards.clone().map(move |all| &all[at as usize]);
+                let shown = 0..count.min(GLOBAL_COUNT_SHOWN);
+                shown.map(|one| within(at(one).fold(0, add))).collect()
+            }
+        };
+        (global.name.clone(), value)
+    });
+    let sums: serde_json::Map<String, Value> = sums.collect();
+    (!sums.is_empty()).then_some(Value::Object(sums))
 }
 
 fn chooser(config: &Value, choice: Choice) -> Result<Box<dyn Chooser>, ConfigErrors> {
