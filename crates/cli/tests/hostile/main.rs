@@ -361,6 +361,7 @@ run: { mode: process }
     for name in ["one", "two"] {
         let counters = &node(&status, name).counters;
         assert_eq!(counters["threads"], 0, "{status:#?}");
+        assert!(counters["shared"] > 0, "{status:#?}");
         assert_eq!(counters["holes"], 0, "{status:#?}");
         assert_eq!(counters["peeks"], 0, "{status:#?}");
         let got = counters["mebibytes"];

@@ -181,6 +181,7 @@ pub(crate) static FLOODER: NfKind = NfKind {
 struct Greedy {
     threads: u64,
     mebibytes: u64,
+    shared: u64,
     holes: u64,
     peeks: u64,
     has_tried: bool,
@@ -218,6 +219,7 @@ impl Greedy {
             let options = std::fs::OpenOptions::new().write(true).open(path);
             let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             let is_cut = options.is_ok_and(|file| fallocate(file, hole, 0, 1 << 20).is_ok());
+            self.shared += 1;
             self.holes += u64::from(is_cut);
         }
         let supervisor = std::os::unix::process::parent_id();
@@ -239,6 +241,7 @@ impl Nf for Greedy {
             ("tried", u64::from(self.has_tried)),
             ("threads", self.threads),
             ("mebibytes", self.mebibytes),
+            ("shared", self.shared),
             ("holes", self.holes),
             ("peeks", self.peeks),
         ]);
@@ -251,7 +254,7 @@ pub(crate) static GREEDY: NfKind = NfKind {
     example: "{}",
     schema: || schemars::schema_for!(()),
     plan: |_, _| {
-        let counters = ["tried", "threads", "mebibytes", "holes", "peeks"];
+        let counters = ["tried", "threads", "mebibytes", "shared", "holes", "peeks"];
         Ok(NfPlan::new().counters(counters))
     },
     build: |_, _| Ok(BuiltNf::new(Greedy::default())),

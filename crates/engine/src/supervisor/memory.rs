@@ -312,3 +312,44 @@ pub(super) fn needed_by(placement: &Placement, worker: usize) -> Vec<RegionName>
     }
     needed
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::chain::Chain;
+    use crate::placement::place;
+    use crate::supervisor::simulation::registry;
+
+    /// Of each pool that an NF between two ports is given, whether it may write it.
+    fn given(trust: &str) -> Vec<bool> {
+        let text = format!(
+            "name: c\nports:\n  in: {{ source: {{}} }}\n  out: {{ drain: {{}} }}\n\
+             nfs:\n  b: {{ type: count }}\nlinks:\n\
+             \x20 - {{ link: in -> b, trust: {trust} }}\n\
+             \x20 - {{ link: b -> out, trust: {trust} }}\nrun: {{ mode: process }}\n"
+        );
+        let chain = Chain::parse(&text, Path::new("."), registry(), None);
+        let chain = chain.unwrap().chain;
+        let placement = place(&chain).unwrap();
+        let node = chain.nodes.iter().position(|node| node.name == "b");
+        let worker = placement.worker_of[node.unwrap()];
+        let needed = needed_by(&placement, worker);
+        let of = |id: u16| placement.pools.iter().find(|pool| pool.id == id).unwrap();
+        let pools = needed.into_iter().filter_map(|region| match region {
+            RegionName::Pool(id) => Some(of(id).writable),
+            _ => None,
+        });
+        pools.collect()
+    }
+
+    /// Others' pools are the memory by which it could read or change what is not its own.
+    #[test]
+    fn a_receiver_is_given_what_its_links_say_and_no_more() {
+        let (shared, read_only) = (given("shared"), given("ro"));
+        assert!(!shared.is_empty() && shared.iter().all(|may_write| *may_write));
+        assert!(!read_only.is_empty() && read_only.iter().all(|may_write| !may_write));
+        assert!(given("copy").is_empty());
+    }
+}

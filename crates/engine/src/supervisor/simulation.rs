@@ -5,25 +5,31 @@
 //! is who gets to run when, what time it is, and who is killed. All of it follows from one number,
 //! so that a history which ends badly can be had again. Wherever the supervisor would wait
 //! (`Supervisor::step`), the others go on for some steps: each half of each worker by itself, in
-//! any order. A worker dies between two steps, never within a turn: what a kill leaves there is
-//! tried by models of the ring and by real kills. So may the supervisor, and another takes over.
+//! any order. A worker dies between two steps, or within a turn where an NF gets packets (`fuse`):
+//! what a kill leaves at each instruction is tried by models of the ring and by real kills. So may
+//! the supervisor die, and another takes over.
 //!
-//! - `histories`: chains, changes, and what must hold at the end.
+//! - `histories`: chains, changes, and what must hold at the end; `accounts`: what must hold all
+//!   the time.
 //! - `courses`: some that went wrong once; `branches`: of chains that are no line; `passing`: of
-//!   sources that go.
-//! - `ports`: a source and a sink.
+//!   sources that go; `torn`: of deaths within a turn.
+//! - `ports`: a source and a sink; `fuse`: an NF.
 
+mod accounts;
 mod branches;
 mod courses;
+mod fuse;
 mod histories;
 mod passing;
 mod ports;
+mod torn;
 
 pub(super) use ports::registry;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -31,6 +37,7 @@ use catena_shm::tsc::Clock;
 use rustix::event::Timespec;
 use rustix::pipe::pipe;
 
+use self::accounts::Accounts;
 use crate::supervisor::Supervisor;
 use crate::supervisor::body::Body;
 use crate::wait::WaitBasis;
@@ -87,6 +94,8 @@ const STEPS: [Step; 3] = [Step::Listen, Step::Report, Step::Turn];
 #[derive(Clone, Copy, Debug)]
 enum Deed {
     Kill(u32),
+    /// It dies within a turn, with packets in hand, if it has a fuse and gets some; else as above.
+    Tear(u32),
     Hang(u32),
     /// Its control thread hears nothing any more, and says nothing; its data path turns.
     Deafen(u32),
@@ -130,6 +139,11 @@ struct World {
     has_died: bool,
     /// How many were killed.
     killed: u32,
+    /// What those held that have died, by process number.
+    left: BTreeMap<u32, u64>,
+    /// Those that died within a turn.
+    torn: BTreeSet<u32>,
+    accounts: Accounts,
     /// What workers said at an end that nobody had asked for.
     faults: Vec<String>,
 }
@@ -151,6 +165,15 @@ const FIRST_PROCESS: u32 = 1 << 24;
 
 /// Why a supervisor stops in the middle of what it does.
 struct Died;
+
+/// What `act` comes to; none if something of this kind is thrown in it.
+fn unless<Thrown: 'static, T>(act: impl FnOnce() -> T) -> Option<T> {
+    match catch_unwind(AssertUnwindSafe(act)) {
+        Ok(result) => Some(result),
+        Err(payload) if payload.is::<Thrown>() => None,
+        Err(payload) => resume_unwind(payload),
+    }
+}
 
 fn with<T>(act: impl FnOnce(&mut World) -> T) -> Option<T> {
     WORLD.with_borrow_mut(|world| world.as_mut().map(act))
@@ -174,6 +197,9 @@ impl World {
             dies_in: None,
             has_died: false,
             killed: 0,
+            left: BTreeMap::new(),
+            torn: BTreeSet::new(),
+            accounts: Accounts::default(),
             faults: Vec::new(),
         };
         WORLD.set(Some(world));
@@ -210,8 +236,10 @@ impl World {
 
     fn act(&mut self, deed: Deed) {
         match deed {
-            Deed::Kill(process) if self.workers.remove(&process).is_some() => self.killed += 1,
-            Deed::Kill(_) => {}
+            Deed::Kill(process) => self.killed += u32::from(self.end(process)),
+            Deed::Tear(process) => {
+                self.killed += u32::from(self.tear(process) || self.end(process));
+            }
             Deed::Hang(process) => self.hang(process),
             Deed::Deafen(process) => {
                 self.deaf.insert(process);
@@ -223,6 +251,28 @@ impl World {
             }
             Deed::Wake => self.wake(),
         }
+    }
+
+    /// A worker is no more; says whether there was one.
+    fn end(&mut self, process: u32) -> bool {
+        let ended = self.workers.remove(&process);
+        if let Some(living) = &ended {
+            self.left.insert(process, living.worker.held());
+        }
+        ended.is_some()
+    }
+
+    /// Has a worker die within a turn, if it gets to a fuse in it; says whether it did.
+    fn tear(&mut self, process: u32) -> bool {
+        let now = u64::try_from(self.passed.as_nanos()).unwrap_or(u64::MAX);
+        let is_hung = self.hung.contains_key(&process);
+        let living = self.workers.get_mut(&process).filter(|_| !is_hung);
+        let is_torn = living.is_some_and(|living| fuse::lit(|| living.worker.turn(now)).is_none());
+        if is_torn {
+            self.end(process);
+            self.torn.insert(process);
+        }
+        is_torn
     }
 
     fn hang(&mut self, process: u32) {
@@ -279,8 +329,8 @@ impl World {
         if self.kills > 0 && self.random.once_in(self.kill_every) {
             self.kills -= 1;
             self.killed += 1;
-            self.workers.remove(&process);
-            return true;
+            let is_torn = self.random.once_in(2) && self.tear(process);
+            return is_torn || self.end(process);
         }
         if self.hangs > 0 && self.random.once_in(self.kill_every) {
             self.hangs -= 1;
@@ -309,6 +359,7 @@ impl World {
             return false;
         };
         chosen[step as usize] = self.passed;
+        let held = worker.held();
         let done = match step {
             Step::Listen => worker.listen(),
             Step::Report => worker.report().map(|()| false),
@@ -317,12 +368,20 @@ impl World {
         let is_over = done.is_err() || worker.is_over();
         if let Err(error) = &done {
             self.faults.push(error.to_string());
+            self.left.insert(process, held);
         }
         if is_over {
             self.workers.remove(&process);
         }
         done.unwrap_or(true)
     }
+}
+
+/// What NFs of each process hold, also of those that have died.
+fn held(workers: &BTreeMap<u32, Living>, left: &BTreeMap<u32, u64>) -> BTreeMap<u32, u64> {
+    let living = workers.iter();
+    let living = living.map(|(process, living)| (*process, living.worker.held()));
+    left.clone().into_iter().chain(living).collect()
 }
 
 /// What time it is, in a simulation.
@@ -347,7 +406,12 @@ pub(super) fn measured(pollers: usize, cores: usize) -> (Clock, WaitBasis) {
 /// The supervisor waits for at most `timeout`: others go on. Gives how long it is to wait really.
 pub(super) fn go_on(supervisor: &Supervisor, timeout: Timespec) -> Timespec {
     may_die();
-    with(|world| world.do_deeds(supervisor));
+    with(|world| {
+        let (workers, left) = (&world.workers, &world.left);
+        let held = || held(workers, left);
+        world.accounts.look(supervisor, &world.torn, held);
+        world.do_deeds(supervisor);
+    });
     let patience = Duration::try_from(timeout).unwrap_or(Duration::from_secs(1));
     let at_once = Timespec {
         tv_sec: 0,
@@ -365,7 +429,7 @@ pub(super) fn may_die() {
         left.is_none().then_some(())
     });
     if dies.flatten().is_some() {
-        std::panic::resume_unwind(Box::new(Died));
+        resume_unwind(Box::new(Died));
     }
 }
 
@@ -393,7 +457,20 @@ pub(super) fn start(socket: OwnedFd, token: &str) -> Body {
 
 /// Kills a worker; says whether it is, or was, one of a simulation.
 pub(super) fn kill(process: u32) -> bool {
-    with(|world| drop(world.workers.remove(&process))).is_some()
+    with(|world| world.end(process)).is_some()
+}
+
+/// Looks at all accounts now.
+fn look_at_all(supervisor: &Supervisor) {
+    with(|world| {
+        let held = held(&world.workers, &world.left);
+        world.accounts.look_at_all(supervisor, &world.torn, &held);
+    });
+}
+
+/// What did not hold of this history's accounts, if there was something.
+fn broken() -> Option<String> {
+    with(|world| world.accounts.broken.clone()).flatten()
 }
 
 /// Keeps an estate. The keeper only reacts: in a thread of its own it changes no history.

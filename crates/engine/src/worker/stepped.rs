@@ -56,6 +56,15 @@ impl Stepped {
         self.life.is_none()
     }
 
+    /// Packets that its NFs hold between turns.
+    pub(crate) fn held(&self) -> u64 {
+        let (Some(Life::Running(_, runner)) | Some(Life::Stopping(_, runner))) = &self.life else {
+            return 0;
+        };
+        let nodes = runner.graph.nodes.iter();
+        nodes.map(|node| node.holding.hold.count()).sum()
+    }
+
     /// Its control thread takes one record, if there is one; says whether there was.
     pub(crate) fn listen(&mut self) -> Result<bool, ServeError> {
         let heard;

@@ -132,6 +132,71 @@ fn a_confined_thread_has_nobody_signalled_and_opens_itself_to_nobody() {
     assert_eq!(ptracer, (-1, Some(libc::EPERM)));
 }
 
+/// Why a system call with these arguments failed, in a confined thread and, before, in one that is
+/// not.
+fn refusals(number: libc::c_long, [a, b, c]: [i64; 3]) -> [Option<i32>; 2] {
+    let call = move || {
+        // SAFETY: descriptors that are none, requests and numbers; pointers are null or refused by
+        // the kernel as unmapped, so nothing is read or written.
+        let result = unsafe { libc::syscall(number, a, b, c, a, b, c) };
+        let error = io::Error::last_os_error().raw_os_error();
+        error.filter(|_| result == -1)
+    };
+    [call(), confined(call)]
+}
+
+#[test]
+fn a_confined_thread_says_nothing_to_the_shell_of_its_terminal() {
+    let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+    for request in [
+        libc::TIOCSTI,
+        libc::TIOCLINUX,
+        libc::TIOCSCTTY,
+        libc::TIOCSPGRP,
+        libc::TIOCSETD,
+        libc::TIOCCONS,
+    ] {
+        let request = i64::try_from(request).unwrap();
+        let fd = i64::from(socket.as_raw_fd());
+        let [before, confined] = refusals(libc::SYS_ioctl, [fd, request, 0]);
+        assert_ne!(before, Some(libc::EPERM), "{request:#x}");
+        assert_eq!(confined, Some(libc::EPERM), "{request:#x}");
+    }
+}
+
+/// Told by arguments that no kernel takes, so that nothing happens where it is not refused.
+#[test]
+fn a_confined_thread_looks_into_nobody_and_leaves_the_machine_as_it_is() {
+    for number in [
+        libc::SYS_ptrace,
+        libc::SYS_process_vm_readv,
+        libc::SYS_process_vm_writev,
+        libc::SYS_process_madvise,
+        libc::SYS_pidfd_getfd,
+        libc::SYS_kcmp,
+        libc::SYS_perf_event_open,
+        libc::SYS_userfaultfd,
+        libc::SYS_io_uring_setup,
+        libc::SYS_open_by_handle_at,
+        libc::SYS_mount,
+        libc::SYS_umount2,
+        libc::SYS_setns,
+        libc::SYS_unshare,
+        libc::SYS_keyctl,
+        libc::SYS_finit_module,
+        libc::SYS_swapon,
+        libc::SYS_sethostname,
+        libc::SYS_clock_settime,
+    ] {
+        let refused = confined(move || {
+            // SAFETY: no argument is a descriptor, a process, an address or a flag of anybody's.
+            let result = unsafe { libc::syscall(number, -1_i64, -1_i64, -1_i64, -1_i64, -1_i64) };
+            (result, io::Error::last_os_error().raw_os_error())
+        });
+        assert_eq!(refused, (-1, Some(libc::EPERM)), "system call {number}");
+    }
+}
+
 #[test]
 fn a_thread_that_may_start_none_is_told_that_there_are_too_many() {
     let error = confined(|| {

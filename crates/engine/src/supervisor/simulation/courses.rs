@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::histories::{Besides, Draft, History, Nf, every_life};
 use super::ports::{ACCOUNT, Account};
-use super::{Deed, Moment, World, living, with};
+use super::{Deed, Moment, World, broken, living, with};
 use crate::drop_reason::DropReason;
 use crate::protocol::FromWorker;
 use crate::supervisor::Supervisor;
@@ -66,6 +66,7 @@ fn live(
         script(&mut history, seed)?;
         history.drain_and_check()
     })();
+    let end = broken().map_or(end, Err);
     super::WORLD.take();
     end
 }

@@ -2,13 +2,12 @@
 //! hold at the end of each.
 
 use std::fmt::Write;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::ports::{ACCOUNT, Account, registry};
-use super::{Deed, Died, Random, World, living, with};
+use super::{Deed, Died, Random, World, broken, living, look_at_all, unless, with};
 use crate::chain::Chain;
 use crate::drop_reason::DropReason;
 use crate::stats::NodeCounters;
@@ -48,8 +47,9 @@ pub(super) struct Besides {
 }
 
 /// Types with what they are told.
-const KINDS: [&str; 6] = [
+const KINDS: [&str; 7] = [
     "count",
+    "fuse",
     "macswap",
     "policer, rate: 50kpps, burst: 20",
     "policer, rate: 1Mpps, burst: 9",
@@ -80,7 +80,7 @@ impl Draft {
         self.names += 1;
         let kinds = match self.trust {
             // What only looks may see what it cannot write.
-            "ro" => &KINDS[..1],
+            "ro" => &KINDS[..2],
             _ => &KINDS[..],
         };
         let nf = Nf {
@@ -176,15 +176,6 @@ fn has_hung() -> bool {
     with(|world| world.has_hung()).unwrap_or(false)
 }
 
-/// What a supervisor that has died came to.
-fn unless_it_dies<T>(act: impl FnOnce() -> T) -> Option<T> {
-    match catch_unwind(AssertUnwindSafe(act)) {
-        Ok(result) => Some(result),
-        Err(payload) if payload.is::<Died>() => None,
-        Err(payload) => resume_unwind(payload),
-    }
-}
-
 impl<'a> History<'a> {
     /// Of a chain that begins as `draft`.
     pub(super) fn of(seed: u64, root: &'a Path, draft: Draft) -> Self {
@@ -235,16 +226,20 @@ impl<'a> History<'a> {
     fn go_on(&mut self) -> Result<(), String> {
         let steps = self.random.below(40);
         let changes = self.random.once_in(2);
-        let is_stopped = unless_it_dies(|| {
+        let is_stopped = unless::<Died, _>(|| {
             for _ in 0..steps {
                 self.supervisor().step(Duration::from_millis(1), &[]);
             }
             if changes { self.change() } else { Ok(()) }
         });
-        match is_stopped {
+        let result = match is_stopped {
             Some(result) => result,
             None => self.take_over(),
+        };
+        if let Some(supervisor) = &self.supervisor {
+            look_at_all(supervisor);
         }
+        result
     }
 
     fn change(&mut self) -> Result<(), String> {
@@ -283,7 +278,7 @@ impl<'a> History<'a> {
     /// As [`Self::become_what`], and the supervisor dies after so many more of its waits.
     pub(super) fn dies_in_change(&mut self, draft: Draft, waits: u32) -> Result<(), String> {
         with(|world| world.dies_in = Some(waits));
-        match unless_it_dies(|| self.become_what(draft)) {
+        match unless::<Died, _>(|| self.become_what(draft)) {
             Some(result) => result,
             None => self.take_over(),
         }
@@ -359,6 +354,7 @@ impl<'a> History<'a> {
                     return Err(format!("it does not drain: {:#?}", supervisor.status()));
                 }
             }
+            look_at_all(supervisor);
         }
         supervisor.stop(Duration::from_secs(10));
         self.check(is_drained)
@@ -428,7 +424,7 @@ impl<'a> History<'a> {
 }
 
 /// Packets that were dropped or died, wherever that was, also in nodes that are no more.
-fn lost(supervisor: &Supervisor) -> u64 {
+pub(super) fn lost(supervisor: &Supervisor) -> u64 {
     let counters = every_life(supervisor);
     let dropped: u64 = counters.iter().map(NodeCounters::dropped).sum();
     dropped + supervisor.past.killed.values().sum::<u64>()
@@ -483,6 +479,7 @@ fn live(seed: u64, root: &Path) -> Result<(), String> {
         }
         history.end()
     })();
+    let result = broken().map_or(result, Err);
     let world = super::WORLD.take();
     result.map_err(|why| {
         let events = history.supervisor.iter_mut();

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 use super::Random;
+use super::fuse::FUSE;
 use crate::chain::Registry;
 use crate::nf::Nanos;
 use crate::port::{Port, PortKind, PortNeeds, PortRole, RxBurst, RxState, TxBurst};
@@ -167,7 +168,7 @@ impl Account {
 pub(in crate::supervisor) fn registry() -> &'static Registry {
     static REGISTRY: OnceLock<Registry> = OnceLock::new();
     REGISTRY.get_or_init(|| Registry {
-        nfs: crate::nfs::KINDS.to_vec(),
+        nfs: [crate::nfs::KINDS, &[&FUSE]].concat(),
         ports: vec![&SOURCE, &SINK, &BOTH],
         wraps: Vec::new(),
         files: Vec::new(),
