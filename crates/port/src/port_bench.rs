@@ -50,6 +50,8 @@ impl fmt::Debug for PortBench {
 pub struct Received {
     /// The packets' bytes.
     pub packets: Vec<Vec<u8>>,
+    /// Their tags.
+    pub tags: Vec<u16>,
     /// What the port knew afterwards.
     pub state: RxState,
 }
@@ -202,11 +204,13 @@ impl PortBench {
             .iter()
             .map(|packet| packet.bytes().to_vec())
             .collect();
+        let tags = packets.iter().map(Packet::tag).collect();
         for packet in packets {
             self.pools.free(packet);
         }
         Received {
             packets: bytes,
+            tags,
             state,
         }
     }

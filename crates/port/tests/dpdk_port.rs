@@ -1,78 +1,24 @@
 //! The `dpdk` port with the DPDK of this machine: the plug-in is built, and devices that need no
 //! card and no peer are opened in this process.
 
+mod dpdk_plugin;
+
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
-use std::time::{Duration, Instant};
+use std::path::Path;
 
 use catena_engine::nf::Nanos;
 use catena_engine::pools::Pools;
-use catena_engine::port::{Opening, PortError, RxState};
+use catena_engine::port::{Opening, RxState};
 use catena_port::capture::CaptureReader;
-use catena_port::dpdk::{self, BuildError};
+use catena_port::dpdk;
 use catena_port::port_bench::PortBench;
 use catena_shm::pool::{PoolGeometry, PoolOwner};
 use catena_shm::region::Sharing;
+use dpdk_plugin::{config, frames, open, plugin, until};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
 };
 use serde_json::{Value, json};
-
-/// The plug-in, built once; none, with the reason, where there is no DPDK to build against.
-static PLUGIN: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| {
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("dpdk_port/catena_dpdk.so");
-    match dpdk::build(&file) {
-        Ok(_) => Ok(file),
-        Err(why @ (BuildError::NoDpdk | BuildError::NoProgram { .. })) => Err(why.to_string()),
-        Err(why) => panic!("{why}"),
-    }
-});
-
-fn plugin(test: &str) -> Option<&'static Path> {
-    match &*PLUGIN {
-        Ok(file) => Some(file),
-        Err(why) => {
-            println!("SKIP {test}: {why}");
-            None
-        }
-    }
-}
-
-fn open(plugin: &Path, device: &str, more: Value) -> Result<PortBench, PortError> {
-    let config = config(plugin, device, more);
-    PortBench::open(&dpdk::KIND, &config, Path::new("."))
-}
-
-fn config(plugin: &Path, device: &str, more: Value) -> Value {
-    let mut config = json!({ "device": device, "plugin": plugin, "ring": 64, "idle": "0us" });
-    let (Value::Object(config_map), Value::Object(more)) = (&mut config, more) else {
-        panic!("settings are a map");
-    };
-    config_map.extend(more);
-    config
-}
-
-fn frames(count: u8, len: usize) -> Vec<Vec<u8>> {
-    let frame = |seed: u8| (0..len).map(|at| seed.wrapping_add(at as u8)).collect();
-    (0..count).map(frame).collect()
-}
-
-/// Turns of some ports, with the time that passes, until it is as wanted.
-fn until(
-    what: &str,
-    ports: &mut [&mut PortBench],
-    mut is_so: impl FnMut(&mut [&mut PortBench]) -> bool,
-) {
-    let started = Instant::now();
-    while !is_so(ports) {
-        assert!(started.elapsed() < Duration::from_secs(30), "{what}");
-        for port in &mut *ports {
-            port.now = Nanos(u64::try_from(started.elapsed().as_nanos()).unwrap());
-            port.reap();
-        }
-    }
-}
 
 #[test]
 fn without_a_plugin_the_command_that_builds_it_is_told() {
@@ -162,6 +108,11 @@ fn what_cannot_be_opened_says_why_and_leaves_nothing() {
             "net_null44,size=64",
             json!({ "check_sums": true }),
             "leave out `check_sums`",
+        ),
+        (
+            "net_null47,size=64",
+            json!({ "flows": [{ "match": { "ip": 4 }, "mark": 1 }] }),
+            "leave out `flows`",
         ),
         ("net_null45,nonsense=1", json!({}), "net_null45"),
         ("ffff:ff:1f.6", json!({}), "ffff:ff:1f.6"),

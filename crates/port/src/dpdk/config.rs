@@ -8,6 +8,8 @@ use catena_engine::units::Span;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::flows::{self, Flow};
+use super::sys::Rule;
 use crate::opening::resolve;
 
 /// Longest text that names a device, in bytes.
@@ -72,6 +74,9 @@ pub struct Config {
     check_sums: bool,
     /// Spread flows over the queues by the `outer` or the `inner` headers.
     rss: Option<Rss>,
+    /// Packets that the device itself gives to a queue, or marks.
+    #[serde(default)]
+    flows: Vec<Flow>,
     /// How long it may rest when nothing has come for a while; `0us` has it never rest.
     #[serde(default = "idle")]
     idle: Span,
@@ -189,6 +194,7 @@ pub(super) struct Settings {
     pub(super) promiscuous: bool,
     pub(super) check_sums: bool,
     pub(super) rss: Option<Rss>,
+    pub(super) rules: Vec<Rule>,
     pub(super) idle_ns: u64,
     pub(super) receives: bool,
     pub(super) sends: bool,
@@ -278,6 +284,7 @@ impl Config {
                 "give 0us to 10ms",
             ));
         }
+        flows::check(&self.flows, self.queues, &mut errors);
         if errors.is_empty() {
             Ok(PortRole::of(true, true))
         } else {
@@ -303,6 +310,7 @@ impl Config {
             promiscuous: self.promiscuous,
             check_sums: self.check_sums,
             rss: self.rss,
+            rules: flows::rules(&self.flows),
             idle_ns: self.idle.ns,
             receives: opening.receives,
             sends: opening.sends,
@@ -339,6 +347,10 @@ mod tests {
             (json!({ "device": "net_null0", "mtu": 70_000 }), "mtu"),
             (json!({ "device": "net_null0", "rss": "both" }), "rss"),
             (json!({ "device": "net_null0", "idle": "1s" }), "idle"),
+            (
+                json!({ "device": "net_null0", "flows": [{ "match": { "ip": 4 }, "queue": 1 }] }),
+                "flows/0/queue",
+            ),
             (
                 json!({ "device": "net_virtio_user0,path=/a", "memory": "pool" }),
                 "memory",

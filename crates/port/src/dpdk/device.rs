@@ -100,6 +100,7 @@ pub(super) fn open(settings: &Settings, memory: &PoolMemory) -> Result<Device, D
             Some(Rss::Outer) => 1,
             Some(Rss::Inner) => 3,
         },
+        rules: &settings.rules,
         is_card: driver.is_none(),
         stays: stays(settings),
     };

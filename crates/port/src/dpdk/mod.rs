@@ -14,6 +14,7 @@ mod config;
 mod counts;
 mod device;
 mod error;
+mod flows;
 mod plugin;
 mod port;
 mod share;

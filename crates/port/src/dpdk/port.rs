@@ -345,6 +345,9 @@ impl Port for DpdkPort {
             let is_whole = slot.flags & BAD_SUM == 0;
             let offset = packet.buffer_offset().saturating_add(slot.offset);
             if is_whole && packet.lie_at(offset, slot.len).is_ok() {
+                if slot.mark() != 0 {
+                    packet.set_tag(slot.mark());
+                }
                 burst.push(packet);
             } else {
                 self.counts.bad_sum += u64::from(!is_whole);

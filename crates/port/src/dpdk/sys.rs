@@ -16,7 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use catena_shm::pool::PoolMemory;
 
 /// `CATENA_DPDK_ABI`.
-const ABI: u32 = 2;
+const ABI: u32 = 3;
 /// Longest text that says why, in bytes.
 const WHY_LEN: usize = 512;
 const PAGE: u64 = 4096;
@@ -41,7 +41,37 @@ struct RawDevice {
     rss: u32,
     is_card: u32,
     stays: u32,
+    rules: *const Rule,
+    rule_count: u32,
 }
+
+/// `struct catena_dpdk_rule`: which packets the device tells apart, and what it does with them.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rule {
+    /// Addresses of IPv6, or of IPv4 in the first four bytes.
+    pub(super) source: [u8; 16],
+    pub(super) destination: [u8; 16],
+    pub(super) has_source: u32,
+    pub(super) has_destination: u32,
+    /// 4, 6, or 0: not looked at.
+    pub(super) ip: u32,
+    /// Of IP; 0: not looked at.
+    pub(super) protocol: u32,
+    /// These five: [`ANY`] if they are not looked at, or not said.
+    pub(super) ether_type: u32,
+    pub(super) vlan: u32,
+    pub(super) source_port: u32,
+    pub(super) destination_port: u32,
+    pub(super) queue: u32,
+    /// 16 bits; 0: none.
+    pub(super) mark: u32,
+    /// The lowest comes first.
+    pub(super) priority: u32,
+}
+
+/// `ANY`.
+pub(super) const ANY: u32 = u32::MAX;
 
 /// `struct catena_dpdk_slot`: where a packet lies.
 #[repr(C)]
@@ -52,8 +82,17 @@ pub(super) struct Slot {
     /// From the start of the buffer.
     pub(super) offset: u32,
     pub(super) len: u32,
-    /// [`BAD_SUM`], [`TOO_LONG`] or the plug-in's others.
+    /// [`BAD_SUM`], [`TOO_LONG`] or the plug-in's others; of one received, its mark in the high
+    /// half.
     pub(super) flags: u32,
+}
+
+impl Slot {
+    /// What a rule has the device mark the packet with; 0 if none does.
+    #[inline]
+    pub(super) const fn mark(&self) -> u16 {
+        (self.flags >> 16) as u16
+    }
 }
 
 /// The device has found a wrong checksum in the packet.
@@ -124,6 +163,7 @@ pub(super) struct Asked<'a> {
     pub(super) check_sums: bool,
     /// 0: none; 1: by the outer header; 3: by the inner one.
     pub(super) rss: u32,
+    pub(super) rules: &'a [Rule],
     pub(super) is_card: bool,
     /// It must not be closed before the process ends: it is only stopped.
     pub(super) stays: bool,
@@ -232,9 +272,11 @@ impl Library {
             rss: asked.rss,
             is_card: asked.is_card.into(),
             stays: asked.stays.into(),
+            rules: asked.rules.as_ptr(),
+            rule_count: count(asked.rules),
         };
         let mut why = [0_u8; WHY_LEN];
-        // SAFETY: both texts live until the call returns, and are copied; the memory is mapped as
+        // SAFETY: texts and rules live until the call returns, and are copied; the memory is mapped as
         // long as `Device` keeps `memory`; a text that says why has room for that length.
         let device = unsafe { (self.0.open)(&raw, why.as_mut_ptr().cast(), why.len()) };
         let raw = NonNull::new(device).ok_or_else(|| text_of(&why))?;

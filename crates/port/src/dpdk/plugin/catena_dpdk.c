@@ -35,6 +35,7 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
+#include <rte_flow.h>
 #include <rte_lcore.h>
 #include <rte_log.h>
 #include <rte_mbuf.h>
@@ -43,7 +44,7 @@
 #include <rte_spinlock.h>
 #include <rte_version.h>
 
-#define CATENA_DPDK_ABI 2
+#define CATENA_DPDK_ABI 3
 #define QUEUES_MAX 16
 #define BURST 256
 /* Ethernet header and checksum. */
@@ -55,6 +56,20 @@
 #define TEXT 512
 
 /* ---- what crosses the edge ---- */
+
+/* Which packets the device tells apart, and what it does with them. */
+struct catena_dpdk_rule {
+	uint8_t source[16], destination[16]; /* IPv4: the first four bytes */
+	uint32_t has_source, has_destination;
+	uint32_t ip;	   /* 4, 6, or 0: not looked at */
+	uint32_t protocol; /* of IP; 0: not looked at */
+	/* ANY: not looked at, or not said */
+	uint32_t ether_type, vlan, source_port, destination_port, queue;
+	uint32_t mark;	   /* 16 bits; 0: none */
+	uint32_t priority; /* the lowest comes first */
+};
+
+#define ANY UINT32_MAX
 
 struct catena_dpdk_device {
 	const char *args;   /* as DPDK takes them: name or address, and arguments */
@@ -73,6 +88,8 @@ struct catena_dpdk_device {
 	uint32_t rss;	     /* RSS_* */
 	uint32_t is_card;    /* reads and writes memory by itself: has to be shown it */
 	uint32_t stays;	     /* must not be closed before the process ends (see `release`) */
+	const struct catena_dpdk_rule *rules;
+	uint32_t rule_count;
 };
 
 #define RSS_ON 1
@@ -82,7 +99,7 @@ struct catena_dpdk_slot {
 	uint32_t buffer;
 	uint32_t offset; /* from the start of the buffer */
 	uint32_t len;
-	uint32_t flags; /* SLOT_* */
+	uint32_t flags; /* SLOT_*; of a packet received, its mark in the high half */
 };
 
 #define SLOT_BAD_SUM 1
@@ -91,6 +108,7 @@ struct catena_dpdk_slot {
 #define SLOT_REFUSED 4
 /* Within the plug-in: it has no packet of DPDK's own now. */
 #define SLOT_LATER 8
+#define MARK_SHIFT 16
 
 struct catena_dpdk_state {
 	uint64_t missed, rx_errors, tx_errors, no_buffer; /* the device counts */
@@ -122,6 +140,8 @@ struct device {
 	uint16_t id;
 	bool copies, checks, has_begun, is_shown, stays;
 	uint16_t rx_queues, tx_queues, rx_next, tx_next;
+	struct catena_dpdk_rule *rules;
+	uint32_t rule_count, rss;
 	struct rte_device *bus_device;
 	uint8_t *memory;
 	uint64_t memory_len;
@@ -479,6 +499,143 @@ static uint64_t rss_types(uint32_t rss, uint64_t offered)
 	return types & offered;
 }
 
+/* ---- rules: packets that the device itself tells apart ---- */
+
+/* A rule as DPDK takes it. Of each pair the first says what, the second which bits of it. */
+struct flow {
+	struct rte_flow_item_eth eth[2];
+	struct rte_flow_item_vlan vlan[2];
+	struct rte_flow_item_ipv4 ipv4[2];
+	struct rte_flow_item_ipv6 ipv6[2];
+	/* All three begin with the ports. */
+	union {
+		struct rte_flow_item_udp udp;
+		struct rte_flow_item_tcp tcp;
+		struct rte_flow_item_sctp sctp;
+		rte_be16_t ports[2];
+	} transport[2];
+	struct rte_flow_item items[6];
+	uint32_t item_count;
+	struct rte_flow_action_mark mark;
+	struct rte_flow_action_queue queue;
+	struct rte_flow_action_rss spread;
+	uint16_t queues[QUEUES_MAX];
+	struct rte_flow_action actions[3];
+	struct rte_flow_attr attr;
+};
+
+/* The next header that a packet has to have; `of` is a pair, or nothing where any will do. */
+static void expect(struct flow *f, enum rte_flow_item_type type, const void *of, size_t len)
+{
+	struct rte_flow_item *item = &f->items[f->item_count++];
+	item->type = type;
+	item->spec = of;
+	item->mask = of == NULL ? NULL : (const uint8_t *)of + len;
+}
+
+static void expect_ports(struct flow *f, const struct catena_dpdk_rule *rule)
+{
+	enum rte_flow_item_type type = rule->protocol == 17	 ? RTE_FLOW_ITEM_TYPE_UDP
+				       : rule->protocol == 132 ? RTE_FLOW_ITEM_TYPE_SCTP
+							       : RTE_FLOW_ITEM_TYPE_TCP;
+	const uint32_t asked[2] = {rule->source_port, rule->destination_port};
+	bool has_port = false;
+	for (int i = 0; i < 2; i++) {
+		if (asked[i] == ANY)
+			continue;
+		f->transport[0].ports[i] = rte_cpu_to_be_16((uint16_t)asked[i]);
+		f->transport[1].ports[i] = UINT16_MAX;
+		has_port = true;
+	}
+	expect(f, type, has_port ? f->transport : NULL, sizeof(f->transport[0]));
+}
+
+static void expect_headers(struct flow *f, const struct catena_dpdk_rule *rule)
+{
+	rte_be16_t ether_type = rte_cpu_to_be_16((uint16_t)rule->ether_type);
+	bool has_type = rule->ether_type != ANY, has_vlan = rule->vlan != ANY;
+	bool has_address = rule->has_source || rule->has_destination;
+	if (has_type && !has_vlan) {
+		f->eth[0].hdr.ether_type = ether_type;
+		f->eth[1].hdr.ether_type = UINT16_MAX;
+	}
+	expect(f, RTE_FLOW_ITEM_TYPE_ETH, has_type && !has_vlan ? f->eth : NULL, sizeof(f->eth[0]));
+	if (has_vlan) {
+		f->vlan[0].hdr.vlan_tci = rte_cpu_to_be_16((uint16_t)rule->vlan);
+		f->vlan[1].hdr.vlan_tci = rte_cpu_to_be_16(0x0fff);
+		if (has_type) {
+			f->vlan[0].hdr.eth_proto = ether_type;
+			f->vlan[1].hdr.eth_proto = UINT16_MAX;
+		}
+		expect(f, RTE_FLOW_ITEM_TYPE_VLAN, f->vlan, sizeof(f->vlan[0]));
+	}
+	if (rule->ip == 4) {
+		memcpy(&f->ipv4[0].hdr.src_addr, rule->source, 4);
+		memcpy(&f->ipv4[0].hdr.dst_addr, rule->destination, 4);
+		memset(&f->ipv4[1].hdr.src_addr, rule->has_source ? 0xff : 0, 4);
+		memset(&f->ipv4[1].hdr.dst_addr, rule->has_destination ? 0xff : 0, 4);
+		expect(f, RTE_FLOW_ITEM_TYPE_IPV4, has_address ? f->ipv4 : NULL, sizeof(f->ipv4[0]));
+	} else if (rule->ip == 6) {
+		memcpy(&f->ipv6[0].hdr.src_addr, rule->source, 16);
+		memcpy(&f->ipv6[0].hdr.dst_addr, rule->destination, 16);
+		memset(&f->ipv6[1].hdr.src_addr, rule->has_source ? 0xff : 0, 16);
+		memset(&f->ipv6[1].hdr.dst_addr, rule->has_destination ? 0xff : 0, 16);
+		expect(f, RTE_FLOW_ITEM_TYPE_IPV6, has_address ? f->ipv6 : NULL, sizeof(f->ipv6[0]));
+	}
+	if (rule->protocol != 0)
+		expect_ports(f, rule);
+	expect(f, RTE_FLOW_ITEM_TYPE_END, NULL, 0);
+}
+
+/* Packets without a queue of their own are spread, or come by the only one. */
+static void act(struct flow *f, const struct device *d, const struct catena_dpdk_rule *rule)
+{
+	struct rte_flow_action *next = f->actions;
+	if (rule->mark != 0) {
+		f->mark.id = rule->mark;
+		*next++ = (struct rte_flow_action){RTE_FLOW_ACTION_TYPE_MARK, &f->mark};
+	}
+	if (rule->queue != ANY || d->rx_queues == 1) {
+		f->queue.index = rule->queue == ANY ? 0 : (uint16_t)rule->queue;
+		*next++ = (struct rte_flow_action){RTE_FLOW_ACTION_TYPE_QUEUE, &f->queue};
+	} else {
+		for (uint16_t q = 0; q < d->rx_queues; q++)
+			f->queues[q] = q;
+		f->spread.types = RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_TCP;
+		f->spread.level = d->rss & RSS_INNER ? 2 : 0;
+		f->spread.queue = f->queues;
+		f->spread.queue_num = d->rx_queues;
+		*next++ = (struct rte_flow_action){RTE_FLOW_ACTION_TYPE_RSS, &f->spread};
+	}
+	next->type = RTE_FLOW_ACTION_TYPE_END;
+	f->attr.ingress = 1;
+	f->attr.priority = rule->priority;
+}
+
+/* Asks the device whether it can do all rules, or has it do them. They end with the device. */
+static int apply_rules(struct device *d, bool is_question, char *why, size_t len)
+{
+	for (uint32_t i = 0; i < d->rule_count; i++) {
+		struct flow f = {0};
+		struct rte_flow_error error = {0};
+		int result = 0;
+		expect_headers(&f, &d->rules[i]);
+		act(&f, d, &d->rules[i]);
+		if (is_question)
+			result = rte_flow_validate(d->id, &f.attr, f.items, f.actions, &error);
+		else if (rte_flow_create(d->id, &f.attr, f.items, f.actions, &error) == NULL)
+			result = rte_errno == 0 ? -EINVAL : -rte_errno;
+		if (result == -ENOSYS)
+			snprintf(why, len, "tells no packets apart (rte_flow): leave out `flows`");
+		else if (result != 0)
+			snprintf(why, len, "refuses rule %u of `flows` (%s): change it or leave it out",
+				 i + 1, error.message != NULL ? error.message : rte_strerror(-result));
+		if (result != 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int set_up(struct device *d, const struct catena_dpdk_device *asked, char *why, size_t len)
 {
 	struct rte_eth_dev_info info;
@@ -525,6 +682,11 @@ static int set_up(struct device *d, const struct catena_dpdk_device *asked, char
 			return -1;
 		}
 	}
+	if (d->rule_count > 0) {
+		/* A device that is not asked may leave marks out; one that has none refuses the rules. */
+		uint64_t features = RTE_ETH_RX_METADATA_USER_MARK;
+		(void)rte_eth_rx_metadata_negotiate(d->id, &features);
+	}
 	conf.rxmode.mtu = mtu;
 	d->rx_queues = d->tx_queues = (uint16_t)asked->queues;
 	error = rte_eth_dev_configure(d->id, d->rx_queues, d->tx_queues, &conf);
@@ -565,7 +727,7 @@ static int set_up(struct device *d, const struct catena_dpdk_device *asked, char
 		return say(why, len, "refuses its queues", error), -1;
 	if (asked->promiscuous)
 		(void)rte_eth_promiscuous_enable(d->id);
-	return 0;
+	return apply_rules(d, true, why, len);
 }
 
 static void release(struct device *d)
@@ -574,6 +736,8 @@ static void release(struct device *d)
 	enter(d);
 	/* Closing a listening memif frees what DPDK's interrupt thread goes on looking at (22.11,
 	 * memif_socket_remove_device), which ends the process. Stopped, it has no packets either. */
+	if (d->has_begun && d->rule_count > 0)
+		(void)rte_flow_flush(d->id, NULL);
 	if (d->has_begun)
 		(void)rte_eth_dev_stop(d->id);
 	if (d->has_begun && d->stays)
@@ -585,6 +749,7 @@ static void release(struct device *d)
 	}
 	if (d->headers != NULL)
 		rte_mempool_free(d->headers);
+	free(d->rules);
 	free(d->header);
 	free(d->ready);
 	free(d->done);
@@ -657,7 +822,12 @@ static void *open_device(const struct catena_dpdk_device *asked, char *why, size
 	d->ready = calloc(d->buffers, sizeof(uint32_t));
 	d->done = calloc(d->buffers, sizeof(uint32_t));
 	d->others = calloc(d->buffers, sizeof(uint32_t));
-	if (!d->header || !d->ready || !d->done || !d->others) {
+	d->rule_count = asked->rule_count;
+	d->rss = asked->rss;
+	d->rules = calloc(d->rule_count + 1, sizeof(*d->rules));
+	if (d->rules != NULL && d->rule_count > 0)
+		memcpy(d->rules, asked->rules, d->rule_count * sizeof(*d->rules));
+	if (!d->header || !d->ready || !d->done || !d->others || !d->rules) {
 		snprintf(why, len, "there is no memory for its tables");
 		release(d);
 		return NULL;
@@ -704,6 +874,8 @@ static int begin(void *device, char *why, size_t len)
 	d->has_begun = error == 0;
 	if (error != 0)
 		say(why, len, "cannot be started", error);
+	else
+		error = apply_rules(d, false, why, len);
 	pthread_mutex_unlock(&start_lock);
 	return error;
 }
@@ -756,6 +928,12 @@ static inline bool bad_sum(const struct rte_mbuf *m)
 	       (m->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_BAD;
 }
 
+/* What a rule has the device say of the packet, where the flags of its slot have it. */
+static inline uint32_t mark_of(const struct rte_mbuf *m)
+{
+	return m->ol_flags & RTE_MBUF_F_RX_FDIR_ID ? m->hash.fdir.hi << MARK_SHIFT : 0;
+}
+
 static uint32_t rx_queue(struct device *d, uint16_t q, struct catena_dpdk_slot *slots, uint32_t count)
 {
 	struct rte_mbuf *burst[BURST];
@@ -770,6 +948,8 @@ static uint32_t rx_queue(struct device *d, uint16_t q, struct catena_dpdk_slot *
 		struct catena_dpdk_slot *slot = &slots[filled];
 		uint32_t buffer;
 		slot->flags = d->checks && bad_sum(m) ? SLOT_BAD_SUM : 0;
+		if (d->rule_count > 0)
+			slot->flags |= mark_of(m);
 		if (!d->copies && m->nb_segs == 1 && m->next == NULL && find(d, m, &buffer)) {
 			slot->buffer = buffer;
 			slot->offset = m->data_off;
