@@ -24,6 +24,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("segments", "segments.rs"),
     ("tap", "tap.rs"),
     ("upf/namespaces", "upf.rs"),
+    ("upf/xdp", "xdp.rs"),
     ("xdp", "xdp.rs"),
 ];
 

@@ -1,17 +1,23 @@
 //! `chains/xdp.yaml` between two hosts in network namespaces: ping and iperf3 pass, no byte is
-//! copied on the way, and a killed worker loses nothing but what it held.
+//! copied on the way, and a killed worker loses nothing but what it held. `chains/upf/xdp.yaml`
+//! between an SMF, a gNB and a host.
 
 #[path = "../../port/tests/netns/mod.rs"]
 mod netns;
 mod support;
 
+use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use netns::{Deadline, Host, has, isolated, run};
 use rustix::process::Signal;
 use serde_json::Value;
 use support::*;
+
+/// How long a packet may take on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// `chains/xdp.yaml`, in a mode, and with links on which packets stay where they lie.
 fn chain(mode: &str) -> String {
@@ -182,5 +188,123 @@ fn what_is_wrong_with_an_interface_is_said_before_anything_starts() {
             .output()
             .unwrap();
         assert!(!String::from_utf8_lossy(&shown.stdout).contains("xdp"));
+    });
+}
+
+/// What a gNB of TEID 0x101's session sends: a UE's datagram from 10.45.0.2 to port 7 of the host.
+fn uplink(payload: &[u8]) -> Vec<u8> {
+    let len = 28 + payload.len();
+    let mut bytes = vec![0; 8 + len];
+    bytes[..2].copy_from_slice(&[0x30, 0xff]);
+    bytes[2..4].copy_from_slice(&u16::try_from(len).unwrap().to_be_bytes());
+    bytes[4..8].copy_from_slice(&0x101_u32.to_be_bytes());
+    catena_wire::ipv4::Header {
+        dscp: 0,
+        ecn: 0,
+        ident: 1,
+        dont_fragment: true,
+        more_fragments: false,
+        fragment_offset: 0,
+        ttl: 64,
+        protocol: catena_wire::ip::Protocol::UDP,
+        src: [10, 45, 0, 2].into(),
+        dst: [203, 0, 113, 9].into(),
+        payload_len: len - 20,
+        options: Default::default(),
+    }
+    .emit(&mut bytes[8..]);
+    // No checksum: IPv4 allows that.
+    let udp = [
+        [0xc0, 0x01],
+        [0, 7],
+        u16::try_from(len - 20).unwrap().to_be_bytes(),
+    ];
+    bytes[28..34].copy_from_slice(udp.as_flattened());
+    bytes[36..].copy_from_slice(payload);
+    bytes
+}
+
+/// An SMF establishes a session, what its UE sends reaches a host, and the answer its gNB.
+#[test]
+fn a_upf_between_interfaces_of_af_xdp_forwards_both_ways() {
+    let test = "a_upf_between_interfaces_of_af_xdp_forwards_both_ways";
+    if !can_run(test) {
+        return;
+    }
+    isolated(test, || {
+        let (ran, data) = (Host::new(), Host::new());
+        for (name, host, net, upf) in [
+            ("n3", &ran, "03", ["10.3.0.2/24", "10.3.0.1"]),
+            ("n4", &ran, "04", ["10.4.0.2/24", "10.4.0.1"]),
+            ("n6", &data, "06", ["203.0.113.9/24", "203.0.113.1"]),
+        ] {
+            run(&format!(
+                "ip link add {name} mtu 1600 type veth peer name {name}0"
+            ));
+            run(&format!("ip link set dev {name} up"));
+            run(&format!(
+                "ip link set dev {name}0 address 02:00:00:00:{net}:02 mtu 1600"
+            ));
+            let [own, upf] = upf;
+            host.adopt(&format!("{name}0"), own);
+            host.run(&format!("ethtool -K {name}0 tx off tso off gso off"));
+            host.run(&format!(
+                "ip neigh add {upf} lladdr 02:00:00:00:00:01 dev {name}0 nud permanent"
+            ));
+        }
+        data.run("ip route add 10.45.0.0/16 via 203.0.113.1");
+        let file = include_str!("../../../chains/upf/xdp.yaml");
+        let chain = Running::start("upf-xdp", &file.replace("name: upf-xdp", ""));
+        let ports = ["n3", "n4", "n6"];
+        let attached = |status: &Value| ports.map(|port| counter(status, port, "attached"));
+        chain.until("ports take packets", |status| attached(status) == [1; 3]);
+        let smf = ran.spawn(|| {
+            let file = concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/../../examples/upf/attach.yaml"
+            );
+            let deadline = Deadline::new();
+            // Its first request may come before packets are taken: it is sent once.
+            let play = || {
+                Command::new(env!("CARGO_BIN_EXE_catena"))
+                    .args(["upf", "smf", "--n4", "10.4.0.1", file])
+                    .output()
+                    .unwrap()
+            };
+            while !play().status.success() {
+                deadline.check("a session");
+            }
+        });
+        smf.join().unwrap();
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let host = data.spawn(move || {
+            let socket = UdpSocket::bind("203.0.113.9:7").unwrap();
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            ready.send(()).unwrap();
+            let mut bytes = [0; 2000];
+            let (len, from) = socket.recv_from(&mut bytes).unwrap();
+            socket.send_to(&bytes[..len], from).unwrap();
+            (bytes[..len].to_vec(), from)
+        });
+        is_ready.recv().unwrap();
+        let payload: Vec<u8> = (0..1000_u32).map(|at| at as u8).collect();
+        let sent = uplink(&payload);
+        let gnb = ran.spawn(move || {
+            let socket = UdpSocket::bind("10.3.0.2:2152").unwrap();
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            socket.send_to(&sent, "10.3.0.1:2152").unwrap();
+            let mut bytes = [0; 2000];
+            let (len, from) = socket.recv_from(&mut bytes).unwrap();
+            (bytes[..len].to_vec(), from)
+        });
+        let (heard, ue) = host.join().unwrap();
+        assert_eq!((&heard, ue), (&payload, "10.45.0.2:49153".parse().unwrap()));
+        let (answer, upf) = gnb.join().unwrap();
+        assert_eq!(upf, "10.3.0.1:2152".parse().unwrap());
+        let message = catena_wire::gtpu::View::parse(&answer[..]).unwrap();
+        assert_eq!(message.teid(), 0x201);
+        assert!(answer.ends_with(&payload));
+        let status = chain.stop();
+        assert_conserved(&status);
     });
 }

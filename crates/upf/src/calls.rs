@@ -18,20 +18,6 @@ use crate::upf::Upf;
 /// After so long without an association its SMF is asked again.
 const AGAIN_NS: u64 = 10_000_000_000;
 
-/// An SMF that is asked for an association.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Call {
-    address: IpAddr,
-    next_ns: u64,
-}
-
-impl Call {
-    /// Of an SMF that is asked first at this instant.
-    pub(crate) const fn of(address: IpAddr, next_ns: u64) -> Self {
-        Self { address, next_ns }
-    }
-}
-
 impl Upf {
     fn has_association_at(&self, address: IpAddr) -> bool {
         (0..ASSOCIATION_COUNT).any(|number| {
@@ -47,17 +33,14 @@ impl Upf {
         }
         let mut next_ns = None;
         for at in 0..self.calls.len() {
-            let Call {
-                address,
-                next_ns: due_ns,
-            } = self.calls[at];
+            let (address, due_ns) = self.calls[at];
             if due_ns <= now_ns {
-                self.calls[at].next_ns = now_ns.saturating_add(AGAIN_NS);
+                self.calls[at].1 = now_ns.saturating_add(AGAIN_NS);
                 if !self.has_association_at(address) && self.transactions.has_room() {
                     self.ask_for_association(address, now_ns);
                 }
             }
-            let due_ns = self.calls[at].next_ns;
+            let due_ns = self.calls[at].1;
             next_ns = Some(next_ns.map_or(due_ns, |next_ns: u64| next_ns.min(due_ns)));
         }
         next_ns

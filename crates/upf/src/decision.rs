@@ -3,8 +3,8 @@
 //! Between the steps of a packet's way through the UPF: `path` finds, `enforce` and `forward`
 //! decide, `nf` does it.
 
+use crate::group::Member;
 use crate::sdf::Inner;
-use crate::switch::Member;
 
 /// Why a packet did not leave; the names of the NF's drop reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,11 +11,11 @@ use catena_wire::pfcp::{Cause, Change, Group, IeType, Refusal, key};
 use crate::application;
 use crate::draft::Draft;
 use crate::ethernet::filter::read_filter;
+use crate::group::FROM_GROUP;
 use crate::model::{Detection, Fault};
 use crate::routes::Route;
 use crate::rules::{Head, NONE, Pdr};
 use crate::sdf::{Filter, parse_flow};
-use crate::switch::FROM_GROUP;
 
 /// Service not supported, if one of these IEs is there.
 pub(crate) fn refuse(group: &Group<'_>, unsupported: &[IeType]) -> Result<(), Refusal> {

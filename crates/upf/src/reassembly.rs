@@ -5,8 +5,8 @@
 //! the packets, this has their tickets. A datagram whose parts overlap is refused, with all that
 //! come of it later (RFC 5722); the same part again is not needed. Limits: so many fragments, so
 //! long, [`PARTS_MAX`] parts of one; the oldest datagram goes for a new one. One tunnel has an
-//! eighth of them at most and one host, which may be a gNB, a half; then its own oldest goes. Specification: RFC 791
-//! 3.2, RFC 8200 4.5.
+//! eighth of them at most and one host, which may be a gNB, a half; then its own oldest goes.
+//! Specification: RFC 791 3.2, RFC 8200 4.5.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::IpAddr;

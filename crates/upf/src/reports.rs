@@ -287,8 +287,8 @@ impl Upf {
         is_sent
     }
 
-    /// The first packet of a PDR is held for a UE: its SMF is told, at once or after a delay in units
-    /// of 50 ms.
+    /// The first packet of a PDR is held for a UE: its SMF is told, at once or after a delay in
+    /// units of 50 ms.
     pub(crate) fn notify(
         &mut self,
         (slot, pdr_id, qfi): (u32, u16, Option<u8>),

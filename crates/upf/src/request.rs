@@ -14,6 +14,7 @@ use catena_wire::pfcp::value::{BarId, FarId, QerId, Seconds, UrrId};
 use catena_wire::pfcp::{Cause, Change, Group, IeType, Refusal, key};
 
 use crate::draft::Draft;
+use crate::group::TO_GROUP;
 use crate::model::{Detection, Fault};
 use crate::pdi::{self, refuse};
 use crate::rules::{Bar, Far, Head, NONE, Qer, Urr, UrrTerms, Volumes};
@@ -212,7 +213,7 @@ fn read_forwarding(group: &Group<'_>, rule: &mut Far, draft: &Draft<'_>) -> Resu
         Change::Remove => rule.marking = None,
         Change::Set(class) => rule.marking = Some([class.value, class.mask]),
     }
-    if rule.destination == switch::TO_GROUP {
+    if rule.destination == TO_GROUP {
         return switch::read(rule, draft.settings);
     }
     let interface = draft.settings.interface_to(rule.destination, rule.instance);

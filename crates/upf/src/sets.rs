@@ -5,8 +5,8 @@
 //! elsewhere, goes to the next address, each of which it sees once. Specification: TS 29.244 5.22,
 //! 7.4.6, 7.4.7; TS 23.527 4.
 //!
-//! Limits: [`OTHERS_MAX`](crate::association::OTHERS_MAX) other addresses of an association, [`HOPS_MAX`] addresses for a request,
-//! [`CHANGES_MAX`] changes with [`NAMES_MAX`] names in a request about sets.
+//! Limits: [`HOPS_MAX`] addresses for a request, [`CHANGES_MAX`] changes with [`NAMES_MAX`] names
+//! in a request about sets; `association` has those of what is known of a set.
 
 use std::net::IpAddr;
 

@@ -9,10 +9,10 @@ use catena_wire::ethernet::MacAddr;
 use catena_wire::pfcp::value::Name;
 use catena_wire::pfcp::value::address::NodeId;
 
+use crate::group::SWITCH;
 use crate::paths::EchoTerms;
 use crate::ranges::Pool;
 use crate::rules::{Far, NONE};
-use crate::switch::SWITCH;
 
 /// The side of an interface to LI functions: no Source Interface has its number.
 const LI: u8 = 20;

@@ -1,8 +1,7 @@
 //! Work on many sessions at once: all of an association, or those of a set.
 //!
-//! On N4, between packets: so many slots in a turn, so that packets never wait for all of them. The
-//! answer to the request that wants it leaves when all is done; what a kill leaves undone is done
-//! when the request is repeated. Limit: [`SWEEP_COUNT_MAX`] wait for each other.
+//! On N4: which sessions, what becomes of them, and what is said at the end; `sweeping` does it.
+//! Limit: [`SWEEP_COUNT_MAX`] wait for each other.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,13 +10,9 @@ use catena_wire::pfcp::Header;
 use crate::association::Association;
 use crate::rules::Head;
 use crate::transactions::Peer;
-use crate::upf::Upf;
 
 /// Most sweeps that are not at their end.
 pub(crate) const SWEEP_COUNT_MAX: usize = 64;
-/// Slots that are looked at in a turn; one in which something is done counts as so many.
-const SLOTS_AT_ONCE: u32 = 4096;
-const SLOTS_OF_DONE: u32 = 16;
 
 /// Sessions.
 #[derive(Clone, Debug, Default)]
@@ -44,7 +39,7 @@ impl Which {
         self.csids.len() + self.groups.len() + self.addresses.len()
     }
 
-    fn fits(&self, head: &Head) -> bool {
+    pub(crate) fn fits(&self, head: &Head) -> bool {
         if self.associations >> (head.association & 63) & 1 == 0 {
             return false;
         }
@@ -72,11 +67,12 @@ pub(crate) type Promised = (Header, Vec<u8>, Peer);
 #[derive(Debug, Default)]
 pub(crate) struct Sweep {
     /// The first that fits a session decides.
-    wants: Vec<(Which, Fate)>,
+    pub(crate) wants: Vec<(Which, Fate)>,
     /// What an association is then.
     pub(crate) then: Option<(usize, Association)>,
     pub(crate) promised: Option<Promised>,
-    next: u32,
+    /// The slot that is next.
+    pub(crate) next: u32,
 }
 
 impl Sweep {
@@ -95,75 +91,5 @@ impl Sweep {
             then: Some((association, then)),
             ..Self::default()
         }
-    }
-}
-
-impl Upf {
-    /// Whether an association is being replaced or ended: it gets no session.
-    pub(crate) fn is_ending(&self, association: u8) -> bool {
-        let mut all = self.sweeps.iter();
-        all.any(|sweep| {
-            sweep
-                .then
-                .is_some_and(|(one, _)| one == usize::from(association))
-        })
-    }
-
-    /// Whether a request waits for its answer until a sweep ends.
-    pub(crate) fn is_promised(&self, from: Peer, sequence: u32) -> bool {
-        let mut promised = self.sweeps.iter().filter_map(|one| one.promised.as_ref());
-        promised.any(|(header, _, to)| *to == from && header.sequence == sequence)
-    }
-
-    /// Begins one; there is room.
-    pub(crate) fn begin_sweep(&mut self, sweep: Sweep, now_ns: u64) {
-        debug_assert!(self.sweeps.len() < SWEEP_COUNT_MAX);
-        self.sweeps.push_back(sweep);
-        self.sweep(now_ns);
-    }
-
-    /// Goes on for a turn; whether there is more to do.
-    pub(crate) fn sweep(&mut self, now_ns: u64) -> bool {
-        let mut left = SLOTS_AT_ONCE;
-        while let Some(mut sweep) = self.sweeps.pop_front() {
-            while left > 0 && sweep.next < self.store.fresh() {
-                let is_done = self.sweep_slot(&sweep, sweep.next, now_ns);
-                left = left.saturating_sub(if is_done { SLOTS_OF_DONE } else { 1 });
-                sweep.next += 1;
-            }
-            if sweep.next < self.store.fresh() {
-                self.sweeps.push_front(sweep);
-                return true;
-            }
-            if let Some((number, association)) = sweep.then {
-                self.store.set_association(number, &association);
-            }
-            if let Some((header, bytes, to)) = sweep.promised {
-                self.answer(&header, bytes, to, now_ns);
-            }
-        }
-        false
-    }
-
-    fn sweep_slot(&mut self, sweep: &Sweep, slot: u32, now_ns: u64) -> bool {
-        let mut head = self.store.head(slot);
-        let mut wants = sweep.wants.iter();
-        let Some((_, fate)) = wants.find(|(which, _)| head.seid != 0 && which.fits(&head)) else {
-            return false;
-        };
-        match *fate {
-            Fate::End => {
-                self.counters.deleted += 1;
-                self.end_session(slot, now_ns);
-            }
-            Fate::Move(v4, v6, association) => {
-                (head.cp_v4, head.cp_v6) = (v4, v6);
-                head.association = association.unwrap_or(head.association);
-                if let Some(mut image) = self.store.image(slot) {
-                    image.set_head(&head);
-                }
-            }
-        }
-        true
     }
 }

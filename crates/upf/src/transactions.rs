@@ -2,7 +2,8 @@
 //!
 //! On N4. A request is repeated every T1, N1 times in all; an answer is kept for as long, and a
 //! repeated request gets it again without being handled again (TS 29.244, 6.4). Limits:
-//! [`PENDING_COUNT_MAX`] requests, [`SESSION_PENDING_MAX`] about one session, [`ANSWER_COUNT_MAX`] answers, the oldest of which goes.
+//! [`PENDING_COUNT_MAX`] requests, [`SESSION_PENDING_MAX`] about one session, [`ANSWER_COUNT_MAX`]
+//! answers, the oldest of which goes.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::IpAddr;

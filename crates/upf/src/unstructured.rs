@@ -18,11 +18,11 @@ use catena_wire::udp;
 use crate::decision::{Decision, Found, Why};
 use crate::forward::join;
 use crate::frame;
+use crate::group::Member;
 use crate::headers::{self, Outer};
 use crate::model::{Fault, Session};
 use crate::rules::{Far, Head};
 use crate::sdf::Inner;
-use crate::switch::Member;
 use crate::upf::Upf;
 
 /// Where its tunnels begin and end: the UE's address, of its prefix the first one behind that of

@@ -251,8 +251,8 @@ pub struct Upf {
     pub(crate) planned: Option<crate::sweep::Sweep>,
     /// Such work that is not at its end.
     pub(crate) sweeps: VecDeque<crate::sweep::Sweep>,
-    /// SMFs that are asked for associations.
-    pub(crate) calls: Vec<crate::calls::Call>,
+    /// SMFs that are asked for associations, and when next.
+    pub(crate) calls: Vec<(IpAddr, u64)>,
     /// Reports of them that wait for a delay.
     pub(crate) delayed: crate::delayed::DelayedReports,
     pub(crate) load: crate::load::Load,
@@ -268,7 +268,7 @@ pub struct Upf {
     pub(crate) stations: Stations,
     pub(crate) ident: u16,
     /// What the packet at hand is to its group, if it is switched.
-    pub(crate) member: crate::switch::Member,
+    pub(crate) member: crate::group::Member,
 }
 
 impl Upf {
@@ -322,9 +322,7 @@ impl Upf {
             holding: HashSet::new(),
             planned: None,
             sweeps: VecDeque::new(),
-            calls: (settings.smfs.iter())
-                .map(|smf| crate::calls::Call::of(*smf, now_ns))
-                .collect(),
+            calls: settings.smfs.iter().map(|smf| (*smf, now_ns)).collect(),
             delayed: Default::default(),
             load: crate::load::Load::default(),
             limiter: crate::limiter::Limiter::new(settings.error_indications),
@@ -336,7 +334,7 @@ impl Upf {
             paths: Paths::new(settings.echo.of_shards(shard_count), now_ns),
             stations: Stations::new(settings.seed, now_ns)?,
             ident: 0,
-            member: crate::switch::Member::NONE,
+            member: crate::group::Member::NONE,
             store,
             clock,
             settings,

@@ -38,7 +38,7 @@ fn answer(upf: &mut Upf, cause: Cause, from: Peer) -> bool {
 fn an_smf_is_asked_until_it_has_an_association_and_again_when_that_ends() {
     let mut upf = new(None);
     upf.settings.smfs = vec![SMF.address];
-    upf.calls = vec![Call::of(SMF.address, 0)];
+    upf.calls = vec![(SMF.address, 0)];
     let refused = Cause::NO_RESOURCES_AVAILABLE;
     assert_eq!(upf.wake(0), Some(3_000_000_000), "T1");
     assert!(answer(&mut upf, refused, SMF));

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use catena_engine::packet::Packet;
 
 use crate::decision::{Decision, Found};
+use crate::group::{Member, SWITCH};
 use crate::rules::NONE;
-use crate::switch::{Member, SWITCH};
 use crate::trace::{Fitting, N4, Record, What};
 use crate::tunnel::Signal;
 use crate::upf::Upf;

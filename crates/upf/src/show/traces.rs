@@ -9,9 +9,9 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use crate::decision::{Decision, REASONS, Why};
+use crate::group::SWITCH;
 use crate::model::Key;
 use crate::shards::SEID_SHIFT;
-use crate::switch::SWITCH;
 use crate::trace::{N4, Record, TRACE_COUNT_MAX, Traced, What};
 use crate::upf::Upf;
 

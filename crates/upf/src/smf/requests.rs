@@ -24,7 +24,7 @@ use super::scenario::{
     Action, BarRule, EndpointRule, FarRule, FrameRule, PdrRule, PfdRule, QerRule, Rules, Scenario,
     Side, UrrRule,
 };
-use crate::switch;
+use crate::group;
 
 /// Flags by their names in the specification; none of one that nobody knows.
 pub(super) fn triggers(names: &[String]) -> Option<ReportingTriggers> {
@@ -192,7 +192,7 @@ fn pdr(writer: &mut Writer<'_>, scenario: &Scenario, rule: &PdrRule) -> Result<(
         let source = match rule.source {
             Side::Access => SourceInterface::ACCESS,
             Side::Core => SourceInterface::CORE,
-            Side::Group => SourceInterface(switch::FROM_GROUP),
+            Side::Group => SourceInterface(group::FROM_GROUP),
         };
         writer.put(key::SOURCE_INTERFACE, &source)?;
         let endpoint = rule.endpoint.map(TrafficEndpointId);
@@ -306,7 +306,7 @@ fn far(
     let side = rule.to.map(|side| match side {
         Side::Access => DestinationInterface::ACCESS,
         Side::Core => DestinationInterface::CORE,
-        Side::Group => DestinationInterface(switch::TO_GROUP),
+        Side::Group => DestinationInterface(group::TO_GROUP),
     });
     let destination = rule.destination.map(DestinationInterface).or(side);
     copies(writer, scenario, rule, parameters)?;
