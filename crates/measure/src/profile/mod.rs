@@ -35,7 +35,7 @@ pub const L1_OVERHEAD_LEN: usize = 20;
 pub const FRAME_LEN_MIN: usize = 64;
 /// Longest frame, with FCS.
 pub const FRAME_LEN_MAX: usize = 9216;
-/// Longest chunk, header and FCS counted: what NTT's chains of 10G-EPON hand over at once (OFC 2024).
+/// Longest chunk, header and FCS counted: what NTT's chains hand over at once (OFC 2024).
 pub const CHUNK_LEN_MAX: usize = 128 * 1024;
 /// EtherType of chunks: the first for local experiments (IEEE Std 802-2014 9.2.4).
 pub const CHUNK_ETHER_TYPE: u16 = 0x88b5;
