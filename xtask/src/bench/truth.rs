@@ -1,10 +1,10 @@
 //! `bench truth`: known truths, and what each tool of ours says of them.
 //!
-//! Statistics are put to simulated machines whose difference is known ([`simulated`]); the binary is
-//! put to devices whose delay, loss and rate are known ([`devices`]), to devices that freeze and
+//! Statistics are put to simulated machines whose difference is known ([`simulated`]); the binary
+//! is put to devices whose delay, loss and rate are known ([`devices`]), to devices that freeze and
 //! machines that others use ([`disturbed`]), to pairs of chains ([`turns`]) and to studies
-//! ([`studies`]). Each row has what was said beside the truth, and whether that is right; at the end
-//! stands the fraction that is.
+//! ([`studies`]). Each row has what was said beside the truth, and whether that is right; at the
+//! end stands the fraction that is.
 //!
 //! The brief form holds on a busy machine: other work makes a delay longer and a loss larger, never
 //! the other way round, so that only the sides of the truth that it cannot move are judged.

@@ -333,6 +333,28 @@ ports:
     }
 }
 
+/// Chunks larger than any network's frame arrive by ring, flag and TCP, and none is lost.
+#[test]
+fn chunks_of_128_kib_are_handed_over_by_every_protocol() {
+    let place = Place::new();
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../chains/studies/ntt.yaml");
+    place.write("study.yaml", std::fs::read_to_string(file).unwrap());
+    let part = ["--only", "mode=process", "--only", "size=131072"];
+    let short = ["--blocks", "1", "--trial", "100ms"];
+    let document = study(&place, &[part, short].concat()).assert_code(0).json();
+    let cells = document["study"]["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 3);
+    for (cell, protocol) in cells.iter().zip(["ring", "flag", "tcp"]) {
+        assert_eq!(cell["levels"][2], "131072");
+        assert_eq!(cell["levels"][8], protocol);
+        let loss = &cell["values"]["loss"]["estimate"];
+        assert!(loss.as_f64().unwrap() < 0.2, "{cell:#}");
+        let median = &cell["values"]["latency p50"]["estimate"];
+        assert!(median.as_f64().unwrap() > 1_000.0, "{cell:#}");
+    }
+    place.assert_nothing_left();
+}
+
 #[test]
 fn a_study_with_probes_says_what_they_cost_and_how_late_its_generator_was() {
     let place = Place::new();

@@ -122,7 +122,7 @@ fn intervals_of_percentiles_hold_the_true_value() {
     assert!(holds >= 34, "{holds} of 40");
 }
 
-/// Two seconds of which one had a stall: so few blocks make an interval wide, and no delay negative.
+/// Two blocks of which one had a stall: so few make an interval wide, and no delay negative.
 #[test]
 fn an_interval_of_a_delay_is_above_zero() {
     let slices = [10_000, 10_000, 50_000_000, 10_000].map(|delay_ns| {

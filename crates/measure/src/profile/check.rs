@@ -6,8 +6,8 @@ use catena_engine::config::{ConfigError, ConfigErrors};
 use catena_engine::units::Rate;
 
 use super::{
-    BURST_PACKETS_MAX, FLOW_COUNT_MAX, FRAME_LEN_MAX, IpVersion, L1_OVERHEAD_LEN, Load, Offered,
-    Pattern, Pick, Profile, STEP_COUNT_MAX, Timing, Transport,
+    BURST_PACKETS_MAX, FLOW_COUNT_MAX, IpVersion, L1_OVERHEAD_LEN, Load, Offered, Pattern, Pick,
+    Profile, STEP_COUNT_MAX, Timing, Transport,
 };
 use crate::stamp::{FLOW_END, STAMP_LEN};
 
@@ -43,6 +43,7 @@ impl Found {
 fn sizes(profile: &Profile, found: &mut Found) {
     let sizes = &profile.sizes.0;
     let least = profile.packet.frame_len_min();
+    let most = profile.packet.frame_len_max();
     if sizes.is_empty() || sizes.len() > SIZE_COUNT_MAX {
         let message = format!("there are {} sizes", sizes.len());
         found.refuse("sizes", message, format!("give 1 to {SIZE_COUNT_MAX}"));
@@ -59,9 +60,13 @@ fn sizes(profile: &Profile, found: &mut Found) {
                 profile.packet.headers_len()
             );
             found.refuse(&path, message, format!("give {least} or more"));
-        } else if share.size > FRAME_LEN_MAX {
+        } else if share.size > most {
             let message = format!("{} bytes are more than a frame may have", share.size);
-            found.refuse(&path, message, format!("give at most {FRAME_LEN_MAX}"));
+            let repair = match profile.packet.transport {
+                Transport::Chunk => format!("give at most {most}"),
+                _ => format!("give at most {most}, or set packet.transport: chunk"),
+            };
+            found.refuse(&path, message, repair);
         }
         if share.parts == 0 {
             found.refuse(&path, "a size with no part of the packets", "leave it out");
@@ -90,6 +95,17 @@ fn packet(profile: &Profile, found: &mut Found) {
     for vlan in packet.vlan.0.iter().filter(|vlan| **vlan > 4094) {
         let message = format!("{vlan} is no VLAN identifier");
         found.refuse("packet.vlan", message, "give 0 to 4094");
+    }
+    if packet.transport == Transport::Chunk {
+        let parts = [
+            ("packet.src", packet.src.is_some()),
+            ("packet.dst", packet.dst.is_some()),
+            ("packet.gtpu", packet.gtpu.is_some()),
+        ];
+        for (path, _) in parts.iter().filter(|(_, is_there)| *is_there) {
+            found.refuse(path, "a chunk has no IP header", "leave it out");
+        }
+        return;
     }
     let is_v6 = packet.ip == IpVersion::V6;
     if !packet.udp_checksum && packet.transport == Transport::TcpSyn {

@@ -35,6 +35,10 @@ pub const L1_OVERHEAD_LEN: usize = 20;
 pub const FRAME_LEN_MIN: usize = 64;
 /// Longest frame, with FCS.
 pub const FRAME_LEN_MAX: usize = 9216;
+/// Longest chunk, header and FCS counted: what NTT's chains hand over at once (OFC 2024).
+pub const CHUNK_LEN_MAX: usize = 128 * 1024;
+/// EtherType of chunks: the first for local experiments (IEEE Std 802-2014 9.2.4).
+pub const CHUNK_ETHER_TYPE: u16 = 0x88b5;
 /// Most flows at a time; the receiver keeps some 40 bytes for each.
 pub const FLOW_COUNT_MAX: u32 = 1 << 20;
 /// Most packets in a burst of the `bursts` pattern.
@@ -147,6 +151,9 @@ pub enum Transport {
     Udp,
     /// TCP segments that open a connection; the stamp is data of the segment (RFC 9293 3.4).
     TcpSyn,
+    /// No IP: a chunk of bytes behind an Ethernet header with [`CHUNK_ETHER_TYPE`], for what is
+    /// larger than a frame of any network. All flows have the same bytes but for their stamps.
+    Chunk,
 }
 
 /// A GTP-U tunnel (3GPP TS 29.281) with a PDU session container (TS 38.415).
@@ -342,15 +349,25 @@ pub enum Timing {
 impl PacketShape {
     /// Bytes in front of the payload.
     pub fn headers_len(&self) -> usize {
+        let ethernet = 14 + 4 * self.vlan.0.len();
         let transport = match self.transport {
             Transport::Udp => 8,
             Transport::TcpSyn => 20,
+            Transport::Chunk => return ethernet,
         };
         let tunnel = self
             .gtpu
             .as_ref()
             .map_or(0, |gtpu| gtpu.ip.header_len() + 8 + GTPU_LEN);
-        14 + 4 * self.vlan.0.len() + tunnel + self.ip.header_len() + transport
+        ethernet + tunnel + self.ip.header_len() + transport
+    }
+
+    /// The longest frame, FCS counted.
+    pub const fn frame_len_max(&self) -> usize {
+        match self.transport {
+            Transport::Udp | Transport::TcpSyn => FRAME_LEN_MAX,
+            Transport::Chunk => CHUNK_LEN_MAX,
+        }
     }
 
     /// The shortest frame with FCS that holds the headers and a stamp.

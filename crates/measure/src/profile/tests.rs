@@ -77,7 +77,16 @@ fn what_cannot_be_is_refused() {
     for (text, wanted) in [
         ("sizes: 20000", "at most 9216"),
         ("sizes: []", "there are 0 sizes"),
+        ("sizes: 20000", "or set packet.transport: chunk"),
         ("packet: { transport: tcp-syn }", "give 76 or more"),
+        (
+            "packet: { transport: chunk }\nsizes: 131073",
+            "give at most 131072",
+        ),
+        (
+            "packet: { transport: chunk, gtpu: {} }\nsizes: 2000",
+            "no IP header",
+        ),
         ("packet: { gtpu: {} }", "give 108 or more"),
         ("packet: { vlan: [1, 2, 3] }\nsizes: 100", "one or two"),
         ("packet: { vlan: 4095 }\nsizes: 100", "0 to 4094"),

@@ -1,6 +1,6 @@
 //! Factors, their levels, and what one combination of them is: a trial is of one cell.
 
-use catena_engine::chain::{Aggregate, Mode, Trust};
+use catena_engine::chain::{Aggregate, Mode, Protocol, Trust};
 use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::units::{Rate, Share};
 use serde::Serialize;
@@ -11,7 +11,7 @@ use crate::doctor::states::States;
 use crate::profile::Sizes;
 
 /// The factors, in the order in which combinations are numbered and named.
-pub const FACTORS: [&str; 8] = [
+pub const FACTORS: [&str; 9] = [
     "mode",
     "port",
     "size",
@@ -20,6 +20,7 @@ pub const FACTORS: [&str; 8] = [
     "aggregate",
     "trust",
     "states",
+    "protocol",
 ];
 /// Places in [`FACTORS`].
 pub const MODE: usize = 0;
@@ -37,6 +38,8 @@ pub const AGGREGATE: usize = 5;
 pub const TRUST: usize = 6;
 /// P and C states.
 pub const STATES: usize = 7;
+/// How the device's links hand packets over.
+pub const PROTOCOL: usize = 8;
 
 /// Most levels of a factor.
 const LEVEL_COUNT_MAX: usize = 32;
@@ -107,8 +110,8 @@ impl LoadLevel {
 }
 
 /// The level that a factor has if the study does not name it.
-const DEFAULTS: [&str; 8] = [
-    "process", "link", "64", "max", "1", "auto", "shared", "as-is",
+const DEFAULTS: [&str; 9] = [
+    "process", "link", "64", "max", "1", "auto", "shared", "as-is", "ring",
 ];
 
 /// Levels of all factors; what is wrong goes to `errors`, and its factor keeps its default.
@@ -186,6 +189,7 @@ fn judge(factor: &str, text: &str, value: &Value) -> Result<(), ConfigError> {
         "mode" => typed::<Mode>(value),
         "aggregate" => typed::<Aggregate>(value),
         "trust" => typed::<Trust>(value),
+        "protocol" => typed::<Protocol>(value),
         "size" => typed::<Sizes>(value),
         "rate" => match LoadLevel::parse(text) {
             Ok(_) => Ok(()),

@@ -14,7 +14,7 @@ use std::path::Path;
 use catena_engine::chain::{Chain, ChainErrors, Checked, Registry};
 use serde_json::{Map, Value, json};
 
-use super::cell::{AGGREGATE, Cell, LoadLevel, MODE, NFS, PORT, RATE, SIZE, TRUST};
+use super::cell::{AGGREGATE, Cell, LoadLevel, MODE, NFS, PORT, PROTOCOL, RATE, SIZE, TRUST};
 use super::document::{LINK, PortTemplate, Study};
 use super::wire::{ENDS, WireKind};
 
@@ -28,6 +28,7 @@ struct Parts<'a> {
     count: usize,
     aggregate: &'a str,
     trust: &'a str,
+    protocol: &'a str,
 }
 
 impl Study {
@@ -53,6 +54,7 @@ impl Study {
             count: self.count_of(cell),
             aggregate: self.level(cell, AGGREGATE),
             trust: self.level(cell, TRUST),
+            protocol: self.level(cell, PROTOCOL),
         };
         Chain::parse(&self.chain_text(&parts), Path::new("."), registry, None)
     }
@@ -65,6 +67,7 @@ impl Study {
             count,
             aggregate: "auto",
             trust: "copy",
+            protocol: "ring",
         })
     }
 
@@ -110,8 +113,14 @@ impl Study {
         let mut device = json!({ "link": way.join(" -> ") });
         // Between nodes of one loop there is no ring to set.
         if !is_inline {
-            device["aggregate"] = json!(parts.aggregate);
-            device["trust"] = json!(parts.trust);
+            device["protocol"] = json!(parts.protocol);
+            // A connection has neither bundles nor shared memory, a flag no bundles.
+            if parts.protocol == "ring" {
+                device["aggregate"] = json!(parts.aggregate);
+            }
+            if parts.protocol != "tcp" {
+                device["trust"] = json!(parts.trust);
+            }
         }
         links.push(device);
         let mut run = json!({ "mode": "process" });

@@ -97,6 +97,8 @@ struct Factors {
     trust: Value,
     /// P and C states: as-is, +pc, -pc, +p-c and so on. Default as-is.
     states: Value,
+    /// How the device's links hand packets over: ring, flag, tcp. Default ring.
+    protocol: Value,
 }
 
 /// How a kind of port joins a chain. `$device` and `$tester` in texts stand for the names of the
@@ -206,7 +208,7 @@ impl Study {
     /// The same study with other levels of P and C states.
     #[must_use]
     pub fn with_states(mut self, states: Vec<Level>) -> Self {
-        self.levels[FACTORS.len() - 1] = states;
+        self.levels[cell::STATES] = states;
         self
     }
 

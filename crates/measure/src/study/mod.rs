@@ -1,6 +1,6 @@
 //! Studies: factors crossed with each other, measured in turns, and what each of them does.
 //!
-//! A study is a YAML document ([`document`]) that names the levels of up to eight factors. Every
+//! A study is a YAML document ([`document`]) that names the levels of up to nine factors. Every
 //! combination that it does not leave out is a [`cell`]; a block measures each cell once, in an
 //! order of its own, so that what the machine does meanwhile hits all of them. For each cell there
 //! is a chain ([`chain`]), over the tester's own links or over [`wire`]s of the kernel. Every

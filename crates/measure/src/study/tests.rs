@@ -40,16 +40,63 @@ fn example(name: &str) -> Study {
 #[test]
 fn the_study_of_containers_has_its_size() {
     let study = example("cnf-vs-bnf.yaml");
-    assert_eq!((study.cells().len(), study.order().len()), (216, 2592));
+    assert_eq!((study.cells().len(), study.order().len()), (288, 3456));
     // p99.9 needs ten packets above it, at the lowest load too.
     assert!(study.trial_ns >= 500_000_000);
     let is_without = |cell: &cell::Cell| study.level(cell, STATES) == "-c";
     let cells = study.cells();
     let without: Vec<_> = cells.iter().filter(|cell| is_without(cell)).collect();
-    assert_eq!(without.len(), 2 * 3 * 2 * 2);
+    assert_eq!(without.len(), 2 * 4 * 2 * 2);
     for cell in without {
         assert!(["64", "1500"].contains(&study.level(cell, SIZE)));
         assert!(["20kpps", "max"].contains(&study.level(cell, RATE)));
+    }
+}
+
+/// The figures of two papers: chunks of up to 128 KiB by three ways, bundles by size and length.
+#[test]
+fn the_studies_of_papers_have_their_axes() {
+    let ntt = example("ntt.yaml");
+    assert_eq!((ntt.cells().len(), ntt.order().len()), (36, 216));
+    let levels = |study: &Study, place: usize| {
+        let levels = study.levels[place].iter();
+        levels.map(|level| level.text.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(levels(&ntt, cell::PROTOCOL), ["ring", "flag", "tcp"]);
+    assert_eq!(levels(&ntt, SIZE).last().unwrap(), "131072");
+    // p99 needs ten chunks above it.
+    assert!(ntt.trial_ns >= 2_000_000_000);
+    let pa_flow = example("pa-flow.yaml");
+    assert_eq!((pa_flow.cells().len(), pa_flow.order().len()), (162, 972));
+    assert_eq!(levels(&pa_flow, cell::AGGREGATE), ["off", "auto", "on"]);
+    assert_eq!(levels(&pa_flow, cell::NFS)[0], "2");
+}
+
+#[test]
+fn links_hand_over_as_the_combination_says() {
+    use catena_engine::chain::{Protocol, Trust};
+    let study = study(
+        "name: x\nfactors: { mode: [process, inline], trust: copy, protocol: [ring, flag, tcp] }\n",
+    );
+    let registry = document::registry();
+    for cell in study.cells() {
+        let chain = study.chain_of(&cell, &registry).unwrap().chain;
+        let wanted = match (study.level(&cell, MODE), study.level(&cell, cell::PROTOCOL)) {
+            ("inline", _) | (_, "ring") => Protocol::Ring,
+            (_, "flag") => Protocol::Flag,
+            _ => Protocol::Tcp,
+        };
+        assert_eq!(chain.links.len(), 2);
+        for link in &chain.links {
+            assert_eq!(link.protocol, wanted, "{}", study.title(&cell));
+            let is_copied = study.level(&cell, MODE) == "process";
+            assert_eq!(
+                link.trust == Trust::Copy,
+                is_copied,
+                "{}",
+                study.title(&cell)
+            );
+        }
     }
 }
 

@@ -19,7 +19,9 @@ use catena_wire::checksum::Sum;
 use catena_wire::gtpu::pdu_session::{Downlink, PduSession, Uplink};
 use catena_wire::gtpu::{self, Extension, ExtensionType, Extensions};
 
-use crate::profile::{Direction, FCS_LEN, GTPU_LEN, Gtpu, IpVersion, PacketShape, Transport};
+use crate::profile::{
+    CHUNK_ETHER_TYPE, Direction, FCS_LEN, GTPU_LEN, Gtpu, IpVersion, PacketShape, Transport,
+};
 use crate::stamp::STAMP_LEN;
 
 const HOST_COUNT: u32 = 65_534;
@@ -89,6 +91,11 @@ impl Template {
             put16(&mut bytes, at + 2, *vlan);
             at += 4;
         }
+        let (protocol, checksum_at) = match shape.transport {
+            Transport::Udp => (UDP, 6),
+            Transport::TcpSyn => (TCP, 16),
+            Transport::Chunk => return Self::chunk(bytes, at),
+        };
         let outer_version = shape.gtpu.as_ref().map_or(shape.ip, |gtpu| gtpu.ip);
         put16(&mut bytes, at, ether_type(outer_version));
         at += 2;
@@ -106,10 +113,6 @@ impl Template {
             at - GTPU_LEN + 4
         });
         let inner_at = at;
-        let (protocol, checksum_at) = match shape.transport {
-            Transport::Udp => (UDP, 6),
-            Transport::TcpSyn => (TCP, 16),
-        };
         let ends = ends(shape.ip, shape.src, shape.dst, 18);
         ip_header(&mut bytes, at, shape.ip, protocol, ends);
         at += shape.ip.header_len();
@@ -168,6 +171,25 @@ impl Template {
             template.is_single = true;
         }
         template
+    }
+
+    /// A chunk, whose bytes are those of every flow: nothing is patched but the stamp.
+    fn chunk(mut bytes: Vec<u8>, at: usize) -> Self {
+        put16(&mut bytes, at, CHUNK_ETHER_TYPE);
+        Self {
+            bytes,
+            inner: Layer {
+                at,
+                version: IpVersion::V4,
+                sum: Sum::ZERO,
+            },
+            l4: at,
+            l4_sum: None,
+            src_low: 0,
+            dst_low: 0,
+            tunnel: None,
+            is_single: true,
+        }
     }
 
     /// Bytes of the packet, FCS left out.
@@ -383,6 +405,7 @@ fn transport_header(bytes: &mut [u8], shape: &PacketShape, len: usize) {
             // Sequence and acknowledgment 0; 5 words; SYN; the largest window.
             bytes[12..16].copy_from_slice(&[0x50, 0x02, 0xff, 0xff]);
         }
+        Transport::Chunk => {}
     }
 }
 
@@ -469,6 +492,24 @@ mod tests {
                 assert_sums(&tunnelled[GTPU_LEN..], ether_type(shape.ip));
             }
         }
+    }
+
+    #[test]
+    fn a_chunk_is_bytes_behind_an_ethernet_header() {
+        let shape = PacketShape {
+            transport: Transport::Chunk,
+            ..PacketShape::default()
+        };
+        assert_eq!((shape.headers_len(), shape.frame_len_min()), (14, 64));
+        let template = Template::new(&shape, 131_072, 2);
+        let mut chunk = vec![1; template.len()];
+        template.write(&mut chunk, 1);
+        assert_eq!(chunk.len(), 131_068);
+        assert_eq!(
+            chunk[..14],
+            [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5]
+        );
+        assert!(chunk[14..].iter().all(|byte| *byte == 0));
     }
 
     #[test]
