@@ -2,6 +2,7 @@
 
 mod aggregation;
 mod book;
+mod buffers;
 mod dashboard;
 mod documents;
 mod files;
