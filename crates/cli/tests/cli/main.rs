@@ -4,6 +4,7 @@ mod aggregation;
 mod book;
 mod buffers;
 mod dashboard;
+mod descriptors;
 mod documents;
 mod files;
 mod flow;
