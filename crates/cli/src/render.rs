@@ -52,11 +52,21 @@ pub(crate) fn status(status: &Status) -> String {
         rows,
     );
     let buffers = status.buffers;
-    let _ = writeln!(
+    let _ = write!(
         text,
         "buffers: {} allocated = {} free + {} in flight",
         buffers.allocated, buffers.free, buffers.in_flight
     );
+    for (count, place) in [
+        (buffers.held, "held"),
+        (buffers.unread, "whose ledger cannot be read"),
+    ] {
+        let _ = match count {
+            0 => Ok(()),
+            _ => write!(text, " + {count} {place}"),
+        };
+    }
+    text.push('\n');
     if status.recovery.kept_buffers > 0 {
         let kept = status.recovery.kept_buffers;
         let _ = writeln!(

@@ -94,7 +94,9 @@ pub(crate) fn status() -> Status {
         buffers: BufferStatus {
             allocated: 4096,
             free: 4000,
-            in_flight: 96,
+            in_flight: 90,
+            held: 6,
+            unread: 0,
         },
         deaths: 0,
         recovery: RecoveryStatus {

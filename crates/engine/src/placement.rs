@@ -13,6 +13,7 @@
 //! - A shard is a node as any other; queues of several ports that have one number share a worker.
 
 mod buffers;
+pub mod descriptors;
 mod memory;
 mod neighbours;
 mod passing;
@@ -53,14 +54,14 @@ pub fn place_onto(chain: &Chain, running: Option<&Placement>) -> Result<Placemen
     let mut rings = rings(chain, (&order, &links), &workers, &worker_of);
     memory::number(&mut rings, &mut workers, running)?;
     let (mut pools, pool_numbers) = memory::pools(chain, &workers, &rings, running)?;
-    let shares = Shares::of(&rings, workers.len());
+    let shares = Shares::of(chain, &rings, workers.len());
     let mut lanes = memory::lanes(&pools, &shares, workers.len());
     let between = Between {
         workers: &workers,
         pools: &mut pools,
         lanes: &mut lanes,
     };
-    let passing = running.map(|running| add_passing(between, &shares, running));
+    let passing = running.map(|running| add_passing(between, &shares, (chain, running)));
     let edges = chain
         .links
         .iter()

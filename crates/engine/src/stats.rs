@@ -32,6 +32,30 @@ pub const TX_WORDS: usize = 11;
 /// Words of a receiving link's block.
 pub const RX_WORDS: usize = 4 + OCCUPANCY_CLASSES;
 
+/// Buffers of a worker's own pools at one instant: in one word of the page, since two would be read
+/// at different ones. What is neither is in its hands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OwnBuffers {
+    /// On the free lists.
+    pub free: u32,
+    /// Out on links, on lanes, or in the hands of other workers.
+    pub out: u32,
+}
+
+impl OwnBuffers {
+    fn word(self) -> u64 {
+        u64::from(self.out) << 32 | u64::from(self.free)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "halves of a word")]
+    fn from_word(word: u64) -> Self {
+        Self {
+            free: word as u32,
+            out: (word >> 32) as u32,
+        }
+    }
+}
+
 /// How a worker spent its turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkerCounters {
@@ -45,9 +69,9 @@ pub struct WorkerCounters {
     pub sleeps: u64,
     /// Nanoseconds asleep.
     pub sleep_ns: u64,
-    /// Buffers of its own pools that are free.
-    pub buffers_free: u64,
-    /// Buffers of its own pools that are out on links.
+    /// Buffers of its own pools.
+    pub buffers: OwnBuffers,
+    /// The packets in them that are out on links: of a bundle, each.
     pub buffers_out: u64,
     /// Returns and descriptors refused.
     pub violations: u64,
@@ -73,7 +97,7 @@ impl WorkerCounters {
             self.yields,
             self.sleeps,
             self.sleep_ns,
-            self.buffers_free,
+            self.buffers.word(),
             self.buffers_out,
             self.violations,
             self.reclaimed,
@@ -89,7 +113,7 @@ impl WorkerCounters {
             yields,
             sleeps,
             sleep_ns,
-            buffers_free,
+            buffers,
             buffers_out,
             violations,
             reclaimed,
@@ -101,7 +125,7 @@ impl WorkerCounters {
             yields,
             sleeps,
             sleep_ns,
-            buffers_free,
+            buffers: OwnBuffers::from_word(buffers),
             buffers_out,
             violations,
             reclaimed,

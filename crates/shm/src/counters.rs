@@ -44,7 +44,12 @@ impl Counters {
         Ok(Self { region, word_count })
     }
 
-    /// The memory, for readers, and its size.
+    /// Closes the descriptor of the memory, once readers have it.
+    pub fn close_descriptor(&mut self) {
+        self.region.close_descriptor();
+    }
+
+    /// The memory, for readers, and its size, before it is closed.
     pub fn memory(&self) -> (BorrowedFd<'_>, usize) {
         (self.region.fd(), self.region.len())
     }

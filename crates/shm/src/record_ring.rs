@@ -92,7 +92,14 @@ impl RecordPage {
         HEADER_BYTES + RECORD_CAPACITY * RECORD_WORDS * 8
     }
 
-    /// The memory, for readers, and its size.
+    /// Closes the descriptor of the memory, once readers have it, if nothing else refers to it.
+    pub fn close_descriptor(&mut self) {
+        if let Some(region) = Arc::get_mut(&mut self.region) {
+            region.close_descriptor();
+        }
+    }
+
+    /// The memory, for readers, and its size, before it is closed.
     pub fn memory(&self) -> (BorrowedFd<'_>, usize) {
         (self.region.fd(), self.region.len())
     }

@@ -11,6 +11,9 @@
 //! FUTURE_WRITE (Linux 5.1) leaves the maker's mapping writable and makes every later one
 //! read-only: it cannot be `mprotect`ed, reopened, truncated or punched. A received descriptor
 //! without the seals is refused, since its sender could truncate it and make readers fault.
+//!
+//! A mapping needs no descriptor: what is mapped for use is closed, so that a long chain needs no
+//! more descriptors than its supervisor keeps.
 #![allow(unsafe_code, reason = "mmap and munmap")]
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -63,7 +66,8 @@ pub enum RegionError {
 /// A mapped region.
 #[derive(Debug)]
 pub struct Region {
-    fd: OwnedFd,
+    /// None once it was closed.
+    fd: Option<OwnedFd>,
     base: NonNull<u8>,
     len: usize,
     writable: bool,
@@ -135,15 +139,25 @@ impl Region {
         rustix::fs::ftruncate(&fd, len as u64).map_err(failed("ftruncate"))?;
         let huge = flags.contains(MemfdFlags::HUGETLB);
         let region = Self::map(fd, len, true, huge)?;
-        rustix::fs::fcntl_add_seals(&region.fd, seals(sharing)).map_err(failed("seal"))?;
+        rustix::fs::fcntl_add_seals(region.fd(), seals(sharing)).map_err(failed("seal"))?;
         Ok(region)
     }
 
-    /// Maps a descriptor received from a peer, after checking its seals and size.
+    /// Maps a descriptor received from a peer, after checking its seals and size, and closes it.
     ///
     /// # Errors
     /// [`RegionError::NotSealed`], [`RegionError::WrongSize`], or the kernel's reason.
     pub fn attach(fd: OwnedFd, len: usize, sharing: Sharing) -> Result<Self, RegionError> {
+        let mut region = Self::take_over(fd, len, sharing)?;
+        region.close_descriptor();
+        Ok(region)
+    }
+
+    /// As [`Region::attach`], and keeps the descriptor, to be passed on.
+    ///
+    /// # Errors
+    /// As [`Region::attach`].
+    pub fn take_over(fd: OwnedFd, len: usize, sharing: Sharing) -> Result<Self, RegionError> {
         Self::check(&fd, len, sharing)?;
         let huge = rustix::fs::fstatfs(&fd)
             .is_ok_and(|stat| usize::try_from(stat.f_bsize) == Ok(HUGE_PAGE_BYTES));
@@ -199,7 +213,7 @@ impl Region {
             source: rustix::io::Errno::FAULT,
         })?;
         Ok(Self {
-            fd,
+            fd: Some(fd),
             base,
             len,
             writable,
@@ -243,8 +257,17 @@ impl Region {
     }
 
     /// The descriptor, to be passed to a peer.
+    ///
+    /// # Panics
+    /// If it was closed ([`Region::close_descriptor`]): a mistake of the caller.
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        let fd = self.fd.as_ref().expect("memory that is passed on is open");
+        fd.as_fd()
+    }
+
+    /// Closes the descriptor, once all who need the memory have it. The mapping stays.
+    pub fn close_descriptor(&mut self) {
+        self.fd = None;
     }
 
     /// The whole region as words, for state that outlives a process. Empty if this mapping is
@@ -325,6 +348,39 @@ mod tests {
         let ours = Region::create("test", 64, Sharing::ReadOnly).unwrap();
         let fd = ours.fd().try_clone_to_owned().unwrap();
         let theirs = Region::attach(fd, ours.len(), Sharing::ReadOnly).unwrap();
+        // SAFETY: an atomic in a live mapping.
+        unsafe { ours.at::<AtomicU64>(8).as_ref() }.store(42, Ordering::Release);
+        // SAFETY: as above.
+        let seen = unsafe { theirs.at::<AtomicU64>(8).as_ref() }.load(Ordering::Acquire);
+        assert_eq!(seen, 42);
+    }
+
+    /// Descriptors of this process that are the memory called `name`.
+    fn open_descriptors(name: &str) -> usize {
+        let all = std::fs::read_dir("/proc/self/fd").unwrap();
+        let links = all.filter_map(|one| std::fs::read_link(one.unwrap().path()).ok());
+        links
+            .filter(|to| to.to_string_lossy().contains(name))
+            .count()
+    }
+
+    #[test]
+    fn what_is_mapped_stays_when_its_descriptors_are_closed() {
+        use crate::sync::{AtomicU64, Ordering};
+        let name = "region-that-is-closed";
+        let mut ours = Region::create(name, 64, Sharing::ReadOnly).unwrap();
+        let copy = || ours.fd().try_clone_to_owned().unwrap();
+        let theirs = Region::attach(copy(), ours.len(), Sharing::ReadOnly).unwrap();
+        assert_eq!(
+            open_descriptors(name),
+            1,
+            "who maps memory keeps no descriptor"
+        );
+        let heir = Region::take_over(copy(), ours.len(), Sharing::ReadOnly).unwrap();
+        assert_eq!(open_descriptors(name), 2, "who passes it on does");
+        drop(heir);
+        ours.close_descriptor();
+        assert_eq!(open_descriptors(name), 0);
         // SAFETY: an atomic in a live mapping.
         unsafe { ours.at::<AtomicU64>(8).as_ref() }.store(42, Ordering::Release);
         // SAFETY: as above.

@@ -181,7 +181,15 @@ impl RingEnd {
             && self.word64(8).load(Ordering::Relaxed) == u64::from(self.geometry.slot_count)
     }
 
-    /// The descriptor, to be passed to the other side.
+    /// Closes the descriptor of the memory, once the other side has it, if nothing else refers to
+    /// this end.
+    pub fn close_descriptor(&mut self) {
+        if let Some(region) = Arc::get_mut(&mut self.region) {
+            region.close_descriptor();
+        }
+    }
+
+    /// The descriptor, to be passed to the other side before it is closed.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.region.fd()
     }

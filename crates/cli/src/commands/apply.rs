@@ -139,6 +139,7 @@ pub(crate) fn apply(supervisor: &mut Supervisor, running: &mut Source, wish: Wis
                 refusal: None,
             }))
         }
+        Err(error @ ApplyError::Descriptors(_)) => Answer::Refused(error.to_string()),
         Err(error) => {
             if matches!(error, ApplyError::NotDrained(_)) {
                 // What was not drained is lost, but the chain is the new one.

@@ -104,6 +104,8 @@ pub(crate) enum Answer {
     },
     /// It could not be done, and why.
     Error(String),
+    /// What was asked for is too much for what is allowed here, and nothing was begun: why.
+    Refused(String),
 }
 
 /// What a chain is to become.
@@ -195,6 +197,7 @@ pub(crate) fn ask_for_memory(
     let path = control_path(&default_root(), name);
     match exchange_memory(&path, request, patience) {
         Ok((Answer::Error(reason), _)) => Err(Failure::running(reason)),
+        Ok((Answer::Refused(reason), _)) => Err(Failure::input(reason)),
         Ok(answer) => Ok(answer),
         Err(AskError::NotRunning) => {
             if let Orphan::Left(left) = orphan(&default_root(), name) {

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use catena_engine::chain::{Chain, Mode};
+use catena_engine::supervisor::descriptors::raise_limit;
 use catena_engine::supervisor::runtime_dir::{control_path, default_root};
 use catena_engine::supervisor::{Event, Options, StartError, Supervisor};
 
@@ -186,7 +187,9 @@ fn start(
     let supervisor = Supervisor::start_unless(chain, options, Some(signals.as_fd()));
     let mut supervisor = supervisor.map_err(|error| match &error {
         // Something that the file names is not there, or not as it says.
-        StartError::Placement(_) | StartError::Worker { .. } => Failure::input(error),
+        StartError::Placement(_) | StartError::Descriptors(_) | StartError::Worker { .. } => {
+            Failure::input(error)
+        }
         _ => Failure::running(error),
     })?;
     if let Err(error) = supervisor.keep(&source.origin()) {
@@ -209,13 +212,7 @@ fn this_binary() -> std::io::Result<PathBuf> {
 /// Lets this process have as many descriptors as it may, and its children none that somebody else
 /// has left open.
 fn prepare_descriptors(notes: &Notes) {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    let most = Rlimit {
-        current: maximum,
-        maximum,
-    };
-    if let Err(error) = setrlimit(Resource::Nofile, most) {
+    if let Err(error) = raise_limit() {
         notes.say(format!(
             "note: the limit of descriptors stays as it is: {error}"
         ));

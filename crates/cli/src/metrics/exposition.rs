@@ -63,10 +63,12 @@ pub(super) const FAMILIES: &[Family] = &[
         name: "catena_buffers",
         kind: Type::Gauge,
         labels: &["state"],
-        help: "Packet buffers: free at home, and in flight",
+        help: "Packet buffers: free at home, in flight, held by their owners, unread of the dead",
         write: |samples, status| {
             samples.add(&["free"], status.buffers.free);
             samples.add(&["in_flight"], status.buffers.in_flight);
+            samples.add(&["held"], status.buffers.held);
+            samples.add(&["unread"], status.buffers.unread);
         },
     },
     Family {

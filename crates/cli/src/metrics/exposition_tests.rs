@@ -85,7 +85,9 @@ fn numbers_are_those_of_the_status() {
         lines(&text, "catena_buffers"),
         [
             r#"chain="web",state="free"} 4000"#,
-            r#"chain="web",state="in_flight"} 96"#
+            r#"chain="web",state="in_flight"} 90"#,
+            r#"chain="web",state="held"} 6"#,
+            r#"chain="web",state="unread"} 0"#
         ]
     );
     assert_eq!(

@@ -2,7 +2,9 @@
 
 mod aggregation;
 mod book;
+mod buffers;
 mod dashboard;
+mod descriptors;
 mod documents;
 mod files;
 mod flow;

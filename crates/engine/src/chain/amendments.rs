@@ -95,9 +95,7 @@ impl Amendments {
             let request = request.clone();
             add(&mut kept, Amendment { key, request });
         }
-        let mut after = self.clone();
-        after.keep(name, kept.clone());
-        match after.bytes() {
+        match self.bytes_but(name) + bytes_of(&kept) {
             bytes if bytes > AMENDMENT_BYTES_MAX => Err(format!(
                 "with this, the chain would keep {bytes} bytes of what control requests have \
                  changed, and {AMENDMENT_BYTES_MAX} is the limit: write it to a file with \
@@ -107,9 +105,10 @@ impl Amendments {
         }
     }
 
-    fn bytes(&self) -> usize {
-        let kept = self.nodes.values().flatten();
-        kept.map(|one| one.request.to_string().len()).sum()
+    /// Bytes of all that is kept, but of one node.
+    fn bytes_but(&self, node: &str) -> usize {
+        let others = self.nodes().filter(|(name, _)| *name != node);
+        others.map(|(_, kept)| bytes_of(kept)).sum()
     }
 
     /// Amends a chain, which is as its file says. Gives what of these fits it and says something
@@ -135,6 +134,10 @@ impl Amendments {
         }
         (fitting, gone)
     }
+}
+
+fn bytes_of(kept: &[Amendment]) -> usize {
+    kept.iter().map(|one| one.request.to_string().len()).sum()
 }
 
 /// Puts an amendment behind those that are kept, and takes out what it takes the place of.

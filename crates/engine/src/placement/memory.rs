@@ -51,7 +51,7 @@ pub(super) fn pools(
 ) -> Result<(Vec<PoolSpec>, u16), PlacementError> {
     let old: &[PoolSpec] = running.map_or(&[], |placement| &placement.pools);
     let mut numbers = running.map_or(0, |placement| placement.pool_numbers);
-    let shares = Shares::of(rings, workers.len());
+    let shares = Shares::of(chain, rings, workers.len());
     let mut pools = Vec::new();
     for (index, worker) in workers.iter().enumerate() {
         let classes = classes_needed(chain, worker, rings, index);
@@ -138,7 +138,7 @@ fn reaches_read_only(rings: &[RingSpec], shares: &Shares<'_>, owner: usize) -> b
     }
     let mut holders = BTreeSet::from([owner]);
     for ring in shares.leaving(owner) {
-        holders.append(&mut shares.reach(owner, ring.to));
+        holders.append(&mut shares.reach(owner, ring));
     }
     seals.any(|ring| holders.contains(&ring.from))
 }
@@ -152,7 +152,7 @@ pub(super) fn lanes(pools: &[PoolSpec], shares: &Shares<'_>, worker_count: usize
     for (owner, own) in own_of.iter().enumerate().filter(|(_, own)| !own.is_empty()) {
         let mut links: BTreeMap<usize, Vec<u8>> = BTreeMap::new();
         for ring in shares.leaving(owner) {
-            for from in shares.reach(owner, ring.to) {
+            for from in shares.reach(owner, ring) {
                 links.entry(from).or_default().push(ring.number);
             }
         }

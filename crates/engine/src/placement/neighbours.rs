@@ -32,15 +32,20 @@ impl NodeLinks {
 /// Rings over which packets go without being copied, by the worker that sends.
 pub(super) struct Shares<'r> {
     from: Vec<Vec<&'r RingSpec>>,
+    /// Links that end at a port: no packet goes on from there, whatever else its worker runs.
+    last: BTreeSet<usize>,
 }
 
 impl<'r> Shares<'r> {
-    pub(super) fn of(rings: &'r [RingSpec], worker_count: usize) -> Self {
+    pub(super) fn of(chain: &Chain, rings: &'r [RingSpec], worker_count: usize) -> Self {
         let mut from = vec![Vec::new(); worker_count];
+        let mut last = BTreeSet::new();
         for ring in rings.iter().filter(|ring| ring.trust != Trust::Copy) {
             from[ring.from].push(ring);
+            let to = &chain.nodes[chain.links[ring.link].to];
+            last.extend(to.is_port().then_some(ring.link));
         }
-        Self { from }
+        Self { from, last }
     }
 
     /// Those that leave `worker`.
@@ -48,13 +53,31 @@ impl<'r> Shares<'r> {
         self.from[worker].iter().copied()
     }
 
-    /// Workers that packets of `start` can reach once they have come to `first`.
-    pub(super) fn reach(&self, start: usize, first: usize) -> BTreeSet<usize> {
-        let mut reached = BTreeSet::new();
-        let mut open = vec![first];
-        while let Some(worker) = open.pop() {
-            if worker != start && reached.insert(worker) {
-                open.extend(self.leaving(worker).map(|ring| ring.to));
+    /// Workers that packets of `start` can reach which leave it by `first`.
+    pub(super) fn reach(&self, start: usize, first: &'r RingSpec) -> BTreeSet<usize> {
+        self.follow(start, vec![first])
+    }
+
+    /// Workers that packets of `start` can reach which are at `worker`, and those may go on by its
+    /// links.
+    pub(super) fn reach_from(&self, start: usize, worker: usize) -> BTreeSet<usize> {
+        if worker == start {
+            return BTreeSet::new();
+        }
+        let mut reached = self.follow(start, self.leaving(worker).collect());
+        reached.insert(worker);
+        reached
+    }
+
+    fn follow(&self, start: usize, mut open: Vec<&'r RingSpec>) -> BTreeSet<usize> {
+        let (mut reached, mut passed) = (BTreeSet::new(), BTreeSet::new());
+        while let Some(ring) = open.pop() {
+            if ring.to == start {
+                continue;
+            }
+            reached.insert(ring.to);
+            if !self.last.contains(&ring.link) && passed.insert(ring.to) {
+                open.extend(self.leaving(ring.to));
             }
         }
         reached

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::memory::lane_slots;
 use super::neighbours::Shares;
 use super::plan::{Placement, WorkerSpec};
+use crate::chain::model::{Chain, is_gone};
 use crate::protocol::{LaneSpec, PoolSpec};
 
 /// Memory between workers, as it is to be.
@@ -28,7 +29,7 @@ pub(super) struct Between<'m> {
 pub(super) fn add_passing(
     between: Between<'_>,
     shares: &Shares<'_>,
-    running: &Placement,
+    (chain, running): (&Chain, &Placement),
 ) -> Vec<(usize, usize)> {
     let Between {
         workers,
@@ -42,15 +43,18 @@ pub(super) fn add_passing(
     let places = lanes.iter().enumerate();
     let mut places: BTreeMap<_, _> = places.map(|(at, lane)| (ends(lane), at)).collect();
     let mut passing = Vec::new();
+    let at_ports = ends_of_ways(chain, running);
     for before in &running.lanes {
         let to = before.to;
         // It makes no lane any more.
         let has_gone = running.workers[to].nodes.is_empty();
         let is_over = lasted.contains(&ends(before)) && !places.contains_key(&ends(before));
-        let holders = match (has_gone, is_over) {
-            (true, _) => BTreeSet::from([before.from]),
-            (false, true) => BTreeSet::new(),
-            (false, false) => shares.reach(to, before.from),
+        let holders = if is_over && !has_gone {
+            BTreeSet::new()
+        } else if has_gone || at_ports.contains(&before.from) {
+            BTreeSet::from([before.from])
+        } else {
+            shares.reach_from(to, before.from)
         };
         for from in holders.into_iter().filter(|worker| stays(*worker)) {
             if let Some(at) = places.get(&(from, to)) {
@@ -72,6 +76,27 @@ pub(super) fn add_passing(
         }
     }
     passing
+}
+
+/// Workers that packets have come to by links which end at ports, and by no others: what was on its
+/// way there goes nowhere else.
+fn ends_of_ways(chain: &Chain, running: &Placement) -> BTreeSet<usize> {
+    let ends_at_port = |link: usize| {
+        let edge = running.edges.iter().find(|edge| edge.link == link);
+        let to = edge.and_then(|edge| chain.nodes.get(edge.to));
+        to.is_some_and(|node| !is_gone(node) && node.is_port())
+    };
+    let mut ends = BTreeSet::new();
+    let mut others = BTreeSet::new();
+    for ring in &running.rings {
+        let known = if ends_at_port(ring.link) {
+            &mut ends
+        } else {
+            &mut others
+        };
+        known.insert(ring.to);
+    }
+    &ends - &others
 }
 
 fn ends(lane: &LaneSpec) -> (usize, usize) {

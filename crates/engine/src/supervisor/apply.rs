@@ -23,6 +23,7 @@ use crate::shard::name_in_file;
 use crate::supervisor::Supervisor;
 use crate::supervisor::change::Change;
 use crate::supervisor::clock::now;
+use crate::supervisor::descriptors;
 use crate::supervisor::drift::Drift;
 use crate::supervisor::instance::{Changing, Instance, State};
 use crate::supervisor::memory::{RingName, rings};
@@ -40,6 +41,9 @@ pub enum ApplyError {
          apply a file that changes one side first, then this one"
     )]
     TwoSteps(String),
+    /// More descriptors are needed than are allowed; nothing was changed.
+    #[error("{0}; nothing was changed")]
+    Descriptors(String),
     /// A worker is not running just now.
     #[error("worker {0} is being restarted; try again in a moment")]
     NotSettled(String),
@@ -108,6 +112,7 @@ impl Supervisor {
         let placement = place_onto(&chain, Some(&self.placement));
         let placement = placement.map_err(|error| ApplyError::Failed(error.sentence()))?;
         check_possible(&self.chain, &self.placement, &chain, &placement)?;
+        check_descriptors(&self.placement, &chain, &placement)?;
         let old = (
             std::mem::replace(&mut self.chain, chain),
             std::mem::replace(&mut self.placement, placement),
@@ -338,6 +343,16 @@ fn is_worth_sending(delta: &Assignment) -> bool {
         && delta.rings.is_empty()
         && delta.lanes.is_empty()
         && delta.pools.is_empty())
+}
+
+/// Whether there are descriptors for what a running chain is to become.
+pub(super) fn check_descriptors(
+    running: &Placement,
+    chain: &Chain,
+    new: &Placement,
+) -> Result<(), ApplyError> {
+    let short = descriptors::shortage(chain, new, Some(running));
+    short.map_or(Ok(()), |why| Err(ApplyError::Descriptors(why)))
 }
 
 /// What a running chain cannot become.

@@ -4,7 +4,7 @@ use crate::chain::Chain;
 use crate::chain::diff::{Plan, diff};
 use crate::placement::place_onto;
 use crate::supervisor::Supervisor;
-use crate::supervisor::apply::{ApplyError, check_possible};
+use crate::supervisor::apply::{ApplyError, check_descriptors, check_possible};
 use crate::supervisor::renumber::{compact, renumber};
 use crate::supervisor::states::fates;
 
@@ -53,6 +53,7 @@ impl Supervisor {
         let chain = renumber(&self.chain, new);
         let placement = place_onto(&chain, Some(&self.placement));
         let placement = placement.map_err(|error| ApplyError::Failed(error.sentence()))?;
-        check_possible(&self.chain, &self.placement, &chain, &placement)
+        check_possible(&self.chain, &self.placement, &chain, &placement)?;
+        check_descriptors(&self.placement, &chain, &placement)
     }
 }

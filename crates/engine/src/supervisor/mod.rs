@@ -5,7 +5,8 @@
 //! dead worker left, and give its successor what it needs.
 //!
 //! - `attention`: the loop; what happens, in turn; `pulse`: signs of life.
-//! - `starting`: the chain's beginning; `start_error`: why there is none.
+//! - `starting`: the chain's beginning; `start_error`: why there is none; `descriptors`: whether as
+//!   many are allowed as it needs.
 //! - `apply`: changes of a running chain; `switching`: those that stay turn to it; `change`: how
 //!   far one has come; `leaving_links`: links that go; `emptying`: they run empty, and receivers
 //!   turn from them to new ones; `links_in_turn`: from which to which; `circles`: where links would
@@ -44,6 +45,7 @@ pub mod adoption;
 pub mod apply;
 pub mod asking;
 pub mod container;
+pub mod descriptors;
 pub mod instance;
 pub mod keeper;
 pub mod probing;

@@ -10,6 +10,9 @@ pub enum StartError {
     /// It cannot be placed.
     #[error("{0}")]
     Placement(String),
+    /// More descriptors are needed than are allowed.
+    #[error("{0}")]
+    Descriptors(String),
     /// A worker could not be started.
     #[error(transparent)]
     Spawn(#[from] SpawnError),

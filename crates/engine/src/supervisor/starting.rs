@@ -26,7 +26,7 @@ use crate::supervisor::start_error::{SpawnError, StartError};
 use crate::supervisor::states::States;
 use crate::supervisor::tcp_links::{Sockets, has_sockets};
 use crate::supervisor::{
-    Options, START_TIMEOUT, Spare, Supervisor, adoption, estate, runtime_dir, spawn,
+    Options, START_TIMEOUT, Spare, Supervisor, adoption, descriptors, estate, runtime_dir, spawn,
 };
 use crate::wait::choose;
 use crate::worker::build::pool_geometry;
@@ -54,6 +54,9 @@ impl Supervisor {
         ask_for_slices(Some(SHORTEST_SLICE));
         let placement = place(&chain).map_err(|error| StartError::Placement(error.sentence()))?;
         estate::check_possible(&chain, &placement).map_err(StartError::Orphan)?;
+        if let Some(why) = descriptors::shortage(&chain, &placement, None) {
+            return Err(StartError::Descriptors(why));
+        }
         let runtime = RuntimeDir::create(&options.runtime_root, &chain.name);
         let runtime = runtime.map_err(|error| adoption::why_busy(error, &options.runtime_root))?;
         let cores = cores_used(&chain, &placement, options.pin);

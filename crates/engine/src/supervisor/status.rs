@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 
 use catena_shm::counters::Counters;
-use catena_shm::pool::read_ledger;
 use catena_shm::ring::RingMemory;
 use catena_shm::sync::Ordering;
 use serde::{Deserialize, Serialize};
@@ -18,7 +17,6 @@ use crate::chain::ways::longest_way;
 use crate::chain::{Aggregate, NodeKind};
 use crate::link::OCCUPANCY_CLASSES;
 use crate::probe::{NodeCost, Occupancy};
-use crate::protocol::{PoolSpec, RegionName};
 use crate::stats::{
     NODE_WORDS, NodeCounters, PageLayout, RX_WORDS, RxCounters, TX_WORDS, TxCounters, WORKER_WORDS,
     WorkerCounters,
@@ -27,9 +25,8 @@ use crate::supervisor::Supervisor;
 use crate::supervisor::body::Body;
 use crate::supervisor::instance::{Instance, State};
 use crate::supervisor::memory::rings;
-use crate::supervisor::out::buffers_of;
+pub use crate::supervisor::out::BufferStatus;
 use crate::supervisor::past::Past;
-use crate::worker::build::pool_geometry;
 
 /// Status of a chain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -246,18 +243,6 @@ pub struct AggregationStatus {
     pub packets_per_bundle: f64,
     /// Bytes copied to pack them.
     pub packed_bytes: u64,
-}
-
-/// Buffers of all pools. At rest `allocated = free + in_flight`, which are counted in different
-/// places: what is free by the owners' free lists, what is out by their ledgers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BufferStatus {
-    /// All.
-    pub allocated: u64,
-    /// On the free lists of their owners; of a dead owner, all that its ledger does not call out.
-    pub free: u64,
-    /// Out on links, on lanes, or in the hands of workers, by the owners' ledgers.
-    pub in_flight: u64,
 }
 
 fn words<const N: usize>(counters: &Counters, first: usize) -> [u64; N] {
@@ -522,43 +507,6 @@ impl Supervisor {
         status.violations = rx.violations.saturating_add(tx.violations);
         status.aggregation = aggregation_status(placed.aggregate, &tx.packed);
         status
-    }
-
-    fn buffer_status(&self) -> BufferStatus {
-        let allocated = self
-            .placement
-            .present_pools()
-            .map(|pool| u64::from(pool.buffer_count))
-            .sum::<u64>();
-        let free = self.instances.iter().enumerate().map(|(worker, instance)| {
-            let pools = self.placement.present_pools();
-            let own = pools.filter(|pool| pool.owner == worker);
-            let Some(page) = &instance.counters else {
-                let here = own.map(|pool| {
-                    let all = u64::from(pool.buffer_count);
-                    self.out_of(pool).map_or(0, |out| all.saturating_sub(out))
-                });
-                return here.sum();
-            };
-            let own: u64 = own.map(|pool| u64::from(pool.buffer_count)).sum();
-            let counters = WorkerCounters::from_words(&words::<WORKER_WORDS>(page, 0));
-            counters.buffers_free.min(own)
-        });
-        let pools = self.placement.present_pools();
-        BufferStatus {
-            allocated,
-            free: free.sum(),
-            in_flight: pools.filter_map(|pool| self.out_of(pool)).sum(),
-        }
-    }
-
-    /// How many buffers are out of a pool, by its ledger, if that can be read.
-    fn out_of(&self, pool: &PoolSpec) -> Option<u64> {
-        let held = self.memory.latest(RegionName::Ledger(pool.id))?;
-        let fd = held.fd.try_clone().ok()?;
-        let geometry = pool_geometry(pool);
-        let out = read_ledger(fd, held.len, geometry).ok()?;
-        Some(buffers_of(&out, geometry))
     }
 }
 

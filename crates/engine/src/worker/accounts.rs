@@ -5,6 +5,9 @@
 //! no cursor knows is stored at once: drops and what ports keep here, packets of an NF's own making
 //! before they leave (`Turn::count_made`).
 
+use catena_shm::pool::PoolOwner;
+
+use crate::stats::OwnBuffers;
 use crate::worker::graph::Work;
 use crate::worker::runner::Runner;
 
@@ -54,18 +57,12 @@ impl Runner {
             node.has_dropped = false;
         }
         self.sums.violations = self.pools.violations();
-        self.sums.buffers_free = self
-            .pools
-            .own()
-            .iter()
-            .map(|p| u64::from(p.free_count()))
-            .sum();
-        self.sums.buffers_out = self
-            .pools
-            .own()
-            .iter()
-            .map(|p| u64::from(p.out_count()))
-            .sum();
+        let own = self.pools.own();
+        self.sums.buffers = OwnBuffers {
+            free: own.iter().map(PoolOwner::free_count).sum(),
+            out: own.iter().map(PoolOwner::out_buffers).sum(),
+        };
+        self.sums.buffers_out = own.iter().map(|pool| u64::from(pool.out_count())).sum();
         self.counters.store(0, &self.sums.words());
         let (layout, counters) = (self.layout, &self.counters);
         let store = |at: usize, id: usize, words: &[u64]| {

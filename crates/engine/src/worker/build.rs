@@ -250,6 +250,17 @@ impl Making {
         made
     }
 
+    /// The supervisor has all of it: what is mapped here needs no descriptor.
+    pub fn close_descriptors(&mut self) {
+        self.own_ends
+            .values_mut()
+            .for_each(RingEnd::close_descriptor);
+        let owners = self.owners.iter_mut();
+        owners.for_each(PoolOwner::close_ledger_descriptor);
+        self.counters.close_descriptor();
+        self.records.close_descriptor();
+    }
+
     /// Whether `region` belongs to a ring, lane or pool of this assignment.
     pub fn expects(&self, region: RegionName) -> bool {
         let assignment = &self.assignment;

@@ -26,8 +26,9 @@ use crate::protocol::{Assignment, FromWorker, NodeSpec};
 use crate::worker::connection::Connection;
 use crate::worker::serve_error::ServeError;
 
-/// Descriptors of a worker, at most: two for each end of a ring or lane, and those of its ports.
-const DESCRIPTORS_MAX: u64 = 8192;
+/// Descriptors of a worker, at most: one for each end of a ring or lane that it makes, until the
+/// supervisor has it, and those of its ports.
+pub(crate) const DESCRIPTORS_MAX: u64 = 8192;
 /// Private memory of a worker, at least, and as a part of the machine's that its chain's workers
 /// share. Pools and what outlives the worker are shared memory and do not count.
 const MEMORY_MIN: u64 = 512 << 20;

@@ -29,7 +29,7 @@ mod berth;
 pub mod build;
 mod build_error;
 mod built;
-mod confine;
+pub(crate) mod confine;
 mod connect;
 mod connection;
 pub mod doorbell;

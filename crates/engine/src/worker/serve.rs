@@ -125,6 +125,7 @@ fn make(
     for (region, len, fd) in making.made() {
         connection.send(&FromWorker::Made { region, len }, &[fd])?;
     }
+    making.close_descriptors();
     for (link, address) in making.listening() {
         connection.send(&FromWorker::Listening { link, address }, &[])?;
     }
@@ -536,6 +537,7 @@ impl<'a> Control<'a> {
                             .send(&FromWorker::Made { region, len }, &[fd])?;
                     }
                 }
+                making.close_descriptors();
                 let notices = std::mem::take(&mut making.notices);
                 self.change = Some(Change::Making(Box::new(making)));
                 self.connection.send(&FromWorker::AllMade { notices }, &[])

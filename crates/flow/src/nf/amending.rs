@@ -3,106 +3,189 @@
 //! Beside packets, in the supervisor. Entries are known by what they match, as in the table that
 //! runs ([`MatchTable`](crate::program::table::MatchTable)), however they are written.
 
-use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry::{Occupied, Vacant};
 
-use super::control::{acts, entry};
+use serde_json::{Map, Value, json};
+
+use super::control::{acts, entries, entry};
 use super::planned::plan;
-use crate::program::table::{TableEntry, TableShape};
+use crate::program::table::{Pattern, TableEntry, TableShape};
 
 /// See [`Amend`](catena_engine::nf::Amend).
 pub(super) fn amend(config: &mut Value, requests: &[Value]) -> Vec<Result<Option<String>, String>> {
     // Read once for as many requests as there are, and anew behind another program.
-    let mut shapes: Option<Vec<TableShape>> = None;
+    let mut drafts: Option<Vec<Draft>> = None;
     let mut amended = Vec::with_capacity(requests.len());
     for request in requests {
         let text = |key: &str| request.get(key).and_then(Value::as_str);
         amended.push(if let Some(program) = request.get("program") {
             config["program"] = program.clone();
-            shapes = None;
+            drafts = None;
             Ok(Some("program".to_owned()))
         } else if let (false, Some(name)) = (acts(request), text("set").or_else(|| text("remove")))
         {
-            shapes
+            drafts
                 .take()
-                .map_or_else(|| shapes_of(config), Ok)
+                .map_or_else(|| drafts_of(config), Ok)
                 .and_then(|known| {
-                    let shapes = shapes.insert(known);
-                    change_table(config, shapes, name, request, text("set").is_some()).map(Some)
+                    let drafts = drafts.insert(known);
+                    let draft = drafts.iter_mut().find(|draft| draft.shape.name == name);
+                    let draft = draft.ok_or_else(|| format!("there is no table {name}"))?;
+                    let change = draft.change(config, request, text("set").is_some());
+                    change.map(Some)
                 })
         } else {
             Ok(None)
         });
     }
+    let drafts = drafts.into_iter().flatten();
+    drafts.for_each(|draft| draft.write(config));
     amended
 }
 
-fn shapes_of(config: &Value) -> Result<Vec<TableShape>, String> {
+fn drafts_of(config: &Value) -> Result<Vec<Draft>, String> {
     let planned = plan(config).map_err(|errors| {
         let first = errors.first().map(ToString::to_string);
         first.unwrap_or_default()
     })?;
-    Ok(planned.program.tables)
+    Ok(planned.program.tables.into_iter().map(Draft::of).collect())
 }
 
-/// Sets or removes an entry in the configuration; gives the request's key.
-fn change_table(
-    config: &mut Value,
-    shapes: &mut [TableShape],
-    name: &str,
-    request: &Value,
-    is_set: bool,
-) -> Result<String, String> {
-    let shape = shapes.iter_mut().find(|shape| shape.name == name);
-    let shape = shape.ok_or_else(|| format!("there is no table {name}"))?;
-    if shape.maglev.is_some() {
-        return Err(format!("the entries of {name} follow from another table"));
+/// A table while requests change it: each entry is found by what it matches, however many there
+/// are.
+struct Draft {
+    shape: TableShape,
+    /// Entries as they are and as they are written, in order; none where one was removed. Taken out
+    /// of the configuration by the first change.
+    rows: Vec<Option<(TableEntry, Value)>>,
+    /// Where the entries of a key stand in `rows`: one, or one for each priority.
+    places: HashMap<Vec<Pattern>, Vec<usize>>,
+    is_open: bool,
+}
+
+impl Draft {
+    fn of(shape: TableShape) -> Self {
+        Self {
+            shape,
+            rows: Vec::new(),
+            places: HashMap::new(),
+            is_open: false,
+        }
     }
-    let changed = entry(shape, request)?;
-    let tables = config
-        .get_mut("program")
-        .and_then(|program| program.get_mut("tables"));
-    let table = tables.and_then(|tables| tables.get_mut(name));
-    let table = table.and_then(Value::as_object_mut);
-    let table = table.ok_or_else(|| format!("{name} is not written as a map of its settings"))?;
-    let written = table.entry("entries").or_insert(Value::Null);
-    if written.is_null() {
-        *written = json!([]);
-    }
-    let written = written.as_array_mut().ok_or("entries are a list")?;
-    let mut key = format!("program/{name}/{:?}", changed.key);
-    // As the table that runs does: priority tells entries apart where keys alone do not.
-    let is_exact = shape.is_exact();
-    let is_same = |one: &TableEntry| {
-        one.key == changed.key && (is_exact || !is_set || one.priority == changed.priority)
-    };
-    if !is_set {
-        let mut at = 0;
-        while at < shape.entries.len() {
-            if is_same(&shape.entries[at]) {
-                shape.entries.remove(at);
-                written.remove(at);
+
+    /// Sets or removes what `request` says, all or nothing; gives the request's key.
+    fn change(
+        &mut self,
+        config: &mut Value,
+        request: &Value,
+        is_set: bool,
+    ) -> Result<String, String> {
+        let name = &self.shape.name;
+        if self.shape.maglev.is_some() {
+            return Err(format!("the entries of {name} follow from another table"));
+        }
+        let mut changes = Vec::new();
+        for one in entries(request)? {
+            let changed = entry(&self.shape, one)?;
+            if is_set {
+                let fits = self.shape.check(&changed);
+                fits.map_err(|error| error.to_string())?;
+            }
+            changes.push((changed, one));
+        }
+        if !self.is_open {
+            self.open(written_in(config, name)?);
+        }
+        let key = self.key_of(&changes, request.get("entries").is_some(), is_set);
+        for (changed, one) in changes {
+            if is_set {
+                self.set(changed, one);
             } else {
-                at += 1;
+                let places = self.places.remove(&changed.key).unwrap_or_default();
+                places.into_iter().for_each(|at| self.rows[at] = None);
             }
         }
-        return Ok(key);
+        Ok(key)
     }
-    if !is_exact {
-        key = format!("{key}/{}", changed.priority);
-    }
-    shape.check(&changed).map_err(|error| error.to_string())?;
-    let text = written_entry(request, &changed);
-    match shape.entries.iter().position(is_same) {
-        Some(at) => {
-            written[at] = text;
-            shape.entries[at] = changed;
+
+    fn open(&mut self, written: Vec<Value>) {
+        self.is_open = true;
+        let entries = std::mem::take(&mut self.shape.entries);
+        for (at, entry) in entries.iter().enumerate() {
+            self.places.entry(entry.key.clone()).or_default().push(at);
         }
-        None => {
-            written.push(text);
-            shape.entries.push(changed);
+        self.rows = entries.into_iter().zip(written).map(Some).collect();
+    }
+
+    /// What the request changes: the same entries again are the same key.
+    fn key_of(&self, changes: &[(TableEntry, &Value)], is_list: bool, is_set: bool) -> String {
+        let keys = changes.iter().map(|(entry, _)| {
+            let key = format!("{:?}", entry.key);
+            match is_set && !self.shape.is_exact() {
+                true => format!("{key}/{}", entry.priority),
+                false => key,
+            }
+        });
+        let keys = keys.collect::<Vec<_>>().join(" ");
+        let name = &self.shape.name;
+        match is_list {
+            true => format!("program/{name}/[{keys}]"),
+            false => format!("program/{name}/{keys}"),
         }
     }
-    Ok(key)
+
+    /// As the table that runs does: priority tells entries apart where keys alone do not.
+    fn set(&mut self, changed: TableEntry, request: &Value) {
+        let is_exact = self.shape.is_exact();
+        let text = written_entry(request, &changed);
+        let next = self.rows.len();
+        let places = match self.places.entry(changed.key.clone()) {
+            Occupied(known) => known.into_mut(),
+            Vacant(new) => new.insert(Vec::new()),
+        };
+        let rows = &self.rows;
+        let is_same = |at: &&usize| {
+            let row = rows[**at].as_ref();
+            row.is_some_and(|(one, _)| is_exact || one.priority == changed.priority)
+        };
+        let row = Some((changed.clone(), text));
+        match places.iter().find(is_same).copied() {
+            Some(at) => self.rows[at] = row,
+            None => {
+                places.push(next);
+                self.rows.push(row);
+            }
+        }
+    }
+
+    /// Puts the entries back into the configuration.
+    fn write(self, config: &mut Value) {
+        if let (true, Some(table)) = (self.is_open, table_in(config, &self.shape.name)) {
+            let rows = self.rows.into_iter().flatten();
+            let written: Vec<Value> = rows.map(|(_, text)| text).collect();
+            table.insert("entries".to_owned(), written.into());
+        }
+    }
+}
+
+fn table_in<'c>(config: &'c mut Value, name: &str) -> Option<&'c mut Map<String, Value>> {
+    let tables = config.get_mut("program")?.get_mut("tables")?;
+    tables.get_mut(name)?.as_object_mut()
+}
+
+/// Takes the entries of a table out of the configuration.
+fn written_in(config: &mut Value, name: &str) -> Result<Vec<Value>, String> {
+    let table = table_in(config, name);
+    let table = table.ok_or_else(|| format!("{name} is not written as a map of its settings"))?;
+    match table.get_mut("entries").map_or(Value::Null, Value::take) {
+        Value::Null => Ok(Vec::new()),
+        Value::Array(entries) => Ok(entries),
+        other => {
+            table.insert("entries".to_owned(), other);
+            Err("entries are a list".to_owned())
+        }
+    }
 }
 
 /// An entry as a program's author would write it.
@@ -171,6 +254,62 @@ mod tests {
             config
         });
         assert_eq!(one_by_one, config);
+    }
+
+    #[test]
+    fn many_entries_are_changed_by_one_request_or_none_is() {
+        let mut config = config();
+        let with = |key: &str, keys: std::ops::Range<u32>| {
+            let entries = keys.map(|key| json!({"key": [key], "data": {"port": 7}}));
+            json!({key: "out", "entries": entries.collect::<Vec<_>>()})
+        };
+        let wrong = json!({"set": "out", "entries": [{"key": [1]}, {"key": [1 << 20]}]});
+        let before = config.clone();
+        assert!(amend(&mut config, std::slice::from_ref(&wrong))[0].is_err());
+        assert_eq!(config, before, "all or none");
+        let requests = [
+            with("set", 79..100),
+            with("remove", 90..99),
+            with("set", 79..100),
+            json!({"set": "out", "entries": 7}),
+            with("remove", 81..99),
+        ];
+        let amended = amend(&mut config, &requests);
+        assert_eq!(amended[0], amended[2], "the same entries are one key");
+        assert_ne!(amended[0], amended[1]);
+        assert!(amended[3].is_err(), "{amended:?}");
+        let left = [80, 79, 99].map(|key| json!({"key": [key], "data": {"port": 7}}));
+        assert_eq!(entries(&config, "out"), &json!(left), "in their order");
+        assert!(plan(&config).is_ok());
+    }
+
+    /// Each is found by its key: so many would take a minute if all were looked through.
+    #[test]
+    fn tens_of_thousands_of_entries_take_seconds() {
+        const COUNT: u32 = 30_000;
+        let entry = |key: u32| json!({"key": [key], "data": {"port": key % 7}});
+        let begun = std::time::Instant::now();
+        let mut config = config();
+        config["program"]["tables"]["out"]["size"] = COUNT.into();
+        let mut at_once = config.clone();
+        let all = json!({"set": "out", "entries": (0..COUNT).map(entry).collect::<Vec<_>>()});
+        assert!(amend(&mut at_once, &[all.clone(), all])[1].is_ok());
+        let mut one_by_one = config;
+        let requests = (0..COUNT).map(|key| {
+            let mut request = entry(key);
+            request["set"] = "out".into();
+            request
+        });
+        let amended = amend(&mut one_by_one, &requests.collect::<Vec<_>>());
+        assert!(amended.iter().all(Result::is_ok));
+        assert_eq!(at_once, one_by_one);
+        assert_eq!(
+            entries(&at_once, "out").as_array().map(Vec::len),
+            Some(30_000)
+        );
+        assert!(plan(&at_once).is_ok());
+        let taken = begun.elapsed();
+        assert!(taken < std::time::Duration::from_secs(30), "{taken:?}");
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! | `{"show": "table", "table": NAME}` | its entries |
 //! | `{"set": NAME, "key": [...], "data": {...}, "priority": N}`, `{"remove": NAME, "key": [...]}` | changes a table |
 //! | `{"events": N}` | up to N events, which are then gone: with their values, or a flow's key and the states that it was and is in |
+//! | `{"set": NAME, "entries": [{"key": [...], ...}, ...]}`, `{"remove": NAME, "entries": [...]}` | the same of many at once, all or none |
 //! | `{"trace": N}`, then `{"show": "traces"}` | the next N packets, N up to 64 |
 //! | `{"program": {...}}` | runs another program of the same layout; flows stay |
 //!
@@ -109,11 +110,20 @@ impl Control {
     fn change(&mut self, name: &str, request: &Value, is_set: bool) -> Result<Value, String> {
         self.has_room()?;
         let number = table(self.tables.all(), name)?;
-        let entry = entry(self.tables.all()[number].shape(), request)?;
-        let change = if is_set {
-            self.tables.set(number, entry)
-        } else {
-            self.tables.remove(number, &entry.key)
+        let shape = self.tables.all()[number].shape();
+        let entries = entries(request)?.map(|one| entry(shape, one));
+        let mut entries = entries.collect::<Result<Vec<_>, _>>()?;
+        let change = match (entries.pop(), is_set) {
+            (Some(entry), true) if entries.is_empty() => self.tables.set(number, entry),
+            (Some(entry), false) if entries.is_empty() => self.tables.remove(number, &entry.key),
+            (last, true) => self.tables.set_all(number, {
+                entries.extend(last);
+                entries
+            }),
+            (last, false) => {
+                let keys = entries.into_iter().chain(last).map(|one| one.key);
+                self.tables.remove_all(number, keys.collect())
+            }
         };
         let change = change.map_err(|error| error.to_string())?;
         self.send(Down::Tables(change))?;
@@ -475,6 +485,15 @@ fn table(tables: &[MatchTable], name: &str) -> Result<usize, String> {
         let names: Vec<&str> = tables.iter().map(|table| &*table.shape().name).collect();
         format!("there is no table {name}; there are: {}", names.join(", "))
     })
+}
+
+/// The entries that a request sets or removes: those of its list, or the one that it says itself.
+pub(super) fn entries(request: &Value) -> Result<std::slice::Iter<'_, Value>, String> {
+    match request.get("entries") {
+        None => Ok(std::slice::from_ref(request).iter()),
+        Some(Value::Array(entries)) => Ok(entries.iter()),
+        Some(_) => Err("entries are a list, each with its key".to_owned()),
+    }
 }
 
 /// An entry of a request: patterns and data as in a program.

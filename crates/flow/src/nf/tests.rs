@@ -86,6 +86,16 @@ fn it_is_asked_for_flows_registers_tables_and_traces() {
     assert_eq!(bench.control(&gone), Ok(json!({"entries": 0})));
     assert!(bench.control(&gone).is_err());
     assert_eq!(verdicts(&mut bench, &[&one]), [ENOUGH]);
+    let many = |key: &str, count: u32| {
+        let entries = (0..count).map(|key| json!({"key": [key]}));
+        json!({key: "friends", "entries": entries.collect::<Vec<_>>()})
+    };
+    assert_eq!(bench.control(&many("set", 40)), Ok(json!({"entries": 40})));
+    assert!(bench.control(&many("remove", 41)).is_err(), "all or none");
+    assert_eq!(
+        bench.control(&many("remove", 40)),
+        Ok(json!({"entries": 0}))
+    );
     let error = bench
         .control(&json!({"set": "foes", "key": [1]}))
         .unwrap_err();

@@ -1,4 +1,4 @@
-//! Entries of a running program's tables: set and removed one by one.
+//! Entries of a running program's tables: set and removed, one by one or many at once.
 //!
 //! Beside packets, for control requests. What follows from a table's entries takes long to make,
 //! and so does a table that grows, so they are made where nobody waits for them: a [`Tables`]
@@ -17,7 +17,8 @@ pub struct Change {
     table: usize,
     /// None if the table has grown.
     entry: Option<Entry>,
-    /// Whole tables: those whose entries follow from it, and the table itself if it has grown.
+    /// Whole tables: those whose entries follow from it, and the table itself if it has grown, or
+    /// if many of its entries change.
     whole: Vec<(usize, MatchTable)>,
 }
 
@@ -84,6 +85,53 @@ impl Tables {
         self.change(table, Entry::Removed(key.to_vec()))
     }
 
+    /// Sets many entries of a table here; gives what the program is to take: the table whole, so
+    /// that none of its packets sees a part of them.
+    ///
+    /// # Errors
+    /// What does not fit; nothing has changed then.
+    pub fn set_all(
+        &mut self,
+        table: usize,
+        entries: Vec<TableEntry>,
+    ) -> Result<Change, TableError> {
+        self.change_all(table, entries.into_iter().map(Entry::Set))
+    }
+
+    /// Removes many entries of a table here, as [`Tables::set_all`] sets them.
+    ///
+    /// # Errors
+    /// As [`Tables::remove`], of any of them.
+    pub fn remove_all(
+        &mut self,
+        table: usize,
+        keys: Vec<Vec<Pattern>>,
+    ) -> Result<Change, TableError> {
+        self.change_all(table, keys.into_iter().map(Entry::Removed))
+    }
+
+    fn change_all(
+        &mut self,
+        table: usize,
+        entries: impl Iterator<Item = Entry>,
+    ) -> Result<Change, TableError> {
+        let mut changed = self.0.get(table).ok_or(TableError::Absent)?.clone();
+        for entry in entries {
+            entry.put(&mut changed)?;
+        }
+        self.0[table] = changed.clone();
+        let mut whole = refilled(&self.0, Some(table));
+        for (at, new) in &whole {
+            self.0[*at] = new.clone();
+        }
+        whole.push((table, changed));
+        Ok(Change {
+            table,
+            entry: None,
+            whole,
+        })
+    }
+
     fn change(&mut self, table: usize, entry: Entry) -> Result<Change, TableError> {
         let changed = self.0.get_mut(table).ok_or(TableError::Absent)?;
         let places = changed.place_count();
@@ -138,18 +186,45 @@ mod tests {
     use super::*;
     use crate::program::table::{Match, TableShape};
 
-    #[test]
-    fn a_table_that_grows_comes_whole() {
-        let count = (1 << 16) + 100;
-        let shape = TableShape {
+    fn shape(capacity: usize) -> TableShape {
+        TableShape {
             name: "all".to_owned(),
             key: vec![(Match::Exact, 32)],
             data: vec![("port".to_owned(), 32)],
             default: vec![0],
             entries: Vec::new(),
-            capacity: count,
+            capacity,
             maglev: None,
+        }
+    }
+
+    #[test]
+    fn many_entries_change_at_once_or_none_does() {
+        let mut here = Tables(vec![MatchTable::new(&shape(100))]);
+        let mut running = here.0.clone();
+        let entry = |number: u128| TableEntry {
+            key: vec![Pattern::exact(number, 32)],
+            priority: 0,
+            data: vec![number + 1],
         };
+        let change = here.set_all(0, (0..100).map(entry).collect());
+        change.unwrap().put(&mut running).unwrap();
+        assert_eq!((running[0].len(), here.0[0].len()), (100, 100));
+        assert_eq!(running[0].lookup(&[99]), Some(&[100][..]));
+        let full = here.set_all(0, vec![entry(7), entry(100)]).unwrap_err();
+        let keys = |from: u128, to: u128| (from..to).map(|at| entry(at).key).collect();
+        let absent = here.remove_all(0, keys(50, 101)).unwrap_err();
+        assert_eq!((full, absent), (TableError::Full, TableError::Absent));
+        assert_eq!(here.0[0].len(), 100, "nothing has changed");
+        let change = here.remove_all(0, keys(50, 100));
+        change.unwrap().put(&mut running).unwrap();
+        assert_eq!((running[0].len(), running[0].lookup(&[50])), (50, None));
+    }
+
+    #[test]
+    fn a_table_that_grows_comes_whole() {
+        let count = (1 << 16) + 100;
+        let shape = shape(count);
         let mut here = Tables(vec![MatchTable::new(&shape)]);
         let mut running = here.0.clone();
         let mut whole = 0;

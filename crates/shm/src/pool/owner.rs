@@ -81,7 +81,7 @@ impl PoolOwner {
         len: usize,
         out: &[(u32, u8)],
     ) -> Result<Self, RegionError> {
-        let region = Region::attach(fd, len, Sharing::ReadWrite)?;
+        let region = Region::take_over(fd, len, Sharing::ReadWrite)?;
         if (region.len() as u64) < geometry.bytes() {
             return Err(RegionError::WrongSize {
                 has: region.len() as u64,
@@ -175,7 +175,15 @@ impl PoolOwner {
         (self.region.fd(), self.region.len())
     }
 
-    /// The ledger's memory, for the undertaker, and its size.
+    /// Closes the descriptor of the ledger, once the undertaker has it. That of the pool stays
+    /// open, for devices.
+    pub fn close_ledger_descriptor(&mut self) {
+        if let Some(ledger) = Arc::get_mut(&mut self.ledger) {
+            ledger.close_descriptor();
+        }
+    }
+
+    /// The ledger's memory, for the undertaker, and its size, before it is closed.
     pub fn ledger(&self) -> (BorrowedFd<'_>, usize) {
         (self.ledger.fd(), self.ledger.len())
     }
@@ -190,6 +198,16 @@ impl PoolOwner {
         #[expect(clippy::cast_possible_truncation, reason = "at most buffer_count")]
         let bundles = self.free_bundles.len() as u32;
         self.slabs.count() + bundles
+    }
+
+    /// Buffers that have left and not come home; of a bundle pool also those in hand, but for the
+    /// one that is being filled.
+    pub fn out_buffers(&self) -> u32 {
+        if !self.geometry.bundles {
+            return self.out_count;
+        }
+        let here = self.free_count() + u32::from(self.open.is_some());
+        self.geometry.buffer_count.saturating_sub(here)
     }
 
     /// Units that have left by a link and not come home.

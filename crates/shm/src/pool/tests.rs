@@ -131,6 +131,7 @@ fn a_new_owner_continues_where_the_ledger_says() {
     let fd = fd.try_clone_to_owned().unwrap();
     let mut heir = PoolOwner::adopt(3, GEOMETRY, fd, len, &out).unwrap();
     assert_eq!((heir.free_count(), heir.out_count()), (7, 1));
+    assert_eq!(heir.out_buffers(), 1);
     assert_eq!(heir.take_home(index, &LinkSet::ALL), Ok(()));
     assert_eq!(heir.free_count(), 8);
 }

@@ -1,0 +1,125 @@
+//! How many descriptors the processes of a placed chain need at most. Pure.
+//!
+//! Before any packet moves. The supervisor keeps one of every region that a worker has made, for
+//! those who come later; a worker closes what it has mapped. So the supervisor needs the most: two
+//! for each ring and each return lane, and there is a lane for each pair of an owner and whoever
+//! its packets reach. In mode `thread` workers need theirs in the supervisor's process.
+
+use super::plan::Placement;
+use crate::chain::model::{Chain, Mode, Node, NodeKind};
+
+/// Descriptors of a supervisor that its chain does not ask for: streams, its folder, signals, its
+/// keeper, a spare process, who asks.
+const SUPERVISOR: u64 = 64;
+/// What it has of each worker beside memory: connection, process, an engine's client, and the pages
+/// with counters and records.
+const PER_WORKER: u64 = 5;
+/// Descriptors of a worker that its nodes do not ask for: streams, connection, what it waits with.
+const WORKER: u64 = 12;
+/// What a port may open: files, sockets and rings of a device.
+const PER_PORT: u64 = 16;
+/// A TCP link's ends: who listens, and who is connected, also while that is replaced.
+const PER_TCP_END: u64 = 3;
+
+/// Descriptors that processes of a chain need, at most.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Needed {
+    /// The supervisor, with all workers that are its threads.
+    pub supervisor: u64,
+    /// Each worker, while it makes its memory; 0 of those that have left.
+    pub workers: Vec<u64>,
+}
+
+/// What `placement` of `chain` needs.
+pub fn needed(chain: &Chain, placement: &Placement) -> Needed {
+    let count = placement.workers.len();
+    let (mut made, mut workers) = (vec![0; count], vec![0; count]);
+    let mut supervisor = SUPERVISOR;
+    for ring in &placement.rings {
+        let per_end = if ring.tcp.is_some() { PER_TCP_END } else { 1 };
+        for worker in [ring.from, ring.to] {
+            made[worker] += per_end;
+        }
+        supervisor += if ring.tcp.is_some() { 0 } else { 2 };
+    }
+    for lane in &placement.lanes {
+        made[lane.from] += 1;
+        made[lane.to] += 1;
+        supervisor += 2;
+    }
+    for pool in &placement.pools {
+        made[pool.owner] += 2;
+        supervisor += 2;
+    }
+    let present = placement.workers.iter().enumerate();
+    for (worker, spec) in present.filter(|(_, spec)| !spec.nodes.is_empty()) {
+        let nodes = || spec.nodes.iter().map(|node| &chain.nodes[*node]);
+        let states: u64 = nodes().map(states_of).sum();
+        let ports = nodes().filter(|node| node.is_port()).count() as u64;
+        workers[worker] = WORKER + made[worker] + 2 * states + PER_PORT * ports;
+        supervisor += PER_WORKER + states;
+        if spec.mode == Mode::Thread {
+            supervisor += workers[worker];
+        }
+    }
+    // A successor's memory comes while its predecessor's is looked through.
+    supervisor += made.iter().copied().max().unwrap_or(0);
+    Needed {
+        supervisor,
+        workers,
+    }
+}
+
+fn states_of(node: &Node) -> u64 {
+    match &node.kind {
+        NodeKind::Nf { plan, .. } => plan.state.len() as u64,
+        NodeKind::Port { .. } => 0,
+    }
+}
+
+impl Needed {
+    /// As [`needed`], while a chain that runs as `old` becomes `new`, of which this is told: what
+    /// goes is kept until it is empty.
+    #[must_use]
+    pub fn while_changing(mut self, old: &Placement, new: &Placement) -> Self {
+        let rings = old.rings.iter();
+        let going = rings.filter(|ring| !new.rings.iter().any(|other| other.link == ring.link));
+        let going = going.filter(|ring| ring.tcp.is_none()).count() as u64;
+        let workers = old.workers.iter().zip(&new.workers);
+        let left = workers.filter(|(was, is)| !was.nodes.is_empty() && is.nodes.is_empty());
+        self.supervisor += 2 * going + PER_WORKER * left.count() as u64;
+        self
+    }
+
+    /// Why it is too much, as a sentence, where a process may have `allowed`, and a worker that is
+    /// one no more than `worker_max`.
+    pub fn shortage(&self, placement: &Placement, allowed: u64, worker_max: u64) -> Option<String> {
+        let what_to_do = |count: u64| {
+            format!(
+                "and {allowed} are allowed (hard limit): allow more (`ulimit -n {count}` as root \
+                 before `catena run`, LimitNOFILE={count} in its unit), or have fewer workers \
+                 (mode: inline joins nodes)"
+            )
+        };
+        if self.supervisor > allowed {
+            let lanes = placement.lanes.len();
+            let links = placement.rings.len();
+            let workers = self.workers.iter().filter(|count| **count > 0).count();
+            return Some(format!(
+                "the supervisor would need {} descriptors, for the memory of {workers} workers, \
+                 {links} links and {lanes} lanes by which buffers go home, {}",
+                self.supervisor,
+                what_to_do(self.supervisor)
+            ));
+        }
+        let mut workers = placement.workers.iter().zip(&self.workers);
+        let limit = allowed.min(worker_max);
+        let (worker, count) =
+            workers.find(|(worker, count)| worker.mode == Mode::Process && **count > limit)?;
+        Some(format!(
+            "worker {} would need {count} descriptors, for the links and lanes at which it stands, {}",
+            worker.name,
+            what_to_do(*count)
+        ))
+    }
+}
