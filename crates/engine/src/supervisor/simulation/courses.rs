@@ -140,6 +140,24 @@ fn a_node_that_makes_packets_no_more_and_then_again_frees_none_twice() {
     });
 }
 
+/// What it sent by the link that went, and received by it, was neither lost nor held.
+#[test]
+fn a_node_whose_links_have_gone_is_killed() {
+    let (long, short) = (
+        line(&[("a", "count"), ("b", "count")]),
+        line(&[("a", "count")]),
+    );
+    for (before, after) in [(&long, &short), (&short, &long)] {
+        has_its_course(before, |history, order| {
+            history.steps(9 + usize::try_from(order).unwrap());
+            history.must_become(after.clone())?;
+            history.kill("a");
+            history.steps(60);
+            Ok(())
+        });
+    }
+}
+
 /// What its predecessor had published is taken, or given up, with the rest.
 #[test]
 fn a_link_goes_whose_sender_has_been_replaced() {
