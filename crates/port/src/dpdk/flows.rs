@@ -220,7 +220,7 @@ mod tests {
             (json!({ "match": { "vlan": 4095 }, "mark": 1 }), "vlan"),
             (json!({ "match": { "ip": 5 }, "mark": 1 }), "ip"),
             (
-                json!({ "match": { "source": "10.0.0.1", "destination": "2001:db8::1" }, "mark": 1 }),
+                json!({ "match": { "source": "10.0.0.1", "destination": "::1" }, "mark": 1 }),
                 "ip",
             ),
             (
@@ -245,7 +245,7 @@ mod tests {
         ] {
             let flow: Flow = serde_json::from_value(flow.clone()).unwrap();
             let mut errors = Vec::new();
-            check(&[flow.clone()], 2, &mut errors);
+            check(std::slice::from_ref(&flow), 2, &mut errors);
             assert_eq!(errors.len(), 1, "{flow:?}");
             assert!(
                 errors[0].path.ends_with(place),

@@ -276,8 +276,8 @@ impl Library {
             rule_count: count(asked.rules),
         };
         let mut why = [0_u8; WHY_LEN];
-        // SAFETY: texts and rules live until the call returns, and are copied; the memory is mapped as
-        // long as `Device` keeps `memory`; a text that says why has room for that length.
+        // SAFETY: texts and rules live until the call returns, and are copied; the memory is mapped
+        // as long as `Device` keeps `memory`; a text that says why has room for that length.
         let device = unsafe { (self.0.open)(&raw, why.as_mut_ptr().cast(), why.len()) };
         let raw = NonNull::new(device).ok_or_else(|| text_of(&why))?;
         Ok(Device {
