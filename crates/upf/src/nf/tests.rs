@@ -78,3 +78,29 @@ fn a_question_that_is_none_is_answered_with_those_that_are() {
     let none = bench.control(&json!({ "show": "session", "seid": 7 }));
     assert!(none.unwrap_err().contains("SEID 7"));
 }
+
+/// What the UPF writes into the frames of a group's packets while it holds them comes from nowhere
+/// else: such a frame would be taken for one whose sender has been looked at.
+#[test]
+fn no_frame_from_outside_is_taken_for_a_groups() {
+    let mut frame = crate::smf::wire::datagram(
+        ([203, 0, 113, 9].into(), 7),
+        ([10, 45, 0, 9].into(), 7),
+        b"data",
+    );
+    let marked = [0x01, b'v', b'n', 0, 0, 0];
+    for (is_marked, groups, why) in [
+        (false, json!(["factory"]), Why::UnknownUe),
+        (true, json!(["factory"]), Why::NotForUs),
+        (true, json!([]), Why::UnknownUe),
+    ] {
+        let mut with_groups = settings();
+        with_groups["groups"] = groups;
+        let mut bench = NfBench::new(&KIND, &with_groups, &[]).unwrap();
+        if is_marked {
+            frame[6..12].copy_from_slice(&marked);
+        }
+        let verdict = bench.process_one(&frame).verdict;
+        assert_eq!(verdict, Verdict::Drop(dropped(why)), "{is_marked}");
+    }
+}
