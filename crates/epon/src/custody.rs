@@ -172,6 +172,17 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_a_stall_before_the_usual_is_known() {
+        let mut usual = Usual::default();
+        let before: Vec<u64> = (0..RECENT - 1)
+            .map(|_| usual.judge(300, LEAST_NS))
+            .collect();
+        assert_eq!(before, [0; RECENT - 1]);
+        assert_eq!(usual.judge(100_000, LEAST_NS), 0);
+        assert_eq!(usual.judge(100_000, LEAST_NS), 99_700);
+    }
+
+    #[test]
     fn a_chain_that_becomes_slower_has_no_stalls_for_long() {
         let mut custody = settled(300);
         let mut last = [0; HEADER_LEN];

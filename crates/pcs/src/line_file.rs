@@ -152,6 +152,13 @@ impl fmt::Display for Listed {
                 Kind::Start => write!(f, "start {:02x}", self.block.payload as u8)?,
                 Kind::Terminate => write!(f, "terminate {:02x}", self.block.payload as u8)?,
             }
+            if matches!(kind, Kind::Control | Kind::Start) {
+                let mut before = " ";
+                for set in block::decode(self.block).0.ordered_sets() {
+                    write!(f, "{before}{set}")?;
+                    before = " and ";
+                }
+            }
         }
         if self.header_fits {
             Ok(())
@@ -237,6 +244,7 @@ mod tests {
     use crate::fast::Transmitter;
     use crate::params::{CODEWORD_BITS, Params};
     use crate::stage::Transmit;
+    use crate::xgmii::{self, Vector};
     use proptest::prelude::*;
 
     #[test]
@@ -255,6 +263,79 @@ mod tests {
         let texts = words.join("\n");
         for text in ["start 78", "data", "terminate 87", "idle", "parity"] {
             assert!(texts.contains(text), "{text} in\n{texts}");
+        }
+    }
+
+    #[test]
+    fn each_byte_of_a_header_has_its_limit() {
+        let right = Header {
+            direction: Direction::Upstream,
+            offset: 7,
+            bit_count: 100,
+        };
+        let bytes = right.emit();
+        let parsed = |at: usize, value: u8| {
+            let mut bytes = bytes;
+            bytes[at] = value;
+            Header::parse(&bytes)
+        };
+        for at in 0..8 {
+            assert_eq!(parsed(at, b'?'), Err(HeaderError::Magic), "{at}");
+        }
+        assert_eq!(parsed(8, 2), Err(HeaderError::Direction(2)));
+        assert_eq!(parsed(9, 7), Ok(right));
+        assert_eq!(parsed(9, 8), Err(HeaderError::Offset(8)));
+        for at in (10..16).chain(24..32) {
+            assert_eq!(parsed(at, 1), Err(HeaderError::Reserved), "{at}");
+        }
+        let short = &bytes[..HEADER_LEN - 1];
+        assert_eq!(Header::parse(short), Err(HeaderError::Short { len: 31 }));
+        // Seven bits in front of 100, as many as 14 octets hold, or 13.
+        for (octets, present) in [(14, 100), (20, 100), (13, 97), (0, 0)] {
+            assert_eq!(right.present_bits(&vec![0; octets]), present, "{octets}");
+        }
+    }
+
+    #[test]
+    fn a_listing_names_ordered_sets() {
+        let idle = u64::from(xgmii::IDLE) * 0x0101_0101;
+        let remote = 0x0200_0000 | u64::from(xgmii::SEQUENCE);
+        let start = 0xd555_5500 | u64::from(xgmii::START);
+        for (vector, kind) in [
+            (
+                Vector::LOCAL_FAULT,
+                "control 55 local fault and local fault",
+            ),
+            (
+                Vector {
+                    data: idle << 32 | remote,
+                    ctrl: 0xf1,
+                },
+                "control 4b remote fault",
+            ),
+            (
+                Vector {
+                    data: remote << 32 | idle,
+                    ctrl: 0x1f,
+                },
+                "control 2d remote fault",
+            ),
+            (
+                Vector {
+                    data: start << 32 | remote,
+                    ctrl: 0x11,
+                },
+                "start 66 remote fault",
+            ),
+        ] {
+            let listed = Listed {
+                bit: 0,
+                place: (0, 1),
+                block: block::encode(vector).0,
+                header_fits: true,
+            };
+            let text = listed.to_string();
+            assert!(text.ends_with(&format!(" {kind}")), "{text}");
         }
     }
 

@@ -107,3 +107,29 @@ impl Default for Params {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_those_that_are_documented() {
+        let documented = Params {
+            lock_codewords: 2,
+            loss_codewords: 3,
+            loss_headers: 16,
+            delimiter_errors_max: 11,
+            terminator_ones_max: 40,
+            sync_blocks: 64,
+            delay_bound: None,
+            opening_idles: 2,
+            ber_window_codewords: 630,
+            ber_headers_max: 64,
+            high_ber_withholds: false,
+            frame_len_with_fcs_max: 2000,
+            start_leaves_error: false,
+        };
+        assert_eq!(Params::default(), documented);
+        assert_eq!(documented.fifo_blocks(), 69);
+    }
+}

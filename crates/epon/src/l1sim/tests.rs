@@ -173,3 +173,43 @@ fn wrong_settings_are_refused_with_a_repair() {
         );
     }
 }
+
+#[test]
+fn settings_have_limits_on_either_side() {
+    let is_right = |config: &Value| NfBench::new(&KIND, config, &["out"]).is_ok();
+    for (right, wrong) in [
+        (json!({"ber": 0.5}), json!({"ber": 0.500_001})),
+        (json!({"slips": 0}), json!({"slips": -1e-9})),
+        (
+            json!({"error_bursts": {"rate": 0.5, "bits": 1_000_000}}),
+            json!({"error_bursts": {"rate": 0.5, "bits": 1_000_001}}),
+        ),
+        (
+            json!({"error_bursts": {"rate": 0, "bits": 1}}),
+            json!({"error_bursts": {"rate": 0, "bits": 0}}),
+        ),
+        (json!({"delay": "1ms"}), json!({"delay": "1000001ns"})),
+    ] {
+        assert!(is_right(&right), "{right}");
+        assert!(!is_right(&wrong), "{wrong}");
+    }
+    let both = json!({"show": "counts", "set": {"ber": 1e-4}});
+    assert!(
+        bench(&json!({})).nf().control(&both).is_err(),
+        "one at a time"
+    );
+}
+
+#[test]
+fn a_full_buffer_takes_no_bit_more() {
+    // All 1920 octets that a buffer of 2 KiB has behind headroom and header.
+    let full = line(1920);
+    let mut bench = bench(&json!({"slips": 0.01, "seed": 2}));
+    for _ in 0..20 {
+        let back = bench.process_one(&full);
+        let header = Header::parse(&back.bytes).unwrap();
+        assert!(back.bytes.len() <= full.len() && header.count <= 8 * 1920);
+    }
+    let counts = counts(&mut bench);
+    assert!(counts["bits_inserted"].as_u64() < counts["bits_deleted"].as_u64());
+}

@@ -313,6 +313,39 @@ mod tests {
         assert_eq!(ipact.grant(0, 0), GRANT_LENGTH_MAX - 500);
     }
 
+    #[test]
+    fn what_can_just_be_met_is_accepted() {
+        let of = |cycle_max: u32, shares: Vec<Share>| Settings {
+            cycle_max,
+            ..settings(Discipline::Limited, shares)
+        };
+        let long = |shares: usize| of(4_000_000, vec![Share::default(); shares]);
+        assert!(Ipact::new(long(32), 32, 500).is_ok());
+        for (shares, onus) in [(33, 32), (0, 33)] {
+            let error = Ipact::new(long(shares), onus, 500).unwrap_err();
+            assert_eq!(error, SettingsError::TooMany(33));
+        }
+        // A quantum is left for each of two ONUs, or one less.
+        let least = 2 * (500 + LIMIT_MIN) + 2;
+        assert!(Ipact::new(of(least, Vec::new()), 2, 500).is_ok());
+        assert!(Ipact::new(of(least - 1, Vec::new()), 2, 500).is_err());
+        let promise = |guaranteed_bps: u64| {
+            let share = Share {
+                weight: 0,
+                guaranteed_bps,
+            };
+            Ipact::new(of(62_500, vec![share]), 1, 500)
+        };
+        let Err(SettingsError::TooMuchGuaranteed { available_bps, .. }) = promise(u64::MAX) else {
+            panic!("more than there is")
+        };
+        assert!(promise(available_bps).is_ok());
+        assert!(promise(available_bps + 1).is_err());
+        // Without weights what nobody is guaranteed stays free.
+        let none = promise(0).unwrap();
+        assert_eq!(none.limit(0), LIMIT_MIN);
+    }
+
     proptest! {
         #[test]
         fn limits_fit_the_cycle_and_no_grant_exceeds_a_gate(

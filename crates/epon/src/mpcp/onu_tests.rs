@@ -206,7 +206,12 @@ fn a_registration_ends_by_word_silence_and_drift() {
     let pdu = at(told.clock(now), register(Register::DEREGISTER, 3));
     assert_eq!(told.handle(3, MAC, &pdu, now), Some(Ending::Told));
 
-    for (off, ending) in [(8, None), (-8_i32, None), (9, Some(Ending::Drift))] {
+    for (off, ending) in [
+        (8, None),
+        (-8_i32, None),
+        (9, Some(Ending::Drift)),
+        (-9, Some(Ending::Drift)),
+    ] {
         let (mut onu, now) = registered();
         let clock = onu.clock(now).wrapping_add_signed(off);
         let dst = catena_wire::mpcp::DST;
@@ -278,6 +283,7 @@ fn grants_do_not_overlap_and_are_as_many_as_were_announced() {
         assert_eq!((count, onu.counters().grants_refused), (1, 1), "{second:?}");
     }
     assert_eq!(kept(&[(3_000, 1_000), (2_000, 1_000), (4_000, 200)]).1, 3);
+    assert_eq!(kept(&[(3_000, 1_000), (2_000, 1_001)]).1, 1);
     let many: Vec<(u32, u16)> = (0..9).map(|slot| (2_000 + 1_000 * slot, 500)).collect();
     let (onu, count) = kept(&many);
     assert_eq!((count, onu.counters().grants_refused), (8, 1));
@@ -338,6 +344,63 @@ fn a_request_is_for_a_discovery_window() {
     assert_eq!(onu.take_burst(1_999), None);
     let burst = onu.take_burst(2_000).unwrap();
     assert_eq!(burst.laser_off, 2_000 + u64::from(length));
+}
+
+#[test]
+fn a_request_is_sent_at_any_time_that_leaves_it_whole_and_at_no_other() {
+    let length = 32 + 32 + SYNC + 13;
+    for slack in [0, 1] {
+        let waits: std::collections::BTreeSet<u64> = (0..64)
+            .map(|seed| {
+                let mut onu = Onu::new(Params {
+                    seed,
+                    ..Params::default()
+                });
+                let window = at(0, discovery(2_000, length + slack));
+                onu.handle(BROADCAST_LLID, catena_wire::mpcp::DST, &window, 0);
+                onu.next_slot().unwrap() - 2_000
+            })
+            .collect();
+        assert!(waits.into_iter().eq(0..=u64::from(slack)), "{slack}");
+    }
+}
+
+#[test]
+fn every_llid_below_that_of_all_can_be_assigned() {
+    let mut onu = onu();
+    let dst = catena_wire::mpcp::DST;
+    onu.handle(BROADCAST_LLID, dst, &at(0, discovery(2_000, 400)), 0);
+    let last = at(500, register(Register::ACK, BROADCAST_LLID - 1));
+    onu.handle(BROADCAST_LLID, MAC, &last, 500);
+    assert_eq!(onu.llid(), Some(BROADCAST_LLID - 1));
+}
+
+#[test]
+fn grants_end_with_what_they_were_given_for() {
+    let dst = catena_wire::mpcp::DST;
+    // A second request waits when the first is answered.
+    let mut asking = onu();
+    asking.handle(BROADCAST_LLID, dst, &at(0, discovery(2_000, 400)), 0);
+    let first = asking.next_slot().unwrap();
+    asking.take_burst(first).unwrap();
+    let window = at(5_000, discovery(9_000, 400));
+    asking.handle(BROADCAST_LLID, dst, &window, 5_000);
+    assert!(asking.next_slot().is_some());
+    let answer = at(5_500, register(Register::ACK, 3));
+    asking.handle(BROADCAST_LLID, MAC, &answer, 5_500);
+    assert_eq!(asking.next_slot(), None);
+    // A registration that ends, and one that the OLT repeats.
+    for (flags, state) in [
+        (Register::DEREGISTER, State::Unregistered),
+        (Register::ACK, State::Confirming),
+    ] {
+        let (mut onu, now) = registered();
+        let clock = onu.clock(now);
+        onu.handle(3, dst, &at(clock, gate(&[(clock + 2_000, 1_000)])), now);
+        assert!(onu.next_slot().is_some());
+        onu.handle(BROADCAST_LLID, MAC, &at(clock, register(flags, 3)), now);
+        assert_eq!((onu.next_slot(), onu.state()), (None, state));
+    }
 }
 
 fn messages() -> impl Strategy<Value = Message> {

@@ -149,4 +149,6 @@ pub const KIND: NfKind = NfKind {
 };
 
 #[cfg(test)]
+mod limit_tests;
+#[cfg(test)]
 mod tests;

@@ -216,3 +216,48 @@ pub(crate) fn counts(
     counts.extend(rest);
     counts.into_iter()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store() -> Store {
+        Store {
+            list: Vec::with_capacity(STORE_LEN),
+            count: 0,
+            refused: 0,
+        }
+    }
+
+    fn add(store: &mut Store, len: usize) {
+        store.frame(&Received {
+            bytes: &vec![7; len],
+            llid: 1,
+            block: 0,
+            bit: 0,
+        });
+    }
+
+    #[test]
+    fn a_chunk_takes_the_frames_that_fit_it_to_the_octet() {
+        let mut store = store();
+        add(&mut store, 60);
+        add(&mut store, 100);
+        for (room, fitting) in [(168, (2, 168)), (167, (1, 64)), (64, (1, 64)), (63, (0, 0))] {
+            assert_eq!(store.fitting(room), fitting, "{room}");
+        }
+    }
+
+    #[test]
+    fn what_waits_for_a_chunk_is_bounded_to_the_octet() {
+        let mut store = store();
+        // 512 times 16 KiB with the octets in front of a frame.
+        for _ in 0..512 {
+            add(&mut store, 16_380);
+        }
+        assert_eq!((store.count, store.list.len()), (512, STORE_LEN));
+        assert_eq!(store.refused, 0);
+        add(&mut store, 0);
+        assert_eq!((store.count, store.refused), (512, 1));
+    }
+}

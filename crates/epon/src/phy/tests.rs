@@ -297,7 +297,7 @@ fn without_coding_nothing_is_touched() {
 }
 
 /// A chunk of line bits.
-fn line_chunk(direction: Direction, line: &[u8], bits: usize) -> Vec<u8> {
+pub(super) fn line_chunk(direction: Direction, line: &[u8], bits: usize) -> Vec<u8> {
     let mut chunk = vec![0; HEADER_LEN];
     let header = Header {
         content: Content::Line(direction),
@@ -313,7 +313,7 @@ fn line_chunk(direction: Direction, line: &[u8], bits: usize) -> Vec<u8> {
     chunk
 }
 
-fn report(bench: &mut NfBench) -> Counts {
+pub(super) fn report(bench: &mut NfBench) -> Counts {
     bench.nf().report().into_iter().collect()
 }
 

@@ -193,4 +193,6 @@ impl Port for PktGenRcv {
 }
 
 #[cfg(test)]
+mod limit_tests;
+#[cfg(test)]
 mod tests;

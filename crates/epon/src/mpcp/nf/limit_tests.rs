@@ -286,7 +286,7 @@ fn settings_have_limits_on_either_side() {
     for (key, right, wrong) in [
         ("distance_m", json!(100_000), json!(100_001)),
         ("queue", json!("16KiB"), json!("16383B")),
-        ("queue", json!("64MiB"), json!("65MiB")),
+        ("queue", json!("64MiB"), json!("67108865B")),
         ("laser_on", json!("4080ns"), json!("4081ns")),
         ("laser_off", json!("4080ns"), json!("4081ns")),
     ] {
@@ -309,18 +309,26 @@ fn settings_have_limits_on_either_side() {
         ("onus_max", json!(1), json!(0)),
         ("onus_max", json!(32), json!(33)),
         ("wait_for", json!(32), json!(33)),
-        ("cycle_min", json!("1s"), json!("1001ms")),
+        ("cycle", json!("1s"), json!("1000001us")),
+        ("cycle_min", json!("1s"), json!("1000001us")),
+        ("cycle_min", json!("0us"), json!("1000001us")),
         ("guard", json!("32ns"), json!("31ns")),
-        ("guard", json!("100us"), json!("101us")),
+        ("guard", json!("100us"), json!("100001ns")),
         ("sync_time", json!("16ns"), json!("15ns")),
-        ("sync_time", json!("100us"), json!("101us")),
+        ("sync_time", json!("100us"), json!("100001ns")),
+        ("laser_max", json!("0ns"), json!("4081ns")),
         ("laser_max", json!("4080ns"), json!("4081ns")),
-        ("discovery_period", json!("1ms"), json!("999us")),
-        ("discovery_window", json!("1ms"), json!("1001us")),
+        ("discovery_period", json!("1ms"), json!("999999ns")),
+        ("discovery_period", json!("60s"), json!("60000001us")),
+        ("discovery_window", json!("10us"), json!("9999ns")),
+        ("discovery_window", json!("1ms"), json!("1000001ns")),
         ("distance_m_max", json!(100_000), json!(100_001)),
-        ("lead", json!("1s"), json!("1001ms")),
-        ("timeout", json!("10ms"), json!("9ms")),
-        ("credit", json!("1ms"), json!("1001us")),
+        ("lead", json!("0us"), json!("1000001us")),
+        ("lead", json!("1s"), json!("1000001us")),
+        ("timeout", json!("10ms"), json!("9999us")),
+        ("timeout", json!("10s"), json!("10000001us")),
+        ("credit", json!("0us"), json!("1000001ns")),
+        ("credit", json!("1ms"), json!("1000001ns")),
         ("onus", json!([mac(1), mac(2)]), json!([mac(1), mac(1)])),
         (
             "onus",
@@ -331,8 +339,10 @@ fn settings_have_limits_on_either_side() {
         assert!(olt(key, right.clone()), "{key} {right}");
         assert!(!olt(key, wrong.clone()), "{key} {wrong}");
     }
-    let listed = json!({"onus_max": 1, "onus": [mac(1), mac(2)]});
-    assert!(NfBench::new(&olt_mac::KIND, &listed, &[]).is_err());
+    for (places, right) in [(2, true), (1, false)] {
+        let listed = json!({"onus_max": places, "onus": [mac(1), mac(2)]});
+        assert_eq!(NfBench::new(&olt_mac::KIND, &listed, &[]).is_ok(), right);
+    }
 }
 
 #[test]

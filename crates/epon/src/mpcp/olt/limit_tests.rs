@@ -231,3 +231,89 @@ fn who_asks_again_before_it_was_registered_has_lost_no_registration() {
     assert_eq!(olt.counters().deregistrations, 0);
     assert_eq!(olt.next_event(), None);
 }
+
+#[test]
+fn a_round_trip_may_change_by_the_drift_and_no_more() {
+    let drift = params().drift_max;
+    for (change, registered) in [(drift, 1), (drift + 1, 0)] {
+        let (mut olt, _) = with_one();
+        let arrival = slot_of(&olt, 1).from + 82;
+        let late = pdu(report(0), arrival, 5_000 + change);
+        olt.handle(1, MAC, &late, arrival, arrival);
+        assert_eq!(olt.registered(), registered, "{change}");
+    }
+}
+
+#[test]
+fn a_request_is_for_all_and_under_an_llid_only_the_end_can_be_asked_for() {
+    for (flags, registered) in [(RegisterReq::REGISTER, 1), (RegisterReq::DEREGISTER, 0)] {
+        let (mut olt, _) = with_one();
+        let arrival = slot_of(&olt, 1).from + 82;
+        let asked = RegisterReq {
+            flags,
+            ..register_req(32, 32)
+        };
+        let asked = pdu(Message::RegisterReq(asked), arrival, 5_000);
+        olt.handle(1, MAC, &asked, arrival, arrival);
+        assert_eq!(olt.registered(), registered, "{flags}");
+        assert_eq!(olt.counters().unexpected, registered as u64);
+    }
+}
+
+#[test]
+fn the_largest_queue_set_of_a_report_is_granted() {
+    let mut said = Report::new();
+    for quanta in [100, 900, 300] {
+        said.push(&[Some(quanta), None, None, None, None, None, None, Some(7)]);
+    }
+    assert_eq!(demand_of(&said), 907);
+    assert_eq!(demand_of(&Report::new()), 0);
+}
+
+#[test]
+fn a_silent_onu_is_kept_for_its_timeout_to_the_quantum() {
+    for (late, registered) in [(0, 1), (1, 0)] {
+        let (mut olt, heard) = with_one();
+        olt.next_window = u64::MAX;
+        let over = heard + olt.params.timeout + late;
+        drain(&mut olt, over);
+        assert_eq!(olt.registered(), registered, "{late}");
+    }
+}
+
+#[test]
+fn an_onu_that_missed_its_slot_is_asked_again_before_it_is_granted_frames() {
+    let (mut olt, _) = with_one();
+    let arrival = slot_of(&olt, 1).from + 82;
+    let full = pdu(report(30_000), arrival, 5_000);
+    olt.handle(1, MAC, &full, arrival, arrival);
+    let granted = |olt: &mut Olt| {
+        let due = olt.next_due();
+        drain(olt, due);
+        let slot = slot_of(olt, 1);
+        slot.to - slot.from
+    };
+    assert!(granted(&mut olt) > 10_000);
+    // No REPORT comes from it.
+    let least = u64::from(64 + u32::from(olt.params.sync_time) + report_length());
+    assert_eq!(granted(&mut olt), least);
+}
+
+#[test]
+fn each_life_of_an_olt_has_llids_of_its_own_below_that_of_all() {
+    let mut olt = Olt::new(params(), 0).unwrap();
+    let last = |life: u64, olt: &mut Olt| {
+        olt.start(life << 18);
+        olt.params.first_llid + ONU_COUNT_MAX as u16 - 1
+    };
+    assert_eq!(last(0, &mut olt), 32);
+    // 1023 lives of 32 have room below 7FFE.
+    assert_eq!(last(1022, &mut olt), 0x7fe0);
+    assert_eq!(last(1023, &mut olt), 32);
+}
+
+#[test]
+fn a_slot_takes_laser_sync_report_and_guard_beside_its_frames() {
+    let params = params();
+    assert_eq!(params.overhead(), 16 + 32 + 32 + 50 + 13);
+}
