@@ -166,3 +166,49 @@ impl DataDetector {
         unit
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A watch that has seen so many blocks of sync pattern.
+    fn watch(blocks: u32) -> SyncWatch {
+        let mut watch = SyncWatch::default();
+        for _ in 0..blocks {
+            assert!(!watch.step(true));
+        }
+        watch
+    }
+
+    #[test]
+    fn three_blocks_of_sync_pattern_are_a_burst_and_two_are_none() {
+        assert!(watch(SYNC_BLOCKS_SEEN).finish());
+        assert!(!watch(SYNC_BLOCKS_SEEN - 1).finish());
+    }
+
+    #[test]
+    fn a_delimiter_is_missed_when_patience_is_over_and_not_a_bit_before() {
+        let mut watch = watch(SYNC_BLOCKS_SEEN);
+        let missed = (0..=16 * crate::params::BLOCK_BITS).position(|_| watch.step(false));
+        assert_eq!(missed, Some(16 * crate::params::BLOCK_BITS));
+        assert!(watch.is_idle());
+    }
+
+    #[test]
+    fn a_burst_ends_behind_so_many_idle_blocks_as_the_delay_bound_says() {
+        // 69 blocks wait in the FIFO, and four come while parity is sent.
+        for (delay_bound, idle_min) in [(72, 0), (73, 1), (100, 28)] {
+            let params = Params {
+                delay_bound: Some(delay_bound),
+                ..Params::default()
+            };
+            let mut detector = DataDetector::new(&params);
+            while detector.next(1, 0) != (Unit::Codeword { is_first: true }) {}
+            if idle_min > 0 {
+                let goes_on = Unit::Codeword { is_first: false };
+                assert_eq!(detector.next(0, idle_min - 1), goes_on, "{delay_bound}");
+            }
+            assert_eq!(detector.next(0, idle_min), Unit::Block(TERMINATOR));
+        }
+    }
+}

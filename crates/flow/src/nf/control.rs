@@ -24,6 +24,7 @@ use serde_json::{Map, Value, json};
 
 use super::interface::Interface;
 use super::planned::{Engine, Planned, config_errors, load};
+use super::sharding::GLOBAL_COUNT_SHOWN;
 use crate::efsm::{Document, compile};
 use crate::program::entries::{Change, Tables};
 use crate::program::frame::Frame;
@@ -39,8 +40,6 @@ use crate::{Cursor, Entry};
 const FLOW_COUNT_MAX: u64 = 1000;
 /// Events of an answer, at most.
 const EVENT_COUNT_MAX: u64 = 1024;
-/// Registers of an array that are shown, at most.
-pub(super) const GLOBAL_COUNT_SHOWN: u32 = 1024;
 /// Values that wait between the halves.
 pub(super) const EXCHANGE_CAPACITY: usize = 64;
 /// Packets that are traced for one request, at most.

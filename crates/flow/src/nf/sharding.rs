@@ -11,12 +11,14 @@ use catena_engine::shard::table::Buckets;
 use catena_engine::shard::{Choice, Chooser, OwnKey, Sharding};
 use serde_json::{Value, json};
 
-use super::control::GLOBAL_COUNT_SHOWN;
 use super::planned::{load, plan};
 use crate::KeyedHash;
 use crate::program::field::ones;
 use crate::program::ir::{Element, Fact, Key, Op, Program, Scope, Value as Operand};
 use crate::program::keys::Keys;
+
+/// Registers of an array that are shown, at most.
+pub(super) const GLOBAL_COUNT_SHOWN: u32 = 1024;
 
 /// Apart from the seeds of flow tables, which are random, and of the engine's own hash.
 pub(super) const SEED_OF_SHARDS: u64 = 0x666c_6f77;

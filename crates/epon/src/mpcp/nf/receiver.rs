@@ -155,6 +155,22 @@ mod tests {
     }
 
     #[test]
+    fn bursts_that_touch_do_not_overlap_and_frames_a_gap_apart_are_one() {
+        let mut receiver = Receiver::new();
+        assert!(!receiver.hear(1, 1_000, 1_100));
+        assert!(!receiver.hear(2, 1_100, 1_200), "behind it");
+        assert!(!receiver.hear(3, 900, 1_000), "before it");
+        assert!(!receiver.hear(1, 1_010, 1_020), "its own");
+        assert!(receiver.hear(4, 1_199, 1_250) && receiver.hear(4, 800, 901));
+        let mut receiver = Receiver::new();
+        receiver.hear(1, 0, 100);
+        receiver.hear(1, 100 + JOIN, 200);
+        assert_eq!(receiver.bursts.len(), 1);
+        receiver.hear(1, 200 + JOIN + 1, 300);
+        assert_eq!(receiver.bursts.len(), 2);
+    }
+
+    #[test]
     fn a_window_holds_so_many_requests() {
         let mut receiver = Receiver::new();
         let request = |number: u64| Request {
