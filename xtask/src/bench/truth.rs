@@ -88,7 +88,7 @@ pub(super) fn run(session: &mut Session) {
             progress("freezes");
             cases.extend(disturbed::freezes(&binary, extent));
             progress("a hog on each core");
-            cases.extend(disturbed::hogs(&binary, session.cores));
+            cases.extend(disturbed::hogs(&binary, extent, session.cores));
             progress("studies");
             cases.extend(studies::cases(&binary, extent));
             progress("chains in turns");
