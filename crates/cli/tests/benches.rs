@@ -60,10 +60,18 @@ fn brief(name: &str, folder: &Path) -> Vec<Value> {
     report["results"].as_array().unwrap().clone()
 }
 
-/// What is known is told right: a brief run judges only what no busy machine changes.
+/// Rows of known truths that no neighbour can change: statistics of simulated machines, and the
+/// least that a packet waits in a box.
+const STEADY: [&str; 2] = ["simulated", "delay box"];
+
+/// What is known is told right: all of it where no busy machine changes it.
 #[track_caller]
 fn assert_true(rows: &[Value]) {
-    for row in rows {
+    let is_steady = |row: &&Value| {
+        let metric = row["metric"].as_str().unwrap();
+        STEADY.iter().any(|part| metric.contains(part))
+    };
+    for row in rows.iter().filter(is_steady) {
         assert_eq!(row["met"], true, "{row:#}");
     }
     for part in ["delay box", "by chance", "links block", "policer", "freeze"] {
