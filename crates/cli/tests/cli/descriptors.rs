@@ -15,7 +15,13 @@ use super::running::await_packets;
 
 /// A chain with `count` NFs in a row.
 fn row(name: &str, count: usize, mode: &str) -> String {
-    let names: Vec<String> = (0..count).map(|number| format!("f{number}")).collect();
+    row_of('f', name, count, mode)
+}
+
+/// The same; names of its NFs begin with `letter`.
+fn row_of(letter: char, name: &str, count: usize, mode: &str) -> String {
+    let names = (0..count).map(|number| format!("{letter}{number}"));
+    let names: Vec<String> = names.collect();
     let nfs = names
         .iter()
         .map(|name| format!("  {name}: {{ type: count }}\n"));
@@ -28,14 +34,18 @@ fn row(name: &str, count: usize, mode: &str) -> String {
     )
 }
 
-/// What a chain needs, as the library says.
-fn needed_by(text: &str) -> (Placement, Needed) {
-    let registry = Registry {
+fn registry() -> Registry {
+    Registry {
         nfs: catena_engine::nfs::KINDS.to_vec(),
         ports: catena_port::PORTS.to_vec(),
         wraps: Vec::new(),
         files: Vec::new(),
-    };
+    }
+}
+
+/// What a chain needs, as the library says.
+fn needed_by(text: &str) -> (Placement, Needed) {
+    let registry = registry();
     let checked = Chain::parse(text, Path::new("."), &registry, None);
     let chain = checked.unwrap_or_else(|errors| panic!("{errors}")).chain;
     let placement = place(&chain).unwrap();
@@ -91,6 +101,36 @@ fn sixty_four_nodes_run_in_every_mode_with_the_descriptors_that_they_are_said_to
         let said = running.end().assert_code(0).stdout.clone();
         assert!(said.contains(" free + 0 in flight\n"), "{said}");
         place.assert_nothing_left();
+    }
+}
+
+/// Nodes with other names take the place of all: what goes is there until it is empty.
+#[test]
+fn a_change_of_all_nodes_needs_the_descriptors_of_both_chains() {
+    let checked = |text: &str| {
+        let registry = registry();
+        let checked = Chain::parse(text, Path::new("."), &registry, None);
+        checked.unwrap_or_else(|errors| panic!("{errors}")).chain
+    };
+    for mode in ["process", "thread"] {
+        let [old, new] = ['f', 'g'].map(|letter| checked(&row_of(letter, "long", 30, mode)));
+        let (before, after) = (place(&old).unwrap(), place(&new).unwrap());
+        assert!(before.lanes.len() > 60, "{} lanes", before.lanes.len());
+        let alone = needed(&new, &after).supervisor;
+        // As `apply` numbers them: those that come stand behind those that leave.
+        let mut gone = after.clone();
+        gone.workers.clear();
+        gone.rings.clear();
+        gone.lanes.clear();
+        let both = needed(&new, &after).while_changing((&old, &before), &gone);
+        let memory = 2 * (before.rings.len() + before.lanes.len()) as u64;
+        assert!(both.supervisor >= alone + memory, "{mode}: {both:?}");
+        if mode == "thread" {
+            let theirs: u64 = needed(&old, &before).workers.iter().sum();
+            assert!(both.supervisor >= alone + memory + theirs);
+        }
+        let same = needed(&old, &before).while_changing((&old, &before), &before);
+        assert_eq!(same, needed(&old, &before));
     }
 }
 

@@ -3,10 +3,14 @@
 //! Before any packet moves. The supervisor keeps one of every region that a worker has made, for
 //! those who come later; a worker closes what it has mapped. So the supervisor needs the most: two
 //! for each ring and each return lane, and there is a lane for each pair of an owner and whoever
-//! its packets reach. In mode `thread` workers need theirs in the supervisor's process.
+//! its packets reach. In mode `thread` workers need theirs in the supervisor's process. One worker
+//! that dies at a time is counted: of a dead one's links both memories are there for a moment.
+
+use std::collections::BTreeSet;
 
 use super::plan::Placement;
 use crate::chain::model::{Chain, Mode, Node, NodeKind};
+use crate::protocol::LaneSpec;
 
 /// Descriptors of a supervisor that its chain does not ask for: streams, its folder, signals, its
 /// keeper, a spare process, who asks.
@@ -79,27 +83,46 @@ fn states_of(node: &Node) -> u64 {
 
 impl Needed {
     /// As [`needed`], while a chain that runs as `old` becomes `new`, of which this is told: what
-    /// goes is kept until it is empty.
+    /// goes is kept until it is empty, and workers that leave are there until then.
     #[must_use]
-    pub fn while_changing(mut self, old: &Placement, new: &Placement) -> Self {
+    pub fn while_changing(mut self, (chain, old): (&Chain, &Placement), new: &Placement) -> Self {
         let rings = old.rings.iter();
         let going = rings.filter(|ring| !new.rings.iter().any(|other| other.link == ring.link));
-        let going = going.filter(|ring| ring.tcp.is_none()).count() as u64;
-        let workers = old.workers.iter().zip(&new.workers);
-        let left = workers.filter(|(was, is)| !was.nodes.is_empty() && is.nodes.is_empty());
-        self.supervisor += 2 * going + PER_WORKER * left.count() as u64;
+        let rings = going.filter(|ring| ring.tcp.is_none()).count();
+        let kept: BTreeSet<_> = new.lanes.iter().map(|lane| (lane.from, lane.to)).collect();
+        let going = |lane: &&LaneSpec| !kept.contains(&(lane.from, lane.to));
+        let lanes = old.lanes.iter().filter(going).count();
+        self.supervisor += 2 * (rings + lanes) as u64;
+        let before = needed(chain, old);
+        let is_empty = |worker: usize| {
+            let spec = new.workers.get(worker);
+            spec.is_none_or(|spec| spec.nodes.is_empty())
+        };
+        let workers = old.workers.iter().enumerate();
+        let leaving = workers.filter(|(worker, was)| !was.nodes.is_empty() && is_empty(*worker));
+        for (worker, was) in leaving {
+            let nodes = was.nodes.iter().map(|node| &chain.nodes[*node]);
+            self.supervisor += PER_WORKER + nodes.map(states_of).sum::<u64>();
+            if was.mode == Mode::Thread {
+                self.supervisor += before.workers[worker];
+            }
+        }
         self
     }
 
     /// Why it is too much, as a sentence, where a process may have `allowed`, and a worker that is
     /// one no more than `worker_max`.
     pub fn shortage(&self, placement: &Placement, allowed: u64, worker_max: u64) -> Option<String> {
-        let what_to_do = |count: u64| {
-            format!(
+        let what_to_do = |count: u64| match count > allowed {
+            false => format!(
+                "and a worker may have {worker_max}: have fewer workers (mode: inline joins nodes) \
+                 or links"
+            ),
+            true => format!(
                 "and {allowed} are allowed (hard limit): allow more (`ulimit -n {count}` as root \
                  before `catena run`, LimitNOFILE={count} in its unit), or have fewer workers \
                  (mode: inline joins nodes)"
-            )
+            ),
         };
         if self.supervisor > allowed {
             let lanes = placement.lanes.len();

@@ -112,7 +112,7 @@ impl Supervisor {
         let placement = place_onto(&chain, Some(&self.placement));
         let placement = placement.map_err(|error| ApplyError::Failed(error.sentence()))?;
         check_possible(&self.chain, &self.placement, &chain, &placement)?;
-        check_descriptors(&self.placement, &chain, &placement)?;
+        check_descriptors((&self.chain, &self.placement), &chain, &placement)?;
         let old = (
             std::mem::replace(&mut self.chain, chain),
             std::mem::replace(&mut self.placement, placement),
@@ -347,7 +347,7 @@ fn is_worth_sending(delta: &Assignment) -> bool {
 
 /// Whether there are descriptors for what a running chain is to become.
 pub(super) fn check_descriptors(
-    running: &Placement,
+    running: (&Chain, &Placement),
     chain: &Chain,
     new: &Placement,
 ) -> Result<(), ApplyError> {

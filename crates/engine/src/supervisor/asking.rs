@@ -54,6 +54,6 @@ impl Supervisor {
         let placement = place_onto(&chain, Some(&self.placement));
         let placement = placement.map_err(|error| ApplyError::Failed(error.sentence()))?;
         check_possible(&self.chain, &self.placement, &chain, &placement)?;
-        check_descriptors(&self.placement, &chain, &placement)
+        check_descriptors((&self.chain, &self.placement), &chain, &placement)
     }
 }

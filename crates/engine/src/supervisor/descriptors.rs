@@ -27,7 +27,7 @@ pub fn raise_limit() -> std::io::Result<()> {
 pub(super) fn shortage(
     chain: &Chain,
     placement: &Placement,
-    running: Option<&Placement>,
+    running: Option<(&Chain, &Placement)>,
 ) -> Option<String> {
     // Somebody may have allowed more since the start.
     let _ = raise_limit();

@@ -27,7 +27,8 @@ pub struct BufferStatus {
     /// Out on links, on lanes, or in the hands of other workers; bundles also in those of their
     /// owner.
     pub in_flight: u64,
-    /// In the hands of their owners: packets that NFs and ports keep.
+    /// All others, which nobody but their owners knows: packets that NFs and ports keep, a burst in
+    /// hand, and pools that a change has made and whose owner has not told of them yet.
     #[serde(default)]
     pub held: u64,
     /// Of dead owners whose ledger cannot be read: nobody knows.
