@@ -95,7 +95,7 @@ impl Draft {
             changes.push((changed, one));
         }
         if !self.is_open {
-            self.open(written_in(config, name)?);
+            self.open(config)?;
         }
         let key = self.key_of(&changes, request.get("entries").is_some(), is_set);
         for (changed, one) in changes {
@@ -109,13 +109,25 @@ impl Draft {
         Ok(key)
     }
 
-    fn open(&mut self, written: Vec<Value>) {
+    fn open(&mut self, config: &mut Value) -> Result<(), String> {
+        let written = written_in(config, &self.shape.name)?;
+        if written.len() != self.shape.entries.len() {
+            // Nothing is written as one entry and means several; if ever it is, none is lost.
+            if let Some(table) = table_in(config, &self.shape.name) {
+                table.insert("entries".to_owned(), written.into());
+            }
+            return Err(format!(
+                "{} has entries that are not its own",
+                self.shape.name
+            ));
+        }
         self.is_open = true;
         let entries = std::mem::take(&mut self.shape.entries);
         for (at, entry) in entries.iter().enumerate() {
             self.places.entry(entry.key.clone()).or_default().push(at);
         }
         self.rows = entries.into_iter().zip(written).map(Some).collect();
+        Ok(())
     }
 
     /// What the request changes: the same entries again are the same key.
@@ -127,7 +139,10 @@ impl Draft {
                 false => key,
             }
         });
-        let keys = keys.collect::<Vec<_>>().join(" ");
+        let mut keys: Vec<_> = keys.collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let keys = keys.join(" ");
         let name = &self.shape.name;
         match is_list {
             true => format!("program/{name}/[{keys}]"),
@@ -164,7 +179,10 @@ impl Draft {
         if let (true, Some(table)) = (self.is_open, table_in(config, &self.shape.name)) {
             let rows = self.rows.into_iter().flatten();
             let written: Vec<Value> = rows.map(|(_, text)| text).collect();
-            table.insert("entries".to_owned(), written.into());
+            // Where none was written and none is left, nothing has changed.
+            if table.contains_key("entries") || !written.is_empty() {
+                table.insert("entries".to_owned(), written.into());
+            }
         }
     }
 }
@@ -281,6 +299,17 @@ mod tests {
         let left = [80, 79, 99].map(|key| json!({"key": [key], "data": {"port": 7}}));
         assert_eq!(entries(&config, "out"), &json!(left), "in their order");
         assert!(plan(&config).is_ok());
+    }
+
+    #[test]
+    fn an_entry_that_came_and_went_leaves_the_configuration_as_it_was() {
+        let mut config = config();
+        let requests = [
+            json!({"set": "who", "key": ["10.0.0.0/8"], "data": {"mark": 1}}),
+            json!({"remove": "who", "key": ["10.0.0.0/8"]}),
+        ];
+        assert!(amend(&mut config, &requests).iter().all(Result::is_ok));
+        assert_eq!(config, self::config());
     }
 
     /// Each is found by its key: so many would take a minute if all were looked through.

@@ -199,10 +199,10 @@ impl<M: Memory> Flows<M> {
                     return;
                 };
                 // Nobody else writes here. Release: a kill leaves stores in order.
-                let value = from.load(Ordering::Relaxed);
+                let value = from.load(Ordering::Relaxed).wrapping_sub(global.initial);
                 let sum = to.load(Ordering::Relaxed).wrapping_add(value);
                 to.store(sum & ones(global.width) as u64, Ordering::Release);
-                from.store(0, Ordering::Release);
+                from.store(global.initial, Ordering::Release);
             }
         }
     }

@@ -159,7 +159,7 @@ fn reads_metadata(key: &Key, count: usize) -> bool {
 }
 
 /// Registers that are `merged`, summed over what shards answer to `{"show": "globals"}`: in their
-/// width, as one register would have counted.
+/// width, as one register would have counted, from its initial value on.
 pub(super) fn sum(config: &Value, request: &Value, answers: &[&Value]) -> Option<Value> {
     if request.get("show").and_then(Value::as_str) != Some("globals") {
         return None;
@@ -169,7 +169,9 @@ pub(super) fn sum(config: &Value, request: &Value, answers: &[&Value]) -> Option
     let merged = merged.filter(|global| global.scope == Scope::Merged);
     let sums = merged.map(|global| {
         let add = |a: u64, b: &Value| a.wrapping_add(b.as_u64().unwrap_or(0));
-        let within = |sum: u64| sum & ones(global.width) as u64;
+        let others = (answers.len() as u64).saturating_sub(1);
+        let begun = global.initial.wrapping_mul(others);
+        let within = |sum: u64| sum.wrapping_sub(begun) & ones(global.width) as u64;
         let of_shards = answers.iter().map(|answer| &answer[&global.name]);
         let value = match global.count {
             1 => json!(within(of_shards.fold(0, add))),

@@ -176,20 +176,21 @@ fn without_flows_any_key_does_and_registers_may_be_of_each_shard() {
 fn registers_that_are_merged_come_to_their_sum() {
     let globals = json!({"globals": {
         "seen": {"width": 8, "scope": "merged"},
+        "begun": {"width": 8, "initial": 250, "scope": "merged"},
         "each": {"width": 64, "count": 2, "scope": "merged"},
         "own": {"width": 8, "scope": "per_core"},
     }});
     let config = config(&json!({"key": ["ipv4.src"]}), &globals);
     let answers = [
-        json!({"seen": 200, "each": [1, u64::MAX], "own": 1}),
-        json!({"seen": 57, "each": [5, 2], "own": 2}),
+        json!({"seen": 200, "begun": 252, "each": [1, u64::MAX], "own": 1}),
+        json!({"seen": 57, "begun": 255, "each": [5, 2], "own": 2}),
     ];
     let answers: Vec<&Value> = answers.iter().collect();
     let sum = |config: &Value, request: &Value| super::sharding::sum(config, request, &answers);
     let globals = json!({"show": "globals"});
     assert_eq!(
         sum(&config, &globals),
-        Some(json!({"seen": 1, "each": [6, 1]}))
+        Some(json!({"seen": 1, "begun": 1, "each": [6, 1]}))
     );
     assert_eq!(sum(&config, &json!({"show": "flows"})), None);
     let none = self::config(&json!({"key": ["ipv4.src"]}), &json!({}));

@@ -135,6 +135,19 @@ fn events_tell_whose_state_has_changed() {
     assert_eq!(change(1), (json!("idle"), json!("busy")));
     assert_eq!(change(2), (json!("busy"), Value::Null));
     assert_eq!(said["events"].as_array().map(Vec::len), Some(3));
+
+    // Those that wait are not told by the names of a program that takes the place of theirs.
+    verdicts(&mut bench, &[&one]);
+    let mut other = config["program"].clone();
+    other["elements"][0]["changes"] = "gone".into();
+    bench.control(&json!({"program": other})).unwrap();
+    verdicts(&mut bench, &[&one]);
+    let said = bench.control(&json!({"events": 9})).unwrap();
+    assert_eq!(said["events"].as_array().map(Vec::len), Some(1), "{said}");
+    assert_eq!(
+        (&said["events"][0]["event"], &said["lost"]),
+        (&json!("gone"), &json!(2))
+    );
 }
 
 /// Sends each packet where a slot says that follows from the table of servers.

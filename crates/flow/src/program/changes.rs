@@ -14,6 +14,13 @@ use super::ir::{Element, FlowRegister, Program};
 use super::queue::{KeyWords, Notices};
 
 impl Program {
+    /// Whether the events of another program have the same numbers, and are of the same elements.
+    pub(super) fn tells_as(&self, other: &Self) -> bool {
+        let own = self.elements.iter().map(|element| element.changes);
+        let others = other.elements.iter().map(|element| element.changes);
+        self.events == other.events && own.eq(others)
+    }
+
     /// The element of whose flows an event tells changes; none for events that code tells.
     pub fn changes_of(&self, event: u16) -> Option<&Element> {
         let mut elements = self.elements.iter();

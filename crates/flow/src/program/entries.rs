@@ -124,7 +124,8 @@ impl Tables {
         for (at, new) in &whole {
             self.0[*at] = new.clone();
         }
-        whole.push((table, changed));
+        // With room for entries that are set by themselves behind it, beside packets.
+        whole.push((table, changed.with_room()));
         Ok(Change {
             table,
             entry: None,

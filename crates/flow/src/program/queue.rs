@@ -146,6 +146,12 @@ impl Notices {
         self.waiting.push_back(notice);
     }
 
+    /// Loses all that wait.
+    pub fn forget(&mut self) {
+        self.lost += self.waiting.len() as u64;
+        self.waiting.clear();
+    }
+
     /// The event that has waited longest.
     pub fn pop(&mut self) -> Option<Notice> {
         self.waiting.pop_front()

@@ -295,6 +295,10 @@ impl<M: Memory> Running<M> {
     /// makes packets and tells events only if the old one did. Gives the old one back.
     pub fn replace(&mut self, loaded: Box<Loaded>) -> Box<Loaded> {
         self.hash = loaded.hash(self.secret);
+        // What waits would be told by the names and keys of the other one.
+        if !self.loaded.program.tells_as(&loaded.program) {
+            self.notices.forget();
+        }
         std::mem::replace(&mut self.loaded, loaded)
     }
 
