@@ -185,76 +185,79 @@ run: { mode: process }
 #[test]
 fn a_dpdk_that_is_missing_or_too_old_is_refused_with_what_to_do() {
     let test = "a_dpdk_that_is_missing_or_too_old_is_refused_with_what_to_do";
-    let dir = tempfile::tempdir().unwrap();
-    let at = |name: &str| dir.path().join(name).display().to_string();
-    let with = |plugin: &str| {
-        format!(
-            "{{ dpdk: {{ device: net_null0, plugin: {} }} }}",
-            at(plugin)
-        )
-    };
-    refused(
-        dir.path(),
-        &[],
-        &with("none.so"),
-        &["no DPDK plug-in", "`catena port dpdk build`"],
-    );
-    let build = |variable: &str, to: &Path| {
-        let output = Command::new(env!("CARGO_BIN_EXE_catena"))
-            .args(["port", "dpdk", "build", "--output", &at("built.so")])
-            .env(variable, to)
-            .output()
-            .unwrap();
-        let told = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{told}");
-        assert_eq!(told.lines().count(), 1, "{told}");
-        assert!(!dir.path().join("built.so").exists());
-        told
-    };
-    let told = build("PATH", &dir.path().join("empty"));
-    assert!(told.contains("`apt install pkg-config`"), "{told}");
-    if !has(test, &["pkg-config", "cc"]) {
+    if !has(test, &["ip", "timeout", "pkg-config", "cc"]) {
         return;
     }
-    let told = build("PKG_CONFIG_LIBDIR", &dir.path().join("empty"));
-    assert!(told.contains("`apt install libdpdk-dev`"), "{told}");
-    let old = "Name: DPDK\nDescription: old\nVersion: 20.11.3\n";
-    fs::write(dir.path().join("libdpdk.pc"), old).unwrap();
-    let told = build("PKG_CONFIG_LIBDIR", dir.path());
-    assert!(
-        told.contains("DPDK is 20.11.3, and 22.11 or newer"),
-        "{told}"
-    );
+    // Nobody else's interfaces come or go meanwhile.
+    isolated(test, || {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name).display().to_string();
+        let with = |plugin: &str| {
+            format!(
+                "{{ dpdk: {{ device: net_null0, plugin: {} }} }}",
+                at(plugin)
+            )
+        };
+        refused(
+            dir.path(),
+            &[],
+            &with("none.so"),
+            &["no DPDK plug-in", "`catena port dpdk build`"],
+        );
+        let build = |variable: &str, to: &Path| {
+            let output = Command::new(env!("CARGO_BIN_EXE_catena"))
+                .args(["port", "dpdk", "build", "--output", &at("built.so")])
+                .env(variable, to)
+                .output()
+                .unwrap();
+            let told = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(2), "{told}");
+            assert_eq!(told.lines().count(), 1, "{told}");
+            assert!(!dir.path().join("built.so").exists());
+            told
+        };
+        let told = build("PATH", &dir.path().join("empty"));
+        assert!(told.contains("`apt install pkg-config`"), "{told}");
+        let told = build("PKG_CONFIG_LIBDIR", &dir.path().join("empty"));
+        assert!(told.contains("`apt install libdpdk-dev`"), "{told}");
+        let old = "Name: DPDK\nDescription: old\nVersion: 20.11.3\n";
+        fs::write(dir.path().join("libdpdk.pc"), old).unwrap();
+        let told = build("PKG_CONFIG_LIBDIR", dir.path());
+        assert!(
+            told.contains("DPDK is 20.11.3, and 22.11 or newer"),
+            "{told}"
+        );
 
-    let compile = |output: &str, text: &str, more: &[&str]| {
-        let source = at("source.c");
-        fs::write(&source, text).unwrap();
-        let mut cc = Command::new("cc");
-        cc.args(["-shared", "-fPIC", "-o", &at(output), &source])
-            .args(more);
-        assert!(cc.status().unwrap().success(), "{output}");
-    };
-    // Another version of the plug-in, no plug-in, and one for a DPDK that is here no longer.
-    compile("old.so", "const unsigned catena_dpdk[2] = {1, 8};", &[]);
-    refused(
-        dir.path(),
-        &[],
-        &with("old.so"),
-        &["version 1", "`catena port dpdk build`"],
-    );
-    compile("other.so", "int other;", &[]);
-    refused(
-        dir.path(),
-        &[],
-        &with("other.so"),
-        &["no DPDK plug-in", "`catena port dpdk build`"],
-    );
-    compile("gone.so", "int gone;", &["-Wl,-soname,librte_gone.so.99"]);
-    let needs_it = ["-Wl,--no-as-needed", &at("gone.so")];
-    compile("needs.so", "int needs;", &needs_it);
-    fs::remove_file(at("gone.so")).unwrap();
-    let words = ["librte_gone.so.99", "`catena port dpdk build`"];
-    refused(dir.path(), &[], &with("needs.so"), &words);
+        let compile = |output: &str, text: &str, more: &[&str]| {
+            let source = at("source.c");
+            fs::write(&source, text).unwrap();
+            let mut cc = Command::new("cc");
+            cc.args(["-shared", "-fPIC", "-o", &at(output), &source])
+                .args(more);
+            assert!(cc.status().unwrap().success(), "{output}");
+        };
+        // Another version of the plug-in, no plug-in, and one for a DPDK that is here no longer.
+        compile("old.so", "const unsigned catena_dpdk[2] = {1, 8};", &[]);
+        refused(
+            dir.path(),
+            &[],
+            &with("old.so"),
+            &["version 1", "`catena port dpdk build`"],
+        );
+        compile("other.so", "int other;", &[]);
+        refused(
+            dir.path(),
+            &[],
+            &with("other.so"),
+            &["no DPDK plug-in", "`catena port dpdk build`"],
+        );
+        compile("gone.so", "int gone;", &["-Wl,-soname,librte_gone.so.99"]);
+        let needs_it = ["-Wl,--no-as-needed", &at("gone.so")];
+        compile("needs.so", "int needs;", &needs_it);
+        fs::remove_file(at("gone.so")).unwrap();
+        let words = ["librte_gone.so.99", "`catena port dpdk build`"];
+        refused(dir.path(), &[], &with("needs.so"), &words);
+    });
 }
 
 /// The folder with DPDK's drivers.

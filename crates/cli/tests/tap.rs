@@ -117,7 +117,7 @@ fn interfaces_are_deleted_and_return_under_traffic_and_the_chain_lives() {
         // Packets to an address without an owner: the host floods it with ARP and echo requests.
         run("ip neighbour add 198.18.0.9 lladdr 02:00:00:00:00:09 dev tap0");
         let mut flood = Command::new("ping")
-            .args(["-f", "-w", "30", "-s", "200", "198.18.0.9"])
+            .args(["-f", "-w", "300", "-s", "200", "198.18.0.9"])
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
@@ -144,7 +144,7 @@ fn interfaces_are_deleted_and_return_under_traffic_and_the_chain_lives() {
         host.run("ip neighbour add 198.18.0.9 lladdr 02:00:00:00:00:09 dev left0");
         let flood = host.spawn(|| {
             Command::new("ping")
-                .args(["-f", "-w", "30", "-s", "200", "198.18.0.9"])
+                .args(["-f", "-w", "300", "-s", "200", "198.18.0.9"])
                 .stdout(Stdio::null())
                 .spawn()
                 .unwrap()

@@ -15,6 +15,9 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 /// How often it is looked for.
 const LOOK_NS: u64 = 100_000_000;
+/// How often at least one is tried that is there and refuses: opening takes its time, in which no
+/// packet of this worker moves.
+const LOOK_MAX_NS: u64 = 5_000_000_000;
 /// Names of the counters.
 pub(crate) const COUNTERS: [&str; 2] = ["attached", "detached"];
 
@@ -26,6 +29,8 @@ pub(crate) struct Attachment {
     /// Times that it lost it.
     pub(crate) detached: u64,
     next_look: Nanos,
+    /// From a look to the next one.
+    wait_ns: u64,
     is_closed: bool,
     /// Why one that was there again could not be used.
     refusal: Option<PortError>,
@@ -38,6 +43,7 @@ impl Attachment {
             attached: 1,
             detached: 0,
             next_look: Nanos(0),
+            wait_ns: LOOK_NS,
             is_closed: false,
             refusal: None,
         }
@@ -54,8 +60,14 @@ impl Attachment {
         if self.is_closed || now < self.next_look {
             return false;
         }
-        self.next_look = now.plus(LOOK_NS);
-        asking().is_ok_and(|socket| name_to_index(&socket, name).is_ok())
+        let is_there = asking().is_ok_and(|socket| name_to_index(&socket, name).is_ok());
+        if !is_there {
+            // Whatever one before it has said is of that one.
+            self.refusal = None;
+            self.wait_ns = LOOK_NS;
+        }
+        self.next_look = now.plus(self.wait_ns);
+        is_there
     }
 
     /// What the port has of the interface that is there again.
@@ -64,10 +76,12 @@ impl Attachment {
             Ok(opened) => {
                 self.attached += 1;
                 self.refusal = None;
+                self.wait_ns = LOOK_NS;
                 Some(opened)
             }
             Err(why) => {
                 self.refusal = Some(why);
+                self.wait_ns = (self.wait_ns * 2).min(LOOK_MAX_NS);
                 None
             }
         }
@@ -104,6 +118,26 @@ mod tests {
         assert!(!attachment.is_back("no such one", Nanos(9 * LOOK_NS)));
         assert_eq!(attachment.close(), None);
         assert!(!attachment.is_back("lo", Nanos(99 * LOOK_NS)));
+    }
+
+    /// One that refuses is tried less and less often; one that comes anew soon.
+    #[test]
+    fn an_interface_that_refuses_is_tried_less_often() {
+        let mut attachment = Attachment::new();
+        let (mut now, mut looks) = (0, Vec::new());
+        while looks.len() < 9 {
+            if attachment.is_back("lo", Nanos(now)) {
+                looks.push(now / LOOK_NS);
+                let refused = PortError("busy".to_owned());
+                assert_eq!(attachment.regained::<()>(Err(refused)), None);
+            }
+            now += LOOK_NS;
+        }
+        assert_eq!(looks, [0, 1, 3, 7, 15, 31, 63, 113, 163]);
+        let gone = Nanos(now + LOOK_MAX_NS);
+        assert!(!attachment.is_back("no such one", gone));
+        assert!(attachment.is_back("lo", gone.plus(LOOK_NS)));
+        assert_eq!(attachment.close(), None);
     }
 
     #[test]

@@ -97,7 +97,20 @@ enum FanoutModeConfig {
     RoundRobin,
 }
 
+/// How much later than it says a block may retire: the kernel's timer has ticks.
+const RETIRE_SLACK: Duration = Duration::from_millis(10);
+
 impl Config {
+    /// Within which time, in ns, the kernel hands over what it has begun to fill.
+    pub(super) fn retires_within_ns(&self) -> u64 {
+        match self.options().delivery {
+            Delivery::Blocks { retire, .. } => {
+                u64::try_from((retire + RETIRE_SLACK).as_nanos()).unwrap_or(u64::MAX)
+            }
+            Delivery::Frames { .. } => 0,
+        }
+    }
+
     pub(super) fn options(&self) -> Options {
         let bytes = |size: ByteSize| usize::try_from(size.bytes).unwrap_or(usize::MAX);
         let delivery = match self.delivery {

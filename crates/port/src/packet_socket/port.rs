@@ -76,6 +76,7 @@ pub const KIND: PortKind = PortKind {
             receives: opening.receives,
             pending: Pending::new(),
             is_removed: false,
+            empty_since: None,
             attachment: Attachment::new(),
             counts: Counts::default(),
             past: Statistics::default(),
@@ -111,6 +112,8 @@ struct PacketSocketPort {
     pending: Pending,
     /// The interface is gone, and the ring may hold frames of it.
     is_removed: bool,
+    /// When that was seen and nothing was in the ring.
+    empty_since: Option<Nanos>,
     attachment: Attachment,
     counts: Counts,
     /// Of sockets that are closed, and of this one when it was last asked.
@@ -155,6 +158,15 @@ impl PacketSocketPort {
             self.attachment.lost();
         }
         self.is_removed = false;
+        self.empty_since = None;
+    }
+
+    /// Whether the ring of an interface that is gone will hand over nothing more: the kernel closes
+    /// a block that has begun when it retires.
+    #[cold]
+    fn is_empty_for_good(&mut self, now: Nanos) -> bool {
+        let since = *self.empty_since.get_or_insert(now);
+        now.since(since) >= self.config.retires_within_ns()
     }
 }
 
@@ -190,7 +202,7 @@ impl Port for PacketSocketPort {
             Ok(_) => return RxState::More,
             Err(error) => self.note(&error),
         }
-        if self.is_removed {
+        if self.is_removed && self.is_empty_for_good(now) {
             self.detach();
         }
         RxState::Idle
