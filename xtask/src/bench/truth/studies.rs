@@ -5,8 +5,8 @@
 use serde_json::Value;
 
 use super::super::extent::Extent;
-use super::Case;
 use super::binary::Binary;
+use super::{Case, LEFT_OUT};
 
 /// A policer of bits lets half as many frames pass if they are twice as long; one of packets does
 /// not look at sizes. Their bursts are long enough that a busy machine spoils no tokens.
@@ -26,7 +26,7 @@ pub(super) fn cases(binary: &Binary, extent: Extent) -> Vec<Case> {
     };
     let bits = ratio("rate: 10Mbps, burst: 256KiB");
     let packets = match extent {
-        Extent::Brief => Err("left out of a brief run".to_owned()),
+        Extent::Brief => Err(LEFT_OUT.to_owned()),
         _ => ratio("rate: 10kpps, burst: 2000"),
     };
     let case = |name: &str, unit, truth, said, right| Case {
