@@ -65,17 +65,19 @@ impl Upf {
         let Some((_, fate)) = wants.find(|(which, _)| head.seid != 0 && which.fits(&head)) else {
             return false;
         };
+        // Who was to have them may have gone while others had their turn.
+        let is_gone = |number: u8| !self.store.association(number.into()).is_some();
         match *fate {
-            Fate::End => {
-                self.counters.deleted += 1;
-                self.end_session(slot, now_ns);
-            }
-            Fate::Move(v4, v6, association) => {
+            Fate::Move(v4, v6, association) if !association.is_some_and(is_gone) => {
                 (head.cp_v4, head.cp_v6) = (v4, v6);
                 head.association = association.unwrap_or(head.association);
                 if let Some(mut image) = self.store.image(slot) {
                     image.set_head(&head);
                 }
+            }
+            Fate::End | Fate::Move(..) => {
+                self.counters.deleted += 1;
+                self.end_session(slot, now_ns);
             }
         }
         true
