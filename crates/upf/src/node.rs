@@ -308,7 +308,12 @@ impl Upf {
         }
         while let Some(late) = self.transactions.late(now_ns) {
             match late {
-                Late::Again(datagram) => self.send(datagram),
+                Late::Again(Subject::Call, datagram)
+                    if self.has_association_at(datagram.to.address) =>
+                {
+                    self.transactions.end_call(datagram.to.address);
+                }
+                Late::Again(_, datagram) => self.send(datagram),
                 Late::Lost(ended) => {
                     self.counters.unanswered += 1;
                     if let Subject::Report(seid) = ended.subject {
