@@ -124,6 +124,10 @@ impl Upf {
             self.counters.repeated += 1;
             return;
         }
+        if self.is_early(view, from) {
+            self.counters.discarded += 1;
+            return;
+        }
         let checked = view.check();
         let result = match header.message_type {
             // It is answered whatever is wrong with it (7.6.6).

@@ -4,6 +4,9 @@
 //! answer to the request that wants it leaves when all is done; what a kill leaves undone is done
 //! when the request is repeated.
 
+use catena_wire::pfcp::{MessageType, View, key};
+
+use crate::association::name_of;
 use crate::sweep::{Fate, SWEEP_COUNT_MAX, Sweep};
 use crate::transactions::Peer;
 use crate::upf::Upf;
@@ -27,6 +30,19 @@ impl Upf {
     pub(crate) fn is_promised(&self, from: Peer, sequence: u32) -> bool {
         let mut promised = self.sweeps.iter().filter_map(|one| one.promised.as_ref());
         promised.any(|(header, _, to)| *to == from && header.sequence == sequence)
+    }
+
+    /// Whether a session is wanted of an association that is being replaced here, and was in the
+    /// shard that has told its SMF so: the request is to be repeated.
+    pub(crate) fn is_early(&self, view: &View<&[u8]>, from: Peer) -> bool {
+        let is_wanted = view.header().message_type == MessageType::SESSION_ESTABLISHMENT_REQUEST;
+        if self.settings.shard.1 == 1 || !is_wanted {
+            return false;
+        }
+        let node = view.ies().get(key::NODE_ID).ok().flatten();
+        let name = node.as_ref().and_then(name_of);
+        let mut new = self.sweeps.iter().filter_map(|sweep| sweep.then);
+        new.any(|(_, one)| Some(one.name) == name && one.speaks_from(from.address))
     }
 
     /// Begins one; there is room.
