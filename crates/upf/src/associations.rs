@@ -122,8 +122,13 @@ impl Upf {
         sets::note(&ies, &mut association)?;
         association.set_peer(from.address);
         // Sessions of the association that this one replaces end, unless asked for (6.2.6.2.2).
-        if known.is_some() && !retains {
-            self.planned = Some(Sweep::of(number, Fate::End, association));
+        // Those of an SMF that has started again are not lost to others of its set (TS 23.527, 4).
+        if let Some(known) = known.filter(|_| !retains) {
+            let fate = match self.store.association(known).recovery == recovery.0 {
+                true => Fate::End,
+                false => self.fate_of(known),
+            };
+            self.planned = Some(Sweep::of(number, fate, association));
         } else {
             self.store.set_association(number, &association);
         }

@@ -19,7 +19,7 @@ use crate::upf::Upf;
 const AGAIN_NS: u64 = 10_000_000_000;
 
 impl Upf {
-    fn has_association_at(&self, address: IpAddr) -> bool {
+    pub(crate) fn has_association_at(&self, address: IpAddr) -> bool {
         (0..ASSOCIATION_COUNT).any(|number| {
             let one = self.store.association(number);
             one.is_some() && one.speaks_from(address)
@@ -36,7 +36,9 @@ impl Upf {
             let (address, due_ns) = self.calls[at];
             if due_ns <= now_ns {
                 self.calls[at].1 = now_ns.saturating_add(AGAIN_NS);
-                if !self.has_association_at(address) && self.transactions.has_room() {
+                let is_known =
+                    self.has_association_at(address) || self.transactions.is_calling(address);
+                if !is_known && self.transactions.has_room() {
                     self.ask_for_association(address, now_ns);
                 }
             }

@@ -15,7 +15,7 @@ use crate::association::ASSOCIATION_COUNT;
 use crate::paths::EchoTerms;
 use crate::ranges::Pool;
 use crate::rules::NONE;
-use crate::settings::{Interface, Settings};
+use crate::settings::{Interface, Settings, is_among};
 
 /// A UPF.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -325,8 +325,8 @@ pub fn read(config: &serde_json::Value) -> Result<(Config, Settings, Vec<String>
         let width = if text.contains(':') { 128 } else { 32 };
         faults.net(format!("n4.peers[{at}]"), text, width)
     });
-    let peers = peers.collect();
-    smfs(&config, &mut faults);
+    let peers: Vec<_> = peers.collect();
+    smfs(&config, &peers, &mut faults);
     if !(1..=SESSIONS_MAX).contains(&config.sessions) {
         faults.add("sessions", "there cannot be so many", "write 1 to 67108864");
     }
@@ -507,9 +507,10 @@ fn pools(config: &Config, faults: &mut Faults, instances: &mut Vec<Vec<u8>>) -> 
     made
 }
 
-/// SMFs to ask: some, and by the version that N4 has.
-fn smfs(config: &Config, faults: &mut Faults) {
+/// SMFs to ask: some, each once, by the version that N4 has, and of those that are heard.
+fn smfs(config: &Config, peers: &[(IpAddr, u8)], faults: &mut Faults) {
     let N4 { address, smfs, .. } = &config.n4;
+    let are_known = peers.len() == config.n4.peers.len();
     if smfs.len() > ASSOCIATION_COUNT {
         faults.add("n4.smfs", "there are 64 associations", "name fewer SMFs");
     }
@@ -517,6 +518,17 @@ fn smfs(config: &Config, faults: &mut Faults) {
         if smf.is_ipv4() != address.is_ipv4() {
             let what = format!("{smf} is not reached from {address}");
             faults.add(format!("n4.smfs[{at}]"), what, "write one of its version");
+        } else if are_known && !is_among(peers, *smf) {
+            let what = format!("{smf} is not in n4.peers: its answers would not be heard");
+            faults.add(
+                format!("n4.smfs[{at}]"),
+                what,
+                "add its network to n4.peers",
+            );
+        }
+        if smfs[..at].contains(smf) {
+            let what = format!("{smf} is there twice");
+            faults.add(format!("n4.smfs[{at}]"), what, "leave one out");
         }
     }
 }

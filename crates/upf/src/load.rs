@@ -3,8 +3,9 @@
 //! In answers about sessions that come, change and go. The load is the share of sessions in use.
 //! From [`OVERLOAD_PERCENT`] of them on there is an overload, by which SMFs are to send so many
 //! percent less: none at that share, all at the end of the room; what is told holds for
-//! [`VALIDITY_S`], so that it ends by itself. Sequence numbers grow with each change, and beyond
-//! those of a predecessor. Specification: TS 29.244 6.2.3, 6.2.4, 7.5.3.3, 7.5.3.4.
+//! [`VALIDITY_S`], so that it ends by itself. Sequence numbers grow with each change, in time for
+//! an overload that lasts, and beyond those of a predecessor: who hears the same number hears
+//! nothing new. Specification: TS 29.244 6.2.3, 6.2.4, 7.5.3.3, 7.5.3.4.
 
 use catena_wire::pfcp::value::flags::CpFunctionFeatures;
 use catena_wire::pfcp::value::node::Timer;
@@ -59,6 +60,8 @@ pub(crate) struct Load {
     sequence: u32,
     /// In percent.
     metric: u8,
+    /// Since when it has this number, in seconds.
+    since_s: u32,
 }
 
 impl Load {
@@ -66,10 +69,13 @@ impl Load {
     pub(crate) fn note(&mut self, sessions: u32, room: u32, seconds: u32) {
         let percent = u64::from(sessions) * 100 / u64::from(room.max(1));
         let metric = u8::try_from(percent.min(100)).unwrap_or(100);
-        if metric != self.metric || self.sequence == 0 {
+        let age_s = seconds.saturating_sub(self.since_s);
+        let is_to_last = self.reduction() > 0 && age_s >= VALIDITY_S / 2;
+        if metric != self.metric || self.sequence == 0 || is_to_last {
             // Time goes on where this does not: in a successor that has no memory of it.
             self.sequence = seconds.max(self.sequence.saturating_add(1));
             self.metric = metric;
+            self.since_s = seconds;
         }
     }
 
@@ -137,5 +143,23 @@ mod tests {
         assert_eq!((successor.metric, successor.sequence), (0, 1010));
         load.note(9, 0, 1010);
         assert_eq!(load.metric, 100);
+    }
+
+    /// What is told ends by itself unless it is told anew, which an SMF knows by its number.
+    #[test]
+    fn an_overload_that_lasts_is_told_anew_before_it_is_over() {
+        let mut load = Load::default();
+        let mut told = |sessions, seconds| {
+            load.note(sessions, 100, seconds);
+            load.sequence
+        };
+        let half = VALIDITY_S / 2;
+        assert_eq!(told(95, 1000), 1000);
+        assert_eq!(told(95, 1000 + half - 1), 1000);
+        assert_eq!(told(95, 1000 + half), 1000 + half);
+        assert_eq!(told(95, 1001 + half), 1000 + half);
+        // A load does not end.
+        assert_eq!(told(90, 1002 + half), 1002 + half);
+        assert_eq!(told(90, 9000), 1002 + half);
     }
 }

@@ -178,6 +178,13 @@ impl UpfNf {
                     }
                     continue;
                 }
+                // It was held for its sender, and is for a UE of the group that is paged.
+                Some(decision @ Decision::Hold(hold)) if hold.slot != slot => {
+                    if let Some(kept) = self.held.flush(slot) {
+                        self.settle(kept, decision, out, now_ns);
+                    }
+                    continue;
+                }
                 // Its rules hold it still: nothing was changed.
                 Some(Decision::Hold(_)) => {}
                 // It was answered, by a redirect.

@@ -124,6 +124,10 @@ impl Upf {
             self.counters.repeated += 1;
             return;
         }
+        if self.is_early(view, from) {
+            self.counters.discarded += 1;
+            return;
+        }
         let checked = view.check();
         let result = match header.message_type {
             // It is answered whatever is wrong with it (7.6.6).
@@ -308,7 +312,12 @@ impl Upf {
         }
         while let Some(late) = self.transactions.late(now_ns) {
             match late {
-                Late::Again(datagram) => self.send(datagram),
+                Late::Again(Subject::Call, datagram)
+                    if self.has_association_at(datagram.to.address) =>
+                {
+                    self.transactions.end_call(datagram.to.address);
+                }
+                Late::Again(_, datagram) => self.send(datagram),
                 Late::Lost(ended) => {
                     self.counters.unanswered += 1;
                     if let Subject::Report(seid) = ended.subject {

@@ -516,15 +516,21 @@ impl Upf {
     /// Another SMF of the set has answered, and says that the session is its own now.
     fn take_over(&mut self, slot: u32, ies: &Group<'_>) {
         let mut head = self.store.head(slot);
-        if let Ok(Some(f_seid)) = ies.get(key::F_SEID) {
-            let known = [f_seid.v4.map(IpAddr::V4), f_seid.v6.map(IpAddr::V6)];
-            if known.iter().flatten().all(|cp| self.settings.is_peer(*cp)) {
-                head.cp_seid = f_seid.seid;
-                (head.cp_v4, head.cp_v6) = (f_seid.v4, f_seid.v6);
-            }
+        if let Ok(Some(f_seid)) = ies.get(key::F_SEID)
+            && let Some((v4, v6)) = self.settings.reached(f_seid.v4, f_seid.v6)
+        {
+            head.cp_seid = f_seid.seid;
+            (head.cp_v4, head.cp_v6) = (v4, v6);
+            // Its own association ends with it, not with the one before.
+            let all = self.set_of(head.association.into());
+            let next = self.association_at(all, v4, v6);
+            head.association = next.unwrap_or(head.association);
         }
-        let is_named = crate::sets::name(ies, &mut head).is_ok();
-        if let Some(mut image) = self.store.image(slot).filter(|_| is_named) {
+        let mut named = head;
+        if crate::sets::name(ies, &mut named).is_ok() {
+            head = named;
+        }
+        if let Some(mut image) = self.store.image(slot) {
             image.set_head(&head);
         }
     }

@@ -6,9 +6,10 @@
 //! 7.4.6, 7.4.7; TS 23.527 4.
 //!
 //! Limits: [`HOPS_MAX`] addresses for a request, [`CHANGES_MAX`] changes with [`NAMES_MAX`] names
-//! in a request about sets; `association` has those of what is known of a set.
+//! in a request about sets; a session is in two sets at most (FQ-CSID); `association` has those of
+//! what is known of a set.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use catena_wire::pfcp::value::address::{FqCsid, FqCsidNode};
 use catena_wire::pfcp::{Cause, Group, IeType, MessageType, View, key};
@@ -50,6 +51,10 @@ pub(crate) fn name(ies: &Group<'_>, head: &mut Head) -> Result<(), Fault> {
     if !all.is_empty() {
         let mut keys = all.iter().flat_map(csids);
         head.csids = std::array::from_fn(|_| keys.next().unwrap_or(0));
+        if keys.next().is_some() {
+            let ie_type = IeType::FQ_CSID;
+            return Err(Cause::NO_RESOURCES_AVAILABLE.because_of(ie_type).into());
+        }
     }
     if let Some(group) = ies.get(key::GROUP_ID)? {
         head.group = number(group);
@@ -112,19 +117,27 @@ impl Upf {
     }
 
     /// The association of this set whose SMF is at an address.
-    fn association_at(&self, all: u64, v4: Option<IpAddr>, v6: Option<IpAddr>) -> Option<u8> {
+    pub(crate) fn association_at(
+        &self,
+        all: u64,
+        v4: Option<Ipv4Addr>,
+        v6: Option<Ipv6Addr>,
+    ) -> Option<u8> {
+        let both = [v4.map(IpAddr::V4), v6.map(IpAddr::V6)];
         let is_it = |number: &usize| {
             let peer = self.store.association(*number).peer();
-            all >> number & 1 != 0 && peer.is_some() && (peer == v4 || peer == v6)
+            all >> number & 1 != 0 && peer.is_some() && both.contains(&peer)
         };
         let number = (0..ASSOCIATION_COUNT).find(is_it);
         number.and_then(|number| u8::try_from(number).ok())
     }
 
     /// What becomes of the sessions of an SMF that has lost them: another one of its set that has
-    /// an association takes them.
+    /// an association, and is not losing it, takes them.
     pub(crate) fn fate_of(&self, association: usize) -> Fate {
-        let others = self.set_of(association) & !(1 << association);
+        let ending = self.sweeps.iter().filter_map(|sweep| sweep.then);
+        let ending = ending.fold(0, |all, (number, _)| all | 1 << number);
+        let others = self.set_of(association) & !(1 << association) & !ending;
         let number = others.trailing_zeros() as usize;
         let next = (others != 0).then(|| self.store.association(number));
         match next {
@@ -152,15 +165,13 @@ impl Upf {
         let mut wants = Vec::new();
         for info in ies.groups(IeType::PFCP_SESSION_CHANGE_INFO) {
             let to = info.require(key::ALTERNATIVE_SMF_IP_ADDRESS)?;
-            let (v4, v6) = (to.v4.map(IpAddr::V4), to.v6.map(IpAddr::V6));
-            let mut known = [v4, v6].into_iter().flatten();
-            if !known.all(|address| self.settings.is_peer(address)) {
+            let Some((v4, v6)) = self.settings.reached(to.v4, to.v6) else {
                 let ie_type = IeType::ALTERNATIVE_SMF_IP_ADDRESS;
                 return Err(Cause::REQUEST_REJECTED.because_of(ie_type).into());
-            }
+            };
             let which = self.named(&info, number)?;
             let next = self.association_at(which.associations, v4, v6);
-            wants.push((which, Fate::Move(to.v4, to.v6, next)));
+            wants.push((which, Fate::Move(v4, v6, next)));
             if wants.len() > CHANGES_MAX {
                 let ie_type = IeType::PFCP_SESSION_CHANGE_INFO;
                 return Err(Cause::NO_RESOURCES_AVAILABLE.because_of(ie_type).into());
@@ -225,16 +236,7 @@ impl Upf {
         let to = ies.get(key::ALTERNATIVE_SMF_IP_ADDRESS).ok().flatten();
         let both = to.map(|to| [to.v4.map(IpAddr::V4), to.v6.map(IpAddr::V6)]);
         let to = both.into_iter().flatten().flatten();
-        let own = [
-            self.settings.n4_v4.map(IpAddr::V4),
-            self.settings.n4_v6.map(IpAddr::V6),
-        ];
-        let reaches = |to: &IpAddr| {
-            own.iter()
-                .flatten()
-                .any(|own| own.is_ipv4() == to.is_ipv4())
-        };
-        let mut to = to.filter(reaches).filter(|to| self.may_hear(&ended, *to));
+        let mut to = to.filter(|to| self.may_hear(&ended, *to));
         let (Some(to), Some(slot)) = (to.next(), self.store.slot_of(seid)) else {
             return false;
         };
@@ -244,7 +246,7 @@ impl Upf {
             IpAddr::V6(address) => (None, Some(address)),
         };
         let all = self.set_of(head.association.into());
-        let next = self.association_at(all, Some(to), None);
+        let next = self.association_at(all, head.cp_v4, head.cp_v6);
         head.association = next.unwrap_or(head.association);
         if let Some(mut image) = self.store.image(slot) {
             image.set_head(&head);
@@ -254,7 +256,7 @@ impl Upf {
 
     fn may_hear(&self, ended: &Ended, to: IpAddr) -> bool {
         let is_new = ended.datagram.to.address != to && !ended.tried.contains(&to);
-        is_new && ended.tried.len() + 1 < HOPS_MAX && self.settings.is_peer(to)
+        is_new && ended.tried.len() + 1 < HOPS_MAX && self.settings.reaches(to)
     }
 
     /// Sends a request to another SMF; false if there is no room.

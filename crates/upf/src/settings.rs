@@ -128,21 +128,27 @@ impl Settings {
 
     /// Whether messages of this peer are heard.
     pub fn is_peer(&self, peer: IpAddr) -> bool {
-        let is_in = |(net, bits): &(IpAddr, u8)| match (net, peer) {
-            (IpAddr::V4(net), IpAddr::V4(peer)) => {
-                let differs = u64::from(net.to_bits() ^ peer.to_bits());
-                differs >> (32 - u32::from(*bits).min(32)) == 0
-            }
-            (IpAddr::V6(net), IpAddr::V6(peer)) => {
-                let differs = net.to_bits() ^ peer.to_bits();
-                differs
-                    .checked_shr(128 - u32::from(*bits).min(128))
-                    .unwrap_or(0)
-                    == 0
-            }
-            _ => false,
+        is_among(&self.peers, peer)
+    }
+
+    /// Whether an SMF at an address is heard, and is reached from N4's.
+    pub(crate) fn reaches(&self, smf: IpAddr) -> bool {
+        let is_of_version = match smf {
+            IpAddr::V4(_) => self.n4_v4.is_some(),
+            IpAddr::V6(_) => self.n4_v6.is_some(),
         };
-        self.peers.is_empty() || self.peers.iter().any(is_in)
+        is_of_version && self.is_peer(smf)
+    }
+
+    /// Those addresses of an SMF at which it is heard and reached; none if there are none.
+    pub(crate) fn reached(
+        &self,
+        v4: Option<Ipv4Addr>,
+        v6: Option<Ipv6Addr>,
+    ) -> Option<(Option<Ipv4Addr>, Option<Ipv6Addr>)> {
+        let v4 = v4.filter(|address| self.reaches((*address).into()));
+        let v6 = v6.filter(|address| self.reaches((*address).into()));
+        (v4.is_some() || v6.is_some()).then_some((v4, v6))
     }
 
     /// The place of a network instance; [`NONE`] for one that is not known.
@@ -211,6 +217,25 @@ impl Settings {
         let destination = if source == 4 { 5 } else { source };
         self.interface_to(destination, instance)
     }
+}
+
+/// Whether an address is in one of these networks, or there are none.
+pub(crate) fn is_among(networks: &[(IpAddr, u8)], address: IpAddr) -> bool {
+    let is_in = |(net, bits): &(IpAddr, u8)| match (net, address) {
+        (IpAddr::V4(net), IpAddr::V4(address)) => {
+            let differs = u64::from(net.to_bits() ^ address.to_bits());
+            differs >> (32 - u32::from(*bits).min(32)) == 0
+        }
+        (IpAddr::V6(net), IpAddr::V6(address)) => {
+            let differs = net.to_bits() ^ address.to_bits();
+            differs
+                .checked_shr(128 - u32::from(*bits).min(128))
+                .unwrap_or(0)
+                == 0
+        }
+        _ => false,
+    };
+    networks.is_empty() || networks.iter().any(is_in)
 }
 
 /// The identity of a node with this name, or this address.

@@ -4,6 +4,9 @@
 //! answer to the request that wants it leaves when all is done; what a kill leaves undone is done
 //! when the request is repeated.
 
+use catena_wire::pfcp::{MessageType, View, key};
+
+use crate::association::name_of;
 use crate::sweep::{Fate, SWEEP_COUNT_MAX, Sweep};
 use crate::transactions::Peer;
 use crate::upf::Upf;
@@ -27,6 +30,19 @@ impl Upf {
     pub(crate) fn is_promised(&self, from: Peer, sequence: u32) -> bool {
         let mut promised = self.sweeps.iter().filter_map(|one| one.promised.as_ref());
         promised.any(|(header, _, to)| *to == from && header.sequence == sequence)
+    }
+
+    /// Whether a session is wanted of an association that is being replaced here, and was in the
+    /// shard that has told its SMF so: the request is to be repeated.
+    pub(crate) fn is_early(&self, view: &View<&[u8]>, from: Peer) -> bool {
+        let is_wanted = view.header().message_type == MessageType::SESSION_ESTABLISHMENT_REQUEST;
+        if self.settings.shard.1 == 1 || !is_wanted {
+            return false;
+        }
+        let node = view.ies().get(key::NODE_ID).ok().flatten();
+        let name = node.as_ref().and_then(name_of);
+        let mut new = self.sweeps.iter().filter_map(|sweep| sweep.then);
+        new.any(|(_, one)| Some(one.name) == name && one.speaks_from(from.address))
     }
 
     /// Begins one; there is room.
@@ -65,17 +81,19 @@ impl Upf {
         let Some((_, fate)) = wants.find(|(which, _)| head.seid != 0 && which.fits(&head)) else {
             return false;
         };
+        // Who was to have them may have gone while others had their turn.
+        let is_gone = |number: u8| !self.store.association(number.into()).is_some();
         match *fate {
-            Fate::End => {
-                self.counters.deleted += 1;
-                self.end_session(slot, now_ns);
-            }
-            Fate::Move(v4, v6, association) => {
+            Fate::Move(v4, v6, association) if !association.is_some_and(is_gone) => {
                 (head.cp_v4, head.cp_v6) = (v4, v6);
                 head.association = association.unwrap_or(head.association);
                 if let Some(mut image) = self.store.image(slot) {
                     image.set_head(&head);
                 }
+            }
+            Fate::End | Fate::Move(..) => {
+                self.counters.deleted += 1;
+                self.end_session(slot, now_ns);
             }
         }
         true

@@ -71,8 +71,8 @@ struct Pending {
 /// What the passing of time brought.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Late {
-    /// A request is sent again.
-    Again(Datagram),
+    /// A request is sent again, unless what it is about has come otherwise.
+    Again(Subject, Datagram),
     /// It was sent often enough.
     Lost(Ended),
 }
@@ -239,6 +239,24 @@ impl Transactions {
         self.end(sequence)
     }
 
+    /// Whether an SMF was asked for an association, and has not answered.
+    pub fn is_calling(&self, to: IpAddr) -> bool {
+        self.call_to(to).is_some()
+    }
+
+    /// Waits no longer for the answer to that.
+    pub fn end_call(&mut self, to: IpAddr) {
+        if let Some(sequence) = self.call_to(to) {
+            self.end(sequence);
+        }
+    }
+
+    fn call_to(&self, to: IpAddr) -> Option<u32> {
+        let mut all = self.pending.iter();
+        let is_it = |one: &Pending| one.subject == Subject::Call && one.datagram.to.address == to;
+        all.find_map(|(sequence, one)| is_it(one).then_some(*sequence))
+    }
+
     fn end(&mut self, sequence: u32) -> Option<Ended> {
         let Pending {
             datagram,
@@ -281,7 +299,7 @@ impl Transactions {
             pending.tries += 1;
             pending.due_ns = now_ns.saturating_add(self.t1_ns);
             self.due.push_back((pending.due_ns, sequence));
-            return Some(Late::Again(pending.datagram.clone()));
+            return Some(Late::Again(pending.subject, pending.datagram.clone()));
         }
         None
     }
@@ -353,15 +371,17 @@ mod tests {
         }
     }
 
+    const SUBJECT: Subject = Subject::Report(9);
+
     #[test]
     fn a_request_is_sent_n1_times_every_t1() {
         let mut all = Transactions::new(3000, 3);
         let sequence = all.next_sequence();
         all.sent(sequence, datagram(1), Subject::Report(9), 0);
         assert_eq!(all.late(2999), None);
-        assert_eq!(all.late(3000), Some(Late::Again(datagram(1))));
+        assert_eq!(all.late(3000), Some(Late::Again(SUBJECT, datagram(1))));
         assert_eq!(all.late(3000), None);
-        assert_eq!(all.late(6000), Some(Late::Again(datagram(1))));
+        assert_eq!(all.late(6000), Some(Late::Again(SUBJECT, datagram(1))));
         assert_eq!(all.next_ns(), Some(9000));
         assert_eq!(all.late(9000), Some(Late::Lost(ended(Subject::Report(9)))));
         assert_eq!((all.late(99_000), all.pending()), (None, 0));
@@ -402,7 +422,7 @@ mod tests {
         let mut next = Transactions::new(5000, 2);
         next.go_on_with(before);
         assert_eq!(next.repeated(SMF, 7, 1), Some(&vec![1, 2]));
-        assert_eq!(next.late(3000), Some(Late::Again(datagram(1))));
+        assert_eq!(next.late(3000), Some(Late::Again(SUBJECT, datagram(1))));
         assert_eq!(next.next_ns(), Some(8000));
         assert_ne!(next.next_sequence(), sequence);
         let mut other = Transactions::new(5000, 2).of_shard(1, 2);
@@ -424,9 +444,9 @@ mod tests {
         next.sent(new, datagram(2), Subject::Report(9), 100);
         next.keep(SMF, 8, vec![2], 100);
         assert_eq!((next.late(1049), next.next_ns()), (None, Some(1050)));
-        assert_eq!(next.late(1050), Some(Late::Again(datagram(1))));
+        assert_eq!(next.late(1050), Some(Late::Again(SUBJECT, datagram(1))));
         assert_eq!((next.late(1050), next.next_ns()), (None, Some(1100)));
-        assert_eq!(next.late(1100), Some(Late::Again(datagram(2))));
+        assert_eq!(next.late(1100), Some(Late::Again(SUBJECT, datagram(2))));
         assert_eq!((next.late(1100), next.next_ns()), (None, Some(2050)));
         assert_eq!(next.repeated(SMF, 7, 3049), Some(&vec![1]));
         assert_eq!(next.repeated(SMF, 7, 3050), None);

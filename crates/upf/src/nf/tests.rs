@@ -55,6 +55,32 @@ fn every_wrong_setting_is_named() {
 }
 
 #[test]
+fn smfs_to_ask_are_named_once_and_are_heard() {
+    let faults_of = |peers: Value, smfs: Value| {
+        let mut wrong = settings();
+        wrong["n4"]["peers"] = peers;
+        wrong["n4"]["smfs"] = smfs;
+        let errors = NfBench::new(&KIND, &wrong, &[]).err().unwrap_or_default();
+        let said = errors
+            .iter()
+            .map(|one| format!("{}: {}", one.path, one.message));
+        said.collect::<Vec<_>>()
+    };
+    let known = json!(["10.4.0.2", "10.4.0.3"]);
+    let none: [&str; 0] = [];
+    assert_eq!(faults_of(json!(["10.4.0.0/24"]), known.clone()), none);
+    assert_eq!(faults_of(json!([]), known.clone()), none);
+    assert_eq!(
+        faults_of(json!(["10.4.0.2/32"]), known),
+        ["n4.smfs[1]: 10.4.0.3 is not in n4.peers: its answers would not be heard"]
+    );
+    assert_eq!(
+        faults_of(json!([]), json!(["10.4.0.2", "10.4.0.2"])),
+        ["n4.smfs[1]: 10.4.0.2 is there twice"]
+    );
+}
+
+#[test]
 fn packets_that_are_none_are_dropped_with_a_reason_and_keep_no_buffer() {
     let mut bench = NfBench::new(&KIND, &settings(), &[]).unwrap();
     let reason = |why| Verdict::Drop(dropped(why));

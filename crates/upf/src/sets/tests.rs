@@ -1,7 +1,5 @@
 //! SMFs of a set: who may go on with a session, where requests go, what a set's requests do.
 
-use std::net::Ipv4Addr;
-
 use catena_wire::pfcp::value::Name;
 use catena_wire::pfcp::value::Time;
 use catena_wire::pfcp::value::address::{
@@ -36,10 +34,15 @@ fn alternative(address: Ipv4Addr, is_preferred: bool) -> AlternativeSmfIpAddress
 
 /// An SMF of the set, or of none, has an association.
 fn join(smf: &mut Smf, address: Ipv4Addr, set: Option<&[u8]>, sequence: u32) {
+    join_since(smf, address, set, sequence, 1);
+}
+
+/// As [`join`], of an SMF that has started then.
+fn join_since(smf: &mut Smf, address: Ipv4Addr, set: Option<&[u8]>, sequence: u32, since: u32) {
     let kind = (MessageType::ASSOCIATION_SETUP_REQUEST, None, sequence);
     let said = ask_from(&mut smf.upf, at(address), kind, |writer| {
         writer.put(key::NODE_ID, &NodeId::V4(address))?;
-        writer.put(key::RECOVERY_TIME_STAMP, &Time(1))?;
+        writer.put(key::RECOVERY_TIME_STAMP, &Time(since))?;
         let set = set.map(|set| SmfSetId(Name::new(set).unwrap()));
         writer.put_some(key::SMF_SET_ID, set.as_ref())
     });
@@ -158,7 +161,10 @@ fn a_release_ends_what_it_ends_in_turns_too_and_no_session_begins_meanwhile() {
 #[test]
 fn sessions_go_to_other_smfs_by_what_a_request_names() {
     let mut smf = Smf::new();
-    smf.upf.settings.peers = vec![(Ipv4Addr::new(10, 4, 0, 0).into(), 24)];
+    smf.upf.settings.peers = vec![
+        (Ipv4Addr::new(10, 4, 0, 0).into(), 24),
+        (Ipv6Addr::LOCALHOST.into(), 128),
+    ];
     join(&mut smf, Ipv4Addr::new(10, 4, 0, 2), Some(SET), 900);
     join(&mut smf, OTHER, Some(SET), 901);
     let seids = [
@@ -183,6 +189,21 @@ fn sessions_go_to_other_smfs_by_what_a_request_names() {
     let ie_type = Some(IeType::ALTERNATIVE_SMF_IP_ADDRESS);
     let said = change(&mut smf, stranger, |writer| put_csid(writer, &[0, 1]));
     assert_eq!(said, (Cause::REQUEST_REJECTED, ie_type));
+    // It is not reached from an N4 without IPv6.
+    let kind = MessageType::SESSION_SET_MODIFICATION_REQUEST;
+    let said = smf.ask(kind, None, |writer| {
+        writer.put(key::NODE_ID, &OWN)?;
+        writer.group(IeType::PFCP_SESSION_CHANGE_INFO, |writer| {
+            let to = AlternativeSmfIpAddress {
+                v4: None,
+                v6: Some(Ipv6Addr::LOCALHOST),
+                is_preferred: false,
+            };
+            writer.put(key::ALTERNATIVE_SMF_IP_ADDRESS, &to)?;
+            put_csid(writer, &[0, 1])
+        })
+    });
+    assert_eq!((said.0, said.1), (Cause::REQUEST_REJECTED, ie_type));
     let said = change(&mut smf, OTHER, |_| Ok(()));
     assert_eq!(said.0, Cause::CONDITIONAL_IE_MISSING);
     assert_eq!(seids.map(|seid| cp_of(&smf, seid)), [own; 3]);
@@ -240,6 +261,48 @@ fn a_report_without_an_answer_goes_to_the_others_of_the_set() {
         (smf.upf.transactions.pending(), smf.upf.counters().rerouted),
         (0, 2)
     );
+}
+
+/// Who answers for the session has it: it ends with that one's association, not with the first's.
+#[test]
+fn who_answers_a_report_and_names_itself_has_the_session() {
+    let mut smf = Smf::new();
+    join(&mut smf, Ipv4Addr::new(10, 4, 0, 2), Some(SET), 900);
+    join(&mut smf, OTHER, Some(SET), 901);
+    let (_, _, seid) = smf.establish(nothing, nothing);
+    let slot = smf.upf.store.slot_of(seid).unwrap();
+    let answer = |smf: &mut Smf, f_seid: FSeid| {
+        smf.upf.report_downlink_data(slot, 1, None, 0);
+        let request = smf.upf.next_message().unwrap();
+        let view = View::parse(&request.bytes[..]).unwrap();
+        let header = Header {
+            message_type: MessageType::SESSION_REPORT_RESPONSE,
+            seid: Some(seid),
+            ..*view.header()
+        };
+        let answer = message(&header, |writer| {
+            writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)?;
+            writer.put(key::F_SEID, &f_seid)
+        });
+        smf.upf.datagram(&answer.unwrap(), request.to, 0);
+    };
+    let of_v6 = FSeid {
+        seid: 501,
+        v4: None,
+        v6: Some(Ipv6Addr::LOCALHOST),
+    };
+    answer(&mut smf, of_v6);
+    assert_eq!(
+        cp_of(&smf, seid),
+        Some((Some(Ipv4Addr::new(10, 4, 0, 2)), 0))
+    );
+    let of_both = FSeid {
+        v4: Some(OTHER),
+        ..of_v6
+    };
+    answer(&mut smf, of_both);
+    assert_eq!(cp_of(&smf, seid), Some((Some(OTHER), 1)));
+    assert_eq!(smf.upf.store.head(slot).cp_v6, None, "it is not reached");
 }
 
 /// SMFs that send a request to each other and back: it comes to each once.
@@ -335,5 +398,44 @@ fn sessions_of_an_smf_that_starts_again_go_to_another_of_its_set() {
         let left = set.map(|_| (Some(OTHER), 1));
         assert_eq!(cp_of(&smf, seid), left);
         assert!(!smf.upf.store.association(0).is_some());
+        assert!(smf.upf.next_message().is_some(), "the heartbeat's answer");
+        // As by a heartbeat, so by an association that it sets up anew; if it was there all the
+        // time, it wants none of them any more.
+        join(&mut smf, Ipv4Addr::new(10, 4, 0, 2), set, 902);
+        let (_, _, seid) = smf.establish(nothing, nothing);
+        join_since(&mut smf, Ipv4Addr::new(10, 4, 0, 2), set, 903, 99);
+        assert_eq!(cp_of(&smf, seid), left);
+        let (_, _, seid) = smf.establish(nothing, nothing);
+        join_since(&mut smf, Ipv4Addr::new(10, 4, 0, 2), set, 904, 99);
+        assert_eq!(cp_of(&smf, seid), None);
     }
+}
+
+#[test]
+fn no_session_goes_to_an_smf_whose_association_ends_too() {
+    let mut smf = Smf::new();
+    join(&mut smf, Ipv4Addr::new(10, 4, 0, 2), Some(SET), 900);
+    join(&mut smf, OTHER, Some(SET), 901);
+    let (_, _, seid) = smf.establish(nothing, nothing);
+    let fate = smf.upf.fate_of(0);
+    assert!(matches!(fate, Fate::Move(_, _, Some(1))), "{fate:?}");
+    let ends = Sweep::of(1, Fate::End, Association::none());
+    smf.upf.sweeps.push_back(ends);
+    let ending = smf.upf.fate_of(0);
+    assert!(matches!(ending, Fate::End), "{ending:?}");
+    // It was chosen before, and has gone when it is the session's turn.
+    let moves = Sweep::that(vec![(Which::of(0), fate)]);
+    smf.upf.begin_sweep(moves, 0);
+    assert_eq!(cp_of(&smf, seid), None);
+    assert!(smf.upf.store.association(0).is_some());
+}
+
+#[test]
+fn a_session_is_in_no_more_sets_than_are_known_of_it() {
+    let mut smf = Smf::new();
+    let of_three = smf.establish(nothing, |writer| put_csid(writer, &[0, 1, 0, 2, 0, 3]));
+    let wanted = (Cause::NO_RESOURCES_AVAILABLE, Some(IeType::FQ_CSID));
+    assert_eq!((of_three.0, of_three.1), wanted);
+    let of_two = smf.establish(nothing, |writer| put_csid(writer, &[0, 1, 0, 2]));
+    assert_eq!(of_two.0, Cause::REQUEST_ACCEPTED);
 }

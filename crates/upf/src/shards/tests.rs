@@ -15,11 +15,13 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::application::number;
+use crate::association::Association;
 use crate::floods::in_tunnel;
 use crate::node::message;
 use crate::pfds::tests::{FLOW, put};
 use crate::smf::wire;
 use crate::store::memory_bytes;
+use crate::sweep::{Fate, Sweep};
 use crate::transactions::Peer;
 use crate::upf::Upf;
 use crate::usage::WallClock;
@@ -203,6 +205,52 @@ fn rules(writer: &mut Writer<'_>, given: Option<Ipv4Addr>) -> Result<(), pfcp::F
         })?;
     }
     Ok(())
+}
+
+/// One shard answers for the node, another one may still be ending sessions of before: its SMF asks
+/// again, and is not told that it has no association.
+#[test]
+fn a_session_that_is_wanted_before_its_shard_is_ready_waits_for_its_repetition() {
+    let mut node = Node::new(2);
+    let upf = &mut node.shards[1];
+    let new = upf.store.association(0);
+    upf.sweeps.push_back(Sweep::of(0, Fate::End, new));
+    let header = Header::new(MessageType::SESSION_ESTABLISHMENT_REQUEST, Some(0), 77);
+    let request = message(&header, |writer| {
+        writer.put(key::NODE_ID, &NodeId::V4(SMF.into()))?;
+        let f_seid = FSeid {
+            seid: 1,
+            v4: Some(SMF.into()),
+            v6: None,
+        };
+        writer.put(key::F_SEID, &f_seid)?;
+        rules(writer, None)
+    });
+    let request = request.unwrap();
+    let from = Peer {
+        address: IpAddr::V4(SMF.into()),
+        port: pfcp::PORT,
+    };
+    upf.datagram(&request, from, 0);
+    assert_eq!((upf.next_message(), upf.counters().discarded), (None, 1));
+    upf.wake(1);
+    upf.datagram(&request, from, 2);
+    let answer = upf.next_message().expect("an answer");
+    let view = View::parse(&answer.bytes[..]).unwrap();
+    let cause = view.ies().require(key::CAUSE).unwrap();
+    assert_eq!(cause, Cause::REQUEST_ACCEPTED);
+    // Where nothing comes in its place, there is none to wait for.
+    let none = Association::none();
+    upf.sweeps.push_back(Sweep::of(0, Fate::End, none));
+    let header = Header {
+        sequence: 78,
+        ..header
+    };
+    let other = message(&header, |writer| {
+        writer.put(key::NODE_ID, &NodeId::V4(SMF.into()))
+    });
+    upf.datagram(&other.unwrap(), from, 3);
+    assert!(upf.next_message().is_some());
 }
 
 fn framed(src: IpAddr, dst: IpAddr, port: u16, payload: &[u8]) -> Vec<u8> {
