@@ -143,12 +143,13 @@ impl<'a> Name<'a> {
     /// [`Fault::Value`] unless every label has 1 to 63 octets and is whole, and the name is neither
     /// empty nor longer than [`LEN_MAX`](Self::LEN_MAX).
     pub fn new(labels: &'a [u8]) -> Result<Self, Fault> {
-        let labels = labels.strip_suffix(&[0]).unwrap_or(labels);
         let mut rest = labels;
         while let [len @ 1..=63, tail @ ..] = rest {
             rest = tail.get(usize::from(*len)..).ok_or(Fault::Value)?;
         }
-        let is_name = rest.is_empty() && (1..=Self::LEN_MAX).contains(&labels.len());
+        // A zero ends it behind a label only: one within the last label is the label's.
+        let labels = &labels[..labels.len() - rest.len()];
+        let is_name = matches!(rest, [] | [0]) && (1..=Self::LEN_MAX).contains(&labels.len());
         is_name.then_some(Self(labels)).ok_or(Fault::Value)
     }
 

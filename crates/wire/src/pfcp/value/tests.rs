@@ -206,3 +206,17 @@ proptest! {
         prop_assert_eq!(is_read, key::check(ie_type, &value).is_ok());
     }
 }
+
+/// Found by fuzzing: the zero of a label was taken for the name's end, and what was written then
+/// read as another name, or as none.
+#[test]
+fn a_zero_within_the_last_label_does_not_end_a_name() {
+    use super::Name;
+    let label = [1, b'a', 1, 0];
+    let name = Name::new(&label).unwrap();
+    assert_eq!(name.as_bytes(), label);
+    let ended = [1, b'a', 1, 0, 0];
+    assert_eq!(Name::new(&ended).unwrap().as_bytes(), label);
+    assert!(Name::new(&[1, b'a', 0, 0]).is_err());
+    assert!(Name::new(&[0]).is_err() && Name::new(&[2, 0]).is_err());
+}
