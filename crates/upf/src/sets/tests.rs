@@ -32,6 +32,24 @@ fn alternative(address: Ipv4Addr, is_preferred: bool) -> AlternativeSmfIpAddress
     }
 }
 
+/// Answers the report that waits, from where it goes to; gives that address.
+fn answer_report(
+    smf: &mut Smf,
+    seid: u64,
+    fill: impl FnOnce(&mut Writer<'_>) -> Result<(), Full>,
+) -> Option<IpAddr> {
+    let request = smf.upf.next_message()?;
+    let view = View::parse(&request.bytes[..]).unwrap();
+    let header = Header {
+        message_type: MessageType::SESSION_REPORT_RESPONSE,
+        seid: Some(seid),
+        ..*view.header()
+    };
+    let answer = message(&header, fill).unwrap();
+    smf.upf.datagram(&answer, request.to, 0);
+    Some(request.to.address)
+}
+
 /// An SMF of the set, or of none, has an association.
 fn join(smf: &mut Smf, address: Ipv4Addr, set: Option<&[u8]>, sequence: u32) {
     join_since(smf, address, set, sequence, 1);
@@ -273,18 +291,11 @@ fn who_answers_a_report_and_names_itself_has_the_session() {
     let slot = smf.upf.store.slot_of(seid).unwrap();
     let answer = |smf: &mut Smf, f_seid: FSeid| {
         smf.upf.report_downlink_data(slot, 1, None, 0);
-        let request = smf.upf.next_message().unwrap();
-        let view = View::parse(&request.bytes[..]).unwrap();
-        let header = Header {
-            message_type: MessageType::SESSION_REPORT_RESPONSE,
-            seid: Some(seid),
-            ..*view.header()
-        };
-        let answer = message(&header, |writer| {
+        let asked = answer_report(smf, seid, |writer| {
             writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)?;
             writer.put(key::F_SEID, &f_seid)
         });
-        smf.upf.datagram(&answer.unwrap(), request.to, 0);
+        assert!(asked.is_some());
     };
     let of_v6 = FSeid {
         seid: 501,
@@ -312,19 +323,10 @@ fn a_circle_of_redirections_ends() {
     let (_, _, seid) = smf.establish(nothing, nothing);
     let slot = smf.upf.store.slot_of(seid).unwrap();
     let redirect = |smf: &mut Smf, to: Ipv4Addr| -> Option<IpAddr> {
-        let request = smf.upf.next_message()?;
-        let view = View::parse(&request.bytes[..]).unwrap();
-        let header = Header {
-            message_type: MessageType::SESSION_REPORT_RESPONSE,
-            seid: Some(seid),
-            ..*view.header()
-        };
-        let answer = message(&header, |writer| {
+        answer_report(smf, seid, |writer| {
             writer.put(key::CAUSE, &Cause::REDIRECTION_REQUESTED)?;
             writer.put(key::ALTERNATIVE_SMF_IP_ADDRESS, &alternative(to, false))
-        });
-        smf.upf.datagram(&answer.unwrap(), request.to, 0);
-        Some(request.to.address)
+        })
     };
     smf.upf.report_downlink_data(slot, 1, None, 0);
     assert_eq!(redirect(&mut smf, OTHER), Some(SMF.address));
