@@ -15,13 +15,14 @@ use catena_engine::port::{
     Buffers, CapabilitySet, Port, PortError, PortKind, PortNeeds, PortRole, RxBurst, RxState,
     TxBurst,
 };
+use catena_engine::segments::complete;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::options::{INTERFACE_NAME_LEN_MAX, Options};
 use super::sys::Tap;
 use crate::attachment::{self, Attachment};
-use crate::offload::vnet::{self, Left, Said, complete, header_of};
+use crate::offload::vnet::{self, Left, Said, header_of};
 use crate::offload::{CARRIED_LEN_MIN, COUNTERS, QUEUES_MAX, Segments};
 use crate::opening::{failed, parse, refused};
 use crate::packet_socket::frame::complete_checksum;
