@@ -130,7 +130,8 @@ pub const KIND: PortKind = PortKind {
             multi_queue: opening.queues > 1,
             vnet_header: carries,
         };
-        let tap = attach(&config, &config.name, options)?;
+        let tap = Tap::open(&config.name, options).map_err(failed)?;
+        let tap = set_up(&config, tap, options)?;
         Ok(Box::new(TapPort {
             name: tap.name().to_owned(),
             tap: Some(tap),
@@ -149,9 +150,8 @@ pub const KIND: PortKind = PortKind {
     },
 };
 
-/// Opens a queue of the interface `name`, and has the interface be as the configuration says.
-fn attach(config: &Config, name: &str, options: Options) -> Result<Tap, PortError> {
-    let tap = Tap::open(name, options).map_err(failed)?;
+/// Has the interface be as the configuration says.
+fn set_up(config: &Config, tap: Tap, options: Options) -> Result<Tap, PortError> {
     if options.vnet_header {
         tap.take_offloads().map_err(failed)?;
     } else {
@@ -355,8 +355,11 @@ impl Port for TapPort {
     }
 
     fn reap(&mut self, _buffers: &mut Buffers<'_>, now: Nanos) {
-        if self.tap.is_none() && self.attachment.is_back(&self.name, now) {
-            let opened = attach(&self.config, &self.name, self.options);
+        if self.tap.is_none()
+            && let Some(index) = self.attachment.is_back(&self.name, now)
+        {
+            let opened = Tap::attach_to(&self.name, index, self.options).map_err(failed);
+            let opened = opened.and_then(|tap| set_up(&self.config, tap, self.options));
             self.tap = self.attachment.regained(opened);
         }
     }
