@@ -16,6 +16,7 @@ use serde_json::Value;
 /// Chains that need more than this file sets up, and the test that runs each.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("container", "containers.rs"),
+    ("cut", "segments.rs"),
     ("epon/compose", "compose.rs"),
     ("epon/container", "containers.rs"),
     ("flow-balancer", "flow_peers.rs"),
