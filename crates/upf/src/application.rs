@@ -158,6 +158,8 @@ pub struct Look<'a> {
     pub now_ns: u64,
     /// What its connection belongs to.
     pub marks: Marks,
+    /// What of that the packet itself says.
+    pub named: Marks,
 }
 
 impl Look<'_> {
@@ -170,6 +172,17 @@ impl Look<'_> {
         let mut plain = application.pfds.iter();
         self.marks.holds(number)
             || plain.any(|pfd| !pfd.names_somebody() && pfd.fits(inner, is_uplink))
+    }
+
+    /// Whether the packet itself says that its connection is this application's: a request, a
+    /// hello. None if packets of it do not say so.
+    #[inline]
+    pub fn names(&self, number: u64) -> Option<bool> {
+        if number == 0 {
+            return None;
+        }
+        let application = self.applications.table.get(number)?;
+        application.names_somebody.then(|| self.named.holds(number))
     }
 
     /// Learns from the packet what its connection belongs to, once for all PDRs of its session,
@@ -198,6 +211,7 @@ impl Look<'_> {
             flows.begin(&connection, segment.acknowledgment());
         }
         if is_uplink && !segment.payload().is_empty() {
+            let named = &mut self.named;
             self.applications
                 .hear(&connection, &segment, self.now_ns, |seen, table| {
                     let mut numbers: Vec<u64> = wanted.collect();
@@ -210,6 +224,7 @@ impl Look<'_> {
                             marks.add(*number);
                         }
                     }
+                    *named = marks;
                     marks
                 });
         }

@@ -53,6 +53,7 @@ pub mod pfds;
 mod public_failures;
 pub mod qer;
 pub mod ranges;
+mod rates;
 pub mod reassembly;
 pub mod redirect;
 pub mod reports;

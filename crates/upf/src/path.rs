@@ -397,6 +397,7 @@ impl Upf {
             packet: found.user(packet.bytes()),
             now_ns,
             marks: Marks::default(),
+            named: Marks::default(),
         };
         let mut ruled = ruled(&mut image, found, &mut look, &mut triggers);
         let is_of_ue = found.is_frame && found.teid != 0;

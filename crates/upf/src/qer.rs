@@ -160,6 +160,12 @@ impl PacketRate {
         self.packets = rate.map(|rate| rate.packets);
     }
 
+    /// How long a unit of time is, in ns.
+    pub(crate) fn unit_ns(&self) -> u64 {
+        let unit = self.unit;
+        u64::from(Rate { unit, packets: 0 }.unit_seconds()) * 1_000_000_000
+    }
+
     /// The limit, if there is one.
     fn rate(&self) -> Option<Rate> {
         let unit = self.unit;
@@ -179,8 +185,7 @@ impl PacketRate {
         };
         let mut next = *self;
         if now_ns >= self.ends_ns {
-            let unit_ns = u64::from(rate.unit_seconds()) * 1_000_000_000;
-            (next.ends_ns, next.passed) = (now_ns.saturating_add(unit_ns), 0);
+            (next.ends_ns, next.passed) = (now_ns.saturating_add(self.unit_ns()), 0);
         }
         if next.passed >= rate.packets {
             return None;

@@ -16,6 +16,7 @@ use crate::model::{Detection, Ending, Fault, Key, Session};
 use crate::node::{full, message};
 use crate::paths;
 use crate::ranges::Refused;
+use crate::rates;
 use crate::reports;
 use crate::rules::{Head, Pdr};
 use crate::sets;
@@ -53,7 +54,7 @@ impl Upf {
             &mut self.pools,
             &self.index,
             &self.applications.table,
-            now_ns,
+            (now_ns, self.clock),
         );
         let (session, effects) = match change::establish(&ies, head, &mut draft) {
             Ok(established) => established,
@@ -268,7 +269,7 @@ impl Upf {
             &mut self.pools,
             &self.index,
             &self.applications.table,
-            now_ns,
+            (now_ns, self.clock),
         );
         let effects = match change::modify(&ies, &mut session, &mut draft) {
             Ok(effects) => effects,
@@ -280,7 +281,7 @@ impl Upf {
         let (keys, before) = (session.keys(), old.keys());
         let told = self.load_for(session.head.association, self.store.live(), now_ns);
         let told = told.of_change();
-        let answer = self.modified(view.header(), &session, &effects, &told);
+        let answer = self.modified(view.header(), (&session, &effects), &told, now_ns);
         let checked = answer.and_then(|answer| {
             self.fits(&session)?;
             self.claim(&keys, &before, slot)?;
@@ -320,9 +321,9 @@ impl Upf {
     fn modified(
         &self,
         request: &Header,
-        session: &Session,
-        effects: &Effects,
+        (session, effects): (&Session, &Effects),
         told: &Told,
+        now_ns: u64,
     ) -> Result<Vec<u8>, Fault> {
         let message_type = MessageType::SESSION_MODIFICATION_RESPONSE;
         let header = answer_to(request, session.head.cp_seid, message_type);
@@ -332,6 +333,10 @@ impl Upf {
             let group = IeType::USAGE_REPORT_MODIFICATION;
             let mut reports = effects.reports.iter();
             reports.try_for_each(|report| reports::put(writer, group, report, None, self.clock))?;
+            let group = IeType::PACKET_RATE_STATUS_REPORT_MODIFICATION;
+            let queried = effects.queried_qers.iter();
+            let mut qers = queried.filter_map(|place| session.qers.get(*place));
+            qers.try_for_each(|qer| rates::put(writer, group, qer, now_ns, self.clock))?;
             told.put(writer)
         })
         .map_err(full)
@@ -364,6 +369,9 @@ impl Upf {
                     )?;
                 }
             }
+            let group = IeType::PACKET_RATE_STATUS_REPORT;
+            let mut qers = session.qers.iter().filter(|qer| qer.tells_rate);
+            qers.try_for_each(|qer| rates::put(writer, group, qer, now_ns, self.clock))?;
             told.put(writer)
         })
         .map_err(full)?;

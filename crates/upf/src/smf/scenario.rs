@@ -12,7 +12,7 @@ mod rules;
 
 pub use rules::{
     Action, BarRule, CopyRule, EndpointRule, FarRule, FrameRule, PacketRateRule, PdrRule, QerRule,
-    Rules, Side, UrrRule,
+    RateStatusRule, Rules, Side, UrrRule,
 };
 
 /// A scenario.
@@ -284,12 +284,27 @@ pub struct Answer {
     /// Its usage reports.
     #[serde(default)]
     pub usage: Vec<UsageReport>,
+    /// Its reports of packet rates.
+    #[serde(default)]
+    pub rates: Vec<RateStatus>,
     /// The metric of its Load Control Information.
     pub load: Option<u8>,
 }
 
 const fn accepted() -> u8 {
     1
+}
+
+/// Packet Rate Status of a QER.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RateStatus {
+    /// QER ID.
+    pub qer: u32,
+    /// Packets that may still be sent, uplink.
+    pub ul: Option<u16>,
+    /// Packets that may still be sent, downlink.
+    pub dl: Option<u16>,
 }
 
 /// A Session Report Request.
@@ -324,6 +339,8 @@ pub struct UsageReport {
     pub packets: Option<u64>,
     /// Duration in seconds.
     pub seconds: Option<u32>,
+    /// How many events it tells the times of.
+    pub events: Option<u64>,
     /// Application ID of its Application Detection Information.
     pub application: Option<String>,
 }
