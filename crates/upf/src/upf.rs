@@ -483,6 +483,11 @@ impl Upf {
         self.store.live()
     }
 
+    /// Packets of QUIC that were not looked into, since too many came.
+    pub const fn unread_hello_count(&self) -> u64 {
+        self.applications.unread()
+    }
+
     /// Connections that are known to belong to applications.
     pub fn application_flow_count(&self) -> u32 {
         self.applications.flow_count()

@@ -182,12 +182,18 @@ pub struct Packets {
     pub flag: Option<Flag>,
     /// They are TLS hellos to this server; to nobody if it is empty.
     pub tls: Option<String>,
+    /// They are QUIC hellos to this server, in Initials.
+    pub quic: Option<String>,
+    /// Whether these are of version 2.
+    #[serde(default)]
+    pub quic_v2: bool,
     /// Bytes in front of a hello's server name.
     #[serde(default)]
     pub padding: u16,
     /// They are HTTP requests to this host for this target.
     pub http: Option<[String; 2]>,
-    /// A hello or request comes in segments of at most so many bytes, the first one first.
+    /// A hello or request comes in segments of at most so many bytes, the first one first; of QUIC
+    /// in Initials, the last one first.
     pub segment: Option<usize>,
     /// Port of the data network's host; 7 if left out.
     #[serde(default = "seven")]
