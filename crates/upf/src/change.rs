@@ -8,6 +8,7 @@ use catena_wire::pfcp::value::node::{FailedRuleId, PdnType};
 use catena_wire::pfcp::value::{BarId, FarId, PdrId, QerId, UrrId};
 use catena_wire::pfcp::{Cause, Change, Group, IeType, key};
 
+use crate::ceilings::terms::slice_number;
 use crate::copies;
 use crate::draft::Draft;
 use crate::endpoint;
@@ -76,6 +77,9 @@ pub fn establish(
         session.head.pdn_type = pdn_type.0;
         session.head.is_ethernet = pdn_type == PdnType::ETHERNET;
         session.head.is_unstructured = pdn_type >= PdnType::NON_IP;
+    }
+    if let Some(slice) = ies.get(key::S_NSSAI)? {
+        session.head.slice = slice_number(slice.sst, slice.sd);
     }
     let effects = modify(ies, &mut session, draft)?;
     Ok((session, effects))

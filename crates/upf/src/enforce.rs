@@ -14,8 +14,9 @@ use crate::forward::Marking;
 use crate::model::Image;
 use crate::qer::{self, Meter, Stopped};
 use crate::routes::Route;
-use crate::rules::{Far, Pdr, QERS_MAX, Qer, URRS_MAX, Urr};
+use crate::rules::{Far, NONE, Pdr, QERS_MAX, Qer, URRS_MAX, Urr};
 use crate::sdf::{Filter, Inner};
+use crate::settings::Settings;
 use crate::stored::{Fields, List, Stored};
 use crate::trace::Fitting;
 
@@ -70,6 +71,19 @@ pub(crate) struct Ruled {
 type Passed = (bool, usize, Option<bool>, u64);
 
 impl Ruled {
+    /// The network instance that it comes from or goes to, seen from its UE: of uplink packets the
+    /// one by whose interface it leaves.
+    pub(crate) fn instance(&self, leaves_by: u8, settings: &Settings) -> u8 {
+        match self.source {
+            (0, _) => leaves_by,
+            (source, NONE) => {
+                let from = settings.interface_from(source, NONE);
+                from.map_or(NONE, |from| from.instance)
+            }
+            (_, instance) => instance,
+        }
+    }
+
     /// Whether it comes from its UE.
     #[inline]
     pub(crate) const fn is_uplink(&self) -> bool {

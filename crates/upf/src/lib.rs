@@ -20,6 +20,7 @@ pub mod application;
 pub mod association;
 mod associations;
 mod calls;
+pub mod ceilings;
 pub mod change;
 pub mod config;
 pub mod copies;

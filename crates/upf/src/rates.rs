@@ -1,7 +1,7 @@
 //! Packet Rate Status: what is left of the packet rates of QERs, as SMFs ask for it and hand it on.
 //!
 //! On N4. A UE's rate goes on where it was when its session comes to another UPF: the SMF asks what
-//! is left (a query, or RCSR for what a session leaves behind), and says it with the QER's creation.
+//! is left (a query, or RCSR for what a session leaves behind), and says so where it creates a QER.
 //! Specification: TS 29.244 5.4.4, 7.5.2.5, 7.5.4.22, 8.2.139, 8.2.174. Exceptional reports are not
 //! told apart from other packets, so nothing is said of them.
 

@@ -70,6 +70,8 @@ stored! {
         pub csids: [u64; 2],
         /// Its Group ID, by its key; 0 for none.
         pub group: u64,
+        /// Its slice, as [`slice_number`](crate::ceilings::slice_number) has it; 0 for none.
+        pub slice: u32,
     }
 
     /// Packet detection rule.
@@ -186,7 +188,7 @@ stored! {
         pub id: u32,
         /// QER Correlation ID.
         pub correlation: Option<u32>,
-        /// GBR uplink and downlink, in kbit/s: kept and shown, it limits nothing.
+        /// GBR uplink and downlink, in kbit/s: what is taken of ceilings' guarantees.
         pub gbr_kbps: Option<[u64; 2]>,
         /// Packet Rate, uplink.
         pub ul_packets: PacketRate,
@@ -399,6 +401,7 @@ impl Head {
             inactivity_s: None,
             csids: [0; 2],
             group: 0,
+            slice: 0,
             last_packet_ns: 0,
             is_inactive: false,
             is_unstructured: false,

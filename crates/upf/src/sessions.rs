@@ -67,6 +67,7 @@ impl Upf {
         let answer = self.established(view.header(), &session, &effects, &told);
         let checked = answer.and_then(|answer| {
             self.fits(&session)?;
+            self.ceilings.check(None, &session, &self.settings)?;
             if session.head.is_ethernet && !self.stations.has_room() {
                 return Err(Cause::NO_RESOURCES_AVAILABLE
                     .because_of(IeType::PDN_TYPE)
@@ -78,6 +79,7 @@ impl Upf {
         match checked {
             Ok(answer) => {
                 self.store.insert(&session);
+                self.ceilings.note(None, Some(&session), &self.settings);
                 if session.head.is_ethernet {
                     self.stations.enter(seid, slot);
                 }
@@ -284,6 +286,7 @@ impl Upf {
         let answer = self.modified(view.header(), (&session, &effects), &told, now_ns);
         let checked = answer.and_then(|answer| {
             self.fits(&session)?;
+            self.ceilings.check(Some(&old), &session, &self.settings)?;
             self.claim(&keys, &before, slot)?;
             Ok(answer)
         });
@@ -292,6 +295,8 @@ impl Upf {
             return checked;
         }
         self.store.replace(slot, &session);
+        self.ceilings
+            .note(Some(&old), Some(&session), &self.settings);
         for key in old.remotes() {
             self.index.remove_of(key, slot);
         }
@@ -389,6 +394,7 @@ impl Upf {
                 self.index.remove_of(key, slot);
             }
             self.paths.leave(&paths::ends(&session));
+            self.ceilings.note(Some(&session), None, &self.settings);
             if session.head.is_ethernet {
                 self.stations.leave(session.head.seid);
             }

@@ -11,6 +11,7 @@ use catena_flow::{Fate, FlowTable, HeapMemory, Inserted, Shape, Timeouts};
 
 use crate::application::Applications;
 use crate::association::ASSOCIATION_COUNT;
+use crate::ceilings::Ceilings;
 use crate::ethernet::stations::Stations;
 use crate::model::{Hint, Key};
 use crate::paths::Paths;
@@ -264,6 +265,7 @@ pub struct Upf {
     pub(crate) icmp_errors: crate::limiter::Limiter,
     pub(crate) counters: Counters,
     pub(crate) traces: Traces,
+    pub(crate) ceilings: Ceilings,
     pub(crate) paths: Paths,
     pub(crate) stations: Stations,
     pub(crate) ident: u16,
@@ -331,6 +333,7 @@ impl Upf {
             icmp_errors: crate::limiter::Limiter::shared(settings.icmp_errors),
             counters: Counters::default(),
             traces: Traces::from(settings.seed[1]),
+            ceilings: Ceilings::new(&settings.ceilings, settings.shard),
             paths: Paths::new(settings.echo.of_shards(shard_count), now_ns),
             stations: Stations::new(settings.seed, now_ns)?,
             ident: 0,
@@ -361,6 +364,7 @@ impl Upf {
                 let _ = self.index.insert(key, slot);
                 self.take(key);
             }
+            self.ceilings.note(None, Some(&session), &self.settings);
             if session.head.is_ethernet {
                 self.stations.enter(session.head.seid, slot);
             }

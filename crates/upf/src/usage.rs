@@ -50,7 +50,8 @@ impl WallClock {
     pub fn ntp(self, now_ns: u64) -> u64 {
         let of_second = (self.zero_ns + i128::from(now_ns)).rem_euclid(i128::from(SECOND_NS));
         let of_second = u64::try_from(of_second).unwrap_or(0);
-        u64::from(self.seconds(now_ns)) << 32 | (of_second << 32) / SECOND_NS
+        let fraction = (of_second << 32) / SECOND_NS;
+        u64::from(self.seconds(now_ns)) << 32 | fraction
     }
 
     /// When the wall clock shows a 64-bit timestamp of NTP, on the engine's clock.

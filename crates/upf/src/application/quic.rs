@@ -6,7 +6,7 @@
 //! whatever order it comes, over several datagrams. Specification: RFC 9000 14.1, 17.2, 19; RFC
 //! 9001 5; RFC 9369. Limits: [`PER_SECOND`] Initials are opened in a second, of which one session
 //! has a fourth, and the others are counted; [`INITIAL_COUNT`] of a datagram; as many hellos as
-//! [`flows`](super::flows) has of TCP; [`PIECE_COUNT`] pieces of one.
+//! [`flows`](super::flows) has of TCP; [`PIECE_COUNT`](pieces::PIECE_COUNT) pieces of one.
 
 use super::flows::{Connection, HELLO_LEN_MAX, HELLO_NS, make_way};
 use super::hello::{self, Seen};
@@ -14,10 +14,10 @@ use crate::limiter::Limiter;
 use aes::BLOCK;
 use keys::{Keys, VERSIONS, Version};
 
-pub(crate) mod aes;
-pub(crate) mod keys;
-mod pieces;
-mod sha256;
+pub mod aes;
+pub mod keys;
+pub mod pieces;
+pub mod sha256;
 
 use pieces::Pieces;
 
@@ -25,8 +25,6 @@ use pieces::Pieces;
 pub const PER_SECOND: u64 = 1000;
 /// Most Initials of a datagram that are looked at.
 pub const INITIAL_COUNT: usize = 4;
-/// Most pieces in which a hello may lie, at any instant.
-pub const PIECE_COUNT: usize = 64;
 /// Shortest datagram with a client's Initial (RFC 9000, 14.1).
 pub const DATAGRAM_MIN: usize = 1200;
 /// Longest connection ID (RFC 9000, 17.2).

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use catena_wire::pfcp::value::address::{Allocation, FSeid, FTeid, NodeId, UeIpAddress};
-use catena_wire::pfcp::value::detection::{MacAddresses, PfdContents, SdfFilter, Strings};
+use catena_wire::pfcp::value::detection::{MacAddresses, PfdContents, SNssai, SdfFilter, Strings};
 use catena_wire::pfcp::value::flags::{
     ApplyAction, EthernetFilterProperties, MeasurementInformation, MeasurementMethod,
     QerControlIndications, ReportingTriggers, SessionModificationRequestFlags,
@@ -70,6 +70,8 @@ pub(super) fn establishment(
         v6,
     };
     writer.put(key::F_SEID, &f_seid)?;
+    let slice = rules.slice.map(|(sst, sd)| SNssai { sst, sd: Some(sd) });
+    writer.put_some(key::S_NSSAI, slice.as_ref())?;
     let ethernet = rules.ethernet.then_some(PdnType::ETHERNET);
     let pdn_type = rules.unstructured.then_some(PdnType::NON_IP).or(ethernet);
     writer.put_some(key::PDN_TYPE, pdn_type.as_ref())?;
@@ -481,10 +483,10 @@ fn qer(writer: &mut Writer<'_>, rule: &QerRule) -> Result<(), Full> {
         dl_open: rule.dl_open,
     };
     writer.put(key::GATE_STATUS, &gates)?;
-    let rates = rule
-        .mbr_kbps
-        .map(|[ul_kbps, dl_kbps]| BitRates { ul_kbps, dl_kbps });
-    writer.put_some(key::MBR, rates.as_ref())?;
+    for (key, rates) in [(key::MBR, rule.mbr_kbps), (key::GBR, rule.gbr_kbps)] {
+        let rates = rates.map(|[ul_kbps, dl_kbps]| BitRates { ul_kbps, dl_kbps });
+        writer.put_some(key, rates.as_ref())?;
+    }
     let packets = rule.packet_rate.map(|rule| {
         let rate = |packets: Option<u16>| {
             let unit = rule.unit;

@@ -1,7 +1,7 @@
 //! Amounts of usage: limits that are reached, and what was counted.
 //!
-//! Part of the fifth step of a packet's way through the UPF: the arithmetic of what [`usage`](super)
-//! counts.
+//! Part of the fifth step of a packet's way through the UPF: the arithmetic of what
+//! [`usage`](super) counts.
 
 use crate::rules::{Usage, Volumes};
 impl Volumes {

@@ -15,7 +15,7 @@ type Block = [u8; BLOCK];
 
 /// A byte times x in the field of AES.
 const fn times_x(byte: u8) -> u8 {
-    byte << 1 ^ (byte >> 7) * 0x1b
+    (byte << 1) ^ ((byte >> 7) * 0x1b)
 }
 
 /// FIPS 197, 5.1.1: each byte's inverse, and an affine map of it.
@@ -54,6 +54,7 @@ fn xor(block: &mut Block, other: &Block) {
 }
 
 /// A key, expanded.
+#[derive(Clone, Debug)]
 pub struct Aes([Block; ROUNDS + 1]);
 
 impl Aes {

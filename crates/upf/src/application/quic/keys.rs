@@ -7,6 +7,7 @@ use super::aes::{Aes, BLOCK, NONCE};
 use super::sha256::{expand, hmac};
 
 /// What differs between versions.
+#[derive(Clone, Debug)]
 pub struct Version {
     /// Its number.
     pub number: u32,
@@ -43,6 +44,7 @@ pub const VERSIONS: [Version; 2] = [
 ];
 
 /// Keys of the Initials that a client sends.
+#[derive(Clone, Debug)]
 pub struct Keys {
     /// That of the text.
     pub text: Aes,

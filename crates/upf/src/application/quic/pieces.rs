@@ -1,10 +1,12 @@
 //! Pieces of a hello: put together in whatever order they come, also where they overlap.
 //!
 //! Beside a packet's way where a UE says hello by QUIC. Limits: [`HELLO_LEN_MAX`] bytes, in
-//! [`PIECE_COUNT`](super::PIECE_COUNT) pieces that do not touch; what is beyond is left out.
+//! [`PIECE_COUNT`] pieces that do not touch; what is beyond is left out.
 
-use super::PIECE_COUNT;
 use crate::application::flows::HELLO_LEN_MAX;
+
+/// Most pieces in which a hello may lie, at any instant.
+pub const PIECE_COUNT: usize = 64;
 
 /// The beginning of a stream of bytes.
 #[derive(Debug, Default)]

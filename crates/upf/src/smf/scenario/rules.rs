@@ -12,6 +12,8 @@ use serde::Deserialize;
 pub struct Rules {
     /// The SMF's SEID.
     pub session: u64,
+    /// S-NSSAI: SST and SD.
+    pub slice: Option<(u8, u32)>,
     /// PDN Type: Ethernet.
     #[serde(default)]
     pub ethernet: bool,
@@ -263,6 +265,8 @@ pub struct QerRule {
     pub dl_open: bool,
     /// MBR, uplink and downlink, in kbit/s.
     pub mbr_kbps: Option<[u64; 2]>,
+    /// GBR, uplink and downlink, in kbit/s.
+    pub gbr_kbps: Option<[u64; 2]>,
     /// Averaging Window, in ms.
     pub window_ms: Option<u32>,
     /// Packet Rate, of one direction or both.
