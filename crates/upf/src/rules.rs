@@ -70,6 +70,8 @@ stored! {
         pub csids: [u64; 2],
         /// Its Group ID, by its key; 0 for none.
         pub group: u64,
+        /// How many sweeps had begun when it was established: it is none of theirs.
+        pub sweeps: u32,
         /// Its slice, as [`slice_number`](crate::ceilings::slice_number) has it; 0 for none.
         pub slice: u32,
     }
@@ -401,6 +403,7 @@ impl Head {
             inactivity_s: None,
             csids: [0; 2],
             group: 0,
+            sweeps: 0,
             slice: 0,
             last_packet_ns: 0,
             is_inactive: false,

@@ -252,6 +252,8 @@ pub struct Upf {
     pub(crate) planned: Option<crate::sweep::Sweep>,
     /// Such work that is not at its end.
     pub(crate) sweeps: VecDeque<crate::sweep::Sweep>,
+    /// How many have ever begun, as sessions have noted.
+    pub(crate) sweeps_begun: u32,
     /// SMFs that are asked for associations, and when next.
     pub(crate) calls: Vec<(IpAddr, u64)>,
     /// Reports of them that wait for a delay.
@@ -324,6 +326,7 @@ impl Upf {
             holding: HashSet::new(),
             planned: None,
             sweeps: VecDeque::new(),
+            sweeps_begun: 0,
             calls: settings.smfs.iter().map(|smf| (*smf, now_ns)).collect(),
             delayed: Default::default(),
             load: crate::load::Load::default(),
@@ -365,6 +368,7 @@ impl Upf {
                 self.take(key);
             }
             self.ceilings.note(None, Some(&session), &self.settings);
+            self.sweeps_begun = self.sweeps_begun.max(session.head.sweeps);
             if session.head.is_ethernet {
                 self.stations.enter(session.head.seid, slot);
             }
