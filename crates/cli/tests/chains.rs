@@ -21,10 +21,12 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("epon/container", "containers.rs"),
     ("flow-balancer", "flow_peers.rs"),
     ("flow-offload", "flow_peers.rs"),
+    ("nat44-netns", "nat44.rs"),
     ("netns", "netns.rs"),
     ("segments", "segments.rs"),
     ("tap", "tap.rs"),
     ("upf/namespaces", "upf.rs"),
+    ("upf/nat44", "upf.rs"),
     ("upf/xdp", "xdp.rs"),
     ("xdp", "xdp.rs"),
 ];
