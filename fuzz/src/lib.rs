@@ -7,6 +7,7 @@
 pub mod bundle;
 pub mod flow;
 pub mod jit;
+pub mod nat44;
 pub mod pcs;
 pub mod peer;
 pub mod wire;

@@ -16,14 +16,17 @@ use serde_json::Value;
 /// Chains that need more than this file sets up, and the test that runs each.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("container", "containers.rs"),
+    ("cut", "segments.rs"),
     ("epon/compose", "compose.rs"),
     ("epon/container", "containers.rs"),
     ("flow-balancer", "flow_peers.rs"),
     ("flow-offload", "flow_peers.rs"),
+    ("nat44-netns", "nat44.rs"),
     ("netns", "netns.rs"),
     ("segments", "segments.rs"),
     ("tap", "tap.rs"),
     ("upf/namespaces", "upf.rs"),
+    ("upf/nat44", "upf.rs"),
     ("upf/xdp", "xdp.rs"),
     ("xdp", "xdp.rs"),
 ];

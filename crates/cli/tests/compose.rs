@@ -185,3 +185,80 @@ with_engines! {
     the_chain_runs: CHAIN
     the_functions_of_a_pon_run_as_services: EPON
 }
+
+/// The documents of `containers/upf.kubernetes.yaml`, by kind.
+fn manifest() -> Vec<serde_json::Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../containers/upf.kubernetes.yaml");
+    let text = fs::read_to_string(path).unwrap();
+    let documents = text.split("\n---\n");
+    documents
+        .map(|one| serde_saphyr::from_str(one).unwrap())
+        .collect()
+}
+
+/// What a cluster would find wrong only when the pod starts: names that lead nowhere, and a chain
+/// that is none.
+#[test]
+fn the_manifest_of_the_upf_is_whole() {
+    let all = manifest();
+    for one in &all {
+        let words = [&one["apiVersion"], &one["kind"], &one["metadata"]["name"]];
+        assert!(words.iter().all(|word| word.is_string()), "{one}");
+    }
+    let is_one = |one: &serde_json::Value, kind: &str| one["kind"] == *kind;
+    let one_of = |kind: &str| all.iter().find(|one| is_one(one, kind)).unwrap();
+    let (config, set, service) = (
+        one_of("ConfigMap"),
+        one_of("StatefulSet"),
+        one_of("Service"),
+    );
+    let template = &set["spec"]["template"];
+    let labels = &template["metadata"]["labels"];
+    assert_eq!(&set["spec"]["selector"]["matchLabels"], labels);
+    assert_eq!(&service["spec"]["selector"], labels);
+    assert_eq!(set["spec"]["serviceName"], service["metadata"]["name"]);
+    let pod = &template["spec"];
+    let container = &pod["containers"][0];
+    let volumes = pod["volumes"].as_array().unwrap();
+    let mounts = container["volumeMounts"].as_array().unwrap();
+    for mount in mounts {
+        let is_it = |volume: &serde_json::Value| volume["name"] == mount["name"];
+        assert!(volumes.iter().any(is_it), "{mount}");
+    }
+    let chain_volume = volumes.iter().find(|one| one["name"] == "chain").unwrap();
+    assert_eq!(
+        chain_volume["configMap"]["name"],
+        config["metadata"]["name"]
+    );
+    assert_eq!(container["args"][1], "/chain/upf.yaml");
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("upf.yaml");
+    let text = config["data"]["upf.yaml"].as_str().unwrap();
+    fs::write(&file, text).unwrap();
+    let mut check = Command::new(env!("CARGO_BIN_EXE_catena"));
+    let output = check.arg("check").arg(&file).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+
+    // Each port's interface is a network of the pod, and of the manifest.
+    let annotations = &template["metadata"]["annotations"];
+    let networks = annotations["k8s.v1.cni.cncf.io/networks"].as_str().unwrap();
+    let networks: serde_json::Value = serde_json::from_str(networks).unwrap();
+    let chain: serde_json::Value = serde_saphyr::from_str(text).unwrap();
+    let ports = chain["ports"].as_object().unwrap();
+    assert_eq!(ports.len(), networks.as_array().unwrap().len());
+    for port in ports.values() {
+        let interface = &port["packet_socket"]["interface"];
+        let mut its = networks.as_array().unwrap().iter();
+        let its = its.find(|one| one["interface"] == *interface);
+        let name = &its.unwrap_or_else(|| panic!("no network is {interface}"))["name"];
+        let known = all.iter().find(|one| {
+            is_one(one, "NetworkAttachmentDefinition") && one["metadata"]["name"] == *name
+        });
+        let known = known.unwrap_or_else(|| panic!("no definition of {name}"));
+        let network = known["spec"]["config"].as_str().unwrap();
+        let network: serde_json::Value = serde_json::from_str(network).unwrap();
+        assert_eq!(network["type"], "macvlan");
+    }
+}

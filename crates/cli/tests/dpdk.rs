@@ -1,10 +1,20 @@
-//! Chains with `dpdk` ports, in processes, with `dpdk-testpmd` as the other side: memif, whose
-//! peers end and return, and vhost-user on both sides.
+//! Chains with `dpdk` ports, in processes, with `dpdk-testpmd` as the other side: memif and
+//! vhost-user on both sides, whose peers end and return; and peers that a test plays itself.
 
+#[path = "dpdk/guest.rs"]
+mod guest;
 #[path = "dpdk/guide.rs"]
 mod guide;
 #[path = "dpdk/lives.rs"]
 mod lives;
+#[path = "dpdk/memif.rs"]
+mod memif;
+#[path = "../../port/tests/netns/mod.rs"]
+mod netns;
+#[path = "dpdk/nonsense.rs"]
+mod nonsense;
+#[path = "dpdk/peer.rs"]
+mod peer;
 #[path = "dpdk/plugin.rs"]
 mod plugin;
 mod support;
@@ -185,7 +195,7 @@ fn a_peer_that_listens_is_called_again() {
     assert_clean(&chain.stop());
 }
 
-/// The chain is the host's side.
+/// The chain is the host's side. Its guest ends, and another one comes.
 #[test]
 fn packets_pass_by_vhost_user() {
     if !can_run("packets_pass_by_vhost_user") {
@@ -200,11 +210,19 @@ fn packets_pass_by_vhost_user() {
         sockets.iter().all(|socket| socket.exists())
     });
     let guests = [guest(0), guest(1)];
-    let peer = Testpmd::start(dir.path(), &guests, &["--forward-mode=txonly"]);
-    chain.until("packets from both", |now| {
-        received(now, "left") > 1000 && received(now, "right") > 1000
-    });
-    drop(peer);
+    let mut before = [0; 2];
+    for life in 1..=2 {
+        let peer = Testpmd::start(dir.path(), &guests, &["--forward-mode=txonly"]);
+        let status = chain.until("packets from both", |now| {
+            let now = ["left", "right"].map(|port| received(now, port));
+            (0..2).all(|at| now[at] > before[at] + 1000)
+        });
+        assert_eq!(counter(&status, "left", "link_up"), life, "{status:#}");
+        drop(peer);
+        let lost = |now: &Value, port| counter(now, port, "link_lost") == life;
+        let status = chain.until("the loss", |now| lost(now, "left") && lost(now, "right"));
+        before = ["left", "right"].map(|port| received(&status, port));
+    }
     assert_clean(&chain.stop());
 }
 

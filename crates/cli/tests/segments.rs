@@ -1,6 +1,6 @@
-//! `chains/segments.yaml` between two hosts in network namespaces, with their usual offloads: what
-//! they leave to a network card goes through the chain as it is, and the checker says what cannot
-//! take it.
+//! `chains/segments.yaml` and `chains/cut.yaml` between two hosts in network namespaces, with their
+//! usual offloads: what they leave to a network card goes through the chain as it is, or up to the
+//! NF that cuts it, and the checker says what cannot take it.
 
 #[path = "../../port/tests/netns/mod.rs"]
 mod netns;
@@ -13,8 +13,11 @@ use netns::{Deadline, Host, has, isolated, run};
 use serde_json::Value;
 use support::*;
 
-fn chain() -> String {
-    let file = include_str!("../../../chains/segments.yaml");
+const CARRIED: &str = include_str!("../../../chains/segments.yaml");
+const CUT: &str = include_str!("../../../chains/cut.yaml");
+
+/// A chain file without its name.
+fn chain(file: &str) -> String {
     let lines = file.lines().filter(|line| !line.starts_with("name:"));
     lines.map(|line| format!("{line}\n")).collect()
 }
@@ -70,18 +73,14 @@ fn rate([client, server]: &[Host; 2], address: &'static str) -> f64 {
 #[test]
 fn hosts_with_their_offloads_reach_each_other_by_large_packets() {
     let test = "hosts_with_their_offloads_reach_each_other_by_large_packets";
-    if !rustix::process::geteuid().is_root() {
-        println!("SKIP {test}: not root");
-        return;
-    }
-    if !has(test, &["ip", "iperf3"]) {
+    if !can_run(test) {
         return;
     }
     isolated(test, || {
         let hosts = hosts();
         let direct = rate(&hosts, "198.19.0.2");
         for (words, counter) in [("carry", "carried"), ("cut", "cut_apart")] {
-            let text = chain().replace("segments: carry", &format!("segments: {words}"));
+            let text = chain(CARRIED).replace("segments: carry", &format!("segments: {words}"));
             let chain = Running::start("segments", &text);
             let crossed = rate(&hosts, "198.18.0.2");
             let status = chain.stop();
@@ -97,6 +96,51 @@ fn hosts_with_their_offloads_reach_each_other_by_large_packets() {
     });
 }
 
+/// Whether this test can be run here.
+fn can_run(test: &str) -> bool {
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIP {test}: not root");
+        return false;
+    }
+    has(test, &["ip", "iperf3"])
+}
+
+/// Behind the NF the chain has packets as on a wire, over a link that copies; the host at the end
+/// takes them, so their checksums are right.
+#[test]
+fn large_packets_are_cut_in_the_middle_of_a_chain() {
+    let test = "large_packets_are_cut_in_the_middle_of_a_chain";
+    if !can_run(test) {
+        return;
+    }
+    isolated(test, || {
+        let hosts = hosts();
+        let chain = Running::start("cut", &chain(CUT));
+        let crossed = rate(&hosts, "198.18.0.2");
+        let status = chain.stop();
+        assert_conserved(&status);
+        println!("\nSHOW chain that cuts in its middle {crossed:.2} Gbit/s");
+        let mean = |name: &str| {
+            let node = node(&status, name);
+            number(&node["rx_bytes"]) / number(&node["rx_packets"])
+        };
+        assert!(mean("seen") > 10 * 1448, "{status:#}");
+        assert!(mean("limit") <= 1514, "{status:#}");
+        let cut = node(&status, "whole");
+        let counter = |name: &str| number(&cut["counters"][name]);
+        assert!(counter("segments") > 10 * counter("cut_apart"), "{cut:#}");
+        assert_eq!(cut["drops"]["unsegmented"], Value::Null, "{cut:#}");
+        // What came, and what was made of it: both are received.
+        let came = number(&node(&status, "seen")["tx_packets"]);
+        assert_eq!(
+            number(&cut["rx_packets"]),
+            came + counter("segments"),
+            "{cut:#}"
+        );
+        assert_eq!(number(&node(&status, "right")["counters"]["rejected"]), 0);
+    });
+}
+
 #[test]
 fn what_cannot_take_large_packets_is_named() {
     let dir = tempfile::tempdir().unwrap();
@@ -107,7 +151,8 @@ fn what_cannot_take_large_packets_is_named() {
         let output = catena.arg("check").arg(&file).output().unwrap();
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    let right = chain();
+    assert_eq!(complaint(&chain(CUT)), "");
+    let right = chain(CARRIED);
     assert_eq!(complaint(&right), "");
     let policer = "{ type: policer, rate: 1kpps, burst: 8 }";
     for (from, to, what) in [
@@ -136,5 +181,7 @@ fn what_cannot_take_large_packets_is_named() {
         let text = complaint(&right.replacen(from, to, 1));
         assert!(text.contains(what), "{to}: {text}");
         assert!(text.contains("write segments: cut"), "{text}");
+        let is_helped = what.contains("wrapper") || text.contains("an NF of type cut");
+        assert!(is_helped, "{text}");
     }
 }

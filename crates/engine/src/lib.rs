@@ -5,6 +5,7 @@
 //! - [`link`], [`aggregation`]: one hop between workers, and how packets share it.
 //! - [`pools`]: where packets come from and go home to.
 //! - [`probe`]: what is noted of a packet on its way.
+//! - [`segments`]: what a sender left to a network card, done.
 //! - [`chain`]: the graph as data, from file to checked value; [`shard`]: one node as several.
 
 pub mod aggregation;
@@ -24,6 +25,7 @@ pub mod pools;
 pub mod port;
 pub mod probe;
 pub mod protocol;
+pub mod segments;
 pub mod shard;
 pub mod stats;
 pub mod supervisor;

@@ -15,6 +15,7 @@ use crate::nf::{
     BuildContext, BuiltNf, Burst, DropReason, Emission, Hold, Moved, Nanos, NfKind, NfPlan,
     NfState, StatePlan, Verdict,
 };
+use crate::packet::Offload;
 use crate::pools::Pools;
 
 /// An NF on the bench.
@@ -34,6 +35,8 @@ pub struct NfBench {
     pub now: Nanos,
     /// Tag of the packets that it processes.
     pub tag: u16,
+    /// What is left open of those that travel by themselves.
+    pub offload: Offload,
 }
 
 /// What became of one packet.
@@ -45,6 +48,8 @@ pub struct Processed {
     pub bytes: Vec<u8>,
     /// The packet's tag after the NF.
     pub tag: u16,
+    /// What is left open of it after the NF.
+    pub offload: Offload,
 }
 
 /// A packet of an NF's own making.
@@ -121,6 +126,7 @@ impl NfBench {
             drops: Vec::new(),
             now: Nanos(0),
             tag: 0,
+            offload: Offload::NONE,
         })
     }
 
@@ -202,6 +208,8 @@ impl NfBench {
             let mut packet = packet.expect("a buffer on the bench");
             packet.bytes_mut().copy_from_slice(frame);
             packet.set_tag(self.tag);
+            let is_set = packet.set_offload(self.offload);
+            is_set.expect("a packet that a descriptor can say it of");
             load.packets.push(packet);
         }
         self.process_load(&mut load, input)
@@ -246,6 +254,7 @@ impl NfBench {
                 verdict,
                 bytes: packet.bytes().to_vec(),
                 tag: packet.tag(),
+                offload: packet.offload(),
             });
             match self.hold.move_in(index, packet) {
                 Moved::Held => {}

@@ -245,15 +245,13 @@ impl Pools {
         fitting.by_ref().take(2).any(|pool| pool.free_count() > 0)
     }
 
-    /// A packet with the same bytes and tag. Probes follow the original only.
+    /// A packet with the same bytes, tag and [`Packet::offload`]. Probes follow the original only.
     ///
     /// # Errors
     /// As [`Pools::alloc`].
     pub fn copy_of(&mut self, packet: &Packet) -> Result<Packet, DropReason> {
-        let mut copy = self.alloc(packet.len())?;
-        copy.bytes_mut().copy_from_slice(packet.bytes());
-        copy.set_tag(packet.tag());
-        Ok(copy)
+        let copy = self.alloc(packet.len())?;
+        Ok(filled(copy, packet))
     }
 
     /// As [`Pools::copy_of`], in a buffer in which it can grow as the original can.
@@ -261,10 +259,8 @@ impl Pools {
     /// # Errors
     /// As [`Pools::alloc`].
     pub fn copy_like(&mut self, packet: &Packet) -> Result<Packet, DropReason> {
-        let mut copy = self.alloc_like(packet.len(), packet.buffer_log2())?;
-        copy.bytes_mut().copy_from_slice(packet.bytes());
-        copy.set_tag(packet.tag());
-        Ok(copy)
+        let copy = self.alloc_like(packet.len(), packet.buffer_log2())?;
+        Ok(filled(copy, packet))
     }
 
     /// The packet that a descriptor from a link names, without a word of it in any account:
@@ -393,6 +389,18 @@ impl Pools {
             self.violations += u64::from(taken.is_err());
         }
     }
+}
+
+/// Makes a packet of the same length what `packet` is.
+fn filled(mut copy: Packet, packet: &Packet) -> Packet {
+    copy.bytes_mut().copy_from_slice(packet.bytes());
+    copy.set_tag(packet.tag());
+    let is_set = copy.set_offload(packet.offload());
+    debug_assert!(
+        is_set.is_ok(),
+        "it lies alone, and is no longer than the other"
+    );
+    copy
 }
 
 #[cfg(test)]

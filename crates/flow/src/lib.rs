@@ -72,6 +72,7 @@
 
 //! - [`program`], [`efsm`], [`nf`]: programs over tables, documents of them, and the NF `flow`;
 //!   [`simulate`]: a program beside any chain; [`packet_test`]: test files for one.
+//! - [`nat44`]: the NF of that name, NAPT for IPv4.
 
 #![forbid(unsafe_code)]
 
@@ -88,6 +89,7 @@ mod flow;
 mod hash;
 mod memory;
 pub mod meter;
+pub mod nat44;
 pub mod nf;
 pub mod packet_test;
 pub mod program;
@@ -102,7 +104,7 @@ mod wheel;
 mod tests;
 
 /// Every NF of this crate.
-pub const NFS: &[&NfKind] = &[&nf::KIND];
+pub const NFS: &[&NfKind] = &[&nf::KIND, &nat44::KIND];
 
 pub use counters::Counters;
 pub use flow::{Entry, Flow, Record};

@@ -112,24 +112,34 @@ impl Default for Params {
 mod tests {
     use super::*;
 
+    /// Goal: document and code name the same parameters with the same defaults. Method: rows of the
+    /// page's table against what `Debug` shows, so that no field can be left out of either.
     #[test]
     fn the_defaults_are_those_that_are_documented() {
-        let documented = Params {
-            lock_codewords: 2,
-            loss_codewords: 3,
-            loss_headers: 16,
-            delimiter_errors_max: 11,
-            terminator_ones_max: 40,
+        let page = include_str!("../../../docs/internals/pcs.md");
+        let (_, section) = page.split_once("\n## Parameters\n").unwrap();
+        let section = section.split("\n## ").next().unwrap();
+        let rows = section.lines().filter(|line| line.starts_with("| `"));
+        let documented: Vec<String> = rows
+            .map(|row| {
+                let mut cells = row.trim_matches('|').split('|').map(str::trim);
+                let name = cells.next().unwrap().trim_matches('`');
+                format!("{name}: {},", cells.next().unwrap())
+            })
+            .collect();
+        let shown = format!("{:#?}", Params::default());
+        let fields = shown.lines().filter(|line| line.starts_with("    "));
+        let fields: Vec<&str> = fields.map(str::trim).collect();
+        assert_eq!(documented, fields, "docs/internals/pcs.md, Parameters");
+    }
+
+    #[test]
+    fn the_fifo_holds_what_comes_while_a_burst_opens() {
+        let params = Params {
             sync_blocks: 64,
-            delay_bound: None,
-            opening_idles: 2,
-            ber_window_codewords: 630,
-            ber_headers_max: 64,
-            high_ber_withholds: false,
-            frame_len_with_fcs_max: 2000,
-            start_leaves_error: false,
+            ..Params::default()
         };
-        assert_eq!(Params::default(), documented);
-        assert_eq!(documented.fifo_blocks(), 69);
+        // Sync pattern, two idle blocks, delimiter, start, and the block behind it.
+        assert_eq!(params.fifo_blocks(), 64 + 2 + 1 + 1 + 1);
     }
 }

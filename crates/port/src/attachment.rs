@@ -54,20 +54,20 @@ impl Attachment {
         self.detached += 1;
     }
 
-    /// Whether one of that name is there, if it is time to look.
+    /// The index of one of that name, if it is time to look and it is there.
     #[cold]
-    pub(crate) fn is_back(&mut self, name: &str, now: Nanos) -> bool {
+    pub(crate) fn is_back(&mut self, name: &str, now: Nanos) -> Option<u32> {
         if self.is_closed || now < self.next_look {
-            return false;
+            return None;
         }
-        let is_there = asking().is_ok_and(|socket| name_to_index(&socket, name).is_ok());
-        if !is_there {
+        let index = asking().and_then(|socket| name_to_index(&socket, name));
+        if index.is_err() {
             // Whatever one before it has said is of that one.
             self.refusal = None;
             self.wait_ns = LOOK_NS;
         }
         self.next_look = now.plus(self.wait_ns);
-        is_there
+        index.ok()
     }
 
     /// What the port has of the interface that is there again.
@@ -112,12 +112,12 @@ mod tests {
     #[test]
     fn an_interface_is_looked_for_from_time_to_time_until_the_port_is_closed() {
         let mut attachment = Attachment::new();
-        assert!(attachment.is_back("lo", Nanos(5)));
-        assert!(!attachment.is_back("lo", Nanos(LOOK_NS)));
-        assert!(attachment.is_back("lo", Nanos(LOOK_NS + 5)));
-        assert!(!attachment.is_back("no such one", Nanos(9 * LOOK_NS)));
+        assert_eq!(attachment.is_back("lo", Nanos(5)), Some(1));
+        assert_eq!(attachment.is_back("lo", Nanos(LOOK_NS)), None);
+        assert_eq!(attachment.is_back("lo", Nanos(LOOK_NS + 5)), Some(1));
+        assert_eq!(attachment.is_back("no such one", Nanos(9 * LOOK_NS)), None);
         assert_eq!(attachment.close(), None);
-        assert!(!attachment.is_back("lo", Nanos(99 * LOOK_NS)));
+        assert_eq!(attachment.is_back("lo", Nanos(99 * LOOK_NS)), None);
     }
 
     /// One that refuses is tried less and less often; one that comes anew soon.
@@ -126,7 +126,7 @@ mod tests {
         let mut attachment = Attachment::new();
         let (mut now, mut looks) = (0, Vec::new());
         while looks.len() < 9 {
-            if attachment.is_back("lo", Nanos(now)) {
+            if attachment.is_back("lo", Nanos(now)).is_some() {
                 looks.push(now / LOOK_NS);
                 let refused = PortError("busy".to_owned());
                 assert_eq!(attachment.regained::<()>(Err(refused)), None);
@@ -135,8 +135,8 @@ mod tests {
         }
         assert_eq!(looks, [0, 1, 3, 7, 15, 31, 63, 113, 163]);
         let gone = Nanos(now + LOOK_MAX_NS);
-        assert!(!attachment.is_back("no such one", gone));
-        assert!(attachment.is_back("lo", gone.plus(LOOK_NS)));
+        assert_eq!(attachment.is_back("no such one", gone), None);
+        assert!(attachment.is_back("lo", gone.plus(LOOK_NS)).is_some());
         assert_eq!(attachment.close(), None);
     }
 

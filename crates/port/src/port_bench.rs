@@ -128,6 +128,11 @@ impl PortBench {
         Self::open_with(kind, config, &opening, pools)
     }
 
+    /// Whether all its buffers lie on huge pages.
+    pub fn lies_on_huge_pages(&self) -> bool {
+        self.pools.own().iter().all(PoolOwner::is_huge)
+    }
+
     /// Opens another port beside the first one, for [`Self::pass`].
     ///
     /// # Errors

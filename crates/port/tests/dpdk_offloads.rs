@@ -80,11 +80,11 @@ fn rules_reach_the_device_and_its_marks_are_tags() {
     let expected = [
         "priority=0 eth ipv4 udp=00000868/0000ffff -> queue=1",
         "priority=2 eth vlan=00050000/0fff0000 ipv4=000000000a000001/00000000ffffffff tcp -> \
-         mark=7 spread=2 level=0",
+         mark=7 spread=2 level=0 as it can",
         "priority=0 eth=88f7/ffff -> mark=4660 queue=0",
         "priority=0 eth ipv6=20010db8000000000000000000000001\
          00000000000000000000000000000000/ffffffffffffffffffffffffffffffff\
-         00000000000000000000000000000000 -> mark=900 spread=2 level=0",
+         00000000000000000000000000000000 -> mark=900 spread=2 level=0 as it can",
     ];
     assert_eq!(said("ask "), expected);
     assert_eq!(said("do "), expected);
@@ -104,6 +104,14 @@ fn rules_reach_the_device_and_its_marks_are_tags() {
     let error = open(plugin, "net_null11", json!({ "flows": refused })).unwrap_err();
     let words = "refuses rule 2 of `flows` (priorities up to 9)";
     assert!(error.0.contains(words), "{error}");
+    // One that spreads no flows has a queue for each rule.
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name).display().to_string();
+    let queues = format!("net_pcap12,tx_pcap={},tx_pcap={}", file("a"), file("b"));
+    let flows = json!([{ "match": { "ip": 4 }, "queue": 1 }, { "match": { "ip": 6 }, "mark": 2 }]);
+    let more = json!({ "queues": 2, "flows": flows });
+    let error = open(plugin, &queues, more).unwrap_err();
+    assert!(error.0.contains("write `queue` in rule 2"), "{error}");
     open(plugin, "net_null11", json!({}))
         .unwrap()
         .close()

@@ -10,11 +10,40 @@ use catena_port::packet_socket::{self, PacketSocket};
 use catena_port::tap::{Options, Tap, TapError};
 use netns::{Deadline, has, isolated, run, without_capabilities};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 const HOST: [u8; 6] = [2, 0, 0, 0, 0, 9];
 
 fn open(name: &str) -> Tap {
     Tap::open(name, Options::default()).unwrap()
+}
+
+/// As this namespace has it: `/sys` is that of whoever mounted it.
+fn index_of(name: &str) -> u32 {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None).unwrap();
+    name_to_index(&socket, name).unwrap()
+}
+
+/// Between a look at an interface and the attachment to it, it may be deleted: it is not made anew
+/// then, and one that has come in its place is left alone.
+#[test]
+fn only_the_interface_that_was_seen_is_attached_to() {
+    isolated("only_the_interface_that_was_seen_is_attached_to", || {
+        let names = || std::fs::read_to_string("/proc/net/dev").unwrap();
+        let attach = |index| Tap::attach_to("tap7", index, Options::default());
+        assert!(matches!(attach(4711), Err(TapError::Gone { .. })));
+        assert!(!names().contains("tap7"), "it was made anew");
+        run("ip tuntap add dev tap7 mode tap");
+        let seen = index_of("tap7");
+        assert_eq!(attach(seen).unwrap().name(), "tap7");
+        run("ip tuntap del dev tap7 mode tap");
+        run("ip tuntap add dev tap7 mode tap");
+        assert!(matches!(attach(seen), Err(TapError::Gone { .. })));
+        assert!(names().contains("tap7"), "another one's was deleted");
+        assert!(attach(index_of("tap7")).is_ok());
+    });
 }
 
 /// Waits until a frame can be read, or 100 ms.

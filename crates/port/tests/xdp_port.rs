@@ -2,7 +2,8 @@
 
 mod netns;
 
-use std::io::{BufRead, BufReader};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -151,6 +152,78 @@ fn two_ports_of_a_worker_share_one_pool() {
         assert_eq!(both.counter("copied_packets"), 0);
         both.close().unwrap();
         assert_eq!(both.buffers_in_use(), 0);
+    });
+}
+
+/// Huge pages that a test makes; as many as before are left at its end.
+struct HugePages {
+    before: u64,
+    /// Held while they are there: of two who restore the number, the later one must know the first.
+    _alone: File,
+}
+
+impl HugePages {
+    const COUNT: &str = "/proc/sys/vm/nr_hugepages";
+
+    fn begin() -> io::Result<Self> {
+        let alone = File::create(std::env::temp_dir().join("catena-huge-pages.lock"))?;
+        alone.lock()?;
+        let before = fs::read_to_string(Self::COUNT)?.trim().parse();
+        let before = before.map_err(|_| io::ErrorKind::InvalidData)?;
+        // Whoever may not finds out before it needs any.
+        fs::write(Self::COUNT, format!("{before}"))?;
+        Ok(Self {
+            before,
+            _alone: alone,
+        })
+    }
+
+    fn make(&self, count: u64) {
+        fs::write(Self::COUNT, (self.before + count).to_string()).unwrap();
+    }
+}
+
+impl Drop for HugePages {
+    fn drop(&mut self) {
+        let _ = fs::write(Self::COUNT, self.before.to_string());
+    }
+}
+
+/// The memory that the kernel is shown lies on huge pages, where there are some: packets pass as
+/// from others, without a copy.
+#[test]
+fn packets_lie_on_huge_pages() {
+    let test = "packets_lie_on_huge_pages";
+    isolated(test, || {
+        veth("a", "b");
+        let mut b = plain("b");
+        let pages = match HugePages::begin() {
+            Ok(pages) => pages,
+            Err(why) => return println!("SKIP {test}: {}: {why}", HugePages::COUNT),
+        };
+        // Other tests take some too.
+        let opened = (0..10).find_map(|tries| {
+            pages.make(8 * tries);
+            let mut bench = open(test, &json!({ "interface": "a", "ring": 128 }))?;
+            if bench.lies_on_huge_pages() {
+                return Some(bench);
+            }
+            bench.close().unwrap();
+            None
+        });
+        let Some(mut a) = opened else {
+            return println!("SKIP {test}: this machine has no room for huge pages");
+        };
+        a.reap();
+        let frames: Vec<_> = (0..64).map(|index| frame(100 + 20 * index, &[])).collect();
+        assert_eq!(b.tx(&frames), 64);
+        assert_eq!(receive(&mut a, 64), frames);
+        assert_eq!(a.tx(&frames), 64);
+        assert_eq!(receive(&mut b, 64), frames);
+        settle(&mut a);
+        assert_eq!((a.counter("refused"), a.counter("copied_packets")), (0, 0));
+        a.close().unwrap();
+        assert_eq!(a.buffers_in_use(), 0);
     });
 }
 

@@ -7,11 +7,14 @@
 //! 6.2.5, 7.4.3. Limits: [`APPLICATION_COUNT_MAX`] applications in
 //! [`PFDS_BYTES_MAX`](crate::store::PFDS_BYTES_MAX) bytes; connections as in [`flows`].
 
+use std::cell::Cell;
+
 use catena_wire::dissect::Dissected;
 use catena_wire::ip::Protocol;
 use catena_wire::pfcp::value::node::FailedRuleId;
 use catena_wire::pfcp::{Cause, Group, IeType, Ies, key};
 use catena_wire::tcp::{self, Flags};
+use catena_wire::udp;
 
 use crate::model::Fault;
 use crate::sdf::Inner;
@@ -20,10 +23,12 @@ pub mod flows;
 pub mod hello;
 pub mod pattern;
 pub mod pfd;
+pub mod quic;
 
 use flows::{Connection, Flows, Marks};
 use hello::Seen;
 use pfd::Pfd;
+use quic::Hellos;
 
 /// Most applications with PFDs.
 pub const APPLICATION_COUNT_MAX: usize = 256;
@@ -119,6 +124,7 @@ pub struct Applications {
     /// What SMFs have provided.
     pub table: Table,
     flows: Flows,
+    quic: Hellos,
 }
 
 impl Applications {
@@ -131,12 +137,18 @@ impl Applications {
             // What was kept had been read before.
             table: Table::read(kept).unwrap_or_default(),
             flows: Flows::new(count, seed, now_ns)?,
+            quic: Hellos::default(),
         })
     }
 
     /// How many connections are known.
     pub fn flow_count(&self) -> u32 {
         self.flows.len()
+    }
+
+    /// Packets of QUIC that were not looked into, since too many came.
+    pub const fn unread(&self) -> u64 {
+        self.quic.unread
     }
 
     /// Forgets connections that were idle for long; when to be called again.
@@ -158,6 +170,8 @@ pub struct Look<'a> {
     pub now_ns: u64,
     /// What its connection belongs to.
     pub marks: Marks,
+    /// What of that the packet itself says.
+    pub named: Marks,
 }
 
 impl Look<'_> {
@@ -172,6 +186,17 @@ impl Look<'_> {
             || plain.any(|pfd| !pfd.names_somebody() && pfd.fits(inner, is_uplink))
     }
 
+    /// Whether the packet itself says that its connection is this application's: a request, a
+    /// hello. None if packets of it do not say so.
+    #[inline]
+    pub fn names(&self, number: u64) -> Option<bool> {
+        if number == 0 {
+            return None;
+        }
+        let application = self.applications.table.get(number)?;
+        application.names_somebody.then(|| self.named.holds(number))
+    }
+
     /// Learns from the packet what its connection belongs to, once for all PDRs of its session,
     /// which want to know of the applications `wanted`: from data that name somebody until the
     /// connection's end, or data that name somebody else.
@@ -181,44 +206,52 @@ impl Look<'_> {
         is_uplink: bool,
         wanted: impl Iterator<Item = u64> + Clone,
     ) {
-        let Applications { table, flows } = &mut *self.applications;
+        let table = &self.applications.table;
         let names = |number: &u64| table.get(*number).is_some_and(|one| one.names_somebody);
-        if inner.protocol != Protocol::TCP.0 || !wanted.clone().any(|number| names(&number)) {
+        let is_quic = inner.protocol == Protocol::UDP.0;
+        let may_say = is_quic || inner.protocol == Protocol::TCP.0;
+        if !may_say || !wanted.clone().any(|number| names(&number)) {
             return;
         }
-        let connection = Connection::of(inner, self.session, is_uplink);
-        let segment = segment(self.packet);
-        let (Some(connection), Some(segment)) = (connection, segment) else {
+        let Some(connection) = Connection::of(inner, self.session, is_uplink) else {
             return;
         };
-        let flags = segment.flags();
-        // A UE could send any SYN or RST to be taken for somebody else's, which the host ignores: a
-        // connection begins with the host's word, and goes on while packets come.
-        if !is_uplink && flags.contains(Flags::SYN | Flags::ACK) {
-            flows.begin(&connection, segment.acknowledgment());
+        let named = Cell::new(Marks::default());
+        let judge = |seen: &Seen<'_>, table: &Table| {
+            let mut numbers: Vec<u64> = wanted.collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            let mut marks = Marks::default();
+            for number in &numbers {
+                let application = table.get(*number);
+                if application.is_some_and(|one| one.is_to(inner, seen)) {
+                    marks.add(*number);
+                }
+            }
+            named.set(marks);
+            marks
+        };
+        let (packet, now_ns) = (self.packet, self.now_ns);
+        if is_quic {
+            let datagram = datagram(packet).filter(|_| is_uplink);
+            if let Some(datagram) = datagram.filter(|datagram| quic::may_say_hello(datagram)) {
+                self.applications
+                    .hear_datagram(&connection, datagram, now_ns, judge);
+            }
+            self.marks = self.applications.flows.marks(&connection, now_ns);
+        } else if let Some(segment) = segment(packet) {
+            self.marks =
+                self.applications
+                    .hear_segment(&connection, is_uplink, &segment, now_ns, judge);
         }
-        if is_uplink && !segment.payload().is_empty() {
-            self.applications
-                .hear(&connection, &segment, self.now_ns, |seen, table| {
-                    let mut numbers: Vec<u64> = wanted.collect();
-                    numbers.sort_unstable();
-                    numbers.dedup();
-                    let mut marks = Marks::default();
-                    for number in &numbers {
-                        let application = table.get(*number);
-                        if application.is_some_and(|one| one.is_to(inner, seen)) {
-                            marks.add(*number);
-                        }
-                    }
-                    marks
-                });
-        }
-        let flows = &mut self.applications.flows;
-        self.marks = flows.marks(&connection, self.now_ns);
-        if flags.contains(Flags::RST) || flags.contains(Flags::FIN) {
-            flows.close(&connection, is_uplink, self.now_ns);
-        }
+        self.named = named.get();
     }
+}
+
+/// The datagram that an IP packet carries.
+fn datagram(packet: &[u8]) -> Option<&[u8]> {
+    let read = Dissected::parse_ip(packet).ok()?;
+    packet.get(read.l4 + udp::HEADER_LEN..read.end)
 }
 
 /// The segment that an IP packet carries.
@@ -228,6 +261,47 @@ fn segment(packet: &[u8]) -> Option<tcp::View<&[u8]>> {
 }
 
 impl Applications {
+    /// Hears what a datagram of a UE says, which may have a hello of QUIC.
+    fn hear_datagram(
+        &mut self,
+        connection: &Connection,
+        datagram: &[u8],
+        now_ns: u64,
+        marks: impl FnOnce(&Seen<'_>, &Table) -> Marks,
+    ) {
+        let Self { table, flows, quic } = self;
+        quic.hear(connection, datagram, now_ns, |seen| {
+            let marks = marks(seen, table);
+            flows.set(connection, &marks, 0, now_ns);
+        });
+    }
+
+    /// Hears what a segment says: that a connection begins or ends, and what data of a UE do. What
+    /// the connection belongs to then.
+    fn hear_segment(
+        &mut self,
+        connection: &Connection,
+        is_uplink: bool,
+        segment: &tcp::View<&[u8]>,
+        now_ns: u64,
+        marks: impl FnOnce(&Seen<'_>, &Table) -> Marks,
+    ) -> Marks {
+        let flags = segment.flags();
+        // A UE could send any SYN or RST to be taken for somebody else's, which the host ignores: a
+        // connection begins with the host's word, and goes on while packets come.
+        if !is_uplink && flags.contains(Flags::SYN | Flags::ACK) {
+            self.flows.begin(connection, segment.acknowledgment());
+        }
+        if is_uplink && !segment.payload().is_empty() {
+            self.hear(connection, segment, now_ns, marks);
+        }
+        let known = self.flows.marks(connection, now_ns);
+        if flags.contains(Flags::RST) || flags.contains(Flags::FIN) {
+            self.flows.close(connection, is_uplink, now_ns);
+        }
+        known
+    }
+
     /// Hears what the data of a UE's segment say; parts of a hello are put together. `marks` says
     /// what a connection belongs to whose data say that.
     fn hear(

@@ -151,12 +151,21 @@ impl Upf {
     pub(crate) fn update(&mut self, view: &View<&[u8]>, from: Peer) -> Result<Vec<u8>, Fault> {
         let ies = view.ies();
         let number = usize::from(self.association_from(&ies, from)?);
-        let mut association = self.store.association(number);
-        if let Some(features) = ies.get(key::CP_FUNCTION_FEATURES)? {
-            association.features = features.bits();
-        }
-        sets::note(&ies, &mut association)?;
+        let updated = |mut association: Association| {
+            if let Some(features) = ies.get(key::CP_FUNCTION_FEATURES)? {
+                association.features = features.bits();
+            }
+            sets::note(&ies, &mut association)?;
+            Ok::<_, Fault>(association)
+        };
+        let association = updated(self.store.association(number))?;
         self.store.set_association(number, &association);
+        // One that is to take its place, too: else the update would be lost with it.
+        for (next, association) in self.sweeps.iter_mut().filter_map(|one| one.then.as_mut()) {
+            if *next == number && association.is_some() {
+                *association = updated(*association)?;
+            }
+        }
         let header = answer_to(view.header(), MessageType::ASSOCIATION_UPDATE_RESPONSE);
         self.accepted(&header)
     }

@@ -8,12 +8,14 @@ use catena_wire::pfcp::value::node::{FailedRuleId, PdnType};
 use catena_wire::pfcp::value::{BarId, FarId, PdrId, QerId, UrrId};
 use catena_wire::pfcp::{Cause, Change, Group, IeType, key};
 
+use crate::ceilings::terms::slice_number;
 use crate::copies;
 use crate::draft::Draft;
 use crate::endpoint;
 use crate::ethernet::{self, filter};
 use crate::model::{Detection, Fault, Session};
 use crate::pdi::is_chosen;
+use crate::rates;
 use crate::redirect;
 use crate::request;
 use crate::rules::{Bar, Far, Head, Pdr, Qer, Urr, UrrTerms};
@@ -32,6 +34,8 @@ pub struct Effects {
     pub reports: Vec<Report>,
     /// FARs as they were, whose tunnels get end markers.
     pub end_markers: Vec<Far>,
+    /// Places of QERs whose packet rates were asked for.
+    pub queried_qers: Vec<usize>,
     /// Held packets are dropped whatever the FARs say.
     pub drops_held: bool,
 }
@@ -52,7 +56,6 @@ const UNSUPPORTED: &[IeType] = &[
     IeType::MBS_SESSION_N4MB_CONTROL_INFORMATION,
     IeType::MBS_SESSION_N4_CONTROL_INFORMATION,
     IeType::ETHERNET_CONTEXT_INFORMATION,
-    IeType::QUERY_PACKET_RATE_STATUS,
 ];
 
 /// Makes a session of an establishment request.
@@ -74,6 +77,9 @@ pub fn establish(
         session.head.pdn_type = pdn_type.0;
         session.head.is_ethernet = pdn_type == PdnType::ETHERNET;
         session.head.is_unstructured = pdn_type >= PdnType::NON_IP;
+    }
+    if let Some(slice) = ies.get(key::S_NSSAI)? {
+        session.head.slice = slice_number(slice.sst, slice.sd);
     }
     let effects = modify(ies, &mut session, draft)?;
     Ok((session, effects))
@@ -114,6 +120,7 @@ pub fn modify(
     switch::check(session)?;
     session.link()?;
     query(ies, session, &mut effects, flags, draft.now_ns)?;
+    effects.queried_qers = rates::queried(ies, session)?;
     Ok(effects)
 }
 
@@ -205,7 +212,7 @@ fn update(
         let id = group.require(key::QER_ID)?;
         let fault = Fault::of_rule(FailedRuleId::Qer(id), IeType::QER_ID);
         let one = session.qers.iter_mut().find(|one| one.id == id.0);
-        request::qer(&group, one.ok_or(fault)?)?;
+        request::qer(&group, one.ok_or(fault)?, draft)?;
     }
     for group in ies.groups(IeType::UPDATE_URR) {
         let id = group.require(key::URR_ID)?;
@@ -243,7 +250,7 @@ fn create(
         let fault = Fault::of_rule(FailedRuleId::Qer(QerId(id)), IeType::QER_ID);
         is_new(session.qers.iter().all(|one| one.id != id), fault)?;
         let mut qer = Qer::open(id);
-        request::qer(&group, &mut qer)?;
+        request::qer(&group, &mut qer, draft)?;
         session.qers.push(qer);
     }
     for group in ies.groups(IeType::CREATE_URR) {

@@ -17,6 +17,10 @@ use crate::ranges::Pool;
 use crate::rules::NONE;
 use crate::settings::{Interface, Settings, is_among};
 
+mod ceilings;
+
+pub use ceilings::CeilingConfig;
+
 /// A UPF.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -33,6 +37,9 @@ pub struct Config {
     /// 5G VN groups: network instances between whose UEs packets are switched here.
     #[serde(default)]
     pub groups: Vec<String>,
+    /// What slices and network instances get in all; none if left out.
+    #[serde(default)]
+    pub ceilings: Vec<CeilingConfig>,
     /// Most sessions; 10000 if left out.
     #[serde(default = "sessions_default")]
     pub sessions: u32,
@@ -317,6 +324,9 @@ pub fn read(config: &serde_json::Value) -> Result<(Config, Settings, Vec<String>
         outputs.len() - 1
     });
     let pools = pools(&config, &mut faults, &mut instances);
+    let ceilings = ceilings::ceilings(&config.ceilings, &mut faults.0, |name| {
+        instance_at(&mut instances, name)
+    });
     let groups = config.groups.iter();
     let groups = groups.map(|name| instance_at(&mut instances, name));
     let groups = groups.collect();
@@ -388,6 +398,7 @@ pub fn read(config: &serde_json::Value) -> Result<(Config, Settings, Vec<String>
         interfaces,
         instances,
         groups,
+        ceilings,
         switch: switch(),
         pools,
         t1_ns: config.n4.t1.ns,

@@ -31,6 +31,8 @@ pub enum Why {
     Gate,
     /// A rate is used up.
     Rate,
+    /// The ceiling of its slice or network instance is reached.
+    Ceiling,
     /// A quota is used up.
     Quota,
     /// Longer than the interface's MTU, and not to be fragmented.
@@ -54,7 +56,7 @@ pub enum Why {
 }
 
 /// Names of [`Why`], in its order.
-pub const REASONS: [&str; 21] = [
+pub const REASONS: [&str; 22] = [
     "malformed_packet",
     "not_for_us",
     "unknown_teid",
@@ -66,6 +68,7 @@ pub const REASONS: [&str; 21] = [
     "not_redirected",
     "gate_closed",
     "rate_exceeded",
+    "ceiling_exceeded",
     "quota_exhausted",
     "too_big",
     "fragment",

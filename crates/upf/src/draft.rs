@@ -9,6 +9,7 @@ use crate::model::Key;
 use crate::ranges::{Index, Pool, Teids};
 use crate::rules::NONE;
 use crate::settings::Settings;
+use crate::usage::WallClock;
 
 /// How many TEIDs are tried before there are said to be none.
 const TRIES: usize = 256;
@@ -20,6 +21,8 @@ pub struct Draft<'a> {
     pub settings: &'a Settings,
     /// Now, on the engine's clock.
     pub now_ns: u64,
+    /// The wall clock.
+    pub clock: WallClock,
     /// Applications with PFDs.
     pub applications: &'a Table,
     teids: &'a mut Teids,
@@ -37,11 +40,12 @@ impl<'a> Draft<'a> {
         pools: &'a mut [Pool],
         index: &'a Index,
         applications: &'a Table,
-        now_ns: u64,
+        (now_ns, clock): (u64, WallClock),
     ) -> Self {
         Self {
             settings,
             now_ns,
+            clock,
             applications,
             teids,
             pools,

@@ -14,8 +14,9 @@ use crate::forward::Marking;
 use crate::model::Image;
 use crate::qer::{self, Meter, Stopped};
 use crate::routes::Route;
-use crate::rules::{Far, Pdr, QERS_MAX, Qer, URRS_MAX, Urr};
+use crate::rules::{Far, NONE, Pdr, QERS_MAX, Qer, URRS_MAX, Urr};
 use crate::sdf::{Filter, Inner};
+use crate::settings::Settings;
 use crate::stored::{Fields, List, Stored};
 use crate::trace::Fitting;
 
@@ -62,9 +63,27 @@ pub(crate) struct Ruled {
     /// Places of the QERs and URRs that it is to be charged to.
     qers: List<u8, QERS_MAX>,
     urrs: List<u8, URRS_MAX>,
+    /// Whether it names its application, if that is known by names.
+    is_event: Option<bool>,
 }
 
+/// What of a packet is charged: whether it is uplink, its length, whether it is an event, now.
+type Passed = (bool, usize, Option<bool>, u64);
+
 impl Ruled {
+    /// The network instance that it comes from or goes to, seen from its UE: of uplink packets the
+    /// one by whose interface it leaves.
+    pub(crate) fn instance(&self, leaves_by: u8, settings: &Settings) -> u8 {
+        match self.source {
+            (0, _) => leaves_by,
+            (source, NONE) => {
+                let from = settings.interface_from(source, NONE);
+                from.map_or(NONE, |from| from.instance)
+            }
+            (_, instance) => instance,
+        }
+    }
+
     /// Whether it comes from its UE.
     #[inline]
     pub(crate) const fn is_uplink(&self) -> bool {
@@ -93,6 +112,7 @@ pub(crate) fn ruled(
     let (pdr_id, far_at) = (P::id().get(record), P::far_at().get(record));
     let source = (P::source_interface().get(record), P::instance().get(record));
     let (qers, urrs) = (P::qers_at().get(record), P::urrs_at().get(record));
+    let is_event = look.names(P::application().get(record));
     triggers.fits = Some((pdr_id, source));
     let is_uplink = source.0 == 0;
     // A PDR without a UE address says nothing of it: its session does.
@@ -125,6 +145,7 @@ pub(crate) fn ruled(
     };
     let is_redirected = image.redirects(far.id) && qers.as_slice().iter().all(is_open);
     let ruled = Ruled {
+        is_event,
         source,
         far,
         marking,
@@ -170,7 +191,7 @@ pub(crate) fn charge(
     triggers: &mut Triggers,
 ) -> Result<(), Why> {
     let Ruled { qers, urrs, .. } = ruled;
-    let passed = (ruled.is_uplink(), len, now_ns);
+    let passed = (ruled.is_uplink(), len, ruled.is_event, now_ns);
     count(image, urrs.as_slice(), passed, triggers, true);
     metered(image, qers.as_slice(), passed).map_err(|stopped| match stopped {
         Stopped::Gate => Why::Gate,
@@ -218,7 +239,7 @@ fn marking(image: &Image<'_>, places: &[u8]) -> Marking {
 fn metered(
     image: &mut Image<'_>,
     places: &[u8],
-    (is_uplink, len, now_ns): (bool, usize, u64),
+    (is_uplink, len, _, now_ns): Passed,
 ) -> Result<(), Stopped> {
     // Room for many is more to write than all else that a packet needs.
     let (mut few, mut many);
@@ -252,7 +273,7 @@ fn metered(
 fn count(
     image: &mut Image<'_>,
     places: &[u8],
-    (is_uplink, len, now_ns): (bool, usize, u64),
+    (is_uplink, len, is_event, now_ns): Passed,
     triggers: &mut Triggers,
     is_before_qos: bool,
 ) {
@@ -261,7 +282,7 @@ fn count(
             continue;
         };
         if Urr::is_before_qos_at(record) == is_before_qos {
-            let (trigger, starts) = Urr::count_at(record, is_uplink, len, now_ns);
+            let (trigger, starts) = Urr::count_at(record, (is_uplink, len, is_event), now_ns);
             triggers.wakes |= starts;
             triggers.add(*place, record, trigger);
         }
@@ -392,7 +413,8 @@ mod tests {
         let wanted = [Some(start), Some(volth), None, None];
         for wanted in wanted {
             let mut triggers = Triggers::default();
-            count(&mut image, &[0], (true, 100, 0), &mut triggers, false);
+            let passed = (true, 100, None, 0);
+            count(&mut image, &[0], passed, &mut triggers, false);
             let told: Vec<_> = wanted.map(|trigger| (0, trigger)).into_iter().collect();
             assert_eq!(triggers.told, told);
             for (place, trigger) in told {

@@ -76,6 +76,7 @@ impl Upf {
             packet: frame,
             now_ns,
             marks: Marks::default(),
+            named: Marks::default(),
         };
         let ruled = ruled(&mut image, &found, &mut look, &mut triggers).ok();
         let ruled = ruled.filter(|ruled| ruled.far.is_tunnel() && copies::has_room(signals));

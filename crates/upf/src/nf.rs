@@ -49,7 +49,7 @@ use speech::speak;
 /// Name of the memory that outlives the NF.
 const STATE: &str = "sessions";
 /// Counters of held packets, behind [`COUNTERS`].
-const HELD_COUNTERS: [&str; 9] = [
+const HELD_COUNTERS: [&str; 10] = [
     "sessions",
     "buffered",
     "buffer_flushed",
@@ -59,6 +59,7 @@ const HELD_COUNTERS: [&str; 9] = [
     "packets_reassembled",
     "fragments_waiting",
     "application_flows",
+    "hellos_unread",
 ];
 /// Those of them that tell what is there now.
 const STANDING: [&str; 4] = [
@@ -330,6 +331,7 @@ impl Nf for UpfNf {
             self.reassembly.account().packets,
             self.reassembly.held() as u64,
             u64::from(self.upf.application_flow_count()),
+            self.upf.unread_hello_count(),
         ];
         for (name, value) in HELD_COUNTERS.into_iter().zip(held) {
             out.put(name, value);

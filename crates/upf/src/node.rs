@@ -41,6 +41,7 @@ pub fn features() -> UpFunctionFeatures {
         | UpFunctionFeatures::UDBC
         | UpFunctionFeatures::SSET
         | UpFunctionFeatures::MPAS
+        | UpFunctionFeatures::CIOT
 }
 
 /// Writes a message.

@@ -17,6 +17,7 @@ use catena_wire::pfcp::PORT as PFCP_PORT;
 use crate::advertisement;
 use crate::application::Look;
 use crate::application::flows::Marks;
+use crate::ceilings::Ceilings;
 use crate::copies;
 use crate::decision::{Decision, Found, Hold, Why};
 use crate::enforce::{Ruled, Triggers, charge, count_dropped, ruled};
@@ -27,7 +28,8 @@ use crate::headers::{self, Outer};
 use crate::icmp::Long;
 use crate::model::{Image, Key};
 use crate::redirect;
-use crate::settings::Exit;
+use crate::rules::NONE;
+use crate::settings::{Exit, Settings};
 use crate::trace::Fitting;
 use crate::transactions::Peer;
 use crate::tunnel::Signal;
@@ -397,6 +399,7 @@ impl Upf {
             packet: found.user(packet.bytes()),
             now_ns,
             marks: Marks::default(),
+            named: Marks::default(),
         };
         let mut ruled = ruled(&mut image, found, &mut look, &mut triggers);
         let is_of_ue = found.is_frame && found.teid != 0;
@@ -429,7 +432,8 @@ impl Upf {
             Ok(ruled) if !ruled.is_redirected => {
                 let exit = self.settings.exit(ruled.source, &ruled.far, ident);
                 let all = (&mut image, &mut triggers);
-                Some(admit(packet, found, ruled, exit, all, now_ns))
+                let above = (&mut self.ceilings, &self.settings);
+                Some(admit(packet, found, ruled, exit, all, above, now_ns))
             }
             _ => None,
         };
@@ -507,14 +511,27 @@ fn admit<'a>(
     ruled: &Ruled,
     exit: Option<Exit<'a>>,
     (image, triggers): (&mut Image<'_>, &mut Triggers),
+    (ceilings, settings): (&mut Ceilings, &Settings),
     now_ns: u64,
 ) -> Result<Departure<'a>, Unfit> {
     let len = found.inner.len;
+    let place = exit.map_or(NONE, |exit| exit.out.instance);
     let departure = exit.ok_or(Unfit::Dropped(Why::FarDrop));
     let departure = departure
         .and_then(|exit| depart(packet, found, (&ruled.far, &ruled.marking), exit))
         .and_then(|departure| {
+            let of_ceilings = match ceilings.is_empty() {
+                true => None,
+                false => {
+                    let whose = (image.slice(), ruled.instance(place, settings));
+                    let charged = ceilings.charge(whose, ruled.is_uplink(), len, now_ns);
+                    Some(charged.ok_or(Unfit::Dropped(Why::Ceiling))?)
+                }
+            };
             let charged = charge(image, ruled, len, now_ns, triggers);
+            if let (Err(_), Some(given)) = (&charged, &of_ceilings) {
+                ceilings.give_back(given);
+            }
             charged.map(|()| departure).map_err(Unfit::Dropped)
         });
     if departure.is_err() {

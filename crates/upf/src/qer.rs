@@ -130,16 +130,28 @@ impl Meter {
         let Some(kbps) = self.kbps else {
             return true;
         };
-        let bytes_per_s = kbps.saturating_mul(125);
-        let burst = bytes_per_s.saturating_mul(self.window_ms.into()) / 1000;
-        let burst = burst.clamp(BURST_BYTES_MIN, BURST_BYTES_MAX);
         let mut state = GcraState::from_words(self.words);
-        let cost = u32::try_from(len).unwrap_or(u32::MAX);
-        // A rate of 0 lets nothing pass.
-        let charged = Gcra::charge((bytes_per_s, burst), &mut state, now_ns, cost);
+        let bytes_per_s = kbps.saturating_mul(125);
+        let passes = charge(bytes_per_s, self.window_ms, &mut state, now_ns, len);
         self.words = state.words();
-        charged.unwrap_or(false)
+        passes
     }
+}
+
+/// Charges a packet of `len` bytes to a rate that is an average over a window; whether it passes.
+#[inline]
+pub(crate) fn charge(
+    bytes_per_s: u64,
+    window_ms: u32,
+    state: &mut GcraState,
+    now_ns: u64,
+    len: usize,
+) -> bool {
+    let burst = bytes_per_s.saturating_mul(window_ms.into()) / 1000;
+    let burst = burst.clamp(BURST_BYTES_MIN, BURST_BYTES_MAX);
+    let cost = u32::try_from(len).unwrap_or(u32::MAX);
+    // A rate of 0 lets nothing pass.
+    Gcra::charge((bytes_per_s, burst), state, now_ns, cost).unwrap_or(false)
 }
 
 impl PacketRate {
@@ -158,6 +170,12 @@ impl PacketRate {
             *self = Self { unit, ..Self::NONE };
         }
         self.packets = rate.map(|rate| rate.packets);
+    }
+
+    /// How long a unit of time is, in ns.
+    pub(crate) fn unit_ns(&self) -> u64 {
+        let unit = self.unit;
+        u64::from(Rate { unit, packets: 0 }.unit_seconds()) * 1_000_000_000
     }
 
     /// The limit, if there is one.
@@ -179,8 +197,7 @@ impl PacketRate {
         };
         let mut next = *self;
         if now_ns >= self.ends_ns {
-            let unit_ns = u64::from(rate.unit_seconds()) * 1_000_000_000;
-            (next.ends_ns, next.passed) = (now_ns.saturating_add(unit_ns), 0);
+            (next.ends_ns, next.passed) = (now_ns.saturating_add(self.unit_ns()), 0);
         }
         if next.passed >= rate.packets {
             return None;

@@ -70,6 +70,10 @@ pub(crate) fn put(
             false => UsageInformation::AFT,
         });
         writer.put_some(key::USAGE_INFORMATION, information.as_ref())?;
+        for event in report.events.as_slice() {
+            let event_ns = u64::from(*event) * 1_000_000_000;
+            writer.put(key::TIME_STAMP, &time(event_ns))?;
+        }
         application.map_or(Ok(()), |id| {
             writer.group(IeType::APPLICATION_DETECTION_INFORMATION, |writer| {
                 writer.put(key::APPLICATION_ID, &id)

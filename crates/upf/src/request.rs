@@ -5,7 +5,9 @@
 //! What it does not do is refused with Service not supported and the IE: nothing is accepted that
 //! then is not done. One function reads a rule for its creation and for its update.
 
-use catena_wire::pfcp::value::flags::{ApplyAction, MeasurementMethod, UsageReportTrigger};
+use catena_wire::pfcp::value::flags::{
+    ApplyAction, MeasurementMethod, QerControlIndications, ReportingTriggers, UsageReportTrigger,
+};
 use catena_wire::pfcp::value::forwarding::OuterHeaders;
 use catena_wire::pfcp::value::node::FailedRuleId;
 use catena_wire::pfcp::value::qos::PacketRates;
@@ -17,7 +19,8 @@ use crate::draft::Draft;
 use crate::group::TO_GROUP;
 use crate::model::{Detection, Fault};
 use crate::pdi::{self, refuse};
-use crate::rules::{Bar, Far, Head, NONE, Qer, Urr, UrrTerms, Volumes};
+use crate::rates;
+use crate::rules::{Bar, EVENTS_MAX, Far, Head, NONE, Qer, Urr, UrrTerms, Volumes};
 use crate::stored::List;
 use crate::switch;
 use crate::usage::known_triggers;
@@ -234,15 +237,10 @@ fn read_forwarding(group: &Group<'_>, rule: &mut Far, draft: &Draft<'_>) -> Resu
 ///
 /// # Errors
 /// Why the request is refused.
-pub fn qer(group: &Group<'_>, rule: &mut Qer) -> Result<(), Fault> {
+pub fn qer(group: &Group<'_>, rule: &mut Qer, draft: &Draft<'_>) -> Result<(), Fault> {
     refuse(
         group,
-        &[
-            IeType::PACKET_RATE_STATUS,
-            IeType::DL_FLOW_LEVEL_MARKING,
-            IeType::QER_CONTROL_INDICATIONS,
-            IeType::QER_INDICATIONS,
-        ],
+        &[IeType::DL_FLOW_LEVEL_MARKING, IeType::QER_INDICATIONS],
     )?;
     set(
         &mut rule.correlation,
@@ -267,6 +265,12 @@ pub fn qer(group: &Group<'_>, rule: &mut Qer) -> Result<(), Fault> {
         Change::Set(window) => rule.window_ms = Some(window.0),
     }
     read_packet_rate(group, rule)?;
+    rates::read_status(group, rule, draft.now_ns, draft.clock)?;
+    match group.change(key::QER_CONTROL_INDICATIONS)? {
+        Change::Keep => {}
+        Change::Remove => rule.tells_rate = false,
+        Change::Set(flags) => rule.tells_rate = flags.contains(QerControlIndications::RCSR),
+    }
     match group.change(key::QFI)? {
         Change::Keep => {}
         Change::Remove => rule.qfi = None,
@@ -327,11 +331,6 @@ pub fn urr(group: &Group<'_>, rule: &mut Urr, now_ns: u64) -> Result<(), Fault> 
     refuse(
         group,
         &[
-            IeType::EVENT_THRESHOLD,
-            IeType::EVENT_QUOTA,
-            IeType::SUBSEQUENT_EVENT_THRESHOLD,
-            IeType::SUBSEQUENT_EVENT_QUOTA,
-            IeType::TIME_QUOTA_MECHANISM,
             IeType::AGGREGATED_URRS,
             IeType::ADDITIONAL_MONITORING_TIME,
             IeType::NUMBER_OF_REPORTS,
@@ -349,6 +348,9 @@ pub fn urr(group: &Group<'_>, rule: &mut Urr, now_ns: u64) -> Result<(), Fault> 
     if is_granted {
         rule.grant(now_ns);
     }
+    if rule.terms.base_interval.is_none() {
+        rule.envelope_ns = None;
+    }
     rule.note_time_reached();
     if group.has(IeType::MEASUREMENT_PERIOD) {
         rule.period_at_ns = now_ns;
@@ -364,9 +366,6 @@ pub fn urr(group: &Group<'_>, rule: &mut Urr, now_ns: u64) -> Result<(), Fault> 
 fn read_terms(group: &Group<'_>, terms: &mut UrrTerms) -> Result<bool, Fault> {
     let unsupported = |ie_type| Cause::SERVICE_NOT_SUPPORTED.because_of(ie_type);
     if let Change::Set(method) = group.change(key::MEASUREMENT_METHOD)? {
-        if method.contains(MeasurementMethod::EVENT) {
-            return Err(unsupported(IeType::MEASUREMENT_METHOD).into());
-        }
         terms.method = method.bits();
     }
     if let Change::Set(triggers) = group.change(key::REPORTING_TRIGGERS)? {
@@ -405,6 +404,8 @@ fn read_terms(group: &Group<'_>, terms: &mut UrrTerms) -> Result<bool, Fault> {
     ] {
         set_seconds(field, group.change(key)?);
     }
+    read_events(group, terms)?;
+    read_mechanism(group, terms)?;
     match group.change(key::MONITORING_TIME)? {
         Change::Keep => {}
         Change::Remove => terms.monitoring_time = None,
@@ -421,8 +422,58 @@ fn read_terms(group: &Group<'_>, terms: &mut UrrTerms) -> Result<bool, Fault> {
         set_volumes(&mut terms.volume_quota, group.change(key::VOLUME_QUOTA)?),
         set_seconds(&mut terms.time_quota, group.change(key::TIME_QUOTA)?),
         set_seconds(&mut terms.validity, group.change(key::QUOTA_VALIDITY_TIME)?),
+        group.has(IeType::EVENT_QUOTA),
     ];
+    // Envelopes are of time.
+    if terms.base_interval.is_some() && !terms.measures(MeasurementMethod::DURAT) {
+        return Err(unsupported(IeType::TIME_QUOTA_MECHANISM).into());
+    }
+    // Nothing would ever close.
+    let closes = terms.wants(ReportingTriggers::ENVCL);
+    if closes && terms.base_interval.is_none() {
+        let ie_type = IeType::TIME_QUOTA_MECHANISM;
+        return Err(Cause::CONDITIONAL_IE_MISSING.because_of(ie_type).into());
+    }
     Ok(granted.contains(&true))
+}
+
+fn read_events(group: &Group<'_>, terms: &mut UrrTerms) -> Result<(), Refusal> {
+    for (key, field) in [
+        (key::EVENT_THRESHOLD, &mut terms.event_threshold),
+        (key::EVENT_QUOTA, &mut terms.event_quota),
+        (
+            key::SUBSEQUENT_EVENT_THRESHOLD,
+            &mut terms.later_event_threshold,
+        ),
+        (key::SUBSEQUENT_EVENT_QUOTA, &mut terms.later_event_quota),
+    ] {
+        set(field, group.change(key)?);
+        // Each event is told with its time, of which there is room for so many.
+        let is_limit = key.ie_type() == IeType::EVENT_THRESHOLD
+            || key.ie_type() == IeType::SUBSEQUENT_EVENT_THRESHOLD;
+        let most = u32::try_from(EVENTS_MAX).unwrap_or(u32::MAX);
+        if is_limit && field.is_some_and(|count| count > most) {
+            return Err(Cause::NO_RESOURCES_AVAILABLE.because_of(key.ie_type()));
+        }
+    }
+    Ok(())
+}
+
+/// Time Quota Mechanism: how time is used, by which an envelope opens and closes.
+fn read_mechanism(group: &Group<'_>, terms: &mut UrrTerms) -> Result<(), Refusal> {
+    match group.change(key::TIME_QUOTA_MECHANISM)? {
+        Change::Keep => {}
+        Change::Remove => terms.base_interval = None,
+        Change::Set(mechanism) => {
+            if mechanism.interval_type > 1 || mechanism.interval == 0 {
+                let cause = Cause::SERVICE_NOT_SUPPORTED;
+                return Err(cause.because_of(IeType::TIME_QUOTA_MECHANISM));
+            }
+            terms.is_discrete = mechanism.interval_type == 1;
+            terms.base_interval = Some(mechanism.interval);
+        }
+    }
+    Ok(())
 }
 
 /// Reads Create BAR or Update BAR.

@@ -21,6 +21,8 @@ pub const KINDS: usize = 11;
 pub const QERS_MAX: usize = 8;
 /// Longest location that requests are redirected to, in bytes.
 pub const LOCATION_LEN_MAX: usize = 240;
+/// Most events between two usage reports: each is told with its time.
+pub const EVENTS_MAX: usize = 8;
 /// Most URRs of a PDR.
 pub const URRS_MAX: usize = 8;
 
@@ -68,6 +70,10 @@ stored! {
         pub csids: [u64; 2],
         /// Its Group ID, by its key; 0 for none.
         pub group: u64,
+        /// How many sweeps had begun when it was established: it is none of theirs.
+        pub sweeps: u32,
+        /// Its slice, as [`slice_number`](crate::ceilings::slice_number) has it; 0 for none.
+        pub slice: u32,
     }
 
     /// Packet detection rule.
@@ -184,12 +190,14 @@ stored! {
         pub id: u32,
         /// QER Correlation ID.
         pub correlation: Option<u32>,
-        /// GBR uplink and downlink, in kbit/s: kept and shown, it limits nothing.
+        /// GBR uplink and downlink, in kbit/s: what is taken of ceilings' guarantees.
         pub gbr_kbps: Option<[u64; 2]>,
         /// Packet Rate, uplink.
         pub ul_packets: PacketRate,
         /// Packet Rate, downlink.
         pub dl_packets: PacketRate,
+        /// Whether its packet rate is told with the session's end (RCSR).
+        pub tells_rate: bool,
     }
 
     /// Total, uplink, downlink.
@@ -256,6 +264,18 @@ stored! {
         pub dropped_packets: Option<u64>,
         /// Dropped DL Traffic Threshold: octets.
         pub dropped_octets: Option<u64>,
+        /// Event Threshold.
+        pub event_threshold: Option<u32>,
+        /// Event Quota.
+        pub event_quota: Option<u32>,
+        /// Subsequent Event Threshold.
+        pub later_event_threshold: Option<u32>,
+        /// Subsequent Event Quota.
+        pub later_event_quota: Option<u32>,
+        /// Time Quota Mechanism: Base Time Interval Type.
+        pub is_discrete: bool,
+        /// Time Quota Mechanism: Base Time Interval, in seconds; none without the IE.
+        pub base_interval: Option<u32>,
     }
 
     /// Usage reporting rule.
@@ -298,6 +318,15 @@ stored! {
         /// Why a report is to be made for which there was no room yet: Usage Report Trigger, the
         /// first octet lowest.
         pub untold: u32,
+        /// What of the event quota is used.
+        pub quota_events: u32,
+        /// When each event since the last report was, in seconds of the engine's clock.
+        pub events: List<u32, EVENTS_MAX>,
+        /// How many of them were before the monitoring time.
+        pub early_events: u8,
+        /// The end of the base time interval in which its last packet came, while the envelope is
+        /// open.
+        pub envelope_ns: Option<u64>,
     }
 
     /// Buffering action rule, and the account of what was held by its FARs.
@@ -374,6 +403,8 @@ impl Head {
             inactivity_s: None,
             csids: [0; 2],
             group: 0,
+            sweeps: 0,
+            slice: 0,
             last_packet_ns: 0,
             is_inactive: false,
             is_unstructured: false,
@@ -519,54 +550,7 @@ impl Qer {
             counts_packets: false,
             ul_packets: PacketRate::NONE,
             dl_packets: PacketRate::NONE,
-        }
-    }
-}
-
-impl Volumes {
-    /// No limit.
-    pub const NONE: Self = Self {
-        total: None,
-        ul: None,
-        dl: None,
-    };
-
-    /// Whether any of the limits is reached by so many octets uplink and downlink.
-    #[inline]
-    pub fn is_reached(&self, [ul, dl]: [u64; 2]) -> bool {
-        let reached = |limit: Option<u64>, count| limit.is_some_and(|limit| count >= limit);
-        reached(self.total, ul.saturating_add(dl)) || reached(self.ul, ul) || reached(self.dl, dl)
-    }
-
-    /// Whether there is a limit.
-    pub const fn is_some(&self) -> bool {
-        self.total.is_some() || self.ul.is_some() || self.dl.is_some()
-    }
-}
-
-impl Usage {
-    /// Nothing yet, counted from `now_ns`.
-    pub const fn since(now_ns: u64) -> Self {
-        Self {
-            octets: [0; 2],
-            packets: [0; 2],
-            duration_ns: 0,
-            first_ns: None,
-            last_ns: None,
-            start_ns: now_ns,
-        }
-    }
-
-    /// This and what was counted behind it, as one.
-    pub fn with(&self, later: &Self) -> Self {
-        let sum = |[ul, dl]: [u64; 2], [more_ul, more_dl]: [u64; 2]| [ul + more_ul, dl + more_dl];
-        Self {
-            octets: sum(self.octets, later.octets),
-            packets: sum(self.packets, later.packets),
-            duration_ns: self.duration_ns + later.duration_ns,
-            first_ns: self.first_ns.or(later.first_ns),
-            last_ns: later.last_ns.or(self.last_ns),
-            start_ns: self.start_ns,
+            tells_rate: false,
         }
     }
 }

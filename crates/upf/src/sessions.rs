@@ -4,6 +4,8 @@
 //! and its keys are free, is it applied: slot, index, pools and timers, one after the other, none
 //! of which can fail then. Specification: TS 29.244 6.3, 7.5.2 to 7.5.7.
 
+use std::net::IpAddr;
+
 use catena_wire::pfcp::value::address::{Allocation, FSeid, FTeid, UeIpAddress};
 use catena_wire::pfcp::value::flags::{ApplyAction, CpFunctionFeatures, UsageReportTrigger};
 use catena_wire::pfcp::value::{PdrId, TrafficEndpointId};
@@ -16,9 +18,11 @@ use crate::model::{Detection, Ending, Fault, Key, Session};
 use crate::node::{full, message};
 use crate::paths;
 use crate::ranges::Refused;
+use crate::rates;
 use crate::reports;
 use crate::rules::{Head, Pdr};
 use crate::sets;
+use crate::settings::Settings;
 use crate::transactions::Peer;
 use crate::upf::Upf;
 
@@ -44,8 +48,9 @@ impl Upf {
         let mut head = Head::empty();
         head.seid = seid;
         head.association = association;
+        head.sweeps = self.sweeps_begun;
         head.last_packet_ns = now_ns;
-        set_cp(&mut head, &f_seid, from);
+        set_cp(&mut head, &f_seid, from, &self.settings);
         sets::name(&ies, &mut head)?;
         let mut draft = Draft::new(
             &self.settings,
@@ -53,7 +58,7 @@ impl Upf {
             &mut self.pools,
             &self.index,
             &self.applications.table,
-            now_ns,
+            (now_ns, self.clock),
         );
         let (session, effects) = match change::establish(&ies, head, &mut draft) {
             Ok(established) => established,
@@ -66,6 +71,7 @@ impl Upf {
         let answer = self.established(view.header(), &session, &effects, &told);
         let checked = answer.and_then(|answer| {
             self.fits(&session)?;
+            self.ceilings.check(None, &session, &self.settings)?;
             if session.head.is_ethernet && !self.stations.has_room() {
                 return Err(Cause::NO_RESOURCES_AVAILABLE
                     .because_of(IeType::PDN_TYPE)
@@ -77,6 +83,7 @@ impl Upf {
         match checked {
             Ok(answer) => {
                 self.store.insert(&session);
+                self.ceilings.note(None, Some(&session), &self.settings);
                 if session.head.is_ethernet {
                     self.stations.enter(seid, slot);
                 }
@@ -250,8 +257,7 @@ impl Upf {
         let old = self.store.session(slot).ok_or(not_found)?;
         let mut session = old.clone();
         if let Some(f_seid) = ies.get(key::F_SEID)? {
-            session.head.cp_seid = f_seid.seid;
-            (session.head.cp_v4, session.head.cp_v6) = (f_seid.v4, f_seid.v6);
+            set_cp(&mut session.head, &f_seid, from, &self.settings);
         }
         // Another SMF of the set goes on with it (5.22.3).
         if ies.has(IeType::NODE_ID) {
@@ -268,7 +274,7 @@ impl Upf {
             &mut self.pools,
             &self.index,
             &self.applications.table,
-            now_ns,
+            (now_ns, self.clock),
         );
         let effects = match change::modify(&ies, &mut session, &mut draft) {
             Ok(effects) => effects,
@@ -280,9 +286,10 @@ impl Upf {
         let (keys, before) = (session.keys(), old.keys());
         let told = self.load_for(session.head.association, self.store.live(), now_ns);
         let told = told.of_change();
-        let answer = self.modified(view.header(), &session, &effects, &told);
+        let answer = self.modified(view.header(), (&session, &effects), &told, now_ns);
         let checked = answer.and_then(|answer| {
             self.fits(&session)?;
+            self.ceilings.check(Some(&old), &session, &self.settings)?;
             self.claim(&keys, &before, slot)?;
             Ok(answer)
         });
@@ -291,6 +298,8 @@ impl Upf {
             return checked;
         }
         self.store.replace(slot, &session);
+        self.ceilings
+            .note(Some(&old), Some(&session), &self.settings);
         for key in old.remotes() {
             self.index.remove_of(key, slot);
         }
@@ -320,9 +329,9 @@ impl Upf {
     fn modified(
         &self,
         request: &Header,
-        session: &Session,
-        effects: &Effects,
+        (session, effects): (&Session, &Effects),
         told: &Told,
+        now_ns: u64,
     ) -> Result<Vec<u8>, Fault> {
         let message_type = MessageType::SESSION_MODIFICATION_RESPONSE;
         let header = answer_to(request, session.head.cp_seid, message_type);
@@ -332,6 +341,10 @@ impl Upf {
             let group = IeType::USAGE_REPORT_MODIFICATION;
             let mut reports = effects.reports.iter();
             reports.try_for_each(|report| reports::put(writer, group, report, None, self.clock))?;
+            let group = IeType::PACKET_RATE_STATUS_REPORT_MODIFICATION;
+            let queried = effects.queried_qers.iter();
+            let mut qers = queried.filter_map(|place| session.qers.get(*place));
+            qers.try_for_each(|qer| rates::put(writer, group, qer, now_ns, self.clock))?;
             told.put(writer)
         })
         .map_err(full)
@@ -364,6 +377,9 @@ impl Upf {
                     )?;
                 }
             }
+            let group = IeType::PACKET_RATE_STATUS_REPORT;
+            let mut qers = session.qers.iter().filter(|qer| qer.tells_rate);
+            qers.try_for_each(|qer| rates::put(writer, group, qer, now_ns, self.clock))?;
             told.put(writer)
         })
         .map_err(full)?;
@@ -381,6 +397,7 @@ impl Upf {
                 self.index.remove_of(key, slot);
             }
             self.paths.leave(&paths::ends(&session));
+            self.ceilings.note(Some(&session), None, &self.settings);
             if session.head.is_ethernet {
                 self.stations.leave(session.head.seid);
             }
@@ -415,21 +432,73 @@ const fn named_by(key: Key) -> IeType {
     }
 }
 
-fn set_cp(head: &mut Head, f_seid: &FSeid, from: Peer) {
+/// Notes whose a session is: of the addresses of its SMF those that N4 reaches, or where the
+/// request came from if it reaches none.
+fn set_cp(head: &mut Head, f_seid: &FSeid, from: Peer, settings: &Settings) {
     head.cp_seid = f_seid.seid;
-    (head.cp_v4, head.cp_v6) = (f_seid.v4, f_seid.v6);
-    if head.cp_v4.is_none() && head.cp_v6.is_none() {
-        match from.address {
-            std::net::IpAddr::V4(address) => head.cp_v4 = Some(address),
-            std::net::IpAddr::V6(address) => head.cp_v6 = Some(address),
-        }
-    }
+    let reached = settings.reached(f_seid.v4, f_seid.v6);
+    (head.cp_v4, head.cp_v6) = reached.unwrap_or(match from.address {
+        IpAddr::V4(address) => (Some(address), None),
+        IpAddr::V6(address) => (None, Some(address)),
+    });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::public_failures::{SESSIONS, Smf, nothing};
+
+    /// An SMF of both versions is asked where N4 reaches it, which is by one of them; one that
+    /// names none of these, where it asked from.
+    #[test]
+    fn a_session_is_reported_to_an_address_that_n4_reaches() {
+        let [v4, v6] = ["10.4.0.2", "fd00:4::2"].map(|text| text.parse::<IpAddr>().unwrap());
+        let (IpAddr::V4(v4), IpAddr::V6(v6)) = (v4, v6) else {
+            return;
+        };
+        let of = |address: &str| {
+            let mut settings = Smf::new().upf.settings.clone();
+            (settings.n4_v4, settings.n4_v6) = match address.parse().unwrap() {
+                IpAddr::V4(address) => (Some(address), None),
+                IpAddr::V6(address) => (None, Some(address)),
+            };
+            settings
+        };
+        for (n4, named, from, wanted) in [
+            (
+                "fd00:4::1",
+                (Some(v4), Some(v6)),
+                IpAddr::V6(v6),
+                (None, Some(v6)),
+            ),
+            (
+                "10.4.0.1",
+                (Some(v4), Some(v6)),
+                IpAddr::V4(v4),
+                (Some(v4), None),
+            ),
+            (
+                "fd00:4::1",
+                (Some(v4), None),
+                IpAddr::V6(v6),
+                (None, Some(v6)),
+            ),
+            ("10.4.0.1", (None, None), IpAddr::V4(v4), (Some(v4), None)),
+        ] {
+            let mut head = Head::empty();
+            let f_seid = FSeid {
+                seid: 7,
+                v4: named.0,
+                v6: named.1,
+            };
+            let from = Peer {
+                address: from,
+                port: 8805,
+            };
+            set_cp(&mut head, &f_seid, from, &of(n4));
+            assert_eq!((head.cp_v4, head.cp_v6), wanted, "{n4} {named:?}");
+        }
+    }
 
     /// Sessions with more keys than are reckoned for each take those that others leave free; one
     /// for which there are too few is refused, and leaves nothing.

@@ -9,6 +9,7 @@ use catena_wire::ethernet::MacAddr;
 use catena_wire::pfcp::value::Name;
 use catena_wire::pfcp::value::address::NodeId;
 
+use crate::ceilings::terms::Terms;
 use crate::group::SWITCH;
 use crate::paths::EchoTerms;
 use crate::ranges::Pool;
@@ -80,6 +81,8 @@ pub struct Settings {
     pub instances: Vec<Vec<u8>>,
     /// Those of them that are 5G VN groups.
     pub groups: Vec<u8>,
+    /// What slices and network instances get in all.
+    pub ceilings: Vec<Terms>,
     /// What stands for an interface between UEs of a group.
     pub switch: Interface,
     /// Whether any interface has a maximum segment size.

@@ -214,6 +214,7 @@ impl Upf {
         });
         json!({
             "pools": pools.collect::<Vec<_>>(),
+            "ceilings": (!self.ceilings.is_empty()).then(|| self.ceilings.shown()),
             "sessions": { "used": self.store.live(), "count": self.store.slot_count() },
         })
     }

@@ -73,6 +73,8 @@ pub(crate) struct Sweep {
     pub(crate) promised: Option<Promised>,
     /// The slot that is next.
     pub(crate) next: u32,
+    /// How many had begun with it: sessions behind it are not its own.
+    pub(crate) number: u32,
 }
 
 impl Sweep {

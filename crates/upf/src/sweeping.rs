@@ -46,8 +46,10 @@ impl Upf {
     }
 
     /// Begins one; there is room.
-    pub(crate) fn begin_sweep(&mut self, sweep: Sweep, now_ns: u64) {
+    pub(crate) fn begin_sweep(&mut self, mut sweep: Sweep, now_ns: u64) {
         debug_assert!(self.sweeps.len() < SWEEP_COUNT_MAX);
+        self.sweeps_begun = self.sweeps_begun.wrapping_add(1);
+        sweep.number = self.sweeps_begun;
         self.sweeps.push_back(sweep);
         self.sweep(now_ns);
     }
@@ -78,7 +80,10 @@ impl Upf {
     fn sweep_slot(&mut self, sweep: &Sweep, slot: u32, now_ns: u64) -> bool {
         let mut head = self.store.head(slot);
         let mut wants = sweep.wants.iter();
-        let Some((_, fate)) = wants.find(|(which, _)| head.seid != 0 && which.fits(&head)) else {
+        // The difference, since numbers begin again.
+        let is_older = sweep.number.wrapping_sub(head.sweeps).cast_signed() > 0;
+        let is_there = head.seid != 0 && is_older;
+        let Some((_, fate)) = wants.find(|(which, _)| is_there && which.fits(&head)) else {
             return false;
         };
         // Who was to have them may have gone while others had their turn.

@@ -11,6 +11,7 @@ use catena_flow::{Fate, FlowTable, HeapMemory, Inserted, Shape, Timeouts};
 
 use crate::application::Applications;
 use crate::association::ASSOCIATION_COUNT;
+use crate::ceilings::Ceilings;
 use crate::ethernet::stations::Stations;
 use crate::model::{Hint, Key};
 use crate::paths::Paths;
@@ -251,6 +252,8 @@ pub struct Upf {
     pub(crate) planned: Option<crate::sweep::Sweep>,
     /// Such work that is not at its end.
     pub(crate) sweeps: VecDeque<crate::sweep::Sweep>,
+    /// How many have ever begun, as sessions have noted.
+    pub(crate) sweeps_begun: u32,
     /// SMFs that are asked for associations, and when next.
     pub(crate) calls: Vec<(IpAddr, u64)>,
     /// Reports of them that wait for a delay.
@@ -264,6 +267,7 @@ pub struct Upf {
     pub(crate) icmp_errors: crate::limiter::Limiter,
     pub(crate) counters: Counters,
     pub(crate) traces: Traces,
+    pub(crate) ceilings: Ceilings,
     pub(crate) paths: Paths,
     pub(crate) stations: Stations,
     pub(crate) ident: u16,
@@ -322,6 +326,7 @@ impl Upf {
             holding: HashSet::new(),
             planned: None,
             sweeps: VecDeque::new(),
+            sweeps_begun: 0,
             calls: settings.smfs.iter().map(|smf| (*smf, now_ns)).collect(),
             delayed: Default::default(),
             load: crate::load::Load::default(),
@@ -331,6 +336,7 @@ impl Upf {
             icmp_errors: crate::limiter::Limiter::shared(settings.icmp_errors),
             counters: Counters::default(),
             traces: Traces::from(settings.seed[1]),
+            ceilings: Ceilings::new(&settings.ceilings, settings.shard),
             paths: Paths::new(settings.echo.of_shards(shard_count), now_ns),
             stations: Stations::new(settings.seed, now_ns)?,
             ident: 0,
@@ -361,6 +367,8 @@ impl Upf {
                 let _ = self.index.insert(key, slot);
                 self.take(key);
             }
+            self.ceilings.note(None, Some(&session), &self.settings);
+            self.sweeps_begun = self.sweeps_begun.max(session.head.sweeps);
             if session.head.is_ethernet {
                 self.stations.enter(session.head.seid, slot);
             }
@@ -481,6 +489,11 @@ impl Upf {
     /// Sessions.
     pub const fn session_count(&self) -> u32 {
         self.store.live()
+    }
+
+    /// Packets of QUIC that were not looked into, since too many came.
+    pub const fn unread_hello_count(&self) -> u64 {
+        self.applications.unread()
     }
 
     /// Connections that are known to belong to applications.

@@ -10,9 +10,11 @@ use catena_wire::pfcp::value::flags::{
     MeasurementInformation, MeasurementMethod, ReportingTriggers, UsageReportTrigger,
 };
 
-use crate::rules::{Urr, UrrTerms, Usage, Volumes};
+use crate::rules::{EVENTS_MAX, Urr, UrrTerms, Usage, Volumes};
 use crate::stored::List;
 
+mod amounts;
+mod envelope;
 mod in_place;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -44,11 +46,33 @@ impl WallClock {
         u64::try_from(ns.max(0)).unwrap_or(u64::MAX)
     }
 
+    /// The instant as a 64-bit timestamp of NTP (RFC 5905, 6).
+    pub fn ntp(self, now_ns: u64) -> u64 {
+        let of_second = (self.zero_ns + i128::from(now_ns)).rem_euclid(i128::from(SECOND_NS));
+        let of_second = u64::try_from(of_second).unwrap_or(0);
+        let fraction = (of_second << 32) / SECOND_NS;
+        u64::from(self.seconds(now_ns)) << 32 | fraction
+    }
+
+    /// When the wall clock shows a 64-bit timestamp of NTP, on the engine's clock.
+    pub fn of_ntp(self, stamp: u64, now_ns: u64) -> u64 {
+        let [seconds, fraction] = [stamp >> 32, stamp & u64::from(u32::MAX)];
+        let of_second = (fraction * SECOND_NS).div_ceil(1 << 32);
+        let seconds = u32::try_from(seconds).unwrap_or(0);
+        self.shows((seconds, of_second), now_ns)
+    }
+
     /// When the wall clock shows `seconds`, on the engine's clock; in the era nearest to `now_ns`.
     pub fn instant(self, seconds: u32, now_ns: u64) -> u64 {
+        self.shows((seconds, 0), now_ns)
+    }
+
+    /// As `instant`, of seconds and ns of one.
+    fn shows(self, (seconds, more_ns): (u32, u64), now_ns: u64) -> u64 {
         let ahead = seconds.wrapping_sub(self.seconds(now_ns)).cast_signed();
         let of_second = (self.zero_ns + i128::from(now_ns)).rem_euclid(i128::from(SECOND_NS));
         let at = i128::from(now_ns) - of_second + i128::from(ahead) * i128::from(SECOND_NS);
+        let at = at + i128::from(more_ns);
         u64::try_from(at.max(0)).unwrap_or(u64::MAX)
     }
 }
@@ -68,6 +92,8 @@ pub struct Report {
     pub end_ns: u64,
     /// Before (true) or after (false) a monitoring time that lies between two reports.
     pub is_before: Option<bool>,
+    /// When events were, in seconds of the engine's clock.
+    pub events: List<u32, EVENTS_MAX>,
     /// Whether volume, time, and numbers of packets are told.
     pub tells: [bool; 3],
 }
@@ -93,9 +119,15 @@ impl UrrTerms {
         later_time_quota: None,
         dropped_packets: None,
         dropped_octets: None,
+        event_threshold: None,
+        event_quota: None,
+        later_event_threshold: None,
+        later_event_quota: None,
+        is_discrete: false,
+        base_interval: None,
     };
 
-    fn measures(&self, method: MeasurementMethod) -> bool {
+    pub(crate) fn measures(&self, method: MeasurementMethod) -> bool {
         MeasurementMethod::from_bits(self.method).contains(method)
     }
 
@@ -105,7 +137,7 @@ impl UrrTerms {
     }
 
     fn has_quota(&self) -> bool {
-        self.volume_quota.is_some() || self.time_quota.is_some()
+        self.volume_quota.is_some() || self.time_quota.is_some() || self.event_quota.is_some()
     }
 }
 
@@ -122,6 +154,9 @@ const TRIGGERS: &[(ReportingTriggers, UsageReportTrigger)] = &[
     (ReportingTriggers::VOLQU, UsageReportTrigger::VOLQU),
     (ReportingTriggers::TIMQU, UsageReportTrigger::TIMQU),
     (ReportingTriggers::QUVTI, UsageReportTrigger::QUVTI),
+    (ReportingTriggers::ENVCL, UsageReportTrigger::ENVCL),
+    (ReportingTriggers::EVETH, UsageReportTrigger::EVETH),
+    (ReportingTriggers::EVEQU, UsageReportTrigger::EVEQU),
 ];
 
 /// All reasons that this UPF knows.
@@ -157,6 +192,10 @@ impl Urr {
             counted_to_ns: now_ns,
             reported: [0; 4],
             untold: 0,
+            quota_events: 0,
+            events: List::default(),
+            early_events: 0,
+            envelope_ns: None,
         }
     }
 
@@ -186,12 +225,14 @@ impl Urr {
         self.settle(now_ns);
         self.quota_octets = [0; 2];
         self.quota_ns = 0;
+        self.quota_events = 0;
         self.quota_at_ns = now_ns;
         self.is_exhausted = false;
         self.is_invalid = false;
         // That the old ones are over needs no telling any more.
         let of_quotas = UsageReportTrigger::VOLQU
             | UsageReportTrigger::TIMQU
+            | UsageReportTrigger::EVEQU
             | UsageReportTrigger::QUHTI
             | UsageReportTrigger::QUVTI;
         let untold = UsageReportTrigger::from_bits(self.untold);
@@ -211,22 +252,34 @@ impl Urr {
         let volume = self.terms.volume_quota.is_reached(self.quota_octets);
         let quota_ns = self.terms.time_quota.map(seconds);
         let time = quota_ns.is_some_and(|quota_ns| self.quota_ns >= quota_ns);
-        if !self.is_exhausted && !volume && !time {
+        let measures = self.terms.measures(MeasurementMethod::EVENT);
+        let quota_events = self.terms.event_quota.filter(|_| measures);
+        let events = quota_events.is_some_and(|quota| self.quota_events >= quota);
+        if !self.is_exhausted && !volume && !time && !events {
             return (true, UsageReportTrigger::NONE);
         }
         let was_exhausted = std::mem::replace(&mut self.is_exhausted, true);
-        let reason = match (was_exhausted, volume) {
-            (true, _) => ReportingTriggers::NONE,
-            (false, true) => ReportingTriggers::VOLQU,
-            (false, false) => ReportingTriggers::TIMQU,
+        let reason = match (was_exhausted, volume, time) {
+            (true, ..) => ReportingTriggers::NONE,
+            (false, true, _) => ReportingTriggers::VOLQU,
+            (false, false, true) => ReportingTriggers::TIMQU,
+            (false, false, false) => ReportingTriggers::EVEQU,
         };
         (false, self.only_wanted(reason))
     }
 
-    /// Counts a packet; gives why there is something to report, if so.
+    /// Counts a packet; gives why there is something to report, if so. `is_event` says whether the
+    /// packet is an event; none for one that is if traffic starts with it.
     #[inline]
-    pub fn count(&mut self, is_uplink: bool, len: usize, now_ns: u64) -> UsageReportTrigger {
+    pub fn count(
+        &mut self,
+        is_uplink: bool,
+        len: usize,
+        is_event: Option<bool>,
+        now_ns: u64,
+    ) -> UsageReportTrigger {
         let mut reasons = self.advance(now_ns);
+        self.use_envelope(now_ns);
         let way = usize::from(!is_uplink);
         let len = len as u64;
         self.usage.octets[way] += len;
@@ -235,8 +288,14 @@ impl Urr {
         self.usage.last_ns = Some(now_ns);
         self.quota_octets[way] += len;
         self.active_ns = now_ns;
-        if !std::mem::replace(&mut self.is_started, true) {
+        let starts = !std::mem::replace(&mut self.is_started, true);
+        if starts {
             reasons = reasons | ReportingTriggers::START;
+        }
+        let mut full = UsageReportTrigger::NONE;
+        if is_event.unwrap_or(starts) {
+            let (reached, is_full) = self.count_event(now_ns);
+            (reasons, full) = (reasons | reached, is_full);
         }
         if self.terms.volume_threshold.is_reached(self.usage.octets) {
             reasons = reasons | ReportingTriggers::VOLTH;
@@ -245,7 +304,7 @@ impl Urr {
             self.is_exhausted = true;
             reasons = reasons | ReportingTriggers::VOLQU;
         }
-        self.only_wanted(reasons)
+        self.only_wanted(reasons) | full
     }
 
     /// Counts a downlink packet that was dropped.
@@ -263,8 +322,11 @@ impl Urr {
         self.only_wanted(ReportingTriggers::DROTH)
     }
 
-    /// Whether time counts now: traffic has started, or need not.
+    /// Whether time counts now: traffic has started, or need not; or an envelope is open.
     fn is_timed(&self) -> bool {
+        if self.terms.base_interval.is_some() {
+            return self.terms.measures(MeasurementMethod::DURAT) && self.envelope_ns.is_some();
+        }
         let information = MeasurementInformation::from_bits(self.terms.information);
         self.terms.measures(MeasurementMethod::DURAT)
             && (self.is_started || information.contains(MeasurementInformation::ISTM))
@@ -272,6 +334,9 @@ impl Urr {
 
     /// Until when time counts if no packet comes.
     fn timed_until(&self) -> u64 {
+        if let Some(until_ns) = self.envelope_until() {
+            return until_ns;
+        }
         let pause = self.terms.inactivity.map(seconds);
         pause.map_or(u64::MAX, |pause| self.active_ns.saturating_add(pause))
     }
@@ -286,6 +351,9 @@ impl Urr {
             self.quota_ns += passed;
         }
         self.counted_to_ns = now_ns.max(self.counted_to_ns);
+        if self.close_envelope(now_ns) {
+            reasons = reasons | ReportingTriggers::ENVCL;
+        }
         let reached = |limit: Option<u32>, ns| limit.is_some_and(|limit| ns >= seconds(limit));
         if reached(self.terms.time_threshold, self.usage.duration_ns) {
             reasons = reasons | ReportingTriggers::TIMTH;
@@ -355,10 +423,14 @@ impl Urr {
         }
         terms.time_threshold = terms.later_time_threshold.or(terms.time_threshold);
         terms.time_quota = terms.later_time_quota.or(terms.time_quota);
-        if terms.later_volume_quota.is_some() || terms.later_time_quota.is_some() {
+        terms.event_threshold = terms.later_event_threshold.or(terms.event_threshold);
+        terms.event_quota = terms.later_event_quota.or(terms.event_quota);
+        let later = [terms.later_time_quota, terms.later_event_quota];
+        if terms.later_volume_quota.is_some() || later.iter().any(Option::is_some) {
             self.grant(at_ns);
         }
         let passed = std::mem::replace(&mut self.usage, Usage::since(at_ns));
+        self.early_events = u8::try_from(self.events.as_slice().len()).unwrap_or(u8::MAX);
         let before = self.before.map(|before| before.with(&passed));
         self.before = before.or(Some(passed));
     }
@@ -397,6 +469,7 @@ impl Urr {
                 self.quota_at_ns,
             ),
             self.monitoring_ns(now_ns, clock),
+            self.envelope_until(),
         ]
         .into_iter()
         .flatten()
@@ -426,7 +499,8 @@ impl Urr {
         let before = self.before.take();
         let after = std::mem::replace(&mut self.usage, Usage::since(now_ns));
         let is_split = before.is_some();
-        let mut report = |usage: Usage, end_ns, trigger, is_before| {
+        let (early, events) = self.take_events();
+        let mut report = |usage: Usage, events, end_ns, trigger, is_before| {
             for way in 0..2 {
                 self.reported[way] += usage.octets[way];
                 self.reported[2 + way] += usage.packets[way];
@@ -439,13 +513,14 @@ impl Urr {
                 trigger,
                 usage,
                 end_ns,
+                events,
                 is_before,
                 tells,
             }
         };
         let monitored = trigger | UsageReportTrigger::MONIT;
-        let first = before.map(|usage| report(usage, after.start_ns, monitored, Some(true)));
-        let second = report(after, now_ns, trigger, is_split.then_some(false));
+        let first = before.map(|usage| report(usage, early, after.start_ns, monitored, Some(true)));
+        let second = report(after, events, now_ns, trigger, is_split.then_some(false));
         first.into_iter().chain([second])
     }
 

@@ -179,7 +179,9 @@ fn describe(kind: &NfKind) {
         Sharding::By(_) => outln!("can be sharded, by one key"),
         Sharding::Own(_) => outln!("can be sharded, by a key of its own"),
     }
-    if plan.carries_segments {
+    if plan.cuts_segments {
+        outln!("cuts packets into segments that are still to be cut (segments: carry)");
+    } else if plan.carries_segments {
         outln!("takes packets that are still to be cut into segments (segments: carry)");
     }
     for (what, names) in [("drops as", &plan.drop_reasons), ("counts", &plan.counters)] {

@@ -297,6 +297,33 @@ impl<'a> Emission<'a> {
         true
     }
 
+    /// As [`Emission::send`], for a packet that is made of one that is held: it has its tag, and
+    /// `fill` is given the bytes of that one, too.
+    pub fn send_from(
+        &mut self,
+        kept: &Kept,
+        output: u8,
+        len: usize,
+        fill: impl FnOnce(&[u8], &mut [u8]),
+    ) -> bool {
+        if self.room(output) == 0 {
+            return false;
+        }
+        let Some(from) = self.hold.get(kept) else {
+            return false;
+        };
+        let Ok(mut packet) = self.pools.alloc(len) else {
+            self.waits = true;
+            return false;
+        };
+        fill(from.bytes(), packet.bytes_mut());
+        packet.set_tag(from.tag());
+        self.use_room(output);
+        self.hold.note_made(len);
+        self.hold.leaving.push((output, packet));
+        true
+    }
+
     /// Sends a packet that is held by `output`.
     ///
     /// # Errors

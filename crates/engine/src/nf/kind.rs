@@ -104,6 +104,8 @@ pub struct NfPlan {
     ///
     /// [`Packet::offload`]: crate::packet::Packet::offload
     pub carries_segments: bool,
+    /// Whether it makes such packets whole: those behind it get packets as on a wire.
+    pub cuts_segments: bool,
 }
 
 impl Default for NfPlan {
@@ -126,6 +128,7 @@ impl Default for NfPlan {
             sums: Sums::default(),
             changes_no_key: false,
             carries_segments: false,
+            cuts_segments: false,
         }
     }
 }
@@ -240,6 +243,13 @@ impl NfPlan {
     /// ([`NfPlan::carries_segments`]).
     pub fn carries_segments(mut self) -> Self {
         self.carries_segments = true;
+        self
+    }
+
+    /// As one that takes packets of which something is left to a network card, and makes them whole
+    /// ([`NfPlan::cuts_segments`]).
+    pub fn cuts_segments(mut self) -> Self {
+        (self.carries_segments, self.cuts_segments) = (true, true);
         self
     }
 

@@ -130,7 +130,7 @@ pub const KIND: NfKind = NfKind {
     plan: |config, _outputs| {
         checked(config)?;
         let plan = NfPlan::new().sharding(Sharding::Any);
-        Ok(plan.allocates().changes_no_key())
+        Ok(plan.allocates().changes_no_key().carries_segments())
     },
     build: |config, _context| {
         let Config { time, limit } = checked(config)?;

@@ -8,6 +8,7 @@ use crate::nf::NfKind;
 pub mod acl;
 pub mod classify;
 pub mod count;
+pub mod cut;
 pub mod delay;
 #[cfg(test)]
 pub(crate) mod frames;
@@ -24,6 +25,7 @@ pub const KINDS: &[&NfKind] = &[
     &acl::KIND,
     &classify::KIND,
     &count::KIND,
+    &cut::KIND,
     &delay::KIND,
     &macswap::KIND,
     &merge::KIND,
@@ -58,6 +60,7 @@ mod tests {
                 json!({"rules": [to, {"to": "b", "vlan": 5, "dscp": 0}]}),
             ),
             ("count", json!({})),
+            ("cut", json!({})),
             ("delay", json!({"time": "1ms", "limit": 3})),
             ("macswap", json!({})),
             ("merge", json!({})),

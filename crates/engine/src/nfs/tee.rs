@@ -67,7 +67,10 @@ fn plan(config: &serde_json::Value, outputs: &[PortSide]) -> Result<NfPlan, Conf
         ),
         _ => {
             let plan = NfPlan::new().outputs(outputs).allocates();
-            Ok(plan.sharding(Sharding::Any).changes_no_key())
+            Ok(plan
+                .sharding(Sharding::Any)
+                .changes_no_key()
+                .carries_segments())
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::link::Inlet;
+use crate::packet::Offload;
 use catena_shm::ring::Producer;
 
 #[test]
@@ -41,6 +42,28 @@ fn the_smallest_fitting_size_is_used_then_the_next() {
     assert_eq!(pools.alloc(131_072).unwrap().pool(), 3);
     assert_eq!(pools.alloc(131_072).unwrap_err(), DropReason::NoBuffer);
     assert_eq!(pools.alloc(1 << 18).unwrap_err(), DropReason::TooLarge);
+}
+
+#[test]
+fn copies_are_what_their_originals_are() {
+    let mut pools = Pools::new(vec![owner(1, 11, 4)]);
+    let mut packet = pools.alloc(600).unwrap();
+    packet.bytes_mut().fill(7);
+    packet.set_tag(9);
+    for offload in [
+        Offload::NONE,
+        Offload::CHECKSUM,
+        Offload::segments_of(500).unwrap(),
+    ] {
+        packet.set_offload(offload).unwrap();
+        for copy in [pools.copy_of(&packet), pools.copy_like(&packet)].map(Result::unwrap) {
+            assert_eq!(
+                (copy.bytes(), copy.tag(), copy.offload()),
+                (&[7; 600][..], 9, offload)
+            );
+            pools.free(copy);
+        }
+    }
 }
 
 #[test]

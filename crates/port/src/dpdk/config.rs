@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::flows::{self, Flow};
 use super::sys::Rule;
+use crate::offload::Segments;
 use crate::opening::resolve;
 
 /// Longest text that names a device, in bytes.
@@ -72,6 +73,9 @@ pub struct Config {
     /// Have the device check checksums; packets with wrong ones are dropped and counted.
     #[serde(default)]
     check_sums: bool,
+    /// `cut`: packets are whole on both sides of this port. It cannot `carry` others.
+    #[serde(default)]
+    segments: Segments,
     /// Spread flows over the queues by the `outer` or the `inner` headers.
     rss: Option<Rss>,
     /// Packets that the device itself gives to a queue, or marks.
@@ -108,6 +112,10 @@ const IN_POOL: [&str; 5] = [
     "net_vhost",
     "net_af_packet",
 ];
+
+/// Drivers whose peers leave checksums open once they are told that somebody checks them; else DPDK
+/// completes them, or the peer does.
+const OPEN_IF_CHECKED: [&str; 2] = ["net_vhost", "net_virtio"];
 
 /// A socket by which a device and its peer find each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -212,6 +220,11 @@ impl Settings {
         self.device.driver.is_none() && !self.copies
     }
 
+    /// Whether packets come without their pool, and need buffers to be copied into.
+    pub(super) fn sends_copies(&self) -> bool {
+        self.sends && self.is_wrapped
+    }
+
     /// Buffers that the rings hold.
     pub(super) fn rings(&self) -> u32 {
         self.ring * u32::from(self.queues)
@@ -248,6 +261,7 @@ impl Config {
                 "leave out zero-copy: the client copies each packet once",
             ));
         }
+        self.check_offloads(&args, &mut errors);
         let limits = [
             ("queues", self.queues.into(), (1, u32::from(*QUEUES.end()))),
             (
@@ -289,6 +303,26 @@ impl Config {
             Ok(PortRole::of(true, true))
         } else {
             Err(errors)
+        }
+    }
+
+    /// What devices do to packets, and chains want otherwise.
+    fn check_offloads(&self, args: &DeviceArgs, errors: &mut ConfigErrors) {
+        if self.segments == Segments::Carry {
+            errors.push(ConfigError::new(
+                "segments",
+                "DPDK hands over packets of 64 KiB in pieces, and this port takes whole ones",
+                "leave it out, and the device's `tso`, too: the peer cuts what it sends; between \
+                 hosts of this machine, `packet_socket` and `tap` carry",
+            ));
+        }
+        let driver = args.driver.as_deref().unwrap_or_default();
+        if self.check_sums && OPEN_IF_CHECKED.contains(&driver) {
+            errors.push(ConfigError::new(
+                "check_sums",
+                "the peer would leave its checksums open, and nobody would complete them",
+                "leave it out: what comes from this device has its checksums",
+            ));
         }
     }
 
@@ -347,6 +381,18 @@ mod tests {
             (json!({ "device": "net_null0", "mtu": 70_000 }), "mtu"),
             (json!({ "device": "net_null0", "rss": "both" }), "rss"),
             (json!({ "device": "net_null0", "idle": "1s" }), "idle"),
+            (
+                json!({ "device": "net_null0", "segments": "carry" }),
+                "segments",
+            ),
+            (
+                json!({ "device": "net_vhost0,iface=/v", "check_sums": true }),
+                "check_sums",
+            ),
+            (
+                json!({ "device": "virtio_user0,path=/v", "check_sums": true }),
+                "check_sums",
+            ),
             (
                 json!({ "device": "net_null0", "flows": [{ "match": { "ip": 4 }, "queue": 1 }] }),
                 "flows/0/queue",

@@ -20,6 +20,7 @@ pub(super) const COUNTERS: &[&str] = &[
     "no_copy_buffer",
     "ring_full",
     "bad_sum",
+    "lost_buffers",
     "refused",
     "device_missed",
     "device_rx_errors",
@@ -37,6 +38,8 @@ pub(super) struct Counts {
     pub(super) link_down: u64,
     pub(super) ring_full: u64,
     pub(super) bad_sum: u64,
+    /// That the device did not give back.
+    pub(super) lost_buffers: u64,
     /// Of devices that are closed.
     pub(super) past: State,
     /// Of this one, when it was last looked at.
@@ -62,6 +65,7 @@ impl Counts {
             ("no_copy_buffer", lending.no_copy_buffer),
             ("ring_full", counts.ring_full),
             ("bad_sum", counts.bad_sum),
+            ("lost_buffers", counts.lost_buffers),
             ("refused", lending.refused + device.refused),
             ("device_missed", device.missed),
             ("device_rx_errors", device.rx_errors),

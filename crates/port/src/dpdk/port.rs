@@ -103,8 +103,7 @@ impl DpdkPort {
         self.is_up = self.runs && self.counts.now.is_up != 0;
         self.counts.link_up += u64::from(self.is_up);
         self.device = Some(device);
-        self.lending
-            .want_stock(self.settings.sends && self.settings.is_wrapped);
+        self.lending.want_stock(self.settings.sends_copies());
         Ok(())
     }
 
@@ -167,6 +166,10 @@ impl DpdkPort {
             return;
         };
         let state = device.state();
+        let lost = self.lending.posted().saturating_sub(state.empty);
+        if lost > 0 && self.settings.device.driver.is_some() {
+            self.recall(lost);
+        }
         let is_up = self.runs && state.is_up != 0;
         self.counts.link_up += u64::from(is_up && !self.is_up);
         self.counts.link_lost += u64::from(self.is_up && !is_up);
@@ -182,6 +185,18 @@ impl DpdkPort {
         if state.is_removed != 0 || calls && is_lost {
             self.detach();
         }
+    }
+
+    /// The device has lost buffers: it is given others, and what it had comes home.
+    #[cold]
+    fn recall(&mut self, lost: u32) {
+        self.counts.lost_buffers += u64::from(lost);
+        self.give_up_pending();
+        if let Some(device) = &mut self.device {
+            device.recall();
+        }
+        self.lending.take_all();
+        self.lending.want_stock(self.settings.sends_copies());
     }
 
     /// Has a card run, once it has buffers for all its rings: it fills them as it starts.

@@ -16,7 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use catena_shm::pool::PoolMemory;
 
 /// `CATENA_DPDK_ABI`.
-const ABI: u32 = 3;
+const ABI: u32 = 4;
 /// Longest text that says why, in bytes.
 const WHY_LEN: usize = 512;
 const PAGE: u64 = 4096;
@@ -117,6 +117,8 @@ pub(super) struct State {
     pub(super) is_removed: u32,
     pub(super) queues: u32,
     pub(super) mbits: u32,
+    /// Buffers to receive in that it has.
+    pub(super) empty: u32,
 }
 
 /// `struct catena_dpdk`.
@@ -134,6 +136,7 @@ struct Api {
     rx: unsafe extern "C" fn(*mut c_void, *mut Slot, u32) -> u32,
     tx: unsafe extern "C" fn(*mut c_void, *mut Slot, u32) -> u32,
     reap: unsafe extern "C" fn(*mut c_void, *mut u32, u32) -> u32,
+    recall: unsafe extern "C" fn(*mut c_void),
     look: unsafe extern "C" fn(*mut c_void, *mut State),
 }
 
@@ -342,6 +345,12 @@ impl Device {
         // SAFETY: a device that is open, and room for as many as said.
         let filled = unsafe { (self.api.reap)(self.raw.as_ptr(), buffers.as_mut_ptr(), most) };
         &buffers[..filled.min(most) as usize]
+    }
+
+    /// Takes all its buffers back, of a device that keeps none by itself: no card.
+    pub(super) fn recall(&mut self) {
+        // SAFETY: a device that is open.
+        unsafe { (self.api.recall)(self.raw.as_ptr()) }
     }
 
     /// How it is now.

@@ -3,16 +3,12 @@
 //! Between the kernel and a port, both ways. A packet that the kernel hands over with something
 //! left open is either *carried* (it goes through the chain as it is, with a number that says what
 //! is open, [`Offload`](catena_engine::packet::Offload)) or made whole on entry: its checksum
-//! completed ([`crate::packet_socket::complete_checksum`]), or cut apart ([`cut`]). One that has
+//! completed, or cut apart ([`catena_engine::segments`]). One that has
 //! been carried goes back to the kernel with a header made anew of its own headers ([`vnet`]).
 //!
 //! All of it is pure: bytes in, bytes out.
 
-pub(crate) mod cut;
-pub(crate) mod headers;
 pub(crate) mod pending;
-#[cfg(test)]
-mod testing;
 pub(crate) mod vnet;
 
 use schemars::JsonSchema;

@@ -4,8 +4,8 @@
 //! here once, out of the kernel's ring, and cut from here.
 
 use catena_engine::port::RxBurst;
+use catena_engine::segments::Cut;
 
-use super::cut::Cut;
 use super::vnet::{Left, Said};
 
 /// Longest packet that is cut: IP of 64 KiB behind Ethernet and two tags.

@@ -9,10 +9,9 @@
 //! made whole, or refused. References: virtio 1.2 (5.1.6), `virtio_net.h`.
 
 use catena_engine::packet::Offload;
+use catena_engine::segments::{Cut, Headers, TCP, UDP};
 
-use super::cut::Cut;
-use super::headers::{Headers, TCP, UDP};
-use crate::packet_socket::frame::{self, Checksum, RxInfo};
+use crate::packet_socket::frame::{Checksum, RxInfo};
 
 /// Bytes of the header.
 pub(crate) const LEN: usize = 10;
@@ -159,15 +158,6 @@ pub(crate) fn header_of(packet: &[u8], offload: Offload) -> [u8; LEN] {
     header[0] = NEEDS_CHECKSUM;
     header[1] = kind;
     header
-}
-
-/// Completes the checksum of a packet whose headers say where it lies; false if they do not.
-pub(crate) fn complete(packet: &mut [u8]) -> bool {
-    let Some(headers) = Headers::of(packet) else {
-        return false;
-    };
-    let offset = headers.checksum_offset();
-    frame::complete_checksum(packet, headers.l4, offset).is_ok()
 }
 
 #[cfg(test)]

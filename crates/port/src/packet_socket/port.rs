@@ -245,7 +245,12 @@ impl Port for PacketSocketPort {
     }
 
     fn reap(&mut self, _buffers: &mut Buffers<'_>, now: Nanos) {
-        if self.socket.is_none() && self.attachment.is_back(&self.config.interface, now) {
+        if self.socket.is_none()
+            && self
+                .attachment
+                .is_back(&self.config.interface, now)
+                .is_some()
+        {
             let opened = open_socket(&self.config, self.queues);
             self.socket = self.attachment.regained(opened);
         }

@@ -33,6 +33,12 @@ pub enum TapError {
         /// The interface.
         name: String,
     },
+    /// The interface that was there has gone, or another one has come in its place.
+    #[error("TAP interface '{name}' was deleted while it was attached to")]
+    Gone {
+        /// The interface.
+        name: String,
+    },
     /// The name holds a byte that no interface name can hold.
     #[error("interface name '{name}' is not valid: no '/', ':', space or control character")]
     InvalidName {

@@ -15,13 +15,14 @@ use catena_engine::port::{
     Buffers, CapabilitySet, Port, PortError, PortKind, PortNeeds, PortRole, RxBurst, RxState,
     TxBurst,
 };
+use catena_engine::segments::complete;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::options::{INTERFACE_NAME_LEN_MAX, Options};
 use super::sys::Tap;
 use crate::attachment::{self, Attachment};
-use crate::offload::vnet::{self, Left, Said, complete, header_of};
+use crate::offload::vnet::{self, Left, Said, header_of};
 use crate::offload::{CARRIED_LEN_MIN, COUNTERS, QUEUES_MAX, Segments};
 use crate::opening::{failed, parse, refused};
 use crate::packet_socket::frame::complete_checksum;
@@ -129,7 +130,8 @@ pub const KIND: PortKind = PortKind {
             multi_queue: opening.queues > 1,
             vnet_header: carries,
         };
-        let tap = attach(&config, &config.name, options)?;
+        let tap = Tap::open(&config.name, options).map_err(failed)?;
+        let tap = set_up(&config, tap, options)?;
         Ok(Box::new(TapPort {
             name: tap.name().to_owned(),
             tap: Some(tap),
@@ -148,9 +150,8 @@ pub const KIND: PortKind = PortKind {
     },
 };
 
-/// Opens a queue of the interface `name`, and has the interface be as the configuration says.
-fn attach(config: &Config, name: &str, options: Options) -> Result<Tap, PortError> {
-    let tap = Tap::open(name, options).map_err(failed)?;
+/// Has the interface be as the configuration says.
+fn set_up(config: &Config, tap: Tap, options: Options) -> Result<Tap, PortError> {
     if options.vnet_header {
         tap.take_offloads().map_err(failed)?;
     } else {
@@ -354,8 +355,11 @@ impl Port for TapPort {
     }
 
     fn reap(&mut self, _buffers: &mut Buffers<'_>, now: Nanos) {
-        if self.tap.is_none() && self.attachment.is_back(&self.name, now) {
-            let opened = attach(&self.config, &self.name, self.options);
+        if self.tap.is_none()
+            && let Some(index) = self.attachment.is_back(&self.name, now)
+        {
+            let opened = Tap::attach_to(&self.name, index, self.options).map_err(failed);
+            let opened = opened.and_then(|tap| set_up(&self.config, tap, self.options));
             self.tap = self.attachment.regained(opened);
         }
     }

@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::options::{INTERFACE_NAME_LEN_MAX, Options, TapError, VNET_HEADER_LEN};
@@ -73,6 +74,23 @@ impl Tap {
         };
         tap.agree(options)?;
         Ok(tap)
+    }
+
+    /// As [`Tap::open`], but for the interface of that name and index: none is created, and another
+    /// one is left alone. The kernel makes one where there is none, so one that was deleted since
+    /// somebody looked would come back, and keep whoever makes it anew from doing so.
+    ///
+    /// # Errors
+    ///
+    /// [`TapError::Gone`] if another one has the name now, or none had: then none has it again.
+    pub fn attach_to(name: &str, index: u32, options: Options) -> Result<Self, TapError> {
+        let tap = Self::open(name, options)?;
+        let control = tap.control()?;
+        match name_to_index(&control, &tap.name) {
+            Ok(found) if found == index => Ok(tap),
+            // With its only queue, one that was made just now goes, too.
+            _ => Err(TapError::Gone { name: tap.name }),
+        }
     }
 
     /// What an interface is stays with it, as long as anybody has it or it is there by itself

@@ -5,6 +5,7 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #define ALLOW_EXPERIMENTAL_API
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +43,7 @@ static void note_item(FILE *file, const char *name, const struct rte_flow_item *
 	note_bytes(file, (const uint8_t *)item->mask + at, len);
 }
 
-static uint32_t note(const char *what, const struct rte_flow_attr *attr,
+static uint32_t note(uint16_t port, const char *what, const struct rte_flow_attr *attr,
 		     const struct rte_flow_item *item, const struct rte_flow_action *action)
 {
 	FILE *file = fopen(getenv("CATENA_TEST_RULES"), "a");
@@ -74,7 +75,11 @@ static uint32_t note(const char *what, const struct rte_flow_attr *attr,
 				((const struct rte_flow_action_queue *)action->conf)->index);
 		} else if (action->type == RTE_FLOW_ACTION_TYPE_RSS) {
 			const struct rte_flow_action_rss *spread = action->conf;
-			fprintf(file, " spread=%u level=%u", spread->queue_num, spread->level);
+			struct rte_eth_dev_info info;
+			(void)rte_eth_dev_info_get(port, &info);
+			bool can = (spread->types & ~info.flow_type_rss_offloads) == 0;
+			fprintf(file, " spread=%u level=%u %s", spread->queue_num, spread->level,
+				spread->types != 0 && can ? "as it can" : "as it cannot");
 		}
 	}
 	fprintf(file, "\n");
@@ -86,8 +91,7 @@ int rte_flow_validate(uint16_t port, const struct rte_flow_attr *attr,
 		      const struct rte_flow_item items[], const struct rte_flow_action actions[],
 		      struct rte_flow_error *error)
 {
-	(void)port;
-	(void)note("ask", attr, items, actions);
+	(void)note(port, "ask", attr, items, actions);
 	if (attr->priority <= 9)
 		return 0;
 	return rte_flow_error_set(error, ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_PRIORITY, NULL,
@@ -99,7 +103,7 @@ struct rte_flow *rte_flow_create(uint16_t port, const struct rte_flow_attr *attr
 				 const struct rte_flow_action actions[],
 				 struct rte_flow_error *error)
 {
-	uint32_t id = note("do", attr, items, actions);
+	uint32_t id = note(port, "do", attr, items, actions);
 	(void)error;
 	if (id != 0)
 		(void)rte_eth_add_rx_callback(port, 0, mark, (void *)(uintptr_t)id);

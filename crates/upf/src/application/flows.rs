@@ -37,7 +37,7 @@ pub const SESSION_HELLO_COUNT: usize = 4;
 /// Longest hello that is looked into.
 pub const HELLO_LEN_MAX: usize = 4096;
 /// How long a hello waits for its next part.
-const HELLO_NS: u64 = 10_000_000_000;
+pub(super) const HELLO_NS: u64 = 10_000_000_000;
 
 const WORDS: usize = 6;
 /// The word behind the marks: which sides have sent their end, a bit each; and in the upper half
@@ -78,7 +78,7 @@ impl Connection {
         Self(std::array::from_fn(|word| entry.key(word)))
     }
 
-    const fn session(&self) -> u64 {
+    pub(super) const fn session(&self) -> u64 {
         self.0[WORDS - 1]
     }
 }
@@ -126,6 +126,19 @@ pub struct Flows {
     /// Most connections of a session.
     session_limit: usize,
     hellos: Vec<Hello>,
+}
+
+/// Has the oldest of hellos in parts give way to another one of a session, if there are as many as
+/// there may be: of its own ones where it has as many as a session may.
+pub(super) fn make_way<T>(hellos: &mut Vec<T>, is_own: impl Fn(&T) -> bool) {
+    let own = hellos.iter().filter(|one| is_own(one)).count();
+    let oldest = match own < SESSION_HELLO_COUNT {
+        true => (hellos.len() >= HELLO_COUNT).then_some(0),
+        false => hellos.iter().position(is_own),
+    };
+    if let Some(oldest) = oldest {
+        hellos.remove(oldest);
+    }
 }
 
 /// Forgets that a session has a connection.
@@ -289,15 +302,7 @@ impl Flows {
     pub fn keep(&mut self, of: Connection, next: u32, bytes: &[u8], now_ns: u64) {
         let waits = |one: &Hello| now_ns.saturating_sub(one.came_ns) < HELLO_NS;
         self.hellos.retain(|one| one.of != of && waits(one));
-        let is_own = |one: &Hello| one.of.session() == of.session();
-        let own = self.hellos.iter().filter(|one| is_own(one)).count();
-        let oldest = match own < SESSION_HELLO_COUNT {
-            true => (self.hellos.len() == HELLO_COUNT).then_some(0),
-            false => self.hellos.iter().position(is_own),
-        };
-        if let Some(oldest) = oldest {
-            self.hellos.remove(oldest);
-        }
+        make_way(&mut self.hellos, |one| one.of.session() == of.session());
         if bytes.len() < HELLO_LEN_MAX {
             self.hellos.push(Hello {
                 of,

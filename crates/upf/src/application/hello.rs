@@ -1,8 +1,8 @@
 //! Whom a connection is to: the server's name in a TLS hello, or host and path of an HTTP request.
 //!
 //! On a packet's way, between its session and its PDR, for segments of UEs whose sessions have
-//! applications. Nothing is decrypted; QUIC, whose hello is, is not looked into. What ends before
-//! the name is [`Seen::Incomplete`]. Specification: RFC 8446 4.1.2, RFC 6066 3, RFC 9112 3.
+//! applications, and for hellos that [`quic`](super::quic) has put together. What ends before the
+//! name is [`Seen::Incomplete`]. Specification: RFC 8446 4.1.2, RFC 6066 3, RFC 9112 3.
 
 /// What the data of a connection say at their beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +83,24 @@ fn hello(data: &[u8]) -> Seen<'_> {
     let is_whole = data.len() >= record;
     let bytes = &data[..record.min(data.len())];
     // A record that says that it is shorter than a hello's header has nothing behind it.
-    let bytes = bytes.get(6..).unwrap_or_default();
+    named(bytes.get(6..).unwrap_or_default(), is_whole)
+}
+
+/// Looks at the beginning of a handshake that has no records around it, as QUIC's.
+pub fn look_at_handshake(data: &[u8]) -> Seen<'_> {
+    match data {
+        [CLIENT_HELLO, high, middle, low, ..] => {
+            let len = [*high, *middle, *low].into_iter();
+            let len = len.fold(0, |all, byte| all << 8 | usize::from(byte));
+            named(&data[1..], data.len() >= 4 + len)
+        }
+        [] | [CLIENT_HELLO, ..] => Seen::Incomplete,
+        _ => Seen::Nothing,
+    }
+}
+
+/// The name in a hello, from behind its type on.
+fn named(bytes: &[u8], is_whole: bool) -> Seen<'_> {
     match name_in(&mut Rest { bytes }) {
         Some(Some(name)) if !name.is_empty() => Seen::Tls(name),
         Some(_) => Seen::Nameless,

@@ -67,6 +67,7 @@ impl Known {
             session: 3,
             now_ns: 1,
             marks: Marks::default(),
+            named: Marks::default(),
         };
         look.learn(&inner, is_uplink, [super::number(VIDEO)].into_iter());
         look.is_of(super::number(VIDEO), &inner, is_uplink)

@@ -130,6 +130,12 @@ pub struct Image<'a> {
 }
 
 impl<'a> Image<'a> {
+    /// The session's slice; 0 for none.
+    #[inline]
+    pub fn slice(&self) -> u32 {
+        Fields::<Head>::slice().get(self.bytes)
+    }
+
     /// The image at the front of `bytes`; none of memory that is none.
     #[inline]
     pub fn new(bytes: &'a mut [u8]) -> Option<Self> {

@@ -47,7 +47,7 @@ fn counting(id: &[u8]) -> (Smf, u32) {
         let pdr = &mut session.pdrs.last_mut().unwrap().pdr;
         assert!(pdr.urr_ids.push(urr_id));
         let mut urr = Urr::new(urr_id, terms, 0);
-        urr.count(true, 100, 0);
+        urr.count(true, 100, None, 0);
         session.urrs.push(urr);
     }
     session.link().unwrap();

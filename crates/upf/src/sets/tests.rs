@@ -5,6 +5,7 @@ use catena_wire::pfcp::value::Time;
 use catena_wire::pfcp::value::address::{
     AlternativeSmfIpAddress, CpIpAddress, FSeid, NodeId, SmfSetId,
 };
+use catena_wire::pfcp::value::flags::CpFunctionFeatures;
 use catena_wire::pfcp::{Full, Header, Writer};
 
 use super::*;
@@ -155,6 +156,72 @@ fn what_is_to_be_done_with_many_takes_turns_and_is_answered_at_its_end() {
     );
     assert_eq!(upf.next_message(), None);
     smf.assert_nothing_is_left();
+}
+
+/// A set that is being ended gets sessions anew: those that its SMF establishes behind its request
+/// are not meant.
+#[test]
+fn sessions_that_begin_behind_a_set_deletion_stay() {
+    let mut smf = Smf::with_room(1000);
+    for _ in 0..990 {
+        of_set(&mut smf, 1, b"g");
+    }
+    let delete = |sequence| {
+        let kind = MessageType::SESSION_SET_DELETION_REQUEST;
+        let header = Header::new(kind, None, sequence);
+        let request = message(&header, |writer| {
+            writer.put(key::NODE_ID, &OWN)?;
+            put_csid(writer, &[0, 1])
+        });
+        request.unwrap()
+    };
+    smf.upf.datagram(&delete(0x9000), SMF, 0);
+    assert!(smf.upf.session_count() > 500, "it takes turns");
+    // Slots that come next, and slots that were free already.
+    let new = [1, 1, 2].map(|csid| of_set(&mut smf, csid, b"g"));
+    while smf.upf.wake(1) == Some(1) {}
+    assert!(smf.upf.next_message().is_some());
+    assert_eq!(smf.upf.session_count(), 3);
+    assert!(
+        new.iter()
+            .all(|seid| smf.upf.store.slot_of(*seid).is_some())
+    );
+    // A successor goes on counting.
+    smf.upf =
+        crate::public_failures::sized(1000, "10.45.0.0/16", "4KiB", Some(smf.upf.into_memory()));
+    let newer = of_set(&mut smf, 1, b"g");
+    smf.upf.datagram(&delete(0x9001), SMF, 0);
+    while smf.upf.wake(1) == Some(1) {}
+    assert_eq!(smf.upf.session_count(), 1, "that of another set");
+    assert_eq!(smf.upf.store.slot_of(newer), None);
+}
+
+/// Until an association takes another one's place, what its SMF says of itself is for both.
+#[test]
+fn an_update_while_an_association_is_replaced_is_not_lost() {
+    let mut smf = Smf::with_room(1000);
+    for _ in 0..990 {
+        of_set(&mut smf, 1, b"g");
+    }
+    let ask = |smf: &mut Smf, kind, sequence, fill: fn(&mut Writer<'_>) -> Result<(), Full>| {
+        let header = Header::new(kind, None, sequence);
+        smf.upf.datagram(&message(&header, fill).unwrap(), SMF, 0);
+    };
+    let kind = MessageType::ASSOCIATION_SETUP_REQUEST;
+    ask(&mut smf, kind, 0x9000, |writer| {
+        writer.put(key::NODE_ID, &OWN)?;
+        writer.put(key::RECOVERY_TIME_STAMP, &Time(1))
+    });
+    assert!(smf.upf.session_count() > 0, "it takes turns");
+    let kind = MessageType::ASSOCIATION_UPDATE_REQUEST;
+    ask(&mut smf, kind, 0x9001, |writer| {
+        writer.put(key::NODE_ID, &OWN)?;
+        writer.put(key::CP_FUNCTION_FEATURES, &CpFunctionFeatures::LOAD)
+    });
+    while smf.upf.wake(1) == Some(1) {}
+    assert_eq!(smf.upf.session_count(), 0);
+    let features = smf.upf.store.association(0).features;
+    assert_eq!(features, CpFunctionFeatures::LOAD.bits());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use catena_wire::pfcp::value::address::{Allocation, FTeid};
 use catena_wire::pfcp::value::flags::{ReportType, UsageReportTrigger};
 use catena_wire::pfcp::{Cause, Full, Group, Header, IeType, MessageType, View, Writer, key};
 
-use super::scenario::{Answer, Expect, Report, UsageReport};
+use super::scenario::{Answer, Expect, RateStatus, Report, UsageReport};
 use super::{Player, RECOVERY, requests};
 use crate::node::message;
 
@@ -101,7 +101,12 @@ impl Player {
             _ => IeType::USAGE_REPORT_MODIFICATION,
         };
         let reports: Vec<_> = ies.groups(group).collect();
-        compare_reports(&reports, &expected.usage)
+        compare_reports(&reports, &expected.usage)?;
+        let found = rates(&ies).map_err(wrong)?;
+        match found == expected.rates {
+            true => Ok(()),
+            false => Err(format!("{found:?} instead of {:?}", expected.rates)),
+        }
     }
 
     /// Notes what the UPF chose.
@@ -194,6 +199,21 @@ impl Player {
     }
 }
 
+/// What an answer tells of packet rates.
+fn rates(ies: &Group<'_>) -> Result<Vec<RateStatus>, catena_wire::pfcp::Refusal> {
+    let deletion = ies.groups(IeType::PACKET_RATE_STATUS_REPORT);
+    let all = deletion.chain(ies.groups(IeType::PACKET_RATE_STATUS_REPORT_MODIFICATION));
+    let one = |group: Group<'_>| {
+        let status = group.require(key::PACKET_RATE_STATUS)?;
+        Ok(RateStatus {
+            qer: group.require(key::QER_ID)?.0,
+            ul: status.ul.map(|left| left.packets),
+            dl: status.dl.map(|left| left.packets),
+        })
+    };
+    all.map(one).collect()
+}
+
 fn compare_reports(found: &[Group<'_>], expected: &[UsageReport]) -> Result<(), String> {
     if found.len() != expected.len() {
         return Err(format!(
@@ -229,6 +249,7 @@ fn compare_report(group: &Group<'_>, expected: &UsageReport) -> Result<(), Strin
     if detected != expected.application.as_ref().map(String::as_bytes) {
         return Err(format!("it is of application {detected:?}"));
     }
+    let events = group.each(key::TIME_STAMP).count() as u64;
     let pairs = [
         ("ul", expected.ul, volume.ul),
         ("dl", expected.dl, volume.dl),
@@ -238,6 +259,7 @@ fn compare_report(group: &Group<'_>, expected: &UsageReport) -> Result<(), Strin
             expected.seconds.map(u64::from),
             duration.map(|duration| duration.0.into()),
         ),
+        ("events", expected.events, Some(events)),
     ];
     match pairs
         .iter()

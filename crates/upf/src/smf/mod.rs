@@ -7,6 +7,7 @@
 
 mod answers;
 pub mod port;
+pub(crate) mod quic;
 mod requests;
 pub mod scenario;
 pub mod simulation;

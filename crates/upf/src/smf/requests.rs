@@ -3,20 +3,23 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use catena_wire::pfcp::value::address::{Allocation, FSeid, FTeid, NodeId, UeIpAddress};
-use catena_wire::pfcp::value::detection::{MacAddresses, PfdContents, SdfFilter, Strings};
+use catena_wire::pfcp::value::detection::{MacAddresses, PfdContents, SNssai, SdfFilter, Strings};
 use catena_wire::pfcp::value::flags::{
     ApplyAction, EthernetFilterProperties, MeasurementInformation, MeasurementMethod,
-    ReportingTriggers, SessionModificationRequestFlags,
+    QerControlIndications, ReportingTriggers, SessionModificationRequestFlags,
 };
 use catena_wire::pfcp::value::forwarding::{
     DestinationInterface, OuterHeaderCreation, OuterHeaderRemoval, OuterHeaders,
     RedirectInformation, RemovedHeader, SourceInterface, VlanTag,
 };
 use catena_wire::pfcp::value::node::PdnType;
-use catena_wire::pfcp::value::qos::{BitRates, GateStatus, PacketRates, Qfi, Rate};
-use catena_wire::pfcp::value::usage::{DroppedDlTraffic, Volume};
+use catena_wire::pfcp::value::qos::{
+    BitRates, GateStatus, PacketRateStatus, PacketRates, Qfi, Rate, Remaining,
+};
+use catena_wire::pfcp::value::usage::{DroppedDlTraffic, TimeQuotaMechanism, Volume};
 use catena_wire::pfcp::value::{
-    BarId, FarId, Milliseconds, NotificationDelay, PdrId, QerId, Seconds, TrafficEndpointId, UrrId,
+    BarId, FarId, Milliseconds, NotificationDelay, PdrId, QerId, Seconds, Time, TrafficEndpointId,
+    UrrId,
 };
 use catena_wire::pfcp::{Full, IeType, Writer, key};
 
@@ -67,6 +70,8 @@ pub(super) fn establishment(
         v6,
     };
     writer.put(key::F_SEID, &f_seid)?;
+    let slice = rules.slice.map(|(sst, sd)| SNssai { sst, sd: Some(sd) });
+    writer.put_some(key::S_NSSAI, slice.as_ref())?;
     let ethernet = rules.ethernet.then_some(PdnType::ETHERNET);
     let pdn_type = rules.unstructured.then_some(PdnType::NON_IP).or(ethernet);
     writer.put_some(key::PDN_TYPE, pdn_type.as_ref())?;
@@ -147,6 +152,11 @@ pub(super) fn modification(
     for id in &rules.query_urrs {
         writer.group(IeType::QUERY_URR, |writer| {
             writer.put(key::URR_ID, &UrrId(*id))
+        })?;
+    }
+    for id in &rules.query_rates {
+        writer.group(IeType::QUERY_PACKET_RATE_STATUS, |writer| {
+            writer.put(key::QER_ID, &QerId(*id))
         })?;
     }
     let inactivity = rules.inactivity.map(Seconds);
@@ -473,10 +483,10 @@ fn qer(writer: &mut Writer<'_>, rule: &QerRule) -> Result<(), Full> {
         dl_open: rule.dl_open,
     };
     writer.put(key::GATE_STATUS, &gates)?;
-    let rates = rule
-        .mbr_kbps
-        .map(|[ul_kbps, dl_kbps]| BitRates { ul_kbps, dl_kbps });
-    writer.put_some(key::MBR, rates.as_ref())?;
+    for (key, rates) in [(key::MBR, rule.mbr_kbps), (key::GBR, rule.gbr_kbps)] {
+        let rates = rates.map(|[ul_kbps, dl_kbps]| BitRates { ul_kbps, dl_kbps });
+        writer.put_some(key, rates.as_ref())?;
+    }
     let packets = rule.packet_rate.map(|rule| {
         let rate = |packets: Option<u16>| {
             let unit = rule.unit;
@@ -491,6 +501,23 @@ fn qer(writer: &mut Writer<'_>, rule: &QerRule) -> Result<(), Full> {
     let window = rule.window_ms.map(Milliseconds);
     writer.put_some(key::AVERAGING_WINDOW, window.as_ref())?;
     writer.put_some(key::PACKET_RATE, packets.as_ref())?;
+    let status = rule.rate_status.map(|rule| {
+        let left = |packets: Option<u16>| {
+            packets.map(|packets| Remaining {
+                packets,
+                additional: None,
+            })
+        };
+        let until = u64::from(Time::from_unix_epoch(rule.until).0) << 32;
+        PacketRateStatus {
+            ul: left(rule.ul),
+            dl: left(rule.dl),
+            validity_time: Some(until),
+        }
+    });
+    writer.put_some(key::PACKET_RATE_STATUS, status.as_ref())?;
+    let flags = rule.tells_rate.then_some(QerControlIndications::RCSR);
+    writer.put_some(key::QER_CONTROL_INDICATIONS, flags.as_ref())?;
     writer.put_some(key::QFI, rule.qfi.map(Qfi).as_ref())
 }
 
@@ -500,9 +527,13 @@ fn urr(writer: &mut Writer<'_>, rule: &UrrRule) -> Result<(), Full> {
         true => MeasurementMethod::DURAT,
         false => MeasurementMethod::NONE,
     };
+    let event = match rule.event {
+        true => MeasurementMethod::EVENT,
+        false => MeasurementMethod::NONE,
+    };
     writer.put(
         key::MEASUREMENT_METHOD,
-        &(duration | MeasurementMethod::VOLUM),
+        &(duration | event | MeasurementMethod::VOLUM),
     )?;
     let triggers = triggers(&rule.triggers).filter(|triggers| triggers.count() > 0);
     writer.put_some(key::REPORTING_TRIGGERS, triggers.as_ref())?;
@@ -523,6 +554,15 @@ fn urr(writer: &mut Writer<'_>, rule: &UrrRule) -> Result<(), Full> {
         key::QUOTA_VALIDITY_TIME,
         rule.validity.map(Seconds).as_ref(),
     )?;
+    writer.put_some(key::EVENT_THRESHOLD, rule.event_threshold.as_ref())?;
+    writer.put_some(key::EVENT_QUOTA, rule.event_quota.as_ref())?;
+    let continuous = rule.continuous.map(|interval| (0, interval));
+    let period = continuous.or(rule.discrete.map(|interval| (1, interval)));
+    let mechanism = period.map(|(interval_type, interval)| TimeQuotaMechanism {
+        interval_type,
+        interval,
+    });
+    writer.put_some(key::TIME_QUOTA_MECHANISM, mechanism.as_ref())?;
     let dropped = rule.dropped_packets.map(|packets| DroppedDlTraffic {
         packets: Some(packets),
         octets: None,

@@ -12,7 +12,7 @@ mod rules;
 
 pub use rules::{
     Action, BarRule, CopyRule, EndpointRule, FarRule, FrameRule, PacketRateRule, PdrRule, QerRule,
-    Rules, Side, UrrRule,
+    RateStatusRule, Rules, Side, UrrRule,
 };
 
 /// A scenario.
@@ -182,12 +182,18 @@ pub struct Packets {
     pub flag: Option<Flag>,
     /// They are TLS hellos to this server; to nobody if it is empty.
     pub tls: Option<String>,
+    /// They are QUIC hellos to this server, in Initials.
+    pub quic: Option<String>,
+    /// Whether these are of version 2.
+    #[serde(default)]
+    pub quic_v2: bool,
     /// Bytes in front of a hello's server name.
     #[serde(default)]
     pub padding: u16,
     /// They are HTTP requests to this host for this target.
     pub http: Option<[String; 2]>,
-    /// A hello or request comes in segments of at most so many bytes, the first one first.
+    /// A hello or request comes in segments of at most so many bytes, the first one first; of QUIC
+    /// in Initials, the last one first.
     pub segment: Option<usize>,
     /// Port of the data network's host; 7 if left out.
     #[serde(default = "seven")]
@@ -284,12 +290,27 @@ pub struct Answer {
     /// Its usage reports.
     #[serde(default)]
     pub usage: Vec<UsageReport>,
+    /// Its reports of packet rates.
+    #[serde(default)]
+    pub rates: Vec<RateStatus>,
     /// The metric of its Load Control Information.
     pub load: Option<u8>,
 }
 
 const fn accepted() -> u8 {
     1
+}
+
+/// Packet Rate Status of a QER.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RateStatus {
+    /// QER ID.
+    pub qer: u32,
+    /// Packets that may still be sent, uplink.
+    pub ul: Option<u16>,
+    /// Packets that may still be sent, downlink.
+    pub dl: Option<u16>,
 }
 
 /// A Session Report Request.
@@ -324,6 +345,8 @@ pub struct UsageReport {
     pub packets: Option<u64>,
     /// Duration in seconds.
     pub seconds: Option<u32>,
+    /// How many events it tells the times of.
+    pub events: Option<u64>,
     /// Application ID of its Application Detection Information.
     pub application: Option<String>,
 }

@@ -60,6 +60,7 @@ fn what_is_held_outlives_an_apply() {
         "repetition",
         "volume-threshold",
         "packet-rate",
+        "guarantees",
         "traffic-endpoints",
         "unstructured",
         "ethernet",
@@ -135,6 +136,7 @@ fn what_was_dropped_has_a_named_reason() {
     assert_eq!(drops("gates", "gate_closed"), 2);
     assert_eq!(drops("gates", "rate_exceeded"), 10);
     assert_eq!(drops("quota", "quota_exhausted"), 2);
+    assert_eq!(drops("ceilings", "ceiling_exceeded"), 10 + 10 + 3);
     assert_eq!(drops("filters", "far_drop"), 1);
     assert_eq!(drops("filters", "no_pdr"), 1);
     assert_eq!(drops("tunnels", "unknown_teid"), 1);

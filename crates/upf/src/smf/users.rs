@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::scenario::{Expect, Flag, Leaving, Packets};
-use super::{Known, Player, tcp, wire};
+use super::{Known, Player, quic, tcp, wire};
 use crate::reassembly::Part;
 
 /// The link-local address of a UE that has no prefix yet.
@@ -73,6 +73,11 @@ impl Player {
         }
         if packets.opaque {
             return vec![wire::opaque(packets.bytes, number)];
+        }
+        if let Some(name) = &packets.quic {
+            let initials = quic::initials(name, packets, number).into_iter();
+            let packet = |bytes: Vec<u8>| wire::datagram(from, to, &bytes)[14..].to_vec();
+            return initials.map(packet).collect();
         }
         let Some(data) = tcp::data(packets, number) else {
             let user = wire::user_packet(from, to, packets, number);

@@ -21,6 +21,8 @@ impl Urr {
         let terms = U::terms();
         let quota = terms.then(T::volume_quota()).get(record);
         let has_time = terms.then(T::time_quota()).get(record).is_some();
+        let method = MeasurementMethod::from_bits(terms.then(T::method()).get(record));
+        let has_time = has_time || method.contains(MeasurementMethod::EVENT);
         let is_exhausted = U::is_exhausted().get(record);
         if !is_exhausted && !has_time && !quota.is_reached(U::quota_octets().get(record)) {
             return (true, UsageReportTrigger::NONE);
@@ -31,20 +33,21 @@ impl Urr {
         allowed
     }
 
-    /// As [`Urr::count`], of a record where it lies; and whether traffic starts with the packet.
+    /// As [`Urr::count`], of a record where it lies; and whether traffic, or an envelope, starts
+    /// with the packet.
     #[inline]
     pub fn count_at(
         record: &mut [u8],
-        is_uplink: bool,
-        len: usize,
+        (is_uplink, len, is_event): (bool, usize, Option<bool>),
         now_ns: u64,
     ) -> (UsageReportTrigger, bool) {
         if Self::count_plainly(record, is_uplink, len, now_ns) {
             return (UsageReportTrigger::NONE, false);
         }
         let mut urr = Self::load(record);
-        let starts = !urr.is_started;
-        let trigger = urr.count(is_uplink, len, now_ns);
+        let (was_started, was_open) = (urr.is_started, urr.envelope_ns.is_some());
+        let trigger = urr.count(is_uplink, len, is_event, now_ns);
+        let starts = !was_started || (!was_open && urr.envelope_ns.is_some());
         urr.store(record);
         (trigger, starts)
     }
@@ -62,7 +65,7 @@ impl Urr {
         quota[way] += len;
         let method = MeasurementMethod::from_bits(terms.then(T::method()).get(record));
         let is_plain = U::is_started().get(record)
-            && !method.contains(MeasurementMethod::DURAT)
+            && !method.intersects(MeasurementMethod::DURAT | MeasurementMethod::EVENT)
             && terms.then(T::time_threshold()).get(record).is_none()
             && terms.then(T::time_quota()).get(record).is_none();
         let threshold = terms.then(T::volume_threshold()).get(record);

@@ -32,15 +32,18 @@ fn a_volume_threshold_reports_and_begins_again() {
     let mut urr = urr(ReportingTriggers::VOLTH, |terms| {
         terms.volume_threshold = total(1000);
     });
-    assert_eq!(urr.count(true, 600, S), UsageReportTrigger::NONE);
-    assert_eq!(urr.count(false, 600, 2 * S), UsageReportTrigger::VOLTH);
+    assert_eq!(urr.count(true, 600, None, S), UsageReportTrigger::NONE);
+    assert_eq!(
+        urr.count(false, 600, None, 2 * S),
+        UsageReportTrigger::VOLTH
+    );
     let report = urr.report(UsageReportTrigger::VOLTH, 2 * S).next().unwrap();
     assert_eq!((report.sequence, report.usage.octets), (0, [600, 600]));
     assert_eq!(
         (report.usage.first_ns, report.usage.last_ns),
         (Some(S), Some(2 * S))
     );
-    assert_eq!(urr.count(true, 600, 3 * S), UsageReportTrigger::NONE);
+    assert_eq!(urr.count(true, 600, None, 3 * S), UsageReportTrigger::NONE);
     assert_eq!(urr.sequence, 1);
 }
 
@@ -50,7 +53,7 @@ fn a_used_up_quota_stops_packets_until_a_new_one_is_granted() {
         terms.volume_quota = total(1000);
     });
     assert_eq!(urr.allows(), (true, UsageReportTrigger::NONE));
-    assert_eq!(urr.count(true, 1500, 0), UsageReportTrigger::VOLQU);
+    assert_eq!(urr.count(true, 1500, None, 0), UsageReportTrigger::VOLQU);
     assert_eq!(
         urr.allows(),
         (false, UsageReportTrigger::NONE),
@@ -58,7 +61,7 @@ fn a_used_up_quota_stops_packets_until_a_new_one_is_granted() {
     );
     urr.grant(S);
     assert!(urr.allows().0);
-    assert_eq!(urr.count(true, 999, S), UsageReportTrigger::NONE);
+    assert_eq!(urr.count(true, 999, None, S), UsageReportTrigger::NONE);
 }
 
 #[test]
@@ -78,13 +81,13 @@ fn time_counts_from_the_first_packet_and_pauses_without_traffic() {
         terms.inactivity = Some(4);
     });
     assert_eq!(urr.next_ns(0, CLOCK), None, "nothing counts yet");
-    urr.count(true, 1, 5 * S);
+    urr.count(true, 1, None, 5 * S);
     // Four seconds count, then it pauses until the packet at 20 s.
     urr.wake(9 * S, CLOCK);
-    urr.count(true, 1, 20 * S);
+    urr.count(true, 1, None, 20 * S);
     assert_eq!(urr.usage.duration_ns, 4 * S);
-    urr.count(true, 1, 23 * S);
-    assert_eq!(urr.count(true, 1, 26 * S), UsageReportTrigger::TIMTH);
+    urr.count(true, 1, None, 23 * S);
+    assert_eq!(urr.count(true, 1, None, 26 * S), UsageReportTrigger::TIMTH);
     let report = urr
         .report(UsageReportTrigger::TIMTH, 26 * S)
         .next()
@@ -108,7 +111,7 @@ fn timers_say_when_they_are_due() {
         terms.time_quota = Some(1000);
     });
     assert_eq!(urr.next_ns(0, CLOCK), Some(30 * S));
-    assert_eq!(urr.count(true, 1, S), UsageReportTrigger::START);
+    assert_eq!(urr.count(true, 1, None, S), UsageReportTrigger::START);
     for (at, trigger) in [
         (21, UsageReportTrigger::STOPT),
         (31, UsageReportTrigger::QUHTI),
@@ -137,7 +140,7 @@ fn a_limit_that_is_reached_wakes_nobody_again() {
         terms.time_threshold = Some(10);
         terms.time_quota = Some(10);
     });
-    urr.count(true, 1, 0);
+    urr.count(true, 1, None, 0);
     assert_eq!(urr.next_ns(0, CLOCK), Some(10 * S));
     assert_eq!(urr.wake(10 * S, CLOCK), UsageReportTrigger::NONE);
     assert_eq!(urr.next_ns(10 * S, CLOCK), None);
@@ -159,9 +162,12 @@ fn a_monitoring_time_splits_usage_into_two_reports() {
         terms.later_volume_threshold = total(500);
     });
     assert_eq!(urr.next_ns(0, CLOCK), Some(60 * S));
-    urr.count(true, 700, 30 * S);
+    urr.count(true, 700, None, 30 * S);
     assert_eq!(urr.wake(60 * S, CLOCK), UsageReportTrigger::NONE);
-    assert_eq!(urr.count(false, 500, 61 * S), UsageReportTrigger::VOLTH);
+    assert_eq!(
+        urr.count(false, 500, None, 61 * S),
+        UsageReportTrigger::VOLTH
+    );
     let reports: Vec<_> = urr.report(UsageReportTrigger::VOLTH, 61 * S).collect();
     let parts: Vec<_> = reports
         .iter()
@@ -182,12 +188,12 @@ fn a_second_monitoring_time_keeps_what_was_before_the_first() {
     let mut urr = urr(ReportingTriggers::VOLTH, |terms| {
         terms.monitoring_time = Some(CLOCK.seconds(0) + 60);
     });
-    urr.count(true, 700, 30 * S);
+    urr.count(true, 700, None, 30 * S);
     urr.wake(60 * S, CLOCK);
-    urr.count(false, 300, 70 * S);
+    urr.count(false, 300, None, 70 * S);
     urr.terms.monitoring_time = Some(CLOCK.seconds(0) + 120);
     urr.wake(120 * S, CLOCK);
-    urr.count(true, 50, 130 * S);
+    urr.count(true, 50, None, 130 * S);
     assert_eq!(urr.counted(), [750, 300, 2, 1]);
     let reports: Vec<_> = urr.report(UsageReportTrigger::IMMER, 130 * S).collect();
     let [before, after] = [reports[0].usage, reports[1].usage];
@@ -204,9 +210,9 @@ fn a_second_monitoring_time_keeps_what_was_before_the_first() {
 #[test]
 fn a_monitoring_time_in_the_past_ends_what_was_counted() {
     let mut urr = urr(ReportingTriggers::VOLTH, |_| {});
-    urr.count(true, 700, 30 * S);
+    urr.count(true, 700, None, 30 * S);
     urr.report(UsageReportTrigger::IMMER, 40 * S).for_each(drop);
-    urr.count(true, 10, 50 * S);
+    urr.count(true, 10, None, 50 * S);
     urr.terms.monitoring_time = Some(CLOCK.seconds(0) + 20);
     urr.wake(55 * S, CLOCK);
     let reports: Vec<_> = urr.report(UsageReportTrigger::IMMER, 60 * S).collect();
@@ -229,7 +235,7 @@ fn timed(quota_s: u32, threshold_s: u32) -> Urr {
 #[test]
 fn what_a_report_finds_used_up_is_among_its_triggers() {
     let mut urr = timed(10, 10);
-    urr.count(true, 1, 0);
+    urr.count(true, 1, None, 0);
     let early = urr.report(UsageReportTrigger::IMMER, 4 * S).next().unwrap();
     assert_eq!(early.trigger, UsageReportTrigger::IMMER);
     let (immer, timqu) = (UsageReportTrigger::IMMER, UsageReportTrigger::TIMQU);
@@ -248,7 +254,7 @@ fn what_a_report_finds_used_up_is_among_its_triggers() {
 #[test]
 fn a_quota_of_time_counts_from_its_grant_on() {
     let mut urr = timed(60, 150);
-    urr.count(true, 1, 0);
+    urr.count(true, 1, None, 0);
     assert_eq!(urr.wake(60 * S, CLOCK), UsageReportTrigger::TIMQU);
     urr.report(UsageReportTrigger::TIMQU, 60 * S).for_each(drop);
     urr.grant(200 * S);
@@ -293,7 +299,7 @@ fn a_reason_that_nobody_asked_for_is_not_reported() {
     let mut urr = urr(ReportingTriggers::PERIO, |terms| {
         terms.volume_threshold = total(1);
     });
-    assert_eq!(urr.count(true, 100, 0), UsageReportTrigger::NONE);
+    assert_eq!(urr.count(true, 100, None, 0), UsageReportTrigger::NONE);
 }
 
 #[test]
@@ -345,7 +351,7 @@ proptest! {
                 if allowed {
                     passed[way] += len as u64;
                     passed[2 + way] += 1;
-                    trigger = trigger | urr.count(way == 0, len, now_ns);
+                    trigger = trigger | urr.count(way == 0, len, None, now_ns);
                 }
             } else if step == 4 {
                 urr.grant(now_ns);
@@ -412,7 +418,7 @@ proptest! {
                     trigger = urr.wake(now_ns, CLOCK);
                 }
                 if packet {
-                    trigger = trigger | urr.count(true, 1, now_ns);
+                    trigger = trigger | urr.count(true, 1, None, now_ns);
                 }
                 if trigger != UsageReportTrigger::NONE {
                     urr.report(trigger, now_ns).for_each(drop);
@@ -428,11 +434,16 @@ proptest! {
     /// A record is counted where it lies as its URR is as a value, whatever there is to reach.
     #[test]
     fn a_record_is_counted_as_its_urr(
-        packets in proptest::collection::vec((any::<bool>(), 1usize..2000, 0..3 * S), 1..60),
+        packets in proptest::collection::vec(
+            (any::<bool>(), 1usize..2000, any::<Option<bool>>(), 0..3 * S),
+            1..60,
+        ),
         threshold in proptest::option::of(1u64..40_000),
         quota in proptest::option::of(1u64..40_000),
         times in proptest::option::of((1u32..20, 1u32..20)),
         has_duration: bool,
+        events in proptest::option::of((1u32..8, 1u32..20)),
+        periods in proptest::option::of((any::<bool>(), 1u32..5)),
     ) {
         let mut wanted = urr(known_triggers(), |terms| {
             terms.volume_threshold.dl = threshold;
@@ -441,19 +452,28 @@ proptest! {
             terms.time_quota = times.map(|(_, second)| second);
             if !has_duration {
                 terms.method = MeasurementMethod::VOLUM.bits();
+            } else if let Some((is_discrete, interval)) = periods {
+                (terms.is_discrete, terms.base_interval) = (is_discrete, Some(interval));
+            }
+            if let Some((threshold, quota)) = events {
+                terms.method |= MeasurementMethod::EVENT.bits();
+                (terms.event_threshold, terms.event_quota) = (Some(threshold), Some(quota));
             }
         });
         let mut record = vec![0; Urr::LEN];
         wanted.store(&mut record);
         let mut now_ns = 0;
-        for (is_uplink, len, passed_ns) in packets {
+        for (is_uplink, len, is_event, passed_ns) in packets {
             now_ns += passed_ns;
             let allowed = wanted.allows();
             prop_assert_eq!(Urr::allows_at(&mut record), allowed);
             if allowed.0 {
-                let starts = !wanted.is_started;
-                let trigger = wanted.count(is_uplink, len, now_ns);
-                let counted = Urr::count_at(&mut record, is_uplink, len, now_ns);
+                let (was_started, was_open) = (wanted.is_started, wanted.envelope_ns.is_some());
+                let trigger = wanted.count(is_uplink, len, is_event, now_ns);
+                let opens = !was_open && wanted.envelope_ns.is_some();
+                let starts = !was_started || opens;
+                let passed = (is_uplink, len, is_event);
+                let counted = Urr::count_at(&mut record, passed, now_ns);
                 prop_assert_eq!(counted, (trigger, starts));
             }
             prop_assert_eq!(Urr::load(&record), wanted);

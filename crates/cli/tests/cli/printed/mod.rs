@@ -29,6 +29,7 @@ const PAGES: &[&str] = &[
     "docs/guide/getting-started.md",
     "docs/guide/install.md",
     "docs/guide/measuring.md",
+    "docs/guide/nat44.md",
     "docs/guide/pcs.md",
     "docs/guide/pon.md",
     "docs/guide/ports.md",

@@ -2,7 +2,8 @@
 //!
 //! A port that carries segments (`segments: carry`) gives the chain packets that are still to be
 //! cut and summed. That goes for links without a copy, NFs whose plans say so, and ports that carry
-//! segments, too; what stands in the way is told at the port, whose file says it.
+//! segments, too; what stands in the way is told at the port, whose file says it. Behind an NF that
+//! cuts them anything may stand.
 
 use super::links::{LinkDraft, Links};
 use super::nodes::{Draft, Drafts, Part};
@@ -54,7 +55,7 @@ fn obstacle(
         if let Some(found) = refuses(&drafts[node]) {
             return Some(found);
         }
-        if drafts[node].is_port() && node != port {
+        if node != port && ends_there(&drafts[node]) {
             continue;
         }
         let leaving = links.links.iter().zip(trust);
@@ -62,7 +63,8 @@ fn obstacle(
             if !stays_whole(link, *trust) {
                 let (from, to) = (drafts[node].name, drafts[link.to.node].name);
                 let what = format!("the link {from} -> {to} copies packets as they are on a wire");
-                return Some((what, "have it share memory (trust: shared)".into()));
+                let instead = format!("have it share memory (trust: shared), {}", cut_before(to));
+                return Some((what, instead));
             }
             if !std::mem::replace(&mut seen[link.to.node], true) {
                 ahead.push(link.to.node);
@@ -79,6 +81,16 @@ fn stays_whole(link: &LinkDraft, trust: Option<Trust>) -> bool {
     trust.is_none_or(|trust| trust == Trust::Shared && !is_tcp)
 }
 
+/// Whether no packet goes on from there with something left open.
+fn ends_there(draft: &Draft<'_>) -> bool {
+    let cuts = matches!(&draft.part, Part::Nf { plan: Some(plan), .. } if plan.cuts_segments);
+    draft.is_port() || cuts
+}
+
+fn cut_before(name: &str) -> String {
+    format!("or put an NF of type cut in front of {name}")
+}
+
 fn refuses(draft: &Draft<'_>) -> Option<(String, String)> {
     let name = draft.name;
     let takes_whole = format!("{name} takes packets only as they are on a wire");
@@ -89,11 +101,15 @@ fn refuses(draft: &Draft<'_>) -> Option<(String, String)> {
             Some((what, "leave it out".into()))
         }
         Part::Port { role: Some(_), .. } => {
-            Some((takes_whole, format!("have {name} carry segments, too")))
+            let instead = format!("have {name} carry segments, too, {}", cut_before(name));
+            Some((takes_whole, instead))
         }
         Part::Nf {
             plan: Some(plan), ..
-        } if !plan.carries_segments => Some((takes_whole, format!("leave out {name}"))),
+        } if !plan.carries_segments => Some((
+            takes_whole,
+            format!("leave out {name}, {}", cut_before(name)),
+        )),
         // What is unknown of it is an error of its own.
         Part::Port { .. } | Part::Nf { .. } => None,
     }

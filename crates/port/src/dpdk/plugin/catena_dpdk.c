@@ -44,7 +44,7 @@
 #include <rte_spinlock.h>
 #include <rte_version.h>
 
-#define CATENA_DPDK_ABI 3
+#define CATENA_DPDK_ABI 4
 #define QUEUES_MAX 16
 #define BURST 256
 /* Ethernet header and checksum. */
@@ -117,6 +117,7 @@ struct catena_dpdk_state {
 	uint32_t is_removed;
 	uint32_t queues;
 	uint32_t mbits;
+	uint32_t empty; /* buffers to receive in that it has */
 };
 
 struct catena_dpdk {
@@ -131,6 +132,7 @@ struct catena_dpdk {
 	uint32_t (*rx)(void *, struct catena_dpdk_slot *, uint32_t count);
 	uint32_t (*tx)(void *, struct catena_dpdk_slot *, uint32_t count);
 	uint32_t (*reap)(void *, uint32_t *buffers, uint32_t count);
+	void (*recall)(void *);
 	void (*look)(void *, struct catena_dpdk_state *);
 };
 
@@ -142,6 +144,7 @@ struct device {
 	uint16_t rx_queues, tx_queues, rx_next, tx_next;
 	struct catena_dpdk_rule *rules;
 	uint32_t rule_count, rss;
+	uint64_t spreads; /* RTE_ETH_RSS_*: by what it can tell flows apart */
 	struct rte_device *bus_device;
 	uint8_t *memory;
 	uint64_t memory_len;
@@ -491,12 +494,10 @@ static void hide_memory(struct device *d)
 	}
 }
 
-static uint64_t rss_types(uint32_t rss, uint64_t offered)
+/* By which headers flows are spread, as far as the device can. */
+static uint64_t rss_types(uint64_t offered)
 {
-	uint64_t types = RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_SCTP;
-	if (rss & RSS_INNER)
-		types |= RTE_ETH_RSS_LEVEL_INNERMOST;
-	return types & offered;
+	return offered & (RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_SCTP);
 }
 
 /* ---- rules: packets that the device itself tells apart ---- */
@@ -601,7 +602,7 @@ static void act(struct flow *f, const struct device *d, const struct catena_dpdk
 	} else {
 		for (uint16_t q = 0; q < d->rx_queues; q++)
 			f->queues[q] = q;
-		f->spread.types = RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_TCP;
+		f->spread.types = rss_types(d->spreads);
 		f->spread.level = d->rss & RSS_INNER ? 2 : 0;
 		f->spread.queue = f->queues;
 		f->spread.queue_num = d->rx_queues;
@@ -619,6 +620,12 @@ static int apply_rules(struct device *d, bool is_question, char *why, size_t len
 		struct flow f = {0};
 		struct rte_flow_error error = {0};
 		int result = 0;
+		bool is_spread = d->rules[i].queue == ANY && d->rx_queues > 1;
+		if (is_spread && rss_types(d->spreads) == 0) {
+			snprintf(why, len, "does not spread flows over queues: write `queue` in rule "
+				 "%u of `flows`", i + 1);
+			return -1;
+		}
 		expect_headers(&f, &d->rules[i]);
 		act(&f, d, &d->rules[i]);
 		if (is_question)
@@ -645,6 +652,7 @@ static int set_up(struct device *d, const struct catena_dpdk_device *asked, char
 	int error = rte_eth_dev_info_get(d->id, &info);
 	if (error != 0)
 		return say(why, len, "cannot be asked what it is", error), -1;
+	d->spreads = info.flow_type_rss_offloads;
 	uint32_t most = RTE_MIN(info.max_rx_queues, info.max_tx_queues);
 	if (asked->queues > most) {
 		snprintf(why, len, "has %u queues at most: write `queues: %u`", most, most);
@@ -670,14 +678,14 @@ static int set_up(struct device *d, const struct catena_dpdk_device *asked, char
 	}
 	if (asked->rss != 0) {
 		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
-		conf.rx_adv_conf.rss_conf.rss_hf =
-			rss_types(asked->rss, info.flow_type_rss_offloads);
-		if ((conf.rx_adv_conf.rss_conf.rss_hf & ~RTE_ETH_RSS_LEVEL_MASK) == 0) {
+		conf.rx_adv_conf.rss_conf.rss_hf = rss_types(d->spreads);
+		if (asked->rss & RSS_INNER)
+			conf.rx_adv_conf.rss_conf.rss_hf |= RTE_ETH_RSS_LEVEL_INNERMOST;
+		if (rss_types(d->spreads) == 0) {
 			snprintf(why, len, "does not spread flows over queues: leave out `rss`");
 			return -1;
 		}
-		if ((asked->rss & RSS_INNER) &&
-		    !(info.flow_type_rss_offloads & RTE_ETH_RSS_LEVEL_INNERMOST)) {
+		if ((asked->rss & RSS_INNER) && !(d->spreads & RTE_ETH_RSS_LEVEL_INNERMOST)) {
 			snprintf(why, len, "knows no headers inside tunnels: write `rss: outer`");
 			return -1;
 		}
@@ -1062,6 +1070,20 @@ static uint32_t reap(void *device, uint32_t *buffers, uint32_t count)
 	return n;
 }
 
+/* Afterwards it has no buffer any more, as if it were new. A software device keeps none between two
+ * calls, unless it has lost it: DPDK 22.11 forgets the pieces of a memif's packet that has no end. */
+static void recall(void *device)
+{
+	struct device *d = device;
+	enter(d);
+	rte_spinlock_lock(&d->lock);
+	d->others_count = 0;
+	rte_spinlock_unlock(&d->lock);
+	d->ready_count = d->done_count = 0;
+	for (uint32_t i = 0; i < d->buffers && !d->copies; i++)
+		bind_header(d, i);
+}
+
 static void look(void *device, struct catena_dpdk_state *state)
 {
 	struct device *d = device;
@@ -1084,6 +1106,9 @@ static void look(void *device, struct catena_dpdk_state *state)
 	state->too_long = d->too_long;
 	state->copied_packets = d->copied_packets;
 	state->copied_bytes = d->copied_bytes;
+	/* Given back by others, a buffer is no less there than one that waits. */
+	state->empty = d->ready_count + d->done_count +
+		       __atomic_load_n(&d->others_count, __ATOMIC_ACQUIRE);
 }
 
 static const char *driver_dir(void)
@@ -1104,5 +1129,6 @@ __attribute__((visibility("default"))) const struct catena_dpdk catena_dpdk = {
 	.rx = rx,
 	.tx = tx,
 	.reap = reap,
+	.recall = recall,
 	.look = look,
 };

@@ -12,6 +12,8 @@ use serde::Deserialize;
 pub struct Rules {
     /// The SMF's SEID.
     pub session: u64,
+    /// S-NSSAI: SST and SD.
+    pub slice: Option<(u8, u32)>,
     /// PDN Type: Ethernet.
     #[serde(default)]
     pub ethernet: bool,
@@ -54,6 +56,9 @@ pub struct Rules {
     /// Remove Traffic Endpoint.
     #[serde(default)]
     pub remove_endpoints: Vec<u8>,
+    /// Query Packet Rate Status, of QERs.
+    #[serde(default)]
+    pub query_rates: Vec<u32>,
     /// Remove PDR.
     #[serde(default)]
     pub remove_pdrs: Vec<u16>,
@@ -260,12 +265,31 @@ pub struct QerRule {
     pub dl_open: bool,
     /// MBR, uplink and downlink, in kbit/s.
     pub mbr_kbps: Option<[u64; 2]>,
+    /// GBR, uplink and downlink, in kbit/s.
+    pub gbr_kbps: Option<[u64; 2]>,
     /// Averaging Window, in ms.
     pub window_ms: Option<u32>,
     /// Packet Rate, of one direction or both.
     pub packet_rate: Option<PacketRateRule>,
+    /// Packet Rate Status: what is left from elsewhere.
+    pub rate_status: Option<RateStatusRule>,
+    /// QER Control Indications: RCSR.
+    #[serde(default)]
+    pub tells_rate: bool,
     /// QFI.
     pub qfi: Option<u8>,
+}
+
+/// Packet Rate Status.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RateStatusRule {
+    /// Packets uplink.
+    pub ul: Option<u16>,
+    /// Packets downlink.
+    pub dl: Option<u16>,
+    /// Until when, in seconds since 1970.
+    pub until: u32,
 }
 
 /// Packet Rate.
@@ -294,6 +318,17 @@ pub struct UrrRule {
     /// Measurement Method: duration beside volume.
     #[serde(default)]
     pub duration: bool,
+    /// Measurement Method: events beside volume.
+    #[serde(default)]
+    pub event: bool,
+    /// Event Threshold.
+    pub event_threshold: Option<u32>,
+    /// Event Quota.
+    pub event_quota: Option<u32>,
+    /// Time Quota Mechanism: Base Time Interval, of continuous time periods.
+    pub continuous: Option<u32>,
+    /// Time Quota Mechanism: Base Time Interval, of discrete time periods.
+    pub discrete: Option<u32>,
     /// Reporting Triggers, by their names in the specification.
     #[serde(default)]
     pub triggers: Vec<String>,

@@ -6,21 +6,25 @@ const ETHERNET_LEN: usize = 14;
 const TAG_LEN: usize = 4;
 /// Tags that are looked behind: a service tag and a customer's.
 const TAGS_MAX: usize = 2;
-pub(super) const TCP: u8 = 6;
-pub(super) const UDP: u8 = 17;
+/// Protocol number of TCP.
+pub const TCP: u8 = 6;
+/// Protocol number of UDP.
+pub const UDP: u8 = 17;
 const UDP_LEN: usize = 8;
 
 /// The headers of a TCP or UDP packet that fills its frame and is no fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Headers {
-    pub(super) is_v6: bool,
-    pub(super) protocol: u8,
+pub struct Headers {
+    /// Whether it is IPv6, else IPv4.
+    pub is_v6: bool,
+    /// [`TCP`] or [`UDP`].
+    pub protocol: u8,
     /// Offset of the IP header.
-    pub(super) l3: usize,
+    pub l3: usize,
     /// Offset of the TCP or UDP header: where the checksum begins.
-    pub(super) l4: usize,
+    pub l4: usize,
     /// Offset of the payload.
-    pub(super) payload: usize,
+    pub payload: usize,
 }
 
 pub(super) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
@@ -30,7 +34,7 @@ pub(super) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
 
 impl Headers {
     /// Those of `packet`; none if it is anything else. IPv6 with extension headers is, too.
-    pub(crate) fn of(packet: &[u8]) -> Option<Self> {
+    pub fn of(packet: &[u8]) -> Option<Self> {
         let mut l3 = ETHERNET_LEN;
         let mut ether_type = u16_at(packet, l3 - 2)?;
         for _ in 0..TAGS_MAX {
@@ -78,12 +82,12 @@ impl Headers {
     }
 
     /// Where the checksum lies, from the start of what it covers.
-    pub(super) fn checksum_offset(self) -> usize {
+    pub fn checksum_offset(self) -> usize {
         if self.protocol == TCP { 16 } else { 6 }
     }
 
     /// The sum of the addresses, the protocol and a transport length.
-    pub(super) fn pseudo(self, packet: &[u8], len: usize) -> Sum {
+    fn pseudo(self, packet: &[u8], len: usize) -> Sum {
         let addresses = if self.is_v6 {
             self.l3 + 8..self.l3 + 40
         } else {
@@ -93,4 +97,25 @@ impl Headers {
         let len = Sum::of_u32(u32::try_from(len).unwrap_or(u32::MAX));
         Sum::of(&packet[addresses]) + len + Sum::of_u16(self.protocol.into())
     }
+
+    /// Computes the checksum of `packet`, which has these headers.
+    pub(super) fn put_checksum(self, packet: &mut [u8]) {
+        let at = self.l4 + self.checksum_offset();
+        packet[at..at + 2].fill(0);
+        let sum = self.pseudo(packet, packet.len() - self.l4) + Sum::of(&packet[self.l4..]);
+        // Zero says in UDP that there is no checksum; all ones are the same number (RFC 768).
+        let checksum = match sum.checksum() {
+            0 => 0xffff,
+            other => other,
+        };
+        packet[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+    }
+}
+
+/// Completes the checksum of a packet whose headers say where it lies; false if they do not.
+pub fn complete(packet: &mut [u8]) -> bool {
+    let headers = Headers::of(packet);
+    headers
+        .inspect(|headers| headers.put_checksum(packet))
+        .is_some()
 }

@@ -1,22 +1,27 @@
-//! Packets for the tests of this folder: large ones, as a host hands them to a network card.
+//! Packets for tests of NFs and ports: large ones, as a host hands them to a network card.
+//!
+//! Not part of a chain.
 
 use catena_wire::checksum::Sum;
 
 /// What kind of packet.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Shape {
-    pub(crate) is_v6: bool,
-    pub(crate) is_tcp: bool,
+pub struct Shape {
+    /// IPv6, else IPv4.
+    pub is_v6: bool,
+    /// TCP, else UDP.
+    pub is_tcp: bool,
     /// VLAN tags.
-    pub(crate) tags: usize,
+    pub tags: usize,
     /// Words of IPv4 and of TCP options.
-    pub(crate) options: usize,
-    pub(crate) payload: usize,
+    pub options: usize,
+    /// Bytes of payload.
+    pub payload: usize,
 }
 
 /// A packet with the sum of its pseudo header where its checksum will be. Sequence numbers and
 /// identifications are about to wrap; ACK, PSH, FIN and CWR are set.
-pub(crate) fn packet(shape: Shape) -> Vec<u8> {
+pub fn packet(shape: Shape) -> Vec<u8> {
     let Shape {
         is_v6,
         is_tcp,

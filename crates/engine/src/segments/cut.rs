@@ -18,7 +18,7 @@ const CWR: u8 = 0x80;
 
 /// A packet that is being cut apart; its bytes are elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cut {
+pub struct Cut {
     headers: Headers,
     /// Payload bytes in all, and in a segment.
     bytes: usize,
@@ -31,7 +31,7 @@ pub(crate) struct Cut {
 impl Cut {
     /// Into segments of `size` bytes of payload; none for what is no TCP or UDP packet, or would be
     /// too many.
-    pub(crate) fn of(packet: &[u8], size: usize) -> Option<Self> {
+    pub fn of(packet: &[u8], size: usize) -> Option<Self> {
         let headers = Headers::of(packet)?;
         let bytes = packet.len() - headers.payload;
         if size < SIZE_MIN {
@@ -48,7 +48,7 @@ impl Cut {
     }
 
     /// Bytes of the next segment, headers included; none if all have been cut off.
-    pub(crate) fn next_len(&self) -> Option<usize> {
+    pub fn next_len(&self) -> Option<usize> {
         (self.next < self.count).then(|| self.headers.payload + self.payload_len())
     }
 
@@ -57,12 +57,12 @@ impl Cut {
     }
 
     /// Goes on to the one behind the next segment.
-    pub(crate) fn skip(&mut self) {
+    pub fn skip(&mut self) {
         self.next += 1;
     }
 
     /// Writes the next segment of `packet` to `to`, which has [`Cut::next_len`] bytes.
-    pub(crate) fn write(&mut self, packet: &[u8], to: &mut [u8]) {
+    pub fn write(&mut self, packet: &[u8], to: &mut [u8]) {
         let Headers {
             l3, l4, payload, ..
         } = self.headers;
@@ -85,15 +85,7 @@ impl Cut {
         } else {
             put(to, l4 + 4, transport_len);
         }
-        let at = l4 + self.headers.checksum_offset();
-        to[at..at + 2].fill(0);
-        let sum = self.headers.pseudo(to, transport_len) + Sum::of(&to[l4..]);
-        // Zero says in UDP that there is no checksum; all ones are the same number (RFC 768).
-        let checksum = match sum.checksum() {
-            0 => 0xffff,
-            other => other,
-        };
-        to[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+        self.headers.put_checksum(to);
         self.next += 1;
     }
 

@@ -6,8 +6,9 @@ use catena_wire::dissect::{Dissected, Transport};
 use catena_wire::{ipv4, tcp, udp};
 use proptest::prelude::*;
 
-use super::super::testing::{Shape, packet};
 use super::Cut;
+use crate::segments::complete;
+use crate::segments::testing::{Shape, packet};
 
 fn shapes() -> impl Strategy<Value = Shape> {
     (any::<[bool; 2]>(), 0..3_usize, 0..4_usize, 1..20_000_usize).prop_map(
@@ -89,6 +90,7 @@ proptest! {
         let mut bytes = packet(Shape { payload: 60, ..shape });
         bytes[at] = value;
         bytes.truncate(len);
+        complete(&mut bytes.clone());
         for segment in cut_apart(&bytes, size).unwrap_or_default() {
             prop_assert!(segment.len() <= bytes.len());
         }
@@ -109,4 +111,19 @@ fn there_is_a_most_of_segments_and_fragments_are_not_cut() {
     whole[20] |= 0x20;
     assert!(Cut::of(&whole, 1000).is_none());
     assert!(Sum::of(&[]).checksum() == 0xffff);
+}
+
+#[test]
+fn an_open_checksum_is_completed() {
+    let mut whole = packet(Shape {
+        is_tcp: true,
+        is_v6: true,
+        payload: 77,
+        ..Shape::default()
+    });
+    assert!(complete(&mut whole));
+    let found = Dissected::parse(&whole).unwrap();
+    let read = tcp::View::parse(&whole[found.l4..]).unwrap();
+    assert!(read.checksum_is_valid(&found.ip.unwrap().addresses));
+    assert!(!complete(&mut [0; 60]));
 }

@@ -1,0 +1,366 @@
+//! Peers of memif and vhost-user that write what no honest one would. What DPDK and the port drop,
+//! the chain outlives without a worker's end. What DPDK 22.11 falls over ends the ports' worker,
+//! which is succeeded; the NFs beside it live on, every buffer comes home, and an honest peer is
+//! served.
+
+use rustix::event::EventfdFlags;
+
+use super::guest::{self, Guest, Talk};
+use super::memif::{self, Call, Listener, Memif, Way};
+use super::peer::{Memory, Peer as _, bell, connected, is_served, outlives, wait};
+use super::support::*;
+use super::*;
+
+/// What comes from the peer goes to a sink, and packets go to it all the time.
+pub(crate) fn between(device: &str) -> String {
+    let plugin = PLUGIN.as_ref().unwrap().display();
+    format!(
+        "
+ports:
+  left: {{ dpdk: {{ device: \"{device}\", plugin: \"{plugin}\" }} }}
+  in:   {{ generator: {{ rate: 20kpps, size: 64 }} }}
+  out:  {{ sink: {{}} }}
+nfs:
+  to-left: {{ type: count }}
+  to-out:  {{ type: macswap }}
+links:
+  - in -> to-left -> left
+  - left -> to-out -> out
+run: {{ mode: process }}
+"
+    )
+}
+
+fn deaths(status: &Value) -> u64 {
+    number(&status["deaths"])
+}
+
+/// The chain at its end: as often as said its ports were succeeded, and nobody else ever was.
+fn assert_deaths(status: &Value, of_ports: u64) {
+    assert_conserved(status);
+    assert_eq!(deaths(status), of_ports, "{status:#}");
+    for worker in workers(status) {
+        let restarts = number(&worker["restarts"]);
+        let expected = if worker["name"] == "ports" {
+            of_ports
+        } else {
+            0
+        };
+        assert_eq!(restarts, expected, "{status:#}");
+    }
+}
+
+fn until_full(chain: &Running) {
+    let full = |now: &Value| counter(now, "left", "ring_full");
+    let before = full(&chain.until("a status", |_| true));
+    chain.until("what has no room is dropped", |now| full(now) > before);
+}
+
+fn honest(socket: &Path) -> Option<Memif> {
+    Memif::call(socket, EventfdFlags::NONBLOCK)
+}
+
+type Write<P> = (&'static str, fn(&P));
+
+/// DPDK bounds these, or the port does.
+const DROPPED: [Write<Memif>; 5] = [
+    ("lengths that no buffer holds, and none", |peer| {
+        let lens = [0, 1, 0xffff, 0x1_0000, u32::MAX];
+        peer.describe(peer.sends_by(), |slot, desc| memif::Desc {
+            len: lens[usize::from(slot) % lens.len()],
+            ..desc
+        });
+        peer.advance(memif::RING);
+    }),
+    ("a packet without an end", |peer| {
+        peer.describe(peer.sends_by(), |_, desc| memif::Desc {
+            flags: memif::NEXT,
+            ..desc
+        });
+        peer.advance(memif::RING);
+    }),
+    ("more descriptors than the ring has", |peer| {
+        peer.advance(0x8001);
+    }),
+    ("fewer than before", |peer| peer.advance(u16::MAX)),
+    ("flags that there are none", |peer| {
+        peer.describe(peer.sends_by(), |_, desc| memif::Desc {
+            flags: 0xfffe,
+            ..desc
+        });
+        peer.advance(1);
+    }),
+];
+
+#[test]
+fn what_is_dropped_of_a_memif_costs_its_port_nothing_for_long() {
+    if !can_run("what_is_dropped_of_a_memif_costs_its_port_nothing_for_long") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("m");
+    let chain = Running::start("dpdk-dropped", &between(&memif(0, "server", &socket)));
+    for (what, write) in DROPPED {
+        let peer = connected(|| honest(&socket));
+        write(&peer);
+        assert!(outlives(what, &peer), "{what}: {}", chain.stderr());
+        drop(peer);
+        is_served(what, &chain, || honest(&socket));
+    }
+    // Room that is none: nothing can come, and what should is dropped.
+    let peer = connected(|| honest(&socket));
+    peer.describe(peer.receives_by(), |_, desc| memif::Desc { len: 0, ..desc });
+    peer.take();
+    until_full(&chain);
+    drop(peer);
+    misspeak(&socket);
+    is_served("messages without sense", &chain, || honest(&socket));
+    assert_deaths(&chain.stop(), 0);
+}
+
+/// Says what the protocol does not have, or not then, or not with these numbers.
+fn misspeak(socket: &Path) {
+    let memory = Memory::new(memif::MEMORY_LEN);
+    let region = |index| memif::add_region(index, memif::MEMORY_LEN);
+    let ring = |index| memif::add_ring(Way::FromCaller, index, 0, memif::LOG2_RING);
+    let connect = memif::message(memif::CONNECT, &[]);
+    let version = memif::message(memif::INIT, &[&[9, 9], &[0; 5]]);
+    let stranger = memif::message(memif::INIT, &[&[0, 2], &[9; 4], &[0]]);
+    let known = |more: &[Vec<u8>]| [&[memif::init()], more].concat();
+    for said in [
+        vec![connect],
+        vec![version],
+        vec![stranger],
+        vec![memif::message(99, &[])],
+        vec![memif::init()[..5].to_vec()],
+        known(&[region(300)]),
+        known(&[region(1)]),
+        known(&[region(0), region(0)]),
+        known(&[region(0), ring(9)]),
+        known(&[region(0), ring(u16::MAX)]),
+    ] {
+        wait("it listens to the end", || {
+            let Some(call) = Call::new(socket) else {
+                return false;
+            };
+            let answers = said.iter().map(|said| call.say(said, &memory.fd()));
+            // All are heard, but perhaps for the last one.
+            answers
+                .take_while(|answer| *answer == Some(memif::ACK))
+                .count()
+                + 1
+                >= said.len()
+        });
+    }
+}
+
+/// DPDK 22.11 goes where these point.
+const FATAL: [Write<Memif>; 5] = [
+    ("memory that was never given", |peer| {
+        peer.describe(peer.sends_by(), |_, desc| memif::Desc { region: 7, ..desc });
+        peer.advance(1);
+    }),
+    ("a place behind the memory", |peer| {
+        let offset = u32::MAX;
+        peer.describe(peer.sends_by(), |_, desc| memif::Desc { offset, ..desc });
+        peer.advance(1);
+    }),
+    ("room behind the memory", |peer| {
+        let offset = u32::MAX;
+        peer.describe(peer.receives_by(), |_, desc| memif::Desc { offset, ..desc });
+    }),
+    ("memory that is taken away", |peer| {
+        peer.memory.cut(4096);
+        peer.advance(1);
+    }),
+    // Nobody rings it: whoever reads it waits for ever, until the supervisor has enough of it.
+    ("a bell that blocks", |peer| peer.want_bells()),
+];
+
+#[test]
+fn ports_that_fall_over_nonsense_of_a_memif_are_succeeded() {
+    if !can_run("ports_that_fall_over_nonsense_of_a_memif_are_succeeded") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("m");
+    let chain = Running::start("dpdk-fatal", &between(&memif(0, "server", &socket)));
+    let mut fallen = 0;
+    for (what, write) in FATAL {
+        let peer = connected(|| Memif::call(&socket, EventfdFlags::empty()));
+        write(&peer);
+        let falls = !outlives(what, &peer);
+        println!("  {what}: {}", if falls { "it fell" } else { "it went on" });
+        fallen += u64::from(falls);
+        drop(peer);
+        is_served(what, &chain, || honest(&socket));
+    }
+    // What is taken away nobody can read, whatever is checked.
+    assert!(fallen > 0);
+    assert_deaths(&chain.stop(), fallen);
+}
+
+/// The chain calls one who writes nonsense into the memory that the chain has made.
+#[test]
+fn ports_that_have_called_a_hostile_memif_call_the_next_one() {
+    if !can_run("ports_that_have_called_a_hostile_memif_call_the_next_one") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("m");
+    let listener = Listener::new(&socket);
+    let chain = Running::start("dpdk-called", &between(&memif(0, "client", &socket)));
+    let mut fallen = 0;
+    let dropped = DROPPED.into_iter().map(|case| (true, case));
+    let fatal = FATAL[..3].iter().map(|case| (false, *case));
+    for (is_dropped, (what, write)) in dropped.chain(fatal) {
+        let peer = connected(|| listener.answer());
+        write(&peer);
+        let falls = !outlives(what, &peer);
+        assert!(!(falls && is_dropped), "{what}: {}", chain.stderr());
+        fallen += u64::from(falls);
+    }
+    is_served("a hostile listener", &chain, || listener.answer());
+    assert_deaths(&chain.stop(), fallen);
+}
+
+/// DPDK looks at what a guest's descriptors say.
+const OF_GUESTS: [Write<Guest>; 7] = [
+    ("descriptors that there are none", |guest| {
+        for entry in 0..guest::RING {
+            guest.offer(guest::SENDS, entry, 0xff00 + entry);
+        }
+        guest.advance(guest::RING);
+    }),
+    ("places outside the memory", |guest| {
+        let places = [0, guest::PHYSICAL + guest::MEMORY_LEN - 8, u64::MAX];
+        guest.describe(guest::SENDS, |slot, desc| guest::Desc {
+            address: places[usize::from(slot) % places.len()],
+            ..desc
+        });
+        guest.advance(guest::RING);
+    }),
+    ("lengths that no buffer holds, and none", |guest| {
+        let lens = [0, 1, 12, 13, u32::MAX];
+        guest.describe(guest::SENDS, |slot, desc| guest::Desc {
+            len: lens[usize::from(slot) % lens.len()],
+            ..desc
+        });
+        guest.advance(guest::RING);
+    }),
+    ("a packet without an end", |guest| {
+        let flags = guest::NEXT;
+        guest.describe(guest::SENDS, |slot, desc| guest::Desc {
+            flags,
+            next: slot,
+            ..desc
+        });
+        guest.advance(guest::RING);
+    }),
+    ("a next descriptor that there is none", |guest| {
+        let (flags, next) = (guest::NEXT, 60_000);
+        guest.describe(guest::SENDS, |_, desc| guest::Desc {
+            flags,
+            next,
+            ..desc
+        });
+        guest.advance(guest::RING);
+    }),
+    ("a table that nobody has agreed on", |guest| {
+        let flags = guest::INDIRECT | guest::NEXT;
+        guest.describe(guest::SENDS, |_, desc| guest::Desc { flags, ..desc });
+        guest.advance(guest::RING);
+    }),
+    ("more descriptors than the ring has", |guest| {
+        guest.advance(0x8001);
+    }),
+];
+
+#[test]
+fn what_a_guest_says_and_writes_costs_its_port_nothing_for_long() {
+    if !can_run("what_a_guest_says_and_writes_costs_its_port_nothing_for_long") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("v");
+    let device = format!("net_vhost0,iface={},queues=1", socket.display());
+    let chain = Running::start("dpdk-guests", &between(&device));
+    for (what, write) in OF_GUESTS {
+        let guest = connected(|| Guest::call(&socket));
+        write(&guest);
+        assert!(outlives(what, &guest), "{what}: {}", chain.stderr());
+        drop(guest);
+        is_served(what, &chain, || Guest::call(&socket));
+    }
+    // Room that is none: nothing can come, and what should is dropped.
+    let guest = connected(|| Guest::call(&socket));
+    guest.describe(guest::RECEIVES, |slot, desc| guest::Desc {
+        address: if slot % 2 == 0 { u64::MAX } else { 0 },
+        ..desc
+    });
+    guest.take();
+    until_full(&chain);
+    drop(guest);
+    misspeak_as_guest(&socket);
+    is_served("messages without sense", &chain, || Guest::call(&socket));
+    assert_eq!(deaths(&chain.until("a status", |_| true)), 0);
+
+    // What is taken away nobody can read.
+    let guest = connected(|| Guest::call(&socket));
+    guest.memory.cut(guest::BUFFERS);
+    let what = "memory that is taken away";
+    assert!(!outlives(what, &guest));
+    is_served(what, &chain, || Guest::call(&socket));
+    assert_deaths(&chain.stop(), 1);
+}
+
+/// Requests with tables and rings that cannot be.
+fn misspeak_as_guest(socket: &Path) {
+    use guest::{MEMORY_LEN, PHYSICAL, VIRTUAL, addresses, region, ring, words};
+    let memory = Memory::new(MEMORY_LEN);
+    let bell = bell(EventfdFlags::NONBLOCK);
+    let talk = || {
+        let mut found = None;
+        wait("somebody listens", || {
+            found = Talk::new(socket).filter(|talk| talk.introduce(&memory));
+            found.is_some()
+        });
+        found.unwrap()
+    };
+    for table in [
+        region([PHYSICAL, u64::MAX, VIRTUAL, 0]),
+        region([u64::MAX, MEMORY_LEN, u64::MAX, u64::MAX]),
+        region([PHYSICAL, MEMORY_LEN, VIRTUAL, u64::MAX - MEMORY_LEN]),
+        region([PHYSICAL, 0, VIRTUAL, 0]),
+        words(&[9; 40]),
+        words(&[0]),
+        Vec::new(),
+    ] {
+        let talk = talk();
+        talk.say(guest::SET_MEM_TABLE, &table, &[&memory.fd()]);
+        talk.answers();
+    }
+    for (request, payload) in [
+        (guest::SET_VRING_NUM, ring(0, 0)),
+        (guest::SET_VRING_NUM, ring(0, 65_535)),
+        (guest::SET_VRING_NUM, ring(200, 64)),
+        (guest::SET_VRING_BASE, ring(u32::MAX, 0)),
+        (guest::SET_VRING_ADDR, addresses(0, [0; 3])),
+        (
+            guest::SET_VRING_ADDR,
+            addresses(0, [VIRTUAL + MEMORY_LEN - 16; 3]),
+        ),
+        (guest::SET_VRING_ADDR, addresses(u32::MAX, [VIRTUAL; 3])),
+        (guest::SET_FEATURES, words(&[u64::MAX])),
+        (77, words(&[0; 8])),
+    ] {
+        let talk = talk();
+        talk.say(request, &payload, &[]);
+        // The ring that was spoken of is to start.
+        talk.say(guest::SET_VRING_KICK, &words(&[0]), &[&bell]);
+        talk.answers();
+    }
+    let talk = talk();
+    talk.say_with_length(guest::SET_FEATURES, u32::MAX, &[7; 64], &[]);
+    talk.answers();
+}
