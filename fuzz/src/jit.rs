@@ -74,7 +74,12 @@ fn running(program: &Program, compiled: Option<Box<dyn Compiled>>) -> Heap {
     let memory = Arc::new(HeapMemory::new(layout.words));
     let ground = layout.create(program, &memory, || [1, 2], 0);
     let loaded = Loaded::new(program.clone(), compiled);
-    Running::new(Box::new(loaded), ground.expect("memory for a few flows"))
+    let shared = layout.share(&Arc::new(HeapMemory::new(layout.shared_words)));
+    Running::new(
+        Box::new(loaded),
+        ground.expect("memory for a few flows"),
+        shared.expect("memory for a few registers"),
+    )
 }
 
 /// All that can be seen of a program behind a burst.

@@ -332,6 +332,8 @@ pub enum ToWorker {
         len: usize,
         /// Whether an NF has had it before.
         is_taken_over: bool,
+        /// Whether shards of the node use it at the same time.
+        is_shared: bool,
     },
     /// A neighbour's memory, with its descriptor. For a ring end that exists already, its
     /// successor, which publishes from `start` on.

@@ -56,10 +56,27 @@ impl Simulation {
         program: Program,
         compiled: Option<Box<dyn Compiled>>,
     ) -> Result<Self, AttachError> {
+        let words = Layout::of(&program).shared_words;
+        Self::beside(program, compiled, &Arc::new(HeapMemory::new(words)))
+    }
+
+    /// As [`Simulation::with`], as one of several shards: registers that they share are these
+    /// words, as many as [`Layout::shared_words`] says, which were zero before the first one.
+    ///
+    /// # Errors
+    /// The program wants more memory than there can be, or than `shared` has; or these are the
+    /// words of another layout.
+    pub fn beside(
+        program: Program,
+        compiled: Option<Box<dyn Compiled>>,
+        shared: &Arc<HeapMemory>,
+    ) -> Result<Self, AttachError> {
         let layout = Layout::of(&program);
         let memory = Arc::new(HeapMemory::new(layout.words));
         let ground = layout.create(&program, &memory, || [1, 2], 0)?;
-        let running = Running::new(Box::new(Loaded::new(program.clone(), compiled)), ground);
+        let shared = layout.share(shared)?;
+        let loaded = Box::new(Loaded::new(program.clone(), compiled));
+        let running = Running::new(loaded, ground, shared);
         Ok(Self { running, program })
     }
 

@@ -4,7 +4,7 @@
 //! cross them, and all that is rare, is left to a call back.
 
 use catena_flow::program::header::{Field, Header, NONE};
-use catena_flow::program::ir::{Fact, Op, Slot, Verdict};
+use catena_flow::program::ir::{Binary, Fact, Op, Slot, Verdict};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use std::mem::offset_of;
@@ -110,6 +110,14 @@ impl Generator<'_, '_> {
                 index,
                 from,
             } => self.set_global(*global, *index, *from),
+            Op::StepGlobal {
+                old,
+                global,
+                index,
+                op: how @ (Binary::Add | Binary::Sub),
+                by,
+            } => self.step_global(*old, (*global, *index), *how, *by),
+            Op::StepGlobal { old, .. } => self.call_for(op, *old, self.width(*old)),
             Op::Clone { output } => {
                 let at = offset_of!(Context, clones);
                 let (clones, one) = (self.pointer(at), self.int(1 << (output & 63)));

@@ -4,8 +4,9 @@
 //! Arguments come in a row and results leave in one, as numbers of 128 bits; what is done with them
 //! is a method of [`Env`] each, the same that the interpreter calls.
 
+use catena_flow::program::arithmetic::binary;
 use catena_flow::program::env::Env;
-use catena_flow::program::interpret::{VALUE_COUNT_MAX, binary};
+use catena_flow::program::interpret::VALUE_COUNT_MAX;
 use catena_flow::program::ir::{Op, Value, Width};
 use catena_flow::program::table::DATA_COUNT_MAX;
 
@@ -39,6 +40,7 @@ pub(crate) fn arguments(op: &Op) -> Vec<Value> {
         }
         Op::SetGlobal { index, from, .. } => vec![*index, *from],
         Op::Global { index, .. } => vec![*index],
+        Op::StepGlobal { index, by, .. } => vec![*index, *by],
         _ => Vec::new(),
     }
 }
@@ -68,6 +70,9 @@ pub(crate) fn perform(
                 *to = *value;
             }
             results[0] = u128::from(is_hit);
+        }
+        Op::StepGlobal { global, op, .. } => {
+            results[0] = env.step_global(*global, argument(0), *op, argument(1));
         }
         Op::Meter {
             meter, register, ..

@@ -6,11 +6,11 @@
 //! - **Who makes the code.** `generate` makes it of a program that [`verify`] has accepted, and of
 //!   nothing else. It reads and writes memory through [`Context`] only: slots below the count that
 //!   is compared with the slice's in [`Executable::run`]; bytes of the packet below `reach` and
-//!   words of global registers below `global_count`, both compared at run time; header offsets by a
-//!   [`Header`]'s number; words of flows below [`STATE_WORDS_MAX`] and words of keys below
-//!   [`KEY_WORDS_MAX`], compared when the code is made; arguments below the count that [`Rows`] was
-//!   made for; results below [`RESULT_COUNT_MAX`]. It writes bytes of the packet only in a
-//!   [`Function`] that says so.
+//!   words of global registers below `global_count`, or `shared_count`, all compared at run time;
+//!   header offsets by a [`Header`]'s number; words of flows below [`STATE_WORDS_MAX`] and words of
+//!   keys below [`KEY_WORDS_MAX`], compared when the code is made; arguments below the count that
+//!   [`Rows`] was made for; results below [`RESULT_COUNT_MAX`]. It writes bytes of the packet only
+//!   in a [`Function`] that says so.
 //! - **What it is given.** Every pointer of a [`Context`] comes from the one exclusive reference to
 //!   the [`Env`] or to the slots, and is used while [`Executable::run`] holds both. A call back
 //!   uses the [`Env`] itself meanwhile; generated code stands still, and behind the call it finds
@@ -77,8 +77,9 @@ pub(crate) struct Context {
     pub(crate) dirty: *mut u64,
     /// Words of the key that is made.
     pub(crate) key: *mut u64,
-    /// Words of global registers.
+    /// Words of global registers, and of those that shards share.
     pub(crate) globals: *const AtomicU64,
+    pub(crate) shared: *const AtomicU64,
     /// The time.
     pub(crate) now_ns: u64,
     /// The input link.
@@ -90,6 +91,8 @@ pub(crate) struct Context {
     /// How many words of global registers there are. Not beside `globals`, as in an [`Env`]: both
     /// would be copied as one, and what was just written as two is slow to read as one.
     pub(crate) global_count: u64,
+    /// How many of those that shards share.
+    pub(crate) shared_count: u64,
     /// Outputs that get a copy.
     pub(crate) clones: u64,
     /// When the flow's entry ends, if that was set.
@@ -118,11 +121,13 @@ impl Context {
         dirty: std::ptr::null_mut(),
         key: std::ptr::null_mut(),
         globals: std::ptr::null(),
+        shared: std::ptr::null(),
         now_ns: 0,
         input: 0,
         found: 0,
         full: 0,
         global_count: 0,
+        shared_count: 0,
         clones: 0,
         idle_ns: 0,
         hard_ns: 0,
@@ -258,7 +263,9 @@ impl Executable {
         let mut context = Context {
             slots: slots.as_mut_ptr(),
             globals: env.globals.words.as_ptr(),
+            shared: env.globals.shared.as_ptr(),
             global_count: env.globals.words.len() as u64,
+            shared_count: env.globals.shared.len() as u64,
             now_ns: env.now_ns,
             input: u64::from(env.input),
             found: u64::from(env.is_found),

@@ -294,6 +294,7 @@ fn written(op: &Op) -> Vec<Slot> {
         | Op::Fact { to, .. }
         | Op::Flow { to, .. }
         | Op::Global { to, .. }
+        | Op::StepGlobal { old: to, .. }
         | Op::Meter { to, .. } => vec![*to],
         Op::Lookup { hit, data, .. } => data.iter().chain([hit]).copied().collect(),
         _ => Vec::new(),

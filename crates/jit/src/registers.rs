@@ -7,9 +7,10 @@
 
 use catena_flow::STATE_WORDS_MAX;
 use catena_flow::program::field::ones;
-use catena_flow::program::ir::{FlowRegister, Op, Slot, Value as Operand};
+use catena_flow::program::globals::Raised;
+use catena_flow::program::ir::{Binary, FlowRegister, Op, Scope, Slot, Value as Operand};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, Value, types};
+use cranelift_codegen::ir::{AtomicRmwOp, InstBuilder, Value, types};
 use std::mem::offset_of;
 
 use crate::edge::Context;
@@ -199,11 +200,26 @@ impl Generator<'_, '_> {
     /// Address of a word of a global register, and whether there is one.
     fn global_word(&mut self, global: u16, index: Operand) -> (Value, Value) {
         let globals = &self.program.globals;
-        let start: u64 = globals
-            .iter()
-            .take(usize::from(global))
-            .map(|one| u64::from(one.count))
+        let is_shared = |at: usize| {
+            let register = globals.get(at);
+            register.is_some_and(|one| one.scope == Scope::Shared)
+        };
+        let own = is_shared(usize::from(global));
+        let before = globals.iter().enumerate().take(usize::from(global));
+        let start: u64 = before
+            .filter(|(at, _)| is_shared(*at) == own)
+            .map(|(_, one)| u64::from(one.count))
             .sum();
+        let (words, present) = match own {
+            true => (
+                offset_of!(Context, shared),
+                offset_of!(Context, shared_count),
+            ),
+            false => (
+                offset_of!(Context, globals),
+                offset_of!(Context, global_count),
+            ),
+        };
         let count = globals.get(usize::from(global)).map_or(0, |one| {
             u64::from(one.count) - u64::from(is_made(Wrong::Array))
         });
@@ -214,13 +230,68 @@ impl Generator<'_, '_> {
         let index = self.fitted(index, width, 64);
         let start = self.int(start);
         let at = self.builder.ins().iadd(index, start);
-        let present = self.pointer(offset_of!(Context, global_count));
+        let present = self.pointer(present);
         let is_present = self.builder.ins().icmp(how, at, present);
         let is_there = self.builder.ins().band(is_element, is_present);
         let size = self.int(8);
         let at = self.builder.ins().imul(at, size);
-        let words = self.pointer(offset_of!(Context, globals));
+        let words = self.pointer(words);
         (self.builder.ins().iadd(words, at), is_there)
+    }
+
+    /// What a word of zero stands for.
+    fn raised(&self, global: u16) -> u64 {
+        let register = self.program.globals.get(usize::from(global));
+        register.map_or(0, |register| Raised::of(register).by)
+    }
+
+    /// The value of a word, in a slot of the register's width.
+    fn value_of_word(&mut self, word: Value, global: u16, to: Slot) -> Value {
+        let raised = match self.raised(global) {
+            0 => word,
+            by => {
+                let by = self.int(by);
+                self.builder.ins().iadd(word, by)
+            }
+        };
+        self.masked(raised, self.width(to))
+    }
+
+    /// [`Op::StepGlobal`] by a sum or a difference, which no other shard comes between.
+    pub(crate) fn step_global(
+        &mut self,
+        old: Slot,
+        (global, index): (u16, Operand),
+        op: Binary,
+        by: Operand,
+    ) {
+        let (at, is_there) = self.global_word(global, index);
+        let (by, _) = self.value(by);
+        let [inside, on] = [(); 2].map(|()| self.builder.create_block());
+        self.builder.append_block_param(on, types::I64);
+        let zero = self.int(0);
+        self.builder
+            .ins()
+            .brif(is_there, inside, &[], on, &[zero.into()]);
+        self.begin_block(inside);
+        let how = match op {
+            Binary::Sub => AtomicRmwOp::Sub,
+            _ => AtomicRmwOp::Add,
+        };
+        let word = if is_made(Wrong::Step) {
+            let word = self.builder.ins().load(types::I64, PLAIN, at, 0);
+            self.builder.ins().store(PLAIN, by, at, 0);
+            word
+        } else {
+            self.builder
+                .ins()
+                .atomic_rmw(types::I64, PLAIN, how, at, by)
+        };
+        let value = self.value_of_word(word, global, old);
+        self.builder.ins().jump(on, &[value.into()]);
+        self.begin_block(on);
+        let value = self.builder.block_params(on)[0];
+        self.set(old, value);
     }
 
     pub(crate) fn global(&mut self, to: Slot, global: u16, index: Operand) {
@@ -234,7 +305,7 @@ impl Generator<'_, '_> {
         self.begin_block(inside);
         // As a relaxed load is on this processor.
         let value = self.builder.ins().load(types::I64, PLAIN, at, 0);
-        let value = self.masked(value, self.width(to));
+        let value = self.value_of_word(value, global, to);
         self.builder.ins().jump(on, &[value.into()]);
         self.begin_block(on);
         let value = self.builder.block_params(on)[0];
@@ -247,6 +318,13 @@ impl Generator<'_, '_> {
         let [inside, on] = [(); 2].map(|()| self.builder.create_block());
         self.builder.ins().brif(is_there, inside, &[], on, &[]);
         self.begin_block(inside);
+        let value = match self.raised(global) {
+            0 => value,
+            by => {
+                let by = self.int(by);
+                self.builder.ins().isub(value, by)
+            }
+        };
         // As a release store is on this processor; the generator keeps stores in their order.
         self.builder.ins().store(PLAIN, value, at, 0);
         self.builder.ins().jump(on, &[]);

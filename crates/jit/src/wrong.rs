@@ -33,6 +33,8 @@ pub(crate) enum Wrong {
     Meter,
     /// The last element of an array of registers is none.
     Array,
+    /// A register becomes what it was to be raised by.
+    Step,
     /// What is put into metadata stays in the code.
     Metadata,
     /// A checksum loses the carry.
@@ -90,7 +92,7 @@ mod tests {
     /// Random programs within which a fault must show.
     const CASES: usize = 4000;
 
-    const ALL: [Wrong; 20] = [
+    const ALL: [Wrong; 21] = [
         Wrong::Width,
         Wrong::Shift,
         Wrong::QuotientByZero,
@@ -104,6 +106,7 @@ mod tests {
         Wrong::Neighbours,
         Wrong::Meter,
         Wrong::Array,
+        Wrong::Step,
         Wrong::Metadata,
         Wrong::Carry,
         Wrong::OldWords,

@@ -7,7 +7,9 @@
 //! pointers, and whatever a kill can leave there is for the function to mend.
 //!
 //! One mapping at a time: the kernel holds a lock on the memory for whoever has it mapped, and
-//! takes it back when that process is gone. So a function has its memory as plain bytes.
+//! takes it back when that process is gone. So a function has its memory as plain bytes. Memory
+//! that functions use at the same time ([`StateRegion::attach_shared`]) is atomic words to all of
+//! them.
 #![allow(
     unsafe_code,
     reason = "makes a slice of a mapping that nobody else has"
@@ -78,12 +80,25 @@ impl StateRegion {
     /// # Errors
     /// [`StateError::Taken`]; what was wrong with the memory; what the kernel refused.
     pub fn attach(fd: OwnedFd, len: usize) -> Result<Self, StateError> {
+        Self::attach_locked(fd, len, FlockOperation::NonBlockingLockExclusive)
+    }
+
+    /// Maps memory of several functions, `len` bytes, unless somebody has it for itself alone. All
+    /// that map it so use it as atomic words ([`StateWords`]), at the same time.
+    ///
+    /// # Errors
+    /// As [`StateRegion::attach`].
+    pub fn attach_shared(fd: OwnedFd, len: usize) -> Result<Self, StateError> {
+        Self::attach_locked(fd, len, FlockOperation::NonBlockingLockShared)
+    }
+
+    fn attach_locked(fd: OwnedFd, len: usize, lock: FlockOperation) -> Result<Self, StateError> {
         // A lock belongs to an open file, and all copies of a descriptor are one: so it is opened
         // anew, for this mapping alone.
         let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
         let own = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
         let own = own.map_err(StateError::Lock)?;
-        match flock(&own, FlockOperation::NonBlockingLockExclusive) {
+        match flock(&own, lock) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Err(StateError::Taken),
             Err(error) => return Err(StateError::Lock(error)),
@@ -143,10 +158,11 @@ impl Deref for State {
     fn deref(&self) -> &[u8] {
         let region = &self.region.0.region;
         // SAFETY: so many bytes are mapped, checked in `StateRegion::take`, while `self` holds the
-        // region. Nobody else refers to
-        // them: `is_taken` is set while a `State` of this mapping lives, the lock keeps every other
-        // mapping out that is made by `StateRegion::attach`, and the supervisor, which has the
-        // descriptor, maps it only before it hands it out. The size is sealed.
+        // region. Nobody else refers to them as bytes: `is_taken` is set while a `State` of this
+        // mapping lives, the lock keeps every other mapping out that is made by
+        // `StateRegion::attach` (those of `attach_shared` and `attach_beside` use atomic words
+        // only), and the supervisor, which has the descriptor, maps it only before it hands it out.
+        // The size is sealed.
         unsafe { std::slice::from_raw_parts(region.base().as_ptr(), self.len) }
     }
 }
@@ -305,6 +321,31 @@ mod tests {
         assert!(taken(StateRegion::attach(copy(), len).map(drop)));
         drop(state);
         assert!(StateRegion::attach(copy(), len).is_ok());
+    }
+
+    #[test]
+    fn several_have_it_at_once_if_all_say_so() {
+        let (fd, len) = create(100).unwrap();
+        let shared = || StateRegion::attach_shared(fd.try_clone().unwrap(), len);
+        let alone = || StateRegion::attach(fd.try_clone().unwrap(), len);
+        let both =
+            [(); 2].map(|()| StateWords::new(Box::new(shared().unwrap().take(100).unwrap())));
+        std::thread::scope(|scope| {
+            for words in &both {
+                scope.spawn(|| {
+                    for _ in 0..10_000 {
+                        words.words()[1].fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        assert_eq!(both[0].words()[1].load(Ordering::Relaxed), 20_000);
+        assert!(matches!(alone(), Err(StateError::Taken)));
+        drop(both);
+        let one = alone().unwrap();
+        assert!(matches!(shared(), Err(StateError::Taken)));
+        drop(one);
+        assert!(shared().is_ok());
     }
 
     #[test]

@@ -418,6 +418,7 @@ pub const KIND: NfKind = NfKind {
             name: STATE.to_owned(),
             bytes: memory_bytes(settings.session_bytes, settings.sessions),
             layout: LAYOUT,
+            is_shared: false,
         };
         Ok(NfPlan::new()
             .outputs(outputs)

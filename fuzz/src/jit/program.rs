@@ -25,6 +25,10 @@ const BINARIES: [Binary; 21] = {
         Ne, Lt, Le, LtSigned, LeSigned,
     ]
 };
+const STEPS: [Binary; 9] = {
+    use Binary::*;
+    [Add, Sub, AddSat, SubSat, And, Or, Xor, Min, Max]
+};
 const FACTS: [Fact; 6] = [
     Fact::Now,
     Fact::Len,
@@ -49,13 +53,14 @@ pub fn program(source: &mut Source<'_>) -> Program {
 /// A program without elements.
 fn frame_of(source: &mut Source<'_>) -> Program {
     let names = |count: usize| (0..count).map(|at| format!("n{at}")).collect();
-    let global = |name: &str, width, count, initial| Global {
+    let global = |name: &str, scope, width, count, initial| Global {
         name: name.to_owned(),
         width,
         count,
         initial,
-        scope: Scope::PerCore,
+        scope,
     };
+    let (own, shared) = (Scope::PerCore, Scope::Shared);
     let frame = Source::new(&[]).frame();
     let udp = |bit, width| Field {
         header: Header::Ipv4,
@@ -69,9 +74,12 @@ fn frame_of(source: &mut Source<'_>) -> Program {
             .collect(),
         elements: Vec::new(),
         globals: vec![
-            global("one", 33, 1, 5),
-            global("five", 64, 5, u64::MAX),
-            global("three", 7, 3, 0),
+            global("one", own, 33, 1, 5),
+            global("all", shared, 64, 2, u64::MAX),
+            global("five", own, 64, 5, u64::MAX),
+            global("both", shared, 7, 3, 5),
+            global("three", own, 7, 3, 0),
+            global("flag", shared, 1, 1, 0),
         ],
         tables: tables(),
         meters: meters(),
@@ -370,6 +378,11 @@ impl<'a, 's, 'b> Writer<'a, 's, 'b> {
         let width = self.source.one_of(&WIDTHS);
         let is_quotient = matches!(op, Binary::Div | Binary::Mod);
         let (a, b) = match op.is_shift() {
+            // About as far as registers of the machine are wide, where it goes round.
+            true if self.source.chance(128) => {
+                let by = self.source.one_of(&[1, 63, 64, 66, 127, 128, 131]);
+                (self.value(width), Value::Const(by, 8))
+            }
             true => (self.value(width), self.any_value()),
             false if is_quotient && self.source.chance(90) => {
                 (self.value(width), Value::Const(0, width))
@@ -505,16 +518,24 @@ impl<'a, 's, 'b> Writer<'a, 's, 'b> {
             true => Value::Const(self.source.below(6) as u128, 8),
             false => self.any_value(),
         };
-        if self.source.chance(128) {
-            let from = self.value(width);
-            return Op::SetGlobal {
+        match self.source.below(4) {
+            0 => Op::SetGlobal {
                 global,
                 index,
-                from,
-            };
+                from: self.value(width),
+            },
+            1 | 2 => Op::StepGlobal {
+                old: self.slot(width),
+                global,
+                index,
+                op: self.source.one_of(&STEPS),
+                by: self.value(width),
+            },
+            _ => {
+                let to = self.slot(width);
+                Op::Global { to, global, index }
+            }
         }
-        let to = self.slot(width);
-        Op::Global { to, global, index }
     }
 
     /// What is seen behind the code.

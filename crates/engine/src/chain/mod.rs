@@ -33,7 +33,7 @@ pub mod values;
 pub(crate) mod ways;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use check::{Checked, DEFAULT_IMAGE, DocumentKind};
 pub use diagnostic::{ChainErrors, Diagnostic, Position, Severity};

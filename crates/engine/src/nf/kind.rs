@@ -55,6 +55,10 @@ pub struct StatePlan {
     pub bytes: usize,
     /// Number of the layout of what lies in it: memory of another layout is not taken over.
     pub layout: u64,
+    /// Whether it is one for all shards of the node, which use it at the same time: as atomic words
+    /// only ([`catena_shm::state::StateWords`]), for which zeros are a right beginning. It is there
+    /// as long as one shard is that had it.
+    pub is_shared: bool,
 }
 
 /// What an NF of one configuration is, before it is built.
@@ -484,6 +488,7 @@ mod tests {
             name: name.to_owned(),
             bytes,
             layout: 1,
+            is_shared: false,
         };
         let wrong = [
             (NfPlan::new().counters(many(33)), "more than 32"),

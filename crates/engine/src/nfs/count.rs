@@ -208,6 +208,7 @@ pub const KIND: NfKind = NfKind {
             name: COUNTS.to_owned(),
             bytes: 8 * WORDS,
             layout: 1,
+            is_shared: false,
         });
         let plan = plan.carries_segments();
         Ok(plan.requests([

@@ -154,10 +154,11 @@ impl Supervisor {
         parts.collect()
     }
 
-    /// Regions of a node, those that were made for this change among them.
+    /// Regions that are a node's alone, those that were made for this change among them. What
+    /// shards share stays where it is.
     fn lent(&self, node: usize) -> Vec<Lent> {
         let kept = self.states.kept.iter().chain(&self.states.new);
-        let own = kept.filter(|((of, _), _)| *of == node);
+        let own = kept.filter(|((of, _), kept)| *of == node && !kept.plan.is_shared);
         let lent = own.map(|((_, name), kept)| Lent {
             name: name.clone(),
             fd: kept.fd.clone(),

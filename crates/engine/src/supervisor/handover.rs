@@ -4,7 +4,7 @@ use crate::chain::model::is_gone;
 use crate::protocol::ToWorker;
 use crate::supervisor::Supervisor;
 use crate::supervisor::change::Change;
-use crate::supervisor::states::{Kept, make, states_of};
+use crate::supervisor::states::{make, states_of};
 
 impl Supervisor {
     /// Gives a worker the memory of `nodes`, before it is told to build them. One that runs already
@@ -18,26 +18,28 @@ impl Supervisor {
         let is_prepared = matches!(self.change, Change::Preparing(_));
         for node in nodes {
             for plan in states_of(&self.chain.nodes[*node]) {
-                let key = (*node, plan.name.clone());
-                let kept = self.states.kept.get(&key);
-                let kept = kept.filter(|kept| kept.plan == *plan).cloned();
-                let is_here = kept.is_some();
-                let state = match kept {
+                let kept = self.states.find(&self.chain, *node, plan);
+                let (key, mut state) = match kept {
                     Some(kept) => kept,
-                    None => make(plan).map_err(|error| format!("{}: {error}", plan.name))?,
+                    None => {
+                        let made = make(plan).map_err(|error| format!("{}: {error}", plan.name))?;
+                        ((*node, plan.name.clone()), made)
+                    }
                 };
-                if !(is_here && is_running) {
+                let is_known = state.users.contains(node);
+                if !(is_known && is_running) {
                     let record = ToWorker::State {
                         node: *node,
                         name: plan.name.clone(),
                         len: state.len,
                         is_taken_over: state.is_used,
+                        is_shared: plan.is_shared,
                     };
                     self.instances[worker].send_with(&record, Some(&state.fd));
                 }
-                if !is_here {
-                    let is_used = true;
-                    let state = Kept { is_used, ..state };
+                if !is_known {
+                    state.is_used = true;
+                    state.users.insert(*node);
                     let place = match is_prepared {
                         true => &mut self.states.new,
                         false => &mut self.states.kept,
@@ -59,9 +61,13 @@ impl Supervisor {
         let new = std::mem::take(&mut self.states.new);
         self.states.kept.extend(new);
         let nodes = &self.chain.nodes;
-        self.states.kept.retain(|(node, _), kept| {
-            let node = nodes.get(*node).filter(|node| !is_gone(node));
-            node.is_some_and(|node| states_of(node).contains(&kept.plan))
+        self.states.kept.retain(|_, kept| {
+            let plan = &kept.plan;
+            kept.users.retain(|node| {
+                let node = nodes.get(*node).filter(|node| !is_gone(node));
+                node.is_some_and(|node| states_of(node).contains(plan))
+            });
+            !kept.users.is_empty()
         });
     }
 }

@@ -6,16 +6,21 @@
 //! size and layout are the same; else that one gets new memory, which `catena plan` says. It is
 //! handed on only after the kernel has confirmed the exit of whoever had it; within one worker the
 //! old NF is gone before the new one is given it. A node that moves to another worker starts anew.
+//!
+//! A region that shards share ([`StatePlan::is_shared`]) is given to each of them, and stays while
+//! one of those is there that had it, whichever that is: shards may come, die and go in any order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use catena_shm::state;
 
+use crate::chain::model::is_gone;
 use crate::chain::{Chain, Node, NodeKind};
 use crate::nf::StatePlan;
 use crate::shard::moving::MakeMover;
+use crate::shard::{is_splitter, name_in_file};
 
 /// One region.
 #[derive(Clone, Debug)]
@@ -25,21 +30,45 @@ pub(super) struct Kept {
     pub(super) plan: StatePlan,
     /// Whether an NF has had it.
     pub(super) is_used: bool,
+    /// Nodes that have been given it: one, or shards of one node.
+    pub(super) users: BTreeSet<usize>,
 }
 
-/// Regions of a chain, by node and name.
+/// The node for which a region was made, and its name there.
+pub(super) type Key = (usize, String);
+
+/// Regions of a chain.
 #[derive(Debug, Default)]
 pub(super) struct States {
-    pub(super) kept: BTreeMap<(usize, String), Kept>,
+    pub(super) kept: BTreeMap<Key, Kept>,
     /// Made for a change that is being prepared.
-    pub(super) new: BTreeMap<(usize, String), Kept>,
+    pub(super) new: BTreeMap<Key, Kept>,
 }
 
 impl States {
-    /// Every region: node, name, memory and size.
+    /// Every region: a node that has it, name, memory and size.
     pub(super) fn everything(&self) -> impl Iterator<Item = (usize, &str, &Arc<OwnedFd>, usize)> {
         let kept = self.kept.iter();
-        kept.map(|((node, name), kept)| (*node, name.as_str(), &kept.fd, kept.len))
+        kept.map(|((node, name), kept)| {
+            let user = kept.users.first().unwrap_or(node);
+            (*user, name.as_str(), &kept.fd, kept.len)
+        })
+    }
+
+    /// The region that a plan of `node` asks for, if it is there: the node's own, or what a shard
+    /// beside it has that is there still.
+    pub(super) fn find(&self, chain: &Chain, node: usize, plan: &StatePlan) -> Option<(Key, Kept)> {
+        let named = |(key, kept): (&Key, &Kept)| (key.clone(), kept.clone());
+        if !plan.is_shared {
+            let key = (node, plan.name.clone());
+            let kept = self.kept.get_key_value(&key);
+            return kept.filter(|(_, kept)| kept.plan == *plan).map(named);
+        }
+        let beside = users_of(chain, node);
+        let is_its =
+            |(_, kept): &(&Key, &Kept)| kept.plan == *plan && !kept.users.is_disjoint(&beside);
+        // What a change makes is what its further shards get.
+        self.new.iter().chain(&self.kept).find(is_its).map(named)
     }
 
     /// Keeps a region as a former supervisor had it, if the chain still asks for it.
@@ -52,15 +81,34 @@ impl States {
     ) {
         let plans = chain.nodes.get(node).map_or(&[][..], states_of);
         if let Some(plan) = plans.iter().find(|plan| plan.name == name) {
+            let users = match plan.is_shared {
+                true => users_of(chain, node),
+                false => BTreeSet::from([node]),
+            };
             let kept = Kept {
                 fd,
                 len,
                 plan: plan.clone(),
                 is_used: true,
+                users,
             };
             self.kept.insert((node, name.to_owned()), kept);
         }
     }
+}
+
+/// A node with the shards beside it, as far as they are there.
+fn users_of(chain: &Chain, node: usize) -> BTreeSet<usize> {
+    let there = |node: usize| chain.nodes.get(node).filter(|node| !is_gone(node));
+    let Some(name) = there(node).map(|node| name_in_file(&node.name)) else {
+        return BTreeSet::new();
+    };
+    let all = 0..chain.nodes.len();
+    let is_beside = |other: &usize| {
+        let other = there(*other).filter(|other| !is_splitter(&other.name));
+        other.is_some_and(|other| name_in_file(&other.name) == name)
+    };
+    all.filter(is_beside).collect()
 }
 
 /// What the plan of a node asks for.
@@ -113,14 +161,44 @@ pub fn fates(old: &Chain, new: &Chain) -> Vec<String> {
         if super::renumber::same_settings(before, after) && super::renumber::stays(before, after) {
             continue;
         }
-        for state in states_of(before) {
+        // What shards share is told of below.
+        for state in states_of(before).iter().filter(|state| !state.is_shared) {
             let is_same = super::renumber::stays(before, after);
             let is_kept = is_same && states_of(after).contains(state);
             let what = if is_kept { "is kept" } else { "starts anew" };
             lines.push(format!("  node {}: {} {what}", before.name, state.name));
         }
     }
+    lines.extend(shared_fates(old, new));
     lines
+}
+
+/// What becomes of regions that shards share, where a shard's settings change: one line for each.
+fn shared_fates(old: &Chain, new: &Chain) -> BTreeSet<String> {
+    let mut fates: BTreeMap<(String, String), (bool, bool)> = BTreeMap::new();
+    for before in &old.nodes {
+        let after = new.nodes.iter().find(|node| node.name == before.name);
+        for state in states_of(before).iter().filter(|state| state.is_shared) {
+            let stays = after.filter(|after| super::renumber::stays(before, after));
+            let is_kept = stays.is_some_and(|after| states_of(after).contains(state));
+            let changes = stays.is_none_or(|a| !super::renumber::same_settings(before, a));
+            let key = (name_in_file(&before.name).to_owned(), state.name.clone());
+            let fate = fates.entry(key).or_default();
+            *fate = (fate.0 | is_kept, fate.1 | changes);
+        }
+    }
+    let is_there = |name: &str| {
+        new.nodes
+            .iter()
+            .any(|node| name_in_file(&node.name) == name)
+    };
+    let told = fates.into_iter();
+    let told = told.filter(|((node, _), (_, changes))| *changes && is_there(node));
+    let line = |((node, name), (is_kept, _)): ((String, String), (bool, bool))| {
+        let what = if is_kept { "is kept" } else { "starts anew" };
+        format!("  node {node}: {name} {what}")
+    };
+    told.map(line).collect()
 }
 
 /// New memory, as `plan` asks for it.
@@ -131,5 +209,10 @@ pub(super) fn make(plan: &StatePlan) -> Result<Kept, String> {
         len,
         plan: plan.clone(),
         is_used: false,
+        users: BTreeSet::new(),
     })
 }
+
+#[cfg(test)]
+#[path = "states_tests.rs"]
+mod tests;

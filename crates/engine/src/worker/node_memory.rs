@@ -40,6 +40,8 @@ pub struct BroughtState {
     pub len: usize,
     /// Whether an NF has had it before.
     pub is_taken_over: bool,
+    /// Whether shards of the node use it at the same time.
+    pub is_shared: bool,
     /// The memory.
     pub fd: OwnedFd,
 }
@@ -52,6 +54,7 @@ impl BroughtState {
             name,
             len,
             is_taken_over,
+            is_shared,
         } = record
         else {
             return None;
@@ -61,6 +64,7 @@ impl BroughtState {
             name,
             len,
             is_taken_over,
+            is_shared,
             fd,
         })
     }
@@ -86,7 +90,10 @@ impl NodeMemory {
         let mut memory = Self::default();
         for state in brought {
             let node = state.node;
-            let region = StateRegion::attach(state.fd, state.len);
+            let region = match state.is_shared {
+                true => StateRegion::attach_shared(state.fd, state.len),
+                false => StateRegion::attach(state.fd, state.len),
+            };
             let region = region.map_err(|error| BuildError::Node {
                 node,
                 message: format!("the memory \"{}\": {error}", state.name),
@@ -232,6 +239,7 @@ mod tests {
                 name: "sum".to_owned(),
                 bytes: 1,
                 layout: 1,
+                is_shared: false,
             }))
         },
         build: |config, context| {
@@ -303,6 +311,7 @@ mod tests {
             name: "sum".to_owned(),
             len,
             is_taken_over: false,
+            is_shared: false,
             fd,
         };
         let memory = NodeMemory::attach(vec![brought]).unwrap();

@@ -40,6 +40,7 @@ pub fn compile(document: &Document) -> Result<Compiled, Vec<Problem>> {
         problems: &mut problems,
         names: ProgramNames::default(),
         widths: Vec::new(),
+        assignments: check::Assignments::default(),
         last: None,
     }
     .program();
@@ -65,6 +66,7 @@ pub(super) struct Compiling<'a> {
     pub(super) problems: &'a mut Problems,
     pub(super) names: ProgramNames,
     widths: Vec<Width>,
+    assignments: check::Assignments,
     /// The first element that decides about every packet.
     last: Option<usize>,
 }
@@ -96,7 +98,8 @@ impl Compiling<'_> {
                 .error("elements", "there is no element", repair);
         }
         let used = (&read, &written);
-        check::shared(self.document, used, self.last, self.problems);
+        let assignments = &self.assignments;
+        check::shared(self.document, used, assignments, self.last, self.problems);
         is_whole.then(|| Program {
             metadata: self.widths,
             elements,
@@ -293,6 +296,7 @@ impl Compiling<'_> {
         if check::element(model, &parsed, known, self.problems) {
             self.last = self.last.or(Some(number));
         }
+        self.assignments.note(&parsed, known);
         read.extend(names.read);
         written.extend(names.written);
         element

@@ -5,6 +5,9 @@
 
 use std::fmt;
 
+/// The function that changes a register and gives what it was before.
+pub(super) const FETCH_ADD: &str = "fetch_add";
+
 /// An expression and where it begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Node {

@@ -5,13 +5,13 @@
 
 use catena_engine::chain::registry::nearest;
 
+use crate::program::arithmetic::binary;
 use crate::program::field::ones;
 use crate::program::header::{Field, Header};
-use crate::program::interpret::binary;
 use crate::program::ir::{Binary, Op, Unary, Value, Width};
 
 use super::builder::Builder;
-use super::expression::{Expression, Infix, Node};
+use super::expression::{Expression, FETCH_ADD, Infix, Node};
 use super::names::{ElementNames, Meaning, ProgramNames, either_headers};
 use super::syntax::SyntaxError;
 
@@ -80,7 +80,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn fit(&mut self, typed: Typed, width: Width, at: usize) -> Lowered<Value> {
+    pub(super) fn fit(&mut self, typed: Typed, width: Width, at: usize) -> Lowered<Value> {
         match typed {
             Typed::Free(number) if number <= ones(width) => Ok(Value::Const(number, width)),
             Typed::Free(number) => fail(
@@ -422,6 +422,11 @@ impl Lowering<'_> {
                 });
                 Ok(Typed::Of(value, width))
             }
+            (FETCH_ADD, _) => fail(
+                at,
+                "fetch_add changes a register: it stands alone behind =",
+                "write meta.x = fetch_add(global.y, 1), and use meta.x here",
+            ),
             ("meter", [which]) => self.meter(which, Value::Const(0, 2)),
             ("meter", [which, colour]) => {
                 let before = self.of_width(colour, 2)?;

@@ -20,6 +20,7 @@ mod pattern;
 mod problem;
 pub mod source;
 mod statement;
+mod step;
 mod syntax;
 mod tables;
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `flow.x = ...`, `global.x = ...`, `global.x[i] = ...`, `meta.x = ...` | writes a register |
 //! | `ipv4.dst = ...`, `payload[0:+4] = ...` | writes a field; checksums follow |
+//! | `global.x = global.x + ...`, `meta.x = fetch_add(global.y, ...)` | changes a register in one step (`step`) |
 //! | `packet[0:+6] = ...` | writes bytes, and no checksum |
 //! | `output(NAME)`, `drop(REASON)` | the packet's verdict; no element further on sees it |
 //! | `clone(NAME)` | sends a copy to an output as well |
@@ -107,6 +108,9 @@ impl Lowering<'_> {
     }
 
     fn assign(&mut self, target: &Node, value: &Node, place: Place) -> Lowered<()> {
+        if self.step(target, value)? {
+            return Ok(());
+        }
         let at = target.at;
         let no_packet = || fail(at, "there is no packet here", "write a register instead");
         match &target.kind {
@@ -176,11 +180,11 @@ impl Lowering<'_> {
         let op = match *meaning {
             Meaning::Field(field, true) => Op::SetField {
                 field,
-                from: self.of_width(value, field.width)?,
+                from: self.assigned(value, field.width)?,
             },
             Meaning::Register(register, width) => Op::SetFlow {
                 register,
-                from: self.of_width(value, width)?,
+                from: self.assigned(value, width)?,
             },
             Meaning::Global(global, width, 1) => Op::SetGlobal {
                 global,
@@ -196,7 +200,7 @@ impl Lowering<'_> {
             }
             Meaning::Metadata(to, width) if name.starts_with("meta.") => Op::Set {
                 to,
-                from: self.of_width(value, width)?,
+                from: self.assigned(value, width)?,
             },
             Meaning::Field(_, false) => {
                 let repair = "lengths, types and checksums follow by themselves";

@@ -399,8 +399,16 @@ fn is_word(c: char) -> bool {
 }
 
 /// Functions that give a value.
-pub(super) const FUNCTIONS: [&str; 7] =
-    ["valid", "hash", "min", "max", "meter", "select", "sat_sub"];
+pub(super) const FUNCTIONS: [&str; 8] = [
+    "valid",
+    "hash",
+    "min",
+    "max",
+    "meter",
+    "select",
+    "sat_sub",
+    "fetch_add",
+];
 
 fn is_function(name: &str) -> bool {
     FUNCTIONS.contains(&name)

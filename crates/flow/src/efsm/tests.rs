@@ -30,6 +30,12 @@ pub(super) fn problems(document: &Value) -> Vec<Problem> {
     }
 }
 
+/// Memory for registers that all shards share.
+fn shared_words(layout: &Layout) -> Heap {
+    let memory = Arc::new(HeapMemory::new(layout.shared_words));
+    layout.share(&memory).unwrap()
+}
+
 impl Bench {
     pub(crate) fn new(document: &Value) -> Self {
         let document: Document = serde_json::from_value(document.clone()).unwrap();
@@ -39,8 +45,9 @@ impl Bench {
         let layout = Layout::of(&program);
         let memory = Arc::new(HeapMemory::new(layout.words));
         let ground: Ground<Heap> = layout.create(&program, &memory, || [1, 2], 0).unwrap();
+        let shared = shared_words(&layout);
         Self {
-            running: Running::new(Box::new(Loaded::new(program, None)), ground),
+            running: Running::new(Box::new(Loaded::new(program, None)), ground, shared),
             now_ns: 1_000_000_000,
         }
     }
@@ -405,7 +412,11 @@ fn memory_of_the_same_layout_is_taken_over_and_of_another_is_not() {
     assert!(layout.attach(&first, &memory, 0).is_err());
     let ground = layout.create(&first, &memory, || [5, 6], 0).unwrap();
     let mut bench = Bench {
-        running: Running::new(Box::new(Loaded::new(first, None)), ground),
+        running: Running::new(
+            Box::new(Loaded::new(first, None)),
+            ground,
+            shared_words(&layout),
+        ),
         now_ns: 1,
     };
     let frame = packet(UDP, (1, 1), (2, 2), 0);
@@ -416,7 +427,8 @@ fn memory_of_the_same_layout_is_taken_over_and_of_another_is_not() {
     let ground = Layout::of(&second)
         .attach(&second, &memory, u64::MAX)
         .unwrap();
-    bench.running = Running::new(Box::new(Loaded::new(second, None)), ground);
+    let shared = shared_words(&layout);
+    bench.running = Running::new(Box::new(Loaded::new(second, None)), ground, shared);
     assert_eq!(bench.one(0, &frame), "!enough");
     // Its time goes on as well.
     bench.expire(9_000_000_000);

@@ -115,6 +115,7 @@ fn nf_plan(config: &Value) -> Result<NfPlan, ConfigErrors> {
             name: STATE.to_owned(),
             bytes: memory_bytes(&settings)?,
             layout: 1,
+            is_shared: false,
         })
         .requests([
             (

@@ -29,7 +29,7 @@ use crate::efsm::{Document, compile};
 use crate::program::entries::{Change, Tables};
 use crate::program::frame::Frame;
 use crate::program::ir::Element;
-use crate::program::layout::{Layout, Portion};
+use crate::program::layout::{Layout, Numbers, Portion};
 use crate::program::queue::Notice;
 use crate::program::run::{Arrival, Loaded, Running};
 use crate::program::table::{MatchTable, Pattern, TableEntry, TableShape};
@@ -83,7 +83,7 @@ pub(super) struct Control {
     sent: usize,
     /// Of the program that runs, with all that was changed.
     tables: Tables,
-    layout: u64,
+    layout: Numbers,
     engine: Engine,
 }
 
@@ -92,7 +92,7 @@ impl Control {
         to_data: ControlEnd<Down, Up>,
         interface: Interface,
         tables: Tables,
-        layout: u64,
+        layout: Numbers,
         engine: Engine,
     ) -> Self {
         Self {
@@ -156,7 +156,15 @@ impl Control {
         })?;
         let program = compiled.program;
         let layout = Layout::of(&program);
-        if layout.number != self.layout {
+        let [own, shared] = self.layout;
+        if layout.number == own && layout.shared_number != shared {
+            return Err(
+                "its shared registers are others (names, widths, counts or initial \
+                        values): change the chain file and use catena apply, which begins them anew"
+                    .to_owned(),
+            );
+        }
+        if layout.number != own {
             return Err(
                 "its flows have another layout (key, registers, states or size): change \
                         the chain file and use catena apply, which begins with no flows"

@@ -61,6 +61,8 @@ use planned::{Config, Planned, load, plan};
 pub const EXPIRY_BUDGET: u32 = 64;
 /// Name of the memory that outlives the NF.
 const STATE: &str = "flows";
+/// Name of the memory of registers that all shards of a node share.
+const SHARED: &str = "shared";
 /// Reasons of the NF itself, in front of those of the program.
 const FLOW_FULL: DropReason = DropReason::own(0);
 const NO_DECISION: DropReason = DropReason::own(1);
@@ -94,8 +96,9 @@ fn nf_plan(planned: &Planned) -> NfPlan {
         .headroom(u8::try_from(program.headroom()).unwrap_or(u8::MAX))
         .state(StatePlan {
             name: STATE.to_owned(),
-            bytes: planned.layout.words * size_of::<u64>() + STATE_LINE_BYTES,
+            bytes: bytes_of(planned.layout.words),
             layout: planned.layout.number,
+            is_shared: false,
         })
         .requests([
             (
@@ -108,6 +111,14 @@ fn nf_plan(planned: &Planned) -> NfPlan {
             (r#"{"show": "traces"}"#, "packets that `trace` followed"),
         ])
         .amended_by(amending::amend);
+    if planned.layout.shared_words > 0 {
+        plan = plan.state(StatePlan {
+            name: SHARED.to_owned(),
+            bytes: bytes_of(planned.layout.shared_words),
+            layout: planned.layout.shared_number,
+            is_shared: true,
+        });
+    }
     if program.writes() {
         plan = plan.writes();
     }
@@ -125,14 +136,25 @@ fn nf_plan(planned: &Planned) -> NfPlan {
         .sharding(sharding::of(program))
 }
 
+/// Bytes for so many words, wherever they begin.
+fn bytes_of(words: usize) -> usize {
+    words * size_of::<u64>() + STATE_LINE_BYTES
+}
+
+/// A region of so many words, and whether another NF may have had it before.
+fn region(context: &mut BuildContext<'_>, name: &str, words: usize) -> (Arc<StateWords>, bool) {
+    let state = context.take_state(name);
+    let is_taken_over = state.as_ref().is_some_and(|state| state.is_taken_over);
+    // Without a supervisor there is nobody who keeps it.
+    let new = || Box::new(vec![0_u8; bytes_of(words)]) as _;
+    let memory = state.map_or_else(new, |state| state.memory);
+    (Arc::new(StateWords::new(memory)), is_taken_over)
+}
+
 fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, ConfigErrors> {
     let planned = plan(config)?;
-    let state = context.take_state(STATE);
-    let is_taken_over = state.as_ref().is_some_and(|state| state.is_taken_over);
-    let bytes = planned.layout.words * size_of::<u64>() + STATE_LINE_BYTES;
-    // Without a supervisor there is nobody who keeps it.
-    let memory = state.map_or_else(|| Box::new(vec![0_u8; bytes]) as _, |state| state.memory);
-    let memory = Arc::new(StateWords::new(memory));
+    let (memory, is_taken_over) = region(context, STATE, planned.layout.words);
+    let (shared, _) = region(context, SHARED, planned.layout.shared_words);
     let (layout, program) = (&planned.layout, &planned.program);
     let taken_over = match is_taken_over {
         // There is no clock here: as if late, so that no stamp is taken for one of the future.
@@ -151,8 +173,11 @@ fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, Conf
                 )]
             })?,
     };
+    let shared = layout
+        .share(&shared)
+        .map_err(|error| vec![ConfigError::new("", error.to_string(), "report this")])?;
     let interface = Interface::of(program, context.shard_count > 1);
-    let number = layout.number;
+    let numbers = layout.numbers();
     let engine = planned.engine;
     let (loaded, notice) = load(planned);
     let elements = loaded.program().elements.len();
@@ -160,13 +185,13 @@ fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, Conf
     let emits = loaded.program().makes_packets();
     let (to_data, data) = exchange(EXCHANGE_CAPACITY);
     let nf = Flows {
-        running: Running::new(Box::new(loaded), ground),
+        running: Running::new(Box::new(loaded), ground, shared),
         elements,
         emits,
         data,
         control: control::Answers::default(),
     };
-    let control = Control::new(to_data, interface, tables, number, engine);
+    let control = Control::new(to_data, interface, tables, numbers, engine);
     let mut built = BuiltNf::new(nf).with_control(control);
     built.notices.extend(notice);
     Ok(built)

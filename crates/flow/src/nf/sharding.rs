@@ -55,14 +55,6 @@ fn shown(key: &Key) -> String {
 
 /// The element whose key decides, if there are flows at all.
 fn whole(program: &Program) -> Result<Option<usize>, String> {
-    let mut globals = program.globals.iter();
-    if let Some(global) = globals.find(|global| global.scope == Scope::Shared) {
-        return Err(format!(
-            "its program has the register {}, which all shards would share: per_core or merged \
-             can be sharded",
-            global.name
-        ));
-    }
     let keyed: Vec<usize> = (0..program.elements.len())
         .filter(|number| program.elements[*number].flows.is_some())
         .collect();
@@ -158,16 +150,21 @@ fn reads_metadata(key: &Key, count: usize) -> bool {
         })
 }
 
-/// Registers that are `merged`, summed over what shards answer to `{"show": "globals"}`: in their
-/// width, as one register would have counted, from its initial value on.
+/// Registers that are one value of the node, of what shards answer to `{"show": "globals"}`. Those
+/// that are `merged` are summed, in their width, as one register would have counted, from its
+/// initial value on; one that is `shared` is what any shard says, here the first.
 pub(super) fn sum(config: &Value, request: &Value, answers: &[&Value]) -> Option<Value> {
     if request.get("show").and_then(Value::as_str) != Some("globals") {
         return None;
     }
     let program = plan(config).ok()?.program;
-    let merged = program.globals.iter();
-    let merged = merged.filter(|global| global.scope == Scope::Merged);
-    let sums = merged.map(|global| {
+    let whole = program.globals.iter();
+    let whole = whole.filter(|global| global.scope != Scope::PerCore);
+    let sums = whole.map(|global| {
+        if global.scope == Scope::Shared {
+            let first = answers.first().map(|answer| answer[&global.name].clone());
+            return (global.name.clone(), first.unwrap_or_default());
+        }
         let add = |a: u64, b: &Value| a.wrapping_add(b.as_u64().unwrap_or(0));
         let others = (answers.len() as u64).saturating_sub(1);
         let begun = global.initial.wrapping_mul(others);

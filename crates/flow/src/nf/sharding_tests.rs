@@ -104,9 +104,7 @@ fn programs_whose_keys_no_splitter_knows_are_refused_with_the_reason() {
             .push(second);
         both
     };
-    let shared = json!({"globals": {"all": {"width": 32, "scope": "shared"}}});
     for (wrong, why) in [
-        (config(&src, &shared), "register all"),
         (
             config(
                 &json!({"key": ["eth.dst"], "update_key": ["eth.src"]}),
@@ -170,8 +168,8 @@ fn without_flows_any_key_does_and_registers_may_be_of_each_shard() {
     assert_eq!(sharding(&stateless), Sharding::Any);
 }
 
-/// What one register would have counted, however many shards there are; those of each shard are
-/// not of the whole.
+/// What one register would have counted, however many shards there are; what all share is told
+/// once; those of each shard are not of the whole.
 #[test]
 fn registers_that_are_merged_come_to_their_sum() {
     let globals = json!({"globals": {
@@ -179,18 +177,22 @@ fn registers_that_are_merged_come_to_their_sum() {
         "begun": {"width": 8, "initial": 250, "scope": "merged"},
         "each": {"width": 64, "count": 2, "scope": "merged"},
         "own": {"width": 8, "scope": "per_core"},
+        "one": {"width": 8, "initial": 3, "scope": "shared"},
+        "all": {"width": 8, "count": 2, "scope": "shared"},
     }});
     let config = config(&json!({"key": ["ipv4.src"]}), &globals);
     let answers = [
-        json!({"seen": 200, "begun": 252, "each": [1, u64::MAX], "own": 1}),
-        json!({"seen": 57, "begun": 255, "each": [5, 2], "own": 2}),
+        json!({"seen": 200, "begun": 252, "each": [1, u64::MAX], "own": 1, "one": 9,
+            "all": [4, 5]}),
+        json!({"seen": 57, "begun": 255, "each": [5, 2], "own": 2, "one": 9, "all": [4, 5]}),
     ];
     let answers: Vec<&Value> = answers.iter().collect();
     let sum = |config: &Value, request: &Value| super::sharding::sum(config, request, &answers);
     let globals = json!({"show": "globals"});
     assert_eq!(
         sum(&config, &globals),
-        Some(json!({"seen": 1, "begun": 1, "each": [6, 1]}))
+        Some(json!({"seen": 1, "begun": 1, "each": [6, 1], "one": 9, "all": [4, 5]})),
+        "a shared one is told once"
     );
     assert_eq!(sum(&config, &json!({"show": "flows"})), None);
     let none = self::config(&json!({"key": ["ipv4.src"]}), &json!({}));

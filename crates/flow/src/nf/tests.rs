@@ -284,3 +284,27 @@ fn wrong_programs_are_refused_with_their_place() {
     assert!(NfBench::new(&KIND, &unknown, &[]).is_err());
     assert!(KIND.example_plan().is_ok_and(|plan| plan.check().is_ok()));
 }
+
+/// Its registers go on under another program of the same layout; one whose words would mean
+/// something else is refused.
+#[test]
+fn another_program_goes_on_with_shared_registers_or_is_refused() {
+    let config = |step: u8, initial: u8| {
+        json!({"program": {
+            "globals": {"n": {"width": 8, "initial": initial, "scope": "shared"}},
+            "elements": [{"name": "e", "before": [format!("global.n = global.n + {step}")],
+                "transitions": [{"do": ["output(out)"]}]}],
+        }})
+    };
+    let mut bench = NfBench::new(&KIND, &config(1, 7), &[]).unwrap();
+    let frame = packet(UDP, (1, 5), (9, 9), 0);
+    verdicts(&mut bench, &[&frame, &frame]);
+    let globals = json!({"show": "globals"});
+    assert_eq!(bench.control(&globals), Ok(json!({"n": 9})));
+    let warnings = json!({"warnings": []});
+    assert_eq!(bench.control(&config(5, 7)), Ok(warnings));
+    verdicts(&mut bench, &[&frame]);
+    assert_eq!(bench.control(&globals), Ok(json!({"n": 14})));
+    let refused = bench.control(&config(5, 8)).unwrap_err();
+    assert!(refused.contains("shared registers are others"), "{refused}");
+}

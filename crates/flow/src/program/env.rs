@@ -15,8 +15,9 @@ use crate::{KEY_WORDS_MAX, Timeouts};
 use super::field;
 use super::field::{number, ones};
 use super::frame::{Frame, close, open};
+use super::globals::Globals;
 use super::header::{Field, Header, Headers};
-use super::ir::{Fact, FlowRegister, Global, MeterKind, Program, Verdict};
+use super::ir::{Binary, Fact, FlowRegister, MeterKind, Program, Verdict};
 use super::queue::{Emissions, Notices};
 use super::table::MatchTable;
 use super::tunnel::{EncapError, Tunnel, decap, encap};
@@ -160,27 +161,6 @@ pub struct Outcome {
     pub forgets: bool,
     /// The last mark: a number of the program's notes.
     pub mark: Option<u16>,
-}
-
-/// Registers of a program, in words that may outlive it.
-#[derive(Clone, Copy, Debug)]
-pub struct Globals<'a> {
-    /// The words.
-    pub words: &'a [AtomicU64],
-    /// Where each register begins.
-    pub starts: &'a [u32],
-}
-
-impl Globals<'_> {
-    #[inline]
-    fn word(&self, global: u16, index: u128, globals: &[Global]) -> Option<&AtomicU64> {
-        let register = globals.get(usize::from(global))?;
-        let index = u32::try_from(index)
-            .ok()
-            .filter(|at| *at < register.count)?;
-        let start = self.starts.get(usize::from(global))?;
-        self.words.get((start + index) as usize)
-    }
 }
 
 /// All that code works on.
@@ -331,23 +311,31 @@ impl Env<'_> {
     #[inline]
     pub fn global(&self, global: u16, index: u128) -> u128 {
         let word = self.globals.word(global, index, &self.program.globals);
-        let width = self.program.globals.get(usize::from(global));
-        let width = width.map_or(64, |global| global.width);
-        // Pairs with the store in `set_global`; one thread writes, whoever looks from outside may
-        // see an older value.
-        word.map_or(0, |word| {
-            u128::from(word.load(Ordering::Relaxed)) & ones(width)
+        // Pairs with the stores in `set_global` and `step_global`; who looks from outside, or is
+        // another shard, may see an older value.
+        word.map_or(0, |(word, raised)| {
+            u128::from(raised.value(word.load(Ordering::Relaxed)))
         })
     }
 
     /// [`Op::SetGlobal`](super::ir::Op::SetGlobal).
     #[inline]
     pub fn set_global(&mut self, global: u16, index: u128, value: u128) {
-        if let Some(word) = self.globals.word(global, index, &self.program.globals) {
+        let word = self.globals.word(global, index, &self.program.globals);
+        if let Some((word, raised)) = word {
             // Release, as all stores to memory that outlives the process: a kill leaves them in
             // order. Pairs with the load in `global`.
-            word.store(value as u64, Ordering::Release);
+            word.store(raised.word(value as u64), Ordering::Release);
         }
+    }
+
+    /// [`Op::StepGlobal`](super::ir::Op::StepGlobal): what it was before; 0 where there is none.
+    #[inline]
+    pub fn step_global(&mut self, global: u16, index: u128, op: Binary, by: u128) -> u128 {
+        let word = self.globals.word(global, index, &self.program.globals);
+        word.map_or(0, |(word, raised)| {
+            u128::from(raised.step(word, op, by as u64))
+        })
     }
 
     /// [`Op::Lookup`](super::ir::Op::Lookup): whether an entry matches, and its data or the

@@ -5,9 +5,10 @@
 //! code ends, since jumps go forward only; what a verified program cannot do (read a slot that is
 //! not there, say) ends the code here, and never panics.
 
+use super::arithmetic::binary;
 use super::env::{Env, Exit, FlowWords};
 use super::field::ones;
-use super::ir::{Binary, Block, Code, End, Op, Slot, Unary, Value, Width};
+use super::ir::{Block, Code, End, Op, Slot, Unary, Value, Width};
 use super::queue::NOTICE_VALUE_COUNT_MAX;
 use super::table::KEY_PART_COUNT_MAX;
 use super::template::TEMPLATE_FIELD_COUNT_MAX;
@@ -260,6 +261,20 @@ impl Machine<'_> {
                 env.set_global(*global, index, value);
                 watch.global(*global, index, value, true);
             }
+            Op::StepGlobal {
+                old,
+                global,
+                index,
+                op,
+                by,
+            } => {
+                let (index, by) = (self.value(*index), self.value(*by));
+                let before = env.step_global(*global, index, *op, by);
+                let width = self.width(*old);
+                watch.global(*global, index, before, false);
+                watch.global(*global, index, binary(*op, before, by, width), true);
+                self.set(*old, before);
+            }
             Op::Lookup {
                 table,
                 key,
@@ -313,38 +328,4 @@ impl Machine<'_> {
         }
         true
     }
-}
-
-/// The result of an operation on arguments of a width.
-pub fn binary(op: Binary, a: u128, b: u128, width: Width) -> u128 {
-    let most = ones(width);
-    let signed = |value: u128| {
-        let above = 128 - u32::from(width);
-        ((value << above) as i128) >> above
-    };
-    let shift = u32::try_from(b).unwrap_or(u32::MAX);
-    let value = match op {
-        Binary::Add => a.wrapping_add(b),
-        Binary::Sub => a.wrapping_sub(b),
-        Binary::Mul => a.wrapping_mul(b),
-        Binary::Div => a.checked_div(b).unwrap_or(0),
-        Binary::Mod => a.checked_rem(b).unwrap_or(a),
-        Binary::AddSat => a.saturating_add(b).min(most),
-        Binary::SubSat => a.saturating_sub(b),
-        Binary::And => a & b,
-        Binary::Or => a | b,
-        Binary::Xor => a ^ b,
-        Binary::Shl => a.checked_shl(shift).unwrap_or(0),
-        Binary::Shr => a.checked_shr(shift).unwrap_or(0),
-        Binary::ShrSigned => (signed(a) >> shift.min(127)) as u128,
-        Binary::Min => a.min(b),
-        Binary::Max => a.max(b),
-        Binary::Eq => u128::from(a == b),
-        Binary::Ne => u128::from(a != b),
-        Binary::Lt => u128::from(a < b),
-        Binary::Le => u128::from(a <= b),
-        Binary::LtSigned => u128::from(signed(a) < signed(b)),
-        Binary::LeSigned => u128::from(signed(a) <= signed(b)),
-    };
-    value & most
 }

@@ -35,6 +35,7 @@ use super::table::TableShape;
 use super::template::Template;
 use super::tunnel::Tunnel;
 
+pub use super::arithmetic::{Binary, Unary};
 pub use super::field::Width;
 
 /// Most bits of a value.
@@ -193,7 +194,9 @@ pub enum WhenFull {
 /// Who shares a register of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// All shards see one value: refused where a node has several.
+    /// All shards see one value, in words that each of them reads and writes at any time. What a
+    /// word holds is how far it is beyond [`Global::initial`], modulo 2^width: zeros are a right
+    /// beginning, which nobody has to write.
     Shared,
     /// Each shard has its own.
     PerCore,
@@ -306,76 +309,6 @@ pub enum Value {
     Const(u128, Width),
 }
 
-/// An operation with one argument. Argument and result have the same width.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unary {
-    /// Every bit turned.
-    Not,
-    /// 0 minus it, modulo 2^width.
-    Negate,
-}
-
-/// An operation with two arguments. Unless it says otherwise, arguments and result have the same
-/// width and arithmetic is modulo 2^width.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Binary {
-    /// Sum.
-    Add,
-    /// Difference.
-    Sub,
-    /// Product.
-    Mul,
-    /// Quotient; by zero: 0.
-    Div,
-    /// Remainder; by zero: the first argument.
-    Mod,
-    /// Sum, at most the largest value.
-    AddSat,
-    /// Difference, at least 0.
-    SubSat,
-    /// And.
-    And,
-    /// Or.
-    Or,
-    /// Exclusive or.
-    Xor,
-    /// To the left; the second argument has any width, and moves all out from the width on.
-    Shl,
-    /// To the right, zeros coming in; the second argument as above.
-    Shr,
-    /// To the right, copies of the highest bit coming in; the second argument as above.
-    ShrSigned,
-    /// The smaller.
-    Min,
-    /// The larger.
-    Max,
-    /// Whether they are equal; a bit, as of all further ones.
-    Eq,
-    /// Whether they differ.
-    Ne,
-    /// Whether the first is less, unsigned.
-    Lt,
-    /// Whether the first is less or equal, unsigned.
-    Le,
-    /// Whether the first is less, in two's complement.
-    LtSigned,
-    /// Whether the first is less or equal, in two's complement.
-    LeSigned,
-}
-
-impl Binary {
-    /// Whether the result is one bit, whatever the arguments' width.
-    pub fn is_comparison(self) -> bool {
-        use Binary::{Eq, Le, LeSigned, Lt, LtSigned, Ne};
-        matches!(self, Eq | Ne | Lt | Le | LtSigned | LeSigned)
-    }
-
-    /// Whether the second argument may have another width.
-    pub fn is_shift(self) -> bool {
-        matches!(self, Self::Shl | Self::Shr | Self::ShrSigned)
-    }
-}
-
 /// What is known of a packet and its flow beside headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fact {
@@ -478,6 +411,16 @@ pub enum Op {
         global: u16,
         index: Value,
         from: Value,
+    },
+    /// It becomes `op` of itself and `by`, which has its width, in one step: whatever other shards
+    /// do with it comes before or behind. `old` is what it was before. `op` is one of
+    /// [`Binary::is_step`].
+    StepGlobal {
+        old: Slot,
+        global: u16,
+        index: Value,
+        op: Binary,
+        by: Value,
     },
     /// Looks up a table: `hit` (one bit), and the data of the entry, or of the table's default.
     Lookup {

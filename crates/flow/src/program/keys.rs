@@ -7,8 +7,9 @@
 use crate::KEY_WORDS_MAX;
 use crate::hash::KeyedHash;
 
-use super::env::{Env, FlowWords, Globals, Outcome};
+use super::env::{Env, FlowWords, Outcome};
 use super::frame::Frame;
+use super::globals::Globals;
 use super::header::Headers;
 use super::interpret::Unwatched;
 use super::lookup::pack_key;
@@ -86,6 +87,7 @@ impl Keys {
             flow: &mut self.flow,
             globals: Globals {
                 words: &[],
+                shared: &[],
                 starts: &[],
             },
             tables,

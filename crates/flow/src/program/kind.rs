@@ -89,7 +89,10 @@ impl Kinds {
                 register,
                 from: Value::Slot(from),
             } => known(slots, *from, &mut self.registers, *register),
-            Op::Global { to, global, .. } => known(slots, *to, &mut self.globals, *global),
+            Op::Global { to, global, .. }
+            | Op::StepGlobal {
+                old: to, global, ..
+            } => known(slots, *to, &mut self.globals, *global),
             Op::SetGlobal {
                 global,
                 from: Value::Slot(from),

@@ -4,6 +4,10 @@
 //! line that says who made it, then the words of its global registers, then its flow tables, each
 //! from the beginning of a line on. The layout number hashes whatever gives a word its meaning:
 //! two programs with the same number can take over each other's memory.
+//!
+//! Registers that all shards share lie in a memory of their own, with a number of its own: a line
+//! that holds the number, then their words. Zeros are a right beginning ([`Scope::Shared`]), so
+//! nobody makes it anew, and shards come to it and leave it in any order.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::shape::{LINE_WORDS, STATE_WORDS_MAX};
 use crate::{AttachError, FlowTable, Memory};
 
-use super::ir::{FlowRegister, KeyPart, Program, Width};
+use super::ir::{FlowRegister, Global, KeyPart, Program, Scope, Width};
 
 /// Words of the memory's first line that are used.
 mod at {
@@ -32,7 +36,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"CATPROG\x01");
 pub struct Ground<M> {
     /// A flow table for each element that has flows, of its shape.
     pub flows: Vec<Option<FlowTable<M>>>,
-    /// Words of global registers, as many as [`Layout`] says.
+    /// Words of global registers that are its own, as many as [`Layout`] says.
     pub globals: M,
     /// Seed of the program's hash.
     pub seed: [u64; 2],
@@ -41,7 +45,7 @@ pub struct Ground<M> {
 /// Where everything lies, in words.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// Global registers.
+    /// Global registers that no other shard uses.
     pub globals: Range<usize>,
     /// The flow table of each element that has one.
     pub tables: Vec<Option<Range<usize>>>,
@@ -49,14 +53,25 @@ pub struct Layout {
     pub words: usize,
     /// The layout number.
     pub number: u64,
+    /// All words of the memory that shards share; none without such registers.
+    pub shared_words: usize,
+    /// The layout number of that memory.
+    pub shared_number: u64,
 }
+
+/// Layout numbers of both memories: programs with the same ones can take over each other's state.
+pub type Numbers = [u64; 2];
 
 impl Layout {
     /// The layout of a verified program.
     pub fn of(program: &Program) -> Self {
-        let global_words: u64 = program.globals.iter().map(|one| u64::from(one.count)).sum();
-        let start = LINE_WORDS;
-        let globals = start..start + global_words as usize;
+        let count = |is_shared: bool| {
+            let registers = program.globals.iter();
+            let alike = registers.filter(|one| (one.scope == Scope::Shared) == is_shared);
+            alike.map(|one| one.count as usize).sum::<usize>()
+        };
+        let (start, shared) = (LINE_WORDS, count(true));
+        let globals = start..start + count(false);
         let mut end = globals.end.next_multiple_of(LINE_WORDS);
         let mut tables = Vec::new();
         for element in &program.elements {
@@ -72,23 +87,51 @@ impl Layout {
             tables,
             words: end,
             number: number_of(program),
+            shared_words: if shared == 0 { 0 } else { LINE_WORDS + shared },
+            shared_number: fnv(&globals_text(program, true)),
         }
     }
 
-    /// Where each global register begins, within the words of all.
+    /// The numbers of both memories.
+    pub fn numbers(&self) -> Numbers {
+        [self.number, self.shared_number]
+    }
+
+    /// Where each global register begins, within the words of all that are shared, or that are not.
     pub fn global_starts(program: &Program) -> Vec<u32> {
-        let mut next = 0;
-        let start = |count: u32| {
-            let start = next;
-            next += count;
+        let mut next = [0; 2];
+        let start = |global: &Global| {
+            let next = &mut next[usize::from(global.scope == Scope::Shared)];
+            let start = *next;
+            *next += global.count;
             start
         };
-        program
-            .globals
-            .iter()
-            .map(|global| global.count)
-            .map(start)
-            .collect()
+        program.globals.iter().map(start).collect()
+    }
+
+    /// The words of shared registers in a memory that was zero at first, whoever else uses it now
+    /// or has used it before.
+    ///
+    /// # Errors
+    /// The memory is too short, or a program of another layout has used it.
+    pub fn share<M: Memory>(&self, memory: &Arc<M>) -> Result<Portion<M>, AttachError> {
+        let range = LINE_WORDS.min(self.shared_words)..self.shared_words;
+        let words = memory.words();
+        if words.len() < self.shared_words {
+            return Err(AttachError::TooSmall {
+                needed: self.shared_words,
+                present: words.len(),
+            });
+        }
+        if let Some(number) = words.first().filter(|_| !range.is_empty()) {
+            // The first one writes it, and all find the same: nothing else depends on its order.
+            let order = Ordering::Relaxed;
+            let found = number.compare_exchange(0, self.shared_number, order, order);
+            if found.is_err_and(|found| found != self.shared_number) {
+                return Err(AttachError::OtherShape);
+            }
+        }
+        Ok(Portion::new(memory, range))
     }
 
     /// Makes the state of a program anew in `memory`, whatever was there. `seeds` are random, one
@@ -112,7 +155,8 @@ impl Layout {
         words[at::SEED].store(own[0], Ordering::Release);
         words[at::SEED + 1].store(own[1], Ordering::Release);
         let starts = Self::global_starts(program);
-        for (global, start) in program.globals.iter().zip(starts) {
+        let globals = program.globals.iter().zip(starts);
+        for (global, start) in globals.filter(|(global, _)| global.scope != Scope::Shared) {
             for index in 0..global.count {
                 let word = &words[self.globals.start + (start + index) as usize];
                 word.store(global.initial, Ordering::Release);
@@ -216,10 +260,7 @@ impl<M: Memory> Memory for Portion<M> {
 
 /// A number that differs where the meaning of any word does.
 fn number_of(program: &Program) -> u64 {
-    let mut text = String::new();
-    for global in &program.globals {
-        text += &format!("global {} {} {};", global.name, global.width, global.count);
-    }
+    let mut text = globals_text(program, false);
     for element in &program.elements {
         text += &format!("element {};", element.name);
         let Some(flows) = &element.flows else {
@@ -240,7 +281,26 @@ fn number_of(program: &Program) -> u64 {
             text += &format!("state {state};");
         }
     }
-    // FNV-1a: it tells programs apart, not attackers.
+    fnv(&text)
+}
+
+/// What gives words of registers their meaning. Of shared ones that is also what a word of zero
+/// stands for.
+fn globals_text(program: &Program, is_shared: bool) -> String {
+    let registers = program.globals.iter();
+    let alike = registers.filter(|one| (one.scope == Scope::Shared) == is_shared);
+    let text = alike.map(|one| {
+        let begins = match is_shared {
+            true => format!(" {}", one.initial),
+            false => String::new(),
+        };
+        format!("global {} {} {}{begins};", one.name, one.width, one.count)
+    });
+    text.collect()
+}
+
+/// FNV-1a: it tells programs apart, not attackers.
+fn fnv(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })

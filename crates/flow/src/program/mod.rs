@@ -26,23 +26,29 @@
 //!   metadata alone stands in memory so, the others count as zero whatever stands there.
 //!   Behind it, metadata must stand in its slots again; for a key, the slots of
 //!   [`ir::Key::present`] and [`ir::Key::parts`] too. Others are nobody's.
-//! - Arithmetic is that of [`ir::Binary`] and [`ir::Unary`], at the width of the first argument.
-//!   Every value stays below 2^width. Jumps go forward, so blocks can be laid out in their order.
+//! - Arithmetic is that of [`ir::Binary`] and [`ir::Unary`] ([`arithmetic`]), at the width of the
+//!   first argument. Every value stays below 2^width. Jumps go forward, so blocks can be laid out
+//!   in their order.
 //! - Operations that are more than arithmetic have a method of [`env::Env`] each, of the same name.
 //!   Calling these is right for all of them; [`ir::Op::Field`], [`ir::Op::Flow`],
 //!   [`ir::Op::SetFlow`], [`ir::Op::Fact`] and [`ir::Op::Valid`] are those worth doing in line.
 //!   [`ir::Op::Verdict`], `Clone`, `Timeouts`, `Forget` and `Mark` set a member of
 //!   [`env::Outcome`].
+//! - Words of [`ir::Scope::Shared`] registers are written by other shards at any time: each read
+//!   is one atomic load, each write one atomic store, and [`ir::Op::StepGlobal`] one atomic change,
+//!   all of what [`globals::Raised`] makes of a value.
 //! - [`env::Env::splice`] and [`env::Env::encap`] say `false` where there is no room: the code ends
 //!   with [`env::Exit::NoHeadroom`]. Else it ends as its [`ir::End`] says.
 //! - Code is verified before a backend sees it, and nothing else needs to be checked.
 
+pub mod arithmetic;
 mod changes;
 pub mod entries;
 pub mod env;
 mod exact;
 pub mod field;
 pub mod frame;
+pub mod globals;
 pub mod header;
 pub mod interpret;
 pub mod ir;

@@ -15,8 +15,9 @@ use crate::hash::KeyedHash;
 use crate::table::lookup::BURST_MAX;
 use crate::{Flow, FlowTable, KEY_WORDS_MAX, Memory};
 
-use super::env::{Env, Exit, FlowWords, Globals, Outcome};
+use super::env::{Env, Exit, FlowWords, Outcome};
 use super::frame::Frame;
+use super::globals::Globals;
 use super::header::Headers;
 use super::interpret::{self, Unwatched, Watch};
 use super::ir::{Code, Element, FlowRegister, Program, Verdict};
@@ -190,6 +191,7 @@ pub struct Running<M> {
     /// A flow table for each element that has flows.
     pub(super) flows: Vec<Option<FlowTable<M>>>,
     pub(super) globals: M,
+    pub(super) shared: M,
     pub(super) hash: KeyedHash,
     secret: [u64; 2],
     /// Packets of its own making that wait.
@@ -222,8 +224,9 @@ pub struct Arrival {
 }
 
 impl<M: Memory> Running<M> {
-    /// A program on its ground.
-    pub fn new(loaded: Box<Loaded>, ground: Ground<M>) -> Self {
+    /// A program on its ground. `shared` are words of registers that others use as well, at the
+    /// same time ([`Layout::share`]).
+    pub fn new(loaded: Box<Loaded>, ground: Ground<M>, shared: M) -> Self {
         let in_hand = InHand {
             headers: Headers::default(),
             is_done: false,
@@ -248,6 +251,7 @@ impl<M: Memory> Running<M> {
             has_removed: false,
             flows: ground.flows,
             globals: ground.globals,
+            shared,
             loaded,
         }
     }
@@ -284,11 +288,16 @@ impl<M: Memory> Running<M> {
 
     /// A register of the program.
     pub fn global(&self, global: usize, index: u32) -> Option<u64> {
-        let register = self.program().globals.get(global)?;
-        let start = *self.loaded.global_starts.get(global)?;
-        let word = self.globals.words().get((start + index) as usize)?;
-        // Pairs with the store in `Env::set_global`.
-        (index < register.count).then(|| word.load(Ordering::Relaxed))
+        let globals = Globals {
+            words: self.globals.words(),
+            shared: self.shared.words(),
+            starts: &self.loaded.global_starts,
+        };
+        let number = u16::try_from(global).ok()?;
+        let all = &self.program().globals;
+        let (word, raised) = globals.word(number, u128::from(index), all)?;
+        // Pairs with the stores in `Env::set_global` and `Env::step_global`.
+        Some(raised.value(word.load(Ordering::Relaxed)))
     }
 
     /// Runs another program from now on, on the same ground: its [`Layout`] is the same, and it
@@ -408,6 +417,7 @@ impl<M: Memory> Running<M> {
             flow: &mut self.words,
             globals: Globals {
                 words: self.globals.words(),
+                shared: self.shared.words(),
                 starts: global_starts,
             },
             tables,

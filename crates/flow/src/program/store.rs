@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering;
 use crate::{Ended, Entry, Fate, Flow, FlowTable, Inserted, Memory, Timeouts, raw};
 
 use super::changes::{Teller, key_of, key_words};
-use super::env::{Env, Globals, Outcome};
+use super::env::{Env, Outcome};
+use super::globals::Globals;
 use super::header::Headers;
 use super::interpret::Unwatched;
 use super::ir::{FlowRegister, Flows, WhenFull};
@@ -164,6 +165,7 @@ impl<M: Memory> Running<M> {
                 flow: &mut self.words,
                 globals: Globals {
                     words: self.globals.words(),
+                    shared: self.shared.words(),
                     starts: global_starts,
                 },
                 tables,

@@ -5,10 +5,10 @@ use catena_wire::ip::Protocol;
 use catena_wire::{gtpu, ipv4, ipv6, udp};
 use proptest::prelude::*;
 
+use super::arithmetic::binary;
 use super::field;
 use super::frame::{Buffer, Frame};
 use super::header::{HEADERS, Header, Headers};
-use super::interpret::binary;
 use super::ir::Binary;
 use super::table::{Match, MatchTable, Pattern, TableEntry, TableError, TableShape};
 use super::template::fill_checksums;

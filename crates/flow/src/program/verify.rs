@@ -491,6 +491,19 @@ impl Checker<'_> {
                 self.value(*index)?;
                 self.is(*from, self.global(*global)?)
             }
+            Op::StepGlobal {
+                old,
+                global,
+                index,
+                op,
+                by,
+            } => {
+                need(op.is_step(), || format!("{op:?} is no step"))?;
+                self.value(*index)?;
+                let width = self.global(*global)?;
+                self.is(*by, width)?;
+                self.to(*old, width)
+            }
             Op::Lookup {
                 table,
                 key,

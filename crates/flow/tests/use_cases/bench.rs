@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A program of `programs/` at work, by the engine of the test that this folder stands in.
 
+use std::sync::Arc;
+
+use catena_flow::HeapMemory;
 use catena_flow::efsm::source::load;
 use catena_flow::program::ir::Program;
+use catena_flow::program::layout::Layout;
 use catena_flow::program::run::Arrival;
 use catena_flow::program::table::{Pattern, TableEntry};
 use catena_flow::simulate::{Passed, Simulation};
@@ -24,9 +28,22 @@ impl Bench {
     }
 
     pub(crate) fn of(program: Program) -> Self {
+        let words = Layout::of(&program).shared_words;
+        Self::beside(program, &Arc::new(HeapMemory::new(words)))
+    }
+
+    /// The program in several shards.
+    pub(crate) fn shards(text: &str, count: usize) -> Vec<Self> {
+        let program = program(text);
+        let shared = Arc::new(HeapMemory::new(Layout::of(&program).shared_words));
+        let shard = |_| Self::beside(program.clone(), &shared);
+        (0..count).map(shard).collect()
+    }
+
+    fn beside(program: Program, shared: &Arc<HeapMemory>) -> Self {
         let compiled = crate::compiled(&program);
         Self {
-            simulation: Simulation::with(program, compiled).unwrap(),
+            simulation: Simulation::beside(program, compiled, shared).unwrap(),
             now_ns: 1_000_000_000,
         }
     }

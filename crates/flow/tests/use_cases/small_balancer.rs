@@ -47,6 +47,21 @@ fn the_balancer_binds_connections_and_translates_both_ways() {
     assert_eq!(bench.one(0, &client(6000, ack)), "!no_connection");
 }
 
+/// Shards take turns of one counter, however their connections come.
+#[test]
+fn servers_have_their_turn_over_all_shards() {
+    let text = include_str!("../../programs/load_balancer.yaml");
+    let mut shards = Bench::shards(text, 3);
+    let servers = [0, 2, 2, 1, 0, 1, 2, 0, 0].into_iter().enumerate();
+    let servers = servers.map(|(at, shard): (usize, usize)| {
+        let syn = packet(TCP, (1, 5000 + at as u16), (100, 80), 0x02);
+        let passed = shards[shard].pass(0, &syn);
+        assert_eq!(passed.verdict, "servers");
+        passed.bytes[33]
+    });
+    assert_eq!(servers.collect::<Vec<_>>(), [1, 2, 3, 1, 2, 3, 1, 2, 3]);
+}
+
 #[test]
 fn icmp_errors_find_the_server_that_they_are_about() {
     let mut bench = Bench::new(include_str!("../../programs/load_balancer.yaml"));

@@ -130,9 +130,14 @@ impl Traffic {
         let loaded = programs[current].take().ok_or("no program")?;
         let program = loaded.program();
         let layout = Layout::of(program);
-        let region = Region::create_huge("flow-programs", layout.words * 8, Sharing::ReadOnly);
-        let memory = Arc::new(region.map_err(|error| error.to_string())?);
+        let region = |words: usize| {
+            let region = Region::create_huge("flow-programs", words * 8, Sharing::ReadOnly);
+            region.map(Arc::new).map_err(|error| error.to_string())
+        };
+        let memory = region(layout.words)?;
         memory.prefault();
+        let shared = layout.share(&region(layout.shared_words.max(1))?);
+        let shared = shared.map_err(|error| error.to_string())?;
         let ground = layout.create(program, &memory, || [0x5eed, 0xfeed], 0);
         let ground = ground.map_err(|error| error.to_string())?;
         let geometry = PoolGeometry {
@@ -145,7 +150,7 @@ impl Traffic {
         let has_servers = sample.has_servers();
         let mut traffic = Self {
             elements: program.elements.len(),
-            running: Running::new(loaded, ground),
+            running: Running::new(loaded, ground, shared),
             programs,
             current,
             not_compiled,

@@ -12,7 +12,7 @@ use crate::port::{PortError, PortKind, PortNeeds, PortRole, WrapKind};
 use crate::units::{Rate, Share};
 
 /// Everything there is.
-pub(super) fn registry() -> Registry {
+pub(crate) fn registry() -> Registry {
     Registry {
         nfs: vec![
             &POLICER,

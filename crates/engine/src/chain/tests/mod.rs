@@ -4,7 +4,7 @@ mod amendments;
 mod arbitrary;
 mod diff;
 mod files;
-mod kinds;
+pub(crate) mod kinds;
 mod right;
 mod schema;
 mod wrong;

@@ -1,6 +1,7 @@
 //! What is suspicious about a program that could run: states that nothing leads to, transitions
 //! that hide each other or never hold, verdicts that do not count, what is declared and not used,
-//! packets without end.
+//! packets without end,
+//! registers that lose what other shards write.
 //!
 //! Behind lowering, once. Errors are what can only be a mistake; a warning leaves a program as it
 //! is.
@@ -10,6 +11,7 @@ mod endless;
 #[cfg(test)]
 mod endless_tests;
 mod order;
+mod stale;
 #[cfg(test)]
 mod tests;
 mod verdicts;
@@ -20,6 +22,7 @@ use super::element::{Parsed, conjuncts, timeouts_of};
 use super::model::{Document, ElementModel, On};
 use super::problem::Problems;
 pub(super) use atoms::Known;
+pub(super) use stale::Assignments;
 
 /// Names of what code uses: registers, metadata, and by the path of their declaration others.
 pub(super) type Used = BTreeSet<String>;
@@ -153,10 +156,12 @@ fn is_evicted_by(model: &ElementModel, name: &str) -> bool {
 pub(super) fn shared(
     document: &Document,
     (read, written): (&Used, &Used),
+    assignments: &Assignments,
     last: Option<usize>,
     problems: &mut Problems,
 ) {
     verdicts::unreached(document, last, problems);
+    assignments.check(document, problems);
     for name in document.metadata.keys() {
         let full = format!("meta.{name}");
         let path = format!("metadata.{name}");

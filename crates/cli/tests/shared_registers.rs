@@ -1,0 +1,103 @@
+//! Registers that all shards of a node share: every packet is counted once, whoever is killed.
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use support::*;
+
+/// What a node's register says that all its shards share, and whether each shard says the same.
+fn shared_value(chain: &Running, of: &str) -> u64 {
+    let asked = chain.ask(&["nf", "control", of, "tell", r#"{"show": "globals"}"#]);
+    assert!(asked.status.success(), "{asked:?}");
+    let answers: BTreeMap<String, Value> = serde_json::from_slice(&asked.stdout).unwrap();
+    let value = number(&answers["tell"]["seen"]);
+    let each = answers.values().map(|answer| number(&answer["seen"]));
+    assert!(each.clone().all(|one| one == value), "{answers:?}");
+    value
+}
+
+const PACKETS: u64 = 60_000;
+/// Shards that are killed, at most: as many as die while packets come.
+const KILLS: u64 = 10;
+/// What the register begins as.
+const BEGUN: u64 = 1000;
+
+/// A chain whose shards count packets in one register, which goes on when these have come through.
+fn tallied(shards: u64) -> String {
+    let text = counted("40kpps", shards).replace("flows: 500", "flows: 500, count: 60000");
+    let text = text.replace("scope: merged", "scope: shared, initial: 1000");
+    // Somebody still sends when all has been counted: else the chain would end by itself.
+    let beside = "  still: { generator: { rate: 1kpps } }\n  away: { sink: {} }\nnfs:";
+    let text = text.replace("nfs:", beside);
+    text.replace("links:\n", "links:\n  - still -> away\n")
+}
+
+#[test]
+fn shards_in_threads_count_every_packet_once() {
+    let text = tallied(4).replace("mode: process", "mode: thread");
+    let chain = Running::start("threaded", &text);
+    let end = chain.until("all packets have come through", |status| {
+        packets_out(status) == PACKETS
+    });
+    assert_eq!(shared_value(&chain, "threaded"), BEGUN + PACKETS);
+    let busy = |shard: &u64| number(&node(&end, &format!("tell/{shard}"))["rx_packets"]) > 1000;
+    assert!((0..4).all(|shard| busy(&shard)), "{end:#}");
+    assert_conserved(&chain.stop());
+}
+
+/// A register that all shards share has counted every packet that left, and none twice, whoever of
+/// them was killed when: what is beyond that was in the hands of the killed. It stays where another
+/// program runs, and where there are other shards.
+#[test]
+fn killed_shards_lose_no_update_of_a_shared_register() {
+    let chain = Running::start("tallied", &tallied(4));
+    let killed = |status: &Value| -> u64 {
+        let nodes = status["nodes"].as_array().unwrap().iter();
+        nodes.map(|node| number(&node["killed"])).sum()
+    };
+    let are_through = |status: &Value| packets_out(status) + killed(status) == PACKETS;
+    let (mut random, mut round) = (seed(), 0);
+    let mut status = chain.until("packets flow", |status| packets_out(status) > 0);
+    while round < KILLS && !are_through(&status) {
+        // The first one has no part of its own in it.
+        let victim = format!("tell/{}", round % 2 * random.below(4));
+        dither(&mut random, 100_000);
+        let before = epoch(&status, &victim);
+        assert!(signal(&status, &victim, Signal::KILL));
+        status = chain.until("it runs again", |now| runs_after(now, &victim, before));
+        round += 1;
+    }
+    let end = chain.until("all packets have come through", are_through);
+    assert!(round > 1 && number(&end["deaths"]) == round, "{end:#}");
+    let (out, killed) = (packets_out(&end), killed(&end));
+    let seen = shared_value(&chain, "tallied") - BEGUN;
+    assert!(
+        (out..=out + killed).contains(&seen),
+        "{seen}, {out} out, {killed} killed"
+    );
+    // Fewer shards, and another program of the same layout, go on with the same word.
+    let file = chain.dir.path().join("new.yaml");
+    std::fs::write(&file, format!("name: tallied\n{}", tallied(2))).unwrap();
+    let applied = chain.ask(&["apply", file.to_str().unwrap()]);
+    assert!(applied.status.success(), "{applied:?}");
+    assert_eq!(shared_value(&chain, "tallied"), seen + BEGUN);
+    let program = r#"{"program": {
+        "globals": {"seen": {"width": 64, "initial": INITIAL, "scope": "shared"}},
+        "elements": [{"name": "tell", "key": ["ip.src", "ip.dst", "l4.src_port", "l4.dst_port"],
+            "registers": {"packets": 32}, "before": ["global.seen = global.seen + 2"],
+            "transitions": [{"do": ["flow.packets = flow.packets + 1", "output(out)"]}]}]}}"#;
+    let control = |initial: &str| {
+        let program = program.replace("INITIAL", initial);
+        chain.ask(&["nf", "control", "tallied", "tell", &program])
+    };
+    let taken = control("1000");
+    assert!(taken.status.success(), "{taken:?}");
+    assert_eq!(shared_value(&chain, "tallied"), seen + BEGUN);
+    let refused = control("999");
+    let why = String::from_utf8(refused.stderr).unwrap();
+    assert!(why.contains("memory or inputs would change"), "{why}");
+    chain.stop();
+}
