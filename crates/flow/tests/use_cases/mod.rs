@@ -21,3 +21,4 @@ mod policer;
 mod programs;
 mod services;
 mod small_balancer;
+mod tunnels;
