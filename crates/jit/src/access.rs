@@ -127,14 +127,13 @@ impl Generator<'_, '_> {
                 let value = self.result(0, 1);
                 self.set(*hit, value);
             }
-            Op::Meter { to, .. } => {
-                // It works on the flow's registers where they lie in memory.
-                self.write_flow();
-                self.call_for(op, *to, self.width(*to));
-                if !is_made(Wrong::Meter) {
-                    self.read_again();
-                }
-            }
+            Op::Meter {
+                to,
+                meter,
+                register,
+                cost,
+                before,
+            } => self.meter(*to, (*meter, *register), *cost, *before),
             Op::Hash { to, .. } | Op::Bytes { to, .. } => {
                 self.call_for(op, *to, self.width(*to));
             }

@@ -1,6 +1,6 @@
 //! Operations that generated code does not do in line: it calls back for them.
 //!
-//! While a packet's code runs, for encapsulation, tables, meters and whatever else is rare or long.
+//! While a packet's code runs, for encapsulation, tables and whatever else is rare or long.
 //! Arguments come in a row and results leave in one, as numbers of 128 bits; what is done with them
 //! is a method of [`Env`] each, the same that the interpreter calls.
 
@@ -33,7 +33,6 @@ pub(crate) fn arguments(op: &Op) -> Vec<Value> {
         Op::Bytes { at, .. } | Op::Splice { at, .. } => vec![*at],
         Op::SetBytes { at, from } => vec![*at, *from],
         Op::Lookup { key, .. } => most(key),
-        Op::Meter { cost, before, .. } => vec![*cost, *before],
         Op::Emit { values, .. } | Op::Notify { values, .. } | Op::Encap { values, .. } => {
             most(values)
         }
@@ -69,9 +68,6 @@ pub(crate) fn perform(
             }
             results[0] = u128::from(is_hit);
         }
-        Op::Meter {
-            meter, register, ..
-        } => results[0] = env.meter(*meter, *register, argument(0), argument(1)),
         Op::Emit {
             template, output, ..
         } => env.emit(*template, given, *output),
