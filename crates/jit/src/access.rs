@@ -110,14 +110,8 @@ impl Generator<'_, '_> {
                 index,
                 from,
             } => self.set_global(*global, *index, *from),
-            Op::Clone { output } => {
-                let at = offset_of!(Context, clones);
-                let (clones, one) = (self.pointer(at), self.int(1 << (output & 63)));
-                let clones = self.builder.ins().bor(clones, one);
-                self.builder
-                    .ins()
-                    .store(PLAIN, clones, self.context, at as i32);
-            }
+            Op::Clone { output } => self.copies_to(offset_of!(Context, clones), *output),
+            Op::Mirror { output } => self.copies_to(offset_of!(Context, mirrors), *output),
             Op::Lookup { hit, data, .. } => {
                 self.call(op, 128);
                 for (at, to) in data.iter().enumerate() {
@@ -158,6 +152,15 @@ impl Generator<'_, '_> {
             }
             _ => self.call(op, 128),
         }
+    }
+
+    /// Adds an output to those that get a copy, which stand in the context.
+    fn copies_to(&mut self, at: usize, output: u8) {
+        let (outputs, one) = (self.pointer(at), self.int(1 << (output & 63)));
+        let outputs = self.builder.ins().bor(outputs, one);
+        self.builder
+            .ins()
+            .store(PLAIN, outputs, self.context, at as i32);
     }
 
     /// Calls back for an operation with one result.

@@ -90,8 +90,9 @@ pub(crate) struct Context {
     /// How many words of global registers there are. Not beside `globals`, as in an [`Env`]: both
     /// would be copied as one, and what was just written as two is slow to read as one.
     pub(crate) global_count: u64,
-    /// Outputs that get a copy.
+    /// Outputs that get a copy, and those that get one of what came.
     pub(crate) clones: u64,
+    pub(crate) mirrors: u64,
     /// When the flow's entry ends, if that was set.
     pub(crate) idle_ns: u64,
     pub(crate) hard_ns: u64,
@@ -124,6 +125,7 @@ impl Context {
         full: 0,
         global_count: 0,
         clones: 0,
+        mirrors: 0,
         idle_ns: 0,
         hard_ns: 0,
         arguments: std::ptr::null_mut(),
@@ -187,6 +189,7 @@ pub(crate) struct Decided {
     /// What it gives back.
     pub(crate) all: u64,
     pub(crate) clones: u64,
+    pub(crate) mirrors: u64,
     pub(crate) idle_ns: u64,
     pub(crate) hard_ns: u64,
 }
@@ -281,6 +284,7 @@ impl Executable {
         Some(Decided {
             all,
             clones: context.clones,
+            mirrors: context.mirrors,
             idle_ns: context.idle_ns,
             hard_ns: context.hard_ns,
         })

@@ -543,6 +543,7 @@ impl<'a, 's, 'b> Writer<'a, 's, 'b> {
     fn act(&mut self) -> Op {
         let output = self.source.below(3) as u8;
         match self.source.below(11) {
+            0 if self.source.chance(128) => Op::Mirror { output },
             0 => Op::Clone { output },
             1 if !self.program.templates.is_empty() => Op::Emit {
                 template: 0,

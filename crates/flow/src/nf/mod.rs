@@ -253,11 +253,15 @@ impl Nf for Flows {
 
     fn emit(&mut self, out: &mut Emission<'_>, now: Nanos) -> Option<Nanos> {
         let is_behind = !out.is_draining() && self.expire(now);
-        while let Some((output, bytes)) = self.running.emissions.first() {
-            if !out.send(output, bytes.len(), 0, |to| to.copy_from_slice(bytes)) {
+        let emissions = &mut self.running.emissions;
+        while let Some((output, bytes)) = emissions.first() {
+            // What came may be longer than a buffer of this worker's own.
+            if !out.can_make(bytes.len()) {
+                emissions.lost += 1;
+            } else if !out.send(output, bytes.len(), 0, |to| to.copy_from_slice(bytes)) {
                 break;
             }
-            self.running.emissions.pop();
+            emissions.pop();
         }
         let next = self.running.next_expiry_ns().map(|at| Nanos(at.max(now.0)));
         if is_behind { Some(now) } else { next }

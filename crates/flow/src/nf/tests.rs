@@ -273,6 +273,28 @@ fn flows_end_and_timers_say_when() {
 }
 
 #[test]
+fn packets_that_are_mirrored_leave_as_they_came() {
+    let config = json!({"program": {"outputs": ["out", "tap"], "elements": [{"name": "e",
+        "transitions": [{"do": ["ipv4.ttl = 3", "mirror(tap)", "output(out)"]}]}]}});
+    let mut bench = NfBench::new(&KIND, &config, &[]).unwrap();
+    let frames = [1, 2, 3].map(|src| packet(UDP, (src, 5), (9, 9), 0));
+    let frames: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
+    for is_bundle in [false, true] {
+        let result = match is_bundle {
+            true => bench.process_bundle(&frames),
+            false => bench.process(&frames),
+        };
+        let all = result.packets.iter().zip(&frames);
+        assert!(all.clone().count() == 3 && all.clone().all(|(left, came)| left.bytes != *came));
+        let (sent, _) = bench.emit(9, false);
+        let sent: Vec<_> = sent.iter().map(|one| (one.output, &*one.bytes)).collect();
+        let expected: Vec<_> = frames.iter().map(|came| (1, *came)).collect();
+        assert_eq!(sent, expected);
+    }
+    assert_eq!(bench.buffers_in_use(), 0);
+}
+
+#[test]
 fn wrong_programs_are_refused_with_their_place() {
     let mut wrong = config(1);
     wrong["program"]["elements"][0]["key"][0] = "ipv4.sorce".into();

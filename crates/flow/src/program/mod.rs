@@ -12,7 +12,7 @@
 //! - [`env`](mod@env), [`interpret`]: what code works on, and what it means.
 //! - [`layout`]: where state lies. [`run`]: bursts, flows and their ends.
 //! - [`keys`]: keys alone, for whoever sends to shards.
-//! - [`queue`]: what waits to be sent or told. [`trace`], [`value`], [`kind`]: what
+//! - [`mirror`]: packets as they came. [`queue`]: what waits to be sent or told. [`trace`], [`value`], [`kind`]: what
 //!   one packet went through, and how values print.
 //!
 //! # Writing a backend
@@ -31,7 +31,7 @@
 //! - Operations that are more than arithmetic have a method of [`env::Env`] each, of the same name.
 //!   Calling these is right for all of them; [`ir::Op::Field`], [`ir::Op::Flow`],
 //!   [`ir::Op::SetFlow`], [`ir::Op::Fact`] and [`ir::Op::Valid`] are those worth doing in line.
-//!   [`ir::Op::Verdict`], `Clone`, `Timeouts`, `Forget` and `Mark` set a member of
+//!   [`ir::Op::Verdict`], `Clone`, `Mirror`, `Timeouts`, `Forget` and `Mark` set a member of
 //!   [`env::Outcome`].
 //! - [`env::Env::splice`] and [`env::Env::encap`] say `false` where there is no room: the code ends
 //!   with [`env::Exit::NoHeadroom`]. Else it ends as its [`ir::End`] says.
@@ -51,6 +51,8 @@ pub mod kind;
 pub mod layout;
 mod lookup;
 pub mod maglev;
+pub mod mirror;
+mod needs;
 pub mod queue;
 pub mod run;
 mod store;

@@ -22,6 +22,7 @@ use super::interpret::{self, Unwatched, Watch};
 use super::ir::{Code, Element, FlowRegister, Program, Verdict};
 use super::layout::{Ground, Layout};
 use super::maglev::refilled;
+use super::mirror::Arrived;
 use super::queue::{Emissions, Notices};
 use super::table::MatchTable;
 
@@ -111,6 +112,7 @@ pub(super) struct InHand {
     pub(super) is_done: bool,
     pub(super) decision: Option<Decision>,
     pub(super) clones: u64,
+    pub(super) mirrors: u64,
 }
 
 /// Where a packet's flow was found; none without a key.
@@ -132,6 +134,8 @@ pub struct Loaded {
     pub(super) metadata_count: usize,
     pub(super) metadata: Vec<u128>,
     pub(super) slots: Vec<u128>,
+    /// Packets as they came.
+    pub(super) arrived: Arrived,
 }
 
 impl std::fmt::Debug for Loaded {
@@ -159,6 +163,7 @@ impl Loaded {
             metadata_count: metadata,
             metadata: vec![0; BURST_MAX * metadata],
             slots: vec![0; slots.max(metadata)],
+            arrived: Arrived::new(program.mirrors()),
             compiled,
             program,
         }
@@ -229,11 +234,12 @@ impl<M: Memory> Running<M> {
             is_done: false,
             decision: None,
             clones: 0,
+            mirrors: 0,
         };
         Self {
             hash: loaded.hash(ground.seed),
             secret: ground.seed,
-            emissions: Emissions::new(loaded.program.makes_packets()),
+            emissions: Emissions::of(&loaded.program),
             notices: Notices::new(!loaded.program.events.is_empty()),
             counts: Counts::default(),
             packets: vec![in_hand; BURST_MAX],
@@ -363,6 +369,9 @@ impl<M: Memory> Running<M> {
             && let Some(count) = self.loaded.marks.get_mut(usize::from(mark))
         {
             *count += 1;
+        }
+        if outcome.mirrors != 0 {
+            self.mirror(index, outcome.mirrors);
         }
         if place.has_key {
             watch.written(&self.words);

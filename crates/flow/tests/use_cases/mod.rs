@@ -12,6 +12,7 @@ mod balancer_health;
 mod bench;
 mod connections;
 mod meters;
+mod mirrors;
 mod offload;
 mod offload_connections;
 mod offload_ipv6;
