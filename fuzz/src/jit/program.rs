@@ -103,6 +103,7 @@ fn element(source: &mut Source<'_>, program: &Program, number: usize) -> Element
         registers,
         states: (0..8).map(|at| format!("s{at}")).collect(),
         timeouts: Timeouts::idle(if source.chance(128) { 3_000_000 } else { 0 }),
+        state_timeouts: Vec::new(),
         when_full: source.one_of(&[
             WhenFull::Drop,
             WhenFull::Pass,

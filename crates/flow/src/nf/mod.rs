@@ -25,6 +25,7 @@
 
 mod amending;
 mod control;
+mod flows;
 mod interface;
 mod moving;
 mod planned;
@@ -164,7 +165,7 @@ fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, Conf
         elements,
         emits,
         data,
-        control: control::Answers::default(),
+        control: control::Answers::new(context.shard_count > 1),
     };
     let control = Control::new(to_data, interface, tables, number, engine);
     let mut built = BuiltNf::new(nf).with_control(control);
@@ -200,6 +201,7 @@ impl Flows {
 
 impl Nf for Flows {
     fn process(&mut self, burst: &mut Burst<'_>, now: Nanos) {
+        self.control.now_ns = now.0;
         let count = burst.len();
         let arrival = Arrival {
             now_ns: now.0,
@@ -321,6 +323,7 @@ impl Nf for Flows {
 impl Flows {
     /// Whether more flows are due than a turn ends.
     fn expire(&mut self, now: Nanos) -> bool {
+        self.control.now_ns = now.0;
         let mut is_behind = false;
         for element in 0..self.elements {
             is_behind |= self.running.expire(element, now.0, EXPIRY_BUDGET);

@@ -10,7 +10,8 @@
 //! - [`table`], [`entries`]: match-action tables, and what changes them.
 //! - [`template`]: packets of a program's own making.
 //! - [`env`](mod@env), [`interpret`]: what code works on, and what it means.
-//! - [`layout`]: where state lies. [`run`]: bursts, flows and their ends.
+//! - [`layout`]: where state lies. [`run`]: bursts, flows and their ends. [`outside`]: flows that
+//!   somebody sets.
 //! - [`keys`]: keys alone, for whoever sends to shards.
 //! - [`mirror`]: packets as they came. [`queue`]: what waits to be sent or told. [`trace`], [`value`], [`kind`]: what
 //!   one packet went through, and how values print.
@@ -53,6 +54,7 @@ mod lookup;
 pub mod maglev;
 pub mod mirror;
 mod needs;
+pub mod outside;
 pub mod queue;
 pub mod run;
 mod store;
