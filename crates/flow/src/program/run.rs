@@ -328,6 +328,9 @@ impl<M: Memory> Running<M> {
         }
         let place = self.places[index];
         let (mut part, mut flow, mut facts) = (Part::Body, None, [false; 2]);
+        if place.has_key && self.found[usize::from(place.key)].is_none() {
+            self.look_ahead(element, usize::from(place.key));
+        }
         if let Some(table) = self.flows[element].as_mut() {
             let key = usize::from(place.key);
             let words = table.shape().key_words as usize;
