@@ -211,11 +211,15 @@ impl Nf for Flows {
         let mut has_clones = false;
         for element in 0..self.elements {
             let mut index = 0;
-            burst.each(|packet, _| {
-                self.running.make_key(element, index, packet, arrival);
-                index += 1;
-            });
-            self.running.look_up(element, count, now.0);
+            // Headers are found in front of the first one; of the others, those without flows have
+            // no keys.
+            if element == 0 || self.running.flows(element).is_some() {
+                burst.each(|packet, _| {
+                    self.running.make_key(element, index, packet, arrival);
+                    index += 1;
+                });
+                self.running.look_up(element, count, now.0);
+            }
             index = 0;
             burst.each(|packet, verdict| {
                 if !self

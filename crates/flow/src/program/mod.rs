@@ -44,6 +44,7 @@ pub mod env;
 mod exact;
 pub mod field;
 pub mod frame;
+mod gate;
 pub mod header;
 pub mod interpret;
 pub mod ir;

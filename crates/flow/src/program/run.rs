@@ -17,6 +17,7 @@ use crate::{Flow, FlowTable, KEY_WORDS_MAX, Memory};
 
 use super::env::{Env, Exit, FlowWords, Globals, Outcome};
 use super::frame::Frame;
+use super::gate::Gate;
 use super::header::Headers;
 use super::interpret::{self, Unwatched, Watch};
 use super::ir::{Code, Element, FlowRegister, Program, Verdict};
@@ -136,6 +137,8 @@ pub struct Loaded {
     pub(super) slots: Vec<u128>,
     /// Packets as they came.
     pub(super) arrived: Arrived,
+    /// Of each element, what says that it does nothing.
+    gates: Vec<Option<Gate>>,
 }
 
 impl std::fmt::Debug for Loaded {
@@ -151,6 +154,7 @@ impl Loaded {
     pub fn new(program: Program, compiled: Option<Box<dyn Compiled>>) -> Self {
         let metadata = program.metadata.len();
         let codes = program.elements.iter().flat_map(Element::codes);
+        let gates = program.elements.iter().map(|one| Gate::of(one, metadata));
         let slots = codes.map(|code| code.slots.len()).max().unwrap_or(0);
         let mut tables: Vec<MatchTable> = program.tables.iter().map(MatchTable::new).collect();
         for (at, table) in refilled(&tables, None) {
@@ -164,6 +168,7 @@ impl Loaded {
             metadata: vec![0; BURST_MAX * metadata],
             slots: vec![0; slots.max(metadata)],
             arrived: Arrived::new(program.mirrors()),
+            gates: gates.collect(),
             compiled,
             program,
         }
@@ -323,10 +328,14 @@ impl<M: Memory> Running<M> {
         arrival: Arrival,
         watch: &mut W,
     ) {
-        if self.packets[index].is_done {
+        if self.packets[index].is_done || (!W::LOOKS_ON && self.is_shut(element, index)) {
             return;
         }
-        let place = self.places[index];
+        // Of an element without flows no key is made: what stands there is another one's.
+        let place = match self.flows[element] {
+            Some(_) => self.places[index],
+            None => Place::default(),
+        };
         let (mut part, mut flow, mut facts) = (Part::Body, None, [false; 2]);
         if place.has_key && self.found[usize::from(place.key)].is_none() {
             self.look_ahead(element, usize::from(place.key));
@@ -380,6 +389,16 @@ impl<M: Memory> Running<M> {
             watch.written(&self.words);
             self.store(element, index, flow, &outcome, arrival.now_ns);
         }
+    }
+
+    /// Whether an element does nothing with a packet.
+    #[inline(always)]
+    fn is_shut(&self, element: usize, index: usize) -> bool {
+        let Some(gate) = self.loaded.gates[element] else {
+            return false;
+        };
+        let count = self.loaded.metadata_count;
+        !gate.is_open(&self.loaded.metadata[index * count..][..count])
     }
 
     /// Runs a part on a packet. What it leaves in slots can be read behind it.
