@@ -165,6 +165,11 @@ impl<'a> Raw<'a> {
         self.geometry.timers_at + flow.index() * TIMER_WORDS
     }
 
+    /// The first word of an entry's timer.
+    pub(crate) fn timer_word(self, flow: Flow) -> Option<&'a AtomicU64> {
+        self.words.get(self.timer(flow))
+    }
+
     /// Next and previous in the list that holds the entry.
     pub(crate) fn links(self, flow: Flow) -> (Option<Flow>, Option<Flow>) {
         let links = self.get(self.timer(flow));

@@ -118,14 +118,8 @@ impl Generator<'_, '_> {
                 by,
             } => self.step_global(*old, (*global, *index), *how, *by),
             Op::StepGlobal { old, .. } => self.call_for(op, *old, self.width(*old)),
-            Op::Clone { output } => {
-                let at = offset_of!(Context, clones);
-                let (clones, one) = (self.pointer(at), self.int(1 << (output & 63)));
-                let clones = self.builder.ins().bor(clones, one);
-                self.builder
-                    .ins()
-                    .store(PLAIN, clones, self.context, at as i32);
-            }
+            Op::Clone { output } => self.copies_to(offset_of!(Context, clones), *output),
+            Op::Mirror { output } => self.copies_to(offset_of!(Context, mirrors), *output),
             Op::Lookup { hit, data, .. } => {
                 self.call(op, 128);
                 for (at, to) in data.iter().enumerate() {
@@ -135,14 +129,13 @@ impl Generator<'_, '_> {
                 let value = self.result(0, 1);
                 self.set(*hit, value);
             }
-            Op::Meter { to, .. } => {
-                // It works on the flow's registers where they lie in memory.
-                self.write_flow();
-                self.call_for(op, *to, self.width(*to));
-                if !is_made(Wrong::Meter) {
-                    self.read_again();
-                }
-            }
+            Op::Meter {
+                to,
+                meter,
+                register,
+                cost,
+                before,
+            } => self.meter(*to, (*meter, *register), *cost, *before),
             Op::Hash { to, .. } | Op::Bytes { to, .. } => {
                 self.call_for(op, *to, self.width(*to));
             }
@@ -167,6 +160,15 @@ impl Generator<'_, '_> {
             }
             _ => self.call(op, 128),
         }
+    }
+
+    /// Adds an output to those that get a copy, which stand in the context.
+    fn copies_to(&mut self, at: usize, output: u8) {
+        let (outputs, one) = (self.pointer(at), self.int(1 << (output & 63)));
+        let outputs = self.builder.ins().bor(outputs, one);
+        self.builder
+            .ins()
+            .store(PLAIN, outputs, self.context, at as i32);
     }
 
     /// Calls back for an operation with one result.

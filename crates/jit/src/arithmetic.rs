@@ -37,7 +37,7 @@ impl Generator<'_, '_> {
     }
 
     /// A comparison as a number.
-    fn bit(&mut self, holds: Value) -> Value {
+    pub(crate) fn bit(&mut self, holds: Value) -> Value {
         self.builder.ins().uextend(types::I64, holds)
     }
 
@@ -183,7 +183,7 @@ impl Generator<'_, '_> {
     }
 
     /// The sum, or the largest value of the width.
-    fn sum_at_most(&mut self, a: Value, b: Value, width: Width) -> Value {
+    pub(crate) fn sum_at_most(&mut self, a: Value, b: Value, width: Width) -> Value {
         let sum = self.builder.ins().iadd(a, b);
         let most = self.constant(ones(width), width);
         // Where the width is that of the register, a sum that went round is below what was added.

@@ -1,6 +1,6 @@
 //! Operations that generated code does not do in line: it calls back for them.
 //!
-//! While a packet's code runs, for encapsulation, tables, meters and whatever else is rare or long.
+//! While a packet's code runs, for encapsulation, tables and whatever else is rare or long.
 //! Arguments come in a row and results leave in one, as numbers of 128 bits; what is done with them
 //! is a method of [`Env`] each, the same that the interpreter calls.
 
@@ -34,7 +34,6 @@ pub(crate) fn arguments(op: &Op) -> Vec<Value> {
         Op::Bytes { at, .. } | Op::Splice { at, .. } => vec![*at],
         Op::SetBytes { at, from } => vec![*at, *from],
         Op::Lookup { key, .. } => most(key),
-        Op::Meter { cost, before, .. } => vec![*cost, *before],
         Op::Emit { values, .. } | Op::Notify { values, .. } | Op::Encap { values, .. } => {
             most(values)
         }
@@ -74,9 +73,6 @@ pub(crate) fn perform(
         Op::StepGlobal { global, op, .. } => {
             results[0] = env.step_global(*global, argument(0), *op, argument(1));
         }
-        Op::Meter {
-            meter, register, ..
-        } => results[0] = env.meter(*meter, *register, argument(0), argument(1)),
         Op::Emit {
             template, output, ..
         } => env.emit(*template, given, *output),

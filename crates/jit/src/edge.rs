@@ -93,8 +93,9 @@ pub(crate) struct Context {
     pub(crate) global_count: u64,
     /// How many of those that shards share.
     pub(crate) shared_count: u64,
-    /// Outputs that get a copy.
+    /// Outputs that get a copy, and those that get one of what came.
     pub(crate) clones: u64,
+    pub(crate) mirrors: u64,
     /// When the flow's entry ends, if that was set.
     pub(crate) idle_ns: u64,
     pub(crate) hard_ns: u64,
@@ -129,6 +130,7 @@ impl Context {
         global_count: 0,
         shared_count: 0,
         clones: 0,
+        mirrors: 0,
         idle_ns: 0,
         hard_ns: 0,
         arguments: std::ptr::null_mut(),
@@ -192,6 +194,7 @@ pub(crate) struct Decided {
     /// What it gives back.
     pub(crate) all: u64,
     pub(crate) clones: u64,
+    pub(crate) mirrors: u64,
     pub(crate) idle_ns: u64,
     pub(crate) hard_ns: u64,
 }
@@ -288,6 +291,7 @@ impl Executable {
         Some(Decided {
             all,
             clones: context.clones,
+            mirrors: context.mirrors,
             idle_ns: context.idle_ns,
             hard_ns: context.hard_ns,
         })

@@ -126,6 +126,7 @@ impl Compiled for Native {
             });
         }
         env.outcome.clones |= made.clones;
+        env.outcome.mirrors |= made.mirrors;
         Some(match decided & outcome::END {
             end::NEXT => Exit::Next,
             end::DONE => Exit::Done,

@@ -6,7 +6,7 @@
 //!
 //! - `generate`: blocks, jumps, and what a function begins and ends with.
 //! - `arithmetic`: numbers. `access`: packets. `registers`: those of flow and program. `checksum`:
-//!   fields that are written, with what covers them. All in line. `key`, `plain`: keys.
+//!   fields that are written, with what covers them. `meter`: rates. All in line. `key`, `plain`: keys.
 //! - `call`: all other operations, which call [`Env`](catena_flow::program::env::Env).
 //! - `edge`: executable memory and the calls into it and out of it: all `unsafe` of this crate.
 //!
@@ -29,6 +29,8 @@ mod edge;
 mod generate;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod key;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod meter;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod plain;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]

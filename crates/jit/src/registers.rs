@@ -2,8 +2,8 @@
 //! the program, which are words of memory.
 //!
 //! A flow's words that the code touches are read when a function begins. What is written goes into
-//! these values, with the bits that were written, and into memory when the function ends, or in
-//! front of a call back that works on them.
+//! these values, with the bits that were written, and into memory when the function ends: no call
+//! back works on them.
 
 use catena_flow::STATE_WORDS_MAX;
 use catena_flow::program::field::ones;
@@ -57,7 +57,17 @@ impl Generator<'_, '_> {
                 self.builder.def_var(mask, zero);
             }
         }
-        self.read_words();
+        if self.words.is_empty() {
+            return;
+        }
+        let from = self.pointer(offset_of!(Context, words));
+        for (at, word) in self.words.clone() {
+            let value = self
+                .builder
+                .ins()
+                .load(types::I64, PLAIN, from, i32::from(at) * 8);
+            self.builder.def_var(word.value, value);
+        }
     }
 
     fn declare_word(&mut self, word: u8, is_written: bool) {
@@ -69,20 +79,6 @@ impl Generator<'_, '_> {
             .or_insert_with(|| new(builder.declare_var(types::I64)));
         if is_written && word.mask.is_none() {
             word.mask = Some(builder.declare_var(types::I64));
-        }
-    }
-
-    fn read_words(&mut self) {
-        if self.words.is_empty() {
-            return;
-        }
-        let from = self.pointer(offset_of!(Context, words));
-        for (at, word) in self.words.clone() {
-            let value = self
-                .builder
-                .ins()
-                .load(types::I64, PLAIN, from, i32::from(at) * 8);
-            self.builder.def_var(word.value, value);
         }
     }
 
@@ -109,23 +105,6 @@ impl Generator<'_, '_> {
         let dirty = self.builder.use_var(self.dirty);
         let to = self.pointer(offset_of!(Context, dirty));
         self.builder.ins().store(PLAIN, dirty, to, 0);
-    }
-
-    /// Reads the flow's words anew, behind a call back that may have written them.
-    pub(crate) fn read_again(&mut self) {
-        self.read_words();
-        let masks = self.pointer(offset_of!(Context, mask));
-        for (at, word) in self.words.clone() {
-            let Some(mask) = word.mask else { continue };
-            let value = self
-                .builder
-                .ins()
-                .load(types::I64, PLAIN, masks, i32::from(at) * 8);
-            self.builder.def_var(mask, value);
-        }
-        let from = self.pointer(offset_of!(Context, dirty));
-        let dirty = self.builder.ins().load(types::I64, PLAIN, from, 0);
-        self.builder.def_var(self.dirty, dirty);
     }
 
     /// A register of the flow, if it lies within what a flow can have.

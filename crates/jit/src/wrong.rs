@@ -29,8 +29,14 @@ pub(crate) enum Wrong {
     Written,
     /// A register is written over its neighbours in a word.
     Neighbours,
-    /// A meter's words are not read again.
+    /// A meter's fractions never make a whole.
     Meter,
+    /// A window's beginning belongs to it.
+    Window,
+    /// What runs over one bucket is lost to the other.
+    Excess,
+    /// A packet that comes yellow may become green.
+    Colour,
     /// The last element of an array of registers is none.
     Array,
     /// A register becomes what it was to be raised by.
@@ -92,7 +98,7 @@ mod tests {
     /// Random programs within which a fault must show.
     const CASES: usize = 4000;
 
-    const ALL: [Wrong; 21] = [
+    const ALL: [Wrong; 24] = [
         Wrong::Width,
         Wrong::Shift,
         Wrong::QuotientByZero,
@@ -105,6 +111,9 @@ mod tests {
         Wrong::Written,
         Wrong::Neighbours,
         Wrong::Meter,
+        Wrong::Window,
+        Wrong::Excess,
+        Wrong::Colour,
         Wrong::Array,
         Wrong::Step,
         Wrong::Metadata,

@@ -52,12 +52,12 @@ pub fn tables() -> Vec<TableShape> {
     ]
 }
 
-/// One of each kind.
+/// One of each kind. Nanoseconds are no whole credits of theirs.
 pub fn meters() -> Vec<Meter> {
     let kinds = [
-        Gcra::new(1_000_000, 3).map(MeterKind::Gcra),
-        SrTcm::new(1_000_000, 500, 700).map(MeterKind::SrTcm),
-        TrTcm::new(1_000_000, 500, 2_000_000, 700).map(MeterKind::TrTcm),
+        Gcra::new(2_101_000, 3).map(MeterKind::Gcra),
+        SrTcm::new(1_000_003, 500, 700).map(MeterKind::SrTcm),
+        TrTcm::new(1_000_003, 500, 2_000_001, 700).map(MeterKind::TrTcm),
         Window::new(1000, 3).map(MeterKind::Window),
     ];
     let meter = |kind| Meter {

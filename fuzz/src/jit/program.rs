@@ -111,6 +111,7 @@ fn element(source: &mut Source<'_>, program: &Program, number: usize) -> Element
         registers,
         states: (0..8).map(|at| format!("s{at}")).collect(),
         timeouts: Timeouts::idle(if source.chance(128) { 3_000_000 } else { 0 }),
+        state_timeouts: Vec::new(),
         when_full: source.one_of(&[
             WhenFull::Drop,
             WhenFull::Pass,
@@ -353,7 +354,8 @@ impl<'a, 's, 'b> Writer<'a, 's, 'b> {
             }
             10 => self.seldom(),
             11..=13 => self.flow_read(),
-            14..=16 => self.flow_write(),
+            14 | 15 => self.flow_write(),
+            16 => self.charge(),
             17 => {
                 let field = self.field();
                 let from = self.value(field.width);
@@ -510,6 +512,27 @@ impl<'a, 's, 'b> Writer<'a, 's, 'b> {
         Op::SetFlow { register, from }
     }
 
+    /// Charges a meter: most packets are within some burst.
+    fn charge(&mut self) -> Op {
+        if self.flows.is_none() {
+            return self.flow_write();
+        }
+        let cost = match self.source.chance(160) {
+            true => {
+                let cost = self.source.below(3) * self.source.one_of(&[1, 250]);
+                Value::Const(cost as u128, 32)
+            }
+            false => self.value(32),
+        };
+        Op::Meter {
+            to: self.slot(2),
+            meter: self.source.below(self.program.meters.len()) as u16,
+            register: METER_REGISTER,
+            cost,
+            before: self.value(2),
+        }
+    }
+
     fn global(&mut self) -> Op {
         let number = self.source.below(self.program.globals.len());
         let width = self.program.globals[number].width;
@@ -542,6 +565,7 @@ impl<'a, 's, 'b> Writer<'a, 's, 'b> {
     fn act(&mut self) -> Op {
         let output = self.source.below(3) as u8;
         match self.source.below(11) {
+            0 if self.source.chance(128) => Op::Mirror { output },
             0 => Op::Clone { output },
             1 if !self.program.templates.is_empty() => Op::Emit {
                 template: 0,
@@ -579,13 +603,6 @@ impl<'a, 's, 'b> Writer<'a, 's, 'b> {
                     from: self.value(width),
                 }
             }
-            _ if self.flows.is_some() => Op::Meter {
-                to: self.slot(2),
-                meter: self.source.below(self.program.meters.len()) as u16,
-                register: METER_REGISTER,
-                cost: self.value(32),
-                before: self.value(2),
-            },
             _ => self.global(),
         }
     }

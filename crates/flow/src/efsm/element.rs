@@ -159,11 +159,13 @@ impl ElementLowering<'_> {
             .map(String::as_str);
         let timeouts = timeouts_of(self.model, initial.unwrap_or_default());
         let when_full = self.when_full(path)?;
+        let states = self.parsed.states.iter();
         Some(Flows {
             shape: Shape::new(key_words as u32, state_words as u32, self.model.flows),
             registers: self.names.registers.clone(),
             states: self.parsed.states.clone(),
             timeouts,
+            state_timeouts: states.map(|state| timeouts_of(self.model, state)).collect(),
             when_full,
         })
     }

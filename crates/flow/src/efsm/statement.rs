@@ -7,7 +7,7 @@
 //! | `global.x = global.x + ...`, `meta.x = fetch_add(global.y, ...)` | changes a register in one step (`step`) |
 //! | `packet[0:+6] = ...` | writes bytes, and no checksum |
 //! | `output(NAME)`, `drop(REASON)` | the packet's verdict; no element further on sees it |
-//! | `clone(NAME)` | sends a copy to an output as well |
+//! | `clone(NAME)`, `mirror(NAME)` | sends a copy to an output as well: as the packet leaves, as it came |
 //! | `emit(TEMPLATE, OUTPUT, VALUE, ...)` | sends a packet of the program's own making |
 //! | `notify(EVENT, VALUE, ...)` | tells the control half |
 //! | `encap(TUNNEL, VALUE, ...)`, `decap(TUNNEL)` | puts headers on, takes them off |
@@ -223,7 +223,10 @@ impl Lowering<'_> {
         arguments: &Arguments,
         place: Place,
     ) -> Lowered<bool> {
-        let needs_packet = matches!(name, "output" | "drop" | "clone" | "encap" | "decap");
+        let needs_packet = matches!(
+            name,
+            "output" | "drop" | "clone" | "mirror" | "encap" | "decap"
+        );
         if needs_packet && place == Place::Timeout {
             return fail(
                 at,
@@ -253,6 +256,10 @@ impl Lowering<'_> {
                 let output = self.output(arguments, 0)?;
                 self.code.op(Op::Clone { output });
             }
+            ("mirror", [_]) => {
+                let output = self.output(arguments, 0)?;
+                self.code.op(Op::Mirror { output });
+            }
             ("emit", [_, _, rest @ ..]) => self.emit(arguments, rest, at)?,
             ("notify", [_, rest @ ..]) => self.notify(arguments, rest, at)?,
             ("encap", [_, rest @ ..]) => {
@@ -267,8 +274,8 @@ impl Lowering<'_> {
             ("lookup", [_, rest @ ..]) => self.lookup(arguments, rest, at)?,
             ("forget", []) => self.code.op(Op::Forget),
             _ => {
-                let repair = "write output, drop, clone, emit, notify, encap, decap, lookup or \
-                              forget, with their arguments";
+                let repair = "write output, drop, clone, mirror, emit, notify, encap, decap, lookup \
+                              or forget, with their arguments";
                 return fail(
                     at,
                     format!("there is no statement {name} with these arguments"),

@@ -1,7 +1,7 @@
 //! Credits: what a rate earns and a packet costs, in whole numbers, and what a meter says of it.
 
 /// Nanoseconds of a second: also the credits that one unit of a cost is worth.
-pub(super) const SECOND_NS: u64 = 1_000_000_000;
+pub const SECOND_NS: u64 = 1_000_000_000;
 
 /// What a meter says of a packet (RFC 2697 section 3, RFC 2698 section 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -63,6 +63,13 @@ impl Gcra {
         })
     }
 
+    /// Its rate, what a cost of 1 takes, and the whole burst: nanoseconds and a fraction of one in
+    /// units of 1 / rate, as in [`GcraState::words`].
+    pub fn terms(&self) -> (u64, [u64; 2], [u64; 2]) {
+        let words = |span: Span| [span.ns, span.fraction];
+        (self.rate, words(self.one), words(self.limit))
+    }
+
     /// What [`Gcra::new`] of this rate and burst and [`Gcra::passes`] say together, for whoever has
     /// a meter's terms with its state: it makes no more of the meter than the packet needs, which
     /// is one division while the flow keeps to its rate, instead of three.

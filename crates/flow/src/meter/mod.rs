@@ -15,6 +15,9 @@
 //! A cost is what a rate counts: 1 for rates in packets per second, a length for rates in bytes.
 //! The time that a meter is given may stand still, and one that runs backwards earns no credit
 //! twice.
+//!
+//! A meter's `terms` are the numbers that its arithmetic is made of, for compiled code, which does
+//! the same in line.
 
 mod credit;
 mod gcra;
@@ -22,7 +25,7 @@ mod single_rate;
 mod two_rate;
 mod window;
 
-pub use credit::{Colour, MeterError};
+pub use credit::{Colour, MeterError, SECOND_NS};
 pub use gcra::{Gcra, GcraState};
 pub use single_rate::{SrTcm, SrTcmState};
 pub use two_rate::{TrTcm, TrTcmState};

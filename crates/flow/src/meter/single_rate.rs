@@ -57,6 +57,12 @@ impl SrTcm {
         })
     }
 
+    /// Committed information rate, committed and excess burst size; these two in credits,
+    /// [`SECOND_NS`] for a unit.
+    pub fn terms(&self) -> [u64; 3] {
+        [self.cir, self.cbs, self.ebs]
+    }
+
     /// The colour of a packet (section 3). `before` is the colour that it came with; a colour-blind
     /// meter says green.
     #[inline]

@@ -65,6 +65,12 @@ impl TrTcm {
         })
     }
 
+    /// Committed and peak: information rate and burst size; bursts in credits, [`SECOND_NS`] for a
+    /// unit.
+    pub fn terms(&self) -> [(u64, u64); 2] {
+        [(self.cir, self.cbs), (self.pir, self.pbs)]
+    }
+
     /// The colour of a packet (section 3). `before` is the colour that it came with; a colour-blind
     /// meter says green.
     #[inline]

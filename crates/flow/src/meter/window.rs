@@ -58,6 +58,11 @@ impl Window {
         })
     }
 
+    /// An interval and the window's length, in ns; both above 0.
+    pub fn terms(&self) -> [i64; 2] {
+        [self.interval_ns, self.length_ns]
+    }
+
     /// Whether a packet passes at `now_ns`, below 2⁶²; if so, the window moves.
     #[inline]
     pub fn passes(&self, state: &mut WindowState, now_ns: u64) -> bool {

@@ -6,7 +6,7 @@
 //!
 //! | request | answer |
 //! |---|---|
-//! | `{"show": "flows", "element": NAME, "from": N, "count": N}` | entries from place N on, and where to go on |
+//! | `{"show": "flows", ...}`, `{"set_flow": ELEMENT, ...}`, `{"end_flow": ELEMENT, ...}` | see `flows` |
 //! | `{"show": "globals"}`, `{"show": "transitions"}`, `{"show": "program"}` | registers; counts of transitions; what runs |
 //! | `{"show": "table", "table": NAME}` | its entries |
 //! | `{"set": NAME, "key": [...], "data": {...}, "priority": N}`, `{"remove": NAME, "key": [...]}` | changes a table |
@@ -20,8 +20,9 @@
 use catena_engine::nf::Verdict as NfVerdict;
 use catena_engine::nf::exchange::{BUSY, ControlEnd, Handled, NfControl};
 use catena_shm::state::StateWords;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use super::flows;
 use super::interface::Interface;
 use super::planned::{Engine, Planned, config_errors, load};
 use super::sharding::GLOBAL_COUNT_SHOWN;
@@ -33,8 +34,7 @@ use crate::program::layout::{Layout, Numbers, Portion};
 use crate::program::queue::Notice;
 use crate::program::run::{Arrival, Loaded, Running};
 use crate::program::table::{MatchTable, Pattern, TableEntry, TableShape};
-use crate::program::trace::{ElementTrace, NamedValue, Tracer, key_values};
-use crate::{Cursor, Entry};
+use crate::program::trace::{ElementTrace, Tracer, key_values};
 
 /// Flows of an answer, at most; and places that are looked at for them.
 const FLOW_COUNT_MAX: u64 = 1000;
@@ -239,13 +239,27 @@ struct PacketTrace {
 /// What the data half answers, and what it notes down for answers.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
+    /// Whether there are other shards of the node.
+    is_shard: bool,
+    /// The time of the last burst or turn: a request brings none.
+    pub(super) now_ns: u64,
     wanted: usize,
     traces: Vec<PacketTrace>,
 }
 
 type Flows = Running<Portion<StateWords>>;
+/// What sets or ends flows of an element that a request names, at a time.
+type Act = fn(&mut Flows, &str, &Value, u64) -> Result<Value, String>;
 
 impl Answers {
+    /// Of one among several shards of its node, or of the only one.
+    pub(super) fn new(is_shard: bool) -> Self {
+        Self {
+            is_shard,
+            ..Self::default()
+        }
+    }
+
     /// Runs a packet's code while it is traced; `false` if it is not to be.
     pub(super) fn step(
         &mut self,
@@ -314,6 +328,19 @@ impl Answers {
         if request.get("events").is_some() {
             return Ok(events(running, number("events", EVENT_COUNT_MAX)));
         }
+        for (verb, act) in [
+            ("set_flow", flows::set as Act),
+            ("end_flow", flows::end as Act),
+        ] {
+            let Some(element) = text(verb) else { continue };
+            if self.is_shard {
+                return Err(format!(
+                    "{verb} goes to all shards, and a flow is in one of them: only a node without \
+                     shards takes it"
+                ));
+            }
+            return act(running, element, request, self.now_ns);
+        }
         match text("show") {
             Some("flows") => {
                 let from = number("from", u64::from(u32::MAX));
@@ -323,7 +350,7 @@ impl Answers {
                     0
                 };
                 let count = number("count", FLOW_COUNT_MAX);
-                flows(running, text("element"), from, count)
+                flows::shown(running, text("element"), from, count)
             }
             Some("globals") => Ok(globals(running)),
             Some("transitions") => Ok(transitions(running)),
@@ -347,8 +374,9 @@ impl Answers {
             }
             _ => Err(
                 "flow answers {\"show\": \"flows\"}, globals, transitions, table, traces or \
-                      program; {\"set\": TABLE, ...}, {\"remove\": TABLE, ...}, {\"events\": N}, \
-                      {\"trace\": N} and {\"program\": {...}}"
+                      program; {\"set\": TABLE, ...}, {\"remove\": TABLE, ...}, \
+                      {\"set_flow\": ELEMENT, ...}, {\"end_flow\": ELEMENT, ...}, \
+                      {\"events\": N}, {\"trace\": N} and {\"program\": {...}}"
                     .to_owned(),
             ),
         }
@@ -370,57 +398,6 @@ impl Running<Portion<StateWords>> {
         self.step_watched(element, index, frame, arrival, &mut tracer);
         tracer.finish()
     }
-}
-
-fn values(named: &[NamedValue]) -> Map<String, Value> {
-    named
-        .iter()
-        .map(|one| (one.name.clone(), one.value.clone().into()))
-        .collect()
-}
-
-fn flows(running: &Flows, element: Option<&str>, from: u64, count: u64) -> Result<Value, String> {
-    let program = running.program();
-    let named = |name: &str| program.elements.iter().position(|one| one.name == name);
-    let number = match element {
-        Some(name) => named(name).ok_or_else(|| format!("there is no element {name}"))?,
-        None => program
-            .elements
-            .iter()
-            .position(|one| one.flows.is_some())
-            .unwrap_or(0),
-    };
-    let (Some(table), Some(of)) = (running.flows(number), program.elements.get(number)) else {
-        return Err("this element has no flows".to_owned());
-    };
-    let mut cursor = Cursor::at(u32::try_from(from).unwrap_or(u32::MAX));
-    let mut found = Vec::new();
-    let is_end = table.walk(
-        &mut cursor,
-        u32::try_from(count).unwrap_or(0),
-        |_, entry| {
-            found.push(json!({
-                "key": values(&key_of(of, &entry)),
-                "state": values(&state_of(of, &entry)),
-                "used_ns": entry.used_ns(),
-            }));
-        },
-    );
-    let next = (!is_end).then(|| cursor.place());
-    Ok(json!({"flows": found, "next": next, "count": table.len()}))
-}
-
-fn key_of(element: &Element, entry: &Entry<'_>) -> Vec<NamedValue> {
-    let key: Vec<u64> = (0..crate::KEY_WORDS_MAX)
-        .map(|word| entry.key(word))
-        .collect();
-    key_values(element, &key)
-}
-
-fn state_of(element: &Element, entry: &Entry<'_>) -> Vec<NamedValue> {
-    let mut words = crate::program::env::FlowWords::default();
-    words.load(entry.state_words());
-    crate::program::trace::registers(element, &words)
 }
 
 fn globals(running: &Flows) -> Value {
@@ -461,7 +438,7 @@ fn events(running: &mut Flows, count: u64) -> Value {
         found.push(match program.changes_of(notice.event) {
             Some(element) => {
                 let [from, to] = states(element, &notice);
-                let key = values(&key_values(element, &notice.key));
+                let key = flows::values(&key_values(element, &notice.key));
                 json!({"event": name, "now_ns": notice.now_ns, "key": key, "from": from, "to": to})
             }
             None => {

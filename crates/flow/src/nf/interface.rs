@@ -10,6 +10,7 @@ pub(super) struct Interface {
     reasons: Vec<String>,
     writes: bool,
     makes_packets: bool,
+    mirrors: bool,
     headroom: usize,
     has_events: bool,
     /// What splitters in front of its shards go by.
@@ -23,6 +24,7 @@ impl Interface {
             reasons: reasons(program),
             writes: program.writes(),
             makes_packets: program.makes_packets(),
+            mirrors: program.mirrors(),
             headroom: program.headroom(),
             has_events: !program.events.is_empty(),
             sharding: is_shard.then(|| sharding::signature(program)),

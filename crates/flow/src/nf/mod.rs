@@ -25,6 +25,7 @@
 
 mod amending;
 mod control;
+mod flows;
 mod interface;
 mod moving;
 mod planned;
@@ -189,7 +190,7 @@ fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, Conf
         elements,
         emits,
         data,
-        control: control::Answers::default(),
+        control: control::Answers::new(context.shard_count > 1),
     };
     let control = Control::new(to_data, interface, tables, numbers, engine);
     let mut built = BuiltNf::new(nf).with_control(control);
@@ -225,6 +226,7 @@ impl Flows {
 
 impl Nf for Flows {
     fn process(&mut self, burst: &mut Burst<'_>, now: Nanos) {
+        self.control.now_ns = now.0;
         let count = burst.len();
         let arrival = Arrival {
             now_ns: now.0,
@@ -234,11 +236,15 @@ impl Nf for Flows {
         let mut has_clones = false;
         for element in 0..self.elements {
             let mut index = 0;
-            burst.each(|packet, _| {
-                self.running.make_key(element, index, packet, arrival);
-                index += 1;
-            });
-            self.running.look_up(element, count, now.0);
+            // Headers are found in front of the first one; of the others, those without flows have
+            // no keys.
+            if element == 0 || self.running.flows(element).is_some() {
+                burst.each(|packet, _| {
+                    self.running.make_key(element, index, packet, arrival);
+                    index += 1;
+                });
+                self.running.look_up(element, count, now.0);
+            }
             index = 0;
             burst.each(|packet, verdict| {
                 if !self
@@ -278,11 +284,15 @@ impl Nf for Flows {
 
     fn emit(&mut self, out: &mut Emission<'_>, now: Nanos) -> Option<Nanos> {
         let is_behind = !out.is_draining() && self.expire(now);
-        while let Some((output, bytes)) = self.running.emissions.first() {
-            if !out.send(output, bytes.len(), 0, |to| to.copy_from_slice(bytes)) {
+        let emissions = &mut self.running.emissions;
+        while let Some((output, bytes)) = emissions.first() {
+            // What came may be longer than a buffer of this worker's own.
+            if !out.can_make(bytes.len()) {
+                emissions.lost += 1;
+            } else if !out.send(output, bytes.len(), 0, |to| to.copy_from_slice(bytes)) {
                 break;
             }
-            self.running.emissions.pop();
+            emissions.pop();
         }
         let next = self.running.next_expiry_ns().map(|at| Nanos(at.max(now.0)));
         if is_behind { Some(now) } else { next }
@@ -342,6 +352,7 @@ impl Nf for Flows {
 impl Flows {
     /// Whether more flows are due than a turn ends.
     fn expire(&mut self, now: Nanos) -> bool {
+        self.control.now_ns = now.0;
         let mut is_behind = false;
         for element in 0..self.elements {
             is_behind |= self.running.expire(element, now.0, EXPIRY_BUDGET);

@@ -272,6 +272,125 @@ fn flows_end_and_timers_say_when() {
     );
 }
 
+/// Who knocks is let in; `open` ends.
+fn knock(flows: u32) -> Value {
+    json!({"program": {"elements": [{
+        "name": "knock", "key": ["ipv4.src", "udp.dst_port"], "flows": flows, "initial": "closed",
+        "states": {"closed": {}, "open": {"idle": "2s"}}, "changes": "moved",
+        "registers": {"packets": 8, "who": 32},
+        "transitions": [
+            {"from": "closed", "if": "udp.src_port == 7", "next": "open", "do": ["drop(knock)"]},
+            {"from": "open", "do": ["flow.packets = flow.packets + 1", "output(out)"]},
+        ],
+        "otherwise": ["drop(closed)"],
+    }]}})
+}
+
+#[test]
+fn flows_are_set_and_ended_from_outside_all_or_none() {
+    let mut bench = NfBench::new(&KIND, &knock(70), &[]).unwrap();
+    let one = packet(UDP, (1, 5), (9, 9), 0);
+    let closed = Verdict::Drop(DropReason::own(3));
+    bench.now = catena_engine::nf::Nanos(1_000_000_000);
+    assert_eq!(verdicts(&mut bench, &[&one]), [closed]);
+    let open = json!({"set_flow": "knock", "key": {"udp.dst_port": 9, "ipv4.src": "10.0.0.1"},
+        "state": {"state": "open", "who": "10.0.0.77"}});
+    let answer = json!({"set": 1, "made": 1, "count": 1});
+    assert_eq!(bench.control(&open), Ok(answer));
+    assert_eq!(verdicts(&mut bench, &[&one, &one]), [Verdict::Output(0); 2]);
+    // What is not named stays, the key as a list is the same flow.
+    let more = json!({"set_flow": "knock", "key": ["10.0.0.1", 9], "state": {"who": "0x5"}});
+    let answer = json!({"set": 1, "made": 0, "count": 1});
+    assert_eq!(bench.control(&more), Ok(answer));
+    let shown = bench.control(&json!({"show": "flows"})).unwrap();
+    let state = json!({"state": "open", "packets": "2", "who": "5"});
+    assert_eq!(shown["flows"][0]["state"], state);
+    // All or none: the second is wrong, or has no room.
+    let entry = |host: u32, state: Value| json!({"key": [host, 9], "state": state});
+    let many = |entries: Vec<Value>| json!({"set_flow": "knock", "entries": entries});
+    for (second, message) in [
+        (entry(3, json!({"state": "ajar"})), "closed, open"),
+        (entry(3, json!({"packets": 256})), "does not fit 8 bits"),
+        (entry(3, json!({"packages": 1})), "state, packets, who"),
+        (json!({"key": [3], "state": {}}), "ipv4.src, udp.dst_port"),
+        (
+            json!({"key": {"ipv4.dst": 3, "udp.dst_port": 9}, "state": {}}),
+            "ipv4.dst",
+        ),
+        (json!({"state": {}}), "add \"key\""),
+        (json!({"key": [3, 9]}), "add \"state\""),
+    ] {
+        let wrong = many(vec![entry(2, json!({})), second]);
+        let error = bench.control(&wrong).unwrap_err();
+        assert!(error.contains(message), "{error}");
+    }
+    let full = (0..80)
+        .map(|host| entry(host, json!({"packets": 1})))
+        .collect();
+    let error = bench.control(&many(full)).unwrap_err();
+    assert!(error.contains("full"), "{error}");
+    let error = bench
+        .control(&many(vec![entry(1, json!({})); 257]))
+        .unwrap_err();
+    assert!(error.contains("at most 256"), "{error}");
+    let shown = bench.control(&json!({"show": "flows"})).unwrap();
+    assert_eq!(shown["count"], 1, "{shown}");
+    let fits = (0..69)
+        .map(|host| entry(host, json!({"packets": 1})))
+        .collect();
+    assert_eq!(bench.control(&many(fits)).unwrap()["made"], 69);
+    // The state's timeout is its own; those that are closed have none.
+    bench.now = catena_engine::nf::Nanos(3_100_000_000);
+    let now = bench.now;
+    bench.nf().tick(now);
+    assert_eq!(verdicts(&mut bench, &[&one]), [closed]);
+    let end = |hosts: &[u32]| {
+        let entries = hosts.iter().map(|host| json!({"key": [host, 9]}));
+        json!({"end_flow": "knock", "entries": entries.collect::<Vec<_>>()})
+    };
+    assert!(
+        bench
+            .control(&end(&[5, 70]))
+            .unwrap_err()
+            .contains("flow 1")
+    );
+    let answer = json!({"ended": 2, "count": 67});
+    assert_eq!(bench.control(&end(&[5, 6])), Ok(answer));
+    let told = bench.control(&json!({"events": 9})).unwrap();
+    let told = told["events"].as_array().unwrap();
+    let told: Vec<_> = told.iter().map(|one| (&one["from"], &one["to"])).collect();
+    let (closed, open) = (&json!("closed"), &json!("open"));
+    let ended = |state| (state, &Value::Null);
+    assert_eq!(
+        told,
+        [(closed, open), ended(open), ended(closed), ended(closed)]
+    );
+    let error = bench.control(&json!({"set_flow": "knack", "key": [1, 9], "state": {}}));
+    assert!(error.unwrap_err().contains("knock"));
+}
+
+#[test]
+fn packets_that_are_mirrored_leave_as_they_came() {
+    let config = json!({"program": {"outputs": ["out", "tap"], "elements": [{"name": "e",
+        "transitions": [{"do": ["ipv4.ttl = 3", "mirror(tap)", "output(out)"]}]}]}});
+    let mut bench = NfBench::new(&KIND, &config, &[]).unwrap();
+    let frames = [1, 2, 3].map(|src| packet(UDP, (src, 5), (9, 9), 0));
+    let frames: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
+    for is_bundle in [false, true] {
+        let result = match is_bundle {
+            true => bench.process_bundle(&frames),
+            false => bench.process(&frames),
+        };
+        let all = result.packets.iter().zip(&frames);
+        assert!(all.clone().count() == 3 && all.clone().all(|(left, came)| left.bytes != *came));
+        let (sent, _) = bench.emit(9, false);
+        let sent: Vec<_> = sent.iter().map(|one| (one.output, &*one.bytes)).collect();
+        let expected: Vec<_> = frames.iter().map(|came| (1, *came)).collect();
+        assert_eq!(sent, expected);
+    }
+    assert_eq!(bench.buffers_in_use(), 0);
+}
+
 #[test]
 fn wrong_programs_are_refused_with_their_place() {
     let mut wrong = config(1);

@@ -155,6 +155,8 @@ pub struct Outcome {
     pub verdict: Option<Verdict>,
     /// Outputs that get a copy, a bit for each.
     pub clones: u64,
+    /// Outputs that get a copy of what came, a bit for each.
+    pub mirrors: u64,
     /// When the flow's entry ends, if that was set.
     pub timeouts: Option<Timeouts>,
     /// Whether the entry ends now.

@@ -308,6 +308,7 @@ impl Machine<'_> {
     fn act(&mut self, op: &Op, env: &mut Env<'_>) -> bool {
         match op {
             Op::Clone { output } => env.outcome.clones |= 1 << (output & 63),
+            Op::Mirror { output } => env.outcome.mirrors |= 1 << (output & 63),
             Op::Emit {
                 template,
                 values,

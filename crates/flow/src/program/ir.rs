@@ -154,6 +154,9 @@ pub struct Flows {
     pub states: Vec<String>,
     /// When an entry ends for which no code has set it.
     pub timeouts: Timeouts,
+    /// When a flow's time in a state is over, by label, for flows that are set from outside; none: as
+    /// above.
+    pub state_timeouts: Vec<Timeouts>,
     /// What happens to a new flow when the table is full.
     pub when_full: WhenFull,
 }
@@ -442,6 +445,8 @@ pub enum Op {
     Verdict(Verdict),
     /// Sends a copy of the packet, as it is when the program has ended, to an output as well.
     Clone { output: u8 },
+    /// Sends a copy of the packet, as it came to the program, to an output as well.
+    Mirror { output: u8 },
     /// Makes a packet of a template and these values and sends it to an output.
     Emit {
         template: u16,
@@ -484,56 +489,5 @@ impl Element {
         [&self.key.code, &self.body, &self.keyless, &self.timeout]
             .into_iter()
             .chain(update)
-    }
-
-    /// Whether it may change bytes of a packet.
-    pub fn writes(&self) -> bool {
-        let changes = |op: &Op| {
-            matches!(
-                op,
-                Op::SetField { .. }
-                    | Op::SetBytes { .. }
-                    | Op::Splice { .. }
-                    | Op::Encap { .. }
-                    | Op::Decap { .. }
-            )
-        };
-        self.codes().flat_map(Code::ops).any(changes)
-    }
-}
-
-impl Program {
-    /// All operations of all elements.
-    pub fn ops(&self) -> impl Iterator<Item = &Op> {
-        self.elements
-            .iter()
-            .flat_map(Element::codes)
-            .flat_map(Code::ops)
-    }
-
-    /// Whether a packet's bytes may change.
-    pub fn writes(&self) -> bool {
-        self.elements.iter().any(Element::writes)
-    }
-
-    /// Whether packets beside those that came are sent: copies, or such of its own making.
-    pub fn makes_packets(&self) -> bool {
-        self.ops()
-            .any(|op| matches!(op, Op::Clone { .. } | Op::Emit { .. }))
-    }
-
-    /// Most bytes that one packet grows in front.
-    pub fn headroom(&self) -> usize {
-        let growth = |op: &Op| match op {
-            Op::Encap { tunnel, .. } => tunnel.len(),
-            Op::Splice { count, .. } => usize::try_from(*count).unwrap_or(0),
-            _ => 0,
-        };
-        // No path runs an operation twice, so the sum over a code is a bound, if a generous one.
-        let of_code = |code: &Code| code.ops().map(growth).sum::<usize>();
-        self.elements
-            .iter()
-            .map(|element| of_code(&element.body).max(of_code(&element.keyless)))
-            .sum()
     }
 }

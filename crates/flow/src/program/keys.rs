@@ -39,7 +39,7 @@ impl Keys {
             element,
             flow: FlowWords::default(),
             hash: loaded.hash([0; 2]),
-            emissions: Emissions::new(false),
+            emissions: Emissions::none(),
             notices: Notices::new(false),
             loaded,
         })

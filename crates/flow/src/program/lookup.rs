@@ -55,7 +55,8 @@ impl<M: Memory> Running<M> {
         packet.headers.find(bytes);
         packet.is_done = packet.headers.is_malformed() && !self.loaded.program.takes_malformed;
         packet.decision = packet.is_done.then_some(Decision::Malformed);
-        packet.clones = 0;
+        (packet.clones, packet.mirrors) = (0, 0);
+        self.loaded.arrived.keep(index, bytes);
         let count = self.loaded.program.metadata.len();
         // To fill nothing is slow: a masked store to where nothing is mapped is done by microcode.
         if count > 0 {

@@ -10,9 +10,10 @@
 //! - [`table`], [`entries`]: match-action tables, and what changes them.
 //! - [`template`]: packets of a program's own making.
 //! - [`env`](mod@env), [`interpret`]: what code works on, and what it means.
-//! - [`layout`]: where state lies. [`run`]: bursts, flows and their ends.
+//! - [`layout`]: where state lies. [`run`]: bursts, flows and their ends. [`outside`]: flows that
+//!   somebody sets.
 //! - [`keys`]: keys alone, for whoever sends to shards.
-//! - [`queue`]: what waits to be sent or told. [`trace`], [`value`], [`kind`]: what
+//! - [`mirror`]: packets as they came. [`queue`]: what waits to be sent or told. [`trace`], [`value`], [`kind`]: what
 //!   one packet went through, and how values print.
 //!
 //! # Writing a backend
@@ -32,7 +33,7 @@
 //! - Operations that are more than arithmetic have a method of [`env::Env`] each, of the same name.
 //!   Calling these is right for all of them; [`ir::Op::Field`], [`ir::Op::Flow`],
 //!   [`ir::Op::SetFlow`], [`ir::Op::Fact`] and [`ir::Op::Valid`] are those worth doing in line.
-//!   [`ir::Op::Verdict`], `Clone`, `Timeouts`, `Forget` and `Mark` set a member of
+//!   [`ir::Op::Verdict`], `Clone`, `Mirror`, `Timeouts`, `Forget` and `Mark` set a member of
 //!   [`env::Outcome`].
 //! - Words of [`ir::Scope::Shared`] registers are written by other shards at any time: each read
 //!   is one atomic load, each write one atomic store, and [`ir::Op::StepGlobal`] one atomic change,
@@ -48,6 +49,7 @@ pub mod env;
 mod exact;
 pub mod field;
 pub mod frame;
+mod gate;
 pub mod globals;
 pub mod header;
 pub mod interpret;
@@ -57,6 +59,9 @@ pub mod kind;
 pub mod layout;
 mod lookup;
 pub mod maglev;
+pub mod mirror;
+mod needs;
+pub mod outside;
 pub mod queue;
 pub mod run;
 mod store;

@@ -8,6 +8,8 @@ use std::collections::VecDeque;
 
 use crate::KEY_WORDS_MAX;
 
+use super::ir::Program;
+use super::mirror::MIRROR_LEN_MAX;
 use super::template::TEMPLATE_LEN_MAX;
 
 /// Packets that wait for room.
@@ -20,11 +22,14 @@ pub const NOTICE_VALUE_COUNT_MAX: usize = 8;
 /// The key of a flow, zeros behind its last word.
 pub type KeyWords = [u64; KEY_WORDS_MAX];
 
-/// Packets of a program's own making.
+/// Packets of a program's own making, and copies of such as came.
 #[derive(Debug)]
 pub struct Emissions {
     /// A ring of places of the same size.
     bytes: Vec<u8>,
+    place_len: usize,
+    /// How many places there are.
+    places: usize,
     /// Output and length of each packet that waits, in order.
     waiting: VecDeque<(u8, usize)>,
     first: usize,
@@ -35,12 +40,28 @@ pub struct Emissions {
 }
 
 impl Emissions {
-    /// Room for packets, if the program makes some.
-    pub fn new(is_used: bool) -> Self {
-        let count = if is_used { EMISSION_COUNT_MAX } else { 0 };
+    /// Room for what a program sends, if it sends anything.
+    pub fn of(program: &Program) -> Self {
+        if program.mirrors() {
+            Self::new(EMISSION_COUNT_MAX, MIRROR_LEN_MAX)
+        } else if program.makes_packets() {
+            Self::new(EMISSION_COUNT_MAX, TEMPLATE_LEN_MAX)
+        } else {
+            Self::none()
+        }
+    }
+
+    /// Room for nothing.
+    pub fn none() -> Self {
+        Self::new(0, TEMPLATE_LEN_MAX)
+    }
+
+    fn new(places: usize, place_len: usize) -> Self {
         Self {
-            bytes: vec![0; count * TEMPLATE_LEN_MAX],
-            waiting: VecDeque::with_capacity(count),
+            bytes: vec![0; places * place_len],
+            place_len,
+            places,
+            waiting: VecDeque::with_capacity(places),
             first: 0,
             made: 0,
             lost: 0,
@@ -49,13 +70,12 @@ impl Emissions {
 
     /// A packet for an output; lost if there is no room.
     pub fn push(&mut self, output: u8, len: usize, fill: impl FnOnce(&mut [u8])) {
-        let places = self.bytes.len() / TEMPLATE_LEN_MAX;
-        if self.waiting.len() == places || len > TEMPLATE_LEN_MAX {
+        if self.waiting.len() == self.places || len > self.place_len {
             self.lost += 1;
             return;
         }
-        let place = (self.first + self.waiting.len()) % places;
-        fill(&mut self.bytes[place * TEMPLATE_LEN_MAX..][..len]);
+        let place = (self.first + self.waiting.len()) % self.places;
+        fill(&mut self.bytes[place * self.place_len..][..len]);
         self.waiting.push_back((output, len));
         self.made += 1;
     }
@@ -63,13 +83,13 @@ impl Emissions {
     /// The packet that has waited longest: its output and bytes.
     pub fn first(&self) -> Option<(u8, &[u8])> {
         let (output, len) = *self.waiting.front()?;
-        Some((output, &self.bytes[self.first * TEMPLATE_LEN_MAX..][..len]))
+        Some((output, &self.bytes[self.first * self.place_len..][..len]))
     }
 
     /// It has been sent.
     pub fn pop(&mut self) {
         if self.waiting.pop_front().is_some() {
-            self.first = (self.first + 1) % (self.bytes.len() / TEMPLATE_LEN_MAX);
+            self.first = (self.first + 1) % self.places;
         }
     }
 

@@ -17,12 +17,14 @@ use crate::{Flow, FlowTable, KEY_WORDS_MAX, Memory};
 
 use super::env::{Env, Exit, FlowWords, Outcome};
 use super::frame::Frame;
+use super::gate::Gate;
 use super::globals::Globals;
 use super::header::Headers;
 use super::interpret::{self, Unwatched, Watch};
 use super::ir::{Code, Element, FlowRegister, Program, Verdict};
 use super::layout::{Ground, Layout};
 use super::maglev::refilled;
+use super::mirror::Arrived;
 use super::queue::{Emissions, Notices};
 use super::table::MatchTable;
 
@@ -112,6 +114,7 @@ pub(super) struct InHand {
     pub(super) is_done: bool,
     pub(super) decision: Option<Decision>,
     pub(super) clones: u64,
+    pub(super) mirrors: u64,
 }
 
 /// Where a packet's flow was found; none without a key.
@@ -133,6 +136,10 @@ pub struct Loaded {
     pub(super) metadata_count: usize,
     pub(super) metadata: Vec<u128>,
     pub(super) slots: Vec<u128>,
+    /// Packets as they came.
+    pub(super) arrived: Arrived,
+    /// Of each element, what says that it does nothing.
+    gates: Vec<Option<Gate>>,
 }
 
 impl std::fmt::Debug for Loaded {
@@ -148,6 +155,7 @@ impl Loaded {
     pub fn new(program: Program, compiled: Option<Box<dyn Compiled>>) -> Self {
         let metadata = program.metadata.len();
         let codes = program.elements.iter().flat_map(Element::codes);
+        let gates = program.elements.iter().map(|one| Gate::of(one, metadata));
         let slots = codes.map(|code| code.slots.len()).max().unwrap_or(0);
         let mut tables: Vec<MatchTable> = program.tables.iter().map(MatchTable::new).collect();
         for (at, table) in refilled(&tables, None) {
@@ -160,6 +168,8 @@ impl Loaded {
             metadata_count: metadata,
             metadata: vec![0; BURST_MAX * metadata],
             slots: vec![0; slots.max(metadata)],
+            arrived: Arrived::new(program.mirrors()),
+            gates: gates.collect(),
             compiled,
             program,
         }
@@ -232,11 +242,12 @@ impl<M: Memory> Running<M> {
             is_done: false,
             decision: None,
             clones: 0,
+            mirrors: 0,
         };
         Self {
             hash: loaded.hash(ground.seed),
             secret: ground.seed,
-            emissions: Emissions::new(loaded.program.makes_packets()),
+            emissions: Emissions::of(&loaded.program),
             notices: Notices::new(!loaded.program.events.is_empty()),
             counts: Counts::default(),
             packets: vec![in_hand; BURST_MAX],
@@ -326,11 +337,18 @@ impl<M: Memory> Running<M> {
         arrival: Arrival,
         watch: &mut W,
     ) {
-        if self.packets[index].is_done {
+        if self.packets[index].is_done || (!W::LOOKS_ON && self.is_shut(element, index)) {
             return;
         }
-        let place = self.places[index];
+        // Of an element without flows no key is made: what stands there is another one's.
+        let place = match self.flows[element] {
+            Some(_) => self.places[index],
+            None => Place::default(),
+        };
         let (mut part, mut flow, mut facts) = (Part::Body, None, [false; 2]);
+        if place.has_key && self.found[usize::from(place.key)].is_none() {
+            self.look_ahead(element, usize::from(place.key));
+        }
         if let Some(table) = self.flows[element].as_mut() {
             let key = usize::from(place.key);
             let words = table.shape().key_words as usize;
@@ -373,10 +391,23 @@ impl<M: Memory> Running<M> {
         {
             *count += 1;
         }
+        if outcome.mirrors != 0 {
+            self.mirror(index, outcome.mirrors);
+        }
         if place.has_key {
             watch.written(&self.words);
             self.store(element, index, flow, &outcome, arrival.now_ns);
         }
+    }
+
+    /// Whether an element does nothing with a packet.
+    #[inline(always)]
+    fn is_shut(&self, element: usize, index: usize) -> bool {
+        let Some(gate) = self.loaded.gates[element] else {
+            return false;
+        };
+        let count = self.loaded.metadata_count;
+        !gate.is_open(&self.loaded.metadata[index * count..][..count])
     }
 
     /// Runs a part on a packet. What it leaves in slots can be read behind it.

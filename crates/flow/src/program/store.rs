@@ -16,6 +16,10 @@ use super::ir::{FlowRegister, Flows, WhenFull};
 use super::queue::Notices;
 use super::run::{Decision, Loaded, Part, Running, run_code};
 
+/// How many packets before its own the memory is asked for in which a new flow takes another one's
+/// place: the code of half of them takes about as long as memory does.
+const AHEAD: usize = 4;
+
 impl<M: Memory> Running<M> {
     /// Stores what a packet has written of its flow.
     #[inline]
@@ -29,6 +33,32 @@ impl<M: Memory> Running<M> {
     ) {
         if self.words.is_written() || outcome.forgets || outcome.timeouts.is_some() {
             self.store_written(element, index, flow, outcome, now_ns);
+        }
+    }
+
+    /// Asks for what later packets of the burst will evict from, if they have no flow either:
+    /// lines that lie anywhere, for which each new flow would wait alone.
+    #[inline(never)]
+    pub(super) fn look_ahead(&self, element: usize, key: usize) {
+        let flows = &self.loaded.program.elements[element].flows;
+        let evicts = |flows: &Flows| !matches!(flows.when_full, WhenFull::Drop | WhenFull::Pass);
+        let Some(table) = &self.flows[element] else {
+            return;
+        };
+        if !table.is_full() || !flows.as_ref().is_some_and(evicts) {
+            return;
+        }
+        let words = table.shape().key_words as usize;
+        let new = |ahead: usize| {
+            let at = key + ahead;
+            let is_new = self.found[..self.key_count].get(at) == Some(&None);
+            is_new.then(|| &self.keys[at * words..][..words])
+        };
+        if let Some(key) = new(AHEAD) {
+            table.prefetch_candidates(key);
+        }
+        if let Some(key) = new(AHEAD / 2) {
+            table.prefetch_neighbours(key);
         }
     }
 

@@ -11,7 +11,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use catena_wire::gtpu::{self, Extension, ExtensionType, Extensions, MessageType, pdu_session};
+use catena_wire::gtpu::pdu_session::{CONTENT_LEN_MAX, Downlink, PduSession, Uplink};
+use catena_wire::gtpu::{self, Extension, ExtensionType, Extensions, MessageType};
 use catena_wire::ip::{Addresses, Protocol};
 use catena_wire::{ipv4, ipv6, udp};
 
@@ -36,12 +37,16 @@ pub enum Tunnel {
     GtpuDownlink,
     /// GTP-U over IPv4 with a PDU session container from the terminal.
     GtpuUplink,
+    /// GTP-U over IPv6 with a PDU session container towards the terminal.
+    Gtpu6Downlink,
+    /// GTP-U over IPv6 with a PDU session container from the terminal.
+    Gtpu6Uplink,
     /// VXLAN over IPv4; the outer Ethernet header is a copy of the inner one.
     Vxlan,
 }
 
 /// All of them, with their names in programs.
-pub const TUNNELS: [(&str, Tunnel); 8] = [
+pub const TUNNELS: [(&str, Tunnel); 10] = [
     ("vlan", Tunnel::Vlan),
     ("ipip", Tunnel::Ipip),
     ("ip6ip", Tunnel::Ip6ip),
@@ -49,6 +54,8 @@ pub const TUNNELS: [(&str, Tunnel); 8] = [
     ("gtpu6", Tunnel::Gtpu6),
     ("gtpu_downlink", Tunnel::GtpuDownlink),
     ("gtpu_uplink", Tunnel::GtpuUplink),
+    ("gtpu6_downlink", Tunnel::Gtpu6Downlink),
+    ("gtpu6_uplink", Tunnel::Gtpu6Uplink),
     ("vxlan", Tunnel::Vxlan),
 ];
 
@@ -73,6 +80,9 @@ impl Tunnel {
             Self::GtpuDownlink | Self::GtpuUplink => {
                 &[("src", 32), ("dst", 32), ("teid", 32), ("qfi", 6)]
             }
+            Self::Gtpu6Downlink | Self::Gtpu6Uplink => {
+                &[("src", 128), ("dst", 128), ("teid", 32), ("qfi", 6)]
+            }
             Self::Vxlan => &[("src", 32), ("dst", 32), ("vni", 24)],
         }
     }
@@ -87,7 +97,34 @@ impl Tunnel {
             Self::Gtpu => v4 + udp + gtpu::HEADER_LEN_MIN,
             Self::Gtpu6 => v6 + udp + gtpu::HEADER_LEN_MIN,
             Self::GtpuDownlink | Self::GtpuUplink => v4 + udp + GTPU_LONG,
+            Self::Gtpu6Downlink | Self::Gtpu6Uplink => v6 + udp + GTPU_LONG,
             Self::Vxlan => ETHERNET_LEN + v4 + udp + VXLAN_LEN,
+        }
+    }
+
+    /// Whether it is GTP-U, with or without a container.
+    fn is_gtpu(self) -> bool {
+        matches!(self, Self::Gtpu | Self::Gtpu6) || self.session(0).is_some()
+    }
+
+    /// Whether IPv6 is around.
+    fn is_over_v6(self) -> bool {
+        use Tunnel::{Gtpu6, Gtpu6Downlink, Gtpu6Uplink, Ip6ip};
+        matches!(self, Ip6ip | Gtpu6 | Gtpu6Downlink | Gtpu6Uplink)
+    }
+
+    /// The PDU session container that it puts on.
+    fn session(self, qfi: u8) -> Option<PduSession> {
+        match self {
+            Self::GtpuDownlink | Self::Gtpu6Downlink => Some(PduSession::Downlink(Downlink {
+                qfi,
+                ..Downlink::default()
+            })),
+            Self::GtpuUplink | Self::Gtpu6Uplink => Some(PduSession::Uplink(Uplink {
+                qfi,
+                ..Uplink::default()
+            })),
+            _ => None,
         }
     }
 
@@ -158,37 +195,31 @@ pub fn encap(
     } else {
         Protocol::IPV6
     };
-    let rest = match tunnel {
-        Tunnel::Ip6ip | Tunnel::Gtpu6 => {
-            let (protocol, src, dst) = match tunnel {
-                Tunnel::Ip6ip => (inner_protocol, value(0), value(1)),
-                _ => (Protocol::UDP, value(0), value(1)),
-            };
-            let header = ipv6::Header {
-                dscp: class >> 2,
-                ecn: class & 3,
-                flow_label: 0,
-                payload_len: (outer.len() - ipv6::HEADER_LEN) as u16,
-                next_header: protocol,
-                hop_limit: TTL,
-                src: Ipv6Addr::from(src),
-                dst: Ipv6Addr::from(dst),
-            };
-            header.emit(outer);
-            set_ether_type(bytes, at, 0x86dd);
-            at + ipv6::HEADER_LEN
-        }
-        _ => {
-            let protocol = match tunnel {
-                Tunnel::Ipip => inner_protocol,
-                _ => Protocol::UDP,
-            };
-            emit_ipv4(outer, class, protocol, value(0), value(1));
-            set_ether_type(bytes, at, 0x0800);
-            at + ipv4::HEADER_LEN_MIN
-        }
+    let protocol = if tunnel.is_gtpu() {
+        Protocol::UDP
+    } else {
+        inner_protocol
     };
-    if !matches!(tunnel, Tunnel::Ipip | Tunnel::Ip6ip) {
+    let rest = if tunnel.is_over_v6() {
+        let header = ipv6::Header {
+            dscp: class >> 2,
+            ecn: class & 3,
+            flow_label: 0,
+            payload_len: (outer.len() - ipv6::HEADER_LEN) as u16,
+            next_header: protocol,
+            hop_limit: TTL,
+            src: Ipv6Addr::from(value(0)),
+            dst: Ipv6Addr::from(value(1)),
+        };
+        header.emit(outer);
+        set_ether_type(bytes, at, 0x86dd);
+        at + ipv6::HEADER_LEN
+    } else {
+        emit_ipv4(outer, class, protocol, value(0), value(1));
+        set_ether_type(bytes, at, 0x0800);
+        at + ipv4::HEADER_LEN_MIN
+    };
+    if tunnel.is_gtpu() {
         emit_gtpu(
             &mut bytes[rest..],
             tunnel,
@@ -220,21 +251,9 @@ fn emit_ipv4(bytes: &mut [u8], class: u8, protocol: Protocol, src: u128, dst: u1
 fn emit_gtpu(bytes: &mut [u8], tunnel: Tunnel, values: [u128; 4]) {
     emit_udp(bytes, gtpu::PORT, gtpu::PORT);
     let rest = &mut bytes[udp::HEADER_LEN..];
-    let qfi = values[3] as u8;
-    let session = match tunnel {
-        Tunnel::GtpuDownlink => Some(gtpu::pdu_session::PduSession::Downlink(
-            pdu_session::Downlink {
-                qfi,
-                ..pdu_session::Downlink::default()
-            },
-        )),
-        Tunnel::GtpuUplink => Some(gtpu::pdu_session::PduSession::Uplink(pdu_session::Uplink {
-            qfi,
-            ..pdu_session::Uplink::default()
-        })),
-        _ => None,
-    };
-    let mut content = [0; pdu_session::CONTENT_LEN_MAX];
+    let session = tunnel.session(values[3] as u8);
+    let has_session = session.is_some();
+    let mut content = [0; CONTENT_LEN_MAX];
     let mut chain = [0; CONTAINER_LEN];
     let extensions = session.and_then(|session| {
         session.emit(&mut content);
@@ -245,9 +264,10 @@ fn emit_gtpu(bytes: &mut [u8], tunnel: Tunnel, values: [u128; 4]) {
         Extensions::write(&mut chain, &[extension])
     });
     let extensions = extensions.unwrap_or(Extensions::NONE);
-    let header_len = match tunnel {
-        Tunnel::GtpuDownlink | Tunnel::GtpuUplink => GTPU_LONG,
-        _ => gtpu::HEADER_LEN_MIN,
+    let header_len = if has_session {
+        GTPU_LONG
+    } else {
+        gtpu::HEADER_LEN_MIN
     };
     let header = gtpu::Header {
         message_type: MessageType::G_PDU,
@@ -258,7 +278,7 @@ fn emit_gtpu(bytes: &mut [u8], tunnel: Tunnel, values: [u128; 4]) {
         payload_len: rest.len() - header_len,
     };
     header.emit(rest);
-    if tunnel == Tunnel::Gtpu6 {
+    if tunnel.is_over_v6() {
         let addresses = Addresses::V6 {
             src: Ipv6Addr::from(values[0]),
             dst: Ipv6Addr::from(values[1]),
@@ -349,18 +369,15 @@ pub fn decap(frame: &mut dyn Frame, headers: &Headers, tunnel: Tunnel) -> bool {
             }
             None => false,
         },
-        Tunnel::Ipip
-        | Tunnel::Ip6ip
-        | Tunnel::Gtpu
-        | Tunnel::Gtpu6
-        | Tunnel::GtpuDownlink
-        | Tunnel::GtpuUplink => {
-            let is_gtpu = !matches!(tunnel, Tunnel::Ipip | Tunnel::Ip6ip);
+        _ => {
             let (Some((inner, ether_type)), Some(at)) = (inner_ip(), outer) else {
                 return false;
             };
             let is_inside = inner > at;
-            if !is_inside || is_gtpu != headers.has(Header::Gtpu) || headers.has(Header::Vxlan) {
+            if !is_inside
+                || tunnel.is_gtpu() != headers.has(Header::Gtpu)
+                || headers.has(Header::Vxlan)
+            {
                 return false;
             }
             frame.truncate(headers.end());

@@ -542,7 +542,9 @@ impl Checker<'_> {
                     need(width == 64, || "a meter's word has 64 bits".into())
                 })
             }
-            Op::Clone { output } => check_verdict(program, Verdict::Output(*output)),
+            Op::Clone { output } | Op::Mirror { output } => {
+                check_verdict(program, Verdict::Output(*output))
+            }
             Op::Emit {
                 template,
                 values,

@@ -4,6 +4,8 @@
 //! key's own bucket, so that the slot that becomes free is one that it can have, and the cost does
 //! not grow with the table.
 
+use catena_shm::prefetch;
+
 use super::FlowTable;
 use super::expire::Timeouts;
 use super::insert::{Inserted, Refusal};
@@ -81,6 +83,39 @@ impl<M: Memory> FlowTable<M> {
         self.insert(key, timeouts, now_ns)
     }
 
+    /// Asks for the memory of those of whom one may give way to a key, and of their timers: for
+    /// whoever has other work to do before it inserts the key.
+    pub fn prefetch_candidates(&self, key: &[u64]) {
+        let raw = self.raw();
+        for flow in self.candidates(key) {
+            if let (Some(entry), Some(timer)) = (raw.entry(flow).first(), raw.timer_word(flow)) {
+                prefetch::line(entry);
+                prefetch::line(timer);
+            }
+        }
+    }
+
+    /// Asks for the timers beside that of whoever was idle longest of those: they are linked to
+    /// each other when it gives way. For a key whose candidates were asked for some time before.
+    pub fn prefetch_neighbours(&self, key: &[u64]) {
+        let raw = self.raw();
+        let oldest = self.candidates(key).min_by_key(|flow| raw.stamp(*flow));
+        let links = oldest.map_or((None, None), |flow| raw.links(flow));
+        for flow in [links.0, links.1].into_iter().flatten() {
+            if let Some(timer) = raw.timer_word(flow) {
+                prefetch::line(timer);
+            }
+        }
+    }
+
+    /// Entries in a key's first bucket.
+    fn candidates(&self, key: &[u64]) -> impl Iterator<Item = Flow> {
+        let bucket = self.is_key(key).then(|| self.home(key).bucket);
+        let line = bucket.and_then(|bucket| self.raw().bucket(bucket));
+        let taken = line.map_or(0, |line| ALL_SLOTS & !slots_with(line, 0));
+        slots(taken).filter_map(move |slot| flow_in(line?, slot))
+    }
+
     /// The entry that would give way to a key: of those in its first bucket, or if none there may,
     /// in its other one, the one with the lowest score. What was used at this very instant is no
     /// candidate, so that handles of the burst in hand stay good.
@@ -102,7 +137,7 @@ impl<M: Memory> FlowTable<M> {
             let candidates = slots(taken).filter_map(|slot| flow_in(line, slot));
             for flow in candidates.clone() {
                 if let Some(word) = raw.entry(flow).first() {
-                    catena_shm::prefetch::line(word);
+                    prefetch::line(word);
                 }
             }
             candidates
