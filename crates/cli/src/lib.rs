@@ -30,6 +30,7 @@ mod registry;
 mod render;
 #[cfg(test)]
 mod sample;
+mod seats;
 mod service;
 mod top;
 mod written;

@@ -1,5 +1,6 @@
 //! A running chain is changed under load; the sink checks every packet's number.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -304,6 +305,65 @@ impl Running {
             assert!(Instant::now() < deadline, "{answer:?}");
         }
     }
+}
+
+/// Counters of all nodes and links, by name, and of what.
+fn counters(status: &Value) -> BTreeMap<String, u64> {
+    let kinds = [
+        (
+            "nodes",
+            ["rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "killed"],
+        ),
+        (
+            "links",
+            ["rx_packets", "rx_bytes", "tx_packets", "wakes", "blocked"],
+        ),
+    ];
+    let mut all = BTreeMap::new();
+    for (kind, counted) in kinds {
+        for one in status[kind].as_array().unwrap() {
+            for what in counted {
+                let name = format!("{what} of {}", one["name"].as_str().unwrap());
+                all.insert(name, one[what].as_u64().unwrap());
+            }
+        }
+    }
+    all
+}
+
+/// Whoever reads counters knows names, and takes one that falls for a restart: what is replaced,
+/// moves to another worker, or leaves and comes again counts on.
+#[test]
+fn no_counter_of_a_name_falls_whatever_is_replaced() {
+    let one = chain(ONE, "  - gen -> a -> end\n");
+    let slots = "  - { link: gen -> a, slots: 64 }\n  - a -> end\n";
+    let slots = chain(ONE, slots);
+    let behind = chain(TWO, "  - gen -> a -> b -> end\n");
+    let apart = one.replace("macswap", "macswap, group: strangers");
+    let running = Running::start(&one);
+    let mut before = counters(&running.wait_for(|_| true));
+    for text in [&slots, &one, &behind, &one, &behind, &one, &apart, &one] {
+        let applied = running.apply(text);
+        assert!(applied.status.success(), "{applied:?}");
+        let status = running.wait_for(|_| true);
+        for (name, now) in counters(&status) {
+            let was = before.insert(name.clone(), now).unwrap_or(0);
+            assert!(
+                now >= was,
+                "{name} fell from {was} to {now}: {text}{status:#}"
+            );
+        }
+        running.let_pass();
+    }
+    let status = running.stop();
+    let links = status["links"].as_array().unwrap();
+    for link in links {
+        assert_eq!(link["tx_packets"], link["rx_packets"], "{status:#}");
+    }
+    let first = links.iter().find(|link| link["name"] == "gen -> a");
+    let (passed, made) = (&first.unwrap()["rx_packets"], node(&status, "gen"));
+    assert_eq!(passed, &made["rx_packets"], "{status:#}");
+    assert_nothing_lost(&status);
 }
 
 /// What was made has arrived, once and in order, but for `lost`; every buffer is home.

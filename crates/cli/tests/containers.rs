@@ -3,12 +3,18 @@
 //! Set up by `tests/setup/containers.sh`: engines, docker's daemon, and the image `catena-worker`.
 //! A test of an engine that is not there says so.
 
+#[path = "containers/holes.rs"]
+mod holes;
 #[path = "containers/kept.rs"]
 mod kept;
 #[path = "containers/limits.rs"]
 mod limits;
+#[path = "containers/many.rs"]
+mod many;
 #[path = "containers/study.rs"]
 mod study;
+#[path = "containers/tcp.rs"]
+mod tcp;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -16,15 +22,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use holes::holes_are_refused_from_inside;
 use kept::containers_go_on_without_a_supervisor;
 use limits::containers_have_their_limits;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use study::a_study_crosses_processes_and_containers;
+use tcp::tcp_links_cross_containers;
 
 const CATENA: &str = env!("CARGO_BIN_EXE_catena");
 /// For everything that must happen; long, since only failures wait for it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// An engine and a folder of its own: runs on the same machine do not meet.
 struct Bench {
@@ -305,61 +313,6 @@ fn a_killed_worker_is_replaced(engine: &'static str) {
     assert!(!bench.path("run/box").exists());
 }
 
-/// Gives podman's bridge the address that it has, for good. Else it takes another when a container
-/// comes or goes, and those that stay send to the old one until the kernel asks anew: a minute.
-fn keep_bridge_address() {
-    for bridge in ["cni-podman0", "podman0"] {
-        let Ok(address) = fs::read_to_string(format!("/sys/class/net/{bridge}/address")) else {
-            continue;
-        };
-        let arguments = ["link", "set", "dev", bridge, "address", address.trim()];
-        assert!(
-            Command::new("ip")
-                .args(arguments)
-                .status()
-                .unwrap()
-                .success()
-        );
-    }
-}
-
-/// From the host into a container, from there into another, and back to the host, by the engine's
-/// bridge; one of them is killed on the way.
-fn tcp_links_cross_containers(engine: &'static str) {
-    let Some(bench) = Bench::new("tcp_links_cross_containers", engine) else {
-        return;
-    };
-    let link = |path: &str| format!("  - {{ link: {path}, protocol: tcp }}\n");
-    let links = link("in -> swap") + &link("swap -> again") + &link("again -> out");
-    let nf = "{ type: macswap, mode: container }";
-    let text = format!(
-        "name: box\nports:\n  in: {{ generator: {{ rate: 200pps, size: 1000 }} }}\n  \
-         out: {{ sink: {{ verify: true }} }}\nnfs:\n  swap: {nf}\n  again: {nf}\nlinks:\n{links}\
-         run: {{ mode: process }}\n"
-    );
-    let mut chain = bench.start(&text);
-    let status = chain.await_status("the first packets", |status| {
-        nf_pid(status).is_some() && number(node(status, "out"), "tx_packets") > 100
-    });
-    keep_bridge_address();
-    let first = nf_pid(&status).unwrap();
-    kill_process(first, Signal::KILL).unwrap();
-    let sent = number(node(&status, "out"), "tx_packets");
-    chain.await_status("the restart", |status| {
-        let out = number(node(status, "out"), "tx_packets");
-        nf_pid(status).is_some_and(|pid| pid != first) && out > sent + 200
-    });
-    assert!(bench.command(&["stop", "box"]).status().unwrap().success());
-    let status = chain.finish();
-    assert_eq!(
-        node(&status, "out")["counters"]["corrupted"],
-        0,
-        "{status:#}"
-    );
-    assert_eq!(status["buffers"]["in_flight"], 0, "{status:#}");
-    assert_eq!(status["buffers"]["free"], status["buffers"]["allocated"]);
-}
-
 fn a_killed_supervisor_leaves_no_container(engine: &'static str) {
     let Some(bench) = Bench::new("a_killed_supervisor_leaves_no_container", engine) else {
         return;
@@ -507,6 +460,7 @@ with_engines! {
     a_pon_runs_in_containers
     a_killed_worker_is_replaced
     containers_have_their_limits
+    holes_are_refused_from_inside
     tcp_links_cross_containers
     a_killed_supervisor_leaves_no_container
     a_worker_without_the_token_is_not_let_in

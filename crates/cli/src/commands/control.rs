@@ -30,6 +30,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Failure;
 use super::asking_each::of_each;
+use crate::seats::SEATS;
 
 /// Longest record: well below what one message may be, and a few fit into the socket's queue.
 const RECORD_BYTES: usize = 32 << 10;
@@ -416,7 +417,7 @@ pub(crate) struct Visitors {
 }
 
 /// Most of them; the one that has waited longest gives way.
-const VISITORS_MAX: usize = 64;
+const VISITORS_MAX: usize = SEATS;
 /// How long a request may take to come.
 const VISITOR_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -516,7 +517,7 @@ pub(crate) fn answer_aside(socket: OwnedFd, answer: Answer, memory: Option<Owned
 }
 
 /// Answers on their way, at most.
-const ANSWERS_MAX: usize = 64;
+const ANSWERS_MAX: usize = SEATS;
 
 fn send_answer(socket: &OwnedFd, answer: &Answer, memory: Option<&OwnedFd>, patience: Duration) {
     let fds: Vec<_> = memory.iter().map(|fd| fd.as_fd()).collect();

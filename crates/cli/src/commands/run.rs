@@ -22,6 +22,7 @@ use crate::metrics::Server;
 use crate::notes::Notes;
 use crate::quantity;
 use crate::registry::registry;
+use crate::seats::SEATS;
 use crate::service::Service;
 
 #[derive(Debug, clap::Args)]
@@ -311,7 +312,7 @@ impl Desk<'_> {
             match request {
                 Ok(Request::Stop) => {
                     end = true;
-                    if self.end_askers.len() < END_ASKERS_MAX {
+                    if self.end_askers.len() < SEATS {
                         self.end_askers.push(socket);
                     }
                 }
@@ -347,9 +348,6 @@ impl Desk<'_> {
         answer_aside(socket, answer, memory);
     }
 }
-
-/// Those who are told the end, at most.
-const END_ASKERS_MAX: usize = 64;
 
 fn probe_map(supervisor: &Supervisor) -> Answer {
     let pages = supervisor.probe_pages();

@@ -1,6 +1,6 @@
 //! As much of HTTP/1.1 as a scraper needs: GET of two paths, one request per connection.
 //!
-//! Limits: [`CONNECTIONS_MAX`] connections at a time, more are closed; a request has at most
+//! Limits: [`SEATS`] connections at a time, more are closed; a request has at most
 //! [`REQUEST_BYTES_MAX`] and must have come after [`PATIENCE`], and as long may its client take to
 //! read the answer. Anything else is refused by its number. RFC 9112.
 
@@ -15,13 +15,12 @@ use catena_engine::supervisor::status::Status;
 use super::exposition::exposition;
 use crate::commands::Failure;
 use crate::commands::control::{Answer, Request, exchange};
+use crate::seats::SEATS;
 
 /// How long one status serves all who ask.
 pub(super) const FRESH_FOR: Duration = Duration::from_millis(100);
 /// How long a client, and the chain, may take.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Most clients at a time; one that says nothing is there for [`PATIENCE`].
-const CONNECTIONS_MAX: usize = 64;
 /// Longest request.
 const REQUEST_BYTES_MAX: usize = 8 << 10;
 
@@ -81,7 +80,7 @@ impl Server {
 /// Serves a connection in a thread of its own, so that a silent client keeps nobody waiting. Where
 /// there is no room for it, it is closed.
 fn seat(stream: TcpStream, seats: &Arc<()>, source: &Arc<Mutex<Source>>) {
-    if Arc::strong_count(seats) > CONNECTIONS_MAX {
+    if Arc::strong_count(seats) > SEATS {
         return;
     }
     let (taken, source) = (seats.clone(), source.clone());

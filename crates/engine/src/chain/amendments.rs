@@ -206,29 +206,48 @@ impl<'a> Amendable<'a> {
         kept: &[Amendment],
         gone: &mut Vec<String>,
     ) -> (Value, Vec<Amendment>) {
+        let mut fitted = Fitted {
+            config: self.config.clone(),
+            kept: Vec::with_capacity(kept.len()),
+        };
+        self.fit(kept, &mut fitted, &mut |one, why| {
+            gone.push(format!(
+                "node {name}: what a control request has changed ({}) does not fit any more: {why}",
+                one.key
+            ));
+        });
+        (fitted.config, fitted.kept)
+    }
+
+    /// Adds what fits of `kept`: all of it if that fits, else what fits of each half. So a few that
+    /// do not fit among many are found in a few tries each: a try plans the NF with all it has.
+    fn fit(
+        &self,
+        kept: &[Amendment],
+        fitted: &mut Fitted,
+        refuse: &mut dyn FnMut(&Amendment, &str),
+    ) {
         let requests: Vec<Value> = kept.iter().map(|one| one.request.clone()).collect();
-        let mut config = self.config.clone();
-        let results = (self.amend)(&mut config, &requests);
-        if results.iter().all(Result::is_ok) && self.check(&config).is_ok() {
-            return (config, kept.to_vec());
-        }
-        let (mut config, mut fits) = (self.config.clone(), Vec::new());
-        for one in kept {
-            let mut next = config.clone();
-            let results = (self.amend)(&mut next, std::slice::from_ref(&one.request));
-            let result = results.into_iter().next().transpose();
-            match result.and_then(|_| self.check(&next)) {
-                Ok(()) => {
-                    config = next;
-                    fits.push(one.clone());
-                }
-                Err(why) => gone.push(format!(
-                    "node {name}: what a control request has changed ({}) does not fit any more: \
-                     {why}",
-                    one.key
-                )),
+        let mut next = fitted.config.clone();
+        let results = (self.amend)(&mut next, &requests);
+        let amended = results.into_iter().try_for_each(|result| result.map(drop));
+        match (amended.and_then(|()| self.check(&next)), kept) {
+            (Ok(()), _) => {
+                fitted.config = next;
+                fitted.kept.extend_from_slice(kept);
+            }
+            (Err(why), [one]) => refuse(one, &why),
+            (Err(_), _) => {
+                let (first, second) = kept.split_at(kept.len() / 2);
+                self.fit(first, fitted, refuse);
+                self.fit(second, fitted, refuse);
             }
         }
-        (config, fits)
     }
+}
+
+/// A configuration, and which requests have made it what it is.
+struct Fitted {
+    config: Value,
+    kept: Vec<Amendment>,
 }

@@ -3,8 +3,10 @@
 //! Before any packet moves. The supervisor keeps one of every region that a worker has made, for
 //! those who come later; a worker closes what it has mapped. So the supervisor needs the most: two
 //! for each ring and each return lane, and there is a lane for each pair of an owner and whoever
-//! its packets reach. In mode `thread` workers need theirs in the supervisor's process. One worker
-//! that dies at a time is counted: of a dead one's links both memories are there for a moment.
+//! its packets reach. In mode `thread` workers need theirs in the supervisor's process. All workers
+//! may die at once: what a dead one has published is kept until it is taken, so of each ring and
+//! each lane the slots of two lives are there, and of one worker at a time all else. Who asks of
+//! the chain has [`ASKERS_MAX`].
 
 use std::collections::BTreeSet;
 
@@ -12,14 +14,19 @@ use super::plan::Placement;
 use crate::chain::model::{Chain, Mode, Node, NodeKind};
 use crate::protocol::LaneSpec;
 
+/// Descriptors of those who ask something of a running chain, at most, all at once: whoever lets
+/// them in holds to it.
+pub const ASKERS_MAX: usize = 320;
 /// Descriptors of a supervisor that its chain does not ask for: streams, its folder, signals, its
-/// keeper, a spare process, who asks.
-const SUPERVISOR: u64 = 64;
+/// keeper, a spare process, and who asks.
+const SUPERVISOR: u64 = 32 + ASKERS_MAX as u64;
 /// What it has of each worker beside memory: connection, process, an engine's client, and the pages
 /// with counters and records.
 const PER_WORKER: u64 = 5;
 /// Descriptors of a worker that its nodes do not ask for: streams, connection, what it waits with.
 const WORKER: u64 = 12;
+/// What it has of a link or a lane: both sides, and the slots of a sender that has died.
+const PER_RING: u64 = 3;
 /// What a port may open: files, sockets and rings of a device.
 const PER_PORT: u64 = 16;
 /// A TCP link's ends: who listens, and who is connected, also while that is replaced.
@@ -44,12 +51,12 @@ pub fn needed(chain: &Chain, placement: &Placement) -> Needed {
         for worker in [ring.from, ring.to] {
             made[worker] += per_end;
         }
-        supervisor += if ring.tcp.is_some() { 0 } else { 2 };
+        supervisor += if ring.tcp.is_some() { 0 } else { PER_RING };
     }
     for lane in &placement.lanes {
         made[lane.from] += 1;
         made[lane.to] += 1;
-        supervisor += 2;
+        supervisor += PER_RING;
     }
     for pool in &placement.pools {
         made[pool.owner] += 2;
@@ -92,7 +99,7 @@ impl Needed {
         let kept: BTreeSet<_> = new.lanes.iter().map(|lane| (lane.from, lane.to)).collect();
         let going = |lane: &&LaneSpec| !kept.contains(&(lane.from, lane.to));
         let lanes = old.lanes.iter().filter(going).count();
-        self.supervisor += 2 * (rings + lanes) as u64;
+        self.supervisor += PER_RING * (rings + lanes) as u64;
         let before = needed(chain, old);
         let is_empty = |worker: usize| {
             let spec = new.workers.get(worker);
@@ -121,7 +128,7 @@ impl Needed {
             true => format!(
                 "and {allowed} are allowed (hard limit): allow more (`ulimit -n {count}` as root \
                  before `catena run`, LimitNOFILE={count} in its unit), or have fewer workers \
-                 (mode: inline joins nodes)"
+                 (mode: inline joins nodes) or lanes (aggregate: off for links)"
             ),
         };
         if self.supervisor > allowed {

@@ -320,6 +320,7 @@ impl Supervisor {
             life.is_some_and(|life| this.is_same_life(*life))
         });
         let change = std::mem::take(&mut self.change);
+        self.keep_counts_of_leavers(&change);
         for ring in change.leaving() {
             self.memory.forget(ring.producer);
             self.memory.forget(ring.consumer);

@@ -141,6 +141,7 @@ pub(super) struct WrittenPast {
     pub(super) rx: BTreeMap<usize, Vec<u64>>,
     pub(super) killed: BTreeMap<usize, u64>,
     pub(super) left: BTreeMap<usize, String>,
+    pub(super) links: Vec<WrittenLink>,
     pub(super) restarts: BTreeMap<usize, u32>,
     pub(super) deaths: u64,
     pub(super) gaps: Vec<Duration>,
@@ -149,6 +150,9 @@ pub(super) struct WrittenPast {
     pub(super) recovered: u64,
     pub(super) searches: u64,
 }
+
+/// A link's name, packets sent and taken, and the words of both sides.
+pub(super) type WrittenLink = (String, [u64; 2], Vec<u64>, Vec<u64>);
 
 /// A worker to be started again, or one that has died before.
 #[derive(Debug, Serialize, Deserialize)]

@@ -348,18 +348,19 @@ impl Supervisor {
             }
             self.past.nodes.entry(*node).or_default().add(&now);
         }
-        for ring in self
-            .placement
-            .rings
-            .iter()
-            .filter(|ring| ring.from == worker)
-        {
-            let now = super::status::tx_counters(&counters, layout, ring.link);
-            self.past.tx.entry(ring.link).or_default().add(&now);
-        }
-        for ring in self.placement.rings.iter().filter(|ring| ring.to == worker) {
-            let now = super::status::rx_counters(&counters, layout, ring.link);
-            self.past.rx.entry(ring.link).or_default().add(&now);
+        let leaving = self.change.leaving().iter();
+        let leaving = leaving.filter_map(|ring| Some((ring.link?, ring.from, ring.to)));
+        let here = self.placement.rings.iter();
+        let here = here.map(|ring| (ring.link, ring.from, ring.to));
+        for (link, from, to) in here.chain(leaving) {
+            if from == worker {
+                let now = super::status::tx_counters(&counters, layout, link);
+                self.past.tx.entry(link).or_default().add(&now);
+            }
+            if to == worker {
+                let now = super::status::rx_counters(&counters, layout, link);
+                self.past.rx.entry(link).or_default().add(&now);
+            }
         }
         packets_lost.unwrap_or(lost.saturating_add(held))
     }

@@ -75,6 +75,17 @@ impl Change {
         nodes.map_or(&[], Vec::as_slice)
     }
 
+    /// Workers that go, each with its nodes.
+    pub(super) fn leavers(&self) -> impl Iterator<Item = (usize, &[usize])> {
+        let left = self.left().into_iter();
+        left.flat_map(|leaving| {
+            leaving
+                .nodes
+                .iter()
+                .map(|(worker, nodes)| (*worker, &**nodes))
+        })
+    }
+
     /// Between which nodes a link lies that goes.
     pub(super) fn leaving_ends(&self, link: usize) -> Option<(usize, usize)> {
         self.left()?.ends.get(&link).copied()

@@ -40,6 +40,10 @@ impl Supervisor {
         // go on.
         let from = starts.1.max(tail);
         self.give_up_waiting(ring, old_chain.links[link].to, from);
+        // What was given up counts as received, there and here.
+        let sent = settled.max(self.memory.start(ring.producer));
+        let taken = tail.max(self.memory.start(ring.consumer));
+        self.keep_counts_of_link(ring, link, (sent, taken));
     }
 
     /// What lies in links that go and whose receivers have died is lost, and its buffers go home

@@ -48,9 +48,8 @@ impl Memory {
     pub(super) fn keep(&mut self, region: RegionName, held: Held) {
         let start = self.starts.get(&region).copied().unwrap_or(0);
         let kept = self.regions.entry(region).or_default();
-        if !is_producer(region) {
-            kept.clear();
-        }
+        // One that had published nothing is followed by one that begins where it did.
+        kept.retain(|(first, _)| is_producer(region) && *first != start);
         kept.push((start, held));
     }
 

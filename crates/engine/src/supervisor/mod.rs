@@ -30,7 +30,8 @@
 //!   `out`: how much of a pool is out.
 //! - `memory`: every region, by whom and for whom it was made.
 //! - `probing`: what probes of workers note, and who reads it.
-//! - `status`: counters summed over lives, for people and machines; `merged`: over shards.
+//! - `status`: counters summed over lives, for people and machines; `former`: over what had the
+//!   same name; `merged`: over shards.
 //! - `sockets`: introductions over TCP; `tcp_links`: which links those are for.
 //! - `states`: memory that outlives NFs; `handover`: who is given it; `hand_off`: what shards know
 //!   goes with flows that get another shard.
@@ -73,6 +74,7 @@ mod emptying;
 mod ending;
 mod estate;
 mod evidence;
+mod former;
 mod hand_off;
 mod handover;
 mod hearing;

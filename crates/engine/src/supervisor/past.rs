@@ -4,10 +4,21 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crate::stats::{NodeCounters, RxCounters, TxCounters};
-use crate::supervisor::book::WrittenPast;
+use crate::supervisor::book::{WrittenLink, WrittenPast};
 
 /// Gaps that a successor remembers, for its percentiles.
 pub(super) const GAPS_MAX: usize = 1000;
+
+/// What passed by links of a name that are no more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct FormerLink {
+    /// Packets that were sent into them, by cursors.
+    pub(super) sent: u64,
+    /// Packets that were taken from them.
+    pub(super) taken: u64,
+    pub(super) tx: TxCounters,
+    pub(super) rx: RxCounters,
+}
 
 /// Counters of dead instances, summed.
 #[derive(Debug, Default)]
@@ -19,6 +30,8 @@ pub(super) struct Past {
     pub(super) killed: BTreeMap<usize, u64>,
     /// Names of nodes that have left the chain.
     pub(super) left: BTreeMap<usize, String>,
+    /// What links had passed that have gone, by their names.
+    pub(super) links: BTreeMap<String, FormerLink>,
     pub(super) restarts: BTreeMap<usize, u32>,
     pub(super) deaths: u64,
     pub(super) gaps: Vec<Duration>,
@@ -42,6 +55,7 @@ impl Past {
             rx: words(&self.rx, |rx| rx.words().to_vec()),
             killed: self.killed.clone(),
             left: self.left.clone(),
+            links: self.links.iter().map(written_link).collect(),
             restarts: self.restarts.clone(),
             deaths: self.deaths,
             gaps: self.gaps[gaps..].to_vec(),
@@ -52,10 +66,11 @@ impl Past {
         }
     }
 
-    /// Packets that were killed in all lives of nodes that have left the chain, by name.
-    pub(super) fn killed_with_left(&self) -> BTreeMap<String, u64> {
+    /// Packets that were killed in all lives of nodes that have left the chain, by name; those of a
+    /// name that `is_here` again count with the node that has it.
+    pub(super) fn killed_with_left(&self, is_here: impl Fn(&str) -> bool) -> BTreeMap<String, u64> {
         let mut sums = BTreeMap::new();
-        for (node, name) in &self.left {
+        for (node, name) in self.left.iter().filter(|(_, name)| !is_here(name)) {
             if let Some(count) = self.killed.get(node).filter(|count| **count > 0) {
                 let sum: &mut u64 = sums.entry(name.clone()).or_default();
                 *sum = sum.saturating_add(*count);
@@ -72,6 +87,7 @@ impl Past {
             rx: counters(&written.rx, RxCounters::from_words),
             killed: written.killed.clone(),
             left: written.left.clone(),
+            links: written.links.iter().filter_map(read_link).collect(),
             restarts: written.restarts.clone(),
             deaths: written.deaths,
             gaps: written.gaps.clone(),
@@ -81,6 +97,22 @@ impl Past {
             searches: written.searches,
         }
     }
+}
+
+fn written_link((name, link): (&String, &FormerLink)) -> WrittenLink {
+    let words = (link.tx.words().to_vec(), link.rx.words().to_vec());
+    (name.clone(), [link.sent, link.taken], words.0, words.1)
+}
+
+fn read_link((name, passed, tx, rx): &WrittenLink) -> Option<(String, FormerLink)> {
+    let [sent, taken] = *passed;
+    let link = FormerLink {
+        sent,
+        taken,
+        tx: TxCounters::from_words(tx.as_slice().try_into().ok()?),
+        rx: RxCounters::from_words(rx.as_slice().try_into().ok()?),
+    };
+    Some((name.clone(), link))
 }
 
 type Numbered<T> = BTreeMap<usize, T>;

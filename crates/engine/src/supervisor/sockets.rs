@@ -88,7 +88,15 @@ impl Supervisor {
 
     /// What both sides of a link have counted in all their lives.
     pub(super) fn counted(&self, ring: &RingSpec) -> (TxCounters, RxCounters) {
-        let RingSpec { link, from, to, .. } = *ring;
+        self.counted_between(ring.link, (ring.from, ring.to))
+    }
+
+    /// The same, of a link between these workers.
+    pub(super) fn counted_between(
+        &self,
+        link: usize,
+        (from, to): (usize, usize),
+    ) -> (TxCounters, RxCounters) {
         let mut tx = self.past.tx.get(&link).copied().unwrap_or_default();
         let mut rx = self.past.rx.get(&link).copied().unwrap_or_default();
         let (sender, receiver) = (&self.instances[from], &self.instances[to]);

@@ -313,7 +313,9 @@ impl Supervisor {
             recovery: RecoveryStatus::of(&self.past),
             detached: self.past.detached.iter().cloned().collect(),
             accusations: self.past.accusations.iter().cloned().collect(),
-            left: self.past.killed_with_left(),
+            left: self
+                .past
+                .killed_with_left(|name| self.chain.node_index(name).is_some()),
             amended: self.amended_counts(),
         }
     }
@@ -393,7 +395,7 @@ impl Supervisor {
                 false => format!("{:?}", instance.state).to_lowercase(),
             },
             epoch: instance.epoch,
-            restarts: self.past.restarts.get(&worker).copied().unwrap_or(0),
+            restarts: self.restarts_named(&spec.name),
             busy_turns: counters.busy_turns,
             idle_turns: counters.idle_turns,
             yields: counters.yields,
@@ -406,14 +408,24 @@ impl Supervisor {
 
     fn node_status(&self, node: usize) -> NodeStatus {
         let worker = self.placement.worker_of[node];
-        let mut counters = self.past.nodes.get(&node).copied().unwrap_or_default();
+        let former = self.former_node(node);
+        let mut counters = former.counters;
+        counters.add(&self.past.nodes.get(&node).copied().unwrap_or_default());
         let instance = &self.instances[worker];
         if let Some(page) = &instance.counters {
             counters.add(&node_counters(page, instance.layout, node));
         }
+        let killed = self.past.killed.get(&node).copied().unwrap_or(0);
         let spec = &self.chain.nodes[node];
-        let own_drop_reasons = spec.kind.drop_reason_names();
-        let drops = counters.drops_by_name(&own_drop_reasons);
+        let mut own_drop_reasons = spec.kind.drop_reason_names();
+        let mut drops = counters.drops_by_name(&own_drop_reasons);
+        for (reason, count) in former.drops {
+            let sum = drops.entry(reason.clone()).or_default();
+            *sum = sum.saturating_add(count);
+            if !own_drop_reasons.contains(&reason) {
+                own_drop_reasons.push(reason);
+            }
+        }
         let mut own_counters = counters.own_by_name(&spec.kind.counter_names());
         let closing = self.instances[worker]
             .closings
@@ -438,7 +450,7 @@ impl Supervisor {
             own_drop_reasons,
             counters: own_counters,
             held: counters.held,
-            killed: self.past.killed.get(&node).copied().unwrap_or(0),
+            killed: former.killed.saturating_add(killed),
             cost: instance
                 .counters
                 .as_ref()
@@ -487,14 +499,20 @@ impl Supervisor {
         let Some(placed) = placed else { return status };
         status.kind = format!("{:?}", spec.protocol).to_lowercase();
         status.slot_count = placed.slot_count;
-        let (tx, rx) = self.counted(placed);
+        let (now_tx, now_rx) = self.counted(placed);
         if placed.tcp.is_some() {
-            (status.tx_packets, status.rx_packets) = (tx.packets, rx.packets);
+            (status.tx_packets, status.rx_packets) = (now_tx.packets, now_rx.packets);
         } else if let Some(mapped) = ring.and_then(|ring| self.memory.ring(ring, None)) {
             status.tx_packets = mapped.settled().load(Ordering::Acquire);
             status.rx_packets = mapped.tail().load(Ordering::Acquire);
         }
         status.occupancy = status.tx_packets.saturating_sub(status.rx_packets);
+        let former = self.past.links.get(&spec.name).copied().unwrap_or_default();
+        status.tx_packets = status.tx_packets.saturating_add(former.sent);
+        status.rx_packets = status.rx_packets.saturating_add(former.taken);
+        let (mut tx, mut rx) = (former.tx, former.rx);
+        tx.add(&now_tx);
+        rx.add(&now_rx);
         let receiver = &self.instances[placed.to];
         if let Some(page) = &receiver.counters {
             status.waiting = occupancy(page, receiver.layout, link);

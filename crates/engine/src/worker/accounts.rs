@@ -90,8 +90,10 @@ impl Runner {
         }
     }
 
-    /// After links came or went: blocks behind the last one are free.
+    /// After links came or went: what is counted now is in the page, and blocks behind the last one
+    /// are free.
     pub(super) fn free_blocks(&mut self) {
+        self.store_counters(self.stored_at);
         let layout = self.layout;
         let (tx, rx) = (
             self.graph.tx_counters().count(),

@@ -138,18 +138,20 @@ impl Graph {
         self.nodes.len() - self.ends.len()
     }
 
-    /// What the links that leave have counted, by index of the link.
+    /// What the links that leave have counted, by index of the link; those that have gone last.
     pub fn tx_counters(&self) -> impl Iterator<Item = (usize, TxCounters)> {
         let links = self.tx_links().map(|link| (link.index, link.counters));
         let ports = self.end_nodes().filter(|(end, _)| !end.receives);
-        links.chain(ports.map(|(end, node)| (end.link, tx_counters(&node.counters))))
+        let ports = ports.map(|(end, node)| (end.link, tx_counters(&node.counters)));
+        links.chain(ports).chain(self.gone.sent.iter().copied())
     }
 
-    /// What the links that come have counted, by index of the link.
+    /// What the links that come have counted, by index of the link; those that have gone last.
     pub fn rx_counters(&self) -> impl Iterator<Item = (usize, RxCounters)> {
         let links = self.rx_links().map(|link| (link.index, link.counters));
         let ports = self.end_nodes().filter(|(end, _)| end.receives);
-        links.chain(ports.map(|(end, node)| (end.link, rx_counters(&node.counters))))
+        let ports = ports.map(|(end, node)| (end.link, rx_counters(&node.counters)));
+        links.chain(ports).chain(self.gone.received.iter().copied())
     }
 
     fn end_nodes(&self) -> impl Iterator<Item = (&LinkEnd, &WorkerNode)> {

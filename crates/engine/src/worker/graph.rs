@@ -15,6 +15,7 @@ use crate::pools::Pools;
 use crate::port::{Buffers, Port, PortError, RxState};
 use crate::probe::NodeCost;
 use crate::stats::NodeCounters;
+use crate::worker::gone_links::GoneLinks;
 use crate::worker::holding::Holding;
 use crate::worker::link_end::LinkEnd;
 use crate::worker::lists::Lists;
@@ -107,6 +108,8 @@ pub struct Graph {
     pub asking: Asking,
     /// Which of the nodes are ports, and which NFs: see [`Graph::list_nodes`].
     pub lists: Option<Lists>,
+    /// What links had counted that went with the last change.
+    pub gone: GoneLinks,
 }
 
 /// The question for room that is being answered.
@@ -300,6 +303,7 @@ impl Graph {
                     found.map_or(OutEdge::Open, |at| OutEdge::Link(links.swap_remove(at)))
                 }));
         }
+        self.gone.keep_sent(&links);
     }
 
     /// Gives nodes other inputs: for each node, by index in the chain, its links in order, with the
@@ -327,6 +331,7 @@ impl Graph {
                 node.add_input(edge, number);
             }
         }
+        self.gone.keep_received(&links);
     }
 
     /// Every sending link.

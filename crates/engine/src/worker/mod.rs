@@ -2,6 +2,7 @@
 //!
 //! - `graph`: its nodes and edges; `work`: what a node does.
 //! - `lists`: which of them are ports, and which NFs.
+//! - `gone_links`: what links had counted that have gone.
 //! - `turn`: one pass of the loop; the path of a packet.
 //! - `split`: bundles whose packets part.
 //! - `seal`: the end of a pass.
@@ -35,6 +36,7 @@ mod connection;
 pub mod doorbell;
 pub mod ends;
 mod finishing;
+pub mod gone_links;
 pub mod graph;
 pub mod holding;
 mod idleness;

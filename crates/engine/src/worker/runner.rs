@@ -27,6 +27,7 @@ use crate::stats::{IDLE_TURNS_WORD, PageLayout, RECLAIMED_WORD, WorkerCounters};
 use crate::wait::WaitPolicy;
 use crate::worker::build::{Additions, Admitted, link_set};
 use crate::worker::doorbell::Doorbell;
+use crate::worker::gone_links::GoneLinks;
 use crate::worker::graph::{Graph, Work};
 use crate::worker::idleness::Idleness;
 use crate::worker::node_memory::Rebuild;
@@ -470,6 +471,8 @@ impl Runner {
 
     /// The chain changes: packets of new pools may come.
     fn admit(&mut self, admitted: Admitted, admission: Admission) {
+        // What went with the change before is in the supervisor's sums by now.
+        self.graph.gone = GoneLinks::default();
         for owner in admitted.owners {
             self.pools.add_owner(owner);
         }

@@ -1,12 +1,15 @@
 //! What control requests change of a chain: kept, compacted, bounded, and fitted to another file.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
 use super::kinds::registry;
 use crate::chain::amendments::{AMENDMENT_BYTES_MAX, Amended, Amendment, Amendments, config_of};
 use crate::chain::{Chain, Registry};
+use crate::config::ConfigError;
+use crate::nf::{NfKind, NfPlan};
 
 fn chain(nf: &str) -> Chain {
     let nfs = vec![&crate::nfs::acl::KIND, &crate::nfs::macswap::KIND];
@@ -99,4 +102,70 @@ fn no_more_is_kept_than_a_file_may_have() {
         "{why}"
     );
     assert_eq!((kept, config(&now)), before, "what was kept is as it was");
+}
+
+static PLANS: AtomicUsize = AtomicUsize::new(0);
+
+/// Has a list of numbers, to which each request adds one; no number in a file's `not` may be there.
+const LISTED: NfKind = NfKind {
+    name: "listed",
+    summary: "Has a list",
+    example: "{}",
+    schema: || schemars::schema_for!(Value),
+    plan: |config, _| {
+        PLANS.fetch_add(1, Ordering::Relaxed);
+        let of = |key: &str| config[key].as_array().cloned().unwrap_or_default();
+        let not = of("not");
+        if of("all").iter().any(|one| not.contains(one)) {
+            return Err(vec![ConfigError::new(
+                "all",
+                "it is excluded",
+                "leave it out",
+            )]);
+        }
+        Ok(NfPlan::new().amended_by(|config, requests| {
+            let add = |request: &Value| {
+                let mut all = config["all"].as_array().cloned().unwrap_or_default();
+                all.push(request.clone());
+                config["all"] = all.into();
+                Ok(Some(format!("all/{request}")))
+            };
+            requests.iter().map(add).collect()
+        }))
+    },
+    build: |_, _| panic!("an NF was built by who only reads the file"),
+};
+
+/// A chain of a thousand entries that were added one by one becomes what another file says, which
+/// has no place for two of them.
+#[test]
+fn a_few_that_do_not_fit_among_many_are_found_in_a_few_tries() {
+    let chain = |not: &str| {
+        let nfs = vec![&LISTED];
+        let registry = Registry { nfs, ..registry() };
+        let text = format!(
+            "name: x\nports:\n  a: {{ tap: {{}} }}\n  b: {{ tap: {{}} }}\nnfs:\n  \
+             edge: {{ type: listed, not: [{not}] }}\nlinks: [ a -> edge -> b ]\n"
+        );
+        let checked = Chain::parse(&text, Path::new("."), &registry, None);
+        checked.unwrap_or_else(|errors| panic!("{errors}")).chain
+    };
+    let entry = |number: u64| Amendment {
+        key: format!("all/{number}"),
+        request: number.into(),
+    };
+    let mut kept = Amendments::default();
+    kept.keep("edge", (0..1000).map(entry).collect());
+    let mut other = chain("77, 500");
+    let before = PLANS.load(Ordering::Relaxed);
+    let (fits, gone) = kept.amend(&mut other);
+    let tries = PLANS.load(Ordering::Relaxed) - before;
+    assert!(tries <= 2 * 2 * 11, "{tries} tries");
+    assert_eq!(gone.len(), 2, "{gone:?}");
+    for (why, key) in gone.iter().zip(["(all/77)", "(all/500)"]) {
+        assert!(why.contains(key) && why.contains("excluded"), "{why}");
+    }
+    let here: Vec<u64> = (0..1000).filter(|one| ![77, 500].contains(one)).collect();
+    assert_eq!(config(&other)["all"], json!(here), "in their order");
+    assert_eq!(fits.of("edge").len(), 998);
 }

@@ -4,7 +4,8 @@
 //! - Every packet that a source gave is taken, dropped, killed, held by an NF, or waits in a link.
 //! - Every buffer that its owner's ledger calls out is in one place: in a link, on a lane, or on
 //!   its way home by the supervisor's word. One that is in any of those is out.
-//! - No counter that people see ever falls.
+//! - No counter that people see ever falls: of a number at any time, and of a name while nothing
+//!   changes, also of one that had left and is here again. Nobody can ask while the chain changes.
 //!
 //! Workers are between two turns whenever the supervisor waits, and an honest one has nothing in
 //! hand then, so these are exact. Not seen: a pool whose owner is being replaced, until it runs;
@@ -24,9 +25,11 @@ use crate::protocol::RegionName;
 use crate::stats::RECLAIMED_WORD;
 use crate::supervisor::Supervisor;
 use crate::supervisor::body::Body;
+use crate::supervisor::change::Change;
 use crate::supervisor::instance::State;
 use crate::supervisor::memory::RingName;
 use crate::supervisor::reclaim::Unit;
+use crate::supervisor::status::{LinkStatus, NodeStatus};
 use crate::worker::build::pool_geometry;
 
 /// Of so many waits of the supervisor, in one are packets counted: that takes as long as a worker's
@@ -35,15 +38,17 @@ const COUNT_EVERY: u64 = 5;
 /// Of so many, in one are buffers looked for and counters compared, which takes longer.
 const LOOK_EVERY: u64 = 25;
 
-/// Of what, its number, and what it counts.
-type Counter = (&'static str, usize, &'static str);
+/// Counters of a node or a link, with what they count.
+type Counts = Vec<(&'static str, u64)>;
 
 /// What has been seen of a history's accounts.
 #[derive(Debug, Default)]
 pub(super) struct Accounts {
     waits: u64,
-    /// What counters were.
-    counters: BTreeMap<Counter, u64>,
+    /// What counters of nodes and links were at the last look, by number.
+    numbered: BTreeMap<(&'static str, usize), Counts>,
+    /// What they were at the last look while nothing changed, by name.
+    named: BTreeMap<String, Counts>,
     /// What did not hold, at the first wait at which something did not.
     pub(super) broken: Option<String>,
 }
@@ -90,34 +95,58 @@ impl Accounts {
     }
 
     fn nothing_falls(&mut self, supervisor: &Supervisor) -> Result<(), String> {
-        let before = std::mem::take(&mut self.counters);
         let status = supervisor.status();
         let chain = &supervisor.chain;
         let nodes = (0..chain.nodes.len()).filter(|node| !is_gone(&chain.nodes[*node]));
-        for (number, node) in nodes.zip(&status.nodes) {
-            let dropped = node.drops.values().sum();
-            self.count(("node", number, "received"), node.rx_packets);
-            self.count(("node", number, "sent"), node.tx_packets);
-            self.count(("node", number, "dropped"), dropped);
-            self.count(("node", number, "killed"), node.killed);
-        }
-        // One that is replaced by another begins anew, whatever its name.
         let links = (0..chain.links.len()).filter(|link| !is_link_gone(&chain.links[*link]));
-        for (number, link) in links.zip(&status.links) {
-            self.count(("link", number, "sent"), link.tx_packets);
-            self.count(("link", number, "received"), link.rx_packets);
-        }
-        for (counter, now) in &self.counters {
-            if let Some(was) = before.get(counter).filter(|was| *was > now) {
-                return Err(format!("{counter:?} fell from {was} to {now}: {status:#?}"));
+        let nodes = nodes.zip(&status.nodes);
+        let nodes = nodes.map(|(number, node)| ("node", number, &node.name, node_counts(node)));
+        let links = links.zip(&status.links);
+        let links = links.map(|(number, link)| ("link", number, &link.name, link_counts(link)));
+        let before = std::mem::take(&mut self.numbered);
+        let is_at_rest = matches!(supervisor.change, Change::No);
+        for (kind, number, name, now) in nodes.chain(links) {
+            let was = before.get(&(kind, number));
+            let named = format!("{kind} {name}");
+            let former = self.named.get(&named).filter(|_| is_at_rest);
+            for was in was.into_iter().chain(former) {
+                let mut both = was.iter().zip(&now);
+                if let Some(((what, was), (_, now))) = both.find(|(was, now)| was.1 > now.1) {
+                    let told = format!("{what} of {named} fell from {was} to {now}");
+                    return Err(format!("{told}: {status:#?}"));
+                }
             }
+            if is_at_rest {
+                self.named.insert(named, now.clone());
+            }
+            self.numbered.insert((kind, number), now);
         }
         Ok(())
     }
+}
 
-    fn count(&mut self, counter: Counter, value: u64) {
-        self.counters.insert(counter, value);
-    }
+fn node_counts(node: &NodeStatus) -> Counts {
+    vec![
+        ("packets received", node.rx_packets),
+        ("bytes received", node.rx_bytes),
+        ("packets sent", node.tx_packets),
+        ("bytes sent", node.tx_bytes),
+        ("drops", node.drops.values().sum()),
+        ("killed", node.killed),
+    ]
+}
+
+fn link_counts(link: &LinkStatus) -> Counts {
+    vec![
+        ("packets sent", link.tx_packets),
+        ("packets received", link.rx_packets),
+        ("bytes", link.rx_bytes),
+        ("pulls", link.pulls.iter().sum()),
+        ("wakes", link.wakes),
+        ("blocked turns", link.blocked),
+        ("discarded", link.discarded),
+        ("bundles", link.aggregation.bundles),
+    ]
 }
 
 /// Every link and lane that there is memory of, also those that go.
