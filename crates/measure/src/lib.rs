@@ -23,6 +23,7 @@
 
 pub mod blame;
 pub mod compare;
+mod csv;
 pub mod device;
 pub mod doctor;
 pub mod flow_quality;

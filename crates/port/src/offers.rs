@@ -1,16 +1,19 @@
 //! What this machine offers to ports: interfaces, and whether each kind of port can use them.
 //!
-//! Control path: for `catena port list`. What is found is one thing ([`Interface`], [`Rights`]),
-//! what follows from it another, and pure ([`judge`]): whether a port can be used, and if not, why
-//! and what would change that.
+//! Control path: for `catena port list`. What is found is one thing ([`Interface`], [`Rights`],
+//! [`cards`]), what follows from it another, and pure ([`judge`]): whether a port can be used, and
+//! if not, why and what would change that.
+
+pub mod cards;
 
 use std::fs;
 use std::os::fd::AsFd;
 
 use rustix::net::netdevice::name_to_index;
+use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
 
-use crate::xdp::{self, Features};
+use crate::xdp::{self, Features, Hung};
 
 /// An interface of this network namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +30,8 @@ pub struct Interface {
     pub queues: (u32, u32),
     /// What its driver can do with XDP; none if the kernel does not say (before Linux 6.3).
     pub xdp: Option<Features>,
+    /// The XDP program that hangs there.
+    pub program: Option<Hung>,
 }
 
 /// What this process may do, and what the kernel has.
@@ -44,7 +49,14 @@ pub struct Rights {
     pub has_tun: bool,
     /// Huge pages of 2 MiB: in all, and free.
     pub huge_pages: (u64, u64),
+    /// CAP_IPC_LOCK.
+    pub ipc_lock: bool,
+    /// Bytes that may be pinned without it (`RLIMIT_MEMLOCK`); none without a limit.
+    pub pinned_max: Option<u64>,
 }
+
+/// Bytes of a pool of buffers of the usual size and number, which AF_XDP pins.
+const POOL_BYTES: u64 = 4096 * 2048;
 
 /// Whether a kind of port can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,6 +108,16 @@ fn judge_xdp(interface: &Interface, rights: &Rights) -> Offer {
         let what = "needs CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and CAP_IPC_LOCK";
         return refused(what, Some("run as root (sudo)".to_owned()));
     }
+    if let Some(limit) = rights
+        .pinned_max
+        .filter(|limit| !rights.ipc_lock && *limit <= POOL_BYTES)
+    {
+        let what = format!(
+            "a pool may not be pinned: the limit is {} KiB, without CAP_IPC_LOCK",
+            limit / 1024
+        );
+        return refused(&what, Some("ulimit -l unlimited".to_owned()));
+    }
     if name == "lo" {
         return refused("the loopback interface has no other end", None);
     }
@@ -111,6 +133,22 @@ fn judge_xdp(interface: &Interface, rights: &Rights) -> Offer {
     if !interface.is_up {
         return refused("it is down", Some(format!("ip link set dev {name} up")));
     }
+    if let Some(hung) = interface
+        .program
+        .as_ref()
+        .filter(|hung| !hung.is_of_a_port())
+    {
+        let what = match &hung.name {
+            Some(called) => format!(
+                "another XDP program is there ('{called}', number {})",
+                hung.id
+            ),
+            None => format!("another XDP program is there (number {})", hung.id),
+        };
+        let mode = if hung.is_generic { "xdpgeneric" } else { "xdp" };
+        let repair = format!("ip link set dev {name} {mode} off, or end who attached it");
+        return refused(&what, Some(repair));
+    }
     let what = match interface.xdp {
         Some(Features {
             zero_copy: true, ..
@@ -118,6 +156,10 @@ fn judge_xdp(interface: &Interface, rights: &Rights) -> Offer {
         Some(Features { native: true, .. }) => "native, the kernel copies",
         Some(_) => "generic: its driver runs no XDP programs",
         None => "native or generic: this kernel does not say what drivers can",
+    };
+    let what = match interface.program {
+        Some(_) => format!("{what}; a port has it: others of the same `steer` take further queues"),
+        None => what.to_owned(),
     };
     let repair = (interface.mtu > xdp::MTU_MAX_USUAL)
         .then(|| "in the chain file: run: { buffers: { 4KiB: 4096 } }".to_owned());
@@ -170,6 +212,7 @@ pub fn interfaces() -> Vec<Interface> {
                 // A driver that does not say has one.
                 queues: xdp::queues(socket, &name).map_or((1, 1), |(has, most)| (has.max(1), most)),
                 xdp: Features::ask(index),
+                program: Hung::on(index),
                 name,
             })
         })
@@ -203,6 +246,8 @@ impl Rights {
             has_xdp: xdp::is_known(),
             has_tun: fs::exists("/dev/net/tun").unwrap_or(false),
             huge_pages: (pages("nr_hugepages"), pages("free_hugepages")),
+            ipc_lock: held.contains(CapabilitySet::IPC_LOCK),
+            pinned_max: getrlimit(Resource::Memlock).current,
         }
     }
 }
@@ -222,6 +267,7 @@ mod tests {
                 native: true,
                 zero_copy: true,
             }),
+            program: None,
         }
     }
 
@@ -232,6 +278,8 @@ mod tests {
         has_xdp: true,
         has_tun: true,
         huge_pages: (0, 0),
+        ipc_lock: true,
+        pinned_max: Some(POOL_BYTES),
     };
 
     #[test]
@@ -253,7 +301,34 @@ mod tests {
             net_raw: false,
             ..ALL
         };
+        let hung = |name: Option<&str>| Interface {
+            program: Some(Hung {
+                id: 7,
+                name: name.map(str::to_owned),
+                is_generic: false,
+            }),
+            ..interface()
+        };
+        let unlocked = Rights {
+            ipc_lock: false,
+            ..ALL
+        };
+        let off = Some("ip link set dev eth0 xdp off");
         let cases = [
+            (hung(Some("other")), ALL, false, "'other', number 7", off),
+            (hung(None), ALL, false, "number 7", off),
+            (hung(Some("catena_1")), ALL, true, "a port has it", None),
+            (interface(), unlocked, false, "8192 KiB", Some("ulimit -l")),
+            (
+                interface(),
+                Rights {
+                    pinned_max: None,
+                    ..unlocked
+                },
+                true,
+                "zero-copy",
+                None,
+            ),
             (interface(), ALL, true, "zero-copy", None),
             (mtu(3000), ALL, true, "zero-copy", Some("4KiB")),
             (

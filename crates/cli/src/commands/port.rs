@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use catena_engine::port::{PortKind, WrapKind};
 use catena_port::dpdk;
+use catena_port::offers::cards::{Card, cards, judge_card};
 use catena_port::offers::{Interface, Offer, Rights, interfaces, judge, judge_tap};
 use serde_json::{Value, json};
 
@@ -115,10 +116,25 @@ fn print_machine() {
         } else {
             String::new()
         };
-        outln!("{name}: {driver}, {state}, MTU {mtu}, queues: {has}{more}");
+        let program = match &interface.program {
+            Some(hung) => format!(
+                ", XDP program {}",
+                hung.name.as_deref().unwrap_or("unknown")
+            ),
+            None => String::new(),
+        };
+        outln!("{name}: {driver}, {state}, MTU {mtu}, queues: {has}{more}{program}");
         for offer in judge(&interface, &rights) {
             print_offer(&offer);
         }
+    }
+    for card in cards() {
+        let Card { address, id, .. } = &card;
+        outln!(
+            "{address}: card {id}, {}",
+            card.driver.as_deref().unwrap_or("no driver")
+        );
+        print_offer(&judge_card(&card));
     }
     outln!("new interfaces");
     print_offer(&judge_tap(&rights));
@@ -126,6 +142,13 @@ fn print_machine() {
     outln!("huge pages of 2 MiB: {all}, {free} free");
     if free == 0 {
         outln!("  pools lie on 4 KiB pages; sysctl vm.nr_hugepages=64");
+    }
+    match rights.pinned_max.filter(|_| !rights.ipc_lock) {
+        Some(limit) => outln!(
+            "memory to be pinned: {} KiB; ulimit -l unlimited",
+            limit / 1024
+        ),
+        None => outln!("memory to be pinned: no limit"),
     }
     match dpdk::installed() {
         Ok(found) => {
@@ -165,13 +188,30 @@ fn machine_as_json() -> Value {
             "queues_max": interface.queues.1,
             "xdp_native": interface.xdp.map(|xdp| xdp.native),
             "xdp_zero_copy": interface.xdp.map(|xdp| xdp.zero_copy),
+            "xdp_program": interface.program.as_ref().map(|hung| {
+                json!({ "id": hung.id, "name": hung.name, "is_of_a_port": hung.is_of_a_port() })
+            }),
             "ports": judge(interface, &rights).iter().map(offer).collect::<Vec<_>>(),
+        })
+    });
+    let all_cards = cards();
+    let found_cards = all_cards.iter().map(|card| {
+        json!({
+            "address": card.address,
+            "id": card.id,
+            "driver": card.driver,
+            "interfaces": card.interfaces,
+            "has_iommu": card.has_iommu,
+            "ports": [offer(&judge_card(card))],
         })
     });
     json!({
         "interfaces": interfaces.collect::<Vec<_>>(),
+        "cards": found_cards.collect::<Vec<_>>(),
         "new_interfaces": offer(&judge_tap(&rights)),
         "huge_pages": { "total": rights.huge_pages.0, "free": rights.huge_pages.1 },
+        // Null: no limit.
+        "pinned_bytes_max": rights.pinned_max.filter(|_| !rights.ipc_lock),
         "dpdk": dpdk_as_json(),
     })
 }

@@ -64,13 +64,18 @@ impl Output {
         self.write_figures(&report::figures(document))
     }
 
-    /// Writes figures as `figure-1.svg` and so on, and removes those of a longer report before.
-    fn write_figures(&self, figures: &[String]) -> Result<(), Failure> {
-        for (number, figure) in (1..).zip(figures) {
-            self.write_file(&format!("figure-{number}.svg"), figure)?;
+    /// Writes figures as `figure-1.svg` and so on, their data as `figure-1.csv`, and removes those
+    /// of a longer report before.
+    fn write_figures(&self, figures: &[(String, String)]) -> Result<(), Failure> {
+        for (number, (figure, data)) in (1..).zip(figures) {
+            self.write_file(&report::figure_file(number, "svg"), figure)?;
+            self.write_file(&report::figure_file(number, "csv"), data)?;
         }
+        let remove = |number, ending| {
+            std::fs::remove_file(self.folder.join(report::figure_file(number, ending))).is_ok()
+        };
         let mut stale = figures.len() + 1;
-        while std::fs::remove_file(self.folder.join(format!("figure-{stale}.svg"))).is_ok() {
+        while remove(stale, "svg") | remove(stale, "csv") {
             stale += 1;
         }
         Ok(())

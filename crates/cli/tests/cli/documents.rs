@@ -213,13 +213,25 @@ fn ports_are_listed_with_what_the_machine_has_for_them() {
         .find(|port| port["port"] == "xdp")
         .unwrap();
     assert_eq!(xdp["is_usable"], false, "{xdp}");
+    assert!(lo["xdp_program"].is_null(), "{lo}");
+    let cards = listed["machine"]["cards"].as_array().unwrap();
+    for card in cards {
+        assert!(card["address"].as_str().unwrap().contains(':'), "{card}");
+        let dpdk = &card["ports"][0];
+        // What cannot be used is told with what would change it.
+        assert!(
+            dpdk["is_usable"] == true || dpdk["repair"].is_string(),
+            "{card}"
+        );
+    }
+    assert!(listed["machine"].get("pinned_bytes_max").is_some());
     let text = place
         .catena(&["port", "list"])
         .assert_code(0)
         .stdout
         .clone();
     assert!(
-        text.contains("\nlo: ") && text.contains("huge pages"),
+        text.contains("\nlo: ") && text.contains("huge pages") && text.contains("to be pinned"),
         "{text}"
     );
 }

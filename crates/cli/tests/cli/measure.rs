@@ -84,7 +84,14 @@ fn assert_whole(place: &Place, document: &Value) {
         "device",
         "workers",
         "run",
+        "build",
+        "commit of the build",
+        "kernel command line",
+        "mitigations",
+        "preemption",
         "kernel tick",
+        "steal",
+        "wake-up",
         "trials",
     ] {
         assert!(environment.iter().any(|row| row[0] == name), "{name}");
@@ -99,6 +106,9 @@ fn assert_whole(place: &Place, document: &Value) {
     );
     let figures = names.iter().filter(|name| name.ends_with(".svg")).count();
     assert_eq!(figures, page.matches("<figure>").count(), "{names:?}");
+    let has = |name: String| names.contains(&name);
+    let data = (1..=figures).map(|number| format!("figure-{number}.csv"));
+    assert!(data.into_iter().all(has), "{names:?}");
     let has_latency = !document["latency"].as_array().unwrap().is_empty();
     assert_eq!(names.contains(&"latency.csv".to_owned()), has_latency);
 }
@@ -125,6 +135,33 @@ fn a_search_ends_with_bounds_and_says_what_it_deviates_from() {
                      --trial 50ms --sum 100ms --width 0.5";
     let arguments: Vec<_> = arguments.split_whitespace().collect();
     let document = measure(&place, &arguments);
+    // What a reader needs to do the same: RFC 9971 asks for all of it.
+    let rows = document["environment"].as_array().unwrap();
+    for (name, parts) in [
+        ("NF ", &["\"type\":\"macswap\"", "\"settings\":{}"][..]),
+        (
+            "link ",
+            &["\"overflow\":\"block\"", "\"slots\":", "\"trust\":"],
+        ),
+        ("run", &["\"wait\":\"auto\"", "\"burst\":"]),
+        ("wait policy", &["sleep"]),
+        ("profile of the last trial", &["\"rate\":"]),
+    ] {
+        let is_named = |row: &&Value| row[0].as_str().is_some_and(|own| own.starts_with(name));
+        let row = rows.iter().find(is_named);
+        let value = row.unwrap_or_else(|| panic!("no {name} in {rows:?}"))[1]
+            .as_str()
+            .unwrap();
+        assert!(
+            parts.iter().all(|part| value.contains(part)),
+            "{name}: {value}"
+        );
+    }
+    let limits = result(&document, "load limits");
+    assert!(
+        limits.starts_with("1000 to ") && limits.ends_with("packets/s"),
+        "{limits}"
+    );
     let found = &document["throughput"][0];
     assert_eq!(
         (&found["preset"], &found["traffic"]),
@@ -234,6 +271,7 @@ fn injected_loss_is_found_to_the_packet() {
     let document = measure(&place, &arguments.split_whitespace().collect::<Vec<_>>());
     assert_eq!(result(&document, "packets of trials that count"), "2000");
     assert_eq!(result(&document, "lost"), injected.to_string());
+    assert!(result(&document, "tester's own baseline").contains("without a device"));
     assert_eq!(
         document["latency"][0]["latency"]["delay"]["count"],
         2000 - injected

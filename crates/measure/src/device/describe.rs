@@ -45,6 +45,9 @@ impl Device {
             rows.push((format!("link {}", link.name), value.to_string()));
         }
         rows.push(("run".to_owned(), json!(chain.run).to_string()));
+        if let Some(waiting) = &self.waiting {
+            rows.push(("wait policy".to_owned(), waiting.clone()));
+        }
         for (name, port) in [
             ("tester's traffic", self.traffic),
             ("tester's receiver", self.receiver),

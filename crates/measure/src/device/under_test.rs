@@ -96,6 +96,8 @@ pub struct Device {
     pub(super) is_pinned: Option<bool>,
     /// What the last trial sent.
     pub(super) profile: Option<Value>,
+    /// How its workers waited, and why so.
+    pub(super) waiting: Option<String>,
     /// Ports by which the tester reaches the device.
     pub(super) tester: Vec<String>,
     pub(super) meter: Option<EnergyMeter>,
@@ -138,6 +140,7 @@ impl Device {
             number: 0,
             is_pinned: None,
             profile: None,
+            waiting: None,
             tester: Vec::new(),
             meter: EnergyMeter::open(&Tree::new("/")),
             probes: Probes::default(),
@@ -273,6 +276,7 @@ impl Device {
     /// Starts the chain, lets it come to its end, and stops it.
     fn pass(&mut self, profile: &TrialProfile, offer: &Offer) -> Result<Passed, DeviceError> {
         let mut supervisor = self.start(profile, offer)?;
+        self.waiting = Some(supervisor.wait_policy().describe());
         let workers = supervisor.status().workers;
         let pids: Vec<_> = workers.iter().filter_map(|worker| worker.pid).collect();
         let mut watch = Watch::begin(Tree::new("/"), &pids, self.setting.rivals_max);

@@ -115,6 +115,15 @@ impl Axis {
         self.scale == Scale::Log
     }
 
+    /// Its label as the head of a column, with the unit that the values are in.
+    pub(super) fn head(&self) -> String {
+        match self.format {
+            TickFormat::Plain | TickFormat::Si => self.label.clone(),
+            TickFormat::Nanos => format!("{} (ns)", self.label),
+            TickFormat::Percent => format!("{} (share of 1)", self.label),
+        }
+    }
+
     fn transform(&self, value: f64) -> Option<f64> {
         let transformed = match self.scale {
             Scale::Linear => value,

@@ -5,6 +5,7 @@ use super::colour::SERIES_CLASSES;
 use super::figure::Figure;
 use super::frame::{Frame, LegendEntry, Margins, Size, label_width, text_width};
 use super::svg::Anchor;
+use crate::csv;
 
 /// One bar.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -304,5 +305,19 @@ impl Figure for BarPlot {
             frame.say_empty();
         }
         frame.svg.close()
+    }
+
+    fn data(&self) -> String {
+        let mut text = csv::line(["category", "group", &self.y.head(), "low", "high"]);
+        for (category, of) in self.categories.iter().enumerate() {
+            for (_, group, bar) in self.bars(category) {
+                let [low, high] = match bar.interval {
+                    Some((low, high)) => [low, high].map(|end| end.to_string()),
+                    None => [String::new(), String::new()],
+                };
+                text += &csv::line([of, group, &bar.value.to_string(), &low, &high]);
+            }
+        }
+        text
     }
 }

@@ -7,10 +7,30 @@ pub trait Figure {
     /// The `<svg>` element, coloured by the classes of [`css`], for a page that contains those.
     fn fragment(&self) -> String;
 
+    /// What it is drawn of, as CSV (RFC 4180) under a line of heads, which name the units.
+    fn data(&self) -> String;
+
+    /// Both.
+    fn drawing(&self) -> Drawing {
+        Drawing {
+            fragment: self.fragment(),
+            data: self.data(),
+        }
+    }
+
     /// An SVG document that carries its own colours.
     fn to_svg(&self) -> String {
         standalone(&self.fragment())
     }
+}
+
+/// A figure that has been drawn, with what it was drawn of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drawing {
+    /// [`Figure::fragment`].
+    pub fragment: String,
+    /// [`Figure::data`].
+    pub data: String,
 }
 
 /// The SVG document that a figure's fragment is with colours of its own.

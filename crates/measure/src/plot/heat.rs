@@ -5,6 +5,7 @@ use super::colour::HEAT_CLASSES;
 use super::figure::{Figure, Shade};
 use super::frame::{Frame, LegendEntry, Margins, Size, label_width};
 use super::svg::Anchor;
+use crate::csv;
 
 /// Why cells make no heat map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -231,5 +232,24 @@ impl Figure for HeatMap {
         }
         frame.edges();
         frame.svg.close()
+    }
+
+    /// Cells that are not empty.
+    fn data(&self) -> String {
+        let heads = [&self.x, &self.y].map(Axis::head);
+        let [x, y] = heads
+            .each_ref()
+            .map(|head| (format!("{head} from"), format!("{head} to")));
+        let mut text = csv::line([&x.0, &x.1, &y.0, &y.1, &self.unit]);
+        let columns = self.x_edges.len() - 1;
+        for (index, value) in self.cells.iter().enumerate() {
+            let (column, row) = (index % columns, index / columns);
+            if is_shown(*value) {
+                let [left, right] = [column, column + 1].map(|edge| self.x_edges[edge].to_string());
+                let [low, high] = [row, row + 1].map(|edge| self.y_edges[edge].to_string());
+                text += &csv::line([&left, &right, &low, &high, &value.to_string()]);
+            }
+        }
+        text
     }
 }

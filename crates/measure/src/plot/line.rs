@@ -5,6 +5,7 @@ use super::colour::SERIES_CLASSES;
 use super::figure::{Figure, Shade};
 use super::frame::{Frame, LegendEntry, Margins, Size, label_width};
 use super::svg::Anchor;
+use crate::csv;
 
 /// How the points of a series are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -270,6 +271,21 @@ impl Figure for LinePlot {
             frame.say_empty();
         }
         frame.svg.close()
+    }
+
+    /// Points, then the bands behind them.
+    fn data(&self) -> String {
+        let mut text = csv::line(["series", &self.x.head(), &self.y.head(), "low", "high"]);
+        for series in &self.series {
+            for (x, y) in &series.points {
+                text += &csv::line([&series.name, &x.to_string(), &y.to_string(), "", ""]);
+            }
+            for (x, low, high) in &series.band {
+                let [x, low, high] = [x, low, high].map(ToString::to_string);
+                text += &csv::line([&series.name, &x, "", &low, &high]);
+            }
+        }
+        text
     }
 }
 

@@ -30,7 +30,7 @@ mod tests;
 pub use axis::{Axis, TickFormat};
 pub use bars::{Bar, BarPlot};
 pub use colour::css;
-pub use figure::{Figure, Shade, standalone};
+pub use figure::{Drawing, Figure, Shade, standalone};
 pub use heat::{HeatMap, HeatMapError};
 pub use line::{LinePlot, Mark, Series, cdf, survival};
 pub use svg::escape;

@@ -253,3 +253,36 @@ proptest! {
         check_well_formed(&map.to_svg());
     }
 }
+
+#[test]
+fn figures_give_what_they_are_drawn_of() {
+    let line = LinePlot::new(
+        "a",
+        Axis::new("percentile").nines(),
+        Axis::new("delay").nanos(),
+    )
+    .series(Series::new("one, two", vec![(0.5, 10.0), (0.9, 20.5)]))
+    .series(Series::new("b", vec![(0.5, 1.0)]).with_band(vec![(0.5, 0.5, 2.0)]));
+    assert_eq!(
+        line.data(),
+        "series,percentile (share of 1),delay (ns),low,high\n\
+         \"one, two\",0.5,10,,\n\"one, two\",0.9,20.5,,\nb,0.5,1,,\nb,0.5,,0.5,2\n"
+    );
+    let bars = BarPlot::new("a", Axis::new("rate").si(), ["64", "128"])
+        .group("x", vec![Some(Bar::with_interval(2.0, 1.0, 3.5)), None])
+        .group("y", vec![Some(Bar::new(4.0)), Some(Bar::new(f64::NAN))]);
+    assert_eq!(
+        bars.data(),
+        "category,group,rate,low,high\n64,x,2,1,3.5\n64,y,4,,\n"
+    );
+    let heat = HeatMap::new(
+        "a",
+        (Axis::new("time (s)"), vec![0.0, 1.0, 2.0]),
+        (Axis::new("delay").nanos(), vec![10.0, 100.0]),
+        vec![0.0, 7.0],
+    );
+    assert_eq!(
+        heat.unwrap().unit("packets").data(),
+        "time (s) from,time (s) to,delay (ns) from,delay (ns) to,packets\n1,2,10,100,7\n"
+    );
+}

@@ -12,9 +12,9 @@ use crate::stats::Interval;
 use crate::stats::histogram::Histogram;
 use crate::study::summary::StudyResults;
 
-use super::csv::quoted;
 use super::over_time::OverTime;
 use super::trial_row::TrialRow;
+use crate::csv::quoted;
 
 /// Version of the form of documents; goes up when a reader of the old form would err.
 pub const SCHEMA: &str = "catena.measure.report/1";

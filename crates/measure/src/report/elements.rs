@@ -1,13 +1,49 @@
 //! Figures and tables as elements of a page: what all parts of a report are made of.
 
 use std::fmt::Write as _;
+use std::ops::{Deref, DerefMut};
 
-use crate::plot::escape;
+use crate::plot::{Drawing, escape};
 
-pub(super) fn figure(page: &mut String, figure: Option<String>) {
-    if let Some(figure) = figure {
+/// A page that is being written: its text, and the figures in it so far.
+#[derive(Debug, Default)]
+pub(super) struct Page {
+    pub(super) text: String,
+    pub(super) drawings: Vec<Drawing>,
+}
+
+impl Deref for Page {
+    type Target = String;
+
+    fn deref(&self) -> &String {
+        &self.text
+    }
+}
+
+impl DerefMut for Page {
+    fn deref_mut(&mut self) -> &mut String {
+        &mut self.text
+    }
+}
+
+/// The name of a file of the figure of this number, from 1: `svg`, or `csv` with its data.
+pub fn figure_file(number: usize, ending: &str) -> String {
+    format!("figure-{number}.{ending}")
+}
+
+/// A figure, under it the names of the files beside the page that have it and its data.
+pub(super) fn figure(page: &mut Page, figure: Option<Drawing>) {
+    if let Some(drawing) = figure {
+        let number = page.drawings.len() + 1;
+        let [svg, csv] = ["svg", "csv"].map(|ending| figure_file(number, ending));
         // Writing to a string cannot fail, here and below.
-        let _ = writeln!(page, "<figure>{figure}</figure>");
+        let _ = writeln!(
+            page,
+            "<figure>{}<figcaption><a href=\"{svg}\">{svg}</a>, its data: <a href=\"{csv}\">{csv}\
+             </a></figcaption></figure>",
+            drawing.fragment
+        );
+        page.drawings.push(drawing);
     }
 }
 

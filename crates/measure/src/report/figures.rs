@@ -3,7 +3,7 @@
 use super::document::{Document, LatencyResult, Throughput};
 use super::over_time::OverTime;
 use crate::blame::{Blame, Share};
-use crate::plot::{Axis, Bar, BarPlot, Figure, HeatMap, LinePlot, Series, Shade};
+use crate::plot::{Axis, Bar, BarPlot, Drawing, Figure, HeatMap, LinePlot, Series, Shade};
 
 /// Values in the order of their first appearance.
 fn distinct<'a>(values: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
@@ -25,7 +25,7 @@ fn bar(result: &Throughput) -> Option<Bar> {
 }
 
 /// Conditional throughput of the first goal, with intervals.
-pub(super) fn throughput(document: &Document) -> Option<String> {
+pub(super) fn throughput(document: &Document) -> Option<Drawing> {
     let results = &document.throughput;
     if results.is_empty() {
         return None;
@@ -42,11 +42,11 @@ pub(super) fn throughput(document: &Document) -> Option<String> {
         });
         plot = plot.group(system, bars.collect());
     }
-    Some(plot.fragment())
+    Some(plot.drawing())
 }
 
 /// Delay by percentile, as far as samples allow.
-pub(super) fn percentiles(document: &Document) -> Option<String> {
+pub(super) fn percentiles(document: &Document) -> Option<Drawing> {
     let results = &document.latency;
     if results.is_empty() {
         return None;
@@ -75,11 +75,11 @@ pub(super) fn percentiles(document: &Document) -> Option<String> {
             label: String::from("more packets stalled by the machine than lie beyond"),
         });
     }
-    Some(plot.fragment())
+    Some(plot.drawing())
 }
 
 /// Cumulative distributions of delay.
-pub(super) fn distributions(document: &Document) -> Option<String> {
+pub(super) fn distributions(document: &Document) -> Option<Drawing> {
     if document.latency.is_empty() {
         return None;
     }
@@ -91,11 +91,11 @@ pub(super) fn distributions(document: &Document) -> Option<String> {
     for result in &document.latency {
         plot = plot.series(Series::new(&result.name, result.histogram.cdf()).steps());
     }
-    Some(plot.fragment())
+    Some(plot.drawing())
 }
 
 /// Delay over time; what does not fit together is left out, with a word.
-pub(super) fn over_time(result: &LatencyResult) -> Option<Result<String, String>> {
+pub(super) fn over_time(result: &LatencyResult) -> Option<Result<Drawing, String>> {
     let OverTime {
         time_edges_s,
         delay_edges_ns,
@@ -118,13 +118,13 @@ pub(super) fn over_time(result: &LatencyResult) -> Option<Result<String, String>
     });
     Some(
         shaded
-            .map(|map| map.fragment())
+            .map(|map| map.drawing())
             .map_err(|error| error.to_string()),
     )
 }
 
 /// Where the mean residence goes.
-pub(super) fn blame(tables: &[(String, Blame)]) -> Option<String> {
+pub(super) fn blame(tables: &[(String, Blame)]) -> Option<Drawing> {
     if tables.is_empty() {
         return None;
     }
@@ -140,5 +140,5 @@ pub(super) fn blame(tables: &[(String, Blame)]) -> Option<String> {
         });
         plot = plot.group(component, parts.collect());
     }
-    Some(plot.fragment())
+    Some(plot.drawing())
 }

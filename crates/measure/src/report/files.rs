@@ -1,23 +1,18 @@
 //! The parts of a report as files of their own: figures as SVG, and their data as CSV.
 
-use super::csv::quoted;
 use super::document::Document;
-use super::page::html;
-use crate::plot::standalone;
+use super::page::write;
+use crate::csv::quoted;
+use crate::plot::{Drawing, standalone};
 
-const OPEN: &str = "<figure>";
-const CLOSE: &str = "</figure>";
-
-/// Every figure of the page, in its order, as an SVG document that stands alone.
-pub fn figures(document: &Document) -> Vec<String> {
-    let page = html(document);
-    let parts = page.split(OPEN).skip(1);
-    let fragments = parts.filter_map(|part| part.split_once(CLOSE).map(|(figure, _)| figure));
-    fragments.map(standalone).collect()
+/// Every figure of the page, in its order: an SVG document that stands alone, and its data as CSV.
+pub fn figures(document: &Document) -> Vec<(String, String)> {
+    let files = |drawing: Drawing| (standalone(&drawing.fragment), drawing.data);
+    write(document).drawings.into_iter().map(files).collect()
 }
 
-/// The data of the figures of latency as CSV (RFC 4180): for each bucket of each distribution its
-/// least value and how many packets are in it; `None` without latencies.
+/// All distributions of delay as CSV (RFC 4180), finer than figures show them: for each bucket of
+/// each distribution its least value and how many packets are in it; `None` without latencies.
 pub fn latency_csv(document: &Document) -> Option<String> {
     if document.latency.is_empty() {
         return None;

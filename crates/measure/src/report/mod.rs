@@ -3,9 +3,9 @@
 //! A [`Document`] holds everything that a report shows, and is itself the JSON beside it
 //! (`docs/reference/measure-report.md`). [`html`] makes one self-contained page of it, which needs
 //! no network and no script and follows the reader's light or dark setting; [`csv`] gives its rows
-//! to other programs. All three are pure functions of the document.
+//! to other programs, [`figures`] each figure with its data. All are pure functions of the
+//! document.
 
-pub(crate) mod csv;
 mod document;
 mod elements;
 mod figures;
@@ -19,6 +19,7 @@ mod tests;
 pub(crate) mod trial_row;
 
 pub use document::{Document, DocumentError, LatencyResult, SCHEMA, Throughput, csv};
+pub use elements::figure_file;
 pub use files::{figures, latency_csv, time};
 pub use over_time::OverTime;
 pub use page::html;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::document::{Document, LatencyResult, Throughput};
-use super::elements::{figure, table};
+use super::elements::{Page, figure, table};
 use super::figures;
 use crate::blame::{Blame, OUTSIDE_MAX};
 use crate::compare::Comparison;
@@ -20,14 +20,23 @@ th,td{border:1px solid #d8dee4;padding:.25rem .6rem;text-align:left;vertical-ali
 td.n{text-align:right;font-variant-numeric:tabular-nums}\
 th{background:#f6f8fa}pre{background:#f6f8fa;padding:.8rem;overflow-x:auto}\
 .scroll{overflow-x:auto}.mark{font-weight:600;color:#a33b00}figure{margin:1rem 0}\
+figcaption{font-size:13px}\
 @media (prefers-color-scheme:dark){body{color:#e6edf3;background:#0d1117}\
 th,td{border-color:#2b323b}th,pre{background:#161b22}.mark{color:#ff8c42}}\
 @media print{body{max-width:none}}";
 
 /// The whole report as one HTML file.
 pub fn html(document: &Document) -> String {
+    write(document).text
+}
+
+/// The page, and its figures.
+pub(super) fn write(document: &Document) -> Page {
     let title = escape(&document.title);
-    let mut page = format!(
+    let mut page = Page::default();
+    // Writing to a string cannot fail.
+    let _ = write!(
+        page,
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
@@ -102,7 +111,7 @@ fn throughput_rows(result: &Throughput) -> impl Iterator<Item = Vec<String>> {
     })
 }
 
-fn throughput(page: &mut String, document: &Document) {
+fn throughput(page: &mut Page, document: &Document) {
     if document.throughput.is_empty() {
         return;
     }
@@ -210,7 +219,7 @@ fn interval_rows(result: &LatencyResult) -> impl Iterator<Item = Vec<String>> {
     })
 }
 
-fn latency(page: &mut String, document: &Document) {
+fn latency(page: &mut Page, document: &Document) {
     if document.latency.is_empty() {
         return;
     }
@@ -292,7 +301,7 @@ fn blame_rows(
     })
 }
 
-fn blame(page: &mut String, document: &Document) {
+fn blame(page: &mut Page, document: &Document) {
     if document.blame.is_empty() {
         return;
     }
@@ -358,7 +367,7 @@ fn has_costs(document: &Document) -> bool {
     cells.into_iter().any(|cell| cell.probe_tax.is_some())
 }
 
-fn comparisons(page: &mut String, document: &Document) {
+fn comparisons(page: &mut Page, document: &Document) {
     let mut rows: Vec<_> = document
         .comparisons
         .iter()
@@ -393,7 +402,7 @@ fn comparisons(page: &mut String, document: &Document) {
     }
 }
 
-fn noise(page: &mut String, document: &Document) {
+fn noise(page: &mut Page, document: &Document) {
     if document.noise.is_empty() {
         return;
     }
@@ -433,7 +442,7 @@ fn noise(page: &mut String, document: &Document) {
     table(page, &heads, &rows);
 }
 
-fn results(page: &mut String, document: &Document) {
+fn results(page: &mut Page, document: &Document) {
     if document.results.is_empty() {
         return;
     }
@@ -445,7 +454,7 @@ fn results(page: &mut String, document: &Document) {
     table(page, &["what", "value"], &rows);
 }
 
-fn environment(page: &mut String, document: &Document) {
+fn environment(page: &mut Page, document: &Document) {
     page.push_str("<h2>Environment</h2>\n");
     let pairs = |pairs: &[(String, String)]| -> Vec<Vec<String>> {
         let pairs = pairs.iter();
@@ -465,7 +474,7 @@ fn environment(page: &mut String, document: &Document) {
     page.push_str("</pre>\n");
 }
 
-fn trials(page: &mut String, document: &Document) {
+fn trials(page: &mut Page, document: &Document) {
     if document.trials.is_empty() {
         return;
     }

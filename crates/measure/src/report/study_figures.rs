@@ -5,7 +5,7 @@
 //! [`CONTEXTS_MAX`] of those, since a page of hundreds says nothing. The values of all combinations
 //! are in the table.
 
-use crate::plot::{Axis, Bar, BarPlot, Figure, HeatMap, LinePlot, Series, Shade};
+use crate::plot::{Axis, Bar, BarPlot, Drawing, Figure, HeatMap, LinePlot, Series, Shade};
 use crate::study::cell::{FACTORS, MODE, PORT};
 use crate::study::summary::{CellResult, Spread, StudyResults};
 
@@ -69,7 +69,7 @@ pub(super) fn values(
     title: &str,
     metric: &str,
     axis: &Axis,
-) -> Vec<String> {
+) -> Vec<Drawing> {
     let is_rate = metric.starts_with("rate");
     let ports = results
         .factors
@@ -93,7 +93,7 @@ fn figures_of(
     (title, metric): (&str, &str),
     axis: &Axis,
     port: Option<&str>,
-) -> Vec<String> {
+) -> Vec<Drawing> {
     let has = |cell: &&CellResult| {
         let is_here = port.is_none_or(|port| cell.levels.get(PORT).is_some_and(|one| one == port));
         is_here && cell.values.contains_key(metric)
@@ -125,7 +125,7 @@ fn figures_of(
             });
             plot = plot.group(mode, bars.collect());
         }
-        plot.fragment()
+        plot.drawing()
     });
     figures.collect()
 }
@@ -188,7 +188,7 @@ fn titled(what: &str, context: &str) -> String {
 }
 
 /// Delay by percentile, a line for each mode.
-pub(super) fn percentiles(results: &StudyResults) -> Vec<String> {
+pub(super) fn percentiles(results: &StudyResults) -> Vec<Drawing> {
     let figures = chosen(contexts(results), CONTEXTS_MAX).into_iter();
     let figures = figures.map(|(context, cells)| {
         let mut plot = LinePlot::new(
@@ -213,13 +213,13 @@ pub(super) fn percentiles(results: &StudyResults) -> Vec<String> {
                 label: String::from("more packets stalled by the machine than lie beyond"),
             });
         }
-        plot.fragment()
+        plot.drawing()
     });
     figures.collect()
 }
 
 /// Cumulative distributions of delay, a line for each mode.
-pub(super) fn distributions(results: &StudyResults) -> Vec<String> {
+pub(super) fn distributions(results: &StudyResults) -> Vec<Drawing> {
     let figures = chosen(contexts(results), CONTEXTS_MAX).into_iter();
     let figures = figures.map(|(context, cells)| {
         let mut plot = LinePlot::new(
@@ -232,13 +232,13 @@ pub(super) fn distributions(results: &StudyResults) -> Vec<String> {
             let points = thinned(points.unwrap_or_default());
             plot = plot.series(Series::new(mode_of(cell), points).steps());
         }
-        plot.fragment()
+        plot.drawing()
     });
     figures.collect()
 }
 
 /// Delay over time in the first trial of the combinations that have such a map.
-pub(super) fn over_time(results: &StudyResults) -> Vec<Result<String, String>> {
+pub(super) fn over_time(results: &StudyResults) -> Vec<Result<Drawing, String>> {
     let cells = results.cells.iter();
     let cells: Vec<_> = cells.filter(|cell| cell.over_time.is_some()).collect();
     let varying = varying(&cells, &[]);
@@ -261,7 +261,7 @@ pub(super) fn over_time(results: &StudyResults) -> Vec<Result<String, String>> {
                 to: *to,
                 label: String::from("stall"),
             });
-            shades.fold(map.unit("packets"), HeatMap::shade).fragment()
+            shades.fold(map.unit("packets"), HeatMap::shade).drawing()
         }))
     });
     maps.collect()

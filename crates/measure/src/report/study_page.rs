@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::elements::{figure, table};
+use super::elements::{Page, figure, table};
 use super::study_figures as figures;
 use crate::compare::Verdict;
 use crate::latency::steady::{FALSE_ALARMS, Steadiness};
@@ -60,7 +60,7 @@ fn short(value: f64) -> String {
 }
 
 /// Writes the part.
-pub(super) fn write(page: &mut String, results: &StudyResults) {
+pub(super) fn write(page: &mut Page, results: &StudyResults) {
     let _ = writeln!(
         page,
         "<h2>Study</h2>\n<p>{} of {} trials have a result: {} combinations, measured in {} blocks, \
@@ -89,7 +89,7 @@ fn varying(results: &StudyResults) -> Vec<usize> {
         .collect()
 }
 
-fn probe_costs(page: &mut String, results: &StudyResults) {
+fn probe_costs(page: &mut Page, results: &StudyResults) {
     let varies = varying(results);
     let rows = results.cells.iter().filter_map(|cell| {
         let tax = cell.probe_tax.as_ref()?;
@@ -125,7 +125,7 @@ fn probe_costs(page: &mut String, results: &StudyResults) {
     table(page, &heads, &rows);
 }
 
-fn bars(page: &mut String, results: &StudyResults) {
+fn bars(page: &mut Page, results: &StudyResults) {
     let kinds = [
         (
             "Back-pressured capacity (links), rate under overload (kernel ports)",
@@ -165,7 +165,7 @@ fn bars(page: &mut String, results: &StudyResults) {
     );
 }
 
-fn distributions(page: &mut String, results: &StudyResults) {
+fn distributions(page: &mut Page, results: &StudyResults) {
     let percentiles = figures::percentiles(results);
     if percentiles.is_empty() {
         return;
@@ -205,7 +205,7 @@ fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-fn effects(page: &mut String, effects: &[Effect]) {
+fn effects(page: &mut Page, effects: &[Effect]) {
     if effects.is_empty() {
         return;
     }
@@ -244,7 +244,7 @@ fn effects(page: &mut String, effects: &[Effect]) {
     table(page, &heads, &rows);
 }
 
-fn cells(page: &mut String, results: &StudyResults) {
+fn cells(page: &mut Page, results: &StudyResults) {
     let varies = varying(results);
     let has = |metric: &&Metric| {
         let mut cells = results.cells.iter();

@@ -234,13 +234,28 @@ fn figures_and_their_data_are_files_of_their_own() {
     let drawn = figures(&document);
     assert_eq!(drawn.len(), html(&document).matches("<figure>").count());
     assert!(drawn.len() > 1);
-    for figure in &drawn {
+    let page = html(&document);
+    for (number, (figure, data)) in (1..).zip(&drawn) {
         assert!(
             figure.starts_with("<svg") && figure.contains("<style>"),
             "{figure:.80}"
         );
         assert!(figure.trim_end().ends_with("</svg>"));
+        // A line of heads, and values under all of them.
+        let widths: Vec<_> = data.lines().map(|line| line.split(',').count()).collect();
+        assert!(
+            widths.len() > 1 && widths.iter().all(|width| *width == 5),
+            "{data}"
+        );
+        for ending in ["svg", "csv"] {
+            let link = format!("href=\"{}\"", figure_file(number, ending));
+            assert!(page.contains(&link), "{link}");
+        }
     }
+    let bars = &drawn[0].1;
+    let capacity = document.throughput[0].goals[0].conditional_throughput_pps;
+    assert!(bars.starts_with("category,group,conditional throughput (packets/s),low,high\n"));
+    assert!(bars.contains(&format!(",{},", capacity.unwrap())), "{bars}");
     let data = latency_csv(&document).unwrap();
     let packets = data.lines().skip(1).map(|line| {
         let count = line.rsplit(',').next().unwrap();

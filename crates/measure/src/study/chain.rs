@@ -48,15 +48,19 @@ impl Study {
     /// # Errors
     /// What its checker refuses.
     pub fn chain_of(&self, cell: &Cell, registry: &Registry) -> Result<Checked, ChainErrors> {
-        let parts = Parts {
+        Chain::parse(&self.text_of(cell), Path::new("."), registry, None)
+    }
+
+    /// A cell's chain as a document.
+    pub(super) fn text_of(&self, cell: &Cell) -> String {
+        self.chain_text(&Parts {
             mode: self.level(cell, MODE),
             port: self.level(cell, PORT),
             count: self.count_of(cell),
             aggregate: self.level(cell, AGGREGATE),
             trust: self.level(cell, TRUST),
             protocol: self.level(cell, PROTOCOL),
-        };
-        Chain::parse(&self.chain_text(&parts), Path::new("."), registry, None)
+        })
     }
 
     /// A chain in processes over a kind of port, all else as usual.

@@ -413,6 +413,41 @@ impl Study {
                 }
             }
         }
+        self.check_that_cells_differ(&cells, errors);
+    }
+
+    /// Refuses combinations that differ in words only: to compare them would be to compare a chain
+    /// with itself. One refusal for each factor that is without effect, and where it is.
+    fn check_that_cells_differ(&self, cells: &[Cell], errors: &mut ConfigErrors) {
+        let mut known = BTreeMap::new();
+        let mut reasons = BTreeSet::new();
+        for cell in cells {
+            let trial = [cell::SIZE, cell::RATE, cell::STATES].map(|place| cell[place]);
+            let first: &Cell = known.entry((self.text_of(cell), trial)).or_insert(cell);
+            for place in (0..FACTORS.len()).filter(|place| first[*place] != cell[*place]) {
+                // One loop has no links to set; a connection and a flag take less than a ring.
+                let cause = match self.level(cell, cell::MODE) {
+                    "inline" => cell::MODE,
+                    _ => cell::PROTOCOL,
+                };
+                let level = self.level(cell, cause);
+                if reasons.insert((place, level.to_owned())) {
+                    let factor = FACTORS[place];
+                    let titles = [first, cell].map(|cell| self.title(cell));
+                    let message = format!("{} and {} are the same chain", titles[0], titles[1]);
+                    let (cause, other) = (FACTORS[cause], self.level(cell, place));
+                    let repair = format!(
+                        "write without: [{{ {cause}: {level}, {factor}: {other} }}], and likewise \
+                         for further levels of {factor}"
+                    );
+                    errors.push(ConfigError::new(
+                        format!("factors.{factor}"),
+                        message,
+                        repair,
+                    ));
+                }
+            }
+        }
     }
 
     /// Whether the simplest chain with the cell's functions is wrong too, and whether the simplest

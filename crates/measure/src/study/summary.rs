@@ -561,10 +561,7 @@ pub fn csv(results: &StudyResults) -> String {
     });
     let lines = std::iter::once(head.clone()).chain(rows);
     let lines = lines.map(|row| {
-        let fields: Vec<_> = row
-            .iter()
-            .map(|field| crate::report::csv::quoted(field))
-            .collect();
+        let fields: Vec<_> = row.iter().map(|field| crate::csv::quoted(field)).collect();
         fields.join(",") + "\n"
     });
     lines.collect()

@@ -76,7 +76,8 @@ fn the_studies_of_papers_have_their_axes() {
 fn links_hand_over_as_the_combination_says() {
     use catena_engine::chain::{Protocol, Trust};
     let study = study(
-        "name: x\nfactors: { mode: [process, inline], trust: copy, protocol: [ring, flag, tcp] }\n",
+        "name: x\nfactors: { mode: [process, inline], trust: copy, protocol: [ring, flag, tcp] }\n\
+         without: [{ mode: inline, protocol: [flag, tcp] }]\n",
     );
     let registry = document::registry();
     for cell in study.cells() {
@@ -223,6 +224,32 @@ ports:
     ] {
         assert!(parse(nothing).unwrap_err().contains("repair:"), "{nothing}");
     }
+}
+
+#[test]
+fn a_chain_is_not_compared_with_itself() {
+    let inline = "name: x\nfactors:\n  mode: [process, inline]\n  protocol: [ring, flag, tcp]\n";
+    let errors = parse(inline).unwrap_err();
+    for words in [
+        "study.yaml:4:13: error: factors.protocol: mode=inline protocol=ring and mode=inline \
+         protocol=flag are the same chain",
+        "repair: write without: [{ mode: inline, protocol: flag }]",
+    ] {
+        assert!(errors.contains(words), "{words}\n{errors}");
+    }
+    assert_eq!(errors.matches("error:").count(), 1, "{errors}");
+    study(&format!(
+        "{inline}without: [{{ mode: inline, protocol: [flag, tcp] }}]\n"
+    ));
+    let tcp = "name: x\nfactors: { aggregate: [auto, off], protocol: [ring, tcp] }\n";
+    let errors = parse(tcp).unwrap_err();
+    assert!(
+        errors.contains("[{ protocol: tcp, aggregate: off }]"),
+        "{errors}"
+    );
+    study(&format!(
+        "{tcp}without: [{{ protocol: tcp, aggregate: off }}]\n"
+    ));
 }
 
 #[test]

@@ -29,7 +29,7 @@ mod sys;
 use catena_engine::config::parse_config;
 use catena_engine::port::{CapabilitySet, PortKind, PortNeeds};
 
-pub use bpf::Mode;
+pub use bpf::{Hung, Mode};
 pub use config::{BindMode, Config};
 pub use error::XdpError;
 pub use netlink::Features;

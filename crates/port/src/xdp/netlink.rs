@@ -27,6 +27,9 @@ const GET_LINK: u16 = 18;
 /// `ifinfomsg`.
 const LINK_LEN: usize = 16;
 const LINK_XDP: u16 = 43;
+const XDP_ATTACHED: u16 = 2;
+/// `XDP_ATTACHED_SKB`.
+const XDP_ATTACHED_SKB: u8 = 2;
 const XDP_PROGRAM_ID: u16 = 4;
 
 /// What a driver can do with XDP.
@@ -61,16 +64,19 @@ impl Features {
     }
 }
 
-/// Number of the program that hangs on interface `index` of this network namespace: unlike the
-/// index, a program's number is the same in all of them.
-pub(super) fn program_on(index: u32) -> Option<u32> {
+/// Number of the program that hangs on interface `index` of this network namespace (unlike the
+/// index, a program's number is the same in all of them), and whether it hangs in the kernel's
+/// stack.
+pub(super) fn program_on(index: u32) -> Option<(u32, bool)> {
     let mut link = [0; LINK_LEN];
     link[4..8].copy_from_slice(&index.to_ne_bytes());
     // rtnetlink is protocol 0.
     let answer = call(None, GET_LINK, &link).ok()?;
     let link = after_header(&answer, LINK_LEN)?;
-    let program = find(find(link, LINK_XDP)?, XDP_PROGRAM_ID)?;
-    Some(u32::from_ne_bytes(program.try_into().ok()?))
+    let xdp = find(link, LINK_XDP)?;
+    let program = find(xdp, XDP_PROGRAM_ID)?.try_into().ok()?;
+    let is_generic = find(xdp, XDP_ATTACHED)? == [XDP_ATTACHED_SKB];
+    Some((u32::from_ne_bytes(program), is_generic))
 }
 
 /// The attributes of a generic family's answer.

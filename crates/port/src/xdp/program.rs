@@ -294,6 +294,9 @@ fn select_udp(code: &mut Assembler, ports: &[u16]) {
     }
 }
 
+/// How names of these programs begin.
+pub(super) const NAME_START: &str = "catena_";
+
 /// A name that tells programs apart which take different packets: 15 bytes at most.
 pub(super) fn name_of(steering: &Steering) -> String {
     let mut hash = 0x811c_9dc5_u32;
@@ -302,7 +305,7 @@ pub(super) fn name_of(steering: &Steering) -> String {
             hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
         }
     }
-    format!("catena_{hash:08x}")
+    format!("{NAME_START}{hash:08x}")
 }
 
 #[cfg(test)]

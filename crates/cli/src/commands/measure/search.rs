@@ -238,19 +238,20 @@ impl Searching<'_> {
         };
         for _ in 0..BACK_OFF_COUNT {
             let input = self.input(max)?;
+            let limits = format!("{:.0} to {max:.0} packets/s", input.min_load_pps);
             let search = MlrSearch::new(input).map_err(Failure::input)?;
             let remaining = |search: &MlrSearch, _| 1.0 - search.remaining();
-            match self.drive(search, "MLRsearch", remaining)? {
-                Ended::Whole(outcome) => {
-                    self.describe_throughput(outcome, None);
-                    return Ok(None);
+            let (outcome, cut) = match self.drive(search, "MLRsearch", remaining)? {
+                Ended::Whole(outcome) => (outcome, None),
+                Ended::Cut(outcome, why) => (outcome, Some(why)),
+                Ended::GeneratorLimited(load) => {
+                    max = self.back_off(load);
+                    continue;
                 }
-                Ended::Cut(outcome, why) => {
-                    self.describe_throughput(outcome, Some(&why));
-                    return Ok(Some(why));
-                }
-                Ended::GeneratorLimited(load) => max = self.back_off(load),
-            }
+            };
+            self.add("load limits", limits);
+            self.describe_throughput(outcome, cut.as_deref());
+            return Ok(cut);
         }
         Ok(Some("the generator kept up with no load".to_owned()))
     }

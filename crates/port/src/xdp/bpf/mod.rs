@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::error::XdpError;
 use super::netlink::program_on;
-use super::program::{Steering, name_of, program};
+use super::program::{NAME_START, Steering, name_of, program};
 
 /// Queues that a port can have: entries of the map, which cost 8 bytes each.
 pub(super) const QUEUE_COUNT_MAX: u32 = 256;
@@ -41,6 +41,37 @@ pub(super) struct Redirect {
     /// Keeps the program on the interface.
     _link: OwnedFd,
     sockets: OwnedFd,
+}
+
+/// The program that hangs on an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hung {
+    /// Its number.
+    pub id: u32,
+    /// What it is called, if this process may know (CAP_SYS_ADMIN).
+    pub name: Option<String>,
+    /// Whether it runs in the kernel's stack, not in the driver.
+    pub is_generic: bool,
+}
+
+impl Hung {
+    /// On interface `index` of this network namespace.
+    pub(crate) fn on(index: u32) -> Option<Self> {
+        let (id, is_generic) = program_on(index)?;
+        let info = sys::program_by_id(id).and_then(|fd| sys::program_info(fd.as_fd()));
+        let name = info.ok().map(|(name, _)| name);
+        Some(Self {
+            id,
+            name,
+            is_generic,
+        })
+    }
+
+    /// Whether a port `xdp` has hung it there: others can take part in it.
+    pub fn is_of_a_port(&self) -> bool {
+        let name = self.name.as_deref().unwrap_or_default();
+        name.starts_with(NAME_START)
+    }
 }
 
 /// A map for the sockets of so many queues.
@@ -106,7 +137,7 @@ impl Redirect {
             program,
         };
         let at = |step| XdpError::at(name, step);
-        let Some(program) = program_on(index) else {
+        let Some((program, _)) = program_on(index) else {
             return Err(other("which has gone meanwhile".to_owned()));
         };
         let found = sys::program_by_id(program).and_then(|fd| sys::program_info(fd.as_fd()));
