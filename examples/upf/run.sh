@@ -13,6 +13,9 @@
 #
 #   examples/upf/run.sh [FOLDER]      FOLDER: keep all results there
 #
+# NAT=1 has N6 go through a nat44 (chains/upf/nat44.yaml), and ends behind iperf3: who pages a UE behind a NAT
+# must be somebody to whom it has sent.
+#
 # CATENA names the binary (default: that of this repository's last build), PYTHON a Python with scapy.
 
 set -euo pipefail
@@ -24,6 +27,8 @@ work=$(mktemp -d)
 mkdir -p "$results"
 ran=catena-ran-$$ middle=catena-upf-$$ data=catena-dn-$$
 children=()
+chain_file=namespaces chain_name=upf-namespaces ues=10.45.0.0/16
+[ -z "${NAT:-}" ] || chain_file=nat44 chain_name=upf-nat44 ues=198.51.100.0/30
 export CATENA_RUNTIME_DIR=$work/run
 
 clean_up() {
@@ -95,15 +100,15 @@ join n3 "$ran" 02:00:00:00:03:02 10.3.0.2/24 10.3.0.1
 join n4 "$ran" 02:00:00:00:04:02 10.4.0.2/24 10.4.0.1
 join n6 "$data" 02:00:00:00:06:02 203.0.113.9/24 203.0.113.1
 ip -n "$data" link set dev n6 mtu 1400
-ip -n "$data" route add 10.45.0.0/16 via 203.0.113.1
+ip -n "$data" route add "$ues" via 203.0.113.1
 ip -n "$data" address add 2001:db8:9::9/64 dev n6 nodad
 ip -n "$data" neigh add 2001:db8:9::1 lladdr 02:00:00:00:00:01 dev n6 nud permanent
 ip -n "$data" route add 2001:db8:45::/48 via 2001:db8:9::1
 
-ip netns exec "$middle" "$catena" run --json "$root/chains/upf/namespaces.yaml" > "$results/counters.json" &
+ip netns exec "$middle" "$catena" run --json "$root/chains/upf/$chain_file.yaml" > "$results/counters.json" &
 chain=$!
 children+=("$chain")
-await "the start of the chain" "$catena" status upf-namespaces
+await "the start of the chain" "$catena" status "$chain_name"
 
 ip netns exec "$ran" "$python" "$here/gnb.py" ue 10.3.0.2 10.3.0.1 0x101 9 "$results/gnb.log" > "$work/gnb.txt" &
 gnb=$!
@@ -117,7 +122,7 @@ ip -n "$ran" route add 2001:db8:9::/64 dev ue src 2001:db8:45:1::2
 
 mkdir "$work/www"
 head -c 200000 /dev/urandom > "$work/www/file"
-ip netns exec "$data" python3 -m http.server 8080 --bind 203.0.113.9 --directory "$work/www" > /dev/null 2>&1 &
+ip netns exec "$data" python3 -m http.server 8080 --bind 203.0.113.9 --directory "$work/www" > "$results/www.log" 2>&1 &
 children+=($!)
 ip netns exec "$data" iperf3 --server --bind 203.0.113.9 > /dev/null 2>&1 &
 children+=($!)
@@ -141,24 +146,26 @@ in_ran iperf3 --client 203.0.113.9 --time 2 --json > "$results/up.json"
 in_ran iperf3 --client 203.0.113.9 --time 2 --reverse --json > "$results/down.json"
 grep -h -A 12 '"sum_received"' "$results/up.json" "$results/down.json" | grep '"bits_per_second"'
 
-say "paging, then handover, among pings from the data network"
-ip netns exec "$data" ping -c 25 -i 0.2 -W 10 10.45.0.2 > "$results/paged.txt" &
-pings=$!
-smf page
-wait "$pings" || fail "no ping came back: $(cat "$results/paged.txt")"
-tail -2 "$results/paged.txt"
-await "an end marker" grep -q "end marker 0x201" "$results/gnb.log"
-cat "$results/gnb.log"
+if [ -z "${NAT:-}" ]; then
+    say "paging, then handover, among pings from the data network"
+    ip netns exec "$data" ping -c 25 -i 0.2 -W 10 10.45.0.2 > "$results/paged.txt" &
+    pings=$!
+    smf page
+    wait "$pings" || fail "no ping came back: $(cat "$results/paged.txt")"
+    tail -2 "$results/paged.txt"
+    await "an end marker" grep -q "end marker 0x201" "$results/gnb.log"
+    cat "$results/gnb.log"
 
-say "iperf3: 3 s, UDP at 8 Mb/s down, through an MBR of 4 Mb/s"
-smf limit
-in_ran iperf3 --client 203.0.113.9 --udp --bitrate 8M --length 1000 --time 3 --reverse --json > "$results/limited.json"
-grep -A 12 '"sum_received"' "$results/limited.json" | grep '"bits_per_second"'
+    say "iperf3: 3 s, UDP at 8 Mb/s down, through an MBR of 4 Mb/s"
+    smf limit
+    in_ran iperf3 --client 203.0.113.9 --udp --bitrate 8M --length 1000 --time 3 --reverse --json > "$results/limited.json"
+    grep -A 12 '"sum_received"' "$results/limited.json" | grep '"bits_per_second"'
+fi
 
 say "the session"
-"$catena" upf sessions upf-namespaces --json > "$results/sessions.json"
-"$catena" upf reports upf-namespaces --json > "$results/reports.json"
-"$catena" upf sessions upf-namespaces
+"$catena" upf sessions "$chain_name" --json > "$results/sessions.json"
+"$catena" upf reports "$chain_name" --json > "$results/reports.json"
+"$catena" upf sessions "$chain_name"
 kill -0 "$gnb" || fail "the gNB has ended"
-"$catena" stop upf-namespaces > /dev/null
+"$catena" stop "$chain_name" > /dev/null
 wait "$chain"

@@ -471,6 +471,44 @@ fn real_traffic_passes_while_a_ue_is_paged_moves_and_gets_a_rate() {
     assert_eq!(number(&counters["buffers"]["free"]), allocated);
 }
 
+/// The same with N6 through a NAT, both ways: the data network has no route to UEs.
+#[test]
+fn real_traffic_passes_a_upf_whose_ues_share_addresses_by_a_nat() {
+    let test = "real_traffic_passes_a_upf_whose_ues_share_addresses_by_a_nat";
+    let python = match python_of_the_gnb() {
+        Ok(python) => python,
+        Err(reason) => {
+            println!("SKIP {test}: {reason}");
+            return;
+        }
+    };
+    let results = tempfile::tempdir().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let output = Command::new(root.join("examples/upf/run.sh"))
+        .arg(results.path())
+        .env("CATENA", env!("CARGO_BIN_EXE_catena"))
+        .env("PYTHON", python)
+        .env("NAT", "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}{errors}");
+    let read = |name: &str| std::fs::read_to_string(results.path().join(name)).unwrap();
+    assert_eq!(received(&read("ping.txt")), (5, 5));
+    assert_eq!(received(&read("ping6.txt")), (5, 5), "passes as it is");
+    assert!(
+        read("www.log").contains("198.51.100."),
+        "{}",
+        read("www.log")
+    );
+    let counters: Value = serde_json::from_str(&read("counters.json")).unwrap();
+    let nat = node(&counters, "nat");
+    assert!(number(&nat["counters"]["outbound"]) > 100, "{nat}");
+    assert!(number(&nat["counters"]["inbound"]) > 100, "{nat}");
+    support::assert_conserved(&counters);
+}
+
 /// An SMF of others, as they have released it.
 #[test]
 fn pfcpsim_establishes_modifies_and_deletes_sessions() {

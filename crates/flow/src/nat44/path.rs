@@ -64,8 +64,8 @@ fn remote(end: Endpoint, is_icmp: bool) -> Endpoint {
 }
 
 impl<M: Memory> Path<M> {
-    /// Which pair of endpoints is to be looked up for a packet, inside first: from inside a session,
-    /// from outside the endpoint outside alone. Zeros for one of which nothing is looked up.
+    /// Which pair of endpoints is to be looked up for a packet: of one from inside its session, of
+    /// one from outside the endpoint outside alone. Zeros for one of which nothing is looked up.
     pub(super) fn key(&self, arrival: &Arrival, input: u8) -> [u64; 2] {
         let Arrival::Packet(seen) = arrival else {
             return [0; 2];

@@ -1,4 +1,4 @@
-//! Requirements of RFC 4787, for UDP, each by its number.
+//! Requirements of RFC 4787, for UDP, each by its number: frames through the whole NF.
 
 use catena_engine::nf::Verdict;
 use serde_json::json;

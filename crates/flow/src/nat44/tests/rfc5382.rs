@@ -1,4 +1,4 @@
-//! Requirements of RFC 5382, for TCP, each by its number.
+//! Requirements of RFC 5382, for TCP, each by its number: frames through the whole NF.
 
 use catena_wire::tcp::Flags;
 use serde_json::json;
