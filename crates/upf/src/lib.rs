@@ -74,6 +74,7 @@ pub mod stored;
 mod sweep;
 mod sweeping;
 pub mod switch;
+pub mod tally;
 mod trace;
 pub mod transactions;
 pub mod tunnel;

@@ -441,6 +441,10 @@ pub const KIND: NfKind = NfKind {
                     r#"{"show": "reports"}"#,
                     "reports to SMFs, and held packets",
                 ),
+                (
+                    r#"{"show": "metrics"}"#,
+                    "what passed, by network instance and slice",
+                ),
             ]))
     },
     build,
