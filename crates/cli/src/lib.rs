@@ -31,6 +31,7 @@ mod render;
 #[cfg(test)]
 mod sample;
 mod service;
+mod snapshots;
 mod top;
 mod written;
 

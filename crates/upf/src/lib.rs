@@ -69,6 +69,7 @@ pub mod settings;
 pub mod shards;
 pub mod show;
 pub mod smf;
+pub mod snapshot;
 pub mod store;
 pub mod stored;
 mod sweep;

@@ -13,6 +13,7 @@ use crate::model::Session;
 use crate::routes::Route;
 use crate::rules::NONE;
 use crate::shards::SEID_SHIFT;
+use crate::snapshot;
 use crate::upf::Upf;
 
 mod traces;
@@ -42,6 +43,11 @@ fn copies_of(session: &Session, far_id: u32) -> Option<Value> {
 }
 
 impl Upf {
+    /// A page of a snapshot, from a slot on.
+    pub(crate) fn snapshot(&self, from: u32, now_ns: u64) -> Value {
+        snapshot::page(&self.store, &self.settings, from, now_ns)
+    }
+
     /// Answers a control request.
     pub(crate) fn show(
         &self,

@@ -23,6 +23,7 @@ use crate::notes::Notes;
 use crate::quantity;
 use crate::registry::registry;
 use crate::service::Service;
+use crate::snapshots;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -133,6 +134,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
         if let Err(error) = metrics.serve(control) {
             notes.say(format!("note: metrics are not served: {error}"));
         }
+    }
+    let control = control_path(&default_root(), &supervisor.chain().name);
+    if let Err(error) = snapshots::keep(supervisor.chain(), &control) {
+        notes.say(format!("note: snapshots are not written: {error}"));
     }
     let mut service = Service::from_environment();
     service.ready(&supervisor.chain().name);
