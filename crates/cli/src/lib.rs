@@ -32,6 +32,7 @@ mod render;
 mod sample;
 mod seats;
 mod service;
+mod snapshots;
 mod top;
 mod written;
 

@@ -102,6 +102,50 @@ fn a_killed_upf_keeps_sessions_tunnels_and_usage() {
     running.stop();
 }
 
+/// As behind a reboot: nothing is left of the chain but the file of its sessions.
+#[test]
+fn a_snapshot_keeps_sessions_where_nothing_else_is_left() {
+    let kept = tempfile::tempdir().unwrap();
+    let file = kept.path().join("sessions");
+    let snapshot = format!(
+        "    snapshot: {{ file: {}, every: 1s }}\nlinks:",
+        file.display()
+    );
+    let chain = CHAIN.replace("links:", &snapshot);
+    let begin = |scenario: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("scenario.yaml"), scenario).unwrap();
+        Running::start_in("upf", &chain, dir)
+    };
+    let (up, down) = SCENARIO.split_once("  - { do: { wait: 6s } }\n").unwrap();
+    let (head, _) = up.split_once("  - { do: associate").unwrap();
+    let first = begin(&format!("{up}  - {{ do: {{ wait: 3600s }} }}\n"));
+    let steps = |status: &Value| node(status, "smf")["counters"]["steps"].as_u64();
+    first.until("packets went up", |status| steps(status) >= Some(3));
+    // The second one was begun behind them.
+    for _ in 0..2 {
+        let _ = std::fs::remove_file(&file);
+        first.until("the file is written", |_| file.exists());
+    }
+    first.stop();
+    let down = down.replace("session: 1,", "session: 1, ue: 10.45.0.1,");
+    let second = begin(&format!("{head}{down}"));
+    second.until("packets went down", |status| steps(status) >= Some(1));
+    let sessions = asked(&second, &["upf", "sessions", "--json"]);
+    assert_eq!(sessions["count"], 1, "{sessions}");
+    let seid = sessions["sessions"][0]["seid"].to_string();
+    let session = asked(&second, &["upf", "session", "--seid", &seid, "--json"]);
+    let urr = &session["urrs"][0];
+    assert_eq!(
+        (&urr["ul_packets"], &urr["dl_packets"]),
+        (&3.into(), &2.into()),
+        "{session}"
+    );
+    let peers = asked(&second, &["upf", "peers", "--json"]);
+    assert_eq!(peers["peers"][0]["node_id"], "10.4.0.2", "{peers}");
+    second.stop();
+}
+
 /// A trace goes on with the successor of a UPF that was killed; other programs read its file.
 #[test]
 fn a_trace_outlives_the_upf_that_it_began_with() {

@@ -40,6 +40,9 @@ pub struct Config {
     /// What slices and network instances get in all; none if left out.
     #[serde(default)]
     pub ceilings: Vec<CeilingConfig>,
+    /// Where sessions are kept for a time when nothing is left of the chain; nowhere if left out.
+    #[serde(default)]
+    pub snapshot: Option<SnapshotConfig>,
     /// Most sessions; 10000 if left out.
     #[serde(default = "sessions_default")]
     pub sessions: u32,
@@ -78,6 +81,17 @@ pub struct Config {
     /// out.
     #[serde(default)]
     pub simulated_epoch: Option<u64>,
+}
+
+/// A file in which sessions outlive a reboot.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SnapshotConfig {
+    /// The file, from the root on; that of each shard ends with a dot and its number.
+    pub file: String,
+    /// How often it is written, 1s or more; 10s if left out.
+    #[serde(default = "snapshot_default")]
+    pub every: Span,
 }
 
 /// Where SMFs reach a UPF.
@@ -243,6 +257,9 @@ const fn application_flows_default() -> u32 {
 const fn error_indications_default() -> u64 {
     100
 }
+const fn snapshot_default() -> Span {
+    seconds(10)
+}
 fn n4_default() -> String {
     "n4".to_owned()
 }
@@ -352,6 +369,14 @@ pub fn read(config: &serde_json::Value) -> Result<(Config, Settings, Vec<String>
             "application_flows",
             "there cannot be so many",
             "write 1 to 67108864",
+        );
+    }
+    let snapshot = config.snapshot.as_ref();
+    if snapshot.is_some_and(|one| !one.file.starts_with('/') || one.every.ns < 1_000_000_000) {
+        faults.add(
+            "snapshot",
+            "it has no place, or no time to be written",
+            "write a file from the root on, and every: 1s or more",
         );
     }
     if config.n4.n1 == 0 || config.n4.t1.ns == 0 {

@@ -73,9 +73,13 @@ type Passed = (bool, usize, Option<bool>, u64);
 impl Ruled {
     /// The network instance that it comes from or goes to, seen from its UE: of uplink packets the
     /// one by whose interface it leaves.
-    pub(crate) fn instance(&self, leaves_by: u8, settings: &Settings) -> u8 {
+    #[inline]
+    pub(crate) fn instance(&self, settings: &Settings) -> u8 {
         match self.source {
-            (0, _) => leaves_by,
+            (0, _) => {
+                let out = settings.interfaces.get(usize::from(self.far.interface));
+                out.map_or(NONE, |out| out.instance)
+            }
             (source, NONE) => {
                 let from = settings.interface_from(source, NONE);
                 from.map_or(NONE, |from| from.instance)

@@ -73,6 +73,8 @@ const STANDING: [&str; 4] = [
 #[derive(Debug)]
 struct UpfNf {
     upf: Upf,
+    /// When it last had a turn.
+    now_ns: u64,
     ahead: Ahead,
     signals: VecDeque<Signal>,
     held: Held<Kept>,
@@ -275,6 +277,7 @@ impl Nf for UpfNf {
     }
 
     fn emit(&mut self, out: &mut Emission<'_>, now: Nanos) -> Option<Nanos> {
+        self.now_ns = now.0;
         self.upf.traces.pass(now.0);
         let woken_ns = self.upf.wake(now.0);
         self.release(out);
@@ -308,6 +311,10 @@ impl Nf for UpfNf {
     }
 
     fn control(&mut self, request: &serde_json::Value) -> Result<serde_json::Value, String> {
+        if let Some(from) = request["snapshot"].as_u64() {
+            let from = u32::try_from(from).unwrap_or(u32::MAX);
+            return Ok(self.upf.snapshot(from, self.now_ns));
+        }
         if request["trace"].is_string() {
             return self.upf.trace(request);
         }
@@ -366,6 +373,7 @@ fn build(
     };
     let missing = || vec![ConfigError::new("", "its memory is missing", "report this")];
     let state = context.take_state(STATE).ok_or_else(missing)?;
+    let (memory, notice) = clocks::snapshot(&config, &settings, state.memory, now_ns);
     let held = Held::new(settings.held, settings.held_per_session, settings.held_ns);
     let reassembly = Reassembly::new(settings.fragments, settings.fragment_ns);
     #[expect(
@@ -373,7 +381,7 @@ fn build(
         reason = "the lower half is random too"
     )]
     let ident = settings.seed[1] as u32;
-    let upf = Upf::new(settings, state.memory, clocks::wall_clock(&config), now_ns);
+    let upf = Upf::new(settings, memory, clocks::wall_clock(&config), now_ns);
     let upf = upf.map_err(|error| {
         vec![ConfigError::new(
             "sessions",
@@ -381,8 +389,9 @@ fn build(
             "write a smaller number",
         )]
     })?;
-    Ok(BuiltNf::new(UpfNf {
+    let mut built = BuiltNf::new(UpfNf {
         upf,
+        now_ns,
         ahead: Ahead::default(),
         signals: VecDeque::new(),
         held,
@@ -395,7 +404,9 @@ fn build(
         ident,
         flushing: VecDeque::new(),
         outputs,
-    }))
+    });
+    built.notices.extend(notice);
+    Ok(built)
 }
 
 /// The chain file's entry.
@@ -441,6 +452,10 @@ pub const KIND: NfKind = NfKind {
                 (
                     r#"{"show": "reports"}"#,
                     "reports to SMFs, and held packets",
+                ),
+                (
+                    r#"{"show": "metrics"}"#,
+                    "what passed, by network instance and slice",
                 ),
             ]))
     },

@@ -28,7 +28,6 @@ use crate::headers::{self, Outer};
 use crate::icmp::Long;
 use crate::model::{Image, Key};
 use crate::redirect;
-use crate::rules::NONE;
 use crate::settings::{Exit, Settings};
 use crate::trace::Fitting;
 use crate::transactions::Peer;
@@ -480,8 +479,13 @@ impl Upf {
         };
         match decision {
             Decision::Send(_) | Decision::Cut { .. } => {
-                let is_uplink = ruled.as_ref().is_ok_and(Ruled::is_uplink);
-                triggers.wakes |= image.count_passed(is_uplink, found.inner.len, now_ns);
+                let (is_uplink, len) =
+                    (ruled.as_ref().is_ok_and(Ruled::is_uplink), found.inner.len);
+                triggers.wakes |= image.count_passed(is_uplink, len, now_ns);
+                if let Ok(ruled) = &ruled {
+                    let instance = ruled.instance(&self.settings);
+                    self.tally.count(image.slice(), instance, is_uplink, len);
+                }
             }
             Decision::Drop(_) => image.count_dropped(),
             Decision::Consumed | Decision::Hold(_) | Decision::Join { .. } => {}
@@ -515,7 +519,6 @@ fn admit<'a>(
     now_ns: u64,
 ) -> Result<Departure<'a>, Unfit> {
     let len = found.inner.len;
-    let place = exit.map_or(NONE, |exit| exit.out.instance);
     let departure = exit.ok_or(Unfit::Dropped(Why::FarDrop));
     let departure = departure
         .and_then(|exit| depart(packet, found, (&ruled.far, &ruled.marking), exit))
@@ -523,7 +526,7 @@ fn admit<'a>(
             let of_ceilings = match ceilings.is_empty() {
                 true => None,
                 false => {
-                    let whose = (image.slice(), ruled.instance(place, settings));
+                    let whose = (image.slice(), ruled.instance(settings));
                     let charged = ceilings.charge(whose, ruled.is_uplink(), len, now_ns);
                     Some(charged.ok_or(Unfit::Dropped(Why::Ceiling))?)
                 }

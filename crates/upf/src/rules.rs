@@ -44,6 +44,8 @@ stored! {
         pub is_ethernet: bool,
         /// The UE's IPv4 address.
         pub ue_v4: Option<Ipv4Addr>,
+        /// Its slice, as [`slice_number`](crate::ceilings::slice_number) has it; 0 for none.
+        pub slice: u32,
         /// When the last packet passed, on the engine's clock.
         pub last_packet_ns: u64,
         /// Packets and bytes of the UE that were forwarded, uplink.
@@ -72,8 +74,6 @@ stored! {
         pub group: u64,
         /// How many sweeps had begun when it was established: it is none of theirs.
         pub sweeps: u32,
-        /// Its slice, as [`slice_number`](crate::ceilings::slice_number) has it; 0 for none.
-        pub slice: u32,
     }
 
     /// Packet detection rule.

@@ -83,6 +83,7 @@ impl Upf {
         match checked {
             Ok(answer) => {
                 self.store.insert(&session);
+                self.tally.enter(&session);
                 self.ceilings.note(None, Some(&session), &self.settings);
                 if session.head.is_ethernet {
                     self.stations.enter(seid, slot);
@@ -397,6 +398,7 @@ impl Upf {
                 self.index.remove_of(key, slot);
             }
             self.paths.leave(&paths::ends(&session));
+            self.tally.leave(&session);
             self.ceilings.note(Some(&session), None, &self.settings);
             if session.head.is_ethernet {
                 self.stations.leave(session.head.seid);

@@ -1,8 +1,9 @@
 //! What a UPF says of itself: answers to control requests, as JSON.
 //!
 //! Beside a packet's life, between bursts. `{"show": "sessions"}`, `{"show": "peers"}`,
-//! `{"show": "session", "seid": N}`, `{"show": "pools"}`, `{"show": "reports"}`. Limit:
-//! [`SESSION_COUNT_MAX`] sessions in one answer; `from` goes on behind them.
+//! `{"show": "session", "seid": N}`, `{"show": "pools"}`, `{"show": "reports"}`,
+//! `{"show": "metrics"}`. Limit: [`SESSION_COUNT_MAX`] sessions in one answer; `from` goes on
+//! behind them.
 
 use serde_json::{Value, json};
 
@@ -12,6 +13,7 @@ use crate::model::Session;
 use crate::routes::Route;
 use crate::rules::NONE;
 use crate::shards::SEID_SHIFT;
+use crate::snapshot;
 use crate::upf::Upf;
 
 mod traces;
@@ -19,8 +21,8 @@ mod traces;
 /// Most sessions in one answer.
 pub const SESSION_COUNT_MAX: usize = 256;
 
-const REQUESTS: &str = "ask {\"show\": \"sessions\"}, or session with its seid, peers, pools or \
-                        reports";
+const REQUESTS: &str = "ask {\"show\": \"sessions\"}, or session with its seid, peers, pools, \
+                        reports or metrics";
 
 /// Where copies of a FAR's packets go; none of one that sends none.
 fn copies_of(session: &Session, far_id: u32) -> Option<Value> {
@@ -41,6 +43,11 @@ fn copies_of(session: &Session, far_id: u32) -> Option<Value> {
 }
 
 impl Upf {
+    /// A page of a snapshot, from a slot on.
+    pub(crate) fn snapshot(&self, from: u32, now_ns: u64) -> Value {
+        snapshot::page(&self.store, &self.settings, from, now_ns)
+    }
+
     /// Answers a control request.
     pub(crate) fn show(
         &self,
@@ -53,6 +60,7 @@ impl Upf {
             Some("session") => self.show_session(request),
             Some("peers") => Ok(self.show_peers()),
             Some("pools") => Ok(self.show_pools()),
+            Some("metrics") => Ok(self.tally.shown(&self.settings)),
             Some("reports") => Ok(json!({
                 "sent": self.counters.reports,
                 "waiting_for_answers": self.transactions.pending(),

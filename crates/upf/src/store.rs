@@ -20,6 +20,8 @@ use crate::rules::Head;
 use crate::shards::SEID_SHIFT;
 use crate::stored::{Fields, Stored};
 
+mod put_back;
+
 /// A line of memory.
 const LINE: usize = 64;
 
@@ -59,6 +61,8 @@ pub struct Store {
     live: u32,
     /// The number of the shard, which SEIDs begin with.
     shard: u64,
+    /// Whether it found nothing that was kept.
+    is_new: bool,
 }
 
 impl std::fmt::Debug for Store {
@@ -113,6 +117,7 @@ impl Store {
             fresh: 0,
             live: 0,
             shard: 0,
+            is_new: false,
         };
         let shape = [
             (AT_MAGIC, MAGIC),
@@ -125,6 +130,7 @@ impl Store {
             let fresh = u32::try_from(store.word(AT_FRESH));
             store.fresh = fresh.unwrap_or(0).min(slot_count);
         } else {
+            store.is_new = true;
             let end = slots_at(slot_bytes);
             store.memory[..end].fill(0);
             store.set_word(AT_RECOVERY, recovery.into());

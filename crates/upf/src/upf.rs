@@ -20,6 +20,7 @@ use crate::rules::NONE;
 use crate::settings::Settings;
 use crate::shards::Shards;
 use crate::store::{Memory, Store};
+use crate::tally::Tally;
 use crate::trace::Traces;
 use crate::transactions::{Datagram, Transactions};
 use crate::usage::WallClock;
@@ -268,6 +269,7 @@ pub struct Upf {
     pub(crate) counters: Counters,
     pub(crate) traces: Traces,
     pub(crate) ceilings: Ceilings,
+    pub(crate) tally: Tally,
     pub(crate) paths: Paths,
     pub(crate) stations: Stations,
     pub(crate) ident: u16,
@@ -336,6 +338,7 @@ impl Upf {
             icmp_errors: crate::limiter::Limiter::shared(settings.icmp_errors),
             counters: Counters::default(),
             traces: Traces::from(settings.seed[1]),
+            tally: Tally::new(&settings),
             ceilings: Ceilings::new(&settings.ceilings, settings.shard),
             paths: Paths::new(settings.echo.of_shards(shard_count), now_ns),
             stations: Stations::new(settings.seed, now_ns)?,
@@ -367,6 +370,7 @@ impl Upf {
                 let _ = self.index.insert(key, slot);
                 self.take(key);
             }
+            self.tally.enter(&session);
             self.ceilings.note(None, Some(&session), &self.settings);
             self.sweeps_begun = self.sweeps_begun.max(session.head.sweeps);
             if session.head.is_ethernet {

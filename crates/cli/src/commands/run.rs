@@ -24,6 +24,7 @@ use crate::quantity;
 use crate::registry::registry;
 use crate::seats::SEATS;
 use crate::service::Service;
+use crate::snapshots;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -134,6 +135,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
         if let Err(error) = metrics.serve(control) {
             notes.say(format!("note: metrics are not served: {error}"));
         }
+    }
+    let control = control_path(&default_root(), &supervisor.chain().name);
+    if let Err(error) = snapshots::keep(supervisor.chain(), &control) {
+        notes.say(format!("note: snapshots are not written: {error}"));
     }
     let mut service = Service::from_environment();
     service.ready(&supervisor.chain().name);

@@ -8,6 +8,7 @@ use std::fmt::Write;
 
 use catena_engine::drop_reason::DropReason;
 use catena_engine::supervisor::status::{LinkStatus, NodeStatus, Status, WorkerStatus};
+use serde_json::Value;
 
 /// What a family of metrics is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -305,6 +306,87 @@ pub(super) const FAMILIES: &[Family] = &[
     },
 ];
 
+/// What UPFs say of themselves (`{"show": "metrics"}`), by node: of one whose control half does not
+/// answer there are no samples.
+pub(super) type Upfs = Vec<(String, Value)>;
+
+/// Metrics that UPFs are asked for.
+#[derive(Debug)]
+pub(super) struct UpfFamily {
+    pub(super) name: &'static str,
+    pub(super) kind: Type,
+    pub(super) labels: &'static [&'static str],
+    pub(super) help: &'static str,
+    /// The list of the answer, and what of each entry is told: with the value of `direction`, if
+    /// that is a label.
+    list: &'static str,
+    fields: &'static [(&'static str, &'static str)],
+}
+
+const INSTANCE: &[&str] = &["node", "network_instance", "direction"];
+const SLICE: &[&str] = &["node", "slice", "direction"];
+const PACKETS: &[(&str, &str)] = &[("uplink", "ul_packets"), ("downlink", "dl_packets")];
+const BYTES: &[(&str, &str)] = &[("uplink", "ul_bytes"), ("downlink", "dl_bytes")];
+
+/// Families of UPFs, in the order of the text behind [`FAMILIES`].
+pub(super) const UPF_FAMILIES: &[UpfFamily] = &[
+    UpfFamily {
+        name: "catena_upf_instance_packets_total",
+        kind: Type::Counter,
+        labels: INSTANCE,
+        help: "UEs' packets that left a UPF, by network instance",
+        list: "network_instances",
+        fields: PACKETS,
+    },
+    UpfFamily {
+        name: "catena_upf_instance_bytes_total",
+        kind: Type::Counter,
+        labels: INSTANCE,
+        help: "Their bytes, from the IP header on",
+        list: "network_instances",
+        fields: BYTES,
+    },
+    UpfFamily {
+        name: "catena_upf_slice_packets_total",
+        kind: Type::Counter,
+        labels: SLICE,
+        help: "UEs' packets that left a UPF, by S-NSSAI",
+        list: "slices",
+        fields: PACKETS,
+    },
+    UpfFamily {
+        name: "catena_upf_slice_bytes_total",
+        kind: Type::Counter,
+        labels: SLICE,
+        help: "Their bytes, from the IP header on",
+        list: "slices",
+        fields: BYTES,
+    },
+    UpfFamily {
+        name: "catena_upf_slice_sessions",
+        kind: Type::Gauge,
+        labels: &["node", "slice"],
+        help: "Sessions of a UPF, by S-NSSAI",
+        list: "slices",
+        fields: &[("", "sessions")],
+    },
+];
+
+impl UpfFamily {
+    fn write(&self, samples: &mut Samples<'_>, upfs: &Upfs) {
+        for (node, answer) in upfs {
+            for entry in answer[self.list].as_array().into_iter().flatten() {
+                let name = entry["name"].as_str().unwrap_or_default();
+                for (direction, field) in self.fields {
+                    let labels = [node.as_str(), name, direction];
+                    let value = entry[field].as_u64().unwrap_or(0);
+                    samples.add(&labels[..self.labels.len()], value);
+                }
+            }
+        }
+    }
+}
+
 /// An edge inside a worker is a function call: nothing is counted on it.
 fn is_counted(link: &LinkStatus) -> bool {
     link.kind != "inline"
@@ -395,7 +477,7 @@ fn escape(text: &mut String, value: &str) {
 }
 
 /// The status as text.
-pub(super) fn exposition(status: &Status) -> String {
+pub(super) fn exposition(status: &Status, upfs: &Upfs) -> String {
     let mut samples = Samples {
         text: String::new(),
         chain: &status.chain,
@@ -408,6 +490,14 @@ pub(super) fn exposition(status: &Status) -> String {
         let _ = writeln!(samples.text, "# TYPE {name} {kind}");
         (samples.name, samples.labels) = (name, family.labels);
         (family.write)(&mut samples, status);
+    }
+    // A chain without a UPF has none of its metrics.
+    for family in UPF_FAMILIES.iter().filter(|_| !upfs.is_empty()) {
+        let (name, kind) = (family.name, family.kind.name());
+        let _ = writeln!(samples.text, "# HELP {name} {}.", family.help);
+        let _ = writeln!(samples.text, "# TYPE {name} {kind}");
+        (samples.name, samples.labels) = (name, family.labels);
+        family.write(&mut samples, upfs);
     }
     samples.text
 }

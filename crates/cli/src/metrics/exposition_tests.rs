@@ -15,7 +15,7 @@ fn lines<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
 
 #[test]
 fn every_sample_stands_under_its_family_and_no_series_twice() {
-    let text = exposition(&status());
+    let text = exposition(&status(), &Vec::new());
     let mut families = BTreeSet::new();
     let mut series = BTreeSet::new();
     let mut current = "";
@@ -57,7 +57,7 @@ fn names_end_by_what_they_are() {
 
 #[test]
 fn numbers_are_those_of_the_status() {
-    let text = exposition(&status());
+    let text = exposition(&status(), &Vec::new());
     let drops = lines(&text, "catena_node_drops_total");
     assert!(
         drops.contains(&r#"chain="web",node="police",type="policer",reason="policer_red"} 40"#)
@@ -98,7 +98,7 @@ fn numbers_are_those_of_the_status() {
 
 #[test]
 fn a_histogram_is_cumulative_and_ends_with_all() {
-    let text = exposition(&status());
+    let text = exposition(&status(), &Vec::new());
     let all = lines(&text, "catena_link_pull_packets_bucket");
     let buckets: Vec<&&str> = all
         .iter()
@@ -140,8 +140,50 @@ fn the_reference_lists_every_family() {
             family.name, family.help
         );
     }
+    for family in UPF_FAMILIES {
+        let labels: Vec<_> = ["chain"]
+            .iter()
+            .chain(family.labels)
+            .map(|label| format!("`{label}`"))
+            .collect();
+        let (kind, labels) = (family.kind.name(), labels.join(", "));
+        let (name, help) = (family.name, family.help);
+        let _ = writeln!(table, "| `{name}` | {kind} | {labels} | {help} |");
+    }
     crate::reference::check_part("metrics.md", "families", &table);
     let reasons = DropReason::ALL.map(|reason| format!("`{}`", reason.name()));
     let reasons = format!("{}\n", reasons.join(", "));
     crate::reference::check_part("metrics.md", "reasons", &reasons);
+}
+
+#[test]
+fn a_upfs_metrics_are_by_network_instance_and_slice() {
+    let answer = serde_json::json!({
+        "network_instances": [
+            { "name": "internet", "ul_packets": 1, "dl_packets": 2, "ul_bytes": 3, "dl_bytes": 4 },
+        ],
+        "slices": [
+            { "name": "1-0000a1", "sessions": 5, "ul_packets": 6, "dl_packets": 7 },
+        ],
+    });
+    let text = exposition(&status(), &vec![("upf/0".to_owned(), answer)]);
+    let instances = lines(&text, "catena_upf_instance_bytes_total");
+    assert_eq!(
+        instances,
+        [
+            r#"chain="web",node="upf/0",network_instance="internet",direction="uplink"} 3"#,
+            r#"chain="web",node="upf/0",network_instance="internet",direction="downlink"} 4"#,
+        ]
+    );
+    let sessions = lines(&text, "catena_upf_slice_sessions");
+    assert_eq!(
+        sessions,
+        [r#"chain="web",node="upf/0",slice="1-0000a1"} 5"#]
+    );
+    assert_eq!(lines(&text, "catena_upf_slice_packets_total").len(), 2);
+    for family in UPF_FAMILIES {
+        let is_counter = family.kind == Type::Counter;
+        assert_eq!(family.name.ends_with("_total"), is_counter);
+        assert!(!family.help.ends_with('.'), "{}", family.name);
+    }
 }

@@ -11,8 +11,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use catena_engine::supervisor::status::Status;
+use serde_json::json;
 
-use super::exposition::exposition;
+use super::exposition::{Upfs, exposition};
 use crate::commands::Failure;
 use crate::commands::control::{Answer, Request, exchange};
 use crate::seats::SEATS;
@@ -90,7 +91,7 @@ fn seat(stream: TcpStream, seats: &Arc<()>, source: &Arc<Mutex<Source>>) {
         // A client that goes away is not our concern.
         let _ = converse(&stream, &mut || {
             let source = source.lock();
-            source.map_err(|error| error.to_string())?.status()
+            source.map_err(|error| error.to_string())?.told()
         });
         drop(taken);
     });
@@ -99,21 +100,49 @@ fn seat(stream: TcpStream, seats: &Arc<()>, source: &Arc<Mutex<Source>>) {
 /// Statuses from the supervisor, none asked for twice in [`FRESH_FOR`].
 struct Source {
     control: PathBuf,
-    latest: Option<(Instant, Status)>,
+    latest: Option<(Instant, Told)>,
 }
 
+/// A status, and what UPFs say of themselves.
+type Told = (Status, Upfs);
+
 impl Source {
-    fn status(&mut self) -> Result<Status, String> {
+    fn told(&mut self) -> Result<Told, String> {
         let is_fresh = |at: &Instant| at.elapsed() < FRESH_FOR;
         match &self.latest {
-            Some((at, status)) if is_fresh(at) => Ok(status.clone()),
+            Some((at, told)) if is_fresh(at) => Ok(told.clone()),
             _ => {
                 let status = ask(&self.control)?;
-                self.latest = Some((Instant::now(), status.clone()));
-                Ok(status)
+                let upfs = ask_upfs(&self.control, &status);
+                self.latest = Some((Instant::now(), (status.clone(), upfs.clone())));
+                Ok((status, upfs))
             }
         }
     }
+}
+
+/// What the UPFs of a chain say: each shard by itself. One that does not answer says nothing.
+fn ask_upfs(control: &Path, status: &Status) -> Upfs {
+    let nodes = status.nodes.iter().filter(|node| node.type_name == "upf");
+    // Of shards the node is asked, once for all of them.
+    let name = |name: &str| name.split('/').next().unwrap_or_default().to_owned();
+    let mut names: Vec<String> = nodes.map(|node| name(&node.name)).collect();
+    names.dedup();
+    let mut upfs = Vec::new();
+    for node in names {
+        let request = Request::Control {
+            node: node.clone(),
+            request: json!({ "show": "metrics" }),
+        };
+        let Ok(Answer::Control(answer)) = exchange(control, &request, PATIENCE) else {
+            continue;
+        };
+        match answer.get("slices") {
+            Some(_) => upfs.push((node, answer)),
+            None => upfs.extend(answer.as_object().cloned().into_iter().flatten()),
+        }
+    }
+    upfs
 }
 
 fn ask(control: &Path) -> Result<Status, String> {
@@ -166,7 +195,7 @@ const TIMEOUT: &str = "408 Request Timeout";
 const TOO_LARGE: &str = "431 Request Header Fields Too Large";
 const UNAVAILABLE: &str = "503 Service Unavailable";
 
-type AskStatus<'a> = dyn FnMut() -> Result<Status, String> + 'a;
+type AskStatus<'a> = dyn FnMut() -> Result<Told, String> + 'a;
 
 fn converse(stream: &TcpStream, status: &mut AskStatus<'_>) -> std::io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
@@ -250,15 +279,15 @@ fn respond(head: &[u8], status: &mut AskStatus<'_>) -> Response {
     if method != "GET" {
         return Response::plain(METHOD_NOT_ALLOWED, "only GET is served");
     }
-    let status = match status() {
-        Ok(status) => status,
+    let (status, upfs) = match status() {
+        Ok(told) => told,
         Err(reason) => return Response::plain(UNAVAILABLE, reason),
     };
     if path == "/metrics" {
         return Response {
             status: OK,
             content_type: "text/plain; version=0.0.4; charset=utf-8",
-            body: exposition(&status),
+            body: exposition(&status, &upfs),
         };
     }
     let workers = status.workers.iter();
@@ -291,7 +320,7 @@ mod tests {
     use crate::sample;
 
     fn answer(head: &str) -> Response {
-        respond(head.as_bytes(), &mut || Ok(sample::status()))
+        respond(head.as_bytes(), &mut || Ok((sample::status(), Vec::new())))
     }
 
     #[test]
@@ -320,7 +349,7 @@ mod tests {
         ] {
             assert_eq!(answer(head).status, BAD_REQUEST, "{head:?}");
         }
-        let mut status = || Ok(sample::status());
+        let mut status = || Ok((sample::status(), Vec::new()));
         assert_eq!(
             respond(b"\xff /x HTTP/1.1", &mut status).status,
             BAD_REQUEST
@@ -331,7 +360,9 @@ mod tests {
     fn a_worker_that_does_not_run_is_named() {
         let mut status = sample::status();
         status.workers[1].state = "dead".to_owned();
-        let response = respond(b"GET /healthz HTTP/1.1", &mut || Ok(status.clone()));
+        let response = respond(b"GET /healthz HTTP/1.1", &mut || {
+            Ok((status.clone(), Vec::new()))
+        });
         assert_eq!(response.status, UNAVAILABLE);
         assert_eq!(response.body, "worker police is dead\n");
     }
@@ -348,7 +379,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let server = std::thread::spawn(move || {
             let (stream, _) = listener.accept().unwrap();
-            converse(&stream, &mut || Ok(sample::status()))
+            converse(&stream, &mut || Ok((sample::status(), Vec::new())))
         });
         let mut client = TcpStream::connect(address).unwrap();
         client.write_all(request).unwrap();

@@ -1,12 +1,16 @@
-//! The clocks of the machine, which the NF looks at once, when it is built: later the
-//! time comes with each call.
+//! The clocks of the machine, and the file of a snapshot, which the NF looks at once, when it is
+//! built: later the time comes with each call.
 
+use std::io::ErrorKind;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use catena_wire::pfcp::value::Time;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::config::Config;
+use crate::settings::Settings;
+use crate::snapshot;
+use crate::store::Memory;
 use crate::usage::WallClock;
 
 /// The wall clock now, beside the engine's: read once, when the NF is built.
@@ -28,4 +32,39 @@ pub(super) fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     let ns = i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec);
     u64::try_from(ns).unwrap_or(0)
+}
+
+/// Memory with what a snapshot has, if there is one and nothing is kept; and what is said of it.
+pub(super) fn snapshot(
+    config: &Config,
+    settings: &Settings,
+    memory: Memory,
+    now_ns: u64,
+) -> (Memory, Option<String>) {
+    let Some(wanted) = &config.snapshot else {
+        return (memory, None);
+    };
+    let file = match settings.shard {
+        (_, 1) => wanted.file.clone(),
+        (shard, _) => format!("{}.{shard}", wanted.file),
+    };
+    let text = match std::fs::read_to_string(&file) {
+        Ok(text) => text,
+        // The first run has none.
+        Err(error) if error.kind() == ErrorKind::NotFound => return (memory, None),
+        Err(error) => {
+            let notice =
+                format!("the snapshot {file} cannot be read: {error}; sessions begin anew");
+            return (memory, Some(notice));
+        }
+    };
+    let (memory, restored) = snapshot::restore(memory, settings, now_ns, &text);
+    let notice = match restored {
+        Ok(None) => None,
+        Ok(Some(count)) => Some(format!("{count} sessions are those of the snapshot {file}")),
+        Err(why) => Some(format!(
+            "the snapshot {file} is not taken: {why}; sessions begin anew"
+        )),
+    };
+    (memory, notice)
 }

@@ -1,0 +1,275 @@
+//! Snapshots: sessions in a file, for a UPF that begins where nothing is left of its memory.
+//!
+//! Beside a packet's life. What a UPF has is asked of it page by page between its bursts, and
+//! whoever asks writes the lines to a file ([`sealed`]); a UPF that is built over new memory reads
+//! it ([`restore`]). Each session is whole, of the instant at which its page was asked for. A file
+//! that is not what it says, or is of other settings, is refused whole.
+//!
+//! ```text
+//! {"catena_upf_snapshot":1,"shape":{..},"now_ns":..,"recovery":..,"associations":[..],"pfds":".."}
+//! {"slots":[[0,"image in hexadecimal"],..],"now_ns":..}
+//! {"end":<lines before>,"sum":"<FNV-1a of them, each with its end>"}
+//! ```
+//!
+//! Time stands still while there is no UPF: what was 10 s ago when a page was asked for is 10 s ago
+//! when it is read, but no earlier than the machine's start. Limit: [`SESSIONS_AT_ONCE`] sessions
+//! in a page. Held packets, meters and what was learned of connections are not in it.
+
+use catena_flow::efsm::hex;
+use serde_json::{Value, json};
+
+use crate::application::number;
+use crate::association::{ASSOCIATION_COUNT, Association};
+use crate::model::Session;
+use crate::rules::{Head, PacketRate, Usage};
+use crate::settings::Settings;
+use crate::store::{LAYOUT, Memory, Store};
+use crate::stored::{List, Stored};
+
+/// Sessions in one answer, for which packets wait.
+pub const SESSIONS_AT_ONCE: usize = 16;
+/// Slots that are looked at for it.
+const SLOTS_AT_ONCE: u32 = 4096;
+/// What a file says that it is.
+const KIND: &str = "catena_upf_snapshot";
+
+fn to_hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits
+        .map(|digit| char::from(DIGITS[usize::from(digit)]))
+        .collect()
+}
+
+/// What must be the same where a file is read: places in rules mean the same then.
+fn shape(settings: &Settings) -> Value {
+    let names = |names: Vec<&[u8]>| names.into_iter().map(to_hex).collect::<Vec<_>>();
+    let interfaces = settings.interfaces.iter().map(|one| one.name.as_bytes());
+    let instances = settings.instances.iter().map(Vec::as_slice);
+    json!({
+        "layout": LAYOUT, "sessions": settings.sessions, "bytes": settings.session_bytes,
+        "shard": settings.shard.0, "shards": settings.shard.1,
+        "interfaces": names(interfaces.collect()), "instances": names(instances.collect()),
+    })
+}
+
+/// A page of what a store has, from a slot on: its lines, and which slot is next.
+pub(crate) fn page(store: &Store, settings: &Settings, from: u32, now_ns: u64) -> Value {
+    let mut lines = Vec::new();
+    if from == 0 {
+        let associations = (0..ASSOCIATION_COUNT).filter_map(|number| {
+            let one = store.association(number);
+            let mut bytes = vec![0; Association::LEN];
+            one.store(&mut bytes);
+            one.is_some().then(|| json!([number, to_hex(&bytes)]))
+        });
+        let head = json!({
+            KIND: 1, "shape": shape(settings), "now_ns": now_ns, "recovery": store.recovery(),
+            "associations": associations.collect::<Vec<_>>(), "pfds": to_hex(store.pfds()),
+        });
+        lines.push(head.to_string());
+    }
+    let end = store.fresh().min(from.saturating_add(SLOTS_AT_ONCE));
+    let (mut slot, mut images) = (from, Vec::new());
+    while slot < end && images.len() < SESSIONS_AT_ONCE {
+        let is_used = store.head(slot).seid != 0;
+        if let Some(session) = is_used.then(|| store.session(slot)).flatten() {
+            let mut bytes = vec![0; session.image_len()];
+            session.write(&mut bytes);
+            images.push(json!([slot, to_hex(&bytes)]));
+        }
+        slot += 1;
+    }
+    let next = (slot < store.fresh()).then_some(slot);
+    lines.push(json!({ "slots": images, "now_ns": now_ns }).to_string());
+    json!({ "lines": lines, "next": next })
+}
+
+/// Lines as a file, which says how many there are and what they come to.
+pub fn sealed(lines: &[String]) -> String {
+    let mut text = String::new();
+    for line in lines {
+        text.push_str(line);
+        text.push('\n');
+    }
+    let sum = number(text.as_bytes());
+    let end = json!({ "end": lines.len(), "sum": format!("{sum:016x}") });
+    text.push_str(&end.to_string());
+    text.push('\n');
+    text
+}
+
+/// What a file has.
+struct Content {
+    recovery: u32,
+    associations: Vec<(usize, Association)>,
+    pfds: Vec<u8>,
+    /// Sessions with their slots, and when they were as they are.
+    sessions: Vec<(u32, Session, u64)>,
+}
+
+fn pair(value: &Value) -> Option<(u64, Vec<u8>)> {
+    Some((value[0].as_u64()?, hex(value[1].as_str()?)?))
+}
+
+/// Reads a file that was written for these settings.
+fn read(text: &str, settings: &Settings) -> Result<Content, String> {
+    let damaged = || "it is damaged".to_owned();
+    let body = text.strip_suffix('\n').ok_or_else(damaged)?;
+    let (lines, end) = body.rsplit_once('\n').ok_or_else(damaged)?;
+    let parsed = |line: &str| serde_json::from_str::<Value>(line).map_err(|_| damaged());
+    let end = parsed(end)?;
+    let sum = number(text[..=lines.len()].as_bytes());
+    let lines: Vec<&str> = lines.split('\n').collect();
+    let is_whole = end["end"] == lines.len() && end["sum"] == format!("{sum:016x}");
+    let (head, pages) = lines
+        .split_first()
+        .filter(|_| is_whole)
+        .ok_or_else(damaged)?;
+    let head = parsed(head)?;
+    if head[KIND] != 1 {
+        return Err("it is no snapshot of a UPF that this version knows".to_owned());
+    }
+    if head["shape"] != shape(settings) {
+        return Err("it is of other settings, or of another version".to_owned());
+    }
+    let recovery = head["recovery"]
+        .as_u64()
+        .and_then(|one| one.try_into().ok());
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let mut content = Content {
+        recovery: recovery.ok_or_else(damaged)?,
+        associations: Vec::new(),
+        pfds: head["pfds"].as_str().and_then(hex).ok_or_else(damaged)?,
+        sessions: Vec::new(),
+    };
+    for one in list(&head["associations"]) {
+        let (at, bytes) = pair(&one).ok_or_else(damaged)?;
+        let at = usize::try_from(at).unwrap_or(usize::MAX);
+        if at >= ASSOCIATION_COUNT || bytes.len() != Association::LEN {
+            return Err(damaged());
+        }
+        content.associations.push((at, Association::load(&bytes)));
+    }
+    for line in pages {
+        let page = parsed(line)?;
+        let now_ns = page["now_ns"].as_u64().ok_or_else(damaged)?;
+        for one in list(&page["slots"]) {
+            let (slot, bytes) = pair(&one).ok_or_else(damaged)?;
+            let slot = u32::try_from(slot).unwrap_or(u32::MAX);
+            let has_head = bytes.len() >= Head::LEN;
+            let session = has_head.then(|| Session::read(&bytes)).flatten();
+            let fits = |one: &Session| {
+                slot < settings.sessions
+                    && one.image_len() == bytes.len()
+                    && bytes.len() <= settings.session_bytes
+                    && Store::slot_in(one.head.seid) == Some(slot)
+            };
+            let session = session.filter(fits).ok_or_else(damaged)?;
+            content.sessions.push((slot, session, now_ns));
+        }
+    }
+    // Behind each other, each slot once.
+    let slots = content.sessions.iter().map(|(slot, ..)| *slot);
+    match slots.is_sorted_by(|one, next| one < next) {
+        true => Ok(content),
+        false => Err(damaged()),
+    }
+}
+
+/// Moves instants from one run of the engine's clock to another: `then` was what `now` is.
+#[derive(Clone, Copy)]
+struct Shift {
+    then_ns: u64,
+    now_ns: u64,
+}
+
+impl Shift {
+    const fn of(self, at_ns: u64) -> u64 {
+        match at_ns > self.then_ns {
+            true => self.now_ns.saturating_add(at_ns - self.then_ns),
+            false => self.now_ns.saturating_sub(self.then_ns - at_ns),
+        }
+    }
+
+    fn usage(self, usage: &mut Usage) {
+        usage.start_ns = self.of(usage.start_ns);
+        usage.first_ns = usage.first_ns.map(|at_ns| self.of(at_ns));
+        usage.last_ns = usage.last_ns.map(|at_ns| self.of(at_ns));
+    }
+
+    fn rate(self, rate: &mut PacketRate) {
+        if rate.ends_ns > 0 {
+            rate.ends_ns = self.of(rate.ends_ns);
+        }
+    }
+
+    /// All instants of a session. Meters begin anew.
+    fn session(self, session: &mut Session) {
+        session.head.last_packet_ns = self.of(session.head.last_packet_ns);
+        for urr in &mut session.urrs {
+            for at_ns in [
+                &mut urr.active_ns,
+                &mut urr.counted_to_ns,
+                &mut urr.quota_at_ns,
+                &mut urr.period_at_ns,
+            ] {
+                *at_ns = self.of(*at_ns);
+            }
+            urr.envelope_ns = urr.envelope_ns.map(|at_ns| self.of(at_ns));
+            self.usage(&mut urr.usage);
+            if let Some(before) = &mut urr.before {
+                self.usage(before);
+            }
+            let mut events = List::default();
+            for event in urr.events.as_slice() {
+                let at_ns = self.of(u64::from(*event) * 1_000_000_000);
+                events.push(u32::try_from(at_ns / 1_000_000_000).unwrap_or(u32::MAX));
+            }
+            urr.events = events;
+        }
+        for qer in &mut session.qers {
+            (qer.ul_meter, qer.dl_meter) = ([0; 2], [0; 2]);
+            self.rate(&mut qer.ul_packets);
+            self.rate(&mut qer.dl_packets);
+        }
+    }
+}
+
+/// Puts what a file has into memory in which nothing is kept; how many sessions, or why none. With
+/// what is kept, which is newer, the file is left alone.
+pub fn restore(
+    memory: Memory,
+    settings: &Settings,
+    now_ns: u64,
+    text: &str,
+) -> (Memory, Result<Option<usize>, String>) {
+    let mut store = Store::open(memory, settings.session_bytes, settings.sessions, 0);
+    store.set_shard(settings.shard.0);
+    if !store.is_new() {
+        return (store.into_memory(), Ok(None));
+    }
+    let content = match read(text, settings) {
+        Ok(content) => content,
+        Err(why) => {
+            store.forget();
+            return (store.into_memory(), Err(why));
+        }
+    };
+    store.set_recovery(content.recovery);
+    for (number, association) in &content.associations {
+        store.set_association(*number, association);
+    }
+    store.set_pfds(&content.pfds);
+    let count = content.sessions.len();
+    for (slot, mut session, then_ns) in content.sessions {
+        Shift { then_ns, now_ns }.session(&mut session);
+        // What was to be swept was swept, or its request is repeated.
+        session.head.sweeps = 0;
+        store.put_back(slot, &session);
+    }
+    (store.into_memory(), Ok(Some(count)))
+}
+
+#[cfg(test)]
+mod tests;

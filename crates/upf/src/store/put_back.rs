@@ -1,0 +1,46 @@
+//! Sessions that come back from a file, to the slots that they had.
+//!
+//! Beside the store's own work: only in memory that nobody has used yet.
+
+use super::{AT_FRESH, AT_MAGIC, AT_RECOVERY, SLOT_HEADER, Store, USES_MASK};
+use crate::model::Session;
+
+impl Store {
+    /// Whether nothing was kept in its memory.
+    pub(crate) const fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// Has the next one who opens its memory begin anew.
+    pub(crate) fn forget(&mut self) {
+        self.set_word(AT_MAGIC, 0);
+    }
+
+    /// The slot that a SEID has.
+    pub(crate) const fn slot_in(seid: u64) -> Option<u32> {
+        #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+        (seid as u32).checked_sub(1)
+    }
+
+    /// When the node started, where sessions come from.
+    pub(crate) fn set_recovery(&mut self, recovery: u32) {
+        self.set_word(AT_RECOVERY, recovery.into());
+    }
+
+    /// Puts a session into its slot; slots in front of it that were never used are free. Slots come
+    /// in their order.
+    pub(crate) fn put_back(&mut self, slot: u32, session: &Session) {
+        for free in self.fresh..slot {
+            let at = self.slot_at(free);
+            self.set_word(at, 1);
+            self.set_word(at + SLOT_HEADER, 0);
+        }
+        let at = self.slot_at(slot);
+        self.set_word(at, session.head.seid >> 32 & USES_MASK);
+        let image = at + SLOT_HEADER..at + SLOT_HEADER + self.slot_bytes;
+        session.write(&mut self.memory[image]);
+        self.fresh = slot + 1;
+        self.set_word(AT_FRESH, self.fresh.into());
+        self.live += 1;
+    }
+}
