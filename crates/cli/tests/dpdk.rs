@@ -5,6 +5,8 @@
 mod guest;
 #[path = "dpdk/guide.rs"]
 mod guide;
+#[path = "dpdk/host.rs"]
+mod host;
 #[path = "dpdk/lives.rs"]
 mod lives;
 #[path = "dpdk/memif.rs"]

@@ -4,11 +4,9 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::EventfdFlags;
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept, bind, listen, socket_with,
-};
+use rustix::net::SocketType;
 
-use super::peer::{Memory, bell, call, has_news, receive, send, wait};
+use super::peer::{Memory, bell, call, has_news, listen_at, next_call, receive, send};
 use super::*;
 
 /// Of every message.
@@ -33,10 +31,10 @@ const RING_LEN: u64 = RING_HEADER + RING as u64 * DESC_LEN;
 const HEAD: u64 = 6;
 const TAIL: u64 = 64;
 /// Where packets lie, and how long they may be.
-const BUFFERS: u64 = 4096;
+pub(crate) const BUFFERS: u32 = 4096;
 const BUFFER_LEN: u32 = 2048;
 /// The memory of a peer that calls.
-pub(crate) const MEMORY_LEN: u64 = BUFFERS + 2 * RING as u64 * BUFFER_LEN as u64;
+pub(crate) const MEMORY_LEN: u64 = BUFFERS as u64 + 2 * RING as u64 * BUFFER_LEN as u64;
 /// Another descriptor follows.
 pub(crate) const NEXT: u16 = 1;
 
@@ -134,7 +132,7 @@ impl Memif {
             memory.put(*offset, &COOKIE.to_le_bytes());
             for slot in 0..RING {
                 let number = at as u64 * u64::from(RING) + u64::from(slot);
-                let desc = Desc::at(BUFFERS + number * u64::from(BUFFER_LEN));
+                let desc = Desc::at(u64::from(BUFFERS) + number * u64::from(BUFFER_LEN));
                 memory.put(desc_at(*offset, slot), &desc.bytes());
             }
         }
@@ -197,7 +195,7 @@ impl Memif {
     pub(crate) fn describe(&self, way: Way, mut of: impl FnMut(u16, Desc) -> Desc) {
         for slot in 0..RING {
             let buffer = u64::from(slot) + u64::from(RING) * u64::from(way == Way::ToCaller);
-            let honest = Desc::at(BUFFERS + buffer * u64::from(BUFFER_LEN));
+            let honest = Desc::at(u64::from(BUFFERS) + buffer * u64::from(BUFFER_LEN));
             let at = desc_at(self.ring(way), slot);
             self.memory.put(at, &of(slot, honest).bytes());
         }
@@ -269,17 +267,12 @@ pub(crate) struct Listener(OwnedFd);
 
 impl Listener {
     pub(crate) fn new(path: &Path) -> Self {
-        let kind = SocketType::SEQPACKET;
-        let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
-        bind(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
-        listen(&socket, 8).unwrap();
-        Self(socket)
+        Self(listen_at(path, SocketType::SEQPACKET))
     }
 
     /// Waits for a caller, and does with it what the protocol says.
     pub(crate) fn answer(&self) -> Option<Memif> {
-        wait("a caller", || has_news(&self.0));
-        let socket = accept(&self.0).unwrap();
+        let socket = next_call(&self.0);
         // One region, and one ring each way.
         let version = VERSION.to_le_bytes();
         let hello = message(
@@ -299,15 +292,15 @@ impl Listener {
         }
         let (mut memory, mut rings, mut bells) = (None, Vec::new(), Vec::new());
         loop {
-            let (said, with) = receive(&socket, MESSAGE_LEN)?;
+            let (said, mut with) = receive(&socket, MESSAGE_LEN)?;
             match u16::from_le_bytes([said[0], said[1]]) {
                 INIT => {}
-                ADD_REGION => memory = Some(Memory::of(with?)),
+                ADD_REGION => memory = Some(Memory::of(with.pop()?)),
                 ADD_RING => {
                     rings.push(u64::from(u32::from_le_bytes(
                         said[8..12].try_into().unwrap(),
                     )));
-                    bells.push(with?);
+                    bells.push(with.pop()?);
                 }
                 CONNECT => break,
                 _ => return None,

@@ -6,18 +6,20 @@
 use rustix::event::EventfdFlags;
 
 use super::guest::{self, Guest, Talk};
+use super::host::{Host, House};
 use super::memif::{self, Call, Listener, Memif, Way};
 use super::peer::{Memory, Peer as _, bell, connected, is_served, outlives, wait};
 use super::support::*;
 use super::*;
 
-/// What comes from the peer goes to a sink, and packets go to it all the time.
+/// What comes from the peer goes to a sink, and packets go to it all the time. As a group of its
+/// own the port has a worker of its own, and no memory in common with others.
 pub(crate) fn between(device: &str) -> String {
     let plugin = PLUGIN.as_ref().unwrap().display();
     format!(
         "
 ports:
-  left: {{ dpdk: {{ device: \"{device}\", plugin: \"{plugin}\" }} }}
+  left: {{ dpdk: {{ device: \"{device}\", plugin: \"{plugin}\" }}, group: outside }}
   in:   {{ generator: {{ rate: 20kpps, size: 64 }} }}
   out:  {{ sink: {{}} }}
 nfs:
@@ -35,19 +37,16 @@ fn deaths(status: &Value) -> u64 {
     number(&status["deaths"])
 }
 
-/// The chain at its end: as often as said its ports were succeeded, and nobody else ever was.
-fn assert_deaths(status: &Value, of_ports: u64) {
+/// The chain at its end: nothing is lost, and nobody but the port's worker was ever succeeded, so
+/// often at least. A peer of memif that hangs up may end it, too: DPDK 22.11 takes the memory away
+/// in another thread (`memif_disconnect`) while it is looked at.
+fn assert_contained(status: &Value, deaths_min: u64) {
     assert_conserved(status);
-    assert_eq!(deaths(status), of_ports, "{status:#}");
-    for worker in workers(status) {
-        let restarts = number(&worker["restarts"]);
-        let expected = if worker["name"] == "ports" {
-            of_ports
-        } else {
-            0
-        };
-        assert_eq!(restarts, expected, "{status:#}");
-    }
+    assert!(deaths(status) >= deaths_min, "{status:#}");
+    let restarted = workers(status).filter(|worker| number(&worker["restarts"]) > 0);
+    let names: Vec<_> = restarted.map(|worker| &worker["name"]).collect();
+    assert_eq!(names.len(), usize::from(deaths(status) > 0), "{status:#}");
+    assert!(names.iter().all(|name| **name == "ports"), "{status:#}");
 }
 
 fn until_full(chain: &Running) {
@@ -68,6 +67,8 @@ const DROPPED: [Write<Memif>; 5] = [
         let lens = [0, 1, 0xffff, 0x1_0000, u32::MAX];
         peer.describe(peer.sends_by(), |slot, desc| memif::Desc {
             len: lens[usize::from(slot) % lens.len()],
+            // As far from the end as DPDK reads: 16 bits.
+            offset: memif::BUFFERS,
             ..desc
         });
         peer.advance(memif::RING);
@@ -115,7 +116,7 @@ fn what_is_dropped_of_a_memif_costs_its_port_nothing_for_long() {
     drop(peer);
     misspeak(&socket);
     is_served("messages without sense", &chain, || honest(&socket));
-    assert_deaths(&chain.stop(), 0);
+    assert_contained(&chain.stop(), 0);
 }
 
 /// Says what the protocol does not have, or not then, or not with these numbers.
@@ -197,7 +198,7 @@ fn ports_that_fall_over_nonsense_of_a_memif_are_succeeded() {
     }
     // What is taken away nobody can read, whatever is checked.
     assert!(fallen > 0);
-    assert_deaths(&chain.stop(), fallen);
+    assert_contained(&chain.stop(), fallen);
 }
 
 /// The chain calls one who writes nonsense into the memory that the chain has made.
@@ -221,7 +222,49 @@ fn ports_that_have_called_a_hostile_memif_call_the_next_one() {
         fallen += u64::from(falls);
     }
     is_served("a hostile listener", &chain, || listener.answer());
-    assert_deaths(&chain.stop(), fallen);
+    assert_contained(&chain.stop(), fallen);
+}
+
+/// What DPDK makes of these differs: the chain is the guest, whose memory is its host's.
+const OF_HOSTS: [Write<Host>; 5] = [
+    ("buffers that there are none", |host| {
+        host.give(8, |_| (60_000, 76));
+    }),
+    ("one buffer again and again", |host| {
+        host.give(8, |_| (0, 76));
+    }),
+    ("lengths beyond all memory", |host| {
+        host.give(8, |id| (id, u32::MAX));
+    }),
+    ("packets of nothing", |host| host.give(8, |id| (id, 0))),
+    ("more than the ring has", |host| {
+        host.give(0x8001, |id| (id, 76));
+    }),
+];
+
+#[test]
+fn ports_that_are_guests_of_a_hostile_host_have_the_next_one() {
+    if !can_run("ports_that_are_guests_of_a_hostile_host_have_the_next_one") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("v");
+    let house = House::new(&socket);
+    let device = format!("net_virtio_user0,path={}", socket.display());
+    let mut chain = Running::idle("dpdk-hosted");
+    chain.begin(&between(&device));
+    let mut fallen = 0;
+    for (what, write) in OF_HOSTS {
+        let host = connected(|| house.answer());
+        write(&host);
+        let falls = !outlives(what, &host);
+        println!("  {what}: {}", if falls { "it fell" } else { "it went on" });
+        fallen += u64::from(falls);
+    }
+    is_served("a hostile host", &chain, || house.answer());
+    // Who calls now waits for no answer.
+    drop(house);
+    assert_contained(&chain.stop(), fallen);
 }
 
 /// DPDK looks at what a guest's descriptors say.
@@ -311,7 +354,9 @@ fn what_a_guest_says_and_writes_costs_its_port_nothing_for_long() {
     let what = "memory that is taken away";
     assert!(!outlives(what, &guest));
     is_served(what, &chain, || Guest::call(&socket));
-    assert_deaths(&chain.stop(), 1);
+    let status = chain.stop();
+    assert_contained(&status, 1);
+    assert_eq!(deaths(&status), 1, "{status:#}");
 }
 
 /// Requests with tables and rings that cannot be.

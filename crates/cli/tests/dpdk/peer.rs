@@ -12,8 +12,8 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg,
-    sendmsg, socket_with,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept, bind,
+    connect, listen, recvmsg, sendmsg, socket_with,
 };
 
 use super::support::PATIENCE;
@@ -38,18 +38,18 @@ pub(crate) fn send(socket: &OwnedFd, bytes: &[u8], with: &[BorrowedFd<'_>]) -> b
     sendmsg(socket, &bytes, &mut control, SendFlags::NOSIGNAL).is_ok()
 }
 
-/// The next message, up to `len` bytes of it, and the descriptor that it brings; none once the
+/// The next message, up to `len` bytes of it, and the descriptors that it brings; none once the
 /// other side has hung up.
-pub(crate) fn receive(socket: &OwnedFd, len: usize) -> Option<(Vec<u8>, Option<OwnedFd>)> {
+pub(crate) fn receive(socket: &OwnedFd, len: usize) -> Option<(Vec<u8>, Vec<OwnedFd>)> {
     let mut bytes = vec![0; len];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut to = [IoSliceMut::new(&mut bytes)];
     let taken = recvmsg(socket, &mut to, &mut control, RecvFlags::CMSG_CLOEXEC).ok()?;
-    let mut with = None;
+    let mut with = Vec::new();
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-            with = descriptors.last();
+            with.extend(descriptors);
         }
     }
     bytes.truncate(taken.bytes);
@@ -64,6 +64,32 @@ pub(crate) fn has_news(socket: &OwnedFd) -> bool {
         tv_nsec: 0,
     };
     poll(&mut fds, Some(&none)).unwrap() > 0
+}
+
+/// Whether the other side has hung up.
+pub(crate) fn has_hung_up(socket: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(socket, PollFlags::empty())];
+    let none = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    poll(&mut fds, Some(&none)).unwrap() > 0
+}
+
+/// A socket at which somebody may call.
+pub(crate) fn listen_at(path: &Path, kind: SocketType) -> OwnedFd {
+    let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
+    bind(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
+    listen(&socket, 8).unwrap();
+    socket
+}
+
+/// The next one who calls.
+pub(crate) fn next_call(socket: &OwnedFd) -> OwnedFd {
+    wait("a call", || has_news(socket));
+    let call = accept(socket).unwrap();
+    set_socket_timeout(&call, Timeout::Recv, Some(PATIENCE)).unwrap();
+    call
 }
 
 /// A descriptor by which rings wake their readers; what polls does not.
@@ -132,13 +158,16 @@ pub(crate) trait Peer {
     fn take(&self);
 }
 
-/// Whether the chain's side lives after it has looked at what was written: it has sent more. Else
-/// it has hung up.
+/// Whether the chain's side lives after it has looked at what was written: it has sent three times
+/// since, so that a turn lies between. Else it has hung up.
 pub(crate) fn outlives(what: &str, peer: &impl Peer) -> bool {
-    let before = peer.came();
+    let (mut last, mut times) = (peer.came(), 0);
     wait(what, || {
         peer.take();
-        peer.is_alone() || (3..0x8000).contains(&peer.came().wrapping_sub(before))
+        let came = peer.came();
+        times += u32::from(came != last);
+        last = came;
+        peer.is_alone() || times >= 3
     });
     !peer.is_alone()
 }
