@@ -19,6 +19,8 @@ use crate::pools::Pools;
 /// Packets that travel in bundles have no handles of their own. [`Burst::judge`],
 /// [`Burst::judge_mut`] and [`Burst::each`] look at them where they lie; all else takes the bundles
 /// apart first, which costs some nanoseconds for each packet, here and where they are packed again.
+/// What a peer has made nonsense of by then is dropped, and the burst is shorter: a position behind
+/// its end is that of no packet.
 pub struct Burst<'a> {
     load: &'a mut Load,
     verdicts: &'a mut Vec<Verdict>,
@@ -187,19 +189,22 @@ impl<'a> Burst<'a> {
         &mut self.load.packets[index]
     }
 
-    /// Says what becomes of packet `index`.
+    /// Says what becomes of packet `index`, if there is one.
     pub fn set_verdict(&mut self, index: usize, verdict: Verdict) {
-        self.verdicts[index] = verdict;
+        if let Some(own) = self.verdicts.get_mut(index) {
+            *own = verdict;
+        }
     }
 
     /// Sends a copy of packet `index` to `output`, beside whatever its verdict says.
     ///
-    /// Returns false, and counts `no_buffer` or `too_large`, if the copy could not be made. At most
-    /// one copy per packet and output may be made in a burst.
+    /// Returns false, and counts `no_buffer` or `too_large`, if the copy could not be made; false
+    /// too where there is no such packet. At most one copy per packet and output may be made in a
+    /// burst.
     pub fn copy_to(&mut self, index: usize, output: u8) -> bool {
         self.take_apart();
-        self.hold
-            .copy_out(self.pools, &self.load.packets[index], output)
+        let packet = self.load.packets.get(index);
+        packet.is_some_and(|packet| self.hold.copy_out(self.pools, packet, output))
     }
 
     /// Takes packet `index` out of the burst as it is now, and gives it to the NF, which sends it
@@ -207,21 +212,22 @@ impl<'a> Burst<'a> {
     /// Moved if its buffer is of a pool owned here and holds nothing else, else copied. Its verdict
     /// is set, and what else is done to it in this burst is lost.
     ///
-    /// None if there is no buffer for the copy, or it was taken before: then it is still of the
-    /// burst. How many may be held is for the NF to limit: they are buffers of the worker's pools.
+    /// None if there is no buffer for the copy, or it was taken before (then it is still of the
+    /// burst), or if there is no such packet. How many may be held is for the NF to limit: they are
+    /// buffers of the worker's pools.
     pub fn keep(&mut self, index: usize) -> Option<Kept> {
         self.take_apart();
-        let packet = &self.load.packets[index];
+        let packet = self.load.packets.get(index)?;
         let kept = self.hold.keep(self.pools, index, packet)?;
-        self.verdicts[index] = Verdict::Kept;
+        self.set_verdict(index, Verdict::Kept);
         Some(kept)
     }
 
     /// Makes a copy of packet `index` as it is now and gives it to the NF, as [`Burst::keep`]. None
-    /// if there is no buffer for it.
+    /// if there is no buffer for it, or no such packet.
     pub fn clone_of(&mut self, index: usize) -> Option<Kept> {
         self.take_apart();
-        self.hold.copy(self.pools, &self.load.packets[index])
+        self.hold.copy(self.pools, self.load.packets.get(index)?)
     }
 
     /// Makes a packet of `len` bytes with `tag` that `fill` writes, and gives it to the NF, as
@@ -279,5 +285,40 @@ impl fmt::Debug for Burst<'_> {
             .field("len", &self.len())
             .field("input", &self.input)
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use catena_shm::pool::{PoolGeometry, PoolOwner};
+    use catena_shm::region::Sharing;
+
+    use super::*;
+
+    /// An NF counts packets before it asks for their handles; a burst may be shorter then.
+    #[test]
+    fn a_position_behind_the_end_is_that_of_no_packet() {
+        let geometry = PoolGeometry {
+            log2_stride: 11,
+            buffer_count: 4,
+            headroom: 64,
+            bundles: false,
+        };
+        let owner = PoolOwner::create(1, geometry, Sharing::ReadWrite).unwrap();
+        let mut pools = Pools::new(vec![owner]);
+        let (mut load, mut verdicts, mut hold) = (Load::default(), Vec::new(), Hold::default());
+        load.packets.push(pools.alloc(60).unwrap());
+        let mut burst = Burst::new(&mut load, &mut verdicts, &mut hold, &mut pools, 0);
+        assert_eq!(burst.keep(1), None);
+        assert_eq!(burst.clone_of(1), None);
+        assert!(!burst.copy_to(1, 0));
+        burst.set_verdict(1, Verdict::Drop(DropReason::Malformed));
+        assert!(burst.copy_to(0, 0));
+        let kept = burst.keep(0).unwrap();
+        assert_eq!(verdicts, [Verdict::Kept]);
+        hold.begin_moves(|_| {});
+        let packet = load.packets.remove(0);
+        assert!(matches!(hold.move_in(0, packet), crate::nf::Moved::Held));
+        assert_eq!(hold.get(&kept).map(Packet::len), Some(60));
     }
 }
