@@ -19,7 +19,7 @@ fn shared_value(chain: &Running, of: &str) -> u64 {
     value
 }
 
-const PACKETS: u64 = 60_000;
+const PACKETS: u64 = 200_000;
 /// Shards that are killed, at most: as many as die while packets come.
 const KILLS: u64 = 10;
 /// What the register begins as.
@@ -27,7 +27,9 @@ const BEGUN: u64 = 1000;
 
 /// A chain whose shards count packets in one register, which goes on when these have come through.
 fn tallied(shards: u64) -> String {
-    let text = counted("40kpps", shards).replace("flows: 500", "flows: 500, count: 60000");
+    // As fast as they come, so that whoever is killed may have packets in hand.
+    let text = counted("1000kpps", shards);
+    let text = text.replace("flows: 500", &format!("flows: 500, count: {PACKETS}"));
     let text = text.replace("scope: merged", "scope: shared, initial: 1000");
     // Somebody still sends when all has been counted: else the chain would end by itself.
     let beside = "  still: { generator: { rate: 1kpps } }\n  away: { sink: {} }\nnfs:";
@@ -73,6 +75,7 @@ fn killed_shards_lose_no_update_of_a_shared_register() {
     let end = chain.until("all packets have come through", are_through);
     assert!(round > 1 && number(&end["deaths"]) == round, "{end:#}");
     let (out, killed) = (packets_out(&end), killed(&end));
+    println!("{round} were killed, with {killed} packets");
     let seen = shared_value(&chain, "tallied") - BEGUN;
     assert!(
         (out..=out + killed).contains(&seen),
