@@ -19,7 +19,7 @@ fn shared_value(chain: &Running, of: &str) -> u64 {
     value
 }
 
-const PACKETS: u64 = 60_000;
+const PACKETS: u64 = 200_000;
 /// Shards that are killed, at most: as many as die while packets come.
 const KILLS: u64 = 10;
 /// What the register begins as.
@@ -27,7 +27,10 @@ const BEGUN: u64 = 1000;
 
 /// A chain whose shards count packets in one register, which goes on when these have come through.
 fn tallied(shards: u64) -> String {
-    let text = counted("40kpps", shards).replace("flows: 500", "flows: 500, count: 60000");
+    // As fast as they come, so that whoever is killed may have packets in hand.
+    let text = counted("1000kpps", shards);
+    let text = text.replace("flows: 500", &format!("flows: 500, count: {PACKETS}"));
+    let text = text.replace("mode: process", "mode: process, orphan: 30s");
     let text = text.replace("scope: merged", "scope: shared, initial: 1000");
     // Somebody still sends when all has been counted: else the chain would end by itself.
     let beside = "  still: { generator: { rate: 1kpps } }\n  away: { sink: {} }\nnfs:";
@@ -37,7 +40,7 @@ fn tallied(shards: u64) -> String {
 
 #[test]
 fn shards_in_threads_count_every_packet_once() {
-    let text = tallied(4).replace("mode: process", "mode: thread");
+    let text = tallied(4).replace("mode: process, orphan: 30s", "mode: thread");
     let chain = Running::start("threaded", &text);
     let end = chain.until("all packets have come through", |status| {
         packets_out(status) == PACKETS
@@ -50,10 +53,10 @@ fn shards_in_threads_count_every_packet_once() {
 
 /// A register that all shards share has counted every packet that left, and none twice, whoever of
 /// them was killed when: what is beyond that was in the hands of the killed. It stays where another
-/// program runs, and where there are other shards.
+/// supervisor has taken over, another program runs, and where there are other shards.
 #[test]
 fn killed_shards_lose_no_update_of_a_shared_register() {
-    let chain = Running::start("tallied", &tallied(4));
+    let mut chain = Running::start("tallied", &tallied(4));
     let killed = |status: &Value| -> u64 {
         let nodes = status["nodes"].as_array().unwrap().iter();
         nodes.map(|node| number(&node["killed"])).sum()
@@ -73,11 +76,22 @@ fn killed_shards_lose_no_update_of_a_shared_register() {
     let end = chain.until("all packets have come through", are_through);
     assert!(round > 1 && number(&end["deaths"]) == round, "{end:#}");
     let (out, killed) = (packets_out(&end), killed(&end));
+    println!("{round} were killed, with {killed} packets");
     let seen = shared_value(&chain, "tallied") - BEGUN;
     assert!(
         (out..=out + killed).contains(&seen),
         "{seen}, {out} out, {killed} killed"
     );
+    // Another supervisor knows it, and gives it to whoever dies then.
+    chain.kill();
+    chain.adopt();
+    for victim in ["tell/0", "tell/3"] {
+        let status = chain.until("an answer", |_| true);
+        let before = epoch(&status, victim);
+        assert!(signal(&status, victim, Signal::KILL));
+        chain.until("it runs again", |now| runs_after(now, victim, before));
+    }
+    assert_eq!(shared_value(&chain, "tallied"), seen + BEGUN);
     // Fewer shards, and another program of the same layout, go on with the same word.
     let file = chain.dir.path().join("new.yaml");
     std::fs::write(&file, format!("name: tallied\n{}", tallied(2))).unwrap();
