@@ -366,6 +366,44 @@ fn no_counter_of_a_name_falls_whatever_is_replaced() {
     assert_nothing_lost(&status);
 }
 
+/// What a node has dropped keeps its reasons when it gets another type.
+#[test]
+fn drops_keep_their_reasons_whatever_drops_them_next() {
+    let of = |nf: &str| chain(&format!("  a: {nf}\n"), "  - gen -> a -> end\n");
+    let policer = "{ type: policer, rate: 1kpps, burst: 1 }";
+    let running = Running::start(&of(policer));
+    let drops = |status: &Value, reason: &str| node(status, "a")["drops"][reason].as_u64();
+    let made = |status: &Value| node(status, "gen")["rx_packets"].as_u64().unwrap();
+    let next = |nf: &str, reason: &str| {
+        let applied = running.apply(&of(nf));
+        assert!(applied.status.success(), "{applied:?}");
+        let first = running.wait_for(|_| true);
+        // All but a few of the moment in which it turned.
+        running.wait_for(|status| drops(status, reason) > Some(500));
+        running.wait_for(|status| made(status) > made(&first) + 1000)
+    };
+    let before = running.wait_for(|status| drops(status, "policer_red") > Some(500));
+    let status = next("{ type: acl, default: deny, rules: [] }", "acl_deny");
+    let red = drops(&status, "policer_red").unwrap();
+    assert!(red >= drops(&before, "policer_red").unwrap(), "{status:#}");
+    let later = running.wait_for(|now| made(now) > made(&status) + 1000);
+    assert_eq!(drops(&later, "policer_red"), Some(red), "{later:#}");
+    let status = next(policer, "policer_red");
+    assert!(
+        drops(&status, "policer_red") > Some(red + 500),
+        "{status:#}"
+    );
+    let status = running.stop();
+    let a = node(&status, "a");
+    let drops = a["drops"].as_object().unwrap().values();
+    let drops: u64 = drops.map(|count| count.as_u64().unwrap()).sum();
+    assert_eq!(
+        drops + a["tx_packets"].as_u64().unwrap(),
+        a["rx_packets"],
+        "{status:#}"
+    );
+}
+
 /// What was made has arrived, once and in order, but for `lost`; every buffer is home.
 fn assert_lost(status: &Value, lost: u64) {
     let counters = &node(status, "end")["counters"];

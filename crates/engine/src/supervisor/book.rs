@@ -141,6 +141,7 @@ pub(super) struct WrittenPast {
     pub(super) rx: BTreeMap<usize, Vec<u64>>,
     pub(super) killed: BTreeMap<usize, u64>,
     pub(super) left: BTreeMap<usize, String>,
+    pub(super) drops: Vec<WrittenDrops>,
     pub(super) links: Vec<WrittenLink>,
     pub(super) restarts: BTreeMap<usize, u32>,
     pub(super) deaths: u64,
@@ -150,6 +151,9 @@ pub(super) struct WrittenPast {
     pub(super) recovered: u64,
     pub(super) searches: u64,
 }
+
+/// A node, what it had dropped under other types, and what of its counters that is.
+pub(super) type WrittenDrops = (usize, BTreeMap<String, u64>, BTreeMap<usize, u64>);
 
 /// A link's name, packets sent and taken, and the words of both sides.
 pub(super) type WrittenLink = (String, [u64; 2], Vec<u64>, Vec<u64>);

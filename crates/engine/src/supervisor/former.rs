@@ -7,14 +7,15 @@
 //! itself counts on if both name it alike; drops keep the names of their reasons. What a thread has
 //! counted that does not end (`switching`) is in no sum.
 
-use std::collections::BTreeMap;
-
+use crate::chain::Chain;
+use crate::chain::model::is_gone;
 use crate::drop_reason::DropReason;
 use crate::own_counters::COUNTER_COUNT_MAX;
 use crate::stats::NodeCounters;
 use crate::supervisor::Supervisor;
 use crate::supervisor::change::Change;
 use crate::supervisor::memory::RingName;
+use crate::supervisor::past::NamedCounts;
 use crate::supervisor::status::node_counters;
 
 impl Supervisor {
@@ -63,44 +64,87 @@ impl Supervisor {
         restarts.fold(0, |sum, count| sum.saturating_add(*count))
     }
 
-    /// What nodes had counted that had the name of `node` and have left.
-    pub(super) fn former_node(&self, node: usize) -> FormerNode {
+    /// Nodes that stay and get another type: what they have dropped until now keeps the names that
+    /// it has. What is dropped before they turn to it goes by the new ones.
+    pub(super) fn keep_names_of_drops(&mut self, old_chain: &Chain) {
+        for (node, was) in old_chain.nodes.iter().enumerate() {
+            let names = was.kind.drop_reason_names();
+            if is_gone(was) || names == self.chain.nodes[node].kind.drop_reason_names() {
+                continue;
+            }
+            let counted = self.counted_by(node);
+            let kept = self.past.drops.entry(node).or_default();
+            for (name, number) in names.iter().zip(0..) {
+                let index = DropReason::own(number).index();
+                let before = kept.until.get(&index).copied().unwrap_or(0);
+                kept.until.insert(index, counted.drops[index].max(before));
+                let sum = kept.named.entry(name.clone()).or_default();
+                *sum = sum.saturating_add(counted.drops[index].saturating_sub(before));
+            }
+        }
+    }
+
+    /// They have turned: what those before them counted themselves has no name here.
+    pub(super) fn forget_own_counters(&mut self, old_chain: &Chain) {
+        for (node, was) in old_chain.nodes.iter().enumerate() {
+            if was.kind.counter_names() != self.chain.nodes[node].kind.counter_names()
+                && let Some(past) = self.past.nodes.get_mut(&node)
+            {
+                past.own = [0; COUNTER_COUNT_MAX];
+            }
+        }
+    }
+
+    /// What a node counts, in all its lives.
+    fn counted_by(&self, node: usize) -> NodeCounters {
+        let mut counters = self.past.nodes.get(&node).copied().unwrap_or_default();
+        let worker = self.placement.worker_of.get(node);
+        let instance = worker.and_then(|worker| self.instances.get(*worker));
+        if let Some((page, layout)) =
+            instance.and_then(|one| Some((one.counters.as_ref()?, one.layout)))
+        {
+            counters.add(&node_counters(page, layout, node));
+        }
+        counters
+    }
+
+    /// What a node counts, with what others had counted that had its name and have left.
+    pub(super) fn named_counts(&self, node: usize) -> NamedCounts {
         let here = &self.chain.nodes[node];
-        let mut sum = FormerNode::default();
-        let left = self.past.left.iter();
-        for (former, _) in left.filter(|(_, name)| **name == here.name) {
+        let mut counts = NamedCounts::default();
+        let left = self
+            .past
+            .left
+            .iter()
+            .filter(|(_, name)| **name == here.name);
+        for (former, _) in left {
             let mut counted = self.past.nodes.get(former).copied().unwrap_or_default();
-            let (was, now) = (&self.chain.nodes[*former].kind, &here.kind);
-            if was.counter_names() != now.counter_names() {
+            let was = &self.chain.nodes[*former].kind;
+            if was.counter_names() != here.kind.counter_names() {
                 counted.own = [0; COUNTER_COUNT_MAX];
             }
-            if was.drop_reason_names() != now.drop_reason_names() {
-                sum.take_own_drops(&mut counted, &was.drop_reason_names());
-            }
-            sum.counters.add(&counted);
-            let killed = self.past.killed.get(former).copied().unwrap_or(0);
-            sum.killed = sum.killed.saturating_add(killed);
+            self.add_counts(&mut counts, *former, counted);
         }
-        sum
+        self.add_counts(&mut counts, node, self.counted_by(node));
+        counts
     }
-}
 
-/// What nodes of a name had counted that have left.
-#[derive(Debug, Default)]
-pub(super) struct FormerNode {
-    pub(super) counters: NodeCounters,
-    /// Drops for reasons that the node which has the name does not know.
-    pub(super) drops: BTreeMap<String, u64>,
-    pub(super) killed: u64,
-}
-
-impl FormerNode {
-    fn take_own_drops(&mut self, counted: &mut NodeCounters, names: &[String]) {
-        for (name, number) in names.iter().zip(0..) {
-            let drops = &mut counted.drops[DropReason::own(number).index()];
-            let sum = self.drops.entry(name.clone()).or_default();
-            *sum = sum.saturating_add(std::mem::take(drops));
+    fn add_counts(&self, counts: &mut NamedCounts, node: usize, mut counted: NodeCounters) {
+        let names = self.chain.nodes[node].kind.drop_reason_names();
+        let kept = self.past.drops.get(&node);
+        for (index, until) in kept.into_iter().flat_map(|kept| &kept.until) {
+            if let Some(count) = counted.drops.get_mut(*index) {
+                *count = count.saturating_sub(*until);
+            }
         }
-        self.drops.retain(|_, count| *count > 0);
+        let named = kept.into_iter().flat_map(|kept| kept.named.clone());
+        for (name, count) in counted.drops_by_name(&names).into_iter().chain(named) {
+            let sum = counts.drops.entry(name).or_default();
+            *sum = sum.saturating_add(count);
+        }
+        counts.drops.retain(|_, count| *count > 0);
+        let killed = self.past.killed.get(&node).copied().unwrap_or(0);
+        counts.killed = counts.killed.saturating_add(killed);
+        counts.counters.add(&counted);
     }
 }

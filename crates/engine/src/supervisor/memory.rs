@@ -351,4 +351,31 @@ mod tests {
         assert!(!read_only.is_empty() && read_only.iter().all(|may_write| !may_write));
         assert!(given("copy").is_empty());
     }
+
+    fn held() -> Held {
+        let fd = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        Held {
+            fd: std::sync::Arc::new(fd),
+            len: 0,
+            end: None,
+        }
+    }
+
+    /// Nobody takes its packets, and it dies again and again: each life that sent something is
+    /// kept until that is taken, and of the others only the last.
+    #[test]
+    fn a_sender_that_dies_without_sending_leaves_no_memory_behind() {
+        let (slots, tail) = (RegionName::LinkProducer(3), RegionName::LinkConsumer(3));
+        let mut memory = Memory::default();
+        for start in [0, 7, 7, 7, 9, 9] {
+            memory.set_start(slots, start);
+            memory.keep(slots, held());
+            memory.keep(tail, held());
+        }
+        let starts: Vec<u64> = memory.all(slots).map(|(start, _)| start).collect();
+        assert_eq!(starts, [0, 7, 9]);
+        assert_eq!(memory.all(tail).count(), 1);
+        memory.forget_before(slots, 8);
+        assert_eq!(memory.all(slots).count(), 2);
+    }
 }

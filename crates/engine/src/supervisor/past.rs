@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crate::stats::{NodeCounters, RxCounters, TxCounters};
-use crate::supervisor::book::{WrittenLink, WrittenPast};
+use crate::supervisor::book::{WrittenDrops, WrittenLink, WrittenPast};
 
 /// Gaps that a successor remembers, for its percentiles.
 pub(super) const GAPS_MAX: usize = 1000;
@@ -20,6 +20,23 @@ pub(super) struct FormerLink {
     pub(super) rx: RxCounters,
 }
 
+/// Drops of a node under types that it had before.
+#[derive(Debug, Default)]
+pub(super) struct FormerDrops {
+    /// By reason.
+    pub(super) named: BTreeMap<String, u64>,
+    /// By index of reasons of its own: what is counted there up to this is among those.
+    pub(super) until: BTreeMap<usize, u64>,
+}
+
+/// What all nodes of a name have counted.
+#[derive(Debug, Default)]
+pub(super) struct NamedCounts {
+    pub(super) counters: NodeCounters,
+    pub(super) drops: BTreeMap<String, u64>,
+    pub(super) killed: u64,
+}
+
 /// Counters of dead instances, summed.
 #[derive(Debug, Default)]
 pub(super) struct Past {
@@ -30,6 +47,8 @@ pub(super) struct Past {
     pub(super) killed: BTreeMap<usize, u64>,
     /// Names of nodes that have left the chain.
     pub(super) left: BTreeMap<usize, String>,
+    /// What nodes that stay had dropped under another type.
+    pub(super) drops: BTreeMap<usize, FormerDrops>,
     /// What links had passed that have gone, by their names.
     pub(super) links: BTreeMap<String, FormerLink>,
     pub(super) restarts: BTreeMap<usize, u32>,
@@ -55,6 +74,7 @@ impl Past {
             rx: words(&self.rx, |rx| rx.words().to_vec()),
             killed: self.killed.clone(),
             left: self.left.clone(),
+            drops: self.drops.iter().map(written_drops).collect(),
             links: self.links.iter().map(written_link).collect(),
             restarts: self.restarts.clone(),
             deaths: self.deaths,
@@ -87,6 +107,7 @@ impl Past {
             rx: counters(&written.rx, RxCounters::from_words),
             killed: written.killed.clone(),
             left: written.left.clone(),
+            drops: written.drops.iter().cloned().map(read_drops).collect(),
             links: written.links.iter().filter_map(read_link).collect(),
             restarts: written.restarts.clone(),
             deaths: written.deaths,
@@ -97,6 +118,14 @@ impl Past {
             searches: written.searches,
         }
     }
+}
+
+fn written_drops((node, drops): (&usize, &FormerDrops)) -> WrittenDrops {
+    (*node, drops.named.clone(), drops.until.clone())
+}
+
+fn read_drops((node, named, until): WrittenDrops) -> (usize, FormerDrops) {
+    (node, FormerDrops { named, until })
 }
 
 fn written_link((name, link): (&String, &FormerLink)) -> WrittenLink {

@@ -15,6 +15,7 @@ use crate::aggregation::PackCounters;
 use crate::chain::model::{is_gone, is_link_gone};
 use crate::chain::ways::longest_way;
 use crate::chain::{Aggregate, NodeKind};
+use crate::drop_reason::DropReason;
 use crate::link::OCCUPANCY_CLASSES;
 use crate::probe::{NodeCost, Occupancy};
 use crate::stats::{
@@ -26,7 +27,7 @@ use crate::supervisor::body::Body;
 use crate::supervisor::instance::{Instance, State};
 use crate::supervisor::memory::rings;
 pub use crate::supervisor::out::BufferStatus;
-use crate::supervisor::past::Past;
+use crate::supervisor::past::{NamedCounts, Past};
 
 /// Status of a chain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -245,6 +246,10 @@ pub struct AggregationStatus {
     pub packed_bytes: u64,
 }
 
+fn is_engines(reason: &str) -> bool {
+    DropReason::ALL.iter().any(|one| one.name() == reason)
+}
+
 fn words<const N: usize>(counters: &Counters, first: usize) -> [u64; N] {
     std::array::from_fn(|n| counters.load(first + n))
 }
@@ -408,24 +413,21 @@ impl Supervisor {
 
     fn node_status(&self, node: usize) -> NodeStatus {
         let worker = self.placement.worker_of[node];
-        let former = self.former_node(node);
-        let mut counters = former.counters;
-        counters.add(&self.past.nodes.get(&node).copied().unwrap_or_default());
+        let NamedCounts {
+            counters,
+            drops,
+            killed,
+        } = self.named_counts(node);
         let instance = &self.instances[worker];
-        if let Some(page) = &instance.counters {
-            counters.add(&node_counters(page, instance.layout, node));
-        }
-        let killed = self.past.killed.get(&node).copied().unwrap_or(0);
         let spec = &self.chain.nodes[node];
+        // Also those that it had under another type.
         let mut own_drop_reasons = spec.kind.drop_reason_names();
-        let mut drops = counters.drops_by_name(&own_drop_reasons);
-        for (reason, count) in former.drops {
-            let sum = drops.entry(reason.clone()).or_default();
-            *sum = sum.saturating_add(count);
-            if !own_drop_reasons.contains(&reason) {
-                own_drop_reasons.push(reason);
-            }
-        }
+        let others = drops.keys().filter(|reason| !is_engines(reason));
+        let others: Vec<String> = others
+            .filter(|reason| !own_drop_reasons.contains(reason))
+            .cloned()
+            .collect();
+        own_drop_reasons.extend(others);
         let mut own_counters = counters.own_by_name(&spec.kind.counter_names());
         let closing = self.instances[worker]
             .closings
@@ -450,7 +452,7 @@ impl Supervisor {
             own_drop_reasons,
             counters: own_counters,
             held: counters.held,
-            killed: former.killed.saturating_add(killed),
+            killed,
             cost: instance
                 .counters
                 .as_ref()

@@ -62,6 +62,7 @@ impl Supervisor {
         self.change.has_admitted();
         self.await_new(old.workers.len());
         self.hold(&hand_offs.receivers());
+        self.keep_names_of_drops(old_chain);
         for life in &staying {
             let rewiring = self.rewiring(life.0);
             if let Some(instance) = self.same_life(*life) {
@@ -70,6 +71,7 @@ impl Supervisor {
             }
         }
         self.await_each(&staying, Changing::Rewired);
+        self.forget_own_counters(old_chain);
         let behind = self.marks_in_front_of(&hand_offs);
         let going: Vec<RingName> = self.going(old_chain, &rings(old));
         let drained = self.run_empty(old_chain, (&staying, &leaving), &going);

@@ -337,6 +337,10 @@ impl Making {
     pub fn additions(mut self) -> Result<Additions, BuildError> {
         let me = self.assignment.worker;
         let mut additions = Additions::default();
+        let specs = self.assignment.nodes.iter();
+        additions.counter_names = specs
+            .map(|spec| (spec.index, spec.counters.clone()))
+            .collect();
         let works = std::mem::take(&mut self.works);
         additions.works = self
             .assignment

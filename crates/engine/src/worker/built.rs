@@ -39,6 +39,8 @@ pub struct Additions {
     pub rx: Vec<RxLink>,
     /// Nodes with new settings, by index in the chain.
     pub works: Vec<(usize, Work)>,
+    /// What each of them counts itself, by name.
+    pub counter_names: Vec<(usize, Vec<String>)>,
     /// Those of them that are built once more, with the memory that those before them leave.
     pub rebuilds: Vec<(usize, Rebuild)>,
 }

@@ -152,6 +152,16 @@ impl Graph {
         }
     }
 
+    /// Names what the node with an index in the chain counts itself from now on.
+    pub fn name_counters(&mut self, index: usize, names: Vec<String>) {
+        let mut nodes = self.nodes.iter_mut();
+        let node = nodes.find(|node| node.index == index && node.counter_names != names);
+        if let Some(node) = node {
+            node.counter_names = names;
+            node.counters.own = Default::default();
+        }
+    }
+
     /// How many packets node `position` may take without loss on a link that blocks, at most
     /// `wanted`. Packets already queued for it are subtracted. `need` is how many it takes or none:
     /// see [`TxLink::room`].

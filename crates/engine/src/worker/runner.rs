@@ -501,6 +501,9 @@ impl Runner {
         for (index, work) in additions.works {
             self.graph.replace_work(index, work, &mut self.pools);
         }
+        for (index, names) in additions.counter_names {
+            self.graph.name_counters(index, names);
+        }
         for (index, rebuild) in additions.rebuilds {
             self.rebuild(index, rebuild);
         }
