@@ -128,6 +128,7 @@ mod tests {
     fn three_is_the_limit() {
         assert!(super::held(2) && !super::held(3) && super::same(1) == 1);
         let _ = super::unheld(1);
+        std::fs::write(\"left-by-a-test\", []).unwrap();
     }
 }
 ";
@@ -172,6 +173,7 @@ fn a_campaign_says_what_no_test_notices_and_leaves_the_tree_as_it_was() {
     let told: Vec<serde_json::Value> =
         serde_json::from_slice(&std::fs::read(told).unwrap()).unwrap();
     let source = std::fs::read_to_string(root.join("crates/tiny/src/limits.rs")).unwrap();
+    let is_left = root.join("crates/tiny/left-by-a-test").exists();
     std::fs::remove_dir_all(&root).unwrap();
     let outcome = |text: &str| {
         let here = told
@@ -186,4 +188,6 @@ fn a_campaign_says_what_no_test_notices_and_leaves_the_tree_as_it_was() {
     assert_eq!(outcome("x.max(0)"), ["missed"]);
     assert_eq!(error, "5 breaks are noticed by no test");
     assert_eq!(source, TINY);
+    // Neither here nor there.
+    assert!(!is_left && !std::path::Path::new("left-by-a-test").exists());
 }

@@ -100,7 +100,7 @@ fn length(rest: &str) -> usize {
 fn quoted(rest: &str, open: usize) -> usize {
     let quote = rest.as_bytes()[open];
     let mut is_escaped = false;
-    let is_lifetime = quote == b'\'' && rest[open + 1..].starts_with(|sign| is_word_octet(sign));
+    let is_lifetime = quote == b'\'' && rest[open + 1..].starts_with(is_word_octet);
     for (at, octet) in rest.bytes().enumerate().skip(open + 1) {
         match octet {
             _ if is_escaped => is_escaped = false,

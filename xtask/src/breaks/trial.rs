@@ -280,15 +280,21 @@ impl Tree {
         number: usize,
     ) -> std::io::Result<Guarded> {
         let mut words: Vec<String> = self.under.clone();
-        let limited = format!("ulimit -v {MEMORY_KIB} -c 0; exec \"$0\" \"$@\"");
+        let limited =
+            format!("ulimit -v {MEMORY_KIB} -c 0; cd \"$1\" && shift && exec \"$0\" \"$@\"");
         words.extend(["sh".to_owned(), "-c".to_owned(), limited]);
         words.push(program.to_string_lossy().into_owned());
+        // Where cargo runs tests; what they write beside their source lands in the copy.
+        let folder = self.root.join("crates").join(&self.krate);
+        words.push(folder.to_string_lossy().into_owned());
         words.push("--exact".to_owned());
         words.extend(arguments.into_iter().map(str::to_owned));
         let number = number.to_string();
         let environment = [
             ("CATENA_BREAK", Path::new(&number)),
-            ("PROPTEST_FAILURE_PERSISTENCE", Path::new("off")),
+            // Each break meets the same cases, and none that another one brought up.
+            ("PROPTEST_RNG_SEED", Path::new("1")),
+            ("PROPTEST_DISABLE_FAILURE_PERSISTENCE", Path::new("1")),
         ];
         let first = words.remove(0);
         Guarded::start(
