@@ -8,6 +8,7 @@
 
 mod bench;
 mod book;
+mod breaks;
 mod fuzz;
 mod image;
 mod package;
@@ -39,6 +40,8 @@ enum Command {
     Book(book::Arguments),
     /// Run a fuzz target, led by coverage
     Fuzz(fuzz::Arguments),
+    /// Break each limit of a crate in turn, and say which breaks no test notices
+    Break(breaks::Arguments),
     /// Run a command that dies with the process which started it
     #[command(name = bench::child::GUARD, hide = true)]
     Guard(bench::child::GuardArguments),
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         Command::Record(arguments) => record::run(&arguments),
         Command::Book(arguments) => book::run(&arguments),
         Command::Fuzz(arguments) => fuzz::run(&arguments),
+        Command::Break(arguments) => breaks::run(&arguments),
         Command::Guard(arguments) => bench::child::guard(&arguments),
         Command::Sweep(arguments) => bench::work_dir::sweep(&arguments),
         Command::FlowSender(arguments) => bench::flow::nftables::send(&arguments),

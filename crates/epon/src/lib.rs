@@ -18,6 +18,8 @@ use catena_engine::port::PortKind;
 pub mod bit_errors;
 pub mod chunk;
 mod custody;
+#[cfg(test)]
+mod documented;
 pub mod l1sim;
 pub mod line_bits;
 #[cfg(test)]

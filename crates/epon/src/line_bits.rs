@@ -110,4 +110,24 @@ mod tests {
             prop_assert_eq!(bits(&moved), wanted);
         }
     }
+
+    #[test]
+    fn bits_reach_the_end_of_a_line_and_nothing_beyond_it() {
+        let source = [0xff_u8; 9];
+        for from in [0, 3, 8] {
+            let (mut line, count) = ([0_u8; 9], 72 - from);
+            copy_bits(&source, from, &mut line, 0, count);
+            assert_eq!(bits(&line).iter().filter(|bit| **bit).count(), count);
+            move_bits(&mut line, from, 0, count);
+        }
+        for from in [8, 3] {
+            let beyond = 73 - from;
+            let copied = std::panic::catch_unwind(|| {
+                copy_bits(&source, from, &mut [0; 20], 0, beyond);
+            });
+            let moved =
+                std::panic::catch_unwind(|| move_bits(&mut source.clone(), from, 0, beyond));
+            assert!(copied.is_err() && moved.is_err(), "from bit {from}");
+        }
+    }
 }

@@ -213,3 +213,8 @@ fn a_full_buffer_takes_no_bit_more() {
     let counts = counts(&mut bench);
     assert!(counts["bits_inserted"].as_u64() < counts["bits_deleted"].as_u64());
 }
+
+#[test]
+fn settings_that_are_left_out_are_those_of_the_reference() {
+    crate::documented::assert_defaults::<Config>("l1sim", &json!({}));
+}

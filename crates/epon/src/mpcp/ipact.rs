@@ -346,6 +346,14 @@ mod tests {
         assert_eq!(none.limit(0), LIMIT_MIN);
     }
 
+    #[test]
+    fn no_onus_need_no_room_and_more_than_fit_leave_nothing() {
+        let none = Ipact::new(settings(Discipline::Limited, Vec::new()), 0, 500).unwrap();
+        // 125 slots of 500 quanta fill the cycle.
+        assert_eq!(none.efficiency(0), 1.0);
+        assert_eq!((none.efficiency(125), none.efficiency(126)), (0.0, 0.0));
+    }
+
     proptest! {
         #[test]
         fn limits_fit_the_cycle_and_no_grant_exceeds_a_gate(

@@ -71,3 +71,26 @@ impl fmt::Display for Ending {
         f.write_str(self.name())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{ipact, olt, onu, simulate};
+    use crate::documented::{fields_of, fields_shown};
+
+    #[test]
+    fn the_defaults_of_stations_are_those_of_the_page() {
+        let olt = fields_shown(&olt::Params::default());
+        assert_eq!(olt, fields_of("OLT"));
+        let onu = onu::Params::default();
+        let address = format!("address: {},", onu.mac);
+        let shown = [vec![address], fields_shown(&onu)].concat();
+        assert_eq!(shown, fields_of("ONU"));
+        let settings = fields_shown(&ipact::Settings::default());
+        assert_eq!(settings, fields_of("allocation"));
+        assert_eq!(fields_shown(&ipact::Share::default()), fields_of("share"));
+        let scenario = fields_shown(&simulate::Scenario::default());
+        assert_eq!(scenario, fields_of("simulation"));
+        let onu = fields_shown(&simulate::OnuScenario::default());
+        assert_eq!(onu, fields_of("simulated ONU"));
+    }
+}

@@ -44,7 +44,7 @@ pub struct Params {
     pub processing: u32,
     /// How far the OLT's clock may be off its own at an MPCPDU (77.2.2.1: 8 quanta).
     pub drift_max: u32,
-    /// After how long without a GATE it is no longer registered (77.2.2.1: 1 s).
+    /// After how long without a GATE it is no longer registered (77.3.4.1: 1 s).
     pub timeout: u64,
     /// Seed of its random waits.
     pub seed: u64,

@@ -110,3 +110,35 @@ fn a_frame_that_no_chunk_holds_is_refused_and_the_next_one_passes() {
         (2, 1, 1)
     );
 }
+
+#[test]
+fn settings_that_are_left_out_are_those_of_the_reference() {
+    let named = crate::documented::defaults("epon_phy");
+    assert!(named.len() > 6, "{named:?}");
+    for ((role, direction), wrong_here) in [
+        (
+            SENDER,
+            &[
+                "lock_codewords",
+                "loss_codewords",
+                "ber_window",
+                "ber_limit",
+                "ber_withholds",
+            ][..],
+        ),
+        (RECEIVER, &["sync_blocks"]),
+    ] {
+        let left_out = json!({"role": role, "direction": direction});
+        let mut written = left_out.clone();
+        let fits = |name: &String| !wrong_here.contains(&name.as_str());
+        let fitting = named.iter().filter(|(name, _)| fits(name));
+        let fitting = fitting.map(|(name, value)| (name.clone(), value.clone()));
+        written.as_object_mut().unwrap().extend(fitting);
+        let [left_out, written] = [left_out, written].map(|config| Config::parse(&config).unwrap());
+        assert_eq!(left_out.params(), written.params(), "{role} {direction}");
+        assert_eq!(
+            (left_out.pcs, left_out.implementation),
+            (written.pcs, written.implementation)
+        );
+    }
+}

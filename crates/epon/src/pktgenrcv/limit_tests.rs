@@ -173,3 +173,10 @@ fn a_frame_that_fills_a_chunk_to_the_octet_goes_in_it() {
     let counts = LoopBench::new(&port, &[]).run();
     assert_eq!((counts["frames"], counts["chunks"]), (10, 10));
 }
+
+#[test]
+fn settings_that_are_left_out_are_those_of_the_reference() {
+    // Without a rate it is sustained, which has a word of its own.
+    let required = json!({"rate": "sustained"});
+    crate::documented::assert_defaults::<Config>("pktgenrcv", &required);
+}

@@ -385,3 +385,20 @@ fn a_burst_ends_where_its_registration_ends() {
     let (more, _) = pon.nodes[1].emit(64, false);
     assert!(more.is_empty(), "{}", more.len());
 }
+
+#[test]
+fn the_latest_of_all_packets_and_bursts_is_told() {
+    let mut pon = served(1);
+    let now = quanta_at(pon.nodes[0].now);
+    let llid = show(&mut pon.nodes[1])["llid"].as_u64().unwrap() as u16;
+    for quanta in [100_000, 50_000] {
+        let packet = pon_frame((now - quanta) as u32, llid, &frame(1, 7, 100));
+        verdict(&mut pon.nodes[0], PON_INPUT, &packet);
+        assert_eq!(pon.report(0, "late_us_max"), 1_600);
+    }
+    // A turn that comes 1.5 ms after the one before is late for the slot that lay between.
+    pon.run_us(1_500);
+    pon.run_ms(2);
+    let late = pon.report(1, "late_us_max");
+    assert!((20..=1_500).contains(&late), "{late}");
+}

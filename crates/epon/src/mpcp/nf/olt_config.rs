@@ -325,3 +325,39 @@ impl Config {
         (shares, reserved)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_are_left_out_are_those_of_the_reference() {
+        crate::documented::assert_defaults::<Config>("olt_mac", &serde_json::json!({}));
+        let onu = serde_json::json!({"onus": [{"mac": "02:00:00:00:00:01"}]});
+        let config: Config = serde_json::from_value(onu).unwrap();
+        assert_eq!(config.onus[0].weight, 1);
+    }
+
+    #[test]
+    fn settings_become_quanta() {
+        let config: Config = serde_json::from_value(serde_json::json!({})).unwrap();
+        let params = config.params().unwrap();
+        let quanta = [
+            params.guard,
+            u32::from(params.sync_time),
+            u32::from(params.laser_max),
+            u32::from(params.discovery_window),
+            params.cycle_min,
+            params.lead,
+            params.report_margin,
+        ];
+        assert_eq!(quanta, [32, 50, 32, 15_625, 31_250, 62_500, 62_500]);
+        // 20 km there and back, and a margin.
+        assert_eq!(params.rtt_max, 12_242 + 16);
+        assert_eq!(params.dba.cycle_max, 125_000);
+        assert_eq!(
+            (params.discovery_period, params.timeout),
+            (3_125_000, 62_500_000)
+        );
+    }
+}

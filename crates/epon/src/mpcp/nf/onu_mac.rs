@@ -428,3 +428,14 @@ pub const KIND: NfKind = NfKind {
     },
     build: |config, _context| build(config),
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_are_left_out_are_those_of_the_reference() {
+        let required = json!({"mac": "02:00:00:00:01:01"});
+        crate::documented::assert_defaults::<Config>("onu_mac", &required);
+    }
+}

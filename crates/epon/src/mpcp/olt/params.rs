@@ -41,7 +41,7 @@ pub struct Params {
     pub cycle_min: u32,
     /// How far the round trip of an ONU may change between MPCPDUs (77.2.2.1: 12 quanta).
     pub drift_max: u32,
-    /// After how long without an MPCPDU an ONU is no longer registered (77.2.2.1: 1 s).
+    /// After how long without an MPCPDU an ONU is no longer registered (77.3.4.1: 1 s).
     pub timeout: u64,
     /// How long after the end of a slot its REPORT counts as lost.
     pub report_margin: u32,

@@ -57,6 +57,11 @@ mod tests {
     }
 
     #[test]
+    fn counts_that_were_shown_before_the_start_are_over() {
+        assert_eq!(Oscillator::new(SECOND_PS, 0).time_ps(0), 0);
+    }
+
+    #[test]
     fn a_fast_oscillator_gains() {
         let fast = Oscillator::new(0, 100_000);
         assert_eq!(fast.quanta(SECOND_PS), 62_506_250);

@@ -404,3 +404,18 @@ fn what_is_no_packet_or_no_chunk_of_this_direction_is_malformed() {
         assert!(bench.nf().control(&json!("counts")).is_err());
     }
 }
+
+#[test]
+fn settings_that_are_left_out_are_those_of_the_reference() {
+    let params = |more: serde_json::Value| {
+        let mut config = json!({"role": "onu", "direction": "transmit"});
+        config
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        parse_config::<Config>(&config).unwrap().params().unwrap()
+    };
+    let named = crate::documented::defaults("pon_phy");
+    assert!(named.contains_key("sync_blocks"), "{named:?}");
+    assert_eq!(params(json!({})), params(named.into_iter().collect()));
+}
