@@ -6,7 +6,8 @@
 //!
 //! - `generate`: blocks, jumps, and what a function begins and ends with.
 //! - `arithmetic`: numbers. `access`: packets. `registers`: those of flow and program. `checksum`:
-//!   fields that are written, with what covers them. `meter`: rates. All in line. `key`, `plain`: keys.
+//!   fields that are written, with what covers them. `meter`: rates. All in line. `key`, `plain`:
+//!   keys.
 //! - `call`: all other operations, which call [`Env`](catena_flow::program::env::Env).
 //! - `edge`: executable memory and the calls into it and out of it: all `unsafe` of this crate.
 //!

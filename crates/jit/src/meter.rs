@@ -1,8 +1,9 @@
 //! Meters in generated code: what [`catena_flow::meter`] decides, as instructions.
 //!
-//! While a packet's code runs. A meter's terms are constants of the code and its words are values of
-//! the compiler's, so that nothing is called and no word goes through memory. There are no branches:
-//! what a colour changes is chosen by selects, since which it is changes from packet to packet.
+//! While a packet's code runs. A meter's terms are constants of the code and its words are values
+//! of the compiler's, so that nothing is called and no word goes through memory. There are no
+//! branches: what a colour changes is chosen by selects, since which it is changes from packet to
+//! packet.
 
 use catena_flow::meter::{Gcra, SECOND_NS, SrTcm, TrTcm, Window};
 use catena_flow::program::ir::{FlowRegister, MeterKind, Slot, Value as Operand};

@@ -274,8 +274,8 @@ impl Lowering<'_> {
             ("lookup", [_, rest @ ..]) => self.lookup(arguments, rest, at)?,
             ("forget", []) => self.code.op(Op::Forget),
             _ => {
-                let repair = "write output, drop, clone, mirror, emit, notify, encap, decap, lookup \
-                              or forget, with their arguments";
+                let repair = "write output, drop, clone, mirror, emit, notify, encap, decap, \
+                              lookup or forget, with their arguments";
                 return fail(
                     at,
                     format!("there is no statement {name} with these arguments"),

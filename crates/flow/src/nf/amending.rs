@@ -8,8 +8,9 @@ use std::collections::hash_map::Entry::{Occupied, Vacant};
 
 use serde_json::{Map, Value, json};
 
-use super::control::{acts, entries, entry};
+use super::control::{acts, entry};
 use super::planned::plan;
+use super::request::entries;
 use crate::program::table::{Pattern, TableEntry, TableShape};
 
 /// See [`Amend`](catena_engine::nf::Amend).

@@ -25,6 +25,7 @@ use serde_json::{Value, json};
 use super::flows;
 use super::interface::Interface;
 use super::planned::{Engine, Planned, config_errors, load};
+use super::request::entries;
 use super::sharding::GLOBAL_COUNT_SHOWN;
 use crate::efsm::{Document, compile};
 use crate::program::entries::{Change, Tables};
@@ -469,15 +470,6 @@ fn table(tables: &[MatchTable], name: &str) -> Result<usize, String> {
         let names: Vec<&str> = tables.iter().map(|table| &*table.shape().name).collect();
         format!("there is no table {name}; there are: {}", names.join(", "))
     })
-}
-
-/// The entries that a request sets or removes: those of its list, or the one that it says itself.
-pub(super) fn entries(request: &Value) -> Result<std::slice::Iter<'_, Value>, String> {
-    match request.get("entries") {
-        None => Ok(std::slice::from_ref(request).iter()),
-        Some(Value::Array(entries)) => Ok(entries.iter()),
-        Some(_) => Err("entries are a list, each with its key".to_owned()),
-    }
 }
 
 /// An entry of a request: patterns and data as in a program.

@@ -15,7 +15,7 @@
 use catena_shm::state::StateWords;
 use serde_json::{Map, Value, json};
 
-use super::control::entries;
+use super::request::entries;
 use crate::efsm::pattern;
 use crate::program::env::FlowWords;
 use crate::program::ir::{Element, Flows, KeyPart, Width};

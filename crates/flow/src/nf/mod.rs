@@ -29,6 +29,7 @@ mod flows;
 mod interface;
 mod moving;
 mod planned;
+mod request;
 mod sharding;
 #[cfg(test)]
 mod sharding_tests;

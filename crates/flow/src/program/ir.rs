@@ -154,8 +154,8 @@ pub struct Flows {
     pub states: Vec<String>,
     /// When an entry ends for which no code has set it.
     pub timeouts: Timeouts,
-    /// When a flow's time in a state is over, by label, for flows that are set from outside; none: as
-    /// above.
+    /// When a flow's time in a state is over, by label, for flows that are set from outside; none:
+    /// as above.
     pub state_timeouts: Vec<Timeouts>,
     /// What happens to a new flow when the table is full.
     pub when_full: WhenFull,

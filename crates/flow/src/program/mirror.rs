@@ -5,10 +5,7 @@
 //! nothing keep nothing. A copy waits with packets of the program's own making
 //! ([`queue`](super::queue)), since links may have no room for it.
 
-use crate::Memory;
 use crate::table::lookup::BURST_MAX;
-
-use super::run::Running;
 
 /// Bytes of a packet that is mirrored, at most: a jumbo frame with tags. Copies of longer ones are
 /// lost, and counted.
@@ -55,7 +52,7 @@ impl Arrived {
     }
 
     /// Packet `index`, if it was kept.
-    fn get(&self, index: usize) -> Option<&[u8]> {
+    pub(super) fn get(&self, index: usize) -> Option<&[u8]> {
         let end = *self.ends.get(index)?;
         let start = match index.checked_sub(1) {
             Some(before) => *self.ends.get(before)?,
@@ -64,26 +61,5 @@ impl Arrived {
         self.bytes
             .get(start..end)
             .filter(|packet| !packet.is_empty())
-    }
-}
-
-impl<M: Memory> Running<M> {
-    /// Sends copies of packet `index` as it came to outputs, a bit for each, that have got none.
-    #[cold]
-    pub(super) fn mirror(&mut self, index: usize, outputs: u64) {
-        let packet = &mut self.packets[index];
-        let mut left = outputs & !packet.mirrors;
-        packet.mirrors |= outputs;
-        while left != 0 {
-            let output = left.trailing_zeros() as u8;
-            left &= left - 1;
-            match self.loaded.arrived.get(index) {
-                Some(bytes) => {
-                    self.emissions
-                        .push(output, bytes.len(), |to| to.copy_from_slice(bytes));
-                }
-                None => self.emissions.lost += 1,
-            }
-        }
     }
 }

@@ -13,8 +13,8 @@
 //! - [`layout`]: where state lies. [`run`]: bursts, flows and their ends. [`outside`]: flows that
 //!   somebody sets.
 //! - [`keys`]: keys alone, for whoever sends to shards.
-//! - [`mirror`]: packets as they came. [`queue`]: what waits to be sent or told. [`trace`], [`value`], [`kind`]: what
-//!   one packet went through, and how values print.
+//! - [`mirror`]: packets as they came. [`queue`]: what waits to be sent or told. [`trace`],
+//!   [`value`], [`kind`]: what one packet went through, and how values print.
 //!
 //! # Writing a backend
 //!

@@ -483,6 +483,25 @@ impl<M: Memory> Running<M> {
         exit
     }
 
+    /// Sends copies of packet `index` as it came to outputs, a bit for each, that have got none.
+    #[cold]
+    pub(super) fn mirror(&mut self, index: usize, outputs: u64) {
+        let packet = &mut self.packets[index];
+        let mut left = outputs & !packet.mirrors;
+        packet.mirrors |= outputs;
+        while left != 0 {
+            let output = left.trailing_zeros() as u8;
+            left &= left - 1;
+            match self.loaded.arrived.get(index) {
+                Some(bytes) => {
+                    self.emissions
+                        .push(output, bytes.len(), |to| to.copy_from_slice(bytes));
+                }
+                None => self.emissions.lost += 1,
+            }
+        }
+    }
+
     /// What becomes of packet `index`, and the outputs that get a copy, a bit for each.
     pub fn decision(&self, index: usize) -> (Decision, u64) {
         let packet = &self.packets[index];

@@ -10,7 +10,7 @@ outputs: [out, tap, other]
 elements:
   - name: change
     transitions:
-      - do: [ipv4.ttl = 9, "encap(vlan, 3, 77)"]
+      - do: [ipv4.ttl = 9, "encap(vlan, 3, 77)", mirror(tap) if udp.dst_port == 53]
   - name: copy
     key: [ipv4.src]
     registers: { seen: 8 }
