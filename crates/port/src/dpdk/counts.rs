@@ -21,6 +21,7 @@ pub(super) const COUNTERS: &[&str] = &[
     "ring_full",
     "bad_sum",
     "lost_buffers",
+    "peer_faults",
     "refused",
     "device_missed",
     "device_rx_errors",
@@ -66,6 +67,7 @@ impl Counts {
             ("ring_full", counts.ring_full),
             ("bad_sum", counts.bad_sum),
             ("lost_buffers", counts.lost_buffers),
+            ("peer_faults", device.peer_faults),
             ("refused", lending.refused + device.refused),
             ("device_missed", device.missed),
             ("device_rx_errors", device.rx_errors),
@@ -87,6 +89,7 @@ impl State {
             too_long: self.too_long + other.too_long,
             copied_packets: self.copied_packets + other.copied_packets,
             copied_bytes: self.copied_bytes + other.copied_bytes,
+            peer_faults: self.peer_faults + other.peer_faults,
             ..*other
         }
     }

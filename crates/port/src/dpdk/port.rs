@@ -167,7 +167,8 @@ impl DpdkPort {
         };
         let state = device.state();
         let lost = self.lending.posted().saturating_sub(state.empty);
-        if lost > 0 && self.settings.device.driver.is_some() {
+        let is_card = self.settings.device.driver.is_none();
+        if !is_card && (lost > 0 || state.has_fallen != 0) {
             self.recall(lost);
         }
         let is_up = self.runs && state.is_up != 0;
@@ -187,7 +188,8 @@ impl DpdkPort {
         }
     }
 
-    /// The device has lost buffers: it is given others, and what it had comes home.
+    /// The device has lost buffers, or has fallen over its peer: it is given others, and what it had
+    /// comes home.
     #[cold]
     fn recall(&mut self, lost: u32) {
         self.counts.lost_buffers += u64::from(lost);

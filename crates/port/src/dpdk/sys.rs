@@ -113,12 +113,16 @@ pub(super) struct State {
     pub(super) too_long: u64,
     pub(super) copied_packets: u64,
     pub(super) copied_bytes: u64,
+    /// Times that its peer had DPDK go where no memory is.
+    pub(super) peer_faults: u64,
     pub(super) is_up: u32,
     pub(super) is_removed: u32,
     pub(super) queues: u32,
     pub(super) mbits: u32,
     /// Buffers to receive in that it has.
     pub(super) empty: u32,
+    /// Nothing passes until it is recalled.
+    pub(super) has_fallen: u32,
 }
 
 /// `struct catena_dpdk`.

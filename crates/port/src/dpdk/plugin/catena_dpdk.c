@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -113,11 +114,13 @@ struct catena_dpdk_slot {
 struct catena_dpdk_state {
 	uint64_t missed, rx_errors, tx_errors, no_buffer; /* the device counts */
 	uint64_t refused, too_long, copied_packets, copied_bytes; /* the plug-in counts */
+	uint64_t peer_faults; /* times that its peer had DPDK go where no memory is */
 	uint32_t is_up;
 	uint32_t is_removed;
 	uint32_t queues;
 	uint32_t mbits;
-	uint32_t empty; /* buffers to receive in that it has */
+	uint32_t empty;	     /* buffers to receive in that it has */
+	uint32_t has_fallen; /* nothing passes until it is recalled */
 };
 
 struct catena_dpdk {
@@ -141,6 +144,7 @@ struct catena_dpdk {
 struct device {
 	uint16_t id;
 	bool copies, checks, has_begun, is_shown, stays;
+	bool may_fall, has_fallen, must_stop; /* see `fall` */
 	uint16_t rx_queues, tx_queues, rx_next, tx_next;
 	struct catena_dpdk_rule *rules;
 	uint32_t rule_count, rss;
@@ -157,7 +161,7 @@ struct device {
 	pthread_t owner;	      /* whoever called last */
 	rte_spinlock_t lock;	      /* of what others give back */
 	uint32_t *others, others_count;
-	uint64_t refused, too_long, copied_packets, copied_bytes;
+	uint64_t refused, too_long, copied_packets, copied_bytes, peer_faults;
 };
 
 /* What the mempool library hands us while it makes a pool. */
@@ -444,6 +448,83 @@ static void enter(struct device *d)
 			pthread_setspecific(lcore_key, &has_tried);
 	}
 	d->owner = pthread_self();
+}
+
+/* ---- a peer's memory that is not there ---- */
+
+/* DPDK's memif goes where its peer's descriptors say, and unmaps the peer's memory in another thread.
+ * A thread that falls there leaves the driver by this way; it holds no lock of it, and buffers that
+ * it leaves behind are recalled. */
+static __thread sigjmp_buf *volatile way_out;
+static struct sigaction usual[2]; /* of SIGSEGV and SIGBUS */
+
+static void on_fault(int number, siginfo_t *info, void *context)
+{
+	(void)context;
+	/* By the kernel; what somebody has sent is not about memory. */
+	if (way_out != NULL && info->si_code > 0)
+		siglongjmp(*way_out, 1);
+	/* Then it happens again, as if nobody had looked. */
+	(void)sigaction(number, &usual[number == SIGBUS], NULL);
+}
+
+/* Under `start_lock`. */
+static void watch_faults(void)
+{
+	static bool is_watching;
+	struct sigaction action = {.sa_sigaction = on_fault,
+				   .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+	if (is_watching)
+		return;
+	is_watching = true;
+	sigemptyset(&action.sa_mask);
+	(void)sigaction(SIGSEGV, &action, &usual[0]);
+	(void)sigaction(SIGBUS, &action, &usual[1]);
+}
+
+/* Of a link that is down already, DPDK takes the memory away by itself. */
+static void fall(struct device *d)
+{
+	struct rte_eth_link link = {0};
+	way_out = NULL;
+	d->peer_faults++;
+	d->has_fallen = true;
+	d->must_stop = rte_eth_link_get_nowait(d->id, &link) == 0 && link.link_status;
+}
+
+static uint16_t rx_burst(struct device *d, uint16_t q, struct rte_mbuf **burst, uint16_t most)
+{
+	sigjmp_buf out;
+	if (!d->may_fall)
+		return rte_eth_rx_burst(d->id, q, burst, most);
+	if (d->has_fallen)
+		return 0;
+	if (sigsetjmp(out, 0) != 0) {
+		fall(d);
+		return 0;
+	}
+	way_out = &out;
+	uint16_t n = rte_eth_rx_burst(d->id, q, burst, most);
+	way_out = NULL;
+	return n;
+}
+
+/* Where it falls, all are taken: nobody knows how many were. */
+static uint16_t tx_burst(struct device *d, struct rte_mbuf **burst, uint16_t count)
+{
+	sigjmp_buf out;
+	if (!d->may_fall)
+		return rte_eth_tx_burst(d->id, d->tx_next, burst, count);
+	if (d->has_fallen)
+		return 0;
+	if (sigsetjmp(out, 0) != 0) {
+		fall(d);
+		return count;
+	}
+	way_out = &out;
+	uint16_t n = rte_eth_tx_burst(d->id, d->tx_next, burst, count);
+	way_out = NULL;
+	return n;
 }
 
 /* ---- opening and closing ---- */
@@ -825,6 +906,8 @@ static void *open_device(const struct catena_dpdk_device *asked, char *why, size
 	d->log2_stride = (uint32_t)__builtin_ctz(asked->stride);
 	d->copies = asked->copies != 0;
 	d->stays = asked->stays != 0;
+	/* Its packets lie in no lists or locks of DPDK's that it could leave in a mess. */
+	d->may_fall = strcmp(asked->driver, "net_memif") == 0 && !d->copies;
 	rte_spinlock_init(&d->lock);
 	d->header = calloc(d->buffers, sizeof(*d->header));
 	d->ready = calloc(d->buffers, sizeof(uint32_t));
@@ -843,6 +926,8 @@ static void *open_device(const struct catena_dpdk_device *asked, char *why, size
 	pthread_mutex_lock(&start_lock);
 	log_forget();
 	enter(d);
+	if (d->may_fall)
+		watch_faults();
 	if (asked->driver[0] != 0) {
 		snprintf(library, sizeof(library), "rte_%s", asked->driver);
 		has_driver = load(library);
@@ -950,7 +1035,7 @@ static uint32_t rx_queue(struct device *d, uint16_t q, struct catena_dpdk_slot *
 	 * or for none. A card has its own. */
 	if (!d->is_shown)
 		most = RTE_MIN(most, d->ready_count);
-	uint16_t n = rte_eth_rx_burst(d->id, q, burst, (uint16_t)most);
+	uint16_t n = rx_burst(d, q, burst, (uint16_t)most);
 	for (uint16_t i = 0; i < n; i++) {
 		struct rte_mbuf *m = burst[i];
 		struct catena_dpdk_slot *slot = &slots[filled];
@@ -1036,7 +1121,7 @@ static uint32_t tx(void *device, struct catena_dpdk_slot *slots, uint32_t count)
 		       (not_sent = to_send(d, &slots[sent + n], &burst[n])) == 0)
 			n++;
 		if (n > 0)
-			taken = rte_eth_tx_burst(d->id, d->tx_next, burst, n);
+			taken = tx_burst(d, burst, n);
 		for (uint16_t i = taken; i < n && d->copies; i++)
 			rte_pktmbuf_free(burst[i]);
 		for (uint16_t i = 0; i < taken && d->copies; i++)
@@ -1076,6 +1161,11 @@ static void recall(void *device)
 {
 	struct device *d = device;
 	enter(d);
+	if (d->has_fallen && d->must_stop) {
+		(void)rte_eth_dev_stop(d->id);
+		(void)rte_eth_dev_start(d->id);
+	}
+	d->has_fallen = d->must_stop = false;
 	rte_spinlock_lock(&d->lock);
 	d->others_count = 0;
 	rte_spinlock_unlock(&d->lock);
@@ -1090,7 +1180,10 @@ static void look(void *device, struct catena_dpdk_state *state)
 	struct rte_eth_link link = {0};
 	struct rte_eth_stats stats = {0};
 	enter(d);
-	state->is_up = rte_eth_link_get_nowait(d->id, &link) == 0 && link.link_status;
+	state->is_up = !d->has_fallen && rte_eth_link_get_nowait(d->id, &link) == 0 &&
+		       link.link_status;
+	state->has_fallen = d->has_fallen;
+	state->peer_faults = d->peer_faults;
 	state->mbits = link.link_speed;
 	state->is_removed = rte_eth_dev_is_removed(d->id) == 1;
 	state->queues = d->rx_queues;
