@@ -192,7 +192,10 @@ fn a_memif_whose_memory_is_not_there_is_hung_up_on() {
         let peer = connected(|| honest(&socket));
         write(&peer);
         let falls = !outlives(what, &peer);
-        println!("  {what}: {}", if falls { "hung up on" } else { "it went on" });
+        println!(
+            "  {what}: {}",
+            if falls { "hung up on" } else { "it went on" }
+        );
         drop(peer);
         is_served(what, &chain, || honest(&socket));
     }

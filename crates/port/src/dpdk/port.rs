@@ -188,8 +188,8 @@ impl DpdkPort {
         }
     }
 
-    /// The device has lost buffers, or has fallen over its peer: it is given others, and what it had
-    /// comes home.
+    /// The device has lost buffers, or has fallen over its peer: it is given others, and what it
+    /// had comes home.
     #[cold]
     fn recall(&mut self, lost: u32) {
         self.counts.lost_buffers += u64::from(lost);
