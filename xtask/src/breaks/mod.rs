@@ -3,52 +3,26 @@
 //!
 //! All of it happens in a copy of the tree, in a folder that goes with the command. Breaks that
 //! change nothing are in the crate's page of limits, each with its reason, and are not held against
-//! the tests. Tests are quick or slow by what they take unbroken, one behind the other; slow ones run
-//! on what the quick ones do not notice.
+//! the tests. Tests are quick or slow by what they take unbroken, one behind the other; slow ones
+//! run on what the quick ones do not notice.
 //!
 //! SPDX-License-Identifier: Apache-2.0
 
+mod arguments;
 mod find;
 mod tokens;
 mod trial;
 
 use std::collections::BTreeSet;
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::json;
 
 use crate::image;
+pub(crate) use arguments::Arguments;
 use find::Place;
 use trial::{Outcome, Tree};
-
-/// What to break.
-#[derive(clap::Args, Debug)]
-pub(crate) struct Arguments {
-    /// Crate, as its folder is called
-    name: String,
-    /// Only breaks whose line in the list holds this
-    #[arg(long, value_name = "TEXT")]
-    only: Option<String>,
-    /// Leave out what is built alone: constants, and what must be constant
-    #[arg(long)]
-    switched: bool,
-    /// List all breaks, and try none
-    #[arg(long)]
-    list: bool,
-    /// Build there and leave it, so that the next time is quicker; without it, nothing is left
-    #[arg(long, value_name = "FOLDER")]
-    target_dir: Option<PathBuf>,
-    /// Command in front of each run of tests, like "nice -n 19"
-    #[arg(long, value_name = "COMMAND", default_value = "")]
-    under: String,
-    /// Tests that take longer than this are slow
-    #[arg(long, value_name = "MS", default_value_t = 500)]
-    quick_ms: u64,
-    /// Write what became of each break to this file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-}
 
 /// A break, as it is listed.
 struct Break<'a> {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::Arguments;
+use super::arguments::Arguments;
 use super::find::{self, Place};
 use crate::bench::child::Guarded;
 use crate::bench::work_dir::WorkDir;

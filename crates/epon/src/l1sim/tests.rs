@@ -178,8 +178,8 @@ fn wrong_settings_are_refused_with_a_repair() {
 fn settings_have_limits_on_either_side() {
     let is_right = |config: &Value| NfBench::new(&KIND, config, &["out"]).is_ok();
     for (right, wrong) in [
-        (json!({"ber": 0.5}), json!({"ber": 0.500_001})),
-        (json!({"slips": 0}), json!({"slips": -1e-9})),
+        (json!({"ber": 0.5}), json!({"ber": 0.5_f64.next_up()})),
+        (json!({"slips": 0}), json!({"slips": 0_f64.next_down()})),
         (
             json!({"error_bursts": {"rate": 0.5, "bits": 1_000_000}}),
             json!({"error_bursts": {"rate": 0.5, "bits": 1_000_001}}),

@@ -359,5 +359,8 @@ mod tests {
             (params.discovery_period, params.timeout),
             (3_125_000, 62_500_000)
         );
+        // Where links add nothing a REPORT has its time still.
+        let config: Config = serde_json::from_value(serde_json::json!({"lead": "0us"})).unwrap();
+        assert_eq!(config.params().unwrap().report_margin, 625);
     }
 }

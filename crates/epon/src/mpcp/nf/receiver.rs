@@ -163,7 +163,8 @@ mod tests {
         assert!(!receiver.hear(1, 1_010, 1_020), "its own");
         assert!(receiver.hear(4, 1_199, 1_250) && receiver.hear(4, 800, 901));
         let mut receiver = Receiver::new();
-        receiver.hear(1, 0, 100);
+        receiver.hear(1, 0, 50);
+        receiver.hear(1, 50, 100);
         receiver.hear(1, 100 + JOIN, 200);
         assert_eq!(receiver.bursts.len(), 1);
         receiver.hear(1, 200 + JOIN + 1, 300);

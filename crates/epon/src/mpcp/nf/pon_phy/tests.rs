@@ -259,6 +259,12 @@ fn sync_time_and_delay_bound_are_settings_of_an_onu_that_sends() {
     let with = |key: &str, value: u16| json!({"role": "onu", "direction": "transmit", key: value});
     assert_eq!(length(with("sync_blocks", 124)), base + 60 * 66);
     assert_eq!(length(with("delay_bound", 200)), base + 5 * 2046);
+    for (key, most) in [("sync_blocks", 1024), ("delay_bound", 4096)] {
+        for value in [1, most] {
+            let right = with(key, value);
+            assert!(NfBench::new(&KIND, &right, &["out"]).is_ok(), "{right}");
+        }
+    }
     for wrong in [
         with("sync_blocks", 0),
         with("sync_blocks", 1025),
@@ -418,4 +424,46 @@ fn settings_that_are_left_out_are_those_of_the_reference() {
     let named = crate::documented::defaults("pon_phy");
     assert!(named.contains_key("sync_blocks"), "{named:?}");
     assert_eq!(params(json!({})), params(named.into_iter().collect()));
+}
+
+#[test]
+fn a_frame_downstream_is_whole_in_its_chunk_whatever_its_length() {
+    let (mut olt, mut onu) = (phy("olt", "transmit"), phy("onu", "receive"));
+    for number in 0..500_u32 {
+        // The first ones make lock.
+        let len = 60 + number.saturating_sub(20) as usize;
+        let frame = frame(1, number, len);
+        let mut bytes = vec![0; PON_HEADER_LEN + len];
+        let instant = 1000 * number;
+        write_frame(&mut bytes, (instant, BROADCAST | MODE), (&frame, &[]));
+        let packet = Emitted {
+            output: 0,
+            bytes,
+            tag: 0,
+        };
+        let chunks = pass(&mut olt, &[packet]);
+        let back = pass(&mut onu, &chunks);
+        if number >= 20 {
+            assert_eq!(instants(&back), [instant], "{len} octets");
+        }
+    }
+}
+
+#[test]
+fn the_longest_burst_has_room_for_one_codeword_behind_it() {
+    let mut onu = phy("onu", "transmit");
+    let mut longest = 0;
+    // 144 frames of 1500 octets, and one that makes 1,020 to 1,023 codewords.
+    for (number, codewords) in (1_020..1_024).enumerate() {
+        let tail = codewords * 216 - 16 - 144 * 1_524 - 24 - 20;
+        let lens = [vec![1_500; 144], vec![tail]].concat();
+        let first = (number as u32 + 1) << 24;
+        for chunk in pass(&mut onu, &burst(5, first, &lens)) {
+            let header = Header::parse(&chunk.bytes).unwrap();
+            // Sync pattern, delimiter and terminator are 68 blocks.
+            longest = longest.max((header.count / 66 - 68) / 31);
+        }
+    }
+    assert_eq!(longest, 1_021);
+    assert_eq!(counter(&mut onu, "bursts_cut"), 2);
 }
