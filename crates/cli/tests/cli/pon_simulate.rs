@@ -87,3 +87,27 @@ fn sync_and_laser_times_take_their_part_of_the_line() {
     assert!(granted(&["--sync", "8000"]) > base + 0.05);
     assert!(granted(&["--laser", "4080"]) > base + 0.05);
 }
+
+/// Goal: near saturation no backlog of discovery is counted. Method: an independent model of the
+/// same PON and load gives a mean of 1,110 us; with that backlog it was 4,200.
+#[test]
+fn near_saturation_delay_is_that_of_an_independent_model() {
+    let place = Place::new();
+    let load = ["--traffic", "poisson", "--load", "0.94"];
+    let whole = [
+        "pon",
+        "simulate",
+        "--onus",
+        "16",
+        "--seconds",
+        "0.2",
+        "--json",
+    ];
+    let told = place.catena(&[&whole[..], &load].concat());
+    let told = told.assert_code(0).json()["loads"][0].clone();
+    let number = |key: &str| told[key].as_f64().unwrap();
+    let mean = told["delay"]["mean_us"].as_f64().unwrap();
+    assert!((1_000.0..1_220.0).contains(&mean), "{mean} us");
+    let (carried, offered) = (number("utilisation"), number("offered_load"));
+    assert!((carried - offered).abs() < 0.003, "{carried} of {offered}");
+}
