@@ -113,10 +113,10 @@ impl Collector {
                     8 => flow.src = Ipv4Addr::from_bits(value as u32).to_string(),
                     12 => flow.dst = Ipv4Addr::from_bits(value as u32).to_string(),
                     27 => {
-                        flow.src = Ipv6Addr::from(<[u8; 16]>::try_from(bytes).unwrap()).to_string()
+                        flow.src = Ipv6Addr::from(<[u8; 16]>::try_from(bytes).unwrap()).to_string();
                     }
                     28 => {
-                        flow.dst = Ipv6Addr::from(<[u8; 16]>::try_from(bytes).unwrap()).to_string()
+                        flow.dst = Ipv6Addr::from(<[u8; 16]>::try_from(bytes).unwrap()).to_string();
                     }
                     7 => flow.ports.0 = value as u16,
                     11 => flow.ports.1 = value as u16,
