@@ -6,6 +6,7 @@
 
 pub mod bundle;
 pub mod flow;
+pub mod ipfix;
 pub mod jit;
 pub mod nat44;
 pub mod pcs;

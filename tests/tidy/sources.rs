@@ -318,7 +318,11 @@ const TIMELESS: &[&str] = &[
     "crates/wire/src/",
 ];
 /// A port among them, which stamps what it sends, and what is read when an NF is built.
-const TIMED: &[&str] = &["crates/epon/src/pktgenrcv/", "crates/upf/src/nf/clocks.rs"];
+const TIMED: &[&str] = &[
+    "crates/epon/src/pktgenrcv/",
+    "crates/flow/src/ipfix/clocks.rs",
+    "crates/upf/src/nf/clocks.rs",
+];
 /// How a clock is read.
 const CLOCKS: &[&str] = &[
     "Instant::now(",

@@ -72,7 +72,7 @@
 
 //! - [`program`], [`efsm`], [`nf`]: programs over tables, documents of them, and the NF `flow`;
 //!   [`simulate`]: a program beside any chain; [`packet_test`]: test files for one.
-//! - [`nat44`]: the NF of that name, NAPT for IPv4.
+//! - [`nat44`], [`ipfix`]: the NFs of these names: NAPT for IPv4, and telemetry of flows.
 
 #![forbid(unsafe_code)]
 
@@ -87,6 +87,7 @@ mod counters;
 pub mod efsm;
 mod flow;
 mod hash;
+pub mod ipfix;
 mod memory;
 pub mod meter;
 pub mod nat44;
@@ -104,7 +105,7 @@ mod wheel;
 mod tests;
 
 /// Every NF of this crate.
-pub const NFS: &[&NfKind] = &[&nf::KIND, &nat44::KIND];
+pub const NFS: &[&NfKind] = &[&nf::KIND, &nat44::KIND, &ipfix::KIND];
 
 pub use counters::Counters;
 pub use flow::{Entry, Flow, Record};

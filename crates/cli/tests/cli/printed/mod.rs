@@ -28,6 +28,7 @@ const PAGES: &[&str] = &[
     "docs/guide/flow.md",
     "docs/guide/getting-started.md",
     "docs/guide/install.md",
+    "docs/guide/ipfix.md",
     "docs/guide/measuring.md",
     "docs/guide/nat44.md",
     "docs/guide/pcs.md",
