@@ -149,8 +149,8 @@ const BANNED: &[Banned] = &[
     },
     Banned {
         word: "thread::sleep",
-        // The interval of a sample, and of a file; a pause when no descriptor is free; other processes' state; a
-        // kernel that cannot wait on several words.
+        // The interval of a sample, and of a file; a pause when no descriptor is free; other
+        // processes' state; a kernel that cannot wait on several words.
         allowed_in: &[
             "xtask/src/bench/",
             "crates/shm/src/bell.rs",

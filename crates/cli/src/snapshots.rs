@@ -5,8 +5,9 @@
 //! itself when it begins with nothing. Limits: the file is as old as `every`; what fails is told
 //! once, until it succeeds again; a chain that is changed goes on as it was started.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -111,7 +112,10 @@ fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut new = file.as_os_str().to_owned();
     new.push(".new");
     let new = PathBuf::from(new);
-    let mut written = File::create(&new)?;
+    // Whom a UPF serves is nobody else's concern.
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    let mut written = options.open(&new)?;
     written.write_all(bytes)?;
     written.sync_all()?;
     std::fs::rename(&new, file)?;

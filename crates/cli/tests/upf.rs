@@ -4,6 +4,7 @@
 mod support;
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -127,6 +128,8 @@ fn a_snapshot_keeps_sessions_where_nothing_else_is_left() {
         let _ = std::fs::remove_file(&file);
         first.until("the file is written", |_| file.exists());
     }
+    let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "nobody else reads it");
     first.stop();
     let down = down.replace("session: 1,", "session: 1, ue: 10.45.0.1,");
     let second = begin(&format!("{head}{down}"));

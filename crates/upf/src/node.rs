@@ -42,6 +42,7 @@ pub fn features() -> UpFunctionFeatures {
         | UpFunctionFeatures::SSET
         | UpFunctionFeatures::MPAS
         | UpFunctionFeatures::CIOT
+        | UpFunctionFeatures::TREU
 }
 
 /// Writes a message.

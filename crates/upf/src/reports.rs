@@ -9,7 +9,8 @@ use std::net::IpAddr;
 
 use catena_wire::pfcp::value::address::FTeid;
 use catena_wire::pfcp::value::flags::{
-    ReportType, ReportingTriggers, SessionReportResponseFlags, UsageInformation, UsageReportTrigger,
+    ApplyAction, ReportType, ReportingTriggers, SessionReportResponseFlags, UsageInformation,
+    UsageReportTrigger,
 };
 use catena_wire::pfcp::value::node::DownlinkDataServiceInformation;
 use catena_wire::pfcp::value::usage::VolumeMeasurement;
@@ -317,10 +318,24 @@ impl Upf {
     pub(crate) fn notify_delayed(&mut self, now_ns: u64) {
         while let Some(one) = self.delayed.due(now_ns) {
             let is_there = self.store.slot_of(one.seid) == Some(one.slot);
-            if is_there && self.holding.contains(&one.slot) {
+            if is_there && self.is_to_be_paged(one.slot, one.pdr_id) {
                 self.report_downlink_data(one.slot, one.pdr_id, one.qfi, now_ns);
             }
         }
+    }
+
+    /// Whether packets of a session are held, and its rules still want its SMF to know of those of
+    /// a PDR.
+    fn is_to_be_paged(&self, slot: u32, pdr_id: u16) -> bool {
+        let session = self.store.session(slot);
+        self.holding.contains(&slot)
+            && session.is_some_and(|session| {
+                let mut pdrs = session.pdrs.iter().map(|one| &one.pdr);
+                let pdr = pdrs.find(|pdr| pdr.id == pdr_id);
+                let mut fars = session.fars.iter();
+                let far = pdr.and_then(|pdr| fars.find(|far| far.id == pdr.far_id));
+                far.is_some_and(|far| far.does(ApplyAction::BUFF | ApplyAction::NOCP))
+            })
     }
 
     /// No packet of a session is held any more.

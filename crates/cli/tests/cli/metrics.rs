@@ -205,6 +205,90 @@ fn a_running_chain_is_scraped() {
     place.assert_nothing_left();
 }
 
+/// A UPF is asked for what passed by network instance and slice; each shard has samples of its own.
+#[test]
+fn a_upfs_network_instances_and_slices_are_scraped() {
+    for shards in [1, 2] {
+        let place = Place::new();
+        place.write("scenario.yaml", UPF_SCENARIO);
+        let chain = UPF_CHAIN.replace("SHARDS", &shards.to_string());
+        let file = place.write("upf.yaml", chain);
+        let file = file.to_string_lossy().into_owned();
+        let running = place.start("upf", &["--metrics", "127.0.0.1:0", "--json", &file]);
+        let url = url(&place);
+        let samples = until("the packets are told", || {
+            let (_, samples) = parse(&get(&url).1);
+            let has_passed = samples.iter().any(|sample| {
+                sample.name == "catena_upf_instance_packets_total" && sample.value == 3.0
+            });
+            has_passed.then_some(samples)
+        });
+        let of = |name: &str, label: (&str, &str), direction: Option<&str>| {
+            let its = samples.iter().filter(|sample| {
+                let labels = &sample.labels;
+                sample.name == name
+                    && labels[label.0] == label.1
+                    && direction.is_none_or(|direction| labels["direction"] == direction)
+            });
+            its.map(|sample| sample.value).sum::<f64>()
+        };
+        let internet = ("network_instance", "internet");
+        let bytes = "catena_upf_instance_bytes_total";
+        assert_eq!(of(bytes, internet, Some("uplink")), 300.0);
+        assert_eq!(of(bytes, internet, Some("downlink")), 0.0);
+        let slice = ("slice", "1-0000a1");
+        let packets = "catena_upf_slice_packets_total";
+        assert_eq!(of(packets, slice, Some("uplink")), 3.0);
+        assert_eq!(of("catena_upf_slice_sessions", slice, None), 1.0);
+        let nodes: BTreeSet<&String> = samples
+            .iter()
+            .filter(|sample| sample.name.starts_with("catena_upf_"))
+            .map(|sample| &sample.labels["node"])
+            .collect();
+        assert_eq!(nodes.len(), shards, "{nodes:?}");
+        place.catena(&["stop"]).assert_code(0);
+        running.end().assert_code(0);
+        place.assert_nothing_left();
+    }
+}
+
+const UPF_CHAIN: &str = "name: upf
+ports:
+  smf: { smf: { scenario: scenario.yaml } }
+nfs:
+  upf:
+    type: upf
+    shards: SHARDS
+    node_id: 10.4.0.1
+    n4: { address: 10.4.0.1 }
+    interfaces:
+      - { name: n3, side: access, address: 10.3.0.1 }
+      - { name: n6, side: core, network_instance: internet }
+    pools: [ { network_instance: internet, v4: 10.45.0.0/16 } ]
+links: [ smf -> upf, upf.n3 -> smf, upf.n4 -> smf, upf.n6 -> smf ]
+";
+
+const UPF_SCENARIO: &str = "about: A session of a slice.
+smf: 10.4.0.2
+n4: 10.4.0.1
+ran: 10.3.0.2
+n3: 10.3.0.1
+host: 203.0.113.9
+steps:
+  - { do: associate, expect: [ answer: {} ] }
+  - do:
+      establish:
+        session: 1
+        slice: [1, 0xa1]
+        pdrs:
+          - { id: 1, precedence: 9, source: access, choose_teid: true, choose_ue: true,
+              removal: 6, far: 1 }
+        fars: [ { id: 1, action: forward, to: core, network_instance: internet } ]
+    expect: [ answer: {} ]
+  - { do: { uplink: { session: 1, count: 3 } }, expect: [ packets: { count: 3 } ] }
+  - { do: { wait: 3600s } }
+";
+
 #[test]
 fn an_address_that_cannot_be_had_is_told_before_anything_starts() {
     let place = Place::new();
