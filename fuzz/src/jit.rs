@@ -9,6 +9,8 @@
 mod parts;
 #[path = "jit/program.rs"]
 mod program;
+#[path = "jit/registers.rs"]
+mod registers;
 #[path = "jit/source.rs"]
 mod source;
 

@@ -25,10 +25,6 @@ const BINARIES: [Binary; 21] = {
         Ne, Lt, Le, LtSigned, LeSigned,
     ]
 };
-const STEPS: [Binary; 9] = {
-    use Binary::*;
-    [Add, Sub, AddSat, SubSat, And, Or, Xor, Min, Max]
-};
 const FACTS: [Fact; 6] = [
     Fact::Now,
     Fact::Len,
@@ -37,8 +33,6 @@ const FACTS: [Fact; 6] = [
     Fact::Found,
     Fact::Full,
 ];
-/// Registers of a flow that meters use, from this one on.
-const METER_REGISTER: u8 = 1;
 
 /// A program that `verify` accepts.
 pub fn program(source: &mut Source<'_>) -> Program {
@@ -209,10 +203,10 @@ fn fill_key(code: &mut Code, present: Slot, slots: &[Slot]) {
 }
 
 /// Writes code.
-struct Writer<'a, 's, 'b> {
-    source: &'a mut Source<'b>,
-    program: &'s Program,
-    flows: Option<&'s Flows>,
+pub(super) struct Writer<'a, 's, 'b> {
+    pub(super) source: &'a mut Source<'b>,
+    pub(super) program: &'s Program,
+    pub(super) flows: Option<&'s Flows>,
     is_pure: bool,
     slots: Vec<Width>,
 }
@@ -294,7 +288,7 @@ impl<'a, 's, 'b> Writer<'a, 's, 'b> {
     }
 
     /// A slot of a width, new if there is none.
-    fn slot(&mut self, width: Width) -> Slot {
+    pub(super) fn slot(&mut self, width: Width) -> Slot {
         let from = self.source.below(self.slots.len().max(1));
         let both = (from..self.slots.len()).chain(0..from);
         let mut found = both.filter(|at| self.slots[*at] == width);
@@ -305,7 +299,7 @@ impl<'a, 's, 'b> Writer<'a, 's, 'b> {
         (self.slots.len() - 1) as Slot
     }
 
-    fn value(&mut self, width: Width) -> Value {
+    pub(super) fn value(&mut self, width: Width) -> Value {
         if self.source.chance(90) {
             Value::Const(self.source.number(width), width)
         } else {
@@ -313,7 +307,7 @@ impl<'a, 's, 'b> Writer<'a, 's, 'b> {
         }
     }
 
-    fn any_value(&mut self) -> Value {
+    pub(super) fn any_value(&mut self) -> Value {
         let width = self.source.one_of(&WIDTHS);
         self.value(width)
     }
@@ -375,7 +369,7 @@ impl<'a, 's, 'b> Writer<'a, 's, 'b> {
         }
     }
 
-    fn binary(&mut self) -> Op {
+    pub(super) fn binary(&mut self) -> Op {
         let op = self.source.one_of(&BINARIES);
         let width = self.source.one_of(&WIDTHS);
         let is_quotient = matches!(op, Binary::Div | Binary::Mod);
@@ -448,7 +442,7 @@ impl<'a, 's, 'b> Writer<'a, 's, 'b> {
         }
     }
 
-    fn field_read(&mut self) -> Op {
+    pub(super) fn field_read(&mut self) -> Op {
         let field = self.field();
         let to = self.slot(field.width);
         Op::Field { to, field }
@@ -488,75 +482,6 @@ impl<'a, 's, 'b> Writer<'a, 's, 'b> {
                         .map(|(_, width)| self.slot(*width))
                         .collect(),
                 }
-            }
-        }
-    }
-
-    fn flow_read(&mut self) -> Op {
-        let Some(flows) = self.flows else {
-            return self.field_read();
-        };
-        let register = self.source.below(flows.registers.len());
-        let to = self.slot(flows.registers[register].width);
-        let register = register as u8;
-        Op::Flow { to, register }
-    }
-
-    fn flow_write(&mut self) -> Op {
-        let Some(flows) = self.flows else {
-            return self.binary();
-        };
-        let register = self.source.below(flows.registers.len());
-        let from = self.value(flows.registers[register].width);
-        let register = register as u8;
-        Op::SetFlow { register, from }
-    }
-
-    /// Charges a meter: most packets are within some burst.
-    fn charge(&mut self) -> Op {
-        if self.flows.is_none() {
-            return self.flow_write();
-        }
-        let cost = match self.source.chance(160) {
-            true => {
-                let cost = self.source.below(3) * self.source.one_of(&[1, 250]);
-                Value::Const(cost as u128, 32)
-            }
-            false => self.value(32),
-        };
-        Op::Meter {
-            to: self.slot(2),
-            meter: self.source.below(self.program.meters.len()) as u16,
-            register: METER_REGISTER,
-            cost,
-            before: self.value(2),
-        }
-    }
-
-    fn global(&mut self) -> Op {
-        let number = self.source.below(self.program.globals.len());
-        let width = self.program.globals[number].width;
-        let global = number as u16;
-        let index = match self.source.chance(180) {
-            true => Value::Const(self.source.below(6) as u128, 8),
-            false => self.any_value(),
-        };
-        match self.source.below(4) {
-            0 => Op::SetGlobal {
-                global,
-                index,
-                from: self.value(width),
-            },
-            1 | 2 => Op::StepGlobal {
-                old: self.slot(width),
-                global,
-                index,
-                op: self.source.one_of(&STEPS),
-                by: self.value(width),
-            },
-            _ => {
-                let to = self.slot(width);
-                Op::Global { to, global, index }
             }
         }
     }

@@ -4,10 +4,10 @@
 //! |---|---|
 //! | `flow.x = ...`, `global.x = ...`, `global.x[i] = ...`, `meta.x = ...` | writes a register |
 //! | `ipv4.dst = ...`, `payload[0:+4] = ...` | writes a field; checksums follow |
-//! | `global.x = global.x + ...`, `meta.x = fetch_add(global.y, ...)` | changes a register in one step (`step`) |
+//! | `global.x = global.x + ...`, `fetch_add(global.y, ...)` | changes one in one step (`step`) |
 //! | `packet[0:+6] = ...` | writes bytes, and no checksum |
 //! | `output(NAME)`, `drop(REASON)` | the packet's verdict; no element further on sees it |
-//! | `clone(NAME)`, `mirror(NAME)` | sends a copy to an output as well: as the packet leaves, as it came |
+//! | `clone(NAME)`, `mirror(NAME)` | sends a copy as well: as the packet leaves, as it came |
 //! | `emit(TEMPLATE, OUTPUT, VALUE, ...)` | sends a packet of the program's own making |
 //! | `notify(EVENT, VALUE, ...)` | tells the control half |
 //! | `encap(TUNNEL, VALUE, ...)`, `decap(TUNNEL)` | puts headers on, takes them off |

@@ -5,7 +5,7 @@
 //!
 //! | request | answer |
 //! |---|---|
-//! | `{"show": "mappings", "from": N}`, `"sessions"`, `"blocks"` | those from place N on, and `next` |
+//! | `{"show": "mappings", "from": N}`, `"sessions"`, `"blocks"` | those from N on, and `next` |
 //! | `{"show": "subscriber", "inside": ADDRESS}` | its blocks and how many sessions it has |
 //! | `{"events": N}` | up to N notes of blocks, which are then gone |
 
