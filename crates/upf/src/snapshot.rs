@@ -119,7 +119,7 @@ fn read(text: &str, settings: &Settings) -> Result<Content, String> {
     let (lines, end) = body.rsplit_once('\n').ok_or_else(damaged)?;
     let parsed = |line: &str| serde_json::from_str::<Value>(line).map_err(|_| damaged());
     let end = parsed(end)?;
-    let sum = number(text[..=lines.len()].as_bytes());
+    let sum = number(&text.as_bytes()[..=lines.len()]);
     let lines: Vec<&str> = lines.split('\n').collect();
     let is_whole = end["end"] == lines.len() && end["sum"] == format!("{sum:016x}");
     let (head, pages) = lines
