@@ -2,6 +2,8 @@
 //! by the command.
 
 mod support;
+#[path = "upf/traffic.rs"]
+mod traffic;
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -424,136 +426,6 @@ fn what_was_recorded_is_not_overwritten_unasked_and_udp_needs_an_address_of_this
         errors.contains("cannot send from 192.0.2.1:8805"),
         "{errors}"
     );
-}
-
-/// Why `examples/upf/run.sh` cannot run here, or the Python with which it can.
-fn python_of_the_gnb() -> Result<PathBuf, String> {
-    if !rustix::process::geteuid().is_root() {
-        return Err("not root".to_owned());
-    }
-    for tool in ["ip", "ss", "ethtool", "ping", "curl", "iperf3"] {
-        if Command::new(tool).arg("--version").output().is_err() {
-            return Err(format!("no {tool}; run tests/setup/netns.sh"));
-        }
-    }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let python = root.join("target/oracles/mobile/bin/python");
-    if !python.exists() {
-        return Err("no scapy; run tests/setup/mobile.sh".to_owned());
-    }
-    let probe = Command::new("unshare").args(["--net", "true"]).output();
-    let has_namespaces = probe.is_ok_and(|output| output.status.success());
-    has_namespaces
-        .then_some(python)
-        .ok_or_else(|| "no network namespaces here".to_owned())
-}
-
-/// What came back of a ping, of how many.
-fn received(text: &str) -> (u64, u64) {
-    let line = text.lines().find(|line| line.contains(" received"));
-    let mut numbers = line.unwrap().split(", ").map(|part| {
-        let digits = part.split(' ').next().unwrap();
-        digits.parse().unwrap_or(0)
-    });
-    let (sent, received) = (numbers.next().unwrap(), numbers.next().unwrap());
-    (received, sent)
-}
-
-/// ping, curl and iperf3 through a UPF. Its gNB is another implementation, its SMF plays over UDP.
-#[test]
-fn real_traffic_passes_while_a_ue_is_paged_moves_and_gets_a_rate() {
-    let python = match python_of_the_gnb() {
-        Ok(python) => python,
-        Err(reason) => {
-            println!(
-                "SKIP real_traffic_passes_while_a_ue_is_paged_moves_and_gets_a_rate: {reason}"
-            );
-            return;
-        }
-    };
-    let results = tempfile::tempdir().unwrap();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let output = Command::new(root.join("examples/upf/run.sh"))
-        .arg(results.path())
-        .env("CATENA", env!("CARGO_BIN_EXE_catena"))
-        .env("PYTHON", python)
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{text}{errors}");
-
-    let read = |name: &str| std::fs::read_to_string(results.path().join(name)).unwrap();
-    let json = |name: &str| serde_json::from_str::<Value>(&read(name)).unwrap();
-    assert_eq!(received(&read("ping.txt")), (5, 5));
-    assert_eq!(received(&read("ping6.txt")), (5, 5));
-    // Held while the UE slept, and none lost when its tunnel moved.
-    assert_eq!(received(&read("paged.txt")), (25, 25));
-    let reports = json("reports.json");
-    let buffer = &reports["buffer"];
-    assert!(number(&buffer["stored"]) >= 1, "{reports}");
-    assert_eq!(
-        number(&buffer["stored"]),
-        number(&buffer["flushed"]),
-        "{reports}"
-    );
-    assert_eq!(read("gnb.log"), "end marker 0x201\n");
-
-    let rate = |name: &str| {
-        let json = json(name);
-        let rate = json.pointer("/end/sum_received/bits_per_second");
-        rate.and_then(Value::as_f64).unwrap()
-    };
-    // scapy is slow, not still.
-    assert!(rate("up.json") > 1e5 && rate("down.json") > 1e5);
-    let limited = rate("limited.json");
-    // Of 4 Mb/s, which count IP and UDP headers, with what the meter lets pass at first.
-    assert!((2.5e6..4.4e6).contains(&limited), "{limited}");
-    let counters = json("counters.json");
-    let mut nodes = counters["nodes"].as_array().unwrap().iter();
-    let upf = nodes.find(|node| node["name"] == "upf").unwrap();
-    assert!(number(&upf["drops"]["rate_exceeded"]) > 100, "{upf}");
-    assert_eq!(number(&upf["counters"]["end_markers"]), 1, "{upf}");
-    let allocated = number(&counters["buffers"]["allocated"]);
-    assert_eq!(number(&counters["buffers"]["free"]), allocated);
-}
-
-/// The same with N6 through a NAT, both ways: the data network has no route to UEs.
-#[test]
-fn real_traffic_passes_a_upf_whose_ues_share_addresses_by_a_nat() {
-    let test = "real_traffic_passes_a_upf_whose_ues_share_addresses_by_a_nat";
-    let python = match python_of_the_gnb() {
-        Ok(python) => python,
-        Err(reason) => {
-            println!("SKIP {test}: {reason}");
-            return;
-        }
-    };
-    let results = tempfile::tempdir().unwrap();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let output = Command::new(root.join("examples/upf/run.sh"))
-        .arg(results.path())
-        .env("CATENA", env!("CARGO_BIN_EXE_catena"))
-        .env("PYTHON", python)
-        .env("NAT", "1")
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{text}{errors}");
-    let read = |name: &str| std::fs::read_to_string(results.path().join(name)).unwrap();
-    assert_eq!(received(&read("ping.txt")), (5, 5));
-    assert_eq!(received(&read("ping6.txt")), (5, 5), "passes as it is");
-    assert!(
-        read("www.log").contains("198.51.100."),
-        "{}",
-        read("www.log")
-    );
-    let counters: Value = serde_json::from_str(&read("counters.json")).unwrap();
-    let nat = node(&counters, "nat");
-    assert!(number(&nat["counters"]["outbound"]) > 100, "{nat}");
-    assert!(number(&nat["counters"]["inbound"]) > 100, "{nat}");
-    support::assert_conserved(&counters);
 }
 
 /// An SMF of others, as they have released it.

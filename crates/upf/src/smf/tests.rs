@@ -192,7 +192,9 @@ fn the_catalogue_has_every_scenario_and_nothing_that_is_not_there() {
         );
     }
     let mut sources = String::new();
-    read_sources(&root.join("src"), &mut sources);
+    for folder in ["src", "../flow/src", "../flow/tests", "../cli/tests/upf"] {
+        read_sources(&root.join(folder), &mut sources);
+    }
     for name in names {
         let is_test = sources.contains(&format!("fn {name}("));
         let is_scenario = scenarios.iter().any(|scenario| scenario == name);

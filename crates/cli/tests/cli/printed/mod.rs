@@ -109,7 +109,7 @@ const ELSEWHERE: &[(&str, &str, &str)] = &[
     ("catena stop fb5g-", FLOWS, "\"stop\""),
     (
         "sudo examples/upf/run.sh",
-        "crates/cli/tests/upf.rs",
+        "crates/cli/tests/upf/traffic.rs",
         "examples/upf/run.sh",
     ),
     ("cd examples/own-nf", OWN_NF, "examples/own-nf"),
