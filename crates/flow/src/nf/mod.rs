@@ -41,8 +41,8 @@ use std::sync::Arc;
 use catena_engine::config::{ConfigError, ConfigErrors};
 use catena_engine::nf::exchange::{DataEnd, exchange};
 use catena_engine::nf::{
-    BuildContext, BuiltNf, Burst, DropReason, Emission, Inputs, Nanos, Nf, NfKind, NfPlan,
-    StatePlan, Verdict as NfVerdict,
+    BuildContext, BuiltNf, Burst, DropReason, Emission, Inputs, Nanos, Nf, NfKind, NfMemory,
+    NfPlan, StatePlan, Verdict as NfVerdict,
 };
 use catena_shm::state::{STATE_LINE_BYTES, StateWords};
 use serde_json::Value;
@@ -148,9 +148,9 @@ fn region(context: &mut BuildContext<'_>, name: &str, words: usize) -> (Arc<Stat
     let state = context.take_state(name);
     let is_taken_over = state.as_ref().is_some_and(|state| state.is_taken_over);
     // Without a supervisor there is nobody who keeps it.
-    let new = || Box::new(vec![0_u8; bytes_of(words)]) as _;
+    let new = || NfMemory::new(bytes_of(words));
     let memory = state.map_or_else(new, |state| state.memory);
-    (Arc::new(StateWords::new(memory)), is_taken_over)
+    (Arc::new(memory.into_words()), is_taken_over)
 }
 
 fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, ConfigErrors> {
