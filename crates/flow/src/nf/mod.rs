@@ -289,11 +289,12 @@ impl Nf for Flows {
         while let Some((output, bytes)) = emissions.first() {
             // What came may be longer than a buffer of this worker's own.
             if !out.can_make(bytes.len()) {
-                emissions.lost += 1;
-            } else if !out.send(output, bytes.len(), 0, |to| to.copy_from_slice(bytes)) {
+                emissions.give_up();
+            } else if out.send(output, bytes.len(), 0, |to| to.copy_from_slice(bytes)) {
+                emissions.pop();
+            } else {
                 break;
             }
-            emissions.pop();
         }
         let next = self.running.next_expiry_ns().map(|at| Nanos(at.max(now.0)));
         if is_behind { Some(now) } else { next }
@@ -342,7 +343,7 @@ impl Nf for Flows {
             sums[4],
             counts.not_stored,
             counts.keyless,
-            self.running.emissions.made,
+            self.running.emissions.sent,
             self.running.emissions.lost,
             self.running.notices.lost,
         ];

@@ -376,6 +376,14 @@ fn packets_that_are_mirrored_leave_as_they_came() {
     let mut bench = NfBench::new(&KIND, &config, &[]).unwrap();
     let frames = [1, 2, 3].map(|src| packet(UDP, (src, 5), (9, 9), 0));
     let frames: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
+    let emitted = |bench: &mut NfBench| {
+        let report = bench.nf().report();
+        report
+            .iter()
+            .find(|(name, _)| *name == "emitted")
+            .unwrap()
+            .1
+    };
     for is_bundle in [false, true] {
         let result = match is_bundle {
             true => bench.process_bundle(&frames),
@@ -383,11 +391,15 @@ fn packets_that_are_mirrored_leave_as_they_came() {
         };
         let all = result.packets.iter().zip(&frames);
         assert!(all.clone().count() == 3 && all.clone().all(|(left, came)| left.bytes != *came));
+        let counted = emitted(&mut bench);
         let (sent, _) = bench.emit(9, false);
         let sent: Vec<_> = sent.iter().map(|one| (one.output, &*one.bytes)).collect();
         let expected: Vec<_> = frames.iter().map(|came| (1, *came)).collect();
-        assert_eq!(sent, expected);
+        // They count where they leave.
+        let before = if is_bundle { 3 } else { 0 };
+        assert_eq!((counted, sent), (before, expected));
     }
+    assert_eq!(emitted(&mut bench), 6);
     assert_eq!(bench.buffers_in_use(), 0);
 }
 
