@@ -28,6 +28,7 @@ mod control;
 mod flows;
 mod interface;
 mod moving;
+mod outside;
 mod planned;
 mod request;
 mod sharding;
@@ -183,7 +184,10 @@ fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, Conf
     let engine = planned.engine;
     let (loaded, notice) = load(planned);
     let elements = loaded.program().elements.len();
-    let tables = Tables::of(loaded.tables());
+    let known = (
+        Tables::of(loaded.tables()),
+        loaded.program().elements.clone(),
+    );
     let emits = loaded.program().makes_packets();
     let (to_data, data) = exchange(EXCHANGE_CAPACITY);
     let nf = Flows {
@@ -191,9 +195,9 @@ fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, Conf
         elements,
         emits,
         data,
-        control: control::Answers::new(context.shard_count > 1),
+        control: control::Answers::default(),
     };
-    let control = Control::new(to_data, interface, tables, numbers, engine);
+    let control = Control::new(to_data, interface, known, numbers, engine);
     let mut built = BuiltNf::new(nf).with_control(control);
     built.notices.extend(notice);
     Ok(built)
@@ -305,8 +309,13 @@ impl Nf for Flows {
     }
 
     fn exchange(&mut self, budget: usize) -> bool {
-        let Self { running, data, .. } = self;
-        data.drain(budget, |value| Some(Box::new(Down::act(*value, running))))
+        let Self {
+            running,
+            data,
+            control,
+            ..
+        } = self;
+        data.drain(budget, |value| Some(Box::new(value.act(running, control))))
     }
 
     fn control(&mut self, request: &Value) -> Result<Value, String> {
