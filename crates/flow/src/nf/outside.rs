@@ -79,7 +79,8 @@ enum Done {
     Ended(usize),
 }
 
-/// Answers of changes, until they are asked for: each request asks behind its change, in order.
+/// Answers of changes, until they are asked for: each request asks behind its change, in order, so
+/// there are never more of them than requests that wait for the data half.
 #[derive(Debug, Default)]
 pub(super) struct Changes(VecDeque<Result<(Done, u32), OutsideError>>);
 
