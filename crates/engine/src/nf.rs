@@ -13,6 +13,7 @@ mod hand_over;
 pub(crate) mod hook;
 mod keep;
 mod kind;
+mod memory;
 pub(crate) mod nanos;
 mod succession;
 mod verdict;
@@ -26,9 +27,10 @@ pub use hand_over::HandOver;
 pub use hook::{Hook, Sum, Sums};
 pub use keep::{Emission, Hold, Kept, Moved};
 pub use kind::{
-    Access, BuildContext, BuiltNf, Inputs, NAME_BYTES_MAX, NfKind, NfPlan, NfState,
-    OUTPUT_COUNT_MAX, STATE_COUNT_MAX, StatePlan,
+    Access, BuildContext, BuiltNf, Inputs, NAME_BYTES_MAX, NfKind, NfPlan, OUTPUT_COUNT_MAX,
+    STATE_COUNT_MAX, StatePlan,
 };
 pub(crate) use kind::{check_name, check_own_names};
+pub use memory::{NfMemory, NfState};
 pub use nanos::Nanos;
 pub use verdict::Verdict;

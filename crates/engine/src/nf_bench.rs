@@ -12,8 +12,8 @@ use crate::config::{ConfigError, ConfigErrors};
 use crate::load::Load;
 use crate::nf::exchange::{BUDGET, Handled};
 use crate::nf::{
-    BuildContext, BuiltNf, Burst, DropReason, Emission, Hold, Moved, Nanos, NfKind, NfPlan,
-    NfState, StatePlan, Verdict,
+    BuildContext, BuiltNf, Burst, DropReason, Emission, Hold, Moved, Nanos, NfKind, NfMemory,
+    NfPlan, NfState, StatePlan, Verdict,
 };
 use crate::packet::Offload;
 use crate::pools::Pools;
@@ -333,7 +333,7 @@ fn build(
             .map_err(|error| vec![ConfigError::new("", error.to_string(), "report this")])?;
         Ok::<_, ConfigErrors>(NfState {
             name: planned.name.clone(),
-            memory: Box::new(memory),
+            memory: NfMemory::of(memory, plan.has_as_words(planned)),
             is_taken_over,
         })
     });

@@ -164,7 +164,8 @@ fn copied(options: &[u8]) -> catena_wire::options::Options {
 
 /// Cuts the IP packet at `at` of a frame: gives `make` the length of each frame and what writes it.
 /// Frames have at most `mtu` bytes behind Ethernet; what is in front of `at` is in front of each,
-/// as headers of a tunnel of its length. False if it cannot be cut, or as soon as `make` says so.
+/// as headers of a tunnel of its length. False if it cannot be cut, the frame ends before `at`, or
+/// as soon as `make` says so.
 pub fn cut(
     frame: &[u8],
     at: usize,
@@ -172,14 +173,17 @@ pub fn cut(
     ident: u32,
     mut make: impl FnMut(usize, &dyn Fn(&mut [u8])) -> bool,
 ) -> bool {
-    let room = (mtu + ETHERNET).checked_sub(at);
-    let Some(cut) = room.and_then(|room| Cut::of(&frame[at..], room)) else {
+    let (room, packet) = ((mtu + ETHERNET).checked_sub(at), frame.get(at..));
+    let (Some(room), Some(packet)) = (room, packet) else {
+        return false;
+    };
+    let Some(cut) = Cut::of(packet, room) else {
         return false;
     };
     (0..cut.count()).all(|number| {
         make(at + cut.len(number), &|to: &mut [u8]| {
             to[..at].copy_from_slice(&frame[..at]);
-            cut.write(number, &frame[at..], ident, &mut to[at..]);
+            cut.write(number, packet, ident, &mut to[at..]);
             refit(to, at);
         })
     })
@@ -214,6 +218,20 @@ fn refit(frame: &mut [u8], at: usize) {
         let addresses = view.addresses();
         if let Ok(mut datagram) = udp::View::parse(view.payload_mut()) {
             datagram.fill_checksum(&addresses);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A packet may have become shorter since it was looked at.
+    #[test]
+    fn a_frame_that_ends_before_what_is_to_be_cut_is_left() {
+        for len in [0, ETHERNET - 1] {
+            let none = |_, _: &dyn Fn(&mut [u8])| panic!("a fragment of nothing");
+            assert!(!cut(&vec![0; len], ETHERNET, 1500, 0, none));
         }
     }
 }

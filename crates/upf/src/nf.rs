@@ -373,7 +373,8 @@ fn build(
     };
     let missing = || vec![ConfigError::new("", "its memory is missing", "report this")];
     let state = context.take_state(STATE).ok_or_else(missing)?;
-    let (memory, notice) = clocks::snapshot(&config, &settings, state.memory, now_ns);
+    let memory = state.memory.into_bytes().ok_or_else(missing)?;
+    let (memory, notice) = clocks::snapshot(&config, &settings, memory, now_ns);
     let held = Held::new(settings.held, settings.held_per_session, settings.held_ns);
     let reassembly = Reassembly::new(settings.fragments, settings.fragment_ns);
     #[expect(

@@ -183,10 +183,11 @@ impl<'a> Burst<'a> {
         &mut self.load.packets
     }
 
-    /// Packet `index`.
-    pub fn packet(&mut self, index: usize) -> &mut Packet {
+    /// Packet `index`, if there is one: there may be fewer than [`Burst::len`] said before handles
+    /// were made, since whoever writes a bundle's table can spoil it meanwhile.
+    pub fn packet(&mut self, index: usize) -> Option<&mut Packet> {
         self.take_apart();
-        &mut self.load.packets[index]
+        self.load.packets.get_mut(index)
     }
 
     /// Says what becomes of packet `index`, if there is one.
@@ -309,6 +310,7 @@ mod tests {
         let (mut load, mut verdicts, mut hold) = (Load::default(), Vec::new(), Hold::default());
         load.packets.push(pools.alloc(60).unwrap());
         let mut burst = Burst::new(&mut load, &mut verdicts, &mut hold, &mut pools, 0);
+        assert!(burst.packet(0).is_some() && burst.packet(1).is_none());
         assert_eq!(burst.keep(1), None);
         assert_eq!(burst.clone_of(1), None);
         assert!(!burst.copy_to(1, 0));

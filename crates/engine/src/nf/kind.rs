@@ -6,12 +6,12 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::ops::DerefMut;
 
 use super::amend::{Amend, Amends};
 use super::exchange::NfControl;
 use super::function::Nf;
 use super::hook::{Hook, Sum, Sums};
+use super::memory::NfState;
 use crate::config::{ConfigErrors, PortSide};
 use crate::drop_reason::{DropReason, OWN_REASON_COUNT_MAX};
 use crate::own_counters::COUNTER_COUNT_MAX;
@@ -219,9 +219,9 @@ impl NfPlan {
         self
     }
 
-    /// As one whose shards hand entries over so, when there are more of them or fewer. Their
-    /// memory is atomic words only ([`catena_shm::state::StateWords`]), and nothing that lies there
-    /// is remembered elsewhere from one turn to the next.
+    /// As one whose shards hand entries over so, when there are more of them or fewer. They get
+    /// their memory as words ([`NfMemory::Words`](super::NfMemory::Words)), and nothing that lies
+    /// there is remembered elsewhere from one turn to the next.
     pub fn moved_by(mut self, make: MakeMover) -> Self {
         self.moves = Hook(Some(make));
         self
@@ -256,6 +256,12 @@ impl NfPlan {
     /// Whether packets leave it with the keys with which they came (see [`crate::shard::key`]).
     pub fn keeps_keys(&self) -> bool {
         self.changes_no_key || (self.access == Access::Read && !self.allocates)
+    }
+
+    /// Whether somebody may use a region of its memory while the NF has it, so that it gets words:
+    /// other shards, or whoever moves what lies there.
+    pub(crate) fn has_as_words(&self, state: &StatePlan) -> bool {
+        state.is_shared || self.moves.0.is_some()
     }
 
     /// Whether the way of every packet ends at this NF.
@@ -335,26 +341,6 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
             Err("has something other than a to z, 0 to 9 and _".into())
         }
         _ => Ok(()),
-    }
-}
-
-/// A region that the plan asked for.
-pub struct NfState {
-    /// Name in the plan.
-    pub name: String,
-    /// Its bytes, as many as the plan says; zero in a new one.
-    pub memory: Box<dyn DerefMut<Target = [u8]> + Send>,
-    /// Whether a predecessor may have written in it, and may have been killed while it did.
-    pub is_taken_over: bool,
-}
-
-impl fmt::Debug for NfState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NfState")
-            .field("name", &self.name)
-            .field("bytes", &self.memory.len())
-            .field("is_taken_over", &self.is_taken_over)
-            .finish()
     }
 }
 

@@ -223,10 +223,8 @@ pub const KIND: NfKind = NfKind {
         parse_config::<Config>(config)?;
         let state = context.take_state(COUNTS);
         // Without a supervisor there is nobody who keeps it.
-        let memory = state.map_or_else(
-            || Box::new(vec![0_u8; 8 * WORDS]) as Box<dyn DerefMut<Target = [u8]> + Send>,
-            |state| state.memory,
-        );
+        let memory = state.and_then(|state| state.memory.into_bytes());
+        let memory = memory.unwrap_or_else(|| Box::new(vec![0; 8 * WORDS]));
         let counts = Counts { memory };
         Ok(BuiltNf::new(Count { counts }))
     },

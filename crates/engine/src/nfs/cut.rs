@@ -77,7 +77,10 @@ impl Nf for Cutter {
             }
         }
         for index in 0..burst.packets_mut().len() {
-            let left = self.finish(burst.packet(index));
+            let Some(packet) = burst.packet(index) else {
+                break;
+            };
+            let left = self.finish(packet);
             waits |= matches!(left, Left::Segments(_));
             match left {
                 Left::Unknown => burst.set_verdict(index, Verdict::Drop(UNSEGMENTED)),

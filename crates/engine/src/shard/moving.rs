@@ -5,22 +5,20 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::DerefMut;
 
+use catena_shm::state::StateWords;
 use serde_json::Value;
 
 use super::own::Choice;
 use crate::nf::hook::Hook;
 
-/// A region of a shard's memory.
-pub type ShardRegion = Box<dyn DerefMut<Target = [u8]> + Send>;
-
 /// The memory of one shard.
 pub struct ShardMemory {
     /// Which shard has it from now on; none if its shard goes.
     pub shard: Option<u16>,
-    /// Its regions by their names in the plan, each as large as that says.
-    pub regions: BTreeMap<String, ShardRegion>,
+    /// Its regions by their names in the plan, each as large as that says, as words: the shard may
+    /// still have them.
+    pub regions: BTreeMap<String, StateWords>,
 }
 
 impl fmt::Debug for ShardMemory {

@@ -22,14 +22,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use catena_shm::ring::RingMemory;
-use catena_shm::state::StateRegion;
+use catena_shm::state::SharedRegion;
 use catena_shm::sync::Ordering;
 
 use crate::chain::model::is_gone;
 use crate::chain::{Chain, Node, NodeKind};
 use crate::placement::Placement;
 use crate::protocol::ToWorker;
-use crate::shard::moving::{MakeMover, Moved, Mover, ShardMemory, ShardRegion};
+use crate::shard::moving::{MakeMover, Moved, Mover, ShardMemory};
 use crate::shard::own::Choice;
 use crate::supervisor::Supervisor;
 use crate::supervisor::apply::PATIENCE;
@@ -313,10 +313,12 @@ impl Part {
     fn open(&self) -> Result<ShardMemory, String> {
         let regions = self.memory.iter().map(|lent| {
             let fd = lent.fd.try_clone().map_err(|error| error.to_string())?;
-            let region = StateRegion::attach_beside(fd, lent.len);
-            let memory = region.and_then(|region| region.take(lent.bytes));
-            let memory = memory.map_err(|error| error.to_string())?;
-            Ok((lent.name.clone(), Box::new(memory) as ShardRegion))
+            let region = SharedRegion::attach_beside(fd, lent.len);
+            let memory = region.and_then(|region| region.words(lent.bytes));
+            Ok((
+                lent.name.clone(),
+                memory.map_err(|error| error.to_string())?,
+            ))
         });
         Ok(ShardMemory {
             shard: self.shard,

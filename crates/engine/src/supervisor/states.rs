@@ -18,7 +18,7 @@ use catena_shm::state;
 
 use crate::chain::model::is_gone;
 use crate::chain::{Chain, Node, NodeKind};
-use crate::nf::StatePlan;
+use crate::nf::{NfPlan, StatePlan};
 use crate::shard::moving::MakeMover;
 use crate::shard::{is_splitter, name_in_file};
 
@@ -133,7 +133,12 @@ pub(super) fn mover_between(before: &Node, after: &Node) -> Option<MakeMover> {
         return None;
     };
     let (from, to) = (before.shard.as_ref()?, after.shard.as_ref()?);
-    let is_same = from.of == to.of && was.name == kind.name && old.state == plan.state;
+    // What shards share stays where it is, and is no reason to lose what each has for itself.
+    let own = |plan: &NfPlan| -> Vec<StatePlan> {
+        let own = plan.state.iter().filter(|state| !state.is_shared);
+        own.cloned().collect()
+    };
+    let is_same = from.of == to.of && was.name == kind.name && own(old) == own(plan);
     (is_same && from.count != to.count && old.splits_by == plan.splits_by)
         .then_some(plan.moves.0)
         .flatten()

@@ -12,7 +12,7 @@ use crate::nf::{NfKind, NfPlan};
 use crate::shard::Sharding;
 use crate::supervisor::renumber::renumber;
 
-/// Has a region of its own and one that its shards share, of the layout that it is told.
+/// Has a region of its own and one that its shards share, of the layouts that it is told.
 const TELLER: NfKind = NfKind {
     name: "teller",
     summary: "Counts for all",
@@ -25,17 +25,22 @@ const TELLER: NfKind = NfKind {
             layout,
             is_shared,
         };
-        let layout = parse_config::<std::collections::BTreeMap<String, u64>>(config)?;
-        let layout = layout.get("layout").copied().unwrap_or(1);
+        let layouts = parse_config::<std::collections::BTreeMap<String, u64>>(config)?;
+        let layout = |name: &str| layouts.get(name).copied().unwrap_or(1);
         let plan = NfPlan::new().sharding(Sharding::Any);
+        let plan = plan.moved_by(|_, _, _| Err("nothing is moved here".to_owned()));
         Ok(plan
-            .state(region("own", 1, false))
-            .state(region("all", layout, true)))
+            .state(region("own", layout("own"), false))
+            .state(region("all", layout("layout"), true)))
     },
     build: |_, _| panic!("an NF was built by who only plans it"),
 };
 
 fn parse(shards: u16, layout: u64) -> Chain {
+    parse_with(shards, &format!("layout: {layout}"))
+}
+
+fn parse_with(shards: u16, layouts: &str) -> Chain {
     let registry = Registry {
         nfs: vec![&TELLER],
         ..registry()
@@ -46,7 +51,7 @@ ports:
   in: {{ pcap: {{ read: in.pcap }} }}
   out: {{ pcap: {{ write: out.pcap }} }}
 nfs:
-  tell: {{ type: teller, shards: {{ count: {shards}, key: flow }}, layout: {layout} }}
+  tell: {{ type: teller, shards: {{ count: {shards}, key: flow }}, {layouts} }}
 links: [ in -> tell -> out ]
 "
     );
@@ -129,6 +134,25 @@ fn a_new_supervisor_knows_all_who_have_it() {
     };
     assert_eq!(users(&after), users(&before));
     assert_eq!(users(&after).len(), 3);
+}
+
+#[test]
+fn flows_go_with_their_shard_whatever_becomes_of_what_all_share() {
+    let (old, told) = (parse(3, 1), "  node tell: flows go with their shard, of");
+    for (layouts, shards, goes) in [
+        ("layout: 1", 5, true),
+        ("layout: 2", 5, true),
+        ("layout: 2", 2, true),
+        ("own: 2", 5, false),
+        ("layout: 2", 3, false),
+    ] {
+        let new = parse_with(shards, layouts);
+        let [before, after] = [&old, &new].map(|chain| &chain.nodes[shard(chain, "tell/0")]);
+        let is_moved = mover_between(before, after).is_some();
+        assert_eq!(is_moved, goes, "{layouts}, {shards} shards");
+        let lines = fates(&old, &new);
+        assert_eq!(lines.iter().any(|line| line.starts_with(told)), goes);
+    }
 }
 
 #[test]

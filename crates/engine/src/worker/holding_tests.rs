@@ -29,7 +29,7 @@ struct Whim {
 impl Nf for Whim {
     fn process(&mut self, burst: &mut Burst<'_>, now: Nanos) {
         for index in 0..burst.len() {
-            let whim = burst.packet(index).bytes()[0];
+            let whim = burst.packet(index).unwrap().bytes()[0];
             let due = now.plus(u64::from(whim));
             let kept = match whim % 6 {
                 0 => None,

@@ -10,11 +10,11 @@ use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;
 
-use catena_shm::state::{self, StateRegion};
+use catena_shm::state::{self, SharedRegion, StateError, StateRegion};
 
 use crate::chain::registry::Registry;
 use crate::nf::exchange::NfControl;
-use crate::nf::{NfPlan, NfState};
+use crate::nf::{NfMemory, NfPlan, NfState};
 use crate::protocol::{Assignment, NodeSpec, ToWorker};
 use crate::worker::build_error::BuildError;
 use crate::worker::open::{open, plan_of};
@@ -73,8 +73,35 @@ impl BroughtState {
 /// A mapped region, and whether an NF has had it before.
 #[derive(Clone, Debug)]
 struct Known {
-    region: StateRegion,
+    region: Mapped,
     is_taken_over: bool,
+}
+
+/// A region as it was mapped: what is shared gives words, and never bytes.
+#[derive(Clone, Debug)]
+enum Mapped {
+    Alone(StateRegion),
+    Shared(SharedRegion),
+}
+
+impl Mapped {
+    fn attach(state: BroughtState) -> Result<Self, StateError> {
+        match state.is_shared {
+            true => SharedRegion::attach(state.fd, state.len).map(Self::Shared),
+            false => StateRegion::attach(state.fd, state.len).map(Self::Alone),
+        }
+    }
+
+    /// Its first bytes, or words in so many, for an NF.
+    fn take(&self, bytes: usize, is_words: bool) -> Result<NfMemory, StateError> {
+        match self {
+            Self::Alone(region) => {
+                let state = region.take(bytes)?;
+                Ok(NfMemory::of(state, is_words))
+            }
+            Self::Shared(region) => region.words(bytes).map(NfMemory::Words),
+        }
+    }
 }
 
 /// Memory of the nodes of one worker, by node and name.
@@ -89,21 +116,17 @@ impl NodeMemory {
     pub fn attach(brought: Vec<BroughtState>) -> Result<Self, BuildError> {
         let mut memory = Self::default();
         for state in brought {
-            let node = state.node;
-            let region = match state.is_shared {
-                true => StateRegion::attach_shared(state.fd, state.len),
-                false => StateRegion::attach(state.fd, state.len),
-            };
-            let region = region.map_err(|error| BuildError::Node {
-                node,
-                message: format!("the memory \"{}\": {error}", state.name),
-            })?;
+            let (node, name) = (state.node, state.name.clone());
             let is_taken_over = state.is_taken_over;
+            let region = Mapped::attach(state).map_err(|error| BuildError::Node {
+                node,
+                message: format!("the memory \"{name}\": {error}"),
+            })?;
             let known = Known {
                 region,
                 is_taken_over,
             };
-            memory.0.insert((node, state.name), known);
+            memory.0.insert((node, name), known);
         }
         Ok(memory)
     }
@@ -119,12 +142,12 @@ impl NodeMemory {
             let known = self.0.get(&(node, planned.name.clone()));
             let known =
                 known.ok_or_else(|| format!("the memory \"{}\" is missing", planned.name))?;
-            let memory = known.region.take(planned.bytes);
+            let memory = known.region.take(planned.bytes, plan.has_as_words(planned));
             let memory =
                 memory.map_err(|error| format!("the memory \"{}\": {error}", planned.name))?;
             Ok(NfState {
                 name: planned.name.clone(),
-                memory: Box::new(memory),
+                memory,
                 is_taken_over: known.is_taken_over,
             })
         });
@@ -137,9 +160,10 @@ pub(super) fn on_trial(plan: &NfPlan) -> Result<Vec<NfState>, String> {
     let states = plan.state.iter().map(|planned| {
         let (fd, len) = state::create(planned.bytes).map_err(|error| error.to_string())?;
         let memory = StateRegion::attach(fd, len).and_then(|region| region.take(planned.bytes));
+        let memory = memory.map_err(|error| error.to_string())?;
         Ok(NfState {
             name: planned.name.clone(),
-            memory: Box::new(memory.map_err(|error| error.to_string())?),
+            memory: NfMemory::of(memory, plan.has_as_words(planned)),
             is_taken_over: false,
         })
     });
@@ -220,7 +244,7 @@ mod tests {
 
     /// Adds its setting to what its predecessors have left, when it is built.
     struct Adder {
-        _state: NfState,
+        _memory: Box<dyn std::ops::DerefMut<Target = [u8]> + Send>,
     }
 
     impl Nf for Adder {
@@ -243,10 +267,11 @@ mod tests {
             }))
         },
         build: |config, context| {
-            let mut state = context.take_state("sum").unwrap();
-            state.memory[0] += parse_config::<u8>(config)?;
-            LAST.store(state.memory[0].into(), Ordering::Relaxed);
-            Ok(BuiltNf::new(Adder { _state: state }))
+            let state = context.take_state("sum").unwrap();
+            let mut memory = state.memory.into_bytes().unwrap();
+            memory[0] += parse_config::<u8>(config)?;
+            LAST.store(memory[0].into(), Ordering::Relaxed);
+            Ok(BuiltNf::new(Adder { _memory: memory }))
         },
     };
 
@@ -299,22 +324,54 @@ mod tests {
         }
     }
 
+    fn brought(is_shared: bool) -> BroughtState {
+        let (fd, len) = state::create(64).unwrap();
+        BroughtState {
+            node: 3,
+            name: "sum".to_owned(),
+            len,
+            is_taken_over: false,
+            is_shared,
+            fd,
+        }
+    }
+
+    #[test]
+    fn memory_that_others_use_is_never_bytes() {
+        let region = |is_shared| StatePlan {
+            name: "sum".to_owned(),
+            bytes: 64,
+            layout: 1,
+            is_shared,
+        };
+        let alone = NfPlan::new().state(region(false));
+        let moved = alone.clone().moved_by(|_, _, _| Err(String::new()));
+        let rows = [
+            (NfPlan::new().state(region(true)), true),
+            (moved, false),
+            // Even where a plan says otherwise of what has come as shared.
+            (alone.clone(), true),
+        ];
+        for (plan, is_shared) in rows {
+            let memory = NodeMemory::attach(vec![brought(is_shared)]).unwrap();
+            let state = memory.of(3, &plan).unwrap().pop().unwrap();
+            assert!(state.memory.into_bytes().is_none(), "{plan:?}");
+        }
+        let trial = on_trial(&NfPlan::new().state(region(true))).unwrap();
+        let trial = trial.into_iter().map(|state| state.memory.into_bytes());
+        assert!(trial.flatten().next().is_none());
+        let memory = NodeMemory::attach(vec![brought(false)]).unwrap();
+        let state = memory.of(3, &alone).unwrap().pop().unwrap();
+        assert_eq!(state.memory.into_bytes().unwrap().len(), 64);
+    }
+
     #[test]
     fn an_nf_with_other_settings_goes_on_with_what_the_one_before_left() {
         let registry = Registry {
             nfs: vec![&ADDER],
             ..Registry::default()
         };
-        let (fd, len) = state::create(1).unwrap();
-        let brought = BroughtState {
-            node: 3,
-            name: "sum".to_owned(),
-            len,
-            is_taken_over: false,
-            is_shared: false,
-            fd,
-        };
-        let memory = NodeMemory::attach(vec![brought]).unwrap();
+        let memory = NodeMemory::attach(vec![brought(false)]).unwrap();
         let last = || LAST.load(Ordering::Relaxed);
         let first = open(
             (&node(5), None),

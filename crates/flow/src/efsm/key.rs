@@ -53,7 +53,10 @@ impl ElementLowering<'_> {
         } else {
             self.cases(&path, &mut builder)?
         };
-        self.finish_key(builder?, present, &parts, &path)
+        let (mut key, words) = self.finish_key(builder?, present, &parts, &path)?;
+        // None where there are several kinds of keys.
+        key.pairs = self.model.biflow.len();
+        Some((key, words))
     }
 
     fn finish_key(
@@ -86,6 +89,7 @@ impl ElementLowering<'_> {
             code: builder.finish(),
             present,
             parts,
+            pairs: 0,
         };
         Some((key, words))
     }

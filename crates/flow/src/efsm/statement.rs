@@ -118,7 +118,7 @@ impl Lowering<'_> {
                 if place == Place::Timeout {
                     return no_packet();
                 }
-                let from_value = self.of_width(value, count * 8)?;
+                let from_value = self.assigned(value, count * 8)?;
                 if name == "packet" {
                     let (at, _) = self.sized(from)?;
                     self.code.op(Op::SetBytes {
@@ -144,7 +144,7 @@ impl Lowering<'_> {
                 };
                 self.element.written.insert(name.clone());
                 let index = self.index(name, index, count)?;
-                let from = self.of_width(value, width)?;
+                let from = self.assigned(value, width)?;
                 self.code.op(Op::SetGlobal {
                     global,
                     index,
@@ -189,7 +189,7 @@ impl Lowering<'_> {
             Meaning::Global(global, width, 1) => Op::SetGlobal {
                 global,
                 index: Value::Const(0, 32),
-                from: self.of_width(value, width)?,
+                from: self.assigned(value, width)?,
             },
             Meaning::Global(..) => {
                 return fail(

@@ -99,6 +99,20 @@ fn a_step_gives_what_the_register_was() {
     for scope in ["shared", "per_core"] {
         let statements = ["meta.was = fetch_add(global.n, 4)", "ipv4.ttl = meta.was"];
         assert_eq!(behind(&document(scope, 254, &statements)), (2, 254));
+        // Whatever can be written gets it.
+        for (target, shown) in [
+            ("global.own", "global.own"),
+            ("global.all[1]", "global.all[1]"),
+            ("packet[22:+1]", "packet[22:+1]"),
+        ] {
+            let first = format!("{target} = fetch_add(global.n, 4)");
+            let statements = [&*first, &format!("ipv4.ttl = {shown}")];
+            assert_eq!(
+                behind(&document(scope, 254, &statements)),
+                (2, 254),
+                "{target}"
+            );
+        }
     }
     for (statement, why) in [
         ("meta.was = 1 + fetch_add(global.n, 4)", "stands alone"),

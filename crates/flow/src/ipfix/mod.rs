@@ -24,7 +24,7 @@ mod message;
 
 use catena_engine::config::{ConfigError, ConfigErrors};
 use catena_engine::nf::{
-    BuildContext, BuiltNf, Burst, Emission, Nanos, Nf, NfKind, NfPlan, StatePlan, Verdict,
+    BuildContext, BuiltNf, Burst, Emission, Nanos, Nf, NfKind, NfMemory, NfPlan, StatePlan, Verdict,
 };
 use catena_engine::own_counters::CounterSink;
 use catena_engine::shard::Sharding;
@@ -89,8 +89,8 @@ fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, Conf
     let is_taken_over = state.as_ref().is_some_and(|state| state.is_taken_over);
     let bytes = memory_bytes(&settings)?;
     // Without a supervisor there is nobody who keeps it.
-    let memory = state.map_or_else(|| Box::new(vec![0_u8; bytes]) as _, |state| state.memory);
-    let memory = std::sync::Arc::new(StateWords::new(memory));
+    let memory = state.map_or_else(|| NfMemory::new(bytes), |state| state.memory);
+    let memory = std::sync::Arc::new(memory.into_words());
     let shape = exporter::shape(&settings);
     let attached = match is_taken_over {
         // As if late, so that no stamp is taken for one of the future.

@@ -1,12 +1,14 @@
 //! What a running program is asked: flows, registers, tables, events, traces, another program.
 //!
 //! Beside packets. The control half makes what takes time (another program, with its tables and its
-//! compiled code; tables that follow from one that is changed) and sends it over whole; all else
-//! the data half answers between two bursts, a bounded part at a time.
+//! compiled code; tables that follow from one that is changed; keys and registers of flows that are
+//! set) and sends it over whole; all else the data half answers between two bursts, a bounded part
+//! at a time.
 //!
 //! | request | answer |
 //! |---|---|
-//! | `{"show": "flows", ...}`, `{"set_flow": ELEMENT, ...}`, `{"end_flow": ELEMENT, ...}` | see `flows` |
+//! | `{"show": "flows", ...}` | see `flows` |
+//! | `{"set_flow": ELEMENT, ...}`, `{"end_flow": ELEMENT, ...}` | see `outside` |
 //! | `{"show": "globals"}`, `{"show": "transitions"}`, `{"show": "program"}` | registers; counts of transitions; what runs |
 //! | `{"show": "table", "table": NAME}` | its entries |
 //! | `{"set": NAME, "key": [...], "data": {...}, "priority": N}`, `{"remove": NAME, "key": [...]}` | changes a table |
@@ -24,6 +26,7 @@ use serde_json::{Value, json};
 
 use super::flows;
 use super::interface::Interface;
+use super::outside::{self, Changes, FlowChange};
 use super::planned::{Engine, Planned, config_errors, load};
 use super::request::entries;
 use super::sharding::GLOBAL_COUNT_SHOWN;
@@ -53,6 +56,8 @@ pub(super) enum Down {
     Program(Box<Loaded>),
     /// Other entries of its tables.
     Tables(Change),
+    /// Flows to be set or ended.
+    Flows(FlowChange),
 }
 
 /// What comes back, to be freed: what came down, with what was in its place.
@@ -62,13 +67,17 @@ pub(super) struct Up {
 }
 
 impl Down {
-    pub(super) fn act(self, running: &mut Running<Portion<StateWords>>) -> Up {
+    pub(super) fn act(self, running: &mut Flows, answers: &mut Answers) -> Up {
         let _old = match self {
             Self::Program(loaded) => Self::Program(running.replace(loaded)),
             Self::Tables(mut change) => {
                 // It was made of the tables that are here, and has fitted there.
                 let _ = running.take(&mut change);
                 Self::Tables(change)
+            }
+            Self::Flows(change) => {
+                answers.changes.make(&change, running, answers.now_ns);
+                Self::Flows(change)
             }
         };
         Up { _old }
@@ -84,6 +93,8 @@ pub(super) struct Control {
     sent: usize,
     /// Of the program that runs, with all that was changed.
     tables: Tables,
+    /// Of that program, for their names.
+    elements: Vec<Element>,
     layout: Numbers,
     engine: Engine,
 }
@@ -92,7 +103,7 @@ impl Control {
     pub(super) fn new(
         to_data: ControlEnd<Down, Up>,
         interface: Interface,
-        tables: Tables,
+        (tables, elements): (Tables, Vec<Element>),
         layout: Numbers,
         engine: Engine,
     ) -> Self {
@@ -101,6 +112,7 @@ impl Control {
             sent: 0,
             interface,
             tables,
+            elements,
             layout,
             engine,
         }
@@ -146,6 +158,20 @@ impl Control {
         sent.map_err(|_| BUSY.to_owned())
     }
 
+    /// Has the data half set or end flows; it answers.
+    fn change_flows(&mut self, asked: (&str, &str), request: &Value) -> Result<(), String> {
+        if self.interface.sharding.is_some() {
+            return Err(format!(
+                "{} goes to all shards, and a flow is in one of them: only a node without shards \
+                 takes it",
+                asked.0
+            ));
+        }
+        self.has_room()?;
+        let change = outside::change(&self.elements, asked, request)?;
+        self.send(Down::Flows(change))
+    }
+
     fn replace(&mut self, program: &Value) -> Result<Value, String> {
         self.has_room()?;
         let document: Document =
@@ -186,6 +212,7 @@ impl Control {
             engine: self.engine,
         });
         self.tables = Tables::of(loaded.tables());
+        self.elements.clone_from(&loaded.program().elements);
         self.send(Down::Program(Box::new(loaded)))?;
         let warnings: Vec<String> = compiled
             .warnings
@@ -215,7 +242,11 @@ impl NfControl for Control {
                 return Handled::Answered(self.change(name, request, is_set));
             }
         }
-        Handled::Passed
+        let changed = outside::is_asked(request).map(|asked| self.change_flows(asked, request));
+        match changed {
+            Some(Err(error)) => Handled::Answered(Err(error)),
+            Some(Ok(())) | None => Handled::Passed,
+        }
     }
 }
 
@@ -240,27 +271,16 @@ struct PacketTrace {
 /// What the data half answers, and what it notes down for answers.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    /// Whether there are other shards of the node.
-    is_shard: bool,
     /// The time of the last burst or turn: a request brings none.
     pub(super) now_ns: u64,
     wanted: usize,
     traces: Vec<PacketTrace>,
+    changes: Changes,
 }
 
 type Flows = Running<Portion<StateWords>>;
-/// What sets or ends flows of an element that a request names, at a time.
-type Act = fn(&mut Flows, &str, &Value, u64) -> Result<Value, String>;
 
 impl Answers {
-    /// Of one among several shards of its node, or of the only one.
-    pub(super) fn new(is_shard: bool) -> Self {
-        Self {
-            is_shard,
-            ..Self::default()
-        }
-    }
-
     /// Runs a packet's code while it is traced; `false` if it is not to be.
     pub(super) fn step(
         &mut self,
@@ -329,18 +349,8 @@ impl Answers {
         if request.get("events").is_some() {
             return Ok(events(running, number("events", EVENT_COUNT_MAX)));
         }
-        for (verb, act) in [
-            ("set_flow", flows::set as Act),
-            ("end_flow", flows::end as Act),
-        ] {
-            let Some(element) = text(verb) else { continue };
-            if self.is_shard {
-                return Err(format!(
-                    "{verb} goes to all shards, and a flow is in one of them: only a node without \
-                     shards takes it"
-                ));
-            }
-            return act(running, element, request, self.now_ns);
+        if outside::is_asked(request).is_some() {
+            return self.changes.answer();
         }
         match text("show") {
             Some("flows") => {

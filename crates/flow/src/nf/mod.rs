@@ -28,6 +28,7 @@ mod control;
 mod flows;
 mod interface;
 mod moving;
+mod outside;
 mod planned;
 mod request;
 mod sharding;
@@ -41,8 +42,8 @@ use std::sync::Arc;
 use catena_engine::config::{ConfigError, ConfigErrors};
 use catena_engine::nf::exchange::{DataEnd, exchange};
 use catena_engine::nf::{
-    BuildContext, BuiltNf, Burst, DropReason, Emission, Inputs, Nanos, Nf, NfKind, NfPlan,
-    StatePlan, Verdict as NfVerdict,
+    BuildContext, BuiltNf, Burst, DropReason, Emission, Inputs, Nanos, Nf, NfKind, NfMemory,
+    NfPlan, StatePlan, Verdict as NfVerdict,
 };
 use catena_shm::state::{STATE_LINE_BYTES, StateWords};
 use serde_json::Value;
@@ -148,9 +149,9 @@ fn region(context: &mut BuildContext<'_>, name: &str, words: usize) -> (Arc<Stat
     let state = context.take_state(name);
     let is_taken_over = state.as_ref().is_some_and(|state| state.is_taken_over);
     // Without a supervisor there is nobody who keeps it.
-    let new = || Box::new(vec![0_u8; bytes_of(words)]) as _;
+    let new = || NfMemory::new(bytes_of(words));
     let memory = state.map_or_else(new, |state| state.memory);
-    (Arc::new(StateWords::new(memory)), is_taken_over)
+    (Arc::new(memory.into_words()), is_taken_over)
 }
 
 fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, ConfigErrors> {
@@ -183,7 +184,10 @@ fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, Conf
     let engine = planned.engine;
     let (loaded, notice) = load(planned);
     let elements = loaded.program().elements.len();
-    let tables = Tables::of(loaded.tables());
+    let known = (
+        Tables::of(loaded.tables()),
+        loaded.program().elements.clone(),
+    );
     let emits = loaded.program().makes_packets();
     let (to_data, data) = exchange(EXCHANGE_CAPACITY);
     let nf = Flows {
@@ -191,9 +195,9 @@ fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, Conf
         elements,
         emits,
         data,
-        control: control::Answers::new(context.shard_count > 1),
+        control: control::Answers::default(),
     };
-    let control = Control::new(to_data, interface, tables, numbers, engine);
+    let control = Control::new(to_data, interface, known, numbers, engine);
     let mut built = BuiltNf::new(nf).with_control(control);
     built.notices.extend(notice);
     Ok(built)
@@ -289,11 +293,12 @@ impl Nf for Flows {
         while let Some((output, bytes)) = emissions.first() {
             // What came may be longer than a buffer of this worker's own.
             if !out.can_make(bytes.len()) {
-                emissions.lost += 1;
-            } else if !out.send(output, bytes.len(), 0, |to| to.copy_from_slice(bytes)) {
+                emissions.give_up();
+            } else if out.send(output, bytes.len(), 0, |to| to.copy_from_slice(bytes)) {
+                emissions.pop();
+            } else {
                 break;
             }
-            emissions.pop();
         }
         let next = self.running.next_expiry_ns().map(|at| Nanos(at.max(now.0)));
         if is_behind { Some(now) } else { next }
@@ -304,8 +309,13 @@ impl Nf for Flows {
     }
 
     fn exchange(&mut self, budget: usize) -> bool {
-        let Self { running, data, .. } = self;
-        data.drain(budget, |value| Some(Box::new(Down::act(*value, running))))
+        let Self {
+            running,
+            data,
+            control,
+            ..
+        } = self;
+        data.drain(budget, |value| Some(Box::new(value.act(running, control))))
     }
 
     fn control(&mut self, request: &Value) -> Result<Value, String> {
@@ -342,7 +352,7 @@ impl Nf for Flows {
             sums[4],
             counts.not_stored,
             counts.keyless,
-            self.running.emissions.made,
+            self.running.emissions.sent,
             self.running.emissions.lost,
             self.running.notices.lost,
         ];

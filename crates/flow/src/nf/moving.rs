@@ -61,9 +61,8 @@ fn open(
         shard: number,
         mut regions,
     } = memory;
-    let region = regions.remove(STATE);
-    let region = region.ok_or("the memory of a shard is missing")?;
-    let memory = Arc::new(StateWords::new(region));
+    let words = regions.remove(STATE);
+    let memory = Arc::new(words.ok_or("the memory of a shard is missing")?);
     let ground = match (layout.attach(program, &memory, u64::MAX), number) {
         (Ok(ground), _) => ground,
         // It has not come to make its table.

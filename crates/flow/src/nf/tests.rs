@@ -329,10 +329,12 @@ fn flows_are_set_and_ended_from_outside_all_or_none() {
         .collect();
     let error = bench.control(&many(full)).unwrap_err();
     assert!(error.contains("full"), "{error}");
-    let error = bench
-        .control(&many(vec![entry(1, json!({})); 257]))
-        .unwrap_err();
-    assert!(error.contains("at most 256"), "{error}");
+    // They are counted before anybody looks at them.
+    let error = bench.control(&many(vec![json!(7); 257])).unwrap_err();
+    assert!(error.contains("257 flows at once, at most 256"), "{error}");
+    // Their text is not for the half that has packets: it only does what it was sent.
+    let error = bench.nf().control(&open).unwrap_err();
+    assert!(error.contains("ask again"), "{error}");
     let shown = bench.control(&json!({"show": "flows"})).unwrap();
     assert_eq!(shown["count"], 1, "{shown}");
     let fits = (0..69)
@@ -369,6 +371,46 @@ fn flows_are_set_and_ended_from_outside_all_or_none() {
     assert!(error.unwrap_err().contains("knock"));
 }
 
+/// Whoever sets a flow need not know which side of it the table has first, nor that `ip.src` has
+/// room for IPv6.
+#[test]
+fn a_flow_that_is_set_from_outside_is_the_one_that_packets_find() {
+    let config = json!({"program": {"elements": [{
+        "name": "e", "biflow": [["ip.src", "ip.dst"], ["l4.src_port", "l4.dst_port"]],
+        "flows": 70, "registers": {"is_let_in": 1},
+        "transitions": [{"if": "flow.is_let_in == 1", "do": ["output(out)"]}],
+        "otherwise": ["drop(closed)"],
+    }]}});
+    let mut bench = NfBench::new(&KIND, &config, &[]).unwrap();
+    for [one, other] in [
+        [(1, 5), (2, 6)],
+        [(2, 6), (1, 5)],
+        [(1, 6), (2, 5)],
+        [(1, 6), (1, 5)],
+        [(1, 5), (1, 5)],
+    ] {
+        let frames = [packet(UDP, one, other, 0), packet(UDP, other, one, 0)];
+        let frames = frames.each_ref().map(Vec::as_slice);
+        let [src, dst] = [one, other].map(|end| format!("10.0.0.{}", end.0));
+        let key = json!({"ip.src": src, "ip.dst": dst, "l4.src_port": one.1,
+            "l4.dst_port": other.1});
+        let set = json!({"set_flow": "e", "key": key, "state": {"is_let_in": 1}});
+        assert_eq!(
+            verdicts(&mut bench, &frames),
+            [Verdict::Drop(DropReason::own(2)); 2]
+        );
+        assert_eq!(bench.control(&set).unwrap()["made"], 1, "{set}");
+        assert_eq!(
+            verdicts(&mut bench, &frames),
+            [Verdict::Output(0); 2],
+            "{set}"
+        );
+        let key = json!([format!("::ffff:{dst}"), src, other.1, one.1]);
+        let answer = bench.control(&json!({"end_flow": "e", "key": key}));
+        assert_eq!(answer, Ok(json!({"ended": 1, "count": 0})));
+    }
+}
+
 #[test]
 fn packets_that_are_mirrored_leave_as_they_came() {
     let config = json!({"program": {"outputs": ["out", "tap"], "elements": [{"name": "e",
@@ -376,6 +418,14 @@ fn packets_that_are_mirrored_leave_as_they_came() {
     let mut bench = NfBench::new(&KIND, &config, &[]).unwrap();
     let frames = [1, 2, 3].map(|src| packet(UDP, (src, 5), (9, 9), 0));
     let frames: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
+    let emitted = |bench: &mut NfBench| {
+        let report = bench.nf().report();
+        report
+            .iter()
+            .find(|(name, _)| *name == "emitted")
+            .unwrap()
+            .1
+    };
     for is_bundle in [false, true] {
         let result = match is_bundle {
             true => bench.process_bundle(&frames),
@@ -383,11 +433,15 @@ fn packets_that_are_mirrored_leave_as_they_came() {
         };
         let all = result.packets.iter().zip(&frames);
         assert!(all.clone().count() == 3 && all.clone().all(|(left, came)| left.bytes != *came));
+        let counted = emitted(&mut bench);
         let (sent, _) = bench.emit(9, false);
         let sent: Vec<_> = sent.iter().map(|one| (one.output, &*one.bytes)).collect();
         let expected: Vec<_> = frames.iter().map(|came| (1, *came)).collect();
-        assert_eq!(sent, expected);
+        // They count where they leave.
+        let before = if is_bundle { 3 } else { 0 };
+        assert_eq!((counted, sent), (before, expected));
     }
+    assert_eq!(emitted(&mut bench), 6);
     assert_eq!(bench.buffers_in_use(), 0);
 }
 

@@ -126,6 +126,9 @@ pub struct Key {
     pub present: Slot,
     /// The key: slots with their place. No two overlap.
     pub parts: Vec<KeyPart>,
+    /// How many pairs its last parts are, of which the code puts the smaller side first: both
+    /// directions of a connection are one flow.
+    pub pairs: usize,
 }
 
 /// Part of a key: a slot of up to 64 bits within a word, or of more from the start of two words.

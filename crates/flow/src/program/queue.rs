@@ -33,9 +33,11 @@ pub struct Emissions {
     /// Output and length of each packet that waits, in order.
     waiting: VecDeque<(u8, usize)>,
     first: usize,
-    /// Packets that were made.
+    /// Packets that were made and found room here.
     pub made: u64,
-    /// Packets that were not, for want of room.
+    /// Those of them that have left.
+    pub sent: u64,
+    /// Packets that found no room here, or for which there is no buffer that is long enough.
     pub lost: u64,
 }
 
@@ -64,6 +66,7 @@ impl Emissions {
             waiting: VecDeque::with_capacity(places),
             first: 0,
             made: 0,
+            sent: 0,
             lost: 0,
         }
     }
@@ -88,9 +91,20 @@ impl Emissions {
 
     /// It has been sent.
     pub fn pop(&mut self) {
-        if self.waiting.pop_front().is_some() {
+        self.sent += u64::from(self.take());
+    }
+
+    /// It never will be.
+    pub fn give_up(&mut self) {
+        self.lost += u64::from(self.take());
+    }
+
+    fn take(&mut self) -> bool {
+        let is_there = self.waiting.pop_front().is_some();
+        if is_there {
             self.first = (self.first + 1) % self.places;
         }
+        is_there
     }
 
     /// Whether none waits.
@@ -175,5 +189,30 @@ impl Notices {
     /// The event that has waited longest.
     pub fn pop(&mut self) -> Option<Notice> {
         self.waiting.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each packet counts once: as sent, as lost, or as one that waits.
+    #[test]
+    fn what_cannot_be_sent_is_lost_and_not_sent() {
+        let mut emissions = Emissions::new(3, 4);
+        for byte in 0..5 {
+            emissions.push(byte, 2, |to| to.fill(byte));
+        }
+        emissions.push(9, 5, |_| panic!("there is no room for it"));
+        let counts = |of: &Emissions| (of.made, of.sent, of.lost, of.waiting.len());
+        assert_eq!(counts(&emissions), (3, 0, 3, 3));
+        emissions.pop();
+        assert_eq!(emissions.first(), Some((1, &[1, 1][..])));
+        emissions.give_up();
+        assert_eq!(counts(&emissions), (3, 1, 4, 1));
+        emissions.pop();
+        emissions.pop();
+        emissions.give_up();
+        assert_eq!(counts(&emissions), (3, 2, 4, 0));
     }
 }

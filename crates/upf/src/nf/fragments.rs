@@ -22,8 +22,9 @@ impl UpfNf {
         for (index, to_do) in std::mem::take(&mut self.to_do) {
             match to_do {
                 ToDo::Join { at, origin } => {
-                    let bytes = burst.packet(index).bytes();
-                    let Some(part) = Part::of(bytes, at.into(), origin.teid) else {
+                    let packet = burst.packet(index);
+                    let part = packet.and_then(|one| Part::of(one.bytes(), at.into(), origin.teid));
+                    let Some(part) = part else {
                         continue;
                     };
                     if let Some(kept) = burst.keep(index) {
@@ -32,7 +33,9 @@ impl UpfNf {
                 }
                 ToDo::Cut { interface, at, mtu } => {
                     self.scratch.clear();
-                    self.scratch.extend_from_slice(burst.packet(index).bytes());
+                    let packet = burst.packet(index);
+                    let bytes = packet.map(|packet| packet.bytes());
+                    self.scratch.extend_from_slice(bytes.unwrap_or_default());
                     let is_cut = self.cut(at, interface, mtu, |len, fill| burst.make(len, 0, fill));
                     if !is_cut {
                         burst.set_verdict(index, Verdict::Drop(dropped(Why::TooBig)));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use catena_engine::nf::{BuildContext, NfState};
+use catena_engine::nf::{BuildContext, NfMemory, NfState};
 use catena_wire::pfcp::value::address::{FSeid, NodeId, UeIpAddress};
 use catena_wire::pfcp::value::flags::ApplyAction;
 use catena_wire::pfcp::value::forwarding::{
@@ -372,7 +372,7 @@ fn the_nf_is_sharded_by_its_own_key() {
         shard_count: 4,
         state: vec![NfState {
             name: plan.state[0].name.clone(),
-            memory: Box::new(vec![0; plan.state[0].bytes]),
+            memory: NfMemory::new(plan.state[0].bytes),
             is_taken_over: false,
         }],
         ..BuildContext::alone(&plan.outputs)

@@ -1,7 +1,6 @@
 //! What is suspicious about a program that could run: states that nothing leads to, transitions
 //! that hide each other or never hold, verdicts that do not count, what is declared and not used,
-//! packets without end,
-//! registers that lose what other shards write.
+//! packets without end, registers that lose what other shards write.
 //!
 //! Behind lowering, once. Errors are what can only be a mistake; a warning leaves a program as it
 //! is.
@@ -12,6 +11,8 @@ mod endless;
 mod endless_tests;
 mod order;
 mod stale;
+#[cfg(test)]
+mod stale_tests;
 #[cfg(test)]
 mod tests;
 mod verdicts;

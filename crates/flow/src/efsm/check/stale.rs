@@ -3,12 +3,13 @@
 //!
 //! Part of the checks, behind all elements, since metadata goes from one to the next. What counts
 //! is which value comes from which, not in which order statements run: a flow's register carries a
-//! value to the next packet.
+//! value to the next packet. A value comes from what its statement's `if` reads, too, and from what
+//! the conditions of its transition do.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::element::Parsed;
-use super::super::expression::{Action, Statement};
+use super::super::expression::{Action, Node, Statement};
 use super::super::model::{Document, ScopeModel};
 use super::super::problem::Problems;
 use super::super::step::{register_of, step_of};
@@ -22,7 +23,7 @@ pub(crate) struct Assignments(Vec<Assignment>);
 struct Assignment {
     path: String,
     target: String,
-    /// What the value is made of.
+    /// What the value is made of, and what decides whether it is written.
     reads: BTreeSet<String>,
     /// Whether a register becomes something of itself in one step.
     is_step: bool,
@@ -31,11 +32,16 @@ struct Assignment {
 impl Assignments {
     /// Notes those of an element.
     pub(crate) fn note(&mut self, parsed: &Parsed, known: Known<'_>) {
-        let transitions = parsed.transitions.iter().map(|one| &one.statements);
         let lists = [&parsed.before, &parsed.keyless].into_iter();
-        let lists = lists.chain(&parsed.otherwise).chain(transitions);
-        for (path, statement) in lists.flatten() {
-            self.0.extend(assignment(parsed, path, statement, known));
+        let lists = lists.chain(&parsed.otherwise).map(|list| (list, &[][..]));
+        let transitions = parsed.transitions.iter();
+        let transitions = transitions.map(|one| (&one.statements, &one.conditions[..]));
+        for (list, conditions) in lists.chain(transitions) {
+            for (path, statement) in list {
+                let guards: Vec<&Node> = conditions.iter().chain(&statement.guard).collect();
+                let found = assignment(parsed, (path, statement), &guards, known);
+                self.0.extend(found);
+            }
         }
     }
 
@@ -96,11 +102,11 @@ impl Assignments {
     }
 }
 
-/// What a statement assigns to a register, or to metadata.
+/// What a statement assigns to a register, or to metadata, where all `guards` hold.
 fn assignment(
     parsed: &Parsed,
-    path: &str,
-    statement: &Statement,
+    (path, statement): (&str, &Statement),
+    guards: &[&Node],
     known: Known<'_>,
 ) -> Option<Assignment> {
     let Action::Assign(target, value) = &statement.kind else {
@@ -117,9 +123,11 @@ fn assignment(
         return None;
     }
     let mut reads = BTreeSet::new();
-    known.expanded(value).names(&mut |name, _| {
-        reads.insert(full(name));
-    });
+    for node in guards.iter().copied().chain([value]) {
+        known.expanded(node).names(&mut |name, _| {
+            reads.insert(full(name));
+        });
+    }
     Some(Assignment {
         path: path.to_owned(),
         target: full(name),

@@ -6,7 +6,7 @@ use super::super::Problem;
 use super::super::tests::{problems, program};
 
 /// What is said of a document: errors begin with `!`.
-fn all(document: &Value) -> Vec<String> {
+pub(super) fn all(document: &Value) -> Vec<String> {
     let shown = |one: &Problem| {
         let sign = if one.is_error { "!" } else { "" };
         format!("{sign}{}: {} ({})", one.path, one.message, one.repair)
@@ -15,7 +15,7 @@ fn all(document: &Value) -> Vec<String> {
 }
 
 /// An element of two states that flows can be in, with members of these.
-fn machine(members: &Value) -> Value {
+pub(super) fn machine(members: &Value) -> Value {
     let mut element = json!({"key": ["ipv4.src"], "initial": "a", "states": {"a": {}, "b": {}},
         "transitions": [{"next": "b", "if": "ipv4.ttl == 1"}, {"do": ["output(out)"]}]});
     for (name, value) in members.as_object().unwrap() {
@@ -450,6 +450,7 @@ fn the_reference_quotes_what_is_said() {
     let (section, _) = section.split_once("\n## ").unwrap();
     let said = [
         include_str!("tests.rs"),
+        include_str!("stale_tests.rs"),
         include_str!("../tests.rs"),
         include_str!("../pattern.rs"),
         include_str!("order.rs"),
@@ -473,48 +474,4 @@ fn the_reference_quotes_what_is_said() {
         }
     }
     assert!(seen > 20, "{seen}");
-}
-
-/// A shared register that is written from what was read of it, by whatever way, is told of; one
-/// that changes in one step is not, and neither are those of each shard.
-#[test]
-fn values_of_shared_registers_that_are_written_back_are_stale() {
-    let with = |scope: &str| {
-        let mut document = program(machine(&json!({
-            "registers": {"kept": 8, "free": 8},
-            "before": ["meta.turn = global.next", "flow.kept = meta.turn + 1",
-                "meta.copy = hash(meta.turn, ipv4.dst) as 8"],
-            "transitions": [
-                {"next": "b", "if": "ipv4.ttl == 1", "do": [
-                    "global.next = (global.next + 1) % 3", "global.all[2] = flow.kept",
-                    "global.next = global.next + meta.copy", "flow.free = fetch_add(global.next, 1)",
-                ]},
-                {"do": ["global.next = min(global.all[1], 3)", "output(out)"]},
-            ],
-        })));
-        let second = json!({"name": "second", "key": ["ipv4.dst"],
-        "registers": {"kept": 8}, "transitions": [{"do": [
-            "global.next = flow.kept", "flow.kept = 1", "global.next = meta.copy + 1",
-            "output(out)",
-        ]}]});
-        document["elements"][0]["transitions"][1]["do"][1] = json!("ipv4.ttl = flow.free");
-        document["elements"].as_array_mut().unwrap().push(second);
-        document["metadata"] = json!({"turn": 8, "copy": 8});
-        document["globals"] = json!({
-            "next": {"width": 8, "scope": scope},
-            "all": {"width": 8, "count": 3, "initial": 1, "scope": scope},
-        });
-        all(&document)
-    };
-    let repair = "change it in one step (global.next = global.next + ..., or meta.x = \
-                  fetch_add(global.next, ...)), or give it the scope per_core";
-    let expected = [
-        "elements[0].transitions[0].do[0]: global.next is read and then written, and what other \
-         shards write in between is lost",
-        "elements[1].transitions[0].do[2]: meta.copy is stale: other shards may have written \
-         global.next since it was read, and that is lost",
-    ];
-    let expected = expected.map(|line| format!("{line} ({repair})"));
-    assert_eq!(with("shared"), expected);
-    assert_eq!(with("per_core"), [""; 0]);
 }
