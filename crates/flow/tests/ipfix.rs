@@ -257,6 +257,8 @@ fn without_room_messages_wait_and_losses_are_counted() {
     }
     let lost = counter(&mut bench, "records_lost");
     assert!(lost > 100, "{lost}");
+    let (_, next) = bench.emit(0, false);
+    assert!(next > Some(bench.now), "it does not ask again and again");
     drained(&mut bench, &mut collector);
     assert_eq!(sums(&collector.records).0 + lost, 2000);
 }
@@ -290,6 +292,10 @@ fn wrong_settings_are_refused_with_the_field() {
         (json!({"idle_timeout": "0s"}), "idle_timeout"),
         (
             json!({"collector": {"address": "192.0.2.9", "mac": "2:0:0:0:0:9"}}),
+            "collector.mac",
+        ),
+        (
+            json!({"collector": {"address": "192.0.2.9", "mac": "+2:00:00:00:00:09"}}),
             "collector.mac",
         ),
         (

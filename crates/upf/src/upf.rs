@@ -73,10 +73,12 @@ pub struct Counters {
     pub path_failures: u64,
     /// Requests that went to another SMF.
     pub rerouted: u64,
+    /// Events whose times no report tells, since one that was due had no room.
+    pub untold_events: u64,
 }
 
 /// Names of [`Counters`].
-pub const COUNTERS: [&str; 21] = [
+pub const COUNTERS: [&str; 22] = [
     "pfcp_messages",
     "pfcp_refused",
     "pfcp_repeated",
@@ -98,11 +100,12 @@ pub const COUNTERS: [&str; 21] = [
     "echo_requests",
     "path_failures",
     "requests_rerouted",
+    "events_untold",
 ];
 
 impl Counters {
     /// The values, in the order of [`COUNTERS`].
-    pub const fn values(&self) -> [u64; 21] {
+    pub const fn values(&self) -> [u64; 22] {
         [
             self.messages,
             self.refused,
@@ -125,6 +128,7 @@ impl Counters {
             self.echo_requests,
             self.path_failures,
             self.rerouted,
+            self.untold_events,
         ]
     }
 }
@@ -355,18 +359,21 @@ impl Upf {
     /// Makes all that leads to sessions of those that a predecessor left.
     fn adopt(&mut self, now_ns: u64) {
         let slots: Vec<u32> = self.store.slots().collect();
-        for slot in slots {
+        // Of a snapshot pages of higher slots are later: of two sessions with one key the upper one
+        // has it now, and the other one has ended in between. Otherwise there are no such two.
+        for slot in slots.into_iter().rev() {
             let Some(session) = self.store.session(slot) else {
                 self.store.remove(slot);
                 continue;
             };
-            // The number of shards has changed: its packets come to another one.
-            if session.keys().iter().any(|key| !self.is_mine(*key)) {
+            let keys = session.keys();
+            // Not its own: the number of shards has changed, and its packets come to another one.
+            let is_free = |key: &Key| self.is_mine(*key) && self.index.find(*key).is_none();
+            if !keys.iter().all(is_free) {
                 self.store.remove(slot);
                 continue;
             }
-            for key in session.keys() {
-                // One that two sessions claim is the first one's.
+            for key in keys {
                 let _ = self.index.insert(key, slot);
                 self.take(key);
             }
@@ -377,7 +384,7 @@ impl Upf {
                 self.stations.enter(session.head.seid, slot);
             }
             if session.has_untold() {
-                self.untold.push_back(session.head.seid);
+                self.untold.push_front(session.head.seid);
             }
             self.arm(slot, now_ns);
         }
