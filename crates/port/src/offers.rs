@@ -138,13 +138,14 @@ fn judge_xdp(interface: &Interface, rights: &Rights) -> Offer {
         .as_ref()
         .filter(|hung| !hung.is_of_a_port())
     {
-        let what = match &hung.name {
-            Some(called) => format!(
-                "another XDP program is there ('{called}', number {})",
-                hung.id
-            ),
-            None => format!("another XDP program is there (number {})", hung.id),
+        let id = hung.id;
+        let Some(called) = &hung.name else {
+            let what = format!(
+                "an XDP program is there (number {id}); whose it is takes CAP_SYS_ADMIN to see"
+            );
+            return refused(&what, Some("run as root (sudo)".to_owned()));
         };
+        let what = format!("another XDP program is there ('{called}', number {id})");
         let mode = if hung.is_generic { "xdpgeneric" } else { "xdp" };
         let repair = format!("ip link set dev {name} {mode} off, or end who attached it");
         return refused(&what, Some(repair));
@@ -316,7 +317,7 @@ mod tests {
         let off = Some("ip link set dev eth0 xdp off");
         let cases = [
             (hung(Some("other")), ALL, false, "'other', number 7", off),
-            (hung(None), ALL, false, "number 7", off),
+            (hung(None), ALL, false, "CAP_SYS_ADMIN", Some("root")),
             (hung(Some("catena_1")), ALL, true, "a port has it", None),
             (interface(), unlocked, false, "8192 KiB", Some("ulimit -l")),
             (

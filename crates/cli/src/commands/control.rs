@@ -45,8 +45,9 @@ const SUPERVISOR_PATIENCE: Duration = Duration::from_millis(200);
 const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 /// How long each of several chains may take that are only looked at: one that asks an NF takes 2 s.
 const LIST_PATIENCE: Duration = Duration::from_secs(3);
-/// How long a chain may take to drain (5 s) and to stop (10 s).
-const STOP_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a chain may take to drain (5 s) and to stop (15 s), and an engine to take away all of
+/// its containers, one after the other.
+const STOP_PATIENCE: Duration = Duration::from_secs(120);
 
 /// What can be asked of a running chain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -10,8 +10,10 @@
 //!
 //! Packets whose headers do not bear out what is said to be left open are dropped as `unsegmented`;
 //! those for which no buffer is there, or behind 1024 that wait, as `no_buffer`; those with
-//! segments that fit no buffer as `too_large`. Where another NF takes its place, what it holds is
-//! dropped as `unsent`.
+//! segments that fit no buffer as `too_large`. What waits lies in the buffers that segments need:
+//! where there is room for 1 ms and no buffer, the packet that came last is dropped as
+//! `no_buffer`, until those in front of it go on. Where another NF takes its place, what it holds
+//! is dropped as `unsent`.
 //!
 //! ```yaml
 //! nfs:
@@ -37,6 +39,9 @@ struct Config {}
 
 /// Most packets that wait; of those that are to be cut the worker has buffers for far fewer.
 const WAITING_MAX: usize = 1024;
+/// How long there may be room and no buffer before one that waits gives up its own: for shorter,
+/// buffers are on their way home.
+const STARVED_NS: u64 = 1_000_000;
 /// What is said to be left open is not what the headers bear out.
 const UNSEGMENTED: DropReason = DropReason::own(0);
 
@@ -59,6 +64,8 @@ enum Left {
 struct Cutter {
     /// In the order in which they came; never more than [`WAITING_MAX`].
     waiting: VecDeque<Waiting>,
+    /// Since when nothing has left although there was room.
+    starved: Option<Nanos>,
     /// Packets that were cut apart, and the segments that they became.
     cut_apart: u64,
     segments: u64,
@@ -95,8 +102,10 @@ impl Nf for Cutter {
         true
     }
 
-    /// Asked again for what finds no room or buffer: no instant is needed.
-    fn emit(&mut self, out: &mut Emission<'_>, _now: Nanos) -> Option<Nanos> {
+    /// Asked again for what finds no room or buffer; at the latest when it has starved for long
+    /// enough.
+    fn emit(&mut self, out: &mut Emission<'_>, now: Nanos) -> Option<Nanos> {
+        let (count, segments) = (self.waiting.len(), self.segments);
         while let Some(Waiting { kept, mut cut }) = self.waiting.pop_front() {
             let stays = match &mut cut {
                 None => out.send_kept(kept, 0).err(),
@@ -104,10 +113,15 @@ impl Nf for Cutter {
             };
             if let Some(kept) = stays {
                 self.waiting.push_front(Waiting { kept, cut });
-                return None;
+                break;
             }
         }
-        None
+        let went_on = self.waiting.len() < count || self.segments > segments;
+        if went_on || self.waiting.is_empty() || out.room(0) == 0 {
+            self.starved = None;
+            return None;
+        }
+        self.starve(out, now)
     }
 
     fn counters(&self, out: &mut CounterSink<'_>) {
@@ -118,6 +132,16 @@ impl Nf for Cutter {
 }
 
 impl Cutter {
+    fn new() -> Self {
+        Self {
+            waiting: VecDeque::with_capacity(WAITING_MAX),
+            starved: None,
+            cut_apart: 0,
+            segments: 0,
+            completed: 0,
+        }
+    }
+
     /// Does what can be done where the packet lies, and says what is left.
     fn finish(&mut self, packet: &mut Packet) -> Left {
         let offload = packet.offload();
@@ -144,6 +168,20 @@ impl Cutter {
             Some(kept) => self.waiting.push_back(Waiting { kept, cut }),
             None => burst.set_verdict(index, Verdict::Drop(DropReason::NoBuffer)),
         }
+    }
+
+    /// There is room, and no buffer. Perhaps what waits has them all: then nobody else gives one
+    /// back, and the hindmost is let go of.
+    fn starve(&mut self, out: &mut Emission<'_>, now: Nanos) -> Option<Nanos> {
+        let until = self.starved.get_or_insert(now).plus(STARVED_NS);
+        if now < until {
+            return Some(until);
+        }
+        self.starved = None;
+        if let Some(last) = self.waiting.pop_back() {
+            out.drop_kept(last.kept, DropReason::NoBuffer);
+        }
+        None
     }
 
     /// Sends segments of a packet, as many as there is room for; gives it back if there are more.
@@ -179,12 +217,7 @@ pub const KIND: NfKind = NfKind {
     },
     build: |config, _context| {
         parse_config::<Config>(config)?;
-        Ok(BuiltNf::new(Cutter {
-            waiting: VecDeque::with_capacity(WAITING_MAX),
-            cut_apart: 0,
-            segments: 0,
-            completed: 0,
-        }))
+        Ok(BuiltNf::new(Cutter::new()))
     },
 };
 

@@ -1,10 +1,15 @@
 //! Against the pure function that cuts: what leaves is that, in order, whole, and nothing is lost.
 
+use catena_shm::pool::{PoolGeometry, PoolOwner};
+use catena_shm::region::Sharing;
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::load::Load;
+use crate::nf::{Hold, Moved};
 use crate::nf_bench::{Emitted, NfBench};
+use crate::pools::Pools;
 use crate::segments::testing::{Shape, packet};
 
 fn bench() -> NfBench {
@@ -101,10 +106,99 @@ fn one_without_a_buffer_that_holds_its_segments_is_let_go_of() {
     bench.offload = Offload::segments_of(9000).unwrap();
     let whole = tcp(60_000);
     bench.process(&[&whole, &whole]);
-    // Two buffers are so large, and the packets have them: segments wait for one.
-    let (emitted, _) = bench.emit(16, true);
-    assert!(emitted.is_empty());
-    assert_eq!(bench.held(), 2);
+    // Two buffers are so large, and the packets have them: no segment ever gets one.
+    let until = bench.now.plus(STARVED_NS);
+    assert_eq!(bench.emit(16, false), (Vec::new(), Some(until)));
+    bench.now = Nanos(until.0 - 1);
+    assert_eq!(bench.emit(16, false), (Vec::new(), Some(until)));
+    // Without room it is not for want of a buffer.
+    bench.now = until;
+    assert_eq!(bench.emit(0, false), (Vec::new(), None));
+    let until = until.plus(STARVED_NS);
+    assert_eq!(bench.emit(16, false), (Vec::new(), Some(until)));
+    assert_eq!((bench.held(), bench.drops.len()), (2, 0));
+    bench.now = until;
+    assert_eq!(bench.emit(16, false), (Vec::new(), None));
+    assert_eq!(
+        (bench.held(), &bench.drops[..]),
+        (1, &[DropReason::NoBuffer][..])
+    );
+    // The first one goes on with the buffer of the last, whole and in order.
+    let mut left = Vec::new();
+    while bench.held() > 0 {
+        let (emitted, _) = bench.emit(16, true);
+        assert_eq!(emitted.len(), 1);
+        left.extend(bytes_of(&emitted));
+    }
+    assert_eq!(left, segments_of(&whole, 9000));
+    assert_eq!(bench.drops, [DropReason::NoBuffer, DropReason::Consumed]);
+    assert_eq!(bench.buffers_in_use(), 0);
+}
+
+/// All buffers of a worker that has no others.
+fn pools(buffer_count: u32) -> Pools {
+    let geometry = PoolGeometry {
+        log2_stride: 11,
+        buffer_count,
+        headroom: 64,
+        bundles: false,
+    };
+    Pools::new(vec![
+        PoolOwner::create(3, geometry, Sharing::ReadWrite).unwrap(),
+    ])
+}
+
+/// Has a packet, that `pools` have made, wait to be cut.
+fn hold(cutter: &mut Cutter, pools: &mut Pools, packet: Packet) -> Hold {
+    let (mut load, mut verdicts, mut hold) = (Load::default(), Vec::new(), Hold::default());
+    load.packets.push(packet);
+    let mut burst = Burst::new(&mut load, &mut verdicts, &mut hold, pools, 0);
+    cutter.process(&mut burst, Nanos(0));
+    hold.begin_moves(|_| {});
+    let moved = hold.move_in(0, load.packets.remove(0));
+    assert!(matches!(moved, Moved::Held), "{moved:?}");
+    hold.end_moves();
+    hold
+}
+
+/// Whatever came before it has left, and the only buffer is its own.
+#[test]
+fn the_last_one_that_waits_is_let_go_of_too() {
+    let (mut cutter, mut pools) = (Cutter::new(), pools(1));
+    let whole = tcp(1800);
+    let mut packet = pools.alloc(whole.len()).unwrap();
+    packet.bytes_mut().copy_from_slice(&whole);
+    let offload = Offload::segments_of(1000).unwrap();
+    packet.set_offload(offload).unwrap();
+    let mut hold = hold(&mut cutter, &mut pools, packet);
+    let mut emit = |now| {
+        let (rooms, pools) = (&mut [9], &mut pools);
+        let next = cutter.emit(&mut Emission::new(pools, &mut hold, rooms, true), now);
+        (next, hold.dropped().collect::<Vec<_>>())
+    };
+    let until = Nanos(STARVED_NS);
+    assert_eq!(emit(Nanos(0)), (Some(until), Vec::new()));
+    assert_eq!(emit(until), (None, vec![DropReason::NoBuffer]));
+    assert_eq!((hold.count(), pools.own()[0].free_count()), (0, 1));
+}
+
+/// A packet that an NF has put a header in front of may be longer than any that can be made.
+#[test]
+fn one_whose_segments_fit_no_buffer_is_dropped_as_too_large() {
+    let (mut cutter, mut pools) = (Cutter::new(), pools(2));
+    let most = pools.packet_len_max();
+    let mut packet = pools.alloc(most).unwrap();
+    packet.push_front(8).unwrap();
+    let payload = most + 8 - tcp(0).len();
+    packet.bytes_mut().copy_from_slice(&tcp(payload));
+    let offload = Offload::segments_of(payload - 1).unwrap();
+    packet.set_offload(offload).unwrap();
+    let mut hold = hold(&mut cutter, &mut pools, packet);
+    let mut rooms = [9];
+    let mut out = Emission::new(&mut pools, &mut hold, &mut rooms, false);
+    assert_eq!(cutter.emit(&mut out, Nanos(0)), None);
+    assert_eq!(hold.dropped().collect::<Vec<_>>(), [DropReason::TooLarge]);
+    assert_eq!((hold.count(), pools.own()[0].free_count()), (0, 2));
 }
 
 proptest! {

@@ -31,6 +31,15 @@ use crate::supervisor::{
 use crate::wait::choose;
 use crate::worker::build::pool_geometry;
 
+/// What each container may take longer: an engine makes one after the other.
+const CONTAINER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long a chain of such workers may take to start.
+fn patience(workers: impl Iterator<Item = Mode>) -> Duration {
+    let containers = workers.filter(|mode| *mode == Mode::Container);
+    containers.fold(START_TIMEOUT, |sum, _| sum + CONTAINER_TIMEOUT)
+}
+
 impl Supervisor {
     /// Starts a chain: every worker runs when this returns, or nothing does. The calling thread,
     /// which is to serve it, asks for short slices of its core.
@@ -112,7 +121,9 @@ impl Supervisor {
             let instance = self.spawn(worker, 0)?;
             self.instances.push(instance);
         }
-        let deadline = now() + START_TIMEOUT;
+        let modes = self.placement.workers.iter().map(|worker| worker.mode);
+        let patience = patience(modes);
+        let deadline = now() + patience;
         while !self
             .instances
             .iter()
@@ -140,7 +151,7 @@ impl Supervisor {
                     .filter(|(instance, _)| instance.state != State::Running)
                     .map(|(_, worker)| worker.name.clone())
                     .collect();
-                return Err(StartError::Timeout(late.join(", "), START_TIMEOUT));
+                return Err(StartError::Timeout(late.join(", "), patience));
             }
         }
         self.started = now();
@@ -219,5 +230,19 @@ impl Supervisor {
                 token,
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_container_has_time_of_its_own_to_start_in() {
+        use Mode::{Container, Inline, Process, Thread};
+        let seconds = |modes: &[Mode]| patience(modes.iter().copied()).as_secs();
+        assert_eq!(seconds(&[Inline, Thread, Process]), 30);
+        assert_eq!(seconds(&[Process, Container]), 32);
+        assert_eq!(seconds(&[Container; 62]), 154);
     }
 }

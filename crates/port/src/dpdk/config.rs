@@ -308,15 +308,23 @@ impl Config {
 
     /// What devices do to packets, and chains want otherwise.
     fn check_offloads(&self, args: &DeviceArgs, errors: &mut ConfigErrors) {
+        let driver = args.driver.as_deref().unwrap_or_default();
         if self.segments == Segments::Carry {
+            // The only one that can be told to have its peer leave cutting to others.
+            let too = if driver == "net_vhost" {
+                ", and the device's `tso`, too"
+            } else {
+                ""
+            };
             errors.push(ConfigError::new(
                 "segments",
                 "DPDK hands over packets of 64 KiB in pieces, and this port takes whole ones",
-                "leave it out, and the device's `tso`, too: the peer cuts what it sends; between \
-                 hosts of this machine, `packet_socket` and `tap` carry",
+                format!(
+                    "leave it out{too}: the peer cuts what it sends; between hosts of this \
+                     machine, `packet_socket` and `tap` carry"
+                ),
             ));
         }
-        let driver = args.driver.as_deref().unwrap_or_default();
         if self.check_sums && OPEN_IF_CHECKED.contains(&driver) {
             errors.push(ConfigError::new(
                 "check_sums",
@@ -408,6 +416,19 @@ mod tests {
                 error.path == path || error.to_string().contains(path),
                 "{config}: {error}"
             );
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_carried_is_told_with_the_arguments_that_the_device_has() {
+        let said = |device: &str| {
+            let config = json!({ "device": device, "segments": "carry" });
+            check(&config).unwrap_err()[0].to_string()
+        };
+        assert!(said("net_vhost0,iface=/v,tso=1").contains("leave it out, and the device's `tso`"));
+        for device in ["net_memif0,role=server", "0000:03:00.0"] {
+            let said = said(device);
+            assert!(said.contains("leave it out: the peer cuts"), "{said}");
         }
     }
 
